@@ -111,14 +111,6 @@ const OPTIONS = {
     appliesTo: SERVE,
     reloadable: true,
   },
-  'http-threads': {
-    type: 'integer',
-    default: 1,
-    min: 1,
-    max: 64,
-    help: 'threads that take requests on the port; more than one helps from four cores on',
-    appliesTo: SERVE,
-  },
   'headers-timeout-ms': {
     type: 'duration',
     default: 10 * SECOND,

@@ -106,12 +106,10 @@ export class Places {
   /**
    * @param limit of connections; a lower one that is set later closes none of those there are.
    * @param onLost called for each connection that is closed here, with the address that it comes from.
-   * @param count how many places are taken, in one word, by all who share it: a newcomer displaces one of its own.
    */
   constructor(
     public limit: number,
     private readonly onLost: (reason: LostPlace, remote: string | undefined) => void,
-    private readonly count: Int32Array = new Int32Array(1),
   ) {}
 
   /** Connections that have a place here. */
@@ -121,8 +119,7 @@ export class Places {
 
   /** Whether the connection has a place. One that has none, or loses it later, is closed. */
   admit(socket: Socket & Placed): boolean {
-    if (Atomics.add(this.count, 0, 1) >= this.limit && !this.#makeRoom()) {
-      Atomics.sub(this.count, 0, 1);
+    if (this.size >= this.limit && !this.#makeRoom()) {
       this.onLost('no_place', socket.remoteAddress);
       socket.destroy();
       return false;
@@ -151,7 +148,7 @@ export class Places {
   }
 
   #free(network: string, socket: Socket): void {
-    if (this.#taken.delete(socket)) Atomics.sub(this.count, 0, 1);
+    this.#taken.delete(socket);
     this.#keep(network, socket);
   }
 

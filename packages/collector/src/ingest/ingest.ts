@@ -53,14 +53,11 @@ export interface IngestOptions {
   /** The collector's own profile, for keys that have none. Asked for each event: a reload may change it. */
   readonly profile: Profile;
   readonly maxBodyBytes: number;
-  /** How many threads send to the same ledger: a key may send by all of them. */
-  readonly threads: number;
   readonly log: Log;
   /** Whether to log a line for every request. Asked for each, as the profile is. */
   readonly logRequests: boolean;
   /** Whose word is taken for where a request comes from. */
   readonly trustedProxies: TrustedProxies;
-  /** Which pages' scripts may send events. */
   /** Whether `onAccepted` is shown each event's body. */
   readonly keepsBodies: boolean;
 }
@@ -137,7 +134,7 @@ export class Ingest {
       (exchange, answer, fault, place, tookMs) => {
         if (place % ANSWERS_A_READING === 0) this.#answeredAt = performance.now();
         if (exchange.share !== undefined) {
-          this.#shares.charge(exchange.share, tookMs * options.threads, this.#answeredAt);
+          this.#shares.charge(exchange.share, tookMs, this.#answeredAt);
         }
         this.#settle(exchange, answer, fault);
       },

@@ -15,7 +15,7 @@ import { type Facts, isBackupOld, isInUse, isUsable, shownKeys, warningsOf } fro
  */
 
 export interface HealthCheck {
-  readonly name: 'startup' | 'shutdown' | 'ledger_thread' | 'http_threads' | 'storage';
+  readonly name: 'startup' | 'shutdown' | 'ledger_thread' | 'storage';
   /** Why it fails; undefined when it does not. */
   readonly failure: { readonly reason: string; readonly code: ErrorCode } | undefined;
   /** Whether a start again would be the remedy. */
@@ -27,7 +27,7 @@ const STALLED_AFTER_MS = 10_000;
 
 /** @param now the monotonic clock, milliseconds. */
 export function healthOf(
-  collectorStatus: Pick<CollectorStatus, 'phase' | 'ingest' | 'ledgerLivedAt' | 'httpThreadsLivedAt'>,
+  collectorStatus: Pick<CollectorStatus, 'phase' | 'ingest' | 'ledgerLivedAt'>,
   now: number,
 ): HealthCheck[] {
   const phase = collectorStatus.phase();
@@ -50,14 +50,10 @@ export function healthOf(
       `${whose} said nothing for ${Math.floor(silent / 1000)} seconds`,
       silent > DEAD_AFTER_MS,
     );
-  const httpThreadsLivedAt = collectorStatus.httpThreadsLivedAt();
   return [
     check('startup', phase === 'starting', 'storage_unavailable', 'the ledger is being opened'),
     check('shutdown', phase === 'stopping', 'shutting_down', 'the collector is stopping'),
     checkThread('ledger_thread', "the ledger's thread has", silentFor(collectorStatus.ledgerLivedAt())),
-    ...(httpThreadsLivedAt === undefined
-      ? []
-      : [checkThread('http_threads', 'an HTTP thread has', silentFor(httpThreadsLivedAt))]),
     check(
       'storage',
       // The ledger tries by itself whether it can store again: a load balancer lets no event through to show it.

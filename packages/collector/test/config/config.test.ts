@@ -43,7 +43,6 @@ const DEFAULTS: Config = {
   queueBytes: 67_108_864,
   queueEvents: 8192,
   maxConnections: 4096,
-  httpThreads: 1,
   headersTimeoutMs: 10_000,
   requestTimeoutMs: 30_000,
   keepAliveTimeoutMs: 65_000,

@@ -44,7 +44,6 @@ export async function collectorWithoutLedger(
     answers: port1,
     profile: 'minimum',
     maxBodyBytes: 1 << 10,
-    threads: 1,
     log,
     logRequests: false,
     trustedProxies: new TrustedProxies(''),

@@ -16,7 +16,7 @@ const LAST_LINES_MS = 500;
 /** What outlives the trial, and is refused wherever it is said: it has no value that means none. */
 const LASTING: readonly string[] = ['signing-command', 'checkpoint-sink'];
 /** What the trial says itself, before environment and file; by the names that Commander gives them. */
-const OWN = { dataDir: '--data-dir', signingKeys: '--signing-keys', httpThreads: '--http-threads' } as const;
+const OWN = { dataDir: '--data-dir', signingKeys: '--signing-keys' } as const;
 
 const OTHER_VERSION = `      warning: /protocol_version is not ${PROTOCOL_VERSION}; every version is accepted`;
 
@@ -51,8 +51,6 @@ export class Trial {
     const trial = new Trial(out);
     serve.setOptionValue('dataDir', trial.#directory);
     serve.setOptionValue('signingKeys', path.join(trial.#directory, 'signing-keys'));
-    // The one that lists what it is sent.
-    serve.setOptionValue('httpThreads', '1');
     return trial;
   }
 
