@@ -191,8 +191,8 @@ function recorded(options) {
 
 async function main() {
   const options = readOptions();
-  // It has senders of its own and no peers.
-  const isAlone = options.scenario === 'hostile';
+  // These need neither wrk nor peers.
+  const isAlone = ['hostile', 'verify'].includes(options.scenario);
   if (!isAlone && wrkVersion() === undefined) {
     throw new Unusable(
       'wrk is not installed: "apt-get install wrk" (Debian, Ubuntu) or "dnf install wrk" (Fedora)',

@@ -4,7 +4,24 @@ import path from 'node:path';
 import { Authority, writePair } from '../../packages/collector/test/running/certificates.js';
 import { start, temporaryDirectory } from '../../packages/collector/test/running/collector-process.js';
 import { issueKey } from '../../packages/collector/test/running/issued-keys.js';
-import type { Selector } from './promql.js';
+
+export interface Selector {
+  readonly metric: string;
+  /** Label and value of each matcher that says `=`. */
+  readonly equal: readonly (readonly [label: string, value: string])[];
+}
+
+/** What an expression asks for, by the names that metrics begin with; whether it is PromQL, promtool knows. */
+export function selectorsIn(expression: string): Selector[] {
+  return [
+    ...expression.matchAll(/\b(?<metric>(?:collector|nodejs|process)_\w+|up)\b(?:\{(?<matchers>[^}]*)\})?/g),
+  ].map(({ groups }) => ({
+    metric: groups?.['metric'] ?? '',
+    equal: [...(groups?.['matchers'] ?? '').matchAll(/(\w+)="([^"]*)"/g)].map(
+      ([, label = '', value = '']) => [label, value],
+    ),
+  }));
+}
 
 export interface Measured {
   /** Lines by the name that stands on them. */

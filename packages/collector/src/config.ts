@@ -11,7 +11,6 @@ export { configTable, optionsOf } from './config/reference.js';
 export { reloaded } from './config/reference.js';
 export {
   journalStream,
-  openTelemetryVariables,
   senderVariables,
   serviceManagement,
   showsStacks,

@@ -12,7 +12,7 @@ import { hash, randomBytes, randomInt, timingSafeEqual } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ErrorCode } from '@clinical-events/protocol';
 import type { ApiKey, KeyStore } from '../store/contract.js';
-import { Principal, sameGrants, type SharedBuckets } from './principal.js';
+import { Principal, sameGrants } from './principal.js';
 
 /*
  * The text of an API key, the only form in which it ever leaves the collector:
@@ -79,8 +79,6 @@ export interface KeyRingOptions {
   readonly pollMs?: number;
   /** How many proven keys are found without hashing; 4096 when not given. */
   readonly cacheSize?: number;
-  /** The buckets of rate limits that all rings of a process share; without them each has its own. */
-  readonly buckets?: SharedBuckets | undefined;
   /** Called when a look at the store fails, once until one succeeds again. */
   readonly onFailure?: (error: unknown) => void;
   /** Called when a look succeeds after one that failed. */
@@ -110,7 +108,7 @@ const LOOK_AGAIN_MS = 20;
 /** Compared against when there is no such key, so that an unknown key id costs what a known one does. */
 const NO_HASH = new Uint8Array(32);
 
-/** All API keys of a collector. One ring serves one thread. */
+/** All API keys of a collector. */
 export class KeyRing {
   readonly #store: KeyStore;
   readonly #options: KeyRingOptions;
@@ -244,10 +242,6 @@ export class KeyRing {
     this.#proven.set(presented, entry);
   }
 
-  #principalOf(key: ApiKey): Principal {
-    return new Principal(key, this.#options.buckets);
-  }
-
   async #look(): Promise<boolean> {
     try {
       if ((await this.#store.version()) !== this.#version) await this.#reload();
@@ -268,9 +262,9 @@ export class KeyRing {
     for (const key of keys) {
       const known = this.#entries.get(key.keyId);
       if (known === undefined) {
-        entries.set(key.keyId, { key, principal: this.#principalOf(key), lastUsedAt: undefined, uses: 0 });
+        entries.set(key.keyId, { key, principal: new Principal(key), lastUsedAt: undefined, uses: 0 });
       } else {
-        if (!sameGrants(known.key, key)) known.principal = this.#principalOf(key);
+        if (!sameGrants(known.key, key)) known.principal = new Principal(key);
         known.key = key;
         entries.set(key.keyId, known);
       }

@@ -1,5 +1,4 @@
 /** The sender that a key proves, and what that key lets it do. */
-import { hash } from 'node:crypto';
 import { EVENT_KINDS, type EventKind, type Profile } from '@clinical-events/protocol';
 import type { ApiKey, Permissions, RateLimit } from '../store/contract.js';
 
@@ -47,42 +46,26 @@ export function certificateName(text: string): string | undefined {
 
 /* How many events a key may send: a bucket of tokens that fills at a steady rate, one token an event. */
 
-/** Where a bucket keeps its tokens: in this thread's memory, or in that of all threads. */
-interface Cell {
-  /** The tokens, and when they were counted last. */
-  readonly numbers: Float64Array;
-  /** A lock, and whether the bucket was ever used. */
-  readonly words: Int32Array;
-  /** From the clock of this thread to that of all who use the cell, in milliseconds. */
-  readonly offsetMs: number;
-}
-
-const LOCK = 0;
-const USED = 1;
-/** A clock is back by so much only when it was set, and not because two threads have read it in turns. */
+/** A clock is back by so much only when it was set: requests are not always counted in the order of their times. */
 const BACK_MS = 1000;
 
-function ownCell(): Cell {
-  return { numbers: new Float64Array(2), words: new Int32Array(2), offsetMs: 0 };
-}
-
 /**
- * The bucket of one key, for all HTTP threads of a process. N collectors let through N times the rate: an exact common
- * limit would cost a round trip between them for each event, and its purpose is to contain a sender that has run wild,
- * not to bill one.
+ * The bucket of one key. N collectors let through N times the rate: an exact common limit would cost a round trip between
+ * them for each event, and its purpose is to contain a sender that has run wild, not to bill one.
  */
 export class TokenBucket {
   readonly #perMs: number;
   readonly #burst: number;
-  readonly #cell: Cell;
-  /** How often there was none to take in this thread. */
+  #tokens: number;
+  #countedAt = -Infinity;
+  /** How often there was none to take. */
   refused = 0;
 
-  /** A full bucket, or the one that is in the cell already. */
-  constructor(limit: RateLimit, cell = ownCell()) {
+  /** A full bucket. */
+  constructor(limit: RateLimit) {
     this.#perMs = limit.perSecond / 1000;
     this.#burst = limit.burst;
-    this.#cell = cell;
+    this.#tokens = limit.burst;
   }
 
   /**
@@ -92,67 +75,15 @@ export class TokenBucket {
    * @returns 0 when a token was taken, else in how many whole seconds (at least 1) one will be there.
    */
   take(nowMs: number): number {
-    const { words } = this.#cell;
-    // Held for some ten instructions.
-    while (Atomics.compareExchange(words, LOCK, 0, 1) !== 0);
-    const tokens = this.#refill(nowMs + this.#cell.offsetMs);
-    const wait = tokens >= 1 ? 0 : Math.max(1, Math.ceil((1 - tokens) / this.#perMs / 1000));
-    this.#cell.numbers[0] = wait === 0 ? tokens - 1 : tokens;
-    Atomics.store(words, LOCK, 0);
-    if (wait > 0) this.refused++;
-    return wait;
-  }
-
-  #refill(nowMs: number): number {
-    const { numbers, words } = this.#cell;
-    const [tokens = 0, countedAt = 0] = numbers;
-    const isNew = words[USED] === 0;
-    const passed = isNew ? 0 : nowMs - countedAt;
-    if (isNew || passed > 0 || passed < -BACK_MS) numbers[1] = nowMs;
-    words[USED] = 1;
-    if (isNew) return this.#burst;
-    return passed > 0 ? Math.min(this.#burst, tokens + passed * this.#perMs) : tokens;
-  }
-}
-
-/** In the memory of all threads: 8 bytes that name a bucket, 16 of numbers, 8 of words. */
-const CELL_BYTES = 32;
-const CELLS = 1 << 14;
-
-export function createBucketMemory(): SharedArrayBuffer {
-  return new SharedArrayBuffer(CELLS * CELL_BYTES);
-}
-
-/** Buckets that the threads of a process have in common. */
-export class SharedBuckets {
-  /** One clock for all threads: each counts from its own beginning. */
-  readonly #offsetMs = Number(process.hrtime.bigint()) / 1e6 - performance.now();
-  readonly #names: BigInt64Array;
-
-  constructor(private readonly memory: SharedArrayBuffer) {
-    this.#names = new BigInt64Array(memory);
-  }
-
-  /** The bucket of this key under this limit; a thread's own when there are more limited keys than cells. */
-  of(keyId: string, limit: RateLimit): TokenBucket {
-    // Of a hash, so that no one finds keys whose buckets are the same. 0 is a cell that no one has.
-    const name = hash('sha256', `${keyId} ${formatRateLimit(limit)}`, 'buffer').readBigInt64LE() | 1n;
-    const first = Number(BigInt.asUintN(32, name >> 1n));
-    for (let i = 0; i < CELLS; i++) {
-      const cell = (first + i) % CELLS;
-      const word = (cell * CELL_BYTES) / 8;
-      const found = Atomics.compareExchange(this.#names, word, 0n, name);
-      if (found === 0n || found === name) return new TokenBucket(limit, this.#cellAt(cell * CELL_BYTES));
+    const passed = nowMs - this.#countedAt;
+    if (passed > 0) this.#tokens = Math.min(this.#burst, this.#tokens + passed * this.#perMs);
+    if (passed > 0 || passed < -BACK_MS) this.#countedAt = nowMs;
+    if (this.#tokens >= 1) {
+      this.#tokens--;
+      return 0;
     }
-    return new TokenBucket(limit);
-  }
-
-  #cellAt(offset: number): Cell {
-    return {
-      numbers: new Float64Array(this.memory, offset + 8, 2),
-      words: new Int32Array(this.memory, offset + 24, 2),
-      offsetMs: this.#offsetMs,
-    };
+    this.refused++;
+    return Math.max(1, Math.ceil((1 - this.#tokens) / this.#perMs / 1000));
   }
 }
 
@@ -181,13 +112,12 @@ export class Principal {
   readonly bucket: TokenBucket | undefined;
   readonly #mask: number;
 
-  /** @param buckets those of all threads; without them the bucket is its own. */
-  constructor(key: ApiKey, buckets?: SharedBuckets) {
+  constructor(key: ApiKey) {
     this.organisation = key.organisation;
     this.keyId = key.keyId;
     this.profile = key.profile;
     this.clientCertificate = key.clientCertificate;
-    this.bucket = key.rateLimit && (buckets?.of(key.keyId, key.rateLimit) ?? new TokenBucket(key.rateLimit));
+    this.bucket = key.rateLimit && new TokenBucket(key.rateLimit);
     this.#mask = mask(key.permissions);
   }
 

@@ -10,7 +10,6 @@ import { programFault } from '../transparency/command-signer.js';
 import { checkOrigin, hasHistory, readHistory, PrivateKeys } from '../transparency/key-files.js';
 import { type SinkSpec, SinkSpecInvalid, parseSinks } from '../transparency/sink.js';
 import { EXIT } from './exit-codes.js';
-import { telemetryWarnings } from './serve/management.js';
 import { type FoundSettings, findSettings } from './serve/resolved-config.js';
 import { alignedTable, legible, printableJson } from './terminal.js';
 import { addConfigOptions, readingOf } from './arguments.js';
@@ -261,7 +260,7 @@ async function report(reading: ConfigReading, json: boolean): Promise<number> {
   const faults = [...foundFaults];
   for (const { option, message } of await startFaults(reading.sound))
     faults.push({ source: settings.find(({ name }) => name === option)?.source ?? option, message });
-  const warnings = [...configWarnings(reading, found), ...(await telemetryWarnings())];
+  const warnings = configWarnings(reading, found);
   if (json) {
     const told = settings
       // A faulty list of sinks may hold a password.

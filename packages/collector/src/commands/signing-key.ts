@@ -17,10 +17,8 @@ import { pullKeys, pushKeys } from '../transparency/shared-keys.js';
 import { SigningKeys } from '../transparency/signing-keys.js';
 import { isShared } from '../store/open.js';
 import { openSharedStore } from '../store/open-to-read.js';
-import { StateFileDamaged, readCopiedKey, writeCopiedKey } from '../transparency/state-files.js';
 import { CommandFailure, EXIT, type ExitCode, usage } from './exit-codes.js';
 import { overlapFrom } from './keys.js';
-import { typed } from './typed.js';
 import { addConfigOptions, configOf } from './arguments.js';
 
 /* Whether the key that signs the checkpoints outlives the disk of the data directory. */
@@ -32,21 +30,6 @@ export function liesElsewhere({ dataDir, signingKeys, signingCommand }: KeyPlace
   if (signingCommand !== '') return true;
   if (!exists(signingKeys)) return undefined;
   return fs.statSync(signingKeys).dev !== fs.statSync(dataDir).dev;
-}
-
-/** Whether an operator has said that the current key was copied. @throws SigningKeyFault, or the system's error. */
-export function isCopied(dataDir: string, { current }: KeyHistory = readHistory(dataDir)): boolean {
-  try {
-    return readCopiedKey(dataDir)?.key === current.vkey;
-  } catch (error) {
-    if (error instanceof StateFileDamaged) return false;
-    throw error;
-  }
-}
-
-/** @throws as {@link isCopied}. */
-export function diesWithDisk(place: KeyPlace, history?: KeyHistory): boolean {
-  return liesElsewhere(place) === false && !isCopied(place.dataDir, history);
 }
 
 /**
@@ -66,18 +49,13 @@ export function isGone({ dataDir, signingKeys }: KeyPlace): boolean {
   return found === undefined || !found.isFile() || found.size === 0;
 }
 
-/** For anyone who has just got the first key; empty when there is nothing to say. Ends with a line break otherwise. */
+/** For a new signing key on the disk of the data directory; empty when it lies elsewhere. */
 export function escrowNotice(place: KeyPlace): string {
-  if (!diesWithDisk(place)) return '';
-  return typed(
-    `
+  if (liesElsewhere(place) !== false) return '';
+  return `
 The key that signs the log is stored only on this disk, in ${place.signingKeys}. Without it the log cannot be continued.
-Copy it to a safe place, then confirm the copy:
-
-collector signing-key copied
-`,
-    place.dataDir,
-  );
+Copy it to a safe place.
+`;
 }
 
 const EXIT_CODES: Readonly<Record<SigningKeyFault['reason'], ExitCode>> = {
@@ -113,16 +91,6 @@ A key behind --signing-command cannot be rotated yet.
 
 Exit codes: 6 there is no log yet, or its private key is not there; 2 the overlap of an earlier rotation lasts;
 1 another rotation came first; 3 the keys and the rotation notes do not follow from each other.`;
-
-const COPIED_EXAMPLES = `
-Examples:
-  $ collector signing-key copied
-
-Use it once a copy of the private key is stored where no fault of this host's disk reaches it, with those who may sign
-in the name of this log. doctor and the console ask for it until then, and again after each rotation. The copy itself is
-not checked: try it with a restore.
-
-Exit codes: 6 there is no log yet, or its private key is not there; 2 the key is behind --signing-command.`;
 
 interface EarlierKey {
   readonly key: NoteKey;
@@ -259,16 +227,6 @@ Give the rotation note to anyone who checks this log; the first key and the note
 ${escrowNotice(config)}`);
 }
 
-function copied(config: Config): void {
-  if (config.signingCommand !== '')
-    throw usage(`the key is behind ${config.signingCommand}: there is no copy of it`);
-  const { current } = reporting(config, () => readHistory(config.dataDir));
-  const file = new PrivateKeys(config.signingKeys).pathOf(current);
-  if (!exists(file)) throw new CommandFailure(`${file} is not there`, EXIT.notFound);
-  writeCopiedKey(config.dataDir, { at: instant(Date.now()), key: current.vkey });
-  process.stdout.write(`Noted: a copy of ${file}, of key ${keyIdText(current.keyId)}, is kept elsewhere.\n`);
-}
-
 /** The `signing-key` command with its subcommands. */
 export function command(): Command {
   const showing = addConfigOptions(
@@ -294,16 +252,9 @@ export function command(): Command {
       return withPublicKeys(config, () => rotate(options, config));
     });
 
-  const copying = addConfigOptions(
-    new Command('copied').description('Note that a copy of the current private key is kept elsewhere.'),
-    'signing-key',
-  )
-    .addHelpText('after', COPIED_EXAMPLES)
-    .action((_options: unknown, self: Command) => copied(configOf(self, 'signing-key')));
-
   const signingKey = new Command('signing-key').description(
     'Show and rotate the key that signs the checkpoints. A running collector follows.',
   );
-  for (const each of [showing, rotating, copying]) signingKey.addCommand(each);
+  for (const each of [showing, rotating]) signingKey.addCommand(each);
   return signingKey;
 }

@@ -1,4 +1,4 @@
-/** What else the environment says that is not an option: by the service manager, and by OpenTelemetry's own names. */
+/** What else the environment says that is not an option: by the service manager, the shell and npm. */
 import fs from 'node:fs';
 import path from 'node:path';
 import { variable } from './option.js';
@@ -29,20 +29,6 @@ export function serviceManagement(
  */
 export function journalStream(env: NodeJS.ProcessEnv = process.env): string | undefined {
   return env['JOURNAL_STREAM'];
-}
-
-/**
- * The variables of OpenTelemetry that are set, by name. Their names and meaning are its own (telemetry/settings.ts); a
- * blank one counts as not set.
- */
-export function openTelemetryVariables(
-  env: NodeJS.ProcessEnv = process.env,
-): Readonly<Record<string, string>> {
-  const variables: Record<string, string> = {};
-  for (const [name, value] of Object.entries(env)) {
-    if (name.startsWith('OTEL_') && value !== undefined && value.trim() !== '') variables[name] = value;
-  }
-  return variables;
 }
 
 /** The user who called sudo (sudo(8)), as it says; undefined when no one did. */

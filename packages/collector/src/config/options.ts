@@ -111,14 +111,6 @@ const OPTIONS = {
     appliesTo: SERVE,
     reloadable: true,
   },
-  'http-threads': {
-    type: 'integer',
-    default: 1,
-    min: 1,
-    max: 64,
-    help: 'threads that take requests on the port; more than one helps from four cores on',
-    appliesTo: SERVE,
-  },
   'headers-timeout-ms': {
     type: 'duration',
     default: 10 * SECOND,
@@ -261,13 +253,6 @@ const OPTIONS = {
     default: '',
     otherwise: 'none',
     help: 'proxies, as addresses and networks, that are trusted to name the client in the log, comma-separated',
-    appliesTo: SERVE,
-  },
-  'cors-origins': {
-    type: 'list',
-    default: '',
-    otherwise: 'none',
-    help: 'origins of the pages whose scripts may send events, comma-separated',
     appliesTo: SERVE,
   },
   management: {

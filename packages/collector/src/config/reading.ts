@@ -132,15 +132,11 @@ interface Rule {
 
 const RULES: readonly Rule[] = [
   {
-    between: ['queueBytes', 'maxBodyBytes', 'httpThreads'],
-    fault({ queueBytes, maxBodyBytes, httpThreads }) {
-      const least = 4 * maxBodyBytes * httpThreads;
-      const each = httpThreads === 1 ? '' : ' for each of --http-threads';
+    between: ['queueBytes', 'maxBodyBytes'],
+    fault({ queueBytes, maxBodyBytes }) {
+      const least = 4 * maxBodyBytes;
       if (queueBytes >= least) return undefined;
-      return [
-        'queue-bytes',
-        `must be at least 4 times --max-body-bytes${each}, that is ${formatByteSize(least)}`,
-      ];
+      return ['queue-bytes', `must be at least 4 times --max-body-bytes, that is ${formatByteSize(least)}`];
     },
   },
   {

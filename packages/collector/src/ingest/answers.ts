@@ -2,7 +2,7 @@
 import { STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { ERRORS, type ErrorCode, errorBody } from '@clinical-events/protocol';
-import { type Exchange, readHeaders, type Request, REQUEST_ID, type StreamedReply } from './request.js';
+import { type Exchange, readHeaders, REQUEST_ID } from './request.js';
 
 const ACCEPTED = '{"status":"accepted"}';
 const ACCEPTED_LENGTH = String(ACCEPTED.length);
@@ -14,31 +14,6 @@ export function accept({ reply, id }: Exchange): void {
     ...[REQUEST_ID, id],
   ]);
   reply.end(ACCEPTED);
-}
-
-/**
- * Lets a page of this origin read the answer that will be given. The headers of ours that it may not read anyway are
- * named.
- */
-export function allowOrigin(reply: StreamedReply, origin: string): void {
-  reply.setHeader('Access-Control-Allow-Origin', origin);
-  reply.setHeader('Vary', 'Origin');
-  reply.setHeader('Access-Control-Expose-Headers', `Retry-After, ${REQUEST_ID}`);
-}
-
-/** Seconds for which a browser need not ask again; and for which an origin that is taken from the list may go on. */
-const PREFLIGHT_AGE_SECONDS = '600';
-
-/** Tells a browser that a page of this origin may send events (Fetch standard, CORS-preflight request). */
-export function answerPreflight({ reply, id }: Exchange, origin: string): void {
-  reply.writeHead(204, [
-    ...[REQUEST_ID, id],
-    ...['Access-Control-Allow-Origin', origin, 'Vary', 'Origin'],
-    ...['Access-Control-Allow-Methods', 'POST'],
-    ...['Access-Control-Allow-Headers', 'content-type, x-api-key, content-encoding'],
-    ...['Access-Control-Max-Age', PREFLIGHT_AGE_SECONDS],
-  ]);
-  reply.end();
 }
 
 /**
@@ -130,65 +105,4 @@ export function endSocket(socket: Duplex, last = ''): void {
   socket.end(last);
   // A client that never closes its side must not keep the socket forever.
   setTimeout(() => socket.destroy(), LINGER_MS).unref();
-}
-
-/*
- * Cross-origin resource sharing (the Fetch standard): which pages' scripts may send events and see the answer.
- *
- * Off unless an origin is named. An API key in a page is in the hands of all who can open the page, so each
- * origin is named in full: there is no `*`, and no pattern.
- */
-
-/** The list of origins cannot be meant. */
-export class OriginsInvalid extends Error {
-  override name = 'OriginsInvalid';
-}
-
-export class AllowedOrigins {
-  readonly #origins: ReadonlySet<string>;
-
-  /**
-   * @param text origins such as `https://app.example.org` with commas between them; none when empty.
-   * @throws {@link OriginsInvalid}
-   */
-  constructor(text: string) {
-    this.#origins = new Set(text === '' ? [] : text.split(',').map((item) => origin(item.trim())));
-  }
-
-  allows(origin: string): boolean {
-    return this.#origins.has(origin);
-  }
-
-  /** The origin that asks whether it may send an event, and may; undefined for any other request. */
-  preflightOf({ method, rawHeaders }: Pick<Request, 'method' | 'rawHeaders'>): string | undefined {
-    if (method !== 'OPTIONS' || this.#origins.size === 0) return undefined;
-    let asking: string | undefined;
-    let asks = false;
-    for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
-      switch (rawHeaders[i]?.toLowerCase()) {
-        case 'origin':
-          if (asking !== undefined) return undefined;
-          asking = rawHeaders[i + 1];
-          break;
-        case 'access-control-request-method':
-          asks = rawHeaders[i + 1] === 'POST';
-          break;
-        // No browser sends a body with the question, and there is no key that one could be read by.
-        case 'content-length':
-        case 'transfer-encoding':
-          return undefined;
-      }
-    }
-    return asks && asking !== undefined && this.allows(asking) ? asking : undefined;
-  }
-}
-
-function origin(item: string): string {
-  if (item.includes('*')) throw new OriginsInvalid(`${JSON.stringify(item)} is no origin: name each in full`);
-  const url = URL.canParse(item) ? new URL(item) : undefined;
-  const ofPages = url?.protocol === 'https:' || url?.protocol === 'http:';
-  // Compared as a browser spells it: without a path, a default port or capitals.
-  if (ofPages && url.origin === item) return item;
-  const guess = ofPages ? `; did you mean ${JSON.stringify(url.origin)}?` : '';
-  throw new OriginsInvalid(`${JSON.stringify(item)} is no origin such as https://app.example.org${guess}`);
 }

@@ -33,8 +33,6 @@ export interface Limits {
 
 interface Parser {
   onIncoming: ((request: { upgrade: boolean }, keepAlive: boolean) => number) | null;
-  /** A copy of the chunk that is being parsed. */
-  getCurrentBuffer(): Buffer;
 }
 type ParsedSocket = Socket & { readonly parser?: Parser | null };
 
@@ -67,17 +65,6 @@ export class HeldParser {
   letGo(): void {
     if (this.#parser?.onIncoming === this.#drop) this.#parser.onIncoming = this.#handOn;
   }
-}
-
-/** llhttp takes them for HTTP of the same version number, and Node does not say which it was. */
-const OTHER_PROTOCOL = /^(?:\r\n)*[A-Z]+ \S+ (?:RTSP|ICE)\/\d/;
-
-/**
- * Whether the request that is being handed on names another protocol than HTTP. To be asked for the first one of a
- * connection. One whose first line came in pieces is not recognised; it is then answered as HTTP.
- */
-export function namesOtherProtocol({ parser }: ParsedSocket): boolean {
-  return parser ? OTHER_PROTOCOL.test(parser.getCurrentBuffer().toString('latin1')) : false;
 }
 
 /** On a connection that may lose its place: what has it keep it. */
@@ -119,12 +106,10 @@ export class Places {
   /**
    * @param limit of connections; a lower one that is set later closes none of those there are.
    * @param onLost called for each connection that is closed here, with the address that it comes from.
-   * @param count how many places are taken, in one word, by all who share it: a newcomer displaces one of its own.
    */
   constructor(
     public limit: number,
     private readonly onLost: (reason: LostPlace, remote: string | undefined) => void,
-    private readonly count: Int32Array = new Int32Array(1),
   ) {}
 
   /** Connections that have a place here. */
@@ -134,8 +119,7 @@ export class Places {
 
   /** Whether the connection has a place. One that has none, or loses it later, is closed. */
   admit(socket: Socket & Placed): boolean {
-    if (Atomics.add(this.count, 0, 1) >= this.limit && !this.#makeRoom()) {
-      Atomics.sub(this.count, 0, 1);
+    if (this.size >= this.limit && !this.#makeRoom()) {
       this.onLost('no_place', socket.remoteAddress);
       socket.destroy();
       return false;
@@ -164,7 +148,7 @@ export class Places {
   }
 
   #free(network: string, socket: Socket): void {
-    if (this.#taken.delete(socket)) Atomics.sub(this.count, 0, 1);
+    this.#taken.delete(socket);
     this.#keep(network, socket);
   }
 

@@ -20,7 +20,7 @@ import type { Principal } from '../access/principal.js';
 import type { Fault } from '../ledger/examine.js';
 import type { LedgerState } from '../ledger/ledger.js';
 import { RingWriter, type Answer, type RingMemory } from '../ledger/ring.js';
-import { AllowedOrigins, accept, allowOrigin, answerPreflight, refuse } from './answers.js';
+import { accept, refuse } from './answers.js';
 import { Backlog, FairShare, type Share } from './admission.js';
 import {
   Body,
@@ -41,13 +41,7 @@ import {
 } from './request.js';
 import { showsCertificate } from './tls.js';
 import { IngestCounters } from './ingest-counters.js';
-import {
-  namesOtherProtocol,
-  isUnproven,
-  keepPlace,
-  type LostPlace,
-  RestingConnections,
-} from './connections.js';
+import { isUnproven, keepPlace, type LostPlace, RestingConnections } from './connections.js';
 import { RefusalLog, type Log } from './refusal-log.js';
 import { TrustedProxies } from './trusted-proxies.js';
 
@@ -59,16 +53,12 @@ export interface IngestOptions {
   /** The collector's own profile, for keys that have none. Asked for each event: a reload may change it. */
   readonly profile: Profile;
   readonly maxBodyBytes: number;
-  /** How many threads send to the same ledger: a key may send by all of them. */
-  readonly threads: number;
   readonly log: Log;
   /** Whether to log a line for every request. Asked for each, as the profile is. */
   readonly logRequests: boolean;
   /** Whose word is taken for where a request comes from. */
   readonly trustedProxies: TrustedProxies;
-  /** Which pages' scripts may send events. */
-  readonly allowedOrigins: AllowedOrigins;
-  /** Whether the observer is shown each event's body. */
+  /** Whether `onAccepted` is shown each event's body. */
   readonly keepsBodies: boolean;
 }
 
@@ -114,8 +104,8 @@ const REFUSAL_OF_ANSWER: Record<Exclude<Answer, 'accepted' | 'fault'>, ErrorCode
 
 export class Ingest {
   readonly counters = new IngestCounters();
-  /** Called for each request when its answer is written, with the code of a refusal. */
-  observer: ((exchange: Exchange, status: number, code: ErrorCode | undefined) => void) | undefined;
+  /** Called for each accepted event when its answer is written. */
+  onAccepted: ((exchange: Exchange) => void) | undefined;
   readonly #options: IngestOptions;
   readonly #refusals: RefusalLog;
   readonly #ring: RingWriter<Exchange>;
@@ -144,7 +134,7 @@ export class Ingest {
       (exchange, answer, fault, place, tookMs) => {
         if (place % ANSWERS_A_READING === 0) this.#answeredAt = performance.now();
         if (exchange.share !== undefined) {
-          this.#shares.charge(exchange.share, tookMs * options.threads, this.#answeredAt);
+          this.#shares.charge(exchange.share, tookMs, this.#answeredAt);
         }
         this.#settle(exchange, answer, fault);
       },
@@ -193,7 +183,7 @@ export class Ingest {
     return isProven ? principal : undefined;
   }
 
-  /** Takes a request whose head, free of Origin and Expect, and whose key are checked. */
+  /** Takes a request whose head, free of Expect, and whose key are checked. */
   take(
     request: WholeRequest,
     reply: Reply,
@@ -212,18 +202,13 @@ export class Ingest {
     if (kind === undefined) return this.#refuse(exchange, 'not_found');
     exchange.kind = kind;
     if (request.method !== 'POST') {
-      const origin = this.#options.allowedOrigins.preflightOf(request);
-      if (origin !== undefined) return this.#preflight(exchange, origin);
       return this.#refuse(exchange, 'method_not_allowed', undefined, ['Allow', 'POST']);
     }
     const headers = readHeaders(request.rawHeaders);
-    const { origin } = headers;
-    if (origin !== undefined && this.#options.allowedOrigins.allows(origin)) allowOrigin(reply, origin);
-    const { httpVersion, socket } = request;
+    const { httpVersion } = request;
     const noHost = headers.host === 0 && httpVersion !== '1.0';
     const otherVersion = httpVersion !== '1.1' && httpVersion !== '1.0';
-    const notHttp = otherVersion || (isUnproven(socket) && namesOtherProtocol(socket));
-    if (headers.repeated || headers.host > 1 || noHost || notHttp || misframed(headers, httpVersion)) {
+    if (headers.repeated || headers.host > 1 || noHost || otherVersion || misframed(headers, httpVersion)) {
       return this.#refuse(exchange, 'malformed_request');
     }
     const principal = this.#options.keys.authenticate(headers.apiKey, Date.now());
@@ -396,7 +381,7 @@ export class Ingest {
       if (exchange.kind !== undefined)
         this.counters.accepted(exchange.kind, this.#answeredAt - exchange.startedAt);
       if (this.#options.logRequests) this.#logRequest(exchange, 201);
-      this.observer?.(exchange, 201, undefined);
+      this.onAccepted?.(exchange);
       return;
     }
     if (answer === 'fault') {
@@ -417,11 +402,6 @@ export class Ingest {
   noteLostPlace(reason: LostPlace, remote: string | undefined): void {
     this.counters.lostPlace(reason);
     this.#refusals.noteLostPlace(reason, remote, performance.now());
-  }
-
-  #preflight(exchange: Exchange, origin: string): void {
-    answerPreflight(exchange, origin);
-    this.#rest(exchange);
   }
 
   /** Who shows no key gets one answer, and then its connection rests. */
@@ -460,7 +440,6 @@ export class Ingest {
     if (tooMany) this.#resting.add(request, reply, principal);
     else if (principal === undefined || isUnproven(request.socket)) this.#rest(exchange);
     if (this.#options.logRequests) this.#logRequest(exchange, status);
-    this.observer?.(exchange, status, code);
   }
 
   #logRequest({ id, kind, principal, bodyBytes, startedAt }: Exchange, status: number): void {

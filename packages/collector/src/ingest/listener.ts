@@ -20,8 +20,6 @@ import { Tls, type TlsOptions } from './tls.js';
 export interface ListenerOptions extends Limits {
   readonly host: string;
   readonly port: number;
-  /** The count of connections of all listeners that share the port; undefined when there is but this one. */
-  readonly places?: SharedArrayBuffer | undefined;
 }
 
 const MAX_HEADER_BYTES = 16 << 10;
@@ -85,11 +83,7 @@ export class Listener {
     // Not documented: who ends its own side behind a request is answered all the same.
     Object.assign(server, { httpAllowHalfOpen: true });
     this.#server = server;
-    this.#places = new Places(
-      options.maxConnections,
-      (...lost) => ingest.noteLostPlace(...lost),
-      options.places && new Int32Array(options.places),
-    );
+    this.#places = new Places(options.maxConnections, (...lost) => ingest.noteLostPlace(...lost));
     const spoken = this.tls === undefined ? 'connection' : 'secureConnection';
     // Node's own, which is the first, with what it needs to be called from here.
     const [speakHttp] = server.listeners(spoken) as [(socket: Socket) => void];
@@ -149,17 +143,10 @@ export class Listener {
     return this.#places.size;
   }
 
-  /**
-   * Resolves with the port once connections are accepted; rejects when the address cannot be had.
-   * @param shared the port on which another listener of this process is; else that of the options is taken.
-   */
-  async listen(shared?: number): Promise<number> {
-    const { host, maxConnections, places } = this.options;
-    const reusePort = places !== undefined;
-    let port = shared ?? this.options.port;
-    // The kernel lets any process of this user have a port that is shared, so who comes first asks for it alone.
-    if (reusePort && shared === undefined) port = await freePort(host, port);
-    const bound = await listening(this.#server, { host, port, backlog: maxConnections, reusePort });
+  /** Resolves with the port once connections are accepted; rejects when the address cannot be had. */
+  async listen(): Promise<number> {
+    const { host, port, maxConnections } = this.options;
+    const bound = await listening(this.#server, { host, port, backlog: maxConnections });
     this.tls?.start();
     return bound;
   }
@@ -258,14 +245,6 @@ async function listening(server: NetServer, options: ListenOptions): Promise<num
   });
   const address = server.address();
   return typeof address === 'object' && address !== null ? address.port : (options.port ?? 0);
-}
-
-/** @returns the port, on which no one listens. Rejects when someone does. */
-async function freePort(host: string, port: number): Promise<number> {
-  const probe = new NetServer();
-  const found = await listening(probe, { host, port });
-  await new Promise((resolve) => probe.close(resolve));
-  return found;
 }
 
 function faultOf(error: Error): ErrorCode {

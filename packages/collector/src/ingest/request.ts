@@ -11,7 +11,6 @@ import type { Share } from './admission.js';
 export interface RequestHeaders {
   host: number;
   /** Where a page's script comes from (RFC 6454 section 7); empty when two say so. */
-  origin: string | undefined;
   apiKey: string | undefined;
   /** True when a header that may stand once stands twice: two readings of one request. */
   repeated: boolean;
@@ -29,7 +28,6 @@ export interface RequestHeaders {
 export function readHeaders(raw: readonly string[]): RequestHeaders {
   const headers: RequestHeaders = {
     host: 0,
-    origin: undefined,
     apiKey: undefined,
     repeated: false,
     contentType: undefined,
@@ -43,9 +41,6 @@ export function readHeaders(raw: readonly string[]): RequestHeaders {
     switch (name.length) {
       case 4:
         if (name.toLowerCase() === 'host') headers.host++;
-        break;
-      case 6:
-        if (name.toLowerCase() === 'origin') headers.origin = headers.origin === undefined ? value : '';
         break;
       case 9:
         if (name.toLowerCase() === 'x-api-key') {
@@ -150,10 +145,7 @@ export interface Reply {
 }
 
 /** The answer to a streamed request; Node's ServerResponse is one. */
-export interface StreamedReply extends Required<Reply> {
-  /** Before `writeHead`; stands beside the headers that are given there. */
-  setHeader(name: string, value: string): unknown;
-}
+export type StreamedReply = Required<Reply>;
 
 /** A request on its way through the collector, and what is known of it so far. */
 export interface Exchange {

@@ -25,7 +25,7 @@ const KIND_OF_LINE: ReadonlyMap<string, EventKind> = new Map(
 const PLAIN_LINES = /^[^\r\n]+\r\n(?:[\w!#$%&'*+.^`|~-]+: [\x21-\x7e]+(?: +[\x21-\x7e]+)*\r\n)+\r\n$/;
 /** What asks for more than an answer to this request, or for another kind of answer. */
 const ODD_HEADER =
-  /\r\n(?:transfer-encoding|te|trailer|expect|upgrade|http2-settings|origin|(?:proxy-)?connection(?!: keep-alive\r\n)):/i;
+  /\r\n(?:transfer-encoding|te|trailer|expect|upgrade|http2-settings|(?:proxy-)?connection(?!: keep-alive\r\n)):/i;
 const MOST_DIGITS = 9;
 const PLAIN_LENGTH = /(\r\ncontent-length: )\d{1,9}\r\n/i;
 const CR = 13;

@@ -61,10 +61,6 @@ export interface TlsOptions {
   readonly log: Log;
   /** Called with each certificate that is taken into use after the first. */
   readonly onRenewed?: (credentials: Credentials) => void;
-  /** Called with the keys of session tickets: those it begins with, and each day others. */
-  readonly onTicketKeys?: (keys: Buffer) => void;
-  /** Whether another thread speaks for this one: says how the certificate is, and gives it the keys of tickets. */
-  readonly isBeside?: boolean;
 }
 
 /** The names of OpenSSL. The client's order does not count, but for none of these it would have to. */
@@ -104,8 +100,6 @@ export class Tls {
   readonly #watch: CredentialWatch;
   readonly #log: Log;
   readonly #onRenewed: TlsOptions['onRenewed'];
-  readonly #onTicketKeys: TlsOptions['onTicketKeys'];
-  readonly #isBeside: boolean;
   /**
    * Connections whose handshake is not done, by where they come from: Node does not say which of them has become
    * which.
@@ -116,23 +110,19 @@ export class Tls {
 
   /** @param http what is to hold for the HTTP that is spoken within. */
   constructor(
-    { files, credentials, clientAuth, log, onRenewed, onTicketKeys, isBeside = false }: TlsOptions,
+    { files, credentials, clientAuth, log, onRenewed }: TlsOptions,
     handshakeTimeoutMs: number,
     http: ServerOptions,
   ) {
     const asks = credentials.clientCa !== undefined;
     this.#log = log;
     this.#onRenewed = onRenewed;
-    this.#onTicketKeys = onTicketKeys;
-    this.#isBeside = isBeside;
     this.#failures = new TlsFailures(log);
     this.#certificate = credentials.certificate;
     this.server = https.createServer({
       ...http,
       ...contextOf(credentials),
       ALPNProtocols: ['http/1.1'],
-      // Node makes it of the arguments, which are others in each thread.
-      sessionIdContext: 'collector',
       handshakeTimeout: handshakeTimeoutMs,
       requestCert: asks,
       rejectUnauthorized: asks && clientAuth === 'required',
@@ -165,19 +155,10 @@ export class Tls {
   start(): void {
     this.#tellCertificate();
     this.#watch.start();
-    if (this.#isBeside) return;
-    this.#onTicketKeys?.(this.server.getTicketKeys());
     this.#daily = setInterval(() => {
-      const keys = randomBytes(48);
-      this.useTicketKeys(keys);
-      this.#onTicketKeys?.(keys);
+      this.server.setTicketKeys(randomBytes(48));
       this.#tellExpiry();
     }, DAY_MS).unref();
-  }
-
-  /** From now on session tickets are made with these 48 bytes, and only such are accepted. */
-  useTicketKeys(keys: Buffer): void {
-    this.server.setTicketKeys(keys);
   }
 
   /** Connections whose handshake is not done are closed: nothing was begun on them. Those that speak HTTP stay. */
@@ -226,7 +207,6 @@ export class Tls {
   }
 
   #tellCertificate(): void {
-    if (this.#isBeside) return;
     const { subject, issuer, subjectAltName } = this.#certificate;
     this.#log.info(
       {

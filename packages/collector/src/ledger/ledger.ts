@@ -1,6 +1,6 @@
 /**
- * The group commit: takes whatever waits in the rings, examines it, stores it as one batch, answers all.
- * There is no timer. While a flush runs, the next batch gathers in the rings by itself. A store that takes several
+ * The group commit: takes whatever waits in the ring, examines it, stores it as one batch, answers all.
+ * There is no timer. While a flush runs, the next batch gathers in the ring by itself. A store that takes several
  * batches at a time gets another one only when many events wait: small batches cost a database more for each event, and
  * one at a time is as fast where the round trip is short. They are answered in the order in which they were taken.
  *
@@ -30,8 +30,8 @@ export interface LedgerOptions {
   readonly store: Store;
   /** On its `close`, what is durable is sequenced and signed, if that can be done (sequencer.ts). */
   readonly sequencer: { close(): Promise<void> };
-  readonly rings: readonly RingReader[];
-  /** One word, shared with the writers of the rings: rung at each publication. */
+  readonly ring: RingReader;
+  /** One word, shared with the writer of the ring: rung at each publication. */
   readonly doorbell: Int32Array;
   readonly maxDepth: number;
   readonly counters: LedgerCounters;
@@ -70,7 +70,6 @@ interface WaitingEntry {
 }
 
 interface Taken {
-  readonly ring: RingReader;
   readonly fault: Fault | undefined;
   /** How long it was examined, in milliseconds. */
   readonly examinedMs: number;
@@ -89,7 +88,6 @@ export class Ledger {
   #underWay = 0;
   #answered: Promise<void> = Promise.resolve();
   #freed: (() => void) | undefined;
-  #firstRing = 0;
 
   constructor(options: LedgerOptions) {
     this.#options = options;
@@ -117,7 +115,7 @@ export class Ledger {
     Atomics.notify(this.#options.doorbell, 0);
   }
 
-  /** Serves the rings until `stop`. Resolves with the store closed; never rejects for what an event holds. */
+  /** Serves the ring until `stop`. Resolves with the store closed; never rejects for what an event holds. */
   async run(): Promise<void> {
     const { doorbell, store, sequencer } = this.#options;
     for (;;) {
@@ -183,54 +181,52 @@ export class Ledger {
   }
 
   #isMuchWaiting(): boolean {
-    return this.#options.rings.reduce((sum, ring) => sum + ring.waiting, 0) >= BESIDE_EVENTS;
+    return this.#options.ring.waiting >= BESIDE_EVENTS;
   }
 
   #answer(taken: readonly Taken[], candidates: readonly Candidate[], answers: readonly Answer[]): void {
+    const { ring } = this.#options;
     let next = 0;
-    for (const { ring, fault, examinedMs } of taken) {
+    for (const { fault, examinedMs } of taken) {
       if (fault) ring.answer('fault', fault, examinedMs);
       else {
         const tookMs = examinedMs + (candidates[next]?.comparedMs ?? 0);
         ring.answer(answers[next++] ?? 'unknown', undefined, tookMs);
       }
     }
-    for (const ring of this.#options.rings) ring.send();
+    ring.send();
   }
 
-  /** Takes from the rings, each time from the next one first, up to a batch; what passes its examination is a candidate. */
+  /** Takes from the ring up to a batch; what passes its examination is a candidate. */
   #gather(taken: Taken[], candidates: Candidate[]): void {
-    const { rings } = this.#options;
+    const { ring } = this.#options;
     let bytes = 0;
-    const first = this.#firstRing++ % rings.length;
-    for (const ring of [...rings.slice(first), ...rings.slice(0, first)]) {
-      while (taken.length < MAX_BATCH_EVENTS && bytes < MAX_BATCH_BYTES) {
-        const queued = ring.take();
-        if (queued === undefined) break;
-        const { kind, profile, organisation, keyId, receivedAt, salted } = queued;
-        const body = salted.subarray(SALT_BYTES);
-        bytes += body.length;
-        const began = performance.now();
-        const examined = examine(body, kind, profile, this.#options.maxDepth);
-        const fault = isFault(examined) ? examined : undefined;
-        taken.push({ ring, fault, examinedMs: performance.now() - began });
-        if (isFault(examined)) continue;
-        const { eventId, runId, parentId } = examined;
-        fillSalt(salted);
-        const commitment = commitmentOf(salted);
-        candidates.push({
-          kind,
-          profile,
-          organisation,
-          keyId,
-          receivedAt,
-          eventId,
-          runId,
-          parentId,
-          salted,
-          commitment,
-        });
-      }
+    while (taken.length < MAX_BATCH_EVENTS && bytes < MAX_BATCH_BYTES) {
+      const queued = ring.take();
+      if (queued === undefined) break;
+      const { kind, profile, organisation, keyId, receivedAt, salted } = queued;
+      const body = salted.subarray(SALT_BYTES);
+      bytes += body.length;
+      const began = performance.now();
+      const examined = examine(body, kind, profile, this.#options.maxDepth);
+      const fault = isFault(examined) ? examined : undefined;
+      taken.push({ fault, examinedMs: performance.now() - began });
+      if (isFault(examined)) continue;
+      const { eventId, runId, parentId } = examined;
+      fillSalt(salted);
+      const commitment = commitmentOf(salted);
+      candidates.push({
+        kind,
+        profile,
+        organisation,
+        keyId,
+        receivedAt,
+        eventId,
+        runId,
+        parentId,
+        salted,
+        commitment,
+      });
     }
   }
 

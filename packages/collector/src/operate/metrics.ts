@@ -14,7 +14,7 @@ import {
 import { SIZE_BOUNDS, TIME_BOUNDS_MS } from '../ledger/buckets.js';
 import { EVENT_OUTCOMES, type LedgerCounts } from '../ledger/ledger-counters.js';
 import { factsOf, healthOf, isReady } from './state.js';
-import type { CollectorStatus, HttpThreadState, Watch } from './status.js';
+import type { CollectorStatus, Watch } from './status.js';
 import { type Facts, WARNING_IDS, shownKeys, warningsOf } from './warnings.js';
 
 /*
@@ -130,19 +130,6 @@ interface Scrape {
   readonly facts: Facts;
 }
 
-/** A metric with its numbers as prom-client holds it, which types neither `type` nor `metricName` rightly. */
-export interface Figure {
-  readonly name: string;
-  readonly help: string;
-  readonly type: 'counter' | 'gauge' | 'histogram';
-  readonly values: readonly {
-    readonly value: number;
-    readonly labels: Labels;
-    /** The name on the line, when it is not that of the family. */
-    readonly metricName?: string;
-  }[];
-}
-
 /** Times become these buckets, in milliseconds: from a fast disk's flush to what no sender waits for. */
 const SHOWN_MS = [0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000];
 const TIMES = { bounds: TIME_BOUNDS_MS, shown: SHOWN_MS, scale: 1000 };
@@ -154,14 +141,6 @@ const LEDGER_STATES = ['open', 'refusing', 'failed'] as const;
 
 /** Gauges of prom-client with the ending of a counter: sums of those of the same name without it. */
 const MISNAMED = ['resources', 'handles', 'requests'].map((what) => `nodejs_active_${what}_total`);
-
-/** A line for each HTTP thread; the first is 1. */
-function byThread(
-  count: (thread: HttpThreadState) => number,
-): (scrape: Scrape) => (readonly [Labels, number])[] {
-  return ({ collectorStatus }) =>
-    collectorStatus.httpThreads().map((thread, i) => [{ thread: String(i + 1) }, count(thread)]);
-}
 
 export const FAMILIES: readonly Family<Scrape>[] = [
   labelled(
@@ -200,29 +179,15 @@ export const FAMILIES: readonly Family<Scrape>[] = [
     TIMES,
     ({ collectorStatus }) => collectorStatus.ingest.counters.latencies(),
   ),
-  labelled(
-    'counter',
+  counter(
     'collector_http_thread_busy_seconds_total',
-    'Time for which each HTTP thread had work; near one a second on all of them, more --http-threads may help.',
-    byThread(({ busyMs }) => busyMs / 1000),
+    'Time for which the HTTP thread had work; near one a second, it takes no more.',
+    () => performance.eventLoopUtilization().active / 1000,
   ),
-  labelled(
-    'counter',
-    'collector_http_thread_accepted_total',
-    'Events that each HTTP thread has acknowledged.',
-    byThread(({ accepted }) => accepted),
-  ),
-  labelled(
-    'gauge',
+  gauge(
     'collector_http_thread_connections',
-    'Connections that each HTTP thread has open.',
-    byThread(({ connections }) => connections),
-  ),
-  labelled(
-    'gauge',
-    'collector_http_thread_queue_events',
-    'Events of each HTTP thread that are being received or wait for the ledger.',
-    byThread(({ queueEvents }) => queueEvents),
+    'Connections to the event listener that are open.',
+    ({ collectorStatus }) => collectorStatus.connections(),
   ),
   gauge(
     'collector_queue_events',
@@ -534,12 +499,6 @@ export class Metrics {
     this.#reading = this.#read();
     const registry = openMetrics ? await asOpenMetrics(this.#registry) : this.#registry;
     return { type: registry.contentType, text: await registry.metrics() };
-  }
-
-  /** The same as they are now, not yet as text. */
-  figures(): Promise<readonly Figure[]> {
-    this.#reading = this.#read();
-    return this.#registry.getMetricsAsJSON() as unknown as Promise<readonly Figure[]>;
   }
 
   #read(): Scrape {

@@ -15,7 +15,7 @@ import { type Facts, isBackupOld, isInUse, isUsable, shownKeys, warningsOf } fro
  */
 
 export interface HealthCheck {
-  readonly name: 'startup' | 'shutdown' | 'ledger_thread' | 'http_threads' | 'storage';
+  readonly name: 'startup' | 'shutdown' | 'ledger_thread' | 'storage';
   /** Why it fails; undefined when it does not. */
   readonly failure: { readonly reason: string; readonly code: ErrorCode } | undefined;
   /** Whether a start again would be the remedy. */
@@ -27,7 +27,7 @@ const STALLED_AFTER_MS = 10_000;
 
 /** @param now the monotonic clock, milliseconds. */
 export function healthOf(
-  collectorStatus: Pick<CollectorStatus, 'phase' | 'ingest' | 'ledgerLivedAt' | 'httpThreadsLivedAt'>,
+  collectorStatus: Pick<CollectorStatus, 'phase' | 'ingest' | 'ledgerLivedAt'>,
   now: number,
 ): HealthCheck[] {
   const phase = collectorStatus.phase();
@@ -50,14 +50,10 @@ export function healthOf(
       `${whose} said nothing for ${Math.floor(silent / 1000)} seconds`,
       silent > DEAD_AFTER_MS,
     );
-  const httpThreadsLivedAt = collectorStatus.httpThreadsLivedAt();
   return [
     check('startup', phase === 'starting', 'storage_unavailable', 'the ledger is being opened'),
     check('shutdown', phase === 'stopping', 'shutting_down', 'the collector is stopping'),
     checkThread('ledger_thread', "the ledger's thread has", silentFor(collectorStatus.ledgerLivedAt())),
-    ...(httpThreadsLivedAt === undefined
-      ? []
-      : [checkThread('http_threads', 'an HTTP thread has', silentFor(httpThreadsLivedAt))]),
     check(
       'storage',
       // The ledger tries by itself whether it can store again: a load balancer lets no event through to show it.
@@ -91,25 +87,14 @@ export function healthText(endpoint: 'livez' | 'readyz', checks: readonly Health
  */
 
 export interface Hint {
-  readonly id:
-    | 'no_checkpoint_sink'
-    | 'signing_key_not_copied'
-    | 'keys_without_mirror'
-    | 'no_backup_yet'
-    | 'not_verified_yet';
+  readonly id: 'no_checkpoint_sink' | 'keys_without_mirror' | 'no_backup_yet' | 'not_verified_yet';
   readonly title: string;
   readonly what_to_do: string;
 }
 
 /** In the order in which they are best done. Each goes away by itself, within a second of being done. */
 export function hintsOf(facts: Facts): Hint[] {
-  return [
-    ...sink(facts),
-    ...unescrowedKey(facts),
-    ...mirrorless(facts),
-    ...missingBackup(facts),
-    ...verification(facts),
-  ];
+  return [...sink(facts), ...mirrorless(facts), ...missingBackup(facts), ...verification(facts)];
 }
 
 function* sink({ sinks }: Facts): Generator<Hint> {
@@ -119,16 +104,6 @@ function* sink({ sinks }: Facts): Generator<Hint> {
     title: 'Checkpoints stay on this host',
     what_to_do:
       'Anyone who owns it can rewrite the log and them together. Send them to someone else: --checkpoint-sink.',
-  };
-}
-
-function* unescrowedKey({ keyDiesWithDisk }: Facts): Generator<Hint> {
-  if (!keyDiesWithDisk) return;
-  yield {
-    id: 'signing_key_not_copied',
-    title: 'The signing key is stored only on the disk of the log',
-    what_to_do:
-      'Without it the log cannot be continued. Copy it to a safe place (docs/guide/operate.md, "Escrow of the signing key"), then confirm the copy: collector signing-key copied',
   };
 }
 
@@ -318,7 +293,6 @@ export function factsOf(collectorStatus: CollectorStatus, watch: Watch, now: num
     tokenInClear: collectorStatus.tokenInClear(),
     exposed: collectorStatus.exposed(),
     droppedLines: collectorStatus.droppedLines(),
-    keyDiesWithDisk: collectorStatus.keyDiesWithDisk(),
     keyGone: collectorStatus.keyGone(),
   };
 }

@@ -29,16 +29,6 @@ export interface IndexState {
   readonly memoryBytes: number;
 }
 
-export interface HttpThreadState {
-  /** Events that it has acknowledged. */
-  readonly accepted: number;
-  /** Open ones. */
-  readonly connections: number;
-  readonly queueEvents: number;
-  /** How long it had work since it began, in milliseconds. */
-  readonly busyMs: number;
-}
-
 export interface DiskSpace {
   /** What the collector's user may still write. */
   readonly freeBytes: number;
@@ -105,14 +95,12 @@ export interface CollectorStatus {
   };
   phase(): Phase;
   ledger(): LedgerCounts;
-  /** Asks the ledger's thread to say that it lives, and the HTTP threads beside the first what they have done. */
-  askThreads(): void;
+  /** Asks the ledger's thread to say that it lives. */
+  askThread(): void;
   /** When it last said so, on the monotonic clock in milliseconds; undefined while it is being opened. */
   ledgerLivedAt(): number | undefined;
-  /** When the HTTP thread beside the first that was silent longest said something; undefined when there is none. */
-  httpThreadsLivedAt(): number | undefined;
-  /** Of each HTTP thread what it has done; of those beside the first as they said it last. */
-  httpThreads(): readonly HttpThreadState[];
+  /** Connections to the event listener that are open. */
+  connections(): number;
   index(): IndexState | undefined;
   /** Undefined where payloads are not encrypted. */
   privacy(): PrivacyState | undefined;
@@ -141,8 +129,6 @@ export interface CollectorStatus {
   exposed(): boolean;
   /** Log lines that standard error did not take, and when the last one was, in milliseconds since 1970 UTC. */
   droppedLines(): { readonly lines: number; readonly at: number | undefined };
-  /** Whether the signing key is lost with the disk of the data directory, as far as anybody has said. */
-  keyDiesWithDisk(): boolean;
   /** Whether a file of the signing key, on the disk of the data directory, is not there any more. */
   keyGone(): boolean;
   /** Looks at the file system of the data directory; may take as long as it likes, or reject. */
@@ -347,7 +333,7 @@ export class Watch {
     // What is read while the ledger is being opened is nothing, and everything after it would look like growth.
     if (this.#collectorStatus.phase() === 'running') {
       this.#growth.note(this.#ledger(now));
-      this.#collectorStatus.askThreads();
+      this.#collectorStatus.askThread();
     }
     if (now - this.#lookedAt >= DISK_EVERY_MS) this.#lookAtDisk(now);
     const by = wall - now - this.#clocksApart;

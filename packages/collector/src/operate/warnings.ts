@@ -114,8 +114,6 @@ export interface Facts {
   readonly clockStep: ClockStep | undefined;
   readonly catalogueTroubleSince: number | undefined;
   readonly droppedLines: { readonly lines: number; readonly at: number | undefined };
-  /** Whether the signing key is lost with the disk of the data directory, as far as anybody has said. */
-  readonly keyDiesWithDisk: boolean;
   readonly keyGone: boolean;
   readonly exposed: boolean;
   readonly tokenInClear: boolean;

@@ -94,14 +94,6 @@ export interface VerifyResult {
   readonly events: number;
 }
 
-/** `copied-key.json`: which signing key an operator has said to have a copy of elsewhere. */
-interface CopiedKey {
-  /** When it was said: an instant, RFC 3339 in UTC. */
-  readonly at: string;
-  /** The verifier key of the private key that was copied. */
-  readonly key: string;
-}
-
 /**
  * `trouble.json`: since when, and why, a running collector cannot make checkpoints. A disk that is full keeps the file
  * out too; who runs in the same process asks {@link CheckpointTrouble.state}.
@@ -149,11 +141,6 @@ const VERIFY = new StateFile(
     typeof value['intact'] === 'boolean' &&
     isCount(value['events']),
 );
-const COPIED_KEY = new StateFile(
-  'copied-key.json',
-  'which signing key was copied',
-  (value): value is CopiedKey => isObject(value) && isInstant(value['at']) && isLine(value['key']),
-);
 const TROUBLE = new StateFile(
   'trouble.json',
   'why no checkpoint could be made',
@@ -174,8 +161,6 @@ export const readBackupNote = (dataDir: string) => BACKUP.read(dataDir);
 export const writeBackupNote = (dataDir: string, note: BackupNote) => BACKUP.write(dataDir, note);
 export const readVerifyResult = (dataDir: string) => VERIFY.read(dataDir);
 export const writeVerifyResult = (dataDir: string, result: VerifyResult) => VERIFY.write(dataDir, result);
-export const readCopiedKey = (dataDir: string) => COPIED_KEY.read(dataDir);
-export const writeCopiedKey = (dataDir: string, copied: CopiedKey) => COPIED_KEY.write(dataDir, copied);
 export const readCheckpointTrouble = (dataDir: string) => TROUBLE.read(dataDir);
 export const readSinkStates = (dataDir: string) => SINKS.read(dataDir) ?? [];
 export const writeSinkStates = (dataDir: string, states: SinkState[]) => SINKS.write(dataDir, states);

@@ -1,14 +1,6 @@
-import { once } from 'node:events';
-import { Worker } from 'node:worker_threads';
 import fc from 'fast-check';
-import { describe, expect, test } from 'vitest';
-import {
-  createBucketMemory,
-  formatRateLimit,
-  parseRateLimit,
-  SharedBuckets,
-  TokenBucket,
-} from '../../src/access/principal.js';
+import { expect, test } from 'vitest';
+import { formatRateLimit, parseRateLimit, TokenBucket } from '../../src/access/principal.js';
 
 test('[R-407] a full bucket lets its burst through at once and then says how long to wait', () => {
   const bucket = new TokenBucket({ perSecond: 1, burst: 3 });
@@ -57,49 +49,6 @@ test('over any run of requests no more than burst plus rate times time gets thro
       },
     ),
   );
-});
-
-describe('[R-1302] buckets that threads share', () => {
-  const limit = { perSecond: 1, burst: 3 };
-
-  test('are one for a key and a limit, and another for any other', () => {
-    const memory = createBucketMemory();
-    const [one, other] = [new SharedBuckets(memory), new SharedBuckets(memory)];
-    const now = performance.now();
-    const [a, b] = [one.of('key', limit), other.of('key', limit)];
-    expect([a, b, a, b].map((bucket) => bucket.take(now))).toEqual([0, 0, 0, 1]);
-    expect([a.refused, b.refused]).toEqual([0, 1]);
-    expect(other.of('key', { ...limit, burst: 4 }).take(now)).toBe(0);
-    expect(one.of('other', limit).take(now)).toBe(0);
-  });
-
-  test("are each thread's own once all cells are taken", () => {
-    const memory = createBucketMemory();
-    new BigInt64Array(memory).fill(2n);
-    const buckets = new SharedBuckets(memory);
-    expect(buckets.of('key', { perSecond: 1, burst: 1 }).take(1)).toBe(0);
-    expect(buckets.of('key', { perSecond: 1, burst: 1 }).take(1)).toBe(0);
-  });
-
-  test('let no more through when threads take from them at once', async () => {
-    const memory = createBucketMemory();
-    const burst = 20_000;
-    const module = new URL('../../dist/access/principal.js', import.meta.url).href;
-    const takers = Array.from({ length: 3 }, () => {
-      const worker = new Worker(
-        `import { parentPort, workerData } from 'node:worker_threads';
-         const { SharedBuckets } = await import(workerData.module);
-         const bucket = new SharedBuckets(workerData.memory).of('key', { perSecond: 0.001, burst: ${burst} });
-         let passed = 0;
-         for (let i = 0; i < ${burst}; i++) if (bucket.take(performance.now()) === 0) passed++;
-         parentPort.postMessage(passed);`,
-        { eval: true, workerData: { memory, module } },
-      );
-      return once(worker, 'message') as Promise<[number]>;
-    });
-    const passed = (await Promise.all(takers)).reduce((total, [count]) => total + count, 0);
-    expect(passed).toBe(burst);
-  });
 });
 
 test('a rate limit is read as it is written', () => {

@@ -76,34 +76,6 @@ describe('collector records [R-711]', () => {
     expect(stderr).toMatch(/4 records of 6 events in .*--after 6\n$/);
   });
 
-  test('begins each file of CSV with a byte order mark where one is asked for [R-712]', async () => {
-    await fill();
-    const plain = (await records('--format', 'csv')).stdout;
-    expect(plain).toMatch(/^record_id,/);
-    const bom = ['--format', 'csv', '--bom'];
-    expect((await records(...bom, '--out', place('marked.csv'))).code).toBe(0);
-    expect(fs.readFileSync(place('marked.csv')).toString('latin1', 0, 6)).toBe('\xef\xbb\xbfrec');
-    expect(fs.readFileSync(place('marked.csv'), 'utf8')).toBe(`\ufeff${plain}`);
-    expect((await records(...bom, '--model', 'none')).stdout).toBe(`\ufeff${plain.split('\r\n')[0]}\r\n`);
-    expect((await records(...bom, '--partition', 'day', '--out', place('days'))).code).toBe(0);
-    const days = fs.globSync('days/*/*.csv', { cwd: scratch });
-    expect(days.length).toBeGreaterThan(0);
-    for (const day of days) expect(fs.readFileSync(place(day), 'utf8')).toMatch(/^\ufeffrecord_id,/);
-    for (const format of ['ndjson', 'json', 'parquet', 'text']) {
-      const { code, stderr } = await records(
-        '--format',
-        format,
-        '--bom',
-        '--run',
-        id(501),
-        '--out',
-        place('x'),
-      );
-      expect([code, stderr], format).toEqual([2, expect.stringMatching(/--bom: only|--format: text goes/)]);
-    }
-    expect((await records('--format', 'text', '--bom', '--run', id(501))).stderr).toContain('--bom: only');
-  });
-
   test('gives the records that are asked for', async () => {
     await fill();
     expect(await ids('--run', id(502).toUpperCase())).toEqual([id(502)]);

@@ -186,9 +186,7 @@ Private key:    ${path.join(log.directory, keyFile(vkey))}
 Give the rotation note to anyone who checks this log; the first key and the notes lead to every later key.
 
 The key that signs the log is stored only on this disk, in ${log.directory}. Without it the log cannot be continued.
-Copy it to a safe place, then confirm the copy:
-
-collector signing-key copied --data-dir ${log.dataDir}
+Copy it to a safe place.
 `);
     expect(noteKey(vkey).name).toBe(ORIGIN);
     expect((await log.run('rotate', '--overlap', '90d')).stdout).toMatch(
@@ -277,32 +275,14 @@ const OTHER_DISK = ['/dev/shm', '/var/tmp', process.cwd()].find(
 );
 
 describe('[R-911] a signing key that dies with the disk of the log', () => {
-  const asked = async (dataDir: string, ...options: string[]) => {
-    const { stdout } = await collector(['doctor', '--json', '--data-dir', dataDir, ...options]);
-    const { findings } = JSON.parse(stdout) as { findings: { subject: string; message: string }[] };
-    return findings.some(
-      ({ subject, message }) => subject === 'signing key' && message.includes('collector signing-key copied'),
-    );
-  };
-
-  test('is told at the first start, by the console and by doctor until it was said to be copied, and when it was rotated', async () => {
+  test('is told at the first start and when it was rotated', async () => {
     const dataDir = scratchDirectory();
-    const running = await start(dataDir, ['--management', 'on']);
+    const running = await start(dataDir);
     onTestFinished(() => running.kill());
-    const command = (...args: string[]) => collector(['signing-key', ...args, '--data-dir', dataDir]);
-    const notice = `\ncollector signing-key copied --data-dir ${dataDir}\n`;
+    const notice = `${path.join(dataDir, 'signing-keys')}. Without it the log cannot be continued.\nCopy it to a safe place.\n`;
     expect(running.output.stdout).toContain(notice);
-    const hinted = async () => {
-      const { hints } = await getJson(managementPort(running), '/console/state.json');
-      return (hints as { id: string }[]).some(({ id }) => id === 'signing_key_not_copied');
-    };
-    expect([await hinted(), await asked(dataDir)]).toEqual([true, true]);
-    expect(await command('copied')).toMatchObject({ code: 0, stderr: '' });
-    await expect.poll(hinted).toBe(false);
-    expect(await asked(dataDir)).toBe(false);
-    expect((await command('rotate', '--overlap', '0')).stdout).toContain(notice);
-    await expect.poll(hinted).toBe(true);
-    expect(await asked(dataDir)).toBe(true);
+    const rotated = await collector(['signing-key', 'rotate', '--overlap', '0', '--data-dir', dataDir]);
+    expect(rotated.stdout).toContain(notice);
   });
 
   test('[R-885] whose file is gone under a running collector is warned of, until it is put back', async () => {
@@ -335,21 +315,11 @@ describe('[R-911] a signing key that dies with the disk of the log', () => {
     onTestFinished(() => fs.rmSync(elsewhere, { recursive: true }));
     const running = await start(dataDir, ['--signing-keys', path.join(elsewhere, 'keys')]);
     expect(await running.stop()).toBe(0);
-    expect(running.output.stdout).not.toContain('signing-key copied');
-    expect(await asked(dataDir, '--signing-keys', path.join(elsewhere, 'keys'))).toBe(false);
-  });
-
-  test('cannot be said to be copied where it is not there, or behind a program', async () => {
-    const log = new Log();
-    log.start();
-    expect(await log.run('copied', '--signing-command', '/bin/true')).toMatchObject({ code: 2, stdout: '' });
-    for (const name of log.keyFiles()) fs.rmSync(path.join(log.directory, name));
-    expect(await log.run('copied')).toMatchObject({ code: 6, stdout: '' });
-    expect(fs.existsSync(path.join(log.dataDir, 'checkpoints', 'copied-key.json'))).toBe(false);
+    expect(running.output.stdout).not.toContain('Copy it to a safe place');
   });
 });
 
-describe.each(['show', 'rotate', 'copied'])('%s', (verb) => {
+describe.each(['show', 'rotate'])('%s', (verb) => {
   test('ends with 6 where there is no log yet, and makes nothing', async () => {
     const log = new Log();
     expect(await log.run(verb)).toEqual({

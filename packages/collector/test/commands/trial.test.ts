@@ -48,7 +48,7 @@ test('[R-873] a trial says of each event what profile full would have said, and 
   expect(fs.existsSync(kept)).toBe(false);
   expect(trial.output.stdout).toMatch(/The trial has ended: .* is deleted, with all that was sent\.\n$/);
   expect(trial.output.stdout).not.toMatch(/stars|Mrs X|no id|9\.9/);
-  expect(trial.output.stdout).not.toContain('signing-key copied');
+  expect(trial.output.stdout).not.toContain('Copy it to a safe place');
   expect(trial.output.stderr).toMatch(/^\d\d:\d\d:\d\d INFO {2}listening host=/m);
 });
 

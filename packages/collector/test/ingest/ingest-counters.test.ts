@@ -1,6 +1,6 @@
 import { ERRORS, EVENT_KINDS } from '@clinical-events/protocol';
 import { expect, test } from 'vitest';
-import { acceptedIn, IngestCounters } from '../../src/ingest/ingest-counters.js';
+import { IngestCounters } from '../../src/ingest/ingest-counters.js';
 import { TIME_BOUNDS_MS } from '../../src/ledger/buckets.js';
 
 test('every answer is counted under its kind and code, and no pair is missing or told twice', () => {
@@ -29,20 +29,4 @@ test('what was read does not change with what is counted later', () => {
   const { counts } = counters.latencies();
   counters.accepted('outcome', 1);
   expect(counts.every((count) => count === 0)).toBe(true);
-});
-
-test('[R-1301] what other threads have counted is told with it, and is not its own', () => {
-  const [counters, other] = [new IngestCounters(), new IngestCounters()];
-  counters.others = () => [other.own];
-  counters.accepted('outcome', 1);
-  other.accepted('outcome', 2);
-  other.refused('outcome', 'overloaded');
-  other.lostPlace('displaced');
-  expect(counters.answers().filter(({ count }) => count > 0)).toEqual([
-    { kind: 'outcome', code: 'accepted', status: 201, count: 2 },
-    { kind: 'outcome', code: 'overloaded', status: 503, count: 1 },
-  ]);
-  expect(counters.latencies().sum).toBe(3);
-  expect(counters.lostPlaces).toEqual({ displaced: 1, no_place: 0 });
-  expect(acceptedIn(counters.own)).toBe(1);
 });

@@ -25,7 +25,7 @@ interface Settled {
 /** For what the ledger does by itself, about once a second. */
 const WAIT = { timeout: 30_000, interval: 50 };
 
-/** A ledger over a store that does as it is told, with writers in the same thread. */
+/** A ledger over a store that does as it is told, with its writer in the same thread. */
 class Bench {
   readonly states: [LedgerState, unknown][] = [];
   readonly batches: Candidate[][] = [];
@@ -40,26 +40,20 @@ class Bench {
   readonly counters = new LedgerCounters(createCounterMemory());
   readonly ledger: Ledger;
   readonly running: Promise<void>;
-  readonly #writers: RingWriter<string>[] = [];
+  readonly #writer: RingWriter<string>;
   #waiting = 0;
   #idle: (() => void) | undefined;
 
-  constructor(append: Append, writers = 1) {
+  constructor(append: Append) {
     const doorbell = new SharedArrayBuffer(4);
-    const rings: RingReader[] = [];
-    for (let i = 0; i < writers; i++) {
-      const memory = createRingMemory(64 << 20, 8192, doorbell);
-      const { port1, port2 } = new MessageChannel();
-      rings.push(new RingReader(memory, port2));
-      onTestFinished(() => port1.close());
-      this.#writers.push(
-        new RingWriter(memory, port1, 8 << 20, (name, answer, fault, _place, tookMs) => {
-          this.tookMs.push(tookMs);
-          this.settled.push({ name, answer, code: fault?.code });
-          if (--this.#waiting === 0) this.#idle?.();
-        }),
-      );
-    }
+    const memory = createRingMemory(64 << 20, 8192, doorbell);
+    const { port1, port2 } = new MessageChannel();
+    onTestFinished(() => port1.close());
+    this.#writer = new RingWriter(memory, port1, 8 << 20, (name, answer, fault, _place, tookMs) => {
+      this.tookMs.push(tookMs);
+      this.settled.push({ name, answer, code: fault?.code });
+      if (--this.#waiting === 0) this.#idle?.();
+    });
     const store: Store = {
       concurrency: 1,
       outlivesDoubt: false,
@@ -75,7 +69,7 @@ class Bench {
       },
     };
     this.ledger = new Ledger({
-      ...{ store, rings, maxDepth: 64, doorbell: new Int32Array(doorbell) },
+      ...{ store, ring: new RingReader(memory, port2), maxDepth: 64, doorbell: new Int32Array(doorbell) },
       sequencer: {
         close: () => {
           expect(this.closed).toBe(false);
@@ -89,10 +83,10 @@ class Bench {
     this.running = this.ledger.run();
   }
 
-  send(name: string, body: string | Buffer = event(name), writer = 0): void {
+  send(name: string, body: string | Buffer = event(name)): void {
     const bytes = Buffer.from(body);
-    const ring = this.#writers[writer];
-    if (!ring?.reserve(bytes.length)) throw new Error('the ring is full');
+    const ring = this.#writer;
+    if (!ring.reserve(bytes.length)) throw new Error('the ring is full');
     this.#waiting++;
     ring.push(name, bytes.length, 'outcome', 'minimum', { organisation: name, keyId: 'key' }, 7, [bytes]);
   }
@@ -211,28 +205,6 @@ describe('the ledger', () => {
       // The event that reaches the limit still belongs to the batch.
       expect(bytes - (last ? size(last) : 0)).toBeLessThan(MAX_BATCH_BYTES);
     }
-    await bench.stop();
-  });
-
-  test('serves every ring and gives each its own answers', async () => {
-    const bench = new Bench(acceptAll, 3);
-    for (let i = 0; i < 30; i++) bench.send(`${i}`, i % 5 === 0 ? '[' : event(), i % 3);
-    const settled = await bench.answered();
-    expect(settled.length).toBe(30);
-    for (const { name, answer } of settled)
-      expect(answer).toBe(Number(name) % 5 === 0 ? 'fault' : 'accepted');
-    await bench.stop();
-  });
-
-  test('[R-1301] begins each batch with another ring, so that none waits for all of another', async () => {
-    const bench = new Bench(acceptAll, 2);
-    for (let i = 0; i < 4 * MAX_BATCH_EVENTS; i++) bench.send('crowd', event('crowd'), 0);
-    for (let i = 0; i < 10; i++) bench.send('few', event('few'), 1);
-    await bench.answered();
-    const withFew = bench.batches.findIndex((batch) =>
-      batch.some(({ organisation }) => organisation === 'few'),
-    );
-    expect(withFew).toBeLessThan(2);
     await bench.stop();
   });
 

@@ -10,12 +10,10 @@ interface Given {
   readonly state?: LedgerState;
   /** For so long the ledger's thread has said nothing; undefined: it was never open. */
   readonly silent?: number | undefined;
-  /** For so long one of several HTTP threads has said nothing. */
-  readonly httpSilent?: number | undefined;
 }
 
 function health(given: Given = {}): ReturnType<typeof healthOf> {
-  const { phase, state, silent, httpSilent }: Given = {
+  const { phase, state, silent }: Given = {
     ...{ phase: 'running', state: 'open', silent: 100 },
     ...given,
   };
@@ -23,7 +21,6 @@ function health(given: Given = {}): ReturnType<typeof healthOf> {
     {
       phase: () => phase,
       ledgerLivedAt: () => (silent === undefined ? undefined : NOW - silent),
-      httpThreadsLivedAt: () => (httpSilent === undefined ? undefined : NOW - httpSilent),
       ingest: { storage: { state } } as never,
     },
     NOW,
@@ -46,7 +43,6 @@ test.each([
   [{ phase: 'starting', silent: undefined }, 'startup'],
   [{ phase: 'stopping' }, 'shutdown'],
   [{ silent: 10_001 }, 'ledger_thread'],
-  [{ httpSilent: 10_001 }, 'http_threads'],
   [{ state: 'refusing' }, 'storage'],
   [{ state: 'failed' }, 'storage'],
 ] as const)('[R-610] [R-832] with %o it lives, and is not ready because of %s', (facts, name) => {
@@ -62,7 +58,6 @@ test('[R-832] a thread that says nothing for a minute wants a new start', () => 
   const checks = health({ silent: 60_001 });
   expect(isLive(checks)).toBe(false);
   expect(healthText('livez', checks)).toContain('[-]ledger_thread failed');
-  expect(isLive(health({ httpSilent: 60_001 }))).toBe(false);
   // While it is being opened, or closes, no one asks it.
   expect(isLive(health({ phase: 'stopping', silent: 60_001 }))).toBe(true);
   expect(isLive(health({ phase: 'starting', silent: 60_001 }))).toBe(true);

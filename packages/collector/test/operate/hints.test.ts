@@ -5,28 +5,20 @@ import { DAY, NOW, PRIVACY, WELL } from './well.js';
 
 test('[R-834] what is not set up is a hint that says what to do, and no warning', () => {
   const nothing = {
-    ...{ ...WELL, sinks: [], keyDiesWithDisk: true },
+    ...{ ...WELL, sinks: [] },
     ...{ lastBackup: undefined, lastVerify: undefined, logBeganAt: NOW },
     privacy: { ...PRIVACY, directories: 1 },
   };
   const hints = hintsOf(nothing);
   expect(hints.map(({ id }) => id)).toEqual([
-    ...['no_checkpoint_sink', 'signing_key_not_copied', 'keys_without_mirror'],
+    ...['no_checkpoint_sink', 'keys_without_mirror'],
     ...['no_backup_yet', 'not_verified_yet'],
   ]);
   expect(
     hints.map(({ what_to_do }) => /--checkpoint-sink|--encryption-keys|collector \w+/.exec(what_to_do)?.[0]),
-  ).toEqual([
-    ...[
-      '--checkpoint-sink',
-      'collector signing',
-      '--encryption-keys',
-      'collector backup',
-      'collector verify',
-    ],
-  ]);
+  ).toEqual([...['--checkpoint-sink', '--encryption-keys', 'collector backup', 'collector verify']]);
   expect(warningsOf(nothing)).toEqual([]);
-  expect(hintsOf({ ...nothing, events: 0 })).toHaveLength(5);
+  expect(hintsOf({ ...nothing, events: 0 })).toHaveLength(4);
   expect(hintsOf(WELL)).toEqual([]);
 });
 

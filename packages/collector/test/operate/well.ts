@@ -43,7 +43,6 @@ export const WELL: Facts = {
   catalogueTroubleSince: undefined,
   exposed: false,
   droppedLines: { lines: 0, at: undefined },
-  keyDiesWithDisk: false,
   keyGone: false,
   tokenInClear: false,
 };

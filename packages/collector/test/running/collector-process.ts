@@ -22,7 +22,7 @@ process.once('exit', () => fs.rmSync(BIN, { recursive: true, force: true }));
 export const ENVIRONMENT: NodeJS.ProcessEnv = {
   ...Object.fromEntries(
     Object.entries(process.env).filter(
-      ([name]) => !/^(COLLECTOR_|OTEL_|npm_|NO_COLOR$|FORCE_COLOR$|CI$)/.test(name),
+      ([name]) => !/^(COLLECTOR_|npm_|NO_COLOR$|FORCE_COLOR$|CI$)/.test(name),
     ),
   ),
   COLLECTOR_MANAGEMENT_PORT: '0',

@@ -2,7 +2,6 @@ import { MessageChannel } from 'node:worker_threads';
 import { onTestFinished } from 'vitest';
 import type { KeyRing } from '../../src/access/key-ring.js';
 import { Principal } from '../../src/access/principal.js';
-import { AllowedOrigins } from '../../src/ingest/answers.js';
 import { Ingest } from '../../src/ingest/ingest.js';
 import { Listener } from '../../src/ingest/listener.js';
 import type { TlsOptions } from '../../src/ingest/tls.js';
@@ -45,11 +44,9 @@ export async function collectorWithoutLedger(
     answers: port1,
     profile: 'minimum',
     maxBodyBytes: 1 << 10,
-    threads: 1,
     log,
     logRequests: false,
     trustedProxies: new TrustedProxies(''),
-    allowedOrigins: new AllowedOrigins(''),
     keepsBodies: false,
   });
   const listener = new Listener(

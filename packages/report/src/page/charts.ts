@@ -186,15 +186,6 @@ function axis(across: Across, ticks: readonly number[], text: (value: number) =>
   return html`<svg class="axis" width="100%" height="18" aria-hidden="true">${inner}</svg>`;
 }
 
-/** Patterns that the parts of a stack are filled with. */
-export const PATTERNS = new Html(
-  '<svg class="patterns" width="0" height="0" aria-hidden="true"><defs>' +
-    '<pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect class="soft" width="6" height="6"/><rect class="strong" width="2" height="6"/></pattern>' +
-    '<pattern id="dots" width="6" height="6" patternUnits="userSpaceOnUse"><rect class="blank" width="6" height="6"/><circle class="strong" cx="3" cy="3" r="1.3"/></pattern>' +
-    '<pattern id="cross" width="6" height="6" patternUnits="userSpaceOnUse"><rect class="blank" width="6" height="6"/><path class="thin" d="M0 0L6 6M6 0L0 6"/></pattern>' +
-    '</defs></svg>',
-);
-
 function track(): Html {
   return html`<line class="track" x1="0" x2="100%" y1="${ROW_HEIGHT / 2}" y2="${ROW_HEIGHT / 2}" />`;
 }

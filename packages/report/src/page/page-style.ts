@@ -61,7 +61,6 @@ figcaption strong { color: var(--ink); }
 .legend { list-style: none; display: flex; flex-wrap: wrap; gap: .1rem 1rem; padding: 0; font-size: .85rem; margin: .4rem 0 0; }
 .plot { display: grid; grid-template-columns: auto 1fr; gap: 0 .5rem; font-size: .78rem; color: var(--quiet); }
 .plot .scale { display: flex; flex-direction: column; justify-content: space-between; text-align: right; line-height: 1; }
-.patterns { position: absolute; }
 svg { display: block; overflow: visible; }
 svg.sample { display: inline-block; vertical-align: -1px; }
 .bars rect { fill: var(--strong); }
@@ -74,13 +73,11 @@ svg.sample { display: inline-block; vertical-align: -1px; }
 ${DASHES.map((dash, i) => `.line-${i} { stroke-dasharray: ${dash}; }`).join('\n')}
 .part { stroke: var(--paper); stroke-width: 1; }
 .part.validated { fill: var(--mid); }
-.part.partial { fill: url(#hatch); }
+.part.partial { fill: var(--soft); }
 .part.contradicted { fill: var(--dark); }
-.part.unknown { fill: url(#dots); stroke: var(--quiet); }
-.part.other_words, .part.unreadable { fill: url(#cross); stroke: var(--quiet); }
+.part.unknown { fill: var(--rule); stroke: var(--quiet); }
+.part.other_words, .part.unreadable { fill: var(--paper); stroke: var(--quiet); }
 .part.none { fill: var(--paper); stroke: var(--quiet); stroke-dasharray: 3 2; }
-.patterns .soft { fill: var(--soft); } .patterns .strong { fill: var(--strong); } .patterns .blank { fill: var(--paper); }
-.patterns .thin { stroke: var(--quiet); stroke-width: 1; }
 .wide { overflow-x: auto; margin: 1rem 0; }
 .single { columns: 24rem; column-gap: 2rem; }
 .single table { width: 100%; }

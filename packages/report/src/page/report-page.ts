@@ -4,7 +4,7 @@
  */
 import { isEmpty, type ModelNumbers, type ReportNumbers, type VersionNumbers } from '../report-numbers.js';
 import { arrivals, stepEnds, groupTable, versionOverview } from './tables.js';
-import { PATTERNS, groupFigures, type NamedGroup } from './charts.js';
+import { groupFigures, type NamedGroup } from './charts.js';
 import { countingNotes, runCommands, type ListedGroup, type RunsCommand } from './notes.js';
 import { findingsOf } from './findings.js';
 import {
@@ -47,7 +47,6 @@ export function reportPage(numbers: ReportNumbers, command: RunsCommand): string
         </style>
       </head>
       <body>
-        ${PATTERNS}
         <div class="page">
           ${header(numbers)}
           <main>${isEmpty(numbers) ? emptiness(numbers) : contents(numbers, command)}</main>

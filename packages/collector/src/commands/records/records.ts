@@ -38,7 +38,6 @@ export interface RecordsOptions {
   readonly incomplete?: true;
   readonly full?: true;
   readonly format?: string;
-  readonly bom?: true;
   readonly out?: string;
   readonly partition?: string;
   readonly tempDir?: string;
@@ -58,7 +57,6 @@ export interface RecordsRequest {
 }
 
 const TEXT = 'text';
-const BOM_IS_FOR = '--bom: only --format csv can have a byte order mark';
 
 /** @param onTerminal whether standard output is one. */
 export function requestFrom(options: RecordsOptions, onTerminal: boolean): RecordsRequest {
@@ -103,7 +101,7 @@ function periodFrom({ since, until }: RecordsOptions): { since?: number; until?:
 }
 
 function formatFrom(
-  { format, full, run, bom, out, partition }: RecordsOptions,
+  { format, full, run, out, partition }: RecordsOptions,
   onTerminal: boolean,
 ): RecordsRequest['format'] {
   const isText = full ?? (run !== undefined && onTerminal && out === undefined);
@@ -114,7 +112,6 @@ function formatFrom(
       throw usage(`${full ? '--full' : '--format: text'} is for one run, which --run names`);
     if (out !== undefined || partition !== undefined)
       throw usage('--format: text goes to standard output only');
-    if (bom) throw usage(BOM_IS_FOR);
     return undefined;
   }
   const found = Object.hasOwn(FORMATS, name) ? FORMATS[name] : undefined;
@@ -125,8 +122,7 @@ function formatFrom(
   if (found.binary && out === undefined && onTerminal) {
     throw usage(`--format: ${name} cannot be shown on a terminal: name a file by --out`);
   }
-  if (bom && found.loadWithBom === undefined) throw usage(BOM_IS_FOR);
-  return { ...found, name, load: (bom && found.loadWithBom) ?? found.load };
+  return { ...found, name };
 }
 
 function sequenceFrom(text: string): number {
@@ -191,7 +187,6 @@ export function command(): Command {
     .option('--incomplete', 'only records whose completeness is "incomplete"')
     .option('--full', 'with --run: show every text whole, as text that a pager can show')
     .option('--format <name>', `text, ${Object.keys(FORMATS).join(', ')} (default: ndjson)`)
-    .option('--bom', 'begin CSV files with a byte order mark: Excel needs it to read UTF-8')
     .option('--out <file>', 'a new file, or with --partition a new directory (default: standard output)')
     .option('--partition <by>', 'day: a directory for each day on which records began')
     .option('--temp-dir <directory>', 'where the catalogue is made when it cannot be in the data directory')

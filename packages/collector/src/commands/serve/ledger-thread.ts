@@ -22,8 +22,7 @@ import {
 /** What the thread is started with. */
 export interface LedgerThreadData extends LedgerSettings {
   readonly maxDepth: number;
-  /** One for each HTTP thread. */
-  readonly queues: readonly [QueueEnd, ...QueueEnd[]];
+  readonly queue: QueueEnd;
   /** What it counts (ledger/ledger-counters.ts). */
   readonly counters: SharedArrayBuffer;
 }
@@ -79,17 +78,13 @@ async function main(port: MessagePort, data: LedgerThreadData): Promise<void> {
     return;
   }
   const { store, sequencer } = opened;
-  const [
-    {
-      ring: { doorbell },
-    },
-  ] = data.queues;
+  const { ring, answers } = data.queue;
   counters.holds(opened.opened);
   const ledger = new Ledger({
     store,
     sequencer,
-    rings: data.queues.map(({ ring, answers }) => new RingReader(ring, answers)),
-    doorbell: new Int32Array(doorbell),
+    ring: new RingReader(ring, answers),
+    doorbell: new Int32Array(ring.doorbell),
     maxDepth: data.maxDepth,
     counters,
     onState: (state, cause) =>
@@ -112,7 +107,7 @@ async function main(port: MessagePort, data: LedgerThreadData): Promise<void> {
   await ledger.run();
   say({ type: 'closed' });
   port.close();
-  for (const { answers } of data.queues) answers.close();
+  answers.close();
 }
 
 if (parentPort) await main(parentPort, workerData as LedgerThreadData);

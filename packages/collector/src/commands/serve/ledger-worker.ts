@@ -42,7 +42,7 @@ export class LedgerWorker {
     const { log, onState, onFailure, onCheckpoint, onCheckpointTrouble, onAlarm } = options;
     this.#worker = new Worker(new URL('./ledger-thread.js', import.meta.url), {
       workerData: data,
-      transferList: data.queues.map(({ answers }) => answers),
+      transferList: [data.queue.answers],
     });
     const unsafe = (reason: string) => {
       log.fatal(

@@ -1,67 +1,12 @@
 /** The management listener as the options want it. */
 import type { Logger } from 'pino';
-import { type Config, type ConfigFault, openTelemetryVariables } from '../../config.js';
+import type { Config } from '../../config.js';
 import type { Credentials } from '../../ingest/credentials.js';
-import type { Ingest } from '../../ingest/ingest.js';
-import type { Log } from '../../ingest/refusal-log.js';
 import { isLoopback } from '../../loopback.js';
 import type { OperatorToken } from '../../operate/gate.js';
 import type { CollectorStatus } from '../../operate/status.js';
-import { telemetrySettings } from '../../operate/telemetry/settings.js';
-import { systemCode } from '../../system-code.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
 import { type Listening, callable } from './listening.js';
-
-/* Telemetry as the standard variables of OpenTelemetry want it (telemetry/settings.ts). */
-
-/** Sends the rest when it is disposed of, within a few seconds, and ends. */
-export interface OpenTelemetry extends AsyncDisposable {
-  /** To be told of each answer; undefined when no traces are wanted. */
-  readonly observer: Ingest['observer'];
-}
-
-/** What the variables say that is not understood, and is taken as if it were not there; with the variable's name. */
-export async function telemetryWarnings(): Promise<ConfigFault[]> {
-  const variables = openTelemetryVariables();
-  const settings = telemetrySettings(variables);
-  const warnings = [...settings.warnings];
-  const signals = (['traces', 'metrics'] as const).filter((signal) => settings[signal] !== undefined);
-  if (signals.length > 0) {
-    const { targetOf } = await import('../../operate/telemetry/target.js');
-    for (const signal of signals) targetOf(signal, variables, (warning) => warnings.push(warning));
-  }
-  return [...new Set(warnings)].map((warning) => {
-    const [, source = 'OTEL', message = warning] = /^(OTEL_\w+):? ([^]*)$/.exec(warning) ?? [];
-    return { source, message };
-  });
-}
-
-/**
- * On return telemetry is exported, if it is wanted and can be: a collector never fails to start for it.
- * @param collectorStatus undefined in a thread that has spans to tell of and no metrics.
- */
-export async function openTelemetry(
-  version: string,
-  collectorStatus: CollectorStatus | undefined,
-  log: Log,
-): Promise<OpenTelemetry> {
-  const none = { observer: undefined, [Symbol.asyncDispose]: () => Promise.resolve() };
-  const variables = openTelemetryVariables();
-  const settings = telemetrySettings(variables);
-  for (const warning of collectorStatus === undefined ? [] : settings.warnings) log.warn({}, warning);
-  if (!settings.traces && !(settings.metrics && collectorStatus)) return none;
-  try {
-    const { Telemetry } = await import('../../operate/telemetry/telemetry.js');
-    const telemetry = new Telemetry(settings, variables, version, collectorStatus, log);
-    return { observer: telemetry.observer, [Symbol.asyncDispose]: () => telemetry.close() };
-  } catch (error) {
-    log.error(
-      { reason: systemCode(error) ?? (error as Error).name },
-      'OpenTelemetry export cannot begin; the collector goes on without it',
-    );
-    return none;
-  }
-}
 
 /** Closed when it is disposed of. */
 export interface OpenManagement extends AsyncDisposable {

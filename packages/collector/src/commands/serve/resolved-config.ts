@@ -4,7 +4,6 @@
  */
 import fs from 'node:fs';
 import { type Config, ConfigError, type ConfigFault, type ConfigReading } from '../../config.js';
-import { AllowedOrigins, OriginsInvalid } from '../../ingest/answers.js';
 import { CredentialsUnusable, readCredentials } from '../../ingest/credentials.js';
 import type { TlsOptions } from '../../ingest/tls.js';
 import { ProxiesInvalid, TrustedProxies } from '../../ingest/trusted-proxies.js';
@@ -17,7 +16,6 @@ export interface ResolvedConfig {
   /** Undefined for plain HTTP. */
   readonly tls: Omit<TlsOptions, 'log'> | undefined;
   readonly trustedProxies: TrustedProxies;
-  readonly allowedOrigins: AllowedOrigins;
   readonly sinks: readonly SinkSpec[];
   /** Undefined when no token is wanted. */
   readonly token: OperatorToken | undefined;
@@ -45,7 +43,7 @@ export async function findSettings({ sound, faults: before, settings }: ConfigRe
     const source = settings.find(({ name }) => name === option)?.source ?? `--${option}`;
     faults.push({ source, message });
   };
-  const { dataDir, checkpointSink, trustedProxies, corsOrigins } = sound;
+  const { dataDir, checkpointSink, trustedProxies } = sound;
   if (dataDir !== undefined && fs.statSync(dataDir, { throwIfNoEntry: false })?.isDirectory() === false)
     tell('data-dir', `${dataDir} is not a directory`);
   const fault = storeFault(sound.store ?? '');
@@ -60,13 +58,6 @@ export async function findSettings({ sound, faults: before, settings }: ConfigRe
       ProxiesInvalid,
       (text) => new TrustedProxies(text),
       trustedProxies,
-    ),
-    allowedOrigins: understood(
-      tell,
-      'cors-origins',
-      OriginsInvalid,
-      (text) => new AllowedOrigins(text),
-      corsOrigins,
     ),
     tls: await tlsOf(sound, tell),
     token: understood(

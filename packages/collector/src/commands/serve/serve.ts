@@ -5,7 +5,6 @@ import type { Logger } from 'pino';
 import { ensureFirstKey } from '../../access/issuing.js';
 import { type Config, type ConfigReading, serviceManagement } from '../../config.js';
 import { type HeldFile } from '../../files.js';
-import type { Ingest } from '../../ingest/ingest.js';
 import { Listener } from '../../ingest/listener.js';
 import { createCounterMemory } from '../../ledger/ledger-counters.js';
 import { Publisher } from '../../transparency/publisher.js';
@@ -19,19 +18,12 @@ import type { KeyStore, TreeReader } from '../../store/contract.js';
 import { RunningStatus } from './status.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
 import { Follower } from './follower.js';
-import { createQueues, createSharedLimits, openIngest, openKeyRing } from './http-side.js';
-import { HttpThreads } from './http-threads.js';
+import { createQueue, openIngest, openKeyRing } from './http-side.js';
 import { LedgerWorker } from './ledger-worker.js';
 import { keysLost, type Listening, newKeyNotice, requiresCertificate, noteListening } from './listening.js';
 import { escrowNotice } from '../signing-key.js';
 import { LineWriter, openServeLog, type ServeLog } from './log.js';
-import {
-  consoleNotice,
-  isTokenInClear,
-  listeningNotice,
-  openManagement,
-  openTelemetry,
-} from './management.js';
+import { consoleNotice, isTokenInClear, listeningNotice, openManagement } from './management.js';
 import { holdDirectory } from './open-ledger.js';
 import { type ResolvedConfig, resolveConfig } from './resolved-config.js';
 import { Reload } from './reload.js';
@@ -137,12 +129,10 @@ async function run(
     apply(changed) {
       log.level = changed.logLevel;
       listener.limit(changed);
-      beside.take(changed);
     },
     sources: {
       'API keys': () => keys.refresh(),
       'TLS certificate': (): Promise<boolean> => listener.tls?.reload() ?? Promise.resolve(true),
-      'both in other threads': () => beside.reload(),
     },
     onBegin: () => manager.reloading(),
     onEnd: () => manager.ready(status),
@@ -152,18 +142,12 @@ async function run(
     () => reload.ask(),
     (signal) => shutdown.begin(EXIT.ok, signal),
   );
-  const limits = createSharedLimits(config);
-  const keys = await openKeyRing(keyDatabase, limits, log);
-  const queues = createQueues(config);
-  const [queue, ...queuesBeside] = queues.http;
-  const { trustedProxies, allowedOrigins, tls } = resolved;
+  const keys = await openKeyRing(keyDatabase, log);
+  const queue = createQueue(config);
+  const { trustedProxies, tls } = resolved;
   const ingest = openIngest(() => reload.config, {
-    ...{ keys, queue, trustedProxies, allowedOrigins, log },
+    ...{ keys, queue: queue.http, trustedProxies, log },
     keepsBodies: trial !== undefined,
-  });
-  await using beside = new HttpThreads({
-    ...{ config, queues: queuesBeside, limits, tls, log },
-    onFailure: () => shutdown.begin(EXIT.failure, 'an HTTP thread has failed'),
   });
   const tree = isShared(config) ? (await openSharedStore(config)).tree : openStore(config.dataDir).tree;
   const publisher = openPublisher(
@@ -175,7 +159,7 @@ async function run(
   );
   const counters = createCounterMemory();
   const collectorStatus = new RunningStatus({
-    ...{ dataDir: config.dataDir, keyPlace: config, keys, ingest, beside, publisher, counters },
+    ...{ dataDir: config.dataDir, keyPlace: config, keys, ingest, publisher, counters },
     tokenInClear: isTokenInClear(config),
     droppedLines: dropped,
     // A database is backed up by its own tools.
@@ -185,17 +169,12 @@ async function run(
   const { token } = resolved;
   await using management = await openManagement(config, token, tls?.credentials, collectorStatus, log);
   if (management.address) log.info(management.address, 'management listening');
-  // It flushes when it is disposed of, after the last answer and before the keys are closed.
-  await using telemetry = await openTelemetry(collectorStatus.version, collectorStatus, log);
-  ingest.observer = observerOf(telemetry.observer, trial);
+  if (trial) ingest.onAccepted = (exchange) => trial.observe(exchange);
   const thread = new LedgerWorker(
-    { ...ledgerSettings(config), lock, queues: queues.ledger, counters },
+    { ...ledgerSettings(config), lock, queue: queue.ledger, counters },
     {
       log,
-      onState(state) {
-        ingest.ledgerEntered(state);
-        beside.ledgerEntered(state);
-      },
+      onState: (state) => ingest.ledgerEntered(state),
       onFailure: () => shutdown.begin(EXIT.unsafe, 'the ledger has failed'),
       onCheckpoint(note) {
         collectorStatus.noteCheckpoint(note);
@@ -206,7 +185,7 @@ async function run(
     },
   );
   collectorStatus.thread = thread;
-  await Promise.all([openLedger(thread, keyDatabase, config, log), beside.opened()]);
+  await openLedger(thread, keyDatabase, config, log);
   // The catalogue of a log in a database is that of a mirror.
   await using follower = isShared(config)
     ? undefined
@@ -216,15 +195,11 @@ async function run(
   signals.endInOrder();
   const listener = new Listener(
     ingest,
-    { ...config, places: limits?.places },
-    tls && {
-      ...{ ...tls, log },
-      onRenewed: (credentials) => management.present(credentials),
-      onTicketKeys: (ticketKeys) => beside.useTicketKeys(ticketKeys),
-    },
+    config,
+    tls && { ...tls, log, onRenewed: (credentials) => management.present(credentials) },
   );
   collectorStatus.listener = listener;
-  const listening = await listen(listener, beside, config, tls, thread);
+  const listening = await listen(listener, config, tls, thread);
   trial?.announce();
   if (isatty(1)) out.write(listeningNotice(listening, management.address));
   const notices = consoleNotice(management.address) + (trial ? '' : escrowNotice(config));
@@ -262,26 +237,18 @@ async function run(
   manager.stopping();
   ingest.stop();
   const closeTimeoutMs = inOrder ? shutdownTimeoutMs : Math.min(1000, shutdownTimeoutMs);
-  await Promise.all([listener.close(closeTimeoutMs), beside.stop(closeTimeoutMs)]);
+  await listener.close(closeTimeoutMs);
   await keys.stop();
   await (inOrder ? thread.stop() : thread.terminate());
   await publisher.close(shutdownTimeoutMs);
   await tree.close();
   await followerEnds;
-  queue.answers.close();
+  queue.http.answers.close();
   // The thread may have failed while it stopped.
   const exitCode = shutdown.code ?? code;
   await manager.close();
   log.info({ exitCode }, 'stopped');
   return exitCode;
-}
-
-function observerOf(observer: Ingest['observer'], trial: Trial | undefined): Ingest['observer'] {
-  if (trial === undefined) return observer;
-  return (exchange, status, code) => {
-    trial.observe(exchange, status);
-    observer?.(exchange, status, code);
-  };
 }
 
 function openPublisher(
@@ -350,7 +317,6 @@ async function openLedger(thread: LedgerWorker, keys: KeyStore, config: Config, 
 /** On return it listens. @throws CommandFailure when the address cannot be had; the ledger is closed then. */
 async function listen(
   listener: Listener,
-  beside: HttpThreads,
   config: Config,
   tls: ResolvedConfig['tls'],
   thread: LedgerWorker,
@@ -363,7 +329,6 @@ async function listen(
   };
   try {
     const port = await listener.listen();
-    await beside.listen(port);
     return { host, port, tls: shown };
   } catch (error) {
     await thread.stop();

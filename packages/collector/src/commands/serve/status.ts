@@ -2,8 +2,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import type { KeyRing, KeyUse } from '../../access/key-ring.js';
-import { acceptedIn } from '../../ingest/ingest-counters.js';
-import type { Ingest, QueueState } from '../../ingest/ingest.js';
+import type { Ingest } from '../../ingest/ingest.js';
 import type { Listener } from '../../ingest/listener.js';
 import { LedgerCounters, type LedgerCounts } from '../../ledger/ledger-counters.js';
 import type { PrivacyState } from '../../ledger/lifecycle.js';
@@ -13,7 +12,6 @@ import type {
   CertificateState,
   CheckpointState,
   DiskSpace,
-  HttpThreadState,
   IndexState,
   Phase,
   RunState,
@@ -30,19 +28,15 @@ import { checkpointOf } from '../../transparency/sink-queue.js';
 import type { Publisher, SinkView } from '../../transparency/publisher.js';
 import { exposureOf } from '../../store/directory-lock.js';
 import type { Follower } from './follower.js';
-import { reportOf } from './http-side.js';
-import type { HttpThreads } from './http-threads.js';
 import type { LedgerWorker } from './ledger-worker.js';
-import { isCopied, isGone, liesElsewhere, type KeyPlace } from '../signing-key.js';
+import { isGone, liesElsewhere, type KeyPlace } from '../signing-key.js';
 import { ownName, typedByName, version } from '../typed.js';
 
 export interface CollectorParts {
   readonly dataDir: string;
   readonly keyPlace: KeyPlace;
   readonly keys: KeyRing;
-  /** Of the first HTTP thread. */
   readonly ingest: Ingest;
-  readonly beside: HttpThreads;
   readonly publisher: Publisher;
   readonly tokenInClear: boolean;
   readonly droppedLines: CollectorStatus['droppedLines'];
@@ -79,18 +73,16 @@ export class RunningStatus implements CollectorStatus {
     readonly backup: BackupState | undefined;
     readonly began: number | undefined;
     readonly exposed: boolean;
-    readonly keyDiesWithDisk: boolean;
     readonly keyGone: boolean;
   }>;
 
   constructor(parts: CollectorParts) {
     this.#parts = parts;
-    const { ingest, beside } = parts;
-    ingest.counters.others = () => beside.reports.map(({ counts }) => counts);
+    const { ingest } = parts;
     this.ingest = {
       counters: ingest.counters,
       get queue() {
-        return [ingest, ...beside.reports].map(({ queue }) => queue).reduce(both);
+        return ingest.queue;
       },
       get storage() {
         return ingest.storage;
@@ -105,7 +97,6 @@ export class RunningStatus implements CollectorStatus {
       // Written once, when the log begins or is restored.
       began: unlessUnreadable(() => fs.statSync(path.join(dataDir, 'checkpoints', 'origin.vkey')).mtimeMs),
       exposed: unlessUnreadable(() => exposureOf(dataDir)) !== undefined,
-      keyDiesWithDisk: unlessUnreadable(() => this.#diesWithDisk(keyPlace)) ?? false,
       keyGone: unlessUnreadable(() => this.#isGone(keyPlace)) ?? false,
     }));
   }
@@ -137,23 +128,12 @@ export class RunningStatus implements CollectorStatus {
     return this.#counters.read();
   }
 
-  askThreads(): void {
+  askThread(): void {
     this.thread?.ask();
-    this.#parts.beside.ask();
   }
 
-  httpThreadsLivedAt(): number | undefined {
-    return this.#parts.beside.livedAt;
-  }
-
-  httpThreads(): readonly HttpThreadState[] {
-    const { keys, ingest, beside } = this.#parts;
-    return [reportOf(keys, ingest, this.listener), ...beside.reports].map(
-      ({ counts, queue, connections, busyMs }) => ({
-        ...{ accepted: acceptedIn(counts), connections, busyMs },
-        queueEvents: queue.events,
-      }),
-    );
+  connections(): number {
+    return this.listener?.connections ?? 0;
   }
 
   ledgerLivedAt(): number | undefined {
@@ -176,24 +156,12 @@ export class RunningStatus implements CollectorStatus {
     return this.follower?.troubleSince;
   }
 
-  *keys(): Generator<KeyUse> {
-    const { keys, beside } = this.#parts;
-    const others = beside.reports.flatMap(({ uses }) => uses);
-    for (const use of keys.uses()) {
-      const all = [use, ...others.filter(({ keyId }) => keyId === use.key.keyId)];
-      const last = Math.max(...all.map(({ lastUsedAt = -Infinity }) => lastUsedAt));
-      yield {
-        key: use.key,
-        lastUsedAt: last === -Infinity ? undefined : last,
-        uses: all.reduce((sum, { uses }) => sum + uses, 0),
-        overRate: all.reduce((sum, { overRate }) => sum + overRate, 0),
-      };
-    }
+  keys(): Iterable<KeyUse> {
+    return this.#parts.keys.uses();
   }
 
   keysCurrent(): boolean {
-    const { keys, beside } = this.#parts;
-    return keys.current && beside.reports.every(({ keysCurrent }) => keysCurrent);
+    return this.#parts.keys.current;
   }
 
   sinks(): readonly SinkView[] {
@@ -250,10 +218,6 @@ export class RunningStatus implements CollectorStatus {
     return this.#parts.droppedLines();
   }
 
-  #diesWithDisk(place: KeyPlace): boolean {
-    return this.#liesElsewhere(place) === false && !isCopied(place.dataDir);
-  }
-
   #isGone(place: KeyPlace): boolean {
     // Before there is a checkpoint, the key is being made.
     return this.#checkpoint !== undefined && this.#liesElsewhere(place) === false && isGone(place);
@@ -264,10 +228,6 @@ export class RunningStatus implements CollectorStatus {
     return (this.#keyLiesElsewhere ??= liesElsewhere(place));
   }
 
-  keyDiesWithDisk(): boolean {
-    return this.#files.get().keyDiesWithDisk;
-  }
-
   keyGone(): boolean {
     return this.#files.get().keyGone;
   }
@@ -276,15 +236,6 @@ export class RunningStatus implements CollectorStatus {
     const { bsize, bavail, blocks } = await fs.promises.statfs(this.#parts.dataDir);
     return { freeBytes: bavail * bsize, totalBytes: blocks * bsize };
   }
-}
-
-function both(a: QueueState, b: QueueState): QueueState {
-  return {
-    events: a.events + b.events,
-    bytes: a.bytes + b.bytes,
-    maxEvents: a.maxEvents + b.maxEvents,
-    maxBytes: a.maxBytes + b.maxBytes,
-  };
 }
 
 function verifyStateOf(dataDir: string): VerifyState | undefined {

@@ -17,7 +17,7 @@ const LAST_LINES_MS = 500;
 /** What outlives the trial, and is refused wherever it is said: it has no value that means none. */
 const LASTING: readonly string[] = ['signing-command', 'checkpoint-sink'];
 /** What the trial says itself, before environment and file; by the names that Commander gives them. */
-const OWN = { dataDir: '--data-dir', signingKeys: '--signing-keys', httpThreads: '--http-threads' } as const;
+const OWN = { dataDir: '--data-dir', signingKeys: '--signing-keys' } as const;
 
 const OTHER_VERSION = `      warning: /protocol_version is not ${PROTOCOL_VERSION}; every version is accepted`;
 
@@ -52,8 +52,6 @@ export class Trial {
     const trial = new Trial(out);
     serve.setOptionValue('dataDir', trial.#directory);
     serve.setOptionValue('signingKeys', path.join(trial.#directory, 'signing-keys'));
-    // The one that lists what it is sent.
-    serve.setOptionValue('httpThreads', '1');
     return trial;
   }
 
@@ -66,10 +64,9 @@ Each event that is accepted is listed here, with what profile full would have re
 `);
   }
 
-  /** For Ingest.observer, where bodies are kept. */
-  observe({ id, kind, body }: Exchange, status: number): void {
-    if (status === 201 && kind !== undefined && body !== undefined)
-      this.out.write(trialLines(id, kind, body));
+  /** For Ingest.onAccepted, where bodies are kept. */
+  observe({ id, kind, body }: Exchange): void {
+    if (kind !== undefined && body !== undefined) this.out.write(trialLines(id, kind, body));
   }
 
   #end(): void {

@@ -15,7 +15,6 @@ import { readHistory, type KeyHistory, PrivateKeys, SigningKeyFault } from '../.
 import type { StoreFinding } from '../../store/contract.js';
 import type { CheckedRoot } from '../../store/log-audit.js';
 import { accessLogText, type AccessLogState } from './access-log-check.js';
-import { diesWithDisk } from '../signing-key.js';
 import { deniedPath } from '../exit-codes.js';
 import type { Verification, VerifyFindings } from './verification.js';
 
@@ -45,7 +44,7 @@ export function* proofFindings(
     yield about(severity, 'signing key', error.message);
     return;
   }
-  if (!isMirror) yield* keyFindings(config, history);
+  if (!isMirror) yield keyFinding(config, history);
   yield* checkpointFindings(dataDir, log, running);
   yield* accessLogFindings(log.access);
   if (!isMirror) yield* sinkFindings(dataDir, Date.now());
@@ -60,16 +59,6 @@ export function* sharedProofFindings(dataDir: string, log: Verification): Genera
     'delete the rows of tiles, and the next start of a collector',
   );
   yield* accessLogFindings(log.access);
-}
-
-function* keyFindings(config: Config, history: KeyHistory): Generator<Finding> {
-  const finding = keyFinding(config, history);
-  yield finding;
-  if (finding.severity !== 'ok' || !diesWithDisk(config, history)) return;
-  const message =
-    'is stored only on the disk of the log, and without it the log cannot be continued: copy it to a safe place ' +
-    '(docs/guide/operate.md, "Escrow of the signing key"), then confirm the copy: collector signing-key copied';
-  yield about('warning', 'signing key', message);
 }
 
 function keyFinding({ signingCommand, signingKeys }: Config, { current }: KeyHistory): Finding {

@@ -17,7 +17,7 @@ import {
   type RecordColumn,
 } from './record-columns.js';
 import { numberIn } from '../raw-json.js';
-import { textFormat, type TextParts } from './file-format.js';
+import { textFormat } from './file-format.js';
 
 /** What a list has in a row: how many entries, and what the last of them says. */
 const LIST_COLUMNS: readonly RecordColumn<ClinicalRecord>[] = [
@@ -63,21 +63,15 @@ const BLANK = /^(?=[\t\r\n])/;
 const QUOTED = /[",\r\n]/;
 const LINE_END = '\r\n';
 
-export const csv = textFormat(partsAfter(''));
+const head = CSV_COLUMNS.map(({ name }) => name).join(',') + LINE_END;
 
-/** Excel takes a file without a byte order mark for one in the code page of the host. */
-export const csvWithBom = textFormat(partsAfter('\ufeff'));
-
-function partsAfter(mark: string): TextParts {
-  const head = mark + CSV_COLUMNS.map(({ name }) => name).join(',') + LINE_END;
-  return {
-    head,
-    between: LINE_END,
-    tail: LINE_END,
-    empty: head,
-    text: (record) => CSV_COLUMNS.map((column) => cell(column, record)).join(','),
-  };
-}
+export const csv = textFormat({
+  head,
+  between: LINE_END,
+  tail: LINE_END,
+  empty: head,
+  text: (record) => CSV_COLUMNS.map((column) => cell(column, record)).join(','),
+});
 
 function cell(column: RecordColumn<ClinicalRecord>, record: ClinicalRecord): string {
   switch (column.type) {

@@ -14,8 +14,6 @@ export interface ExportFormat {
   readonly jobBytes?: number;
   /** Only the format that was asked for is loaded. */
   readonly load: () => Promise<FileFormat>;
-  /** The same pieces in files that begin with a byte order mark, where that is of use. */
-  readonly loadWithBom?: () => Promise<FileFormat>;
 }
 
 /** Formats of one document a line. */
@@ -45,7 +43,6 @@ export const FORMATS: Readonly<Record<string, ExportFormat>> = {
     summary: 'one row a record, in brief, for a spreadsheet',
     extension: '.csv',
     load: async () => (await import('./csv.js')).csv,
-    loadWithBom: async () => (await import('./csv.js')).csvWithBom,
   },
   parquet: {
     summary: 'typed columns and nested lists, for analysis',
