@@ -52,5 +52,5 @@ test('[R-1400] the packed client installs in an empty directory, and the program
   const { stdout } = await run('npx', ['--offline', 'collector-spool', 'show', './spool', '--json'], {
     cwd: directory,
   });
-  expect(stdout).toContain('"waiting":0');
+  expect(JSON.parse(stdout)).toMatchObject({ waiting: 0 });
 });
