@@ -55,7 +55,7 @@ module.exports = {
       from: { path: '^(packages|tools)/[^/]+/src/' },
       to: {
         dependencyTypes: ['npm-dev', 'npm-no-pkg', 'npm-unknown'],
-        dependencyTypesNot: ['type-only', 'npm-peer'],
+        dependencyTypesNot: ['type-only'],
       },
     },
     {
@@ -89,6 +89,14 @@ module.exports = {
     clientOnly('sending', [], ['spool/spool']),
     clientOnly('content', []),
     clientOnly('instrumentation', [], ['index']),
+    {
+      name: 'instrumentation-imports-no-library',
+      severity: 'error',
+      comment:
+        'types of the libraries differ by version: an import of them would narrow the versions that install',
+      from: { path: clientRoom('instrumentation') },
+      to: { dependencyTypesNot: ['core', 'local'] },
+    },
     {
       name: 'nobody-imports-instrumentation',
       severity: 'error',

@@ -1,5 +1,5 @@
-// Writes the generated sources of packages/protocol, then compiles every package, or those that are named, into its
-// dist/. Plain `tsc -b`: incremental, in dependency order.
+// Writes the generated sources of packages/protocol, then compiles every package into its dist/. Plain `tsc -b`:
+// incremental, in dependency order.
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -8,8 +8,6 @@ const tsc = createRequire(import.meta.url).resolve('typescript/bin/tsc');
 const generate = ['packages/protocol/scripts/generate.mjs', '--sources'];
 const generated = spawnSync(process.execPath, generate, { stdio: 'inherit' });
 if (generated.status !== 0) process.exit(generated.status ?? 1);
-const named = process.argv.slice(2);
-const { workspaces } = JSON.parse(readFileSync('package.json', 'utf8'));
-const packages = named.length > 0 ? named : workspaces;
+const { workspaces: packages } = JSON.parse(readFileSync('package.json', 'utf8'));
 const { status } = spawnSync(process.execPath, [tsc, '-b', ...packages], { stdio: 'inherit' });
 process.exit(status ?? 1);

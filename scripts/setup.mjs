@@ -1,30 +1,34 @@
 // Makes a checkout ready to run, and does nothing when it already is.
 //
-// Runs before `npm start` and `npm test`, on any Node from 20, before anything is installed: it may use
+// Runs before `npm start`, `npm test` and `npm pack`, on any Node from 20, before anything is installed: it may use
 // nothing but Node itself. Two steps, each with a stamp that holds the SHA-256 of what the step reads:
 //   node_modules/.setup-stamp   package-lock.json and every package.json  ->  npm ci
 //   .build-stamp                the sources and compiler settings         ->  npm run build
-// Without --all they install and build what runs the collector; with it, what tests and benches need too.
-import { spawnSync } from 'node:child_process';
+// With --all it also installs what tests and benches need.
+import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
+import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 process.chdir(root);
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'];
 const GENERATED = path.join('src', 'generated');
-const isAll = process.argv.includes('--all');
+// What needs them stays usable: an installation without them would remove them.
+const isAll = process.argv.includes('--all') || existsSync(path.join('node_modules', 'vitest'));
 
-const packages = readdirSync('packages').map((name) => path.join('packages', name));
+const { workspaces: packages } = JSON.parse(readFileSync('package.json', 'utf8'));
 const manifests = [
   'package-lock.json',
   'package.json',
   ...packages.map((dir) => path.join(dir, 'package.json')),
 ];
 
-/** The client is compiled against the libraries that it captures, which only tests need. */
-const built = packages.filter((dir) => isAll || path.basename(dir) !== 'client');
+/** Of an `npm pack` that runs this: they would bind the npm that installs and builds. */
+const NOT_PASSED_ON = /^npm_config_(workspaces?|include_workspace_root|dry_run|json|pack_destination)$/i;
+const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !NOT_PASSED_ON.test(name)));
 
 function filesUnder(dir) {
   if (!existsSync(dir)) return [];
@@ -43,10 +47,9 @@ function fingerprint(files) {
 }
 
 /** @param what and how long it takes, said before it begins: npm says nothing until it is done. */
-function step(stamp, files, outputs, what, args) {
-  const wanted = fingerprint(files);
+async function step(stamp, wanted, outputs, what, args) {
   // What was made with --all has all that is needed without it.
-  const good = isAll ? [`${wanted} all`] : [wanted, `${wanted} all`];
+  const good = [wanted, `${wanted} all`];
   const fresh =
     existsSync(stamp) &&
     good.includes(readFileSync(stamp, 'utf8')) &&
@@ -60,18 +63,24 @@ function step(stamp, files, outputs, what, args) {
   // npm tells its scripts where it lives; starting it by that path spares Windows a shell.
   const npm = process.env.npm_execpath;
   const [file, argv] = npm ? [process.execPath, [npm, ...args]] : ['npm', args];
-  const { status, error } = spawnSync(file, argv, { stdio: ['ignore', 2, 2] });
-  if (status !== 0) {
-    process.stderr.write(`setup: npm ${args[0]} failed${error ? `: ${error.message}` : ''}\n`);
+  const child = spawn(file, argv, { stdio: ['ignore', 2, 2], env });
+  // A signal reaches this process alone, and nothing may install or build after its end.
+  const passOn = (signal) => child.kill(signal);
+  for (const signal of SIGNALS) process.on(signal, passOn);
+  const [code, signal] = await once(child, 'exit').catch((error) => [error.message]);
+  for (const each of SIGNALS) process.off(each, passOn);
+  if (code !== 0) {
+    process.stderr.write(`setup: ${command} ended with ${signal ?? code}\n`);
     process.exit(1);
   }
-  writeFileSync(stamp, isAll ? `${wanted} all` : wanted);
+  writeFileSync(stamp, wanted);
   process.stderr.write(`setup: done in ${Math.round((Date.now() - since) / 1000)} s\n`);
 }
 
-step(
+const installed = fingerprint(manifests);
+await step(
   path.join('node_modules', '.setup-stamp'),
-  manifests,
+  isAll ? `${installed} all` : installed,
   [path.join('node_modules', '.bin', 'tsc')],
   'installing what it needs, which takes half a minute or more',
   ['ci', '--no-audit', '--no-fund', '--loglevel=error', ...(isAll ? ['--include=dev'] : ['--omit=dev'])],
@@ -83,10 +92,10 @@ const sources = packages
     ...['src', 'schemas', 'examples', 'scripts'].flatMap((name) => filesUnder(path.join(dir, name))),
   ])
   .filter((file) => !file.includes(GENERATED));
-step(
+await step(
   '.build-stamp',
-  ['tsconfig.base.json', ...manifests, ...sources],
-  built.map((dir) => path.join(dir, 'dist')),
+  fingerprint(['tsconfig.base.json', ...manifests, ...sources]),
+  packages.map((dir) => path.join(dir, 'dist')),
   'compiling the sources, which takes some ten seconds',
-  ['run', '--silent', 'build', '--', ...built],
+  ['run', '--silent', 'build'],
 );

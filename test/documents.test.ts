@@ -89,3 +89,13 @@ test('[R-206] the events that the guide shows make one full record without a con
   expect(metadata.events).toHaveLength(EVENT_KINDS.length);
   expect(metadata.completeness.level).toBe('full');
 });
+
+test('the comparison says of several machines and of deletion what the guides say', () => {
+  const comparison = textOf('docs/comparison.md');
+  expect(comparison).not.toMatch(/not yet|on one machine/);
+  for (const guide of ['guide/scale-out.md', 'guide/privacy/README.md']) expect(comparison).toContain(guide);
+});
+
+test('README names the collector for a first integration', () => {
+  expect(textOf('README.md')).toContain('`collector serve --trial`');
+});

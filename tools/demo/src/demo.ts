@@ -11,7 +11,7 @@ import { SCENARIOS } from './scenarios.js';
 import { EventEndpoint } from '@clinical-events/collector/sending/event-endpoint';
 import { SendingFailed } from '@clinical-events/collector/sending/sender';
 import { systemCode } from '@clinical-events/collector/system-code';
-import { CommandFailure, EXIT, usage } from '@clinical-events/collector/commands/exit-codes';
+import { CommandFailure, EXIT, onStop, usage } from '@clinical-events/collector/commands/exit-codes';
 import { collectorUrl } from '@clinical-events/collector/commands/remote-collector';
 import { callable, urlOfHolder } from '@clinical-events/collector/commands/serve/listening';
 import { ProgressBar } from '@clinical-events/collector/commands/terminal';
@@ -139,7 +139,7 @@ export function command(): Command {
 async function demonstrate(config: Config, options: DemoOptions): Promise<number> {
   const plan = planFrom(options);
   const stop = new AbortController();
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => stop.abort());
+  onStop(() => stop.abort());
   return options.toFile === undefined
     ? await send(config, options, plan, stop.signal)
     : await write(options, plan, path.resolve(options.toFile), stop.signal);

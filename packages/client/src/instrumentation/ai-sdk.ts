@@ -1,25 +1,43 @@
 /** Captures the calls of the AI SDK: a middleware around a language model. */
-import type { LanguageModelMiddleware } from 'ai';
-import { fields, GrowingAnswer, text } from './answer.js';
+import { fields, type Fields, GrowingAnswer, list, text } from './answer.js';
 import { checkOptions, type InstrumentationOptions, ModelCall, quietly, type RunsIn } from './model-call.js';
 import { watchedStream } from './streams.js';
 
 export type { Answer, ToolCall, Usage } from './answer.js';
 export type { DescribedCall, Description, InstrumentationOptions, RunsIn, StartsRuns } from './model-call.js';
 
-type Wrapped = Parameters<NonNullable<LanguageModelMiddleware['wrapStream']>>[0];
-type Part = Awaited<ReturnType<Wrapped['doStream']>>['stream'] extends ReadableStream<infer P> ? P : never;
-type Content = Awaited<ReturnType<Wrapped['doGenerate']>>['content'][number];
+/* What the versions of the AI SDK have in common. Its own types differ by version, and are not imported. */
+
+interface Wrapped {
+  readonly model: { readonly provider: string; readonly modelId: string };
+  readonly params: {
+    readonly prompt: readonly unknown[];
+    readonly tools?: readonly unknown[] | undefined;
+    readonly abortSignal?: AbortSignal | undefined;
+  };
+}
+
+interface Streamed<Part> {
+  stream: ReadableStream<Part>;
+}
+
+export interface CaptureMiddleware {
+  /** Each version declares a literal of its own and reads none: this type is assignable to every one. */
+  readonly specificationVersion: never;
+  wrapGenerate<Result extends object>(
+    wrapped: Wrapped & { readonly doGenerate: () => PromiseLike<Result> },
+  ): Promise<Result>;
+  wrapStream<Part, Result extends Streamed<Part>>(
+    wrapped: Wrapped & { readonly doStream: () => PromiseLike<Result & Streamed<Part>> },
+  ): Promise<Result>;
+}
 
 /**
  * For `wrapLanguageModel({ model, middleware })`. Each call of the model, so each step of an agent, becomes a run; the
  * application sees what it would see without it. Does not throw. Put it last among several, nearest to the model.
  * @param runs the client, a run that the calls belong to, or a function that gives one of them.
  */
-export function captureMiddleware(
-  runs: RunsIn,
-  options: InstrumentationOptions = {},
-): LanguageModelMiddleware {
+export function captureMiddleware(runs: RunsIn, options: InstrumentationOptions = {}): CaptureMiddleware {
   checkOptions(options);
   // A retry has the very prompt of the call that failed, where the library does not convert it again (streamText does).
   const made = new WeakMap<object, ModelCall>();
@@ -35,7 +53,7 @@ export function captureMiddleware(
     return call;
   };
   return {
-    specificationVersion: 'v4',
+    specificationVersion: 'v4' as never,
     async wrapGenerate(wrapped) {
       const startedAt = performance.now();
       const answering = wrapped.doGenerate();
@@ -44,9 +62,10 @@ export function captureMiddleware(
       try {
         const result = await answering;
         quietly(() => {
-          for (const [at, content] of result.content.entries()) takeContent(answer, at, content);
-          takeEnd(answer, result);
-          takeResponse(answer, result.response);
+          const { content, response, ...ended } = fields(result);
+          for (const [at, each] of list(content).entries()) takeContent(answer, at, fields(each));
+          takeEnd(answer, ended);
+          takeResponse(answer, response);
         });
         call.end({ ending: 'complete', answer });
         return result;
@@ -71,11 +90,17 @@ export function captureMiddleware(
   };
 }
 
-function watched(stream: ReadableStream<Part>, wrapped: Wrapped, call: ModelCall, answer: GrowingAnswer) {
+function watched<Part>(
+  stream: ReadableStream<Part>,
+  wrapped: Wrapped,
+  call: ModelCall,
+  answer: GrowingAnswer,
+) {
   let told: unknown;
   return watchedStream(stream, {
-    seen(part) {
-      if (part.type === 'error') told = part.error;
+    seen(chunk) {
+      const part = fields(chunk);
+      if (part['type'] === 'error') told = part['error'];
       takePart(answer, part);
     },
     over(how, error = told) {
@@ -88,32 +113,34 @@ function watched(stream: ReadableStream<Part>, wrapped: Wrapped, call: ModelCall
   });
 }
 
-function takePart(answer: GrowingAnswer, part: Part): void {
-  if (part.type === 'text-delta') answer.text += part.delta;
-  else if (part.type === 'reasoning-delta') answer.reasoning += part.delta;
-  else if (part.type === 'tool-call') takeContent(answer, part.toolCallId, part);
-  else if (part.type === 'response-metadata') takeResponse(answer, part);
-  else if (part.type === 'finish') takeEnd(answer, part);
-  else if (part.type === 'error') answer.failed = true;
+function takePart(answer: GrowingAnswer, part: Fields): void {
+  const { type, delta, toolCallId } = part;
+  if (type === 'text-delta') answer.text += text(delta) ?? '';
+  else if (type === 'reasoning-delta') answer.reasoning += text(delta) ?? '';
+  else if (type === 'tool-call') takeContent(answer, toolCallId, part);
+  else if (type === 'response-metadata') takeResponse(answer, part);
+  else if (type === 'finish') takeEnd(answer, part);
+  else if (type === 'error') answer.failed = true;
 }
 
-function takeContent(answer: GrowingAnswer, key: unknown, content: Content): void {
-  if (content.type === 'text') answer.text += content.text;
-  else if (content.type === 'reasoning') answer.reasoning += content.text;
-  else if (content.type === 'tool-call') {
+function takeContent(answer: GrowingAnswer, key: unknown, content: Fields): void {
+  const { type, text: words, toolCallId, toolName, input, providerExecuted } = content;
+  if (type === 'text') answer.text += text(words) ?? '';
+  else if (type === 'reasoning') answer.reasoning += text(words) ?? '';
+  else if (type === 'tool-call') {
     const call = answer.toolCall(key);
-    call.id = content.toolCallId;
-    call.name = content.toolName;
-    call.input = content.input;
-    call.byProvider = content.providerExecuted === true;
+    call.id = text(toolCallId);
+    call.name = text(toolName);
+    call.input = text(input) ?? '';
+    call.byProvider = providerExecuted === true;
   }
 }
 
-function takeEnd(answer: GrowingAnswer, ended: Extract<Part, { type: 'finish' }> | object): void {
-  const { finishReason, usage } = fields(ended);
-  answer.finishReason = text(fields(finishReason)['unified']);
+/** Version 5 gives the reason and each count by itself, later ones in objects. */
+function takeEnd(answer: GrowingAnswer, { finishReason, usage }: Fields): void {
+  answer.finishReason = text(fields(finishReason)['unified']) ?? text(finishReason);
   const { inputTokens, outputTokens } = fields(usage);
-  answer.count(fields(inputTokens)['total'], fields(outputTokens)['total']);
+  answer.count(fields(inputTokens)['total'] ?? inputTokens, fields(outputTokens)['total'] ?? outputTokens);
   answer.complete = true;
 }
 

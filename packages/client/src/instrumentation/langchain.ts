@@ -1,5 +1,4 @@
 /** Captures what LangChain.js and LangGraph.js run: a callback handler. */
-import { BaseCallbackHandler } from '@langchain/core/callbacks/base';
 import { fields, type Fields, GrowingAnswer, list, text } from './answer.js';
 import {
   type Begun,
@@ -28,11 +27,13 @@ type CallDetails = [tags?: string[], metadata?: Record<string, unknown>, runName
  * For the `callbacks` of a call, so that all within it inherits them. A call of a model becomes a run; so does the
  * outermost chain or agent, and one that a tool runs; what runs within is nested in it. What a retriever has found
  * becomes an artifact. The application sees what it would see without it. Does not throw.
+ *
+ * A plain object of callbacks: LangChain copies its own properties, so each callback is one, and takes what has a `name`
+ * for a handler of its own make.
  */
-export class RunCallbackHandler extends BaseCallbackHandler {
-  override readonly name = 'clinical-events';
+export class RunCallbackHandler {
   /** Or else a process that ends after its answer could end before the answer is captured. */
-  override awaitHandlers = true;
+  readonly awaitHandlers = true;
   readonly #runs: RunsIn;
   readonly #options: InstrumentationOptions;
   readonly #open = new OpenCalls();
@@ -40,53 +41,52 @@ export class RunCallbackHandler extends BaseCallbackHandler {
 
   /** @param runs the client, a run that the calls belong to, or a function that gives one of them. */
   constructor(runs: RunsIn, options: InstrumentationOptions = {}) {
-    super();
     this.#runs = runs;
     checkOptions(options);
     this.#options = options;
   }
 
-  override handleChatModelStart(
+  readonly handleChatModelStart = (
     model: unknown,
     messages: readonly (readonly unknown[])[],
     id: string,
     parent?: string,
     extra?: Record<string, unknown>,
     ...told: CallDetails
-  ): void {
+  ): void => {
     this.#beginModel({ model, messages, extra, count: messages[0]?.length ?? 0 }, id, parent, told);
-  }
+  };
 
-  override handleLLMStart(
+  readonly handleLLMStart = (
     model: unknown,
     prompts: readonly string[],
     id: string,
     parent?: string,
     extra?: Record<string, unknown>,
     ...told: CallDetails
-  ): void {
+  ): void => {
     this.#beginModel({ model, prompts, extra, count: prompts.length }, id, parent, told);
-  }
+  };
 
   /** Only for a call that breaks off: how far it came. */
-  override handleLLMNewToken(token: unknown, _indices: unknown, id: string): void {
+  readonly handleLLMNewToken = (token: unknown, _indices: unknown, id: string): void => {
     const call = this.#open.get(id)?.own;
     const answer = call && this.#answers.get(call);
     if (answer) answer.text += text(token) ?? '';
-  }
+  };
 
-  override handleLLMEnd(result: unknown, id: string): void {
+  readonly handleLLMEnd = (result: unknown, id: string): void => {
     const answer = new GrowingAnswer();
     quietly(() => takeResult(answer, fields(result)));
     this.#end(id, { ending: 'complete', answer });
-  }
+  };
 
-  override handleLLMError(error: unknown, id: string): void {
+  readonly handleLLMError = (error: unknown, id: string): void => {
     this.#fail(id, error);
-  }
+  };
 
   /** The order of what LangChain gives, which is not the one that its types declare. */
-  override handleChainStart(
+  readonly handleChainStart = (
     chain: unknown,
     inputs: unknown,
     id: string,
@@ -95,7 +95,7 @@ export class RunCallbackHandler extends BaseCallbackHandler {
     _metadata?: Record<string, unknown>,
     _type?: string,
     name?: string,
-  ): void {
+  ): void => {
     const outer = this.#open.get(parent);
     if (parent === undefined || outer?.isTool) {
       this.#begin(id, parent, {
@@ -103,9 +103,9 @@ export class RunCallbackHandler extends BaseCallbackHandler {
         ...{ request: inputs, inputs: {} },
       });
     } else if (outer) this.#open.begin(id, { within: outer.within });
-  }
+  };
 
-  override handleChainEnd(outputs: unknown, id: string): void {
+  readonly handleChainEnd = (outputs: unknown, id: string): void => {
     const answer = new GrowingAnswer();
     quietly(() => {
       const { output, messages } = fields(outputs);
@@ -113,28 +113,28 @@ export class RunCallbackHandler extends BaseCallbackHandler {
     });
     // The answer of the model within is the output already.
     this.#end(id, { ending: 'complete', answer, worded: false });
-  }
+  };
 
-  override handleChainError(error: unknown, id: string): void {
+  readonly handleChainError = (error: unknown, id: string): void => {
     this.#fail(id, error);
-  }
+  };
 
-  override handleToolStart(_tool: unknown, _input: string, id: string, parent?: string): void {
+  readonly handleToolStart = (_tool: unknown, _input: string, id: string, parent?: string): void => {
     this.#open.begin(id, { within: this.#open.get(parent)?.within, isTool: true });
-  }
+  };
 
-  override handleToolEnd(_output: unknown, id: string): void {
+  readonly handleToolEnd = (_output: unknown, id: string): void => {
     this.#open.end(id);
-  }
+  };
 
-  override handleToolError(_error: unknown, id: string): void {
+  readonly handleToolError = (_error: unknown, id: string): void => {
     this.#open.end(id);
-  }
+  };
 
-  override handleRetrieverEnd(documents: unknown, _id: string, parent?: string): void {
+  readonly handleRetrieverEnd = (documents: unknown, _id: string, parent?: string): void => {
     const within = this.#open.get(parent)?.within;
     quietly(() => within?.artifact('text_chunk', { documents: list(documents).length }));
-  }
+  };
 
   #beginModel(
     { count, ...request }: AskedModel,

@@ -2,7 +2,6 @@
  * Captures spans of generative AI: a span processor. Attributes are those of the semantic conventions for GenAI of
  * OpenTelemetry, which are not stable yet: names of version 1.45, and `gen_ai.system` of earlier ones.
  */
-import type { ReadableSpan, SpanProcessor } from '@opentelemetry/sdk-trace-base';
 import { fields, type Fields, GrowingAnswer, list, text, word } from './answer.js';
 import {
   checkOptions,
@@ -15,6 +14,26 @@ import {
 
 export type { Answer, ToolCall, Usage } from './answer.js';
 export type { DescribedCall, Description, InstrumentationOptions, RunsIn, StartsRuns } from './model-call.js';
+
+interface SpanId {
+  readonly traceId: string;
+  readonly spanId: string;
+}
+
+type Time = readonly [seconds: number, nanoseconds: number];
+
+/** What spans of every version of the SDK have; its own types differ by version, and are not imported. */
+interface ReadableSpan {
+  readonly attributes: Fields;
+  readonly startTime: Time;
+  readonly endTime: Time;
+  readonly duration: Time;
+  readonly status: { readonly code: number };
+  readonly parentSpanContext?: SpanId | undefined;
+  /** In version 1, in place of the context. */
+  readonly parentSpanId?: string | undefined;
+  spanContext(): SpanId;
+}
 
 /** Operations that are calls of a model, or of an agent that calls models. */
 const CALLS = new Set<unknown>([
@@ -33,7 +52,7 @@ const STATUS_ERROR = 2;
  * of the nearest span around it that is one; a span of a tool becomes an artifact of the run that it is in. It sees the
  * spans that are sampled for tracing, and no others. Changes no span, does not throw.
  */
-export class RunSpanProcessor implements SpanProcessor {
+export class RunSpanProcessor {
   readonly #runs: RunsIn;
   readonly #options: InstrumentationOptions;
   readonly #open = new OpenCalls();
@@ -47,8 +66,7 @@ export class RunSpanProcessor implements SpanProcessor {
 
   onStart(span: ReadableSpan): void {
     quietly(() => {
-      const { parentSpanContext: parent } = span;
-      const within = this.#open.get(parent && idOf(parent))?.within;
+      const within = this.#open.get(parentOf(span))?.within;
       const own = this.#begun(span, within);
       if (own) this.#open.begin(idOf(span.spanContext()), { own, within: own });
       else if (within) this.#open.begin(idOf(span.spanContext()), { within });
@@ -57,9 +75,9 @@ export class RunSpanProcessor implements SpanProcessor {
 
   onEnd(span: ReadableSpan): void {
     quietly(() => {
-      const { attributes, duration, endTime, parentSpanContext: parent } = span;
+      const { attributes, duration, endTime } = span;
       const open = this.#open.end(idOf(span.spanContext()));
-      const within = this.#open.get(parent && idOf(parent))?.within;
+      const within = this.#open.get(parentOf(span))?.within;
       const when = {
         latencyMs: Math.round(milliseconds(duration)),
         timestamp: new Date(milliseconds(endTime)),
@@ -67,8 +85,7 @@ export class RunSpanProcessor implements SpanProcessor {
       // A library that names the operation only at the end: its run is told late, with the times of the span.
       const call = open?.own ?? this.#begun(span, within);
       if (call) {
-        const status: number = span.status.code;
-        const failed = status === STATUS_ERROR;
+        const failed = span.status.code === STATUS_ERROR;
         const answer = answerOf(attributes);
         // Spans do not say whether there were words.
         const ended = failed ? ({ ending: 'failed', ...failureOf(attributes) } as const) : COMPLETE;
@@ -120,11 +137,17 @@ function failureOf(attributes: Fields): { errorName: string | undefined; status:
   return { errorName: type, status: typeof status === 'number' && status > 0 ? status : undefined };
 }
 
-function idOf({ traceId, spanId }: { readonly traceId: string; readonly spanId: string }): string {
+function idOf({ traceId, spanId }: SpanId): string {
   return `${traceId}-${spanId}`;
 }
 
-function milliseconds([seconds, nanoseconds]: readonly [number, number]): number {
+function parentOf(span: ReadableSpan): string | undefined {
+  const { parentSpanContext: parent, parentSpanId } = span;
+  if (parent) return idOf(parent);
+  return parentSpanId === undefined ? undefined : idOf({ ...span.spanContext(), spanId: parentSpanId });
+}
+
+function milliseconds([seconds, nanoseconds]: Time): number {
   return seconds * 1000 + nanoseconds / 1e6;
 }
 

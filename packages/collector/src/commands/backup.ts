@@ -27,7 +27,7 @@ import { systemCode } from '../system-code.js';
 import { type KeyHistory, PrivateKeys, SigningKeyFault } from '../transparency/key-files.js';
 import { readMirrorNote, writeBackupNote } from '../transparency/state-files.js';
 import { type GivenOut, logAccess } from './access-log.js';
-import { CommandFailure, EXIT, type ExitCode, usage } from './exit-codes.js';
+import { CommandFailure, EXIT, type ExitCode, onStop, usage } from './exit-codes.js';
 import { ProgressBar, printable, printableJson, wrappedFor } from './terminal.js';
 import { checkRegular } from './regular-files.js';
 import { checkpointIn, newestCheckpoint } from './verify/log-checkpoints.js';
@@ -218,7 +218,6 @@ something could not be read.`;
 /** Less is copied before anybody wonders. */
 const BAR_FROM_MEBIBYTES = 64;
 const FOLLOW_MS = 5000;
-const STOPPING = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 interface BackupOptions {
   readonly withSigningKeys?: true;
@@ -292,7 +291,7 @@ function assertKeysKept(dataDir: string, { keysElsewhere }: BackupOptions): void
 /** What is wrong for a time, like a full disk, is reported once and tried again. */
 async function follow(job: Job): Promise<void> {
   const stop = new AbortController();
-  for (const signal of STOPPING) process.once(signal, () => stop.abort());
+  onStop(() => stop.abort());
   let shown: Round | undefined;
   let trouble = '';
   while (!stop.signal.aborted) {

@@ -70,11 +70,37 @@ export function deniedPath(error: unknown): string | undefined {
   return undefined;
 }
 
+const STOPPING = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+/** The terminal sends a Ctrl-C to npm as well, which passes it on some milliseconds later. */
+const SAME_STOP_MS = 1000;
+
+/**
+ * Calls `stop` on the first signal that asks the process to end. A later one ends the process at once.
+ * @returns removes the handlers.
+ */
+export function onStop(stop: (signal: NodeJS.Signals) => void): () => void {
+  let stoppedAt: number | undefined;
+  const handle = (signal: NodeJS.Signals) => {
+    const now = performance.now();
+    if (stoppedAt === undefined) {
+      stoppedAt = now;
+      stop(signal);
+    } else if (now - stoppedAt > SAME_STOP_MS) {
+      remove();
+      process.kill(process.pid, signal);
+    }
+  };
+  const remove = () => {
+    for (const signal of STOPPING) process.off(signal, handle);
+  };
+  for (const signal of STOPPING) process.on(signal, handle);
+  return remove;
+}
+
 /** Aborted by the first signal that asks the process to end, with exit code 130. */
 export function interruption(message = 'interrupted'): AbortSignal {
   const stop = new AbortController();
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
-    process.once(signal, () => stop.abort(new CommandFailure(message, EXIT.interrupted)));
+  onStop(() => stop.abort(new CommandFailure(message, EXIT.interrupted)));
   return stop.signal;
 }
 

@@ -19,7 +19,7 @@ import { CatalogueFault, catalogueDirectory } from '../../catalogue/catalogue.js
 import { systemCode } from '../../system-code.js';
 import { readMirrorNote } from '../../transparency/state-files.js';
 import { encryptionFindings } from '../encryption-keys.js';
-import { CommandFailure, EXIT } from '../exit-codes.js';
+import { CommandFailure, EXIT, onStop } from '../exit-codes.js';
 import { keysLost } from '../serve/listening.js';
 import { findingsTable, printableJson, ProgressBar } from '../terminal.js';
 import { withSharedView } from '../shared-view.js';
@@ -44,7 +44,6 @@ Examples:
 Exit codes: 0 nothing is damaged (there may be warnings), 3 stored data is damaged, 6 there is no such
 directory, or it holds neither a ledger nor keys, 1 something could not be read, so that nothing can be said.`;
 
-const STOPPING = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 const LOW_DISK_BYTES = 1 << 30;
 /** Fewer than this are read before anybody wonders. */
 const BAR_FROM_MEBIBYTES = 64;
@@ -209,9 +208,8 @@ async function catalogueFinding(dataDir: string, wanted: boolean): Promise<Findi
   const bar = new ProgressBar({ wanted, unit: 'MiB', per: 1 << 20, from: BAR_FROM_MEBIBYTES });
   const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'collector-catalogue-'));
   const remove = () => fs.rmSync(scratch, { recursive: true, force: true });
-  const stop = () => process.exit(EXIT.failure);
   process.once('exit', remove);
-  for (const signal of STOPPING) process.once(signal, stop);
+  const removeHandlers = onStop(() => process.exit(EXIT.failure));
   const log = openStore(dataDir).events;
   const onProgress = (_: number, share: number) => bar.show(share * log.extent, log.extent);
   try {
@@ -225,7 +223,7 @@ async function catalogueFinding(dataDir: string, wanted: boolean): Promise<Findi
   } finally {
     bar.clear();
     await log.close();
-    for (const signal of STOPPING) process.off(signal, stop);
+    removeHandlers();
     process.off('exit', remove);
     remove();
   }

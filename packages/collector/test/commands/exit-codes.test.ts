@@ -1,0 +1,15 @@
+import { expect, test, vi } from 'vitest';
+import { onStop } from '../../src/commands/exit-codes.js';
+
+test('[R-1402] a Ctrl-C that npm passes on does not end a command which the terminal has interrupted', () => {
+  const before = process.listenerCount('SIGINT');
+  const stop = vi.fn();
+  const remove = onStop(stop);
+  process.emit('SIGINT', 'SIGINT');
+  process.emit('SIGINT', 'SIGINT');
+  expect(stop.mock.calls).toEqual([['SIGINT']]);
+  // Without a handler the next one would be the system's to answer, which ends the process.
+  expect(process.listenerCount('SIGINT')).toBe(before + 1);
+  remove();
+  expect(process.listenerCount('SIGINT')).toBe(before);
+});

@@ -1,0 +1,80 @@
+/** scripts/setup.mjs in a checkout of its own, with a stand-in for npm. */
+import { spawn } from 'node:child_process';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+
+const ROOT = path.resolve(import.meta.dirname, '..');
+const PACKAGES = fs.readdirSync(path.join(ROOT, 'packages'));
+
+/** Writes a line for each call, and makes what a true one would. With `HANGS` it waits for a signal. */
+const NPM = `
+import fs from 'node:fs';
+const [, , command] = process.argv;
+const bound = Object.keys(process.env).filter((name) => /^npm_config_(workspace|dry_run)$/.test(name));
+fs.appendFileSync('calls', JSON.stringify([...process.argv.slice(2), ...bound]) + '\\n');
+if (process.env.HANGS) {
+  process.on('SIGTERM', () => {
+    fs.appendFileSync('calls', 'ended');
+    process.exit(1);
+  });
+  setInterval(() => undefined, 1000);
+  fs.writeFileSync('waits', '');
+} else if (command === 'ci') {
+  fs.mkdirSync('node_modules/.bin', { recursive: true });
+  fs.writeFileSync('node_modules/.bin/tsc', '');
+} else for (const name of fs.readdirSync('packages')) fs.mkdirSync('packages/' + name + '/dist', { recursive: true });
+`;
+
+function checkout() {
+  const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'setup-'));
+  onTestFinished(() => fs.rmSync(directory, { recursive: true, force: true }));
+  const files = ['package.json', 'package-lock.json', 'tsconfig.base.json', 'scripts/setup.mjs'];
+  for (const name of PACKAGES) files.push(`packages/${name}/package.json`, `packages/${name}/tsconfig.json`);
+  for (const file of files) {
+    fs.mkdirSync(path.dirname(path.join(directory, file)), { recursive: true });
+    fs.copyFileSync(path.join(ROOT, file), path.join(directory, file));
+  }
+  const npm = path.join(directory, 'npm.mjs');
+  fs.writeFileSync(npm, NPM);
+  const start = (env: NodeJS.ProcessEnv = {}) =>
+    spawn(process.execPath, ['scripts/setup.mjs'], {
+      ...{ cwd: directory, stdio: 'ignore' as const },
+      env: { ...process.env, npm_execpath: npm, ...env },
+    });
+  const calls = () => fs.readFileSync(path.join(directory, 'calls'), 'utf8').split('\n').filter(Boolean);
+  return { directory, start, calls };
+}
+
+const codeOf = (child: ReturnType<ReturnType<typeof checkout>['start']>) =>
+  new Promise<number | null>((resolve) => child.on('exit', resolve));
+
+test('[R-1400] npm start and npm pack install and build all packages once, whatever is packed', async () => {
+  const { directory, start, calls } = checkout();
+  expect(await codeOf(start({ npm_config_workspace: 'packages/client', npm_config_dry_run: 'true' }))).toBe(
+    0,
+  );
+  expect(await codeOf(start())).toBe(0);
+  expect(calls()).toEqual([
+    '["ci","--no-audit","--no-fund","--loglevel=error","--omit=dev"]',
+    '["run","--silent","build"]',
+  ]);
+  for (const name of PACKAGES) {
+    const file = path.join(ROOT, 'packages', name, 'package.json');
+    const { scripts } = JSON.parse(fs.readFileSync(file, 'utf8')) as { scripts: Record<string, string> };
+    expect(scripts['prepack']).toBe('node ../../scripts/setup.mjs');
+  }
+  fs.rmSync(path.join(directory, 'packages/client/dist'), { recursive: true });
+  expect(await codeOf(start())).toBe(0);
+  expect(calls()).toHaveLength(3);
+});
+
+test('[R-1402] a set-up that is ended ends what it has started', async () => {
+  const { directory, start, calls } = checkout();
+  const setup = start({ HANGS: 'yes' });
+  await expect.poll(() => fs.existsSync(path.join(directory, 'waits'))).toBe(true);
+  setup.kill('SIGTERM');
+  expect(await codeOf(setup)).toBe(1);
+  expect(calls().at(-1)).toBe('ended');
+});
