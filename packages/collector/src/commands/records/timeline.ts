@@ -2,6 +2,7 @@
 import type { Artifact, ClinicalRecord, RecordedEvent } from '@clinical-events/protocol';
 import { millisecondsOf } from '../../records/exports/record-columns.js';
 import { numberIn } from '../../records/raw-json.js';
+import { thumbOf } from '../../records/report/run-tally.js';
 import { CALL_ENDINGS } from '../../records/gaps.js';
 import { legible, printableJson, alignedTable, wrapped } from '../terminal.js';
 
@@ -263,9 +264,8 @@ function wordsOfUsage(usage: unknown): string | undefined {
 function feedbackWords(feedback: Readonly<Record<string, unknown>>): unknown[] {
   const { feedback_type: type, direction, comment } = feedback;
   const rating = ratingWords(feedback['rating_value']);
-  if (type === 'thumbs' && (direction === 'up' || direction === 'down')) {
-    return [`thumbs ${direction}`, rating && `rating ${rating}`, comment];
-  }
+  const thumb = type === 'thumbs' ? thumbOf(direction, feedback['rating_value']) : undefined;
+  if (thumb !== undefined) return [`thumbs ${thumb}`, rating && `rating ${rating}`, comment];
   if (rating === undefined) return [type, comment ?? feedback];
   return [...(type === 'rating' ? [] : [type]), `rating ${rating}`, comment];
 }
