@@ -14,7 +14,7 @@ const withStart = (more: Readonly<Record<string, unknown>>) => [
 describe('the completeness of a record', () => {
   test('is full with a start with all four objects, an output with its place, an outcome and feedback [R-206]', () => {
     expect(completeness(fullRun())).toEqual({
-      ...{ level: 'full', missing: [], orphans: [], numbers_in_text: [] },
+      ...{ level: 'full', missing: [], orphans: [], numbers_in_text: [], replaced_text: [] },
     });
     expect(completeness(without('internal-artifact').slice(0, 1)).level).toBe('minimum');
   });

@@ -38,7 +38,7 @@ function joined(...parts: readonly string[]): string {
 
 function headOf({ model, user, target, metadata }: ClinicalRecord): string {
   const { run_id, record_id, organisation, parent, children, completeness, latency_ms, call } = metadata;
-  const { level, missing, orphans, numbers_in_text: texts } = completeness;
+  const { level, missing, orphans, numbers_in_text: texts, replaced_text: replaced } = completeness;
   const rows: [string, string][] = [
     run_id === null ? ['Record', `${record_id}, without a run`] : ['Run', run_id],
     ['Organisation', organisation],
@@ -51,6 +51,7 @@ function headOf({ model, user, target, metadata }: ClinicalRecord): string {
   ];
   if (orphans.length > 0) rows.push(['Orphans', orphans.join(' ')]);
   if (texts.length > 0) rows.push(['Numbers in text', texts.join(' ')]);
+  if (replaced.length > 0) rows.push(['Replaced text', replaced.join(' ')]);
   if (parent !== null) rows.push(['Nested in', parent.run_id ?? `no run (event ${parent.event_id})`]);
   for (const [i, child] of children.entries()) rows.push([i === 0 ? 'Nested runs' : '', child]);
   return alignedTable(rows);
@@ -315,5 +316,5 @@ function conflictsOf({ metadata: { conflicts } }: ClinicalRecord): string {
 }
 
 function cut(text: string, columns: number): string {
-  return text.length <= columns ? text : `${text.slice(0, columns - 1)}…`;
+  return text.length <= columns ? text : `${text.slice(0, columns - 1).replace(/[\ud800-\udbff]$/, '')}…`;
 }
