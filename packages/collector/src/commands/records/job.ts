@@ -93,7 +93,12 @@ export class PieceMaker {
 
   #end(): void {
     if (this.#records === 0) return;
-    this.#done.push({ ...this.#builder.take(), day: this.#day, events: this.#events, replaced: this.#replaced });
+    this.#done.push({
+      ...this.#builder.take(),
+      day: this.#day,
+      events: this.#events,
+      replaced: this.#replaced,
+    });
     this.#records = 0;
     this.#events = 0;
     this.#replaced = 0;
