@@ -141,8 +141,12 @@ test('[R-1418] events gives out what was sent, and the other commands print Unic
   ]) {
     const { code, stdout, stderr } = await run([...args, '--data-dir', dataDir]);
     expect(code, stderr).toBe(0);
-    if (args.includes('--json'))
-      for (const each of textsIn(JSON.parse(stdout))) expect(each.isWellFormed()).toBe(true);
+    if (args.includes('--json')) {
+      const texts = args[0] === 'runs' ? stdout.trimEnd().split('\n') : [stdout];
+      for (const each of texts.flatMap((text) => textsIn(JSON.parse(text)))) {
+        expect(each.isWellFormed()).toBe(true);
+      }
+    }
     if (args[0] === 'records') {
       expect(stdout).toMatch(new RegExp(`^Replaced text +${id(1)}`, 'm'));
       expect(stderr).toContain('1 record has text that is no Unicode');
