@@ -135,7 +135,7 @@ test('[R-1418] events gives out what was sent, and the other commands print Unic
   for (const args of [
     ['runs', '--json'],
     ['runs', '--csv'],
-    ['report', '--json'],
+    ['report', '--json', '--out', path.join(scratch(), 'report.html')],
     ['records', '--run', id(101), '--format', 'text'],
     ['records', '--run', id(101), '--full'],
   ]) {

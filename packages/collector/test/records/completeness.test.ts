@@ -102,6 +102,7 @@ describe('the completeness of a record', () => {
     expect(completeness([...fullRun(), rated(7, '5'), rated(6, '-1.50e0'), ...odd])).toEqual({
       ...{ level: 'full', missing: [], orphans: [] },
       numbers_in_text: [id(6), id(7)],
+      replaced_text: [],
     });
     const usage = { input_tokens: '11' };
     const system_metadata = { instrumentation: { by: 'a client of another language' } };
