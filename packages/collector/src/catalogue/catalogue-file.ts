@@ -65,7 +65,7 @@ function markOf(pid: number): string | undefined {
 }
 
 /** Counts up with every change of a table, or of what a row means. */
-const VERSION = 4;
+const VERSION = 5;
 export const CATALOGUE_FILE = 'catalogue.sqlite';
 
 /** Result codes of SQLite without their extended parts: https://www.sqlite.org/rescode.html */

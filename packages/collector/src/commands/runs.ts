@@ -71,6 +71,7 @@ const OUTCOMES_ASKED = OUTCOME_WORDS.map((word) => word.replace('_', '-'));
 const FEEDBACK: Readonly<Record<string, FeedbackAsked>> = {
   'thumbs-up': 'up',
   'thumbs-down': 'down',
+  thumbs: 'thumbs',
   rating: 'rating',
   text: 'text',
   survey: 'survey',

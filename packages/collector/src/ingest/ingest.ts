@@ -114,8 +114,8 @@ const REFUSAL_OF_ANSWER: Record<Exclude<Answer, 'accepted' | 'fault'>, ErrorCode
 
 export class Ingest {
   readonly counters = new IngestCounters();
-  /** Called for each request when its answer is written, with the code of a refusal. */
-  observer: ((exchange: Exchange, status: number, code: ErrorCode | undefined) => void) | undefined;
+  /** Called for each request when its answer is written, with the fault of one that is refused. */
+  observer: ((exchange: Exchange, status: number, fault: Fault | undefined) => void) | undefined;
   readonly #options: IngestOptions;
   readonly #refusals: RefusalLog;
   readonly #ring: RingWriter<Exchange>;
@@ -214,7 +214,7 @@ export class Ingest {
     if (request.method !== 'POST') {
       const origin = this.#options.allowedOrigins.preflightOf(request);
       if (origin !== undefined) return this.#preflight(exchange, origin);
-      return this.#refuse(exchange, 'method_not_allowed', undefined, ['Allow', 'POST']);
+      return this.#refuse(exchange, 'method_not_allowed', ['Allow', 'POST']);
     }
     const headers = readHeaders(request.rawHeaders);
     const { origin } = headers;
@@ -265,17 +265,18 @@ export class Ingest {
   #admit(exchange: Exchange, headers: RequestHeaders, principal: Principal | KeyRefusal): void {
     const { request, reply, startedAt, expectation, kind } = exchange;
     if (kind === undefined) throw new Error('a request without a kind came to its key');
-    if (typeof principal === 'string')
-      return this.#refuse(exchange, principal, undefined, [], headers.apiKey);
+    if (typeof principal === 'string') return this.#refuse(exchange, principal, [], headers.apiKey);
     exchange.principal = principal;
     const { clientCertificate } = principal;
     if (clientCertificate !== undefined && !showsCertificate(request.socket, clientCertificate, Date.now())) {
       return this.#refuse(exchange, 'certificate_required');
     }
     keepPlace(request.socket);
-    if (!principal.may(kind)) return this.#refuse(exchange, 'permission_denied', { permission: kind });
+    if (!principal.may(kind)) {
+      return this.#refuse(exchange, { code: 'permission_denied', details: { permission: kind } });
+    }
     const wait = principal.bucket?.take(startedAt) ?? 0;
-    if (wait > 0) return this.#refuse(exchange, 'rate_limited', undefined, [], undefined, wait);
+    if (wait > 0) return this.#refuse(exchange, 'rate_limited', [], undefined, wait);
     if (!isJsonMediaType(headers.contentType)) return this.#refuse(exchange, 'unsupported_media_type');
     if (expectation === 'unmet') return this.#refuse(exchange, 'expectation_failed');
     const encoding = contentEncoding(headers.contentEncoding);
@@ -401,7 +402,7 @@ export class Ingest {
     }
     if (answer === 'fault') {
       if (fault === undefined) throw new Error('a refused event without its fault');
-      return this.#refuse(exchange, fault.code, fault.details);
+      return this.#refuse(exchange, fault);
     }
     if (answer === 'notCommitted') this.#failedAt = performance.now();
     this.#refuse(exchange, REFUSAL_OF_ANSWER[answer]);
@@ -432,12 +433,13 @@ export class Ingest {
 
   #refuse(
     exchange: Exchange,
-    code: ErrorCode,
-    details?: Record<string, unknown>,
+    refusal: ErrorCode | Fault,
     headers: readonly string[] = [],
     presentedKey?: string,
     wait = 0,
   ): void {
+    const fault = typeof refusal === 'string' ? { code: refusal } : refusal;
+    const { code } = fault;
     const { request, reply, kind, principal } = exchange;
     this.counters.refused(kind, code);
     this.#refusals.note(
@@ -456,11 +458,11 @@ export class Ingest {
     if (!request.readableEnded) this.#resting.limit(request, reply);
     const tooMany = code === 'overloaded' || code === 'rate_limited';
     const retryAfter = tooMany ? Math.max(wait, this.#resting.retryAfter) : 1;
-    const status = refuse(exchange, code, details, headers, retryAfter);
+    const status = refuse(exchange, fault, headers, retryAfter);
     if (tooMany) this.#resting.add(request, reply, principal);
     else if (principal === undefined || isUnproven(request.socket)) this.#rest(exchange);
     if (this.#options.logRequests) this.#logRequest(exchange, status);
-    this.observer?.(exchange, status, code);
+    this.observer?.(exchange, status, fault);
   }
 
   #logRequest({ id, kind, principal, bodyBytes, startedAt }: Exchange, status: number): void {

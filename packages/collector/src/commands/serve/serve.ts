@@ -59,7 +59,7 @@ Examples:
   $ collector serve --trial
 
 The first start on an empty data directory makes an API key and prints it once.
-With --trial nothing is kept, and each accepted event is listed with what profile full would have refused.
+With --trial nothing is kept, and each event is listed with what it is refused for, or would be by profile full.
 SIGTERM and SIGINT stop it in order: what was begun is answered, then it exits with 0. SIGHUP makes it read its
 configuration, keys and certificates again; on a terminal, where it means that the terminal is gone, it stops it too.
 Logs go to standard error: one JSON object a line, with priorities when systemd reads it, or lines for people on a
@@ -282,9 +282,9 @@ async function run(
 
 function observerOf(observer: Ingest['observer'], trial: Trial | undefined): Ingest['observer'] {
   if (trial === undefined) return observer;
-  return (exchange, status, code) => {
-    trial.observe(exchange, status);
-    observer?.(exchange, status, code);
+  return (exchange, status, fault) => {
+    trial.observe(exchange, status, fault);
+    observer?.(exchange, status, fault);
   };
 }
 

@@ -76,10 +76,10 @@ class RequestSpans {
   ) {}
 
   /** For {@link Ingest.observer}. Only notes: other answers of the same batch are written first. */
-  readonly note = (exchange: Exchange, status: number, code: ErrorCode | undefined): void => {
+  readonly note: NonNullable<Ingest['observer']> = (exchange, status, fault) => {
     if (this.#answered.length === 0) setImmediate(() => this.#make());
     const tookMs = performance.now() - exchange.startedAt;
-    this.#answered.push({ exchange, status, code, at: Date.now(), tookMs });
+    this.#answered.push({ exchange, status, code: fault?.code, at: Date.now(), tookMs });
   };
 
   #make(): void {

@@ -3,6 +3,7 @@
  * whatever it has counted, and two tallies make the one of all their runs.
  */
 import type { Completeness, Conflict, EventKind, RecordedCall } from '@clinical-events/protocol';
+import { numberIn } from '../raw-json.js';
 import { OutcomeWaiting, QuantileSketch } from './statistics.js';
 
 /* A period in days, or, where these would be too many for a page, in weeks, months or years: of UTC, weeks from Monday. */
@@ -114,6 +115,23 @@ export function outcomeWord(type: unknown): OutcomeWord {
 
 export function feedbackWord(type: unknown): FeedbackWord {
   return FEEDBACK.includes(type) ? (type as FeedbackWord) : 'other_words';
+}
+
+const DIRECTION = /^\s*(?:thumbs?[-_ ]?)?(up|down)\s*$/i;
+/** From this value on, a thumb that says no direction is up. */
+const LEAST_UP = 3;
+
+/**
+ * Of feedback of type `thumbs`, by its `direction` or else its `rating_value`. Undefined for one that has neither, and
+ * for a direction that says something else.
+ */
+export function thumbOf(direction: unknown, rating: unknown): 'up' | 'down' | undefined {
+  if (direction === undefined || direction === null) {
+    const value = numberIn(rating);
+    return value === undefined ? undefined : value >= LEAST_UP ? 'up' : 'down';
+  }
+  const said = typeof direction === 'string' ? DIRECTION.exec(direction)?.[1]?.toLowerCase() : undefined;
+  return said as 'up' | 'down' | undefined;
 }
 
 export type CallEnding = RecordedCall['ending'];
