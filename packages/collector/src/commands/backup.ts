@@ -33,7 +33,7 @@ import { systemCode } from '../system-code.js';
 import { type KeyHistory, PrivateKeys, SigningKeyFault } from '../transparency/key-files.js';
 import { readMirrorNote, writeBackupNote } from '../transparency/state-files.js';
 import { type GivenOut, logAccess } from './access-log.js';
-import { CommandFailure, EXIT, type ExitCode } from './exit-codes.js';
+import { CommandFailure, EXIT, type ExitCode, STOPPING } from './exit-codes.js';
 import { ProgressBar, printable, printableJson, wrappedFor } from './terminal.js';
 import { checkRegular } from './regular-files.js';
 import { checkpointIn, newestCheckpoint } from './verify/log-checkpoints.js';
@@ -224,7 +224,6 @@ something could not be read.`;
 /** Less is copied before anybody wonders. */
 const BAR_FROM_MEBIBYTES = 64;
 const FOLLOW_MS = 5000;
-const STOPPING = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 interface BackupOptions {
   readonly withSigningKeys?: true;

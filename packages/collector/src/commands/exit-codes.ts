@@ -70,10 +70,13 @@ export function deniedPath(error: unknown): string | undefined {
   return undefined;
 }
 
+/** They ask a command to end before its end. */
+export const STOPPING = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'] as const;
+
 /** Aborted by the first signal that asks the process to end, with exit code 130. */
 export function interruption(message = 'interrupted'): AbortSignal {
   const stop = new AbortController();
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
+  for (const signal of STOPPING)
     process.once(signal, () => stop.abort(new CommandFailure(message, EXIT.interrupted)));
   return stop.signal;
 }

@@ -9,7 +9,7 @@ import type { Refusal } from '../importing/reject-file.js';
 import { nameOf, type Answer } from '../sending/connection.js';
 import { EventEndpoint } from '../sending/event-endpoint.js';
 import { Sender, SendingFailed } from '../sending/sender.js';
-import { CommandFailure, EXIT, type ExitCode } from './exit-codes.js';
+import { CommandFailure, EXIT, type ExitCode, STOPPING } from './exit-codes.js';
 import { addLineOptions, FORMS, LineFiles, type LineOptions, type ReadLine } from './line-files.js';
 import { assertAnswers, checkedKey, collectorUrl, keyFrom, warnOfPlainText } from './remote-collector.js';
 import { organisationFrom, usage } from './arguments.js';
@@ -55,7 +55,6 @@ interface ImportOptions extends LineOptions {
 const MOST_EVENTS = 256;
 /** Of events that have no answer yet; one alone may be larger. */
 const MOST_BYTES = 64 << 20;
-const STOPPING = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 export function command(): Command {
   const importing = new Command('import').description(

@@ -45,7 +45,7 @@ import { readHistory } from '../transparency/key-files.js';
 import { pullKeys } from '../transparency/shared-keys.js';
 import { type MirrorNote, readMirrorNote, writeMirrorNote } from '../transparency/state-files.js';
 import { addConfigOptions, configOf, usage } from './arguments.js';
-import { CommandFailure, EXIT } from './exit-codes.js';
+import { CommandFailure, EXIT, STOPPING } from './exit-codes.js';
 import { recordOf, takeRecord } from './lifecycle/holds.js';
 import { encryptionOf, holdDirectory, reasonOf } from './serve/open-ledger.js';
 import { ProgressBar } from './terminal.js';
@@ -96,7 +96,7 @@ async function run(config: Config, once: boolean): Promise<void> {
   const { ledgerId } = shared.events;
   const held = holdDirectory(dataDir);
   const stop = new AbortController();
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => stop.abort());
+  for (const signal of STOPPING) process.once(signal, () => stop.abort());
   try {
     assertMirrorOf(config, ledgerId);
     const onTrouble = (what: string, error: unknown) =>

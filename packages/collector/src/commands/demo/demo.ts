@@ -11,7 +11,7 @@ import { SCENARIOS } from '../../demo/scenarios.js';
 import { EventEndpoint } from '../../sending/event-endpoint.js';
 import { SendingFailed } from '../../sending/sender.js';
 import { systemCode } from '../../system-code.js';
-import { CommandFailure, EXIT } from '../exit-codes.js';
+import { CommandFailure, EXIT, STOPPING } from '../exit-codes.js';
 import { collectorUrl } from '../remote-collector.js';
 import { callable, urlOfHolder } from '../serve/listening.js';
 import { ProgressBar } from '../terminal.js';
@@ -134,7 +134,7 @@ export function command(): Command {
 async function demonstrate(config: Config, options: DemoOptions): Promise<number> {
   const plan = planFrom(options);
   const stop = new AbortController();
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => stop.abort());
+  for (const signal of STOPPING) process.once(signal, () => stop.abort());
   return options.toFile === undefined
     ? await send(config, options, plan, stop.signal)
     : await write(options, plan, path.resolve(options.toFile), stop.signal);

@@ -28,7 +28,7 @@ import { CatalogueFault, catalogueDirectory } from '../../catalogue/catalogue.js
 import { systemCode } from '../../system-code.js';
 import { readMirrorNote } from '../../transparency/state-files.js';
 import { encryptionFindings } from '../encryption-keys.js';
-import { CommandFailure, EXIT } from '../exit-codes.js';
+import { CommandFailure, EXIT, STOPPING } from '../exit-codes.js';
 import { keysLost } from '../serve/listening.js';
 import { findingsTable, printableJson, ProgressBar } from '../terminal.js';
 import { withSharedView } from '../shared-view.js';
@@ -53,7 +53,6 @@ Examples:
 Exit codes: 0 nothing is damaged (there may be warnings), 3 stored data is damaged, 6 there is no such
 directory, or it holds neither a ledger nor keys, 1 something could not be read, so that nothing can be said.`;
 
-const STOPPING = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 const LOW_DISK_BYTES = 1 << 30;
 /** Fewer than this are read before anybody wonders. */
 const BAR_FROM_MEBIBYTES = 64;
