@@ -3,7 +3,7 @@
 const room = (name) => `^packages/collector/src/${name}/`;
 // What every room may ask; they import nothing but each other.
 const ASKED_BY_ALL_ROOMS =
-  '^packages/collector/src/(files|loopback|quantity|system-code|unwritten-database)\\.ts$';
+  '^packages/collector/src/(files|loopback|quantity|shared-index|stray-signals|system-code|unwritten-database)\\.ts$';
 // `store` stands for the contracts of a store, never for a driver.
 const only = (from, to) => ({
   name: `${from}-imports-only`,

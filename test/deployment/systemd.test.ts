@@ -48,7 +48,8 @@ describe('[R-844] the systemd unit', () => {
   });
 
   test('starts the file that is deployed', () => {
-    const [, main = ''] = one('ExecStart')?.split(' ') ?? [];
+    const [, flag, main = ''] = one('ExecStart')?.split(' ') ?? [];
+    expect(flag).toBe('--disable-sigusr1');
     const within = path.relative('/opt/collector', main);
     expect(within).toBe('packages/collector/dist/main.js');
   });

@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 /** The `collector-spool` command: finds what was asked for, and turns what comes of it into lines and an exit code. */
+import './stray-signals.js';
 import fs from 'node:fs';
 import { looksLikeSpool } from '../spool/inspection.js';
 import { SpoolKeyWrong } from '../spool/spool.js';

@@ -347,7 +347,7 @@ export class Ingest {
     exchange.share = share;
     exchange.sharedBytes = plain.length;
     if (this.#options.keepsBodies) exchange.body = plain;
-    this.#enqueue(exchange, reserved, plain);
+    this.#enqueue(exchange, share, reserved, plain);
     this.#backlog.entered(share);
   }
 
@@ -379,18 +379,24 @@ export class Ingest {
     return plain;
   }
 
-  #enqueue(exchange: Exchange, reserved: number, body: Buffer): void {
+  #enqueue(exchange: Exchange, share: Share, reserved: number, body: Buffer): void {
     const { kind, principal } = exchange;
     if (kind === undefined || principal === undefined) throw new Error('an event that passed no check');
     const profile = principal.profile ?? this.#options.profile;
-    this.#ring.push(exchange, reserved, kind, profile, principal, Date.now(), [body]);
+    const receivedAt = Date.now();
+    let pieces = [body];
+    this.#shares.enter(share, body.length, performance.now(), () =>
+      this.#ring.push(exchange, reserved, kind, profile, principal, receivedAt, pieces),
+    );
+    // One that has to wait may be in memory that the next request on its connection is read into.
+    if (share.held.length > 0) pieces = [Buffer.from(body)];
   }
 
   /** The ledger's answer to an event. Nothing else answers 201, and only `accepted` does. */
   #settle(exchange: Exchange, answer: Answer, fault: Fault | undefined): void {
     if (exchange.share !== undefined) {
       this.#backlog.left(exchange.share);
-      this.#shares.settle(exchange.share, exchange.sharedBytes);
+      this.#shares.answered(exchange.share, exchange.sharedBytes, this.#answeredAt);
     }
     if (answer === 'accepted') {
       accept(exchange);

@@ -20,6 +20,7 @@ import {
   openStore,
 } from '../../store/open.js';
 import type { KeyStore, TreeReader } from '../../store/contract.js';
+import { STRAY } from '../../stray-signals.js';
 import { RunningStatus } from './status.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
 import { Follower } from './follower.js';
@@ -49,7 +50,7 @@ const RELOAD_END_MS = 1000;
 /** So long standard output may take for the text of the first key, in milliseconds. */
 const FIRST_KEY_MS = 2000;
 
-const STOPPING = ['SIGTERM', 'SIGINT'] as const;
+const STOPPING = ['SIGTERM', 'SIGINT', 'SIGQUIT'] as const;
 
 const EXAMPLES = `
 Examples:
@@ -60,8 +61,9 @@ Examples:
 
 The first start on an empty data directory makes an API key and prints it once.
 With --trial nothing is kept, and each event is listed with what it is refused for, or would be by profile full.
-SIGTERM and SIGINT stop it in order: what was begun is answered, then it exits with 0. SIGHUP makes it read its
-configuration, keys and certificates again; on a terminal, where it means that the terminal is gone, it stops it too.
+SIGTERM, SIGINT and SIGQUIT stop it in order: what was begun is answered, then it exits with 0. SIGHUP makes it read
+its configuration, keys and certificates again; on a terminal, where it means that the terminal is gone, it stops it
+too. Any other signal, such as SIGUSR1, is ignored, with a line in the log.
 Logs go to standard error: one JSON object a line, with priorities when systemd reads it, or lines for people on a
 terminal. A reader that hangs or is gone holds nothing up: lines are dropped and counted.`;
 
@@ -155,6 +157,7 @@ async function run(
   const signals = new Signals(
     () => reload.ask(),
     (signal) => shutdown.begin(EXIT.ok, signal),
+    log,
   );
   const limits = createSharedLimits(config);
   const keys = await openKeyRing(keyDatabase, limits, log);
@@ -405,8 +408,8 @@ function messageOf(error: unknown): string {
 
 /**
  * What the process does on a signal. SIGHUP: a service reloads; on a terminal it says that the terminal is gone, and ends
- * the collector (docs/internals/adr/0010-signals.md). SIGTERM and SIGINT end it: as the first process of a container it
- * gets no default action.
+ * the collector (docs/internals/adr/0010-signals.md). SIGTERM, SIGINT and SIGQUIT end it: as the first process of a
+ * container it gets no default action.
  */
 class Signals {
   readonly #onTerminal = [0, 1, 2].some((descriptor) => isatty(descriptor));
@@ -416,7 +419,10 @@ class Signals {
   constructor(
     reload: () => void,
     private readonly end: (signal: NodeJS.Signals) => void,
+    log: Logger,
   ) {
+    for (const signal of STRAY)
+      process.on(signal, () => log.info({ signal }, 'a signal without a use was ignored'));
     if (!this.#onTerminal) process.on('SIGHUP', reload);
     for (const signal of STOPPING) process.on(signal, this.#exit);
   }
