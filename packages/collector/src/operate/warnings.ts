@@ -157,12 +157,14 @@ export function warningsOf(facts: Facts): Warning[] {
   ];
 }
 
-function* storage({ storage: { state }, shared: counts }: Facts): Generator<Warning> {
+function* storage({ storage: { state, reason }, shared: counts }: Facts): Generator<Warning> {
   if (state === 'open') return;
   const what =
-    counts === undefined
-      ? 'Make space on the disk of the data directory'
-      : 'Look at the database and its standby';
+    reason === 'keys_unwritable'
+      ? 'Look at where the keys of payloads are (docs/guide/encryption.md)'
+      : counts === undefined
+        ? 'Make space on the disk of the data directory'
+        : 'Look at the database and its standby';
   yield {
     id: 'storage_unavailable',
     severity: 'critical',

@@ -196,8 +196,8 @@ async function run(
     { ...ledgerSettings(config), lock, queues: queues.ledger, counters },
     {
       log,
-      onState(state) {
-        ingest.ledgerEntered(state);
+      onState(state, because) {
+        ingest.ledgerEntered(state, because);
         beside.ledgerEntered(state);
       },
       onFailure: () => shutdown.begin(EXIT.unsafe, 'the ledger has failed'),
