@@ -361,9 +361,13 @@ function* erasures({ now, privacy }: Facts): Generator<Warning> {
   }
 }
 
-/** Whether there is something to back up, and it was not for longer than is configured. */
+/** A follower makes a round every few seconds; a large one takes minutes. */
+const FOLLOWER_MAX_AGE_MS = 5 * 60_000;
+
+/** Whether there is something to back up, and it was not for longer than is configured, or than a follower takes. */
 export function isBackupOld({ now, events, lastBackup, backupMaxAgeMs, logBeganAt = 0 }: Facts): boolean {
-  return backupMaxAgeMs !== 0 && events !== 0 && now - (lastBackup?.at ?? logBeganAt) > backupMaxAgeMs;
+  const most = lastBackup?.follows === true ? Math.min(FOLLOWER_MAX_AGE_MS, backupMaxAgeMs) : backupMaxAgeMs;
+  return backupMaxAgeMs !== 0 && events !== 0 && now - (lastBackup?.at ?? logBeganAt) > most;
 }
 
 function* backup(facts: Facts): Generator<Warning> {
@@ -376,7 +380,7 @@ function* backup(facts: Facts): Generator<Warning> {
   yield {
     id: 'backup_old',
     severity: 'warning',
-    title,
+    title: lastBackup?.follows === true ? `collector backup --follow makes no rounds. ${title}` : title,
     what_to_do:
       'Have collector backup --follow run as the collector’s user, and look why it does not: docs/guide/back-up-and-restore.md. If you back up otherwise, set --backup-max-age-ms 0.',
   };

@@ -244,6 +244,7 @@ async function run(
       store: describeStore(config),
       dataDir: config.dataDir,
       profile: config.profile,
+      version: collectorStatus.version,
       pid: process.pid,
     },
     'listening',
@@ -257,7 +258,8 @@ async function run(
   started.resolve(undefined);
 
   const { code, reason } = await shutdown.begun;
-  log.info({ reason, pending: collectorStatus.ingest.queue.events }, 'stopping');
+  const { version } = collectorStatus;
+  log.info({ reason, pending: collectorStatus.ingest.queue.events, version }, 'stopping');
   collectorStatus.entered('stopping');
   const { shutdownTimeoutMs } = reload.config;
   const inOrder = code === EXIT.ok;
