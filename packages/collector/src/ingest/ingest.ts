@@ -18,8 +18,7 @@ import {
 import { type KeyRefusal, type KeyRing, keyIdOf } from '../access/key-ring.js';
 import type { Principal } from '../access/principal.js';
 import type { Fault } from '../ledger/examine.js';
-import type { StorageReason } from '../store/contract.js';
-import type { LedgerState } from '../ledger/ledger.js';
+import type { LedgerState, StorageReason } from '../ledger/ledger.js';
 import { RingWriter, type Answer, type RingMemory } from '../ledger/ring.js';
 import { AllowedOrigins, accept, allowOrigin, answerPreflight, refuse } from './answers.js';
 import { Backlog, FairShare, type Share } from './admission.js';

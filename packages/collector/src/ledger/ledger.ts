@@ -25,6 +25,8 @@ import type { LedgerCounters } from './ledger-counters.js';
 import type { Answer, RingReader } from './ring.js';
 import { fillSalt } from './salt.js';
 
+export type { StorageReason } from '../store/contract.js';
+
 export type LedgerState = 'open' | 'refusing' | 'failed';
 
 export interface LedgerOptions {

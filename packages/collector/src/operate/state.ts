@@ -1,7 +1,7 @@
 /** `GET /console/state.json`: all that the console shows, in one piece (console/console-state.ts). */
 import { EVENT_KINDS, type ErrorCode } from '@clinical-events/protocol';
 import type { KeyUse } from '../access/key-ring.js';
-import type { StorageReason } from '../store/contract.js';
+import type { StorageReason } from '../ledger/ledger.js';
 import type { AnswerCount } from '../ingest/ingest-counters.js';
 import { quantile, TIME_BOUNDS_MS } from '../ledger/buckets.js';
 import type { ConsoleState, Key } from './console/console-state.js';
@@ -30,7 +30,7 @@ export interface HealthCheck {
   readonly fatal: boolean;
 }
 
-export type HealthCause = 'starting' | 'stopping' | 'silent_thread' | 'ledger_failed' | StorageReason;
+type HealthCause = 'starting' | 'stopping' | 'silent_thread' | 'ledger_failed' | StorageReason;
 
 const STORAGE_REASONS: Readonly<Record<StorageReason, string>> = {
   keys_unwritable: 'the keys of payloads cannot be written',

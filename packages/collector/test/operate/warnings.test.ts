@@ -185,9 +185,7 @@ test('[R-1457] a follower that stops is noticed within minutes, in words that na
       backupMaxAgeMs: most,
     }).map(({ title }) => title);
   expect(stopped(6 * 60_000, DAY)).toEqual([
-    expect.stringMatching(
-      /^The back-up follows the log no longer\. The last back-up was made 6 minutes ago/,
-    ),
+    expect.stringMatching(/^The back-up follows the log no longer\. The last back-up was made 6 minutes ago/),
   ]);
   expect(stopped(4 * 60_000, DAY)).toEqual([]);
   expect(stopped(2 * 60_000, 60_000)).toHaveLength(1);
