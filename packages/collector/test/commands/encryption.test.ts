@@ -202,7 +202,7 @@ describe('[R-1324] a start', () => {
   });
 });
 
-describe('[R-1450] a first start', () => {
+describe('[R-1450] [R-1451] a first start', () => {
   test.each([1, 2, 3, 4])('whose KMS fails at call %i is continued by the next one', async (call) => {
     const kms = path.join(root, 'kms');
     const script = `#!/bin/sh\nread text\necho >> "$0.asked"\n[ "$(wc -l < "$0.asked")" -ne ${call} ] || exit 1\necho "$text" | rev\n`;

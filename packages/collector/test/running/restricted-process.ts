@@ -48,7 +48,7 @@ export function readOnly(directory: string): string[] {
 /** On return a process that {@link readOnly} runs can write there. */
 export function makeWritable(pid: number | undefined, directory: string): void {
   const enter = ['nsenter', '--target', String(pid), '--user', '--mount', '--preserve-credentials'];
-  const [command = '', ...rest] = [...enter, 'mount', '-o', 'remount,rw,bind', directory];
+  const [command, ...rest] = [...enter, 'mount', '-o', 'remount,rw,bind', directory];
   const { status, stderr } = spawnSync(command, rest);
   if (status !== 0) throw new Error(String(stderr));
 }
