@@ -18,7 +18,7 @@ import {
 import { type KeyRefusal, type KeyRing, keyIdOf } from '../access/key-ring.js';
 import type { Principal } from '../access/principal.js';
 import type { Fault } from '../ledger/examine.js';
-import type { LedgerState } from '../ledger/ledger.js';
+import type { LedgerState, StorageReason } from '../ledger/ledger.js';
 import { RingWriter, type Answer, type RingMemory } from '../ledger/ring.js';
 import { AllowedOrigins, accept, allowOrigin, answerPreflight, refuse } from './answers.js';
 import { Backlog, FairShare, type Share } from './admission.js';
@@ -82,6 +82,8 @@ export interface QueueState {
 
 export interface StorageState {
   readonly state: LedgerState;
+  /** While it refuses. */
+  readonly reason?: StorageReason | undefined;
 }
 
 const KIND_OF_PATH: ReadonlyMap<string, EventKind> = new Map(
@@ -129,6 +131,7 @@ export class Ingest {
   /** Connections with a request whose key is being looked up. */
   readonly #lookingUp = new WeakSet<Socket>();
   #ledgerState: LedgerState = 'open';
+  #storageReason: StorageReason | undefined;
   #failedAt = 0;
   /** When the answer that is being handled came, or one shortly before it in the same message. */
   #answeredAt = 0;
@@ -154,8 +157,9 @@ export class Ingest {
   }
 
   /** What the ledger's thread says of itself: whether it is worth while to read a body at all. */
-  ledgerEntered(state: LedgerState): void {
+  ledgerEntered(state: LedgerState, reason?: StorageReason): void {
     this.#ledgerState = state;
+    this.#storageReason = reason;
     if (state !== 'open') this.#failedAt = performance.now();
   }
 
@@ -180,7 +184,7 @@ export class Ingest {
 
   /** What the ledger said of itself last. */
   get storage(): StorageState {
-    return { state: this.#ledgerState };
+    return { state: this.#ledgerState, reason: this.#storageReason };
   }
 
   /** Who shows this key, if it is known, valid, and not bound to another client's certificate. */

@@ -1,6 +1,7 @@
 /** `GET /console/state.json`: all that the console shows, in one piece (console/console-state.ts). */
 import { EVENT_KINDS, type ErrorCode } from '@clinical-events/protocol';
 import type { KeyUse } from '../access/key-ring.js';
+import type { StorageReason } from '../ledger/ledger.js';
 import type { AnswerCount } from '../ingest/ingest-counters.js';
 import { quantile, TIME_BOUNDS_MS } from '../ledger/buckets.js';
 import type { ConsoleState, Key } from './console/console-state.js';
@@ -17,10 +18,29 @@ import { type Facts, isBackupOld, isInUse, isUsable, shownKeys, warningsOf } fro
 export interface HealthCheck {
   readonly name: 'startup' | 'shutdown' | 'ledger_thread' | 'http_threads' | 'storage';
   /** Why it fails; undefined when it does not. */
-  readonly failure: { readonly reason: string; readonly code: ErrorCode } | undefined;
+  readonly failure:
+    | {
+        readonly reason: string;
+        /** The reason in a word that stays the same. */
+        readonly cause: HealthCause;
+        readonly code: ErrorCode;
+      }
+    | undefined;
   /** Whether a start again would be the remedy. */
   readonly fatal: boolean;
 }
+
+type HealthCause = 'starting' | 'stopping' | 'silent_thread' | 'ledger_failed' | StorageReason;
+
+const STORAGE_REASONS: Readonly<Record<StorageReason, string>> = {
+  keys_unwritable: 'the keys of payloads cannot be written',
+  index_unwritable: 'the index of ids cannot be written',
+  disk_full: 'the disk is full',
+  read_only: 'the file system is read-only',
+  permission_denied: 'the collector may not write there',
+  database_unavailable: 'the database does not take them',
+  write_failed: 'a write failed',
+};
 
 const DEAD_AFTER_MS = 60_000;
 const STALLED_AFTER_MS = 10_000;
@@ -31,29 +51,31 @@ export function healthOf(
   now: number,
 ): HealthCheck[] {
   const phase = collectorStatus.phase();
-  const { state } = collectorStatus.ingest.storage;
+  const { state, reason: refused = 'write_failed' } = collectorStatus.ingest.storage;
   const silentFor = (livedAt: number | undefined) =>
     livedAt === undefined || phase !== 'running' ? 0 : now - livedAt;
   const check = (
     name: HealthCheck['name'],
     fails: boolean,
     code: ErrorCode,
+    cause: HealthCause,
     reason: string,
     fatal = false,
-  ): HealthCheck => ({ name, failure: fails ? { reason, code } : undefined, fatal: fails && fatal });
+  ): HealthCheck => ({ name, failure: fails ? { reason, cause, code } : undefined, fatal: fails && fatal });
   /** A thread that waits for a slow disk is no reason to start again; one that says nothing for long is. */
   const checkThread = (name: HealthCheck['name'], whose: string, silent: number) =>
     check(
       name,
       silent > STALLED_AFTER_MS,
       'storage_unavailable',
+      'silent_thread',
       `${whose} said nothing for ${Math.floor(silent / 1000)} seconds`,
       silent > DEAD_AFTER_MS,
     );
   const httpThreadsLivedAt = collectorStatus.httpThreadsLivedAt();
   return [
-    check('startup', phase === 'starting', 'storage_unavailable', 'the ledger is being opened'),
-    check('shutdown', phase === 'stopping', 'shutting_down', 'the collector is stopping'),
+    check('startup', phase === 'starting', 'storage_unavailable', 'starting', 'the ledger is being opened'),
+    check('shutdown', phase === 'stopping', 'shutting_down', 'stopping', 'the collector is stopping'),
     checkThread('ledger_thread', "the ledger's thread has", silentFor(collectorStatus.ledgerLivedAt())),
     ...(httpThreadsLivedAt === undefined
       ? []
@@ -63,7 +85,8 @@ export function healthOf(
       // The ledger tries by itself whether it can store again: a load balancer lets no event through to show it.
       state !== 'open',
       'storage_unavailable',
-      state === 'failed' ? 'the ledger has failed' : 'events cannot be stored',
+      state === 'failed' ? 'ledger_failed' : refused,
+      state === 'failed' ? 'the ledger has failed' : `events cannot be stored: ${STORAGE_REASONS[refused]}`,
     ),
   ];
 }

@@ -66,6 +66,8 @@ export interface BackupState {
   readonly at: number;
   /** That it holds. */
   readonly events: number;
+  /** Whether it was a round of `--follow`. */
+  readonly follows?: boolean;
 }
 
 /** How complete the runs are that began in a while, and which of their events are orphans (catalogue/). */

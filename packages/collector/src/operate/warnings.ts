@@ -157,12 +157,14 @@ export function warningsOf(facts: Facts): Warning[] {
   ];
 }
 
-function* storage({ storage: { state }, shared: counts }: Facts): Generator<Warning> {
+function* storage({ storage: { state, reason }, shared: counts }: Facts): Generator<Warning> {
   if (state === 'open') return;
   const what =
-    counts === undefined
-      ? 'Make space on the disk of the data directory'
-      : 'Look at the database and its standby';
+    reason === 'keys_unwritable'
+      ? 'Look at where the keys of payloads are (docs/guide/encryption.md)'
+      : counts === undefined
+        ? 'Make space on the disk of the data directory'
+        : 'Look at the database and its standby';
   yield {
     id: 'storage_unavailable',
     severity: 'critical',
@@ -359,9 +361,13 @@ function* erasures({ now, privacy }: Facts): Generator<Warning> {
   }
 }
 
-/** Whether there is something to back up, and it was not for longer than is configured. */
+/** A follower makes a round every few seconds; a large one takes minutes. */
+const FOLLOWER_MAX_AGE_MS = 5 * 60_000;
+
+/** Whether there is something to back up, and it was not for longer than is configured, or than a follower takes. */
 export function isBackupOld({ now, events, lastBackup, backupMaxAgeMs, logBeganAt = 0 }: Facts): boolean {
-  return backupMaxAgeMs !== 0 && events !== 0 && now - (lastBackup?.at ?? logBeganAt) > backupMaxAgeMs;
+  const most = lastBackup?.follows === true ? Math.min(FOLLOWER_MAX_AGE_MS, backupMaxAgeMs) : backupMaxAgeMs;
+  return backupMaxAgeMs !== 0 && events !== 0 && now - (lastBackup?.at ?? logBeganAt) > most;
 }
 
 function* backup(facts: Facts): Generator<Warning> {
@@ -374,7 +380,7 @@ function* backup(facts: Facts): Generator<Warning> {
   yield {
     id: 'backup_old',
     severity: 'warning',
-    title,
+    title: lastBackup?.follows === true ? `The back-up follows the log no longer. ${title}` : title,
     what_to_do:
       'Have collector backup --follow run as the collector’s user, and look why it does not: docs/guide/back-up-and-restore.md. If you back up otherwise, set --backup-max-age-ms 0.',
   };

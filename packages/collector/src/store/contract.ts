@@ -9,6 +9,7 @@
 import type { Envelope, EventKind, Profile } from '@clinical-events/protocol';
 import type { Actions, Retirement } from '../privacy/actions.js';
 import type { NameCipher } from '../privacy/name-cipher.js';
+import { systemCode } from '../system-code.js';
 import type { AuditedLog, AuditedRoots, AuditOptions, FindingList, HeadListener } from './log-audit.js';
 
 /**
@@ -94,13 +95,44 @@ export interface Store {
    * @throws {@link NotCommitted}, {@link CommitUnknown} as `append` does.
    */
   prove(): Promise<void>;
+  /**
+   * To be called at the start. On return a key of payloads can be made durable, as far as a write of its kind shows.
+   * @throws {@link NotCommitted}
+   */
+  proveKeys(): Promise<void>;
   /** Leaves everything so that the next start is quick. The store must not be used afterwards. */
   close(): Promise<void>;
 }
 
+/** Why nothing can be stored, in one of these words: a promise to whoever reads `/readyz`. */
+export type StorageReason =
+  | 'keys_unwritable'
+  | 'index_unwritable'
+  | 'disk_full'
+  | 'read_only'
+  | 'permission_denied'
+  | 'database_unavailable'
+  | 'write_failed';
+
+const REASON_OF_CODE: Readonly<Record<string, StorageReason>> = {
+  ...{ ENOSPC: 'disk_full', EDQUOT: 'disk_full', EROFS: 'read_only' },
+  ...{ EACCES: 'permission_denied', EPERM: 'permission_denied' },
+};
+
 /** Nothing of the batch was stored. `cause` says why (ENOSPC, for one). */
 export class NotCommitted extends Error {
   override name = 'NotCommitted';
+  readonly reason: StorageReason;
+
+  constructor(message: string, { cause, reason }: ErrorOptions & { readonly reason?: StorageReason } = {}) {
+    super(message, { cause });
+    this.reason = reason ?? REASON_OF_CODE[systemCode(cause) ?? ''] ?? 'write_failed';
+  }
+}
+
+/** No key of payloads can be made durable, so that no event may be. */
+export function keysUnwritable(cause: unknown): NotCommitted {
+  return new NotCommitted('the keys of payloads cannot be written', { cause, reason: 'keys_unwritable' });
 }
 
 /** The batch may be stored or not: a flush to the disk failed. */

@@ -182,7 +182,7 @@ export { KeyDatabase, keyDatabasePath } from './embedded/key-database.js';
 export { accessLogPath, readingsLogPath } from './embedded/access-log-file.js';
 export { checkpointDirectory } from './embedded/tree-files.js';
 /** Where the keys of its payloads are. */
-export { noteKeyPlaces, notesKeys, readKeyPlaces } from './embedded/key-places.js';
+export { begunKeys, noteBegunKeys, noteKeyPlaces, notesKeys, readKeyPlaces } from './embedded/key-places.js';
 
 /** Where a mirror logs who reads on it: its access log is a copy. */
 export function openReadingsLog(dataDir: string): LocalAccessLog {

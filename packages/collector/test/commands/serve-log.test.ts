@@ -4,6 +4,7 @@ import fs from 'node:fs';
 import http from 'node:http';
 import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
+import { version } from '../../src/commands/typed.js';
 import { get, getJson, managementPort, Scrape } from '../operate/managed.js';
 import { launch, outcomeEvent, type Running, start } from '../running/collector-process.js';
 import { issueKey } from '../running/issued-keys.js';
@@ -188,3 +189,15 @@ test.skipIf(!hasTerminal)(
   },
   60_000,
 );
+
+test('[R-1458] the lines of a start and of a stop say which version of the collector writes them', async () => {
+  const running = await start(scratch());
+  expect(await running.stop()).toBe(0);
+  const lines = running.output.stderr.trimEnd().split('\n');
+  const of = (msg: string) =>
+    lines
+      .map((line) => JSON.parse(line) as { msg: string; version?: string })
+      .find((line) => line.msg === msg);
+  expect(version()).toMatch(/^\d+\.\d+\.\d+/);
+  for (const msg of ['listening', 'stopping']) expect(of(msg)?.version, msg).toBe(version());
+});

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import type { LedgerState } from '../../src/ledger/ledger.js';
+import { NotCommitted, type StorageReason } from '../../src/store/contract.js';
 import { healthOf, healthText, isLive, isReady } from '../../src/operate/state.js';
 import type { Phase } from '../../src/operate/status.js';
 
@@ -8,6 +9,7 @@ const NOW = 1e6;
 interface Given {
   readonly phase?: Phase;
   readonly state?: LedgerState;
+  readonly reason?: StorageReason;
   /** For so long the ledger's thread has said nothing; undefined: it was never open. */
   readonly silent?: number | undefined;
   /** For so long one of several HTTP threads has said nothing. */
@@ -15,7 +17,7 @@ interface Given {
 }
 
 function health(given: Given = {}): ReturnType<typeof healthOf> {
-  const { phase, state, silent, httpSilent }: Given = {
+  const { phase, state, reason, silent, httpSilent }: Given = {
     ...{ phase: 'running', state: 'open', silent: 100 },
     ...given,
   };
@@ -24,7 +26,7 @@ function health(given: Given = {}): ReturnType<typeof healthOf> {
       phase: () => phase,
       ledgerLivedAt: () => (silent === undefined ? undefined : NOW - silent),
       httpThreadsLivedAt: () => (httpSilent === undefined ? undefined : NOW - httpSilent),
-      ingest: { storage: { state } } as never,
+      ingest: { storage: { state, reason } } as never,
     },
     NOW,
   );
@@ -55,6 +57,21 @@ test.each([
   expect(failing(checks)).toEqual([name]);
   expect(healthText('livez', checks)).toContain('livez check passed');
   expect(healthText('readyz', checks)).toContain(`[-]${name} failed: `);
+});
+
+test('[R-1453] each reason has a word that stays the same', () => {
+  const causes = (given: Given) => health(given).flatMap(({ failure }) => failure?.cause ?? []);
+  expect(causes({ phase: 'starting', silent: undefined })).toEqual(['starting']);
+  expect(causes({ phase: 'stopping' })).toEqual(['stopping']);
+  expect(causes({ silent: 10_001 })).toEqual(['silent_thread']);
+  expect(causes({ state: 'failed' })).toEqual(['ledger_failed']);
+  expect(causes({ state: 'refusing' })).toEqual(['write_failed']);
+  expect(causes({ state: 'refusing', reason: 'disk_full' })).toEqual(['disk_full']);
+  const code = (name: string) =>
+    new NotCommitted('x', { cause: Object.assign(new Error('x'), { code: name }) });
+  expect(['ENOSPC', 'EROFS', 'EACCES', 'EIO'].map((name) => code(name).reason)).toEqual([
+    ...['disk_full', 'read_only', 'permission_denied', 'write_failed'],
+  ]);
 });
 
 test('[R-832] a thread that says nothing for a minute wants a new start', () => {

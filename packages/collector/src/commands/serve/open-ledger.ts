@@ -38,6 +38,7 @@ import {
   storeFault,
   type KeysOfLog,
   type OpenedKeys,
+  noteBegunKeys,
   noteKeyPlaces,
   notesKeys,
   readKeyPlaces,
@@ -222,6 +223,7 @@ export function encryptionOf(
       // Only the one that nobody named: another may be a mount that failed.
       if (given.length === 0 && !isNeeded)
         places.directories.forEach((each) => nodeFiles.makeDirectory(each));
+      if (!isNeeded && !isThere) await noteBegunKeys(dataDir, places.directories);
       const keys = KeyWriter.open({
         ...{ files: keysOnDisk, places, ledgerId, isNeeded, namesKey, onTrouble },
         known: notesKeys(dataDir) ? noted.directories : [],

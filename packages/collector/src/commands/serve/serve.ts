@@ -199,8 +199,8 @@ async function run(
     { ...ledgerSettings(config), lock, queues: queues.ledger, counters },
     {
       log,
-      onState(state) {
-        ingest.ledgerEntered(state);
+      onState(state, because) {
+        ingest.ledgerEntered(state, because);
         beside.ledgerEntered(state);
       },
       onFailure: () => shutdown.begin(EXIT.unsafe, 'the ledger has failed'),
@@ -247,6 +247,7 @@ async function run(
       store: describeStore(config),
       dataDir: config.dataDir,
       profile: config.profile,
+      version: collectorStatus.version,
       pid: process.pid,
     },
     'listening',
@@ -260,7 +261,8 @@ async function run(
   started.resolve(undefined);
 
   const { code, reason } = await shutdown.begun;
-  log.info({ reason, pending: collectorStatus.ingest.queue.events }, 'stopping');
+  const { version } = collectorStatus;
+  log.info({ reason, pending: collectorStatus.ingest.queue.events, version }, 'stopping');
   collectorStatus.entered('stopping');
   const { shutdownTimeoutMs } = reload.config;
   const inOrder = code === EXIT.ok;

@@ -16,7 +16,14 @@
  */
 import { encodeEnvelope, encodeLeaf, envelopeSize, LEAF_BYTES, SALT_BYTES } from '@clinical-events/protocol';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Candidate, CommitUnknown, NotCommitted, type Outcome, type SharedGauges } from '../contract.js';
+import {
+  type Candidate,
+  CommitUnknown,
+  keysUnwritable,
+  NotCommitted,
+  type Outcome,
+  type SharedGauges,
+} from '../contract.js';
 import { sameContent } from '../content.js';
 import type { StoredKeys } from '../../privacy/key-directory.js';
 import { keyPlaceIn, openRow, type RowSealer } from './encrypted-row.js';
@@ -240,7 +247,9 @@ export class Lane {
         return connection;
       } catch (error) {
         if (performance.now() >= until || !(error instanceof Lost)) {
-          throw new NotCommitted('the database cannot be reached', { cause: error });
+          throw new NotCommitted('the database cannot be reached', {
+            ...{ cause: error, reason: 'database_unavailable' },
+          });
         }
       }
     }
@@ -319,10 +328,10 @@ export class Lane {
       await encryption?.save();
       return packed;
     } catch (error) {
-      const what = 'the keys of payloads cannot be written';
+      const fault = keysUnwritable(error);
       throw isInDoubt
-        ? new CommitUnknown(`not known to be replicated, and ${what}`, { cause: error })
-        : new NotCommitted(what, { cause: error });
+        ? new CommitUnknown(`not known to be replicated, and ${fault.message}`, { cause: error })
+        : fault;
     }
   }
 
@@ -338,7 +347,9 @@ export class Lane {
     // The server takes no writes any more: it has become a standby, or was told so.
     if (error.code === READ_ONLY) connection.destroy();
     if (isInDoubt) throw new CommitUnknown('not known to be replicated', { cause: error });
-    throw new NotCommitted(`the database refused the batch (${error.code})`, { cause: error });
+    throw new NotCommitted(`the database refused the batch (${error.code})`, {
+      ...{ cause: error, reason: 'database_unavailable' },
+    });
   }
 
   /**

@@ -7,7 +7,7 @@ import { headFields, headIn } from '../../integrity/access-chain.js';
 import {
   type AccessLogStore,
   type Candidate,
-  NotCommitted,
+  keysUnwritable,
   type Outcome,
   type Requests,
   type SharedGauges,
@@ -328,12 +328,16 @@ export class PostgresStore implements Store {
   }
 
   async prove(): Promise<void> {
-    try {
-      await this.keys?.save();
-    } catch (error) {
-      throw new NotCommitted('the keys of payloads cannot be written', { cause: error });
-    }
+    await this.proveKeys();
     await this.#withLane((lane) => lane.barrier());
+  }
+
+  async proveKeys(): Promise<void> {
+    try {
+      await this.keys?.prove();
+    } catch (error) {
+      throw keysUnwritable(error);
+    }
   }
 
   async close(): Promise<void> {

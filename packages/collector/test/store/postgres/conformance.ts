@@ -66,6 +66,7 @@ export async function openSequencedStore(
     },
     look: () => store.look(),
     prove: () => store.prove(),
+    proveKeys: () => store.proveKeys(),
     close: async () => {
       await store.close();
       await connection.close();
