@@ -70,6 +70,9 @@ type Done<Result> = (error: Error | undefined, result?: Result) => void;
 /**
  * The server's side of the limits. A statement_timeout does not end the wait for a standby (measured on 15 and 18), so
  * that the deadline of this side decides.
+ *
+ * Plans. Statistics may be old or missing. So a look-up in a large table is a LATERAL with OFFSET 0 or LIMIT: it stays one
+ * search of an index for each row, and never becomes a join of whole tables. Ranges have both bounds.
  */
 const SETTINGS = [
   'client_min_messages=warning',
@@ -77,9 +80,8 @@ const SETTINGS = [
   'lock_timeout=2s',
   'statement_timeout=30s',
   'idle_in_transaction_session_timeout=5s',
-  // Every question is one for some rows of an index, on tables whose statistics may be old or missing. OFFSET 0 in a
-  // question keeps a look-up from being made a join of whole tables.
-  'enable_seqscan=off',
+  // Each statement reads some rows by an index: compiling it takes longer than running it.
+  'jit=off',
   'tcp_keepalives_idle=5',
   'tcp_keepalives_interval=2',
   'tcp_keepalives_count=3',

@@ -76,9 +76,10 @@ CROSS JOIN LATERAL (SELECT * FROM events WHERE lane = s.lane AND batch = s.batch
 const FIND = `
 SELECT s.first_sequence + (SELECT count(*) FROM events e
     WHERE e.lane = k.lane AND e.batch = k.batch AND e.ord < k.ord) AS sequence
-FROM event_ids k JOIN sequenced s ON s.lane = k.lane AND s.batch = k.batch
+FROM (SELECT * FROM event_ids WHERE event_id = $1::uuid OFFSET 0) k
+CROSS JOIN LATERAL (SELECT * FROM sequenced WHERE lane = k.lane AND batch = k.batch OFFSET 0) s
 JOIN organisations o USING (organisation_id)
-WHERE k.event_id = $1::uuid AND ($2::text IS NULL OR o.name = $2) ORDER BY 1`;
+WHERE ($2::text IS NULL OR o.name = $2) ORDER BY 1`;
 
 /** What payloads are opened by, and whose may not be any more. */
 interface Opener {

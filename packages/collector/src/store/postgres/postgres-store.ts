@@ -333,7 +333,7 @@ export class PostgresStore implements Store {
     } catch (error) {
       throw new NotCommitted('the keys of payloads cannot be written', { cause: error });
     }
-    await this.#withLane((lane) => lane.barrier());
+    await this.#withLane((lane) => lane.prove());
   }
 
   async close(): Promise<void> {

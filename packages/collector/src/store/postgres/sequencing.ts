@@ -25,13 +25,16 @@ SELECT clock_timestamp() - seen_at < interval '1 minute' FROM before`;
 /** Behind the last batch of each lane whose collector was not seen for an hour. */
 const CLOSE_ABANDONED = `
 INSERT INTO batches (lane, batch, shard, candidates, entries, leaves, closes)
-SELECT l.lane, coalesce((SELECT max(b.batch) FROM batches b WHERE b.lane = l.lane), 0) + 1, l.shard, 0, 0, '', true
-FROM open_lanes JOIN lanes l USING (lane) JOIN collectors c USING (collector_id)
-WHERE c.seen_at < clock_timestamp() - interval '1 hour'
-  AND NOT EXISTS (SELECT 1 FROM batches b WHERE b.lane = l.lane AND b.closes)
+SELECT l.lane, coalesce(b.batch, 0) + 1, l.shard, 0, 0, '', true
+FROM open_lanes o
+CROSS JOIN LATERAL (SELECT * FROM lanes WHERE lane = o.lane OFFSET 0) l
+CROSS JOIN LATERAL (SELECT * FROM collectors WHERE collector_id = l.collector_id OFFSET 0) c
+LEFT JOIN LATERAL (SELECT batch, closes FROM batches WHERE lane = o.lane ORDER BY batch DESC LIMIT 1) b ON true
+WHERE c.seen_at < clock_timestamp() - interval '1 hour' AND b.closes IS NOT TRUE
 ON CONFLICT DO NOTHING`;
 
-const WAITING = `
+/** How many batches have no place yet, since how many milliseconds, and how many months have partitions. */
+export const WAITING = `
 SELECT count(b.batch), coalesce(extract(epoch FROM clock_timestamp() - min(b.committed_at)) * 1000, 0),
   (SELECT count(*) FROM periods WHERE begins > date_trunc('month', clock_timestamp()))
 FROM open_lanes l
