@@ -4,6 +4,7 @@
  *
  * A title may name a key's id, a sink by its number and kind, a count or a time; never a path, and nothing of an event.
  */
+import type { ClockStep } from '../clock.js';
 import type { KeyUse } from '../access/key-ring.js';
 import type { QueueState, StorageState } from '../ingest/ingest.js';
 import type { PrivacyState } from '../ledger/lifecycle.js';
@@ -15,7 +16,6 @@ import type {
   BackupState,
   CertificateState,
   CheckpointState,
-  ClockStep,
   DiskSpace,
   VerifyState,
 } from './status.js';

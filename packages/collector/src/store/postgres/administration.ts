@@ -5,7 +5,7 @@ import { eventsOf } from '../../privacy/actions.js';
 import { ActionRows, keptRows, type KeptRow } from './action-rows.js';
 import { type Address, describeAddress, parseAddress } from './address.js';
 import { int2Array, int4Array } from './binary.js';
-import { Connection, ReadingConnection } from './connection.js';
+import { Connection, missingSettings, ReadingConnection } from './connection.js';
 import { type LogRow, makePeriods, migrate, readLog } from './schema.js';
 import { WAITING } from './sequencing.js';
 
@@ -156,6 +156,9 @@ export function examineLog(address: Address): Promise<StoreFinding[]> {
       { severity: 'ok', subject: 'database', message: `log ${log.ledgerId}, on ${connection.host.host}` },
       ...(await serverFindings(connection)),
       ...(await replicationFindings(connection, log)),
+      ...(await standbyFindings(address, connection, log)),
+      await sessionFinding(connection),
+      await planningFinding(connection),
       await parameterFinding(connection),
       await periodFinding(connection),
       await memoryFinding(connection),
@@ -259,6 +262,63 @@ SELECT current_setting('synchronous_standby_names'), current_setting('synchronou
   }
   const message = `${counted(Number(standbys), 'synchronous standby', 'synchronous standbys')} of ${names ?? ''}`;
   return [{ severity: 'ok', subject, message }];
+}
+
+/** Of the other servers of the address: each may become the primary. */
+async function standbyFindings(
+  address: Address,
+  { host: primary }: Connection,
+  { durability }: LogRow,
+): Promise<StoreFinding[]> {
+  if (durability === 'local') return [];
+  const findings: StoreFinding[] = [];
+  for (const host of address.hosts.filter((each) => each !== primary)) {
+    const name = `${host.host}:${host.port}`;
+    const add = (severity: StoreFinding['severity'], message: string) =>
+      findings.push({ severity, subject: 'standbys', message: `${name} ${message}` });
+    try {
+      const connection = await Connection.to(address, host, 'store');
+      try {
+        const [[names] = []] = (await connection.query("SELECT current_setting('synchronous_standby_names')"))
+          .rows;
+        if (names === '')
+          add(
+            'warning',
+            'has no synchronous_standby_names: after a failover to it no event is accepted until it is set. ' +
+              'Set it on every server, unless Patroni or an operator does so at a failover',
+          );
+        else add('ok', `has synchronous_standby_names ${names ?? ''}`);
+      } finally {
+        await connection.close();
+      }
+    } catch (error) {
+      add('warning', `was not looked at: ${(error as Error).message}`);
+    }
+  }
+  return findings;
+}
+
+/** A pooler may drop what a session asks for; the role then has to have it. */
+async function sessionFinding(connection: Connection): Promise<StoreFinding> {
+  const subject = 'sessions';
+  const missing = await missingSettings(connection);
+  if (missing.length === 0) return { severity: 'ok', subject, message: 'jit is off, time-outs are set' };
+  const [[user] = []] = (await connection.query('SELECT current_user')).rows;
+  const commands = missing.map((setting) => `ALTER ROLE ${user ?? ''} SET ${setting}`);
+  const message = `a pooler drops settings that a session asks for; give them to the role: ${commands.join('; ')}`;
+  return { severity: 'warning', subject, message };
+}
+
+/** A kind of plan that a server was forbidden makes others cost 10,000,000,000, with jit or whole tables behind it. */
+async function planningFinding(connection: Connection): Promise<StoreFinding> {
+  const { rows } = await connection.query(
+    "SELECT name FROM pg_settings WHERE name LIKE 'enable\\_%' AND setting = 'off' AND boot_val = 'on' ORDER BY name",
+  );
+  const subject = 'planner';
+  if (rows.length === 0) return { severity: 'ok', subject, message: 'no kind of plan is turned off' };
+  const names = rows.map(([name]) => name).join(', ');
+  const message = `${names} off, for the server, the database or the role: look-ups may read whole tables`;
+  return { severity: 'warning', subject, message };
 }
 
 /** As it is for the role that asks. */

@@ -29,6 +29,7 @@ import {
   type StoredEntry,
   type StoredEvent,
 } from '../contract.js';
+import { describeStep, SteppingClock } from '../../clock.js';
 import { encodedLeafHash } from '../../integrity/merkle.js';
 import { isNoId, uuidText } from '../text.js';
 import type { Address } from './address.js';
@@ -105,12 +106,14 @@ export interface PostgresCommittedOptions {
   readonly gauges?: SharedGauges | undefined;
   /** Told what has its place by now. */
   readonly onSequenced?: (sequenced: Sequenced) => void;
+  readonly onTrouble?: (what: string, error: unknown) => void;
 }
 
 /** What has its place, as the tree needs it: of the leaves alone, whatever became of the payloads. */
 export class PostgresCommitted implements Committed, SharedCommits {
   entries = 0;
   #lookedAfter = -Infinity;
+  readonly #clock = new SteppingClock();
 
   constructor(
     private readonly connection: ReadingConnection,
@@ -126,11 +129,12 @@ export class PostgresCommitted implements Committed, SharedCommits {
   }
 
   async sequence(): Promise<boolean> {
-    const { durability, collectorId, sealKey, gauges } = this.options;
+    const { durability, collectorId, sealKey, gauges, onTrouble } = this.options;
     const now = performance.now();
     if (now - this.#lookedAfter >= LOOK_AFTER_MS) {
       this.#lookedAfter = now;
-      await lookAfterLanes(this.connection, collectorId, gauges);
+      const step = await lookAfterLanes(this.connection, collectorId, this.#clock, gauges);
+      if (step !== undefined) onTrouble?.("the database's clock was set", new Error(describeStep(step)));
     }
     const sequenced = await sequence(this.connection, sealKey, durability);
     if (sequenced === undefined) {

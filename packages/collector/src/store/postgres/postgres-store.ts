@@ -136,6 +136,7 @@ export class PostgresStore implements Store {
         collectorId,
         sealKey,
         gauges: laneOptions.gauges,
+        onTrouble: laneOptions.onTrouble,
         ...(onSequenced && { onSequenced }),
       },
     });
