@@ -69,7 +69,8 @@ INSERT INTO checkpoints (size, note) SELECT n, 'note' FROM copies;
 INSERT INTO access_lines (line, text) SELECT n + 1, 'line' FROM copies;
 INSERT INTO encryption_keys (name, bytes, version) SELECT 'key ' || n, 'key', n + 1 FROM copies;`;
 /** What people keep few of, or is emptied again. */
-const SMALL = "'heads', 'published', 'log', 'schema_migrations', 'periods', 'organisations', 'open_lanes', 'collectors', 'key_changes', 'seal_key', 'api_keys', 'encryption', 'requests', 'actions', 'log_keys', 'hold_records'";
+const SMALL =
+  "'heads', 'published', 'log', 'schema_migrations', 'periods', 'organisations', 'open_lanes', 'collectors', 'key_changes', 'seal_key', 'api_keys', 'encryption', 'requests', 'actions', 'log_keys', 'hold_records'";
 
 /** How many rows were read by reading a table from end to end, table by table. */
 async function scanned(): Promise<Map<string, number>> {
@@ -103,7 +104,8 @@ async function everything(): Promise<void> {
   await store.tree.put(0, tiles * 256 + 1, Buffer.alloc(32));
   expect(await store.tree.hashes(0, tiles * 256, 2)).toHaveLength(64);
   await store.tree.swapHead(await store.tree.head(), 'note', 1_000_000 + entries);
-  for await (const lines of store.accessLog.lines({ lines: BATCHES - 1, at: 0 })) expect(lines.length).toBeLessThan(100);
+  for await (const lines of store.accessLog.lines({ lines: BATCHES - 1, at: 0 }))
+    expect(lines.length).toBeLessThan(100);
   await store.close();
   const keys = new PostgresKeys(address);
   await keys.version();
