@@ -28,7 +28,7 @@ export class SteppingClock {
   }
 }
 
-/** For a log line: which way, and how far. */
+/** Which way, and how far. */
 export function describeStep({ at, by }: ClockStep): string {
   const seconds = Math.round(Math.abs(by) / 1000);
   return `${by > 0 ? 'forward' : 'back'} by ${seconds} s, to ${new Date(at).toISOString()}`;
