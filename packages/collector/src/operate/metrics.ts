@@ -497,7 +497,7 @@ export const FAMILIES: readonly Family<Scrape>[] = [
   counter(
     'collector_clock_steps_total',
     'How often the wall clock was set by more than a second.',
-    ({ watch }) => watch.clockSteps,
+    ({ collectorStatus }) => collectorStatus.clockSteps().count,
   ),
   counter(
     'collector_log_lines_dropped_total',

@@ -337,7 +337,7 @@ export function factsOf(collectorStatus: CollectorStatus, watch: Watch, now: num
     shared: collectorStatus.ledger().shared,
     catalogueTroubleSince: collectorStatus.catalogueTroubleSince(),
     certificates: collectorStatus.certificates(),
-    clockStep: watch.clockStep,
+    clockStep: collectorStatus.clockSteps().last,
     tokenInClear: collectorStatus.tokenInClear(),
     exposed: collectorStatus.exposed(),
     droppedLines: collectorStatus.droppedLines(),

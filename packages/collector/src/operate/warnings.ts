@@ -4,6 +4,7 @@
  *
  * A title may name a key's id, a sink by its number and kind, a count or a time; never a path, and nothing of an event.
  */
+import { type ClockStep, describeStep } from '../clock.js';
 import type { KeyUse } from '../access/key-ring.js';
 import type { QueueState, StorageState } from '../ingest/ingest.js';
 import type { PrivacyState } from '../ledger/lifecycle.js';
@@ -15,7 +16,6 @@ import type {
   BackupState,
   CertificateState,
   CheckpointState,
-  ClockStep,
   DiskSpace,
   VerifyState,
 } from './status.js';
@@ -440,7 +440,7 @@ function* clock({ now, clockStep }: Facts): Generator<Warning> {
   yield {
     id: 'clock_stepped',
     severity: 'warning',
-    title: `The clock was set ${clockStep.by > 0 ? 'forward' : 'back'} by ${duration(Math.abs(clockStep.by))} on ${new Date(clockStep.at).toISOString()}`,
+    title: `The clock was set ${describeStep(clockStep)}`,
     what_to_do:
       'Order and dedup do not depend on it, but received_at does. Have the clock follow a time server that slews it.',
   };

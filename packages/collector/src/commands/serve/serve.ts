@@ -3,6 +3,7 @@ import { isatty } from 'node:tty';
 import { Command } from 'commander';
 import type { Logger } from 'pino';
 import { ensureFirstKey } from '../../access/issuing.js';
+import { type ClockStep, describeStep, SteppingClock } from '../../clock.js';
 import { type Config, type ConfigReading, serviceManagement } from '../../config.js';
 import { type HeldFile } from '../../files.js';
 import type { Ingest } from '../../ingest/ingest.js';
@@ -20,6 +21,7 @@ import {
   openStore,
 } from '../../store/open.js';
 import type { KeyStore, TreeReader } from '../../store/contract.js';
+import type { CollectorStatus } from '../../operate/status.js';
 import { STRAY } from '../../stray-signals.js';
 import { RunningStatus } from './status.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
@@ -46,6 +48,7 @@ import { addConfigOptions, configOf, readingOf } from '../arguments.js';
 
 /** So long a stop waits for a reload that is under way, in milliseconds. */
 const RELOAD_END_MS = 1000;
+const CLOCK_EVERY_MS = 1000;
 
 /** So long standard output may take for the text of the first key, in milliseconds. */
 const FIRST_KEY_MS = 2000;
@@ -184,6 +187,7 @@ async function run(
   const collectorStatus = new RunningStatus({
     ...{ dataDir: config.dataDir, keyPlace: config, keys, ingest, beside, publisher, counters },
     tokenInClear: isTokenInClear(config),
+    clockSteps: watchClock(log),
     droppedLines: dropped,
     // A database is backed up by its own tools.
     backupMaxAgeMs: () => (isShared(config) ? 0 : reload.config.backupMaxAgeMs),
@@ -283,6 +287,22 @@ async function run(
   await manager.close();
   log.info({ exitCode }, 'stopped');
   return exitCode;
+}
+
+/** Does not keep the process alive. */
+function watchClock(log: Logger): CollectorStatus['clockSteps'] {
+  const clock = new SteppingClock();
+  let [count, last]: [number, ClockStep | undefined] = [0, undefined];
+  const look = () => {
+    const asked = performance.now();
+    const step = clock.read(Date.now(), asked, performance.now());
+    if (step === undefined) return;
+    [count, last] = [count + 1, step];
+    log.warn({ reason: describeStep(step) }, "this host's clock was set");
+  };
+  look();
+  setInterval(look, CLOCK_EVERY_MS).unref();
+  return () => ({ count, last });
 }
 
 function observerOf(observer: Ingest['observer'], trial: Trial | undefined): Ingest['observer'] {

@@ -33,7 +33,8 @@ const LOCK = 'LOCK TABLE encryption_keys IN SHARE ROW EXCLUSIVE MODE';
 /** The newest row is among them at any rate. It is that of the marks: every save ends with it. */
 const NEWER = `
 SELECT name, bytes, version FROM encryption_keys
-WHERE version > $1 OR version = (SELECT max(version) FROM encryption_keys) ORDER BY version`;
+WHERE version BETWEEN least($1::bigint + 1, (SELECT max(version) FROM encryption_keys))
+  AND (SELECT max(version) FROM encryption_keys) ORDER BY version`;
 /** Names and hexadecimal bytes behind commas, which none of them holds; `-` for one that is removed. */
 const PUT = `
 INSERT INTO encryption_keys (name, bytes, version)

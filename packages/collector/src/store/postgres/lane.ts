@@ -46,6 +46,7 @@ const DEADLINE_MS = 10_000;
 /** For the closing batch of an orderly end. */
 const CLOSE_MS = 2000;
 const RETRY_MS = 20;
+const MOST_RETRY_MS = 500;
 const OPEN_EVERY_MS = 100;
 /** Nothing where the lane is not there, or another one has its number: the server has lost its opening. */
 const LAST = `
@@ -84,7 +85,7 @@ noted AS (
 SELECT ord, current_setting('synchronous_commit'), current_setting('client_min_messages')
 FROM (SELECT 1) AS always LEFT JOIN fresh ON true`;
 
-/** Of events with these ids, what is stored and is compared. Looked up one by one: see SETTINGS in connection.ts. */
+/** Of events with these ids, what is stored and is compared. See "Plans" in connection.ts. */
 const STORED = `
 SELECT i.ord, e.payload_state, e.envelope, e.salted
 FROM unnest($1::uuid[], $2::int[], $3::smallint[]) AS i (event_id, organisation_id, ord)
@@ -106,6 +107,11 @@ INSERT INTO lanes (lane, shard, collector_id) SELECT lane, $2, $1::uuid FROM dra
 const STANDBYS = `
 SELECT current_setting('synchronous_standby_names'), pg_is_in_recovery(),
   pg_conf_load_time() > clock_timestamp() - interval '1 second'`;
+/** And whether the next one would be. A role without pg_read_all_stats cannot see that a standby is missing. */
+const OBSTACLES = `${STANDBYS},
+  current_setting('synchronous_commit'), current_setting('client_min_messages'),
+  pg_has_role('pg_read_all_stats', 'USAGE') AND NOT EXISTS (
+    SELECT 1 FROM pg_stat_get_wal_senders() WHERE sync_state IN ('sync', 'quorum'))`;
 
 export interface RowEncryption {
   readonly sealer: RowSealer;
@@ -221,6 +227,20 @@ export class Lane {
   async barrier(): Promise<void> {
     const until = performance.now() + DEADLINE_MS;
     await this.#ready(until);
+    await this.#store([], until);
+  }
+
+  /**
+   * As `barrier`, and stores nothing where the server says that it would not be replicated: a store that refuses is proved
+   * every few seconds, perhaps for weeks.
+   */
+  async prove(): Promise<void> {
+    const until = performance.now() + DEADLINE_MS;
+    const connection = await this.#ready(until);
+    const obstacle = await this.#obstacle(connection).catch((error: unknown) => {
+      throw new NotCommitted('the database does not answer', { cause: error });
+    });
+    if (obstacle !== undefined) throw new NotCommitted(`nothing would be replicated: ${obstacle}`);
     await this.#store([], until);
   }
 
@@ -357,8 +377,8 @@ export class Lane {
    * @throws CommitUnknown when it is not in time; Lost.
    */
   async #replicated(connection: Connection, answer: Answer, until: number): Promise<void> {
-    for (let last = answer; ;) {
-      const doubt = await this.#doubtOf(connection, last);
+    let doubt = await this.#doubtOf(connection, answer);
+    for (let pauseMs = RETRY_MS; ; pauseMs = Math.min(2 * pauseMs, MOST_RETRY_MS)) {
       if (this.options.durability === 'replicated') this.options.gauges?.replicated(doubt === undefined);
       if (doubt === undefined) return;
       this.options.onTrouble(
@@ -366,8 +386,9 @@ export class Lane {
         new Error(doubt),
       );
       if (performance.now() >= until) throw new CommitUnknown(`not known to be replicated: ${doubt}`);
-      await sleep(RETRY_MS);
-      last = await this.#send(connection, EMPTY, until);
+      await sleep(pauseMs);
+      doubt = await this.#obstacle(connection);
+      doubt ??= await this.#doubtOf(connection, await this.#send(connection, EMPTY, until));
     }
   }
 
@@ -378,11 +399,16 @@ export class Lane {
     if (weakness !== undefined) return weakness;
     if (this.options.durability === 'local') return undefined;
     if (warnings.length > 0) return `the server warned (${warnings.join(', ')})`;
-    const [[names, inRecovery, isNew] = []] = (await connection.query(STANDBYS)).rows;
-    if (names === '') return 'synchronous_standby_names is empty';
-    // A session may know of a standby before the server waits for it.
-    if (isNew === 't') return 'the settings of the server have just changed';
-    return inRecovery !== 'f' ? 'the server is a standby' : undefined;
+    return doubtIn((await connection.query(STANDBYS)).rows[0]);
+  }
+
+  /** Why the server would not have a batch replicated. Asks, and stores nothing. */
+  async #obstacle(connection: Connection): Promise<string | undefined> {
+    const [row = []] = (await connection.query(OBSTACLES)).rows;
+    const [, , , commit, messages, isAlone] = row;
+    const weakness = weaknessOf(commit, messages);
+    if (weakness !== undefined || this.options.durability === 'local') return weakness;
+    return doubtIn(row) ?? (isAlone === 't' ? 'no synchronous standby is connected' : undefined);
   }
 
   async #send(connection: Connection, packed: Packed, until: number, closes = false): Promise<Answer> {
@@ -558,6 +584,14 @@ function isPoison(error: unknown): error is NotCommitted {
   const { code, constraint } = error.cause;
   // Without a constraint it is the table of the month that is not there.
   return code.startsWith('22') || (code === '23514' && constraint !== undefined);
+}
+
+/** @param row of STANDBYS. */
+function doubtIn([names, inRecovery, isNew]: TextRow = []): string | undefined {
+  if (names === '') return 'synchronous_standby_names is empty';
+  // A session may know of a standby before the server waits for it.
+  if (isNew === 't') return 'the settings of the server have just changed';
+  return inRecovery !== 'f' ? 'the server is a standby' : undefined;
 }
 
 /** Milliseconds until then, and at least one. */

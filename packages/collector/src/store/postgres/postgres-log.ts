@@ -29,6 +29,7 @@ import {
   type StoredEntry,
   type StoredEvent,
 } from '../contract.js';
+import { describeStep, SteppingClock } from '../../clock.js';
 import { encodedLeafHash } from '../../integrity/merkle.js';
 import { isNoId, uuidText } from '../text.js';
 import type { Address } from './address.js';
@@ -76,9 +77,10 @@ CROSS JOIN LATERAL (SELECT * FROM events WHERE lane = s.lane AND batch = s.batch
 const FIND = `
 SELECT s.first_sequence + (SELECT count(*) FROM events e
     WHERE e.lane = k.lane AND e.batch = k.batch AND e.ord < k.ord) AS sequence
-FROM event_ids k JOIN sequenced s ON s.lane = k.lane AND s.batch = k.batch
+FROM (SELECT * FROM event_ids WHERE event_id = $1::uuid OFFSET 0) k
+CROSS JOIN LATERAL (SELECT * FROM sequenced WHERE lane = k.lane AND batch = k.batch OFFSET 0) s
 JOIN organisations o USING (organisation_id)
-WHERE k.event_id = $1::uuid AND ($2::text IS NULL OR o.name = $2) ORDER BY 1`;
+WHERE ($2::text IS NULL OR o.name = $2) ORDER BY 1`;
 
 /** What payloads are opened by, and whose may not be any more. */
 interface Opener {
@@ -104,12 +106,14 @@ export interface PostgresCommittedOptions {
   readonly gauges?: SharedGauges | undefined;
   /** Told what has its place by now. */
   readonly onSequenced?: (sequenced: Sequenced) => void;
+  readonly onTrouble?: (what: string, error: unknown) => void;
 }
 
 /** What has its place, as the tree needs it: of the leaves alone, whatever became of the payloads. */
 export class PostgresCommitted implements Committed, SharedCommits {
   entries = 0;
   #lookedAfter = -Infinity;
+  readonly #clock = new SteppingClock();
 
   constructor(
     private readonly connection: ReadingConnection,
@@ -125,11 +129,12 @@ export class PostgresCommitted implements Committed, SharedCommits {
   }
 
   async sequence(): Promise<boolean> {
-    const { durability, collectorId, sealKey, gauges } = this.options;
+    const { durability, collectorId, sealKey, gauges, onTrouble } = this.options;
     const now = performance.now();
     if (now - this.#lookedAfter >= LOOK_AFTER_MS) {
       this.#lookedAfter = now;
-      await lookAfterLanes(this.connection, collectorId, gauges);
+      const step = await lookAfterLanes(this.connection, collectorId, this.#clock, gauges);
+      if (step !== undefined) onTrouble?.("the database's clock was set", new Error(describeStep(step)));
     }
     const sequenced = await sequence(this.connection, sealKey, durability);
     if (sequenced === undefined) {

@@ -136,6 +136,7 @@ export class PostgresStore implements Store {
         collectorId,
         sealKey,
         gauges: laneOptions.gauges,
+        onTrouble: laneOptions.onTrouble,
         ...(onSequenced && { onSequenced }),
       },
     });
@@ -329,7 +330,7 @@ export class PostgresStore implements Store {
 
   async prove(): Promise<void> {
     await this.proveKeys();
-    await this.#withLane((lane) => lane.barrier());
+    await this.#withLane((lane) => lane.prove());
   }
 
   async proveKeys(): Promise<void> {

@@ -6,6 +6,7 @@
  */
 import { bytesIn, int2Array, int4Array, int8Array, numberIn } from './binary.js';
 import { type BinaryRow, type Connection, Lost, weaknessOf } from './connection.js';
+import type { ClockStep, SteppingClock } from '../../clock.js';
 import type { SharedGauges } from '../contract.js';
 import type { LogRow } from './schema.js';
 import { isSealed, type SealedBatch, type SealKey } from './seal.js';
@@ -21,17 +22,20 @@ export class LaneBroken extends Error {
 const SEEN = `
 WITH before AS (SELECT seen_at FROM collectors WHERE collector_id = $1::uuid FOR UPDATE),
 now AS (UPDATE collectors SET seen_at = clock_timestamp() WHERE collector_id = $1::uuid)
-SELECT clock_timestamp() - seen_at < interval '1 minute' FROM before`;
+SELECT clock_timestamp() - seen_at < interval '1 minute', extract(epoch FROM clock_timestamp()) * 1000 FROM before`;
 /** Behind the last batch of each lane whose collector was not seen for an hour. */
 const CLOSE_ABANDONED = `
 INSERT INTO batches (lane, batch, shard, candidates, entries, leaves, closes)
-SELECT l.lane, coalesce((SELECT max(b.batch) FROM batches b WHERE b.lane = l.lane), 0) + 1, l.shard, 0, 0, '', true
-FROM open_lanes JOIN lanes l USING (lane) JOIN collectors c USING (collector_id)
-WHERE c.seen_at < clock_timestamp() - interval '1 hour'
-  AND NOT EXISTS (SELECT 1 FROM batches b WHERE b.lane = l.lane AND b.closes)
+SELECT l.lane, coalesce(b.batch, 0) + 1, l.shard, 0, 0, '', true
+FROM open_lanes o
+CROSS JOIN LATERAL (SELECT * FROM lanes WHERE lane = o.lane OFFSET 0) l
+CROSS JOIN LATERAL (SELECT * FROM collectors WHERE collector_id = l.collector_id OFFSET 0) c
+LEFT JOIN LATERAL (SELECT batch, closes FROM batches WHERE lane = o.lane ORDER BY batch DESC LIMIT 1) b ON true
+WHERE c.seen_at < clock_timestamp() - interval '1 hour' AND b.closes IS NOT TRUE
 ON CONFLICT DO NOTHING`;
 
-const WAITING = `
+/** How many batches have no place yet, since how many milliseconds, and how many months have partitions. */
+export const WAITING = `
 SELECT count(b.batch), coalesce(extract(epoch FROM clock_timestamp() - min(b.committed_at)) * 1000, 0),
   (SELECT count(*) FROM periods WHERE begins > date_trunc('month', clock_timestamp()))
 FROM open_lanes l
@@ -43,18 +47,24 @@ CROSS JOIN LATERAL (SELECT * FROM batches b WHERE b.lane = l.lane AND b.batch > 
  * To be called every few seconds. On return this collector was seen, and the lanes of those that are gone for an hour
  * have their closing batch. One that only stood still finds its lane closed, and goes on in another. Where the clock of
  * the server has jumped, or this collector stood still itself, no lane is closed this time.
+ * @returns how the clock of the server was set, if it was.
  */
 export async function lookAfterLanes(
   connection: Pick<Connection, 'query'>,
   collectorId: string,
+  clock: SteppingClock,
   gauges?: SharedGauges,
-): Promise<void> {
+): Promise<ClockStep | undefined> {
+  const asked = performance.now();
   const { rows } = await connection.query(SEEN, [collectorId]);
-  if (rows[0]?.[0] === 't') await connection.query(CLOSE_ABANDONED);
-  if (gauges === undefined) return;
+  const [isSeen, now] = rows[0] ?? [];
+  const step = now ? clock.read(Number(now), asked, performance.now()) : undefined;
+  if (isSeen === 't') await connection.query(CLOSE_ABANDONED);
+  if (gauges === undefined) return step;
   const [waiting = []] = (await connection.query(WAITING)).rows;
   const [batches = 0, oldestMs = 0, months = 0] = waiting.map(Number);
   gauges.waits(batches, oldestMs, months);
+  return step;
 }
 
 /** What the log holds that has its place. */
