@@ -39,6 +39,8 @@ export function jsonCopy(value: unknown, limits: JsonLimits): unknown {
   }
 }
 
+const FIRST_HALF = /[\ud800-\udbff]$/;
+
 const NO_OBJECT = 'is not an object that JSON has, and has no toJSON';
 
 class Copying {
@@ -64,8 +66,7 @@ class Copying {
     switch (typeof value) {
       case 'string':
         this.#add(value.length + 2);
-        if (!value.isWellFormed()) throw this.fault('has a lone surrogate: use toWellFormed()');
-        return value;
+        return this.#text(value);
       case 'number':
         this.#add(1);
         if (!Number.isFinite(value)) throw this.fault('is not a finite number');
@@ -84,6 +85,14 @@ class Copying {
       default:
         throw this.fault(`is a ${typeof value}, which JSON does not have`);
     }
+  }
+
+  /** A text that was cut inside a pair, as `slice` cuts, without the half: it is no character (Unicode 3.9, D75). */
+  #text(value: string): string {
+    if (value.isWellFormed()) return value;
+    const cut = value.slice(0, -1);
+    if (cut !== '' && FIRST_HALF.test(value) && cut.isWellFormed()) return cut;
+    throw this.fault('has a lone surrogate: use toWellFormed()');
   }
 
   #container(value: object): unknown {

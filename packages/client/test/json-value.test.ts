@@ -52,7 +52,9 @@ const NO_VALUES: [string, unknown][] = [
   ['undefined in an array', [undefined]],
   ['a hole in an array', sparse],
   ['a circle', circle],
-  ['half a surrogate pair', `SECRET${HALF}`],
+  ['half a surrogate pair', `SEC${HALF}RET`],
+  ['half a surrogate pair alone', HALF],
+  ['half a surrogate pair in front of a cut one', `SEC${HALF}RET${HALF}`],
   ['the other half', '\ude42 SECRET'],
   ['half a surrogate pair in a name', { [`SECRET${HALF}`]: 1 }],
 ];
@@ -97,6 +99,10 @@ describe('[R-1413] [R-1414] a value that JSON does not have', () => {
     for (const value of [new Map([['a', 1]]), new Set([1]), coded, new Hidden()]) {
       await expect(call(log, value as never)).rejects.toMatchObject({ name: 'EventInvalid' });
     }
+  });
+
+  test('but a text that was cut inside a pair is captured without the half [R-1414]', () => {
+    expect(jsonCopy({ summary: 'see \u{1F642} there'.slice(0, 5) }, LIMITS)).toEqual({ summary: 'see ' });
   });
 
   test('and a name that may be data is not repeated', async () => {
