@@ -5,7 +5,7 @@ import type { AnswerCount } from '../ingest/ingest-counters.js';
 import { quantile, TIME_BOUNDS_MS } from '../ledger/buckets.js';
 import type { ConsoleState, Key } from './console/console-state.js';
 import { type CollectorStatus, type Watch, daysUntilFull } from './status.js';
-import { type Facts, isBackupOld, isInUse, isUsable, shownKeys, warningsOf } from './warnings.js';
+import { type Facts, isBackupOld, isInUse, isSigningStalled, isUsable, shownKeys, warningsOf } from './warnings.js';
 
 /*
  * Whether the collector lives, and whether it should be sent events.
@@ -15,7 +15,7 @@ import { type Facts, isBackupOld, isInUse, isUsable, shownKeys, warningsOf } fro
  */
 
 export interface HealthCheck {
-  readonly name: 'startup' | 'shutdown' | 'ledger_thread' | 'http_threads' | 'storage';
+  readonly name: 'startup' | 'shutdown' | 'ledger_thread' | 'http_threads' | 'storage' | 'signing';
   /** Why it fails; undefined when it does not. */
   readonly failure: { readonly reason: string; readonly code: ErrorCode } | undefined;
   /** Whether a start again would be the remedy. */
@@ -27,7 +27,8 @@ const STALLED_AFTER_MS = 10_000;
 
 /** @param now the monotonic clock, milliseconds. */
 export function healthOf(
-  collectorStatus: Pick<CollectorStatus, 'phase' | 'ingest' | 'ledgerLivedAt' | 'httpThreadsLivedAt'>,
+  collectorStatus: Pick<CollectorStatus, 'phase' | 'ingest' | 'ledgerLivedAt' | 'httpThreadsLivedAt'> &
+    Partial<Pick<CollectorStatus, 'ledger'>>,
   now: number,
 ): HealthCheck[] {
   const phase = collectorStatus.phase();
@@ -51,6 +52,7 @@ export function healthOf(
       silent > DEAD_AFTER_MS,
     );
   const httpThreadsLivedAt = collectorStatus.httpThreadsLivedAt();
+  const shared = collectorStatus.ledger?.().shared;
   return [
     check('startup', phase === 'starting', 'storage_unavailable', 'the ledger is being opened'),
     check('shutdown', phase === 'stopping', 'shutting_down', 'the collector is stopping'),
@@ -65,6 +67,16 @@ export function healthOf(
       'storage_unavailable',
       state === 'failed' ? 'the ledger has failed' : 'events cannot be stored',
     ),
+    ...(shared === undefined
+      ? []
+      : [
+          check(
+            'signing',
+            isSigningStalled(shared),
+            'storage_unavailable',
+            `nothing is signed: the oldest batch has waited for its place for ${Math.floor(shared.stalledMs / 1000)} seconds`,
+          ),
+        ]),
   ];
 }
 

@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import type { LedgerState } from '../../src/ledger/ledger.js';
 import { healthOf, healthText, isLive, isReady } from '../../src/operate/state.js';
 import type { Phase } from '../../src/operate/status.js';
+import { SHARED } from './well.js';
 
 const NOW = 1e6;
 
@@ -30,6 +31,12 @@ function health(given: Given = {}): ReturnType<typeof healthOf> {
   );
 }
 
+const PARTS = {
+  phase: () => 'running' as const,
+  httpThreadsLivedAt: () => undefined,
+  ingest: { storage: { state: 'open' } } as never,
+};
+
 function failing(checks: ReturnType<typeof healthOf>): string[] {
   return checks.flatMap(({ name, failure }) => (failure ? [name] : []));
 }
@@ -55,6 +62,17 @@ test.each([
   expect(failing(checks)).toEqual([name]);
   expect(healthText('livez', checks)).toContain('livez check passed');
   expect(healthText('readyz', checks)).toContain(`[-]${name} failed: `);
+});
+
+test('[R-1435] it is not ready while nothing can be signed, and lives', () => {
+  const ledger = (stalledMs: number) => () => ({ shared: { ...SHARED, stalledMs } }) as never;
+  const at = (stalledMs: number) =>
+    healthOf({ ...PARTS, ledger: ledger(stalledMs), ledgerLivedAt: () => NOW }, NOW);
+  expect(isReady(at(4999))).toBe(true);
+  expect([isLive(at(7300)), failing(at(7300))]).toEqual([true, ['signing']]);
+  expect(healthText('readyz', at(7300))).toContain(
+    '[-]signing failed: nothing is signed: the oldest batch has waited for its place for 7 seconds',
+  );
 });
 
 test('[R-832] a thread that says nothing for a minute wants a new start', () => {

@@ -158,7 +158,7 @@ export class LogReading {
     const message = torn && restFinding(torn, this.#placeOf(torn.segment, torn.position)).message;
     return {
       ...{ entries, events, unsigned, waiting, bytes, torn: message },
-      ...{ unopened: this.#unopened, ...lifecycle },
+      ...{ unsequenced: 0, unopened: this.#unopened, ...lifecycle },
       erased: { actions: this.#actions, events: () => this.#erased() },
     };
   }

@@ -21,7 +21,7 @@ export class LaneBroken extends Error {
 const SEEN = `
 WITH before AS (SELECT seen_at FROM collectors WHERE collector_id = $1::uuid FOR UPDATE),
 now AS (UPDATE collectors SET seen_at = clock_timestamp() WHERE collector_id = $1::uuid)
-SELECT clock_timestamp() - seen_at < interval '1 minute' FROM before`;
+SELECT seen_at > clock_timestamp() - interval '1 minute' FROM before`;
 /** Behind the last batch of each lane whose collector was not seen for an hour. */
 const CLOSE_ABANDONED = `
 INSERT INTO batches (lane, batch, shard, candidates, entries, leaves, closes)
@@ -31,8 +31,13 @@ WHERE c.seen_at < clock_timestamp() - interval '1 hour'
   AND NOT EXISTS (SELECT 1 FROM batches b WHERE b.lane = l.lane AND b.closes)
 ON CONFLICT DO NOTHING`;
 
+/** In milliseconds: of a time that somebody has made up too, which the subtraction may refuse. */
+export const ageMs = (at: string) => `
+  greatest(0, extract(epoch FROM clock_timestamp() - greatest(least(${at}, clock_timestamp()),
+    clock_timestamp() - interval '20 days')) * 1000)::int`;
+
 const WAITING = `
-SELECT count(b.batch), coalesce(extract(epoch FROM clock_timestamp() - min(b.committed_at)) * 1000, 0),
+SELECT count(b.batch), coalesce(${ageMs('min(b.committed_at)')}, 0),
   (SELECT count(*) FROM periods WHERE begins > date_trunc('month', clock_timestamp()))
 FROM open_lanes l
 CROSS JOIN LATERAL (SELECT coalesce(
@@ -51,10 +56,18 @@ export async function lookAfterLanes(
 ): Promise<void> {
   const { rows } = await connection.query(SEEN, [collectorId]);
   if (rows[0]?.[0] === 't') await connection.query(CLOSE_ABANDONED);
-  if (gauges === undefined) return;
+  if (gauges !== undefined) await lookAtWaiting(connection, gauges);
+}
+
+/** @returns the age of the oldest batch without a place, in milliseconds. */
+export async function lookAtWaiting(
+  connection: Pick<Connection, 'query'>,
+  gauges: SharedGauges,
+): Promise<number> {
   const [waiting = []] = (await connection.query(WAITING)).rows;
   const [batches = 0, oldestMs = 0, months = 0] = waiting.map(Number);
   gauges.waits(batches, oldestMs, months);
+  return oldestMs;
 }
 
 /** What the log holds that has its place. */
@@ -71,7 +84,7 @@ const READ_MS = 10_000;
 const LOCK = 'SELECT size, own_entries, bytes FROM heads FOR UPDATE SKIP LOCKED';
 const COMMITTED = `
 SELECT l.lane, d.done, b.batch, b.entries, b.own, b.bytes, b.closes, b.candidates, b.leaves, b.repeats, b.seal,
-  greatest(0, extract(epoch FROM clock_timestamp() - b.committed_at) * 1000)::int
+  ${ageMs('b.committed_at')}
 FROM open_lanes l
 CROSS JOIN LATERAL (SELECT coalesce(
   (SELECT s.batch FROM sequenced s WHERE s.lane = l.lane ORDER BY s.batch DESC LIMIT 1), 0) AS done) d
@@ -81,7 +94,7 @@ ORDER BY max(b.committed_at) OVER (PARTITION BY l.lane ORDER BY b.batch), l.lane
 const PLACES = `
 INSERT INTO sequenced (lane, batch, first_sequence, entries)
 SELECT * FROM unnest($1::int[], $2::int[], $3::bigint[], $4::smallint[])`;
-const CLOSED = 'DELETE FROM open_lanes WHERE lane = ANY ($1::int[])';
+const CLOSED = 'SELECT close_lanes($1::int[])';
 const ADVANCE = `
 UPDATE heads SET size = $2, own_entries = $3, bytes = $4, advanced_at = clock_timestamp() WHERE size = $1`;
 
@@ -143,9 +156,12 @@ interface CommittedBatch extends SealedBatch {
 
 function committedIn([lane, done, batch, entries, own, bytes, closes, ...sealed]: BinaryRow): CommittedBatch {
   const [candidates, leaves, repeats = null, seal = null, age] = sealed;
+  const count = numberIn(entries);
+  // One without entries has no seal to say what it holds.
+  const [ownEntries, size] = count > 0 ? [numberIn(own), numberIn(bytes)] : [0, 0];
   return {
-    ...{ lane: numberIn(lane), done: numberIn(done), batch: numberIn(batch), entries: numberIn(entries) },
-    ...{ own: numberIn(own), bytes: numberIn(bytes), closes: numberIn(closes) === 1 },
+    ...{ lane: numberIn(lane), done: numberIn(done), batch: numberIn(batch), entries: count },
+    ...{ own: ownEntries, bytes: size, closes: numberIn(closes) === 1 },
     ...{ candidates: numberIn(candidates), leaves: bytesIn(leaves), repeats, seal, ageMs: numberIn(age) },
   };
 }
