@@ -195,7 +195,7 @@ export class LogReading {
     }
   }
 
-  #tellLifecycle(findings: FindingList): Pick<AuditedLog, 'retired' | 'retiring'> {
+  #tellLifecycle(findings: FindingList): ReturnType<typeof tellLifecycle> {
     const keyless = SequenceSet.ofStretches(this.#keyless);
     const elsewhere = this.#elsewhere.among(this.#entries);
     const isExplained = keyless.without(this.#actions.retired).without(elsewhere).size === 0;

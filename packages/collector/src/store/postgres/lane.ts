@@ -19,7 +19,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type Candidate, CommitUnknown, NotCommitted, type Outcome, type SharedGauges } from '../contract.js';
 import { sameContent } from '../content.js';
 import type { StoredKeys } from '../../privacy/key-directory.js';
-import { commitmentIn, keyPlaceIn, openRow, type RowSealer } from './encrypted-row.js';
+import { commitmentIn, envelopeIn, keyPlaceIn, openRow, type RowSealer } from './encrypted-row.js';
 import type { Address } from './address.js';
 import { byteaArray, bytesOf, int2Array, int4Array, sha256, uuidArray } from './binary.js';
 import {
@@ -663,6 +663,10 @@ function outcomeOf(
   encryption: RowEncryption | undefined,
 ): Outcome {
   if (typeof envelope !== 'string') return 'unreadable';
+  const stands = envelopeIn(bytesOf(envelope));
+  // The id was made to stand for another event.
+  const isSame = stands !== undefined && Buffer.from(stands.eventId).equals(candidate.eventId);
+  if (!isSame || stands.organisation !== candidate.organisation) return 'unreadable';
   const row = bytesOf(salted ?? '');
   const place = state === '1' ? keyPlaceIn(row) : undefined;
   // Also while its key is still here: what it said is not to be told any more.

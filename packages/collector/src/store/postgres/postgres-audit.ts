@@ -38,7 +38,7 @@ import type { BinaryRow, ReadingConnection } from './connection.js';
 import { commitmentIn, envelopeIn, type KeyPlace, keyPlaceIn, openRow } from './encrypted-row.js';
 import type { SharedKeyReader } from './key-rows.js';
 import { CROWDED } from './quarantine.js';
-import { ageMs } from './sequencing.js';
+import { ageMs, IS_PLACE } from './sequencing.js';
 import { groupsOf, list, type Span, spanIn, spansOf } from './spans.js';
 
 const HEAD = 'SELECT size, bytes FROM heads';
@@ -56,7 +56,7 @@ ORDER BY s.n, e.ord`;
 const WAITING = `
 SELECT lane, batch, entries, seal IS NULL, ${ageMs('committed_at')}, count(*) OVER (), sum(entries) OVER ()
 FROM batches b WHERE entries > 0
-  AND NOT EXISTS (SELECT 1 FROM sequenced s WHERE s.lane = b.lane AND s.batch = b.batch)
+  AND NOT EXISTS (SELECT 1 FROM sequenced s WHERE s.lane = b.lane AND s.batch = b.batch AND ${IS_PLACE})
 ORDER BY lane, batch LIMIT 1000`;
 const LEAVES = "SELECT encode(leaves, 'hex') FROM batches WHERE lane = $1 AND batch = $2";
 const ALIVE = `

@@ -18,6 +18,7 @@ import { APPEND, OPEN, parametersOf } from './lane.js';
 import { ACTION, ORGANISATION, REGISTER } from './postgres-store.js';
 import { PostgresLogKeys, readLog } from './schema.js';
 import { isSealed, type SealKey } from './seal.js';
+import { IS_PLACE } from './sequencing.js';
 import { uuidText } from '../text.js';
 
 export interface QuarantineOptions {
@@ -31,13 +32,10 @@ export interface QuarantineOptions {
 
 const READ_MS = 600_000;
 const PAGE = 256;
-/** Whether a row of `sequenced`, s, is of a batch, b, and no number that is not given out is its. */
-const IS_PLACE = `s.entries = b.entries
-  AND (s.entries = 0 OR s.first_sequence + s.entries - 1 <= (SELECT size FROM heads))`;
 const PLACED = `EXISTS (SELECT 1 FROM sequenced s WHERE s.lane = b.lane AND s.batch = b.batch AND ${IS_PLACE})`;
 /** That cover no number of the log: to take one away takes nothing from what has its place. */
 const IS_FOREIGN_PLACE = `(s.entries = 0 OR s.first_sequence + s.entries - 1 > (SELECT size FROM heads))
-  AND NOT EXISTS (SELECT 1 FROM batches b WHERE b.lane = s.lane AND b.batch = s.batch AND ${IS_PLACE})`;
+  AND (${IS_PLACE}) IS NOT TRUE`;
 const FOREIGN_PLACES = `SELECT s.lane, s.batch FROM sequenced s WHERE ${IS_FOREIGN_PLACE} ORDER BY 1, 2`;
 
 /** Of COPY, which takes no parameters. */

@@ -36,12 +36,16 @@ export const ageMs = (at: string) => `
   greatest(0, extract(epoch FROM clock_timestamp() - greatest(least(${at}, clock_timestamp()),
     clock_timestamp() - interval '20 days')) * 1000)::int`;
 
+/** Whether a row of `sequenced`, s, is of a batch, and its numbers are given out: any other is somebody else's. */
+export const IS_PLACE = `(s.entries = 0 OR s.first_sequence + s.entries - 1 <= (SELECT size FROM heads))
+  AND s.entries = (SELECT entries FROM batches WHERE lane = s.lane AND batch = s.batch)`;
+
 const WAITING = `
 SELECT count(b.batch), coalesce(${ageMs('min(b.committed_at)')}, 0),
   (SELECT count(*) FROM periods WHERE begins > date_trunc('month', clock_timestamp()))
 FROM open_lanes l
 CROSS JOIN LATERAL (SELECT coalesce(
-  (SELECT s.batch FROM sequenced s WHERE s.lane = l.lane ORDER BY s.batch DESC LIMIT 1), 0) AS done) d
+  (SELECT s.batch FROM sequenced s WHERE s.lane = l.lane AND ${IS_PLACE} ORDER BY s.batch DESC LIMIT 1), 0) AS done) d
 CROSS JOIN LATERAL (SELECT * FROM batches b WHERE b.lane = l.lane AND b.batch > d.done OFFSET 0) b`;
 
 /**
@@ -87,7 +91,7 @@ SELECT l.lane, d.done, b.batch, b.entries, b.own, b.bytes, b.closes, b.candidate
   ${ageMs('b.committed_at')}
 FROM open_lanes l
 CROSS JOIN LATERAL (SELECT coalesce(
-  (SELECT s.batch FROM sequenced s WHERE s.lane = l.lane ORDER BY s.batch DESC LIMIT 1), 0) AS done) d
+  (SELECT s.batch FROM sequenced s WHERE s.lane = l.lane AND ${IS_PLACE} ORDER BY s.batch DESC LIMIT 1), 0) AS done) d
 CROSS JOIN LATERAL (SELECT * FROM batches b
   WHERE b.lane = l.lane AND b.batch > d.done ORDER BY batch LIMIT ${MOST_OF_A_LANE}) b
 ORDER BY max(b.committed_at) OVER (PARTITION BY l.lane ORDER BY b.batch), l.lane, b.batch`;
