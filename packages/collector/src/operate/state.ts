@@ -5,7 +5,15 @@ import type { AnswerCount } from '../ingest/ingest-counters.js';
 import { quantile, TIME_BOUNDS_MS } from '../ledger/buckets.js';
 import type { ConsoleState, Key } from './console/console-state.js';
 import { type CollectorStatus, type Watch, daysUntilFull } from './status.js';
-import { type Facts, isBackupOld, isInUse, isSigningStalled, isUsable, shownKeys, warningsOf } from './warnings.js';
+import {
+  type Facts,
+  isBackupOld,
+  isInUse,
+  isSigningStalled,
+  isUsable,
+  shownKeys,
+  warningsOf,
+} from './warnings.js';
 
 /*
  * Whether the collector lives, and whether it should be sent events.

@@ -123,7 +123,9 @@ export function actionFrom(read: Readonly<Record<string, unknown>>): Action | un
     case 'quarantine': {
       const [batches, entries, ids] = ['batches', 'entries', 'ids'].map((name) => Number(read[name]));
       const isWhole = [batches, entries, ids].every((n) => Number.isSafeInteger(n) && Number(n) >= 0);
-      return isWhole ? { action, does, batches: batches ?? 0, entries: entries ?? 0, ids: ids ?? 0 } : undefined;
+      return isWhole
+        ? { action, does, batches: batches ?? 0, entries: entries ?? 0, ids: ids ?? 0 }
+        : undefined;
     }
     case 'retire': {
       const known = REASONS.find((each) => each === reason);

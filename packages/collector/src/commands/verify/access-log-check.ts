@@ -192,7 +192,7 @@ export class AccessLogCheck {
     if (this.#foreign === 0) return;
     const isShared = this.isMirror || this.#log.writerOf !== undefined;
     const writer = await this.#log.writerOf?.(this.#firstForeign);
-    const by = writer === undefined ? '' : `: the database role ${JSON.stringify(writer)} has put it there`;
+    const by = writer === undefined ? '' : `: the database role ${writer} has put it there`;
     const more = this.#foreign === 1 ? '' : `, and ${this.#foreign - 1} more are not`;
     const message = `line ${this.#firstForeign} of ${LOG} is not one that the collector writes${more}${by}`;
     this.#findings.push({ kind: isShared ? 'note' : 'access_log_altered', file: LOG, message });

@@ -7,6 +7,7 @@ import { type Address, describeAddress, parseAddress } from './address.js';
 import { int2Array, int4Array } from './binary.js';
 import { Connection, ReadingConnection } from './connection.js';
 import { type LogRow, makePeriods, migrate, readLog } from './schema.js';
+import { WAITING } from './sequencing.js';
 
 /** What a migration has done. */
 export interface Migrated {
@@ -317,19 +318,16 @@ SELECT pg_relation_size('event_ids_pkey'), pg_size_bytes(current_setting('effect
 }
 
 async function sequencingFinding(connection: Connection): Promise<StoreFinding> {
-  const { rows } = await connection.query(`
-SELECT count(*), coalesce(extract(epoch FROM clock_timestamp() - min(b.committed_at)), 0)
-FROM open_lanes l
-CROSS JOIN LATERAL (SELECT coalesce(max(s.batch), 0) AS done FROM sequenced s WHERE s.lane = l.lane) d
-JOIN batches b ON b.lane = l.lane AND b.batch > d.done`);
-  const [batches = 0, seconds = 0] = (rows[0] ?? []).map(Number);
+  const [waiting = []] = (await connection.query(WAITING)).rows;
+  const [batches = 0, oldestMs = 0] = waiting.map(Number);
+  const seconds = oldestMs / 1000;
   const subject = 'sequencing';
   if (seconds < MOST_UNSEQUENCED_S) {
     return { severity: 'ok', subject, message: `${counted(batches, 'batch', 'batches')} not sequenced yet` };
   }
   const message =
     `${counted(batches, 'batch', 'batches')} not sequenced, the oldest for ${Math.round(seconds)} s: ` +
-    'see the logs of the collectors for what keeps them from signing';
+    'see collector verify --store, and the logs of the collectors, for what keeps them from signing';
   return { severity: 'warning', subject, message };
 }
 

@@ -99,7 +99,7 @@ WITH drawn AS (
     SELECT period FROM periods WHERE begins <= current_date AND next_lane <= to_lane
     ORDER BY period DESC LIMIT 1)
   RETURNING next_lane - 1 AS lane),
-noted AS (INSERT INTO open_lanes (lane) SELECT lane FROM drawn)
+noted AS (INSERT INTO open_lanes (lane) SELECT lane FROM drawn ON CONFLICT DO NOTHING)
 INSERT INTO lanes (lane, shard, collector_id) SELECT lane, $2, $1::uuid FROM drawn RETURNING lane, opened_at`;
 
 /** Says of a server whether a commit that has just been answered was waited for. */
@@ -551,14 +551,22 @@ export class Lane {
       const [lane, batch, candidates, leaves, repeats, seal, first] = row;
       const batchOf = { lane: Number(lane), batch: Number(batch), candidates: Number(candidates) };
       const [ofRepeats, ofSeal] = [repeats, seal].map((each) => (each == null ? null : bytesOf(each)));
-      const stored = { ...batchOf, leaves: bytesOf(leaves ?? ''), repeats: ofRepeats ?? null, seal: ofSeal ?? null };
+      const stored = {
+        ...batchOf,
+        leaves: bytesOf(leaves ?? ''),
+        repeats: ofRepeats ?? null,
+        seal: ofSeal ?? null,
+      };
       const isOld = first != null && Number(first) <= sealKey.lostBefore;
       if (isOld || isSealed(sealKey, stored)) sealed.set(keyOf(lane, batch), stored.leaves);
     }
     return rows.map((row) => {
       const leaves = sealed.get(keyOf(row[4], row[5]));
       if (typeof row[2] === 'string' && leaves !== undefined && isAmong(leaves, row)) return row;
-      onTrouble('an id is stored, and no collector has stored its event; see collector store quarantine', undefined);
+      onTrouble(
+        'an id is stored, and no collector has stored its event; see collector store quarantine',
+        undefined,
+      );
       return [row[0] ?? null, null, null, null];
     });
   }

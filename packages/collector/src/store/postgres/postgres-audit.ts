@@ -395,7 +395,17 @@ export class PostgresAudit {
   async #isStored({ lane, batch }: { readonly lane: number; readonly batch: number }, entries: number) {
     const [[leaves] = []] = (await this.connection.query(LEAVES, [lane, batch])).rows;
     const bytes = Buffer.from(leaves ?? '', 'hex');
-    const span = { lane, batch, entries, first: 0, bytes: 0, candidates: 0, leaves: bytes, repeats: null, seal: null };
+    const span = {
+      lane,
+      batch,
+      entries,
+      first: 0,
+      bytes: 0,
+      candidates: 0,
+      leaves: bytes,
+      repeats: null,
+      seal: null,
+    };
     const rows = rowsOf(await this.connection.copy(auditOf([span])), 1, this.keys?.stored);
     return (
       rows.length === entries &&

@@ -128,7 +128,13 @@ async function surveyOf(connection: Connection, sealKey: SealKey): Promise<Surve
   for (const [lane, batch] of (await connection.query(FOREIGN_PLACES, [], READ_MS)).rows) {
     const key = { lane: Number(lane), batch: Number(batch) };
     found.places.push(key);
-    found.items.push({ kind: 'place', ...key, entries: 0, ids: 0, why: 'no batch has this place in the log' });
+    found.items.push({
+      kind: 'place',
+      ...key,
+      entries: 0,
+      ids: 0,
+      why: 'no batch has this place in the log',
+    });
   }
   await surveyBatches(connection, sealKey, found);
   await surveyIds(connection, found);
@@ -180,7 +186,8 @@ async function surveyBatches(connection: Connection, sealKey: SealKey, found: Su
 }
 
 function gapText(lane: number, first: number, last: number): string {
-  const which = first === last ? `batch ${first} of lane ${lane} is` : `batches ${first} to ${last} of lane ${lane} are`;
+  const which =
+    first === last ? `batch ${first} of lane ${lane} is` : `batches ${first} to ${last} of lane ${lane} are`;
   return `${which} gone, and a collector has sealed the one behind: somebody has deleted rows`;
 }
 
@@ -240,7 +247,8 @@ async function move(
   const seals = byteaArray(batches.map(({ seal }) => seal));
   const count = await run(MOVE_BATCHES, [action, ...of(batches), seals]);
   // Otherwise one of them has got a place since: then nothing of it may be taken away.
-  if (count !== batches.length) throw new Error('the log has changed meanwhile: nothing was moved; try again');
+  if (count !== batches.length)
+    throw new Error('the log has changed meanwhile: nothing was moved; try again');
   await run(MOVE_EVENTS, [action, ...of([...batches, ...absent])]);
   let freed = await run(MOVE_IDS_OF, [action, ...of(batches)]);
   freed += await run(MOVE_IDS, [
@@ -268,6 +276,7 @@ async function append(
   if (drawn === undefined) throw new Error('no lanes are left; see collector store maintain');
   const lane = Number(drawn[0]);
   await connection.query(APPEND, parametersOf(lane, { shard: 0, sealKey }, entry, Number(organisation?.[0])));
-  const [[number = 0] = []] = (await connection.query('SELECT coalesce(max(number), 0) + 1 FROM actions')).rows;
+  const [[number = 0] = []] = (await connection.query('SELECT coalesce(max(number), 0) + 1 FROM actions'))
+    .rows;
   await connection.query(ACTION, [Number(number), lane]);
 }

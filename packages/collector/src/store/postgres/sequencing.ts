@@ -40,7 +40,8 @@ export const ageMs = (at: string) => `
 export const IS_PLACE = `(s.entries = 0 OR s.first_sequence + s.entries - 1 <= (SELECT size FROM heads))
   AND s.entries = (SELECT entries FROM batches WHERE lane = s.lane AND batch = s.batch)`;
 
-const WAITING = `
+/** Batches without a place, the age of the oldest in milliseconds, and the coming months that have tables. */
+export const WAITING = `
 SELECT count(b.batch), coalesce(${ageMs('min(b.committed_at)')}, 0),
   (SELECT count(*) FROM periods WHERE begins > date_trunc('month', clock_timestamp()))
 FROM open_lanes l

@@ -189,11 +189,11 @@ describe('[R-1437] a row of the collectors’ role that no collector has stored'
     const store = await open(4);
     await store.append([candidate()]);
     const sent = Array.from({ length: 200 }, () => candidate());
-    let isOver = false;
+    const progress = { isOver: false };
     const storing = (async () => {
       for (const each of sent) expect(await store.append([each])).toEqual(['accepted']);
-    })().finally(() => (isOver = true));
-    while (!isOver) {
+    })().finally(() => (progress.isOver = true));
+    while (!progress.isOver) {
       await as(
         'owner',
         `${GARBAGE} SELECT max(lane), 500, 0, 1, 1, ${LEAF}, NULL FROM lanes ON CONFLICT DO NOTHING`,
