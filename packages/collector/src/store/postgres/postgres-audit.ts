@@ -38,7 +38,7 @@ import type { BinaryRow, ReadingConnection } from './connection.js';
 import { commitmentIn, envelopeIn, type KeyPlace, keyPlaceIn, openRow } from './encrypted-row.js';
 import type { SharedKeyReader } from './key-rows.js';
 import { CROWDED } from './quarantine.js';
-import { ageMs, IS_PLACE } from './sequencing.js';
+import { ageMs } from './sequencing.js';
 import { groupsOf, list, type Span, spanIn, spansOf } from './spans.js';
 
 const HEAD = 'SELECT size, bytes FROM heads';
@@ -52,11 +52,11 @@ LEFT JOIN LATERAL (SELECT * FROM event_ids WHERE event_id = CASE WHEN length(e.e
   AND lane = e.lane AND batch = e.batch AND shard = e.shard OFFSET 0) k ON true
 LEFT JOIN organisations o ON o.organisation_id = k.organisation_id
 ORDER BY s.n, e.ord`;
-/** Batches with entries that have no place yet, and how long ago they were committed. */
+/** Batches with entries that have no place yet, and how long ago they were committed; of other places BEHIND tells. */
 const WAITING = `
 SELECT lane, batch, entries, seal IS NULL, ${ageMs('committed_at')}, count(*) OVER (), sum(entries) OVER ()
 FROM batches b WHERE entries > 0
-  AND NOT EXISTS (SELECT 1 FROM sequenced s WHERE s.lane = b.lane AND s.batch = b.batch AND ${IS_PLACE})
+  AND NOT EXISTS (SELECT 1 FROM sequenced s WHERE s.lane = b.lane AND s.batch = b.batch AND s.entries = b.entries)
 ORDER BY lane, batch LIMIT 1000`;
 const LEAVES = "SELECT encode(leaves, 'hex') FROM batches WHERE lane = $1 AND batch = $2";
 const ALIVE = `
