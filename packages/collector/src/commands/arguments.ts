@@ -22,7 +22,7 @@ import { CommandFailure, EXIT } from './exit-codes.js';
 /** The commands that can work where the log is in a database. */
 const ON_SHARED_STORES: readonly CommandName[] = [
   ...(['serve', 'keys', 'issuing', 'events', 'doctor', 'signing-key', 'verify', 'proof'] as const),
-  ...(['store', 'mirror', 'lifecycle'] as const),
+  ...(['store', 'quarantine', 'mirror', 'lifecycle'] as const),
 ];
 
 /** Gives a command its options from the one declaration. Their values stay text: `config.ts` alone reads them. */

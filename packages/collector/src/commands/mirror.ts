@@ -39,6 +39,7 @@ import {
   openStore,
   type OpenSharedStore,
   openTree,
+  readingsLogPath,
   type WritableStore,
 } from '../store/open.js';
 import { readHistory } from '../transparency/key-files.js';
@@ -427,7 +428,12 @@ class Mirror {
       text += piece.toString();
     const end = text.lastIndexOf('\n') + 1;
     for (const line of text.slice(0, end).split('\n').slice(0, -1)) {
-      await this.shared.accessLog.append(line);
+      try {
+        await this.shared.accessLog.append(line);
+      } catch (error) {
+        if (!(error instanceof RangeError)) throw error;
+        tell(`warning: a line of ${readingsLogPath(this.config.dataDir)} was left out: ${error.message}`);
+      }
       this.#note = { ...this.#note, forwarded: this.#note.forwarded + Buffer.byteLength(line) + 1 };
       writeMirrorNote(this.config.dataDir, this.#note);
     }

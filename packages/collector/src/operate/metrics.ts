@@ -376,6 +376,11 @@ export const FAMILIES: readonly Family<Scrape>[] = [
     ({ ledger }) => seconds(ledger.shared?.waiting.oldestMs),
   ),
   gauge(
+    'collector_signing_stalled_seconds',
+    'Age of the oldest of these batches while none can be given its place, so that nothing is signed; 0 when they can.',
+    ({ ledger }) => seconds(ledger.shared?.stalledMs),
+  ),
+  gauge(
     'collector_replication_safe',
     'Whether what was stored last is known to be replicated (1). Absent where the log asks for no standby.',
     ({ ledger }) => ledger.shared?.replicated,

@@ -6,7 +6,15 @@ import type { AnswerCount } from '../ingest/ingest-counters.js';
 import { quantile, TIME_BOUNDS_MS } from '../ledger/buckets.js';
 import type { ConsoleState, Key } from './console/console-state.js';
 import { type CollectorStatus, type Watch, daysUntilFull } from './status.js';
-import { type Facts, isBackupOld, isInUse, isUsable, shownKeys, warningsOf } from './warnings.js';
+import {
+  type Facts,
+  isBackupOld,
+  isInUse,
+  isSigningStalled,
+  isUsable,
+  shownKeys,
+  warningsOf,
+} from './warnings.js';
 
 /*
  * Whether the collector lives, and whether it should be sent events.
@@ -16,7 +24,7 @@ import { type Facts, isBackupOld, isInUse, isUsable, shownKeys, warningsOf } fro
  */
 
 export interface HealthCheck {
-  readonly name: 'startup' | 'shutdown' | 'ledger_thread' | 'http_threads' | 'storage';
+  readonly name: 'startup' | 'shutdown' | 'ledger_thread' | 'http_threads' | 'storage' | 'signing';
   /** Why it fails; undefined when it does not. */
   readonly failure:
     | {
@@ -30,7 +38,8 @@ export interface HealthCheck {
   readonly fatal: boolean;
 }
 
-type HealthCause = 'starting' | 'stopping' | 'silent_thread' | 'ledger_failed' | StorageReason;
+type HealthCause =
+  'starting' | 'stopping' | 'silent_thread' | 'signing_stalled' | 'ledger_failed' | StorageReason;
 
 const STORAGE_REASONS: Readonly<Record<StorageReason, string>> = {
   keys_unwritable: 'the keys of payloads cannot be written',
@@ -47,7 +56,8 @@ const STALLED_AFTER_MS = 10_000;
 
 /** @param now the monotonic clock, milliseconds. */
 export function healthOf(
-  collectorStatus: Pick<CollectorStatus, 'phase' | 'ingest' | 'ledgerLivedAt' | 'httpThreadsLivedAt'>,
+  collectorStatus: Pick<CollectorStatus, 'phase' | 'ingest' | 'ledgerLivedAt' | 'httpThreadsLivedAt'> &
+    Partial<Pick<CollectorStatus, 'ledger'>>,
   now: number,
 ): HealthCheck[] {
   const phase = collectorStatus.phase();
@@ -73,6 +83,7 @@ export function healthOf(
       silent > DEAD_AFTER_MS,
     );
   const httpThreadsLivedAt = collectorStatus.httpThreadsLivedAt();
+  const shared = collectorStatus.ledger?.().shared;
   return [
     check('startup', phase === 'starting', 'storage_unavailable', 'starting', 'the ledger is being opened'),
     check('shutdown', phase === 'stopping', 'shutting_down', 'stopping', 'the collector is stopping'),
@@ -88,6 +99,17 @@ export function healthOf(
       state === 'failed' ? 'ledger_failed' : refused,
       state === 'failed' ? 'the ledger has failed' : `events cannot be stored: ${STORAGE_REASONS[refused]}`,
     ),
+    ...(shared === undefined
+      ? []
+      : [
+          check(
+            'signing',
+            isSigningStalled(shared),
+            'storage_unavailable',
+            'signing_stalled',
+            `nothing is signed: the oldest batch has waited for its place for ${Math.floor(shared.stalledMs / 1000)} seconds`,
+          ),
+        ]),
   ];
 }
 

@@ -59,6 +59,7 @@ export const WARNING_IDS = [
   'log_forked',
   'acked_lost',
   'replication_off',
+  'signing_stalled',
   'merge_delay',
   'partitions_low',
   'verify_found_damage',
@@ -126,6 +127,7 @@ const DAY_MS = 24 * 60 * MINUTE_MS;
 const SOON_DAYS = 14;
 const CHECKPOINT_OLD_MS = MINUTE_MS;
 const MERGE_LATE_MS = MINUTE_MS;
+const STALLED_MS = 5000;
 const FEW_MONTHS = 3;
 const CLOCK_STEP_SHOWN_MS = DAY_MS;
 const DROPPED_SHOWN_MS = 60 * MINUTE_MS;
@@ -308,6 +310,15 @@ function* shared({ alarms, shared: counts }: Facts): Generator<Warning> {
     };
   }
   const { waiting, months } = counts;
+  if (isSigningStalled(counts)) {
+    yield {
+      id: 'signing_stalled',
+      severity: 'critical',
+      title: `No batch can be given its place in the log: ${counted(waiting.batches, 'batch', 'batches')} stored and not signed, the oldest ${duration(counts.stalledMs)} ago`,
+      what_to_do:
+        'Events are taken, and none is signed. collector verify --store names the lane and what is wrong with it; what no collector has stored is moved away by collector store quarantine. docs/guide/alerts.md, CollectorSigningStalled.',
+    };
+  }
   if (waiting.oldestMs > MERGE_LATE_MS) {
     yield {
       id: 'merge_delay',
@@ -326,6 +337,11 @@ function* shared({ alarms, shared: counts }: Facts): Generator<Warning> {
         'Run collector store maintain, best by a timer every week. Events go on into the last tables.',
     };
   }
+}
+
+/** Whether batches wait for longer than giving places ever takes, and it fails. */
+export function isSigningStalled(counts: SharedCounts | undefined): boolean {
+  return counts !== undefined && counts.stalledMs >= STALLED_MS;
 }
 
 function* verify({ lastVerify }: Facts): Generator<Warning> {

@@ -365,6 +365,8 @@ export interface SharedGauges {
    * tables.
    */
   waits(batches: number, oldestMs: number, months: number): void;
+  /** Committed batches cannot be given their places, and this is the age of the oldest; 0 when they can. */
+  stalled?(oldestMs: number): void;
 }
 
 /** What has to be asked for where other processes write too. */
@@ -437,6 +439,27 @@ export class HeadMoved extends Error {
   override name = 'HeadMoved';
 }
 
+/* What no process of a log has stored in its database. */
+
+export interface QuarantineItem {
+  /** `lane`: one that was taken out of those that are looked at, and is put back. */
+  readonly kind: 'batch' | 'ids' | 'place' | 'lane';
+  readonly lane: number;
+  readonly batch: number;
+  readonly entries: number;
+  /** Ids of events that are freed. */
+  readonly ids: number;
+  readonly why: string;
+}
+
+export interface Quarantine {
+  readonly items: QuarantineItem[];
+  /** What is wrong besides, and is not made good by moving anything. */
+  readonly gaps: string[];
+  /** By which the log says what was moved; undefined where nothing was. */
+  readonly action: string | undefined;
+}
+
 /* Where it is logged who read what: the contract that every driver keeps. */
 
 /** Where a reading goes on: how many whole lines are in front of it, and the driver's hint. */
@@ -460,6 +483,8 @@ export interface AccessLogStore {
    * @throws {@link AccessLogAltered} when no line begins there any more, {@link AccessLogUnfit}.
    */
   lines(from?: LineCursor): AsyncGenerator<Buffer, void>;
+  /** Of a log in a database: the role that has put a line there, where that is known. */
+  writerOf?(line: number): Promise<string | undefined>;
   /** On return all that could be read before the call is on stable storage. */
   flush(): Promise<void>;
 }

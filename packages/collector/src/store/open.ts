@@ -8,6 +8,7 @@ import type {
   LocalAccessLog,
   OpenSharedStore,
   OpenStore,
+  Quarantine,
   Requests,
   SharedRequests,
   Store,
@@ -25,6 +26,7 @@ import { TreeFiles } from './embedded/tree-files.js';
 import { AddressFault, describeAddress, isPostgres, parseAddress } from './postgres/address.js';
 import type { Maintained, Migrated } from './postgres/administration.js';
 import type { SharedKeyWriter } from './postgres/key-rows.js';
+import type { QuarantineOptions } from './postgres/quarantine.js';
 import type { PostgresStore, PostgresStoreOptions } from './postgres/postgres-store.js';
 
 /** Loaded where a log is in a database: its library takes longer to load than most commands run. */
@@ -118,6 +120,8 @@ export interface StoreAdministration {
   /** On return the log belongs to the database cluster that it is on now. */
   adopt(): Promise<void>;
   examine(): Promise<StoreFinding[]>;
+  /** On return what no collector has stored is moved out of the way, unless that is only to be said. */
+  quarantine(options: QuarantineOptions): Promise<Quarantine>;
 }
 
 /** For the people who look after the database. */
@@ -129,6 +133,7 @@ export function storeAdministration(store: string): StoreAdministration {
     maintain: async () => (await postgres()).maintainLog(address),
     adopt: async () => (await postgres()).adoptLog(address),
     examine: async () => (await postgres()).examineLog(address),
+    quarantine: async (options) => (await postgres()).quarantineLog(address, options),
   };
 }
 

@@ -3,6 +3,7 @@ import type { LedgerState } from '../../src/ledger/ledger.js';
 import { NotCommitted, type StorageReason } from '../../src/store/contract.js';
 import { healthOf, healthText, isLive, isReady } from '../../src/operate/state.js';
 import type { Phase } from '../../src/operate/status.js';
+import { SHARED } from './well.js';
 
 const NOW = 1e6;
 
@@ -31,6 +32,12 @@ function health(given: Given = {}): ReturnType<typeof healthOf> {
     NOW,
   );
 }
+
+const PARTS = {
+  phase: () => 'running' as const,
+  httpThreadsLivedAt: () => undefined,
+  ingest: { storage: { state: 'open' } } as never,
+};
 
 function failing(checks: ReturnType<typeof healthOf>): string[] {
   return checks.flatMap(({ name, failure }) => (failure ? [name] : []));
@@ -72,6 +79,17 @@ test('[R-1453] each reason has a word that stays the same', () => {
   expect(['ENOSPC', 'EROFS', 'EACCES', 'EIO'].map((name) => code(name).reason)).toEqual([
     ...['disk_full', 'read_only', 'permission_denied', 'write_failed'],
   ]);
+});
+
+test('[R-1435] it is not ready while nothing can be signed, and lives', () => {
+  const ledger = (stalledMs: number) => () => ({ shared: { ...SHARED, stalledMs } }) as never;
+  const at = (stalledMs: number) =>
+    healthOf({ ...PARTS, ledger: ledger(stalledMs), ledgerLivedAt: () => NOW }, NOW);
+  expect(isReady(at(4999))).toBe(true);
+  expect([isLive(at(7300)), failing(at(7300))]).toEqual([true, ['signing']]);
+  expect(healthText('readyz', at(7300))).toContain(
+    '[-]signing failed: nothing is signed: the oldest batch has waited for its place for 7 seconds',
+  );
 });
 
 test('[R-832] a thread that says nothing for a minute wants a new start', () => {

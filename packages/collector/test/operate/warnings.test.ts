@@ -70,6 +70,8 @@ test.each<[string, Partial<Facts>, string[]]>([
   ['not replicated', { shared: { ...SHARED, replicated: false } }, ['critical replication_off']],
   ['a minute late', { shared: { ...SHARED, waiting: { batches: 3, oldestMs: 60_000 } } }, []],
   ['later', { shared: { ...SHARED, waiting: { batches: 3, oldestMs: 60_001 } } }, ['warning merge_delay']],
+  ['a batch late, and places are given', { shared: { ...SHARED, stalledMs: 4999 } }, []],
+  ['no batch gets its place', { shared: { ...SHARED, stalledMs: 5000 } }, ['critical signing_stalled']],
   ['three months ahead', { shared: { ...SHARED, months: 3 } }, []],
   ['two months ahead', { shared: { ...SHARED, months: 2 } }, ['warning partitions_low']],
   [
@@ -158,7 +160,10 @@ test('[R-834] the gravest come first, and all at once are told', () => {
     sinks: [...down('failing'), ...down('forked')],
     keyGone: true,
     alarms: new Set(['access-log', 'fork', 'lost'] as const),
-    shared: { ...SHARED, replicated: false, waiting: { batches: 1, oldestMs: DAY }, months: 0 },
+    shared: {
+      ...{ ...SHARED, replicated: false, waiting: { batches: 1, oldestMs: DAY } },
+      ...{ stalledMs: DAY, months: 0 },
+    },
     privacy: { ...PRIVACY, pending: 2, pendingSince: NOW - DAY, unreached: 1 },
     lastVerify: { at: NOW, intact: false, events: 1 },
     lastBackup: undefined,

@@ -115,7 +115,7 @@ export function rolesOf({ schema }: Address): string {
 --   ${keys}     for collector keys, besides
 --   ${reader}   for collector events, verify, proof, doctor and mirror
 --   ${eraser}   for collector erase, hold and retention on a mirror: it asks, and the collectors do it
--- None of them can change or delete an event.
+-- None of them can change or delete an event. collector store quarantine and maintain are for the owner.
 CREATE ROLE ${writer} NOLOGIN;
 CREATE ROLE ${keys} NOLOGIN;
 CREATE ROLE ${reader} NOLOGIN;
@@ -123,16 +123,24 @@ CREATE ROLE ${eraser} NOLOGIN;
 GRANT USAGE ON SCHEMA ${schema} TO ${writer}, ${keys}, ${reader}, ${eraser};
 GRANT SELECT ON ALL TABLES IN SCHEMA ${schema} TO ${writer}, ${reader};
 REVOKE SELECT ON ${schema}.api_keys FROM ${reader};
-GRANT INSERT ON ${tables(schema, ['organisations', 'collectors', 'lanes', 'batches', 'event_ids', 'events', 'open_lanes', 'sequenced', 'tiles', 'published', 'checkpoints', 'log_keys', 'seal_key', 'encryption', 'actions', 'requests', 'access_lines', 'api_keys'])} TO ${writer};
+-- What roles of versions before could do, and no one needs: lines of the access log are written by a function.
+REVOKE INSERT ON ${tables(schema, ['access_lines', 'collectors', 'lanes', 'batches'])} FROM ${writer}, ${reader};
+REVOKE DELETE ON ${schema}.open_lanes FROM ${writer};
+GRANT EXECUTE ON FUNCTION ${schema}.append_access_line(text) TO ${writer}, ${reader};
+GRANT EXECUTE ON FUNCTION ${schema}.close_lanes(int[]) TO ${writer};
+GRANT INSERT ON ${tables(schema, ['organisations', 'event_ids', 'events', 'open_lanes', 'sequenced', 'tiles', 'published', 'checkpoints', 'log_keys', 'seal_key', 'encryption', 'actions', 'requests', 'api_keys'])} TO ${writer};
+-- All but the times, which the server says.
+GRANT INSERT (collector_id, host, pid, version) ON ${schema}.collectors TO ${writer};
+GRANT INSERT (lane, shard, collector_id) ON ${schema}.lanes TO ${writer};
+GRANT INSERT (lane, batch, shard, candidates, entries, own, bytes, leaves, closes, repeats, seal) ON ${schema}.batches TO ${writer};
 GRANT UPDATE ON ${tables(schema, ['heads', 'tiles', 'published'])} TO ${writer};
-GRANT DELETE ON ${tables(schema, ['open_lanes', 'requests'])} TO ${writer};
+GRANT DELETE ON ${schema}.requests TO ${writer};
 GRANT UPDATE (request, answer, answered_at) ON ${schema}.requests TO ${writer};
 GRANT UPDATE (next_lane) ON ${schema}.periods TO ${writer};
 GRANT UPDATE (seen_at) ON ${schema}.collectors TO ${writer};
 GRANT SELECT, UPDATE ON ${schema}.key_changes TO ${writer}, ${keys};
 GRANT SELECT, INSERT, UPDATE ON ${schema}.api_keys TO ${keys};
 GRANT SELECT ON ${tables(schema, ['log', 'schema_migrations'])} TO ${keys};
-GRANT INSERT ON ${schema}.access_lines TO ${reader};
 GRANT SELECT ON ${tables(schema, ['log', 'schema_migrations', 'encryption'])} TO ${eraser};
 GRANT INSERT ON ${tables(schema, ['requests', 'hold_records'])} TO ${eraser};
 GRANT SELECT (action, answer) ON ${schema}.requests TO ${eraser};
@@ -370,8 +378,8 @@ SELECT pg_relation_size('event_ids_pkey'), pg_size_bytes(current_setting('effect
 }
 
 async function sequencingFinding(connection: Connection): Promise<StoreFinding> {
-  const { rows } = await connection.query(WAITING);
-  const [batches = 0, oldestMs = 0] = (rows[0] ?? []).map(Number);
+  const [waiting = []] = (await connection.query(WAITING)).rows;
+  const [batches = 0, oldestMs = 0] = waiting.map(Number);
   const seconds = oldestMs / 1000;
   const subject = 'sequencing';
   if (seconds < MOST_UNSEQUENCED_S) {
@@ -379,7 +387,7 @@ async function sequencingFinding(connection: Connection): Promise<StoreFinding> 
   }
   const message =
     `${counted(batches, 'batch', 'batches')} not sequenced, the oldest for ${Math.round(seconds)} s: ` +
-    'see the logs of the collectors for what keeps them from signing';
+    'see collector verify --store, and the logs of the collectors, for what keeps them from signing';
   return { severity: 'warning', subject, message };
 }
 

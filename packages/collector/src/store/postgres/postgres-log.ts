@@ -43,11 +43,13 @@ import { ActionRows } from './action-rows.js';
 import { type BinaryRow, ReadingConnection } from './connection.js';
 import { type LogRow, readLog } from './schema.js';
 import type { SealKey } from './seal.js';
-import { assertSealed, lookAfterLanes, type Sequenced, sequence } from './sequencing.js';
+import { assertSealed, lookAfterLanes, lookAtWaiting, type Sequenced, sequence } from './sequencing.js';
 import { groupsOf, list, type Span, spanIn, spansOf } from './spans.js';
 
 /** How often a collector says that it lives, in milliseconds. */
 const LOOK_AFTER_MS = 10_000;
+/** How long the lock on the head may be another's, and nothing gets its place, before it is looked into. */
+const LOCKED_MS = 5000;
 /** Where the ids stand in an envelope (protocol, leaf.ts). */
 const [EVENT_ID_AT, RUN_ID_AT, PARENT_ID_AT] = [13, 29, 45];
 /** In a leaf. */
@@ -114,6 +116,8 @@ export class PostgresCommitted implements Committed, SharedCommits {
   entries = 0;
   #lookedAfter = -Infinity;
   readonly #clock = new SteppingClock();
+  /** When places were given last, or there was nothing to give. */
+  #wentAt = performance.now();
 
   constructor(
     private readonly connection: ReadingConnection,
@@ -136,13 +140,34 @@ export class PostgresCommitted implements Committed, SharedCommits {
       const step = await lookAfterLanes(this.connection, collectorId, this.#clock, gauges);
       if (step !== undefined) onTrouble?.("the database's clock was set", new Error(describeStep(step)));
     }
-    const sequenced = await sequence(this.connection, sealKey, durability);
+    let sequenced: Sequenced | undefined;
+    try {
+      sequenced = await sequence(this.connection, sealKey, durability);
+    } catch (error) {
+      await this.#tellStalled().catch(() => undefined);
+      throw error;
+    }
     if (sequenced === undefined) {
+      const before = this.entries;
       await this.look();
+      // Who is at it may fail too, or hold the lock and do nothing: only a place that was given shows that it does not.
+      if (this.entries > before) this.#going(now);
+      else if (now - this.#wentAt >= LOCKED_MS) await this.#tellStalled();
       return false;
     }
+    this.#going(now);
     this.#note(sequenced);
     return true;
+  }
+
+  #going(now: number): void {
+    this.#wentAt = now;
+    this.options.gauges?.stalled?.(0);
+  }
+
+  async #tellStalled(): Promise<void> {
+    const { gauges } = this.options;
+    if (gauges !== undefined) gauges.stalled?.(await lookAtWaiting(this.connection, gauges));
   }
 
   async look(): Promise<void> {

@@ -22,7 +22,7 @@ export class LaneBroken extends Error {
 const SEEN = `
 WITH before AS (SELECT seen_at FROM collectors WHERE collector_id = $1::uuid FOR UPDATE),
 now AS (UPDATE collectors SET seen_at = clock_timestamp() WHERE collector_id = $1::uuid)
-SELECT clock_timestamp() - seen_at < interval '1 minute', extract(epoch FROM clock_timestamp()) * 1000 FROM before`;
+SELECT seen_at > clock_timestamp() - interval '1 minute', extract(epoch FROM clock_timestamp()) * 1000 FROM before`;
 /** Behind the last batch of each lane whose collector was not seen for an hour. */
 const CLOSE_ABANDONED = `
 INSERT INTO batches (lane, batch, shard, candidates, entries, leaves, closes)
@@ -34,13 +34,22 @@ LEFT JOIN LATERAL (SELECT batch, closes FROM batches WHERE lane = o.lane ORDER B
 WHERE c.seen_at < clock_timestamp() - interval '1 hour' AND b.closes IS NOT TRUE
 ON CONFLICT DO NOTHING`;
 
-/** How many batches have no place yet, since how many milliseconds, and how many months have partitions. */
+/** In milliseconds: of a time that somebody has made up too, which the subtraction may refuse. */
+export const ageMs = (at: string) => `
+  greatest(0, extract(epoch FROM clock_timestamp() - greatest(least(${at}, clock_timestamp()),
+    clock_timestamp() - interval '20 days')) * 1000)::int`;
+
+/** Whether a row of `sequenced`, s, is of a batch, and its numbers are given out: any other is somebody else's. */
+export const IS_PLACE = `(s.entries = 0 OR s.first_sequence + s.entries - 1 <= (SELECT size FROM heads))
+  AND s.entries = (SELECT entries FROM batches WHERE lane = s.lane AND batch = s.batch)`;
+
+/** Batches without a place, the age of the oldest in milliseconds, and the coming months that have tables. */
 export const WAITING = `
-SELECT count(b.batch), coalesce(extract(epoch FROM clock_timestamp() - min(b.committed_at)) * 1000, 0),
+SELECT count(b.batch), coalesce(${ageMs('min(b.committed_at)')}, 0),
   (SELECT count(*) FROM periods WHERE begins > date_trunc('month', clock_timestamp()))
 FROM open_lanes l
 CROSS JOIN LATERAL (SELECT coalesce(
-  (SELECT s.batch FROM sequenced s WHERE s.lane = l.lane ORDER BY s.batch DESC LIMIT 1), 0) AS done) d
+  (SELECT s.batch FROM sequenced s WHERE s.lane = l.lane AND ${IS_PLACE} ORDER BY s.batch DESC LIMIT 1), 0) AS done) d
 CROSS JOIN LATERAL (SELECT * FROM batches b WHERE b.lane = l.lane AND b.batch > d.done OFFSET 0) b`;
 
 /**
@@ -60,11 +69,19 @@ export async function lookAfterLanes(
   const [isSeen, now] = rows[0] ?? [];
   const step = now ? clock.read(Number(now), asked, performance.now()) : undefined;
   if (isSeen === 't') await connection.query(CLOSE_ABANDONED);
-  if (gauges === undefined) return step;
+  if (gauges !== undefined) await lookAtWaiting(connection, gauges);
+  return step;
+}
+
+/** @returns the age of the oldest batch without a place, in milliseconds. */
+export async function lookAtWaiting(
+  connection: Pick<Connection, 'query'>,
+  gauges: SharedGauges,
+): Promise<number> {
   const [waiting = []] = (await connection.query(WAITING)).rows;
   const [batches = 0, oldestMs = 0, months = 0] = waiting.map(Number);
   gauges.waits(batches, oldestMs, months);
-  return step;
+  return oldestMs;
 }
 
 /** What the log holds that has its place. */
@@ -81,17 +98,17 @@ const READ_MS = 10_000;
 const LOCK = 'SELECT size, own_entries, bytes FROM heads FOR UPDATE SKIP LOCKED';
 const COMMITTED = `
 SELECT l.lane, d.done, b.batch, b.entries, b.own, b.bytes, b.closes, b.candidates, b.leaves, b.repeats, b.seal,
-  greatest(0, extract(epoch FROM clock_timestamp() - b.committed_at) * 1000)::int
+  ${ageMs('b.committed_at')}
 FROM open_lanes l
 CROSS JOIN LATERAL (SELECT coalesce(
-  (SELECT s.batch FROM sequenced s WHERE s.lane = l.lane ORDER BY s.batch DESC LIMIT 1), 0) AS done) d
+  (SELECT s.batch FROM sequenced s WHERE s.lane = l.lane AND ${IS_PLACE} ORDER BY s.batch DESC LIMIT 1), 0) AS done) d
 CROSS JOIN LATERAL (SELECT * FROM batches b
   WHERE b.lane = l.lane AND b.batch > d.done ORDER BY batch LIMIT ${MOST_OF_A_LANE}) b
 ORDER BY max(b.committed_at) OVER (PARTITION BY l.lane ORDER BY b.batch), l.lane, b.batch`;
 const PLACES = `
 INSERT INTO sequenced (lane, batch, first_sequence, entries)
 SELECT * FROM unnest($1::int[], $2::int[], $3::bigint[], $4::smallint[])`;
-const CLOSED = 'DELETE FROM open_lanes WHERE lane = ANY ($1::int[])';
+const CLOSED = 'SELECT close_lanes($1::int[])';
 const ADVANCE = `
 UPDATE heads SET size = $2, own_entries = $3, bytes = $4, advanced_at = clock_timestamp() WHERE size = $1`;
 
@@ -153,9 +170,12 @@ interface CommittedBatch extends SealedBatch {
 
 function committedIn([lane, done, batch, entries, own, bytes, closes, ...sealed]: BinaryRow): CommittedBatch {
   const [candidates, leaves, repeats = null, seal = null, age] = sealed;
+  const count = numberIn(entries);
+  // One without entries has no seal to say what it holds.
+  const [ownEntries, size] = count > 0 ? [numberIn(own), numberIn(bytes)] : [0, 0];
   return {
-    ...{ lane: numberIn(lane), done: numberIn(done), batch: numberIn(batch), entries: numberIn(entries) },
-    ...{ own: numberIn(own), bytes: numberIn(bytes), closes: numberIn(closes) === 1 },
+    ...{ lane: numberIn(lane), done: numberIn(done), batch: numberIn(batch), entries: count },
+    ...{ own: ownEntries, bytes: size, closes: numberIn(closes) === 1 },
     ...{ candidates: numberIn(candidates), leaves: bytesIn(leaves), repeats, seal, ageMs: numberIn(age) },
   };
 }

@@ -162,6 +162,7 @@ export function postgresConformance(start: () => Promise<Database>): void {
 
   accessLogConformance({
     name: 'the access log in PostgreSQL',
+    as: (line) => `${line.slice(0, -1)},"database_user":"log_${places - 1}"}`,
     async makePlace() {
       const address = await newLog();
       const connections: ReadingConnection[] = [];
