@@ -97,7 +97,7 @@ test('[R-1435] [R-1436] [R-1437] a batch that stops all signing is named, seen, 
   for (;;) {
     const ready = await Promise.all([one, other].map((each) => asked(each, '/readyz')));
     if (ready.every(({ status }) => status === 503)) {
-      expect(ready[0]?.text).toMatch(/"check":"signing","reason":"nothing is signed: the oldest batch/);
+      expect(ready[0]?.text).toMatch(/"check":"signing","cause":"signing_stalled","reason":"nothing is signed: the oldest batch/);
       break;
     }
     await sleep(200);
