@@ -117,7 +117,11 @@ async function run(sides) {
   say(`${lines.length} events of the demonstration, and ${Object.values(script.odd).flat().length} odd ones`);
   const both = async (name, act) => {
     if (!only.includes(name)) return;
-    await Promise.all(sides.map(act));
+    const ends = await Promise.allSettled(sides.map(act));
+    // What was answered before is compared all the same.
+    for (const [at, { reason }] of ends.entries()) {
+      if (reason !== undefined) sides[at].exits.push({ name, code: 'broken off', log: reason.stack });
+    }
     say(`${name} is done`);
   };
   await both('plain', (side) => scenario.plain(side, script));
@@ -175,6 +179,7 @@ function print(rows) {
   }
   for (const entry of intended) if (!used.has(entry)) console.log(`unused     intended.json: ${entry.name}`);
   if (options.verbose) {
+    for (const { name, code } of sides[1].exits) if (code !== 0) console.log(`ended with ${code}: ${name}`);
     const slow = sides[1].exits.toSorted((a, b) => (b.took ?? 0) - (a.took ?? 0)).slice(0, 20);
     for (const { name, took } of slow) console.log(`${(took / 1000).toFixed(1).padStart(9)} s  ${name}`);
   }

@@ -5,7 +5,7 @@
 //   sorted          lines in any order
 //   json            a JSON value, or one a line, without what hangs on the machine or the moment
 //   verdict         the same without sentences, and without what hashes and formats change when they change
-//   findings        of verify, doctor and the like: {kind, sequence, file, offset} or {severity, about} in any order
+//   findings        of verify, doctor and the like: {kind, sequence, file, offset} or {severity, subject} in any order
 import fs from 'node:fs';
 import { VOLATILE } from './sides.mjs';
 
@@ -66,17 +66,10 @@ function parsed(text) {
 }
 
 function findings([value], formatsChanged) {
-  const {
-    findings: found = [],
-    intact,
-    events,
-    entries,
-    retired_events: retired,
-    access_log: access,
-  } = value ?? {};
-  const rows = found.map(({ kind, severity, about, sequence, file, offset }) =>
-    JSON.stringify({ kind, severity, about, ...(!formatsChanged && { sequence, file, offset }) }),
+  const { findings: found = [], intact, events, entries, unopened_payloads: unopened, access_log: access } = value ?? {};
+  const { retired_events: retired } = value ?? {};
+  const rows = found.map(({ kind, severity, subject, sequence, file, offset }) =>
+    JSON.stringify({ kind, severity, subject, ...(!formatsChanged && { sequence, file, offset }) }),
   );
-  // Of many findings of one kind the number counts.
-  return [JSON.stringify({ intact, events, entries, retired, access }), ...rows.sort()];
+  return [JSON.stringify({ intact, events, entries, unopened, retired, access }), ...rows.sort()];
 }

@@ -39,18 +39,24 @@ export const DAMAGES = {
   'missing segment': (directory) => fs.rmSync(segments(directory)[2]),
   'cut tail': (directory) => {
     const last = segments(directory).at(-1);
-    // Zeros may follow the last frame.
-    change(last, (bytes) => bytes.subarray(0, Math.floor(bytes.length / 2)));
+    // Zeros follow the last frame.
+    change(last, (bytes) => bytes.subarray(0, bytes.findLastIndex((byte) => byte !== 0) - 300));
+  },
+  'missing last segment': (directory) => fs.rmSync(segments(directory).at(-1)),
+  'copied segment': (directory) => fs.copyFileSync(segments(directory)[1], segments(directory)[3]),
+  'older segment': (directory) => {
+    const [first, second] = segments(directory);
+    change(second, () => fs.readFileSync(first));
   },
   zeros: (directory) => change(segments(directory)[1], (bytes) => void bytes.fill(0, 65_536, 69_632)),
   'removed key': (directory) => {
-    const keys = files(directory, /^encryption-keys\/(?!kek|names|epochs)/);
+    const keys = files(directory, /^encryption-keys\/buckets\//);
     fs.rmSync(keys[pick('key', keys.length)]);
   },
-  'removed action': (directory) => {
-    const holds = files(directory, /^lifecycle\/holds\//);
-    fs.rmSync(holds[0] ?? path.join(directory, 'index/actions'));
-  },
+  'removed hold': (directory) => fs.rmSync(files(directory, /^lifecycle\/holds\//)[0]),
+  'changed hold': (directory) => flip(files(directory, /^lifecycle\/holds\//)[0], 'changed hold'),
+  'removed catalogue': (directory) => fs.rmSync(path.join(directory, 'catalogue'), { recursive: true }),
+  'removed index': (directory) => fs.rmSync(path.join(directory, 'index'), { recursive: true }),
   'changed access log': (directory) =>
     change(
       path.join(directory, 'access.log'),
@@ -61,6 +67,7 @@ export const DAMAGES = {
       path.join(directory, 'access.log'),
       lines((all) => all.toSpliced(1, 1)),
     ),
+  'torn access log': (directory) => change(path.join(directory, 'access.log'), (bytes) => bytes.subarray(0, -20)),
   'flipped tree': (directory) => flip(files(directory, /^tree\/level-/)[0], 'flipped tree'),
   'changed checkpoint': (directory) =>
     change(

@@ -298,6 +298,7 @@ export async function plain(side, script) {
 /** Encrypted, and then erased: runs, a hold, a policy, what comes late. */
 export async function encryptedAndErased(side, script) {
   const encrypted = new Situation(side, 'encrypted');
+  const began = side.now;
   await live(encrypted, script, { options: ['--encryption', 'on'], all: false, import: false });
   await encrypted.json('keys of payloads', 'encryptionKeysStatus', encrypted.log, { how: 'verdict' });
 
@@ -309,6 +310,8 @@ export async function encryptedAndErased(side, script) {
   const [subject, held] = [runs[30].target, runs[60].target];
   side.write('subject.txt', `${subject}\n`);
   side.write('held.txt', `${held}\n`);
+  // An eighth of the events is older.
+  const days = Math.floor(((side.now - began) / HOUR / 24) * 0.875);
   side.write(
     'policy.json',
     JSON.stringify({
@@ -318,7 +321,7 @@ export async function encryptedAndErased(side, script) {
         {
           id: 'old',
           match: { organisation: ['demo'], kind: ['internal-artifact'] },
-          keep: 'P16D',
+          keep: `P${days}D`,
           unit: 'event',
         },
       ],
@@ -396,6 +399,7 @@ export async function damaged(side, script) {
   for (const [name, damage] of Object.entries(DAMAGES)) {
     const copy = `damaged-${name.replaceAll(' ', '-')}`;
     fs.cpSync(side.path('damaged'), side.path(copy), { recursive: true });
+    fs.chmodSync(side.path(copy), 0o700);
     damage(side.path(copy));
     for (const check of ['verify', 'doctor'])
       await situation.json(`${name}, ${check}`, check, ['--data-dir', copy], { how: 'findings' });

@@ -77,7 +77,7 @@ export function promised({ status, headers, body }) {
   try {
     const read = JSON.parse(body);
     code = read.code ?? read.status;
-    issues = read.details?.issues?.map(({ message: _, ...issue }) => issue);
+    issues = read.details?.issues?.map((issue) => ({ ...issue, message: undefined }));
   } catch {
     code = body === '' ? undefined : 'no JSON';
   }

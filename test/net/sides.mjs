@@ -52,9 +52,10 @@ const COMMANDS = {
 };
 
 /** What `serve` gets on each side so that a log has more than one segment. */
-const segments = (size) => ({ options: ['--segment-bytes', size], environment: {} });
+const segments = (size, more = []) => ({ options: ['--segment-bytes', size, ...more], environment: {} });
 export const smallSegments = { base: segments('2MiB'), tree: segments('2MiB') };
-export const tinySegments = { base: segments('256KiB'), tree: segments('256KiB') };
+const tiny = segments('256KiB', ['--max-body-bytes', '128KiB']);
+export const tinySegments = { base: tiny, tree: tiny };
 
 /** @returns the words of a command; undefined where one of the sides has none. */
 export function commandOf(side, purpose) {
