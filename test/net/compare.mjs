@@ -86,13 +86,14 @@ function linkPackage(directory, checkout) {
 }
 
 const servers = [];
-async function databases(sides) {
+/** A server with a database for each side and purpose. @returns their addresses. */
+async function databases(sides, purposes) {
   const { PostgresServer } = await import(POSTGRES);
-  const server = await PostgresServer.start({ fsync: 'off' });
+  const server = await PostgresServer.start();
   servers.push(server);
-  const names = sides.flatMap(({ name }) => ['log', 'sealed', 'keys'].map((what) => `${name}_${what}`));
-  for (const name of names) await server.query(`CREATE DATABASE ${name}`);
-  return (side, what) => server.url(`${side.name}_${what}`);
+  for (const { name } of sides)
+    for (const purpose of purposes) await server.query(`CREATE DATABASE ${name}_${purpose}`);
+  return (side, purpose) => server.url(`${side.name}_${purpose}`);
 }
 
 async function run(sides) {
@@ -128,11 +129,13 @@ async function run(sides) {
   await both('encrypted', (side) => scenario.encryptedAndErased(side, script));
   await both('damaged', (side) => scenario.damaged(side, script));
   if (!only.some((name) => name === 'postgres' || name === 'sealed')) return;
-  const url = await databases(sides);
-  await both('postgres', (side) => scenario.postgres(side, script, { url: url(side, 'log') }));
+  const logs = await databases(sides, ['log', 'sealed']);
+  await both('postgres', (side) => scenario.postgres(side, script, { url: logs(side, 'log') }));
+  if (!only.includes('sealed')) return;
+  const keys = await databases(sides, ['keys']);
   const sealed = { what: 'sealed', events: 4000 };
   await both('sealed', (side) =>
-    scenario.postgres(side, script, { ...sealed, url: url(side, 'sealed'), keys: url(side, 'keys') }),
+    scenario.postgres(side, script, { ...sealed, url: logs(side, 'sealed'), keys: keys(side, 'keys') }),
   );
 }
 
@@ -143,6 +146,7 @@ function compare([base, tree]) {
   const [a, b] = [codes(base), codes(tree)];
   const rows = [...new Set([...a.keys(), ...b.keys()])].map((name) => {
     const [was, is] = [a.get(name), b.get(name)];
+    if (is?.code === 'broken off') return { name, differs: is.log };
     const differs =
       was?.code !== is?.code && `exit code ${was?.code}, now ${is?.code}: ${is?.log.slice(0, 200)}`;
     return { name: `${name}, exit code`, differs: differs || undefined };

@@ -66,7 +66,14 @@ function parsed(text) {
 }
 
 function findings([value], formatsChanged) {
-  const { findings: found = [], intact, events, entries, unopened_payloads: unopened, access_log: access } = value ?? {};
+  const {
+    findings: found = [],
+    intact,
+    events,
+    entries,
+    unopened_payloads: unopened,
+    access_log: access,
+  } = value ?? {};
   const { retired_events: retired } = value ?? {};
   const rows = found.map(({ kind, severity, subject, sequence, file, offset }) =>
     JSON.stringify({ kind, severity, subject, ...(!formatsChanged && { sequence, file, offset }) }),

@@ -67,7 +67,8 @@ export const DAMAGES = {
       path.join(directory, 'access.log'),
       lines((all) => all.toSpliced(1, 1)),
     ),
-  'torn access log': (directory) => change(path.join(directory, 'access.log'), (bytes) => bytes.subarray(0, -20)),
+  'torn access log': (directory) =>
+    change(path.join(directory, 'access.log'), (bytes) => bytes.subarray(0, -20)),
   'flipped tree': (directory) => flip(files(directory, /^tree\/level-/)[0], 'flipped tree'),
   'changed checkpoint': (directory) =>
     change(

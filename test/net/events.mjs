@@ -53,6 +53,24 @@ const request = (kind, value, more = {}) => ({
   ...more,
 });
 
+/** @param how it is sent. */
+const sent = (kind, name, run, more = {}, how = {}) => request(kind, event(kind, name, run, more), how);
+
+const coded = (coding, compress, value) =>
+  request('inference-start', compress(JSON.stringify(value)), {
+    ...{ id: value.event_id, headers: { 'Content-Encoding': coding } },
+  });
+
+/** @returns how many events are stored: each id once for each key's organisation. */
+export function storedOf(requests, answers, organisationOf) {
+  const stored = requests.flatMap(({ id, body, key }, at) =>
+    answers[at].status !== 201
+      ? []
+      : [`${organisationOf(key)} ${(id ?? JSON.parse(body).event_id).toLowerCase()}`],
+  );
+  return new Set(stored).size;
+}
+
 /** @param known requests that both sides have taken. @returns requests in groups, each with a name. */
 export function oddRequests(known) {
   const text = (kind, name, change) => {
@@ -140,7 +158,7 @@ export function oddRequests(known) {
           run_id: made.run_id.toUpperCase(),
         });
       }),
-      request('outcome', event('outcome', 'lower again', 'upper run')),
+      sent('outcome', 'lower again', 'upper run'),
       request('outcome', {
         ...event('outcome', 'lower again', 'upper run'),
         event_id: idOf('lower again').toUpperCase(),
@@ -149,39 +167,21 @@ export function oddRequests(known) {
       request('outcome', { ...event('outcome', 'urn', 'upper run'), event_id: `urn:uuid:${idOf('urn')}` }),
     ],
     'no run_id': [
-      request('inference-start', event('inference-start', 'opens its run')),
-      request('human-output', event('human-output', 'names the run', 'opens its run')),
-      request(
-        'human-output',
-        event('human-output', 'names the parent', undefined, { parent_event_id: idOf('opens its run') }),
-      ),
-      request(
-        'outcome',
-        event('outcome', 'names a grandparent', undefined, { parent_event_id: idOf('names the parent') }),
-      ),
-      request(
-        'outcome',
-        event('outcome', 'names an unknown one', undefined, { parent_event_id: idOf('never sent') }),
-      ),
-      request(
-        'outcome',
-        event('outcome', 'comes before its parent', undefined, { parent_event_id: idOf('comes late') }),
-      ),
-      request('inference-start', event('inference-start', 'comes late')),
-      request(
-        'outcome',
-        event('outcome', 'names itself', undefined, { parent_event_id: idOf('names itself') }),
-      ),
+      sent('inference-start', 'opens its run'),
+      sent('human-output', 'names the run', 'opens its run'),
+      sent('human-output', 'names the parent', undefined, { parent_event_id: idOf('opens its run') }),
+      sent('outcome', 'names a grandparent', undefined, { parent_event_id: idOf('names the parent') }),
+      sent('outcome', 'names an unknown one', undefined, { parent_event_id: idOf('never sent') }),
+      sent('outcome', 'comes before its parent', undefined, { parent_event_id: idOf('comes late') }),
+      sent('inference-start', 'comes late'),
+      sent('outcome', 'names itself', undefined, { parent_event_id: idOf('names itself') }),
       ...['a', 'b'].map((name) =>
-        request(
-          'outcome',
-          event('outcome', `circle ${name}`, undefined, {
-            parent_event_id: idOf(`circle ${name === 'a' ? 'b' : 'a'}`),
-          }),
-        ),
+        sent('outcome', `circle ${name}`, undefined, {
+          parent_event_id: idOf(`circle ${name === 'a' ? 'b' : 'a'}`),
+        }),
       ),
-      request('outcome', event('outcome', 'null parent', undefined, { parent_event_id: null })),
-      request('outcome', event('outcome', 'null run', undefined, { run_id: null })),
+      sent('outcome', 'null parent', undefined, { parent_event_id: null }),
+      sent('outcome', 'null run', undefined, { run_id: null }),
     ],
     'late outcomes': known
       .filter(({ kind }) => kind === 'inference-start')
@@ -200,35 +200,26 @@ export function oddRequests(known) {
       }),
     'nested runs': [
       ...[1, 2, 3, 4].map((depth) =>
-        request(
-          'inference-start',
-          event('inference-start', `nested start ${depth}`, `nested ${depth}`, {
-            parent_event_id: depth === 1 ? null : idOf(`nested start ${depth - 1}`),
-            target_identity: {
-              target_id: depth === 4 ? 'patient-other' : 'patient-nested',
-              target_type: 'patient',
-            },
-          }),
-        ),
+        sent('inference-start', `nested start ${depth}`, `nested ${depth}`, {
+          parent_event_id: depth === 1 ? null : idOf(`nested start ${depth - 1}`),
+          target_identity: {
+            target_id: depth === 4 ? 'patient-other' : 'patient-nested',
+            target_type: 'patient',
+          },
+        }),
       ),
       ...[1, 2, 3].map((call) =>
-        request(
-          'inference-start',
-          event('inference-start', `call ${call}`, 'nested 1', {
-            model_instance: { model_id: `other-${call}`, model_version: '2' },
-            target_identity: {
-              target_id: call === 3 ? 'patient-third' : 'patient-nested',
-              target_type: 'patient',
-            },
-          }),
-        ),
+        sent('inference-start', `call ${call}`, 'nested 1', {
+          model_instance: { model_id: `other-${call}`, model_version: '2' },
+          target_identity: {
+            target_id: call === 3 ? 'patient-third' : 'patient-nested',
+            target_type: 'patient',
+          },
+        }),
       ),
       ...KINDS.slice(1).map((kind) =>
-        request(kind, event(kind, `of call 2 ${kind}`, 'nested 1', { parent_event_id: idOf('call 2') })),
+        sent(kind, `of call 2 ${kind}`, 'nested 1', { parent_event_id: idOf('call 2') }),
       ),
-    ],
-    'late outcome of a run without an end': [
-      request('inference-start', event('inference-start', 'alone', 'alone')),
     ],
     thumbs: [
       ...['up', 'down', 'UP', 'sideways', '', null, 1].map((direction) => ({
@@ -252,9 +243,7 @@ export function oddRequests(known) {
         comment: 'c',
       })),
       {},
-    ].map((feedback, at) =>
-      request('user-feedback', event('user-feedback', `thumb ${at}`, `thumb ${at % 20}`, { feedback })),
-    ),
+    ].map((feedback, at) => sent('user-feedback', `thumb ${at}`, `thumb ${at % 20}`, { feedback })),
     'times and latencies': [
       ...[
         '2026-01-15T10:00:00',
@@ -279,9 +268,7 @@ export function oddRequests(known) {
       { protocol_version: '9.9' },
       { event_id: 'no uuid' },
       { parent_event_id: 7 },
-    ].map((more, at) =>
-      request('inference-start', event('inference-start', `time ${at}`, `time ${at}`, more)),
-    ),
+    ].map((more, at) => sent('inference-start', `time ${at}`, `time ${at}`, more)),
     'missing parts': KINDS.flatMap((kind) => {
       const whole = event(kind, `missing of ${kind}`, 'missing');
       return Object.keys(whole).map((name) => request(kind, { ...whole, [name]: undefined }));
@@ -294,40 +281,26 @@ export function oddRequests(known) {
       ...Object.entries({ gzip: gzipSync, br: brotliCompressSync, zstd: zstdCompressSync }).flatMap(
         ([coding, compress]) =>
           [2000, 900_000, 1_100_000].map((size) =>
-            request(
-              'inference-start',
-              compress(JSON.stringify(withText(`${coding} ${size}`, 'word '.repeat(size / 5)))),
-              {
-                headers: { 'Content-Encoding': coding },
-              },
-            ),
+            coded(coding, compress, withText(`${coding} ${size}`, 'word '.repeat(size / 5))),
           ),
       ),
     ],
     'not an event': [
-      request('outcome', event('outcome', 'no key', 'no key'), { key: null }),
-      request('outcome', event('outcome', 'unknown key', 'no key'), {
-        key: 'cek_aaaaaaaaaaaa_' + 'a'.repeat(43),
-      }),
-      request('outcome', event('outcome', 'text', 'no key'), { headers: { 'Content-Type': 'text/plain' } }),
-      request('outcome', event('outcome', 'latin', 'no key'), {
-        headers: { 'Content-Type': 'application/json; charset=latin1' },
-      }),
-      request('outcome', event('outcome', 'coding', 'no key'), {
-        headers: { 'Content-Encoding': 'compress' },
-      }),
-      request('nothing', event('outcome', 'no such kind', 'no key')),
-      request('outcome', event('outcome', 'another method', 'no key'), { method: 'PUT' }),
-      request('outcome', event('outcome', 'of another key', 'of another key'), { key: 'outcomes' }),
-      request('inference-start', event('inference-start', 'not allowed', 'of another key'), {
-        key: 'outcomes',
-      }),
-      request('outcome', event('outcome', 'revoked', 'of another key'), { key: 'revoked' }),
-      request('outcome', event('outcome', 'rotated', 'of another key'), { key: 'rotated' }),
-      ...KINDS.map((kind) => request(kind, event(kind, `full ${kind}`, 'full'), { key: 'full' })),
-      request('outcome', event('outcome', 'not full', 'full', { outcome: { outcome_type: 'own words' } }), {
-        key: 'full',
-      }),
+      ...Object.entries({
+        'no key': { key: null },
+        'unknown key': { key: `cek_aaaaaaaaaaaa_${'a'.repeat(43)}` },
+        'plain text': { headers: { 'Content-Type': 'text/plain' } },
+        latin: { headers: { 'Content-Type': 'application/json; charset=latin1' } },
+        coding: { headers: { 'Content-Encoding': 'compress' } },
+        'another method': { method: 'PUT' },
+        'of another key': { key: 'outcomes' },
+        revoked: { key: 'revoked' },
+        rotated: { key: 'rotated' },
+      }).map(([name, how]) => sent('outcome', name, name, {}, how)),
+      sent('inference-start', 'not allowed', 'not allowed', {}, { key: 'outcomes' }),
+      request('nothing', event('outcome', 'no such kind', 'no such kind')),
+      ...KINDS.map((kind) => sent(kind, `full ${kind}`, 'full', {}, { key: 'full' })),
+      sent('outcome', 'not full', 'full', { outcome: { outcome_type: 'own words' } }, { key: 'full' }),
       ...known.slice(0, 20).map((one) => ({ ...one, key: 'ward' })),
     ],
   };

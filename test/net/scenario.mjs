@@ -1,6 +1,6 @@
 // What each side does, from an empty directory to the last answer. Both sides take the same steps with the same names.
 import fs from 'node:fs';
-import { demoRequests, event, idOf, oddRequests } from './events.mjs';
+import { demoRequests, event, idOf, oddRequests, storedOf } from './events.mjs';
 import { DAMAGES } from './damages.mjs';
 import { promised, send } from './sending.mjs';
 import { listing } from './side.mjs';
@@ -424,10 +424,14 @@ export async function postgres(side, script, { url, keys, what = 'postgres', eve
       : ['--encryption', 'on', '--encryption-keys', keys, '--kek', `file:${side.path('kek')}`];
   const { environment } = smallSegments[side.name];
   const serve = ['--store', url, ...data, ...encryption];
-  const collector = await side.serve(`${what}: serve`, serve, environment);
-  situation.keepAnswers('answers', await situation.post(collector.port, script.demo.slice(0, events)));
-  for (const [name, requests] of Object.entries(script.odd))
-    situation.keepAnswers(`answers to ${name}`, await situation.post(collector.port, requests, 1));
+  const collector = await side.serve(`${what}: serve`, serve, environment, '1s');
+  const requests = [...script.demo.slice(0, events), ...Object.values(script.odd).flat()];
+  const answers = await situation.post(collector.port, script.demo.slice(0, events));
+  for (const group of Object.values(script.odd))
+    answers.push(...(await situation.post(collector.port, group, 1)));
+  situation.keepAnswers('answers', answers);
+  const organisationOf = (key = 'demo') => KEYS[key][1];
+  await collector.signed(storedOf(requests, answers, organisationOf));
   await situation.keepMetrics(collector.management);
   await collector.stop();
   await situation.json('check', 'checkStore', ['--store', url], { how: 'findings' });

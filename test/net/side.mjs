@@ -5,7 +5,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
-import { PROGRAM, commandOf, portsIn } from './sides.mjs';
+import { PROGRAM, commandOf, portsIn, signedEntriesIn } from './sides.mjs';
 
 const PRELOAD = pathToFileURL(path.join(import.meta.dirname, 'preload.mjs')).href;
 /** 24 January 2026: no step depends on what day it is. */
@@ -74,9 +74,13 @@ export class Side {
     return fs.statSync(this.path(file)).size < 1 << 24 ? fs.readFileSync(this.path(file), 'utf8') : '';
   }
 
-  /** Starts a collector. On return it listens. */
-  async serve(name, args, environment = {}) {
-    const all = [...args, '--port', '0', '--management-port', '0', '--checkpoint-interval-ms', '1h'];
+  /**
+   * Starts a collector. On return it listens.
+   * @param interval between checkpoints, and between heads of the access log: with the long one there is none but at the
+   *   start and at the end, so that their places in the log are certain.
+   */
+  async serve(name, args, environment = {}, interval = '1h') {
+    const all = [...args, '--port', '0', '--management-port', '0', '--checkpoint-interval-ms', interval];
     const words = commandOf(this.name, 'serve');
     const child = this.#spawn('serve', [...words, ...all], ['ignore', 'pipe', 'pipe'], environment, name);
     let log = '';
@@ -94,7 +98,16 @@ export class Side {
       child.kill('SIGTERM');
       this.exits.push({ name, code: await ended, log });
     };
-    return { ...portsIn(log), stop };
+    const { port, management } = portsIn(log);
+    /** On return a checkpoint covers as many entries. */
+    const signed = async (entries) => {
+      for (;;) {
+        const metrics = await (await fetch(`http://127.0.0.1:${management}/metrics`)).text();
+        if (signedEntriesIn(metrics) >= entries) return;
+        await sleep(200);
+      }
+    };
+    return { port, management, signed, stop };
   }
 
   #spawn(purpose, args, stdio, environment, name) {

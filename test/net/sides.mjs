@@ -72,6 +72,11 @@ export function portsIn(log) {
   return port && management && { port: Number(port[1]), management: Number(management[1]) };
 }
 
+/** How many entries the newest checkpoint covers, from what `/metrics` says. */
+export function signedEntriesIn(metrics) {
+  return Number(/^collector_checkpoint_entries (\d+)/m.exec(metrics)?.[1] ?? 0);
+}
+
 /** Members of JSON answers that hang on the machine, the moment or the place. */
 export const VOLATILE =
   /^(took|took_ms|duration|duration_ms|seconds|port|pid|url|store|data_dir|free_bytes)$/;
