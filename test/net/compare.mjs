@@ -126,14 +126,14 @@ async function run(sides) {
     say(`${name} is done`);
   };
   await both('plain', (side) => scenario.plain(side, script));
-  await both('encrypted', (side) => scenario.encryptedAndErased(side, script));
+  await both('encrypted', (side) => scenario.encrypted(side, script));
   await both('damaged', (side) => scenario.damaged(side, script));
   if (!only.some((name) => name === 'postgres' || name === 'sealed')) return;
   const logs = await databases(sides, ['log', 'sealed']);
   await both('postgres', (side) => scenario.postgres(side, script, { url: logs(side, 'log') }));
   if (!only.includes('sealed')) return;
   const keys = await databases(sides, ['keys']);
-  const sealed = { what: 'sealed', events: 4000 };
+  const sealed = { name: 'sealed', events: 4000 };
   await both('sealed', (side) =>
     scenario.postgres(side, script, { ...sealed, url: logs(side, 'sealed'), keys: keys(side, 'keys') }),
   );

@@ -14,6 +14,18 @@ export function demoRequests(lines) {
 
 const KINDS = ['inference-start', 'internal-artifact', 'human-output', 'outcome', 'user-feedback'];
 const AT = '2026-01-15T10:00:00.000Z';
+const TIMES =
+  `2026-01-15T10:00:00 2026-01-15T10:00:00+14:00 2026-01-15t10:00:00z 2026-01-15T10:00:00.123456789Z
+  2016-12-31T23:59:60Z 9999-12-31T23:59:59Z 0001-01-01T00:00:00Z 2026-02-30T00:00:00Z 2026-01-15
+  1969-12-31T23:59:59.999-00:00`.split(/\s+/);
+const NO_EVENTS = [
+  '',
+  ' ',
+  ...'{} [] null "text" {"a":1,} {"a":NaN} \ufeff{} {"a":"\u0001"}'.split(' '),
+  '{'.repeat(70),
+];
+/** What means something to a spreadsheet, a terminal or a database. */
+const TRICKY = ['=1+1', '@a', '-1', '+1', '\t=1', 'a,"b"\nc', '\u202eabc', "'quoted", '\u0000', '🩺'];
 
 /** A UUID that belongs to a text. */
 export function idOf(text) {
@@ -90,38 +102,25 @@ export function oddRequests(known) {
       return request(kind, { ...JSON.parse(body), timestamp: '2020-01-01T00:00:00Z' });
     }),
     'odd JSON': [
-      '',
-      ' ',
-      '{}',
-      '[]',
-      'null',
-      '"text"',
-      '{"a":1,}',
-      '{"a":NaN}',
-      '\ufeff{}',
-      '{"a":"\u0001"}',
-      '{'.repeat(70),
-    ]
-      .map((body) => request('outcome', body))
-      .concat([
-        request('outcome', Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d])),
-        text('outcome', 'twice the same key', (made) =>
-          made.replace('{', '{"timestamp":"2020-01-01T00:00:00Z",'),
+      ...NO_EVENTS.map((body) => request('outcome', body)),
+      request('outcome', Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d])),
+      text('outcome', 'twice the same key', (made) =>
+        made.replace('{', '{"timestamp":"2020-01-01T00:00:00Z",'),
+      ),
+      text('outcome', 'white space', (made) => ` \t\r\n${made.replaceAll(',', ' ,\n\t')}\r\n`),
+      text('outcome', 'escapes', (made) => made.replace('"outcome"', '"\\u006futcome"')),
+      text('outcome', 'numbers', (made) =>
+        made.replace('{', '{"a":[1e400,-0,1E2,0.1e-7,12345678901234567890],'),
+      ),
+      text('outcome', 'unknown names', (made) =>
+        made.replace('{', '{"__proto__":{"a":1},"constructor":2,"":3,'),
+      ),
+      ...[60, 63, 64, 65].map((depth) =>
+        text('outcome', `depth ${depth}`, (made) =>
+          made.replace('{', `{"deep":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)},`),
         ),
-        text('outcome', 'white space', (made) => ` \t\r\n${made.replaceAll(',', ' ,\n\t')}\r\n`),
-        text('outcome', 'escapes', (made) => made.replace('"outcome"', '"\\u006futcome"')),
-        text('outcome', 'numbers', (made) =>
-          made.replace('{', '{"a":[1e400,-0,1E2,0.1e-7,12345678901234567890],'),
-        ),
-        text('outcome', 'unknown names', (made) =>
-          made.replace('{', '{"__proto__":{"a":1},"constructor":2,"":3,'),
-        ),
-        ...[60, 63, 64, 65].map((depth) =>
-          text('outcome', `depth ${depth}`, (made) =>
-            made.replace('{', `{"deep":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)},`),
-          ),
-        ),
-      ]),
+      ),
+    ],
     'lone surrogates': ['\\ud800', '\\udc00', 'a\\ud83d', '\\ud83d\\ude00', '\\udc00\\ud800'].flatMap(
       (escape) => [
         text('inference-start', `surrogate ${escape}`, (made) =>
@@ -131,18 +130,7 @@ export function oddRequests(known) {
         text('outcome', `key ${escape}`, (made) => made.replace('{', `{"${escape}":1,`)),
       ],
     ),
-    'text for tables': [
-      '=1+1',
-      '@a',
-      '-1',
-      '+1',
-      '\t=1',
-      'a,"b"\nc',
-      '\u202eabc',
-      "'quoted",
-      '\u0000',
-      '🩺',
-    ].map((value) => {
+    'text for tables': TRICKY.map((value) => {
       return request('inference-start', {
         ...withText(`table ${value}`, value),
         model_instance: { model_id: value, model_version: value },
@@ -222,43 +210,21 @@ export function oddRequests(known) {
       ),
     ],
     thumbs: [
-      ...['up', 'down', 'UP', 'sideways', '', null, 1].map((direction) => ({
-        feedback_type: 'thumbs',
-        direction,
-      })),
-      ...[-1, 0, 1, 2, 2.99, 3, 4.5, 5, 6, 1e9, '4', null, true].map((rating) => ({
-        feedback_type: 'thumbs',
-        rating_value: rating,
-      })),
-      ...['up', 'down'].map((direction) => ({
-        feedback_type: 'thumbs',
-        direction,
-        rating_value: direction === 'up' ? 0 : 5,
-      })),
-      { feedback_type: 'thumbs', comment: 'only a comment' },
-      { feedback_type: 'thumbs' },
-      ...['rating', 'text', 'survey', 'Thumbs', 'own words', '', 3, null].map((type) => ({
-        feedback_type: type,
-        rating_value: 4,
-        comment: 'c',
-      })),
+      ...['up', 'down', 'UP', 'sideways', '', null, 1].map((direction) => ({ direction })),
+      ...[-1, 0, 1, 2, 2.99, 3, 4.5, 5, 6, 1e9, '4', null, true].map((rating) => ({ rating_value: rating })),
+      { direction: 'up', rating_value: 0 },
+      { direction: 'down', rating_value: 5 },
+      { comment: 'only a comment' },
+      ...['rating', 'text', 'survey', 'Thumbs', 'own words', '', 3, null, undefined].map((type) => {
+        return { feedback_type: type, rating_value: 4, comment: 'c' };
+      }),
       {},
-    ].map((feedback, at) => sent('user-feedback', `thumb ${at}`, `thumb ${at % 20}`, { feedback })),
+    ].map((more, at) => {
+      const feedback = { feedback_type: 'thumbs', ...more };
+      return sent('user-feedback', `thumb ${at}`, `thumb ${at % 20}`, { feedback });
+    }),
     'times and latencies': [
-      ...[
-        '2026-01-15T10:00:00',
-        '2026-01-15T10:00:00+14:00',
-        '2026-01-15t10:00:00z',
-        '2026-01-15T10:00:00.123456789Z',
-        '2016-12-31T23:59:60Z',
-        '9999-12-31T23:59:59Z',
-        '0001-01-01T00:00:00Z',
-        '2026-02-30T00:00:00Z',
-        '2026-01-15',
-        0,
-        null,
-        '1969-12-31T23:59:59.999-00:00',
-      ].map((timestamp) => ({ timestamp })),
+      ...[...TIMES, 0, null].map((timestamp) => ({ timestamp })),
       ...[-1, 0, 1.5, 2147483647, 2147483648, '12', null].map((latency) => ({
         system_metadata: { latency_ms: latency },
       })),
