@@ -195,6 +195,15 @@ function print(rows) {
 }
 
 let sides = [];
+async function end() {
+  for (const side of sides) side.kill();
+  for (const server of servers) await server.remove();
+  if (options.keep) return say(`kept: ${work}`);
+  spawnSync('git', ['worktree', 'remove', '--force', path.join(work, 'checkout')], { cwd: ROOT });
+  fs.rmSync(work, { recursive: true, force: true });
+}
+for (const signal of ['SIGINT', 'SIGTERM'])
+  process.once(signal, () => void end().then(() => process.exit(130)));
 try {
   must(ROOT, process.execPath, 'scripts/build.mjs');
   const checkout = options.built ?? buildBase();
@@ -206,12 +215,6 @@ try {
   await run(sides);
   process.exitCode = print(compare(sides));
 } finally {
-  for (const side of sides) side.kill();
-  for (const server of servers) await server.remove();
-  if (options.keep) say(`kept: ${work}`);
-  else {
-    spawnSync('git', ['worktree', 'remove', '--force', path.join(work, 'checkout')], { cwd: ROOT });
-    fs.rmSync(work, { recursive: true, force: true });
-  }
+  await end();
   say('done');
 }
