@@ -79,4 +79,4 @@ export function signedEntriesIn(metrics) {
 
 /** Members of JSON answers that hang on the machine, the moment or the place. */
 export const VOLATILE =
-  /^(took|took_ms|duration|duration_ms|seconds|port|pid|url|store|data_dir|free_bytes)$/;
+  /^(took|took_ms|duration|duration_ms|seconds|port|pid|url|store|data_dir|free_bytes|bytes_written|checkpoints_checked)$/;
