@@ -227,7 +227,7 @@ class Situation {
       fs.mkdirSync(this.side.path(copied));
       await this.run('keys copied', 'copyEncryptionKeys', `${copied} --lives 14d`);
     }
-    const restore = isEncrypted ? `${backup} --encryption-keys ${copied}` : backup;
+    const restore = isEncrypted ? `${backup} --encryption-keys ${copied} --key ${this.name}.vkey` : backup;
     await this.json('restore', 'restore', restore, { ...VERDICT, ...restored });
     await this.run('restore again', 'restore', restore, restored);
     await this.run('restored events', 'events', '', { ...BYTES, ...restored });
@@ -335,6 +335,7 @@ export async function encrypted(side, script) {
   await erased.read({ ...script.ids, erased: runs[30].run, single: runs[200].run });
   await erased.verify();
   await erased.prove({ ...script.proved, erased: { id: script.single } });
+  fs.mkdirSync(side.path('actions'));
   await erased.run('actions as files', 'exportActions', 'actions');
   await erased.copies(true);
 }
