@@ -175,7 +175,7 @@ class Situation {
       await this.run(`records, ${name}`, 'records', args, BYTES);
     await this.run('runs as CSV', 'runs', '--limit all --csv', BYTES);
     await this.run('runs as a table', 'runs', '--conflict');
-    await this.run('records after', 'records', `--after ${Math.floor(this.sent * 0.9)}`, BYTES);
+    await this.run('records after', 'records', `--after ${Math.floor(this.sent * 0.8)}`, BYTES);
     await this.run('records by day', 'records', `--format parquet --partition day --out ${this.dir}-days`);
     this.keep('records by day', { text: listing(this.side.path(`${this.dir}-days`)) });
     await this.run('events, period', 'events', `${filters.period} --kind outcome`, BYTES);
