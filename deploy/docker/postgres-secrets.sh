@@ -13,20 +13,28 @@ mkdir -p "$directory"
 cd "$directory"
 
 password() { [ -e "$1" ] || openssl rand -hex 24 >"$1"; }
-pgpass() { [ -e "$1" ] || printf '*:*:*:%s:%s\n' "$2" "$(cat "$3")" >"$1"; }
+pgpass() { grep -qs ":$2:" "$1" || printf '*:*:*:%s:%s\n' "$2" "$(cat "$3")" >>"$1"; }
+# For a network within one host: it is its own authority, and both sides have it.
+certificate() {
+  [ -e "$1.key" ] || openssl req -x509 -newkey rsa:3072 -nodes -days 3650 -subj "/CN=$2" \
+    -addext "subjectAltName=DNS:$2" -keyout "$1.key" -out "$1.crt" 2>/dev/null
+}
 
 password operator-token
 password owner-password
 password collector-password
+password keys-password
 pgpass owner.pgpass collector_owner owner-password
 pgpass collector.pgpass collector collector-password
-# For a network within one host: it is its own authority, and both sides have it.
-[ -e server.key ] || openssl req -x509 -newkey rsa:3072 -nodes -days 3650 -subj /CN=postgres \
-  -addext subjectAltName=DNS:postgres -keyout server.key -out server.crt 2>/dev/null
+pgpass collector.pgpass collector_keys keys-password
+# What wraps the keys of payloads.
+[ -e kek ] || openssl rand -base64 32 >kek
+certificate server postgres
+certificate keys-server postgres-keys
 
 # Public. The others are for their owners alone; libpq refuses a password file that is not.
-chmod 0644 server.crt
+chmod 0644 server.crt keys-server.crt
 chmod 0711 .
 [ "$(id -u)" -eq 0 ] || exit 0
-chown "$collector" operator-token owner.pgpass collector-password collector.pgpass
-chown "$postgres" owner-password server.key
+chown "$collector" operator-token owner.pgpass collector-password collector.pgpass kek
+chown "$postgres" owner-password server.key keys-password keys-server.key

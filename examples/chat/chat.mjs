@@ -39,7 +39,7 @@ async function chat(question) {
     }
   }
   process.stdout.write('\n');
-  run.output({ output_type: 'text', summary: shown.slice(0, 80) }, { content: shown });
+  run.output({ output_type: 'text', summary: shown.slice(0, 80).toWellFormed() }, { content: shown });
   return run;
 }
 

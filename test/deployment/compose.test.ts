@@ -3,6 +3,7 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { afterAll, expect, test } from 'vitest';
+import { isKekFile } from '../../packages/collector/src/privacy/key-encryption-key.js';
 import { parseAddress } from '../../packages/collector/src/store/postgres/address.js';
 import { configFrom, CONTAINER_USER, LONGEST_STOP_S, ROOT, textOf, yamlOf } from './repository.js';
 
@@ -47,7 +48,17 @@ test('[R-844] compose sets what the collector takes, and shows its ports to this
   expect(collector.ports).toEqual([port, managementPort].map((each) => `127.0.0.1:${each}:${each}`));
   expect(collector.secrets.map((name) => `/run/secrets/${name}`)).toEqual([managementTokenFile]);
   expect(Object.keys(compose.secrets)).toEqual(collector.secrets);
-  expect(collector.volumes).toEqual(Object.keys(compose.volumes).map((name) => `${name}:/data`));
+  expect(collector.volumes).toEqual(Object.keys(compose.volumes).map((name) => `${name}:/${name}`));
+});
+
+test('[R-1456] compose keeps the keys of payloads in a volume of their own, which the image has a place for', () => {
+  const { dataDir, encryption, encryptionKeys } = configFrom(collector.environment);
+  expect(encryption).toBe('auto');
+  expect(collector.volumes).toContain(`keys:${encryptionKeys}`);
+  expect(path.relative(encryptionKeys, dataDir)).toMatch(/^\.\./);
+  expect(textOf('deploy/docker/Dockerfile')).toMatch(
+    new RegExp(`install -d -o ${CONTAINER_USER} .* ${encryptionKeys}$`, 'm'),
+  );
 });
 
 test('[R-844] compose builds the Dockerfile, and waits longer than an orderly stop takes', () => {
@@ -55,7 +66,7 @@ test('[R-844] compose builds the Dockerfile, and waits longer than an orderly st
   expect(Number.parseInt(collector.stop_grace_period, 10)).toBeGreaterThan(LONGEST_STOP_S);
 });
 
-const PARTS = ['postgres', 'migrate', 'roles', 'collector'] as const;
+const PARTS = ['postgres', 'postgres-keys', 'migrate', 'roles', 'collector'] as const;
 const withPostgres = yamlOf('deploy/compose.postgres.yaml') as Compose<(typeof PARTS)[number]>;
 const parts = withPostgres.services;
 const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'collector-compose-'));
@@ -89,7 +100,10 @@ test('[R-844] compose with PostgreSQL gives each container no more than it needs
 test('[R-844] compose with PostgreSQL makes the tables, then the roles, then starts the collector', () => {
   expect(parts.migrate.depends_on).toEqual({ postgres: { condition: 'service_healthy' } });
   expect(parts.roles.depends_on).toEqual({ migrate: { condition: 'service_completed_successfully' } });
-  expect(parts.collector.depends_on).toEqual({ roles: { condition: 'service_completed_successfully' } });
+  expect(parts.collector.depends_on).toEqual({
+    ...{ roles: { condition: 'service_completed_successfully' } },
+    'postgres-keys': { condition: 'service_healthy' },
+  });
   const [script = ''] = parts.migrate.command ?? [];
   const main = /ENTRYPOINT \["node", "([^"]+)"\]/.exec(textOf('deploy/docker/Dockerfile'))?.[1];
   expect(script).toContain(`main=${main}\n`);
@@ -109,6 +123,19 @@ test('[R-844] compose with PostgreSQL sets what the collector takes', () => {
   expect(addressOf(parts.migrate)).toMatchObject({ hosts, database, user: owner });
   expect(addressOf(parts.collector)).toMatchObject({ hosts, database, user: 'collector', ssl: {} });
   expect(Number.parseInt(parts.collector.stop_grace_period, 10)).toBeGreaterThan(LONGEST_STOP_S);
+});
+
+test('[R-1456] compose with PostgreSQL keeps the keys of payloads on another server, wrapped by a key that is on neither', () => {
+  const { encryption, encryptionKeys, kek } = configFrom(parts.collector.environment);
+  const keys = parseAddress(encryptionKeys.replace(/&sslrootcert=.*/, ''));
+  const { POSTGRES_DB: database, POSTGRES_USER: user } = parts['postgres-keys'].environment;
+  expect(keys).toMatchObject({ hosts: [{ host: 'postgres-keys', port: 5432 }], database, user, ssl: {} });
+  expect(encryptionKeys).toMatch(/&sslrootcert=\/run\/secrets\/keys-server\.crt$/);
+  expect([encryption, kek]).toEqual(['on', 'file:/run/secrets/kek']);
+  const holders = PARTS.filter((part) => parts[part].secrets.includes('kek'));
+  expect(holders).toEqual(['collector']);
+  expect(parts['postgres-keys'].volumes).not.toEqual(parts.postgres.volumes);
+  expect(parts['postgres-keys'].command).toContain('-clog_parameter_max_length=0');
 });
 
 const hasOpenssl = spawnSync('openssl', ['version']).status === 0;
@@ -131,13 +158,20 @@ test.skipIf(!hasOpenssl)(
     );
     for (const name of fs.readdirSync(directory)) {
       const { mode, uid } = fs.statSync(path.join(directory, name));
-      expect(mode & 0o777, name).toBe(name === 'server.crt' ? 0o644 : 0o600);
-      if (process.getuid?.() !== 0 || name === 'server.crt') continue;
+      expect(mode & 0o777, name).toBe(name.endsWith('.crt') ? 0o644 : 0o600);
+      if (process.getuid?.() !== 0 || name.endsWith('.crt')) continue;
       const readers = PARTS.filter((part) => parts[part].secrets.includes(name)).map(
         (part) => parts[part].user,
       );
       expect([...new Set(readers)], name).toEqual([`${uid}:${uid}`]);
     }
     expect(make()).toEqual(made);
+    expect(isKekFile(fs.readFileSync(path.join(directory, 'kek')))).toBe(true);
+    // Secrets of before there were keys of payloads: what they lack is added.
+    fs.writeFileSync(path.join(directory, 'collector.pgpass'), '*:*:*:collector:x\n');
+    make();
+    expect(fs.readFileSync(path.join(directory, 'collector.pgpass'), 'utf8')).toMatch(
+      /^\*:\*:\*:collector:x\n\*:\*:\*:collector_keys:[0-9a-f]{48}\n$/,
+    );
   },
 );

@@ -73,8 +73,8 @@ describe('[R-844] the image', () => {
   });
 
   test('starts the collector as the first process, so that it hears signals', () => {
-    const [node, main] = commandOf(of('ENTRYPOINT')[0]);
-    expect(node).toBe('node');
+    const [node, flag, main] = commandOf(of('ENTRYPOINT')[0]);
+    expect([node, flag]).toEqual(['node', '--disable-sigusr1']);
     const { bin } = JSON.parse(textOf('packages/collector/package.json')) as { bin: { collector: string } };
     expect(main).toBe(path.posix.join('/opt/collector/packages/collector', bin.collector));
     expect(commandOf(of('CMD')[0])).toEqual(['serve']);

@@ -1,9 +1,11 @@
 import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
+import os from 'node:os';
 import path from 'node:path';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { parseAllDocuments } from 'yaml';
 import { isTokenInClear } from '../../packages/collector/src/commands/serve/management.js';
+import { newKekFile, openKek } from '../../packages/collector/src/privacy/key-encryption-key.js';
 import { parseAddress } from '../../packages/collector/src/store/postgres/address.js';
 import { configFrom, CONTAINER_USER, LONGEST_STOP_S, ROOT, textOf, yamlOf } from './repository.js';
 
@@ -24,7 +26,7 @@ interface Container {
   readonly env?: readonly EnvVar[];
   readonly ports: unknown;
   readonly securityContext: unknown;
-  readonly volumeMounts?: readonly (Named & { readonly mountPath: string })[];
+  readonly volumeMounts?: readonly (Named & { readonly mountPath: string; readonly readOnly?: boolean })[];
   readonly startupProbe: Probe;
   readonly livenessProbe: Probe;
   readonly readinessProbe: Probe;
@@ -37,6 +39,7 @@ interface Pod {
   readonly metadata?: { readonly labels?: Labels };
   readonly spec: {
     readonly containers: readonly [Container];
+    readonly initContainers?: readonly Container[];
     readonly volumes?: readonly (Named & { readonly secret?: { readonly secretName: string } })[];
     readonly securityContext: unknown;
     readonly automountServiceAccountToken?: boolean;
@@ -129,7 +132,9 @@ describe('[R-844] the manifests', () => {
     const whole = made.find(({ kind }) => kind === 'StatefulSet') as StatefulSet;
     const [secured] = whole.spec.template.spec.containers;
     expect(configFrom(env(secured)).tlsKey).toBe('/etc/collector/tls/tls.key');
-    expect(secured.volumeMounts?.map(({ name }) => name).sort()).toEqual(['data', 'secret', 'tls', 'tmp']);
+    expect(secured.volumeMounts?.map(({ name }) => name).sort()).toEqual([
+      ...['data', 'keys', 'secret', 'tls', 'tmp'],
+    ]);
     expect(secured.image).toBe(container.image);
   });
 
@@ -138,10 +143,18 @@ describe('[R-844] the manifests', () => {
     expect(statefulSet.spec.persistentVolumeClaimRetentionPolicy).toEqual({
       ...{ whenDeleted: 'Retain', whenScaled: 'Retain' },
     });
-    const [claim] = statefulSet.spec.volumeClaimTemplates ?? [];
-    expect(claim?.spec.accessModes).toEqual(['ReadWriteOncePod']);
-    const mount = container.volumeMounts?.find(({ name }) => name === claim?.metadata.name);
-    expect(mount?.mountPath).toBe('/data');
+    const claims = statefulSet.spec.volumeClaimTemplates ?? [];
+    const mounts = claims.map((claim) => {
+      expect(claim.spec.accessModes).toEqual(['ReadWriteOncePod']);
+      return container.volumeMounts?.find(({ name }) => name === claim.metadata.name)?.mountPath;
+    });
+    expect(mounts).toEqual(['/data', '/keys']);
+  });
+
+  test('[R-1456] keep the keys of payloads on a volume of their own', () => {
+    expect([config.encryption, config.encryptionKeys]).toEqual(['auto', '/keys']);
+    const mount = container.volumeMounts?.find(({ name }) => name === 'keys');
+    expect([mount?.mountPath, mount?.readOnly]).toEqual([config.encryptionKeys, undefined]);
   });
 
   test('keep to the restricted pod security standard, as the user of the image', () => {
@@ -231,6 +244,8 @@ const owners = [maintaining, migrating];
 /** As it is in the secret, by the comment beside the variable. */
 const STORE = /# (postgres:\/\/\S+)/.exec(textOf(`${DIRECTORY}/postgres/statefulset.yaml`))?.[1] ?? '';
 
+const KEYS = variable(patched, 'COLLECTOR_ENCRYPTION_KEYS')?.value ?? '';
+
 describe('[R-844] the manifests for a log in PostgreSQL', () => {
   test('are all listed by their kustomizations', () => {
     const { resources, patches: named } = yamlOf(`${DIRECTORY}/postgres/kustomization.yaml`) as Kustomization;
@@ -252,10 +267,16 @@ describe('[R-844] the manifests for a log in PostgreSQL', () => {
     const config = configFrom({ ...env(secured), COLLECTOR_STORE: STORE });
     expect([config.store, config.tlsKey]).toEqual([STORE, '/etc/collector/tls/tls.key']);
     expect(secured.volumeMounts?.map(({ name }) => name).sort()).toEqual(
-      ['data', 'secret', 'signing-key', 'store-ca', 'tls', 'tmp'].sort(),
+      ['data', 'keys-ca', 'run', 'secret', 'signing-key', 'store-ca', 'tls', 'tmp'].sort(),
     );
     expect(secured.securityContext).toEqual(container.securityContext);
-    expect(whole.spec.volumeClaimTemplates?.[0]?.spec.resources.requests).toEqual({ storage: '1Gi' });
+    const claims = whole.spec.volumeClaimTemplates?.map(({ metadata, spec }) => [
+      metadata.name,
+      spec.resources.requests,
+    ]);
+    expect(claims).toEqual([['data', { storage: '1Gi' }]]);
+    // [R-1456]
+    expect([config.encryption, config.encryptionKeys]).toEqual(['on', KEYS]);
     const policy = made.find(({ kind }) => kind === 'NetworkPolicy') as NetworkPolicy;
     expect(policy.spec.ingress).toHaveLength(2);
     expect(policy.spec.egress?.flatMap(({ ports }) => ports?.map(({ port }) => port))).toEqual([
@@ -280,12 +301,36 @@ describe('[R-844] the manifests for a log in PostgreSQL', () => {
     expect([hosts[0]?.host, user, database]).toEqual(['collector-db-rw', 'collector', 'collector']);
     const secretOf = (name: string) => variable(patched, name)?.valueFrom?.secretKeyRef;
     expect(secretOf('COLLECTOR_STORE')).toEqual({ name: 'collector-store', key: 'url' });
-    expect(secretOf('PGPASSWORD')).toEqual({ name: 'collector-store', key: 'password' });
     const mounted = (volume: string) =>
       patched.volumeMounts?.find(({ name }) => name === volume)?.mountPath ?? '';
     const { signingKeys } = configFrom(withoutSecrets(patched));
     expect(signingKeys).toBe(mounted('signing-key'));
     expect(STORE).toContain(`sslrootcert=${mounted('store-ca')}/ca.crt`);
+  });
+
+  test("[R-1456] encrypt by keys on another cluster, and hand passwords and KEK over in files that are nobody else's", () => {
+    const { hosts, user } = parseAddress(KEYS.replace(/\?.*/, '?sslmode=verify-full'));
+    expect([hosts[0]?.host, user]).toEqual(['collector-keys-db-rw', 'collector_keys']);
+    const plain = withoutSecrets(patched);
+    const { encryption, kek } = configFrom(plain);
+    expect(encryption).toBe('on');
+    const directory = patched.volumeMounts?.find(({ name }) => name === 'run')?.mountPath ?? '';
+    expect([kek, plain['PGPASSFILE']]).toEqual([`file:${directory}/kek`, `${directory}/pgpass`]);
+    const [secrets] = several.spec.template.spec.initContainers as [Container];
+    expect(secrets.image).toBe(container.image);
+    expect(secrets.securityContext).toEqual(container.securityContext);
+    const made = fs.mkdtempSync(path.join(os.tmpdir(), 'collector-secrets-'));
+    onTestFinished(() => fs.rmSync(made, { recursive: true, force: true }));
+    const [script = ''] = secrets.args ?? [];
+    const given = { PASSWORD: 'one', KEYS_PASSWORD: 'two', KEK: newKekFile().toString().trim() };
+    expect(secrets.env?.map(({ name }) => name)).toEqual(Object.keys(given));
+    const { status } = spawnSync('sh', ['-euc', script.replaceAll(directory, made)], { env: given });
+    expect(status).toBe(0);
+    expect(fs.readFileSync(path.join(made, 'pgpass'), 'utf8')).toBe(
+      '*:*:*:collector:one\n*:*:*:collector_keys:two\n',
+    );
+    expect(openKek(`file:${path.join(made, 'kek')}`)).toBeDefined();
+    expect(fs.statSync(path.join(made, 'pgpass')).mode & 0o777).toBe(0o600);
   });
 
   test('let the owner of the tables work apart, and get no event from the Service', () => {

@@ -30,6 +30,7 @@ const ALERT_OF: Readonly<Record<(typeof WARNING_IDS)[number], string>> = {
   log_forked: 'CollectorLogForked',
   acked_lost: 'CollectorAckedLost',
   replication_off: 'CollectorReplicationOff',
+  signing_stalled: 'CollectorSigningStalled',
   merge_delay: 'CollectorMergeDelay',
   partitions_low: 'CollectorPartitionsLow',
   verify_found_damage: 'CollectorDamage',

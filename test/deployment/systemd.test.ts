@@ -43,12 +43,27 @@ describe('[R-844] the systemd unit', () => {
   test('sets variables that the collector takes, and a file that it reads', () => {
     expect(one('Environment')).toBe('COLLECTOR_CONFIG=/etc/collector/collector.json');
     const { config } = readConfig({ config: path.join(ROOT, 'deploy/systemd/collector.json') }, {});
-    expect(config?.dataDir).toBe(one('RequiresMountsFor'));
-    expect(one('StateDirectory')).toBe(path.basename(config?.dataDir ?? ''));
+    const places = [config?.dataDir, config?.encryptionKeys];
+    expect(one('RequiresMountsFor')?.split(' ')).toEqual(places);
+    expect(one('StateDirectory')?.split(' ')).toEqual(places.map((place = '') => path.basename(place)));
+  });
+
+  test('[R-1456] may write where the guide puts the keys of payloads', () => {
+    const { config } = readConfig({ config: path.join(ROOT, 'deploy/systemd/collector.json') }, {});
+    const guide = textOf('docs/guide/encryption.md');
+    const [, named = ''] = /"encryption-keys": "([^"]+)"/.exec(guide) ?? [];
+    const writable = [
+      ...(one('StateDirectory') ?? '').split(' ').map((name) => `/var/lib/${name}`),
+      ...(one('ReadWritePaths') ?? '').split(' ').map((place) => place.replace(/^-/, '')),
+    ];
+    expect(named.split(',')).toHaveLength(2);
+    expect(named.split(',')[0]).toBe(config?.encryptionKeys);
+    for (const directory of named.split(',')) expect(writable).toContain(directory);
   });
 
   test('starts the file that is deployed', () => {
-    const [, main = ''] = one('ExecStart')?.split(' ') ?? [];
+    const [, flag, main = ''] = one('ExecStart')?.split(' ') ?? [];
+    expect(flag).toBe('--disable-sigusr1');
     const within = path.relative('/opt/collector', main);
     expect(within).toBe('packages/collector/dist/main.js');
   });

@@ -1,4 +1,5 @@
 /** Makes events: their ids and times, where they come from, and their bytes, which are fixed once. */
+import { validateEvent } from '@clinical-events/protocol/validate';
 import { randomFillSync } from 'node:crypto';
 import os from 'node:os';
 import {
@@ -8,12 +9,10 @@ import {
   PROTOCOL_VERSION,
   type SystemMetadata,
 } from '@clinical-events/protocol';
-import { validateEvent } from '@clinical-events/protocol/validate';
-import { nestsDeeper } from './hostile-values.js';
+import { jsonCopy, membersOf, NoJson } from './json-value.js';
 
 /** What the default collector takes (docs/SPEC.md, R-312). */
-const MAX_EVENT_BYTES = 1 << 20;
-const MAX_DEPTH = 64;
+const LIMITS = { bytes: 1 << 20, levels: 64 };
 const INT32_MAX = 2 ** 31 - 1;
 
 /** What the caller says of an event beside its payload. */
@@ -67,35 +66,24 @@ export class EventMaker {
    */
   finish({ kind, eventId, runId, payload, details, marks }: UnfinishedEvent): Uint8Array {
     const { parentEventId, timestamp, latencyMs, metadata, more } = details;
-    let text: string;
-    try {
-      text = JSON.stringify({
-        ...more,
-        event_id: eventId,
-        run_id: runId,
-        parent_event_id: parentEventId,
-        timestamp: timestamp ?? new Date(),
-        protocol_version: PROTOCOL_VERSION,
-        system_metadata: {
-          ...this.#source,
-          ...(latencyMs !== undefined && { latency_ms: latencyMs }),
-          ...metadata,
-          ...marks,
-        },
-        ...payload,
-      });
-    } catch {
-      // The error may name values: a toJSON of the caller's may have thrown it.
-      throw new EventInvalid('not_json', 'the event has a cycle, a BigInt, or a toJSON that throws');
-    }
-    const body = Buffer.from(text);
-    if (body.length > MAX_EVENT_BYTES) {
-      throw new EventInvalid('body_too_large', `the event has more than ${MAX_EVENT_BYTES} bytes`);
-    }
-    // What is checked is what will be sent, after every toJSON.
-    const sent: unknown = JSON.parse(text);
-    if (nestsDeeper(sent, MAX_DEPTH)) {
-      throw new EventInvalid('nesting_too_deep', `the event nests more than ${MAX_DEPTH} levels deep`);
+    const sent = asJson(() => ({
+      ...membersOf('', more),
+      event_id: eventId,
+      run_id: runId,
+      parent_event_id: parentEventId,
+      timestamp: timestamp ?? new Date(),
+      protocol_version: PROTOCOL_VERSION,
+      system_metadata: {
+        ...this.#source,
+        ...(latencyMs !== undefined && { latency_ms: latencyMs }),
+        ...membersOf('system_metadata', metadata),
+        ...marks,
+      },
+      ...payload,
+    }));
+    const body = Buffer.from(JSON.stringify(sent));
+    if (body.length > LIMITS.bytes) {
+      throw new EventInvalid('body_too_large', `the event has more than ${LIMITS.bytes} bytes`);
     }
     const issues = validateEvent(kind, this.#profile, sent);
     if (issues) {
@@ -103,6 +91,19 @@ export class EventMaker {
       throw new EventInvalid('validation_failed', `the event is not valid: ${named.join('; ')}`, issues);
     }
     return body;
+  }
+}
+
+/** @throws EventInvalid for what is no JSON, nests too deep or is certainly too large. */
+function asJson(event: () => object): unknown {
+  try {
+    return jsonCopy(event(), LIMITS);
+  } catch (error) {
+    // Not with the error of a getter: it may name values.
+    const isOurs = error instanceof NoJson;
+    const { code, pointer, message } = isOurs ? error : new NoJson('not_json', '', 'cannot be read');
+    const issues = code === 'not_json' ? [{ pointer, rule: 'json', message }] : [];
+    throw new EventInvalid(code, `the event is not valid: ${pointer || 'the event'} ${message}`, issues);
   }
 }
 
@@ -171,11 +172,14 @@ export class UuidSource {
 export class EventInvalid extends Error {
   override name = 'EventInvalid';
   /**
-   * As the collector would have answered; `not_json` for what cannot be written as JSON at all, `unknown_name` for what a
-   * call was told under a name that it does not have.
+   * As the collector would have answered; `not_json` for a value that JSON does not have, `unknown_name` for what a call
+   * was told under a name that it does not have.
    */
   readonly code: 'validation_failed' | 'body_too_large' | 'nesting_too_deep' | 'not_json' | 'unknown_name';
-  /** With `validation_failed`: the faults, as the collector would have named them. */
+  /**
+   * With `validation_failed`: the faults, as the collector would have named them. With `not_json`: the place in the event
+   * of the value that JSON does not have.
+   */
   readonly issues: readonly Issue[];
 
   constructor(code: EventInvalid['code'], message: string, issues: readonly Issue[] = []) {

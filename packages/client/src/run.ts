@@ -2,6 +2,7 @@
 import type { EventKind, EventOf, ModelInstance, Profile } from '@clinical-events/protocol';
 import type { Capture, Captured } from './capture.js';
 import { type EventDetails, EventInvalid, latencySince } from './event.js';
+import { isJsonObject, jsonForm } from './json-value.js';
 import { unknownName } from './hostile-values.js';
 import type { SampledRun } from './sampling.js';
 
@@ -50,10 +51,13 @@ export class RunHandle<P extends Profile = 'minimum'> {
   readonly id: string;
   protected readonly capture: Capture;
 
-  /** @internal Runs are had from a client. */
-  constructor(capture: Capture, id: string) {
+  /**
+   * @internal Runs are had from a client.
+   * @param id undefined, where the caller's data lacks it, is refused as null is: JSON would leave it out.
+   */
+  constructor(capture: Capture, id: unknown) {
     this.capture = capture;
-    this.id = id;
+    this.id = (id ?? null) as string;
   }
 
   /** The model has made something on its way: a tool call, a trace, text that was retrieved. */
@@ -242,11 +246,12 @@ function fieldsOf(value: unknown): object {
 }
 
 /** With the URI of its content, unless it is nothing that could have one: then it is refused as it is. */
-function withUri(fields: unknown, name: string, uri: string | undefined): unknown {
-  if (uri === undefined || !(fields === undefined || isFields(fields))) return fields;
-  return { ...fields, [name]: uri };
+function withUri(given: unknown, name: string, uri: string | undefined): unknown {
+  if (uri === undefined) return given;
+  const fields = jsonForm('', given);
+  return fields === undefined || isFields(fields) ? { ...fields, [name]: uri } : given;
 }
 
 function isFields(value: unknown): value is object {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && isJsonObject(value);
 }

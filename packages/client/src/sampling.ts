@@ -21,7 +21,7 @@ interface Held {
 /** A run with the runs nested in it, as far as sampling is concerned. */
 export interface SampledRun {
   /** The outermost run's first. */
-  readonly runIds: string[];
+  readonly runIds: unknown[];
   /** Of the outermost run. */
   readonly model: ModelInstance;
   readonly startedAt: number;
@@ -57,7 +57,7 @@ export class Sampler {
   readonly #changes: ModelChanges;
   /** Runs that a risk, an outcome or feedback may still bring in whole, selected ones among them; oldest first. */
   readonly #inWindow = new Set<SampledRun>();
-  readonly #byRunId = new Map<string, SampledRun>();
+  readonly #byRunId = new Map<unknown, SampledRun>();
   #heldBytes = 0;
 
   /** @throws RangeError for what is no sampling: a rate that is none, a window without a size. */
@@ -89,15 +89,15 @@ export class Sampler {
     // Without a predicate nothing would ask for what is held but an outcome or feedback, and those mostly come too late.
     if (this.#sampling.risk && !outer) this.#inWindow.add(run);
     if (this.#inWindow.has(run)) {
-      run.runIds.push(runId);
-      this.#byRunId.set(runId, run);
+      run.runIds.push(keyOf(runId));
+      this.#byRunId.set(keyOf(runId), run);
     }
     return run;
   }
 
   /** The run with this id, if it is in the window: what is said of it by its id alone belongs to it. */
   runInWindow(runId: string): SampledRun | undefined {
-    return this.#byRunId.get(runId);
+    return this.#byRunId.get(keyOf(runId));
   }
 
   /** Decides about an event. One that is to be held is then given to `hold`, one that is left out to `leaveOut`. */
@@ -189,6 +189,11 @@ export class Sampler {
     for (const { bytes } of held) this.#heldBytes -= bytes;
     return held;
   }
+}
+
+/** Ids compare as UUIDs, whatever their case. What a caller gives in place of one is refused later. */
+function keyOf(runId: unknown): unknown {
+  return typeof runId === 'string' ? runId.toLowerCase() : runId;
 }
 
 function isObject(value: unknown): boolean {

@@ -1,8 +1,9 @@
 #!/usr/bin/env node
 /**
- * The `collector` command. Nothing but this check may be imported before it: an older Node fails on the first file
- * that imports `node:sqlite`, with a stack that names a file of ours and no cure.
+ * The `collector` command. Only stray-signals.js and this check may be imported before it: an older Node fails on the first
+ * file that imports `node:sqlite`, with a stack that names a file of ours and no cure.
  */
+import './stray-signals.js';
 import { EXIT } from './commands/exit-codes.js';
 
 const NEEDED = 24;

@@ -4,13 +4,14 @@ import os from 'node:os';
 import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
+import { assertRoomForIndex } from './shared-index.js';
 
 const BUSY_TIMEOUT_MS = 5_000;
 /**
- * SQLITE_IOERR, SQLITE_CANTOPEN and SQLITE_PROTOCOL, without their extended parts: of a -shm that cannot be used as it
- * stands, and cannot be changed.
+ * SQLITE_IOERR, SQLITE_FULL, SQLITE_CANTOPEN and SQLITE_PROTOCOL, without their extended parts: of a -shm that cannot be
+ * used as it stands, and cannot be changed.
  */
-const SHARED_CODES = [10, 14, 15];
+const SHARED_CODES = [10, 13, 14, 15];
 
 /**
  * SQLite reads a file in WAL mode only with its -wal and -shm beside it, and makes these when they are not there.
@@ -23,12 +24,14 @@ export function openWithoutWriting(file: string): DatabaseSync {
   const log = statSync(`${file}-wal`, { throwIfNoEntry: false });
   const shared = statSync(`${file}-shm`, { throwIfNoEntry: false });
   if (log !== undefined && shared !== undefined) {
-    const database = new DatabaseSync(file, { readOnly: true, timeout: BUSY_TIMEOUT_MS });
+    let database: DatabaseSync | undefined;
     try {
+      assertRoomForIndex(file);
+      database = new DatabaseSync(file, { readOnly: true, timeout: BUSY_TIMEOUT_MS });
       look(database);
       return database;
     } catch (error) {
-      database.close();
+      database?.close();
       // After a crash, or a start that failed, the -shm may have to grow first, and a full disk does not let it. One
       // that was copied beside a writer may not fit the -wal.
       const code = (error as { errcode?: unknown } | null)?.errcode;
@@ -45,6 +48,7 @@ export function openWithoutWriting(file: string): DatabaseSync {
     const copy = path.join(directory, path.basename(file));
     copyFileSync(file, copy);
     copyFileSync(`${file}-wal`, `${copy}-wal`);
+    assertRoomForIndex(copy);
     const database = new DatabaseSync(copy, { readOnly: true });
     // The first reading opens the -wal and the -shm; open files outlive their names.
     look(database);

@@ -265,6 +265,7 @@ class RunTrace {
         'clinical_events.record.id': metadata.record_id,
         'clinical_events.completeness.level': completeness.level,
         'clinical_events.completeness.missing': completeness.missing,
+        'clinical_events.completeness.replaced_text': completeness.replaced_text,
         'clinical_events.conflicts': [...new Set(conflicts.map(({ kind }) => kind))],
       }),
       ...(links.length > 0 && { links }),

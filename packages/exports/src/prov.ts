@@ -142,6 +142,7 @@ function documentOf(record: ClinicalRecord): object {
     'ce:organisation': nameIn(metadata.organisation),
     'ce:completeness': metadata.completeness.level,
     'ce:missing': metadata.completeness.missing,
+    'ce:replaced_text': metadata.completeness.replaced_text,
     'ce:conflict': [...new Set(metadata.conflicts.map(({ kind }) => kind))],
   });
   const run = runOf(document, record);

@@ -185,5 +185,5 @@ function noEvents(): OrganisationTally {
 /** Nothing is said of a model where the payload of the start cannot be read, or where a sender left it out. */
 function nameOf(name: string | null): string | null {
   if (name === null || name === '') return null;
-  return name.length > NAME_LENGTH ? `${name.slice(0, NAME_LENGTH)}…` : name;
+  return name.length > NAME_LENGTH ? `${name.slice(0, NAME_LENGTH).replace(/[\ud800-\udbff]$/, '')}…` : name;
 }

@@ -230,6 +230,31 @@ describe('a report of a period [R-715]', () => {
     expect(all.ratings).toEqual({ count: 2, mean: 3.3, distribution: [0, 0, 1, 0, 0, 1] });
   });
 
+  test('takes a thumb as up or down by its direction, or else by its rating [R-1417]', () => {
+    const thumbs = (more: object) => ({ feedback_type: 'thumbs', ...more });
+    const up = [
+      ...[{ direction: 'up' }, { direction: 'UP' }, { direction: 'thumbs_up' }, { direction: 'Thumb up ' }],
+      ...[
+        { direction: 'up', rating_value: 0 },
+        { direction: null, rating_value: 3 },
+      ],
+      ...[{ rating_value: 5 }, { rating_value: 3 }, { rating_value: '4.5' }, { rating_value: 50 }],
+    ];
+    const down = [
+      ...[{ direction: 'down' }, { direction: 'DOWN', rating_value: 5 }, { direction: 'thumbs-down' }],
+      ...[{ rating_value: 2.9 }, { rating_value: 0 }, { rating_value: -1 }, { rating_value: '1' }],
+    ];
+    const neither = [
+      ...[{ comment: 'useful' }, {}, { direction: 'sideways', rating_value: 5 }, { direction: true }],
+      ...[{ direction: '', rating_value: 5 }, { rating_value: true }, { rating_value: 'good' }],
+    ];
+    const { all } = reported([{ n: 1, feedback: [...up, ...down, ...neither].map(thumbs) }]);
+    expect(all.feedback.thumbs).toBe(up.length + down.length + neither.length);
+    expect(all.thumbs_up).toMatchObject({ count: up.length, of: up.length + down.length });
+    const { all: rated } = reported([{ n: 1, feedback: [{ feedback_type: 'rating', rating_value: 5 }] }]);
+    expect(rated.thumbs_up).toMatchObject({ of: 0 });
+  });
+
   test('sums what is one model or one organisation too many', () => {
     const numbers = reported(
       Array.from({ length: 520 }, (_, i) => ({ n: i + 1, model: `model-${i}`, organisation: `ward-${i}` })),

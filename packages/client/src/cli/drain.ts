@@ -31,7 +31,7 @@ export async function drain(request: Request, output: Output): Promise<ExitCode>
     ...(key && { key }),
   });
   const interrupt = () => course.interrupt();
-  process.on('SIGINT', interrupt).on('SIGTERM', interrupt);
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'] as const) process.on(signal, interrupt);
   const sender = new Sender({
     ...{ spool, endpoint: endpointFor(destination), backoff: BACKOFF, onTrouble },
     onQuarantine: () => course.refused++,

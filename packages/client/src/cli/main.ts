@@ -1,16 +1,13 @@
 #!/usr/bin/env node
 /** The `collector-spool` command: finds what was asked for, and turns what comes of it into lines and an exit code. */
+import './stray-signals.js';
 import fs from 'node:fs';
 import { looksLikeSpool } from '../spool/inspection.js';
 import { SpoolKeyWrong } from '../spool/spool.js';
 import { type CommandName, readArguments, type Request, USAGE } from './arguments.js';
 import { drain } from './drain.js';
-import { CommandFailure, EXIT, type ExitCode } from './output.js';
-import { list, quarantine } from './inspect.js';
-import { Output } from './output.js';
-import { requeue } from './inspect.js';
-import { show } from './inspect.js';
-import { verify } from './inspect.js';
+import { CommandFailure, EXIT, type ExitCode, Output } from './output.js';
+import { list, quarantine, requeue, show, verify } from './inspect.js';
 
 const COMMANDS: Readonly<Record<CommandName, (request: Request, output: Output) => Promise<ExitCode>>> = {
   ...{ show, list, quarantine, requeue, drain, verify },

@@ -1,10 +1,13 @@
 /** Requests by `node:http` and an agent of the application's own, which alone knows how to connect. */
 import http from 'node:http';
 import https from 'node:https';
+import tls from 'node:tls';
 import { EVENT_PATHS, type EventKind } from '@clinical-events/protocol';
 import { type Answer, readAccepted, readErrorBody, readRequestId, readRetryAfter } from './answer.js';
 import {
+  afterReading,
   type AgentOptions,
+  deletes,
   type Endpoint,
   keyOf,
   LONGEST_ANSWER,
@@ -97,9 +100,11 @@ export class AgentEndpoint implements Endpoint {
     });
     request.on('response', (response) => {
       answered = true;
-      const early = response.statusCode === 201 && !request.writableFinished;
-      // Anyone who says it has stored what it has not got yet is no collector.
-      if (early) return void request.destroy(new Error('201 came before the whole event was sent'));
+      const { statusCode } = response;
+      // Anyone who says what became of an event that it has not got yet is no collector.
+      if (deletes(statusCode) && !request.writableFinished) {
+        return void request.destroy(new Error(`${statusCode} came before the whole event was sent`));
+      }
       const pieces: Buffer[] = [];
       let length = 0;
       response.on('data', (piece: Buffer) => {
@@ -110,7 +115,12 @@ export class AgentEndpoint implements Endpoint {
       response.on('error', fail);
       response.on('end', () => tell(() => requester.answered(answerOf(response, Buffer.concat(pieces)))));
     });
-    request.end(body);
+    request.once('socket', (socket) => {
+      const send = () => afterReading(() => request.end(body));
+      if (socket.connecting && socket instanceof tls.TLSSocket) socket.once('secureConnect', send);
+      else if (socket.connecting) socket.once('connect', send);
+      else send();
+    });
   }
 
   #sweep(): boolean {

@@ -62,9 +62,14 @@ export class AnswerReader {
     return this.#phase === 'head' && this.#headBytes === 0 && this.#partial === '';
   }
 
-  /** Whether the head, which has come, says that the event is stored. */
-  get saysStored(): boolean {
-    return this.#head?.status === 201;
+  /** Whether nothing has come of a final answer, but perhaps others of status 1xx. */
+  get waits(): boolean {
+    return this.#phase === 'head' && this.#partial === '';
+  }
+
+  /** Of the head, once it has come. */
+  get status(): number | undefined {
+    return this.#head?.status;
   }
 
   /** Whether the connection may be used again, once the answer is whole. */

@@ -32,6 +32,19 @@ export interface AgentOptions extends EndpointOptions {
   readonly agent: http.Agent;
 }
 
+/**
+ * Calls back when what had come to this process by now is read: a request that is written then is not taken to be
+ * answered by it. Two turns, because the first may end without a look at the sockets.
+ */
+export function afterReading(act: () => void): void {
+  setImmediate(() => setImmediate(act));
+}
+
+/** Whether an answer of this status may have an event deleted, and so has to come after the event was sent. */
+export function deletes(status: number | undefined): boolean {
+  return status === 201 || status === 409;
+}
+
 export const PATIENCE_MS = 30_000;
 /** More than this of an answer's body is not read. */
 export const LONGEST_ANSWER = 64 << 10;

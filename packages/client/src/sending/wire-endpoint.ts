@@ -7,6 +7,8 @@ import tls from 'node:tls';
 import { EVENT_PATHS, type EventKind } from '@clinical-events/protocol';
 import { AnswerReader } from './answer-reader.js';
 import {
+  afterReading,
+  deletes,
   type Endpoint,
   type EndpointOptions,
   keyOf,
@@ -184,11 +186,16 @@ export class Connection {
   since = 0;
   readonly #owner: ConnectionOwner;
   readonly #socket: net.Socket;
+  /** The event after which it can be written to; undefined once that has come. */
+  #ready: 'connect' | 'secureConnect' | undefined;
   readonly #reader = new AnswerReader();
   #request: Request | undefined;
   /** For small requests, one after the other. */
   #buffer: Buffer = Buffer.allocUnsafeSlow(FIRST_BUFFER_BYTES);
   #used = false;
+  /** Whether the request is written, and whether its answer began before all of it was with the system. */
+  #sent = false;
+  #early = false;
   #gone = false;
   /** Sockets begin so. */
   #held = true;
@@ -198,6 +205,7 @@ export class Connection {
   constructor(dial: Dial, owner: ConnectionOwner) {
     this.#owner = owner;
     this.#socket = dial((bytes) => this.#take(bytes));
+    this.#ready = this.#socket instanceof tls.TLSSocket ? 'secureConnect' : 'connect';
     this.#socket.on('error', (error) => (this.#error ??= error));
     this.#socket.on('end', () => this.#closed());
     this.#socket.on('close', () => this.#closed());
@@ -209,10 +217,22 @@ export class Connection {
 
   /** Only one that is new or was told to be free. */
   send(request: Request): void {
-    const { head, body } = request;
     this.#request = request;
+    this.#sent = this.#early = false;
     this.since = performance.now();
     this.#hold(true);
+    const write = () => {
+      if (!this.#gone) this.#write(request);
+    };
+    if (this.#ready === undefined) return afterReading(write);
+    this.#socket.once(this.#ready, () => {
+      this.#ready = undefined;
+      afterReading(write);
+    });
+  }
+
+  #write({ head, body }: Request): void {
+    this.#sent = true;
     const length = head.length + body.length;
     if (length > SMALL) {
       this.#socket.cork();
@@ -245,18 +265,31 @@ export class Connection {
 
   #take(bytes: Buffer): void {
     if (this.#gone) return;
-    if (!this.#request) return this.end(new Error('the other side said something that it was not asked'));
+    if (!this.#request || !this.#sent) {
+      return this.end(new Error('the other side said something that it was not asked'));
+    }
+    const request = this.#request;
     let whole: boolean;
     try {
       whole = this.#reader.take(bytes);
     } catch (error) {
       return this.end(error as Error);
     }
-    // Anyone who says it has stored what it has not got yet is no collector.
-    if (this.#reader.saysStored && this.#socket.writableLength > 0) {
-      return this.end(new Error('201 came before the whole event was sent'));
+    const judge = () => {
+      if (this.#request === request && !this.#gone) this.#judge(request, whole);
+    };
+    // TLS reports in the next phase of the loop what it has written before.
+    if (this.#socket.writableLength > 0 && this.#socket instanceof tls.TLSSocket) setImmediate(judge);
+    else judge();
+  }
+
+  #judge(request: Request, whole: boolean): void {
+    if (this.#socket.writableLength > 0 && !this.#reader.waits) this.#early = true;
+    // Anyone who says what became of an event that it has not got yet is no collector.
+    if (this.#early && deletes(this.#reader.status)) {
+      return this.end(new Error(`${this.#reader.status} came before the whole event was sent`));
     }
-    if (whole) this.#answered(this.#request);
+    if (whole) this.#answered(request);
   }
 
   #answered({ requester }: Request): void {

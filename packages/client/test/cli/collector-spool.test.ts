@@ -6,6 +6,7 @@ import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { Authority } from '../../../collector/test/running/certificates.js';
+import { STRAY } from '../../../collector/src/stray-signals.js';
 import { Spool, type SpoolOptions } from '../../src/spool/spool.js';
 import { answer, fakeCollector } from '../running/fake-collector.js';
 import { temporaryDirectory } from '../running/hurried-client.js';
@@ -363,6 +364,18 @@ test('[R-866] a signal ends drain in order', async () => {
   });
   expect(code).toBe(130);
   expect(await shown(directory)).toMatchObject({ waiting: 3, parts: [{ held: false }] });
+});
+
+test('[R-1465] stray signals do not end drain, and SIGUSR1 opens no debugger', async () => {
+  let child: ReturnType<typeof spawn> | undefined;
+  const collector = await fakeCollector((_event, response) => {
+    for (const signal of STRAY) child?.kill(signal);
+    return answer(response, 201, { status: 'accepted' });
+  });
+  const env = { COLLECTOR_URL: collector.url, COLLECTOR_KEY: 'key' };
+  const { code, stderr } = await command(['drain', await leftSpool()], { env, act: (it) => (child = it) });
+  expect(code, stderr).toBe(0);
+  expect(stderr).toBe('');
 });
 
 test('[R-866] a sealed spool needs its key, in any of three spellings', async () => {

@@ -139,7 +139,7 @@ test('[R-862] an answer says something only when it is whole', () => {
   for (const status of [201, 400]) {
     const half = new AnswerReader();
     expect(read(`HTTP/1.1 ${status} x\r\nContent-Length: 9\r\n\r\n{`, [], half)).toBeUndefined();
-    expect([half.saysStored, half.ended]).toEqual([status === 201, false]);
+    expect([half.status, half.ended]).toEqual([status, false]);
   }
   const open = new AnswerReader();
   read('HTTP/1.1 400 x\r\n\r\n{"code":"c"}', [], open);

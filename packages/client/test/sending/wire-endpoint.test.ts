@@ -1,6 +1,7 @@
 import http from 'node:http';
 import net, { type AddressInfo } from 'node:net';
 import tls from 'node:tls';
+import { Worker } from 'node:worker_threads';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { Authority } from '../../../collector/test/running/certificates.js';
 import { AgentEndpoint } from '../../src/sending/agent-endpoint.js';
@@ -82,12 +83,15 @@ test('[R-862] an answer that no one asked for is taken for no other event', asyn
   expect([await post(other), await post(other)]).toEqual([STORED, { status: 503 }]);
 });
 
-/** A server that answers each connection at once, and reads nothing. @returns its address, and how many have come. */
+/** A server that answers each connection at its first bytes, and reads no more. @returns its address, and how many have come. */
 async function hastyServer(answer: string): Promise<{ url: string; connections: net.Socket[] }> {
   const connections: net.Socket[] = [];
   const server = net.createServer((socket) => {
-    connections.push(socket.on('error', () => undefined).pause());
-    socket.write(answer);
+    connections.push(socket.on('error', () => undefined));
+    socket.once('data', () => {
+      socket.pause();
+      socket.write(answer);
+    });
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', () => resolve()));
   onTestFinished(() => {
@@ -117,6 +121,70 @@ test('[R-894] a 201 that comes before the event was sent counts for nothing', as
   const byAgent = new AgentEndpoint({ url: new URL(url), apiKey: 'key', agent });
   onTestFinished(() => byAgent.close());
   await expect(post(byAgent, LARGE)).rejects.toThrow(early);
+});
+
+/**
+ * A server in a thread of its own, so that it speaks while this one does not look: 201 to each connection at once or to
+ * each request twice, and then it counts up in `said`.
+ */
+async function talkativeServer(when: 'connection' | 'twice'): Promise<{ url: string; said: Int32Array }> {
+  const said = new Int32Array(new SharedArrayBuffer(4));
+  const worker = new Worker(
+    `const { workerData: { said, when, created }, parentPort } = require('node:worker_threads');
+    const say = (socket) => socket.write(created, () => { Atomics.add(said, 0, 1); Atomics.notify(said, 0); });
+    const server = require('node:net').createServer((socket) => {
+      socket.on('error', () => undefined).resume();
+      if (when === 'connection') return say(socket);
+      socket.on('data', () => {
+        say(socket);
+        parentPort.once('message', () => say(socket));
+      });
+    });
+    server.listen(0, '127.0.0.1', () => parentPort.postMessage(server.address().port));`,
+    { eval: true, workerData: { said, when, created: CREATED } },
+  );
+  onTestFinished(() => worker.terminate().then(() => undefined));
+  const port = await new Promise<number>((resolve) => worker.once('message', resolve));
+  return { url: `http://127.0.0.1:${port}`, said: Object.assign(said, { worker }) };
+}
+
+/** This thread sees nothing of what comes meanwhile. */
+function blockUntil(said: Int32Array, count: number): void {
+  for (let now = Atomics.load(said, 0); now < count; now = Atomics.load(said, 0)) Atomics.wait(said, 0, now);
+}
+
+function both(url: string): Endpoint[] {
+  const agent = new http.Agent({ keepAlive: true });
+  const byAgent = new AgentEndpoint({ url: new URL(url), apiKey: 'key', agent });
+  onTestFinished(() => {
+    byAgent.close();
+    agent.destroy();
+  });
+  return [endpointAt(url), byAgent];
+}
+
+test('[R-1468] a 201 that is there before a new connection has sent its request deletes no event', async () => {
+  const { url, said } = await talkativeServer('connection');
+  for (const [i, endpoint] of both(url).entries()) {
+    const answer = post(endpoint);
+    // The connection is begun in the next tick.
+    await Promise.resolve();
+    await new Promise((resolve) => process.nextTick(resolve));
+    blockUntil(said, i + 1);
+    await expect(answer).rejects.toThrow();
+  }
+});
+
+test('[R-1468] a second 201 on a connection deletes no event that is sent after it', async () => {
+  const { url, said } = await talkativeServer('twice');
+  for (const [i, endpoint] of both(url).entries()) {
+    expect(await post(endpoint)).toEqual(STORED);
+    // An agent keeps the connection from the next turn on.
+    await new Promise((resolve) => setTimeout(resolve));
+    (said as Int32Array & { worker: Worker }).worker.postMessage('again');
+    blockUntil(said, 2 * i + 2);
+    await expect(post(endpoint)).rejects.toThrow();
+  }
 });
 
 test('[R-862] a connection that was closed while it was idle is replaced, and only once', async () => {

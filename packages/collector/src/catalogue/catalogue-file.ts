@@ -9,6 +9,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { handOver, makeFile } from '../files.js';
+import { assertRoomForIndex, fillIndex } from '../shared-index.js';
 import { systemCode } from '../system-code.js';
 import type { EventLog } from '../store/contract.js';
 import { TALLY } from './packed-summary.js';
@@ -65,7 +66,9 @@ function markOf(pid: number): string | undefined {
 }
 
 /** Counts up with every change of a table, or of what a row means. */
-const VERSION = 4;
+const VERSION = 5;
+/** For a -wal of 128 MiB, twice what is kept of it. */
+const INDEX_REGIONS = 4;
 export const CATALOGUE_FILE = 'catalogue.sqlite';
 
 /** Result codes of SQLite without their extended parts: https://www.sqlite.org/rescode.html */
@@ -206,6 +209,7 @@ export class CatalogueFile {
     makeEmpty(directory);
     const file = path.join(directory, CATALOGUE_FILE);
     this.#identity = identityOf(file);
+    assertRoomForIndex(file);
     this.writer = new DatabaseSync(file, { timeout: BUSY_TIMEOUT_MS });
     try {
       this.writer.exec('PRAGMA page_size = 8192; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL');
@@ -215,6 +219,7 @@ export class CatalogueFile {
       this.writer.exec(`PRAGMA temp_store_directory = '${directory.replaceAll("'", "''")}'`);
       if (mostPages !== undefined) this.writer.exec(`PRAGMA max_page_count = ${mostPages}`);
       assertMayEmpty(this.writer, ledgerId, directory);
+      fillIndex(this.writer, file, INDEX_REGIONS);
       if (!isOf(this.writer, ledgerId)) empty(this.writer, ledgerId);
       this.reader = new DatabaseSync(file, { timeout: BUSY_TIMEOUT_MS });
       this.reader.exec('PRAGMA query_only = ON; PRAGMA cache_size = -8192');

@@ -11,6 +11,7 @@ import {
   FEEDBACK_WORDS,
   feedbackWord,
   outcomeWord,
+  thumbOf,
   type FeedbackWord,
   type OutcomeWord,
 } from '../records/vocabulary.js';
@@ -208,14 +209,15 @@ function feedbackOf({ metadata, feedback }: AssembledRun): FeedbackSummary {
     const said = body && sentIn(body, 'feedback');
     const word = feedbackWord(memberIn(said, FEEDBACK_TYPE));
     words[word]++;
-    const rating = numberIn(memberIn(said, RATING_VALUE));
+    const sentRating = memberIn(said, RATING_VALUE);
+    const rating = numberIn(sentRating);
     if (rating !== undefined && rating >= 0 && rating <= MOST_RATING) {
       const rounded = Math.round(rating);
       ratings[rounded] = (ratings[rounded] ?? 0) + 1;
       ratingSum += rating;
     }
-    const direction = word === 'thumbs' ? memberIn(said, DIRECTION) : undefined;
-    if (direction === 'up' || direction === 'down') thumbs[direction]++;
+    const thumb = word === 'thumbs' ? thumbOf(memberIn(said, DIRECTION), sentRating) : undefined;
+    if (thumb !== undefined) thumbs[thumb]++;
   }
   words.unreadable += all - feedback.length;
   return { feedback: words, thumbs, ratings, ratingSum };

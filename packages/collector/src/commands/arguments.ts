@@ -1,4 +1,5 @@
 /** What an operator types: the options of the configuration, and what names events, runs, organisations and times. */
+import { isUtf8 } from 'node:buffer';
 import fs from 'node:fs';
 import path from 'node:path';
 import { didYouMean, isOrganisation } from '@clinical-events/protocol';
@@ -14,12 +15,13 @@ import {
 } from '../config.js';
 import { isShared, storeFault } from '../store/open.js';
 import { CLOCKS, type Clock } from '../records/vocabulary.js';
+import { systemCode } from '../system-code.js';
 import { CommandFailure, EXIT, usage } from './exit-codes.js';
 
 /** The commands that can work where the log is in a database. */
 const ON_SHARED_STORES: readonly CommandName[] = [
   ...(['serve', 'keys', 'issuing', 'events', 'doctor', 'signing-key', 'verify', 'proof'] as const),
-  ...(['store', 'mirror', 'lifecycle'] as const),
+  ...(['store', 'quarantine', 'mirror', 'lifecycle'] as const),
 ];
 
 /** Gives a command its options from the one declaration. Their values stay text: `config.ts` alone reads them. */
@@ -101,6 +103,46 @@ export function idFrom(argument: string, text: string): string {
     throw usage(`${argument}: ${JSON.stringify(text)} is not a UUID`);
   }
   return text.toLowerCase();
+}
+
+const MOST_ID_BYTES = 64 << 20;
+
+/**
+ * The ids of a file, one a line, without the blanks around them: an argument is shown to every user of the host.
+ * @param file `-` for standard input.
+ * @throws CommandFailure when there is none, or it is no text in UTF-8; never with an id in it.
+ */
+export function idsIn(option: string, file: string): string[] {
+  const source = file === '-' ? 'standard input' : file;
+  let bytes: Buffer;
+  try {
+    bytes = fs.readFileSync(file === '-' ? 0 : file);
+  } catch (error) {
+    const code = systemCode(error) ?? 'UNKNOWN';
+    throw usage(
+      code === 'EISDIR'
+        ? `${option}: ${source} is a directory: name a file with one id a line`
+        : `${option}: ${source} cannot be read (${code})`,
+    );
+  }
+  if (bytes.length > MOST_ID_BYTES) throw usage(`${option}: ${source} is larger than 64 MiB`);
+  if (!isUtf8(bytes) || bytes.includes(0))
+    throw usage(`${option}: ${source} is no text in UTF-8: save it as UTF-8, with one id a line`);
+  const lines = new TextDecoder().decode(bytes).split(/\r\n|[\r\n]/);
+  const ids = new Set(lines.map((line) => line.trim()).filter((id) => id !== ''));
+  if (ids.size === 0) throw usage(`${option}: there is no id in ${source}`);
+  return [...ids];
+}
+
+/** The id of a person: `@FILE` or `-`, which hold it, or the id itself. */
+export function personFrom(option: string, text: string): string {
+  if (text === '' || text === '@') throw usage(`${option}: ${JSON.stringify(text)} names nothing`);
+  if (text !== '-' && !text.startsWith('@')) return text;
+  const [id = '', ...others] = idsIn(option, text === '-' ? text : text.slice(1));
+  if (others.length === 0) return id;
+  throw usage(
+    `${option}: takes one id, and ${text === '-' ? 'standard input' : text.slice(1)} has ${others.length + 1}`,
+  );
 }
 
 /** A date stands for its beginning in UTC; anything longer has to say its offset. */

@@ -326,7 +326,7 @@ async function round(job: Job, before: Round | undefined): Promise<Round> {
     const done = await backUp(directory, await sourceOf(job), at, bar.show);
     bar.clear();
     Object.assign(job.givenOut, { events: done.state.events, complete: true });
-    noteDone(config.dataDir, done);
+    noteDone(config.dataDir, done, options.follow === true);
     if (before !== undefined && before.state.entries === done.state.entries) return before;
     process.stdout.write(options.json ? asJson(job, done) : report(job, done));
     return done;
@@ -346,9 +346,9 @@ function sourceOf({ directory, config, options }: Job): ReturnType<typeof backed
 }
 
 /** For the console. What was copied is there all the same; a snapshot cannot be written, and has no console. */
-function noteDone(dataDir: string, { state: { at, events } }: Round): void {
+function noteDone(dataDir: string, { state: { at, events } }: Round, follows: boolean): void {
   try {
-    writeBackupNote(dataDir, { at: at ?? '', events });
+    writeBackupNote(dataDir, { at: at ?? '', events, ...(follows && { follows }) });
   } catch (error) {
     if (systemCode(error) === 'EROFS') return;
     const reason = error instanceof Error ? error.message : String(error);

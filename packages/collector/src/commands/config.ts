@@ -6,6 +6,9 @@ import { Command } from 'commander';
 import { type Config, ConfigError, type ConfigFault, type ConfigReading } from '../config.js';
 import { isLoopback } from '../loopback.js';
 import { exposureOf } from '../store/directory-lock.js';
+import { isShared } from '../store/open.js';
+import { notesKeys, readKeyPlaces } from '../store/key-places.js';
+import { systemCode } from '../system-code.js';
 import { programFault } from '../transparency/command-signer.js';
 import { checkOrigin, hasHistory, readHistory, PrivateKeys } from '../transparency/key-files.js';
 import { type SinkSpec, SinkSpecInvalid, parseSinks } from '../transparency/sink.js';
@@ -53,11 +56,40 @@ export async function startFaults(sound: Partial<Config>): Promise<StartFault[]>
       }),
     );
   }
+  add('encryption-keys', keysFault(sound));
   const { host, port, management, managementHost, managementPort } = sound;
   if (host !== undefined && port !== undefined) add('host', await addressFault(host, port));
   if (management === 'on' && managementHost !== undefined && managementPort !== undefined)
     add('management-host', await addressFault(managementHost, managementPort));
   return faults;
+}
+
+/** Why this user could make no key of payloads durable: not in the first directory, or in none of its mirrors. */
+function keysFault({ dataDir, store, encryption, encryptionKeys = '' }: Partial<Config>): string | undefined {
+  if (dataDir === undefined || store === undefined || isShared({ store }) || encryption === 'off')
+    return undefined;
+  const given = encryptionKeys.split(',').filter((each) => each !== '');
+  if (given.length === 0 && !notesKeys(dataDir)) return undefined;
+  let first: string | undefined;
+  let mirrors: readonly (string | undefined)[] = [];
+  const unfit = reasonUnless(() => {
+    const places = given.length > 0 ? given : readKeyPlaces(dataDir).directories;
+    [first, ...mirrors] = places.map((each) => unwritable(path.resolve(each)));
+  });
+  const fault = unfit ?? first ?? (mirrors.includes(undefined) ? undefined : mirrors[0]);
+  return fault && `${fault}: no key of payloads could be written, and every event would be refused`;
+}
+
+function unwritable(directory: string): string | undefined {
+  if (!isDirectory(directory)) return `there is no directory ${directory}`;
+  try {
+    fs.accessSync(directory, fs.constants.W_OK | fs.constants.X_OK);
+    return undefined;
+  } catch (error) {
+    return systemCode(error) === 'EROFS'
+      ? `${directory} is on a read-only file system`
+      : `this user may not write in ${directory}`;
+  }
 }
 
 function isDirectory(place: string): boolean {

@@ -16,9 +16,9 @@ import {
   keysOnDisk,
 } from '../privacy/key-directory.js';
 import { KekFault } from '../privacy/key-encryption-key.js';
+import { begunKeys, noteKeyPlaces, notesKeys, readKeyPlaces } from '../store/key-places.js';
 import { isLocked } from '../store/directory-lock.js';
 import { isShared } from '../store/open.js';
-import { noteKeyPlaces, notesKeys, readKeyPlaces } from '../store/key-places.js';
 import { openStore, sharedKeyPlaces } from '../store/open-to-read.js';
 import type { StoreFinding } from '../store/contract.js';
 import { addConfigOptions, configOf } from './arguments.js';
@@ -35,7 +35,7 @@ Examples:
   $ collector encryption-keys copy /media/safe/collector-keys --lives 14d
   $ collector encryption-keys rotate
 
-"status" reads no key and changes nothing. "mirror" makes an empty directory that is there one of the mirrors, which the
+"status" opens no payload and changes nothing. "mirror" makes an empty directory that is there one of the mirrors, which the
 collector keeps up to date: from its next start on, or from the next erasure, stretch or epoch if that comes first.
 "copy" is for a safe: no erasure reaches it, so it is to be destroyed when its time is over, and certificates of erasure
 name that time. Events that came after it do not open by it. "rotate" begins a new epoch: what a disk still holds of
@@ -93,11 +93,20 @@ function placesOf(dataDir: string): KeyPlaces {
     );
   if (hasKeys(keysOnDisk, places)) return places;
   if (notesKeys(dataDir)) throw new CommandFailure(lost(places), EXIT.damaged);
+  const begun = begunKeys(dataDir);
+  if (begun !== undefined) throw new CommandFailure(unfinished(begun), EXIT.notFound);
   throw new CommandFailure(`payloads in ${dataDir} are not encrypted: there are no keys`, EXIT.notFound);
 }
 
 function lost({ directories }: KeyPlaces): string {
   return `payloads are encrypted, and their keys are not in ${directories.join(', ')}`;
+}
+
+function unfinished(directories: readonly string[]): string {
+  return (
+    `a start has begun to make the keys of payloads in ${directories.join(', ')} and did not finish; no event is ` +
+    'encrypted by them, and the next start continues'
+  );
 }
 
 async function addMirror(dataDir: string, directory: string): Promise<void> {
@@ -175,6 +184,9 @@ function tellStatus(dataDir: string, json: boolean): number {
 export function encryptionFindings(dataDir: string): StoreFinding[] {
   const places = readKeyPlaces(dataDir);
   if (hasKeys(keysOnDisk, places)) return findingsOf(dataDir, places, keyInventory(keysOnDisk, places));
+  const begun = begunKeys(dataDir);
+  if (begun !== undefined)
+    return [{ severity: 'warning', subject: 'encryption', message: unfinished(begun) }];
   const isLost = notesKeys(dataDir) && sharedKeyPlaces(dataDir) === undefined;
   return isLost ? [{ severity: 'damage', subject: 'encryption', message: lost(places) }] : [];
 }
@@ -194,7 +206,18 @@ function findingsOf(
         `${epoch}, begun ${epochBegun.slice(0, 10)}, and ${kek === '' ? 'the file kek beside them' : kek}`,
     ),
   ];
-  for (const { directory, isThere, behind } of held) {
+  const right = held.find(({ isThere, kekFault }) => isThere && kekFault === undefined);
+  for (const { directory, isThere, behind, kekFault } of held) {
+    if (kekFault !== undefined)
+      findings.push(
+        about(
+          'damage',
+          right === undefined
+            ? `${kekFault}, and no other directory has it`
+            : `${kekFault}; that of ${right.directory} is used, and the next start copies it there`,
+        ),
+      );
+    const lacking = behind - Number(kekFault !== undefined);
     if (!isThere)
       findings.push(
         about(
@@ -202,11 +225,11 @@ function findingsOf(
           `${directory} holds no keys: mount it, or fill it again (collector encryption-keys mirror ${directory})`,
         ),
       );
-    else if (behind > 0)
+    else if (lacking > 0)
       findings.push(
-        about('damage', `${directory} lacks the newest keys of ${counted(behind, 'stretch', 'stretches')}`),
+        about('damage', `${directory} lacks the newest keys of ${counted(lacking, 'stretch', 'stretches')}`),
       );
-    else findings.push(about('ok', `${directory} has all keys`));
+    else if (kekFault === undefined) findings.push(about('ok', `${directory} has all keys`));
   }
   const [first = ''] = directories;
   // A mirror of a log can be made anew.

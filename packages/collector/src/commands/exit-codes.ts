@@ -70,7 +70,7 @@ export function deniedPath(error: unknown): string | undefined {
   return undefined;
 }
 
-const STOPPING = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+const STOPPING = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'] as const;
 /** The terminal sends a Ctrl-C to npm as well, which passes it on some milliseconds later. */
 const SAME_STOP_MS = 1000;
 

@@ -33,7 +33,13 @@ import {
 } from '../store/contract.js';
 import { describeStore } from '../store/open.js';
 import { openForWriting, openTree, type WritableStore } from '../store/open-to-write.js';
-import { openReadingsLog, openSharedStore, openStore, type OpenSharedStore } from '../store/open-to-read.js';
+import {
+  openReadingsLog,
+  openSharedStore,
+  openStore,
+  type OpenSharedStore,
+  readingsLogPath,
+} from '../store/open-to-read.js';
 import { readHistory } from '../transparency/key-files.js';
 import { pullKeys } from '../transparency/shared-keys.js';
 import { type MirrorNote, readMirrorNote, writeMirrorNote } from '../transparency/state-files.js';
@@ -420,7 +426,12 @@ class Mirror {
       text += piece.toString();
     const end = text.lastIndexOf('\n') + 1;
     for (const line of text.slice(0, end).split('\n').slice(0, -1)) {
-      await this.shared.accessLog.append(line);
+      try {
+        await this.shared.accessLog.append(line);
+      } catch (error) {
+        if (!(error instanceof RangeError)) throw error;
+        tell(`warning: a line of ${readingsLogPath(this.config.dataDir)} was left out: ${error.message}`);
+      }
       this.#note = { ...this.#note, forwarded: this.#note.forwarded + Buffer.byteLength(line) + 1 };
       writeMirrorNote(this.config.dataDir, this.#note);
     }

@@ -25,6 +25,7 @@ import {
   configOf,
   instantFrom,
   organisationFrom,
+  personFrom,
   shortId,
   tempDirFrom,
   wordFrom,
@@ -70,6 +71,7 @@ const OUTCOMES_ASKED = OUTCOME_WORDS.map((word) => word.replace('_', '-'));
 const FEEDBACK: Readonly<Record<string, FeedbackAsked>> = {
   'thumbs-up': 'up',
   'thumbs-down': 'down',
+  thumbs: 'thumbs',
   rating: 'rating',
   text: 'text',
   survey: 'survey',
@@ -105,10 +107,11 @@ export function runsRequestFrom(options: RunsOptions, now: number): RunsRequest 
 }
 
 function namesFrom({ organisation, target, user, model, app }: RunsOptions): Partial<RunFilter> {
+  if (target === '-' && user === '-') throw usage('- stands for standard input, which can be read only once');
   return {
     ...(organisation !== undefined && { organisation: organisationFrom(organisation) }),
-    ...(target !== undefined && { target: nameFrom('--target', target) }),
-    ...(user !== undefined && { user: nameFrom('--user', user) }),
+    ...(target !== undefined && { target: personFrom('--target', target) }),
+    ...(user !== undefined && { user: personFrom('--user', user) }),
     ...(model !== undefined && { models: modelsNamed(nameFrom('--model', model)) }),
     ...(app !== undefined && { application: nameFrom('--app', app) }),
   };
@@ -156,8 +159,8 @@ function limitFrom(text: string | undefined): number {
 const EXAMPLES = `
 Examples:
   $ collector runs
-  $ collector runs --target patient-30977 --outcome contradicted
-  $ collector runs --user clinician-8841 --since 2026-01-01 --until 2026-02-01 --clock sender
+  $ collector runs --target @patient.txt --outcome contradicted
+  $ collector runs --user - --since 2026-01-01 --until 2026-02-01 --clock sender
   $ collector runs --model sepsis-abstractor@3.0 --failed --limit all --csv > failed.csv
   $ collector runs --no-outcome-for 30d --json | jq -r .record_id
   $ collector records --run 0b2c5a3e
@@ -175,8 +178,10 @@ the timestamp of its inference-start. After an import or a demo only the senders
 would be a formula there has an apostrophe before it.
 
 It can run beside a collector, and covers every event that was stored when it began. That it ran, what it was asked for and
-how many events the listed runs have is logged in access.log; of --target and --user only that they were given. sudo
-logs the command line, names and all.`;
+how many events the listed runs have is logged in access.log; of --target and --user only that they were given.
+
+--target and --user take @FILE, or - for standard input: the file has one id, in a line. An id can be typed too, but every
+user of the host sees it in the process list, and sudo logs it.`;
 
 /** Rows that are laid out together: in a long list columns may grow from one to the next. */
 const BLOCK = 1000;
@@ -186,8 +191,8 @@ const MOST_COUNTED = 10_000;
 export function command(): Command {
   const runs = new Command('runs')
     .description('List runs, the newest first, and what is worth seeing of each.')
-    .option('--target <id>', 'only runs about this patient, document or claim')
-    .option('--user <id>', 'only runs that this user called')
+    .option('--target <id>', 'only runs about this patient, document or claim: @FILE or - holds its id')
+    .option('--user <id>', 'only runs that this user called: @FILE or - holds the id')
     .option('--model <id>', 'only runs of this model: MODEL_ID or MODEL_ID@VERSION')
     .option('--app <name>', 'only runs that this application sent')
     .option('--organisation <name>', 'only runs of this organisation')
@@ -210,7 +215,7 @@ export function command(): Command {
   return addConfigOptions(runs, 'runs')
     .addHelpText('after', EXAMPLES)
     .action(async (options: RunsOptions, self: Command) => {
-      // The arguments may name a patient, and every user of the host can read them.
+      // The arguments may name a patient all the same, and every user of the host can read them.
       process.title = 'collector runs';
       const config = configOf(self, 'runs');
       await new Listing(config, runsRequestFrom(options, Date.now()), options).run();

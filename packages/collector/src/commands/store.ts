@@ -1,11 +1,20 @@
 /** `collector store`: makes, looks after and examines the database of a log. */
+import { ENTRY_KINDS } from '@clinical-events/protocol';
 import { Command, Option } from 'commander';
 import type { Config } from '../config.js';
 import { counted } from '../quantity.js';
+import { ownEntry } from '../ledger/own-entry.js';
+import { WRITER } from '../ledger/lifecycle.js';
+import { actionFields } from '../privacy/actions.js';
+import type { Quarantine } from '../store/contract.js';
+import { openSharedStore } from '../store/open-to-read.js';
 import { storeAdministration, type StoreAdministration } from '../store/administration.js';
+import { openSealKey } from '../transparency/shared-keys.js';
+import { logSharedAccess } from './access-log.js';
 import { addConfigOptions, configOf } from './arguments.js';
-import { usage, EXIT } from './exit-codes.js';
-import { findingsTable } from './terminal.js';
+import { usage, CommandFailure, EXIT } from './exit-codes.js';
+import { alignedTable, findingsTable, legible, printableJson } from './terminal.js';
+import { version } from './typed.js';
 
 const EXAMPLE = 'postgres://collector@db1,db2/collector';
 
@@ -14,13 +23,14 @@ function subcommand(
   summary: string,
   more: string,
   act: (store: StoreAdministration, options: Options, config: Config) => Promise<void>,
+  options: 'store' | 'quarantine' = 'store',
 ): Command {
-  return addConfigOptions(new Command(name).description(summary), 'store')
+  return addConfigOptions(new Command(name).description(summary), options)
     .addHelpText('after', `\nExamples:\n  $ collector store ${name} --store ${EXAMPLE}\n${more}`)
-    .action((options: Options, self: Command) => {
-      const config = configOf(self, 'store');
+    .action((given: Options, self: Command) => {
+      const config = configOf(self, options);
       if (config.store === '') throw usage('--store: say which database is meant, as postgres://…');
-      return act(storeAdministration(config.store), options, config);
+      return act(storeAdministration(config.store), given, config);
     });
 }
 
@@ -28,6 +38,7 @@ interface Options {
   readonly durability?: 'replicated' | 'local';
   readonly adopt?: true;
   readonly json?: true;
+  readonly dryRun?: true;
 }
 
 export function command(): Command {
@@ -95,7 +106,75 @@ Exit codes: 0 there is nothing that loses events (there may be warnings), 3 ther
   )
     .option('--adopt', 'use the log on this database cluster from now on')
     .option('--json', 'print the findings as one JSON object');
+  const quarantining = subcommand(
+    'quarantine',
+    'Move what no collector has stored out of the way of the log.',
+    `  $ collector store quarantine --dry-run --json --store ${EXAMPLE}
+
+When nothing is signed any more because of a batch that no collector has sealed, or an event cannot be stored because its
+id stands in event_ids and in no batch: moves such rows into the tables quarantined_batches, quarantined_ids,
+quarantined_events and quarantined_places, and deletes nothing. What a collector has sealed, and what has its place in the
+log, is never moved. The ids are free afterwards, collectors sign again by themselves, and an entry of the log says what was
+moved; the access log says who did it. Look at it with --dry-run first.
+
+Run it as the owner of the schema, where the file <ledger id>.seal of the collectors is in --signing-keys.
+
+Exit codes: 0 done, or there was nothing to do; 3 batches are gone, which nothing here makes good; 1 nothing was moved.`,
+    quarantine,
+    'quarantine',
+  )
+    .option('--dry-run', 'say what would be moved, and change nothing')
+    .option('--json', 'print what was found as one JSON object');
   const store = new Command('store').description('Look after a log that is kept in a PostgreSQL database.');
-  for (const each of [migrating, roles, maintaining, checking]) store.addCommand(each);
+  for (const each of [migrating, roles, maintaining, checking, quarantining]) store.addCommand(each);
   return store;
+}
+
+async function quarantine(
+  store: StoreAdministration,
+  { dryRun = false, json }: { readonly dryRun?: boolean; readonly json?: true },
+  config: Config,
+): Promise<void> {
+  const shared = await openSharedStore(config);
+  try {
+    const access = await logSharedAccess(shared.accessLog, {
+      ...{ command: 'store quarantine', filter: { dry_run: dryRun } },
+    });
+    try {
+      const done = await store.quarantine({
+        ...{ dryRun, version: version() },
+        sealKey: (ledgerId, keys, entries) => openSealKey(config.signingKeys, ledgerId, keys, entries),
+        entry: (action) => ownEntry(ENTRY_KINDS.lifecycleAction, WRITER, actionFields(action)),
+      });
+      access.complete = true;
+      const fields = { dry_run: dryRun, action: done.action ?? null, items: done.items, gaps: done.gaps };
+      process.stdout.write(
+        json ? `${printableJson(JSON.stringify(fields, undefined, 2))}\n` : quarantineText(done, dryRun),
+      );
+      process.exitCode = done.gaps.length > 0 ? EXIT.damaged : EXIT.ok;
+    } finally {
+      await access.end();
+    }
+  } catch (error) {
+    if (!(error instanceof Error) || !/^permission denied/.test(error.message)) throw error;
+    throw new CommandFailure(`${error.message}: run it as the owner of the schema`, EXIT.failure, {
+      cause: error,
+    });
+  } finally {
+    await shared.close();
+  }
+}
+
+function quarantineText({ items, gaps, action }: Quarantine, dryRun: boolean): string {
+  const rows = items.map(({ kind, lane, batch, entries, ids, why }) => [
+    ...[kind, `${lane}`, `${batch}`, `${entries}`, `${ids}`, legible(why)],
+  ]);
+  const table = alignedTable([['WHAT', 'LANE', 'BATCH', 'ENTRIES', 'IDS', 'WHY'], ...rows], process.stdout);
+  const end =
+    action === undefined
+      ? dryRun && items.length > 0
+        ? 'Nothing was moved.'
+        : 'There is nothing to move.'
+      : `Moved, by action ${action}. Collectors sign again within seconds; see collector verify.`;
+  return [...(items.length > 0 ? [table] : []), ...gaps.map((gap) => `${gap}.\n`), `${end}\n`].join('');
 }

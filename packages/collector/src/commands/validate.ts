@@ -71,10 +71,11 @@ function faultOf({ body, kind, eventId }: Offered, config: Config): LineFault | 
 }
 
 /** Without a value of the event. */
-function inWords({ tally, number }: ReadLine, { code, details }: LineFault): string {
+function inWords({ tally, number }: ReadLine, { code, details, message }: LineFault): string {
   const issues = (details?.['issues'] ?? []) as readonly { pointer: string; message: string }[];
   const [issue] = issues;
   const more = issues.length > 1 ? ` (and ${issues.length - 1} more)` : '';
-  const why = issue === undefined ? '' : `: ${issue.pointer || '/'} ${issue.message}${more}`;
+  const said = issue === undefined ? message : `${issue.pointer || '/'} ${issue.message}${more}`;
+  const why = said === undefined ? '' : `: ${said}`;
   return `${tally.file}:${number}: ${code}${why}\n`;
 }

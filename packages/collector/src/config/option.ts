@@ -33,6 +33,7 @@ export type CommandName =
   | 'tiles'
   | 'backup'
   | 'store'
+  | 'quarantine'
   | 'mirror';
 
 interface Declared {

@@ -35,6 +35,7 @@ const EVERY: readonly CommandName[] = [
   'tiles',
   'backup',
   'store',
+  'quarantine',
   'mirror',
 ];
 
@@ -189,7 +190,7 @@ const OPTIONS = {
     default: '',
     otherwise: '`signing-keys` in the data directory',
     help: 'directory of the keys that sign checkpoints',
-    appliesTo: [...SIGNING, 'backup'],
+    appliesTo: [...SIGNING, 'backup', 'quarantine'],
   },
   'signing-command': {
     type: 'path',

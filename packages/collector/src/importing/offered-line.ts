@@ -12,6 +12,7 @@
 import { isUtf8 } from 'node:buffer';
 import { hash } from 'node:crypto';
 import { EVENT_KINDS, type EventKind, isOrganisation } from '@clinical-events/protocol';
+import { faultOf, notUtf8 } from '../ledger/examine.js';
 import { readJson } from '../ledger/strict-json.js';
 import {
   CLOSE_BRACE,
@@ -108,7 +109,9 @@ function endsScalar(code: number): boolean {
  */
 export interface LineFault {
   readonly code: string;
-  /** Never holds a value of the event. */
+  /** What the code alone does not say. */
+  readonly message?: string;
+  /** Never holds a value of the event, nor does the message. */
   readonly details?: Readonly<Record<string, unknown>> | undefined;
   /** When it is known and a UUID. */
   readonly eventId?: string | undefined;
@@ -213,11 +216,10 @@ function printedMembers(text: string): JsonObject | undefined {
 }
 
 function faultWithoutKind(line: Buffer): LineFault {
-  if (!isUtf8(line)) return { code: 'invalid_encoding' };
+  if (!isUtf8(line)) return notUtf8(line);
   const reading = readJson(line.toString(), DEEPEST);
   if (reading.fault === undefined) return { code: 'kind_missing', eventId: uuidIn(reading.value) };
-  const { code, ...details } = reading.fault;
-  return Object.keys(details).length > 0 ? { code, details } : { code };
+  return faultOf(reading.fault);
 }
 
 /** What is wrong with a member of a wrapper. */

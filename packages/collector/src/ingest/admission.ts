@@ -112,8 +112,8 @@ export class Backlog {
  * events that come faster than the ledger can store them, or that take longer than others.
  *
  * What an event takes is known afterwards, so it is the key's next events that are refused. What is taken before that
- * is bounded by the bytes of a key that wait: a body of any content takes a few times what a plain one of its size
- * does.
+ * is bounded by the bytes of a key that the ledger has: a body of any content takes a few times what a plain one of its
+ * size does. That holds from the first event on, also of a key that sends alone: its others wait for their turn.
  */
 
 /** What a key's events hold of the queue, from their promise to their answer. */
@@ -126,15 +126,25 @@ export interface Share {
   owedMs: number;
   /** Monotonic clock, milliseconds. */
   chargedAt: number;
+  /** Events that the ledger has, and their bytes. */
+  entered: number;
+  enteredBytes: number;
+  /** Those that have come and may not enter yet, oldest first. */
+  readonly held: Held[];
+}
+
+interface Held {
+  readonly bytes: number;
+  readonly enter: () => void;
 }
 
 export function newShare(): Share {
-  return { bytes: 0, events: 0, waiting: 0, owedMs: 0, chargedAt: 0 };
+  return { bytes: 0, events: 0, waiting: 0, owedMs: 0, chargedAt: 0, entered: 0, enteredBytes: 0, held: [] };
 }
 
 /** While the queue is crowded a key may hold so much of it, and no more. */
 const PART = 0.25;
-/** The same in bytes, while other keys send too: of 64 MiB two bodies of a MiB. */
+/** The same in bytes, while other keys send too, and at any time of what the ledger has: of 64 MiB two bodies of a MiB. */
 const SHARED_PART = 1 / 32;
 /** So long after two keys have sent, they are taken to share the queue, in milliseconds. */
 const SHARED_MS = 60_000;
@@ -193,6 +203,20 @@ export class FairShare {
     share.bytes -= unused;
   }
 
+  /** An event has arrived: it enters the ring now, or after the answers to events of its key that entered before. */
+  enter(share: Share, bytes: number, now: number, enter: () => void): void {
+    share.held.push({ bytes, enter });
+    this.#letEnter(share, now);
+  }
+
+  /** The ledger has answered an event that entered. */
+  answered(share: Share, bytes: number, now: number): void {
+    share.entered--;
+    share.enteredBytes -= bytes;
+    this.settle(share, bytes);
+    this.#letEnter(share, now);
+  }
+
   /** The event has its answer: it no longer counts against the key. */
   settle(share: Share, bytes: number): void {
     share.bytes -= bytes;
@@ -203,6 +227,19 @@ export class FairShare {
   charge(share: Share, tookMs: number, now: number): void {
     share.owedMs = owedMs(share, now) + Math.max(0, tookMs - FREE_MS);
     share.chargedAt = Math.max(share.chargedAt, now);
+  }
+
+  #letEnter(share: Share, now: number): void {
+    for (let next = share.held[0]; next !== undefined; next = share.held[0]) {
+      if (share.entered > 0) {
+        if (share.enteredBytes + next.bytes > SHARED_PART * this.ring.capacity.bytes) return;
+        if (this.#shared(now) && owedMs(share, now) > MUCH_OWED_MS) return;
+      }
+      share.held.shift();
+      share.entered++;
+      share.enteredBytes += next.bytes;
+      next.enter();
+    }
   }
 
   #sends(share: Share, now: number): void {

@@ -2,6 +2,7 @@
 import { STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { ERRORS, type ErrorCode, errorBody } from '@clinical-events/protocol';
+import type { Fault } from '../ledger/examine.js';
 import { type Exchange, readHeaders, REQUEST_ID } from './request.js';
 
 const ACCEPTED = '{"status":"accepted"}';
@@ -35,13 +36,13 @@ const PLAIN_BODIES = Object.fromEntries(
  */
 export function refuse(
   { request, reply, expectation, id }: Exchange,
-  code: ErrorCode,
-  details: Record<string, unknown> | undefined,
+  { code, details, message }: Fault,
   headers: readonly string[],
   waitSeconds = 1,
 ): number {
   const { status, retryAfter } = ERRORS[code];
-  const body = details === undefined ? PLAIN_BODIES[code] : JSON.stringify(errorBody(code, details));
+  const isPlain = details === undefined && message === undefined;
+  const body = isPlain ? PLAIN_BODIES[code] : JSON.stringify(errorBody(code, details, message));
   const all = [
     'Content-Type',
     'application/json',

@@ -18,7 +18,7 @@ import {
 import { type KeyRefusal, type KeyRing, keyIdOf } from '../access/key-ring.js';
 import type { Principal } from '../access/principal.js';
 import type { Fault } from '../ledger/examine.js';
-import type { LedgerState } from '../ledger/ledger.js';
+import type { LedgerState, StorageReason } from '../ledger/ledger.js';
 import { RingWriter, type Answer, type RingMemory } from '../ledger/ring.js';
 import { accept, refuse } from './answers.js';
 import { Backlog, FairShare, type Share } from './admission.js';
@@ -72,6 +72,8 @@ export interface QueueState {
 
 export interface StorageState {
   readonly state: LedgerState;
+  /** While it refuses. */
+  readonly reason?: StorageReason | undefined;
 }
 
 const KIND_OF_PATH: ReadonlyMap<string, EventKind> = new Map(
@@ -104,8 +106,8 @@ const REFUSAL_OF_ANSWER: Record<Exclude<Answer, 'accepted' | 'fault'>, ErrorCode
 
 export class Ingest {
   readonly counters = new IngestCounters();
-  /** Called for each accepted event when its answer is written. */
-  onAccepted: ((exchange: Exchange) => void) | undefined;
+  /** Called for each request when its answer is written, with the fault of one that is refused. */
+  observer: ((exchange: Exchange, status: number, fault: Fault | undefined) => void) | undefined;
   readonly #options: IngestOptions;
   readonly #refusals: RefusalLog;
   readonly #ring: RingWriter<Exchange>;
@@ -119,6 +121,7 @@ export class Ingest {
   /** Connections with a request whose key is being looked up. */
   readonly #lookingUp = new WeakSet<Socket>();
   #ledgerState: LedgerState = 'open';
+  #storageReason: StorageReason | undefined;
   #failedAt = 0;
   /** When the answer that is being handled came, or one shortly before it in the same message. */
   #answeredAt = 0;
@@ -144,8 +147,9 @@ export class Ingest {
   }
 
   /** What the ledger's thread says of itself: whether it is worth while to read a body at all. */
-  ledgerEntered(state: LedgerState): void {
+  ledgerEntered(state: LedgerState, reason?: StorageReason): void {
     this.#ledgerState = state;
+    this.#storageReason = reason;
     if (state !== 'open') this.#failedAt = performance.now();
   }
 
@@ -170,7 +174,7 @@ export class Ingest {
 
   /** What the ledger said of itself last. */
   get storage(): StorageState {
-    return { state: this.#ledgerState };
+    return { state: this.#ledgerState, reason: this.#storageReason };
   }
 
   /** Who shows this key, if it is known, valid, and not bound to another client's certificate. */
@@ -202,7 +206,7 @@ export class Ingest {
     if (kind === undefined) return this.#refuse(exchange, 'not_found');
     exchange.kind = kind;
     if (request.method !== 'POST') {
-      return this.#refuse(exchange, 'method_not_allowed', undefined, ['Allow', 'POST']);
+      return this.#refuse(exchange, 'method_not_allowed', ['Allow', 'POST']);
     }
     const headers = readHeaders(request.rawHeaders);
     const { httpVersion } = request;
@@ -250,17 +254,18 @@ export class Ingest {
   #admit(exchange: Exchange, headers: RequestHeaders, principal: Principal | KeyRefusal): void {
     const { request, reply, startedAt, expectation, kind } = exchange;
     if (kind === undefined) throw new Error('a request without a kind came to its key');
-    if (typeof principal === 'string')
-      return this.#refuse(exchange, principal, undefined, [], headers.apiKey);
+    if (typeof principal === 'string') return this.#refuse(exchange, principal, [], headers.apiKey);
     exchange.principal = principal;
     const { clientCertificate } = principal;
     if (clientCertificate !== undefined && !showsCertificate(request.socket, clientCertificate, Date.now())) {
       return this.#refuse(exchange, 'certificate_required');
     }
     keepPlace(request.socket);
-    if (!principal.may(kind)) return this.#refuse(exchange, 'permission_denied', { permission: kind });
+    if (!principal.may(kind)) {
+      return this.#refuse(exchange, { code: 'permission_denied', details: { permission: kind } });
+    }
     const wait = principal.bucket?.take(startedAt) ?? 0;
-    if (wait > 0) return this.#refuse(exchange, 'rate_limited', undefined, [], undefined, wait);
+    if (wait > 0) return this.#refuse(exchange, 'rate_limited', [], undefined, wait);
     if (!isJsonMediaType(headers.contentType)) return this.#refuse(exchange, 'unsupported_media_type');
     if (expectation === 'unmet') return this.#refuse(exchange, 'expectation_failed');
     const encoding = contentEncoding(headers.contentEncoding);
@@ -331,7 +336,7 @@ export class Ingest {
     exchange.share = share;
     exchange.sharedBytes = plain.length;
     if (this.#options.keepsBodies) exchange.body = plain;
-    this.#enqueue(exchange, reserved, plain);
+    this.#enqueue(exchange, share, reserved, plain);
     this.#backlog.entered(share);
   }
 
@@ -363,30 +368,36 @@ export class Ingest {
     return plain;
   }
 
-  #enqueue(exchange: Exchange, reserved: number, body: Buffer): void {
+  #enqueue(exchange: Exchange, share: Share, reserved: number, body: Buffer): void {
     const { kind, principal } = exchange;
     if (kind === undefined || principal === undefined) throw new Error('an event that passed no check');
     const profile = principal.profile ?? this.#options.profile;
-    this.#ring.push(exchange, reserved, kind, profile, principal, Date.now(), [body]);
+    const receivedAt = Date.now();
+    let pieces = [body];
+    this.#shares.enter(share, body.length, performance.now(), () =>
+      this.#ring.push(exchange, reserved, kind, profile, principal, receivedAt, pieces),
+    );
+    // One that has to wait may be in memory that the next request on its connection is read into.
+    if (share.held.length > 0) pieces = [Buffer.from(body)];
   }
 
   /** The ledger's answer to an event. Nothing else answers 201, and only `accepted` does. */
   #settle(exchange: Exchange, answer: Answer, fault: Fault | undefined): void {
     if (exchange.share !== undefined) {
       this.#backlog.left(exchange.share);
-      this.#shares.settle(exchange.share, exchange.sharedBytes);
+      this.#shares.answered(exchange.share, exchange.sharedBytes, this.#answeredAt);
     }
     if (answer === 'accepted') {
       accept(exchange);
       if (exchange.kind !== undefined)
         this.counters.accepted(exchange.kind, this.#answeredAt - exchange.startedAt);
       if (this.#options.logRequests) this.#logRequest(exchange, 201);
-      this.onAccepted?.(exchange);
+      this.observer?.(exchange, 201, undefined);
       return;
     }
     if (answer === 'fault') {
       if (fault === undefined) throw new Error('a refused event without its fault');
-      return this.#refuse(exchange, fault.code, fault.details);
+      return this.#refuse(exchange, fault);
     }
     if (answer === 'notCommitted') this.#failedAt = performance.now();
     this.#refuse(exchange, REFUSAL_OF_ANSWER[answer]);
@@ -412,12 +423,13 @@ export class Ingest {
 
   #refuse(
     exchange: Exchange,
-    code: ErrorCode,
-    details?: Record<string, unknown>,
+    refusal: ErrorCode | Fault,
     headers: readonly string[] = [],
     presentedKey?: string,
     wait = 0,
   ): void {
+    const fault = typeof refusal === 'string' ? { code: refusal } : refusal;
+    const { code } = fault;
     const { request, reply, kind, principal } = exchange;
     this.counters.refused(kind, code);
     this.#refusals.note(
@@ -436,10 +448,11 @@ export class Ingest {
     if (!request.readableEnded) this.#resting.limit(request, reply);
     const tooMany = code === 'overloaded' || code === 'rate_limited';
     const retryAfter = tooMany ? Math.max(wait, this.#resting.retryAfter) : 1;
-    const status = refuse(exchange, code, details, headers, retryAfter);
+    const status = refuse(exchange, fault, headers, retryAfter);
     if (tooMany) this.#resting.add(request, reply, principal);
     else if (principal === undefined || isUnproven(request.socket)) this.#rest(exchange);
     if (this.#options.logRequests) this.#logRequest(exchange, status);
+    this.observer?.(exchange, status, fault);
   }
 
   #logRequest({ id, kind, principal, bodyBytes, startedAt }: Exchange, status: number): void {

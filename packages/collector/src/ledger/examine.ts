@@ -1,12 +1,14 @@
 /** Everything that is asked of a body before it may be stored: pure, the same for HTTP and for any import. */
 import { isUtf8 } from 'node:buffer';
-import { type ErrorCode, type EventKind, type Profile } from '@clinical-events/protocol';
+import { ERRORS, type ErrorCode, type EventKind, type Profile } from '@clinical-events/protocol';
 import { validateEvent } from '@clinical-events/protocol/validate';
-import { readEvent } from './strict-json.js';
+import { type JsonFault, readEvent } from './strict-json.js';
 
-/** Why a body is refused. `details` never holds a value of the body, nor the name of an unknown field. */
+/** Why a body is refused. No member ever holds a value of the body, nor the name of an unknown field. */
 export interface Fault {
   readonly code: ErrorCode;
+  /** In place of the code's own. */
+  readonly message?: string;
   readonly details?: Record<string, unknown>;
 }
 
@@ -25,12 +27,9 @@ const NO_ID = new Uint8Array(16);
  * @returns the ids, or the fault that the sender is answered.
  */
 export function examine(body: Buffer, kind: EventKind, profile: Profile, maxDepth: number): Examined | Fault {
-  if (!isUtf8(body)) return { code: 'invalid_encoding' };
+  if (!isUtf8(body)) return notUtf8(body);
   const reading = readEvent(body.toString(), maxDepth);
-  if (reading.fault) {
-    const { code, ...details } = reading.fault;
-    return Object.keys(details).length > 0 ? { code, details } : { code };
-  }
+  if (reading.fault) return faultOf(reading.fault);
   const issues = validateEvent(kind, profile, reading.value);
   if (issues) return { code: 'validation_failed', details: { issues } };
   const event = reading.value as { event_id: string; run_id?: string; parent_event_id?: string | null };
@@ -41,6 +40,18 @@ export function examine(body: Buffer, kind: EventKind, profile: Profile, maxDept
       event.run_id !== undefined ? uuidBytes(event.run_id) : kind === 'inference-start' ? eventId : NO_ID,
     parentId: typeof event.parent_event_id === 'string' ? uuidBytes(event.parent_event_id) : NO_ID,
   };
+}
+
+/** @param body of an event or line; not UTF-8. */
+export function notUtf8(body: Uint8Array): Fault {
+  const mark = ((body[0] ?? 0) << 8) | (body[1] ?? 0);
+  if (mark !== 0xfffe && mark !== 0xfeff) return { code: 'invalid_encoding' };
+  const own = ERRORS.invalid_encoding.message.slice(0, -1);
+  return { code: 'invalid_encoding', message: `${own}: it begins with the byte order mark of UTF-16.` };
+}
+
+export function faultOf({ code, ...found }: JsonFault): Fault {
+  return 'offset' in found ? { code, message: found.message, details: { offset: found.offset } } : { code };
 }
 
 export function isFault(result: Examined | Fault): result is Fault {

@@ -32,13 +32,14 @@ const FIRST_TIME = FIRST_SIZE + SIZE_BOUNDS.length + 1;
 const MERGE_NANOSECONDS = FIRST_TIME + TIME_BOUNDS_MS.length + 1;
 const FIRST_MERGE = MERGE_NANOSECONDS + 1;
 const IS_SHARED = FIRST_MERGE + TIME_BOUNDS_MS.length + 1;
-const [WAITING, OLDEST_MS, MONTHS, REPLICATION] = [
+const [WAITING, OLDEST_MS, MONTHS, REPLICATION, STALLED_MS] = [
   IS_SHARED + 1,
   IS_SHARED + 2,
   IS_SHARED + 3,
   IS_SHARED + 4,
+  IS_SHARED + 5,
 ];
-const WORDS = REPLICATION + 1;
+const WORDS = STALLED_MS + 1;
 /** Of the word `REPLICATION`; 0 where nothing has to be replicated. */
 const [REPLICATED, NOT_REPLICATED] = [1n, 2n];
 
@@ -65,6 +66,8 @@ export interface SharedCounts {
   readonly replicated: boolean | undefined;
   /** Of all collectors: batches without a place in the log, and the age of the oldest in milliseconds; 0 without one. */
   readonly waiting: { readonly batches: number; readonly oldestMs: number };
+  /** The age of the oldest batch where none can be given its place, in milliseconds; 0 where they can. */
+  readonly stalledMs: number;
   /** So many coming months have their tables. */
   readonly months: number;
   /** From the commit of a batch to the checkpoint over it, where this collector gave it its place. As `flushes`. */
@@ -124,6 +127,10 @@ export class LedgerCounters implements SharedGauges {
     Atomics.store(this.#words, IS_SHARED, 1n);
   }
 
+  stalled(oldestMs: number): void {
+    Atomics.store(this.#words, STALLED_MS, BigInt(Math.round(oldestMs)));
+  }
+
   replicated(isKnown: boolean): void {
     Atomics.store(this.#words, REPLICATION, isKnown ? REPLICATED : NOT_REPLICATED);
   }
@@ -159,6 +166,7 @@ export class LedgerCounters implements SharedGauges {
     return {
       ...{ replicated: replication === 0n ? undefined : replication === REPLICATED, months },
       waiting: { batches, oldestMs },
+      stalledMs: Number(Atomics.load(this.#words, STALLED_MS)),
       merges: {
         counts: row(FIRST_MERGE, TIME_BOUNDS_MS.length + 1),
         sum: Number(Atomics.load(this.#words, MERGE_NANOSECONDS)) / 1e6,

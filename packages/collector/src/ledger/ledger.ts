@@ -17,12 +17,15 @@ import {
   LogChanged,
   NotCommitted,
   type Outcome,
+  type StorageReason,
   type Store,
 } from '../store/contract.js';
 import { type Fault, examine, isFault } from './examine.js';
 import type { LedgerCounters } from './ledger-counters.js';
 import type { Answer, RingReader } from './ring.js';
 import { fillSalt } from './salt.js';
+
+export type { StorageReason } from '../store/contract.js';
 
 export type LedgerState = 'open' | 'refusing' | 'failed';
 
@@ -35,8 +38,8 @@ export interface LedgerOptions {
   readonly doorbell: Int32Array;
   readonly maxDepth: number;
   readonly counters: LedgerCounters;
-  /** Called at each change of state, with the error that caused it. */
-  readonly onState: (state: LedgerState, cause: unknown) => void;
+  /** Called at each change of state or reason, with the error that caused it. */
+  readonly onState: (state: LedgerState, cause: unknown, reason: StorageReason | undefined) => void;
 }
 
 /** So many events or bytes at most in one batch: bounds the memory of a batch and the wait of its first event. */
@@ -69,6 +72,12 @@ interface WaitingEntry {
   readonly reject: (reason: unknown) => void;
 }
 
+/** Undefined when nothing is wrong, or nothing is tried again. */
+function reasonFor(cause: unknown): StorageReason | undefined {
+  if (cause instanceof NotCommitted) return cause.reason;
+  return cause instanceof CommitUnknown ? 'database_unavailable' : undefined;
+}
+
 interface Taken {
   readonly fault: Fault | undefined;
   /** How long it was examined, in milliseconds. */
@@ -79,6 +88,7 @@ export class Ledger {
   readonly #options: LedgerOptions;
   readonly #own: WaitingEntry[] = [];
   #state: LedgerState = 'open';
+  #reason: StorageReason | undefined;
   #stopping = false;
   /** On the clock of `performance.now`. */
   #lookedAt = performance.now();
@@ -113,6 +123,16 @@ export class Ledger {
   #ring(): void {
     Atomics.add(this.#options.doorbell, 0, 1);
     Atomics.notify(this.#options.doorbell, 0);
+  }
+
+  /** To be called before `run`. On return the state says whether the keys of payloads can be written. */
+  async proveKeys(): Promise<void> {
+    try {
+      await this.#options.store.proveKeys();
+    } catch (error) {
+      if (!(error instanceof NotCommitted)) throw error;
+      this.#refuse(error);
+    }
   }
 
   /** Serves the ring until `stop`. Resolves with the store closed; never rejects for what an event holds. */
@@ -299,13 +319,15 @@ export class Ledger {
   #seal(cause: LogChanged): void {
     this.#state = 'failed';
     this.#sequenced ??= this.#options.sequencer.close();
-    const tell = () => this.#options.onState('failed', cause);
+    const tell = () => this.#options.onState('failed', cause, undefined);
     Promise.race([this.#sequenced, sleep(SEAL_MS)]).then(tell, tell);
   }
 
   #enter(state: LedgerState, cause: unknown): void {
-    if (state === this.#state) return;
+    const reason = state === 'refusing' ? reasonFor(cause) : undefined;
+    if (state === this.#state && reason === this.#reason) return;
     this.#state = state;
-    this.#options.onState(state, cause);
+    this.#reason = reason;
+    this.#options.onState(state, cause, reason);
   }
 }

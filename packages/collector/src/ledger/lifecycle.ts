@@ -106,7 +106,7 @@ const NOTICES: Partial<Record<Action['does'], string>> = {
   hold: 'a legal hold has begun',
   unhold: 'a legal hold is over',
 };
-const WRITER = 'lifecycle000';
+export const WRITER = 'lifecycle000';
 const DONE: LifecycleAnswer = { state: 'done' };
 const PARTLY: LifecycleAnswer = {
   state: 'refused',

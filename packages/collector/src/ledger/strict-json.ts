@@ -1,4 +1,5 @@
 /** Reads JSON texts, and says what JSON.parse does not: how deep they nest, and whether a key repeats. */
+import { ERRORS } from '@clinical-events/protocol';
 import { NAMED_FIELDS } from '@clinical-events/protocol/validate';
 import {
   CLOSE_BRACE,
@@ -17,9 +18,9 @@ import {
   type Units,
 } from '../store/json-text.js';
 
-/** Why a text is refused, with the offset of the place in UTF-16 units where one is known. */
-type JsonFault =
-  | { readonly code: 'invalid_json'; readonly offset?: number }
+/** Why a text is refused. `offset` counts UTF-16 units; `message` holds no part of the text. */
+export type JsonFault =
+  | { readonly code: 'invalid_json'; readonly offset: number; readonly message: string }
   | { readonly code: 'nesting_too_deep' }
   | { readonly code: 'duplicate_key' };
 
@@ -60,21 +61,37 @@ function parse(text: string, members: number): JsonReading {
   let value: unknown;
   try {
     value = parseJson(text);
-  } catch (error) {
-    return invalid(faultOffset(error));
+  } catch {
+    // V8 quotes the text in its message, which may be patient data, and does not always name the place.
+    return invalid(text, new JsonOutline(text).faultAt ?? 0);
   }
   return keptMembers(value) === members ? { value } : { fault: { code: 'duplicate_key' } };
 }
 
-function invalid(offset: number | undefined): JsonReading {
-  return { fault: offset === undefined ? { code: 'invalid_json' } : { code: 'invalid_json', offset } };
+const BYTE_ORDER_MARK = '\ufeff';
+/** What Python, C and JavaScript print for numbers that JSON cannot express (RFC 8259 section 6). */
+const NOT_FINITE = /^[-+]?(?:nan|inf|infinity)(?!\w)/i;
+
+function invalid(text: string, offset: number): JsonReading {
+  const lines = text.slice(0, offset).split('\n');
+  const place = `line ${lines.length}, column ${(lines.at(-1)?.length ?? 0) + 1}`;
+  const message = `${ERRORS.invalid_json.message.slice(0, -1)}: ${causeOf(text, offset, place)}.`;
+  return { fault: { code: 'invalid_json', offset, message } };
+}
+
+function causeOf(text: string, offset: number, place: string): string {
+  if (text === '') return 'it is empty';
+  if (text.startsWith(BYTE_ORDER_MARK)) return 'it begins with a byte order mark';
+  if (offset >= text.length) return `it ends too soon, at ${place}`;
+  const from = text[offset - 1] === '-' ? offset - 1 : offset;
+  const notFinite = NOT_FINITE.test(text.slice(from, from + 12));
+  return `${notFinite ? 'NaN and Infinity are not JSON values' : 'unexpected character'} at ${place}`;
 }
 
 function outlined(text: string): JsonReading {
   const outline = new JsonOutline(text);
   const { faultAt } = outline;
-  // V8 names no place for a text that ends too soon.
-  if (faultAt !== undefined) return invalid(faultAt < text.length ? faultAt : undefined);
+  if (faultAt !== undefined) return invalid(text, faultAt);
   if (outline.repeats) return { fault: { code: 'duplicate_key' } };
   const at = pastSpace(outline.units, 0);
   return { value: fieldsAt(outline, at, 0, NAMED) };
@@ -164,14 +181,4 @@ function keptMembers(value: unknown): number {
     count += 1 + keptMembers((value as Record<string, unknown>)[name]);
   }
   return count;
-}
-
-/**
- * V8 quotes the text in its message, which may be patient data; only the position is taken from it, and only where
- * V8 says it: at the end. In a quotation, always followed by more, "at position" is the sender's word.
- */
-function faultOffset(error: unknown): number | undefined {
-  const message = error instanceof SyntaxError ? error.message : '';
-  const found = / in JSON at position (\d+)(?: \(line \d+ column \d+\))?$/.exec(message)?.[1];
-  return found === undefined ? undefined : Number(found);
 }

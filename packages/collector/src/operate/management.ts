@@ -173,7 +173,7 @@ export class Management {
           .type('text/plain; charset=utf-8')
           .send(verbose(request.query) ? healthText('readyz', checks) : 'ok');
       }
-      const reasons = failures.map(({ check, reason }) => ({ check, reason }));
+      const reasons = failures.map(({ check, cause, reason }) => ({ check, cause, reason }));
       return refuse(reply, first.code, { reasons }, `Not ready: ${first.reason}.`);
     });
     const metrics = new Metrics(collectorStatus, watch);

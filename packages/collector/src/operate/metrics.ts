@@ -4,6 +4,7 @@
  * No label can come from a request: kinds, codes, states and outcomes are closed tables, sinks are told by number and
  * kind, and keys are those that the operator has made, so many of them at most (warnings.ts).
  */
+import { performance } from 'node:perf_hooks';
 import {
   type Metric,
   type MetricType,
@@ -341,6 +342,11 @@ export const FAMILIES: readonly Family<Scrape>[] = [
     ({ ledger }) => seconds(ledger.shared?.waiting.oldestMs),
   ),
   gauge(
+    'collector_signing_stalled_seconds',
+    'Age of the oldest of these batches while none can be given its place, so that nothing is signed; 0 when they can.',
+    ({ ledger }) => seconds(ledger.shared?.stalledMs),
+  ),
+  gauge(
     'collector_replication_safe',
     'Whether what was stored last is known to be replicated (1). Absent where the log asks for no standby.',
     ({ ledger }) => ledger.shared?.replicated,
@@ -462,7 +468,7 @@ export const FAMILIES: readonly Family<Scrape>[] = [
   counter(
     'collector_clock_steps_total',
     'How often the wall clock was set by more than a second.',
-    ({ watch }) => watch.clockSteps,
+    ({ collectorStatus }) => collectorStatus.clockSteps().count,
   ),
   counter(
     'collector_log_lines_dropped_total',

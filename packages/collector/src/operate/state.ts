@@ -1,11 +1,20 @@
 /** `GET /console/state.json`: all that the console shows, in one piece (console/console-state.ts). */
 import { EVENT_KINDS, type ErrorCode } from '@clinical-events/protocol';
 import type { KeyUse } from '../access/key-ring.js';
+import type { StorageReason } from '../ledger/ledger.js';
 import type { AnswerCount } from '../ingest/ingest-counters.js';
 import { quantile, TIME_BOUNDS_MS } from '../ledger/buckets.js';
 import type { ConsoleState, Key } from './console/console-state.js';
 import { type CollectorStatus, type Watch, daysUntilFull } from './status.js';
-import { type Facts, isBackupOld, isInUse, isUsable, shownKeys, warningsOf } from './warnings.js';
+import {
+  type Facts,
+  isBackupOld,
+  isInUse,
+  isSigningStalled,
+  isUsable,
+  shownKeys,
+  warningsOf,
+} from './warnings.js';
 
 /*
  * Whether the collector lives, and whether it should be sent events.
@@ -15,52 +24,88 @@ import { type Facts, isBackupOld, isInUse, isUsable, shownKeys, warningsOf } fro
  */
 
 export interface HealthCheck {
-  readonly name: 'startup' | 'shutdown' | 'ledger_thread' | 'storage';
+  readonly name: 'startup' | 'shutdown' | 'ledger_thread' | 'storage' | 'signing';
   /** Why it fails; undefined when it does not. */
-  readonly failure: { readonly reason: string; readonly code: ErrorCode } | undefined;
+  readonly failure:
+    | {
+        readonly reason: string;
+        /** The reason in a word that stays the same. */
+        readonly cause: HealthCause;
+        readonly code: ErrorCode;
+      }
+    | undefined;
   /** Whether a start again would be the remedy. */
   readonly fatal: boolean;
 }
+
+type HealthCause =
+  'starting' | 'stopping' | 'silent_thread' | 'signing_stalled' | 'ledger_failed' | StorageReason;
+
+const STORAGE_REASONS: Readonly<Record<StorageReason, string>> = {
+  keys_unwritable: 'the keys of payloads cannot be written',
+  index_unwritable: 'the index of ids cannot be written',
+  disk_full: 'the disk is full',
+  read_only: 'the file system is read-only',
+  permission_denied: 'the collector may not write there',
+  database_unavailable: 'the database does not take them',
+  write_failed: 'a write failed',
+};
 
 const DEAD_AFTER_MS = 60_000;
 const STALLED_AFTER_MS = 10_000;
 
 /** @param now the monotonic clock, milliseconds. */
 export function healthOf(
-  collectorStatus: Pick<CollectorStatus, 'phase' | 'ingest' | 'ledgerLivedAt'>,
+  collectorStatus: Pick<CollectorStatus, 'phase' | 'ingest' | 'ledgerLivedAt'> &
+    Partial<Pick<CollectorStatus, 'ledger'>>,
   now: number,
 ): HealthCheck[] {
   const phase = collectorStatus.phase();
-  const { state } = collectorStatus.ingest.storage;
+  const { state, reason: refused = 'write_failed' } = collectorStatus.ingest.storage;
   const silentFor = (livedAt: number | undefined) =>
     livedAt === undefined || phase !== 'running' ? 0 : now - livedAt;
   const check = (
     name: HealthCheck['name'],
     fails: boolean,
     code: ErrorCode,
+    cause: HealthCause,
     reason: string,
     fatal = false,
-  ): HealthCheck => ({ name, failure: fails ? { reason, code } : undefined, fatal: fails && fatal });
+  ): HealthCheck => ({ name, failure: fails ? { reason, cause, code } : undefined, fatal: fails && fatal });
   /** A thread that waits for a slow disk is no reason to start again; one that says nothing for long is. */
   const checkThread = (name: HealthCheck['name'], whose: string, silent: number) =>
     check(
       name,
       silent > STALLED_AFTER_MS,
       'storage_unavailable',
+      'silent_thread',
       `${whose} said nothing for ${Math.floor(silent / 1000)} seconds`,
       silent > DEAD_AFTER_MS,
     );
+  const shared = collectorStatus.ledger?.().shared;
   return [
-    check('startup', phase === 'starting', 'storage_unavailable', 'the ledger is being opened'),
-    check('shutdown', phase === 'stopping', 'shutting_down', 'the collector is stopping'),
+    check('startup', phase === 'starting', 'storage_unavailable', 'starting', 'the ledger is being opened'),
+    check('shutdown', phase === 'stopping', 'shutting_down', 'stopping', 'the collector is stopping'),
     checkThread('ledger_thread', "the ledger's thread has", silentFor(collectorStatus.ledgerLivedAt())),
     check(
       'storage',
       // The ledger tries by itself whether it can store again: a load balancer lets no event through to show it.
       state !== 'open',
       'storage_unavailable',
-      state === 'failed' ? 'the ledger has failed' : 'events cannot be stored',
+      state === 'failed' ? 'ledger_failed' : refused,
+      state === 'failed' ? 'the ledger has failed' : `events cannot be stored: ${STORAGE_REASONS[refused]}`,
     ),
+    ...(shared === undefined
+      ? []
+      : [
+          check(
+            'signing',
+            isSigningStalled(shared),
+            'storage_unavailable',
+            'signing_stalled',
+            `nothing is signed: the oldest batch has waited for its place for ${Math.floor(shared.stalledMs / 1000)} seconds`,
+          ),
+        ]),
   ];
 }
 
@@ -289,7 +334,7 @@ export function factsOf(collectorStatus: CollectorStatus, watch: Watch, now: num
     shared: collectorStatus.ledger().shared,
     catalogueTroubleSince: collectorStatus.catalogueTroubleSince(),
     certificates: collectorStatus.certificates(),
-    clockStep: watch.clockStep,
+    clockStep: collectorStatus.clockSteps().last,
     tokenInClear: collectorStatus.tokenInClear(),
     exposed: collectorStatus.exposed(),
     droppedLines: collectorStatus.droppedLines(),

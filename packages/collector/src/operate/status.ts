@@ -1,5 +1,6 @@
 /** What the management listener may know of the collector: everything here is a count, an instant, a state or a name. */
 import type { KeyUse } from '../access/key-ring.js';
+import type { ClockStep } from '../clock.js';
 import type { IngestCounters } from '../ingest/ingest-counters.js';
 import type { QueueState, StorageState } from '../ingest/ingest.js';
 import { TIME_BOUNDS_MS, quantile } from '../ledger/buckets.js';
@@ -56,6 +57,8 @@ export interface BackupState {
   readonly at: number;
   /** That it holds. */
   readonly events: number;
+  /** Whether it was a round of `--follow`. */
+  readonly follows?: boolean;
 }
 
 /** How complete the runs are that began in a while, and which of their events are orphans (catalogue/). */
@@ -128,6 +131,8 @@ export interface CollectorStatus {
   /** Whether other users of the host may enter the data directory. */
   exposed(): boolean;
   /** Log lines that standard error did not take, and when the last one was, in milliseconds since 1970 UTC. */
+  /** How often this host's clock was set since the start, and how the last time. */
+  clockSteps(): { readonly count: number; readonly last: ClockStep | undefined };
   droppedLines(): { readonly lines: number; readonly at: number | undefined };
   /** Whether a file of the signing key, on the disk of the data directory, is not there any more. */
   keyGone(): boolean;
@@ -282,34 +287,19 @@ export function daysUntilFull({ diskBytesPerDay }: Growth, freeBytes: number): n
 
 const EVERY_MS = 1000;
 const DISK_EVERY_MS = 5000;
-/** The wall clock has been set when it and the monotonic one part by more than this between two looks. */
-const STEP_MS = 1000;
-
-/** The wall clock was set, by so many milliseconds. */
-export interface ClockStep {
-  /** When, by the new time: milliseconds since 1970 UTC. */
-  readonly at: number;
-  readonly by: number;
-}
-
 export class Watch {
   readonly samples: Samples;
   /** Undefined until the disk has answered once. What it answered last stays when it hangs. */
   disk: DiskSpace | undefined;
-  /** The newest one. */
-  clockStep: ClockStep | undefined;
-  clockSteps = 0;
   readonly #collectorStatus: CollectorStatus;
   readonly #growth = new GrowthWatch();
   #timer: NodeJS.Timeout | undefined;
   #looking = false;
   #lookedAt = -Infinity;
-  #clocksApart: number;
 
   constructor(collectorStatus: CollectorStatus) {
     this.#collectorStatus = collectorStatus;
     this.samples = new Samples(collectorStatus.ingest.counters, performance.now());
-    this.#clocksApart = Date.now() - performance.now();
   }
 
   /** Does not keep the process alive. */
@@ -336,12 +326,6 @@ export class Watch {
       this.#collectorStatus.askThread();
     }
     if (now - this.#lookedAt >= DISK_EVERY_MS) this.#lookAtDisk(now);
-    const by = wall - now - this.#clocksApart;
-    if (Math.abs(by) > STEP_MS) {
-      this.clockStep = { at: wall, by };
-      this.clockSteps++;
-    }
-    this.#clocksApart = wall - now;
   }
 
   /** One look is under way at most: a mount that hangs must not take one thread of the pool after the other. */

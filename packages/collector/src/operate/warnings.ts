@@ -4,6 +4,7 @@
  *
  * A title may name a key's id, a sink by its number and kind, a count or a time; never a path, and nothing of an event.
  */
+import { type ClockStep, describeStep } from '../clock.js';
 import type { KeyUse } from '../access/key-ring.js';
 import type { QueueState, StorageState } from '../ingest/ingest.js';
 import type { PrivacyState } from '../ledger/lifecycle.js';
@@ -15,7 +16,6 @@ import type {
   BackupState,
   CertificateState,
   CheckpointState,
-  ClockStep,
   DiskSpace,
   VerifyState,
 } from './status.js';
@@ -59,6 +59,7 @@ export const WARNING_IDS = [
   'log_forked',
   'acked_lost',
   'replication_off',
+  'signing_stalled',
   'merge_delay',
   'partitions_low',
   'verify_found_damage',
@@ -124,6 +125,7 @@ const DAY_MS = 24 * 60 * MINUTE_MS;
 const SOON_DAYS = 14;
 const CHECKPOINT_OLD_MS = MINUTE_MS;
 const MERGE_LATE_MS = MINUTE_MS;
+const STALLED_MS = 5000;
 const FEW_MONTHS = 3;
 const CLOCK_STEP_SHOWN_MS = DAY_MS;
 const DROPPED_SHOWN_MS = 60 * MINUTE_MS;
@@ -155,12 +157,14 @@ export function warningsOf(facts: Facts): Warning[] {
   ];
 }
 
-function* storage({ storage: { state }, shared: counts }: Facts): Generator<Warning> {
+function* storage({ storage: { state, reason }, shared: counts }: Facts): Generator<Warning> {
   if (state === 'open') return;
   const what =
-    counts === undefined
-      ? 'Make space on the disk of the data directory'
-      : 'Look at the database and its standby';
+    reason === 'keys_unwritable'
+      ? 'Look at where the keys of payloads are (docs/guide/encryption.md)'
+      : counts === undefined
+        ? 'Make space on the disk of the data directory'
+        : 'Look at the database and its standby';
   yield {
     id: 'storage_unavailable',
     severity: 'critical',
@@ -304,6 +308,15 @@ function* shared({ alarms, shared: counts }: Facts): Generator<Warning> {
     };
   }
   const { waiting, months } = counts;
+  if (isSigningStalled(counts)) {
+    yield {
+      id: 'signing_stalled',
+      severity: 'critical',
+      title: `No batch can be given its place in the log: ${counted(waiting.batches, 'batch', 'batches')} stored and not signed, the oldest ${duration(counts.stalledMs)} ago`,
+      what_to_do:
+        'Events are taken, and none is signed. collector verify --store names the lane and what is wrong with it; what no collector has stored is moved away by collector store quarantine. docs/guide/alerts.md, CollectorSigningStalled.',
+    };
+  }
   if (waiting.oldestMs > MERGE_LATE_MS) {
     yield {
       id: 'merge_delay',
@@ -322,6 +335,11 @@ function* shared({ alarms, shared: counts }: Facts): Generator<Warning> {
         'Run collector store maintain, best by a timer every week. Events go on into the last tables.',
     };
   }
+}
+
+/** Whether batches wait for longer than giving places ever takes, and it fails. */
+export function isSigningStalled(counts: SharedCounts | undefined): boolean {
+  return counts !== undefined && counts.stalledMs >= STALLED_MS;
 }
 
 function* verify({ lastVerify }: Facts): Generator<Warning> {
@@ -357,9 +375,13 @@ function* erasures({ now, privacy }: Facts): Generator<Warning> {
   }
 }
 
-/** Whether there is something to back up, and it was not for longer than is configured. */
+/** A follower makes a round every few seconds; a large one takes minutes. */
+const FOLLOWER_MAX_AGE_MS = 5 * 60_000;
+
+/** Whether there is something to back up, and it was not for longer than is configured, or than a follower takes. */
 export function isBackupOld({ now, events, lastBackup, backupMaxAgeMs, logBeganAt = 0 }: Facts): boolean {
-  return backupMaxAgeMs !== 0 && events !== 0 && now - (lastBackup?.at ?? logBeganAt) > backupMaxAgeMs;
+  const most = lastBackup?.follows === true ? Math.min(FOLLOWER_MAX_AGE_MS, backupMaxAgeMs) : backupMaxAgeMs;
+  return backupMaxAgeMs !== 0 && events !== 0 && now - (lastBackup?.at ?? logBeganAt) > most;
 }
 
 function* backup(facts: Facts): Generator<Warning> {
@@ -372,7 +394,7 @@ function* backup(facts: Facts): Generator<Warning> {
   yield {
     id: 'backup_old',
     severity: 'warning',
-    title,
+    title: lastBackup?.follows === true ? `The back-up follows the log no longer. ${title}` : title,
     what_to_do:
       'Have collector backup --follow run as the collector’s user, and look why it does not: docs/guide/back-up-and-restore.md. If you back up otherwise, set --backup-max-age-ms 0.',
   };
@@ -432,7 +454,7 @@ function* clock({ now, clockStep }: Facts): Generator<Warning> {
   yield {
     id: 'clock_stepped',
     severity: 'warning',
-    title: `The clock was set ${clockStep.by > 0 ? 'forward' : 'back'} by ${duration(Math.abs(clockStep.by))} on ${new Date(clockStep.at).toISOString()}`,
+    title: `The clock was set ${describeStep(clockStep)}`,
     what_to_do:
       'Order and dedup do not depend on it, but received_at does. Have the clock follow a time server that slews it.',
   };

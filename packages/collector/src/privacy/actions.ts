@@ -8,6 +8,7 @@
  *   retire   the keys of these events are destroyed, from this entry on. A long one has several parts, an entry each
  *   done     no directory of keys has them any more
  *   keys     another epoch of keys has begun, and no key of an older one is left
+ *   quarantine   what no collector has stored was moved out of the way of a log in a database
  */
 import type { TakenKeys } from './key-directory.js';
 import { SequenceSet } from './sequence-set.js';
@@ -57,7 +58,14 @@ export type Action =
   /** @param record SHA-256 of the hold's record, in hexadecimal. */
   | (Named & { readonly does: 'hold'; readonly record: string })
   | (Named & { readonly does: 'unhold'; readonly hold: string })
-  | (Named & { readonly does: 'keys'; readonly epoch: number });
+  | (Named & { readonly does: 'keys'; readonly epoch: number })
+  | (Named & {
+      readonly does: 'quarantine';
+      readonly batches: number;
+      readonly entries: number;
+      /** Of events, which can be stored again. */
+      readonly ids: number;
+    });
 
 /** As the log has it. */
 export interface LoggedAction {
@@ -112,6 +120,13 @@ export function actionFrom(read: Readonly<Record<string, unknown>>): Action | un
       return isId(hold) ? { action, does, hold } : undefined;
     case 'keys':
       return isCount(epoch) ? { action, does, epoch } : undefined;
+    case 'quarantine': {
+      const [batches, entries, ids] = ['batches', 'entries', 'ids'].map((name) => Number(read[name]));
+      const isWhole = [batches, entries, ids].every((n) => Number.isSafeInteger(n) && Number(n) >= 0);
+      return isWhole
+        ? { action, does, batches: batches ?? 0, entries: entries ?? 0, ids: ids ?? 0 }
+        : undefined;
+    }
     case 'retire': {
       const known = REASONS.find((each) => each === reason);
       const keys = keysFrom(read['keys']);

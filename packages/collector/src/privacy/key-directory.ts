@@ -26,7 +26,7 @@ import {
   opensAlike,
   type KeyState,
 } from './key-state.js';
-import { isKekFile, newKekFile, openKek, type KeyEncryptionKey } from './key-encryption-key.js';
+import { isKekFile, KekFault, newKekFile, openKek, type KeyEncryptionKey } from './key-encryption-key.js';
 import { BUCKET_ID_BYTES, KeyTree, newRoot, TREE_PLACES } from './key-tree.js';
 import { SyntheticIv, type NameCipher } from './name-cipher.js';
 import { SequenceSet } from './sequence-set.js';
@@ -38,6 +38,8 @@ const WRAPPED_FORMAT = 'clinical-events/encryption-key/v1';
 const EPOCH_NAME = /^(\d{7})\.json$/;
 const BUCKET_NAME = /^(\d{16})-([0-9a-f]{8})\.keys$/;
 const KEK_NAME = 'kek';
+/** Beside the keys that an event would need; it is none. */
+const TRIAL_NAME = path.join('buckets', 'trial');
 const COPIES_NAME = 'copies.json';
 const ACTION_NAME = /^[0-9a-f]{32}\.json$/;
 /** Of an action that is noted, by far. */
@@ -179,6 +181,13 @@ function tagOf(bucket: string): number {
   return Number.parseInt(bucket.slice(17, 25), 16);
 }
 
+/** The file `kek` of a directory. */
+interface KekFile {
+  readonly directory: string;
+  readonly kek?: KeyEncryptionKey;
+  readonly fault?: KekFault;
+}
+
 /** What is in the directory and its mirrors. One that cannot be read is passed over while another can. */
 class Shelf {
   readonly #epochs = new Map<number, { readonly key: KeyObject; readonly wrapped: string }>();
@@ -211,8 +220,10 @@ class Shelf {
     return found.filter((bytes) => bytes !== undefined);
   }
 
-  /** The first of them that is sound; of key states the one of the highest generation. */
+  /** The first of them that is sound; of key states the one of the highest generation; of KEKs the one that opens. */
   best(name: string): Buffer | undefined {
+    const kek = name === KEK_NAME ? this.kekFiles().find(({ fault }) => fault === undefined) : undefined;
+    if (kek !== undefined) return this.files.read(kek.directory, KEK_NAME);
     let best: { bytes: Buffer; rank: number } | undefined;
     for (const bytes of this.contents(name)) {
       const rank = rankOf(name, bytes);
@@ -223,16 +234,37 @@ class Shelf {
 
   /** @throws KekFault */
   get kek(): KeyEncryptionKey {
-    return (this.#kek ??= openKek(this.places.kek || `file:${this.#kekFile()}`));
+    return (this.#kek ??= this.places.kek === '' ? this.#kekOfDirectories() : openKek(this.places.kek));
   }
 
-  #kekFile(): string {
-    const files = this.places.directories.map((directory) => path.join(directory, KEK_NAME));
-    const sound = this.each((directory) => {
-      const bytes = this.files.read(directory, KEK_NAME);
-      return bytes !== undefined && isKekFile(bytes) ? path.join(directory, KEK_NAME) : undefined;
+  #kekOfDirectories(): KeyEncryptionKey {
+    const found = this.kekFiles();
+    const right = found.find(({ fault }) => fault === undefined);
+    if (right?.kek === undefined) throw found[0]?.fault ?? new KekFault(`no file kek in ${this.where}`);
+    const held = (directory: string) => contentOrNothing(this.files, directory, KEK_NAME);
+    const kek = held(right.directory);
+    // The same key where others may read it, say: that has to be corrected first.
+    for (const { directory, fault } of found)
+      if (fault !== undefined && kek !== undefined && held(directory)?.equals(kek) === true) throw fault;
+    return right.kek;
+  }
+
+  /** The file `kek` of each directory that answers, and why it does not wrap the keys that are there. */
+  kekFiles(): KekFile[] {
+    const newest = this.newestEpoch();
+    const wrapped = newest === 0 ? undefined : this.wrapped(newest).wrapped;
+    return this.each((directory) => {
+      // One that cannot be reached is passed over.
+      this.files.list(directory, '');
+      try {
+        const kek = openKek(`file:${path.join(directory, KEK_NAME)}`);
+        if (wrapped !== undefined) kek.unwrap(wrapped);
+        return { directory, kek };
+      } catch (error) {
+        if (!(error instanceof KekFault)) throw error;
+        return { directory, fault: error };
+      }
     });
-    return sound.find((file) => file !== undefined) ?? files[0] ?? '';
   }
 
   /** @param number of an epoch; 0 for the key of names. @throws KeysUnfit */
@@ -517,6 +549,8 @@ export interface KeyInventory {
     readonly directory: string;
     readonly isThere: boolean;
     readonly behind: number;
+    /** Why its file `kek` does not open the keys. */
+    readonly kekFault?: string;
   }[];
 }
 
@@ -525,8 +559,9 @@ export function keyInventory(files: KeyFiles, places: KeyPlaces): KeyInventory {
   const shelf = new Shelf(files, places);
   const number = shelf.newestEpoch();
   const epoch = shelf.wrapped(Math.max(1, number));
-  const names = shelf.all();
+  const names = shelf.all().filter((name) => name !== KEK_NAME);
   const best = names.map((name) => shelf.best(name));
+  const keks = places.kek === '' ? shelf.kekFiles() : undefined;
   return {
     ...{ ledger: epoch.ledger, epoch: epoch.epoch, epochBegun: epoch.begun },
     copies: shelf.copies(),
@@ -537,7 +572,12 @@ export function keyInventory(files: KeyFiles, places: KeyPlaces): KeyInventory {
         return held !== undefined && best[i]?.equals(held) === true;
       };
       const held = names.filter(isHeld).length;
-      return { directory, isThere: held > 0, behind: names.length - held };
+      const kek = keks?.find((each) => each.directory === directory);
+      const lacksKek = keks !== undefined && kek?.kek === undefined;
+      return {
+        ...{ directory, isThere: held > 0, behind: names.length - held + Number(lacksKek) },
+        ...(held > 0 && kek?.fault !== undefined && { kekFault: kek.fault.message }),
+      };
     }),
   };
 }
@@ -622,6 +662,8 @@ export class KeyWriter {
   readonly #known: Set<string>;
   #epoch: number;
   #isRotating = false;
+  /** Whether this process was seen to write where keys are. */
+  #isProven = false;
   #state: KeyState | undefined;
   #trees = new Map<string, KeyTree>();
   /** Of `takeOver`: what it has not done yet. */
@@ -661,13 +703,13 @@ export class KeyWriter {
     }
     const epoch = shelf.newestEpoch();
     if (epoch === 0) {
-      if (isNeeded || shelf.best(wrappedName(0)) !== undefined || shelf.buckets().length > 0)
+      if (isNeeded || shelf.buckets().length > 0)
         throw new KeysUnfit(
           `the keys in ${shelf.where} are not whole: the directory epochs has no key in it`,
         );
       const maker = new KeyWriter(options, shelf, 0);
       if (places.kek === '' && shelf.best(KEK_NAME) === undefined) maker.#put(KEK_NAME, newKekFile());
-      // The epoch is last: while it is missing, there are no keys.
+      // The epoch is last: a key of names without one is of a start that was cut off, and wrote nothing by it.
       for (const number of [0, 1]) {
         const key = (number === 0 ? options.namesKey : undefined) ?? randomBytes(32);
         maker.#putKey(number, key, shelf.kek.wrap(key));
@@ -676,6 +718,13 @@ export class KeyWriter {
     const writer = new KeyWriter(options, shelf, Math.max(1, epoch));
     shelf.epochKey(writer.#epoch);
     shelf.names();
+    if (places.kek === '')
+      for (const { directory, fault } of shelf.kekFiles())
+        if (fault !== undefined && hasKeys(files, { directories: [directory], kek: '' }))
+          given.onTrouble(
+            `the file kek of ${directory} is not used: that of another directory is the right one`,
+            fault,
+          );
     for (const directory of places.directories) writer.#tryToLevel(directory);
     writer.#isRotating = shelf.epochs().length > 1;
     writer.#begun = [writer.#epoch, Date.parse(shelf.wrapped(writer.#epoch).begun)];
@@ -746,9 +795,21 @@ export class KeyWriter {
     if (isCurrent) this.#use(next);
   }
 
-  /** On return a root that could not be made durable is. @throws when it still cannot be. */
+  /**
+   * On return a root that could not be made durable is. Until this process has written one, a file that is no key shows
+   * whether that can be done. @throws when it cannot.
+   */
   prove(): void {
     if (this.#pending !== undefined) this.#keep(this.#pending);
+    else if (!this.#isProven) this.#try();
+  }
+
+  #try(): void {
+    const { files, places } = this.#options;
+    this.#put(TRIAL_NAME, Buffer.from('written to see whether keys can be\n'));
+    for (const directory of places.directories)
+      if (!this.#inTrouble.has(directory)) files.remove(directory, TRIAL_NAME);
+    this.#isProven = true;
   }
 
   /**
@@ -979,6 +1040,7 @@ export class KeyWriter {
     const name = path.join('buckets', bucketName(state));
     this.#put(name, encodeKeyState(state, this.#shelf.epochKey(state.epoch)));
     this.#pending = undefined;
+    this.#isProven = true;
     if (state.generation === 1) this.#begunAt = Date.now();
     this.#use(state);
     return state;

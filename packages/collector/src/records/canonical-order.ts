@@ -25,9 +25,9 @@ export function inCanonicalOrder<Body extends EventBody>(
     : ordered.sort(compare);
 }
 
-function timed<Body extends EventBody>({ event, body }: RunEvent<Body>): TimedEvent<Body> {
+function timed<Body extends EventBody>({ event, body, isReplaced }: RunEvent<Body>): TimedEvent<Body> {
   const at = body === undefined ? instantOf(event.receivedAt) : readInstant(body.timestamp);
-  return { event, body, at, parentId: body?.parent_event_id?.toLowerCase() ?? null };
+  return { event, body, isReplaced, at, parentId: body?.parent_event_id?.toLowerCase() ?? null };
 }
 
 function compare(a: TimedEvent, b: TimedEvent): number {

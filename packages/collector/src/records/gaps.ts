@@ -163,6 +163,7 @@ export function completenessOf(
     missing,
     orphans,
     numbers_in_text: numbersInText,
+    replaced_text: events.flatMap(({ event, isReplaced }) => (isReplaced ? [event.eventId] : [])),
   };
 }
 

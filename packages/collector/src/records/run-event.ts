@@ -9,6 +9,8 @@ export interface RunEvent<Body extends EventBody = BaseEvent> {
   readonly event: EventFacts;
   /** Undefined when the payload is encrypted or retired. */
   readonly body: Body | undefined;
+  /** Whether half a surrogate pair in a text was replaced by U+FFFD. */
+  readonly isReplaced?: boolean | undefined;
 }
 
 /** How events become what a record is made of. */
@@ -44,8 +46,23 @@ export function runEventOf(stored: StoredEvent): RunEvent {
 
 /** @param text what its sender wrote; undefined when the payload is encrypted or retired. */
 function runEvent(event: EventFacts, text: string | undefined): RunEvent {
+  if (text === undefined) return { event, body: undefined };
+  const whole = withoutHalves(text);
   // The schema of its kind has accepted every body that is stored.
-  return { event, body: text === undefined ? undefined : (parseExact(text) as BaseEvent) };
+  return { event, body: parseExact(whole) as BaseEvent, isReplaced: whole !== text };
+}
+
+/** Half a surrogate pair is valid JSON, and cannot be written in UTF-8: it always stands as an escape. */
+const SURROGATES = ['\\ud', '\\uD'];
+/** An escape, a pair as one; the group has half a pair. An escaped backslash is passed as one, too. */
+const ESCAPES = /\\(?:u(?:d[89ab][\da-f]{2}\\ud[c-f][\da-f]{2}|(d[89a-f][\da-f]{2}))|[^])/gi;
+
+/** @returns the JSON text with U+FFFD for each half of a surrogate pair. RFC 7493 section 2.1 has no such text. */
+function withoutHalves(text: string): string {
+  if (!SURROGATES.some((sign) => text.includes(sign))) return text;
+  return text.replace(ESCAPES, (escape, half: string | undefined) =>
+    half === undefined ? escape : '\\ufffd',
+  );
 }
 
 /*
@@ -183,11 +200,13 @@ export class ScanningReader implements EventReader<EventBody> {
   /** Of the batch before, which is in use until the next. */
   #before = new JsonScan();
   readonly #version = new RepeatedText(utf8);
+  #hasSurrogates = false;
 
   begin(read: ReadEvents): void {
     this.#read = read;
     [this.#scan, this.#before] = [this.#before, this.#scan];
     this.#scan.begin(read.source);
+    this.#hasSurrogates = SURROGATES.some((sign) => read.source.includes(sign));
   }
 
   event(index: number): RunEvent<EventBody> {
@@ -195,6 +214,10 @@ export class ScanningReader implements EventReader<EventBody> {
     if (read === undefined) throw new TypeError('nothing was read');
     const event = read.facts(index);
     if (event.payloadState !== 'plain') return { event, body: undefined };
+    if (this.#hasSurrogates) {
+      const parsed = runEvent(event, read.body(index));
+      if (parsed.isReplaced) return parsed;
+    }
     const body = this.#body(read.bodyFrom(index), read.bodyTo(index), event.kind, event.runId !== undefined);
     return body === undefined ? runEvent(event, read.body(index)) : { event, body };
   }

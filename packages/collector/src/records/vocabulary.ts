@@ -1,4 +1,5 @@
 /** The words by which runs are counted and listed, and the two clocks. */
+import { numberIn } from './raw-json.js';
 
 /**
  * By which clock a report counts, and a list looks for runs.
@@ -38,6 +39,23 @@ export function outcomeWord(type: unknown): OutcomeWord {
 
 export function feedbackWord(type: unknown): FeedbackWord {
   return FEEDBACK.includes(type) ? (type as FeedbackWord) : 'other_words';
+}
+
+const DIRECTION = /^\s*(?:thumbs?[-_ ]?)?(up|down)\s*$/i;
+/** From this value on, a thumb that says no direction is up. */
+const LEAST_UP = 3;
+
+/**
+ * Of feedback of type `thumbs`, by its `direction` or else its `rating_value`. Undefined for one that has neither, and
+ * for a direction that says something else.
+ */
+export function thumbOf(direction: unknown, rating: unknown): 'up' | 'down' | undefined {
+  if (direction === undefined || direction === null) {
+    const value = numberIn(rating);
+    return value === undefined ? undefined : value >= LEAST_UP ? 'up' : 'down';
+  }
+  const said = typeof direction === 'string' ? DIRECTION.exec(direction)?.[1]?.toLowerCase() : undefined;
+  return said as 'up' | 'down' | undefined;
 }
 
 export const OUTCOME_TEXT: Readonly<Record<OutcomeWord, string>> = {

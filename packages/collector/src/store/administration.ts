@@ -1,8 +1,9 @@
 /** A log in a database, for the people who look after the database. */
-import type { StoreFinding } from './contract.js';
+import type { Quarantine, StoreFinding } from './contract.js';
 import { postgres } from './open.js';
 import { parseAddress } from './postgres/address.js';
 import type { Maintained, Migrated } from './postgres/administration.js';
+import type { QuarantineOptions } from './postgres/quarantine.js';
 
 export interface StoreAdministration {
   /** @param durability of a log that is begun. */
@@ -14,6 +15,8 @@ export interface StoreAdministration {
   /** On return the log belongs to the database cluster that it is on now. */
   adopt(): Promise<void>;
   examine(): Promise<StoreFinding[]>;
+  /** On return what no collector has stored is moved out of the way, unless that is only to be said. */
+  quarantine(options: QuarantineOptions): Promise<Quarantine>;
 }
 
 export function storeAdministration(store: string): StoreAdministration {
@@ -24,5 +27,6 @@ export function storeAdministration(store: string): StoreAdministration {
     maintain: async () => (await postgres()).maintainLog(address),
     adopt: async () => (await postgres()).adoptLog(address),
     examine: async () => (await postgres()).examineLog(address),
+    quarantine: async (options) => (await postgres()).quarantineLog(address, options),
   };
 }

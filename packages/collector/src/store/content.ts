@@ -20,6 +20,9 @@ import {
   unitsOf,
 } from './json-text.js';
 
+/** The members at the top of an event that compare as UUIDs (RFC 9562 section 4: either case is read). */
+const IDS = ['event_id', 'run_id', 'parent_event_id'];
+
 /** The test. Both are valid JSON texts in UTF-8 without repeated member names; anything else may be called unequal. */
 export function sameContent(a: Uint8Array, b: Uint8Array): boolean {
   const outline = new JsonOutline(textOf(b));
@@ -39,6 +42,8 @@ class Comparison {
   #container = 0;
   readonly #units: Units;
   readonly #others: Units;
+  /** The outlined text's members that are ids; -1 for one that it does not have. */
+  readonly #ids: readonly number[];
 
   constructor(
     private readonly text: string,
@@ -46,6 +51,7 @@ class Comparison {
   ) {
     this.#units = unitsOf(text);
     this.#others = outline.units;
+    this.#ids = IDS.map((name) => outline.find(0, unitsOf(name), 0, name.length));
   }
 
   /** Compares the values at both places and passes them when they are equal. */
@@ -73,7 +79,7 @@ class Comparison {
       this.#at++;
       this.#other = outline.valueOf(member);
       this.#container = outline.containerOf(member);
-      if (!this.same()) return false;
+      if (object === 0 && this.#ids.includes(member) ? !this.#sameId() : !this.same()) return false;
       members++;
       if (this.#peek() === COMMA) this.#at++;
     }
@@ -96,6 +102,16 @@ class Comparison {
     this.#at++;
     this.#other++;
     return true;
+  }
+
+  /** Of two texts that the schema has accepted as UUIDs, however they are escaped; anything else as what it is. */
+  #sameId(): boolean {
+    if (this.#peek() !== QUOTE || this.#peekOther() !== QUOTE) return this.same();
+    const [from, fromOther] = [this.#at, this.#other];
+    this.#at = stringEnd(this.text, from) + 1;
+    this.#other = stringEnd(this.outline.text, fromOther) + 1;
+    const [left, right] = [this.text.slice(from, this.#at), this.outline.text.slice(fromOther, this.#other)];
+    return uuidIn(left) === uuidIn(right);
   }
 
   #sameText(): boolean {
@@ -133,6 +149,11 @@ class Comparison {
     this.#other = pastSpace(this.#others, this.#other);
     return this.#others[this.#other] ?? 0;
   }
+}
+
+/** @param text a string as JSON writes it. */
+function uuidIn(text: string): string {
+  return (JSON.parse(text) as string).toLowerCase();
 }
 
 /** The end of a text, where there is no code, is one too. */

@@ -9,6 +9,7 @@
 import type { Envelope, EventKind, Profile } from '@clinical-events/protocol';
 import type { Actions, Retirement } from '../privacy/actions.js';
 import type { NameCipher } from '../privacy/name-cipher.js';
+import { systemCode } from '../system-code.js';
 import type { AuditedLog, AuditedRoots, AuditOptions, FindingList, HeadListener } from './log-audit.js';
 
 /**
@@ -94,13 +95,44 @@ export interface Store {
    * @throws {@link NotCommitted}, {@link CommitUnknown} as `append` does.
    */
   prove(): Promise<void>;
+  /**
+   * To be called at the start. On return a key of payloads can be made durable, as far as a write of its kind shows.
+   * @throws {@link NotCommitted}
+   */
+  proveKeys(): Promise<void>;
   /** Leaves everything so that the next start is quick. The store must not be used afterwards. */
   close(): Promise<void>;
 }
 
+/** Why nothing can be stored, in one of these words: a promise to whoever reads `/readyz`. */
+export type StorageReason =
+  | 'keys_unwritable'
+  | 'index_unwritable'
+  | 'disk_full'
+  | 'read_only'
+  | 'permission_denied'
+  | 'database_unavailable'
+  | 'write_failed';
+
+const REASON_OF_CODE: Readonly<Record<string, StorageReason>> = {
+  ...{ ENOSPC: 'disk_full', EDQUOT: 'disk_full', EROFS: 'read_only' },
+  ...{ EACCES: 'permission_denied', EPERM: 'permission_denied' },
+};
+
 /** Nothing of the batch was stored. `cause` says why (ENOSPC, for one). */
 export class NotCommitted extends Error {
   override name = 'NotCommitted';
+  readonly reason: StorageReason;
+
+  constructor(message: string, { cause, reason }: ErrorOptions & { readonly reason?: StorageReason } = {}) {
+    super(message, { cause });
+    this.reason = reason ?? REASON_OF_CODE[systemCode(cause) ?? ''] ?? 'write_failed';
+  }
+}
+
+/** No key of payloads can be made durable, so that no event may be. */
+export function keysUnwritable(cause: unknown): NotCommitted {
+  return new NotCommitted('the keys of payloads cannot be written', { cause, reason: 'keys_unwritable' });
 }
 
 /** The batch may be stored or not: a flush to the disk failed. */
@@ -333,6 +365,8 @@ export interface SharedGauges {
    * tables.
    */
   waits(batches: number, oldestMs: number, months: number): void;
+  /** Committed batches cannot be given their places, and this is the age of the oldest; 0 when they can. */
+  stalled?(oldestMs: number): void;
 }
 
 /** What has to be asked for where other processes write too. */
@@ -405,6 +439,27 @@ export class HeadMoved extends Error {
   override name = 'HeadMoved';
 }
 
+/* What no process of a log has stored in its database. */
+
+export interface QuarantineItem {
+  /** `lane`: one that was taken out of those that are looked at, and is put back. */
+  readonly kind: 'batch' | 'ids' | 'place' | 'lane';
+  readonly lane: number;
+  readonly batch: number;
+  readonly entries: number;
+  /** Ids of events that are freed. */
+  readonly ids: number;
+  readonly why: string;
+}
+
+export interface Quarantine {
+  readonly items: QuarantineItem[];
+  /** What is wrong besides, and is not made good by moving anything. */
+  readonly gaps: string[];
+  /** By which the log says what was moved; undefined where nothing was. */
+  readonly action: string | undefined;
+}
+
 /* Where it is logged who read what: the contract that every driver keeps. */
 
 /** Where a reading goes on: how many whole lines are in front of it, and the driver's hint. */
@@ -428,6 +483,8 @@ export interface AccessLogStore {
    * @throws {@link AccessLogAltered} when no line begins there any more, {@link AccessLogUnfit}.
    */
   lines(from?: LineCursor): AsyncGenerator<Buffer, void>;
+  /** Of a log in a database: the role that has put a line there, where that is known. */
+  writerOf?(line: number): Promise<string | undefined>;
   /** On return all that could be read before the call is on stable storage. */
   flush(): Promise<void>;
 }

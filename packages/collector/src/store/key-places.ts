@@ -10,7 +10,32 @@ function noteOf(dataDirectory: string): string {
 
 /** Whether payloads of a data directory are encrypted, as far as its own note says. */
 export function notesKeys(dataDirectory: string): boolean {
-  return exists(noteOf(dataDirectory));
+  return exists(noteOf(dataDirectory)) && begunKeys(dataDirectory) === undefined;
+}
+
+/** Where a start began to make the first keys, which none has finished: nothing is encrypted by them. */
+export function begunKeys(dataDirectory: string): readonly string[] | undefined {
+  const { begun } = noteIn(dataDirectory);
+  return Array.isArray(begun) ? begun.filter(isText) : undefined;
+}
+
+/** On return the next start and `doctor` know that keys are being made there. */
+export async function noteBegunKeys(dataDirectory: string, directories: readonly string[]): Promise<void> {
+  await nodeFiles.replace(noteOf(dataDirectory), Buffer.from(`${JSON.stringify({ begun: directories })}\n`));
+}
+
+type Note = Partial<Record<keyof KeyPlaces | 'begun', unknown>>;
+
+/** Empty where there is none, or nothing that can be read. */
+function noteIn(dataDirectory: string): Note {
+  const note = noteOf(dataDirectory);
+  if (!exists(note)) return {};
+  try {
+    return Object(JSON.parse(fs.readFileSync(note, 'utf8'))) as Note;
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error;
+    return {};
+  }
 }
 
 /**
@@ -19,15 +44,9 @@ export function notesKeys(dataDirectory: string): boolean {
  */
 export function readKeyPlaces(dataDirectory: string): KeyPlaces {
   const note = noteOf(dataDirectory);
-  if (!exists(note)) return { directories: [path.join(dataDirectory, 'encryption-keys')], kek: '' };
-  let noted: Partial<Record<keyof KeyPlaces, unknown>>;
-  try {
-    noted = Object(JSON.parse(fs.readFileSync(note, 'utf8'))) as typeof noted;
-  } catch (error) {
-    if (!(error instanceof SyntaxError)) throw error;
-    noted = {};
-  }
-  const { directories, kek, leftOut } = noted;
+  if (!notesKeys(dataDirectory))
+    return { directories: [path.join(dataDirectory, 'encryption-keys')], kek: '' };
+  const { directories, kek, leftOut } = noteIn(dataDirectory);
   if (!Array.isArray(directories) || directories.length === 0 || !directories.every(isText) || !isText(kek)) {
     throw new KeysUnfit(
       `${note} does not say where the keys of payloads are: remove it, and say so by --encryption-keys at the next start`,

@@ -86,7 +86,7 @@ export class ErasedElsewhere {
 export function tellLifecycle(
   { actions, keyless, keys, later, back }: Omit<KeysFound, 'unread'>,
   findings: FindingList,
-): Pick<AuditedLog, 'retired' | 'retiring'> {
+): Pick<AuditedLog, 'retired' | 'retiring' | 'quarantined'> {
   const { retired } = actions;
   const pending = eventsOf(actions.taken('undone'));
   const add = (kind: 'unexplained' | 'not_retired', sequences: SequenceSet, what: string) => {
@@ -117,6 +117,13 @@ export function tellLifecycle(
     'can be opened, and an action in the log says that no key is left: the keys are of an older state, and the next ' +
       'start destroys them',
   );
+  const moved = actions.logged.flatMap(({ said }) => (said.does === 'quarantine' ? [said] : []));
+  const quarantined = moved.reduce((sum, { batches }) => sum + batches, 0);
+  if (moved.length > 0) {
+    const ids = moved.reduce((sum, each) => sum + each.ids, 0);
+    const what = `${counted(quarantined, 'batch', 'batches')} and ${counted(ids, 'id')}`;
+    findings.add({ kind: 'note', message: `${what} are quarantined: no collector has stored them` });
+  }
   const reasons = new Map<Reason, number>();
   let told = SequenceSet.EMPTY;
   for (const { said } of actions.logged) {
@@ -125,7 +132,7 @@ export function tellLifecycle(
     told = told.with(own);
     reasons.set(said.reason, (reasons.get(said.reason) ?? 0) + own.size);
   }
-  return { retired: Object.fromEntries(reasons), retiring: pending.size };
+  return { retired: Object.fromEntries(reasons), retiring: pending.size, quarantined };
 }
 
 /** What an envelope says of an event that was erased; undefined when it cannot be read. */

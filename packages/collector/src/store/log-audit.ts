@@ -27,6 +27,8 @@ type VerifyKind =
   | 'not_retired'
   /** An action has erased what a policy, a floor of it or a hold forbade to erase. */
   | 'unlawful'
+  /** Entries that a database has, and that have no place in the log: nothing proves them, and nothing will by itself. */
+  | 'not_signed'
   /** `access.log` does not come to the heads in the log. */
   | 'access_log_altered'
   /** No fault. */
@@ -37,6 +39,10 @@ export interface VerifyFinding {
   readonly kind: VerifyKind;
   readonly sequence?: number;
   readonly event_id?: string;
+  /** Of a log in a database: where a batch is, and how many entries it is about. */
+  readonly lane?: number;
+  readonly batch?: number;
+  readonly entries?: number;
   readonly file?: string;
   readonly offset?: number;
   readonly message: string;
@@ -114,6 +120,9 @@ export interface AuditedLog {
   /** How many of them lie behind the largest checkpoint. */
   readonly unsigned: number;
   readonly waiting: Waiting | undefined;
+  /** Of a log in a database: entries that have no place in it yet, and batches that are quarantined. */
+  readonly unsequenced: number;
+  readonly quarantined: number;
   /** How many bytes of events there are. */
   readonly bytes: number;
   /** What is said of a torn tail, which is a note. */

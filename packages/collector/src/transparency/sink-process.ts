@@ -6,6 +6,7 @@
  * that Node shares among all such calls, on which the ledger waits for room as well; and no process, whatever it
  * calls to end, ends before those threads have. This one may be killed at any time.
  */
+import '../stray-signals.js';
 import type { Checkpoint } from '@clinical-events/protocol/verify';
 import { noteKey } from '../integrity/note-signing.js';
 import { DirectorySink, FileSink } from './disk-sinks.js';
@@ -104,4 +105,4 @@ process.on('message', (message: Delivery | RootAnswer) => {
 // With the collector gone there is no one to write for. Not `exit`, which waits for calls that hang.
 process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'));
 // Anyone who stops a service or a terminal signals every process of it; the last checkpoints come after that.
-for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => undefined);
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'] as const) process.on(signal, () => undefined);

@@ -83,6 +83,8 @@ export interface BackupNote {
   readonly at: string;
   /** How many events it holds. */
   readonly events: number;
+  /** Whether it was a round of `--follow`, which makes the next one within seconds. */
+  readonly follows?: boolean;
 }
 
 /** `verify.json`: what `collector verify --note` found last. */
@@ -130,7 +132,11 @@ export interface SinkState {
 const BACKUP = new StateFile(
   'backup.json',
   'when a back-up was made',
-  (value): value is BackupNote => isObject(value) && isInstant(value['at']) && isCount(value['events']),
+  (value): value is BackupNote =>
+    isObject(value) &&
+    isInstant(value['at']) &&
+    isCount(value['events']) &&
+    [undefined, true, false].includes(value['follows'] as boolean | undefined),
 );
 const VERIFY = new StateFile(
   'verify.json',

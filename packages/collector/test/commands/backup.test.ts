@@ -4,6 +4,7 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { issueKey } from '../running/issued-keys.js';
+import { readBackupNote } from '../../src/transparency/state-files.js';
 import { lockDirectory } from '../../src/store/directory-lock.js';
 import {
   createKey,
@@ -136,6 +137,9 @@ test('[R-811] --follow goes on over a restart of the collector, up to a signal, 
   const two = await send(second.port);
   await expect.poll(held, { timeout: 120_000 }).toBe(2);
   expect(await idsIn(await restored())).toEqual(new Set([one, two]));
+  // [R-1457] The console knows that the next round is due within seconds.
+  const note = () => readBackupNote(dataDir);
+  expect(note()).toMatchObject({ follows: true });
   following.process.kill('SIGTERM');
   expect(await following.exited).toBe(0);
   await expectIntact();

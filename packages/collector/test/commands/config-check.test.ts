@@ -6,6 +6,8 @@ import { readConfig } from '../../src/config.js';
 import { run, start, temporaryDirectory } from '../running/collector-process.js';
 import { Authority, writePair } from '../running/certificates.js';
 import { contents } from '../running/directory-contents.js';
+import { canMount, runReadOnly } from '../running/restricted-process.js';
+import { noteKeyPlaces } from '../../src/store/key-places.js';
 import { fillSigned, loggedEvent, ORIGIN } from './signed-directory.js';
 
 function scratch(): string {
@@ -95,6 +97,42 @@ describe('[R-841] collector config check', () => {
     expect(stdout).toContain('is not there; a start would make it, and begin a new log');
     expect(contents(directory)).toEqual(before);
     expect(fs.readdirSync(directory)).toEqual(['collector.json']);
+  });
+
+  test('[R-1454] says why no key of payloads could be written, and what a start would make of it', async () => {
+    const directory = scratch();
+    const [keys, mirror, dataDir] = ['keys', 'mirror', 'data'].map((name) => path.join(directory, name)) as [
+      string,
+      string,
+      string,
+    ];
+    for (const each of [keys, mirror, dataDir]) fs.mkdirSync(each);
+    const check = ['config', 'check', '--json', '--data-dir', dataDir];
+    const faultsOf = async (...more: readonly string[]) => {
+      const { stdout, code } = await run([...check, ...more]);
+      const { faults } = JSON.parse(stdout) as Answer;
+      expect(code).toBe(faults.length === 0 ? 0 : 2);
+      return faults;
+    };
+    expect(await faultsOf('--encryption-keys', `${keys},${mirror}`)).toEqual([]);
+    expect(await faultsOf('--encryption-keys', `${keys},${directory}/gone,${mirror}`)).toEqual([]);
+    expect(await faultsOf('--encryption-keys', `${keys},${directory}/gone`)).toEqual([
+      {
+        source: '--encryption-keys',
+        message: `there is no directory ${directory}/gone: no key of payloads could be written, and every event would be refused`,
+      },
+    ]);
+    expect(await faultsOf('--encryption-keys', `${directory}/gone`, '--encryption', 'off')).toEqual([]);
+    if (!canMount) return;
+    const { code, stdout } = await runReadOnly(keys, [...check, '--encryption-keys', keys]);
+    expect([code, (JSON.parse(stdout) as Answer).faults[0]?.message]).toEqual([
+      2,
+      expect.stringContaining(`${keys} is on a read-only file system`),
+    ]);
+    // As they are noted, without a word of it.
+    await noteKeyPlaces(dataDir, { directories: [keys], kek: '' });
+    const noted = await runReadOnly(keys, check);
+    expect([noted.code, (JSON.parse(noted.stdout) as Answer).faults.length]).toEqual([2, 1]);
   });
 
   test('looks at the certificate as a start does', async () => {

@@ -202,6 +202,73 @@ describe('[R-1324] a start', () => {
   });
 });
 
+describe('[R-1450] [R-1451] a first start', () => {
+  test.each([1, 2, 3, 4])('whose KMS fails at call %i is continued by the next one', async (call) => {
+    const kms = path.join(root, 'kms');
+    const script = `#!/bin/sh\nread text\necho >> "$0.asked"\n[ "$(wc -l < "$0.asked")" -ne ${call} ] || exit 1\necho "$text" | rev\n`;
+    fs.writeFileSync(kms, script, { mode: 0o700 });
+    const args = ['--encryption-keys', `${keys},${mirror}`, '--kek', `command:${kms}`];
+    const failed = await run(['serve', '--port', '0', '--data-dir', dataDir, ...args]);
+    expect([failed.code, failed.stderr]).toEqual([2, expect.stringContaining('kms ended with exit code 1')]);
+    // [R-1451]
+    const doctor = await run(['doctor', '--data-dir', dataDir]);
+    expect([doctor.code, doctor.stderr]).toEqual([0, '']);
+    expect(doctor.stdout.replace(/\s+/g, ' ')).toContain(
+      `WARNING encryption a start has begun to make the keys of payloads in ${keys}, ${mirror} and did not finish; no event is encrypted by them, and the next start continues`,
+    );
+    const status = await run(['encryption-keys', 'status', '--data-dir', dataDir]);
+    expect([status.code, status.stderr]).toEqual([6, expect.stringContaining('the next start continues')]);
+    const key = await createKey(dataDir);
+    const collector = await start(dataDir, args);
+    await sendTwo(collector, key);
+    expect(await collector.stop()).toBe(0);
+    const whole = await run(['doctor', '--data-dir', dataDir]);
+    expect([whole.code, whole.stdout.includes('did not finish')]).toEqual([0, false]);
+    expect((await storedEvents(dataDir)).map(({ body }) => body).join()).toContain('Chest pain');
+    // Once there is an event, keys that are lost are no first start.
+    for (const directory of [keys, mirror])
+      for (const name of ['epochs', 'buckets']) fs.rmSync(path.join(directory, name), { recursive: true });
+    const refused = await run(['serve', '--port', '0', '--data-dir', dataDir, ...args]);
+    expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining('their keys are not in')]);
+  });
+});
+
+describe('[R-1452] a wrong kek in one directory', () => {
+  test('is told by log, doctor and status, and costs no event', async () => {
+    const key = await createKey(dataDir);
+    const first = await start(dataDir, mirrored);
+    await sendTwo(first, key);
+    await first.stop();
+    const wrong = `${Buffer.alloc(32, 1).toString('base64')}\n`;
+    fs.writeFileSync(path.join(keys, 'kek'), wrong);
+    for (const command of [['doctor'], ['encryption-keys', 'status']]) {
+      const { code, stdout, stderr } = await run([...command, '--data-dir', dataDir]);
+      expect([code, stderr], command.join(' ')).toEqual([3, '']);
+      expect(stdout.replace(/\s+/g, ' ')).toContain(
+        `${keys}/kek is not the key that the payload keys are wrapped by; that of ${mirror} is used, and the next start copies it there`,
+      );
+      expect(stdout).not.toContain(`${keys} lacks`);
+    }
+    expect((await storedEvents(dataDir)).map(({ body }) => body).join()).toContain('Chest pain');
+    const second = await start(dataDir);
+    expect(second.output.stderr).toContain(
+      `the file kek of ${keys} is not used: that of another directory is the right one`,
+    );
+    await sendTwo(second, key);
+    await second.stop();
+    expect(fs.readFileSync(path.join(keys, 'kek'))).toEqual(fs.readFileSync(path.join(mirror, 'kek')));
+    expect((await run(['doctor', '--data-dir', dataDir])).code).toBe(0);
+    for (const directory of [keys, mirror]) fs.writeFileSync(path.join(directory, 'kek'), wrong);
+    const status = await run(['encryption-keys', 'status', '--data-dir', dataDir]);
+    expect([status.code, status.stdout.replace(/\s+/g, ' ')]).toEqual([
+      3,
+      expect.stringContaining(
+        'is not the key that the payload keys are wrapped by, and no other directory has it',
+      ),
+    ]);
+  });
+});
+
 describe('[R-1326] verify', () => {
   const texts = Array.from({ length: 20 }, (_, i) => loggedEvent(`event ${i}`));
 

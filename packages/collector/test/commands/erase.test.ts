@@ -936,6 +936,7 @@ describe('[R-1334] what collector erase is asked', () => {
     [['--event', 'x', '--reason', 'test-data'], /is not a UUID/],
     [['--run', randomUUID(), '--reason', 'test-data', '--anywhere'], /looks for the ids of --subject-file/],
     [['--subject-file', '/nonexistent', '--reason', 'test-data'], /cannot be read \(ENOENT\)/],
+    [['--subject-file', '/', '--reason', 'test-data'], /--subject-file: \/ is a directory/],
   ])('with %j is refused before anything is done', async (args, message) => {
     const { code, stderr } = await on('erase', ...args);
     expect([code, stderr]).toEqual([2, expect.stringMatching(message)]);

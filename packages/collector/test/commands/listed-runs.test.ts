@@ -7,7 +7,7 @@ import type { EventKind } from '@clinical-events/protocol';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { openCatalogue } from '../../src/commands/catalogue.js';
 import { id } from '../records/run-events.js';
-import { run, temporaryDirectory, type PrintedEvent } from '../running/collector-process.js';
+import { launch, run, temporaryDirectory, type PrintedEvent } from '../running/collector-process.js';
 import { canMount, runReadOnly } from '../running/restricted-process.js';
 import { candidate, type Made } from '../store/candidate.js';
 import { fillDirectory, flipBit, frameOffset, segmentPaths } from '../store/embedded/filled-directory.js';
@@ -150,6 +150,53 @@ describe('collector runs', () => {
       ...{ command: 'runs', state: 'begun', filter: { target: true, limit: '2' } },
     });
     expect(JSON.parse(notes[1] ?? '')).toMatchObject({ state: 'ended', events: 3, complete: true });
+  });
+
+  test('[R-1455] takes the ids of persons from a file or standard input, and notes no more than that it was given one', async () => {
+    const [target, user] = ['target', 'user'].map((name) => path.join(dataDir, `${name}.txt`)) as [
+      string,
+      string,
+    ];
+    fs.writeFileSync(target, '  p-1\r\n\n');
+    fs.writeFileSync(user, 'dr-b\n');
+    expect(await listed('--target', `@${target}`, '--outcome', 'contradicted')).toEqual([4, 1]);
+    expect(await listed('--user', `@${user}`)).toEqual([2]);
+    expect(await listed('--target', `@${target}`, '--user', `@${user}`)).toEqual([2]);
+    const {
+      process: child,
+      output,
+      exited,
+    } = launch(['runs', '--data-dir', dataDir, '--json', '--user', '-']);
+    child.stdin?.end('dr-b');
+    expect([await exited, output.stderr]).toEqual([0, expect.stringContaining('1 run')]);
+    expect(output.stdout).toContain(id(2));
+    const notes = fs.readFileSync(path.join(dataDir, 'access.log'), 'utf8');
+    expect(notes).toContain('"filter":{"user":true}');
+    expect(notes).not.toMatch(/p-1|dr-b|target\.txt/);
+  });
+
+  test.each([
+    ['--target', '', /--target: there is no id in .*ids\.txt/],
+    ['--target', ' \n\n', /--target: there is no id in .*ids\.txt/],
+    ['--user', 'dr-a\ndr-b\n', /--user: takes one id, and .*ids\.txt has 2/],
+    ['--target', Buffer.of(0xff, 0xfe, 0x70, 0), /is no text in UTF-8/],
+    ['--target', undefined, /ids\.txt cannot be read \(ENOENT\)/],
+  ])('[R-1455] %s with a file of %j is refused, and no id is repeated', async (option, content, message) => {
+    const file = path.join(dataDir, 'ids.txt');
+    if (content !== undefined) fs.writeFileSync(file, content);
+    const { code, stdout, stderr } = await collector('runs', option, `@${file}`);
+    expect([code, stdout, stderr]).toEqual([2, '', expect.stringMatching(message)]);
+    expect(stderr).not.toMatch(/dr-[ab]/);
+    expect(fs.existsSync(path.join(dataDir, 'access.log'))).toBe(false);
+  });
+
+  test.each([
+    [['--target', '@.'], /--target: \. is a directory: name a file with one id a line/],
+    [['--user', '@'], /--user: "@" names nothing/],
+    [['--target', '-', '--user', '-'], /standard input, which can be read only once/],
+  ])('[R-1455] %j is refused', async (args, message) => {
+    const { code, stderr } = await collector('runs', ...args);
+    expect([code, stderr]).toEqual([2, expect.stringMatching(message)]);
   });
 
   test('[R-1076] an empty list warns of each name that no run has, and suggests none of a person', async () => {

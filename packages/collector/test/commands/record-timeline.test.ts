@@ -59,7 +59,7 @@ test('[R-720] a timeline escapes what a sender wrote once, and leaves quotation 
   expect(text).toMatch(/inference-start {2}a\\u001bb {2}say "no"\\u202e$/m);
 });
 
-test('[R-1044] a timeline says tokens and feedback in words', () => {
+test('[R-1044] [R-1417] a timeline says tokens and feedback in words', () => {
   const usage = { input_tokens: 11, output_tokens: '7' };
   const feedback = (n: number, said: object) => event({ kind: 'user-feedback', n, more: { feedback: said } });
   const text = timeline(
@@ -70,11 +70,15 @@ test('[R-1044] a timeline says tokens and feedback in words', () => {
       feedback(5, { feedback_type: 'survey', rating_value: 4, comment: 'Saves time.' }),
       feedback(6, { feedback_type: 'rating', rating_value: 17 }),
       feedback(7, { feedback_type: 'thumbs', direction: 'sideways' }),
+      feedback(8, { feedback_type: 'thumbs', rating_value: 5 }),
+      feedback(9, { feedback_type: 'thumbs', rating_value: -1, comment: 'Not so.' }),
     ]),
     200,
   );
   expect(text).toMatch(/^Tokens +11 in, 7 out$/m);
   expect(text).toMatch(/complete {2}Low risk\. {2}tokens: 11 in, 7 out$/m);
+  expect(text).toMatch(/application +thumbs up {2}rating 5 of 5$/m);
+  expect(text).toMatch(/application +thumbs down {2}Not so\.$/m);
   for (const words of ['thumbs up  Useful.', 'rating 4.5 of 5', 'survey  rating 4 of 5  Saves time.'])
     expect(text).toMatch(new RegExp(`application +${words}$`, 'm'));
   // What is on no scale is shown as it was sent.

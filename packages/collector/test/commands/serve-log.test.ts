@@ -4,6 +4,7 @@ import fs from 'node:fs';
 import http from 'node:http';
 import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
+import { version } from '../../src/commands/typed.js';
 import { get, getJson, managementPort, Scrape } from '../operate/managed.js';
 import { launch, outcomeEvent, type Running, start } from '../running/collector-process.js';
 import { issueKey } from '../running/issued-keys.js';
@@ -69,6 +70,39 @@ test('[R-871] it ends in order beside a reader that hangs, and goes on without o
   expect(await sendMany(unread.port, other, 160)).toEqual({ 201: 160 });
   expect(await unread.stop()).toBe(0);
 });
+
+test.each(['on', 'off'])(
+  "[R-1428] with the management port %s, that this host's clock was set is logged once: which way, and by how much",
+  async (management) => {
+    const directory = scratch();
+    const [wrong, preload] = [path.join(directory, 'wrong'), path.join(directory, 'clock.mjs')];
+    fs.writeFileSync(
+      preload,
+      `import fs from 'node:fs'; const now = Date.now;
+      Date.now = () => now() - (fs.existsSync(${JSON.stringify(wrong)}) ? 7_200_000 : 0);`,
+    );
+    const running = await start(scratch(), ['--management', management], ['--import', preload]);
+    onTestFinished(() => running.kill());
+    const steps = () =>
+      running.output.stderr.match(/"reason":"[^"]*","msg":"this host's clock was set"/g) ?? [];
+    fs.writeFileSync(wrong, '');
+    await expect.poll(steps).toEqual([expect.stringMatching(/"reason":"back by 720\d s, to 20/)]);
+    fs.rmSync(wrong);
+    await expect
+      .poll(steps)
+      .toEqual([
+        expect.stringContaining('back'),
+        expect.stringMatching(/"reason":"forward by 7\d\d\d s, to 20/),
+      ]);
+    if (management === 'off') return;
+    const port = managementPort(running);
+    expect((await Scrape.of(port)).value('collector_clock_steps_total')).toBe(2);
+    const { warnings } = (await getJson(port, '/console/state.json')) as { warnings: { title: string }[] };
+    expect(warnings.map(({ title }) => title)).toContainEqual(
+      expect.stringMatching(/^The clock was set forward by 7\d\d\d s, to 20/),
+    );
+  },
+);
 
 /** A collector whose log goes to this file or device; what it prints on standard output says where it listens. */
 async function loggingTo(file: string, env: NodeJS.ProcessEnv = {}) {
@@ -188,3 +222,15 @@ test.skipIf(!hasTerminal)(
   },
   60_000,
 );
+
+test('[R-1458] the lines of a start and of a stop say which version of the collector writes them', async () => {
+  const running = await start(scratch());
+  expect(await running.stop()).toBe(0);
+  const lines = running.output.stderr.trimEnd().split('\n');
+  const of = (msg: string) =>
+    lines
+      .map((line) => JSON.parse(line) as { msg: string; version?: string })
+      .find((line) => line.msg === msg);
+  expect(version()).toMatch(/^\d+\.\d+\.\d+/);
+  for (const msg of ['listening', 'stopping']) expect(of(msg)?.version, msg).toBe(version());
+});

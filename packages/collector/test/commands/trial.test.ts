@@ -5,7 +5,7 @@ import { launch, outcomeEvent, run } from '../running/collector-process.js';
 import { post } from '../running/load.js';
 import { scratch } from '../running/scratch.js';
 
-test('[R-873] a trial says of each event what profile full would have said, and keeps nothing', async () => {
+test('[R-873] [R-1412] a trial says of each event why it is refused or would be by profile full, and keeps nothing', async () => {
   const parent = scratch();
   const kept = path.join(scratch(), 'kept');
   const trial = launch(['serve', '--trial', '--port', '0'], {
@@ -26,20 +26,25 @@ test('[R-873] a trial says of each event what profile full would have said, and 
     protocol_version: '9.9',
     feedback: { feedback_type: 'stars', rating_value: '5', comment: 'Mrs X' },
   });
-  const send = async (kind: string, event: object) => {
-    const { status, headers } = await post(Number(port), key, JSON.stringify(event), { kind });
+  const send = async (kind: string, event: object | string) => {
+    const body = typeof event === 'string' ? event : JSON.stringify(event);
+    const { status, headers } = await post(Number(port), key, body, { kind });
     return { status, request: String(headers['x-request-id']) };
   };
   const first = await send('outcome', good);
   const second = await send('user-feedback', faulty);
   const third = await send('outcome', outcomeEvent({ event_id: 'no id' }));
-  expect([first, second, third].map(({ status }) => status)).toEqual([201, 201, 400]);
+  const fourth = await send('outcome', '{"MRN": NaN}');
+  expect([first, second, third, fourth].map(({ status }) => status)).toEqual([201, 201, 400, 400]);
   await shown()
     .toContain(`201 outcome ${good.event_id} (request ${first.request}): good under profile full too
 201 user-feedback ${faulty.event_id} (request ${second.request}): profile full would refuse it:
       /feedback/feedback_type (enum): must be one of rating, thumbs, text, survey
       /feedback/rating_value (type): must be a number from 0 to 5
       warning: /protocol_version is not 0.0.1; every version is accepted
+400 outcome (request ${third.request}): validation_failed: The event is not valid.
+      /event_id (format): must be a UUID
+400 outcome (request ${fourth.request}): invalid_json: The body is not JSON: NaN and Infinity are not JSON values at line 1, column 9.
 `);
 
   trial.process.kill('SIGTERM');
@@ -47,7 +52,7 @@ test('[R-873] a trial says of each event what profile full would have said, and 
   expect(fs.readdirSync(parent)).toEqual([]);
   expect(fs.existsSync(kept)).toBe(false);
   expect(trial.output.stdout).toMatch(/The trial has ended: .* is deleted, with all that was sent\.\n$/);
-  expect(trial.output.stdout).not.toMatch(/stars|Mrs X|no id|9\.9/);
+  expect(trial.output.stdout).not.toMatch(/stars|Mrs X|no id|9\.9|MRN/);
   expect(trial.output.stdout).not.toContain('Copy it to a safe place');
   expect(trial.output.stderr).toMatch(/^\d\d:\d\d:\d\d INFO {2}listening host=/m);
 });

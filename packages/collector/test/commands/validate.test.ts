@@ -33,7 +33,9 @@ describe('collector validate [R-1122]', () => {
     expect(stdout).toMatch(
       /^5 lines of 1 file read: 1 event valid under profile minimum, 3 refused\.\nRefused: .*; name a file by --rejects for all of them\.\n/,
     );
-    expect(stdout).toContain(`${input}:3: invalid_json\n${input}:4: validation_failed: /timestamp `);
+    expect(stdout).toContain(
+      `${input}:3: invalid_json: The body is not JSON: it ends too soon, at line 1, column 8.\n${input}:4: validation_failed: /timestamp `,
+    );
     expect(stdout).not.toContain('4711');
     expect(fs.readdirSync(scratch)).toEqual(['events.ndjson']);
 

@@ -159,10 +159,12 @@ describe('a conflict', () => {
     expect(bodiesOf(event.event_id)).toEqual([body]);
   });
 
-  test('is decided by the id and not by its spelling in upper case [R-305]', async () => {
+  test('is decided by the id and not by its spelling in upper case [R-305] [R-1416]', async () => {
     const eventId = randomUUID();
     await expectAccepted(post(outcomeText('1', eventId)));
-    await expectConflict(post(outcomeText('1', eventId.toUpperCase())));
+    await expectAccepted(post(outcomeText('1', eventId.toUpperCase())));
+    await expectConflict(post(outcomeText('2', eventId.toUpperCase())));
+    expect(bodiesOf(eventId)).toEqual([outcomeText('1', eventId)]);
   });
 
   test('among racing events leaves exactly one of them accepted [R-305]', async () => {

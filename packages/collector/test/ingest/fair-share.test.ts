@@ -4,6 +4,7 @@ import { FairShare, type Share } from '../../src/ingest/admission.js';
 import type { ApiKey } from '../../src/store/contract.js';
 import { sampleEvent } from '../running/sample-events.js';
 import { issueKey } from '../running/issued-keys.js';
+import { collectorWithoutLedger } from '../running/collector-without-ledger.js';
 import { oneCollector } from '../running/one-collector.js';
 import { RawConnection, send } from '../running/raw-http.js';
 
@@ -90,6 +91,84 @@ test('[R-321] a key that sends alone waits for nothing that its events took', ()
   expect(shares.reserve(greedy, 300, 0)).toBe(true);
   shares.charge(greedy, 5000, 0);
   expect(shares.reserve(greedy, 300, 0)).toBe(true);
+});
+
+describe('[R-1467] of a burst from a key that sends alone', () => {
+  test('the ledger has one part of the queue at a time, and the rest in order as it answers', () => {
+    const { shares, greedy, modest } = sharesOfTwo();
+    const entered: string[] = [];
+    const arrive = (share: Share, bytes: number, name: string) => {
+      expect(shares.reserve(share, bytes, 0)).toBe(true);
+      shares.enter(share, bytes, 0, () => entered.push(name));
+    };
+    // A part is 31 bytes.
+    for (let i = 0; i < 6; i++) arrive(greedy, 12, `greedy ${i}`);
+    expect(entered).toEqual(['greedy 0', 'greedy 1']);
+    arrive(modest, 5, 'modest');
+    expect(entered).toEqual(['greedy 0', 'greedy 1', 'modest']);
+    shares.answered(greedy, 12, 1);
+    expect(entered.slice(3)).toEqual(['greedy 2']);
+    shares.charge(greedy, 200, 1);
+    shares.answered(greedy, 12, 1);
+    expect(entered.slice(4)).toEqual([]);
+    shares.answered(greedy, 12, 1);
+    expect(entered.slice(4)).toEqual(['greedy 3']);
+    shares.answered(greedy, 12, MINUTE);
+    shares.answered(modest, 5, MINUTE);
+    expect(entered.slice(5)).toEqual(['greedy 4', 'greedy 5']);
+    shares.answered(greedy, 12, MINUTE);
+    shares.answered(greedy, 12, MINUTE);
+    expect(greedy).toMatchObject({ bytes: 0, events: 0, entered: 0, enteredBytes: 0, held: [] });
+  });
+
+  test('an event larger than a part enters by itself', () => {
+    const { shares, greedy } = sharesOfTwo();
+    const entered: number[] = [];
+    for (let i = 0; i < 3; i++) shares.enter(greedy, 100, 0, () => entered.push(i));
+    expect(entered).toEqual([0]);
+    shares.answered(greedy, 100, 0);
+    expect(entered).toEqual([0, 1]);
+  });
+
+  test('no more is before the first event of another key', async () => {
+    const { ingest, port, ledger } = await collectorWithoutLedger(256, { maxBodyBytes: 64 << 10 });
+    const body = JSON.stringify({ filler: 'x'.repeat(63 << 10) });
+    const burst = Array.from({ length: 60 }, (_, i) =>
+      send(port, { key: 'greedy', body: body + ' '.repeat(i) }),
+    );
+    await expect.poll(() => ingest.queue.events).toBe(60);
+    const other = send(port, { key: 'modest', body: '{}' });
+    const order: string[] = [];
+    const lengths: number[] = [];
+    await expect
+      .poll(() => {
+        for (let queued = ledger.take(); queued !== undefined; queued = ledger.take()) {
+          order.push(queued.keyId);
+          lengths.push(queued.salted.length);
+        }
+        return order;
+      })
+      .toContain('modest');
+    // A part of 8 MiB is 256 KiB.
+    expect(order.filter((key) => key === 'greedy').length).toBeLessThanOrEqual(4);
+    let answered = 0;
+    await expect
+      .poll(() => {
+        for (; answered < order.length; answered++) ledger.answer('accepted');
+        ledger.send();
+        for (let queued = ledger.take(); queued !== undefined; queued = ledger.take()) {
+          order.push(queued.keyId);
+          expect(queued.salted.subarray(-64).toString()).toMatch(/x"\} *$/);
+          lengths.push(queued.salted.length);
+        }
+        return answered;
+      })
+      .toBe(61);
+    const statuses = (await Promise.all([...burst, other])).map(({ status }) => status);
+    expect(new Set(statuses)).toEqual(new Set([201]));
+    // Each of the sixty has a length of its own.
+    expect(new Set(lengths).size).toBe(61);
+  });
 });
 
 test('[R-803] a key that announces large bodies and does not send them leaves room for other keys', async () => {

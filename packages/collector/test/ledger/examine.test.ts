@@ -65,8 +65,21 @@ describe('the encoding [R-314]', () => {
     expect(code).toBeOneOf(['invalid_encoding', 'invalid_json']);
   });
 
-  test('is refused with a byte order mark, which RFC 8259 section 8.1 forbids to send', () => {
-    expect(faultOf(`\ufeff${outcomeText('1')}`)?.code).toBe('invalid_json');
+  test('is refused with a byte order mark, which RFC 8259 section 8.1 forbids to send, and says so [R-1411]', () => {
+    expect(faultOf(`\ufeff${outcomeText('1')}`)).toEqual({
+      code: 'invalid_json',
+      message: 'The body is not JSON: it begins with a byte order mark.',
+      details: { offset: 0 },
+    });
+  });
+
+  test.each([0xfeff, 0xfffe])('says that it is UTF-16 when it begins with its mark %i [R-1411]', (mark) => {
+    const body = Buffer.from(`\ufeff${outcomeText('1')}`, 'utf16le');
+    if (mark === 0xfeff) body.swap16();
+    expect(faultOf(body)).toEqual({
+      code: 'invalid_encoding',
+      message: 'The body is not UTF-8: it begins with the byte order mark of UTF-16.',
+    });
   });
 
   test('is looked at before the JSON', () => {
@@ -97,7 +110,11 @@ describe('a fault [R-314]', () => {
   });
 
   test('of JSON says where, in details', () => {
-    expect(faultOf('{"a":1 "b":2}')).toEqual({ code: 'invalid_json', details: { offset: 7 } });
+    expect(faultOf('{"a":1 "b":2}')).toEqual({
+      code: 'invalid_json',
+      message: 'The body is not JSON: unexpected character at line 1, column 8.',
+      details: { offset: 7 },
+    });
   });
 
   test('of the schema lists its issues', () => {
@@ -195,10 +212,11 @@ describe('a body of many values [R-322]', () => {
     }
   });
 
-  test('says where it stops being JSON, and not of a text that ends too soon', () => {
+  test('says where it stops being JSON [R-1410]', () => {
     const body = withMany(outcomeText('"😀"'));
-    expect(faultOf(`${body}x`)).toEqual({ code: 'invalid_json', details: { offset: body.length } });
-    expect(faultOf(body.slice(0, -1))).toEqual({ code: 'invalid_json' });
+    expect(faultOf(`${body}x`)).toMatchObject({ code: 'invalid_json', details: { offset: body.length } });
+    const cut = body.slice(0, -1);
+    expect(faultOf(cut)).toMatchObject({ code: 'invalid_json', details: { offset: cut.length } });
   });
 
   test('is refused when a name repeats, however it is spelt and wherever', () => {

@@ -51,6 +51,9 @@ test('[R-1270] of a log in a database there is more to tell, and of one in a dir
     waiting: { batches: 3, oldestMs: 1500 },
     months: 11,
   });
+  expect(shared()?.stalledMs).toBe(0);
+  written.stalled(7000.2);
+  expect(shared()?.stalledMs).toBe(7000);
   written.replicated(true);
   expect(shared()?.replicated).toBe(true);
   written.replicated(false);

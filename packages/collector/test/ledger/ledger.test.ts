@@ -8,6 +8,7 @@ import { ownEntry } from '../../src/ledger/own-entry.js';
 import { createRingMemory, RingReader, RingWriter, type Answer } from '../../src/ledger/ring.js';
 import {
   CommitUnknown,
+  keysUnwritable,
   NotCommitted,
   type Candidate,
   type Outcome,
@@ -35,6 +36,7 @@ class Bench {
   closed = false;
   look: () => void = () => undefined;
   prove: () => Promise<void> = () => Promise.reject(new NotCommitted('still full'));
+  proveKeys: () => Promise<void> = () => Promise.resolve();
   /** How many batches had been stored when the sequencer was closed. */
   readonly sequencedAt: number[] = [];
   readonly counters = new LedgerCounters(createCounterMemory());
@@ -63,6 +65,7 @@ class Bench {
       },
       look: () => this.look(),
       prove: () => this.prove(),
+      proveKeys: () => this.proveKeys(),
       close: () => {
         this.closed = true;
         return Promise.resolve();
@@ -287,6 +290,19 @@ describe('the ledger', () => {
     full = false;
     await vi.waitFor(() => expect(bench.states.length).toBe(2), WAIT);
     expect(bench.states[1]).toEqual(['open', undefined]);
+    await bench.stop();
+  });
+
+  test('[R-1453] refuses before the first event where no key can be written, until one can', async () => {
+    const cause = keysUnwritable(new Error('EROFS'));
+    const bench = new Bench(acceptAll);
+    let isAway = true;
+    bench.proveKeys = () => Promise.reject(cause);
+    bench.prove = () => (isAway ? Promise.reject(cause) : Promise.resolve());
+    await bench.ledger.proveKeys();
+    expect(bench.states).toEqual([['refusing', cause]]);
+    isAway = false;
+    await vi.waitFor(() => expect(bench.states.at(-1)).toEqual(['open', undefined]), WAIT);
     await bench.stop();
   });
 

@@ -244,10 +244,23 @@ describe('what is no JSON is refused [R-314]', () => {
     expect(outcome(text)).toBe('invalid_json');
   });
 
-  test('and the place is told where it is known, in UTF-16 units, and nothing of what stands there', () => {
-    expect(readJson('{"name":"😀" "b":1}', DEPTH)).toEqual({ fault: { code: 'invalid_json', offset: 13 } });
-    expect(readJson('', DEPTH)).toEqual({ fault: { code: 'invalid_json' } });
-  });
+  test.each([
+    ['{"name":"😀" "b":1}', 13, 'unexpected character at line 1, column 14'],
+    ['{"a":\n  [1, MRN 4711]}', 12, 'unexpected character at line 2, column 7'],
+    ['{"a":NaN}', 5, 'NaN and Infinity are not JSON values at line 1, column 6'],
+    ['[-Infinity]', 2, 'NaN and Infinity are not JSON values at line 1, column 3'],
+    ['[1,nan]', 3, 'NaN and Infinity are not JSON values at line 1, column 4'],
+    ['[info]', 1, 'unexpected character at line 1, column 2'],
+    ['', 0, 'it is empty'],
+    ['\ufeff{"a":1}', 0, 'it begins with a byte order mark'],
+    ['{"a":1', 6, 'it ends too soon, at line 1, column 7'],
+  ])(
+    'and %j says where, in UTF-16 units, and nothing of what stands there [R-1410]',
+    (text, offset, cause) => {
+      const fault = { code: 'invalid_json', offset, message: `The body is not JSON: ${cause}.` };
+      expect(readJson(text, DEPTH)).toEqual({ fault });
+    },
+  );
 
   test.each([
     'x at position 4711',

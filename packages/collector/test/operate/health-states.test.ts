@@ -7,6 +7,7 @@ import { issueKey } from '../running/issued-keys.js';
 import { post } from '../running/load.js';
 import { RawConnection, requestBytes } from '../running/raw-http.js';
 import { sampleEvent } from '../running/sample-events.js';
+import { canMount, makeWritable, readOnly } from '../running/restricted-process.js';
 import { freePort, get, managementPort, Scrape } from './managed.js';
 
 async function scratch(): Promise<{ dataDir: string; key: string }> {
@@ -85,6 +86,39 @@ test('[R-610] [R-832] while events cannot be stored it lives and is not ready, a
   await expect.poll(() => notReady(port)).toEqual([]);
   expect((await post(collector.port, key, large())).status).toBe(201);
 });
+
+test.skipIf(!canMount)(
+  '[R-1453] while the directory of the keys is read-only it starts, says so, and is not ready until that can be written',
+  async () => {
+    const { dataDir, key } = await scratch();
+    const keys = temporaryDirectory();
+    onTestFinished(() => fs.rmSync(keys, { recursive: true, force: true }));
+    // There are keys, so that the start itself has nothing to write.
+    await (await start(dataDir, ['--encryption-keys', keys])).stop();
+    const collector = await running(dataDir, [], [], {}, readOnly(keys));
+    const port = managementPort(collector);
+    expect(await notReady(port)).toEqual(['storage']);
+    const { body } = await get(port, '/readyz');
+    expect(JSON.parse(body)).toMatchObject({
+      message: 'Not ready: events cannot be stored: the keys of payloads cannot be written.',
+      details: { reasons: [{ check: 'storage', cause: 'keys_unwritable' }] },
+    });
+    // Who asks shows no token, and is told no path.
+    expect(body).not.toContain(keys);
+    expect(await live(port)).toBe(true);
+    expect(collector.output.stderr).toContain(`the keys of payloads in ${keys} cannot be written`);
+    expect(collector.output.stderr).toMatch(
+      /"reason":"the keys of payloads cannot be written: .*EROFS.*","because":"keys_unwritable","msg":"events cannot be stored; senders are told to retry"/,
+    );
+    // Before anyone could know that it listens.
+    expect(collector.output.stderr).toMatch(/events cannot be stored[^]*"msg":"listening"/);
+    expect((await Scrape.of(port)).value('collector_ready')).toBe(0);
+    expect((await post(collector.port, key, JSON.stringify(sampleEvent()))).status).toBe(503);
+    makeWritable(collector.process.pid, keys);
+    await expect.poll(() => notReady(port), { timeout: 30_000 }).toEqual([]);
+    expect((await post(collector.port, key, JSON.stringify(sampleEvent()))).status).toBe(201);
+  },
+);
 
 test('[R-832] told to stop it is not ready at once, while what was begun is finished', async () => {
   const { dataDir, key } = await scratch();

@@ -1,19 +1,22 @@
 import { expect, test } from 'vitest';
 import type { LedgerState } from '../../src/ledger/ledger.js';
+import { NotCommitted, type StorageReason } from '../../src/store/contract.js';
 import { healthOf, healthText, isLive, isReady } from '../../src/operate/state.js';
 import type { Phase } from '../../src/operate/status.js';
+import { SHARED } from './well.js';
 
 const NOW = 1e6;
 
 interface Given {
   readonly phase?: Phase;
   readonly state?: LedgerState;
+  readonly reason?: StorageReason;
   /** For so long the ledger's thread has said nothing; undefined: it was never open. */
   readonly silent?: number | undefined;
 }
 
 function health(given: Given = {}): ReturnType<typeof healthOf> {
-  const { phase, state, silent }: Given = {
+  const { phase, state, reason, silent }: Given = {
     ...{ phase: 'running', state: 'open', silent: 100 },
     ...given,
   };
@@ -21,11 +24,17 @@ function health(given: Given = {}): ReturnType<typeof healthOf> {
     {
       phase: () => phase,
       ledgerLivedAt: () => (silent === undefined ? undefined : NOW - silent),
-      ingest: { storage: { state } } as never,
+      ingest: { storage: { state, reason } } as never,
     },
     NOW,
   );
 }
+
+const PARTS = {
+  phase: () => 'running' as const,
+  httpThreadsLivedAt: () => undefined,
+  ingest: { storage: { state: 'open' } } as never,
+};
 
 function failing(checks: ReturnType<typeof healthOf>): string[] {
   return checks.flatMap(({ name, failure }) => (failure ? [name] : []));
@@ -51,6 +60,32 @@ test.each([
   expect(failing(checks)).toEqual([name]);
   expect(healthText('livez', checks)).toContain('livez check passed');
   expect(healthText('readyz', checks)).toContain(`[-]${name} failed: `);
+});
+
+test('[R-1453] each reason has a word that stays the same', () => {
+  const causes = (given: Given) => health(given).flatMap(({ failure }) => failure?.cause ?? []);
+  expect(causes({ phase: 'starting', silent: undefined })).toEqual(['starting']);
+  expect(causes({ phase: 'stopping' })).toEqual(['stopping']);
+  expect(causes({ silent: 10_001 })).toEqual(['silent_thread']);
+  expect(causes({ state: 'failed' })).toEqual(['ledger_failed']);
+  expect(causes({ state: 'refusing' })).toEqual(['write_failed']);
+  expect(causes({ state: 'refusing', reason: 'disk_full' })).toEqual(['disk_full']);
+  const code = (name: string) =>
+    new NotCommitted('x', { cause: Object.assign(new Error('x'), { code: name }) });
+  expect(['ENOSPC', 'EROFS', 'EACCES', 'EIO'].map((name) => code(name).reason)).toEqual([
+    ...['disk_full', 'read_only', 'permission_denied', 'write_failed'],
+  ]);
+});
+
+test('[R-1435] it is not ready while nothing can be signed, and lives', () => {
+  const ledger = (stalledMs: number) => () => ({ shared: { ...SHARED, stalledMs } }) as never;
+  const at = (stalledMs: number) =>
+    healthOf({ ...PARTS, ledger: ledger(stalledMs), ledgerLivedAt: () => NOW }, NOW);
+  expect(isReady(at(4999))).toBe(true);
+  expect([isLive(at(7300)), failing(at(7300))]).toEqual([true, ['signing']]);
+  expect(healthText('readyz', at(7300))).toContain(
+    '[-]signing failed: nothing is signed: the oldest batch has waited for its place for 7 seconds',
+  );
 });
 
 test('[R-832] a thread that says nothing for a minute wants a new start', () => {

@@ -70,6 +70,8 @@ test.each<[string, Partial<Facts>, string[]]>([
   ['not replicated', { shared: { ...SHARED, replicated: false } }, ['critical replication_off']],
   ['a minute late', { shared: { ...SHARED, waiting: { batches: 3, oldestMs: 60_000 } } }, []],
   ['later', { shared: { ...SHARED, waiting: { batches: 3, oldestMs: 60_001 } } }, ['warning merge_delay']],
+  ['a batch late, and places are given', { shared: { ...SHARED, stalledMs: 4999 } }, []],
+  ['no batch gets its place', { shared: { ...SHARED, stalledMs: 5000 } }, ['critical signing_stalled']],
   ['three months ahead', { shared: { ...SHARED, months: 3 } }, []],
   ['two months ahead', { shared: { ...SHARED, months: 2 } }, ['warning partitions_low']],
   [
@@ -81,6 +83,17 @@ test.each<[string, Partial<Facts>, string[]]>([
   ['payloads in the clear', { privacy: undefined }, []],
   ['damage', { lastVerify: { at: NOW, intact: false, events: 1 } }, ['critical verify_found_damage']],
   ['old back-up', { lastBackup: { at: NOW - DAY - 1, events: 9 } }, ['warning backup_old']],
+  ['a follower', { lastBackup: { at: NOW - 300_000, events: 9, follows: true } }, []],
+  [
+    'a follower that has stopped',
+    { lastBackup: { at: NOW - 300_001, events: 9, follows: true } },
+    ['warning backup_old'],
+  ],
+  [
+    'a follower, where no back-up is wanted',
+    { lastBackup: { at: NOW - 300_001, events: 9, follows: true }, backupMaxAgeMs: 0 },
+    [],
+  ],
   ['no back-up', { lastBackup: undefined }, ['warning backup_old']],
   [
     'no back-up of a log of unknown age',
@@ -147,7 +160,10 @@ test('[R-834] the gravest come first, and all at once are told', () => {
     sinks: [...down('failing'), ...down('forked')],
     keyGone: true,
     alarms: new Set(['access-log', 'fork', 'lost'] as const),
-    shared: { ...SHARED, replicated: false, waiting: { batches: 1, oldestMs: DAY }, months: 0 },
+    shared: {
+      ...{ ...SHARED, replicated: false, waiting: { batches: 1, oldestMs: DAY } },
+      ...{ stalledMs: DAY, months: 0 },
+    },
     privacy: { ...PRIVACY, pending: 2, pendingSince: NOW - DAY, unreached: 1 },
     lastVerify: { at: NOW, intact: false, events: 1 },
     lastBackup: undefined,
@@ -164,4 +180,18 @@ test('[R-834] the gravest come first, and all at once are told', () => {
   expect(found.slice(firstMild).every(({ severity }) => severity === 'warning')).toBe(true);
   const missing = WARNING_IDS.filter((id) => !found.some((warning) => warning.id === id));
   expect(missing).toEqual(['checkpoints_fail']);
+});
+
+test('[R-1457] a follower that stops is noticed within minutes, in words that name it', () => {
+  const stopped = (ago: number, most: number) =>
+    warningsOf({
+      ...WELL,
+      lastBackup: { at: NOW - ago, events: 9, follows: true },
+      backupMaxAgeMs: most,
+    }).map(({ title }) => title);
+  expect(stopped(6 * 60_000, DAY)).toEqual([
+    expect.stringMatching(/^The back-up follows the log no longer\. The last back-up was made 6 minutes ago/),
+  ]);
+  expect(stopped(4 * 60_000, DAY)).toEqual([]);
+  expect(stopped(2 * 60_000, 60_000)).toHaveLength(1);
 });

@@ -51,6 +51,7 @@ export const WELL: Facts = {
 export const SHARED = {
   replicated: true,
   waiting: { batches: 2, oldestMs: 900 },
+  stalledMs: 0,
   months: 12,
   merges: { counts: [], sum: 0 },
 };

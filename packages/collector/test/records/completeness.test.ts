@@ -14,7 +14,7 @@ const withStart = (more: Readonly<Record<string, unknown>>) => [
 describe('the completeness of a record', () => {
   test('is full with a start with all four objects, an output with its place, an outcome and feedback [R-206]', () => {
     expect(completeness(fullRun())).toEqual({
-      ...{ level: 'full', missing: [], orphans: [], numbers_in_text: [] },
+      ...{ level: 'full', missing: [], orphans: [], numbers_in_text: [], replaced_text: [] },
     });
     expect(completeness(without('internal-artifact').slice(0, 1)).level).toBe('minimum');
   });
@@ -102,6 +102,7 @@ describe('the completeness of a record', () => {
     expect(completeness([...fullRun(), rated(7, '5'), rated(6, '-1.50e0'), ...odd])).toEqual({
       ...{ level: 'full', missing: [], orphans: [] },
       numbers_in_text: [id(6), id(7)],
+      replaced_text: [],
     });
     const usage = { input_tokens: '11' };
     const system_metadata = { instrumentation: { by: 'a client of another language' } };

@@ -14,8 +14,9 @@ export async function collectorWithoutLedger(
   queueEvents: number,
   {
     maxConnections = 5000,
+    maxBodyBytes = 1 << 10,
     tls,
-  }: { maxConnections?: number; tls?: Pick<TlsOptions, 'files' | 'credentials'> } = {},
+  }: { maxConnections?: number; maxBodyBytes?: number; tls?: Pick<TlsOptions, 'files' | 'credentials'> } = {},
 ) {
   const memory = createRingMemory(8 << 20, queueEvents, new SharedArrayBuffer(4));
   const { port1, port2 } = new MessageChannel();
@@ -43,7 +44,7 @@ export async function collectorWithoutLedger(
     ring: memory,
     answers: port1,
     profile: 'minimum',
-    maxBodyBytes: 1 << 10,
+    maxBodyBytes,
     log,
     logRequests: false,
     trustedProxies: new TrustedProxies(''),

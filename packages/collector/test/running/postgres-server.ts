@@ -1,6 +1,7 @@
 /**
- * PostgreSQL servers of an npm package, for tests and the demonstration: each in a directory of its own, on a free port of
- * loopback. The package has initdb and the server, and nothing that copies a cluster: a standby is a copy of files.
+ * PostgreSQL servers for tests and the demonstration: each in a directory of its own, on a free port of loopback. They are
+ * those of an npm package, which has initdb and the server and nothing that copies a cluster (a standby is a copy of
+ * files), or of the directory of programs that POSTGRES_PROGRAMS names.
  */
 import { createSecretKey } from 'node:crypto';
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
@@ -38,12 +39,12 @@ function installed(): string {
   return root;
 }
 
-const PACKAGE = installed();
+const PROGRAMS = process.env['POSTGRES_PROGRAMS'] || path.join(installed(), 'native/bin');
 
 /** Of the oldest version that is tested, where Debian's package of it is installed. */
 export const DEBIAN_15 = '/usr/lib/postgresql/15/bin';
 
-/** Which server, instead of the one of the npm package. */
+/** Which server, instead of the usual one. */
 export interface Kind {
   /** The directory of its programs. */
   readonly programs?: string;
@@ -150,7 +151,7 @@ export class PostgresServer {
   }
 
   #program(name: string): string {
-    return path.join(this.#kind.programs ?? path.join(PACKAGE, 'native/bin'), name);
+    return path.join(this.#kind.programs ?? PROGRAMS, name);
   }
 
   /** Writes a file for the server among its data. @returns where it is. */

@@ -39,11 +39,24 @@ const NAMESPACE = ['--user', '--map-root-user', '--mount'];
 /** Whether this host lets the tests mount something where only they see it. */
 export const canMount = spawnSync('unshare', [...NAMESPACE, 'true']).status === 0;
 
+/** Runs the command behind it with `directory` on a read-only file system. Only where {@link canMount}. */
+export function readOnly(directory: string): string[] {
+  const script = 'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && shift && exec "$@"';
+  return ['unshare', ...NAMESPACE, 'sh', '-c', script, 'sh', directory];
+}
+
+/** On return a process that {@link readOnly} runs can write there. */
+export function makeWritable(pid: number | undefined, directory: string): void {
+  const enter = ['nsenter', '--target', String(pid), '--user', '--mount', '--preserve-credentials'];
+  const [command, ...rest] = [...enter, 'mount', '-o', 'remount,rw,bind', directory];
+  const { status, stderr } = spawnSync(command, rest);
+  if (status !== 0) throw new Error(String(stderr));
+}
+
 /** Runs one command with `directory` on a read-only file system. Only where {@link canMount}. */
 export function runReadOnly(directory: string, args: readonly string[]): Promise<Ended> {
-  const script = 'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && shift && exec "$@"';
-  const command = [process.execPath, MAIN, ...args];
-  return ended('unshare', [...NAMESPACE, 'sh', '-c', script, 'sh', directory, ...command]);
+  const [command = '', ...rest] = [...readOnly(directory), process.execPath, MAIN, ...args];
+  return ended(command, rest);
 }
 
 /**

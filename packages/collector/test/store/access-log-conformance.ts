@@ -8,8 +8,16 @@ interface AccessLogPlace {
   remove(): void | Promise<void>;
 }
 
+/** As commands write them. */
+export function lineOf(command: string): string {
+  const by = { reading: 'r', state: 'begun', uid: 1000, user: 'ada', command, filter: {} };
+  return JSON.stringify({ at: '2026-11-01T08:00:00.000Z', ...by });
+}
+
 export interface AccessLogDriver {
   readonly name: string;
+  /** What it makes of a line. */
+  readonly as: (line: string) => string;
   makePlace(): AccessLogPlace | Promise<AccessLogPlace>;
 }
 
@@ -31,21 +39,24 @@ export function accessLogConformance(driver: AccessLogDriver): void {
       const [one, other] = [place.open(), place.open()];
       expect(await textFrom(one)).toBe('');
       await one.flush();
-      const lines = Array.from({ length: 300 }, (_, i) => `${i} ${'x'.repeat(i * 7)}`);
+      const lines = Array.from({ length: 300 }, (_, i) => lineOf(`${i} ${'x'.repeat(i * 7)}`));
       for (const [i, line] of lines.entries()) await (i % 3 === 0 ? one : other).append(line);
       await one.flush();
-      expect(await textFrom(place.open())).toBe(lines.map((line) => `${line}\n`).join(''));
+      expect(await textFrom(place.open())).toBe(lines.map((line) => `${driver.as(line)}\n`).join(''));
     });
 
     test('goes on behind the lines that were read', async () => {
       const log = place.open();
-      await log.append('one');
-      await log.append('two');
+      const [one, two, three] = [lineOf('one'), lineOf('two'), lineOf('three')];
+      await log.append(one);
+      await log.append(two);
       const read = { lines: 2, at: Buffer.byteLength(await textFrom(log)) };
       expect(await textFrom(log, read)).toBe('');
-      await log.append('three');
-      expect(await textFrom(log, read)).toBe('three\n');
-      expect(await textFrom(log)).toBe('one\ntwo\nthree\n');
+      await log.append(three);
+      expect(await textFrom(log, read)).toBe(`${driver.as(three)}\n`);
+      // One that has read nothing finds the place as well.
+      expect(await textFrom(place.open(), read)).toBe(`${driver.as(three)}\n`);
+      expect(await textFrom(log)).toBe([one, two, three].map((line) => `${driver.as(line)}\n`).join(''));
     });
   });
 }

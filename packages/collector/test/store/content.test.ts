@@ -173,6 +173,29 @@ describe('sameContent', () => {
     expect(same(a, b)).toBe(true);
   });
 
+  const ID = '5b0f2c1e-6c1d-4f57-9a0e-3a1f6d1b7c01';
+  const UPPER = ID.toUpperCase();
+  const FIRST_ESCAPED = UPPER.replace('B', String.raw`\u0042`);
+
+  test.each(['event_id', 'run_id', 'parent_event_id', String.raw`run\u005fid`])(
+    'the member %s of an event compares as a UUID [R-1416]',
+    (name) => {
+      for (const id of [UPPER, FIRST_ESCAPED]) {
+        expect(same(`{"${name}":"${ID}","a":1}`, `{"a":1.0, "${name}":"${id}"}`)).toBe(true);
+        expect(same(`{"${name}":"${id}","a":1}`, `{"a":1.0, "${name}":"${ID}"}`)).toBe(true);
+        expect(same(`{"${name}":"${id}","a":1}`, `{"a":1.0, "${name}":"${ID.replace('5b', '5c')}"}`)).toBe(
+          false,
+        );
+        expect(same(`{"a":{"${name}":"${ID}"}}`, `{"a":{"${name}":"${id}"}}`)).toBe(false);
+        expect(same(`[{"${name}":"${ID}"}]`, `[{"${name}":"${id}"}]`)).toBe(false);
+      }
+      expect(same(`{"${name}":null}`, `{"${name}":"${ID}"}`)).toBe(false);
+      expect(same(`{"${name}":null}`, `{"${name}":null }`)).toBe(true);
+      expect(same(`{"${name}":null}`, '{}')).toBe(false);
+      expect(same(`{"x":"${ID}"}`, `{"x":"${UPPER}"}`)).toBe(false);
+    },
+  );
+
   test('values as deep as the collector can be told to read are compared', () => {
     const deep = (inner: string) => '['.repeat(1024) + inner + ']'.repeat(1024);
     expect(same(deep('1'), deep(' 1.0 '))).toBe(true);

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 /** What every driver of the store must do (src/store/contract.ts), as one suite to be run over each of them. */
 import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
 import fc from 'fast-check';
@@ -217,6 +218,24 @@ export function storeConformance(driver: Driver): void {
       const found = await readAll(log);
       expect(found.map(({ eventId }) => eventId === idOf(event))).toEqual([true, false]);
       expect(found[0]?.body.equals(event.body)).toBe(true);
+    });
+
+    test('a repeat whose three ids are in upper case is a duplicate, and other ids are not [R-1416]', async () => {
+      const ids = { event_id: randomUUID(), run_id: randomUUID(), parent_event_id: randomUUID() };
+      const { event_id: eventId, run_id: runId } = ids;
+      const upper = Object.fromEntries(Object.entries(ids).map(([name, id]) => [name, id.toUpperCase()]));
+      const event = candidate({ eventId, runId, body: { ...ids, outcome: {} } });
+      const repeat = candidate({ eventId, runId, body: { outcome: {}, ...upper } });
+      const others = [
+        candidate({ eventId, runId, body: { ...upper, parent_event_id: randomUUID(), outcome: {} } }),
+        candidate({ eventId, runId, body: { ...upper, parent_event_id: null, outcome: {} } }),
+        candidate({ eventId, runId, body: { ...upper, outcome: { run_id: runId } } }),
+      ];
+      expect(await append(event, repeat)).toEqual(['accepted', 'duplicate']);
+      expect(await append(repeat, ...others)).toEqual(['duplicate', 'conflict', 'conflict', 'conflict']);
+      await reopen();
+      expect(await append(repeat)).toEqual(['duplicate']);
+      await expectStored(event);
     });
 
     test('the same id with other content or of another kind is a conflict, and the first one stands', async () => {

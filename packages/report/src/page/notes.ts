@@ -64,9 +64,10 @@ export function countingNotes({ clock, log }: ReportNumbers): Html {
       counted. Where a start names no version of its model, the model that answered is taken for it.
     </li>
     <li>
-      <strong>Feedback</strong> is counted by how often it was given, not by run. A thumb counts as up or down
-      where the sender wrote it as <code>direction</code>, which the protocol does not name. Ratings are
-      rounded for the distribution and not for the mean; one that was sent as a text, such as “5”, counts.
+      <strong>Feedback</strong> is counted by how often it was given, not by run. A thumb is up or down by its
+      <code>direction</code>, or else by its <code>rating_value</code>: 3 and more is up. One that has
+      neither, such as a comment alone, counts as a thumb without a direction. Ratings are rounded for the
+      distribution and not for the mean; one that was sent as a text, such as “5”, counts.
     </li>
     <li>
       <strong>Other words</strong> are what senders wrote in place of the protocol’s vocabulary, or left out,

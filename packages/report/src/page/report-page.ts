@@ -168,7 +168,7 @@ function summary(numbers: ReportNumbers, command: RunsCommand): Html {
       ${tile('Runs', countText(all.runs), countOf(all.events, 'event'))}
       ${tile('With an outcome', percent(all.with_outcome.share), `${ofText(all.with_outcome)} runs`)}
       ${tile('Contradicted', percent(all.contradicted.share), all.contradicted.of === 0 ? 'no judged run' : `${ofText(all.contradicted)} judged runs; 95 % interval ${intervalText(all.contradicted)}`)}
-      ${tile('Thumbs up', percent(all.thumbs_up.share), all.thumbs_up.of === 0 ? 'no thumbs' : ofText(all.thumbs_up))}
+      ${tile('Thumbs up', percent(all.thumbs_up.share), all.thumbs_up.of > 0 ? ofText(all.thumbs_up) : all.feedback.thumbs > 0 ? 'none with a direction' : 'no thumbs')}
       ${tile('Full records', all.runs === 0 ? '–' : percent(all.completeness.full / all.runs), `${countText(all.completeness.incomplete)} incomplete`)}
       ${all.calls.runs === 0 ? NOTHING : tile('Failed calls', percent(all.calls.failed.share), `${ofText(all.calls.failed)} calls of models`)}
       ${tile('With a conflict', percent(all.with_conflict.share), `${ofText(all.with_conflict)} runs`)}

@@ -1,6 +1,4 @@
 /** `collector erase`: destroys the keys of events, for good and in every copy of the log. */
-import { isUtf8 } from 'node:buffer';
-import fs from 'node:fs';
 import { createInterface } from 'node:readline/promises';
 import { randomUUID } from 'node:crypto';
 import { Command } from 'commander';
@@ -11,10 +9,9 @@ import { untilText } from '../../privacy/retention-policy.js';
 import { SequenceSet } from '../../privacy/sequence-set.js';
 import { aboutBytes, counted } from '../../quantity.js';
 import type { EventLog } from '../../store/contract.js';
-import { systemCode } from '../../system-code.js';
 import { logAccess } from '../access-log.js';
-import { addConfigOptions, idFrom, runIdFrom, wordFrom } from '../arguments.js';
-import { usage, CommandFailure, EXIT, interruption } from '../exit-codes.js';
+import { addConfigOptions, idFrom, idsIn, runIdFrom, wordFrom } from '../arguments.js';
+import { usage, interruption, EXIT, CommandFailure } from '../exit-codes.js';
 import { openCatalogue, type CatalogueAccess } from '../catalogue.js';
 import { assertReadable } from '../regular-files.js';
 import { alignedTable, printableJson, ProgressBar } from '../terminal.js';
@@ -91,26 +88,6 @@ export function command(): Command {
     });
 }
 
-const MOST_SUBJECT_BYTES = 64 << 20;
-
-/** One id a line, without the blanks around it. @throws CommandFailure when there is none, or it is no text in UTF-8. */
-export function subjectsFrom(file: string): string[] {
-  let bytes: Buffer;
-  try {
-    bytes = fs.readFileSync(file === '-' ? 0 : file);
-  } catch (error) {
-    throw usage(`--subject-file: ${file} cannot be read (${systemCode(error) ?? 'UNKNOWN'})`);
-  }
-  if (bytes.length > MOST_SUBJECT_BYTES) throw usage('--subject-file: it is larger than 64 MiB');
-  const text = isUtf8(bytes) && !bytes.includes(0) ? new TextDecoder().decode(bytes) : undefined;
-  if (text === undefined)
-    throw usage('--subject-file: it is no text in UTF-8: save it as UTF-8, with one id a line');
-  const ids = text.split(/\r\n|[\r\n]/).map((line) => line.trim());
-  const subjects = new Set(ids.filter((id) => id !== ''));
-  if (subjects.size === 0) throw usage('--subject-file: there is no id in it');
-  return [...subjects];
-}
-
 class Erasure {
   readonly #signal: AbortSignal;
   readonly #subjects: readonly string[];
@@ -134,7 +111,7 @@ class Erasure {
     this.#again = again === undefined ? undefined : idFrom('--again', again);
     // What is none may be a person's, and is written down nowhere.
     for (const id of run ?? []) runIdFrom('--run', id);
-    this.#subjects = subjectFile === undefined ? [] : subjectsFrom(subjectFile);
+    this.#subjects = subjectFile === undefined ? [] : idsIn('--subject-file', subjectFile);
     // Only now: what reads standard input is ended by the signal itself.
     this.#signal = interruption();
   }

@@ -5,15 +5,14 @@ import type { CatalogueRun } from '../../catalogue/catalogue.js';
 import { SequenceSet } from '../../privacy/sequence-set.js';
 import { counted } from '../../quantity.js';
 import { openStore } from '../../store/open-to-read.js';
-import { addConfigOptions, organisationFrom, recordMeant, runIdFrom } from '../arguments.js';
-import { usage, CommandFailure, EXIT, interruption } from '../exit-codes.js';
+import { addConfigOptions, idsIn, organisationFrom, recordMeant, runIdFrom } from '../arguments.js';
+import { usage, interruption, CommandFailure, EXIT } from '../exit-codes.js';
 import { openCatalogue } from '../catalogue.js';
 import { logAccess } from '../access-log.js';
 import { assertReadable } from '../regular-files.js';
 import { alignedTable, legible, printableJson } from '../terminal.js';
 import { collect } from '../verify/trusted-keys.js';
 import { beginLog, considered, deliver, lifecycleConfigOf } from './delivery.js';
-import { subjectsFrom } from './erase.js';
 import { type HoldRecord, holdsOf, keepRecord } from './holds.js';
 
 const EXAMPLES = `
@@ -90,7 +89,7 @@ async function addHold(options: AddOptions, self: Command): Promise<void> {
   if (!NAME.test(name)) throw usage('--name: give 1 to 64 characters of A-Z a-z 0-9 . _ -');
   for (const id of run) runIdFrom('--run', id);
   const organisations = organisation.map(organisationFrom);
-  const subjects = subjectFile === undefined ? [] : subjectsFrom(subjectFile);
+  const subjects = subjectFile === undefined ? [] : idsIn('--subject-file', subjectFile);
   if (run.length + organisations.length + subjects.length === 0)
     throw usage('say what is to be held: --run, --organisation or --subject-file');
   const config = lifecycleConfigOf(self);

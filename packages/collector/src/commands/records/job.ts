@@ -54,6 +54,8 @@ export interface PlacedPiece extends Piece {
   /** The UTC day, such as 2026-01-31; empty when all goes to one file. */
   readonly day: string;
   readonly events: number;
+  /** Records with a text in which something was replaced. */
+  readonly replaced: number;
 }
 
 export class PieceMaker {
@@ -62,6 +64,7 @@ export class PieceMaker {
   #day = '';
   #records = 0;
   #events = 0;
+  #replaced = 0;
 
   constructor(
     format: FileFormat,
@@ -77,6 +80,7 @@ export class PieceMaker {
     this.#builder.add(run);
     this.#records++;
     this.#events += run.metadata.events.length;
+    if (run.metadata.completeness.replaced_text.length > 0) this.#replaced++;
   }
 
   /** All pieces of what was added since the last time, in order. */
@@ -89,9 +93,15 @@ export class PieceMaker {
 
   #end(): void {
     if (this.#records === 0) return;
-    this.#done.push({ ...this.#builder.take(), day: this.#day, events: this.#events });
+    this.#done.push({
+      ...this.#builder.take(),
+      day: this.#day,
+      events: this.#events,
+      replaced: this.#replaced,
+    });
     this.#records = 0;
     this.#events = 0;
+    this.#replaced = 0;
   }
 }
 

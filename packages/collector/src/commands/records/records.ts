@@ -204,9 +204,16 @@ export function command(): Command {
 interface Done {
   records: number;
   events: number;
+  /** Records with a text in which U+FFFD stands for half a surrogate pair. */
+  replaced: number;
   /** To be given to --after the next time; null with --until, which left out what came since. */
   next_after: number | null;
   warnings: readonly string[];
+}
+
+function replacedWarning(records: number): string {
+  const what = `${counted(records, 'record')} ${records === 1 ? 'has' : 'have'} text that is no Unicode`;
+  return `${what}: U+FFFD stands for half a surrogate pair (completeness.replaced_text names the events)`;
 }
 
 class Export {
@@ -214,7 +221,7 @@ class Export {
   #request: RecordsRequest;
   readonly #options: RecordsOptions;
   readonly #since = performance.now();
-  readonly #done: Done = { records: 0, events: 0, next_after: 0, warnings: [] };
+  readonly #done: Done = { records: 0, events: 0, replaced: 0, next_after: 0, warnings: [] };
 
   constructor(config: Config, request: RecordsRequest, options: RecordsOptions) {
     this.#config = config;
@@ -294,6 +301,7 @@ class Export {
           givenOut.events += piece.events;
           await output.write(piece);
           this.#done.records += piece.records;
+          this.#done.replaced += piece.replaced;
         }
         bar.show(sequence, newest);
       }
@@ -323,6 +331,7 @@ class Export {
     for await (const record of recordsIn(reading, this.#request.selection)) {
       process.stdout.write(`${this.#done.records++ === 0 ? '' : '\n'}${textOf(record, columns)}`);
       reading.givenOut.events += record.metadata.events.length;
+      if (record.metadata.completeness.replaced_text.length > 0) this.#done.replaced++;
     }
   }
 
@@ -336,7 +345,9 @@ class Export {
   }
 
   #tell(json: boolean): void {
-    const { records, events, next_after, warnings } = this.#done;
+    const { records, events, replaced, next_after } = this.#done;
+    if (replaced > 0) this.#done.warnings = [...this.#done.warnings, replacedWarning(replaced)];
+    const { warnings } = this.#done;
     if (!json) for (const warning of warnings) process.stderr.write(`collector: warning: ${warning}\n`);
     const { format, out } = this.#request;
     const seconds = (performance.now() - this.#since) / 1000;

@@ -2,6 +2,7 @@
 import type { Artifact, ClinicalRecord, RecordedEvent } from '@clinical-events/protocol';
 import { millisecondsOf } from '../../records/exports/record-columns.js';
 import { numberIn } from '../../records/raw-json.js';
+import { thumbOf } from '../../records/vocabulary.js';
 import { CALL_ENDINGS } from '../../records/gaps.js';
 import { legible, printableJson, alignedTable, wrapped } from '../terminal.js';
 
@@ -37,7 +38,7 @@ function joined(...parts: readonly string[]): string {
 
 function headOf({ model, user, target, metadata }: ClinicalRecord): string {
   const { run_id, record_id, organisation, parent, children, completeness, latency_ms, call } = metadata;
-  const { level, missing, orphans, numbers_in_text: texts } = completeness;
+  const { level, missing, orphans, numbers_in_text: texts, replaced_text: replaced } = completeness;
   const rows: [string, string][] = [
     run_id === null ? ['Record', `${record_id}, without a run`] : ['Run', run_id],
     ['Organisation', organisation],
@@ -50,6 +51,7 @@ function headOf({ model, user, target, metadata }: ClinicalRecord): string {
   ];
   if (orphans.length > 0) rows.push(['Orphans', orphans.join(' ')]);
   if (texts.length > 0) rows.push(['Numbers in text', texts.join(' ')]);
+  if (replaced.length > 0) rows.push(['Replaced text', replaced.join(' ')]);
   if (parent !== null) rows.push(['Nested in', parent.run_id ?? `no run (event ${parent.event_id})`]);
   for (const [i, child] of children.entries()) rows.push([i === 0 ? 'Nested runs' : '', child]);
   return alignedTable(rows);
@@ -263,9 +265,8 @@ function wordsOfUsage(usage: unknown): string | undefined {
 function feedbackWords(feedback: Readonly<Record<string, unknown>>): unknown[] {
   const { feedback_type: type, direction, comment } = feedback;
   const rating = ratingWords(feedback['rating_value']);
-  if (type === 'thumbs' && (direction === 'up' || direction === 'down')) {
-    return [`thumbs ${direction}`, rating && `rating ${rating}`, comment];
-  }
+  const thumb = type === 'thumbs' ? thumbOf(direction, feedback['rating_value']) : undefined;
+  if (thumb !== undefined) return [`thumbs ${thumb}`, rating && `rating ${rating}`, comment];
   if (rating === undefined) return [type, comment ?? feedback];
   return [...(type === 'rating' ? [] : [type]), `rating ${rating}`, comment];
 }
@@ -315,5 +316,5 @@ function conflictsOf({ metadata: { conflicts } }: ClinicalRecord): string {
 }
 
 function cut(text: string, columns: number): string {
-  return text.length <= columns ? text : `${text.slice(0, columns - 1)}…`;
+  return text.length <= columns ? text : `${text.slice(0, columns - 1).replace(/[\ud800-\udbff]$/, '')}…`;
 }

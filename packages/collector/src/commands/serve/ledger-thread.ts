@@ -6,6 +6,7 @@ import type { PrivacyState } from '../../ledger/lifecycle.js';
 import { Ledger, type LedgerState } from '../../ledger/ledger.js';
 import { RingReader } from '../../ledger/ring.js';
 import type { CheckpointTroubleState } from '../../transparency/state-files.js';
+import type { StorageReason } from '../../store/contract.js';
 import type { IdIndexStats } from '../../store/open-to-write.js';
 import type { QueueEnd } from './http-side.js';
 import {
@@ -34,7 +35,12 @@ export type LedgerThreadRequest = 'stop' | 'report';
 export type LedgerThreadMessage =
   | { readonly type: 'opened'; readonly opened: OpenedLog }
   | { readonly type: 'refused'; readonly because: Refusal; readonly reason: string }
-  | { readonly type: 'state'; readonly state: LedgerState; readonly reason: string }
+  | {
+      readonly type: 'state';
+      readonly state: LedgerState;
+      readonly reason: string;
+      readonly because: StorageReason | undefined;
+    }
   | { readonly type: 'trouble'; readonly what: string; readonly reason: string }
   | { readonly type: 'alarm'; readonly about: Alarm; readonly what: string; readonly reason: string }
   | { readonly type: 'notice'; readonly message: string }
@@ -87,8 +93,8 @@ async function main(port: MessagePort, data: LedgerThreadData): Promise<void> {
     doorbell: new Int32Array(ring.doorbell),
     maxDepth: data.maxDepth,
     counters,
-    onState: (state, cause) =>
-      say({ type: 'state', state, reason: cause === undefined ? '' : reasonOf(cause) }),
+    onState: (state, cause, because) =>
+      say({ type: 'state', state, reason: cause === undefined ? '' : reasonOf(cause), because }),
   });
   const accessLog = opened.accessLog((entry) => ledger.append(entry), data.checkpointIntervalMs);
   const lifecycle = opened.lifecycle((entry) => ledger.append(entry), LIFECYCLE_EVERY_MS);
@@ -103,6 +109,8 @@ async function main(port: MessagePort, data: LedgerThreadData): Promise<void> {
     if (request === 'stop') stop().catch(() => undefined);
     else say({ type: 'report', index: opened.index(), privacy: lifecycle.state });
   });
+  // Before anyone is told that it is open: a load balancer would send events that are all refused.
+  await ledger.proveKeys();
   say({ type: 'opened', opened: opened.opened });
   await ledger.run();
   say({ type: 'closed' });

@@ -4,6 +4,7 @@ import type { Logger } from 'pino';
 import type { LedgerState } from '../../ledger/ledger.js';
 import type { PrivacyState } from '../../ledger/lifecycle.js';
 import type { CheckpointTroubleState } from '../../transparency/state-files.js';
+import type { StorageReason } from '../../store/contract.js';
 import type { IdIndexStats } from '../../store/open-to-write.js';
 import type { OpenedLog } from './open-ledger.js';
 import type { Alarm } from '../../operate/status.js';
@@ -16,7 +17,7 @@ const TROUBLE_EVERY_MS = 10_000;
 export interface LedgerWorkerOptions {
   readonly log: Logger;
   /** Told how the ledger fares: senders are answered accordingly. */
-  readonly onState: (state: LedgerState) => void;
+  readonly onState: (state: LedgerState, because: StorageReason | undefined) => void;
   /** The ledger has failed, and the process has to end. */
   readonly onFailure: () => void;
   /** A checkpoint was signed and stands on the disk. */
@@ -49,7 +50,7 @@ export class LedgerWorker {
         { reason },
         'the ledger has failed; going on would not be safe. A new start reads what is on the disk',
       );
-      onState('failed');
+      onState('failed', undefined);
       onFailure();
     };
     const troubles = new Map<string, number>();
@@ -73,10 +74,13 @@ export class LedgerWorker {
           case 'state':
             if (message.state === 'failed') unsafe(message.reason);
             else {
-              onState(message.state);
+              onState(message.state, message.because);
               if (message.state === 'open') log.info('events can be stored again');
               else
-                log.error({ reason: message.reason }, 'events cannot be stored; senders are told to retry');
+                log.error(
+                  { reason: message.reason, because: message.because },
+                  'events cannot be stored; senders are told to retry',
+                );
             }
             break;
           case 'trouble':

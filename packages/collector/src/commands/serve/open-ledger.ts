@@ -38,7 +38,7 @@ import {
 } from '../../store/open-to-write.js';
 import { openStore, sharedKeyPlaces } from '../../store/open-to-read.js';
 import { storeFault, isShared } from '../../store/open.js';
-import { noteKeyPlaces, notesKeys, readKeyPlaces } from '../../store/key-places.js';
+import { noteBegunKeys, noteKeyPlaces, notesKeys, readKeyPlaces } from '../../store/key-places.js';
 import { type SharedGauges, type Store, StoreDamaged } from '../../store/contract.js';
 import { openSealKey, pullKeys, pushKeys, SharedSigner } from '../../transparency/shared-keys.js';
 import { CommandFailure, EXIT, deniedPath } from '../exit-codes.js';
@@ -215,6 +215,7 @@ export function encryptionOf(
       // Only the one that nobody named: another may be a mount that failed.
       if (given.length === 0 && !isNeeded)
         places.directories.forEach((each) => nodeFiles.makeDirectory(each));
+      if (!isNeeded && !isThere) await noteBegunKeys(dataDir, places.directories);
       const keys = KeyWriter.open({
         ...{ files: keysOnDisk, places, ledgerId, isNeeded, namesKey, onTrouble },
         known: notesKeys(dataDir) ? noted.directories : [],

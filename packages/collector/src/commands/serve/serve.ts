@@ -3,6 +3,7 @@ import { isatty } from 'node:tty';
 import { Command } from 'commander';
 import type { Logger } from 'pino';
 import { ensureFirstKey } from '../../access/issuing.js';
+import { type ClockStep, describeStep, SteppingClock } from '../../clock.js';
 import { type Config, type ConfigReading, serviceManagement } from '../../config.js';
 import { type HeldFile } from '../../files.js';
 import { Listener } from '../../ingest/listener.js';
@@ -15,6 +16,8 @@ import { exposureOf } from '../../store/directory-lock.js';
 import { openKeys } from '../../store/open-keys.js';
 import { openSharedStore, openStore } from '../../store/open-to-read.js';
 import type { KeyStore, TreeReader } from '../../store/contract.js';
+import type { CollectorStatus } from '../../operate/status.js';
+import { STRAY } from '../../stray-signals.js';
 import { RunningStatus } from './status.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
 import { Follower } from './follower.js';
@@ -33,11 +36,12 @@ import { addConfigOptions, configOf, readingOf } from '../arguments.js';
 
 /** So long a stop waits for a reload that is under way, in milliseconds. */
 const RELOAD_END_MS = 1000;
+const CLOCK_EVERY_MS = 1000;
 
 /** So long standard output may take for the text of the first key, in milliseconds. */
 const FIRST_KEY_MS = 2000;
 
-const STOPPING = ['SIGTERM', 'SIGINT'] as const;
+const STOPPING = ['SIGTERM', 'SIGINT', 'SIGQUIT'] as const;
 
 const EXAMPLES = `
 Examples:
@@ -47,9 +51,10 @@ Examples:
   $ collector serve --trial
 
 The first start on an empty data directory makes an API key and prints it once.
-With --trial nothing is kept, and each accepted event is listed with what profile full would have refused.
-SIGTERM and SIGINT stop it in order: what was begun is answered, then it exits with 0. SIGHUP makes it read its
-configuration, keys and certificates again; on a terminal, where it means that the terminal is gone, it stops it too.
+With --trial nothing is kept, and each event is listed with what it is refused for, or would be by profile full.
+SIGTERM, SIGINT and SIGQUIT stop it in order: what was begun is answered, then it exits with 0. SIGHUP makes it read
+its configuration, keys and certificates again; on a terminal, where it means that the terminal is gone, it stops it
+too. Any other signal, such as SIGUSR1, is ignored, with a line in the log.
 Logs go to standard error: one JSON object a line, with priorities when systemd reads it, or lines for people on a
 terminal. A reader that hangs or is gone holds nothing up: lines are dropped and counted.`;
 
@@ -141,6 +146,7 @@ async function run(
   const signals = new Signals(
     () => reload.ask(),
     (signal) => shutdown.begin(EXIT.ok, signal),
+    log,
   );
   const keys = await openKeyRing(keyDatabase, log);
   const queue = createQueue(config);
@@ -161,6 +167,7 @@ async function run(
   const collectorStatus = new RunningStatus({
     ...{ dataDir: config.dataDir, keyPlace: config, keys, ingest, publisher, counters },
     tokenInClear: isTokenInClear(config),
+    clockSteps: watchClock(log),
     droppedLines: dropped,
     // A database is backed up by its own tools.
     backupMaxAgeMs: () => (isShared(config) ? 0 : reload.config.backupMaxAgeMs),
@@ -169,12 +176,12 @@ async function run(
   const { token } = resolved;
   await using management = await openManagement(config, token, tls?.credentials, collectorStatus, log);
   if (management.address) log.info(management.address, 'management listening');
-  if (trial) ingest.onAccepted = (exchange) => trial.observe(exchange);
+  if (trial) ingest.observer = (exchange, status, fault) => trial.observe(exchange, status, fault);
   const thread = new LedgerWorker(
     { ...ledgerSettings(config), lock, queue: queue.ledger, counters },
     {
       log,
-      onState: (state) => ingest.ledgerEntered(state),
+      onState: (state, because) => ingest.ledgerEntered(state, because),
       onFailure: () => shutdown.begin(EXIT.unsafe, 'the ledger has failed'),
       onCheckpoint(note) {
         collectorStatus.noteCheckpoint(note);
@@ -215,6 +222,7 @@ async function run(
       store: describeStore(config),
       dataDir: config.dataDir,
       profile: config.profile,
+      version: collectorStatus.version,
       pid: process.pid,
     },
     'listening',
@@ -228,7 +236,8 @@ async function run(
   started.resolve(undefined);
 
   const { code, reason } = await shutdown.begun;
-  log.info({ reason, pending: collectorStatus.ingest.queue.events }, 'stopping');
+  const { version } = collectorStatus;
+  log.info({ reason, pending: collectorStatus.ingest.queue.events, version }, 'stopping');
   collectorStatus.entered('stopping');
   const { shutdownTimeoutMs } = reload.config;
   const inOrder = code === EXIT.ok;
@@ -249,6 +258,22 @@ async function run(
   await manager.close();
   log.info({ exitCode }, 'stopped');
   return exitCode;
+}
+
+/** Does not keep the process alive. */
+function watchClock(log: Logger): CollectorStatus['clockSteps'] {
+  const clock = new SteppingClock();
+  let [count, last]: [number, ClockStep | undefined] = [0, undefined];
+  const look = () => {
+    const asked = performance.now();
+    const step = clock.read(Date.now(), asked, performance.now());
+    if (step === undefined) return;
+    [count, last] = [count + 1, step];
+    log.warn({ reason: describeStep(step) }, "this host's clock was set");
+  };
+  look();
+  setInterval(look, CLOCK_EVERY_MS).unref();
+  return () => ({ count, last });
 }
 
 function openPublisher(
@@ -366,8 +391,8 @@ function messageOf(error: unknown): string {
 
 /**
  * What the process does on a signal. SIGHUP: a service reloads; on a terminal it says that the terminal is gone, and ends
- * the collector (docs/internals/adr/0010-signals.md). SIGTERM and SIGINT end it: as the first process of a container it
- * gets no default action.
+ * the collector (docs/internals/adr/0010-signals.md). SIGTERM, SIGINT and SIGQUIT end it: as the first process of a
+ * container it gets no default action.
  */
 class Signals {
   readonly #onTerminal = [0, 1, 2].some((descriptor) => isatty(descriptor));
@@ -377,7 +402,10 @@ class Signals {
   constructor(
     reload: () => void,
     private readonly end: (signal: NodeJS.Signals) => void,
+    log: Logger,
   ) {
+    for (const signal of STRAY)
+      process.on(signal, () => log.info({ signal }, 'a signal without a use was ignored'));
     if (!this.#onTerminal) process.on('SIGHUP', reload);
     for (const signal of STOPPING) process.on(signal, this.#exit);
   }

@@ -39,6 +39,7 @@ export interface CollectorParts {
   readonly ingest: Ingest;
   readonly publisher: Publisher;
   readonly tokenInClear: boolean;
+  readonly clockSteps: CollectorStatus['clockSteps'];
   readonly droppedLines: CollectorStatus['droppedLines'];
   /** As it is configured now. */
   readonly backupMaxAgeMs: () => number;
@@ -212,6 +213,10 @@ export class RunningStatus implements CollectorStatus {
 
   exposed(): boolean {
     return this.#files.get().exposed;
+  }
+
+  clockSteps(): ReturnType<CollectorStatus['clockSteps']> {
+    return this.#parts.clockSteps();
   }
 
   droppedLines(): ReturnType<CollectorStatus['droppedLines']> {

@@ -2,11 +2,12 @@
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { type EventKind, PROTOCOL_VERSION } from '@clinical-events/protocol';
+import { ERRORS, type EventKind, type Issue, PROTOCOL_VERSION } from '@clinical-events/protocol';
 import { validateEvent } from '@clinical-events/protocol/validate';
 import type { Command } from 'commander';
 import { ConfigError } from '../../config.js';
 import type { Exchange } from '../../ingest/request.js';
+import type { Fault } from '../../ledger/examine.js';
 import type { LineWriter } from './log.js';
 import { legible } from '../terminal.js';
 import { readingOf } from '../arguments.js';
@@ -60,13 +61,15 @@ export class Trial {
     this.#announced = true;
     this.out.write(`
 This is a trial. All that is sent is kept in ${legible(this.#directory)} and deleted when the collector ends.
-Each event that is accepted is listed here, with what profile full would have refused it for.
+Each event is listed here, with what it is refused for, or would be under profile full.
 `);
   }
 
-  /** For Ingest.onAccepted, where bodies are kept. */
-  observe({ id, kind, body }: Exchange): void {
-    if (kind !== undefined && body !== undefined) this.out.write(trialLines(id, kind, body));
+  /** For Ingest.observer, where bodies are kept. */
+  observe({ id, kind, body }: Exchange, status: number, fault: Fault | undefined): void {
+    if (kind === undefined) return;
+    if (fault !== undefined) this.out.write(refusalLines(id, kind, status, fault));
+    else if (body !== undefined) this.out.write(trialLines(id, kind, body));
   }
 
   #end(): void {
@@ -87,9 +90,22 @@ function trialLines(request: string, kind: EventKind, body: Uint8Array): string 
   const event = JSON.parse(Buffer.from(body).toString()) as TrialEvent;
   const issues = validateEvent(kind, 'full', event) ?? [];
   const verdict = issues.length === 0 ? 'good under profile full too' : 'profile full would refuse it:';
-  const faults = issues.map(({ pointer, rule, message }) => `      ${pointer || '/'} (${rule}): ${message}`);
+  const faults = issues.map(issueLine);
   if (event.protocol_version !== PROTOCOL_VERSION) faults.push(OTHER_VERSION);
-  return [`201 ${kind} ${event.event_id} (request ${request}): ${verdict}`, ...faults]
-    .map((line) => `${legible(line)}\n`)
-    .join('');
+  return asLines([`201 ${kind} ${event.event_id} (request ${request}): ${verdict}`, ...faults]);
+}
+
+/** Why a request was refused; no value of any field, for a fault has none. */
+function refusalLines(request: string, kind: EventKind, status: number, fault: Fault): string {
+  const { code, message = ERRORS[code].message, details } = fault;
+  const issues = (details?.['issues'] ?? []) as readonly Issue[];
+  return asLines([`${status} ${kind} (request ${request}): ${code}: ${message}`, ...issues.map(issueLine)]);
+}
+
+function issueLine({ pointer, rule, message }: Issue): string {
+  return `      ${pointer || '/'} (${rule}): ${message}`;
+}
+
+function asLines(lines: readonly string[]): string {
+  return lines.map((line) => `${legible(line)}\n`).join('');
 }

@@ -64,8 +64,15 @@ export class AccessLogCheck {
   #foreign = 0;
   #firstForeign = 0;
 
-  /** @param ownAccesses how many of the accesses are of the command that asks, and cannot have ended. */
-  constructor(log: AccessLogStore, ownAccesses = 0) {
+  /**
+   * @param ownAccesses how many of the accesses are of the command that asks, and cannot have ended.
+   * @param isMirror whether the log is a copy of one in a database, where others than commands have put lines before now.
+   */
+  constructor(
+    log: AccessLogStore,
+    ownAccesses = 0,
+    private readonly isMirror = false,
+  ) {
     this.#log = log;
     this.#pieces = this.#log.lines();
     this.#ended = ownAccesses;
@@ -110,6 +117,7 @@ export class AccessLogCheck {
   async finish(): Promise<AccessLogState | undefined> {
     await this.settle();
     await this.#readTo(Infinity);
+    await this.#tellForeign();
     this.#tell();
     const { lines } = this.#chain;
     if (lines === 0 && this.#heads === 0 && this.#findings.length === 0) return undefined;
@@ -179,18 +187,22 @@ export class AccessLogCheck {
     }
   }
 
+  /** In a database who can put a line there may not change the log: the chain is over it as over the others. */
+  async #tellForeign(): Promise<void> {
+    if (this.#foreign === 0) return;
+    const isShared = this.isMirror || this.#log.writerOf !== undefined;
+    const writer = await this.#log.writerOf?.(this.#firstForeign);
+    const by = writer === undefined ? '' : `: the database role ${writer} has put it there`;
+    const more = this.#foreign === 1 ? '' : `, and ${this.#foreign - 1} more are not`;
+    const message = `line ${this.#firstForeign} of ${LOG} is not one that the collector writes${more}${by}`;
+    this.#findings.push({ kind: isShared ? 'note' : 'access_log_altered', file: LOG, message });
+  }
+
   #tell(): void {
     const add = (kind: VerifyFinding['kind'], message: string) =>
       this.#findings.push({ kind, file: LOG, message });
     if (this.#contradiction !== undefined && !this.#unreadable) {
       add('access_log_altered', contradicted(this.#contradiction));
-    }
-    if (this.#foreign > 0) {
-      const more = this.#foreign === 1 ? '' : `, and ${this.#foreign - 1} more are not`;
-      add(
-        'access_log_altered',
-        `line ${this.#firstForeign} of ${LOG} is not one that the collector writes${more}`,
-      );
     }
     if (this.#torn > 0) {
       const are = this.#torn === 1 ? 'is' : 'are';

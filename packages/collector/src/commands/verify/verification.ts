@@ -19,7 +19,7 @@ import {
 } from '../../store/log-audit.js';
 import { LogAudit } from '../../store/open-to-audit.js';
 import { openStore, type OpenSharedStore } from '../../store/open-to-read.js';
-import { readSinkStates } from '../../transparency/state-files.js';
+import { readMirrorNote, readSinkStates } from '../../transparency/state-files.js';
 import { rotationMissing, unknownSigner } from '../../integrity/note-signing.js';
 import { readHistory } from '../../transparency/key-files.js';
 import { AccessLogCheck, type AccessLogState } from './access-log-check.js';
@@ -123,7 +123,11 @@ export async function verifyLog(options: VerificationOptions): Promise<Verificat
       findings.add({ kind: 'note', file, message: `${file} ${why} and was passed over` });
     }
     const accesses = (shared ?? openStore(dataDir)).accessLog;
-    const accessLog = new AccessLogCheck(accesses, options.ownAccesses);
+    const accessLog = new AccessLogCheck(
+      accesses,
+      options.ownAccesses,
+      readMirrorNote(dataDir) !== undefined,
+    );
     const audit =
       shared?.audit(checkpoints, accessLog, audited) ?? new LogAudit(audited, tree, checkpoints, accessLog);
     const log = await audit.tell(findings);

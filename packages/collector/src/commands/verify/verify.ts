@@ -150,6 +150,7 @@ export function holds(directory: string, isOne: RegExp): boolean {
 export function verificationFields(verification: Verification): object {
   const { findings, events, entries, unsigned, unopened, retired, retiring, keys, checkpoints, access } =
     verification;
+  const { unsequenced, quarantined } = verification;
   const { newest, checked } = checkpoints;
   return {
     intact: findings.intact,
@@ -162,6 +163,8 @@ export function verificationFields(verification: Verification): object {
     checkpoints_given: checkpoints.given,
     keys_from: keys.from,
     unsigned_entries: unsigned,
+    unsequenced_entries: unsequenced,
+    quarantined_batches: quarantined,
     unopened_payloads: unopened,
     retired_events: retired,
     retiring_events: retiring,

@@ -114,6 +114,11 @@ export const RECORD_COLUMNS: readonly RecordColumn[] = [
     type: 'count',
     of: ({ metadata }) => metadata.completeness.numbers_in_text.length,
   },
+  {
+    name: 'replaced_text',
+    type: 'count',
+    of: ({ metadata }) => metadata.completeness.replaced_text.length,
+  },
   { name: 'call_by', type: 'text', of: ({ metadata }) => metadata.call?.by },
   { name: 'call_ending', type: 'text', of: ({ metadata }) => metadata.call?.ending },
   { name: 'call_attempts', type: 'count', of: ({ metadata }) => metadata.call?.attempts },

@@ -11,7 +11,14 @@ import path from 'node:path';
 import { ENTRY_KINDS, SALT_BYTES } from '@clinical-events/protocol';
 import { type Files, type HeldFile, nodeFiles } from '../../files.js';
 import { sameContent } from '../content.js';
-import { type Candidate, NotCommitted, type Outcome, type Store, StoreDamaged } from '../contract.js';
+import {
+  type Candidate,
+  keysUnwritable,
+  NotCommitted,
+  type Outcome,
+  type Store,
+  StoreDamaged,
+} from '../contract.js';
 import { ActionList, noteAction } from './action-list.js';
 import { expanding } from './compacted-segment.js';
 import { CommittedEntries } from './committed-entries.js';
@@ -254,7 +261,8 @@ export class EmbeddedStore implements Store {
     const outcomes = this.#stage(batch);
     if (this.#staged === 0) return outcomes;
     // An event that the index cannot take in could be stored twice.
-    if (this.#index.room < this.#batch.count) throw new NotCommitted('the id index cannot be written');
+    if (this.#index.room < this.#batch.count)
+      throw new NotCommitted('the id index cannot be written', { reason: 'index_unwritable' });
     const room = this.#log.makeRoom(this.#staged);
     if (room !== undefined) return room.then(() => this.#commit(outcomes));
     return this.#commit(outcomes);
@@ -323,13 +331,19 @@ export class EmbeddedStore implements Store {
   }
 
   async prove(): Promise<void> {
-    if (this.#index.room === 0) throw new NotCommitted('the id index cannot be written');
+    if (this.#index.room === 0)
+      throw new NotCommitted('the id index cannot be written', { reason: 'index_unwritable' });
+    await this.proveKeys();
+    await this.#log.prove();
+  }
+
+  async proveKeys(): Promise<void> {
+    await Promise.resolve();
     try {
       this.keys?.prove();
     } catch (error) {
-      throw new NotCommitted('the keys of payloads cannot be written', { cause: error });
+      throw keysUnwritable(error);
     }
-    await this.#log.prove();
   }
 
   /** How the id index fares. */

@@ -3,11 +3,12 @@
  *
  * SQLite is right here and wrong for events: keys are few, seldom written, and written by several processes.
  */
-import { closeSync, fsyncSync, openSync, statfsSync, statSync } from 'node:fs';
+import { closeSync, fsyncSync, openSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { backup, DatabaseSync, type SQLInputValue } from 'node:sqlite';
 import { EVENT_KINDS, PROFILES } from '@clinical-events/protocol';
 import { exists, makeFile, nodeFiles } from '../../files.js';
+import { assertRoomForIndex, fillIndex, hasSpace } from '../../shared-index.js';
 import { openWithoutWriting } from '../../unwritten-database.js';
 import {
   type ApiKey,
@@ -53,8 +54,6 @@ const DAMAGE_CODES = new Set([11, 26]);
 const FULL_CODES = new Set([13]);
 /** SQLITE_IOERR and SQLITE_CANTOPEN: among others, how SQLite reports that its -wal or -shm finds no space. */
 const SPACE_CODES = new Set([10, 14]);
-/** With less free, a -shm of 32 KiB and a transaction may not fit. */
-const NEEDED_BYTES = 128 * 1024;
 
 type Row = Record<string, null | number | bigint | string | Uint8Array>;
 
@@ -122,8 +121,10 @@ export class KeyDatabase implements KeyStore {
       if (sizeOf(file) === 0 && sizeOf(`${file}-wal`) > 0) {
         throw new KeyStoreDamaged(`the API keys in ${file} cannot be used: it is empty, but its -wal is not`);
       }
+      assertRoomForIndex(file);
       database = new DatabaseSync(file, { timeout: BUSY_TIMEOUT_MS });
       prepare(database);
+      fillIndex(database, file, 1);
       return new KeyDatabase(file, database);
     } catch (error) {
       database?.close();
@@ -349,11 +350,6 @@ function reasonOf(file: string, error: unknown): string {
     return 'no space left on device';
   }
   return error instanceof Error ? error.message : String(error);
-}
-
-function hasSpace(directory: string): boolean {
-  const { bavail, bsize, blocks } = statfsSync(directory);
-  return blocks === 0 || bavail * bsize >= NEEDED_BYTES;
 }
 
 /** A row as the contract wants it. What this version would never write is refused, not guessed at. */

@@ -20,7 +20,7 @@ import {
 } from '../../privacy/key-directory.js';
 import { SequenceSet } from '../../privacy/sequence-set.js';
 import { open, seal, SUITES, tagBytes, type Suite } from '../../privacy/sealing.js';
-import { type Candidate, NotCommitted } from '../contract.js';
+import { type Candidate, keysUnwritable } from '../contract.js';
 import {
   ENCRYPTED,
   envelopeEnd,
@@ -66,7 +66,7 @@ export class FrameSealer implements PayloadSealer {
     try {
       return this.keys.keyFor(organisation, sequence);
     } catch (error) {
-      throw new NotCommitted('the keys of payloads cannot be written', { cause: error });
+      throw keysUnwritable(error);
     }
   }
 }

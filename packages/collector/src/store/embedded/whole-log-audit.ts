@@ -158,7 +158,7 @@ export class LogReading {
     const message = torn && restFinding(torn, this.#placeOf(torn.segment, torn.position)).message;
     return {
       ...{ entries, events, unsigned, waiting, bytes, torn: message },
-      ...{ unopened: this.#unopened, ...lifecycle },
+      ...{ unsequenced: 0, unopened: this.#unopened, ...lifecycle },
       erased: { actions: this.#actions, events: () => this.#erased() },
     };
   }
@@ -195,7 +195,7 @@ export class LogReading {
     }
   }
 
-  #tellLifecycle(findings: FindingList): Pick<AuditedLog, 'retired' | 'retiring'> {
+  #tellLifecycle(findings: FindingList): ReturnType<typeof tellLifecycle> {
     const keyless = SequenceSet.ofStretches(this.#keyless);
     const elsewhere = this.#elsewhere.among(this.#entries);
     const isExplained = keyless.without(this.#actions.retired).without(elsewhere).size === 0;

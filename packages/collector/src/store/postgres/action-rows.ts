@@ -16,12 +16,14 @@ import { commitmentIn, envelopeIn, type KeyPlace, keyPlaceIn, PLACE_BYTES } from
 import { isSealed, type SealKey } from './seal.js';
 import { groupsOf, list, type Span, spanIn, spansOf } from './spans.js';
 
-/** Those that have their place, behind the last that is known. */
+/** Those that have their place, behind the last that is known. See "Plans" in connection.ts. */
 const NEWER = `
-SELECT a.number, s.first_sequence, e.envelope, e.salted, lane, batch, b.candidates, b.leaves, b.repeats, b.seal
-FROM actions a JOIN sequenced s USING (lane, batch) JOIN batches b USING (lane, batch)
-JOIN events e USING (lane, batch)
-WHERE a.number > $1 AND s.entries = 1 AND s.first_sequence <= (SELECT size FROM heads) ORDER BY a.number, e.ord`;
+SELECT a.number, s.first_sequence, e.envelope, e.salted, a.lane, a.batch, b.candidates, b.leaves, b.repeats, b.seal
+FROM (SELECT * FROM actions WHERE number > $1 AND number <= (SELECT max(number) FROM actions)) a
+CROSS JOIN LATERAL (SELECT * FROM sequenced WHERE lane = a.lane AND batch = a.batch OFFSET 0) s
+CROSS JOIN LATERAL (SELECT * FROM batches WHERE lane = a.lane AND batch = a.batch OFFSET 0) b
+CROSS JOIN LATERAL (SELECT * FROM events WHERE lane = a.lane AND batch = a.batch OFFSET 0) e
+WHERE s.entries = 1 AND s.first_sequence <= (SELECT size FROM heads) ORDER BY a.number, e.ord`;
 
 type Row = readonly (string | null)[];
 

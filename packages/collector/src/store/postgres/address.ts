@@ -4,8 +4,10 @@
  */
 import { readFileSync } from 'node:fs';
 import type { ConnectionOptions } from 'node:tls';
+import { isLoopback } from '../../loopback.js';
 
 export interface Host {
+  /** A name, an address, or the directory of a Unix socket. */
   readonly host: string;
   readonly port: number;
 }
@@ -17,9 +19,12 @@ export interface Address {
   readonly user: string;
   /** The schema that holds the log. */
   readonly schema: string;
-  /** With what its files hold now: certificates are replaced while collectors run. @throws AddressFault. */
-  readonly ssl: (() => ConnectionOptions) | false;
+  /** What is tried, in this order: a server may refuse a session because it is not encrypted. */
+  readonly ssl: readonly Encryption[];
 }
+
+/** With what its files hold now: certificates are replaced while collectors run. @throws AddressFault. */
+export type Encryption = (() => ConnectionOptions) | false;
 
 /** The text is no address of a log. The message does not repeat it. */
 export class AddressFault extends Error {
@@ -29,7 +34,7 @@ export class AddressFault extends Error {
 const SCHEMES = ['postgres://', 'postgresql://'];
 const DEFAULT_PORT = 5432;
 const NAME = /^[a-z_][a-z0-9_]{0,62}$/;
-const SSL_MODES = ['disable', 'verify-ca', 'verify-full'];
+const SSL_MODES = ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full'];
 const OPTIONS = ['schema', 'sslmode', 'sslrootcert', 'sslcert', 'sslkey', 'target_session_attrs'];
 
 /** Whether a `--store` names a PostgreSQL log. */
@@ -73,7 +78,7 @@ export function parseAddress(text: string): Address {
 
 /** For messages. */
 export function describeAddress({ hosts, database }: Address): string {
-  return `postgres://${hosts.map(({ host, port }) => `${host}:${port}`).join(',')}/${database}`;
+  return `postgres://${hosts.map(({ host, port }) => `${host.replaceAll('/', '%2F')}:${port}`).join(',')}/${database}`;
 }
 
 function splitOnce(text: string, separator: string): [string, string?] {
@@ -95,7 +100,10 @@ function hostOf(text: string): Host {
   const host = bracketed ?? decoded(plain);
   const number = port === undefined ? DEFAULT_PORT : Number(port);
   if (host === '' || number < 1 || number > 65_535) {
-    throw new AddressFault('it names no host, or one that is not of the form host:port');
+    throw new AddressFault(
+      'it names no host, or one that is not of the form host:port. The directory of a Unix socket is a host too, as ' +
+        'postgres://%2Fvar%2Frun%2Fpostgresql/collector',
+    );
   }
   return { host, port: number };
 }
@@ -112,17 +120,30 @@ function optionsOf(query: string): Map<string, string> {
   return options;
 }
 
-/** Encrypted, and the server's name checked, unless every host is this one. */
+/** Whether it is the directory of a Unix socket. */
+export function isSocket({ host }: Host): boolean {
+  return host.startsWith('/');
+}
+
+/** As libpq means each mode, but for two: on the way to another machine nothing is unencrypted, and no server unchecked. */
 function sslOf(options: ReadonlyMap<string, string>, hosts: readonly Host[]): Address['ssl'] {
-  const isLocal = hosts.every(
-    ({ host }) => host === 'localhost' || host === '::1' || host.startsWith('127.'),
-  );
-  const mode = options.get('sslmode') ?? (isLocal ? 'disable' : 'verify-full');
+  const isLocal = hosts.every((host) => isSocket(host) || isLoopback(host.host));
+  const mode = options.get('sslmode') ?? (isLocal ? 'prefer' : 'verify-full');
   if (!SSL_MODES.includes(mode)) throw new AddressFault(`sslmode is none of ${SSL_MODES.join(', ')}`);
-  if (mode === 'disable') {
-    if (isLocal) return false;
-    throw new AddressFault('sslmode=disable: patient data would cross the network unencrypted');
-  }
+  const verified = () => [certified(options, mode === 'verify-full')];
+  if (mode.startsWith('verify') || (mode === 'require' && options.has('sslrootcert'))) return verified();
+  if (!isLocal)
+    throw new AddressFault(
+      mode === 'require'
+        ? 'sslmode=require: any server would be trusted; name its authority by sslrootcert, or use verify-full'
+        : `sslmode=${mode}: patient data could cross the network unencrypted; use verify-full`,
+    );
+  const unverified = () => ({ ...certified(options, false)(), rejectUnauthorized: false });
+  if (mode === 'require') return [unverified];
+  return mode === 'disable' ? [false] : [false, unverified];
+}
+
+function certified(options: ReadonlyMap<string, string>, isNamed: boolean): () => ConnectionOptions {
   const file = (name: string) => {
     const named = options.get(name);
     if (named === undefined) return undefined;
@@ -138,7 +159,7 @@ function sslOf(options: ReadonlyMap<string, string>, hosts: readonly Host[]): Ad
       ...(ca && { ca }),
       ...(cert && { cert }),
       ...(key && { key }),
-      ...(mode === 'verify-ca' && { checkServerIdentity: () => undefined }),
+      ...(!isNamed && { checkServerIdentity: () => undefined }),
     };
   };
   read();

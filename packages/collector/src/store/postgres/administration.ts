@@ -5,8 +5,9 @@ import { eventsOf } from '../../privacy/actions.js';
 import { ActionRows, keptRows, type KeptRow } from './action-rows.js';
 import { type Address, describeAddress, parseAddress } from './address.js';
 import { int2Array, int4Array } from './binary.js';
-import { Connection, ReadingConnection } from './connection.js';
+import { Connection, missingSettings, ReadingConnection } from './connection.js';
 import { type LogRow, makePeriods, migrate, readLog } from './schema.js';
+import { WAITING } from './sequencing.js';
 
 /** What a migration has done. */
 export interface Migrated {
@@ -114,7 +115,7 @@ export function rolesOf({ schema }: Address): string {
 --   ${keys}     for collector keys, besides
 --   ${reader}   for collector events, verify, proof, doctor and mirror
 --   ${eraser}   for collector erase, hold and retention on a mirror: it asks, and the collectors do it
--- None of them can change or delete an event.
+-- None of them can change or delete an event. collector store quarantine and maintain are for the owner.
 CREATE ROLE ${writer} NOLOGIN;
 CREATE ROLE ${keys} NOLOGIN;
 CREATE ROLE ${reader} NOLOGIN;
@@ -122,16 +123,24 @@ CREATE ROLE ${eraser} NOLOGIN;
 GRANT USAGE ON SCHEMA ${schema} TO ${writer}, ${keys}, ${reader}, ${eraser};
 GRANT SELECT ON ALL TABLES IN SCHEMA ${schema} TO ${writer}, ${reader};
 REVOKE SELECT ON ${schema}.api_keys FROM ${reader};
-GRANT INSERT ON ${tables(schema, ['organisations', 'collectors', 'lanes', 'batches', 'event_ids', 'events', 'open_lanes', 'sequenced', 'tiles', 'published', 'checkpoints', 'log_keys', 'seal_key', 'encryption', 'actions', 'requests', 'access_lines', 'api_keys'])} TO ${writer};
+-- What roles of versions before could do, and no one needs: lines of the access log are written by a function.
+REVOKE INSERT ON ${tables(schema, ['access_lines', 'collectors', 'lanes', 'batches'])} FROM ${writer}, ${reader};
+REVOKE DELETE ON ${schema}.open_lanes FROM ${writer};
+GRANT EXECUTE ON FUNCTION ${schema}.append_access_line(text) TO ${writer}, ${reader};
+GRANT EXECUTE ON FUNCTION ${schema}.close_lanes(int[]) TO ${writer};
+GRANT INSERT ON ${tables(schema, ['organisations', 'event_ids', 'events', 'open_lanes', 'sequenced', 'tiles', 'published', 'checkpoints', 'log_keys', 'seal_key', 'encryption', 'actions', 'requests', 'api_keys'])} TO ${writer};
+-- All but the times, which the server says.
+GRANT INSERT (collector_id, host, pid, version) ON ${schema}.collectors TO ${writer};
+GRANT INSERT (lane, shard, collector_id) ON ${schema}.lanes TO ${writer};
+GRANT INSERT (lane, batch, shard, candidates, entries, own, bytes, leaves, closes, repeats, seal) ON ${schema}.batches TO ${writer};
 GRANT UPDATE ON ${tables(schema, ['heads', 'tiles', 'published'])} TO ${writer};
-GRANT DELETE ON ${tables(schema, ['open_lanes', 'requests'])} TO ${writer};
+GRANT DELETE ON ${schema}.requests TO ${writer};
 GRANT UPDATE (request, answer, answered_at) ON ${schema}.requests TO ${writer};
 GRANT UPDATE (next_lane) ON ${schema}.periods TO ${writer};
 GRANT UPDATE (seen_at) ON ${schema}.collectors TO ${writer};
 GRANT SELECT, UPDATE ON ${schema}.key_changes TO ${writer}, ${keys};
 GRANT SELECT, INSERT, UPDATE ON ${schema}.api_keys TO ${keys};
 GRANT SELECT ON ${tables(schema, ['log', 'schema_migrations'])} TO ${keys};
-GRANT INSERT ON ${schema}.access_lines TO ${reader};
 GRANT SELECT ON ${tables(schema, ['log', 'schema_migrations', 'encryption'])} TO ${eraser};
 GRANT INSERT ON ${tables(schema, ['requests', 'hold_records'])} TO ${eraser};
 GRANT SELECT (action, answer) ON ${schema}.requests TO ${eraser};
@@ -155,6 +164,9 @@ export function examineLog(address: Address): Promise<StoreFinding[]> {
       { severity: 'ok', subject: 'database', message: `log ${log.ledgerId}, on ${connection.host.host}` },
       ...(await serverFindings(connection)),
       ...(await replicationFindings(connection, log)),
+      ...(await standbyFindings(address, connection, log)),
+      await sessionFinding(connection),
+      await planningFinding(connection),
       await parameterFinding(connection),
       await periodFinding(connection),
       await memoryFinding(connection),
@@ -260,6 +272,63 @@ SELECT current_setting('synchronous_standby_names'), current_setting('synchronou
   return [{ severity: 'ok', subject, message }];
 }
 
+/** Of the other servers of the address: each may become the primary. */
+async function standbyFindings(
+  address: Address,
+  { host: primary }: Connection,
+  { durability }: LogRow,
+): Promise<StoreFinding[]> {
+  if (durability === 'local') return [];
+  const findings: StoreFinding[] = [];
+  for (const host of address.hosts.filter((each) => each !== primary)) {
+    const name = `${host.host}:${host.port}`;
+    const add = (severity: StoreFinding['severity'], message: string) =>
+      findings.push({ severity, subject: 'standbys', message: `${name} ${message}` });
+    try {
+      const connection = await Connection.to(address, host, 'store');
+      try {
+        const [[names] = []] = (await connection.query("SELECT current_setting('synchronous_standby_names')"))
+          .rows;
+        if (names === '')
+          add(
+            'warning',
+            'has no synchronous_standby_names: after a failover to it no event is accepted until it is set. ' +
+              'Set it on every server, unless Patroni or an operator does so at a failover',
+          );
+        else add('ok', `has synchronous_standby_names ${names ?? ''}`);
+      } finally {
+        await connection.close();
+      }
+    } catch (error) {
+      add('warning', `was not looked at: ${(error as Error).message}`);
+    }
+  }
+  return findings;
+}
+
+/** A pooler may drop what a session asks for; the role then has to have it. */
+async function sessionFinding(connection: Connection): Promise<StoreFinding> {
+  const subject = 'sessions';
+  const missing = await missingSettings(connection);
+  if (missing.length === 0) return { severity: 'ok', subject, message: 'jit is off, time-outs are set' };
+  const [[user] = []] = (await connection.query('SELECT current_user')).rows;
+  const commands = missing.map((setting) => `ALTER ROLE ${user ?? ''} SET ${setting}`);
+  const message = `a pooler drops settings that a session asks for; give them to the role: ${commands.join('; ')}`;
+  return { severity: 'warning', subject, message };
+}
+
+/** A kind of plan that a server was forbidden makes others cost 10,000,000,000, with jit or whole tables behind it. */
+async function planningFinding(connection: Connection): Promise<StoreFinding> {
+  const { rows } = await connection.query(
+    "SELECT name FROM pg_settings WHERE name LIKE 'enable\\_%' AND setting = 'off' AND boot_val = 'on' ORDER BY name",
+  );
+  const subject = 'planner';
+  if (rows.length === 0) return { severity: 'ok', subject, message: 'no kind of plan is turned off' };
+  const names = rows.map(([name]) => name).join(', ');
+  const message = `${names} off, for the server, the database or the role: look-ups may read whole tables`;
+  return { severity: 'warning', subject, message };
+}
+
 /** As it is for the role that asks. */
 async function parameterFinding(connection: Connection): Promise<StoreFinding> {
   const { rows } = await connection.query(`
@@ -309,19 +378,16 @@ SELECT pg_relation_size('event_ids_pkey'), pg_size_bytes(current_setting('effect
 }
 
 async function sequencingFinding(connection: Connection): Promise<StoreFinding> {
-  const { rows } = await connection.query(`
-SELECT count(*), coalesce(extract(epoch FROM clock_timestamp() - min(b.committed_at)), 0)
-FROM open_lanes l
-CROSS JOIN LATERAL (SELECT coalesce(max(s.batch), 0) AS done FROM sequenced s WHERE s.lane = l.lane) d
-JOIN batches b ON b.lane = l.lane AND b.batch > d.done`);
-  const [batches = 0, seconds = 0] = (rows[0] ?? []).map(Number);
+  const [waiting = []] = (await connection.query(WAITING)).rows;
+  const [batches = 0, oldestMs = 0] = waiting.map(Number);
+  const seconds = oldestMs / 1000;
   const subject = 'sequencing';
   if (seconds < MOST_UNSEQUENCED_S) {
     return { severity: 'ok', subject, message: `${counted(batches, 'batch', 'batches')} not sequenced yet` };
   }
   const message =
     `${counted(batches, 'batch', 'batches')} not sequenced, the oldest for ${Math.round(seconds)} s: ` +
-    'see the logs of the collectors for what keeps them from signing';
+    'see collector verify --store, and the logs of the collectors, for what keeps them from signing';
   return { severity: 'warning', subject, message };
 }
 

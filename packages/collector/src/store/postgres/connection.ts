@@ -6,7 +6,7 @@
 import type { EventEmitter } from 'node:events';
 import { createRequire } from 'node:module';
 import pg from 'pg';
-import type { Address, Host } from './address.js';
+import { type Address, type Encryption, type Host, isSocket } from './address.js';
 
 /** The statement was refused, and wrote nothing. `code` is its SQLSTATE. */
 export class Refused extends Error {
@@ -52,6 +52,8 @@ const CONNECT_MS = 2000;
 const STATEMENT_MS = 10_000;
 const READ_MS = 60_000;
 const NO_WARNING = '00000';
+/** No line of pg_hba.conf lets the session in, perhaps because it is not encrypted. */
+const NOT_ENTITLED = '28000';
 /** The server is ended, or connections to it are: a pooler may go on behind it. */
 const ENDED = /^(08|57P)/;
 const require = createRequire(import.meta.url);
@@ -70,6 +72,9 @@ type Done<Result> = (error: Error | undefined, result?: Result) => void;
 /**
  * The server's side of the limits. A statement_timeout does not end the wait for a standby (measured on 15 and 18), so
  * that the deadline of this side decides.
+ *
+ * Plans. Statistics may be old or missing. So a look-up in a large table is a LATERAL with OFFSET 0 or LIMIT: it stays one
+ * search of an index for each row, and never becomes a join of whole tables. Ranges have both bounds.
  */
 const SETTINGS = [
   'client_min_messages=warning',
@@ -77,13 +82,22 @@ const SETTINGS = [
   'lock_timeout=2s',
   'statement_timeout=30s',
   'idle_in_transaction_session_timeout=5s',
-  // Every question is one for some rows of an index, on tables whose statistics may be old or missing. OFFSET 0 in a
-  // question keeps a look-up from being made a join of whole tables.
-  'enable_seqscan=off',
+  // Each statement reads some rows by an index: compiling it takes longer than running it.
+  'jit=off',
   'tcp_keepalives_idle=5',
   'tcp_keepalives_interval=2',
   'tcp_keepalives_count=3',
 ];
+
+/** Those that no answer is checked for, as name and value, where a session does not have them. */
+export async function missingSettings(connection: Connection): Promise<string[]> {
+  const checked = SETTINGS.filter((setting) => /^(jit|\w+_timeout)=/.test(setting));
+  const pairs = checked.map((setting) => setting.split('='));
+  const { rows } = await connection.query(
+    `SELECT ${pairs.map(([name = '']) => `current_setting('${name}')`).join()}`,
+  );
+  return pairs.flatMap(([name, value], i) => (rows[0]?.[i] === value ? [] : [`${name} = '${value}'`]));
+}
 
 /**
  * Why a commit under settings that were read back says nothing of the standby: a pooler may drop what a connection asked
@@ -139,7 +153,7 @@ export class Connection {
     for (const host of address.hosts.toSorted((a, b) => Number(isFirst(b)) - Number(isFirst(a)))) {
       const name = `${host.host}:${host.port}`;
       try {
-        const connection = new Connection(await connected(address, host, purpose), host);
+        const connection = await Connection.to(address, host, purpose);
         const [[standing = null] = []] = (await connection.query(TIMELINE)).rows;
         const timeline = standing === null ? 0 : Number.parseInt(standing, 16);
         const least = Math.max(known?.timeline ?? 0, (found?.timeline ?? 0) + 1);
@@ -160,6 +174,11 @@ export class Connection {
     if (found === undefined) throw new Unreachable(`no primary can be reached: ${reasons.join('; ')}`);
     PRIMARIES.set(keyOf(address), { host: found.connection.host, timeline: found.timeline });
     return found.connection;
+  }
+
+  /** To one host, a standby too. @throws what keeps it from being reached. */
+  static async to(address: Address, host: Host, purpose: string): Promise<Connection> {
+    return new Connection(await connected(address, host, purpose), host);
   }
 
   get isOpen(): boolean {
@@ -315,10 +334,28 @@ export class ReadingConnection {
   }
 }
 
-async function connected(address: Address, { host, port }: Host, purpose: string): Promise<pg.Client> {
-  const { database, user, schema, ssl } = address;
+/** @throws where no way of encrypting is taken, the error of the last that the server answered. */
+async function connected(address: Address, host: Host, purpose: string): Promise<pg.Client> {
+  const errors: Error[] = [];
+  for (const ssl of isSocket(host) ? [false as const] : address.ssl) {
+    try {
+      return await connectedBy(ssl, address, host, purpose);
+    } catch (error) {
+      errors.push(error as Error);
+      if ((error as { code?: string }).code !== NOT_ENTITLED) break;
+    }
+  }
+  throw errors.findLast((error) => 'code' in error) ?? errors[0] ?? new Error('no way to connect');
+}
+
+async function connectedBy(
+  ssl: Encryption,
+  { database, user, schema }: Address,
+  { host, port }: Host,
+  purpose: string,
+): Promise<pg.Client> {
   const client = new pg.Client({
-    ...{ host, port, database, user, ssl: ssl === false ? false : { ...ssl(), servername: host } },
+    ...{ host, port, database, user, ssl: ssl === false ? false : { ...ssl(), host } },
     application_name: `collector/${purpose}`,
     connectionTimeoutMillis: CONNECT_MS,
     keepAlive: true,

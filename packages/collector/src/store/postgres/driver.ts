@@ -14,6 +14,7 @@ import { PostgresLogKeys, readLog } from './schema.js';
 const READING = { forWriting: false };
 
 export { adoptLog, examineLog, maintainLog, migrateLog, rolesOf } from './administration.js';
+export { quarantineLog } from './quarantine.js';
 export { SharedKeyWriter } from './key-rows.js';
 export { PostgresKeys } from './postgres-keys.js';
 export { PostgresStore } from './postgres-store.js';

@@ -111,8 +111,9 @@ export function envelopeIn(bytes: Buffer): Envelope | undefined {
 /** Of the newest batches an event each, newest first; the log's own entries are never encrypted. */
 const NEWEST = `
 SELECT e.payload_state, e.envelope, substring(e.salted FROM 1 FOR ${PLACE_BYTES})
-FROM (SELECT s.* FROM sequenced s JOIN batches b USING (lane, batch) WHERE s.entries > 0 AND b.own = 0
-  ORDER BY s.first_sequence DESC LIMIT 64) s
+FROM (SELECT s.* FROM sequenced s
+  CROSS JOIN LATERAL (SELECT own FROM batches WHERE lane = s.lane AND batch = s.batch OFFSET 0) b
+  WHERE s.entries > 0 AND b.own = 0 ORDER BY s.first_sequence DESC LIMIT 64) s
 CROSS JOIN LATERAL (SELECT * FROM events WHERE lane = s.lane AND batch = s.batch ORDER BY ord DESC LIMIT 1) e
 ORDER BY s.first_sequence DESC`;
 const READ_MS = 10_000;

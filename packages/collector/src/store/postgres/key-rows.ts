@@ -33,7 +33,8 @@ const LOCK = 'LOCK TABLE encryption_keys IN SHARE ROW EXCLUSIVE MODE';
 /** The newest row is among them at any rate. It is that of the marks: every save ends with it. */
 const NEWER = `
 SELECT name, bytes, version FROM encryption_keys
-WHERE version > $1 OR version = (SELECT max(version) FROM encryption_keys) ORDER BY version`;
+WHERE version BETWEEN least($1::bigint + 1, (SELECT max(version) FROM encryption_keys))
+  AND (SELECT max(version) FROM encryption_keys) ORDER BY version`;
 /** Names and hexadecimal bytes behind commas, which none of them holds; `-` for one that is removed. */
 const PUT = `
 INSERT INTO encryption_keys (name, bytes, version)
@@ -48,6 +49,8 @@ const MARKS = 'marks';
 const MARK_BYTES = 16;
 /** Behind more it is read anew for nothing, which does no harm. */
 const MOST_MARKS = 64;
+/** A write that changes nothing: it needs all that a save does. Every save leaves the row. */
+const TRIAL = `UPDATE encryption_keys SET bytes = bytes WHERE name = '${MARKS}'`;
 const CLUSTER = 'SELECT system_identifier::text FROM pg_control_system()';
 
 /**
@@ -148,6 +151,14 @@ export class KeyRows implements KeyFiles {
       if (this.#unsaved.get(name) === bytes) this.#unsaved.delete(name);
     }
     return true;
+  }
+
+  /** @throws whatever would keep the database from taking a key. */
+  async prove(): Promise<void> {
+    await this.#connection.transaction(async (connection) => {
+      await connection.query(LOCK);
+      await connection.query(TRIAL);
+    });
   }
 
   /** On return what others have changed is known. @param onMoved as of `save`, where they have changed any. */
@@ -275,6 +286,8 @@ export class SharedKeyReader {
 export class SharedKeyWriter {
   /** They could not be written the last time. */
   #isAway = false;
+  /** Whether this process was seen to write where keys are. */
+  #isProven = false;
 
   private constructor(
     private readonly rows: KeyRows,
@@ -308,6 +321,13 @@ export class SharedKeyWriter {
       this.#isAway = true;
       throw error;
     }
+  }
+
+  /** On return a key can be made durable, and every one that was given out is. @throws what keeps the database from it. */
+  async prove(): Promise<void> {
+    if (this.rows.isSaved && !this.#isProven) await this.rows.prove();
+    this.#isProven = true;
+    await this.save();
   }
 
   /** As KeyWriter has it: what is destroyed is so in the database, whoever writes there besides. */

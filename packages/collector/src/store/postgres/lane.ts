@@ -16,10 +16,17 @@
  */
 import { encodeEnvelope, encodeLeaf, envelopeSize, LEAF_BYTES, SALT_BYTES } from '@clinical-events/protocol';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Candidate, CommitUnknown, NotCommitted, type Outcome, type SharedGauges } from '../contract.js';
+import {
+  type Candidate,
+  CommitUnknown,
+  keysUnwritable,
+  NotCommitted,
+  type Outcome,
+  type SharedGauges,
+} from '../contract.js';
 import { sameContent } from '../content.js';
 import type { StoredKeys } from '../../privacy/key-directory.js';
-import { keyPlaceIn, openRow, type RowSealer } from './encrypted-row.js';
+import { commitmentIn, envelopeIn, keyPlaceIn, openRow, type RowSealer } from './encrypted-row.js';
 import type { Address } from './address.js';
 import { byteaArray, bytesOf, int2Array, int4Array, sha256, uuidArray } from './binary.js';
 import {
@@ -32,13 +39,14 @@ import {
   weaknessOf,
 } from './connection.js';
 import { readLog, type LogRow } from './schema.js';
-import { type SealKey, sealOf } from './seal.js';
+import { isSealed, type SealKey, sealOf } from './seal.js';
 
 /** For all that a batch may need, doubt and waiting for the standby among it, in milliseconds. */
 const DEADLINE_MS = 10_000;
 /** For the closing batch of an orderly end. */
 const CLOSE_MS = 2000;
 const RETRY_MS = 20;
+const MOST_RETRY_MS = 500;
 const OPEN_EVERY_MS = 100;
 /** Nothing where the lane is not there, or another one has its number: the server has lost its opening. */
 const LAST = `
@@ -77,14 +85,21 @@ noted AS (
 SELECT ord, current_setting('synchronous_commit'), current_setting('client_min_messages')
 FROM (SELECT 1) AS always LEFT JOIN fresh ON true`;
 
-/** Of events with these ids, what is stored and is compared. Looked up one by one: see SETTINGS in connection.ts. */
+/** Of events with these ids, what is stored and is compared. See "Plans" in connection.ts. */
 const STORED = `
-SELECT i.ord, e.payload_state, e.envelope, e.salted
+SELECT i.ord, e.payload_state, e.envelope, e.salted, k.lane, k.batch
 FROM unnest($1::uuid[], $2::int[], $3::smallint[]) AS i (event_id, organisation_id, ord)
 LEFT JOIN LATERAL (SELECT * FROM event_ids WHERE event_id = i.event_id
   AND organisation_id = i.organisation_id AND shard = $4 OFFSET 0) k ON true
 LEFT JOIN LATERAL (SELECT * FROM events WHERE lane = k.lane AND batch = k.batch AND ord = k.ord
   AND shard = k.shard OFFSET 0) e ON true`;
+
+/** Of batches, what says that a collector has stored them. */
+const SEALED = `
+SELECT i.lane, i.batch, b.candidates, b.leaves, b.repeats, b.seal,
+  (SELECT s.first_sequence FROM sequenced s WHERE s.lane = i.lane AND s.batch = i.batch AND s.entries = b.entries)
+FROM unnest($1::int[], $2::int[]) AS i (lane, batch)
+CROSS JOIN LATERAL (SELECT * FROM batches WHERE lane = i.lane AND batch = i.batch AND shard = $3 OFFSET 0) b`;
 
 export const OPEN = `
 WITH drawn AS (
@@ -92,13 +107,18 @@ WITH drawn AS (
     SELECT period FROM periods WHERE begins <= current_date AND next_lane <= to_lane
     ORDER BY period DESC LIMIT 1)
   RETURNING next_lane - 1 AS lane),
-noted AS (INSERT INTO open_lanes (lane) SELECT lane FROM drawn)
+noted AS (INSERT INTO open_lanes (lane) SELECT lane FROM drawn ON CONFLICT DO NOTHING)
 INSERT INTO lanes (lane, shard, collector_id) SELECT lane, $2, $1::uuid FROM drawn RETURNING lane, opened_at`;
 
 /** Says of a server whether a commit that has just been answered was waited for. */
 const STANDBYS = `
 SELECT current_setting('synchronous_standby_names'), pg_is_in_recovery(),
   pg_conf_load_time() > clock_timestamp() - interval '1 second'`;
+/** And whether the next one would be. A role without pg_read_all_stats cannot see that a standby is missing. */
+const OBSTACLES = `${STANDBYS},
+  current_setting('synchronous_commit'), current_setting('client_min_messages'),
+  pg_has_role('pg_read_all_stats', 'USAGE') AND NOT EXISTS (
+    SELECT 1 FROM pg_stat_get_wal_senders() WHERE sync_state IN ('sync', 'quorum'))`;
 
 export interface RowEncryption {
   readonly sealer: RowSealer;
@@ -160,6 +180,8 @@ export class Lane {
   /** The number that the next batch gets. */
   #next = 1;
   #closed = false;
+  /** The seal of the batch that was sent last. */
+  #sealed: Buffer = Buffer.alloc(0);
   /** No lane is opened before this, on the clock of `performance.now`. */
   #restUntil = 0;
 
@@ -217,6 +239,20 @@ export class Lane {
     await this.#store([], until);
   }
 
+  /**
+   * As `barrier`, and stores nothing where the server says that it would not be replicated: a store that refuses is proved
+   * every few seconds, perhaps for weeks.
+   */
+  async prove(): Promise<void> {
+    const until = performance.now() + DEADLINE_MS;
+    const connection = await this.#ready(until);
+    const obstacle = await this.#obstacle(connection).catch((error: unknown) => {
+      throw new NotCommitted('the database does not answer', { cause: error });
+    });
+    if (obstacle !== undefined) throw new NotCommitted(`nothing would be replicated: ${obstacle}`);
+    await this.#store([], until);
+  }
+
   /** On return the lane is closed, as far as the server can be reached. */
   async close(): Promise<void> {
     this.#closed = true;
@@ -240,7 +276,9 @@ export class Lane {
         return connection;
       } catch (error) {
         if (performance.now() >= until || !(error instanceof Lost)) {
-          throw new NotCommitted('the database cannot be reached', { cause: error });
+          throw new NotCommitted('the database cannot be reached', {
+            ...{ cause: error, reason: 'database_unavailable' },
+          });
         }
       }
     }
@@ -319,10 +357,10 @@ export class Lane {
       await encryption?.save();
       return packed;
     } catch (error) {
-      const what = 'the keys of payloads cannot be written';
+      const fault = keysUnwritable(error);
       throw isInDoubt
-        ? new CommitUnknown(`not known to be replicated, and ${what}`, { cause: error })
-        : new NotCommitted(what, { cause: error });
+        ? new CommitUnknown(`not known to be replicated, and ${fault.message}`, { cause: error })
+        : fault;
     }
   }
 
@@ -330,15 +368,17 @@ export class Lane {
   #refused(connection: Connection, error: Refused, isInDoubt: boolean, until: number): void {
     const isOver = performance.now() >= until;
     if (AGAIN.has(error.code) && !isOver) return;
-    if (error.code === UNIQUE_VIOLATION && error.constraint?.startsWith('batches') === true && !isOver) {
-      // Another process has closed the lane: this one had stood still for so long.
+    if (error.code === UNIQUE_VIOLATION && /^(batches|events)_/.test(error.constraint ?? '') && !isOver) {
+      // Another process has closed the lane, as this one had stood still for so long; or rows lie at its next number.
       connection.destroy();
       return;
     }
     // The server takes no writes any more: it has become a standby, or was told so.
     if (error.code === READ_ONLY) connection.destroy();
     if (isInDoubt) throw new CommitUnknown('not known to be replicated', { cause: error });
-    throw new NotCommitted(`the database refused the batch (${error.code})`, { cause: error });
+    throw new NotCommitted(`the database refused the batch (${error.code})`, {
+      ...{ cause: error, reason: 'database_unavailable' },
+    });
   }
 
   /**
@@ -346,8 +386,8 @@ export class Lane {
    * @throws CommitUnknown when it is not in time; Lost.
    */
   async #replicated(connection: Connection, answer: Answer, until: number): Promise<void> {
-    for (let last = answer; ;) {
-      const doubt = await this.#doubtOf(connection, last);
+    let doubt = await this.#doubtOf(connection, answer);
+    for (let pauseMs = RETRY_MS; ; pauseMs = Math.min(2 * pauseMs, MOST_RETRY_MS)) {
       if (this.options.durability === 'replicated') this.options.gauges?.replicated(doubt === undefined);
       if (doubt === undefined) return;
       this.options.onTrouble(
@@ -355,8 +395,9 @@ export class Lane {
         new Error(doubt),
       );
       if (performance.now() >= until) throw new CommitUnknown(`not known to be replicated: ${doubt}`);
-      await sleep(RETRY_MS);
-      last = await this.#send(connection, EMPTY, until);
+      await sleep(pauseMs);
+      doubt = await this.#obstacle(connection);
+      doubt ??= await this.#doubtOf(connection, await this.#send(connection, EMPTY, until));
     }
   }
 
@@ -367,17 +408,22 @@ export class Lane {
     if (weakness !== undefined) return weakness;
     if (this.options.durability === 'local') return undefined;
     if (warnings.length > 0) return `the server warned (${warnings.join(', ')})`;
-    const [[names, inRecovery, isNew] = []] = (await connection.query(STANDBYS)).rows;
-    if (names === '') return 'synchronous_standby_names is empty';
-    // A session may know of a standby before the server waits for it.
-    if (isNew === 't') return 'the settings of the server have just changed';
-    return inRecovery !== 'f' ? 'the server is a standby' : undefined;
+    return doubtIn((await connection.query(STANDBYS)).rows[0]);
+  }
+
+  /** Why the server would not have a batch replicated. Asks, and stores nothing. */
+  async #obstacle(connection: Connection): Promise<string | undefined> {
+    const [row = []] = (await connection.query(OBSTACLES)).rows;
+    const [, , , commit, messages, isAlone] = row;
+    const weakness = weaknessOf(commit, messages);
+    if (weakness !== undefined || this.options.durability === 'local') return weakness;
+    return doubtIn(row) ?? (isAlone === 't' ? 'no synchronous standby is connected' : undefined);
   }
 
   async #send(connection: Connection, packed: Packed, until: number, closes = false): Promise<Answer> {
     const { ids, organisations, ords, envelopes, salted, leaves, states } = packed;
     const place = [this.#lane, this.#next, this.options.shard];
-    const seal = sealOf(this.options.sealKey, this.#lane, this.#next, leaves);
+    const seal = (this.#sealed = sealOf(this.options.sealKey, this.#lane, this.#next, leaves));
     const values = [...place, ids, organisations, ords, envelopes, salted, leaves, seal, closes, states];
     const answer = await connection.query(APPEND, values, left(until));
     this.#next++;
@@ -436,10 +482,10 @@ export class Lane {
     const batch = last + 1;
     const closing = (number: number) =>
       connection.query(
-        `INSERT INTO batches (lane, batch, shard, candidates, entries, leaves, closes)
-         VALUES ($1, $2, $3, 0, 0, '', true)
+        `INSERT INTO batches (lane, batch, shard, candidates, entries, leaves, seal, closes)
+         VALUES ($1, $2, $3, 0, 0, '', $4, true)
          RETURNING NULL, current_setting('synchronous_commit'), current_setting('client_min_messages')`,
-        [lane, number, this.options.shard],
+        [lane, number, this.options.shard, sealOf(this.options.sealKey, lane, number, EMPTY.leaves)],
         left(until),
       );
     const assertReplicated = async (answer: Answer) => {
@@ -454,10 +500,13 @@ export class Lane {
     }
     // An earlier try to close it may have gone in without an answer.
     const { rows } = await connection.query(
-      'SELECT closes, candidates FROM batches WHERE lane = $1 AND batch = $2 AND shard = $3',
+      'SELECT closes, candidates, seal FROM batches WHERE lane = $1 AND batch = $2 AND shard = $3',
       [lane, batch, this.options.shard],
     );
-    const isClosing = rows[0] !== undefined && rows[0][0] === 't' && rows[0][1] === '0';
+    const [closes, candidates, seal] = rows[0] ?? [];
+    const isClosing = closes === 't' && candidates === '0';
+    // Somebody else's batch has the number, so that the one in doubt has not been committed and never can be.
+    const isOwn = typeof seal === 'string' && bytesOf(seal).equals(this.#sealed);
     try {
       await assertReplicated(await closing(batch + 1));
     } catch (error) {
@@ -465,7 +514,7 @@ export class Lane {
       // The same for this one: what follows it shows whether it was replicated.
       await assertReplicated(await closing(batch + 2));
     }
-    if (isClosing) return undefined;
+    if (isClosing || !isOwn) return undefined;
     const stored = await connection.query(
       'SELECT ord FROM events WHERE lane = $1 AND batch = $2 AND shard = $3',
       [lane, batch, this.options.shard],
@@ -524,6 +573,41 @@ export class Lane {
     }
   }
 
+  /**
+   * Of what is stored under the ids, only what a collector has sealed: an id that somebody has put there alone must not
+   * answer for an event that is in no batch.
+   */
+  async #believed(connection: Connection, rows: readonly TextRow[]): Promise<readonly TextRow[]> {
+    const { shard, sealKey, onTrouble } = this.options;
+    const keyOf = (lane?: string | null, batch?: string | null) => `${lane ?? ''} ${batch ?? ''}`;
+    const named = new Map(rows.map(([, , , , lane, batch]) => [keyOf(lane, batch), [lane, batch]]));
+    const numbers = [...named.values()].filter(([lane]) => typeof lane === 'string');
+    const arrays = [0, 1].map((i) => int4Array(numbers.map((each) => Number(each[i]))));
+    const sealed = new Map<string, Buffer>();
+    for (const row of (await connection.query(SEALED, [...arrays, shard])).rows) {
+      const [lane, batch, candidates, leaves, repeats, seal, first] = row;
+      const batchOf = { lane: Number(lane), batch: Number(batch), candidates: Number(candidates) };
+      const [ofRepeats, ofSeal] = [repeats, seal].map((each) => (each == null ? null : bytesOf(each)));
+      const stored = {
+        ...batchOf,
+        leaves: bytesOf(leaves ?? ''),
+        repeats: ofRepeats ?? null,
+        seal: ofSeal ?? null,
+      };
+      const isOld = first != null && Number(first) <= sealKey.lostBefore;
+      if (isOld || isSealed(sealKey, stored)) sealed.set(keyOf(lane, batch), stored.leaves);
+    }
+    return rows.map((row) => {
+      const leaves = sealed.get(keyOf(row[4], row[5]));
+      if (typeof row[2] === 'string' && leaves !== undefined && isAmong(leaves, row)) return row;
+      onTrouble(
+        'an id is stored, and no collector has stored its event; see collector store quarantine',
+        undefined,
+      );
+      return [row[0] ?? null, null, null, null];
+    });
+  }
+
   async #stored(
     valuesOn: (connection: Connection) => Promise<readonly Parameter[]>,
   ): Promise<readonly TextRow[]> {
@@ -531,7 +615,8 @@ export class Lane {
     for (;;) {
       try {
         const connection = await this.#ready(until);
-        return (await connection.query(STORED, await valuesOn(connection))).rows;
+        const { rows } = await connection.query(STORED, await valuesOn(connection));
+        return await this.#believed(connection, rows);
       } catch (error) {
         // What was new in the batch is stored by now.
         if (performance.now() < until && !(error instanceof Refused)) continue;
@@ -541,12 +626,32 @@ export class Lane {
   }
 }
 
+/** Whether an event is one of those that a batch was sealed with. Of a payload that was taken out only the rest is there. */
+function isAmong(leaves: Buffer, [, state, envelope, salted]: TextRow): boolean {
+  const [bytes, row] = [bytesOf(envelope ?? ''), typeof salted === 'string' ? bytesOf(salted) : undefined];
+  const leaf = Buffer.alloc(LEAF_BYTES);
+  const commitment = row && (state === '1' ? commitmentIn(row) : sha256(row));
+  encodeLeaf(leaf, 0, bytes, sha256(bytes), commitment ?? Buffer.alloc(32));
+  const known = leaf.subarray(0, commitment === undefined ? -32 : LEAF_BYTES);
+  for (let at = 0; at < leaves.length; at += LEAF_BYTES)
+    if (leaves.subarray(at, at + known.length).equals(known)) return true;
+  return false;
+}
+
 /** A value that a type or a check of the tables does not allow (PostgreSQL documentation, appendix A). */
 function isPoison(error: unknown): error is NotCommitted {
   if (!(error instanceof NotCommitted) || !(error.cause instanceof Refused)) return false;
   const { code, constraint } = error.cause;
   // Without a constraint it is the table of the month that is not there.
   return code.startsWith('22') || (code === '23514' && constraint !== undefined);
+}
+
+/** @param row of STANDBYS. */
+function doubtIn([names, inRecovery, isNew]: TextRow = []): string | undefined {
+  if (names === '') return 'synchronous_standby_names is empty';
+  // A session may know of a standby before the server waits for it.
+  if (isNew === 't') return 'the settings of the server have just changed';
+  return inRecovery !== 'f' ? 'the server is a standby' : undefined;
 }
 
 /** Milliseconds until then, and at least one. */
@@ -611,6 +716,10 @@ function outcomeOf(
   encryption: RowEncryption | undefined,
 ): Outcome {
   if (typeof envelope !== 'string') return 'unreadable';
+  const stands = envelopeIn(bytesOf(envelope));
+  // The id was made to stand for another event.
+  const isSame = stands !== undefined && Buffer.from(stands.eventId).equals(candidate.eventId);
+  if (!isSame || stands.organisation !== candidate.organisation) return 'unreadable';
   const row = bytesOf(salted ?? '');
   const place = state === '1' ? keyPlaceIn(row) : undefined;
   // Also while its key is still here: what it said is not to be told any more.

@@ -29,6 +29,7 @@ import {
   type Waiting,
 } from '../log-audit.js';
 import { erasedEvent, ErasedElsewhere, shouldBeGone, tellLifecycle } from '../lifecycle-findings.js';
+import { counted } from '../../quantity.js';
 import { DOUBT, missingFinding, rootFindings, tileFindings, withMore } from '../root-findings.js';
 import { uuidText } from '../text.js';
 import { keptRows } from './action-rows.js';
@@ -36,6 +37,8 @@ import { bytesIn, numberIn, sha256 } from './binary.js';
 import type { BinaryRow, ReadingConnection } from './connection.js';
 import { commitmentIn, envelopeIn, type KeyPlace, keyPlaceIn, openRow } from './encrypted-row.js';
 import type { SharedKeyReader } from './key-rows.js';
+import { CROWDED } from './quarantine.js';
+import { ageMs } from './sequencing.js';
 import { groupsOf, list, type Span, spanIn, spansOf } from './spans.js';
 
 const HEAD = 'SELECT size, bytes FROM heads';
@@ -49,8 +52,17 @@ LEFT JOIN LATERAL (SELECT * FROM event_ids WHERE event_id = CASE WHEN length(e.e
   AND lane = e.lane AND batch = e.batch AND shard = e.shard OFFSET 0) k ON true
 LEFT JOIN organisations o ON o.organisation_id = k.organisation_id
 ORDER BY s.n, e.ord`;
-/** Of one moment: ids that stand for no event keep that event from ever being stored. */
-const REGISTRY = 'SELECT (SELECT count(*) FROM event_ids), (SELECT coalesce(sum(entries), 0) FROM batches)';
+/** Batches with entries that have no place yet, and how long ago they were committed; of other places BEHIND tells. */
+const WAITING = `
+SELECT lane, batch, entries, seal IS NULL, ${ageMs('committed_at')}, count(*) OVER (), sum(entries) OVER ()
+FROM batches b WHERE entries > 0
+  AND NOT EXISTS (SELECT 1 FROM sequenced s WHERE s.lane = b.lane AND s.batch = b.batch AND s.entries = b.entries)
+ORDER BY lane, batch LIMIT 1000`;
+const LEAVES = "SELECT encode(leaves, 'hex') FROM batches WHERE lane = $1 AND batch = $2";
+const ALIVE = `
+SELECT EXISTS (SELECT 1 FROM collectors WHERE seen_at > clock_timestamp() - interval '30 seconds')`;
+/** How long a batch may wait for its place while there is a collector. */
+const LATE_MS = 10_000;
 /** A lane whose committed batches are not 1, 2, 3 …, and one that was sequenced with another number of entries. */
 const LANES = `
 SELECT lane, count(*), max(batch) FROM batches GROUP BY lane HAVING count(*) <> max(batch) ORDER BY lane LIMIT 10`;
@@ -94,6 +106,8 @@ export class PostgresAudit {
   #entries = 0;
   #own = 0;
   #unsigned = 0;
+  /** Without a place. */
+  #waitingEntries = 0;
   #waiting: Waiting | undefined;
   /** Encrypted payloads for which there are no keys here, and those whose key is missing. */
   #unopened = 0;
@@ -153,6 +167,7 @@ export class PostgresAudit {
     else if (findings.faults === found && this.#isWhole) findings.add(DOUBT);
     return {
       ...{ entries: this.#entries, events: this.#entries - this.#own, unsigned: this.#unsigned },
+      ...{ unsequenced: this.#waitingEntries },
       ...{
         waiting: this.#waiting,
         bytes,
@@ -314,12 +329,17 @@ export class PostgresAudit {
 
   /** @param end of the log, as it was read. */
   async #tellTables(end: number, findings: FindingList): Promise<void> {
-    const [counts = []] = (await this.connection.query(REGISTRY)).rows;
-    const [ids = 0, entries = 0] = counts.map(Number);
-    if (ids > entries) {
-      const message = `event_ids has ${ids - entries} ids that no batch has: such an event could never be stored`;
-      this.#add(findings, message);
+    const crowded = (await this.connection.query(CROWDED)).rows;
+    const [[firstLane, firstBatch] = []] = crowded;
+    const ids = crowded.reduce((sum, [, , has, entries]) => sum + Number(has) - Number(entries), 0);
+    if (ids > 0) {
+      const where = { lane: Number(firstLane), batch: Number(firstBatch) };
+      const message =
+        `event_ids has ${ids} ids that no batch has: such an event could never be stored. The first say batch ` +
+        `${where.batch} of lane ${where.lane}; collector store quarantine frees them`;
+      this.#add(findings, message, where);
     }
+    await this.#tellWaiting(findings);
     for (const [lane, count, last] of (await this.connection.query(LANES)).rows) {
       this.#add(
         findings,
@@ -334,6 +354,63 @@ export class PostgresAudit {
       const which = `batch ${batch ?? ''} of lane ${lane ?? ''}`;
       this.#add(findings, `sequenced and batches do not say the same of ${which}`);
     }
+  }
+
+  /** What was acknowledged, or says that it was, and is not signed: lane by lane. */
+  async #tellWaiting(findings: FindingList): Promise<void> {
+    const { rows } = await this.connection.query(WAITING);
+    if (rows.length === 0) return;
+    this.#waitingEntries = Number(rows[0]?.[6]);
+    const isServed = (await this.connection.query(ALIVE)).rows[0]?.[0] === 't';
+    for (const [lane, batches] of Map.groupBy(rows, ([each]) => Number(each))) {
+      const [first = []] = batches;
+      let [batch, why] = [Number(first[1]), ''];
+      for (const [, number, entries, isUnsealed, age] of batches) {
+        const key = { lane, batch: Number(number) };
+        const fault =
+          isUnsealed === 't'
+            ? 'no collector has sealed it'
+            : !(await this.#isStored(key, Number(entries)))
+              ? 'its events are not those of its leaves, so that no collector has stored it'
+              : isServed && Number(age) >= LATE_MS
+                ? `it was committed ${Math.round(Number(age) / 1000)} seconds ago, and collectors run`
+                : '';
+        if (fault === '') continue;
+        [batch, why] = [key.batch, fault];
+        break;
+      }
+      const count = batches.reduce((sum, [, , entries]) => sum + Number(entries), 0);
+      const what =
+        `${counted(count, 'entry', 'entries')} of lane ${lane}, in ${counted(batches.length, 'batch', 'batches')}, ` +
+        `${count === 1 ? 'has' : 'have'} no place in the log and ${count === 1 ? 'is' : 'are'} not signed`;
+      const of = { lane, batch, entries: count };
+      if (why === '') findings.add({ kind: 'note', ...of, message: `${what} yet` });
+      else {
+        const message = `${what}: batch ${batch}: ${why}; see collector store quarantine --dry-run`;
+        findings.add({ kind: 'not_signed', ...of, message });
+      }
+    }
+  }
+
+  async #isStored({ lane, batch }: { readonly lane: number; readonly batch: number }, entries: number) {
+    const [[leaves] = []] = (await this.connection.query(LEAVES, [lane, batch])).rows;
+    const bytes = Buffer.from(leaves ?? '', 'hex');
+    const span = {
+      lane,
+      batch,
+      entries,
+      first: 0,
+      bytes: 0,
+      candidates: 0,
+      leaves: bytes,
+      repeats: null,
+      seal: null,
+    };
+    const rows = rowsOf(await this.connection.copy(auditOf([span])), 1, this.keys?.stored);
+    return (
+      rows.length === entries &&
+      rows.every(({ leaf }, i) => leaf.equals(bytes.subarray(i * LEAF_BYTES, (i + 1) * LEAF_BYTES)))
+    );
   }
 
   async #tellActions(end: number, findings: FindingList): Promise<void> {
@@ -359,9 +436,9 @@ export class PostgresAudit {
       this.#add(findings, 'the table actions has other numbers than those in which actions were stored');
   }
 
-  #add(findings: FindingList, message: string): void {
+  #add(findings: FindingList, message: string, where: { lane?: number; batch?: number } = {}): void {
     this.#isWhole = false;
-    findings.add({ kind: 'altered', message });
+    findings.add({ kind: 'altered', ...where, message });
   }
 }
 

@@ -29,6 +29,7 @@ import {
   type StoredEntry,
   type StoredEvent,
 } from '../contract.js';
+import { describeStep, SteppingClock } from '../../clock.js';
 import { encodedLeafHash } from '../../integrity/merkle.js';
 import { isNoId, uuidText } from '../text.js';
 import type { Address } from './address.js';
@@ -42,11 +43,13 @@ import { ActionRows } from './action-rows.js';
 import { type BinaryRow, ReadingConnection } from './connection.js';
 import { type LogRow, readLog } from './schema.js';
 import type { SealKey } from './seal.js';
-import { assertSealed, lookAfterLanes, type Sequenced, sequence } from './sequencing.js';
+import { assertSealed, lookAfterLanes, lookAtWaiting, type Sequenced, sequence } from './sequencing.js';
 import { groupsOf, list, type Span, spanIn, spansOf } from './spans.js';
 
 /** How often a collector says that it lives, in milliseconds. */
 const LOOK_AFTER_MS = 10_000;
+/** How long the lock on the head may be another's, and nothing gets its place, before it is looked into. */
+const LOCKED_MS = 5000;
 /** Where the ids stand in an envelope (protocol, leaf.ts). */
 const [EVENT_ID_AT, RUN_ID_AT, PARENT_ID_AT] = [13, 29, 45];
 /** In a leaf. */
@@ -76,9 +79,10 @@ CROSS JOIN LATERAL (SELECT * FROM events WHERE lane = s.lane AND batch = s.batch
 const FIND = `
 SELECT s.first_sequence + (SELECT count(*) FROM events e
     WHERE e.lane = k.lane AND e.batch = k.batch AND e.ord < k.ord) AS sequence
-FROM event_ids k JOIN sequenced s ON s.lane = k.lane AND s.batch = k.batch
+FROM (SELECT * FROM event_ids WHERE event_id = $1::uuid OFFSET 0) k
+CROSS JOIN LATERAL (SELECT * FROM sequenced WHERE lane = k.lane AND batch = k.batch OFFSET 0) s
 JOIN organisations o USING (organisation_id)
-WHERE k.event_id = $1::uuid AND ($2::text IS NULL OR o.name = $2) ORDER BY 1`;
+WHERE ($2::text IS NULL OR o.name = $2) ORDER BY 1`;
 
 /** What payloads are opened by, and whose may not be any more. */
 interface Opener {
@@ -104,12 +108,16 @@ export interface PostgresCommittedOptions {
   readonly gauges?: SharedGauges | undefined;
   /** Told what has its place by now. */
   readonly onSequenced?: (sequenced: Sequenced) => void;
+  readonly onTrouble?: (what: string, error: unknown) => void;
 }
 
 /** What has its place, as the tree needs it: of the leaves alone, whatever became of the payloads. */
 export class PostgresCommitted implements Committed, SharedCommits {
   entries = 0;
   #lookedAfter = -Infinity;
+  readonly #clock = new SteppingClock();
+  /** When places were given last, or there was nothing to give. */
+  #wentAt = performance.now();
 
   constructor(
     private readonly connection: ReadingConnection,
@@ -125,19 +133,41 @@ export class PostgresCommitted implements Committed, SharedCommits {
   }
 
   async sequence(): Promise<boolean> {
-    const { durability, collectorId, sealKey, gauges } = this.options;
+    const { durability, collectorId, sealKey, gauges, onTrouble } = this.options;
     const now = performance.now();
     if (now - this.#lookedAfter >= LOOK_AFTER_MS) {
       this.#lookedAfter = now;
-      await lookAfterLanes(this.connection, collectorId, gauges);
+      const step = await lookAfterLanes(this.connection, collectorId, this.#clock, gauges);
+      if (step !== undefined) onTrouble?.("the database's clock was set", new Error(describeStep(step)));
     }
-    const sequenced = await sequence(this.connection, sealKey, durability);
+    let sequenced: Sequenced | undefined;
+    try {
+      sequenced = await sequence(this.connection, sealKey, durability);
+    } catch (error) {
+      await this.#tellStalled().catch(() => undefined);
+      throw error;
+    }
     if (sequenced === undefined) {
+      const before = this.entries;
       await this.look();
+      // Who is at it may fail too, or hold the lock and do nothing: only a place that was given shows that it does not.
+      if (this.entries > before) this.#going(now);
+      else if (now - this.#wentAt >= LOCKED_MS) await this.#tellStalled();
       return false;
     }
+    this.#going(now);
     this.#note(sequenced);
     return true;
+  }
+
+  #going(now: number): void {
+    this.#wentAt = now;
+    this.options.gauges?.stalled?.(0);
+  }
+
+  async #tellStalled(): Promise<void> {
+    const { gauges } = this.options;
+    if (gauges !== undefined) gauges.stalled?.(await lookAtWaiting(this.connection, gauges));
   }
 
   async look(): Promise<void> {

@@ -7,7 +7,7 @@ import { headFields, headIn } from '../../integrity/access-chain.js';
 import {
   type AccessLogStore,
   type Candidate,
-  NotCommitted,
+  keysUnwritable,
   type Outcome,
   type Requests,
   type SharedGauges,
@@ -71,18 +71,19 @@ export interface OpenedKeys {
   readonly address: string;
 }
 
-const ACTION = 'INSERT INTO actions (number, lane, batch) VALUES ($1, $2, 1)';
+export const ACTION = 'INSERT INTO actions (number, lane, batch) VALUES ($1, $2, 1)';
 /** The collector that has lived longest of those that live: each is seen every ten seconds. */
 const OLDEST = `
-SELECT collector_id = $1::uuid FROM collectors WHERE seen_at > clock_timestamp() - interval '30 seconds'
+SELECT collector_id = $1::uuid FROM collectors
+WHERE seen_at BETWEEN clock_timestamp() - interval '30 seconds' AND clock_timestamp() + interval '30 seconds'
 ORDER BY started_at, collector_id LIMIT 1`;
 /** Until what was committed has its place, in milliseconds. */
 const PLACED_MS = 30_000;
 const LOOK_MS = 100;
 const BEGIN_ENCRYPTION = 'INSERT INTO encryption (keys) VALUES ($1) ON CONFLICT DO NOTHING';
-const REGISTER = `INSERT INTO collectors (collector_id, host, pid, version) VALUES ($1::uuid, $2, $3, $4)
+export const REGISTER = `INSERT INTO collectors (collector_id, host, pid, version) VALUES ($1::uuid, $2, $3, $4)
 ON CONFLICT DO NOTHING`;
-const ORGANISATION = `
+export const ORGANISATION = `
 WITH made AS (INSERT INTO organisations (name) VALUES ($1) ON CONFLICT (name) DO NOTHING RETURNING organisation_id)
 SELECT organisation_id FROM made UNION ALL SELECT organisation_id FROM organisations WHERE name = $1 LIMIT 1`;
 
@@ -136,6 +137,7 @@ export class PostgresStore implements Store {
         collectorId,
         sealKey,
         gauges: laneOptions.gauges,
+        onTrouble: laneOptions.onTrouble,
         ...(onSequenced && { onSequenced }),
       },
     });
@@ -328,12 +330,16 @@ export class PostgresStore implements Store {
   }
 
   async prove(): Promise<void> {
+    await this.proveKeys();
+    await this.#withLane((lane) => lane.prove());
+  }
+
+  async proveKeys(): Promise<void> {
     try {
-      await this.keys?.save();
+      await this.keys?.prove();
     } catch (error) {
-      throw new NotCommitted('the keys of payloads cannot be written', { cause: error });
+      throw keysUnwritable(error);
     }
-    await this.#withLane((lane) => lane.barrier());
   }
 
   async close(): Promise<void> {

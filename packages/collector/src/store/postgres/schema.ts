@@ -117,8 +117,73 @@ CREATE TABLE requests (
 CREATE TABLE hold_records (action uuid PRIMARY KEY, record text NOT NULL);
 `;
 
+/**
+ * No role puts a line into the access log, or takes a lane out of those that are looked at, but by these functions. Lines
+ * behind a gap, which no head of the log covers, get the numbers that follow: by its number one could stop the log for ever.
+ */
+const DOORS = `
+WITH gone AS (
+  DELETE FROM access_lines a USING (SELECT line, row_number() OVER (ORDER BY line) AS n FROM access_lines) r
+  WHERE r.line = a.line AND r.n <> a.line RETURNING r.n, a.at, a.text)
+INSERT INTO access_lines (line, at, text) SELECT n, at, text FROM gone ORDER BY n;
+-- NULL of lines that were there before.
+ALTER TABLE access_lines ADD COLUMN written_by text;
+ALTER TABLE access_lines ALTER COLUMN written_by SET DEFAULT session_user;
+-- False where the line is not of the form of docs/INTEGRITY.md, "The access log".
+CREATE FUNCTION append_access_line(entry text) RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = SCHEMA_OF_LOG, pg_temp AS $$
+DECLARE
+  said jsonb;
+  fits boolean;
+BEGIN
+  IF octet_length(entry) > 65536 OR left(entry, 7) <> '{"at":"' OR right(entry, 1) <> '}'
+    OR strpos(entry, chr(10)) > 0 THEN RETURN false; END IF;
+  BEGIN
+    said := entry::jsonb;
+    fits := said - ARRAY['at', 'reading', 'state', 'uid', 'user', 'login_uid', 'sudo_user', 'command',
+        'filter', 'events', 'complete'] = '{}'
+      AND to_char((said->>'at')::timestamptz AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') = said->>'at'
+      AND jsonb_typeof(said->'reading') = 'string' AND jsonb_typeof(said->'command') = 'string'
+      AND jsonb_typeof(said->'user') IN ('string', 'null')
+      AND coalesce(jsonb_typeof(said->'sudo_user'), 'string') = 'string'
+      AND (SELECT count(*) FROM unnest(ARRAY['uid', 'login_uid', 'events']) AS n WHERE NOT CASE
+        WHEN said ? n THEN jsonb_typeof(said->n) = 'number' AND (said->>n)::bigint BETWEEN -1 AND 9007199254740991
+        ELSE n = 'login_uid' OR (n = 'events' AND said->>'state' = 'begun') END) = 0
+      AND CASE said->>'state'
+        WHEN 'begun' THEN jsonb_typeof(said->'filter') = 'object' AND NOT said ?| ARRAY['events', 'complete']
+        WHEN 'ended' THEN jsonb_typeof(said->'complete') = 'boolean' AND NOT said ? 'filter' END;
+  EXCEPTION WHEN OTHERS THEN RETURN false;
+  END;
+  IF fits IS NOT TRUE THEN RETURN false; END IF;
+  INSERT INTO access_lines (line, text) SELECT coalesce(max(line), 0) + 1,
+    left(entry, -1) || ',"database_user":' || to_json(session_user::text) || '}' FROM access_lines;
+  RETURN true;
+END $$;
+REVOKE ALL ON FUNCTION append_access_line(text) FROM PUBLIC;
+-- Only a lane whose closing batch has its place.
+CREATE FUNCTION close_lanes(those int[]) RETURNS void LANGUAGE sql SECURITY DEFINER
+SET search_path = SCHEMA_OF_LOG, pg_temp AS $$
+  DELETE FROM open_lanes o WHERE o.lane = ANY (those) AND EXISTS (
+    SELECT 1 FROM batches b JOIN sequenced s USING (lane, batch) WHERE b.lane = o.lane AND b.closes)
+$$;
+REVOKE ALL ON FUNCTION close_lanes(int[]) FROM PUBLIC;
+-- A second row under one number, of another shard, would be read beside the first.
+ALTER TABLE batches ADD CONSTRAINT one_shard CHECK (shard = 0) NOT VALID;
+ALTER TABLE events ADD CONSTRAINT one_shard CHECK (shard = 0) NOT VALID;
+ALTER TABLE event_ids ADD CONSTRAINT one_shard CHECK (shard = 0) NOT VALID;
+-- What collector store quarantine has moved, by the action that says so in the log.
+CREATE TABLE quarantined_batches (
+  action uuid NOT NULL, LIKE batches, PRIMARY KEY (action, lane, batch, shard));
+CREATE TABLE quarantined_ids (
+  action uuid NOT NULL, LIKE event_ids, PRIMARY KEY (action, event_id, organisation_id, shard));
+CREATE TABLE quarantined_events (
+  action uuid NOT NULL, LIKE events, PRIMARY KEY (action, lane, batch, ord, shard));
+CREATE TABLE quarantined_places (action uuid NOT NULL, LIKE sequenced, PRIMARY KEY (action, lane, batch));
+`;
+
 interface Migration {
   readonly name: string;
+  /** With SCHEMA_OF_LOG where it names the schema. */
   readonly sql: string;
   /** Whether collectors that do not know it may go on beside those that do. */
   readonly olderMayRun: boolean;
@@ -128,6 +193,7 @@ interface Migration {
 export const MIGRATIONS: readonly Migration[] = [
   { name: 'the tables of a log', sql: TABLES, olderMayRun: true },
   { name: 'encrypted payloads, and what is done to them', sql: ENCRYPTION, olderMayRun: false },
+  { name: 'the doors of the access log and of lanes, and the quarantine', sql: DOORS, olderMayRun: false },
 ];
 
 const BOOKKEEPING = `CREATE TABLE IF NOT EXISTS schema_migrations (
@@ -168,7 +234,8 @@ export async function migrate(
     const version = await versionOf(connection);
     for (const [i, { name, sql, olderMayRun }] of migrations.entries()) {
       if (i < version) continue;
-      for (const statement of statementsOf(sql)) await connection.query(statement);
+      for (const statement of statementsOf(sql))
+        await connection.query(statement.replaceAll('SCHEMA_OF_LOG', schema));
       const values = [i + 1, name, sha256(sql), olderMayRun];
       await connection.query(
         'INSERT INTO schema_migrations (id, name, sha256, older_may_run) VALUES ($1, $2, $3, $4)',
@@ -295,7 +362,8 @@ async function versionOf(connection: Pick<Connection, 'query'>): Promise<number>
 }
 
 function statementsOf(sql: string): string[] {
-  return sql.split(/;\s*\n/).filter((statement) => statement.trim() !== '');
+  const statements = sql.match(/(?:\$\$[^$]*\$\$|[^;$]|;(?!\s*\n))+/g) ?? [];
+  return statements.filter((statement) => statement.trim() !== '');
 }
 
 function sha256(text: string): string {

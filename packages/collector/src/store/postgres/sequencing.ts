@@ -6,6 +6,7 @@
  */
 import { bytesIn, int2Array, int4Array, int8Array, numberIn } from './binary.js';
 import { type BinaryRow, type Connection, Lost, weaknessOf } from './connection.js';
+import type { ClockStep, SteppingClock } from '../../clock.js';
 import type { SharedGauges } from '../contract.js';
 import type { LogRow } from './schema.js';
 import { isSealed, type SealedBatch, type SealKey } from './seal.js';
@@ -21,40 +22,66 @@ export class LaneBroken extends Error {
 const SEEN = `
 WITH before AS (SELECT seen_at FROM collectors WHERE collector_id = $1::uuid FOR UPDATE),
 now AS (UPDATE collectors SET seen_at = clock_timestamp() WHERE collector_id = $1::uuid)
-SELECT clock_timestamp() - seen_at < interval '1 minute' FROM before`;
+SELECT seen_at > clock_timestamp() - interval '1 minute', extract(epoch FROM clock_timestamp()) * 1000 FROM before`;
 /** Behind the last batch of each lane whose collector was not seen for an hour. */
 const CLOSE_ABANDONED = `
 INSERT INTO batches (lane, batch, shard, candidates, entries, leaves, closes)
-SELECT l.lane, coalesce((SELECT max(b.batch) FROM batches b WHERE b.lane = l.lane), 0) + 1, l.shard, 0, 0, '', true
-FROM open_lanes JOIN lanes l USING (lane) JOIN collectors c USING (collector_id)
-WHERE c.seen_at < clock_timestamp() - interval '1 hour'
-  AND NOT EXISTS (SELECT 1 FROM batches b WHERE b.lane = l.lane AND b.closes)
+SELECT l.lane, coalesce(b.batch, 0) + 1, l.shard, 0, 0, '', true
+FROM open_lanes o
+CROSS JOIN LATERAL (SELECT * FROM lanes WHERE lane = o.lane OFFSET 0) l
+CROSS JOIN LATERAL (SELECT * FROM collectors WHERE collector_id = l.collector_id OFFSET 0) c
+LEFT JOIN LATERAL (SELECT batch, closes FROM batches WHERE lane = o.lane ORDER BY batch DESC LIMIT 1) b ON true
+WHERE c.seen_at < clock_timestamp() - interval '1 hour' AND b.closes IS NOT TRUE
 ON CONFLICT DO NOTHING`;
 
-const WAITING = `
-SELECT count(b.batch), coalesce(extract(epoch FROM clock_timestamp() - min(b.committed_at)) * 1000, 0),
+/** In milliseconds: of a time that somebody has made up too, which the subtraction may refuse. */
+export const ageMs = (at: string) => `
+  greatest(0, extract(epoch FROM clock_timestamp() - greatest(least(${at}, clock_timestamp()),
+    clock_timestamp() - interval '20 days')) * 1000)::int`;
+
+/** Whether a row of `sequenced`, s, is of a batch, and its numbers are given out: any other is somebody else's. */
+export const IS_PLACE = `(s.entries = 0 OR s.first_sequence + s.entries - 1 <= (SELECT size FROM heads))
+  AND s.entries = (SELECT entries FROM batches WHERE lane = s.lane AND batch = s.batch)`;
+
+/** Batches without a place, the age of the oldest in milliseconds, and the coming months that have tables. */
+export const WAITING = `
+SELECT count(b.batch), coalesce(${ageMs('min(b.committed_at)')}, 0),
   (SELECT count(*) FROM periods WHERE begins > date_trunc('month', clock_timestamp()))
 FROM open_lanes l
 CROSS JOIN LATERAL (SELECT coalesce(
-  (SELECT s.batch FROM sequenced s WHERE s.lane = l.lane ORDER BY s.batch DESC LIMIT 1), 0) AS done) d
+  (SELECT s.batch FROM sequenced s WHERE s.lane = l.lane AND ${IS_PLACE} ORDER BY s.batch DESC LIMIT 1), 0) AS done) d
 CROSS JOIN LATERAL (SELECT * FROM batches b WHERE b.lane = l.lane AND b.batch > d.done OFFSET 0) b`;
 
 /**
  * To be called every few seconds. On return this collector was seen, and the lanes of those that are gone for an hour
  * have their closing batch. One that only stood still finds its lane closed, and goes on in another. Where the clock of
  * the server has jumped, or this collector stood still itself, no lane is closed this time.
+ * @returns how the clock of the server was set, if it was.
  */
 export async function lookAfterLanes(
   connection: Pick<Connection, 'query'>,
   collectorId: string,
+  clock: SteppingClock,
   gauges?: SharedGauges,
-): Promise<void> {
+): Promise<ClockStep | undefined> {
+  const asked = performance.now();
   const { rows } = await connection.query(SEEN, [collectorId]);
-  if (rows[0]?.[0] === 't') await connection.query(CLOSE_ABANDONED);
-  if (gauges === undefined) return;
+  const [isSeen, now] = rows[0] ?? [];
+  const step = now ? clock.read(Number(now), asked, performance.now()) : undefined;
+  if (isSeen === 't') await connection.query(CLOSE_ABANDONED);
+  if (gauges !== undefined) await lookAtWaiting(connection, gauges);
+  return step;
+}
+
+/** @returns the age of the oldest batch without a place, in milliseconds. */
+export async function lookAtWaiting(
+  connection: Pick<Connection, 'query'>,
+  gauges: SharedGauges,
+): Promise<number> {
   const [waiting = []] = (await connection.query(WAITING)).rows;
   const [batches = 0, oldestMs = 0, months = 0] = waiting.map(Number);
   gauges.waits(batches, oldestMs, months);
+  return oldestMs;
 }
 
 /** What the log holds that has its place. */
@@ -71,17 +98,17 @@ const READ_MS = 10_000;
 const LOCK = 'SELECT size, own_entries, bytes FROM heads FOR UPDATE SKIP LOCKED';
 const COMMITTED = `
 SELECT l.lane, d.done, b.batch, b.entries, b.own, b.bytes, b.closes, b.candidates, b.leaves, b.repeats, b.seal,
-  greatest(0, extract(epoch FROM clock_timestamp() - b.committed_at) * 1000)::int
+  ${ageMs('b.committed_at')}
 FROM open_lanes l
 CROSS JOIN LATERAL (SELECT coalesce(
-  (SELECT s.batch FROM sequenced s WHERE s.lane = l.lane ORDER BY s.batch DESC LIMIT 1), 0) AS done) d
+  (SELECT s.batch FROM sequenced s WHERE s.lane = l.lane AND ${IS_PLACE} ORDER BY s.batch DESC LIMIT 1), 0) AS done) d
 CROSS JOIN LATERAL (SELECT * FROM batches b
   WHERE b.lane = l.lane AND b.batch > d.done ORDER BY batch LIMIT ${MOST_OF_A_LANE}) b
 ORDER BY max(b.committed_at) OVER (PARTITION BY l.lane ORDER BY b.batch), l.lane, b.batch`;
 const PLACES = `
 INSERT INTO sequenced (lane, batch, first_sequence, entries)
 SELECT * FROM unnest($1::int[], $2::int[], $3::bigint[], $4::smallint[])`;
-const CLOSED = 'DELETE FROM open_lanes WHERE lane = ANY ($1::int[])';
+const CLOSED = 'SELECT close_lanes($1::int[])';
 const ADVANCE = `
 UPDATE heads SET size = $2, own_entries = $3, bytes = $4, advanced_at = clock_timestamp() WHERE size = $1`;
 
@@ -143,9 +170,12 @@ interface CommittedBatch extends SealedBatch {
 
 function committedIn([lane, done, batch, entries, own, bytes, closes, ...sealed]: BinaryRow): CommittedBatch {
   const [candidates, leaves, repeats = null, seal = null, age] = sealed;
+  const count = numberIn(entries);
+  // One without entries has no seal to say what it holds.
+  const [ownEntries, size] = count > 0 ? [numberIn(own), numberIn(bytes)] : [0, 0];
   return {
-    ...{ lane: numberIn(lane), done: numberIn(done), batch: numberIn(batch), entries: numberIn(entries) },
-    ...{ own: numberIn(own), bytes: numberIn(bytes), closes: numberIn(closes) === 1 },
+    ...{ lane: numberIn(lane), done: numberIn(done), batch: numberIn(batch), entries: count },
+    ...{ own: ownEntries, bytes: size, closes: numberIn(closes) === 1 },
     ...{ candidates: numberIn(candidates), leaves: bytesIn(leaves), repeats, seal, ageMs: numberIn(age) },
   };
 }

@@ -90,6 +90,7 @@ treeConformance({
 
 accessLogConformance({
   name: 'the access log in a file',
+  as: (line) => line,
   makePlace() {
     const directory = directoryFor('access-log');
     return {

@@ -5,14 +5,23 @@ import os from 'node:os';
 import path from 'node:path';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { SALT_BYTES } from '@clinical-events/protocol';
-import { nodeFiles } from '../../../src/files.js';
+import { type Files, nodeFiles } from '../../../src/files.js';
 import { EmbeddedStore } from '../../../src/store/embedded/embedded-store.js';
 import { LogReader } from '../../../src/store/embedded/log-reader.js';
 import { NotCommitted, type Candidate } from '../../../src/store/contract.js';
-import { keyInventory, KeysUnfit, KeyWriter, keysOnDisk } from '../../../src/privacy/key-directory.js';
+import {
+  keyInventory,
+  KeyReader,
+  KeysUnfit,
+  KeyWriter,
+  keysOnDisk,
+  onDisk,
+} from '../../../src/privacy/key-directory.js';
 import { framesIn, putFrames, sealed } from '../../commands/tampering.js';
 import { candidate, idOf } from '../candidate.js';
 import { encryptionIn, fillDirectory, segmentPaths } from './filled-directory.js';
+import { noteKeyPlaces } from '../../../src/store/key-places.js';
+import { failingAt, killedAt } from './killed-files.js';
 
 let root: string;
 let dataDir: string;
@@ -480,5 +489,165 @@ describe('[R-1324] keys', () => {
       await EmbeddedStore.open({ ...options, directory: plain, encryption: { suite: 1, openKeys } })
     ).close();
     expect(asked).toEqual([true, true, false]);
+  });
+});
+
+describe('[R-1450] a first start that is cut off', () => {
+  const both = () => ({ directories: [keys, mirror] });
+
+  function writerWith(files: Files): KeyWriter {
+    const places = { ...both(), kek: '' };
+    return KeyWriter.open({ files: onDisk(files), places, ledgerId: LEDGER, onTrouble: () => undefined });
+  }
+
+  const LEDGER = 'ab'.repeat(16);
+
+  test.each([
+    ['killed', (step: number) => killedAt(step)],
+    ['told of an error', (step: number) => failingAt(step)],
+  ])('at any write, %s, is continued by the next start, in the directory and its mirror', (_, filesAt) => {
+    let cutOff = 0;
+    for (let step = 1; ; step++) {
+      for (const directory of [keys, mirror]) {
+        fs.rmSync(directory, { recursive: true, force: true });
+        fs.mkdirSync(directory, { recursive: true });
+      }
+      const { files, steps } = filesAt(step);
+      try {
+        writerWith(files);
+      } catch {
+        cutOff++;
+      }
+      if (steps() < step) break;
+      const { tag, key } = writerWith(nodeFiles).keyFor('icu', 1);
+      // What it gave out is there for every other process, in either directory.
+      for (const directory of [keys, mirror]) {
+        const reader = KeyReader.open(keysOnDisk, { directories: [directory], kek: '' });
+        expect(reader?.keyOf(tag, 'icu', 1), `step ${step}, ${directory}`).toBe(key);
+        expect(() => reader?.names()).not.toThrow();
+      }
+    }
+    expect(cutOff).toBeGreaterThan(10);
+  });
+
+  test('is refused as ever once there is an event, whatever is left of its keys', async () => {
+    await fillDirectory(dataDir, [events(2)], 64 << 10, encryptionIn(dataDir, both()));
+    for (const lost of [['epochs'], ['epochs', 'buckets']]) {
+      for (const directory of [keys, mirror])
+        for (const name of lost) fs.rmSync(path.join(directory, name), { recursive: true, force: true });
+      const { ledgerId } = new LogReader(dataDir, nodeFiles);
+      const places = { ...both(), kek: '' };
+      const opening = { files: keysOnDisk, places, ledgerId, isNeeded: true, onTrouble: () => undefined };
+      expect(() => KeyWriter.open(opening)).toThrow(/are not whole/);
+      expect(fs.existsSync(path.join(keys, 'epochs'))).toBe(false);
+    }
+  });
+});
+
+describe('[R-1452] a file kek', () => {
+  const both = () => ({ directories: [keys, mirror] });
+  const faults = () =>
+    keyInventory(keysOnDisk, { ...both(), kek: '' }).directories.map(({ kekFault }) => kekFault);
+  const another = () =>
+    fs.readFileSync(path.join(keys, 'kek'), 'latin1').replace(/^./, (c) => (c === 'A' ? 'B' : 'A'));
+
+  test.each([
+    ['is another key', another, /is not the key that the payload keys are wrapped by/],
+    ['is damaged', () => 'x', /holds no key/],
+    ['is empty', () => '', /holds no key/],
+    ['is gone', undefined, /cannot be read/],
+  ])(
+    'that %s in one directory is replaced from the other, and a line says so',
+    async (_, content, reason) => {
+      await fillDirectory(dataDir, [events(2)], 64 << 10, encryptionIn(dataDir, both()));
+      await noteKeyPlaces(dataDir, { ...both(), kek: '' });
+      for (const [directory, other] of [
+        [keys, mirror],
+        [mirror, keys],
+      ] as const) {
+        const file = path.join(directory, 'kek');
+        const text = content?.();
+        fs.rmSync(file);
+        // With the rights that a careless copy has.
+        if (text !== undefined) fs.writeFileSync(file, text, { mode: 0o644 });
+        expect(await bodies()).not.toContain('encrypted');
+        const [first, second] = directory === keys ? faults() : faults().toReversed();
+        expect(first).toBeDefined();
+        expect(second).toBeUndefined();
+        const told: string[] = [];
+        const { ledgerId } = new LogReader(dataDir, nodeFiles);
+        KeyWriter.open({
+          ...{ files: keysOnDisk, places: { ...both(), kek: '' }, ledgerId, isNeeded: true },
+          onTrouble: (what, error) => told.push(`${what}: ${String(error)}`),
+        });
+        expect(told).toHaveLength(1);
+        expect(told[0]).toContain(`the file kek of ${directory} is not used`);
+        expect(told[0]).toMatch(
+          text === undefined ? reason : /is not the key|holds no key|others than its owner/,
+        );
+        expect(fs.readFileSync(file)).toEqual(fs.readFileSync(path.join(other, 'kek')));
+        expect(faults()).toEqual([undefined, undefined]);
+      }
+      await fillDirectory(dataDir, [events(2)], 64 << 10, encryptionIn(dataDir, both()));
+      expect(await bodies()).toHaveLength(4);
+      expect(await bodies()).not.toContain('encrypted');
+    },
+  );
+
+  test('that is wrong in all of them, or right and open to others, refuses a start as ever', async () => {
+    await fillDirectory(dataDir, [events(2)], 64 << 10, encryptionIn(dataDir, both()));
+    const file = path.join(keys, 'kek');
+    fs.chmodSync(file, 0o644);
+    expect(() => writerOf([keys, mirror])).toThrow(/others than its owner may read it/);
+    fs.chmodSync(file, 0o600);
+    const wrong = another();
+    for (const directory of [keys, mirror]) fs.writeFileSync(path.join(directory, 'kek'), wrong);
+    expect(() => writerOf([keys, mirror])).toThrow(/is not the key that the payload keys are wrapped by/);
+    expect(fs.readFileSync(file, 'latin1')).toBe(wrong);
+    expect(faults().every((fault) => fault?.includes('is not the key') === true)).toBe(true);
+  });
+});
+
+describe('[R-1453] whether keys can be written', () => {
+  test('is seen at the start, once, by a write that leaves nothing behind', async () => {
+    const writes: string[] = [];
+    const counting: Files = {
+      ...nodeFiles,
+      rename(from, to) {
+        writes.push(path.relative(keys, to));
+        nodeFiles.rename(from, to);
+      },
+    };
+    await (await open()).close();
+    const store = await open({ files: counting });
+    writes.length = 0;
+    await store.proveKeys();
+    await store.proveKeys();
+    expect(writes).toEqual([path.join('buckets', 'trial')]);
+    expect(fs.readdirSync(path.join(keys, 'buckets'))).toEqual([]);
+    expect(await store.append(events(1))).toEqual(['accepted']);
+    expect(await bodies()).not.toContain('encrypted');
+  });
+
+  test('says in a word that they cannot, until they can', async () => {
+    let isReadOnly = true;
+    const files: Files = {
+      ...nodeFiles,
+      open(file, flags) {
+        if (isReadOnly && flags !== 'r')
+          throw Object.assign(new Error('EROFS: read-only file system'), { code: 'EROFS' });
+        return nodeFiles.open(file, flags);
+      },
+    };
+    await (await open()).close();
+    const store = await open({ files });
+    await expect(store.proveKeys()).rejects.toMatchObject({
+      name: 'NotCommitted',
+      reason: 'keys_unwritable',
+    });
+    expect(() => store.append(events(1))).toThrow(NotCommitted);
+    isReadOnly = false;
+    await store.proveKeys();
+    expect(await store.append(events(1))).toEqual(['accepted']);
   });
 });

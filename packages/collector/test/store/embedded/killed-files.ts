@@ -1,11 +1,20 @@
-/** Files of a process that is killed at a durable step. */
+/** Files of a process that is killed, or told of an error, at a durable step. */
 import { type Files, nodeFiles } from '../../../src/files.js';
 
 /** From the given step on nothing is done any more. */
 export function killedAt(step: number): { files: Files; steps: () => number } {
+  return stoppedAt((steps) => steps >= step);
+}
+
+/** The given step fails, and no other. */
+export function failingAt(step: number): { files: Files; steps: () => number } {
+  return stoppedAt((steps) => steps === step);
+}
+
+function stoppedAt(isStopped: (steps: number) => boolean): { files: Files; steps: () => number } {
   let steps = 0;
   const next = () => {
-    if (++steps >= step) throw new Error('killed');
+    if (isStopped(++steps)) throw new Error('killed');
   };
   const files: Files = {
     ...nodeFiles,

@@ -66,6 +66,7 @@ export async function openSequencedStore(
     },
     look: () => store.look(),
     prove: () => store.prove(),
+    proveKeys: () => store.proveKeys(),
     close: async () => {
       await store.close();
       await connection.close();
@@ -161,6 +162,7 @@ export function postgresConformance(start: () => Promise<Database>): void {
 
   accessLogConformance({
     name: 'the access log in PostgreSQL',
+    as: (line) => `${line.slice(0, -1)},"database_user":"log_${places - 1}"}`,
     async makePlace() {
       const address = await newLog();
       const connections: ReadingConnection[] = [];

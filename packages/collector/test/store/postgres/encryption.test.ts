@@ -208,6 +208,63 @@ describe('encrypted payloads in PostgreSQL', () => {
     }
   });
 
+  test('[R-1450] a first start that is cut off anywhere is continued by the next one', async () => {
+    const directory = path.dirname(kek.slice('file:'.length));
+    const before = kek;
+    const keyRows = async () => {
+      const [table] = await keyServer.query(
+        `SELECT to_regclass('${address.schema}.encryption_keys') AS name`,
+      );
+      return table?.['name'] === null
+        ? []
+        : keyServer.query(`SELECT name FROM ${address.schema}.encryption_keys`);
+    };
+    try {
+      for (const call of [1, 2, 3, 4]) {
+        const program = path.join(directory, `kms-${call}`);
+        const script = `#!/bin/sh\necho >> "$0.asked"\n[ "$(wc -l < "$0.asked")" -ne ${call} ] || exit 1\nexec cat\n`;
+        fs.writeFileSync(program, script, { mode: 0o700 });
+        kek = `command:${program}`;
+        await expect(open(address)).rejects.toThrow(KekFault);
+        expect(await keyRows()).toEqual([]);
+      }
+      // The keys are durable, and the log does not say so yet.
+      const made = openKeys(address);
+      const cutOff = openSequencedStore(address, {
+        openKeys: async (log) => {
+          await (await made(log))?.keys.close();
+          throw new Error('killed');
+        },
+      });
+      await expect(cutOff).rejects.toThrow('killed');
+      expect((await keyRows()).length).toBeGreaterThan(0);
+      const store = await open(address);
+      expect(await store.append([candidate()])).toEqual(['accepted']);
+      await store.close();
+    } finally {
+      kek = before;
+    }
+  });
+
+  test('[R-1453] whether a key can be written is seen before there is an event, and told in a word', async () => {
+    await (await open(address)).close();
+    const { schema } = address;
+    await keyServer.query(`
+      CREATE FUNCTION ${schema}.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no writes'; END $$;
+      CREATE TRIGGER refuse BEFORE UPDATE ON ${schema}.encryption_keys
+        FOR EACH STATEMENT EXECUTE FUNCTION ${schema}.refuse()`);
+    const store = await open(address);
+    await expect(store.proveKeys()).rejects.toMatchObject({
+      name: 'NotCommitted',
+      reason: 'keys_unwritable',
+    });
+    await expect(store.prove()).rejects.toMatchObject({ reason: 'keys_unwritable' });
+    await keyServer.query(`DROP TRIGGER refuse ON ${schema}.encryption_keys`);
+    await store.proveKeys();
+    expect(await store.append([candidate()])).toEqual(['accepted']);
+    await store.close();
+  });
+
   test('[R-1357] two collectors that begin a log at once have one set of keys', async () => {
     const stores: Store[] = await Promise.all([open(address), open(address), open(address)]);
     for (const [i, store] of stores.entries())

@@ -1,7 +1,17 @@
 /** What can go wrong between a collector and its database: nothing that was acknowledged is lost, nothing is stored twice. */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import {
+  afterAll,
+  afterEach,
+  beforeAll,
+  beforeEach,
+  describe,
+  expect,
+  onTestFinished,
+  test,
+  vi,
+} from 'vitest';
 import { type Candidate, CommitUnknown, NotCommitted, type Outcome } from '../../../src/store/contract.js';
 import { type Address, parseAddress } from '../../../src/store/postgres/address.js';
 import { Connection, Unreachable } from '../../../src/store/postgres/connection.js';
@@ -357,6 +367,27 @@ describe('sequencing', () => {
     expect(await frozen.append([candidate()])).toEqual(['accepted']);
     expect(await other.append([candidate()])).toEqual(['accepted']);
     expect(await sequenced()).toBe(4);
+  });
+
+  test("[R-1428] a collector reports that the database's clock was set, which way and by how much, once", async () => {
+    const reasons: string[] = [];
+    const store = await PostgresStore.open({
+      ...{ address, lanes: 1, version: 'test', onLost: () => undefined },
+      sealKey: () => Promise.resolve(SEAL_KEY),
+      onTrouble: (what, error) => reasons.push(`${what} ${(error as Error).message}`),
+    });
+    opened.push(store);
+    const now = performance.now.bind(performance);
+    let ahead = 0;
+    vi.spyOn(performance, 'now').mockImplementation(() => now() + ahead);
+    onTestFinished(() => void vi.restoreAllMocks());
+    await store.committed.sequence();
+    // All that is measured by the clock of this process takes an hour, and by that of the database no time.
+    ahead += 3_600_000;
+    await store.committed.sequence();
+    expect(reasons).toEqual([expect.stringMatching(/^the database's clock was set back by 3600 s, to 20/)]);
+    await store.committed.sequence();
+    expect(reasons).toHaveLength(1);
   });
 
   test('the clock of the server that jumps by a day closes no lane of a collector that lives', async () => {

@@ -6,6 +6,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, onTestFinished, tes
 import { CommitUnknown, NotCommitted } from '../../../src/store/contract.js';
 import { parseAddress } from '../../../src/store/postgres/address.js';
 import { migrateLog } from '../../../src/store/postgres/administration.js';
+import { Connection } from '../../../src/store/postgres/connection.js';
 import { PostgresStore } from '../../../src/store/postgres/postgres-store.js';
 import { Authority, type Issued } from '../../running/certificates.js';
 import { PostgresServer, SEAL_KEY } from '../../running/postgres-server.js';
@@ -137,6 +138,65 @@ test('[R-1281] a certificate of the server or of the collector that is not valid
   expect(await outcome(store)).toMatch(/certificate expired/);
   shows(authority.issue({ commonName: 'app' }));
   expect(await outcome(store)).toBe('accepted');
+});
+
+test('[R-1429] to this machine each sslmode means what it means to psql', async () => {
+  const authority = new Authority();
+  const { certificate, key } = authority.issue({ names: ['dns:localhost', 'ip:127.0.0.1'] });
+  server.write('server.crt', certificate);
+  server.write('server.key', key);
+  const root = path.join(scratch(), 'root.crt');
+  fs.writeFileSync(root, authority.certificate);
+  const socket = fs.mkdtempSync('/tmp/collector-socket-');
+  fs.chmodSync(socket, 0o777);
+  onTestFinished(() => fs.rmSync(socket, { recursive: true, force: true }));
+  server.configure({ ssl: 'on', ssl_cert_file: 'server.crt', ssl_key_file: 'server.key', ssl_ca_file: '' });
+  server.configure({ unix_socket_directories: socket });
+  const hasLines = (...lines: string[]) =>
+    server.write('pg_hba.conf', [...lines, 'host all postgres 127.0.0.1/32 trust', ''].join('\n'));
+  hasLines('hostssl all app all trust', 'local all app trust');
+  await server.stop();
+  await server.run();
+  const seen = async (options: string, host = 'localhost') => {
+    const at = parseAddress(`postgres://app@${host}:${server.port}/postgres?schema=${schema}${options}`);
+    try {
+      const connection = await Connection.open(at, 'test');
+      const { rows } = await connection.query('SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()');
+      await connection.close();
+      return rows[0]?.[0] === 't' ? 'encrypted' : 'plain';
+    } catch (error) {
+      return (error as Error).message;
+    }
+  };
+  const trusted = `&sslrootcert=${root}`;
+  for (const [options, host] of [
+    ...['', '&sslmode=allow', '&sslmode=prefer', '&sslmode=require'].map((each) => [each]),
+    ...[`&sslmode=require${trusted}`, `&sslmode=verify-ca${trusted}`].map((each) => [each]),
+    ...[`&sslmode=verify-full${trusted}`].flatMap((each) => [[each], [each, '127.0.0.1']]),
+  ] as [string, string?][])
+    expect(await seen(options, host), `${options} ${host ?? ''}`).toBe('encrypted');
+  expect(await seen('&sslmode=disable')).toMatch(/no pg_hba\.conf entry .* no encryption/);
+  expect(await seen(`&sslmode=verify-full`)).toMatch('unable to verify the first certificate');
+  expect(await seen(`&sslmode=require&sslrootcert=${root}`, '127.0.0.1')).toBe('encrypted');
+  const encoded = encodeURIComponent(socket);
+  for (const mode of ['', '&sslmode=require', '&sslmode=verify-full'])
+    expect(await seen(mode, encoded), mode).toBe('plain');
+
+  hasLines('hostnossl all app all trust');
+  await server.query('SELECT pg_reload_conf()');
+  await expect.poll(() => seen('')).toBe('plain');
+  expect(await seen('&sslmode=require')).toMatch(/no pg_hba\.conf entry .* SSL encryption/);
+  hasLines();
+  await server.query('SELECT pg_reload_conf()');
+  await expect.poll(() => seen('')).toMatch(/no pg_hba\.conf entry/);
+
+  for (const mode of ['disable', 'allow', 'prefer', 'require'])
+    for (const host of ['db1', 'localhost,db1', '127.example.org', '%2Frun,db1'])
+      expect(() => parseAddress(`postgres://${host}/db?sslmode=${mode}`), `${mode} ${host}`).toThrow(
+        `sslmode=${mode}`,
+      );
+  expect(parseAddress(`postgres://db1/db?sslmode=require${trusted}`).ssl).toHaveLength(1);
+  expect(() => parseAddress('postgres:///db')).toThrow('%2Fvar%2Frun%2Fpostgresql');
 });
 
 test('[R-1281] a host name is looked up with each connection, and while it cannot be, events are refused', async () => {

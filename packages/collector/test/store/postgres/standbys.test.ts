@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest';
 import { type Candidate, CommitUnknown, NotCommitted } from '../../../src/store/contract.js';
 import { parseAddress } from '../../../src/store/postgres/address.js';
-import { migrateLog } from '../../../src/store/postgres/administration.js';
+import { examineLog, migrateLog } from '../../../src/store/postgres/administration.js';
 import { Connection, Lost } from '../../../src/store/postgres/connection.js';
 import { PostgresStore } from '../../../src/store/postgres/postgres-store.js';
 import { sequence } from '../../../src/store/postgres/sequencing.js';
@@ -155,6 +155,91 @@ test('[R-1270] whether what is stored is replicated is told, as it changes', asy
   await set(String(before?.['names']));
   await appended;
   expect(replicated.at(-1)).toBe(true);
+});
+
+test('[R-1427] while replication is away a store that is proved stores nothing, and an event one batch at most', async () => {
+  const store = await open('postgres', primary.port, standby.port);
+  await stored(store, [candidate()]);
+  const batches = async () => {
+    const [row] = await primary.query('SELECT count(*)::int AS n FROM collector.batches');
+    return Number(row?.['n']);
+  };
+  const before = await batches();
+  await primary.query(`ALTER SYSTEM SET synchronous_standby_names = ''`);
+  await primary.query('SELECT pg_reload_conf()');
+  await until(primary, "current_setting('synchronous_standby_names') = ''");
+  for (let i = 0; i < 20; i++) await expect(store.prove()).rejects.toThrow(NotCommitted);
+  expect(await batches()).toBe(before);
+  await expect(store.append([candidate()])).rejects.toThrow(CommitUnknown);
+  expect(await batches()).toBe(before + 1);
+  for (let i = 0; i < 20; i++)
+    await expect(store.prove()).rejects.toThrow('synchronous_standby_names is empty');
+  expect(await batches()).toBe(before + 1);
+  await primary.query('ALTER SYSTEM RESET synchronous_standby_names');
+  await primary.query('SELECT pg_reload_conf()');
+  const proved = async () => {
+    while ((await store.prove().catch(failed)) instanceof Error) await sleep(50);
+  };
+  await proved();
+  await standby.stop();
+  await until(primary, 'NOT EXISTS (SELECT 1 FROM pg_stat_replication)');
+  const alone = await batches();
+  for (let i = 0; i < 20; i++)
+    await expect(store.prove()).rejects.toThrow('no synchronous standby is connected');
+  expect(await batches()).toBe(alone);
+  await standby.run();
+  await proved();
+  expect(await store.append([candidate()])).toEqual(['accepted']);
+});
+
+test('[R-1430] store check says which server of the address lacks its synchronous standbys, or cannot be asked', async () => {
+  const findings = async (...ports: readonly number[]) => {
+    const hosts = ports.map((port) => `127.0.0.1:${port}`).join();
+    const found = await examineLog(parseAddress(`postgres://postgres@${hosts}/postgres`));
+    return found
+      .filter(({ subject }) => subject === 'standbys')
+      .map(({ severity, message }) => `${severity} ${message}`);
+  };
+  const { port } = standby;
+  expect(await findings(primary.port)).toEqual([]);
+  expect(await findings(port, primary.port)).toEqual([
+    `ok 127.0.0.1:${port} has synchronous_standby_names standby`,
+  ]);
+  standby.configure({ synchronous_standby_names: '' });
+  await standby.query('SELECT pg_reload_conf()');
+  await until(standby, "current_setting('synchronous_standby_names') = ''");
+  expect(await findings(primary.port, port)).toEqual([
+    expect.stringContaining(`warning 127.0.0.1:${port} has no synchronous_standby_names`),
+  ]);
+  await standby.stop();
+  expect(await findings(primary.port, port)).toEqual([
+    expect.stringContaining(`warning 127.0.0.1:${port} was not looked at: `),
+  ]);
+});
+
+test('[R-1431] store check says which settings do not reach a session, and which kinds of plan are turned off', async () => {
+  const relay = await Relay.to(primary.port);
+  onTestFinished(() => relay.close());
+  const findings = async (user: string) => {
+    const found = await examineLog(parseAddress(`postgres://${user}@127.0.0.1:${relay.port}/postgres`));
+    return found
+      .filter(({ subject }) => subject === 'sessions' || subject === 'planner')
+      .map(({ severity, message }) => `${severity} ${message}`);
+  };
+  await primary.query('CREATE ROLE collector LOGIN SUPERUSER');
+  expect(await findings('collector')).toEqual([
+    'ok jit is off, time-outs are set',
+    'ok no kind of plan is turned off',
+  ]);
+  relay.toServer = withoutOptions;
+  await primary.query(`ALTER ROLE collector SET enable_seqscan = off; ALTER ROLE collector SET jit = on;
+    ALTER ROLE collector SET statement_timeout = '30s'`);
+  const [sessions = '', planner] = await findings('collector');
+  expect(sessions).toMatch(/^warning /);
+  for (const setting of ["jit = 'off'", "lock_timeout = '2s'", "idle_in_transaction_session_timeout = '5s'"])
+    expect(sessions).toContain(`ALTER ROLE collector SET ${setting}`);
+  expect(sessions).not.toContain('statement_timeout');
+  expect(planner).toMatch(/^warning enable_seqscan off/);
 });
 
 /** Of the message that begins a session, what a pooler keeps that ignores the settings in it. */

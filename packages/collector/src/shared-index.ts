@@ -1,0 +1,64 @@
+/**
+ * Room for a -shm. SQLite maps it into memory and writes one byte in each 4 KiB of it before, so that a full disk is an
+ * error. Where blocks are smaller, the rest of the 4 KiB has no block yet, and the process that writes there when the
+ * disk is full ends by SIGBUS (docs/internals/adr/0024-sqlite-shared-memory.md).
+ */
+import fs from 'node:fs';
+import path from 'node:path';
+import type { DatabaseSync } from 'node:sqlite';
+
+const PAGE_BYTES = 4 << 10;
+const REGION_BYTES = 32 << 10;
+/** With less free, a -shm of 32 KiB and a transaction may not fit. */
+const NEEDED_BYTES = 128 << 10;
+/** Of a file in `stat`, whatever the file system's are. */
+const STAT_BLOCK_BYTES = 512;
+const SQLITE_FULL = 13;
+
+export function hasSpace(directory: string): boolean {
+  const { bavail, bsize, blocks } = fs.statfsSync(directory);
+  return blocks === 0 || bavail * bsize >= NEEDED_BYTES;
+}
+
+/** To be asked before SQLite opens the file, which may make its -shm. @throws as SQLite does on a full disk. */
+export function assertRoomForIndex(file: string): void {
+  const directory = path.dirname(file);
+  // The blocks that an index has are those that the next one needs.
+  if (blockBytes(directory) >= PAGE_BYTES || hasSpace(directory) || isFilled(file, 1)) return;
+  throw Object.assign(new Error('database or disk is full'), { errcode: SQLITE_FULL });
+}
+
+/**
+ * On return so many regions of the index, each for 4,096 pages of the -wal, have their blocks. Under the lock for
+ * writing no one else changes what is behind the first block, which has its place already.
+ */
+export function fillIndex(database: DatabaseSync, file: string, regions: number): void {
+  const step = blockBytes(path.dirname(file));
+  if (step >= PAGE_BYTES || isFilled(file, regions)) return;
+  database.exec('BEGIN IMMEDIATE');
+  let descriptor: number | undefined;
+  try {
+    descriptor = fs.openSync(`${file}-shm`, 'r+');
+    const { size } = fs.fstatSync(descriptor);
+    const byte = Buffer.alloc(1);
+    for (let at = step; at < size; at += step) {
+      fs.readSync(descriptor, byte, 0, 1, at);
+      fs.writeSync(descriptor, byte, 0, 1, at);
+    }
+    const missing = regions * REGION_BYTES - size;
+    if (missing > 0) fs.writeSync(descriptor, Buffer.alloc(missing), 0, missing, size);
+  } finally {
+    if (descriptor !== undefined) fs.closeSync(descriptor);
+    database.exec('ROLLBACK');
+  }
+}
+
+function isFilled(file: string, regions: number): boolean {
+  const index = fs.statSync(`${file}-shm`, { throwIfNoEntry: false });
+  if (index === undefined || index.size < regions * REGION_BYTES) return false;
+  return index.blocks * STAT_BLOCK_BYTES >= index.size;
+}
+
+function blockBytes(directory: string): number {
+  return fs.statfsSync(directory).bsize;
+}
