@@ -373,9 +373,11 @@ describe('[R-1266] verify and doctor find and name what a superuser has changed'
     [
       'a line of the access log',
       `INSERT INTO access_lines (line, text) VALUES (1, 'nobody')`,
-      /line 1 of access.log/,
+      /note: line 1 of access.log is not one that the collector writes: the database role postgres/,
     ],
   ];
+  /** What needs no verdict, or has one of its own. */
+  const ownVerdict = ['the newest checkpoint', 'a line of the access log'];
 
   test('each of these', async () => {
     const one = await collector('one');
@@ -394,7 +396,7 @@ describe('[R-1266] verify and doctor find and name what a superuser has changed'
       );
       await server.query(`SET search_path = ${copy}; ${sql}`);
       const { code, stdout } = await run(['verify', '--store', store]);
-      if (name !== 'the newest checkpoint') expect(code, `${name}: ${stdout}`).toBe(3);
+      if (!ownVerdict.includes(name)) expect(code, `${name}: ${stdout}`).toBe(3);
       expect(stdout, name).toMatch(finds);
       await server.query(
         `SET session_replication_role = replica; ${kept.map((each) => `DELETE FROM ${copy}.${each};`).join(' ')}

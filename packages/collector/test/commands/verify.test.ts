@@ -82,6 +82,8 @@ describe('collector verify', () => {
         ...{
           keys_from: 'data-dir',
           unsigned_entries: 0,
+          unsequenced_entries: 0,
+          quarantined_batches: 0,
           unopened_payloads: 0,
           retired_events: {},
           retiring_events: 0,

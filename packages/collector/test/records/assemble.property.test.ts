@@ -35,6 +35,7 @@ function together(...parts: readonly Members[]): Members {
 }
 
 /** What was sent, but for the run that it names; ids in lower case, and no parent where the parent is null. */
+/** A record replaces half a surrogate pair [R-1418]. */
 function asSent({ text }: Sent): string {
   const { parent_event_id: parent, event_id, ...rest } = parseExact(text) as Members;
   return canonical(
@@ -43,7 +44,7 @@ function asSent({ text }: Sent): string {
       event_id: String(event_id).toLowerCase(),
       ...(typeof parent === 'string' && { parent_event_id: parent.toLowerCase() }),
     }),
-  );
+  ).toWellFormed();
 }
 
 const LISTS = {
