@@ -35,7 +35,7 @@ function together(...parts: readonly Members[]): Members {
 }
 
 /** What was sent, but for the run that it names; ids in lower case, and no parent where the parent is null. */
-/** A record replaces half a surrogate pair [R-1418]. */
+/** A record replaces half a surrogate pair [R-1418], which JSON.stringify writes as an escape. */
 function asSent({ text }: Sent): string {
   const { parent_event_id: parent, event_id, ...rest } = parseExact(text) as Members;
   return canonical(
@@ -44,7 +44,7 @@ function asSent({ text }: Sent): string {
       event_id: String(event_id).toLowerCase(),
       ...(typeof parent === 'string' && { parent_event_id: parent.toLowerCase() }),
     }),
-  ).toWellFormed();
+  ).replace(/\\(?:ud[89a-f][0-9a-f]{2}|.)/g, (escape) => (escape.startsWith('\\ud') ? '\ufffd' : escape));
 }
 
 const LISTS = {
