@@ -19,7 +19,7 @@ const only = (from, to) => ({
       '^packages/protocol/',
       ASKED_BY_ALL_ROOMS,
       room(from),
-      ...to.map((t) => (t === 'store' ? '^packages/collector/src/store/[a-z-]+\\.ts$' : room(t))),
+      ...to.map((t) => (t === 'store' ? '^packages/collector/src/store/(contract/)?[a-z-]+\\.ts$' : room(t))),
     ],
   },
 });
@@ -148,7 +148,7 @@ module.exports = {
       severity: 'error',
       from: { path: '^packages/collector/src/store/postgres/' },
       to: {
-        path: '^packages/collector/src/(?!store/(postgres/|[^/]+$)|integrity/|privacy/|(clock|loopback|quantity)\\.ts$)',
+        path: '^packages/collector/src/(?!store/(postgres/|contract/|[^/]+$)|integrity/|privacy/|(clock|loopback|quantity)\\.ts$)',
       },
     },
     {

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { assembleRun, recordOf, type AssembledRun } from '../../collector/src/records/assemble.js';
 import { parquet } from '../src/parquet.js';
 import { ScannedBody } from '../../collector/src/records/run-event.js';
-import type { ReadEvents } from '../../collector/src/store/contract.js';
+import type { ReadEvents } from '../../collector/src/store/contract/events.js';
 import { temporaryDirectory } from '../../collector/test/running/collector-process.js';
 import { anyRun, type Sent } from '../../collector/test/records/any-run.js';
 import { event } from '../../collector/test/records/run-events.js';

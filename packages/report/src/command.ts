@@ -10,7 +10,7 @@ import { type ReportNumbers, isEmpty, numbersOf } from './report-numbers.js';
 import { type ReportPeriod, RunReport } from './run-report.js';
 import { type Clock } from '@clinical-events/collector/records/vocabulary';
 import { DAY_MS } from '@clinical-events/collector/quantity';
-import { type EventLog, cursorAt } from '@clinical-events/collector/store/contract';
+import { type EventLog, cursorAt } from '@clinical-events/collector/store/contract/events';
 import { openStore } from '@clinical-events/collector/store/open-to-read';
 import { type RunReading, readRuns, unknownNames } from '@clinical-events/collector/commands/catalogue';
 import { OneFile } from '@clinical-events/collector/commands/records/output';

@@ -1,6 +1,6 @@
 /** Issuing, rotating and revoking API keys. The text of a key exists only in what these functions return. */
 import { isOrganisation, type Profile } from '@clinical-events/protocol';
-import type { ApiKey, KeyStore, Permissions, RateLimit, RotationRefusal } from '../store/contract.js';
+import type { ApiKey, KeyStore, Permissions, RateLimit, RotationRefusal } from '../store/contract/keys.js';
 import { certificateName } from './principal.js';
 import { hashKeyText, newKeyId, newKeyText } from './key-ring.js';
 

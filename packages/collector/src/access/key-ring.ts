@@ -11,7 +11,7 @@
 import { hash, randomBytes, randomInt, timingSafeEqual } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ErrorCode } from '@clinical-events/protocol';
-import type { ApiKey, KeyStore } from '../store/contract.js';
+import type { ApiKey, KeyStore } from '../store/contract/keys.js';
 import { Principal, sameGrants } from './principal.js';
 
 /*

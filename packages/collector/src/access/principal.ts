@@ -1,6 +1,6 @@
 /** The sender that a key proves, and what that key lets it do. */
 import { EVENT_KINDS, type EventKind, type Profile } from '@clinical-events/protocol';
-import type { ApiKey, Permissions, RateLimit } from '../store/contract.js';
+import type { ApiKey, Permissions, RateLimit } from '../store/contract/keys.js';
 
 /* Rate limits as an operator writes them: `100/s`, or `100/s:500` with a burst of 500 events. */
 

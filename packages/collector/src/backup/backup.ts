@@ -9,7 +9,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { parseCheckpoint, parseNote, type Checkpoint } from '@clinical-events/protocol/verify';
 import { exists, nodeFiles } from '../files.js';
-import { LogDiffers, type Copied, type LogCopy } from '../store/contract.js';
+import { LogDiffers, type Copied, type LogCopy } from '../store/contract/copy.js';
 
 /** The directory holds something else. */
 export class NotThisBackup extends Error {

@@ -7,7 +7,7 @@
  * records are merged, the smaller into the larger, so that a chain of any length in any order takes n log n steps.
  */
 import { CatalogueDamaged } from './packing.js';
-import { type EventLog, ID_BYTES } from '../store/contract.js';
+import { type EventLog, ID_BYTES } from '../store/contract/events.js';
 import type { LogBatch } from './packed-entries.js';
 import type { FoundRow, Tables } from './tables.js';
 import { isNoId } from '../store/text.js';

@@ -11,7 +11,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { handOver, makeFile } from '../files.js';
 import { assertRoomForIndex, fillIndex } from '../shared-index.js';
 import { systemCode } from '../system-code.js';
-import type { EventLog } from '../store/contract.js';
+import type { EventLog } from '../store/contract/events.js';
 import { TALLY } from './packed-summary.js';
 import { CatalogueBusy, CatalogueDamaged, CatalogueFault } from './packing.js';
 

@@ -15,7 +15,7 @@ import {
   noteHolder,
   contentId,
 } from './catalogue-file.js';
-import { BEGINNING, type Cursor, type EventLog } from '../store/contract.js';
+import { BEGINNING, type Cursor, type EventLog } from '../store/contract/events.js';
 import {
   countedPages,
   type CountedRecord,

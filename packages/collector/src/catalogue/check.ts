@@ -6,7 +6,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import { isDeepStrictEqual } from 'node:util';
-import type { EventLog } from '../store/contract.js';
+import type { EventLog } from '../store/contract/events.js';
 import { openWithoutWriting } from '../unwritten-database.js';
 import { Catalogue, CatalogueDamaged } from './catalogue.js';
 import { CATALOGUE_FILE, contentId, faultOf, isOf } from './catalogue-file.js';

@@ -3,7 +3,7 @@
  * rows are settled again, from what is left.
  */
 import type { SequenceSet } from '../privacy/sequence-set.js';
-import { cursorAt, ID_BYTES, type EventLog } from '../store/contract.js';
+import { cursorAt, ID_BYTES, type EventLog } from '../store/contract/events.js';
 import { isNoId } from '../store/text.js';
 import { MOST_INLINE, packAgain } from './packed-entries.js';
 import { PackedWriter } from './packing.js';

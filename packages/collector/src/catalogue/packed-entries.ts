@@ -15,7 +15,7 @@ import {
   type PassedEntry,
   type Place,
   type ReadEvents,
-} from '../store/contract.js';
+} from '../store/contract/events.js';
 import { RepeatedText, isNoId, uuidText } from '../store/text.js';
 import { CatalogueDamaged, PackedReader, type PackedWriter } from './packing.js';
 

@@ -3,7 +3,7 @@ import { type AssembledRun, assembleRun } from '../records/assemble.js';
 import { readInstant } from '../records/instant.js';
 import { outsideParents } from '../records/record-windows.js';
 import type { EventBody, RunEvent } from '../records/run-event.js';
-import type { EventLog } from '../store/contract.js';
+import type { EventLog } from '../store/contract/events.js';
 import { uuidBytes, uuidText } from '../store/text.js';
 import { type BatchRecords, runInLog } from './batch-records.js';
 import { marksOf, packSummary } from './packed-summary.js';

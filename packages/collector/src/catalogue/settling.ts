@@ -12,7 +12,7 @@ import {
 } from '../records/run-event.js';
 import { MemberName } from '../records/json-scan.js';
 import { Circles, COMPARED, Rows, type Located, type SummedRecord } from './rows.js';
-import type { EventLog } from '../store/contract.js';
+import type { EventLog } from '../store/contract/events.js';
 import { unpackEntries, type EventEntry } from './packed-entries.js';
 import type { Row, Tables } from './tables.js';
 

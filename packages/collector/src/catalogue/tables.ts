@@ -4,7 +4,7 @@ import type { Sql } from './catalogue-file.js';
 import { hashOf } from './packed-entries.js';
 import { TallyChanges } from './packed-summary.js';
 import { CatalogueDamaged } from './packing.js';
-import type { EventLog } from '../store/contract.js';
+import type { EventLog } from '../store/contract/events.js';
 
 /** A row as an update finds it. */
 export interface FoundRow {

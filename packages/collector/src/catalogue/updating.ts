@@ -8,7 +8,7 @@ import { ScanningReader } from '../records/run-event.js';
 import { BatchRecords, type TouchedRecord } from './batch-records.js';
 import { clear, SCATTERED } from './catalogue-file.js';
 import { Circles, Rows, sentAtIn, type SummedRecord } from './rows.js';
-import { BEGINNING, type Cursor, type EventLog, type PassedEntry } from '../store/contract.js';
+import { BEGINNING, type Cursor, type EventLog, type PassedEntry } from '../store/contract/events.js';
 import { forget } from './forgetting.js';
 import { LogBatch, MOST_INLINE, packEntries } from './packed-entries.js';
 import { PackedWriter } from './packing.js';

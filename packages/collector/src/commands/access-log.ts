@@ -15,7 +15,7 @@ import { sudoUser } from '../config.js';
 import { accessLogPath, openReadingsLog, openStore, readingsLogPath } from '../store/open-to-read.js';
 import { isLocked } from '../store/directory-lock.js';
 import { readMirrorNote } from '../transparency/state-files.js';
-import type { AccessLogStore } from '../store/contract.js';
+import type { AccessLogStore } from '../store/contract/access-log.js';
 import { systemCode } from '../system-code.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 

@@ -16,7 +16,9 @@ import {
 import type { Config } from '../config.js';
 import { exists } from '../files.js';
 import { aboutBytes, counted } from '../quantity.js';
-import { AccessLogUnfit, LogDiffers, StoreDamaged } from '../store/contract.js';
+import { AccessLogUnfit } from '../store/contract/access-log.js';
+import { LogDiffers } from '../store/contract/copy.js';
+import { StoreDamaged } from '../store/contract/events.js';
 import { DirectoryInUse, lockDirectory } from '../store/directory-lock.js';
 import { KeyDatabase, keyDatabasePath } from '../store/open-keys.js';
 import { checkpointDirectory, openStore } from '../store/open-to-read.js';

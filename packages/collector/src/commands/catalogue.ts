@@ -16,7 +16,7 @@ import {
 import type { RunLinks } from '../records/assemble.js';
 import { outsideParents, recordsOf, windowsOf } from '../records/record-windows.js';
 import type { RunEvent } from '../records/run-event.js';
-import { BEGINNING, type Cursor, type EventLog, StoreDamaged } from '../store/contract.js';
+import { BEGINNING, type Cursor, type EventLog, StoreDamaged } from '../store/contract/events.js';
 import { openStore } from '../store/open-to-read.js';
 import { type GivenOut, type Access, logAccess } from './access-log.js';
 import { CommandFailure, EXIT, interruption } from './exit-codes.js';

@@ -16,7 +16,7 @@ import {
   type EventLog,
   type Place,
   type StoredEvent,
-} from '../store/contract.js';
+} from '../store/contract/events.js';
 import { describeStore, isShared } from '../store/open.js';
 import { openSharedStore, openStore, sharedKeyPlaces } from '../store/open-to-read.js';
 import { uuidBytes } from '../store/text.js';

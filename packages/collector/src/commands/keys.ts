@@ -9,7 +9,7 @@ import { certificateName, formatRateLimit, parseRateLimit } from '../access/prin
 import type { Config } from '../config.js';
 import { exists } from '../files.js';
 import { parseDuration } from '../quantity.js';
-import type { ApiKey, KeyStore, Permissions, RateLimit, RotationRefusal } from '../store/contract.js';
+import type { ApiKey, KeyStore, Permissions, RateLimit, RotationRefusal } from '../store/contract/keys.js';
 import { describeStore, isShared } from '../store/open.js';
 import { KeyDatabase, keyDatabasePath, openKeys } from '../store/open-keys.js';
 import { CommandFailure, EXIT, usage } from './exit-codes.js';

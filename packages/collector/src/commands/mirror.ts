@@ -30,7 +30,7 @@ import {
   cursorAt,
   cursorBehind,
   StoreDamaged,
-} from '../store/contract.js';
+} from '../store/contract/events.js';
 import { describeStore } from '../store/open.js';
 import { openForWriting, openTree, type WritableStore } from '../store/open-to-write.js';
 import {

@@ -8,7 +8,7 @@ import { Command, CommanderError } from 'commander';
 import { GrantRefused } from '../access/issuing.js';
 import { ConfigError, showsStacks } from '../config.js';
 import { optionalPackage } from '../optional-packages.js';
-import { KeyStoreDamaged } from '../store/contract.js';
+import { KeyStoreDamaged } from '../store/contract/keys.js';
 import { CommandFailure, EXIT, exitCodesHelp, deniedPath } from './exit-codes.js';
 import { typed, typedExamples, type CommandWord, version } from './typed.js';
 

@@ -11,12 +11,12 @@ import { HASH_BYTES, TilesIncomplete, commitmentOf, inclusionProof, leafHash } f
 import {
   type EventLog,
   type FoundEntries,
-  KeyStoreError,
   type SoughtId,
   StoreDamaged,
   type StoredEntry,
-  type TreeReader,
-} from '../store/contract.js';
+} from '../store/contract/events.js';
+import { KeyStoreError } from '../store/contract/keys.js';
+import { type TreeReader } from '../store/contract/tree.js';
 import { KeyDatabase, keyDatabasePath } from '../store/open-keys.js';
 import { isLocked } from '../store/directory-lock.js';
 import { isShared } from '../store/open.js';

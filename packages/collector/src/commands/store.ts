@@ -6,7 +6,7 @@ import { counted } from '../quantity.js';
 import { ownEntry } from '../ledger/own-entry.js';
 import { WRITER } from '../ledger/lifecycle.js';
 import { actionFields } from '../privacy/actions.js';
-import type { Quarantine } from '../store/contract.js';
+import type { Quarantine } from '../store/contract/administration.js';
 import { openSharedStore } from '../store/open-to-read.js';
 import { storeAdministration, type StoreAdministration } from '../store/administration.js';
 import { openSealKey } from '../transparency/shared-keys.js';

@@ -18,7 +18,8 @@ import {
 } from '../integrity/merkle.js';
 import { verifyNote } from '../integrity/note-signing.js';
 import { counted } from '../quantity.js';
-import { StoreDamaged, type StoredEntry, type TreeReader, cursorAt } from '../store/contract.js';
+import { StoreDamaged, type StoredEntry, cursorAt } from '../store/contract/events.js';
+import { type TreeReader } from '../store/contract/tree.js';
 import { openStore } from '../store/open-to-read.js';
 import { systemCode } from '../system-code.js';
 import type { KeyHistory } from '../transparency/key-files.js';

@@ -12,7 +12,8 @@
  */
 import { ENTRY_KINDS } from '@clinical-events/protocol';
 import { AccessChain, headFields, headIn, type AccessHead } from '../integrity/access-chain.js';
-import { AccessLogAltered, AccessLogUnfit, type AccessLogStore, type Candidate } from '../store/contract.js';
+import { AccessLogAltered, AccessLogUnfit, type AccessLogStore } from '../store/contract/access-log.js';
+import { type Candidate } from '../store/contract/events.js';
 import { ownEntry } from './own-entry.js';
 
 export interface AccessLogHeadsOptions {

@@ -4,7 +4,7 @@
  * One writer, any number of readers. Each word is 64 bits wide and is written and read whole (Atomics), so that none is
  * ever seen half changed; two words may stand a batch apart. Every call is one for a batch, never one for an event.
  */
-import type { Outcome, SharedGauges } from '../store/contract.js';
+import type { Outcome, SharedGauges } from '../store/contract/events.js';
 import { TIME_BOUNDS_MS, SIZE_BOUNDS, bucketOf } from './buckets.js';
 
 const OUTCOMES = [

@@ -19,13 +19,13 @@ import {
   type Outcome,
   type StorageReason,
   type Store,
-} from '../store/contract.js';
+} from '../store/contract/events.js';
 import { type Fault, examine, isFault } from './examine.js';
 import type { LedgerCounters } from './ledger-counters.js';
 import type { Answer, RingReader } from './ring.js';
 import { fillSalt } from './salt.js';
 
-export type { StorageReason } from '../store/contract.js';
+export type { StorageReason } from '../store/contract/events.js';
 
 export type LedgerState = 'open' | 'refusing' | 'failed';
 

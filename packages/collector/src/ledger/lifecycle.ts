@@ -30,7 +30,8 @@ import {
 import type { TakenKeys } from '../privacy/key-directory.js';
 import { policyFrom } from '../privacy/retention-policy.js';
 import type { SequenceSet } from '../privacy/sequence-set.js';
-import { type Candidate, KEPT_ANSWER_MS, type Requests } from '../store/contract.js';
+import { type Candidate } from '../store/contract/events.js';
+import { KEPT_ANSWER_MS, type Requests } from '../store/contract/requests.js';
 import { ownEntry } from './own-entry.js';
 
 /** What a request was made by the light of: none of it may have changed when it is done. */

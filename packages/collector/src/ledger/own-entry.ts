@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { SALT_BYTES, type ENTRY_KINDS } from '@clinical-events/protocol';
 import { commitmentOf } from '../integrity/merkle.js';
-import type { Candidate } from '../store/contract.js';
+import type { Candidate } from '../store/contract/events.js';
 import { fillSalt } from './salt.js';
 import { uuidBytes } from '../store/text.js';
 

@@ -22,14 +22,8 @@
 import { formatCheckpoint } from '@clinical-events/protocol/verify';
 import type { GrowingTree } from '../integrity/growing-tree.js';
 import type { CheckpointSigner } from '../integrity/note-signing.js';
-import {
-  type Committed,
-  type Cursor,
-  cursorAt,
-  HeadMoved,
-  type SharedCommits,
-  type TreeStore,
-} from '../store/contract.js';
+import { type Committed, type Cursor, cursorAt, type SharedCommits } from '../store/contract/events.js';
+import { HeadMoved, type TreeStore } from '../store/contract/tree.js';
 import {
   assertGoesOn,
   assertReaches,

@@ -13,7 +13,8 @@ import {
   verifyNote,
   type CheckpointSigner,
 } from '../integrity/note-signing.js';
-import { BEGINNING, type Committed, type Cursor, type TreeReader } from '../store/contract.js';
+import { BEGINNING, type Committed, type Cursor } from '../store/contract/events.js';
+import { type TreeReader } from '../store/contract/tree.js';
 
 /** The log does not agree with a checkpoint that was signed over it. */
 export class CheckpointContradicted extends Error {

@@ -1,6 +1,6 @@
 /** Records made of runs that lie near each other in the log, so that their events are read in few calls. */
 import type { ClinicalRecord } from '@clinical-events/protocol';
-import type { EventLog, Place } from '../store/contract.js';
+import type { EventLog, Place } from '../store/contract/events.js';
 import { assembleRecord, type RunLinks } from './assemble.js';
 import { type EventBody, ParsingReader, type EventReader, type RunEvent } from './run-event.js';
 

@@ -1,6 +1,6 @@
 /** An event as a record is made of it: what the collector says of it, and what the sender said. */
 import { type BaseEvent, EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
-import type { EventFacts, ReadEvents, StoredEvent } from '../store/contract.js';
+import type { EventFacts, ReadEvents, StoredEvent } from '../store/contract/events.js';
 import { RepeatedText, latin1, utf8 } from '../store/text.js';
 import { JsonScan, MemberName } from './json-scan.js';
 import { parseExact } from './raw-json.js';

@@ -1,5 +1,5 @@
 /** A log in a database, for the people who look after the database. */
-import type { Quarantine, StoreFinding } from './contract.js';
+import type { Quarantine, StoreFinding } from './contract/administration.js';
 import { postgres } from './open.js';
 import { parseAddress } from './postgres/address.js';
 import type { Maintained, Migrated } from './postgres/administration.js';

@@ -1,5 +1,5 @@
 /** Opens the table of API keys. */
-import type { KeyStore } from './contract.js';
+import type { KeyStore } from './contract/keys.js';
 import { KeyDatabase } from './embedded/key-database.js';
 import { isShared, postgres, type StoreSettings } from './open.js';
 import { parseAddress } from './postgres/address.js';

@@ -1,7 +1,9 @@
 /** Opens a log for reading: one in files, and one in a database. */
 import { nodeFiles } from '../files.js';
 import type { KeyPlaces } from '../privacy/key-directory.js';
-import type { LocalAccessLog, OpenSharedStore, OpenStore, Requests, SharedRequests } from './contract.js';
+import type { LocalAccessLog } from './contract/access-log.js';
+import type { OpenSharedStore, OpenStore } from './contract/opened.js';
+import type { Requests, SharedRequests } from './contract/requests.js';
 import { AccessLogFile, readingsLogPath } from './embedded/access-log-file.js';
 import { Inbox } from './embedded/inbox.js';
 import { LogReader } from './embedded/log-reader.js';
@@ -10,7 +12,7 @@ import { notesKeys, readKeyPlaces } from './key-places.js';
 import { postgres, type StoreSettings } from './open.js';
 import { isPostgres, parseAddress } from './postgres/address.js';
 
-export type { OpenSharedStore } from './contract.js';
+export type { OpenSharedStore } from './contract/opened.js';
 /** Where commands append their lines, and where checkpoints lie. */
 export { accessLogPath, readingsLogPath } from './embedded/access-log-file.js';
 export { checkpointDirectory } from './embedded/tree-files.js';

@@ -1,7 +1,8 @@
 /** Opens a log for the collector that writes it. */
 import { nodeFiles } from '../files.js';
 import type { KeyWriterOptions } from '../privacy/key-directory.js';
-import type { Store, TreeStore } from './contract.js';
+import type { Store } from './contract/events.js';
+import type { TreeStore } from './contract/tree.js';
 import { EmbeddedStore, type EmbeddedStoreOptions } from './embedded/embedded-store.js';
 import { TreeFiles } from './embedded/tree-files.js';
 import { postgres, type StoreSettings } from './open.js';

@@ -8,7 +8,7 @@ import { createSecretKey, hash, type KeyObject, randomBytes } from 'node:crypto'
 import fs from 'node:fs';
 import path from 'node:path';
 import type { CheckpointSigner, NoteKey } from '../integrity/note-signing.js';
-import type { SharedKeys } from '../store/contract.js';
+import type { SharedKeys } from '../store/contract/keys.js';
 import { systemCode } from '../system-code.js';
 import {
   createDurably,

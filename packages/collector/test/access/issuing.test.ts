@@ -9,7 +9,7 @@ import {
   rotateKey,
 } from '../../src/access/issuing.js';
 import { KeyRing } from '../../src/access/key-ring.js';
-import type { ApiKey } from '../../src/store/contract.js';
+import type { ApiKey } from '../../src/store/contract/keys.js';
 import { openKeys, scratchDirectory } from './scratch-keys.js';
 
 const NOW = Date.UTC(2026, 0, 1);

@@ -16,7 +16,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { createKey } from '../../src/access/issuing.js';
 import { KeyDatabase, keyDatabasePath } from '../../src/store/embedded/key-database.js';
-import { type ApiKey, KeyStoreError } from '../../src/store/contract.js';
+import { type ApiKey, KeyStoreError } from '../../src/store/contract/keys.js';
 import { openKeys, scratchDirectory } from './scratch-keys.js';
 
 const NOW = Date.UTC(2026, 0, 1);

@@ -5,7 +5,7 @@ import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { createKey, type Grants, rotateKey } from '../../src/access/issuing.js';
 import { KeyRing, type KeyRingOptions, newKeyId, newKeyText } from '../../src/access/key-ring.js';
 import { Principal } from '../../src/access/principal.js';
-import type { KeyStore } from '../../src/store/contract.js';
+import type { KeyStore } from '../../src/store/contract/keys.js';
 import { openKeys, scratchDirectory } from './scratch-keys.js';
 
 const NOW = Date.UTC(2026, 0, 1);

@@ -13,7 +13,7 @@ import {
   CatalogueFault,
   type RunSummary,
 } from '../../src/catalogue/catalogue.js';
-import type { EventLog } from '../../src/store/contract.js';
+import type { EventLog } from '../../src/store/contract/events.js';
 import { Tables } from '../../src/catalogue/tables.js';
 import { stored, type SentEvent } from '../records/odd-log.js';
 import { id } from '../records/run-events.js';

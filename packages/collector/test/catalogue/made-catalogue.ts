@@ -8,7 +8,7 @@ import { assembleRun } from '../../src/records/assemble.js';
 import { runEventOf, type RunEvent } from '../../src/records/run-event.js';
 import { nodeFiles } from '../../src/files.js';
 import { LogReader } from '../../src/store/embedded/log-reader.js';
-import type { EventLog } from '../../src/store/contract.js';
+import type { EventLog } from '../../src/store/contract/events.js';
 import { groupsOf, oddLog, type SentEvent } from '../records/odd-log.js';
 
 export const LEDGER = 'ab'.repeat(16);

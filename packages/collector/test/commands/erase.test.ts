@@ -13,7 +13,7 @@ import { retirable, type SelectedEvent } from '../../src/commands/lifecycle/sele
 import { answerTo, layRequest } from '../../src/ledger/lifecycle.js';
 import { KeyReader, keysOnDisk } from '../../src/privacy/key-directory.js';
 import { SequenceSet } from '../../src/privacy/sequence-set.js';
-import type { EventLog, PassedEntry } from '../../src/store/contract.js';
+import type { EventLog, PassedEntry } from '../../src/store/contract/events.js';
 import { openStore } from '../../src/store/open-to-read.js';
 import { Inbox } from '../../src/store/embedded/inbox.js';
 import {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { Principal } from '../../src/access/principal.js';
 import { FairShare, type Share } from '../../src/ingest/admission.js';
-import type { ApiKey } from '../../src/store/contract.js';
+import type { ApiKey } from '../../src/store/contract/keys.js';
 import { sampleEvent } from '../running/sample-events.js';
 import { issueKey } from '../running/issued-keys.js';
 import { collectorWithoutLedger } from '../running/collector-without-ledger.js';

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { Principal } from '../../src/access/principal.js';
 import { RestingConnections } from '../../src/ingest/connections.js';
-import type { ApiKey } from '../../src/store/contract.js';
+import type { ApiKey } from '../../src/store/contract/keys.js';
 import { start, temporaryDirectory } from '../running/collector-process.js';
 import { issueKey } from '../running/issued-keys.js';
 import { RawConnection, requestBytes } from '../running/raw-http.js';

@@ -6,7 +6,7 @@ import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { AccessChain, headIn, type AccessHead } from '../../src/integrity/access-chain.js';
 import { AccessLogHeads } from '../../src/ledger/access-log-heads.js';
 import { AccessLogFile } from '../../src/store/embedded/access-log-file.js';
-import type { Candidate } from '../../src/store/contract.js';
+import type { Candidate } from '../../src/store/contract/events.js';
 import { temporaryDirectory } from '../running/collector-process.js';
 
 let dataDir: string;

@@ -13,7 +13,7 @@ import {
   type Candidate,
   type Outcome,
   type Store,
-} from '../../src/store/contract.js';
+} from '../../src/store/contract/events.js';
 
 type Append = (batch: readonly Candidate[]) => Outcome[] | Promise<Outcome[]>;
 

@@ -4,7 +4,7 @@ import { beforeEach, describe, expect, test } from 'vitest';
 import { answerTo, layRequest, Lifecycle, type LifecycleOptions } from '../../src/ledger/lifecycle.js';
 import { type Action, actionFields, Actions } from '../../src/privacy/actions.js';
 import { SequenceSet } from '../../src/privacy/sequence-set.js';
-import type { Requests } from '../../src/store/contract.js';
+import type { Requests } from '../../src/store/contract/requests.js';
 
 const ERASURE = 'ffffffff-ffff-4fff-8fff-ffffffffffff';
 const HOLD = '00000000-0000-4000-8000-000000000000';

@@ -7,7 +7,7 @@ import { noteKey, signNote, verifierKeyOf, type CheckpointSigner } from '../../s
 import { Sequencer, type SequencerOptions } from '../../src/ledger/sequencer.js';
 import { CheckpointContradicted } from '../../src/ledger/signed-tree.js';
 import { TreeFiles } from '../../src/store/embedded/tree-files.js';
-import type { Committed } from '../../src/store/contract.js';
+import type { Committed } from '../../src/store/contract/events.js';
 import { candidate, envelopeOf, type Made } from '../store/candidate.js';
 import { MemoryDisk, TREE_OPERATIONS, type Manner } from '../store/embedded/memory-disk.js';
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { LedgerState } from '../../src/ledger/ledger.js';
-import { NotCommitted, type StorageReason } from '../../src/store/contract.js';
+import { NotCommitted, type StorageReason } from '../../src/store/contract/events.js';
 import { healthOf, healthText, isLive, isReady } from '../../src/operate/state.js';
 import type { Phase } from '../../src/operate/status.js';
 import { SHARED } from './well.js';

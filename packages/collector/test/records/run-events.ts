@@ -1,7 +1,7 @@
 /** Events of runs for the tests of records, as they would come from the log. */
 import type { EventKind } from '@clinical-events/protocol';
 import { runEventOf, type RunEvent } from '../../src/records/run-event.js';
-import type { StoredEvent } from '../../src/store/contract.js';
+import type { StoredEvent } from '../../src/store/contract/events.js';
 
 /** A UUID that says which it is. */
 export function id(n: number): string {

@@ -7,7 +7,7 @@ import { Listener } from '../../src/ingest/listener.js';
 import type { TlsOptions } from '../../src/ingest/tls.js';
 import { TrustedProxies } from '../../src/ingest/trusted-proxies.js';
 import { createRingMemory, RingReader } from '../../src/ledger/ring.js';
-import type { ApiKey } from '../../src/store/contract.js';
+import type { ApiKey } from '../../src/store/contract/keys.js';
 
 /** A collector that knows every key but `unknown`, and a ledger that answers when the test does. It ends with the test. */
 export async function collectorWithoutLedger(

@@ -1,6 +1,6 @@
 /** What every driver of the access log must do (src/store/contract.ts), as one suite. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import type { AccessLogStore, LineCursor } from '../../src/store/contract.js';
+import type { AccessLogStore, LineCursor } from '../../src/store/contract/access-log.js';
 
 interface AccessLogPlace {
   /** As another process opens it. */

@@ -1,7 +1,7 @@
 /** Events for the tests of stores. */
 import { hash, randomBytes, randomUUID } from 'node:crypto';
 import { encodeEnvelope, envelopeSize, SALT_BYTES } from '@clinical-events/protocol';
-import type { Candidate } from '../../src/store/contract.js';
+import type { Candidate } from '../../src/store/contract/events.js';
 
 const NO_ID = new Uint8Array(16);
 

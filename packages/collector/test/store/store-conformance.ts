@@ -18,7 +18,7 @@ import {
   type Store,
   type StoredEntry,
   type StoredEvent,
-} from '../../src/store/contract.js';
+} from '../../src/store/contract/events.js';
 import { candidate, envelopeOf, idOf, uuidBytes, type Made } from './candidate.js';
 
 /** One place where events can be kept, empty at first. */

@@ -1,15 +1,8 @@
 /** What every driver of the tree, and of what feeds it, must do (src/store/contract.ts), as one suite. */
 import { randomBytes } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import {
-  BEGINNING,
-  type Committed,
-  type Cursor,
-  type Store,
-  HeadMoved,
-  type TreeReader,
-  type TreeStore,
-} from '../../src/store/contract.js';
+import { BEGINNING, type Committed, type Cursor, type Store } from '../../src/store/contract/events.js';
+import { HeadMoved, type TreeReader, type TreeStore } from '../../src/store/contract/tree.js';
 import { HASH_BYTES, leafHash } from '../../src/integrity/merkle.js';
 import { candidate, envelopeOf, type Made } from './candidate.js';
 

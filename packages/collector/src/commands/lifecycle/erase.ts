@@ -8,7 +8,7 @@ import { type Actions, eventsOf, REASONS, type Reason } from '../../privacy/acti
 import { untilText } from '../../privacy/retention-policy.js';
 import { SequenceSet } from '../../privacy/sequence-set.js';
 import { aboutBytes, counted } from '../../quantity.js';
-import type { EventLog } from '../../store/contract.js';
+import type { EventLog } from '../../store/contract/events.js';
 import { logAccess } from '../access-log.js';
 import { addConfigOptions, idFrom, idsIn, runIdFrom, wordFrom } from '../arguments.js';
 import { usage, interruption, EXIT, CommandFailure } from '../exit-codes.js';

@@ -9,7 +9,7 @@ import type { CatalogueRun } from '../../catalogue/catalogue.js';
 import { exists, nodeFiles } from '../../files.js';
 import type { Actions } from '../../privacy/actions.js';
 import { SequenceSet } from '../../privacy/sequence-set.js';
-import type { EventLog } from '../../store/contract.js';
+import type { EventLog } from '../../store/contract/events.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
 
 export interface HoldRecord {

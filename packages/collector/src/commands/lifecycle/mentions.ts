@@ -5,7 +5,7 @@
 import os from 'node:os';
 import { Worker } from 'node:worker_threads';
 import { SequenceSet } from '../../privacy/sequence-set.js';
-import { type EventLog, ID_BYTES } from '../../store/contract.js';
+import { type EventLog, ID_BYTES } from '../../store/contract/events.js';
 import { isNoId, uuidText } from '../../store/text.js';
 import type { CatalogueAccess } from '../catalogue.js';
 import { revived } from '../records/record-threads.js';

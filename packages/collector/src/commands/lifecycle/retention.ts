@@ -17,7 +17,7 @@ import { eventsOf } from '../../privacy/actions.js';
 import type { TakenKeys } from '../../privacy/key-directory.js';
 import { SequenceSet } from '../../privacy/sequence-set.js';
 import { aboutBytes, counted } from '../../quantity.js';
-import type { EventLog } from '../../store/contract.js';
+import type { EventLog } from '../../store/contract/events.js';
 import { compactLog, type Compacted } from '../../store/open-to-audit.js';
 import { openStore } from '../../store/open-to-read.js';
 import { systemCode } from '../../system-code.js';

@@ -3,7 +3,7 @@ import type { EventKind } from '@clinical-events/protocol';
 import type { Catalogue, CatalogueRun } from '../../catalogue/catalogue.js';
 import type { TakenKeys } from '../../privacy/key-directory.js';
 import { SequenceSet } from '../../privacy/sequence-set.js';
-import type { EventLog } from '../../store/contract.js';
+import type { EventLog } from '../../store/contract/events.js';
 import { isNoId, uuidBytes, uuidText } from '../../store/text.js';
 import { recordMeant } from '../arguments.js';
 

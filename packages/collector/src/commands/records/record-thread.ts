@@ -4,7 +4,7 @@ import { unpackEntries } from '../../catalogue/catalogue.js';
 import { assembleRun } from '../../records/assemble.js';
 import type { EventBody, RunEvent } from '../../records/run-event.js';
 import { eventBatchesOf, outsideParents, windowsOf } from '../../records/record-windows.js';
-import type { Place } from '../../store/contract.js';
+import type { Place } from '../../store/contract/events.js';
 import { openStore } from '../../store/open-to-read.js';
 import { FORMATS } from '../../records/exports/formats.js';
 import {

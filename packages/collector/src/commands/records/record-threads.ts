@@ -6,7 +6,7 @@ import os from 'node:os';
 import { Worker } from 'node:worker_threads';
 import { setImmediate as breath } from 'node:timers/promises';
 import { logBytesIn, type PlacedRecord, type RecordSelection } from '../../catalogue/catalogue.js';
-import { StoreDamaged } from '../../store/contract.js';
+import { StoreDamaged } from '../../store/contract/events.js';
 import { FORMATS } from '../../records/exports/formats.js';
 import type { Answer, Job, Linked, Question, ThreadSettings, ThreadMessage, PlacedPiece } from './job.js';
 import { runOfEvent, type RecordSource } from '../catalogue.js';

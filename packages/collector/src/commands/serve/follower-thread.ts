@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
 import { Catalogue, CatalogueBusy, type Tally, catalogueDirectory } from '../../catalogue/catalogue.js';
 import { LedgerCounters } from '../../ledger/ledger-counters.js';
-import type { EventLog } from '../../store/contract.js';
+import type { EventLog } from '../../store/contract/events.js';
 import { openStore } from '../../store/open-to-read.js';
 
 /* How long a reader behind the log rests, so that it takes nothing that events need. */

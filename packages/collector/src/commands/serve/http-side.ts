@@ -6,7 +6,7 @@ import { Ingest } from '../../ingest/ingest.js';
 import type { Log } from '../../ingest/refusal-log.js';
 import type { TrustedProxies } from '../../ingest/trusted-proxies.js';
 import { createRingMemory, type RingMemory } from '../../ledger/ring.js';
-import type { KeyStore } from '../../store/contract.js';
+import type { KeyStore } from '../../store/contract/keys.js';
 
 /** A queue to the ledger, and the port on which its answers come back: the end of HTTP, or that of the ledger. */
 export interface QueueEnd {

@@ -39,7 +39,7 @@ import {
 import { openStore, sharedKeyPlaces } from '../../store/open-to-read.js';
 import { storeFault, isShared } from '../../store/open.js';
 import { noteBegunKeys, noteKeyPlaces, notesKeys, readKeyPlaces } from '../../store/key-places.js';
-import { type SharedGauges, type Store, StoreDamaged } from '../../store/contract.js';
+import { type SharedGauges, type Store, StoreDamaged } from '../../store/contract/events.js';
 import { openSealKey, pullKeys, pushKeys, SharedSigner } from '../../transparency/shared-keys.js';
 import { CommandFailure, EXIT, deniedPath } from '../exit-codes.js';
 import { claimedSize } from '../verify/log-checkpoints.js';

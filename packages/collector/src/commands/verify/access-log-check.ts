@@ -4,7 +4,7 @@
  */
 import { counted } from '../../quantity.js';
 import { AccessChain, headIn, type AccessHead } from '../../integrity/access-chain.js';
-import { AccessLogAltered, AccessLogUnfit, type AccessLogStore } from '../../store/contract.js';
+import { AccessLogAltered, AccessLogUnfit, type AccessLogStore } from '../../store/contract/access-log.js';
 import { systemCode } from '../../system-code.js';
 import { lineIn } from '../access-log.js';
 import type { VerifyFinding } from '../../store/log-audit.js';

@@ -12,7 +12,7 @@ import {
 import { rotationMissing, unknownSigner, verifyNote } from '../../integrity/note-signing.js';
 import { readHistory, type KeyHistory, SigningKeyFault } from '../../transparency/key-files.js';
 import { checkpointDirectory } from '../../store/open-to-read.js';
-import type { TreeReader } from '../../store/contract.js';
+import type { TreeReader } from '../../store/contract/tree.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
 
 export interface SignedCheckpoint {

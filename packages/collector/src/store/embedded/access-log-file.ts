@@ -10,7 +10,12 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
 import { systemCode } from '../../system-code.js';
-import { AccessLogAltered, AccessLogUnfit, type LineCursor, type LocalAccessLog } from '../contract.js';
+import {
+  AccessLogAltered,
+  AccessLogUnfit,
+  type LineCursor,
+  type LocalAccessLog,
+} from '../contract/access-log.js';
 import { handOver, nodeFiles } from '../../files.js';
 
 const { O_RDONLY, O_RDWR, O_APPEND, O_NOFOLLOW, O_NONBLOCK, O_CREAT, O_EXCL } = fs.constants;

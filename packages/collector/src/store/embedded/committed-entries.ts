@@ -4,7 +4,7 @@
  * a frame that does not hold is damage, and there is no tail to judge.
  */
 import { leafHash } from '../../integrity/merkle.js';
-import { type Committed, type CommittedEntry, type Cursor, StoreDamaged } from '../contract.js';
+import { type Committed, type CommittedEntry, type Cursor, StoreDamaged } from '../contract/events.js';
 import { checksumHolds, frameCommitment, frameEnvelope, frameSequence, plausibleSize } from './frame.js';
 import type { SegmentLog } from './segment-log.js';
 

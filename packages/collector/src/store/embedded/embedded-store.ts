@@ -18,7 +18,7 @@ import {
   type Outcome,
   type Store,
   StoreDamaged,
-} from '../contract.js';
+} from '../contract/events.js';
 import { ActionList, noteAction } from './action-list.js';
 import { expanding } from './compacted-segment.js';
 import { CommittedEntries } from './committed-entries.js';

@@ -7,7 +7,7 @@
  * newest ones, of a directory whose index is lost all.
  */
 import path from 'node:path';
-import { BEGINNING, type Cursor, type EventLog, type FoundEvent } from '../contract.js';
+import { BEGINNING, type Cursor, type EventLog, type FoundEvent } from '../contract/events.js';
 import { exists } from '../../files.js';
 import { frameEventId, frameOrganisation, frameRunId, frameSequence } from './frame.js';
 import { IdIndexError } from './id-index/sorted-run-format.js';

@@ -1,7 +1,7 @@
 /** Frames in memory for readers of millions: what `decodeFrame` says of each, without an object for each. */
 import { EVENT_KINDS, PROFILES, type EventKind } from '@clinical-events/protocol';
 import type { Actions } from '../../privacy/actions.js';
-import { ID_BYTES, type EventFacts, type PassedEntry, type ReadEvents } from '../contract.js';
+import { ID_BYTES, type EventFacts, type PassedEntry, type ReadEvents } from '../contract/events.js';
 import { latin1, RepeatedText, isNoId, uuidText } from '../text.js';
 import {
   decodeFrame,

@@ -30,7 +30,7 @@ import {
   FIRST_ENTRY_KIND,
   SALT_BYTES,
 } from '@clinical-events/protocol';
-import type { Candidate, PayloadState, StoredEntry } from '../contract.js';
+import type { Candidate, PayloadState, StoredEntry } from '../contract/events.js';
 import { uuidText } from '../text.js';
 
 const FRAME_VERSION = 3;

@@ -2,7 +2,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { exists, nodeFiles } from '../../files.js';
-import { KEPT_ANSWER_MS, type Requests } from '../contract.js';
+import { KEPT_ANSWER_MS, type Requests } from '../contract/requests.js';
 
 const REQUEST = /^([0-9a-f-]{36})\.request\.json$/;
 

@@ -16,7 +16,7 @@ import {
   KeyStoreDamaged,
   KeyStoreError,
   type RotationRefusal,
-} from '../contract.js';
+} from '../contract/keys.js';
 
 /** Migration n brings `user_version` from n - 1 to n. Add to the end; never edit one that was released. */
 const MIGRATIONS = [

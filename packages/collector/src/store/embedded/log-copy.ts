@@ -8,7 +8,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { exists, nodeFiles } from '../../files.js';
-import { LogDiffers, type Copied, type LogCopy, type Progress } from '../contract.js';
+import { LogDiffers, type Copied, type LogCopy, type Progress } from '../contract/copy.js';
 import { isCompacted, segmentFiles, sizeOf } from './compacted-segment.js';
 import { frameIsOwn, frameReceivedAt } from './frame.js';
 import { readToEnd, segmentPieces, type LogEnd } from './log-frames.js';

@@ -16,7 +16,7 @@ import {
   type SoughtId,
   type StoredEntry,
   type StoredEvent,
-} from '../contract.js';
+} from '../contract/events.js';
 import type { Actions } from '../../privacy/actions.js';
 import type { NameCipher } from '../../privacy/name-cipher.js';
 import { NotedActions } from './action-list.js';

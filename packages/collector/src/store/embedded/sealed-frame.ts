@@ -20,7 +20,7 @@ import {
 } from '../../privacy/key-directory.js';
 import { SequenceSet } from '../../privacy/sequence-set.js';
 import { open, seal, SUITES, tagBytes, type Suite } from '../../privacy/sealing.js';
-import { type Candidate, keysUnwritable } from '../contract.js';
+import { type Candidate, keysUnwritable } from '../contract/events.js';
 import {
   ENCRYPTED,
   envelopeEnd,

@@ -10,7 +10,13 @@
  */
 import { randomBytes } from 'node:crypto';
 import path from 'node:path';
-import { CommitUnknown, LogChanged, NotCommitted, type StoreDamaged, type Cursor } from '../contract.js';
+import {
+  CommitUnknown,
+  LogChanged,
+  NotCommitted,
+  type StoreDamaged,
+  type Cursor,
+} from '../contract/events.js';
 import type { Files, HeldFile, NamedFile } from '../../files.js';
 import {
   frameDurableBefore,

@@ -19,7 +19,7 @@
 import path from 'node:path';
 import { crc32 } from 'node:zlib';
 import type { Files } from '../../files.js';
-import { StoreDamaged } from '../contract.js';
+import { StoreDamaged } from '../contract/events.js';
 import { HEADER_BYTES, checksumHolds, frameDurableBefore, frameSequence, plausibleSize } from './frame.js';
 
 export const SEGMENT_HEADER_BYTES = 64;

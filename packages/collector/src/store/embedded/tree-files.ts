@@ -11,7 +11,7 @@
  */
 import path from 'node:path';
 import { systemCode } from '../../system-code.js';
-import { HeadMoved, type TreeReader, type TreeStore } from '../contract.js';
+import { HeadMoved, type TreeReader, type TreeStore } from '../contract/tree.js';
 import type { Files } from '../../files.js';
 
 const HASH_BYTES = 32;

@@ -22,7 +22,7 @@ import {
   type VerifyFinding,
   type Waiting,
 } from '../log-audit.js';
-import type { TreeReader } from '../contract.js';
+import type { TreeReader } from '../contract/tree.js';
 import { erasedEvent, ErasedElsewhere, shouldBeGone, tellLifecycle } from '../lifecycle-findings.js';
 import { DOUBT, missingFinding, rootFindings, tileFindings, withMore } from '../root-findings.js';
 import { noteAction } from './action-list.js';

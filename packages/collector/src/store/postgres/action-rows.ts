@@ -9,7 +9,8 @@ import { encodeLeaf, ENTRY_KINDS, LEAF_BYTES, SALT_BYTES } from '@clinical-event
 import { Actions } from '../../privacy/actions.js';
 import type { TakenKeys } from '../../privacy/key-directory.js';
 import { SequenceSet, type SequenceStretch } from '../../privacy/sequence-set.js';
-import { type HoldRecords, KEPT_ANSWER_MS, type Requests, StoreDamaged } from '../contract.js';
+import { type HoldRecords, KEPT_ANSWER_MS, type Requests } from '../contract/requests.js';
+import { StoreDamaged } from '../contract/events.js';
 import { bytesIn, bytesOf, numberIn, sha256 } from './binary.js';
 import type { ReadingConnection } from './connection.js';
 import { commitmentIn, envelopeIn, type KeyPlace, keyPlaceIn, PLACE_BYTES } from './encrypted-row.js';

@@ -1,6 +1,6 @@
 /** What the people who look after the database of a log do with it, and what can be wrong with it. */
 import { counted } from '../../quantity.js';
-import type { StoreFinding } from '../contract.js';
+import type { StoreFinding } from '../contract/administration.js';
 import { eventsOf } from '../../privacy/actions.js';
 import { ActionRows, keptRows, type KeptRow } from './action-rows.js';
 import { type Address, describeAddress, parseAddress } from './address.js';

@@ -1,5 +1,6 @@
 /** The door of the driver of PostgreSQL: what store/open.ts loads where a log is in a database. */
-import type { OpenSharedStore, SharedRequests } from '../contract.js';
+import type { OpenSharedStore } from '../contract/opened.js';
+import type { SharedRequests } from '../contract/requests.js';
 import type { KeyPlaces } from '../../privacy/key-directory.js';
 import type { Address } from './address.js';
 import { HoldRecordRows, RequestRows } from './action-rows.js';

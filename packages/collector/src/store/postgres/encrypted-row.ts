@@ -14,7 +14,7 @@ import { decodeEnvelope, encodeLeaf, type Envelope, LEAF_BYTES } from '@clinical
 import { encodedLeafHash, HASH_BYTES } from '../../integrity/merkle.js';
 import { KeysUnfit, type KeyWriter, type StoredKeys, type TakenKeys } from '../../privacy/key-directory.js';
 import { open, seal } from '../../privacy/sealing.js';
-import type { Candidate } from '../contract.js';
+import type { Candidate } from '../contract/events.js';
 import { bytesIn, numberIn, sha256 } from './binary.js';
 import type { Connection } from './connection.js';
 

@@ -23,7 +23,7 @@ import {
   NotCommitted,
   type Outcome,
   type SharedGauges,
-} from '../contract.js';
+} from '../contract/events.js';
 import { sameContent } from '../content.js';
 import type { StoredKeys } from '../../privacy/key-directory.js';
 import { commitmentIn, envelopeIn, keyPlaceIn, openRow, type RowSealer } from './encrypted-row.js';

@@ -1,5 +1,5 @@
-/** Where it is logged who read what of a PostgreSQL log: one row a line (src/store/contract.ts, AccessLogStore). */
-import { AccessLogAltered, type AccessLogStore, type LineCursor } from '../contract.js';
+/** Where it is logged who read what of a PostgreSQL log: one row a line (src/store/contract/, AccessLogStore). */
+import { AccessLogAltered, type AccessLogStore, type LineCursor } from '../contract/access-log.js';
 import { type ReadingConnection, Refused } from './connection.js';
 
 const APPEND = 'SELECT append_access_line($1)';

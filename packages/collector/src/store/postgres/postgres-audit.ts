@@ -17,7 +17,7 @@ import { Actions } from '../../privacy/actions.js';
 import type { StoredKeys } from '../../privacy/key-directory.js';
 import type { ErasedEvent } from '../../privacy/lawfulness.js';
 import { SequenceSet } from '../../privacy/sequence-set.js';
-import type { TreeReader } from '../contract.js';
+import type { TreeReader } from '../contract/tree.js';
 import {
   type AuditOptions,
   type AuditedLog,

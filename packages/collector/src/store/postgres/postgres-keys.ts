@@ -1,6 +1,6 @@
-/** API keys in the database of a log: one set for all its collectors (src/store/contract.ts, KeyStore). */
+/** API keys in the database of a log: one set for all its collectors (src/store/contract/, KeyStore). */
 import { EVENT_KINDS, PROFILES } from '@clinical-events/protocol';
-import { type ApiKey, type KeyStore, KeyStoreError, type RotationRefusal } from '../contract.js';
+import { type ApiKey, type KeyStore, KeyStoreError, type RotationRefusal } from '../contract/keys.js';
 import { type Address, describeAddress } from './address.js';
 import { bytesOf } from './binary.js';
 import { type Connection, type Parameter, ReadingConnection, type TextRow } from './connection.js';

@@ -1,4 +1,4 @@
-/** Reads the log of a database: what has its place in it, in that order (src/store/contract.ts, EventLog). */
+/** Reads the log of a database: what has its place in it, in that order (src/store/contract/, EventLog). */
 import {
   decodeEnvelope,
   type Envelope,
@@ -28,7 +28,7 @@ import {
   StoreDamaged,
   type StoredEntry,
   type StoredEvent,
-} from '../contract.js';
+} from '../contract/events.js';
 import { describeStep, SteppingClock } from '../../clock.js';
 import { encodedLeafHash } from '../../integrity/merkle.js';
 import { isNoId, uuidText } from '../text.js';

@@ -1,19 +1,19 @@
-/** The driver of the store that writes to a PostgreSQL log, beside any number of others (src/store/contract.ts). */
+/** The driver of the store that writes to a PostgreSQL log, beside any number of others (src/store/contract/). */
 import { randomUUID } from 'node:crypto';
 import os from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ENTRY_KINDS, SALT_BYTES } from '@clinical-events/protocol';
 import { headFields, headIn } from '../../integrity/access-chain.js';
+import { type AccessLogStore } from '../contract/access-log.js';
 import {
-  type AccessLogStore,
   type Candidate,
   keysUnwritable,
   type Outcome,
-  type Requests,
   type SharedGauges,
-  type SharedKeys,
   type Store,
-} from '../contract.js';
+} from '../contract/events.js';
+import { type Requests } from '../contract/requests.js';
+import { type SharedKeys } from '../contract/keys.js';
 import { type Actions, eventsOf, takenBy } from '../../privacy/actions.js';
 import type { TakenKeys } from '../../privacy/key-directory.js';
 import { SequenceSet } from '../../privacy/sequence-set.js';

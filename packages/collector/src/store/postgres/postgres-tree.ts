@@ -1,10 +1,10 @@
 /**
- * The tree of a PostgreSQL log (src/store/contract.ts, TreeStore). A row is a tile: 256 hashes of a level, or as many as
+ * The tree of a PostgreSQL log (src/store/contract/, TreeStore). A row is a tile: 256 hashes of a level, or as many as
  * there are. Several sequencers may put the same hashes. They are the same wherever they come from, so that what one
  * puts is laid over what another has put, and never shortens it.
  */
 import { HASH_BYTES, TILE_HASHES } from '../../integrity/merkle.js';
-import { HeadMoved, type TreeStore } from '../contract.js';
+import { HeadMoved, type TreeStore } from '../contract/tree.js';
 import { byteaArray, bytesOf, int2Array, int4Array, int8Array } from './binary.js';
 import type { ReadingConnection } from './connection.js';
 

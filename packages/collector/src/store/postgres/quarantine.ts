@@ -9,7 +9,9 @@
 import { randomUUID } from 'node:crypto';
 import os from 'node:os';
 import type { Action } from '../../privacy/actions.js';
-import type { Candidate, Quarantine, QuarantineItem, SharedKeys } from '../contract.js';
+import type { Candidate } from '../contract/events.js';
+import type { Quarantine, QuarantineItem } from '../contract/administration.js';
+import type { SharedKeys } from '../contract/keys.js';
 import { type Address } from './address.js';
 import { byteaArray, bytesIn, int4Array, numberIn, uuidArray } from './binary.js';
 import { Connection } from './connection.js';

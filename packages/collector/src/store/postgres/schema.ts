@@ -8,7 +8,7 @@
  * changes with the host's C library, and indexes with it.
  */
 import { createHash, randomBytes } from 'node:crypto';
-import type { SharedKeys } from '../contract.js';
+import type { SharedKeys } from '../contract/keys.js';
 import type { Connection } from './connection.js';
 
 /** A month's lanes: 2^20 a month last for 170 years of them in an `int`. */

@@ -7,7 +7,7 @@
 import { bytesIn, int2Array, int4Array, int8Array, numberIn } from './binary.js';
 import { type BinaryRow, type Connection, Lost, weaknessOf } from './connection.js';
 import type { ClockStep, SteppingClock } from '../../clock.js';
-import type { SharedGauges } from '../contract.js';
+import type { SharedGauges } from '../contract/events.js';
 import type { LogRow } from './schema.js';
 import { isSealed, type SealedBatch, type SealKey } from './seal.js';
 

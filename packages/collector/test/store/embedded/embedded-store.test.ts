@@ -8,7 +8,7 @@ import { EmbeddedStore, type Held } from '../../../src/store/embedded/embedded-s
 import { nodeFiles, type Files } from '../../../src/files.js';
 import { IdIndex } from '../../../src/store/embedded/id-index/id-index.js';
 import { indexState } from '../../../src/store/embedded/id-index/index-state.js';
-import { CommitUnknown, StoreDamaged, type Candidate } from '../../../src/store/contract.js';
+import { CommitUnknown, StoreDamaged, type Candidate } from '../../../src/store/contract/events.js';
 import { candidate, idOf } from '../candidate.js';
 import { storedEvents } from './filled-directory.js';
 

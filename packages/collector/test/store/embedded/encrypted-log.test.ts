@@ -8,7 +8,7 @@ import { SALT_BYTES } from '@clinical-events/protocol';
 import { type Files, nodeFiles } from '../../../src/files.js';
 import { EmbeddedStore } from '../../../src/store/embedded/embedded-store.js';
 import { LogReader } from '../../../src/store/embedded/log-reader.js';
-import { NotCommitted, type Candidate } from '../../../src/store/contract.js';
+import { NotCommitted, type Candidate } from '../../../src/store/contract/events.js';
 import {
   keyInventory,
   KeyReader,

@@ -10,7 +10,7 @@ import { answerTo, layRequest, Lifecycle } from '../../../src/ledger/lifecycle.j
 import { actionFields, type Actions, type Reason } from '../../../src/privacy/actions.js';
 import { KeyWriter, type TakenKeys, keysOnDisk } from '../../../src/privacy/key-directory.js';
 import { SequenceSet } from '../../../src/privacy/sequence-set.js';
-import { type Candidate, NotCommitted, type Outcome } from '../../../src/store/contract.js';
+import { type Candidate, NotCommitted, type Outcome } from '../../../src/store/contract/events.js';
 import { Inbox } from '../../../src/store/embedded/inbox.js';
 import { noteKeyPlaces } from '../../../src/store/key-places.js';
 import { EmbeddedStore } from '../../../src/store/embedded/embedded-store.js';

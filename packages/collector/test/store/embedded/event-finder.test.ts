@@ -4,7 +4,7 @@ import path from 'node:path';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { nodeFiles, type Files } from '../../../src/files.js';
 import { LogReader } from '../../../src/store/embedded/log-reader.js';
-import { type FoundEntries, type SoughtId, StoreDamaged } from '../../../src/store/contract.js';
+import { type FoundEntries, type SoughtId, StoreDamaged } from '../../../src/store/contract/events.js';
 import { temporaryDirectory } from '../../running/collector-process.js';
 import { candidate, envelopeOf, idOf, type Made } from '../candidate.js';
 import { fillDirectory, flipBit, frameOffset, segmentPaths } from './filled-directory.js';

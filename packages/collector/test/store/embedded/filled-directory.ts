@@ -9,7 +9,7 @@ import { decodeFrame, frameSize } from '../../../src/store/embedded/frame.js';
 import { readToEnd } from '../../../src/store/embedded/log-frames.js';
 import { FrameOpener } from '../../../src/store/embedded/sealed-frame.js';
 import { listSegments, SEGMENT_HEADER_BYTES } from '../../../src/store/embedded/segment.js';
-import type { Candidate, StoredEntry, StoredEvent } from '../../../src/store/contract.js';
+import type { Candidate, StoredEntry, StoredEvent } from '../../../src/store/contract/events.js';
 
 /** Encrypts payloads, by keys in `encryption-keys` of the directory or where else they are to be. */
 export function encryptionIn(

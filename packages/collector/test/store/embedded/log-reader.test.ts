@@ -5,7 +5,7 @@ import { LogReader } from '../../../src/store/embedded/log-reader.js';
 import { segmentPieces } from '../../../src/store/embedded/log-frames.js';
 import { SEGMENT_HEADER_BYTES, listSegments } from '../../../src/store/embedded/segment.js';
 
-import { StoreDamaged } from '../../../src/store/contract.js';
+import { StoreDamaged } from '../../../src/store/contract/events.js';
 import { temporaryDirectory } from '../../running/collector-process.js';
 import { candidate } from '../candidate.js';
 import { fillDirectory, flipBit, frameOffset, segmentPaths } from './filled-directory.js';

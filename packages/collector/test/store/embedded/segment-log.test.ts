@@ -9,7 +9,12 @@ import {
   SEGMENT_HEADER_BYTES,
   segmentName,
 } from '../../../src/store/embedded/segment.js';
-import { CommitUnknown, NotCommitted, StoreDamaged, type Candidate } from '../../../src/store/contract.js';
+import {
+  CommitUnknown,
+  NotCommitted,
+  StoreDamaged,
+  type Candidate,
+} from '../../../src/store/contract/events.js';
 import { candidate, idOf } from '../candidate.js';
 import { storedEvents } from './filled-directory.js';
 import { DiskFault, MemoryDisk, OPERATIONS, SECTOR_BYTES, type Manner } from './memory-disk.js';

@@ -2,7 +2,12 @@
 import { SALT_BYTES } from '@clinical-events/protocol';
 import { expect } from 'vitest';
 import { EmbeddedStore } from '../../../src/store/embedded/embedded-store.js';
-import { CommitUnknown, NotCommitted, type Candidate, type Outcome } from '../../../src/store/contract.js';
+import {
+  CommitUnknown,
+  NotCommitted,
+  type Candidate,
+  type Outcome,
+} from '../../../src/store/contract/events.js';
 import { candidate, idOf } from '../candidate.js';
 import { storedEvents } from './filled-directory.js';
 import { MemoryDisk } from './memory-disk.js';

@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { CommitUnknown } from '../../../src/store/contract.js';
+import { CommitUnknown } from '../../../src/store/contract/events.js';
 import { parseAddress } from '../../../src/store/postgres/address.js';
 import { migrateLog } from '../../../src/store/postgres/administration.js';
 import { PostgresStore } from '../../../src/store/postgres/postgres-store.js';

@@ -13,7 +13,8 @@ import { PostgresCommitted, PostgresLog } from '../../../src/store/postgres/post
 import { PostgresStore, type PostgresStoreOptions } from '../../../src/store/postgres/postgres-store.js';
 import { migrate } from '../../../src/store/postgres/schema.js';
 import { sequence } from '../../../src/store/postgres/sequencing.js';
-import type { ApiKey, Candidate, Store } from '../../../src/store/contract.js';
+import type { ApiKey } from '../../../src/store/contract/keys.js';
+import type { Candidate, Store } from '../../../src/store/contract/events.js';
 import { PostgresServer, SEAL_KEY } from '../../running/postgres-server.js';
 import { PostgresTree } from '../../../src/store/postgres/postgres-tree.js';
 import { accessLogConformance } from '../access-log-conformance.js';

@@ -7,7 +7,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { KekFault } from '../../../src/privacy/key-encryption-key.js';
 import { KeysUnfit } from '../../../src/privacy/key-directory.js';
 import { SequenceSet } from '../../../src/privacy/sequence-set.js';
-import type { Store } from '../../../src/store/contract.js';
+import type { Store } from '../../../src/store/contract/events.js';
 import { examineLog } from '../../../src/store/postgres/administration.js';
 import type { Address } from '../../../src/store/postgres/address.js';
 import { ReadingConnection } from '../../../src/store/postgres/connection.js';

@@ -7,7 +7,7 @@ import { answerTo, layRequest, Lifecycle } from '../../../src/ledger/lifecycle.j
 import { ownEntry } from '../../../src/ledger/own-entry.js';
 import { actionFields, type Actions, eventsOf } from '../../../src/privacy/actions.js';
 import { SequenceSet } from '../../../src/privacy/sequence-set.js';
-import type { Candidate } from '../../../src/store/contract.js';
+import type { Candidate } from '../../../src/store/contract/events.js';
 import type { AuditedLog, VerifyFinding } from '../../../src/store/log-audit.js';
 import { keysOf } from '../../../src/store/postgres/action-rows.js';
 import type { Address } from '../../../src/store/postgres/address.js';

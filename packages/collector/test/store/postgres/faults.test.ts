@@ -12,7 +12,12 @@ import {
   test,
   vi,
 } from 'vitest';
-import { type Candidate, CommitUnknown, NotCommitted, type Outcome } from '../../../src/store/contract.js';
+import {
+  type Candidate,
+  CommitUnknown,
+  NotCommitted,
+  type Outcome,
+} from '../../../src/store/contract/events.js';
 import { type Address, parseAddress } from '../../../src/store/postgres/address.js';
 import { Connection, Unreachable } from '../../../src/store/postgres/connection.js';
 import { PostgresStore } from '../../../src/store/postgres/postgres-store.js';

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeEach, expect, onTestFinished, test } from 'vitest';
-import { type Candidate, CommitUnknown, NotCommitted } from '../../../src/store/contract.js';
+import { type Candidate, CommitUnknown, NotCommitted } from '../../../src/store/contract/events.js';
 import { parseAddress } from '../../../src/store/postgres/address.js';
 import { migrateLog } from '../../../src/store/postgres/administration.js';
 import type { LogRow } from '../../../src/store/postgres/schema.js';

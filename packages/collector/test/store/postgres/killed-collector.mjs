@@ -6,7 +6,7 @@
 import fs from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openLedger } from '../../../dist/commands/serve/open-ledger.js';
-import { CommitUnknown, NotCommitted } from '../../../dist/store/contract.js';
+import { CommitUnknown, NotCommitted } from '../../../dist/store/contract/events.js';
 import { candidate, idOf } from '../candidate.ts';
 
 const SENDERS = 2;

@@ -4,7 +4,7 @@ import { examineLog, maintainLog, migrateLog } from '../../../src/store/postgres
 import { type Address, parseAddress } from '../../../src/store/postgres/address.js';
 import { Connection } from '../../../src/store/postgres/connection.js';
 import { PostgresStore } from '../../../src/store/postgres/postgres-store.js';
-import { NotCommitted } from '../../../src/store/contract.js';
+import { NotCommitted } from '../../../src/store/contract/events.js';
 import { MIGRATIONS, makePeriods } from '../../../src/store/postgres/schema.js';
 import { PostgresServer, SEAL_KEY } from '../../running/postgres-server.js';
 import { candidate } from '../candidate.js';

@@ -3,7 +3,7 @@ import dns from 'node:dns';
 import fs from 'node:fs';
 import path from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, onTestFinished, test, vi } from 'vitest';
-import { CommitUnknown, NotCommitted } from '../../../src/store/contract.js';
+import { CommitUnknown, NotCommitted } from '../../../src/store/contract/events.js';
 import { parseAddress } from '../../../src/store/postgres/address.js';
 import { migrateLog } from '../../../src/store/postgres/administration.js';
 import { Connection } from '../../../src/store/postgres/connection.js';

@@ -1,7 +1,7 @@
 /** What standbys and settings of replication may do to what was acknowledged. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest';
-import { type Candidate, CommitUnknown, NotCommitted } from '../../../src/store/contract.js';
+import { type Candidate, CommitUnknown, NotCommitted } from '../../../src/store/contract/events.js';
 import { parseAddress } from '../../../src/store/postgres/address.js';
 import { examineLog, migrateLog } from '../../../src/store/postgres/administration.js';
 import { Connection, Lost } from '../../../src/store/postgres/connection.js';
