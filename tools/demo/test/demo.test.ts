@@ -127,7 +127,7 @@ test('[R-724] what a collector left behind that was killed leads nowhere', async
 });
 
 test('[R-725] every line that it prints for pasting works in the shell that it was started from', () => {
-  const main = path.resolve(import.meta.dirname, '../../dist/main.js');
+  const main = path.resolve(import.meta.dirname, '../../../packages/collector/dist/main.js');
   const env = { PATH: `${path.dirname(process.execPath)}:/usr/bin:/bin` };
   const pasted = (command: string) => spawnSync('sh', ['-c', command], { env, encoding: 'utf8' });
   const args = `demo --runs 60 --url ${one.running.url} --data-dir '${one.dataDir}'`;
@@ -304,7 +304,7 @@ test('interrupted, it says what was done and how to send the rest', async () => 
 });
 
 test('on a terminal the key is asked for, and not shown', async () => {
-  const command = `stty cols 200; '${process.execPath}' '${path.resolve(import.meta.dirname, '../../dist/main.js')}' demo --url ${one.running.url} --key - --runs 2`;
+  const command = `stty cols 200; '${process.execPath}' '${path.resolve(import.meta.dirname, '../../../packages/collector/dist/main.js')}' demo --url ${one.running.url} --key - --runs 2`;
   const child = spawn('script', ['-qec', command, '/dev/null']);
   let shown = '';
   child.stdout.setEncoding('utf8').on('data', (text: string) => {

@@ -193,7 +193,7 @@ test.skipIf(!hasTerminal)(
         /Listening on: http:\/\/127\.0\.0\.1:\d+\r\nConsole: +http:\/\/127\.0\.0\.1:\d+\/\r\n/,
       );
       expect(output().match(/^ {2}cek_/gm) ?? []).toHaveLength(keys);
-      expect(output()).toMatch(/\d\d:\d\d:\d\d INFO {2}stopping reason=SIGINT pending=0\r\n/);
+      expect(output()).toMatch(/\d\d:\d\d:\d\d INFO {2}stopping reason=SIGINT pending=0 version=\S+\r\n/);
       expect(output()).not.toContain(ESCAPE);
     }
   },

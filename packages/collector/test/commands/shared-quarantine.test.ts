@@ -159,8 +159,8 @@ test('[R-1435] [R-1436] [R-1437] a batch that stops all signing is named, seen, 
   const lines = await server.query(
     `SELECT text FROM ${schema}.access_lines WHERE text LIKE '%store quarantine%'`,
   );
-  expect(lines.length).toBeGreaterThan(0);
-  expect(String(lines[0]?.['text'])).toContain('"database_user":"postgres"');
+  // Attempts by a role that may not do it are there too.
+  expect(lines.map(({ text }) => String(text)).join()).toContain('"database_user":"postgres"');
   await Promise.all([one.stop(), other.stop()]);
 });
 
