@@ -36,10 +36,8 @@ export function fillIndex(database: DatabaseSync, file: string, regions: number)
   const step = blockBytes(path.dirname(file));
   if (step >= PAGE_BYTES || isFilled(file, regions)) return;
   database.exec('BEGIN IMMEDIATE');
-  let descriptor: number | undefined;
   try {
-    descriptor = fs.openSync(`${file}-shm`, 'r+');
-    const { size } = fs.fstatSync(descriptor);
+    const { descriptor, size } = opened(`${file}-shm`);
     const byte = Buffer.alloc(1);
     for (let at = step; at < size; at += step) {
       fs.readSync(descriptor, byte, 0, 1, at);
@@ -48,9 +46,23 @@ export function fillIndex(database: DatabaseSync, file: string, regions: number)
     const missing = regions * REGION_BYTES - size;
     if (missing > 0) fs.writeSync(descriptor, Buffer.alloc(missing), 0, missing, size);
   } finally {
-    if (descriptor !== undefined) fs.closeSync(descriptor);
     database.exec('ROLLBACK');
   }
+}
+
+/** By device and inode. */
+const open = new Map<string, number>();
+
+/**
+ * Stays open as long as the process: closing any descriptor of a file drops all locks that the process has on it, those
+ * of SQLite too (fcntl(2)), and the next process would then cut the index under this one's map.
+ */
+function opened(index: string): { readonly descriptor: number; readonly size: number } {
+  const { dev, ino, size } = fs.statSync(index);
+  const key = `${dev}:${ino}`;
+  let descriptor = open.get(key);
+  if (descriptor === undefined) open.set(key, (descriptor = fs.openSync(index, 'r+')));
+  return { descriptor, size };
 }
 
 function isFilled(file: string, regions: number): boolean {

@@ -97,3 +97,21 @@ test.skipIf(!here)('[R-1466] a collector lives on while its disk fills, and stop
     expect(await collector.stop(), collector.output.stderr).toBe(0);
   }
 });
+
+test.skipIf(!here)('[R-1466] SQLite keeps its locks on an index whose blocks were taken', async () => {
+  const disk = await smallDisk();
+  const collector = await collectorOn(disk);
+  const key = await keyFrom(collector);
+  expect((await postEvent(collector, key, outcomeEvent())).status).toBe(201);
+  for (const file of ['keys.db-shm', 'catalogue/catalogue.sqlite-shm']) {
+    // Without them the next process to open the file cuts the index under the collector's map.
+    await expect
+      .poll(() => {
+        const inode = disk.run(`stat -c %i "$1/data/${file}" 2>/dev/null || true`).trim();
+        const locks = fs.readFileSync('/proc/locks', 'utf8').split('\n');
+        return locks.some((line) => inode !== '' && line.includes(`:${inode} `));
+      }, file)
+      .toBe(true);
+  }
+  expect(await collector.stop()).toBe(0);
+});
