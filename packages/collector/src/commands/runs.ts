@@ -355,22 +355,22 @@ class Listing {
     return catalogue.count({ ...filter, clock: 'sender', limit: 1 }) === 0 ? [] : [BY_SENDERS];
   }
 
-  /** For an empty list: the names that no run has. None is suggested for a person's. */
+  /** For an empty list: the names that no run has. That of a person is neither repeated nor suggested. */
   #unknown(catalogue: Catalogue): string[] {
     const { organisation, target, user, application, models } = this.request.filter;
     const { model } = this.options;
     const isUnknown = (filter: RunFilter) => catalogue.count({ ...filter, limit: 1 }) === 0;
-    const says = (what: string, name: string | undefined, filter: RunFilter) =>
-      name !== undefined && isUnknown(filter) ? [`no run names the ${what} "${printable(name)}"`] : [];
+    const says = (name: string | undefined, filter: RunFilter, message: string) =>
+      name !== undefined && isUnknown(filter) ? [message] : [];
     const guessed = {
       ...(organisation !== undefined && isUnknown({ organisation }) && { organisation }),
       ...(model !== undefined && isUnknown({ models }) && { model }),
     };
     return [
       ...(Object.keys(guessed).length > 0 ? unknownNames(catalogue, guessed) : []),
-      ...says('target', target, { target }),
-      ...says('user', user, { user }),
-      ...says('application', application, { application }),
+      ...says(target, { target }, 'no run names this target'),
+      ...says(user, { user }, 'no run names this user'),
+      ...says(application, { application }, `no run names the application "${printable(application ?? '')}"`),
     ];
   }
 }

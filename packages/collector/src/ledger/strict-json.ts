@@ -69,6 +69,8 @@ function parse(text: string, members: number): JsonReading {
 }
 
 const BYTE_ORDER_MARK = '\ufeff';
+/** A text that is cut inside one of them is at fault where the word begins. */
+const LITERALS = ['true', 'false', 'null'];
 /** What Python, C and JavaScript print for numbers that JSON cannot express (RFC 8259 section 6). */
 const NOT_FINITE = /^[-+]?(?:nan|inf|infinity)(?!\w)/i;
 
@@ -82,7 +84,8 @@ function invalid(text: string, offset: number): JsonReading {
 function causeOf(text: string, offset: number, place: string): string {
   if (text === '') return 'it is empty';
   if (text.startsWith(BYTE_ORDER_MARK)) return 'it begins with a byte order mark';
-  if (offset >= text.length) return `it ends too soon, at ${place}`;
+  if (LITERALS.some((literal) => literal.startsWith(text.slice(offset))))
+    return `it ends too soon, at ${place}`;
   const from = text[offset - 1] === '-' ? offset - 1 : offset;
   const notFinite = NOT_FINITE.test(text.slice(from, from + 12));
   return `${notFinite ? 'NaN and Infinity are not JSON values' : 'unexpected character'} at ${place}`;

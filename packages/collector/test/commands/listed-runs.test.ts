@@ -207,7 +207,7 @@ describe('collector runs', () => {
       'collector: no run matches',
       'collector: no event names the organisation "ward-8"; did you mean "ward-7"?',
       'collector: no run is of the model "risc"; did you mean "risk"?',
-      'collector: no run names the target "p-3"',
+      'collector: no run names this target',
       'collector: no run names the application "triag"',
       '',
     ]);

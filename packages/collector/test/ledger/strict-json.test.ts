@@ -254,6 +254,7 @@ describe('what is no JSON is refused [R-314]', () => {
     ['', 0, 'it is empty'],
     ['\ufeff{"a":1}', 0, 'it begins with a byte order mark'],
     ['{"a":1', 6, 'it ends too soon, at line 1, column 7'],
+    ['{"a":tru', 5, 'it ends too soon, at line 1, column 6'],
   ])(
     'and %j says where, in UTF-16 units, and nothing of what stands there [R-1410]',
     (text, offset, cause) => {

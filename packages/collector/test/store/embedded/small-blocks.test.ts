@@ -110,7 +110,7 @@ test.skipIf(!here)('[R-1466] SQLite keeps its locks on an index whose blocks wer
         const inode = disk.run(`stat -c %i "$1/data/${file}" 2>/dev/null || true`).trim();
         const locks = fs.readFileSync('/proc/locks', 'utf8').split('\n');
         return locks.some((line) => inode !== '' && line.endsWith(`:${inode} 128 128`));
-      }, file)
+      })
       .toBe(true);
   }
   expect(await collector.stop()).toBe(0);
