@@ -107,6 +107,9 @@ test('the comparison says of several machines and of deletion what the guides sa
   for (const guide of ['guide/scale-out.md', 'guide/privacy/README.md']) expect(comparison).toContain(guide);
 });
 
-test.each(['README.md', 'docs/guide/send-events.md'])('%s names the trial by the same command', (document) => {
-  expect(textOf(document)).toContain('`npm start -- --trial`');
-});
+test.each(['README.md', 'docs/guide/send-events.md'])(
+  '%s names the trial by the same command',
+  (document) => {
+    expect(textOf(document)).toContain('`npm start -- --trial`');
+  },
+);
