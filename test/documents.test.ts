@@ -57,6 +57,17 @@ test.each(MARKDOWN)('[R-1240] every link of %s leads to a file, and to a heading
   }
 });
 
+test.each([
+  ['README.md', 'package.json', 'You need Node.js $ or newer with npm'],
+  ['README.md', 'packages/client/package.json', 'use the Node.js client need Node.js $.'],
+  ['CONTRIBUTING.md', 'package.json', 'Node.js $ or newer and npm'],
+  ['packages/client/README.md', 'packages/client/package.json', 'Node.js $ or newer, on'],
+  ['scripts/setup.mjs', 'package.json', 'on any Node from $,'],
+])('[R-1240] %s asks for the Node.js that %s asks for', (document, manifest, sentence) => {
+  const { engines } = JSON.parse(textOf(manifest)) as { engines: { node: string } };
+  expect(textOf(document)).toContain(sentence.replace('$', engines.node.replace('>=', '')));
+});
+
 test('the README has at most 150 lines', () => {
   expect(textOf('README.md').split('\n').length).toBeLessThanOrEqual(151);
 });
@@ -96,6 +107,9 @@ test('the comparison says of several machines and of deletion what the guides sa
   for (const guide of ['guide/scale-out.md', 'guide/privacy/README.md']) expect(comparison).toContain(guide);
 });
 
-test('README names the collector for a first integration', () => {
-  expect(textOf('README.md')).toContain('`collector serve --trial`');
-});
+test.each(['README.md', 'docs/guide/send-events.md'])(
+  '%s names the trial by the same command',
+  (document) => {
+    expect(textOf(document)).toContain('`npm start -- --trial`');
+  },
+);

@@ -346,6 +346,18 @@ export class Captured implements PromiseLike<Fate> {
   ): Promise<Done | Failed> {
     return this.#fate.then(onDone, onFailed);
   }
+
+  /** As of a Promise. */
+  catch<Failed = never>(
+    onFailed?: ((error: unknown) => Failed | PromiseLike<Failed>) | null,
+  ): Promise<Fate | Failed> {
+    return this.#fate.catch(onFailed);
+  }
+
+  /** As of a Promise: what it returns is a promise of its own, whose rejection is the caller's to handle. */
+  finally(onSettled?: (() => void) | null): Promise<Fate> {
+    return this.#fate.finally(onSettled);
+  }
 }
 
 /*

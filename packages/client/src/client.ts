@@ -57,8 +57,12 @@ export class Client<P extends Profile = 'minimum'> {
     const { url, apiKey } = destinationOf(options);
     const { agent, concurrency, sampling } = options;
     const debug = options.debug === true ? debugging() : undefined;
-    const { onTrouble, onRefused, onQuarantine, ending } = listening(options);
-    const place = { ...spoolOptions(options.spool), onTrouble };
+    const spoolAt = spoolOptions(options.spool);
+    const { onTrouble, onRefused, onQuarantine, ending } = listening(
+      options,
+      spoolAt.durability === 'memory' ? undefined : spoolAt.directory,
+    );
+    const place = { ...spoolAt, onTrouble };
     const maker = new EventMaker(options.app ?? {}, options.validate ?? 'minimum');
     const sampler = sampling === undefined ? undefined : new Sampler(sampling, { onTrouble });
     const store = contentStore(options.content);

@@ -102,7 +102,7 @@ function asJson(event: () => object): unknown {
     // Not with the error of a getter: it may name values.
     const isOurs = error instanceof NoJson;
     const { code, pointer, message } = isOurs ? error : new NoJson('not_json', '', 'cannot be read');
-    const issues = code === 'not_json' ? [{ pointer, rule: 'json', message }] : [];
+    const issues = [{ pointer, rule: ruleOf(code), message }];
     throw new EventInvalid(code, `the event is not valid: ${pointer || 'the event'} ${message}`, issues);
   }
 }
@@ -177,16 +177,21 @@ export class EventInvalid extends Error {
    */
   readonly code: 'validation_failed' | 'body_too_large' | 'nesting_too_deep' | 'not_json' | 'unknown_name';
   /**
-   * With `validation_failed`: the faults, as the collector would have named them. With `not_json`: the place in the event
-   * of the value that JSON does not have.
+   * At least one. With `validation_failed`: the faults, as the collector would have named them. Otherwise one, whose
+   * `pointer` is the place in the event of what is at fault, or empty for the event as a whole.
    */
   readonly issues: readonly Issue[];
 
-  constructor(code: EventInvalid['code'], message: string, issues: readonly Issue[] = []) {
+  constructor(code: EventInvalid['code'], message: string, issues?: readonly Issue[]) {
     super(message);
     this.code = code;
-    this.issues = issues;
+    this.issues = issues ?? [{ pointer: '', rule: ruleOf(code), message }];
   }
+}
+
+/** The rule of an issue that no schema has. */
+function ruleOf(code: EventInvalid['code']): string {
+  return code === 'not_json' ? 'json' : code;
 }
 
 /** The client has been closed. */

@@ -41,8 +41,6 @@ export function jsonCopy(value: unknown, limits: JsonLimits): unknown {
 
 const FIRST_HALF = /[\ud800-\udbff]$/;
 
-const NO_OBJECT = 'is not an object that JSON has, and has no toJSON';
-
 class Copying {
   /** The containers around the value at hand, and the names and indices that lead to it. */
   readonly #around: object[] = [];
@@ -120,7 +118,7 @@ class Copying {
 
   #object(value: object): Record<string, unknown> {
     const names = Object.keys(value);
-    if (!isJsonObject(value, names)) throw this.fault(NO_OBJECT);
+    if (!isJsonObject(value, names)) throw this.fault(noObject(value));
     const copy: Record<string, unknown> = {};
     for (const name of names) {
       if (!name.isWellFormed()) throw this.fault('has a member whose name has a lone surrogate');
@@ -158,15 +156,26 @@ function isPlain(value: object): boolean {
 }
 
 /** What keeps its contents elsewhere than in members of its own. */
-const OPAQUE = ['Error', 'Map', 'Set', 'RegExp', 'Promise', 'WeakMap', 'WeakSet'].map(
-  (name) => `[object ${name}]`,
-);
+const OPAQUE = ['Error', 'Map', 'Set', 'RegExp', 'Promise', 'WeakMap', 'WeakSet'];
+
+function opaqueName(value: object): string | undefined {
+  const tag = Object.prototype.toString.call(value);
+  return OPAQUE.find((name) => tag === `[object ${name}]`);
+}
+
+/** Names no type but those above: a class may name itself by data. */
+function noObject(value: unknown): string {
+  if (ArrayBuffer.isView(value)) return 'is a typed array, which JSON does not have';
+  const name = typeof value === 'object' && value !== null && opaqueName(value);
+  if (!name) return 'is not an object that JSON has, and has no toJSON';
+  return `is ${name === 'Error' ? 'an' : 'a'} ${name}, which JSON does not have`;
+}
 
 /** Whether its own members are all that an object holds: of an instance of a class, as far as can be seen. */
 export function isJsonObject(value: object, names: readonly string[] = Object.keys(value)): boolean {
   if (isPlain(value)) return true;
   if (names.length === 0 || ArrayBuffer.isView(value)) return false;
-  return !OPAQUE.includes(Object.prototype.toString.call(value));
+  return opaqueName(value) === undefined;
 }
 
 /**
@@ -176,5 +185,5 @@ export function isJsonObject(value: object, names: readonly string[] = Object.ke
 export function membersOf(name: string, given: unknown): object {
   const value = jsonForm(name, given) ?? {};
   if (typeof value === 'object' && !Array.isArray(value) && isJsonObject(value)) return value;
-  throw new NoJson('not_json', name && `/${name}`, NO_OBJECT);
+  throw new NoJson('not_json', name && `/${name}`, noObject(value));
 }

@@ -41,8 +41,14 @@ interface SafeListeners {
   readonly ending: () => void;
 }
 
-/** The listeners as the client calls them: each is there, and none throws. */
-export function listening({ onRefused, onQuarantine, onTrouble }: Listeners): SafeListeners {
+/**
+ * The listeners as the client calls them: each is there, and none throws.
+ * @param directory of the spool; undefined when it is in memory, which has no quarantine and says so itself.
+ */
+export function listening(
+  { onRefused, onQuarantine, onTrouble }: Listeners,
+  directory: string | undefined,
+): SafeListeners {
   let tell: (what: string, error: unknown) => unknown = onTrouble ?? warn;
   const told = new Map<string, number>();
   const trouble = (what: string, error: unknown): unknown => {
@@ -60,12 +66,19 @@ export function listening({ onRefused, onQuarantine, onTrouble }: Listeners): Sa
     ),
     onQuarantine: silent(
       onQuarantine ??
-        (({ kind, refusal }) => trouble(`an event (${kind}) was refused: ${refusal.status}`, undefined)),
+        ((quarantined) =>
+          directory === undefined ? undefined : trouble(kept(quarantined, directory), undefined)),
     ),
     ending: () => {
       if (!onTrouble) tell = writeLine;
     },
   };
+}
+
+function kept({ kind, refusal: { status, code = '' } }: QuarantinedEvent, directory: string): string {
+  const because = `${status} ${code}`.trimEnd();
+  const see = `npx collector-spool quarantine ${directory}`;
+  return `an event (${kind}) was refused: ${because}. It is kept in quarantine; to see it: ${see}`;
 }
 
 function silent<Arguments extends readonly unknown[]>(

@@ -220,6 +220,17 @@ test('[R-861] what is no JSON, or is too large, is refused to its caller and lea
   expect(refusals.map(({ error }) => (error as EventInvalid).code)).toEqual([
     ...['not_json', 'not_json', 'not_json', 'not_json', 'body_too_large'],
   ]);
+  const issues = refusals.map(({ error }) => (error as EventInvalid).issues);
+  expect(issues.map(([issue]) => [issue?.pointer, issue?.rule])).toEqual([
+    ...[
+      ['/outcome/self', 'json'],
+      ['/outcome/big', 'json'],
+      ['/outcome', 'json'],
+      ['', 'json'],
+    ],
+    ['', 'body_too_large'],
+  ]);
+  expect(issues.at(-1)?.[0]?.message).toBe('has more than 1048576 bytes');
   expect(refusals.map(({ error }) => String(error)).join()).not.toContain('4711');
   expect(collector.accepted).toHaveLength(1);
 });
@@ -232,8 +243,31 @@ test('[R-861] what nests deeper than a collector takes is refused to its caller,
   for (const levels of [62, 63])
     log.run(log.startRun({ model: MODEL }).id).outcome({ nested: nested(levels) });
   await log.flush();
-  expect(refusals.map(({ error }) => (error as EventInvalid).code)).toEqual(['nesting_too_deep']);
+  const message = 'nests more than 64 levels deep';
+  expect(refusals).toMatchObject([
+    {
+      error: {
+        code: 'nesting_too_deep',
+        issues: [{ pointer: expect.stringMatching(/^\/outcome\/nested\/inner/) as string, message }],
+      },
+    },
+  ]);
   expect(collector.accepted).toHaveLength(3);
+});
+
+test('[R-861] what a call returns has catch and finally, as a Promise has', async () => {
+  const collector = await fakeCollector();
+  const { log } = hurriedClient({ url: collector.url });
+  const run = log.startRun({ model: MODEL });
+  const ended: string[] = [];
+  const note = () => void ended.push('ended');
+  await expect(run.output({}).finally(note)).resolves.toBe('durable');
+  await expect(run.output({}).catch(note)).resolves.toBe('durable');
+  const faulty = { output_uri: 5 } as unknown as { output_uri: string };
+  await expect(run.output(faulty).finally(note)).rejects.toThrow(EventInvalid);
+  const named = (error: unknown) => (error as EventInvalid).name;
+  await expect(run.output(faulty).catch(named)).resolves.toBe('EventInvalid');
+  expect(ended).toEqual(['ended', 'ended']);
 });
 
 test('[R-861] an application that looks at nothing never sees an unhandled rejection', async () => {

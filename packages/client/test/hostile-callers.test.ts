@@ -178,7 +178,11 @@ test.each<[string, (log: Client) => PromiseLike<unknown>, string]>([
 ])('[R-891] %s under a name that is none is refused with the nearest one', async (_what, call, sentence) => {
   const { log, refusals } = hurriedClient({ url: AWAY, content: temporaryDirectory() });
   const error: unknown = await call(log).then(undefined, (reason: unknown) => reason);
-  expect(error).toMatchObject({ name: 'EventInvalid', code: 'unknown_name' });
+  const message = expect.stringContaining(sentence) as string;
+  expect(error).toMatchObject({
+    ...{ name: 'EventInvalid', code: 'unknown_name' },
+    issues: [{ pointer: '', rule: 'unknown_name', message }],
+  });
   expect(String(error)).toContain(sentence);
   expect(String(error)).not.toContain('SECRET');
   expect(refusals.map(({ error: told }) => told)).toEqual([error]);

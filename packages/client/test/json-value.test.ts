@@ -101,6 +101,20 @@ describe('[R-1413] [R-1414] a value that JSON does not have', () => {
     }
   });
 
+  test.each([
+    [new Map(), 'a Map'],
+    [coded, 'an Error'],
+    [vm.runInNewContext('new Set()'), 'a Set'],
+    [new Float64Array(2), 'a typed array'],
+  ])('and its type is named: %#', async (value: unknown, name) => {
+    const { log } = hurriedClient({ url: AWAY });
+    const message = `is ${name}, which JSON does not have`;
+    await expect(log.startRun({}).outcome({ odd: value })).rejects.toMatchObject({ issues: [{ message }] });
+    await expect(log.startRun({}).feedback({}, { metadata: value as never })).rejects.toMatchObject({
+      issues: [{ pointer: '/system_metadata', message }],
+    });
+  });
+
   test('but a text that was cut inside a pair is captured without the half [R-1414]', () => {
     expect(jsonCopy({ summary: 'see \u{1F642} there'.slice(0, 5) }, LIMITS)).toEqual({ summary: 'see ' });
   });

@@ -1,12 +1,19 @@
 import { expect, test } from 'vitest';
 import { listening, withReason } from '../src/listeners.js';
 
+const REFUSAL = {
+  ...{ status: 400, code: 'validation_failed', at: 'now' },
+  ...{ message: 'The "patient 4711" is wrong.', details: { issues: [{ pointer: '/patient 4711' }] } },
+} as const;
 const refused = { kind: 'outcome', eventId: 'x', error: new RangeError('patient 4711') } as const;
-const quarantined = { kind: 'outcome', eventId: 'x', refusal: { status: 409, at: 'now' } } as const;
+const quarantined = { kind: 'outcome', eventId: 'x', refusal: REFUSAL } as const;
 
-test('what no one listens to is told as trouble, the same once a minute', () => {
+test('[R-1403] what no one listens to is told as trouble, the same once a minute', () => {
   const troubles: string[] = [];
-  const { onRefused, onQuarantine, onTrouble } = listening({ onTrouble: (what) => troubles.push(what) });
+  const { onRefused, onQuarantine, onTrouble } = listening(
+    { onTrouble: (what) => troubles.push(what) },
+    './spool',
+  );
   for (let i = 0; i < 3; i++) {
     onRefused(refused);
     onQuarantine(quarantined);
@@ -14,14 +21,21 @@ test('what no one listens to is told as trouble, the same once a minute', () => 
   }
   expect(troubles).toEqual([
     'an event (outcome) was not captured: RangeError',
-    'an event (outcome) was refused: 409',
+    'an event (outcome) was refused: 400 validation_failed. It is kept in quarantine; to see it: ' +
+      'npx collector-spool quarantine ./spool',
     'trouble',
   ]);
 });
 
+test('[R-1403] a spool in memory says itself that nothing is kept', () => {
+  const troubles: string[] = [];
+  listening({ onTrouble: (what) => troubles.push(what) }, undefined).onQuarantine(quarantined);
+  expect(troubles).toEqual([]);
+});
+
 test('trouble that no one listens to is a warning of the process', async () => {
   const warned = new Promise<Error>((resolve) => process.once('warning', resolve));
-  listening({}).onTrouble('the collector did not answer', new Error('ECONNREFUSED'));
+  listening({}, undefined).onTrouble('the collector did not answer', new Error('ECONNREFUSED'));
   expect(await warned).toMatchObject({
     ...{ name: 'ClinicalEventsWarning', message: 'the collector did not answer: ECONNREFUSED' },
   });
@@ -31,9 +45,10 @@ test('a listener that throws harms nobody', () => {
   const broken = () => {
     throw new Error('broken');
   };
-  const { onRefused, onQuarantine, onTrouble } = listening({
-    ...{ onRefused: broken, onQuarantine: broken, onTrouble: broken },
-  });
+  const { onRefused, onQuarantine, onTrouble } = listening(
+    { onRefused: broken, onQuarantine: broken, onTrouble: broken },
+    undefined,
+  );
   expect(() => {
     onRefused(refused);
     onQuarantine(quarantined);

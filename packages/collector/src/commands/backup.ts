@@ -31,7 +31,7 @@ import { readMirrorNote, writeBackupNote } from '../transparency/state-files.js'
 import { type GivenOut, logAccess } from './access-log.js';
 import { CommandFailure, EXIT, type ExitCode, onStop, usage } from './exit-codes.js';
 import { ProgressBar, printable, printableJson, wrappedFor } from './terminal.js';
-import { checkRegular } from './regular-files.js';
+import { assertLedger, checkRegular } from './regular-files.js';
 import { checkpointIn, newestCheckpoint } from './verify/log-checkpoints.js';
 import { addConfigOptions, configOf } from './arguments.js';
 
@@ -256,9 +256,7 @@ interface Job {
 
 async function backUpTo(directory: string, config: Config, options: BackupOptions): Promise<void> {
   const { dataDir } = config;
-  if (!exists(path.join(dataDir, 'ledger'))) {
-    throw new CommandFailure(`${dataDir} holds no ledger`, EXIT.notFound);
-  }
+  assertLedger(dataDir);
   assertApart(directory, dataDir, 'the data directory');
   assertKeysKept(dataDir, options);
   const job: Job = { directory, config, options, givenOut: undefined };

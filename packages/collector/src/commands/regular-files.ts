@@ -21,10 +21,17 @@ const FILE_NAME = /\.(segment|note|vkey|checkpoint)$|^latest$|^level-/;
  * @throws CommandFailure when there is no log in the data directory, or one that a reader would wait at.
  */
 export function assertReadable(dataDir: string, directories: readonly string[] = DIRECTORIES): void {
-  if (!exists(path.join(dataDir, 'ledger'))) {
-    throw new CommandFailure(`${dataDir} holds no ledger`, EXIT.notFound);
-  }
+  assertLedger(dataDir);
   checkRegular(dataDir, directories);
+}
+
+/** @throws CommandFailure when there is no log in the data directory. */
+export function assertLedger(dataDir: string): void {
+  if (exists(path.join(dataDir, 'ledger'))) return;
+  throw new CommandFailure(
+    `${dataDir} holds no ledger; name the data directory by --data-dir`,
+    EXIT.notFound,
+  );
 }
 
 /**

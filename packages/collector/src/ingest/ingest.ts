@@ -106,7 +106,7 @@ const REFUSAL_OF_ANSWER: Record<Exclude<Answer, 'accepted' | 'fault'>, ErrorCode
 
 export class Ingest {
   readonly counters = new IngestCounters();
-  /** Called for each request when its answer is written, with the fault of one that is refused. */
+  /** Called for each request when its answer is written, with the fault of one that is refused, which no log line has. */
   observer: ((exchange: Exchange, status: number, fault: Fault | undefined) => void) | undefined;
   readonly #options: IngestOptions;
   readonly #refusals: RefusalLog;
@@ -432,18 +432,7 @@ export class Ingest {
     const { code } = fault;
     const { request, reply, kind, principal } = exchange;
     this.counters.refused(kind, code);
-    this.#refusals.note(
-      {
-        code,
-        requestId: exchange.id,
-        kind,
-        organisation: principal?.organisation,
-        // Of a key that was proven and is refused, anyone who has to renew it wants to know which one it is.
-        keyId: principal?.keyId ?? (isProven(code) && presentedKey ? keyIdOf(presentedKey) : undefined),
-      },
-      () => this.#options.trustedProxies.clientOf(request),
-      performance.now(),
-    );
+    if (this.observer === undefined) this.#noteRefused(exchange, code, presentedKey);
     // By its body, or after it, a request is refused in a later turn than it was parsed in.
     if (!request.readableEnded) this.#resting.limit(request, reply);
     const tooMany = code === 'overloaded' || code === 'rate_limited';
@@ -453,6 +442,21 @@ export class Ingest {
     else if (principal === undefined || isUnproven(request.socket)) this.#rest(exchange);
     if (this.#options.logRequests) this.#logRequest(exchange, status);
     this.observer?.(exchange, status, fault);
+  }
+
+  #noteRefused({ id, kind, principal, request }: Exchange, code: ErrorCode, presentedKey?: string): void {
+    this.#refusals.note(
+      {
+        code,
+        requestId: id,
+        kind,
+        organisation: principal?.organisation,
+        // Of a key that was proven and is refused, anyone who has to renew it wants to know which one it is.
+        keyId: principal?.keyId ?? (isProven(code) && presentedKey ? keyIdOf(presentedKey) : undefined),
+      },
+      () => this.#options.trustedProxies.clientOf(request),
+      performance.now(),
+    );
   }
 
   #logRequest({ id, kind, principal, bodyBytes, startedAt }: Exchange, status: number): void {

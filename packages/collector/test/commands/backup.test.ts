@@ -476,7 +476,10 @@ describe('[R-811] a back-up', () => {
 
   test('needs a log with a checkpoint', async () => {
     const { code, stderr } = await backUp();
-    expect([code, stderr]).toEqual([6, `collector: ${dataDir} holds no ledger\n`]);
+    expect([code, stderr]).toEqual([
+      6,
+      `collector: ${dataDir} holds no ledger; name the data directory by --data-dir\n`,
+    ]);
     fs.mkdirSync(path.join(dataDir, 'ledger'), { recursive: true });
     expect(await backUp()).toMatchObject({
       code: 1,

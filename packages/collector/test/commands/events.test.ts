@@ -131,11 +131,11 @@ describe('collector events', () => {
     expect(fs.existsSync(path.join(dataDir, 'access.log'))).toBe(false);
   });
 
-  test.each(['', 'nowhere'])('without a ledger ends with 6 and says so (in %j)', async (inside) => {
+  test.each(['', 'nowhere'])('[R-1406] without a ledger ends with 6 and says so (in %j)', async (inside) => {
     const directory = path.join(dataDir, inside);
     expect(await run(['events', '--data-dir', directory])).toEqual({
       ...{ code: 6, stdout: '' },
-      stderr: `collector: ${directory} holds no ledger\n`,
+      stderr: `collector: ${directory} holds no ledger; name the data directory by --data-dir\n`,
     });
   });
 

@@ -298,7 +298,7 @@ describe('which event is meant', () => {
   test('is looked for in a ledger only', async () => {
     expect(await prove(randomUUID())).toEqual({
       ...{ code: 6, stdout: '' },
-      stderr: `collector: ${dataDir} holds no ledger\n`,
+      stderr: `collector: ${dataDir} holds no ledger; name the data directory by --data-dir\n`,
     });
   });
 

@@ -340,7 +340,7 @@ describe('[R-909] an export refuses, and leaves the checkpoint that is there,', 
   });
 
   test('when nothing is signed yet, or there is no ledger', async () => {
-    await refused(6, /data holds no ledger\n$/);
+    await refused(6, /data holds no ledger; name the data directory by --data-dir\n$/);
     await fillDirectory(dataDir, [events(3)]);
     await refused(1, /nothing is signed in .* yet: the next start of a collector signs a checkpoint\n$/);
     expect(fs.existsSync(target)).toBe(false);

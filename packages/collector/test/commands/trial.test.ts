@@ -5,6 +5,9 @@ import { launch, outcomeEvent, run } from '../running/collector-process.js';
 import { post } from '../running/load.js';
 import { scratch } from '../running/scratch.js';
 
+const ENDPOINTS =
+  '/event/inference-start, /event/internal-artifact, /event/human-output, /event/outcome, /event/user-feedback';
+
 test('[R-873] [R-1412] a trial says of each event why it is refused or would be by profile full, and keeps nothing', async () => {
   const parent = scratch();
   const kept = path.join(scratch(), 'kept');
@@ -36,6 +39,9 @@ test('[R-873] [R-1412] a trial says of each event why it is refused or would be 
   const third = await send('outcome', outcomeEvent({ event_id: 'no id' }));
   const fourth = await send('outcome', '{"MRN": NaN}');
   expect([first, second, third, fourth].map(({ status }) => status)).toEqual([201, 201, 400, 400]);
+  const near = await send('outcom?mrn=MRN-4711', good);
+  const far = await send('MRN-4711', good);
+  expect([near, far].map(({ status }) => status)).toEqual([404, 404]);
   await shown()
     .toContain(`201 outcome ${good.event_id} (request ${first.request}): good under profile full too
 201 user-feedback ${faulty.event_id} (request ${second.request}): profile full would refuse it:
@@ -45,7 +51,10 @@ test('[R-873] [R-1412] a trial says of each event why it is refused or would be 
 400 outcome (request ${third.request}): validation_failed: The event is not valid.
       /event_id (format): must be a UUID
 400 outcome (request ${fourth.request}): invalid_json: The body is not JSON: NaN and Infinity are not JSON values at line 1, column 9.
+404 (request ${near.request}): not_found: no such endpoint; did you mean "/event/outcome"?
+404 (request ${far.request}): not_found: no such endpoint; the endpoints are ${ENDPOINTS}
 `);
+  expect(trial.output.stderr).not.toMatch(/refused|validation_failed/);
 
   trial.process.kill('SIGTERM');
   expect(await trial.exited).toBe(0);

@@ -133,6 +133,17 @@ describe('[R-831] the management port', () => {
     expect(fs.existsSync(path.join(other, 'ledger'))).toBe(false);
   });
 
+  test('[R-1405] and so is the port for events, with the option that names another', async () => {
+    const dataDir = scratch();
+    const port = String(await freePort());
+    await running(scratch(), ['--management-port', port]);
+    const args = ['serve', '--management', 'off', '--port', port, '--data-dir', dataDir];
+    const { code, stderr } = await run(args);
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/the collector cannot listen on 127\.0\.0\.1:\d+: .*EADDRINUSE/);
+    expect(stderr).toContain('Choose another --port');
+  });
+
   test('cannot be the one that events come to', async () => {
     const dataDir = scratch();
     const { code, stderr } = await run([

@@ -11,6 +11,7 @@ import { isLocked } from '../../store/directory-lock.js';
 import { keyDatabasePath } from '../../store/open-keys.js';
 import { systemCode } from '../../system-code.js';
 import { StateFile, isLine } from '../../transparency/state-files.js';
+import { CommandFailure, EXIT } from '../exit-codes.js';
 
 /** Valid in both profiles, so that the line works whatever the key or the collector asks for. */
 const PAYLOADS: Readonly<Record<EventKind, object>> = {
@@ -50,6 +51,18 @@ interface ListeningTls {
 /** Whether every client has to show a certificate. */
 export function requiresCertificate({ tlsClientCa, tlsClientAuth }: Config): boolean {
   return tlsClientCa !== '' && tlsClientAuth === 'required';
+}
+
+/** @param advice a sentence without its period. */
+export function cannotListen(
+  who: string,
+  { host, port }: Pick<Listening, 'host' | 'port'>,
+  error: unknown,
+  advice: string,
+): CommandFailure {
+  const reason = error instanceof Error ? error.message : String(error);
+  const message = `${who} cannot listen on ${host}:${port}: ${reason}. ${advice}`;
+  return new CommandFailure(message, EXIT.failure, { cause: error });
 }
 
 /** The address to type on the same host: an address that means "any" is no address to call. */

@@ -5,8 +5,7 @@ import type { Credentials } from '../../ingest/credentials.js';
 import { isLoopback } from '../../loopback.js';
 import type { OperatorToken } from '../../operate/gate.js';
 import type { CollectorStatus } from '../../operate/status.js';
-import { CommandFailure, EXIT } from '../exit-codes.js';
-import { type Listening, callable } from './listening.js';
+import { callable, cannotListen, type Listening } from './listening.js';
 
 /** Closed when it is disposed of. */
 export interface OpenManagement extends AsyncDisposable {
@@ -58,7 +57,7 @@ export function isTokenInClear({
 /**
  * On return it listens, unless it is not wanted.
  * @param credentials the certificate to present, beside plain HTTP.
- * @throws {@link CommandFailure} when the address cannot be had.
+ * @throws CommandFailure when the address cannot be had.
  */
 export async function openManagement(
   { management, managementHost: host, managementPort }: Config,
@@ -81,13 +80,8 @@ export async function openManagement(
   try {
     port = await listener.listen();
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
-    throw new CommandFailure(
-      `the management listener cannot listen on ${host}:${managementPort}: ${reason}. ` +
-        'Choose another --management-port, or turn it off by --management off',
-      EXIT.failure,
-      { cause: error },
-    );
+    const advice = 'Choose another --management-port, or turn it off by --management off';
+    throw cannotListen('the management listener', { host, port: managementPort }, error, advice);
   }
   return {
     address: { host, tls: credentials !== undefined, port, token: token !== undefined },

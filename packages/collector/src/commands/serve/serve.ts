@@ -24,7 +24,14 @@ import { CommandFailure, EXIT } from '../exit-codes.js';
 import { Follower } from './follower.js';
 import { createQueue, openIngest, openKeyRing } from './http-side.js';
 import { LedgerWorker } from './ledger-worker.js';
-import { keysLost, type Listening, newKeyNotice, requiresCertificate, noteListening } from './listening.js';
+import {
+  cannotListen,
+  keysLost,
+  type Listening,
+  newKeyNotice,
+  requiresCertificate,
+  noteListening,
+} from './listening.js';
 import { escrowNotice } from '../signing-key.js';
 import { LineWriter, openServeLog, type ServeLog } from './log.js';
 import { consoleNotice, isTokenInClear, listeningNotice, openManagement } from './management.js';
@@ -358,8 +365,7 @@ async function listen(
     return { host, port, tls: shown };
   } catch (error) {
     await thread.stop();
-    const message = `cannot listen on ${host}:${config.port}: ${messageOf(error)}`;
-    throw new CommandFailure(message, EXIT.failure, { cause: error });
+    throw cannotListen('the collector', config, error, 'Choose another --port or --host');
   }
 }
 
@@ -384,10 +390,6 @@ async function handOutFirstKey(
     );
   if (made === 'overtaken')
     log.warn('the API key on standard output is not valid: another process has just made the first one');
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }
 
 /**

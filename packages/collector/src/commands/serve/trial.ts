@@ -2,7 +2,14 @@
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { ERRORS, type EventKind, type Issue, PROTOCOL_VERSION } from '@clinical-events/protocol';
+import {
+  didYouMean,
+  ERRORS,
+  EVENT_PATHS,
+  type EventKind,
+  type Issue,
+  PROTOCOL_VERSION,
+} from '@clinical-events/protocol';
 import { validateEvent } from '@clinical-events/protocol/validate';
 import type { Command } from 'commander';
 import { ConfigError } from '../../config.js';
@@ -66,10 +73,10 @@ Each event is listed here, with what it is refused for, or would be under profil
   }
 
   /** For Ingest.observer, where bodies are kept. */
-  observe({ id, kind, body }: Exchange, status: number, fault: Fault | undefined): void {
-    if (kind === undefined) return;
-    if (fault !== undefined) this.out.write(refusalLines(id, kind, status, fault));
-    else if (body !== undefined) this.out.write(trialLines(id, kind, body));
+  observe(exchange: Exchange, status: number, fault: Fault | undefined): void {
+    const { id, kind, body } = exchange;
+    if (fault !== undefined) this.out.write(refusalLines(exchange, status, fault));
+    else if (kind !== undefined && body !== undefined) this.out.write(trialLines(id, kind, body));
   }
 
   #end(): void {
@@ -95,11 +102,21 @@ function trialLines(request: string, kind: EventKind, body: Uint8Array): string 
   return asLines([`201 ${kind} ${event.event_id} (request ${request}): ${verdict}`, ...faults]);
 }
 
-/** Why a request was refused; no value of any field, for a fault has none. */
-function refusalLines(request: string, kind: EventKind, status: number, fault: Fault): string {
+/** Why a request was refused; no value of any field, for a fault has none, and nothing of a path that is no endpoint. */
+function refusalLines({ id, kind, request }: Exchange, status: number, fault: Fault): string {
   const { code, message = ERRORS[code].message, details } = fault;
   const issues = (details?.['issues'] ?? []) as readonly Issue[];
-  return asLines([`${status} ${kind} (request ${request}): ${code}: ${message}`, ...issues.map(issueLine)]);
+  const first =
+    kind === undefined
+      ? `${status} (request ${id}): ${code}: no such endpoint${nearestEndpoint(request.url ?? '')}`
+      : `${status} ${kind} (request ${id}): ${code}: ${message}`;
+  return asLines([first, ...issues.map(issueLine)]);
+}
+
+function nearestEndpoint(target: string): string {
+  const [path = ''] = target.split('?', 1);
+  const endpoints = Object.values(EVENT_PATHS);
+  return didYouMean(path, endpoints) || `; the endpoints are ${endpoints.join(', ')}`;
 }
 
 function issueLine({ pointer, rule, message }: Issue): string {
