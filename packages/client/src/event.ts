@@ -69,8 +69,8 @@ export class EventMaker {
     const sent = asJson(() => ({
       ...membersOf('', more),
       event_id: eventId,
-      run_id: runId,
-      parent_event_id: parentEventId,
+      run_id: asGiven(runId),
+      parent_event_id: asGiven(parentEventId),
       timestamp: timestamp ?? new Date(),
       protocol_version: PROTOCOL_VERSION,
       system_metadata: {
@@ -92,6 +92,12 @@ export class EventMaker {
     }
     return body;
   }
+}
+
+/** An id that is no UUID as it stands must not become one, or go missing, by toJSON or by a half that is cut off. */
+function asGiven(id: unknown): unknown {
+  if (typeof id === 'string') return id.toWellFormed();
+  return typeof id === 'object' && id !== null ? {} : id;
 }
 
 /** @throws EventInvalid for what is no JSON, nests too deep or is certainly too large. */

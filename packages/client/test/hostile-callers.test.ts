@@ -262,3 +262,23 @@ test('[R-864] without the name of a directory for content nothing is stored', as
     name: 'ContentNotStored',
   });
 });
+
+test.each([
+  ['an object that says nothing', { toJSON: () => undefined }],
+  ['an object that says a UUID', { toJSON: () => RUN_ID }],
+  ['an object around a UUID', new String(RUN_ID)],
+  ['a UUID and half a character', `${RUN_ID}\ud800`],
+  ['a number', 5],
+  ['a list', [RUN_ID]],
+])('[R-1475] %s is no id: the event is refused', async (_what, given) => {
+  const id = given as string;
+  const collector = await fakeCollector();
+  const { log } = hurriedClient({ url: collector.url });
+  const invalid = (pointer: string) => ({ code: 'validation_failed', issues: [{ pointer }] });
+  await expect(log.run(id).outcome({})).rejects.toMatchObject(invalid('/run_id'));
+  await expect(log.startRun({}, { runId: id }).started).rejects.toMatchObject(invalid('/run_id'));
+  const child = log.run(RUN_ID).outcome({}, { parentEventId: id });
+  await expect(child).rejects.toMatchObject(invalid('/parent_event_id'));
+  await log.flush();
+  expect(collector.accepted).toEqual([]);
+});

@@ -1,10 +1,16 @@
 /** Captures the calls of the Anthropic SDK: messages, in one piece and in streams. */
 import { fields, type Fields, type GrowingAnswer, list, text } from './answer.js';
-import { type AnswerReader, capturedFetch, counts, type FetchOptions } from './captured-fetch.js';
+import {
+  type AnswerReader,
+  type CapturedFetch,
+  capturedFetch,
+  counts,
+  type FetchOptions,
+} from './captured-fetch.js';
 import type { RunsIn } from './model-call.js';
 
 export type { Answer, ToolCall, Usage } from './answer.js';
-export type { FetchOptions } from './captured-fetch.js';
+export type { CapturedFetch, FetchOptions } from './captured-fetch.js';
 export type { DescribedCall, Description, InstrumentationOptions, RunsIn, StartsRuns } from './model-call.js';
 
 /**
@@ -12,7 +18,7 @@ export type { DescribedCall, Description, InstrumentationOptions, RunsIn, Starts
  * would see without it. Does not throw.
  * @param runs the client, a run that the calls belong to, or a function that gives one of them.
  */
-export function anthropicFetch(runs: RunsIn, options: FetchOptions = {}): typeof fetch {
+export function anthropicFetch(runs: RunsIn, options: FetchOptions = {}): CapturedFetch {
   return capturedFetch(runs, options, {
     provider: 'anthropic',
     readerFor: (path) => (path.endsWith('/v1/messages') ? MESSAGES : undefined),

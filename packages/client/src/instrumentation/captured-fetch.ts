@@ -17,6 +17,13 @@ export interface FetchOptions extends InstrumentationOptions {
   readonly fetch?: typeof fetch | undefined;
 }
 
+/**
+ * For calls it is the global fetch. The second signature is for SDKs whose option wants the fetch of node-fetch (OpenAI
+ * 4, Anthropic 0.39): they make nothing of their own of what it takes and gives.
+ */
+// eslint-disable-next-line @typescript-eslint/no-explicit-any -- Types of node-fetch, which is not a dependency.
+export type CapturedFetch = typeof fetch & ((input: any, init?: any) => Promise<any>);
+
 /** How answers of one address are read. */
 export interface AnswerReader {
   /** An answer in one piece. */
@@ -40,10 +47,10 @@ const MOST_CHARACTERS = 16 << 20;
  * A fetch that captures what goes to and comes from a model, and leaves all else alone. A retry is of the run of the
  * attempt before. The request is under way before anything is captured, and a stream is passed on as it comes.
  */
-export function capturedFetch(runs: RunsIn, options: FetchOptions, dialect: Dialect): typeof fetch {
+export function capturedFetch(runs: RunsIn, options: FetchOptions, dialect: Dialect): CapturedFetch {
   checkOptions(options, 'fetch');
   const recent = new RecentCalls();
-  return async (input, init) => {
+  return async (...[input, init]: Parameters<typeof fetch>): Promise<Response> => {
     const make = options.fetch ?? fetch;
     const startedAt = performance.now();
     const answering = make(input, init);

@@ -2,6 +2,7 @@
 import { fields, type Fields, type GrowingAnswer, list, text } from './answer.js';
 import {
   type AnswerReader,
+  type CapturedFetch,
   capturedFetch,
   counts,
   type Dialect,
@@ -10,7 +11,7 @@ import {
 import type { RunsIn } from './model-call.js';
 
 export type { Answer, ToolCall, Usage } from './answer.js';
-export type { FetchOptions } from './captured-fetch.js';
+export type { CapturedFetch, FetchOptions } from './captured-fetch.js';
 export type { DescribedCall, Description, InstrumentationOptions, RunsIn, StartsRuns } from './model-call.js';
 
 /**
@@ -18,7 +19,7 @@ export type { DescribedCall, Description, InstrumentationOptions, RunsIn, Starts
  * would see without it. Does not throw.
  * @param runs the client, a run that the calls belong to, or a function that gives one of them.
  */
-export function openaiFetch(runs: RunsIn, options: FetchOptions = {}): typeof fetch {
+export function openaiFetch(runs: RunsIn, options: FetchOptions = {}): CapturedFetch {
   return capturedFetch(runs, options, DIALECT);
 }
 

@@ -1,10 +1,12 @@
 /** Requests by `node:http` and an agent of the application's own, which alone knows how to connect. */
 import http from 'node:http';
 import https from 'node:https';
+import type net from 'node:net';
 import tls from 'node:tls';
 import { EVENT_PATHS, type EventKind } from '@clinical-events/protocol';
 import { type Answer, readAccepted, readErrorBody, readRequestId, readRetryAfter } from './answer.js';
 import {
+  afterHolding,
   afterReading,
   type AgentOptions,
   deletes,
@@ -13,6 +15,7 @@ import {
   LONGEST_ANSWER,
   PATIENCE_MS,
   type Requester,
+  SMALL,
   Sweeper,
 } from './endpoint.js';
 
@@ -76,6 +79,7 @@ export class AgentEndpoint implements Endpoint {
       return;
     }
     let answered = false;
+    let early = false;
     let told = false;
     const tell = (act: () => void) => {
       if (told) return;
@@ -102,7 +106,7 @@ export class AgentEndpoint implements Endpoint {
       answered = true;
       const { statusCode } = response;
       // Anyone who says what became of an event that it has not got yet is no collector.
-      if (deletes(statusCode) && !request.writableFinished) {
+      if (deletes(statusCode) && (early || !request.writableFinished)) {
         return void request.destroy(new Error(`${statusCode} came before the whole event was sent`));
       }
       const pieces: Buffer[] = [];
@@ -116,7 +120,7 @@ export class AgentEndpoint implements Endpoint {
       response.on('end', () => tell(() => requester.answered(answerOf(response, Buffer.concat(pieces)))));
     });
     request.once('socket', (socket) => {
-      const send = () => afterReading(() => request.end(body));
+      const send = () => afterReading(() => sendBody(request, socket, body, () => (early = true)));
       if (socket.connecting && socket instanceof tls.TLSSocket) socket.once('secureConnect', send);
       else if (socket.connecting) socket.once('connect', send);
       else send();
@@ -131,6 +135,26 @@ export class AgentEndpoint implements Endpoint {
     }
     return this.#open.size > 0;
   }
+}
+
+/** @param begun called if something of an answer is here before the last byte is written. */
+function sendBody(
+  request: http.ClientRequest,
+  socket: net.Socket,
+  body: Uint8Array,
+  begun: () => void,
+): void {
+  if (body.length <= SMALL) return void request.end(body);
+  const last = body.length - 1;
+  let { bytesRead } = socket;
+  // Of status 1xx: the answer is still to come.
+  request.on('information', () => ({ bytesRead } = socket));
+  const endIt = () => {
+    // TLS has messages of its own, which count as well.
+    if (socket.bytesRead !== bytesRead && !(socket instanceof tls.TLSSocket)) begun();
+    if (!request.destroyed) request.end(body.subarray(last));
+  };
+  request.write(body.subarray(0, last), () => afterHolding(endIt));
 }
 
 function answerOf({ statusCode: status = 0, headers }: http.IncomingMessage, body: Buffer): Answer {

@@ -40,6 +40,18 @@ export function afterReading(act: () => void): void {
   setImmediate(() => setImmediate(act));
 }
 
+/** A body up to this size goes in one piece, which the other side most likely reads in one. */
+export const SMALL = 16 << 10;
+const HELD_MS = 20;
+
+/**
+ * Calls back when an answer to less than the whole event would be here. For a system takes more than the other side
+ * has read: so the last byte waits for this. From far away, or a slow server, one may come later: that gap stays.
+ */
+export function afterHolding(act: () => void): void {
+  setTimeout(() => afterReading(act), HELD_MS).unref();
+}
+
 /** Whether an answer of this status may have an event deleted, and so has to come after the event was sent. */
 export function deletes(status: number | undefined): boolean {
   return status === 201 || status === 409;

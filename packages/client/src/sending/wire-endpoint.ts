@@ -7,6 +7,7 @@ import tls from 'node:tls';
 import { EVENT_PATHS, type EventKind } from '@clinical-events/protocol';
 import { AnswerReader } from './answer-reader.js';
 import {
+  afterHolding,
   afterReading,
   deletes,
   type Endpoint,
@@ -14,6 +15,7 @@ import {
   keyOf,
   PATIENCE_MS,
   type Requester,
+  SMALL,
   Sweeper,
 } from './endpoint.js';
 
@@ -177,8 +179,6 @@ export interface ConnectionOwner {
 /** Opens a socket that calls `onData` with all that comes; the bytes are written over afterwards. */
 export type Dial = (onData: (bytes: Buffer) => void) => net.Socket;
 
-/** A request up to this size is put together and written at once, which costs less than two pieces. */
-const SMALL = 16 << 10;
 const FIRST_BUFFER_BYTES = 2 << 10;
 
 export class Connection {
@@ -190,11 +190,11 @@ export class Connection {
   #ready: 'connect' | 'secureConnect' | undefined;
   readonly #reader = new AnswerReader();
   #request: Request | undefined;
-  /** For small requests, one after the other. */
+  /** For small requests, one after the other: put together and written at once, which costs less than two pieces. */
   #buffer: Buffer = Buffer.allocUnsafeSlow(FIRST_BUFFER_BYTES);
   #used = false;
-  /** Whether the request is written, and whether its answer began before all of it was with the system. */
-  #sent = false;
+  /** What of the request is written, and whether its answer began before all of it was with the system. */
+  #sent: 'nothing' | 'part' | 'all' = 'nothing';
   #early = false;
   #gone = false;
   /** Sockets begin so. */
@@ -218,7 +218,8 @@ export class Connection {
   /** Only one that is new or was told to be free. */
   send(request: Request): void {
     this.#request = request;
-    this.#sent = this.#early = false;
+    this.#sent = 'nothing';
+    this.#early = false;
     this.since = performance.now();
     this.#hold(true);
     const write = () => {
@@ -231,20 +232,34 @@ export class Connection {
     });
   }
 
-  #write({ head, body }: Request): void {
-    this.#sent = true;
+  #write(request: Request): void {
+    const { head, body } = request;
     const length = head.length + body.length;
-    if (length > SMALL) {
-      this.#socket.cork();
-      this.#socket.write(head, 'latin1');
-      this.#socket.write(body);
-      this.#socket.uncork();
-      return;
-    }
+    if (length > SMALL) return this.#writeParts(request);
+    this.#sent = 'all';
     if (this.#buffer.length < length) this.#buffer = Buffer.allocUnsafeSlow(Math.min(2 * length, SMALL));
     this.#buffer.write(head, 'latin1');
     this.#buffer.set(body, head.length);
     this.#socket.write(this.#buffer.subarray(0, length));
+  }
+
+  #writeParts(request: Request): void {
+    this.#sent = 'part';
+    const last = request.body.length - 1;
+    const writeLast = () => {
+      if (this.#request !== request) return;
+      this.#sent = 'all';
+      this.#socket.write(request.body.subarray(last));
+    };
+    this.#socket.cork();
+    this.#socket.write(request.head, 'latin1');
+    this.#socket.write(request.body.subarray(0, last), () => afterHolding(writeLast));
+    this.#socket.uncork();
+  }
+
+  /** Whether something of the request is not with the system yet. */
+  get #unsent(): boolean {
+    return this.#sent !== 'all' || this.#socket.writableLength > 0;
   }
 
   /** Closes it. Anyone who waits for an answer is told why there is none. */
@@ -265,7 +280,7 @@ export class Connection {
 
   #take(bytes: Buffer): void {
     if (this.#gone) return;
-    if (!this.#request || !this.#sent) {
+    if (!this.#request || this.#sent === 'nothing') {
       return this.end(new Error('the other side said something that it was not asked'));
     }
     const request = this.#request;
@@ -284,7 +299,7 @@ export class Connection {
   }
 
   #judge(request: Request, whole: boolean): void {
-    if (this.#socket.writableLength > 0 && !this.#reader.waits) this.#early = true;
+    if (this.#unsent && !this.#reader.waits) this.#early = true;
     // Anyone who says what became of an event that it has not got yet is no collector.
     if (this.#early && deletes(this.#reader.status)) {
       return this.end(new Error(`${this.#reader.status} came before the whole event was sent`));
@@ -297,7 +312,7 @@ export class Connection {
     this.#request = undefined;
     this.#used = true;
     // What is not out yet of a request that is answered already would be in the way of the next one, and in its buffer.
-    if (this.#reader.keepsOpen && this.#socket.writableLength === 0) {
+    if (this.#reader.keepsOpen && !this.#unsent) {
       this.since = performance.now();
       this.#owner.free(this);
     } else this.#leave();

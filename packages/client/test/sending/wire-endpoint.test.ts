@@ -83,14 +83,16 @@ test('[R-862] an answer that no one asked for is taken for no other event', asyn
   expect([await post(other), await post(other)]).toEqual([STORED, { status: 503 }]);
 });
 
-/** A server that answers each connection at its first bytes, and reads no more. @returns its address, and how many have come. */
-async function hastyServer(answer: string): Promise<{ url: string; connections: net.Socket[] }> {
+/** Answers each connection at its first bytes, in pieces if there are more of `answer`, and reads no more. */
+async function hastyServer(...answer: string[]): Promise<{ url: string; connections: net.Socket[] }> {
   const connections: net.Socket[] = [];
   const server = net.createServer((socket) => {
     connections.push(socket.on('error', () => undefined));
     socket.once('data', () => {
       socket.pause();
-      socket.write(answer);
+      const [first = '', ...more] = answer;
+      socket.write(first);
+      for (const piece of more) setTimeout(() => socket.write(piece), 100);
     });
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', () => resolve()));
@@ -112,15 +114,41 @@ test('[R-862] a request that is answered before it was read is answered, and its
   expect(connections).toHaveLength(2);
 });
 
-test('[R-894] a 201 that comes before the event was sent counts for nothing', async () => {
-  const { url } = await hastyServer(CREATED);
-  const early = '201 came before the whole event was sent';
-  await expect(post(endpointAt(url), LARGE)).rejects.toThrow(early);
-  const agent = new http.Agent();
-  onTestFinished(() => agent.destroy());
-  const byAgent = new AgentEndpoint({ url: new URL(url), apiKey: 'key', agent });
-  onTestFinished(() => byAgent.close());
-  await expect(post(byAgent, LARGE)).rejects.toThrow(early);
+const EARLY = 'came before the whole event was sent';
+const RETIRED_BODY = '{"error":{"code":"event_retired","message":"m","request_id":"1"}}';
+const RETIRED = `HTTP/1.1 409 x\r\nContent-Length: ${RETIRED_BODY.length}\r\n\r\n${RETIRED_BODY}`;
+
+// The system takes all of them but the last from a client at once, and the server has read 64 KiB at most.
+test.each([17_000, 100_000, 300_000, 900_000, LARGE.length])(
+  '[R-1468] an answer to a part of %d bytes deletes no event, and a server that reads gets all of them',
+  async (length) => {
+    const body = LARGE.subarray(0, length);
+    for (const answer of [CREATED, RETIRED]) {
+      const { url, connections } = await hastyServer(answer);
+      for (const [i, endpoint] of both(url).entries()) {
+        await expect(post(endpoint, body)).rejects.toThrow(EARLY);
+        await expect(post(endpoint, body)).rejects.toThrow(EARLY);
+        expect(connections).toHaveLength(2 * i + 2);
+      }
+    }
+    if (length > 1e6) return;
+    const come: number[] = [];
+    const { url, sockets } = await rawServer((socket, request) => {
+      come.push(request.length - request.indexOf('\r\n\r\n') - 4);
+      // Other answers may come first.
+      socket.write(`HTTP/1.1 103 x\r\n\r\n${CREATED}`);
+    });
+    for (const endpoint of both(url)) {
+      expect([await post(endpoint, body), await post(endpoint, body)]).toEqual([STORED, STORED]);
+    }
+    expect([come, sockets.length]).toEqual([Array(4).fill(length), 2]);
+  },
+);
+
+test('[R-1468] an answer of which a part has come before the event was sent deletes none', async () => {
+  const { url } = await hastyServer(CREATED.slice(0, 20), CREATED.slice(20));
+  for (const endpoint of both(url))
+    await expect(post(endpoint, LARGE.subarray(0, 100_000))).rejects.toThrow(EARLY);
 });
 
 /**
