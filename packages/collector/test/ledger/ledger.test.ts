@@ -314,6 +314,7 @@ describe('the ledger', () => {
     };
     await vi.waitFor(() => expect(bench.states).toEqual([['refusing', cause]]), WAIT);
     bench.look = () => undefined;
+    bench.prove = () => Promise.resolve();
     await vi.waitFor(() => expect(bench.states.at(-1)).toEqual(['open', undefined]), WAIT);
     await bench.stop();
   });
