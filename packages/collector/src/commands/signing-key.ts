@@ -87,6 +87,8 @@ During the overlap both keys sign, so that verifiers who hold only the old one h
 The old private key is destroyed with the first checkpoint after it. While an overlap lasts, only --overlap 0 is
 allowed, and ends it.
 
+With --store, as the role of the collectors: the log's public keys are in the database.
+
 A key behind --signing-command cannot be rotated yet.
 
 Exit codes: 6 there is no log yet, or its private key is not there; 2 the overlap of an earlier rotation lasts;
@@ -102,24 +104,30 @@ function instant(ms: number): string {
   return new Date(ms).toISOString();
 }
 
-function printJson(value: unknown): void {
-  process.stdout.write(`${JSON.stringify(value, undefined, 2)}\n`);
+function jsonText(value: unknown): string {
+  return `${JSON.stringify(value, undefined, 2)}\n`;
 }
 
 /**
- * Where the log is in a database, its public keys are there: on return the data directory has them, and the database what
- * `work` has made.
+ * Where the log is in a database, its public keys are there: the data directory has them before `work`, and the database
+ * has what `work` has made before the text that it returns is printed.
  */
-async function withPublicKeys(config: Config, work: () => void): Promise<void> {
+async function withPublicKeys(config: Config, work: () => string, makes = false): Promise<void> {
   if (!isShared(config)) {
-    work();
+    process.stdout.write(work());
     return;
   }
   const shared = await openSharedStore(config);
   try {
+    if (makes && !(await shared.publicKeys.mayAdd()))
+      throw new CommandFailure(
+        'this role may not add a key to the log, and nothing was changed: rotate as the role of the collectors',
+        EXIT.failure,
+      );
     await pullKeys(config.dataDir, shared.publicKeys);
-    work();
+    const text = work();
     await pushKeys(config.dataDir, shared.publicKeys);
+    process.stdout.write(text);
   } finally {
     await shared.close();
   }
@@ -146,14 +154,14 @@ function earlierKeys({ keys, until }: KeyHistory, config: Config): EarlierKey[] 
   });
 }
 
-function show(options: { readonly json?: true }, config: Config): void {
+function show(options: { readonly json?: true }, config: Config): string {
   const history = reporting(config, () => readHistory(config.dataDir));
   const { origin, current } = history;
   const earlier = earlierKeys(history, config);
   const file = config.signingCommand === '' ? new PrivateKeys(config.signingKeys).pathOf(current) : undefined;
   const there = file !== undefined && exists(file);
   if (options.json) {
-    printJson({
+    return jsonText({
       origin,
       key: current.vkey,
       key_id: keyIdText(current.keyId),
@@ -168,24 +176,23 @@ function show(options: { readonly json?: true }, config: Config): void {
         rotation_note: note,
       })),
     });
-    return;
   }
   const place = file === undefined ? `behind ${config.signingCommand}` : there ? file : `${file} (not there)`;
-  process.stdout.write(`Origin:        ${origin}
-Verifier key:  ${current.vkey}
-Private key:   ${place}
-First key:     ${originKeyPath(config.dataDir)}
-`);
-  for (const { key, until, note } of earlier) {
-    process.stdout.write(`
+  const texts = earlier.map(
+    ({ key, until, note }) => `
 Earlier key:   ${key.vkey}
 Signs until:   ${instant(until)}
 Rotation note: ${note}
-`);
-  }
+`,
+  );
+  return `Origin:        ${origin}
+Verifier key:  ${current.vkey}
+Private key:   ${place}
+First key:     ${originKeyPath(config.dataDir)}
+${texts.join('')}`;
 }
 
-function rotate(options: { readonly overlap: string; readonly json?: true }, config: Config): void {
+function rotate(options: { readonly overlap: string; readonly json?: true }, config: Config): string {
   const now = Date.now();
   const overlapMs = overlapFrom(options.overlap, now);
   if (config.signingCommand !== '') {
@@ -203,7 +210,7 @@ function rotate(options: { readonly overlap: string; readonly json?: true }, con
     }),
   );
   if (options.json) {
-    printJson({
+    return jsonText({
       origin: key.name,
       key: key.vkey,
       key_id: keyIdText(key.keyId),
@@ -212,11 +219,10 @@ function rotate(options: { readonly overlap: string; readonly json?: true }, con
       old_key_signs_until: instant(until),
       rotation_note: note,
     });
-    return;
   }
   const oldId = keyIdText(before.keyId);
   const oldEnds = overlapMs === 0 ? 'signs no more' : `signs too until ${instant(until)}`;
-  process.stdout.write(`Key ${keyIdText(key.keyId)} takes over from ${oldId}, which ${oldEnds}.
+  return `Key ${keyIdText(key.keyId)} takes over from ${oldId}, which ${oldEnds}.
 A running collector follows with its next checkpoint.
 
 Verifier key:   ${key.vkey}
@@ -224,7 +230,7 @@ Rotation note:  ${note}
 Private key:    ${keyFile}
 
 Give the rotation note to anyone who checks this log; the first key and the notes lead to every later key.
-${escrowNotice(config)}`);
+${escrowNotice(config)}`;
 }
 
 /** The `signing-key` command with its subcommands. */
@@ -249,7 +255,7 @@ export function command(): Command {
     .addHelpText('after', ROTATE_EXAMPLES)
     .action((options: { readonly overlap: string; readonly json?: true }, self: Command) => {
       const config = configOf(self, 'signing-key');
-      return withPublicKeys(config, () => rotate(options, config));
+      return withPublicKeys(config, () => rotate(options, config), true);
     });
 
   const signingKey = new Command('signing-key').description(

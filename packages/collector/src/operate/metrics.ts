@@ -348,7 +348,7 @@ export const FAMILIES: readonly Family<Scrape>[] = [
   ),
   gauge(
     'collector_replication_safe',
-    'Whether what was stored last is known to be replicated (1). Absent where the log asks for no standby.',
+    'Whether what was stored last is known to be replicated, and an event sent now would be (1). Absent where the log asks for no standby.',
     ({ ledger }) => ledger.shared?.replicated,
   ),
   gauge(

@@ -216,6 +216,36 @@ test('[R-1264] a signing key that is rotated is followed by the collectors that 
   await Promise.all([one.stop(), other.stop()]);
 });
 
+test('[R-1471] a role that may not add a signing key to the log rotates none: nothing is printed and nothing is changed', async () => {
+  const one = await collector('one');
+  const data = place('one');
+  const schema = new URL(store).searchParams.get('schema') ?? '';
+  await server.query(`CREATE ROLE ${schema}_reads LOGIN; GRANT USAGE ON SCHEMA ${schema} TO ${schema}_reads;
+    GRANT SELECT ON ALL TABLES IN SCHEMA ${schema} TO ${schema}_reads`);
+  const files = () => [data, place('signing-keys')].map((each) => fs.readdirSync(each, { recursive: true }));
+  await one.stop();
+  const before = files();
+  const rotate = (at: string) =>
+    run([
+      'signing-key',
+      'rotate',
+      '--store',
+      at,
+      '--data-dir',
+      data,
+      '--signing-keys',
+      place('signing-keys'),
+    ]);
+  const refused = await rotate(store.replace('postgres@', `${schema}_reads@`));
+  expect(refused).toMatchObject({ code: 1, stdout: '' });
+  expect(refused.stderr).toContain('nothing was changed');
+  expect(files()).toEqual(before);
+  const done = await rotate(store);
+  expect(done.stdout).toContain('takes over');
+  expect(done.code).toBe(0);
+  expect(await server.query(`SELECT count(*)::int AS keys FROM ${schema}.log_keys`)).toEqual([{ keys: 2 }]);
+});
+
 test('a collector that does not have the signing key of the log does not start, and says what it needs', async () => {
   const { one, other } = await filled();
   await Promise.all([one.stop(), other.stop()]);

@@ -306,6 +306,19 @@ describe('the ledger', () => {
     await bench.stop();
   });
 
+  test('[R-1469] refuses without an event while a look at the store finds that none would be stored', async () => {
+    const bench = new Bench(acceptAll);
+    const cause = new NotCommitted('no standby');
+    bench.look = () => {
+      throw cause;
+    };
+    await vi.waitFor(() => expect(bench.states).toEqual([['refusing', cause]]), WAIT);
+    bench.look = () => undefined;
+    bench.prove = () => Promise.resolve();
+    await vi.waitFor(() => expect(bench.states.at(-1)).toEqual(['open', undefined]), WAIT);
+    await bench.stop();
+  });
+
   test('[R-611] has failed once a look at the store finds it changed, with no event and with the next one', async () => {
     const bench = new Bench(acceptAll);
     expect(await bench.ask('a')).toEqual(['accepted']);

@@ -416,5 +416,7 @@ export function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const denied = deniedPath(error);
   if (denied !== undefined) return `permission denied: ${denied}`;
-  return error.cause === undefined ? error.message : `${error.message}: ${reasonOf(error.cause)}`;
+  const cause = error.cause === undefined ? '' : reasonOf(error.cause);
+  if (cause.startsWith(error.message)) return cause;
+  return cause === '' ? error.message : `${error.message}: ${cause}`;
 }

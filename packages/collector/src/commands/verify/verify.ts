@@ -40,7 +40,8 @@ said.`;
 /** Fewer events than this are read before anybody wonders. */
 const BAR_FROM_EVENTS = 200_000;
 
-const WHAT_TO_DO = 'What to do: docs/INTEGRITY.md, "When something is found". Keep the directory as it is.';
+const whatToDo = (log: string) =>
+  `What to do: docs/INTEGRITY.md, "When something is found". Keep the ${log} as it is.`;
 
 interface VerifyOptions {
   readonly against?: readonly string[];
@@ -117,7 +118,7 @@ async function examineLog(
   } finally {
     bar.clear();
   }
-  process.stdout.write(json ? asJson(verification) : verificationReport(verification));
+  process.stdout.write(json ? asJson(verification) : verificationReport(verification, shared && 'database'));
   if (options.note) note(noted, verification);
   return verification.findings.intact ? EXIT.ok : EXIT.damaged;
 }
@@ -183,7 +184,7 @@ function accessLogOf({ lines, covered, heads, unended, torn, last }: AccessLogSt
 }
 
 /** For people: the verdict first. */
-export function verificationReport(verification: Verification): string {
+export function verificationReport(verification: Verification, log = 'directory'): string {
   const { findings, events, entries, unsigned, retired, keys, checkpoints, access } = verification;
   const { newest } = checkpoints;
   const waiting = unsigned === 0 ? '' : `, ${unsigned} of them not yet under a checkpoint`;
@@ -208,7 +209,7 @@ export function verificationReport(verification: Verification): string {
   const lines = findings.listed.map(({ kind, message }) => `${kind.replaceAll('_', ' ')}: ${message}`);
   if (findings.unlisted > 0) lines.push(`and ${findings.unlisted} more that are not listed`);
   const paragraphs = [lines, caveats(verification)];
-  if (!findings.intact) paragraphs.push([WHAT_TO_DO]);
+  if (!findings.intact) paragraphs.push([whatToDo(log)]);
   return [
     `${verdict}\n\n`,
     alignedTable([first, ...others]),

@@ -90,6 +90,8 @@ export class KeyStoreDamaged extends KeyStoreError {
 export interface SharedKeys {
   /** The first key, and each note that hands on to the next. */
   texts(): Promise<string[]>;
+  /** Whether this process may add one. */
+  mayAdd(): Promise<boolean>;
   /** On return the text has this place, durably. @returns false when another text has it. */
   add(place: number, text: string): Promise<boolean>;
   /**

@@ -5,7 +5,7 @@ import { eventsOf } from '../../privacy/actions.js';
 import { ActionRows, keptRows, type KeptRow } from './action-rows.js';
 import { type Address, describeAddress, parseAddress } from './address.js';
 import { int2Array, int4Array } from './binary.js';
-import { Connection, missingSettings, ReadingConnection } from './connection.js';
+import { Connection, missingSettings, nameOf, ReadingConnection } from './connection.js';
 import { type LogRow, makePeriods, migrate, readLog } from './schema.js';
 import { WAITING } from './sequencing.js';
 
@@ -20,7 +20,8 @@ export interface Migrated {
 /** What inserts are slow without: an id that is not in memory is read from the disk. */
 const MEMORY_SHARE = 1.3;
 const FEW_MONTHS = 3;
-const MOST_UNSEQUENCED_S = 60;
+/** As /readyz has it. */
+const MOST_UNSEQUENCED_S = 10;
 const MOST_XID_AGE = 1_000_000_000;
 const GIB = 2 ** 30;
 
@@ -161,7 +162,7 @@ export function examineLog(address: Address): Promise<StoreFinding[]> {
     const log = await readLog(connection, { forWriting: false });
     return [
       ...(await clusterFindings(connection, log)),
-      { severity: 'ok', subject: 'database', message: `log ${log.ledgerId}, on ${connection.host.host}` },
+      { severity: 'ok', subject: 'database', message: `log ${log.ledgerId}, on ${nameOf(connection.host)}` },
       ...(await serverFindings(connection)),
       ...(await replicationFindings(connection, log)),
       ...(await standbyFindings(address, connection, log)),
@@ -254,8 +255,9 @@ async function replicationFindings(connection: Connection, { durability }: LogRo
   }
   const { rows } = await connection.query(`
 SELECT current_setting('synchronous_standby_names'), current_setting('synchronous_commit'),
-  (SELECT count(*) FROM pg_stat_get_wal_senders() WHERE sync_state IN ('sync', 'quorum'))`);
-  const [names, commit, standbys] = rows[0] ?? [];
+  (SELECT count(*) FROM pg_stat_get_wal_senders() WHERE sync_state IN ('sync', 'quorum')),
+  pg_has_role('pg_read_all_stats', 'USAGE')`);
+  const [names, commit, standbys, maySee] = rows[0] ?? [];
   if (names === '') {
     const message = 'synchronous_standby_names is empty: no event is accepted until a standby is named';
     return [{ severity: 'damage', subject, message }];
@@ -265,8 +267,15 @@ SELECT current_setting('synchronous_standby_names'), current_setting('synchronou
     return [{ severity: 'damage', subject, message }];
   }
   if (standbys === '0') {
-    const message = `no standby of ${names ?? ''} is connected, as far as this role may see`;
-    return [{ severity: 'warning', subject, message }];
+    const away = `no standby of ${names ?? ''} is connected`;
+    return [
+      maySee === 't'
+        ? { severity: 'damage', subject, message: `${away}: no event is accepted until one is` }
+        : {
+            ...{ severity: 'warning', subject },
+            message: `${away}, as far as this role may see: GRANT pg_read_all_stats to it`,
+          },
+    ];
   }
   const message = `${counted(Number(standbys), 'synchronous standby', 'synchronous standbys')} of ${names ?? ''}`;
   return [{ severity: 'ok', subject, message }];
@@ -281,7 +290,7 @@ async function standbyFindings(
   if (durability === 'local') return [];
   const findings: StoreFinding[] = [];
   for (const host of address.hosts.filter((each) => each !== primary)) {
-    const name = `${host.host}:${host.port}`;
+    const name = nameOf(host);
     const add = (severity: StoreFinding['severity'], message: string) =>
       findings.push({ severity, subject: 'standbys', message: `${name} ${message}` });
     try {

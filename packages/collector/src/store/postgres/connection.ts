@@ -6,6 +6,7 @@
 import type { EventEmitter } from 'node:events';
 import { createRequire } from 'node:module';
 import pg from 'pg';
+import { systemCode } from '../../system-code.js';
 import { type Address, type Encryption, type Host, isSocket } from './address.js';
 
 /** The statement was refused, and wrote nothing. `code` is its SQLSTATE. */
@@ -62,9 +63,15 @@ const passwordFile = require('pgpass') as (
   wanted: object,
   found: (password: string | undefined) => void,
 ) => void;
-/** Where PGPASSWORD is not set. node-postgres reads the file by itself, but warns that it will not for ever. */
-pg.defaults.password = ((wanted: object) =>
-  new Promise<string | undefined>((found) => passwordFile(wanted, found))) as () => Promise<string>;
+/**
+ * Where PGPASSWORD is not set. node-postgres reads the file by itself, but warns that it will not for ever. It asks only
+ * where the server wants a password.
+ */
+pg.defaults.password = (async (wanted: { user: string; host: string; port: number }) => {
+  const password = await new Promise<string | undefined>((found) => passwordFile(wanted, found));
+  if (password !== undefined) return password;
+  throw new Error(`no password for ${wanted.user}@${nameOf(wanted)} in PGPASSWORD or PGPASSFILE`);
+}) as () => Promise<string>;
 const TEXT = { getTypeParser: () => (value: unknown) => value };
 
 type Done<Result> = (error: Error | undefined, result?: Result) => void;
@@ -116,8 +123,13 @@ SELECT CASE WHEN pg_is_in_recovery() THEN NULL ELSE substr(pg_walfile_name(pg_cu
 /** Of each address, the primary that this process has used last. */
 const PRIMARIES = new Map<string, { readonly host: Host; readonly timeline: number }>();
 
+/** For messages. */
+export function nameOf({ host, port }: Host): string {
+  return `${host}:${port}`;
+}
+
 function keyOf({ hosts, database }: Address): string {
-  return `${hosts.map(({ host, port }) => `${host}:${port}`).join()}/${database}`;
+  return `${hosts.map(nameOf).join()}/${database}`;
 }
 
 export class Connection {
@@ -151,7 +163,7 @@ export class Connection {
     const isFirst = ({ host, port }: Host) => host === known?.host.host && port === known.host.port;
     let found: { connection: Connection; timeline: number } | undefined;
     for (const host of address.hosts.toSorted((a, b) => Number(isFirst(b)) - Number(isFirst(a)))) {
-      const name = `${host.host}:${host.port}`;
+      const name = nameOf(host);
       try {
         const connection = await Connection.to(address, host, purpose);
         const [[standing = null] = []] = (await connection.query(TIMELINE)).rows;
@@ -219,7 +231,7 @@ export class Connection {
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => {
         this.destroy();
-        reject(new Lost(`no answer within ${deadlineMs / 1000} s`));
+        reject(new Lost(`no answer within ${Number((deadlineMs / 1000).toFixed(1))} s`));
       }, deadlineMs);
       ask((error, result) => {
         if (error === undefined) {
@@ -363,9 +375,17 @@ async function connectedBy(
   });
   // A session that is ended as soon as it has begun must not end the process.
   client.on('error', () => undefined);
-  await client.connect();
+  try {
+    await client.connect();
+  } catch (error) {
+    if (UNKNOWN_AUTHORITY.test(systemCode(error) ?? '')) (error as Error).message += HINT_OF_AUTHORITY;
+    throw error;
+  }
   return client;
 }
+
+const UNKNOWN_AUTHORITY = /^(UNABLE_TO_(VERIFY_LEAF_SIGNATURE|GET_ISSUER_CERT\w*)|\w*SELF_SIGNED_CERT\w*)$/;
+const HINT_OF_AUTHORITY = "; name the file of the server's authority by sslrootcert in the address";
 
 /** A query as node-postgres has it run: it is handed each message of the server that is about it. */
 class CopyOut {

@@ -246,10 +246,11 @@ export class Lane {
   async prove(): Promise<void> {
     const until = performance.now() + DEADLINE_MS;
     const connection = await this.#ready(until);
-    const obstacle = await this.#obstacle(connection).catch((error: unknown) => {
-      throw new NotCommitted('the database does not answer', { cause: error });
+    const reason = 'database_unavailable';
+    const obstacle = await obstacleOn(connection, this.options.durability).catch((error: unknown) => {
+      throw new NotCommitted('the database does not answer', { cause: error, reason });
     });
-    if (obstacle !== undefined) throw new NotCommitted(`nothing would be replicated: ${obstacle}`);
+    if (obstacle !== undefined) throw new NotCommitted(notReplicated(obstacle), { reason });
     await this.#store([], until);
   }
 
@@ -396,7 +397,7 @@ export class Lane {
       );
       if (performance.now() >= until) throw new CommitUnknown(`not known to be replicated: ${doubt}`);
       await sleep(pauseMs);
-      doubt = await this.#obstacle(connection);
+      doubt = await obstacleOn(connection, this.options.durability);
       doubt ??= await this.#doubtOf(connection, await this.#send(connection, EMPTY, until));
     }
   }
@@ -409,15 +410,6 @@ export class Lane {
     if (this.options.durability === 'local') return undefined;
     if (warnings.length > 0) return `the server warned (${warnings.join(', ')})`;
     return doubtIn((await connection.query(STANDBYS)).rows[0]);
-  }
-
-  /** Why the server would not have a batch replicated. Asks, and stores nothing. */
-  async #obstacle(connection: Connection): Promise<string | undefined> {
-    const [row = []] = (await connection.query(OBSTACLES)).rows;
-    const [, , , commit, messages, isAlone] = row;
-    const weakness = weaknessOf(commit, messages);
-    if (weakness !== undefined || this.options.durability === 'local') return weakness;
-    return doubtIn(row) ?? (isAlone === 't' ? 'no synchronous standby is connected' : undefined);
   }
 
   async #send(connection: Connection, packed: Packed, until: number, closes = false): Promise<Answer> {
@@ -644,6 +636,23 @@ function isPoison(error: unknown): error is NotCommitted {
   const { code, constraint } = error.cause;
   // Without a constraint it is the table of the month that is not there.
   return code.startsWith('22') || (code === '23514' && constraint !== undefined);
+}
+
+/** Why a batch that is sent now would not be acknowledged. Asks, and stores nothing. */
+export async function obstacleOn(
+  connection: Pick<Connection, 'query'>,
+  durability: LogRow['durability'],
+): Promise<string | undefined> {
+  const [row = []] = (await connection.query(OBSTACLES)).rows;
+  const [, , , commit, messages, isAlone] = row;
+  const weakness = weaknessOf(commit, messages);
+  if (weakness !== undefined || durability === 'local') return weakness;
+  return doubtIn(row) ?? (isAlone === 't' ? 'no synchronous standby is connected' : undefined);
+}
+
+/** @param obstacle of {@link obstacleOn}. */
+export function notReplicated(obstacle: string): string {
+  return `nothing would be replicated: ${obstacle}`;
 }
 
 /** @param row of STANDBYS. */

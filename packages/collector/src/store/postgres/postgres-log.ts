@@ -40,7 +40,8 @@ import type { Actions } from '../../privacy/actions.js';
 import type { StoredKeys } from '../../privacy/key-directory.js';
 import type { SequenceSet } from '../../privacy/sequence-set.js';
 import { ActionRows } from './action-rows.js';
-import { type BinaryRow, ReadingConnection } from './connection.js';
+import { type BinaryRow, Lost, ReadingConnection, Refused } from './connection.js';
+import { notReplicated, obstacleOn } from './lane.js';
 import { type LogRow, readLog } from './schema.js';
 import type { SealKey } from './seal.js';
 import { assertSealed, lookAfterLanes, lookAtWaiting, type Sequenced, sequence } from './sequencing.js';
@@ -50,6 +51,8 @@ import { groupsOf, list, type Span, spanIn, spansOf } from './spans.js';
 const LOOK_AFTER_MS = 10_000;
 /** How long the lock on the head may be another's, and nothing gets its place, before it is looked into. */
 const LOCKED_MS = 5000;
+/** SQLSTATE of a lock_timeout. */
+const LOCK_NOT_AVAILABLE = '55P03';
 /** Where the ids stand in an envelope (protocol, leaf.ts). */
 const [EVENT_ID_AT, RUN_ID_AT, PARENT_ID_AT] = [13, 29, 45];
 /** In a leaf. */
@@ -137,7 +140,14 @@ export class PostgresCommitted implements Committed, SharedCommits {
     const now = performance.now();
     if (now - this.#lookedAfter >= LOOK_AFTER_MS) {
       this.#lookedAfter = now;
-      const step = await lookAfterLanes(this.connection, collectorId, this.#clock, gauges);
+      const step = await lookAfterLanes(this.connection, collectorId, this.#clock, gauges).catch(
+        async (error: unknown) => {
+          // The row is held by a statement before this one, which may still wait for the standby.
+          if (!(error instanceof Refused) || error.code !== LOCK_NOT_AVAILABLE) throw error;
+          const obstacle = await obstacleOn(this.connection, durability);
+          throw obstacle === undefined ? error : new Lost(notReplicated(obstacle), { cause: error });
+        },
+      );
       if (step !== undefined) onTrouble?.("the database's clock was set", new Error(describeStep(step)));
     }
     let sequenced: Sequenced | undefined;

@@ -8,6 +8,7 @@ import { type AccessLogStore } from '../contract/access-log.js';
 import {
   type Candidate,
   keysUnwritable,
+  NotCommitted,
   type Outcome,
   type SharedGauges,
   type Store,
@@ -22,7 +23,16 @@ import type { Address } from './address.js';
 import { Connection, ReadingConnection } from './connection.js';
 import { assertHasKey, type NewestRow, newestRows, openRow, RowSealer } from './encrypted-row.js';
 import type { SharedKeyWriter } from './key-rows.js';
-import { APPEND, Lane, type LaneOptions, OPEN, parametersOf, type RowEncryption } from './lane.js';
+import {
+  APPEND,
+  Lane,
+  type LaneOptions,
+  notReplicated,
+  obstacleOn,
+  OPEN,
+  parametersOf,
+  type RowEncryption,
+} from './lane.js';
 import { PostgresAccessLog } from './postgres-access-log.js';
 import { PostgresCommitted } from './postgres-log.js';
 import { PostgresTree } from './postgres-tree.js';
@@ -80,6 +90,8 @@ ORDER BY started_at, collector_id LIMIT 1`;
 /** Until what was committed has its place, in milliseconds. */
 const PLACED_MS = 30_000;
 const LOOK_MS = 100;
+/** How long looks may find that nothing can be stored: a standby that is started again is away for a moment. */
+const DOUBT_MS = 5000;
 const BEGIN_ENCRYPTION = 'INSERT INTO encryption (keys) VALUES ($1) ON CONFLICT DO NOTHING';
 export const REGISTER = `INSERT INTO collectors (collector_id, host, pid, version) VALUES ($1::uuid, $2, $3, $4)
 ON CONFLICT DO NOTHING`;
@@ -109,6 +121,12 @@ export class PostgresStore implements Store {
   readonly accessLog: AccessLogStore;
   readonly requests: Requests;
   readonly #control: ReadingConnection;
+  /** What is asked on it waits for no standby. To open a lane is a commit, and the control connection commits too. */
+  readonly #looking: ReadingConnection;
+  #isLooking = false;
+  /** Since when no look, and no batch, has shown that events can be stored; and the newest reason. */
+  #doubtedAt: number | undefined;
+  #doubt: unknown;
   readonly #free: Lane[];
   readonly #waiting: ((lane: Lane) => void)[] = [];
   readonly #lanes: readonly Lane[];
@@ -130,6 +148,7 @@ export class PostgresStore implements Store {
     const { collectorId, sealKey } = laneOptions;
     this.concurrency = lanes;
     this.#control = control;
+    this.#looking = new ReadingConnection(laneOptions.address, `look of ${collectorId}`);
     this.requests = new RequestRows(this.#control);
     this.committed = new PostgresCommitted(this.#control, {
       ...{
@@ -220,6 +239,7 @@ export class PostgresStore implements Store {
     return this.#withLane(async (lane) => {
       const began = performance.now();
       const outcomes = await lane.append(batch);
+      this.#doubtedAt = undefined;
       this.laneOptions.gauges?.committed(performance.now() - began);
       return outcomes;
     });
@@ -318,8 +338,32 @@ export class PostgresStore implements Store {
     return found;
   }
 
-  /** A lane looks at its server with every batch. What others have done to the keys is asked for. */
+  /** What others have done to the keys is asked for, and whether the server would have an event replicated. */
   look(): void {
+    this.#refreshKeys();
+    if (!this.#isLooking) this.#lookAtServer().catch(() => undefined);
+    if (this.#doubtedAt === undefined || performance.now() - this.#doubtedAt < DOUBT_MS) return;
+    const cause = this.#doubt;
+    if (typeof cause === 'string' && this.log.durability === 'replicated')
+      this.laneOptions.gauges?.replicated(false);
+    const message = typeof cause === 'string' ? notReplicated(cause) : 'the database does not answer';
+    throw new NotCommitted(message, { cause, reason: 'database_unavailable' });
+  }
+
+  async #lookAtServer(): Promise<void> {
+    this.#isLooking = true;
+    this.#doubtedAt ??= performance.now();
+    try {
+      this.#doubt = await obstacleOn(this.#looking, this.log.durability);
+      if (this.#doubt === undefined) this.#doubtedAt = undefined;
+    } catch (error) {
+      this.#doubt = error;
+    } finally {
+      this.#isLooking = false;
+    }
+  }
+
+  #refreshKeys(): void {
     const { encryption, onTrouble } = this.laneOptions;
     if (encryption === undefined || this.#isRefreshing) return;
     this.#isRefreshing = true;
@@ -345,6 +389,7 @@ export class PostgresStore implements Store {
   async close(): Promise<void> {
     await Promise.all(this.#lanes.map((lane) => lane.close()));
     await this.#control.close();
+    await this.#looking.close();
     await this.keys?.close();
   }
 

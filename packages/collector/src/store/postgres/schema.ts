@@ -322,6 +322,7 @@ export async function readLog(
 }
 
 const SEALED_FIRST = 'INSERT INTO seal_key (key_id) VALUES ($1) ON CONFLICT DO NOTHING';
+const MAY_ADD = "SELECT has_table_privilege('log_keys', 'INSERT')";
 const ADD_KEY = 'INSERT INTO log_keys (place, text) VALUES ($1, $2) ON CONFLICT DO NOTHING';
 
 /** The public keys of the log, as its database has them. */
@@ -331,6 +332,10 @@ export class PostgresLogKeys implements SharedKeys {
   async texts(): Promise<string[]> {
     const { rows } = await this.connection.query('SELECT text FROM log_keys ORDER BY place');
     return rows.map(([text]) => text ?? '');
+  }
+
+  async mayAdd(): Promise<boolean> {
+    return (await this.connection.query(MAY_ADD)).rows[0]?.[0] === 't';
   }
 
   async add(place: number, text: string): Promise<boolean> {

@@ -230,6 +230,32 @@ test('[R-1281] a host name is looked up with each connection, and while it canno
   expect(await outcome(store)).toBe('accepted');
 });
 
+test('[R-1472] a password that is missing, and an authority that is not known, are said by name', async () => {
+  const { certificate, key } = new Authority().issue({ names: ['dns:localhost'] });
+  server.write('server.crt', certificate);
+  server.write('server.key', key);
+  server.configure({ ssl: 'on', ssl_cert_file: 'server.crt', ssl_key_file: 'server.key', ssl_ca_file: '' });
+  server.configure({ unix_socket_directories: '' });
+  server.write('pg_hba.conf', 'host all app all scram-sha-256\nhost all postgres 127.0.0.1/32 trust\n');
+  await server.stop();
+  await server.run();
+  await server.query("ALTER ROLE app PASSWORD 'secret'");
+  vi.stubEnv('PGPASSFILE', path.join(scratch(), 'none'));
+  onTestFinished(() => void vi.unstubAllEnvs());
+  const reason = (options: string) =>
+    Connection.open(
+      parseAddress(`postgres://app@localhost:${server.port}/postgres?schema=${schema}${options}`),
+      'test',
+    ).then(
+      () => '',
+      (error: unknown) => (error as Error).message,
+    );
+  expect(await reason('')).toContain(
+    `no password for app@localhost:${server.port} in PGPASSWORD or PGPASSFILE`,
+  );
+  expect(await reason('&sslmode=verify-full')).toContain('sslrootcert');
+});
+
 test('[R-1283] errors of a server that speaks another language are refusals as in English', async () => {
   const relay = await Relay.to(server.port);
   onTestFinished(() => relay.close());

@@ -217,6 +217,62 @@ test('[R-1430] store check says which server of the address lacks its synchronou
   ]);
 });
 
+test('[R-1469] while no standby is connected, store check finds damage, and a collector without senders refuses', async () => {
+  const store = await open('postgres', primary.port, standby.port);
+  await primary.query(`CREATE ROLE blind LOGIN; GRANT USAGE ON SCHEMA collector TO blind;
+    GRANT SELECT ON ALL TABLES IN SCHEMA collector TO blind`);
+  const finding = async (user: string) => {
+    const found = await examineLog(parseAddress(`postgres://${user}@127.0.0.1:${primary.port}/postgres`));
+    const { severity, message } = found.find(({ subject }) => subject === 'replication') ?? {};
+    return `${severity} ${message}`;
+  };
+  const refusal = () => {
+    try {
+      store.look();
+      return '';
+    } catch (error) {
+      return failed(error).message;
+    }
+  };
+  const count = async () =>
+    Number((await primary.query('SELECT count(*)::int AS n FROM collector.batches'))[0]?.['n']);
+  expect(refusal()).toBe('');
+  expect(await finding('postgres')).toMatch(/^ok 1 synchronous standby/);
+  const before = await count();
+  await standby.stop();
+  await until(primary, 'NOT EXISTS (SELECT 1 FROM pg_stat_replication)');
+  expect(await finding('postgres')).toBe(
+    'damage no standby of standby is connected: no event is accepted until one is',
+  );
+  expect(await finding('blind')).toMatch(/^warning .* as far as this role may see/);
+  while (refusal() === '') await sleep(50);
+  expect(refusal()).toBe('nothing would be replicated: no synchronous standby is connected');
+  expect(replicated.at(-1)).toBe(false);
+  expect(await count()).toBe(before);
+  await standby.run();
+  while (refusal() !== '') await sleep(50);
+  while ((await store.prove().catch(failed)) instanceof Error) await sleep(50);
+  expect(replicated.at(-1)).toBe(true);
+  await primary.stop('SIGKILL');
+  while (refusal() === '') await sleep(50);
+  expect(refusal()).toBe('the database does not answer');
+});
+
+test('[R-1470] batches that wait for their place longer than signing ever takes are no ok of store check', async () => {
+  const store = await open('postgres', primary.port, standby.port);
+  const finding = async () => {
+    const found = await examineLog(parseAddress(primary.url()));
+    const { severity, message } = found.find(({ subject }) => subject === 'sequencing') ?? {};
+    return `${severity} ${message}`;
+  };
+  await stored(store, [candidate()]);
+  expect(await finding()).toMatch(/^ok /);
+  await primary.query(
+    "UPDATE collector.batches SET committed_at = clock_timestamp() - interval '15 seconds'",
+  );
+  expect(await finding()).toMatch(/^warning 1 batch not sequenced, the oldest for 1\d s/);
+});
+
 test('[R-1431] store check says which settings do not reach a session, and which kinds of plan are turned off', async () => {
   const relay = await Relay.to(primary.port);
   onTestFinished(() => relay.close());
