@@ -155,12 +155,23 @@ function isPlain(value: object): boolean {
   return prototype === null || Object.getPrototypeOf(prototype) === null;
 }
 
-/** What keeps its contents elsewhere than in members of its own. */
-const OPAQUE = ['Error', 'Map', 'Set', 'RegExp', 'Promise', 'WeakMap', 'WeakSet'];
+/**
+ * What keeps its contents elsewhere than in members of its own: of any realm, behind a proxy, and whatever name it gives
+ * itself by Symbol.toStringTag.
+ */
+const OPAQUE: Readonly<Record<string, (value: object) => boolean>> = {
+  // Node 22 has no Error.isError.
+  Error: (value) => value instanceof Error || Object.prototype.toString.call(value) === '[object Error]',
+  Map: (value) => types.isMap(value) || value instanceof Map,
+  Set: (value) => types.isSet(value) || value instanceof Set,
+  RegExp: (value) => types.isRegExp(value) || value instanceof RegExp,
+  Promise: (value) => types.isPromise(value) || value instanceof Promise,
+  WeakMap: (value) => types.isWeakMap(value),
+  WeakSet: (value) => types.isWeakSet(value),
+};
 
 function opaqueName(value: object): string | undefined {
-  const tag = Object.prototype.toString.call(value);
-  return OPAQUE.find((name) => tag === `[object ${name}]`);
+  return Object.keys(OPAQUE).find((name) => OPAQUE[name]?.(value));
 }
 
 /** Names no type but those above: a class may name itself by data. */
@@ -173,9 +184,11 @@ function noObject(value: unknown): string {
 
 /** Whether its own members are all that an object holds: of an instance of a class, as far as can be seen. */
 export function isJsonObject(value: object, names: readonly string[] = Object.keys(value)): boolean {
-  if (isPlain(value)) return true;
-  if (names.length === 0 || ArrayBuffer.isView(value)) return false;
-  return opaqueName(value) === undefined;
+  const plain = isPlain(value);
+  if (plain && names.length > 0) return true;
+  if (ArrayBuffer.isView(value) || opaqueName(value) !== undefined) return false;
+  // JSON would make `{}` of what has members by symbols, or members that are not enumerable, alone.
+  return names.length > 0 || (plain && Reflect.ownKeys(value).length === 0);
 }
 
 /**

@@ -19,6 +19,13 @@ class Hidden {
   }
 }
 
+class Named extends Error {
+  readonly [Symbol.toStringTag] = 'PrismaClientKnownRequestError';
+}
+class NamedMap extends Map<string, string> {
+  override readonly [Symbol.toStringTag] = 'Named';
+}
+
 const circle: Record<string, unknown> = {};
 circle['inner'] = { circle };
 const coded = Object.assign(new Error('SECRET'), { code: 'SECRET' });
@@ -40,6 +47,13 @@ const NO_VALUES: [string, unknown][] = [
   ['an Error', new Error('SECRET')],
   ['an Error with members', coded],
   ['an Error of another realm', vm.runInNewContext('Object.assign(new Error("SECRET"), { code: 1 })')],
+  ['an Error behind a proxy', new Proxy(coded, {})],
+  ['an Error that names itself', Object.assign(new Named('SECRET'), { code: 'SECRET' })],
+  ['a Map that names itself', Object.assign(new NamedMap(), { kind: 'SECRET' })],
+  ['an object with members by symbols', { [Symbol('SECRET')]: 1 }],
+  ['an object with hidden members', Object.defineProperty({}, 'name', { value: 'SECRET' })],
+  ['a Map without a prototype', Object.setPrototypeOf(new Map([['SECRET', 1]]), null) as unknown],
+  ['Math', Math],
   ['a RegExp', /SECRET/],
   ['a Promise', Promise.resolve('SECRET')],
   ['a WeakMap', new WeakMap()],
