@@ -377,7 +377,8 @@ async function connectedBy(
   try {
     await client.connect();
   } catch (error) {
-    if (UNKNOWN_AUTHORITY.test((error as { code?: string }).code ?? '')) (error as Error).message += HINT_OF_AUTHORITY;
+    if (UNKNOWN_AUTHORITY.test((error as { code?: string }).code ?? ''))
+      (error as Error).message += HINT_OF_AUTHORITY;
     throw error;
   }
   return client;
