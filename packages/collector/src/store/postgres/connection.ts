@@ -6,7 +6,6 @@
 import type { EventEmitter } from 'node:events';
 import { createRequire } from 'node:module';
 import pg from 'pg';
-import { systemCode } from '../../system-code.js';
 import { type Address, type Encryption, type Host, isSocket } from './address.js';
 
 /** The statement was refused, and wrote nothing. `code` is its SQLSTATE. */
@@ -378,7 +377,8 @@ async function connectedBy(
   try {
     await client.connect();
   } catch (error) {
-    if (UNKNOWN_AUTHORITY.test(systemCode(error) ?? '')) (error as Error).message += HINT_OF_AUTHORITY;
+    if (UNKNOWN_AUTHORITY.test((error as { code?: string }).code ?? ''))
+      (error as Error).message += HINT_OF_AUTHORITY;
     throw error;
   }
   return client;

@@ -258,6 +258,19 @@ test('[R-1469] while no standby is connected, store check finds damage, and a co
   expect(refusal()).toBe('the database does not answer');
 });
 
+test('[R-1473] a lock that is not had while no standby is connected is reported as the wait for the standby', async () => {
+  const store = await open('postgres', primary.port, standby.port);
+  await standby.stop();
+  await until(primary, 'NOT EXISTS (SELECT 1 FROM pg_stat_replication)');
+  const holder = await Connection.open(parseAddress(primary.url()), 'test');
+  onTestFinished(() => holder.destroy());
+  await holder.query('BEGIN');
+  await holder.query('SELECT 1 FROM collectors FOR UPDATE');
+  await expect(store.committed.sequence()).rejects.toThrow(
+    'nothing would be replicated: no synchronous standby is connected',
+  );
+});
+
 test('[R-1470] batches that wait for their place longer than signing ever takes are no ok of store check', async () => {
   const store = await open('postgres', primary.port, standby.port);
   const finding = async () => {
