@@ -100,15 +100,25 @@ export class AgentEndpoint implements Endpoint {
     // The last event of every request, and the only one of an answer that changes the protocol.
     request.on('close', () => {
       this.#open.delete(request);
-      fail(new Error('the connection was closed without an answer'));
+      // Behind an answer that is judged in the next phase.
+      setImmediate(fail, new Error('the connection was closed without an answer'));
     });
     request.on('response', (response) => {
       answered = true;
-      const { statusCode } = response;
-      // Anyone who says what became of an event that it has not got yet is no collector.
-      if (deletes(statusCode) && (early || !request.writableFinished)) {
-        return void request.destroy(new Error(`${statusCode} came before the whole event was sent`));
-      }
+      const { statusCode, socket } = response;
+      early ||= !request.writableEnded;
+      const judge = () => {
+        early ||= !request.writableFinished;
+        // Anyone who says what became of an event that it has not got yet is no collector.
+        if (early && deletes(statusCode)) {
+          fail(new Error(`${statusCode} came before the whole event was sent`));
+          socket.destroy();
+        }
+      };
+      // TLS reports in the next phase of the loop what it has written before.
+      const isLate = !early && !request.writableFinished && socket instanceof tls.TLSSocket;
+      const inTime = (act: () => void) => (isLate ? void setImmediate(act) : act());
+      inTime(judge);
       const pieces: Buffer[] = [];
       let length = 0;
       response.on('data', (piece: Buffer) => {
@@ -117,7 +127,9 @@ export class AgentEndpoint implements Endpoint {
         else pieces.push(piece);
       });
       response.on('error', fail);
-      response.on('end', () => tell(() => requester.answered(answerOf(response, Buffer.concat(pieces)))));
+      response.on('end', () =>
+        inTime(() => tell(() => requester.answered(answerOf(response, Buffer.concat(pieces))))),
+      );
     });
     request.once('socket', (socket) => {
       const send = () => afterReading(() => sendBody(request, socket, body, () => (early = true)));

@@ -1,4 +1,5 @@
 import http from 'node:http';
+import https from 'node:https';
 import net, { type AddressInfo } from 'node:net';
 import tls from 'node:tls';
 import { Worker } from 'node:worker_threads';
@@ -8,6 +9,8 @@ import { AgentEndpoint } from '../../src/sending/agent-endpoint.js';
 import type { Answer } from '../../src/sending/answer.js';
 import type { Endpoint, EndpointOptions } from '../../src/sending/endpoint.js';
 import { WireEndpoint } from '../../src/sending/wire-endpoint.js';
+import { fakeCollector } from '../running/fake-collector.js';
+import { hurriedClient } from '../running/hurried-client.js';
 import { rawServer } from '../running/raw-server.js';
 
 const CREATED = 'HTTP/1.1 201 Created\r\nContent-Length: 21\r\n\r\n{"status":"accepted"}';
@@ -347,3 +350,49 @@ test('[R-862] a collector whose certificate no one vouches for, or is for anothe
   await expect(post(endpointAt(url.replace('localhost', '127.0.0.1')))).rejects.toThrow(/altnames/);
   expect(requests).toEqual([]);
 });
+
+test('[R-1468] behind TLS too an answer to a part of an event deletes none', async () => {
+  // It answers each piece that comes.
+  const { url, authority } = await tlsServer();
+  trust([authority.certificate]);
+  const agent = new https.Agent({ keepAlive: true, ca: authority.certificate });
+  const byAgent = new AgentEndpoint({ url: new URL(url), apiKey: 'key', agent });
+  onTestFinished(() => {
+    byAgent.close();
+    agent.destroy();
+  });
+  for (const endpoint of [endpointAt(url), byAgent]) {
+    expect(await post(endpoint)).toEqual(STORED);
+    await expect(post(endpoint, LARGE.subarray(0, 100_000))).rejects.toThrow(EARLY);
+    expect(await post(endpoint)).toEqual(STORED);
+  }
+});
+
+test.each(['sockets', 'an agent'])(
+  '[R-1468] with %s, large events that were answered in part are sent again, and none is lost',
+  async (by) => {
+    const collector = await fakeCollector();
+    let connections = 0;
+    const between = net.createServer((socket) => {
+      socket.on('error', () => undefined);
+      if (++connections <= 6) {
+        socket.once('data', () => {
+          socket.pause();
+          socket.end(CREATED);
+        });
+      } else socket.pipe(net.connect(Number(new URL(collector.url).port), '127.0.0.1')).pipe(socket);
+    });
+    await new Promise<void>((resolve) => between.listen(0, '127.0.0.1', () => resolve()));
+    onTestFinished(() => void between.close());
+    const url = `http://127.0.0.1:${(between.address() as AddressInfo).port}`;
+    const agent = by === 'an agent' ? new http.Agent({ keepAlive: true }) : undefined;
+    onTestFinished(() => agent?.destroy());
+    const { log, quarantined } = hurriedClient({ url, ...(agent && { agent }) }, { patienceMs: 10_000 });
+    const ids = [20_000, 100_000, 300_000, 900_000].map(
+      (size) => log.startRun({ inputs: { text: 'x'.repeat(size) } }).startEventId,
+    );
+    expect(await log.flush()).toEqual({ waiting: 0 });
+    expect(collector.accepted.map(({ event }) => event.event_id).sort()).toEqual(ids);
+    expect(quarantined).toEqual([]);
+  },
+);
