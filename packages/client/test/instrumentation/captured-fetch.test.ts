@@ -10,6 +10,9 @@ import {
 } from '../../src/instrumentation/openai.js';
 import { json, modelServer, recording, SECRET } from './recording.js';
 
+/** As an application calls it, and not as an SDK is given it. */
+const capturing = (...given: Parameters<typeof openaiFetch>): typeof fetch => openaiFetch(...given);
+
 const PATH = '/v1/chat/completions';
 const QUESTION = 'What does she have?';
 const POST = {
@@ -45,7 +48,7 @@ test('[R-865] the application chooses what goes into events, and what is stored 
     }));
     return { output: { summary: 'a finding' }, outputContent: answer.text, toolCalls };
   };
-  const response = await openaiFetch(log, { describe, shown: true })(server.url + PATH, POST);
+  const response = await capturing(log, { describe, shown: true })(server.url + PATH, POST);
   expect(await response.json()).toMatchObject({ id: 'c1' });
   const [start, tool, output] = await events();
   const sha256 = expect.stringMatching(/^sha256:[0-9a-f]{64}$/) as unknown;
@@ -76,7 +79,7 @@ test('[R-865] an answer that no one is shown is no output', async () => {
   const { log, events } = await recording();
   const server = await answersSecret();
   const describe = () => ({ output: null });
-  await (await openaiFetch(log, { describe, shown: true })(server.url + PATH, POST)).json();
+  await (await capturing(log, { describe, shown: true })(server.url + PATH, POST)).json();
   const [, , ended] = await events();
   expect(ended).toMatchObject({
     kind: 'internal-artifact',
@@ -104,7 +107,7 @@ const SHOWN_CASES = [
 test.each(SHOWN_CASES)('[R-897] what a person is shown: %s', async (_, shown, message, by) => {
   const { log, events } = await recording();
   const server = await modelServer((response) => json(response, completion({ content: SECRET, ...message })));
-  await (await openaiFetch(log, { shown })(server.url + PATH, POST)).json();
+  await (await capturing(log, { shown })(server.url + PATH, POST)).json();
   const ended = (await events()).at(-1);
   expect(ended?.kind).toBe(by === undefined ? 'internal-artifact' : 'human-output');
   expect(ended?.system_metadata.instrumentation?.['shown_by']).toBe(by);
@@ -122,7 +125,7 @@ test('[R-896] a retry goes on with the run of the one failed call that asked for
   const server = await modelServer((response, number) =>
     failing.has(number) ? json(response, {}, 503) : json(response, completion({ content: SECRET })),
   );
-  const captured = openaiFetch(log);
+  const captured = capturing(log);
   const other = { ...POST, body: JSON.stringify({ model: 'gpt-9', messages: [] }) };
   await captured(server.url + PATH, POST); // fails
   await (await captured(server.url + PATH, other)).json();
@@ -145,7 +148,7 @@ test('[R-896] a retry goes on with the run of the one failed call that asked for
 test('[R-896] a retry is a run of its own where it cannot be said which call it repeats', async () => {
   const { log, events } = await recording();
   const server = await modelServer((response) => json(response, {}, 429));
-  const captured = openaiFetch(log);
+  const captured = capturing(log);
   // Of two patients, perhaps.
   await Promise.all([captured(server.url + PATH, POST), captured(server.url + PATH, POST)]);
   await captured(server.url + PATH, RETRY);
@@ -161,7 +164,7 @@ test('[R-896] a retry does not go on with a run that was started within another'
   const { log, events } = await recording();
   const server = await modelServer((response) => json(response, {}, 429));
   const runs = new AsyncLocalStorage<Run>();
-  const captured = openaiFetch(() => runs.getStore() ?? log);
+  const captured = capturing(() => runs.getStore() ?? log);
   const agents = [1, 2].map(() => log.startRun({ model: { model_id: 'agent' } }));
   for (const agent of agents) await runs.run(agent, () => captured(server.url + PATH, POST));
   for (const agent of agents) await runs.run(agent, () => captured(server.url + PATH, RETRY));
@@ -179,7 +182,7 @@ test('[R-865] a describe that throws costs the words, not the call', async () =>
   const describe = () => {
     throw new Error(SECRET);
   };
-  const response = await openaiFetch(log, { describe })(server.url + PATH, POST);
+  const response = await capturing(log, { describe })(server.url + PATH, POST);
   expect(await response.json()).toMatchObject({ id: 'c1' });
   const all = await events();
   expect(all).toHaveLength(3);
@@ -199,8 +202,8 @@ test('[R-865] a describe that is async costs the words, and rejecting it harms n
   const warn = vi.spyOn(process, 'emitWarning').mockImplementation(() => undefined);
   const describe = (() => Promise.reject(new Error(SECRET))) as unknown as () => undefined;
   const runs = describe as unknown as () => typeof log;
-  await (await openaiFetch(log, { describe })(server.url + PATH, POST)).json();
-  await (await openaiFetch(runs)(server.url + PATH, POST)).json();
+  await (await capturing(log, { describe })(server.url + PATH, POST)).json();
+  await (await capturing(runs)(server.url + PATH, POST)).json();
   const all = await events();
   expect(all).toHaveLength(3);
   for (const { system_metadata } of all)
@@ -215,9 +218,11 @@ test('[R-865] calls are nested in the run that they are made in', async () => {
   const { log, events } = await recording();
   const server = await answersSecret();
   const runs = new AsyncLocalStorage<Run>();
-  const captured = openaiFetch(() => runs.getStore() ?? log);
+  const captured = capturing(() => runs.getStore() ?? log);
   const agent = log.startRun({ model: { model_id: 'agent' } });
-  await runs.run(agent, async () => (await captured(server.url + PATH, POST)).json());
+  await runs.run(agent, async () => {
+    await (await captured(server.url + PATH, POST)).json();
+  });
   await (await captured(server.url + PATH, POST)).json();
   const starts = (await events()).filter(({ kind }) => kind === 'inference-start');
   expect(starts.map(({ parent_event_id }) => parent_event_id)).toEqual([
@@ -231,10 +236,10 @@ test('[R-865] an application whose client is closed, or whose runs cannot be had
   const { log } = await recording();
   const server = await answersSecret();
   await log.close();
-  const broken = openaiFetch(() => {
+  const broken = capturing(() => {
     throw new Error('no run');
   });
-  for (const captured of [openaiFetch(log), broken]) {
+  for (const captured of [capturing(log), broken]) {
     expect(await (await captured(server.url + PATH, POST)).json()).toMatchObject({ id: 'c1' });
   }
 });
@@ -252,7 +257,7 @@ test('[R-865] an answer that cannot be read here reaches the application as it i
     response.writeHead(200, { 'content-type': type }).end(body);
   });
   for (const [, body] of bodies) {
-    expect(await (await openaiFetch(log)(server.url + PATH, POST)).text()).toBe(body);
+    expect(await (await capturing(log)(server.url + PATH, POST)).text()).toBe(body);
   }
   const endings = (await events())
     .filter(({ kind }) => kind === 'internal-artifact')
@@ -269,7 +274,7 @@ test('[R-865] what has blanks is no name, and stays out of events', async () => 
   const { log, events } = await recording();
   const named = completion({ tool_calls: [{ id: SECRET, function: { name: SECRET, arguments: '{}' } }] });
   const server = await modelServer((response) => json(response, { ...named, id: SECRET, model: SECRET }));
-  await (await openaiFetch(log)(server.url + PATH, POST)).json();
+  await (await capturing(log)(server.url + PATH, POST)).json();
   const all = await events();
   expect(all).toHaveLength(3);
   expect(JSON.stringify(all)).not.toContain(SECRET);
@@ -291,7 +296,7 @@ test('[R-865] a stream is not read before the application reads it, and is given
   );
   const headers = { 'content-type': 'text/event-stream' };
   const fetch = () => Promise.resolve(new Response(source, { headers }));
-  const { body } = await openaiFetch(log, { fetch })('http://127.0.0.1' + PATH, POST);
+  const { body } = await capturing(log, { fetch })('http://127.0.0.1' + PATH, POST);
   await pause(20);
   expect(asked).toBe(0);
   const reader = (body as ReadableStream<Uint8Array>).getReader();
