@@ -6,7 +6,9 @@ import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 
 const ROOT = path.resolve(import.meta.dirname, '..');
-const PACKAGES = fs.readdirSync(path.join(ROOT, 'packages'));
+const { workspaces } = JSON.parse(fs.readFileSync(path.join(ROOT, 'package.json'), 'utf8')) as {
+  workspaces: readonly string[];
+};
 
 /** Writes a line for each call, and makes what a true one would. With `HANGS` it waits for a signal. */
 const NPM = `
@@ -24,14 +26,17 @@ if (process.env.HANGS) {
 } else if (command === 'ci') {
   fs.mkdirSync('node_modules/.bin', { recursive: true });
   fs.writeFileSync('node_modules/.bin/tsc', '');
-} else for (const name of fs.readdirSync('packages')) fs.mkdirSync('packages/' + name + '/dist', { recursive: true });
+} else {
+  const { workspaces } = JSON.parse(fs.readFileSync('package.json', 'utf8'));
+  for (const directory of workspaces) fs.mkdirSync(directory + '/dist', { recursive: true });
+}
 `;
 
 function checkout() {
   const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'setup-'));
   onTestFinished(() => fs.rmSync(directory, { recursive: true, force: true }));
   const files = ['package.json', 'package-lock.json', 'tsconfig.base.json', 'scripts/setup.mjs'];
-  for (const name of PACKAGES) files.push(`packages/${name}/package.json`, `packages/${name}/tsconfig.json`);
+  for (const name of workspaces) files.push(`${name}/package.json`, `${name}/tsconfig.json`);
   for (const file of files) {
     fs.mkdirSync(path.dirname(path.join(directory, file)), { recursive: true });
     fs.copyFileSync(path.join(ROOT, file), path.join(directory, file));
@@ -60,8 +65,8 @@ test('[R-1400] npm start and npm pack install and build all packages once, whate
     '["ci","--no-audit","--no-fund","--loglevel=error","--omit=dev"]',
     '["run","--silent","build"]',
   ]);
-  for (const name of PACKAGES) {
-    const file = path.join(ROOT, 'packages', name, 'package.json');
+  for (const name of workspaces.filter((each) => each.startsWith('packages/'))) {
+    const file = path.join(ROOT, name, 'package.json');
     const { scripts } = JSON.parse(fs.readFileSync(file, 'utf8')) as { scripts: Record<string, string> };
     expect(scripts['prepack']).toBe('node ../../scripts/setup.mjs');
   }
