@@ -3,7 +3,9 @@ import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { defineConfig } from 'vitest/config';
 
-const PACKAGES = ['protocol', 'client', 'collector', 'exports', 'report'].map((name) => `packages/${name}`);
+const PACKAGES = ['protocol', 'client', 'collector', 'exports', 'postgres', 'report'].map(
+  (name) => `packages/${name}`,
+);
 const DIRECTORIES = [...PACKAGES.map((name) => `${name}/test`), 'tools/demo/test', 'test'];
 const LONG = '.long.test.ts';
 
@@ -40,6 +42,11 @@ export default defineConfig({
     // A test imports sources; what these import of another package must be the same module, not its compiled twin.
     alias: [
       { find: /^@clinical-events\/demo$/, replacement: path.resolve('tools/demo/src/demo.ts') },
+      { find: /^@clinical-events\/postgres$/, replacement: path.resolve('packages/postgres/src/driver.ts') },
+      {
+        find: /^@clinical-events\/postgres\/(?!package\.json)(.+)$/,
+        replacement: path.resolve('packages/postgres/src/commands/$1.ts'),
+      },
       { find: /^@clinical-events\/report$/, replacement: path.resolve('packages/report/src/command.ts') },
       {
         find: /^@clinical-events\/(collector|exports)\/(?!package\.json)(.+)$/,
