@@ -17,7 +17,7 @@ const KEYED: readonly CommandName[] = ['serve', 'mirror'];
 /** The commands that examine events. */
 const EXAMINING: readonly CommandName[] = ['serve', 'import'];
 const ADDRESS: readonly CommandName[] = ['serve', 'issuing'];
-const SIGNING: readonly CommandName[] = ['serve', 'doctor', 'signing-key', 'lifecycle'];
+const SIGNING: readonly CommandName[] = ['serve', 'doctor', 'signing-key'];
 const EVERY: readonly CommandName[] = [
   'serve',
   'keys',
