@@ -3,7 +3,7 @@ import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { defineConfig } from 'vitest/config';
 
-const PACKAGES = ['protocol', 'client', 'collector', 'exports', 'postgres', 'report'].map(
+const PACKAGES = ['protocol', 'client', 'instrument', 'collector', 'exports', 'postgres', 'report'].map(
   (name) => `packages/${name}`,
 );
 const DIRECTORIES = [...PACKAGES.map((name) => `${name}/test`), 'tools/demo/test', 'test'];
@@ -41,6 +41,7 @@ export default defineConfig({
   resolve: {
     // A test imports sources; what these import of another package must be the same module, not its compiled twin.
     alias: [
+      { find: /^@clinical-events\/client$/, replacement: path.resolve('packages/client/src/index.ts') },
       { find: /^@clinical-events\/demo$/, replacement: path.resolve('tools/demo/src/demo.ts') },
       { find: /^@clinical-events\/postgres$/, replacement: path.resolve('packages/postgres/src/driver.ts') },
       {
@@ -49,7 +50,7 @@ export default defineConfig({
       },
       { find: /^@clinical-events\/report$/, replacement: path.resolve('packages/report/src/command.ts') },
       {
-        find: /^@clinical-events\/(collector|exports)\/(?!package\.json)(.+)$/,
+        find: /^@clinical-events\/(client|collector|exports)\/(?!package\.json)(.+)$/,
         replacement: path.resolve('packages/$1/src/$2.ts'),
       },
     ],
