@@ -18,7 +18,7 @@ ${GENERATED}
 
 Options of \`collector serve\` (\`--config\`, \`--data-dir\` and \`--log-level\` also of the other commands): on the command line, as environment variables, or by name in a JSON file. The first of these that sets an option counts. An unknown name is refused, with the nearest known one.
 
-Sizes are \`64KiB\`, \`1MiB\`, \`1000000\`; times \`500ms\`, \`10s\`, \`1m\`. Reload: a running collector takes the new value on SIGHUP. \`collector config check\` reports every fault, and where each value comes from.
+Sizes are \`64KiB\`, \`1MiB\`, \`1000000\`; times \`500ms\`, \`10s\`, \`1m\`. Reload: a running collector takes the new value on SIGHUP. \`collector serve --check\` reports every fault, and where each value comes from.
 
 <!-- prettier-ignore -->
 ${configTable()}

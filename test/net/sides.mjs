@@ -10,7 +10,7 @@ export const PROGRAM = 'packages/collector/dist/main.js';
 /** Commands by what they are for: a text for both sides, or one for each. */
 const COMMANDS = {
   serve: 'serve',
-  checkConfiguration: 'config check',
+  checkConfiguration: { base: 'config check', tree: 'serve --check' },
   checkEvents: 'validate',
   createKey: 'keys create',
   listKeys: 'keys list',

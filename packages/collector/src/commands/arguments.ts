@@ -48,13 +48,10 @@ export function readingOf(command: Command, name: CommandName): ConfigReading {
  * @throws ConfigError with every fault, or that the data directory is something else than a directory.
  */
 export function configOf(command: Command, name: CommandName): Config {
-  const { config, faults, settings } = readingOf(command, name);
+  const { config, faults, sourceOf } = readingOf(command, name);
   if (config === undefined) throw new ConfigError(faults);
   const fault = storeFault(config.store);
-  if (fault !== undefined) {
-    const source = settings.find((setting) => setting.name === 'store')?.source ?? '--store';
-    throw new ConfigError([{ source, message: fault }]);
-  }
+  if (fault !== undefined) throw new ConfigError([{ source: sourceOf('store'), message: fault }]);
   if (isShared(config) && !ON_SHARED_STORES.includes(name)) {
     throw usage(
       `--store: this command reads a data directory: copy the log into one with collector mirror --store ` +
@@ -62,10 +59,10 @@ export function configOf(command: Command, name: CommandName): Config {
     );
   }
   // Whatever is done in it would fail, each command in its own words, and none would name it.
-  if (fs.statSync(config.dataDir, { throwIfNoEntry: false })?.isDirectory() === false) {
-    const source = settings.find((setting) => setting.name === 'data-dir')?.source ?? '--data-dir';
-    throw new ConfigError([{ source, message: `${config.dataDir} is not a directory` }]);
-  }
+  if (fs.statSync(config.dataDir, { throwIfNoEntry: false })?.isDirectory() === false)
+    throw new ConfigError([
+      { source: sourceOf('data-dir'), message: `${config.dataDir} is not a directory` },
+    ]);
   return config;
 }
 

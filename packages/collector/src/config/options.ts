@@ -1,6 +1,6 @@
 /**
- * Every option, declared once: command line, environment, file, their help, the table in the README and what `config
- * check` says all come from the table OPTIONS.
+ * Every option, declared once: command line, environment, file, their help, the reference page and what `serve
+ * --check` prints all come from the table OPTIONS.
  */
 import { PROFILES } from '@clinical-events/protocol';
 import type { CommandName, Option, TextOption } from './option.js';

@@ -239,6 +239,8 @@ export interface ConfigReading {
   readonly config: Config | undefined;
   /** The configuration file, if one was named. */
   readonly file: string | undefined;
+  /** Where an option was given; its name on the command line when it was not. */
+  readonly sourceOf: (option: string) => string;
 }
 
 /**
@@ -301,6 +303,7 @@ export function readConfig(
     sound: config,
     config: faults.length === 0 ? Object.freeze(config) : undefined,
     file: file?.text,
+    sourceOf,
   };
 }
 

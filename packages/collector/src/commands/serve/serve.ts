@@ -20,7 +20,8 @@ import type { TreeReader } from '../../store/contract/tree.js';
 import type { CollectorStatus } from '../../operate/status.js';
 import { STRAY } from '../../stray-signals.js';
 import { RunningStatus } from './status.js';
-import { CommandFailure, EXIT } from '../exit-codes.js';
+import { CommandFailure, EXIT, usage } from '../exit-codes.js';
+import { checkConfig } from './check.js';
 import { Follower } from './follower.js';
 import { createQueue, openIngest, openKeyRing } from './http-side.js';
 import { LedgerWorker } from './ledger-worker.js';
@@ -57,26 +58,52 @@ Examples:
   $ collector serve --port 9000 --data-dir /var/lib/collector
   $ COLLECTOR_PROFILE=full collector serve
   $ collector serve --trial
+  $ collector serve --check --config new.json && sudo systemctl reload collector
+  $ collector serve --check --json | jq '.settings[] | select(.from != "default")'
 
 The first start on an empty data directory makes an API key and prints it once.
 With --trial nothing is kept, and each event is listed with what it is refused for, or would be by profile full.
+With --check it reports every fault of what a start would read, and where it was given; without a fault it prints every
+option, its value and where that was given, and warns of what is allowed and unwise. It starts nothing and changes
+nothing. Run it as the user that the collector runs as, because access rights are checked.
+
 SIGTERM, SIGINT and SIGQUIT stop it in order: what was begun is answered, then it exits with 0. SIGHUP makes it read
 its configuration, keys and certificates again; on a terminal, where it means that the terminal is gone, it stops it
 too. Any other signal, such as SIGUSR1, is ignored, with a line in the log.
 Logs go to standard error: one JSON object a line, with priorities when systemd reads it, or lines for people on a
-terminal. A reader that hangs or is gone holds nothing up: lines are dropped and counted.`;
+terminal. A reader that hangs or is gone holds nothing up: lines are dropped and counted.
+
+Exit codes of --check: 0 the configuration can be used (there may be warnings), 2 it cannot.`;
+
+interface ServeOptions {
+  readonly trial?: true;
+  readonly check?: true;
+  readonly json?: true;
+}
 
 export function command(): Command {
   const serve = new Command('serve').description('Run the collector on its embedded store.');
   return addConfigOptions(serve, 'serve')
     .option('--trial', 'store in a directory that is deleted at the end, and list each event here')
+    .option('--check', 'check the configuration, say where each value comes from, and start nothing')
+    .option('--json', 'with --check: print it as one JSON object')
     .addHelpText('after', EXAMPLES)
-    .action(async (options: { readonly trial?: true }, self: Command) => {
-      const out = new LineWriter(1);
-      const trial = options.trial && Trial.begin(self, out);
-      const read = () => configOf(self, 'serve');
-      process.exitCode = await serveUntilStopped(readingOf(self, 'serve'), { read, out, trial });
+    .action(async (options: ServeOptions, self: Command) => {
+      process.exitCode = await (options.check || options.json ? check : start)(self, options);
     });
+}
+
+function check(self: Command, { check: asked, json, trial }: ServeOptions): Promise<number> {
+  if (!asked) throw usage('--json: goes with --check');
+  if (trial) throw usage('--check: cannot be used with --trial');
+  return checkConfig(readingOf(self, 'serve'), json === true);
+}
+
+function start(self: Command, options: ServeOptions): Promise<number> {
+  const out = new LineWriter(1);
+  const trial = options.trial && Trial.begin(self, out);
+  const read = () => configOf(self, 'serve');
+  return serveUntilStopped(readingOf(self, 'serve'), { read, out, trial });
 }
 
 /** What comes to a collector from its command line and its terminal. */
