@@ -11,7 +11,7 @@ export const PROGRAM = 'packages/collector/dist/main.js';
 const COMMANDS = {
   serve: 'serve',
   checkConfiguration: { base: 'config check', tree: 'serve --check' },
-  checkEvents: 'validate',
+  checkEvents: { base: 'validate', tree: 'import --check' },
   createKey: 'keys create',
   listKeys: 'keys list',
   rotateKey: 'keys rotate',

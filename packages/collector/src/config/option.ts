@@ -23,7 +23,7 @@ export type CommandName =
   | 'records'
   | 'runs'
   | 'report'
-  | 'validate'
+  | 'import'
   | 'doctor'
   | 'encryption-keys'
   | 'lifecycle'

@@ -15,7 +15,7 @@ const SERVE: readonly CommandName[] = ['serve'];
 /** A mirror reads by the keys of the log that it copies. */
 const KEYED: readonly CommandName[] = ['serve', 'mirror'];
 /** The commands that examine events. */
-const EXAMINING: readonly CommandName[] = ['serve', 'validate'];
+const EXAMINING: readonly CommandName[] = ['serve', 'import'];
 const ADDRESS: readonly CommandName[] = ['serve', 'issuing'];
 const SIGNING: readonly CommandName[] = ['serve', 'doctor', 'signing-key', 'lifecycle'];
 const EVERY: readonly CommandName[] = [
