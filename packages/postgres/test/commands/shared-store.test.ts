@@ -377,7 +377,7 @@ describe('[R-1266] verify and doctor find and name what a superuser has changed'
     ],
     [
       'an id that was put in',
-      `INSERT INTO event_ids SELECT gen_random_uuid(), 1, 0, 1, 1, 1000`,
+      `INSERT INTO event_ids SELECT gen_random_uuid(), 1, 1, 1, 1000`,
       /1 ids that no batch has/,
     ],
     [
