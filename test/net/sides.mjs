@@ -33,7 +33,7 @@ const COMMANDS = {
   restore: 'restore',
   mirror: 'mirror',
   encryptionKeysStatus: 'encryption-keys status',
-  mirrorEncryptionKeys: 'encryption-keys mirror',
+  mirrorEncryptionKeys: { base: 'encryption-keys mirror', tree: 'encryption-keys copy --mirror' },
   copyEncryptionKeys: 'encryption-keys copy',
   rotateEncryptionKeys: 'encryption-keys rotate',
   erase: 'erase',

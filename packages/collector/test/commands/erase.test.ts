@@ -484,10 +484,11 @@ describe('[R-1348] the keys', () => {
     const collector = await start(dataDir, ['--encryption-keys', keys]);
     const { runId } = await sendRun(collector, key, SUBJECT);
     await collector.stop();
-    expect((await on('encryption-keys', 'mirror', mirror)).code).toBe(0);
+    expect((await on('encryption-keys', 'copy', '--mirror', mirror)).code).toBe(0);
     const copy = path.join(root, 'copy');
     fs.mkdirSync(copy);
     expect((await on('encryption-keys', 'copy', copy, '--lives', '14')).code).toBe(2);
+    expect((await on('encryption-keys', 'copy', copy, '--lives', '14d', '--mirror')).code).toBe(2);
     expect((await on('encryption-keys', 'copy', copy, '--lives', '14d')).code).toBe(0);
     expect((await on('erase', '--run', runId, '--reason', 'test-data', '--confirm', '2')).code).toBe(0);
     const [{ action = '' } = {}] = (await on('actions', 'list', '--json')).stdout
@@ -733,9 +734,11 @@ describe('[R-1368] directories of keys', () => {
     const collector = await start(dataDir, ['--encryption-keys', keys]);
     await sendRun(collector, key, SUBJECT);
     fs.writeFileSync(path.join(mirror, 'letter.txt'), 'x');
-    expect((await on('encryption-keys', 'mirror', mirror)).stderr).toContain('is neither empty nor');
+    expect((await on('encryption-keys', 'copy', '--mirror', mirror)).stderr).toContain(
+      'is neither empty nor',
+    );
     fs.rmSync(path.join(mirror, 'letter.txt'));
-    expect((await on('encryption-keys', 'mirror', mirror)).code).toBe(0);
+    expect((await on('encryption-keys', 'copy', '--mirror', mirror)).code).toBe(0);
     expect(keyIn(mirror)).toBe(true);
     expect((await on(...byPerson())).code).toBe(0);
     expect([keyIn(keys), keyIn(mirror)]).toEqual([false, false]);
@@ -771,7 +774,7 @@ describe('[R-1368] directories of keys', () => {
     unmount();
     const refused = await on('encryption-keys', 'rotate');
     expect([refused.code, refused.stderr]).toEqual([8, expect.stringContaining('no epoch was begun')]);
-    expect((await on('encryption-keys', 'mirror', mirror)).code).toBe(0);
+    expect((await on('encryption-keys', 'copy', '--mirror', mirror)).code).toBe(0);
     expect((await on('encryption-keys', 'rotate')).code).toBe(0);
     expect((await on('encryption-keys', 'status')).code).toBe(0);
     await collector.stop();

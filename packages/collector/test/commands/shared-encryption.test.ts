@@ -318,7 +318,7 @@ test('[R-1355] a back-up of a mirror from before an erasure is explained by it, 
   const own = place('own');
   for (const name of ['own', 'actions']) fs.mkdirSync(place(name), { mode: 0o700 });
   await succeeds('mirror', '--store', store, ...mirror, '--once', ...kek());
-  await succeeds('encryption-keys', 'mirror', own, ...mirror);
+  await succeeds('encryption-keys', 'copy', '--mirror', own, ...mirror);
   await succeeds('backup', place('backups'), ...mirror, '--keys-elsewhere');
   fs.cpSync(own, place('old'), { recursive: true });
   const following = follow('mirror');
@@ -360,7 +360,7 @@ test('[R-1363] a mirror whose keys cannot be reached stands still before it says
   for (const name of ['mirror', 'second'])
     await succeeds('mirror', '--store', store, '--data-dir', place(name), '--once', ...kek());
   fs.mkdirSync(keysAway, { mode: 0o700 });
-  await succeeds('encryption-keys', 'mirror', keysAway, '--data-dir', mirror);
+  await succeeds('encryption-keys', 'copy', '--mirror', keysAway, '--data-dir', mirror);
   fs.renameSync(keysAway, `${keysAway}.away`);
   const mirrors = [follow('mirror'), follow('second')];
   const asked = ['erase', '--event', ids[0] ?? '', '--reason', 'test-data', '--confirm', '1'];
