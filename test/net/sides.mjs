@@ -37,7 +37,7 @@ const COMMANDS = {
   copyEncryptionKeys: 'encryption-keys copy',
   rotateEncryptionKeys: 'encryption-keys rotate',
   erase: 'erase',
-  checkPolicy: 'retention policy check',
+  checkPolicy: { base: 'retention policy check', tree: 'retention policy set --dry-run' },
   setPolicy: 'retention policy set',
   showPolicy: 'retention policy show',
   retire: 'retention run',

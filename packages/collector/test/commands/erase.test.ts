@@ -225,12 +225,14 @@ describe('[R-1341] a policy, and [R-1342] holds, without a collector', () => {
       fs.writeFileSync(policy, JSON.stringify({ version: 1, name: 'short', ...more }));
     expect((await on('retention', 'run')).code).toBe(6);
     write({ default: { keep: 'a while' } });
-    const refused = await run(['retention', 'policy', 'check', policy]);
+    const refused = await run(['retention', 'policy', 'set', policy, '--dry-run']);
     expect([refused.code, refused.stderr]).toEqual([
       2,
       expect.stringContaining('default.keep: has to be a time'),
     ]);
     write({ floors: [{ id: 'law', keep: 'P10Y' }], default: { keep: 'P10Y' } });
+    expect((await on('retention', 'policy', 'set', policy, '--dry-run')).stdout).toBe('ok: short\n');
+    expect((await on('retention', 'policy', 'show')).code).toBe(6);
     expect((await on('retention', 'policy', 'set', policy)).code).toBe(0);
     expect((await on('retention', 'run')).stdout).toContain('nothing is due');
     const floored = await on('erase', '--run', two.runId, '--reason', 'test-data');
@@ -862,14 +864,14 @@ describe('[R-1370] what a person types', () => {
     const policy = path.join(root, 'policy.json');
     const floors = '"floors":[{"id":"law","keep":"P10Y"}]';
     fs.writeFileSync(policy, `{"version":1,"name":"p",${floors},"default":{"keep":"P0D"},"floors":[]}`);
-    const twice = await run(['retention', 'policy', 'check', policy]);
+    const twice = await run(['retention', 'policy', 'set', policy, '--dry-run']);
     expect([twice.code, twice.stderr]).toEqual([2, expect.stringContaining('stands twice')]);
     const deep = `{"$schema":${'['.repeat(40)}${']'.repeat(40)},"version":1,"name":"x","floors":[],"floors":[],"default":{"keep":"P1Y"}}`;
     fs.writeFileSync(policy, deep);
-    const nested = await run(['retention', 'policy', 'check', policy]);
+    const nested = await run(['retention', 'policy', 'set', policy, '--dry-run']);
     expect([nested.code, nested.stderr]).toEqual([2, expect.stringContaining('nested too deep')]);
     fs.writeFileSync(policy, '\ufeff{"version":1,"name":"p","default":{"keep":"P1D"}}');
-    expect((await run(['retention', 'policy', 'check', policy])).code).toBe(0);
+    expect((await run(['retention', 'policy', 'set', policy, '--dry-run'])).code).toBe(0);
   });
 });
 

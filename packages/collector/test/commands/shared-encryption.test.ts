@@ -259,7 +259,7 @@ test('[R-1363] [R-1364] a person is erased from the log and its mirrors, by a co
     policy,
     JSON.stringify({ version: 1, name: 'test', age_from: 'received_at', default: { keep: 'P0D' } }),
   );
-  const set = await run(['retention', 'policy', 'check', policy]);
+  const set = await run(['retention', 'policy', 'set', policy, '--dry-run']);
   expect(set.stderr + set.stdout).toContain('ok');
   await succeeds('retention', 'policy', 'set', policy, ...on, '--store', store);
   await succeeds('retention', 'run', ...on, '--store', store);
