@@ -80,12 +80,10 @@ export interface LifecycleOptions {
   readonly keysIn: (lists: readonly (readonly TakenKeys[])[], signal: AbortSignal) => Promise<TakenKeys[][]>;
   /** Stores an entry, durably. Rejects when it is not stored; it is tried again. */
   readonly append: (entry: Candidate) => Promise<void>;
-  /** Milliseconds between two looks; none is made by itself when undefined. */
-  readonly intervalMs?: number;
   /** Something could not be done; it is tried again. */
   readonly onTrouble: (what: string, error: unknown) => void;
   /** Something is done, and says so: of whom or what never. */
-  readonly onNotice?: ((message: string) => void) | undefined;
+  readonly onNotice?: (message: string) => void;
 }
 
 /** How keys and erasures fare. */
@@ -133,7 +131,7 @@ export async function answerTo(requests: Requests, action: string): Promise<Life
 
 export class Lifecycle {
   readonly #options: LifecycleOptions;
-  readonly #timer: NodeJS.Timeout | undefined;
+  #timer: NodeJS.Timeout | undefined;
   #working: Promise<void> | undefined;
   /** Nothing is tried before this, on the clock of `performance.now`. */
   #restUntil = 0;
@@ -143,16 +141,18 @@ export class Lifecycle {
   #takeUpAt = 0;
   readonly #closing = new AbortController();
 
-  /** Looks for requests at once and from now on, if there is an interval. */
   constructor(options: LifecycleOptions) {
     this.#options = options;
-    const { intervalMs } = options;
-    if (intervalMs === undefined) return;
+  }
+
+  /** Looks for requests at once and from now on. */
+  start(intervalMs: number): this {
     const look = () => {
       this.look().catch(() => undefined);
     };
     this.#timer = setInterval(look, intervalMs);
     look();
+    return this;
   }
 
   /** Undefined where payloads are not encrypted. */

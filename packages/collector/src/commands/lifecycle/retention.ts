@@ -29,7 +29,14 @@ import { assertReadable } from '../regular-files.js';
 import { holdDirectory } from '../serve/open-ledger.js';
 import { alignedTable, printableJson, ProgressBar } from '../terminal.js';
 import { typed } from '../typed.js';
-import { beginLog, considered, deliver, isErased, lifecycleConfigOf } from './delivery.js';
+import {
+  assertCollectorRuns,
+  beginLog,
+  considered,
+  deliver,
+  isErased,
+  lifecycleConfigOf,
+} from './delivery.js';
 import { type HoldRecord, Holds, holdsOf } from './holds.js';
 import { retirable, type SelectedEvent } from './selection.js';
 
@@ -235,6 +242,7 @@ async function runRetention(config: Config, options: RunOptions): Promise<number
   if (at !== undefined && !dryRun) throw usage('--at: goes with --dry-run');
   const now = at === undefined ? Date.now() : instantFrom('--at', at);
   assertReadable(dataDir);
+  if (!dryRun) assertCollectorRuns(config);
   const signal = interruption();
   const access = logAccess(dataDir, { command: 'retention run', filter: { dry_run: dryRun, at } });
   const open = () => openCatalogue({ dataDir, quiet: !process.stderr.isTTY, signal });

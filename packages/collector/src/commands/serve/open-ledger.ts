@@ -94,13 +94,10 @@ export interface OpenLedger {
   /** How the index of ids fares; undefined where the database has it. */
   readonly index: () => IdIndexStats | undefined;
   readonly sequencer: Sequencer;
-  /**
-   * Begins to look after the access log.
-   * @param append as in AccessLogHeadsOptions. @param intervalMs only looks when it is asked to, when undefined.
-   */
-  readonly accessLog: (append: AccessLogHeadsOptions['append'], intervalMs?: number) => AccessLogHeads;
-  /** Begins to do what is asked to be done to stored events. The same two. */
-  readonly lifecycle: (append: AccessLogHeadsOptions['append'], intervalMs?: number) => Lifecycle;
+  /** Looks after the access log. @param append as in AccessLogHeadsOptions. */
+  readonly accessLog: (append: AccessLogHeadsOptions['append']) => AccessLogHeads;
+  /** Does what is asked to be done to stored events. The same `append`. */
+  readonly lifecycle: (append: AccessLogHeadsOptions['append']) => Lifecycle;
 }
 
 /**
@@ -155,21 +152,18 @@ async function openEmbedded(settings: LedgerSettings, ears: LedgerEars): Promise
     signer,
     committed: store.committed,
   });
-  const accessLog = (append: AccessLogHeadsOptions['append'], intervalMs?: number) =>
+  const accessLog = (append: AccessLogHeadsOptions['append']) =>
     new AccessLogHeads({
       ...{ append, onTrouble, newest: store.newestOwn.get(ENTRY_KINDS.accessLogHead) },
       store: openStore(dataDir).accessLog,
-      ...(intervalMs !== undefined && { intervalMs }),
       onAltered: (reason) => onAlarm('access-log', 'access.log was changed; see collector verify', reason),
     });
   const { actions, keys } = store;
-  const lifecycle: OpenLedger['lifecycle'] = (append, intervalMs) =>
+  const lifecycle: OpenLedger['lifecycle'] = (append) =>
     new Lifecycle({
       ...{ requests: openStore(dataDir).requests, actions, keys, append, onTrouble },
-      // A command that does it itself says what it has done.
-      onNotice: intervalMs === undefined ? undefined : ears.onNotice,
+      onNotice: ears.onNotice,
       keysIn: (lists, signal) => store.keysIn(lists, signal),
-      ...(intervalMs !== undefined && { intervalMs }),
     });
   return { store, opened: store.opened, index: () => store.indexStats(), sequencer, accessLog, lifecycle };
 }
@@ -266,19 +260,17 @@ async function openShared(settings: LedgerSettings, ears: LedgerEars): Promise<O
   const sequencer = await openSequencer(settings, seen, {
     ...{ store: store.tree, signer, committed: store.committed, known },
   });
-  const accessLog = (_: AccessLogHeadsOptions['append'], intervalMs?: number) =>
+  const accessLog = () =>
     new AccessLogHeads({
       append: (entry) => store.appendAccessHead(entry),
       ...{ onTrouble, newest: store.newestOwn.get(ENTRY_KINDS.accessLogHead), store: store.accessLog },
-      ...(intervalMs !== undefined && { intervalMs }),
       onAltered: (reason) =>
         ears.onAlarm('access-log', 'the access log was changed; see collector verify', reason),
     });
   const { requests, actions, keys } = store;
-  const lifecycle: OpenLedger['lifecycle'] = (_, intervalMs) =>
+  const lifecycle = () =>
     new Lifecycle({
-      ...{ requests, actions, keys, onTrouble },
-      onNotice: intervalMs === undefined ? undefined : ears.onNotice,
+      ...{ requests, actions, keys, onTrouble, onNotice: ears.onNotice },
       append: (entry) => store.appendAction(entry),
       async isOnUs() {
         if (!(await store.isOnUs())) return false;
@@ -287,7 +279,6 @@ async function openShared(settings: LedgerSettings, ears: LedgerEars): Promise<O
       },
       keysOf: (sequences) => store.keysOf(sequences),
       keysIn: (lists, signal) => store.keysIn(lists, signal),
-      ...(intervalMs !== undefined && { intervalMs }),
     });
   return { store, opened: store.opened, index: () => undefined, sequencer, accessLog, lifecycle };
 }
