@@ -88,28 +88,32 @@ module.exports = {
     clientOnly('spool', []),
     clientOnly('sending', [], ['spool/spool']),
     clientOnly('content', []),
-    clientOnly('instrumentation', [], ['index']),
     {
-      name: 'instrumentation-imports-no-library',
+      name: 'instrument-imports-the-client-alone',
       severity: 'error',
       comment:
-        'types of the libraries differ by version: an import of them would narrow the versions that install',
-      from: { path: clientRoom('instrumentation') },
-      to: { dependencyTypesNot: ['core', 'local'] },
+        'by its doors, and no library that it captures: their types differ by version, so an import would narrow the versions',
+      from: { path: '^packages/instrument/src/' },
+      to: {
+        path: '.',
+        pathNot: [
+          '^packages/instrument/src/',
+          '^packages/client/(src|dist)/(index|hostile-values)\\.(d\\.)?ts$',
+        ],
+        dependencyTypesNot: ['core'],
+      },
     },
     {
-      name: 'nobody-imports-instrumentation',
+      name: 'the-client-imports-the-protocol-alone',
       severity: 'error',
-      comment:
-        'each file of instrumentation/ is a door of the package: what it wraps is installed only where it is used',
-      from: { path: '^packages/client/src/', pathNot: clientRoom('instrumentation') },
-      to: { path: clientRoom('instrumentation') },
+      from: { path: '^packages/client/src/' },
+      to: { path: '^(packages|tools)/', pathNot: ['/node_modules/', '^packages/(client|protocol)/'] },
     },
     {
       name: 'the-collector-knows-no-client',
       severity: 'error',
       from: { path: '^packages/collector/src/' },
-      to: { path: '^packages/client/' },
+      to: { path: '^packages/(client|instrument)/' },
     },
     {
       name: 'the-spool-by-its-door',
@@ -164,7 +168,7 @@ module.exports = {
       name: 'the-collector-imports-no-optional-package',
       severity: 'error',
       comment: 'src/optional-packages.ts loads them where they are installed',
-      from: { path: '^packages/(protocol|client|collector)/src/' },
+      from: { path: '^packages/(protocol|collector)/src/' },
       to: { path: '^(packages/(exports|report)|tools)/' },
     },
     {

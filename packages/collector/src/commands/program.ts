@@ -27,9 +27,10 @@ const COMMANDS: Readonly<Record<CommandWord, { summary: string; load: () => Prom
     summary: 'count the runs of a period on a page',
     load: () => optionalPackage<CommandFile>('report'),
   },
-  import: { summary: 'send events from NDJSON files to a collector', load: () => import('./import.js') },
-  validate: { summary: 'check NDJSON files as a collector would', load: () => import('./validate.js') },
-  config: { summary: 'check the configuration before a start', load: () => import('./config.js') },
+  import: {
+    summary: 'send events from NDJSON files to a collector, or check them',
+    load: () => import('./import.js'),
+  },
   'signing-key': {
     summary: 'show and rotate the key that signs checkpoints',
     load: () => import('./signing-key.js'),
@@ -80,7 +81,6 @@ const GROUPS: readonly string[] = [
   'hold',
   'retention',
   'actions',
-  'config',
   'encryption-keys',
   'keys',
   'signing-key',

@@ -1,8 +1,8 @@
 /** `collector restore`: copies a back-up to a new data directory, and proves it before it counts as one. */
 import path from 'node:path';
 import { Command } from 'commander';
-import { NotThisBackup, readState, type BackupState } from '../backup/backup.js';
-import { NotEmpty, Restoration } from '../backup/restoration.js';
+import { DirectoryUnfit, readState, type BackupState } from '../backup/backup.js';
+import { Restoration } from '../backup/restoration.js';
 import { counted } from '../quantity.js';
 import { exists, nodeFiles } from '../files.js';
 import { eventsOf, takenBy } from '../privacy/actions.js';
@@ -290,7 +290,7 @@ function restoreFailure(error: unknown, to: string): unknown {
     const code = systemCode(error) ?? 'full';
     return failure(`no room is left (${code}); nothing was restored to ${to}`, EXIT.failure);
   }
-  if (error instanceof NotThisBackup || error instanceof NotEmpty) {
+  if (error instanceof DirectoryUnfit) {
     return failure(printable(error.message), EXIT.usage);
   }
   return error;

@@ -3,6 +3,7 @@ import { rmSync } from 'node:fs';
 import { expect, onTestFinished, test } from 'vitest';
 import {
   createKey,
+  limits,
   outcomeEvent,
   start,
   storedEvents,
@@ -17,7 +18,7 @@ function scratch(): string {
 }
 
 /** Small segments, so that the log rolls under the load too. */
-const SMALL = ['--max-body-bytes', '512KiB', '--segment-bytes', '1MiB'];
+const SMALL = ['--max-body-bytes', '512KiB', ...limits({ 'segment-bytes': '1MiB' })];
 
 test('[R-601] killed 50 times under load, the collector keeps every event that it acknowledged, once, and nothing half', async () => {
   const dataDir = scratch();

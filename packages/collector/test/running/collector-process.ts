@@ -33,6 +33,13 @@ export function temporaryDirectory(): string {
   return fs.mkdtempSync(path.join(os.tmpdir(), 'collector-'));
 }
 
+/** The options of a command that give it these limits, in a configuration file. */
+export function limits(members: Readonly<Record<string, string | number>>): string[] {
+  const file = path.join(BIN, `limits-${randomUUID()}.json`);
+  fs.writeFileSync(file, JSON.stringify({ limits: members }));
+  return ['--config', file];
+}
+
 export interface Running {
   readonly process: ChildProcess;
   readonly url: string;

@@ -21,6 +21,7 @@ import type { CollectorStatus } from '../../operate/status.js';
 import { STRAY } from '../../stray-signals.js';
 import { RunningStatus } from './status.js';
 import { CommandFailure, EXIT, usage } from '../exit-codes.js';
+import { checkConfig } from './check.js';
 import { Follower } from './follower.js';
 import { createQueue, openIngest, openKeyRing } from './http-side.js';
 import { LedgerWorker } from './ledger-worker.js';
@@ -58,35 +59,57 @@ Examples:
   $ COLLECTOR_PROFILE=full collector serve
   $ collector serve --trial
   $ collector serve --no-listen --data-dir /var/lib/collector
+  $ collector serve --check --config new.json && sudo systemctl reload collector
+  $ collector serve --check --json | jq '.settings[] | select(.from != "default")'
 
 The first start on an empty data directory makes an API key and prints it once.
 With --trial nothing is kept, and each event is listed with what it is refused for, or would be by profile full.
-With --no-listen it takes no port for events and is never ready; it does all else: erasures, holds, retention and epochs of
+With --no-listen it takes no port for events and is never ready. It does all else: erasures, holds, retention and epochs of
 keys that commands ask for, checkpoints and their sinks, the management listener.
+With --check it reports every fault of what a start would read, and where it was given; without a fault it prints every
+option, its value and where that was given, and warns of what is allowed and unwise. It starts nothing and changes
+nothing. Run it as the user that the collector runs as, because access rights are checked.
+
 SIGTERM, SIGINT and SIGQUIT stop it in order: what was begun is answered, then it exits with 0. SIGHUP makes it read
 its configuration, keys and certificates again; on a terminal, where it means that the terminal is gone, it stops it
 too. Any other signal, such as SIGUSR1, is ignored, with a line in the log.
 Logs go to standard error: one JSON object a line, with priorities when systemd reads it, or lines for people on a
-terminal. A reader that hangs or is gone holds nothing up: lines are dropped and counted.`;
+terminal. A reader that hangs or is gone holds nothing up: lines are dropped and counted.
+
+Exit codes of --check: 0 the configuration can be used (there may be warnings), 2 it cannot.`;
+
+interface ServeOptions {
+  readonly trial?: true;
+  readonly listen: boolean;
+  readonly check?: true;
+  readonly json?: true;
+}
 
 export function command(): Command {
   const serve = new Command('serve').description('Run the collector on its embedded store.');
   return addConfigOptions(serve, 'serve')
     .option('--trial', 'store in a directory that is deleted at the end, and list each event here')
     .option('--no-listen', 'take no events, and do all else')
+    .option('--check', 'check the configuration, say where each value comes from, and start nothing')
+    .option('--json', 'with --check: print it as one JSON object')
     .addHelpText('after', EXAMPLES)
-    .action(async ({ listen, ...options }: ServeOptions, self: Command) => {
-      if (options.trial && !listen) throw usage('--trial: takes events, and --no-listen takes none');
-      const out = new LineWriter(1);
-      const trial = options.trial && Trial.begin(self, out);
-      const read = () => configOf(self, 'serve');
-      process.exitCode = await serveUntilStopped(readingOf(self, 'serve'), { read, out, trial, listen });
+    .action(async (options: ServeOptions, self: Command) => {
+      process.exitCode = await (options.check || options.json ? check : start)(self, options);
     });
 }
 
-interface ServeOptions {
-  readonly trial?: true;
-  readonly listen: boolean;
+function check(self: Command, { check: asked, json, trial }: ServeOptions): Promise<number> {
+  if (!asked) throw usage('--json: goes with --check');
+  if (trial) throw usage('--check: cannot be used with --trial');
+  return checkConfig(readingOf(self, 'serve'), json === true);
+}
+
+function start(self: Command, { listen, ...options }: ServeOptions): Promise<number> {
+  if (options.trial && !listen) throw usage('--trial: takes events, and --no-listen takes none');
+  const out = new LineWriter(1);
+  const trial = options.trial && Trial.begin(self, out);
+  const read = () => configOf(self, 'serve');
+  return serveUntilStopped(readingOf(self, 'serve'), { read, out, trial, listen });
 }
 
 /** What comes to a collector from its command line and its terminal. */

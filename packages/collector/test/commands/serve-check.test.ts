@@ -1,8 +1,9 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { configWarnings } from '../../src/commands/config.js';
+import { configWarnings } from '../../src/commands/serve/check.js';
 import { readConfig } from '../../src/config.js';
+import { findSettings } from '../../src/commands/serve/resolved-config.js';
 import { run, start, temporaryDirectory } from '../running/collector-process.js';
 import { Authority, writePair } from '../running/certificates.js';
 import { contents } from '../running/directory-contents.js';
@@ -35,11 +36,12 @@ interface Answer {
   readonly settings: readonly Record<string, unknown>[];
 }
 
-describe('[R-841] collector config check', () => {
+describe('[R-841] collector serve --check', () => {
   test('prints every value and who said it', async () => {
     const directory = scratch();
-    const config = fileIn(directory, { port: 9000, 'log-level': 'debug' });
-    const args = ['config', 'check', '--config', config, '--data-dir', directory];
+    const limits = { 'max-connections': 9 };
+    const config = fileIn(directory, { port: 9000, 'log-level': 'debug', limits });
+    const args = ['serve', '--check', '--config', config, '--data-dir', directory];
     const { code, stdout, stderr } = await run(args, { env: { COLLECTOR_PROFILE: 'full' } });
     expect(stderr).toBe('');
     expect(code).toBe(0);
@@ -50,18 +52,20 @@ describe('[R-841] collector config check', () => {
     expect(lines).toContain('profile | full | COLLECTOR_PROFILE | yes');
     expect(lines).toContain(`log-level | debug | ${config}, "log-level" | yes`);
     expect(lines).toContain('max-body-bytes | 1MiB | default');
+    expect(lines).toContain(`limits.max-connections | 9 | ${config}, "limits.max-connections" | yes`);
+    expect(lines).toContain('limits.queue-bytes | 64MiB | default');
   });
 
   test('says every fault with its source and ends with exit code 2', async () => {
     const directory = scratch();
     const config = fileIn(directory, { prot: 1, 'checkpoint-sink': 'ftp:x' });
-    const { code, stdout, stderr } = await run(['config', 'check', '--config', config, '--port', 'x'], {
-      env: { COLLECTOR_QUEUE_EVENT: '1' },
+    const { code, stdout, stderr } = await run(['serve', '--check', '--config', config, '--port', 'x'], {
+      env: { COLLECTOR_PROFIL: '1' },
     });
     expect(code).toBe(2);
     expect(stdout).toBe('');
     expect(stderr.trimEnd().split('\n')).toEqual([
-      'collector: COLLECTOR_QUEUE_EVENT: no such setting; did you mean "COLLECTOR_QUEUE_EVENTS"?',
+      'collector: COLLECTOR_PROFIL: no such setting; did you mean "COLLECTOR_PROFILE"?',
       `collector: ${config}, "prot": no such setting; did you mean "port"?`,
       'collector: --port: "x" is not a whole number',
       expect.stringContaining(`collector: ${config}, "checkpoint-sink": "ftp:x" does not begin with`),
@@ -71,7 +75,7 @@ describe('[R-841] collector config check', () => {
   test('answers in JSON with faults, warnings and the sound settings, and shows no password', async () => {
     const sink = 'https://user:hunter2@witness.example#a';
     const { code, stdout, stderr } = await run(
-      ['config', 'check', '--json', '--port', '70000', '--checkpoint-sink', sink],
+      ['serve', '--check', '--json', '--port', '70000', '--checkpoint-sink', sink],
       { env: { COLLECTOR_HOST: '0.0.0.0' } },
     );
     expect(code).toBe(2);
@@ -92,7 +96,7 @@ describe('[R-841] collector config check', () => {
     const directory = scratch();
     const config = fileIn(directory, { 'data-dir': path.join(directory, 'data') });
     const before = contents(directory);
-    const { code, stdout } = await run(['config', 'check', '--config', config]);
+    const { code, stdout } = await run(['serve', '--check', '--config', config]);
     expect(code).toBe(0);
     expect(stdout).toContain('is not there; a start would make it, and begin a new log');
     expect(contents(directory)).toEqual(before);
@@ -107,7 +111,7 @@ describe('[R-841] collector config check', () => {
       string,
     ];
     for (const each of [keys, mirror, dataDir]) fs.mkdirSync(each);
-    const check = ['config', 'check', '--json', '--data-dir', dataDir];
+    const check = ['serve', '--check', '--json', '--data-dir', dataDir];
     const faultsOf = async (...more: readonly string[]) => {
       const { stdout, code } = await run([...check, ...more]);
       const { faults } = JSON.parse(stdout) as Answer;
@@ -138,7 +142,7 @@ describe('[R-841] collector config check', () => {
   test('looks at the certificate as a start does', async () => {
     const directory = scratch();
     const authority = new Authority();
-    const check = ['config', 'check', '--json', '--host', '0.0.0.0', '--data-dir', directory];
+    const check = ['serve', '--check', '--json', '--host', '0.0.0.0', '--data-dir', directory];
     const pair = writePair(directory, authority.issue({ days: 5 }));
     fs.chmodSync(path.join(directory, 'tls.key'), 0o644);
     const sound = await run([...check, ...pair]);
@@ -160,7 +164,10 @@ describe('[R-841] collector config check', () => {
   test('names every fault at once, each by the option that has to be changed, as a start does', async () => {
     const directory = scratch();
     const none = path.join(directory, 'none');
-    const config = fileIn(directory, { 'queue-events': 'x', 'tls-client-ca': directory, 'log-level': 5 });
+    const config = fileIn(directory, {
+      ...{ 'tls-client-ca': directory, 'log-level': 5 },
+      limits: { 'queue-events': 'x' },
+    });
     const given = [
       ...['--config', config, '--data-dir', path.join(directory, 'data'), '--tls-cert', none],
       ...['--trusted-proxies', '10.0.0.0/99'],
@@ -177,10 +184,10 @@ describe('[R-841] collector config check', () => {
         ],
       ],
     ] as const) {
-      const { stdout } = await run(['config', 'check', '--json', ...given, ...more]);
+      const { stdout } = await run(['serve', '--check', '--json', ...given, ...more]);
       const told = (JSON.parse(stdout) as Answer).faults;
       const expected = [
-        [`${config}, "queue-events"`, 'is not a whole number'],
+        [`${config}, "limits.queue-events"`, 'is not a whole number'],
         [`${config}, "log-level"`, 'must be a string'],
         ['--management-host', 'needs --management-token-file as well'],
         ['--checkpoint-sink', 'ftp:x'],
@@ -203,14 +210,14 @@ describe('[R-841] collector config check', () => {
 
   test('does not say that something is missing which a file that cannot be read may hold', async () => {
     const config = path.join(scratch(), 'none');
-    const { stderr } = await run(['config', 'check', '--config', config, '--management-host', '0.0.0.0']);
+    const { stderr } = await run(['serve', '--check', '--config', config, '--management-host', '0.0.0.0']);
     expect(stderr).toMatch(/^collector: --config: cannot be read: ENOENT[^\n]*\n$/);
   });
 
   test('warns of proxies that are half of the internet, and a start does', async () => {
     const directory = scratch();
     const args = ['--data-dir', path.join(directory, 'data'), '--trusted-proxies', '10.0.0.1,0.0.0.0/0'];
-    const { code, stdout } = await run(['config', 'check', ...args]);
+    const { code, stdout } = await run(['serve', '--check', ...args]);
     expect([code, stdout]).toEqual([
       0,
       expect.stringContaining('warning: --trusted-proxies: holds very many'),
@@ -225,7 +232,7 @@ describe('[R-841] collector config check', () => {
     const token = path.join(directory, 'token');
     fs.writeFileSync(token, 'short');
     const config = fileIn(directory, { 'management-token-file': token });
-    const { code, stderr } = await run(['config', 'check', '--config', config, '--data-dir', directory]);
+    const { code, stderr } = await run(['serve', '--check', '--config', config, '--data-dir', directory]);
     expect(code).toBe(2);
     expect(stderr).toMatch(
       /^collector: .*collector.json, "management-token-file": .*token can be read by every/,
@@ -237,7 +244,7 @@ describe('[R-841] collector config check', () => {
     const dataDir = path.join(directory, 'data');
     await fillSigned(dataDir, [[loggedEvent('one')]]);
     const check = (...args: readonly string[]) =>
-      run(['config', 'check', '--data-dir', dataDir, '--port', '0', '--management-port', '0', ...args]);
+      run(['serve', '--check', '--data-dir', dataDir, '--port', '0', '--management-port', '0', ...args]);
     expect((await check()).code).toBe(0);
     expect((await check('--log-origin', ORIGIN)).code).toBe(0);
     const elsewhere = path.join(directory, 'no keys');
@@ -260,17 +267,26 @@ describe('[R-841] collector config check', () => {
     expect(contents(directory)).toEqual(before);
   });
 
+  test('is not for a trial, and a start prints no JSON', async () => {
+    const { code, stderr } = await run(['serve', '--check', '--trial']);
+    expect([code, stderr]).toEqual([2, 'collector: --check: cannot be used with --trial\n']);
+    const started = await run(['serve', '--json']);
+    expect([started.code, started.stderr]).toEqual([2, 'collector: --json: goes with --check\n']);
+  });
+
   test('finds a data directory that is a file', async () => {
     const file = fileIn(scratch(), {});
-    const { code, stderr } = await run(['config', 'check', '--data-dir', file]);
+    const { code, stderr } = await run(['serve', '--check', '--data-dir', file]);
     expect(code).toBe(2);
     expect(stderr).toBe(`collector: --data-dir: ${file} is not a directory\n`);
   });
 });
 
 /** What is said of the options, without those that a test has nothing to do with. */
-function warningsOf(given: Record<string, string>): string[] {
-  return configWarnings(readConfig(given, {})).map(({ source, message }) => `${source}: ${message}`);
+async function warningsOf(given: Record<string, string>): Promise<string[]> {
+  const reading = readConfig(given, {});
+  const { found } = await findSettings(reading);
+  return configWarnings(reading, found).map(({ source, message }) => `${source}: ${message}`);
 }
 
 describe('[R-841] a warning is given of', () => {
@@ -281,75 +297,83 @@ describe('[R-841] a warning is given of', () => {
     return { 'data-dir': path.join(directory, 'data'), 'checkpoint-sink': 'dir:/dev/shm' };
   };
 
-  test('nothing when nothing is unwise', () => {
-    expect(warningsOf(quiet()).filter((line) => !line.includes('same file system'))).toEqual([]);
+  test('nothing when nothing is unwise', async () => {
+    expect((await warningsOf(quiet())).filter((line) => !line.includes('same file system'))).toEqual([]);
   });
 
   test.each(['127.0.0.1', '127.1.2.3', '::1', 'localhost'])(
     'no address that only this host has: %s',
-    (host) => {
-      expect(warningsOf({ ...quiet(), host }).join()).not.toContain('in the clear');
+    async (host) => {
+      expect((await warningsOf({ ...quiet(), host })).join()).not.toContain('in the clear');
     },
   );
 
   test.each(['0.0.0.0', '::', '10.0.0.1', 'collector.example', '128.0.0.1', 'localhost.example'])(
     'an address that others have, in the clear: %s',
-    (host) => {
-      expect(warningsOf({ ...quiet(), host }).join()).toContain(`--host: ${host} is reached from other`);
+    async (host) => {
+      expect((await warningsOf({ ...quiet(), host })).join()).toContain(
+        `--host: ${host} is reached from other`,
+      );
     },
   );
 
-  test('an operator token that travels in the clear', () => {
+  test('an operator token that travels in the clear', async () => {
     const given = { ...quiet(), 'management-host': '0.0.0.0', 'management-token-file': '/etc/token' };
-    expect(warningsOf(given).join()).toContain('--management-host: 0.0.0.0 is reached from other machines');
-    expect(warningsOf({ ...given, management: 'off' }).join()).not.toContain('management');
+    expect((await warningsOf(given)).join()).toContain(
+      '--management-host: 0.0.0.0 is reached from other machines',
+    );
+    expect((await warningsOf({ ...given, management: 'off' })).join()).not.toContain('management');
   });
 
-  test('a data directory that other users may enter', () => {
+  test('a data directory that other users may enter', async () => {
     const given = quiet();
     fs.chmodSync(given['data-dir'] ?? '', 0o755);
-    expect(warningsOf(given).join()).toContain('can be entered by other users');
+    expect((await warningsOf(given)).join()).toContain('can be entered by other users');
   });
 
-  test('checkpoints that stay on the host, and a key that lies beside the events', () => {
+  test('checkpoints that stay on the host, and a key that lies beside the events', async () => {
     const { 'data-dir': dataDir = '' } = quiet();
-    expect(warningsOf({ 'data-dir': dataDir })).toEqual([
+    expect(await warningsOf({ 'data-dir': dataDir })).toEqual([
       expect.stringMatching(
         /^--checkpoint-sink: no checkpoint leaves this host, and the key that signs them/,
       ),
     ]);
-    expect(warningsOf({ 'data-dir': dataDir, 'signing-keys': '/etc/collector/keys' })).toEqual([
+    expect(await warningsOf({ 'data-dir': dataDir, 'signing-keys': '/etc/collector/keys' })).toEqual([
       expect.stringMatching(/^--checkpoint-sink: no checkpoint leaves this host: /),
     ]);
   });
 
-  test('a sink that is lost with the data', () => {
+  test('a sink that is lost with the data', async () => {
     const given = quiet();
     const within = path.join(given['data-dir'] ?? '', 'sink');
-    expect(warningsOf({ ...given, 'checkpoint-sink': `dir:${within}` })).toEqual([
+    expect(await warningsOf({ ...given, 'checkpoint-sink': `dir:${within}` })).toEqual([
       `--checkpoint-sink: dir:${within} is in the data directory, and is lost with it`,
     ]);
     const beside = path.join(given['data-dir'] ?? '', '..', 'sink', 'deep');
-    expect(warningsOf({ ...given, 'checkpoint-sink': `file:${beside}` })).toEqual([
+    expect(await warningsOf({ ...given, 'checkpoint-sink': `file:${beside}` })).toEqual([
       expect.stringContaining('is on the same file system as the data'),
     ]);
   });
 
-  test('a log that says nothing', () => {
-    expect(warningsOf({ ...quiet(), 'log-level': 'silent' }).join()).toContain('nothing will be logged');
+  test('a log that says nothing', async () => {
+    expect((await warningsOf({ ...quiet(), 'log-level': 'silent' })).join()).toContain(
+      'nothing will be logged',
+    );
   });
 
-  test('an operator token that travels in the clear, unless there is a certificate', () => {
+  test('an operator token that travels in the clear, unless there is a certificate', async () => {
     const given = { ...quiet(), 'management-host': '0.0.0.0', 'management-token-file': '/etc/token' };
-    expect(warningsOf(given).join()).toContain('the operator token travels in the clear');
+    expect((await warningsOf(given)).join()).toContain('the operator token travels in the clear');
     expect(
-      warningsOf({ ...given, 'tls-cert': '/etc/tls.crt', 'tls-key': '/etc/tls.key' }).join(),
+      (await warningsOf({ ...given, 'tls-cert': '/etc/tls.crt', 'tls-key': '/etc/tls.key' })).join(),
     ).not.toContain('in the clear');
   });
 
-  test('a configuration file that others may write', () => {
+  test('a configuration file that others may write', async () => {
     const config = fileIn(scratch(), {});
     fs.chmodSync(config, 0o622);
-    expect(warningsOf({ ...quiet(), config }).join()).toContain(`${config}: other users may write it`);
+    expect((await warningsOf({ ...quiet(), config })).join()).toContain(
+      `${config}: other users may write it`,
+    );
   });
 });

@@ -17,7 +17,7 @@ function file(lines: readonly string[]): string {
   return made;
 }
 
-describe('collector validate [R-1122]', () => {
+describe('collector import --check [R-1122]', () => {
   test('counts what passes, tells the first faults without a value of them, and leaves nothing', async () => {
     const sparse = outcomeText('"MRN 4711"');
     const input = file([
@@ -27,7 +27,7 @@ describe('collector validate [R-1122]', () => {
       sparse.replace('2026-03-04T05:06:07Z', 'MRN 4711'),
       sparse.slice(1),
     ]);
-    const words = ['validate', input, '--kind', 'outcome'];
+    const words = ['import', '--check', input, '--kind', 'outcome'];
     const { code, stdout, stderr } = await run(words);
     expect([code, stderr]).toEqual([1, '']);
     expect(stdout).toMatch(
@@ -57,16 +57,32 @@ describe('collector validate [R-1122]', () => {
     const whole = JSON.stringify({ kind: 'outcome', organisation: 'any', event: sampleEvent('outcome') });
     const sparse = JSON.stringify({ kind: 'outcome', profile: 'minimum', body: outcomeText('1') });
     const input = file([whole, sparse]);
-    expect((await run(['validate', input])).code).toBe(0);
-    const full = await run(['validate', input, '--profile', 'full']);
+    expect((await run(['import', '--check', input])).code).toBe(0);
+    const full = await run(['import', '--check', input, '--profile', 'full']);
     expect(full.code).toBe(1);
     expect(full.stdout).toContain('1 event valid under profile full, 1 refused.');
     const env = { COLLECTOR_PROFILE: 'full' };
-    expect((await run(['validate', input], { env })).code).toBe(1);
+    expect((await run(['import', '--check', input], { env })).code).toBe(1);
     const large = file([outcomeOfSize(3000)]);
     const limits = ['--kind', 'outcome', '--max-body-bytes'];
-    expect((await run(['validate', large, ...limits, '3000'])).code).toBe(0);
-    expect((await run(['validate', large, ...limits, '2999'])).stdout).toContain(':1: body_too_large\n');
+    expect((await run(['import', '--check', large, ...limits, '3000'])).code).toBe(0);
+    expect((await run(['import', '--check', large, ...limits, '2999'])).stdout).toContain(
+      ':1: body_too_large\n',
+    );
+  });
+
+  test('asks for no key, reads no store, and its settings are refused without it', async () => {
+    const input = file([outcomeText('1')]);
+    const words = ['import', input, '--kind', 'outcome'];
+    const env = { COLLECTOR_STORE: 'postgres://collector@localhost/log' };
+    expect(
+      (await run([...words, '--check', '--key', '@none', '--url', 'http://127.0.0.1:1'], { env })).code,
+    ).toBe(0);
+    const { code, stderr } = await run([...words, '--profile', 'full']);
+    expect([code, stderr]).toEqual([2, 'collector: --profile: goes with --check\n']);
+    const other = file([JSON.stringify({ kind: 'outcome', organisation: 'ward-7', body: outcomeText('1') })]);
+    expect((await run(['import', other, '--check'])).code).toBe(0);
+    expect((await run(['import', other, '--check', '--organisation', 'ward-8'])).code).toBe(1);
   });
 
   test('reads standard input, and fixes timestamps as an import would', async () => {
@@ -75,9 +91,9 @@ describe('collector validate [R-1122]', () => {
       [[], 1],
       [['--fix', 'timestamps=Europe/Berlin'], 0],
     ] as const) {
-      const validating = launch(['validate', '-', '--kind', 'outcome', ...args]);
-      validating.process.stdin?.end(text);
-      expect(await validating.exited).toBe(code);
+      const checking = launch(['import', '--check', '-', '--kind', 'outcome', ...args]);
+      checking.process.stdin?.end(text);
+      expect(await checking.exited).toBe(code);
     }
   });
 });

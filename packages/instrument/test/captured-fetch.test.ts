@@ -1,13 +1,8 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { setTimeout as pause } from 'node:timers/promises';
+import type { Client, Run } from '@clinical-events/client';
 import { expect, expectTypeOf, test, vi } from 'vitest';
-import type { Client, Run } from '../../src/index.js';
-import {
-  openaiFetch,
-  type DescribedCall,
-  type FetchOptions,
-  type RunsIn,
-} from '../../src/instrumentation/openai.js';
+import { openaiFetch, type DescribedCall, type FetchOptions, type RunsIn } from '../src/openai.js';
 import { json, modelServer, recording, SECRET } from './recording.js';
 
 /** As an application calls it, and not as an SDK is given it. */

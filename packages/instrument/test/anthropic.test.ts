@@ -1,6 +1,6 @@
 import Anthropic from '@anthropic-ai/sdk';
 import { expect, test } from 'vitest';
-import { anthropicFetch } from '../../src/instrumentation/anthropic.js';
+import { anthropicFetch } from '../src/anthropic.js';
 import {
   eventually,
   expectMadeBy,

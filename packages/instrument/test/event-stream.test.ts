@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { EventStream } from '../../src/instrumentation/streams.js';
+import { EventStream } from '../src/streams.js';
 
 function read(pieces: readonly string[]): string[] {
   const events: string[] = [];

@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
-import { captureMiddleware } from '../../src/instrumentation/ai-sdk.js';
-import { anthropicFetch } from '../../src/instrumentation/anthropic.js';
-import { RunCallbackHandler } from '../../src/instrumentation/langchain.js';
-import type { InstrumentationOptions, RunsIn } from '../../src/instrumentation/model-call.js';
-import { openaiFetch } from '../../src/instrumentation/openai.js';
-import { RunSpanProcessor } from '../../src/instrumentation/opentelemetry.js';
+import { captureMiddleware } from '../src/ai-sdk.js';
+import { anthropicFetch } from '../src/anthropic.js';
+import { RunCallbackHandler } from '../src/langchain.js';
+import type { InstrumentationOptions, RunsIn } from '../src/model-call.js';
+import { openaiFetch } from '../src/openai.js';
+import { RunSpanProcessor } from '../src/opentelemetry.js';
 
 const runs: RunsIn = () => {
   throw new Error('no call is made');

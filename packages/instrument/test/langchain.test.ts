@@ -10,7 +10,7 @@ import { tool } from '@langchain/core/tools';
 import { FakeListChatModel, FakeStreamingChatModel } from '@langchain/core/utils/testing';
 import { expect, test } from 'vitest';
 import { z } from 'zod';
-import { RunCallbackHandler, type InstrumentationOptions } from '../../src/instrumentation/langchain.js';
+import { RunCallbackHandler, type InstrumentationOptions } from '../src/langchain.js';
 import { eventually, expectMadeBy, recording, SECRET } from './recording.js';
 
 const ASKED = { patient: SECRET };

@@ -1,6 +1,6 @@
 /**
- * The oldest and the newest version of each range of peers, and majors between them. That what the instrumentations
- * give is of the types of these SDKs is checked by `tsc`: no types of theirs are imported in src/.
+ * The oldest and the newest version of each library, and majors between them. That what the instrumentations give is of
+ * the types of these SDKs is checked by `tsc`: no types of theirs are imported in src/.
  */
 import fs from 'node:fs';
 import path from 'node:path';
@@ -29,43 +29,51 @@ import OpenAI4 from 'openai-4';
 import OpenAI5 from 'openai-5';
 import OpenAI6 from 'openai-6';
 import { expect, test } from 'vitest';
-import { captureMiddleware } from '../../src/instrumentation/ai-sdk.js';
-import { anthropicFetch } from '../../src/instrumentation/anthropic.js';
-import { RunCallbackHandler } from '../../src/instrumentation/langchain.js';
-import { openaiFetch } from '../../src/instrumentation/openai.js';
-import { RunSpanProcessor } from '../../src/instrumentation/opentelemetry.js';
+import { captureMiddleware } from '../src/ai-sdk.js';
+import { anthropicFetch } from '../src/anthropic.js';
+import { RunCallbackHandler } from '../src/langchain.js';
+import { openaiFetch } from '../src/openai.js';
+import { RunSpanProcessor } from '../src/opentelemetry.js';
 import { json, modelServer, recording, SECRET, streamed } from './recording.js';
 
-const PACKAGE = path.resolve(import.meta.dirname, '../..');
+const PACKAGE = path.resolve(import.meta.dirname, '..');
 const FACTS = {
   ...{ ending: 'complete', response_id: 'r1', response_model: 'm-2026', finish_reason: 'stop' },
   usage: { input_tokens: 11, output_tokens: 7 },
 };
 const OUTPUT = { ...FACTS, characters: SECRET.length };
 
-test('[R-1401] the oldest and the newest version of each range of peers is what is tested', () => {
-  const { peerDependencies, devDependencies } = JSON.parse(
-    fs.readFileSync(path.join(PACKAGE, 'package.json'), 'utf8'),
-  ) as Readonly<Record<'peerDependencies' | 'devDependencies', Readonly<Record<string, string>>>>;
-  for (const [name, range] of Object.entries(peerDependencies)) {
-    const tested = Object.entries(devDependencies).flatMap(([alias, version]) => {
+interface Manifest {
+  readonly dependencies: object;
+  readonly peerDependencies?: object;
+  readonly devDependencies: Readonly<Record<string, string>>;
+}
+
+const manifest = JSON.parse(fs.readFileSync(path.join(PACKAGE, 'package.json'), 'utf8')) as Manifest;
+
+test('[R-1401] the oldest version that the specification names of each library is tested, and a newer one', () => {
+  const spec = fs.readFileSync(path.join(PACKAGE, '../../docs/CLIENT_SPEC.md'), 'utf8');
+  const [table = ''] = /(^\| `@clinical-events\/instrument\/.*\n)+/m.exec(spec) ?? [];
+  const libraries = [...table.matchAll(/`([^`]+)` from ([\d.]+)/g)];
+  expect(libraries).toHaveLength(6);
+  for (const [, name = '', oldest] of libraries) {
+    const tested = Object.entries(manifest.devDependencies).flatMap(([alias, version]) => {
       if (alias === name) return [version];
       return version.startsWith(`npm:${name}@`) ? [version.slice(`npm:${name}@`.length)] : [];
     });
-    const oldest = range.replace('>=', '');
     expect(tested.filter((version) => version.replace(/(\.0)+$/, '') === oldest)).toHaveLength(1);
     expect(tested.length).toBeGreaterThan(1);
   }
-  // npm would hold the peers of its version 2 against version 3, which has another name.
-  expect(Object.keys(peerDependencies).filter((name) => name.startsWith('@opentelemetry/'))).toEqual([]);
 });
 
-test('[R-1401] no instrumentation imports a library that it captures, nor its types', () => {
-  const directory = path.join(PACKAGE, 'src/instrumentation');
+test('[R-1401] the package asks npm for no library that it captures, and imports none, nor its types', () => {
+  expect(manifest.peerDependencies).toBeUndefined();
+  expect(Object.keys(manifest.dependencies)).toEqual(['@clinical-events/client']);
+  const directory = path.join(PACKAGE, 'src');
   for (const file of fs.readdirSync(directory)) {
     const code = fs.readFileSync(path.join(directory, file), 'utf8');
     const imported = [...code.matchAll(/(?:from|import)\s*\(?\s*'([^']+)'/g)].map(([, name]) => name);
-    expect(imported.filter((name) => !/^(\.|node:)/.test(name ?? ''))).toEqual([]);
+    expect(imported.filter((name) => !/^(\.|node:|@clinical-events\/client)/.test(name ?? ''))).toEqual([]);
   }
 });
 

@@ -10,7 +10,7 @@ import {
 import { MockLanguageModelV4 } from 'ai/test';
 import { expect, test } from 'vitest';
 import { z } from 'zod';
-import { captureMiddleware, type RunsIn } from '../../src/instrumentation/ai-sdk.js';
+import { captureMiddleware, type RunsIn } from '../src/ai-sdk.js';
 import { eventually, expectMadeBy, recording, SECRET } from './recording.js';
 
 const usage = {

@@ -5,11 +5,7 @@ import {
   SimpleSpanProcessor,
 } from '@opentelemetry/sdk-trace-base';
 import { expect, test } from 'vitest';
-import {
-  RunSpanProcessor,
-  type InstrumentationOptions,
-  type RunsIn,
-} from '../../src/instrumentation/opentelemetry.js';
+import { RunSpanProcessor, type InstrumentationOptions, type RunsIn } from '../src/opentelemetry.js';
 import { expectMadeBy, recording, SECRET } from './recording.js';
 
 function tracing(runs: RunsIn, options?: InstrumentationOptions) {

@@ -4,8 +4,8 @@
  * of what was asked or answered, for those are patient data: the application chooses by `describe` what goes into
  * events (docs/CLIENT_SPEC.md, "Instrumentation").
  */
-import { isDroppedPromise, unknownName } from '../hostile-values.js';
-import type { Run, RunDetails, RunStart } from '../index.js';
+import type { Run, RunDetails, RunStart } from '@clinical-events/client';
+import { isDroppedPromise, unknownName } from '@clinical-events/client/hostile-values';
 import { type Answer, asksForTools, fields, word } from './answer.js';
 
 /** A client, or a run: then each call becomes a run nested in it. */

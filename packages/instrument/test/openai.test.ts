@@ -1,7 +1,7 @@
 import { EventEmitter, once } from 'node:events';
 import OpenAI from 'openai';
 import { expect, test } from 'vitest';
-import { openaiFetch } from '../../src/instrumentation/openai.js';
+import { openaiFetch } from '../src/openai.js';
 import {
   eventually,
   expectMadeBy,

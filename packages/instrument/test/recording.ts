@@ -2,10 +2,9 @@
 import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
+import { createClient, type Client } from '@clinical-events/client';
 import { expect, onTestFinished } from 'vitest';
-import type { Client } from '../../src/index.js';
-import { fakeCollector } from '../running/fake-collector.js';
-import { hurriedClient } from '../running/hurried-client.js';
+import { fakeCollector } from '../../client/test/running/fake-collector.js';
 
 type Event = Readonly<Record<string, unknown>> & {
   readonly kind: string;
@@ -38,7 +37,14 @@ export async function recording(): Promise<Recording> {
       return Promise.resolve();
     },
   };
-  const { log, refusals } = hurriedClient({ url: collector.url, content });
+  const refusals: unknown[] = [];
+  const log = createClient({
+    ...{ url: collector.url, apiKey: 'key', spool: { durability: 'memory' }, content },
+    onRefused: (refused) => refusals.push(refused),
+  });
+  onTestFinished(async () => {
+    await log.close({ timeoutMs: 0 });
+  });
   const events = async () => {
     expect(await log.flush()).toEqual({ waiting: 0 });
     expect(refusals).toEqual([]);
