@@ -1,3 +1,4 @@
+import { randomInt } from 'node:crypto';
 import { readFileSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -35,7 +36,11 @@ const quick = files.filter((file) => !file.endsWith(LONG) && !isSlow(file));
 const processes = files.filter((file) => !long.includes(file) && !quick.includes(file));
 const ingest = processes.filter((file) => file.startsWith('packages/collector/test/ingest/'));
 const WITHOUT_SHORTCUT = pathToFileURL('packages/collector/test/running/without-shortcut.mjs').href;
-const properties = files.filter((file) => readFileSync(file, 'utf8').includes('/property-runs.js'));
+const repeated = files.filter((file) => readFileSync(file, 'utf8').includes('/property-runs.js'));
+
+// test/property-runs.ts: one seed for all files of a run.
+process.env['SEED'] ??= String(randomInt(2 ** 31));
+process.stderr.write(`SEED=${process.env['SEED']}\n`);
 
 export default defineConfig({
   resolve: {
@@ -67,10 +72,8 @@ export default defineConfig({
         extends: true,
         test: { name: 'server', include: ingest, env: { NODE_OPTIONS: `--import=${WITHOUT_SHORTCUT}` } },
       },
-      {
-        extends: true,
-        test: { name: 'long', include: [...long, ...properties], env: { PROPERTY_RUNS: 'all' } },
-      },
+      { extends: true, test: { name: 'long', include: long } },
+      { extends: true, test: { name: 'campaign', include: repeated, env: { PROPERTY_RUNS: 'all' } } },
     ],
   },
 });

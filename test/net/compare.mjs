@@ -1,4 +1,4 @@
-// `npm run net -- --base REF`: whether this tree does what the base commit does. CONTRIBUTING.md says how it is used.
+// `npm run net -- --base REF`: whether this tree does what the base commit does. CONTRIBUTING.md says when to use it.
 //
 //   --base REF          the commit to compare with (default: HEAD)
 //   --built DIRECTORY   a built checkout in place of --base

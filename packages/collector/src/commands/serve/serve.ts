@@ -64,7 +64,7 @@ Examples:
 
 The first start on an empty data directory makes an API key and prints it once.
 With --trial nothing is kept, and each event is listed with what it is refused for, or would be by profile full.
-With --no-listen it takes no port for events and is never ready. It does all else: erasures, holds, retention and epochs of
+With --no-listen it takes no port for events and is never ready; it does all else: erasures, holds, retention and epochs of
 keys that commands ask for, checkpoints and their sinks, the management listener.
 With --check it reports every fault of what a start would read, and where it was given; without a fault it prints every
 option, its value and where that was given, and warns of what is allowed and unwise. It starts nothing and changes
@@ -80,6 +80,7 @@ Exit codes of --check: 0 the configuration can be used (there may be warnings), 
 
 interface ServeOptions {
   readonly trial?: true;
+  /** False with --no-listen. */
   readonly listen: boolean;
   readonly check?: true;
   readonly json?: true;
@@ -104,7 +105,8 @@ function check(self: Command, { check: asked, json, trial }: ServeOptions): Prom
   return checkConfig(readingOf(self, 'serve'), json === true);
 }
 
-function start(self: Command, { listen, ...options }: ServeOptions): Promise<number> {
+function start(self: Command, options: ServeOptions): Promise<number> {
+  const { listen } = options;
   if (options.trial && !listen) throw usage('--trial: takes events, and --no-listen takes none');
   const out = new LineWriter(1);
   const trial = options.trial && Trial.begin(self, out);

@@ -1,5 +1,4 @@
 /** Payloads of a log in PostgreSQL that are encrypted, by keys in another database. */
-import { randomInt } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -15,7 +14,7 @@ import { SharedKeyReader, SharedKeyWriter } from '../../../src/store/postgres/ke
 import { PostgresLog } from '../../../src/store/postgres/postgres-log.js';
 import type { KeysOfLog, PostgresStoreOptions } from '../../../src/store/postgres/postgres-store.js';
 import { readLog } from '../../../src/store/postgres/schema.js';
-import { runs } from '../../../../../test/property-runs.js';
+import { random, runs } from '../../../../../test/property-runs.js';
 import { PostgresServer } from '../../running/postgres-server.js';
 import { candidate } from '../candidate.js';
 import { storeConformance } from '../store-conformance.js';
@@ -489,15 +488,15 @@ describe('keys that two collectors write', () => {
     const gone: (readonly [number, string, number])[] = [];
     const places = [0, 0];
     for (let step = 0; step < runs(300, 80); step++) {
-      const i = randomInt(2);
+      const i = random.below(2);
       const [one, other] = i === 0 ? [x, y] : [y, x];
-      const organisation = ['a', 'b', `c${step}`][randomInt(3)] ?? '';
-      const place = (places[i] = (places[i] ?? 0) + (randomInt(20) === 0 ? 65_536 : 1));
+      const organisation = ['a', 'b', `c${step}`][random.below(3)] ?? '';
+      const place = (places[i] = (places[i] ?? 0) + (random.below(20) === 0 ? 65_536 : 1));
       const { tag, key } = one.writer.keyFor(organisation, place);
       const work: Promise<unknown>[] = [one.save()];
-      if (randomInt(4) === 0) work.push(other.save());
-      if (randomInt(4) === 0) work.push(other.refresh());
-      const [victim] = [...kept].filter(() => randomInt(8) === 0);
+      if (random.below(4) === 0) work.push(other.save());
+      if (random.below(4) === 0) work.push(other.refresh());
+      const [victim] = [...kept].filter(() => random.below(8) === 0);
       if (victim !== undefined) {
         const [name, [of, whose, at]] = victim;
         kept.delete(name);
@@ -505,7 +504,7 @@ describe('keys that two collectors write', () => {
         const set = SequenceSet.of([at]);
         work.push(other.destroy([{ tag: of, organisation: whose, sequences: set, places: set }]));
       }
-      if (randomInt(15) === 0) work.push(other.rotate());
+      if (random.below(15) === 0) work.push(other.rotate());
       await Promise.all(work);
       kept.set(`${step}`, [tag, organisation, place, key]);
     }

@@ -18,7 +18,7 @@ import { openForReading } from '../../../src/store/postgres/driver.js';
 import { SharedKeyWriter } from '../../../src/store/postgres/key-rows.js';
 import { PostgresStore } from '../../../src/store/postgres/postgres-store.js';
 import { PostgresServer, SEAL_KEY } from '../../running/postgres-server.js';
-import { runs } from '../../../../../test/property-runs.js';
+import { random, runs } from '../../../../../test/property-runs.js';
 import { candidate } from '../candidate.js';
 import { type Database, type KeyedServers, makeLog, startKeyed } from './conformance.js';
 
@@ -427,7 +427,7 @@ describe('an erasure in a log in PostgreSQL', () => {
       for (let round = 1; ; round++) {
         expect(round, `rounds of ${action}`).toBeLessThan(30);
         const looking = one.lifecycle.look();
-        await sleep(Math.random() * 40);
+        await sleep(random.below(40));
         cuts += (await (i % 2 === 0 ? server : keyServer).query(cut)).length;
         await looking;
         await one.close().catch(() => undefined);

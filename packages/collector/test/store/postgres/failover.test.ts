@@ -14,7 +14,7 @@ import { uuidText } from '../../../src/store/text.js';
 import { run } from '../../running/collector-process.js';
 import { PostgresServer, SEAL_KEY } from '../../running/postgres-server.js';
 import { scratch } from '../../running/scratch.js';
-import { runs } from '../../../../../test/property-runs.js';
+import { random, runs } from '../../../../../test/property-runs.js';
 import { candidate } from '../candidate.js';
 
 const KILLED_COLLECTOR = fileURLToPath(new URL('killed-collector.mjs', import.meta.url));
@@ -301,7 +301,7 @@ test('[R-1250] what was acknowledged is stored once when collectors are killed a
     const place = kill % running.length;
     await running[place]?.stores();
     // Somewhere in a batch, a sequencing, a signature or none of them.
-    await sleep(Math.random() * 50);
+    await sleep(random.below(50));
     await running[place]?.end('SIGKILL');
     expect(running[place]?.complaints).toBe('');
     running[place] = begin(place);
