@@ -35,7 +35,7 @@ import { KEPT_ANSWER_MS, type LifecycleKeys, type Requests } from '../store/cont
 import { ownEntry } from './own-entry.js';
 
 /** What a request was made by the light of: none of it may have changed when it is done. */
-interface Considered {
+interface Preconditions {
   /** The action by which the policy was set; null when none was. */
   readonly policy: string | null;
   /** The holds that were not over. */
@@ -44,7 +44,7 @@ interface Considered {
 
 export interface LifecycleRequest {
   readonly action: Action;
-  readonly considered: Considered;
+  readonly considered: Preconditions;
 }
 
 export type LifecycleAnswer =

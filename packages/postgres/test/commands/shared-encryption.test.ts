@@ -259,7 +259,7 @@ test('[R-1363] [R-1364] a person is erased from the log and its mirrors, by a co
     policy,
     JSON.stringify({ version: 1, name: 'test', age_from: 'received_at', default: { keep: 'P0D' } }),
   );
-  const set = await run(['retention', 'policy', 'check', policy]);
+  const set = await run(['retention', 'policy', 'set', policy, '--dry-run']);
   expect(set.stderr + set.stdout).toContain('ok');
   await succeeds('retention', 'policy', 'set', policy, ...on, '--store', store);
   await succeeds('retention', 'run', ...on, '--store', store);
@@ -318,7 +318,7 @@ test('[R-1355] a back-up of a mirror from before an erasure is explained by it, 
   const own = place('own');
   for (const name of ['own', 'actions']) fs.mkdirSync(place(name), { mode: 0o700 });
   await succeeds('mirror', '--store', store, ...mirror, '--once', ...kek());
-  await succeeds('encryption-keys', 'mirror', own, ...mirror);
+  await succeeds('encryption-keys', 'copy', '--mirror', own, ...mirror);
   await succeeds('backup', place('backups'), ...mirror, '--keys-elsewhere');
   fs.cpSync(own, place('old'), { recursive: true });
   const following = follow('mirror');
@@ -360,7 +360,7 @@ test('[R-1363] a mirror whose keys cannot be reached stands still before it says
   for (const name of ['mirror', 'second'])
     await succeeds('mirror', '--store', store, '--data-dir', place(name), '--once', ...kek());
   fs.mkdirSync(keysAway, { mode: 0o700 });
-  await succeeds('encryption-keys', 'mirror', keysAway, '--data-dir', mirror);
+  await succeeds('encryption-keys', 'copy', '--mirror', keysAway, '--data-dir', mirror);
   fs.renameSync(keysAway, `${keysAway}.away`);
   const mirrors = [follow('mirror'), follow('second')];
   const asked = ['erase', '--event', ids[0] ?? '', '--reason', 'test-data', '--confirm', '1'];
