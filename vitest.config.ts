@@ -4,7 +4,7 @@ import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { defineConfig } from 'vitest/config';
 
-const PACKAGES = ['protocol', 'client', 'instrument', 'collector', 'exports', 'report'].map(
+const PACKAGES = ['protocol', 'client', 'instrument', 'collector', 'exports', 'postgres', 'report'].map(
   (name) => `packages/${name}`,
 );
 const DIRECTORIES = [...PACKAGES.map((name) => `${name}/test`), 'tools/demo/test', 'test'];
@@ -48,6 +48,11 @@ export default defineConfig({
     alias: [
       { find: /^@clinical-events\/client$/, replacement: path.resolve('packages/client/src/index.ts') },
       { find: /^@clinical-events\/demo$/, replacement: path.resolve('tools/demo/src/demo.ts') },
+      { find: /^@clinical-events\/postgres$/, replacement: path.resolve('packages/postgres/src/driver.ts') },
+      {
+        find: /^@clinical-events\/postgres\/(?!package\.json)(.+)$/,
+        replacement: path.resolve('packages/postgres/src/commands/$1.ts'),
+      },
       { find: /^@clinical-events\/report$/, replacement: path.resolve('packages/report/src/command.ts') },
       {
         find: /^@clinical-events\/(client|collector|exports)\/(?!package\.json)(.+)$/,

@@ -20,14 +20,13 @@ import { type TreeReader } from '../store/contract/tree.js';
 import { KeyDatabase, keyDatabasePath } from '../store/open-keys.js';
 import { isLocked } from '../store/directory-lock.js';
 import { isShared } from '../store/open.js';
-import { openStore } from '../store/open-to-read.js';
+import { openStore, withSharedView } from '../store/open-to-read.js';
 import { counted } from '../quantity.js';
 import { systemCode } from '../system-code.js';
 import { createDurably } from '../transparency/key-files.js';
 import { type Access, type GivenOut, logAccess, logSharedAccess } from './access-log.js';
 import { CommandFailure, EXIT, usage } from './exit-codes.js';
 import { assertReadable, LOG_DIRECTORIES } from './regular-files.js';
-import { withSharedView } from './shared-view.js';
 import { printable, ProgressBar } from './terminal.js';
 import { exportTiles } from './tiles.js';
 import {

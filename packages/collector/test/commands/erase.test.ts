@@ -9,7 +9,7 @@ import { command as erase } from '../../src/commands/lifecycle/erase.js';
 import { Holds } from '../../src/commands/lifecycle/holds.js';
 import { command as retention } from '../../src/commands/lifecycle/retention.js';
 import { mentionsIn } from '../../src/commands/lifecycle/mentions.js';
-import { retirable, type SelectedEvent } from '../../src/commands/lifecycle/selection.js';
+import { erasable, type SelectedEvent } from '../../src/commands/lifecycle/selection.js';
 import { answerTo, layRequest } from '../../src/ledger/lifecycle.js';
 import { KeyReader, keysOnDisk } from '../../src/privacy/key-directory.js';
 import { SequenceSet } from '../../src/privacy/sequence-set.js';
@@ -455,7 +455,7 @@ describe('[R-1349] an erasure that was not allowed', () => {
         reason: 'test-data',
         part: 1,
         parts: 1,
-        keys: retirable(log, held).keys,
+        keys: erasable(log, held).keys,
       },
       considered: { policy: null, holds: [...(log.actions?.().holds.keys() ?? [])] },
     });

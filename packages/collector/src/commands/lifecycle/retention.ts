@@ -38,7 +38,7 @@ import {
   lifecycleConfigOf,
 } from './delivery.js';
 import { type HoldRecord, Holds, holdsOf } from './holds.js';
-import { retirable, type SelectedEvent } from './selection.js';
+import { erasable, type SelectedEvent } from './selection.js';
 
 const EXAMPLES = `
 Examples:
@@ -214,7 +214,7 @@ class Due {
 
   /** On return all that was added is counted. */
   close(): void {
-    const { keys, events, plain } = retirable(this.log, this.#window);
+    const { keys, events, plain } = erasable(this.log, this.#window);
     this.events += events.length;
     this.plain += plain;
     for (const { size } of events) this.bytes += size;

@@ -29,18 +29,14 @@ import {
   openForWriting,
   openTree,
   openSharedForWriting,
-  openSharedKeys,
-  type KeysOfLog,
-  type OpenedKeys,
-  type FoundLog,
   type IdIndexStats,
   type Opened,
 } from '../../store/open-to-write.js';
 import { openStore, sharedKeyPlaces } from '../../store/open-to-read.js';
 import { storeFault, isShared } from '../../store/open.js';
 import { noteBegunKeys, noteKeyPlaces, notesKeys, readKeyPlaces } from '../../store/key-places.js';
+import type { FoundLog, NotedKeys, WantedKeys } from '../../store/contract/driver.js';
 import { type SharedGauges, type Store, StoreDamaged } from '../../store/contract/events.js';
-import { openSealKey, pullKeys, pushKeys, SharedSigner } from '../../transparency/shared-keys.js';
 import { CommandFailure, EXIT, deniedPath } from '../exit-codes.js';
 import { claimedSize } from '../verify/log-checkpoints.js';
 import { checkDataDirectory } from '../regular-files.js';
@@ -228,11 +224,10 @@ async function openShared(settings: LedgerSettings, ears: LedgerEars): Promise<O
   /** Given their places here, and under no checkpoint yet: how old the batches were then. */
   const unsigned: { readonly entries: number; readonly agesMs: readonly number[]; readonly at: number }[] =
     [];
-  const store = await openSharedForWriting({
-    store: settings.store,
+  const store = await openSharedForWriting(settings.store, {
     version: version(),
-    sealKey: (ledgerId, shared, entries) => openSealKey(settings.signingKeys, ledgerId, shared, entries),
-    openKeys: (log) => openSharedKeysOf(settings, log, onTrouble),
+    signingKeys: settings.signingKeys,
+    keysOf: (log) => sharedKeysOf(settings, log, onTrouble),
     onTrouble,
     onLost: (reason) => ears.onAlarm('lost', 'acknowledged events are gone from the database', reason),
     ...(ears.gauges && { gauges: ears.gauges }),
@@ -241,10 +236,10 @@ async function openShared(settings: LedgerSettings, ears: LedgerEars): Promise<O
       if (agesMs.length > 0) unsigned.push({ entries, agesMs, at: performance.now() });
     },
   });
-  await pullKeys(dataDir, store.publicKeys);
+  await store.publicKeys.pull(dataDir);
   const own = await openSigner(settings, store.opened.ledgerId, ears);
-  await pushKeys(dataDir, store.publicKeys);
-  const signer = new SharedSigner(own, dataDir, store.publicKeys);
+  await store.publicKeys.push(dataDir);
+  const signer = store.publicKeys.signer(own, dataDir);
   const seen = {
     ...ears,
     onCheckpoint(note: string) {
@@ -287,11 +282,11 @@ async function openShared(settings: LedgerSettings, ears: LedgerEars): Promise<O
  * Payloads of a log in a database are encrypted from its first event on or not at all: its collectors have to agree. Their
  * keys are in a database on another cluster.
  */
-async function openSharedKeysOf(
+async function sharedKeysOf(
   { dataDir, encryption, encryptionKeys, kek }: LedgerSettings,
-  { ledgerId, cluster, noted, isNew, isEncrypted }: KeysOfLog,
+  { ledgerId, noted, isNew, isEncrypted }: NotedKeys,
   onTrouble: (what: string, error: unknown) => void,
-): Promise<OpenedKeys | undefined> {
+): Promise<WantedKeys | undefined> {
   const known = sharedKeyPlaces(dataDir);
   if (noted === undefined && (isEncrypted || (known !== undefined && !isNew)))
     throw new ConfigurationUnfit(
@@ -307,7 +302,7 @@ async function openSharedKeysOf(
       '--encryption: this log has payloads in the clear, and encryption in a database begins with the log',
     );
   const address = encryptionKeys || noted || '';
-  const fault = isShared({ store: address }) ? storeFault(address) : 'it is no address postgres://…';
+  const fault = isShared({ store: address }) ? await storeFault(address) : 'it is no address postgres://…';
   if (fault !== undefined)
     throw new ConfigurationUnfit(
       `--encryption-keys: the keys of a log in a database are in a database on another cluster: ${fault}`,
@@ -315,9 +310,8 @@ async function openSharedKeysOf(
   const places = { directories: [address], kek: kek || known?.kek || '' };
   if (places.kek === '')
     throw new ConfigurationUnfit('--kek: keys in a database have to be wrapped by a key that is not there');
-  const keys = await openSharedKeys({ places, ledgerId, isNeeded: noted !== undefined, onTrouble }, cluster);
-  await noteKeyPlaces(dataDir, places);
-  return { keys, address };
+  const onOpened = () => noteKeyPlaces(dataDir, places);
+  return { places, ledgerId, isNeeded: noted !== undefined, onTrouble, onOpened };
 }
 
 function troubleTo(ears: LedgerEars): (what: string, error: unknown) => void {
