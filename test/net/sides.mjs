@@ -28,7 +28,7 @@ const COMMANDS = {
   verify: 'verify',
   proof: 'proof',
   checkProof: 'check-proof',
-  exportTiles: 'tiles export',
+  exportTiles: { base: 'tiles export', tree: 'proof --tiles' },
   backup: 'backup',
   restore: 'restore',
   mirror: 'mirror',

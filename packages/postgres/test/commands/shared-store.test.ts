@@ -17,6 +17,7 @@ import {
   start,
   temporaryDirectory,
 } from '../../../collector/test/running/collector-process.js';
+import { IndependentReader } from '../../../collector/test/commands/independent-reader.js';
 
 let server: PostgresServer;
 let schemas = 0;
@@ -181,7 +182,7 @@ test('[R-1262] a mirror is a data directory that every command reads, and goes o
   await Promise.all([one.stop(), other.stop()]);
 });
 
-test('[R-1263] follow shows what comes, in the order of the log, and proof gives a file that holds without the log', async () => {
+test('[R-1263] follow shows what comes, in the order of the log, and proof gives a file and tiles that hold without the log', async () => {
   const { one, other, key } = await filled();
   const following = launch(['events', '--store', store, '--follow', '--since', '2020-01-01']);
   const event = outcomeEvent();
@@ -202,6 +203,9 @@ test('[R-1263] follow shows what comes, in the order of the log, and proof gives
     await succeeds('signing-key', 'show', '--store', store, '--data-dir', place('one'), '--json'),
   ) as { key: string };
   await succeeds('check-proof', proof, '--event', body, '--key', vkey);
+  await succeeds('proof', '--tiles', place('tiles'), '--store', store);
+  const tiles = new IndependentReader(place('tiles'), vkey);
+  expect([tiles.size > 20, tiles.rootFromEntries()]).toEqual([true, tiles.root]);
   await Promise.all([one.stop(), other.stop()]);
 });
 
@@ -287,7 +291,7 @@ test('[R-1268] a collector that does not have the key of the seals does not star
 });
 
 test('what reads a data directory alone says so, and names the mirror', async () => {
-  for (const command of ['runs', 'records', `report --out ${place('r')}`, `tiles export ${place('t')}`]) {
+  for (const command of ['runs', 'records', `report --out ${place('r')}`]) {
     const { code, stderr } = await run([...command.split(' '), '--store', store]);
     expect(code, command).toBe(2);
     expect(stderr, command).toContain('collector mirror --store');

@@ -99,10 +99,10 @@ export function command(): Command {
     });
 }
 
-function check(self: Command, { check: asked, json, trial }: ServeOptions): Promise<number> {
+function check(self: Command, { check: asked, json, trial, listen }: ServeOptions): Promise<number> {
   if (!asked) throw usage('--json: goes with --check');
   if (trial) throw usage('--check: cannot be used with --trial');
-  return checkConfig(readingOf(self, 'serve'), json === true);
+  return checkConfig(readingOf(self, 'serve'), { json: json === true, listen });
 }
 
 function start(self: Command, options: ServeOptions): Promise<number> {
