@@ -6,7 +6,9 @@ import { pathToFileURL } from 'node:url';
 import { defineConfig } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
-const PACKAGES = ['protocol', 'client', 'collector', 'exports', 'report'].map((name) => `packages/${name}`);
+const PACKAGES = ['protocol', 'client', 'instrument', 'collector', 'exports', 'postgres', 'report'].map(
+  (name) => `packages/${name}`,
+);
 const DIRECTORIES = [...PACKAGES.map((name) => `${name}/test`), 'tools/demo/test', 'test'];
 const LONG = '.long.test.ts';
 
@@ -84,10 +86,16 @@ export default defineConfig({
   resolve: {
     // A test imports sources; what these import of another package must be the same module, not its compiled twin.
     alias: [
+      { find: /^@clinical-events\/client$/, replacement: path.resolve('packages/client/src/index.ts') },
       { find: /^@clinical-events\/demo$/, replacement: path.resolve('tools/demo/src/demo.ts') },
+      { find: /^@clinical-events\/postgres$/, replacement: path.resolve('packages/postgres/src/driver.ts') },
+      {
+        find: /^@clinical-events\/postgres\/(?!package\.json)(.+)$/,
+        replacement: path.resolve('packages/postgres/src/commands/$1.ts'),
+      },
       { find: /^@clinical-events\/report$/, replacement: path.resolve('packages/report/src/command.ts') },
       {
-        find: /^@clinical-events\/(collector|exports)\/(?!package\.json)(.+)$/,
+        find: /^@clinical-events\/(client|collector|exports)\/(?!package\.json)(.+)$/,
         replacement: path.resolve('packages/$1/src/$2.ts'),
       },
     ],

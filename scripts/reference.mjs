@@ -4,7 +4,7 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { configTable } from '../packages/collector/dist/config.js';
+import { configTable, limitsTable } from '../packages/collector/dist/config.js';
 import { FAMILIES } from '../packages/collector/dist/operate/metrics.js';
 import { ERRORS } from '../packages/protocol/dist/index.js';
 
@@ -22,6 +22,13 @@ Sizes are \`64KiB\`, \`1MiB\`, \`1000000\`; times \`500ms\`, \`10s\`, \`1m\`. Re
 
 <!-- prettier-ignore -->
 ${configTable()}
+
+## Limits
+
+Settings that only tune the collector are members of one object, \`limits\`, in the JSON file: \`{"port": 9000, "limits": {"queue-bytes": "128MiB", "max-connections": 10000}}\`. Containers give that object as \`COLLECTOR_LIMITS='{"queue-bytes": "128MiB"}'\`, whose members take precedence over those in the file. No command has options for them.
+
+<!-- prettier-ignore -->
+${limitsTable()}
 `;
 
 const errors = () => `# Errors

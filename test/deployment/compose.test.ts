@@ -4,7 +4,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { afterAll, expect, test } from 'vitest';
 import { isKekFile } from '../../packages/collector/src/privacy/key-encryption-key.js';
-import { parseAddress } from '../../packages/collector/src/store/postgres/address.js';
+import { parseAddress } from '../../packages/postgres/src/address.js';
 import { configFrom, CONTAINER_USER, LONGEST_STOP_S, ROOT, textOf, yamlOf } from './repository.js';
 
 interface Service {

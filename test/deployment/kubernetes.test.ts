@@ -1,3 +1,4 @@
+/** What the manifests have to agree with: the collector, its image and each other. Whether they are valid, `kubectl` finds out. */
 import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
@@ -6,159 +7,88 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { parseAllDocuments } from 'yaml';
 import { isTokenInClear } from '../../packages/collector/src/commands/serve/management.js';
 import { newKekFile, openKek } from '../../packages/collector/src/privacy/key-encryption-key.js';
-import { parseAddress } from '../../packages/collector/src/store/postgres/address.js';
-import { configFrom, CONTAINER_USER, LONGEST_STOP_S, ROOT, textOf, yamlOf } from './repository.js';
+import { parseAddress } from '../../packages/postgres/src/address.js';
+import { at, configFrom, CONTAINER_USER, LONGEST_STOP_S, ROOT, textOf, yamlOf } from './repository.js';
 
 const DIRECTORY = 'deploy/kubernetes';
 const hasKubectl = spawnSync('kubectl', ['kustomize', '--help']).status === 0;
-/** What is read of a container here; whether all is what Kubernetes knows, `kubectl` finds out. */
+const POD = 'spec.template.spec';
+const LABELS = 'spec.template.metadata.labels';
+
+interface Manifest {
+  readonly kind: string;
+}
 interface EnvVar {
   readonly name: string;
   readonly value?: string;
-  readonly valueFrom?: { readonly secretKeyRef?: { readonly name: string; readonly key: string } };
-}
-interface Named {
-  readonly name: string;
+  readonly valueFrom?: { readonly secretKeyRef: { readonly name: string; readonly key: string } };
 }
 interface Container {
   readonly image: string;
   readonly args?: readonly string[];
   readonly env?: readonly EnvVar[];
-  readonly ports: unknown;
   readonly securityContext: unknown;
-  readonly volumeMounts?: readonly (Named & { readonly mountPath: string; readonly readOnly?: boolean })[];
-  readonly startupProbe: Probe;
-  readonly livenessProbe: Probe;
-  readonly readinessProbe: Probe;
-}
-interface Probe {
-  readonly httpGet: unknown;
-}
-type Labels = Readonly<Record<string, string>>;
-interface Pod {
-  readonly metadata?: { readonly labels?: Labels };
-  readonly spec: {
-    readonly containers: readonly [Container];
-    readonly initContainers?: readonly Container[];
-    readonly volumes?: readonly (Named & { readonly secret?: { readonly secretName: string } })[];
-    readonly securityContext: unknown;
-    readonly automountServiceAccountToken?: boolean;
-    readonly enableServiceLinks?: boolean;
-    readonly terminationGracePeriodSeconds: number;
-    readonly affinity?: {
-      readonly podAntiAffinity: { readonly requiredDuringSchedulingIgnoredDuringExecution: unknown };
-    };
-  };
-}
-type StatefulSet = Manifest & {
-  readonly spec: {
-    readonly replicas?: number;
-    readonly persistentVolumeClaimRetentionPolicy?: unknown;
-    readonly volumeClaimTemplates?: readonly {
-      readonly metadata: Named;
-      readonly spec: { readonly accessModes?: unknown; readonly resources: { readonly requests: unknown } };
-    }[];
-    readonly selector: { readonly matchLabels: Labels };
-    readonly template: Pod;
-  };
-};
-type Job = Manifest & { readonly spec: { readonly template: Pod } };
-type CronJob = Manifest & {
-  readonly spec: { readonly jobTemplate: { readonly spec: { readonly template: Pod } } };
-};
-type Service = Manifest & {
-  readonly spec: {
-    readonly selector: Labels;
-    readonly ports: readonly (Named & { readonly port: number; readonly targetPort: string })[];
-  };
-};
-interface Ports {
-  readonly ports?: readonly { readonly port: string | number }[];
-}
-type NetworkPolicy = Manifest & {
-  readonly spec: {
-    readonly podSelector: { readonly matchLabels: Labels };
-    readonly ingress?: readonly Ports[];
-    readonly egress?: readonly Ports[];
-  };
-};
-type PodDisruptionBudget = Manifest & {
-  readonly spec: { readonly maxUnavailable: number; readonly selector: { readonly matchLabels: Labels } };
-};
-
-interface Manifest {
-  readonly apiVersion: string;
-  readonly kind: string;
-}
-interface Kustomization extends Manifest {
-  readonly resources: readonly string[];
-  readonly patches?: readonly { readonly path?: string }[];
+  readonly volumeMounts?: readonly { readonly name: string; readonly mountPath: string }[];
 }
 
-function manifests(folder: string): Map<string, Manifest> {
-  const files = fs
+const filesOf = (folder: string) =>
+  fs
     .readdirSync(path.join(ROOT, DIRECTORY, folder))
     .filter((file) => file.endsWith('.yaml') && file !== 'kustomization.yaml');
-  return new Map(files.map((file) => [file, yamlOf(`${DIRECTORY}/${folder}/${file}`) as Manifest]));
+const manifest = (file: string) => yamlOf(`${DIRECTORY}/${file}.yaml`);
+const containerOf = (tree: unknown, to = POD) => at<Container>(tree, `${to}.containers.0`);
+const mountOf = ({ volumeMounts }: Container, volume: string) =>
+  volumeMounts?.find(({ name }) => name === volume)?.mountPath ?? '';
+const mountsOf = ({ volumeMounts }: Container) => volumeMounts?.map(({ name }) => name).toSorted();
+const variable = ({ env }: Container, name: string) => env?.find((each) => each.name === name);
+
+/** The variables whose values stand in the manifest. */
+function plainOf({ env = [] }: Container): Record<string, string> {
+  return Object.fromEntries(
+    env.flatMap(({ name, value = '', valueFrom }) => (valueFrom === undefined ? [[name, value]] : [])),
+  );
 }
 
-/** What `kubectl apply -k` would send. */
-function kustomized(folder: string): Manifest[] {
+/** What `kubectl apply -k` would send, by kind. */
+function kustomized(folder: string): Map<string, unknown> {
   const { stdout, stderr } = spawnSync('kubectl', ['kustomize', path.join(ROOT, DIRECTORY, folder)], {
     encoding: 'utf8',
   });
   expect(stderr).toBe('');
-  return parseAllDocuments(stdout).map((document) => document.toJS() as Manifest);
+  return new Map(parseAllDocuments(stdout).map((each) => [(each.toJS() as Manifest).kind, each.toJS()]));
 }
 
-const base = manifests('base');
-const statefulSet = base.get('statefulset.yaml') as StatefulSet;
-const pod = statefulSet.spec.template.spec;
-const [container] = pod.containers;
-const env = (of: Container) =>
-  Object.fromEntries((of.env ?? []).map(({ name, value = '' }) => [name, value]));
-const variable = (of: Container, name: string): EnvVar | undefined =>
-  of.env?.find((each) => each.name === name);
-const config = configFrom(env(container));
+const statefulSet = manifest('base/statefulset');
+const container = containerOf(statefulSet);
+const config = configFrom(plainOf(container));
 
 describe('[R-844] the manifests', () => {
-  test('are all listed by their kustomization', () => {
-    const { resources } = yamlOf(`${DIRECTORY}/base/kustomization.yaml`) as Kustomization;
-    expect([...resources].sort()).toEqual([...base.keys()].sort());
+  test('are all listed by their kustomizations', () => {
+    const listed = (folder: string) => {
+      const kustomization = manifest(`${folder}/kustomization`);
+      const patches = at<{ path?: string }[] | undefined>(kustomization, 'patches') ?? [];
+      const files = patches.flatMap((each) => each.path ?? []);
+      return [...at<string[]>(kustomization, 'resources'), ...files].toSorted();
+    };
+    expect(listed('base')).toEqual(filesOf('base').toSorted());
+    expect(listed('postgres')).toEqual(['../base', ...filesOf('postgres')].toSorted());
+    expect(listed('postgres/migrate')).toEqual(filesOf('postgres/migrate'));
   });
 
-  test.skipIf(!hasKubectl)('come together', () => {
-    const made = kustomized('base');
-    const whole = made.find(({ kind }) => kind === 'StatefulSet') as StatefulSet;
-    const [secured] = whole.spec.template.spec.containers;
-    expect(configFrom(env(secured)).tlsKey).toBe('/etc/collector/tls/tls.key');
-    expect(secured.volumeMounts?.map(({ name }) => name).sort()).toEqual([
-      ...['data', 'keys', 'secret', 'tls', 'tmp'],
-    ]);
-    expect(secured.image).toBe(container.image);
-  });
-
-  test('run one collector, whose volume outlives it and lets no second one in', () => {
-    expect(statefulSet.spec.replicas).toBe(1);
-    expect(statefulSet.spec.persistentVolumeClaimRetentionPolicy).toEqual({
+  test('run one collector, whose volumes outlive it and let no second one in', () => {
+    expect(at(statefulSet, 'spec.replicas')).toBe(1);
+    expect(at(statefulSet, 'spec.persistentVolumeClaimRetentionPolicy')).toEqual({
       ...{ whenDeleted: 'Retain', whenScaled: 'Retain' },
     });
-    const claims = statefulSet.spec.volumeClaimTemplates ?? [];
-    const mounts = claims.map((claim) => {
-      expect(claim.spec.accessModes).toEqual(['ReadWriteOncePod']);
-      return container.volumeMounts?.find(({ name }) => name === claim.metadata.name)?.mountPath;
-    });
-    expect(mounts).toEqual(['/data', '/keys']);
-  });
-
-  test('[R-1456] keep the keys of payloads on a volume of their own', () => {
+    const claims = at<object[]>(statefulSet, 'spec.volumeClaimTemplates');
+    expect(claims.map((claim) => mountOf(container, at(claim, 'metadata.name')))).toEqual(['/data', '/keys']);
+    for (const claim of claims) expect(at(claim, 'spec.accessModes')).toEqual(['ReadWriteOncePod']);
+    // [R-1456]
     expect([config.encryption, config.encryptionKeys]).toEqual(['auto', '/keys']);
-    const mount = container.volumeMounts?.find(({ name }) => name === 'keys');
-    expect([mount?.mountPath, mount?.readOnly]).toEqual([config.encryptionKeys, undefined]);
   });
 
   test('keep to the restricted pod security standard, as the user of the image', () => {
-    expect(pod.securityContext).toMatchObject({
+    expect(at(statefulSet, `${POD}.securityContext`)).toMatchObject({
       ...{
         runAsNonRoot: true,
         runAsUser: CONTAINER_USER,
@@ -170,162 +100,111 @@ describe('[R-844] the manifests', () => {
     expect(container.securityContext).toEqual({
       ...{ allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: { drop: ['ALL'] } },
     });
-    expect(pod.automountServiceAccountToken).toBe(false);
-    const volumes = pod.volumes?.map((volume) => Object.keys(volume).filter((key) => key !== 'name'));
-    expect(volumes?.flat().every((type) => ['emptyDir', 'secret'].includes(type))).toBe(true);
+    expect(at(statefulSet, `${POD}.automountServiceAccountToken`)).toBe(false);
+    expect(at(statefulSet, `${POD}.terminationGracePeriodSeconds`)).toBeGreaterThan(LONGEST_STOP_S);
   });
 
-  test('set what the collector takes, and nothing that Kubernetes makes up', () => {
+  test('set what the collector takes, and let no event and no operator token cross the cluster in the clear', () => {
     expect(config.managementHost).toBe('0.0.0.0');
-    expect(pod.enableServiceLinks).toBe(false);
-    const secret = container.volumeMounts?.find(({ name }) => name === 'secret');
-    expect(path.posix.dirname(config.managementTokenFile)).toBe(secret?.mountPath);
-  });
-
-  test('let no event and no operator token cross the cluster in the clear', () => {
-    const mounted = container.volumeMounts?.find(({ name }) => name === 'tls')?.mountPath;
-    expect([config.tlsCert, config.tlsKey]).toEqual([`${mounted}/tls.crt`, `${mounted}/tls.key`]);
-    const volume = pod.volumes?.find(({ name }) => name === 'tls');
-    expect(volume?.secret?.secretName).toBe('collector-tls');
+    expect(at(statefulSet, `${POD}.enableServiceLinks`)).toBe(false);
+    expect(path.posix.dirname(config.managementTokenFile)).toBe(mountOf(container, 'secret'));
+    expect(path.posix.dirname(config.tlsKey)).toBe(mountOf(container, 'tls'));
     // What the console would warn of.
-    expect(isTokenInClear(config)).toBe(false);
-    expect(isTokenInClear({ ...config, tlsCert: '' })).toBe(true);
+    expect([isTokenInClear(config), isTokenInClear({ ...config, tlsCert: '' })]).toEqual([false, true]);
   });
 
-  test('name the ports that the collector listens on', () => {
-    expect(container.ports).toEqual([
+  test('name the ports that the collector listens on, and ask there whether it lives and takes events', () => {
+    expect(at(container, 'ports')).toEqual([
       { name: 'ingest', containerPort: config.port },
       { name: 'management', containerPort: config.managementPort },
     ]);
-    const service = base.get('service.yaml') as Service;
-    expect(service.spec.ports.map(({ name, port, targetPort }) => [name, port, targetPort])).toEqual([
-      ['ingest', config.port, 'ingest'],
-      ['management', config.managementPort, 'management'],
+    expect(at(manifest('base/service'), 'spec.ports')).toMatchObject([
+      { port: config.port, targetPort: 'ingest' },
+      { port: config.managementPort, targetPort: 'management' },
     ]);
-    const policy = base.get('networkpolicy.yaml') as NetworkPolicy;
-    expect(policy.spec.ingress?.flatMap(({ ports: open }) => open?.map(({ port }) => port))).toEqual([
-      ...['ingest', 'management'],
-    ]);
-  });
-
-  test('ask whether it lives and whether it can take events, each where it is answered', () => {
-    const { startupProbe, livenessProbe, readinessProbe } = container;
-    const asked = [startupProbe, livenessProbe, readinessProbe].map((probe) => probe.httpGet);
-    expect(asked).toEqual([
-      { path: '/livez', port: 'management' },
-      { path: '/livez', port: 'management' },
-      { path: '/readyz', port: 'management' },
-    ]);
+    const probes = ['startup', 'liveness', 'readiness'].map((name) => at(container, `${name}Probe.httpGet`));
+    expect(probes).toEqual(
+      ['/livez', '/livez', '/readyz'].map((where) => ({ path: where, port: 'management' })),
+    );
   });
 
   test('select the pod by the labels that it has', () => {
-    const labels = statefulSet.spec.template.metadata?.labels;
-    expect(statefulSet.spec.selector.matchLabels).toEqual(labels);
-    expect((base.get('service.yaml') as Service).spec.selector).toEqual(labels);
-    const budget = base.get('poddisruptionbudget.yaml') as PodDisruptionBudget;
-    expect(budget.spec.selector.matchLabels).toEqual(labels);
+    const labels = at(statefulSet, LABELS);
+    expect(at(statefulSet, 'spec.selector.matchLabels')).toEqual(labels);
+    expect(at(manifest('base/service'), 'spec.selector')).toEqual(labels);
+    const budget = manifest('base/poddisruptionbudget');
+    expect(at(budget, 'spec.selector.matchLabels')).toEqual(labels);
     // With one pod, a budget that keeps one up stops every drain.
-    expect(budget.spec.maxUnavailable).toBe(1);
-    expect((base.get('networkpolicy.yaml') as NetworkPolicy).spec.podSelector.matchLabels).toEqual(labels);
-  });
-
-  test('wait longer than an orderly stop takes', () => {
-    expect(pod.terminationGracePeriodSeconds).toBeGreaterThan(LONGEST_STOP_S);
+    expect(at(budget, 'spec.maxUnavailable')).toBe(1);
+    expect(at(manifest('base/networkpolicy'), 'spec.podSelector.matchLabels')).toEqual(labels);
   });
 });
 
-const overlay = manifests('postgres');
-const several = overlay.get('statefulset.yaml') as StatefulSet;
-const [patched] = several.spec.template.spec.containers;
-const maintaining = (overlay.get('cronjob.yaml') as CronJob).spec.jobTemplate.spec.template;
-const migrating = (manifests('postgres/migrate').get('job.yaml') as Job).spec.template;
-const owners = [maintaining, migrating];
-
+const several = manifest('postgres/statefulset');
+const patched = containerOf(several);
 /** As it is in the secret, by the comment beside the variable. */
 const STORE = /# (postgres:\/\/\S+)/.exec(textOf(`${DIRECTORY}/postgres/statefulset.yaml`))?.[1] ?? '';
-
 const KEYS = variable(patched, 'COLLECTOR_ENCRYPTION_KEYS')?.value ?? '';
 
 describe('[R-844] the manifests for a log in PostgreSQL', () => {
-  test('are all listed by their kustomizations', () => {
-    const { resources, patches: named } = yamlOf(`${DIRECTORY}/postgres/kustomization.yaml`) as Kustomization;
-    expect(resources).toContain('../base');
-    const files = [
-      ...resources.filter((name) => name !== '../base'),
-      ...(named ?? []).map((each) => each.path),
-    ];
-    expect(files.filter((file) => file !== undefined).sort()).toEqual([...overlay.keys()].sort());
-    const migrate = yamlOf(`${DIRECTORY}/postgres/migrate/kustomization.yaml`) as Kustomization;
-    expect(migrate.resources).toEqual([...manifests('postgres/migrate').keys()]);
-  });
-
-  test.skipIf(!hasKubectl)('come together', () => {
-    expect(kustomized('postgres/migrate').map(({ kind }) => kind)).toContain('Job');
+  test.skipIf(!hasKubectl)('come together with those they change', () => {
+    expect(kustomized('postgres/migrate').has('Job')).toBe(true);
     const made = kustomized('postgres');
-    const whole = made.find(({ kind }) => kind === 'StatefulSet') as StatefulSet;
-    const [secured] = whole.spec.template.spec.containers;
-    const config = configFrom({ ...env(secured), COLLECTOR_STORE: STORE });
-    expect([config.store, config.tlsKey]).toEqual([STORE, '/etc/collector/tls/tls.key']);
-    expect(secured.volumeMounts?.map(({ name }) => name).sort()).toEqual(
+    const whole = made.get('StatefulSet');
+    const secured = containerOf(whole);
+    const { store, tlsKey, encryption, encryptionKeys } = configFrom({
+      ...plainOf(secured),
+      COLLECTOR_STORE: STORE,
+    });
+    // [R-1456]
+    expect([store, tlsKey, encryption, encryptionKeys]).toEqual([STORE, config.tlsKey, 'on', KEYS]);
+    expect(mountsOf(secured)).toEqual(
       ['data', 'keys-ca', 'run', 'secret', 'signing-key', 'store-ca', 'tls', 'tmp'].sort(),
     );
     expect(secured.securityContext).toEqual(container.securityContext);
-    const claims = whole.spec.volumeClaimTemplates?.map(({ metadata, spec }) => [
-      metadata.name,
-      spec.resources.requests,
-    ]);
-    expect(claims).toEqual([['data', { storage: '1Gi' }]]);
-    // [R-1456]
-    expect([config.encryption, config.encryptionKeys]).toEqual(['on', KEYS]);
-    const policy = made.find(({ kind }) => kind === 'NetworkPolicy') as NetworkPolicy;
-    expect(policy.spec.ingress).toHaveLength(2);
-    expect(policy.spec.egress?.flatMap(({ ports }) => ports?.map(({ port }) => port))).toEqual([
-      5432, 53, 53,
-    ]);
-    // One at a time: two go on.
-    const budget = made.find(({ kind }) => kind === 'PodDisruptionBudget') as PodDisruptionBudget;
-    expect([whole.spec.replicas, budget.spec.maxUnavailable]).toEqual([3, 1]);
+    expect(
+      at<object[]>(whole, 'spec.volumeClaimTemplates').map((claim) => at(claim, 'metadata.name')),
+    ).toEqual(['data']);
+    const opened = at<object[]>(made.get('NetworkPolicy'), 'spec.egress').flatMap((to) =>
+      at<object[]>(to, 'ports'),
+    );
+    expect(opened.map((to) => at(to, 'port'))).toEqual([5432, 53, 53]);
+    expect(mountsOf(containerOf(kustomized('base').get('StatefulSet')))).toEqual(mountsOf(container));
   });
 
   test('keep the collectors on different nodes', () => {
-    const labels = statefulSet.spec.template.metadata?.labels;
-    const { podAntiAffinity } = several.spec.template.spec.affinity ?? {};
-    expect(podAntiAffinity?.requiredDuringSchedulingIgnoredDuringExecution).toEqual([
-      { topologyKey: 'kubernetes.io/hostname', labelSelector: { matchLabels: labels } },
+    const apart = 'affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution';
+    expect(at(several, `${POD}.${apart}`)).toEqual([
+      { topologyKey: 'kubernetes.io/hostname', labelSelector: { matchLabels: at(statefulSet, LABELS) } },
     ]);
   });
 
-  test('take the address of the database, its password and the signing key from secrets', () => {
-    // The collector refuses an address with a password in it.
+  test('take the address of the database and the signing key from secrets', () => {
     const { hosts, user, database } = parseAddress(STORE.replace(/\?.*/, '?sslmode=verify-full'));
     expect([hosts[0]?.host, user, database]).toEqual(['collector-db-rw', 'collector', 'collector']);
-    const secretOf = (name: string) => variable(patched, name)?.valueFrom?.secretKeyRef;
-    expect(secretOf('COLLECTOR_STORE')).toEqual({ name: 'collector-store', key: 'url' });
-    const mounted = (volume: string) =>
-      patched.volumeMounts?.find(({ name }) => name === volume)?.mountPath ?? '';
-    const { signingKeys } = configFrom(withoutSecrets(patched));
-    expect(signingKeys).toBe(mounted('signing-key'));
-    expect(STORE).toContain(`sslrootcert=${mounted('store-ca')}/ca.crt`);
+    const { secretKeyRef } = variable(patched, 'COLLECTOR_STORE')?.valueFrom ?? {};
+    expect(secretKeyRef).toEqual({ name: 'collector-store', key: 'url' });
+    expect(configFrom(plainOf(patched)).signingKeys).toBe(mountOf(patched, 'signing-key'));
+    expect(STORE).toContain(`sslrootcert=${mountOf(patched, 'store-ca')}/ca.crt`);
   });
 
   test("[R-1456] encrypt by keys on another cluster, and hand passwords and KEK over in files that are nobody else's", () => {
     const { hosts, user } = parseAddress(KEYS.replace(/\?.*/, '?sslmode=verify-full'));
     expect([hosts[0]?.host, user]).toEqual(['collector-keys-db-rw', 'collector_keys']);
-    const plain = withoutSecrets(patched);
-    const { encryption, kek } = configFrom(plain);
-    expect(encryption).toBe('on');
-    const directory = patched.volumeMounts?.find(({ name }) => name === 'run')?.mountPath ?? '';
-    expect([kek, plain['PGPASSFILE']]).toEqual([`file:${directory}/kek`, `${directory}/pgpass`]);
-    const [secrets] = several.spec.template.spec.initContainers as [Container];
-    expect(secrets.image).toBe(container.image);
-    expect(secrets.securityContext).toEqual(container.securityContext);
+    const plain = plainOf(patched);
+    const directory = mountOf(patched, 'run');
+    expect([configFrom(plain).kek, plain['PGPASSFILE']]).toEqual([
+      `file:${directory}/kek`,
+      `${directory}/pgpass`,
+    ]);
+    const secrets = at<Container>(several, `${POD}.initContainers.0`);
+    expect([secrets.image, secrets.securityContext]).toEqual([container.image, container.securityContext]);
     const made = fs.mkdtempSync(path.join(os.tmpdir(), 'collector-secrets-'));
     onTestFinished(() => fs.rmSync(made, { recursive: true, force: true }));
     const [script = ''] = secrets.args ?? [];
-    const given = { PASSWORD: 'one', KEYS_PASSWORD: 'two', KEK: newKekFile().toString().trim() };
-    expect(secrets.env?.map(({ name }) => name)).toEqual(Object.keys(given));
-    const { status } = spawnSync('sh', ['-euc', script.replaceAll(directory, made)], { env: given });
-    expect(status).toBe(0);
+    const env = { PASSWORD: 'one', KEYS_PASSWORD: 'two', KEK: newKekFile().toString().trim() };
+    expect(secrets.env?.map(({ name }) => name)).toEqual(Object.keys(env));
+    expect(spawnSync('sh', ['-euc', script.replaceAll(directory, made)], { env }).status).toBe(0);
     expect(fs.readFileSync(path.join(made, 'pgpass'), 'utf8')).toBe(
       '*:*:*:collector:one\n*:*:*:collector_keys:two\n',
     );
@@ -334,26 +213,22 @@ describe('[R-844] the manifests for a log in PostgreSQL', () => {
   });
 
   test('let the owner of the tables work apart, and get no event from the Service', () => {
-    for (const template of owners) {
-      const [one] = template.spec.containers;
-      expect(one.image).toBe(container.image);
-      expect(one.securityContext).toEqual(container.securityContext);
-      expect(template.spec.securityContext).toMatchObject({
+    for (const [template, args] of [
+      [at(manifest('postgres/cronjob'), 'spec.jobTemplate.spec.template'), ['store', 'maintain']],
+      [at(manifest('postgres/migrate/job'), 'spec.template'), ['store', 'migrate']],
+    ] as const) {
+      const one = containerOf(template, 'spec');
+      expect([one.args, one.image, one.securityContext]).toEqual([
+        args,
+        container.image,
+        container.securityContext,
+      ]);
+      expect(at(template, 'spec.securityContext')).toMatchObject({
         runAsNonRoot: true,
         runAsUser: CONTAINER_USER,
       });
-      expect(variable(one, 'COLLECTOR_STORE')?.valueFrom?.secretKeyRef?.name).toBe('collector-store-owner');
-      expect(template.metadata?.labels).not.toEqual(statefulSet.spec.template.metadata?.labels);
+      expect(variable(one, 'COLLECTOR_STORE')?.valueFrom?.secretKeyRef.name).toBe('collector-store-owner');
+      expect(at(template, 'metadata.labels')).not.toEqual(at(statefulSet, LABELS));
     }
-    expect(owners.map((template) => template.spec.containers[0].args)).toEqual([
-      ['store', 'maintain'],
-      ['store', 'migrate'],
-    ]);
   });
 });
-
-/** The variables whose values stand in the manifest. */
-function withoutSecrets(of: Container): Record<string, string> {
-  const plain = (of.env ?? []).filter(({ valueFrom }) => valueFrom === undefined);
-  return Object.fromEntries(plain.map(({ name, value = '' }) => [name, value]));
-}

@@ -14,6 +14,12 @@ export function yamlOf(file: string): unknown {
   return parse(textOf(file), { merge: true });
 }
 
+/** What stands at a path of names and numbers. */
+// eslint-disable-next-line @typescript-eslint/no-unnecessary-type-parameters -- The caller knows the file.
+export function at<T = unknown>(tree: unknown, names: string): T {
+  return names.split('.').reduce((part, name) => (part as Record<string, unknown>)[name], tree) as T;
+}
+
 /** The user, by number, that the container and whatever starts it agree on. */
 export const CONTAINER_USER = 10_001;
 

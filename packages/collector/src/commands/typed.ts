@@ -12,7 +12,6 @@ const NAMES = [
     'records',
     'report',
     'import',
-    'validate',
     'encryption-keys',
     'signing-key',
     'doctor',
@@ -42,7 +41,7 @@ const COMMAND = new RegExp(
   'g',
 );
 /** Those that are about no data directory. */
-const WITHOUT_DIRECTORY = ['help', 'check-proof', 'restore', 'import', 'validate', 'store'];
+const WITHOUT_DIRECTORY = ['help', 'check-proof', 'restore', 'import', 'store'];
 
 /**
  * Each `collector COMMAND` in the text, as it is to be typed here.

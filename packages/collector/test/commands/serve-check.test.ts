@@ -39,7 +39,8 @@ interface Answer {
 describe('[R-841] collector serve --check', () => {
   test('prints every value and who said it', async () => {
     const directory = scratch();
-    const config = fileIn(directory, { port: 9000, 'log-level': 'debug' });
+    const limits = { 'max-connections': 9 };
+    const config = fileIn(directory, { port: 9000, 'log-level': 'debug', limits });
     const args = ['serve', '--check', '--config', config, '--data-dir', directory];
     const { code, stdout, stderr } = await run(args, { env: { COLLECTOR_PROFILE: 'full' } });
     expect(stderr).toBe('');
@@ -51,18 +52,20 @@ describe('[R-841] collector serve --check', () => {
     expect(lines).toContain('profile | full | COLLECTOR_PROFILE | yes');
     expect(lines).toContain(`log-level | debug | ${config}, "log-level" | yes`);
     expect(lines).toContain('max-body-bytes | 1MiB | default');
+    expect(lines).toContain(`limits.max-connections | 9 | ${config}, "limits.max-connections" | yes`);
+    expect(lines).toContain('limits.queue-bytes | 64MiB | default');
   });
 
   test('says every fault with its source and ends with exit code 2', async () => {
     const directory = scratch();
     const config = fileIn(directory, { prot: 1, 'checkpoint-sink': 'ftp:x' });
     const { code, stdout, stderr } = await run(['serve', '--check', '--config', config, '--port', 'x'], {
-      env: { COLLECTOR_QUEUE_EVENT: '1' },
+      env: { COLLECTOR_PROFIL: '1' },
     });
     expect(code).toBe(2);
     expect(stdout).toBe('');
     expect(stderr.trimEnd().split('\n')).toEqual([
-      'collector: COLLECTOR_QUEUE_EVENT: no such setting; did you mean "COLLECTOR_QUEUE_EVENTS"?',
+      'collector: COLLECTOR_PROFIL: no such setting; did you mean "COLLECTOR_PROFILE"?',
       `collector: ${config}, "prot": no such setting; did you mean "port"?`,
       'collector: --port: "x" is not a whole number',
       expect.stringContaining(`collector: ${config}, "checkpoint-sink": "ftp:x" does not begin with`),
@@ -161,7 +164,10 @@ describe('[R-841] collector serve --check', () => {
   test('names every fault at once, each by the option that has to be changed, as a start does', async () => {
     const directory = scratch();
     const none = path.join(directory, 'none');
-    const config = fileIn(directory, { 'queue-events': 'x', 'tls-client-ca': directory, 'log-level': 5 });
+    const config = fileIn(directory, {
+      ...{ 'tls-client-ca': directory, 'log-level': 5 },
+      limits: { 'queue-events': 'x' },
+    });
     const given = [
       ...['--config', config, '--data-dir', path.join(directory, 'data'), '--tls-cert', none],
       ...['--trusted-proxies', '10.0.0.0/99'],
@@ -181,7 +187,7 @@ describe('[R-841] collector serve --check', () => {
       const { stdout } = await run(['serve', '--check', '--json', ...given, ...more]);
       const told = (JSON.parse(stdout) as Answer).faults;
       const expected = [
-        [`${config}, "queue-events"`, 'is not a whole number'],
+        [`${config}, "limits.queue-events"`, 'is not a whole number'],
         [`${config}, "log-level"`, 'must be a string'],
         ['--management-host', 'needs --management-token-file as well'],
         ['--checkpoint-sink', 'ftp:x'],

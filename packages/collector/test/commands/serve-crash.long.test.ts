@@ -4,6 +4,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { random, runs } from '../../../../test/property-runs.js';
 import {
   createKey,
+  limits,
   outcomeEvent,
   start,
   storedEvents,
@@ -19,7 +20,7 @@ function scratch(): string {
 
 const KILLS = runs(400, 16);
 /** Small segments, so that the log rolls under the load too. */
-const SMALL = ['--max-body-bytes', '512KiB', '--segment-bytes', '1MiB'];
+const SMALL = ['--max-body-bytes', '512KiB', ...limits({ 'segment-bytes': '1MiB' })];
 
 test('[R-601] killed again and again under load, the collector keeps every event that it acknowledged, once, and nothing half', async () => {
   const dataDir = scratch();

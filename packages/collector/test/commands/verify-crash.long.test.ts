@@ -6,12 +6,18 @@ import { expect, onTestFinished, test } from 'vitest';
 import { random, runs } from '../../../../test/property-runs.js';
 import { verifyLog, type Verification } from '../../src/commands/verify/verification.js';
 import { nodeFiles } from '../../src/files.js';
-import { createKey, run, start } from '../running/collector-process.js';
+import { createKey, limits, run, start } from '../running/collector-process.js';
 import { Load } from '../running/load.js';
 import { scratch } from '../running/scratch.js';
 
 /** Small segments and many checkpoints, so that each kind of step is often under way. */
-const BUSY = ['--max-body-bytes', '512KiB', '--segment-bytes', '1MiB', '--checkpoint-interval-ms', '100'];
+const BUSY = [
+  '--max-body-bytes',
+  '512KiB',
+  ...limits({ 'segment-bytes': '1MiB' }),
+  '--checkpoint-interval-ms',
+  '100',
+];
 
 function verify(dataDir: string, against: readonly string[]): Promise<Verification> {
   return verifyLog({ dataDir, files: nodeFiles, against, keys: [], onProgress: () => undefined });

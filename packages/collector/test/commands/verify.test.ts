@@ -499,25 +499,32 @@ describe('collector verify --against', () => {
       fs.writeFileSync(against, `${some}\n${all.slice(0, bytes)}`);
       const { code, report } = await verify('--against', against);
       expect(code).toBe(0);
-      const message = `${against}, note 2, is cut short, and passed over: its writing was not finished`;
+      const message = `${against}, note 2, is cut short, and was passed over`;
       expect(report.findings).toEqual([{ kind: 'note', file: against, message }]);
     }
     // As a sink ends one when it starts again, so that the next one can be told from it.
-    fs.writeFileSync(against, `${some}\n${all.slice(0, -20)} (cut short)\n\n${all}\n`);
+    const ended = `${all.slice(0, -20)}\n\u2014 the note above was cut short\n\n`;
+    fs.writeFileSync(against, `${some}\n${ended}${ended}${all}\n`);
     const { code, report } = await verify('--against', against);
     expect(code).toBe(0);
     expect(report.checkpoints_checked).toBe(6);
     expect(report.findings).toMatchObject([
-      { kind: 'note', message: `${against}, note 2, is cut short, and passed over: its end says so` },
+      { kind: 'note', message: `${against}, note 2, is cut short, and was passed over, like 1 more` },
     ]);
-    // One alone was given for what it says.
+    // Where no other is whole, nothing was compared.
     fs.writeFileSync(against, all.slice(0, -20));
     expect((await verify('--against', against)).code).toBe(3);
     fs.writeFileSync(against, '');
     const empty = await verify('--against', against);
     expect([empty.code, empty.report.findings]).toEqual([
       3,
-      [{ kind: 'checkpoint_invalid', file: against, message: `${against} is empty` }],
+      [
+        {
+          ...{ kind: 'checkpoint_invalid', file: against },
+          message: `${against} holds no whole checkpoint: nothing was compared`,
+        },
+        { kind: 'note', file: against, message: `${against} is cut short, and was passed over` },
+      ],
     ]);
   });
 
@@ -601,11 +608,10 @@ describe('collector verify --against', () => {
     const { code, report } = await verify('--against', against);
     expect([code, report.checkpoints_checked]).toEqual([0, 5]);
     expect(report.findings.map(({ message }) => message)).toEqual([
-      `${file('0000000000000030.checkpoint')} is cut short, and passed over: ${file('0000000000000030-2.checkpoint')} is the whole of it`,
-      `${file('0000000000000060.checkpoint')} is cut short, and passed over: its writing was not finished`,
+      `${file('0000000000000030.checkpoint')} is cut short, and was passed over, like 1 more`,
       `${file('README')} holds no signed note and was passed over`,
     ]);
-    // With nothing to make up for it, what is left of one is a fault.
+    // With no whole one beside it, nothing was compared.
     fs.rmSync(file('0000000000000030-2.checkpoint'));
     expect((await verify('--against', against)).code).toBe(3);
     // The checkpoints of a back-up will do as well.

@@ -3,7 +3,7 @@ import zlib from 'node:zlib';
 import { ERRORS, EVENT_KINDS, EVENT_PATHS, type ErrorCode } from '@clinical-events/protocol';
 import { expect, test } from 'vitest';
 import { Random, runs, SEED } from '../../../../test/property-runs.js';
-import { run, storedEvents } from '../running/collector-process.js';
+import { limits, run, storedEvents } from '../running/collector-process.js';
 import { oneCollector } from '../running/one-collector.js';
 import { chunked, RawConnection, requestBytes, send, type RawAnswer } from '../running/raw-http.js';
 import { sampleEvent } from '../running/sample-events.js';
@@ -218,8 +218,11 @@ async function answersTo(random: Random, { bytes, requests }: Fuzzed): Promise<R
 }
 
 const collector = oneCollector([
-  ...['--headers-timeout-ms', '1s', '--request-timeout-ms', '2s', '--keep-alive-timeout-ms', '1s'],
-  ...['--max-body-bytes', '64KiB', '--segment-bytes', '1MiB'],
+  ...limits({
+    ...{ 'headers-timeout-ms': '1s', 'request-timeout-ms': '2s', 'keep-alive-timeout-ms': '1s' },
+    'segment-bytes': '1MiB',
+  }),
+  ...['--max-body-bytes', '64KiB'],
 ]);
 
 test(`${REQUESTS} fuzzed requests never harm the collector nor an event [R-410] [R-601]`, async () => {

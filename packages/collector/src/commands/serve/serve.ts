@@ -58,11 +58,14 @@ Examples:
   $ collector serve --port 9000 --data-dir /var/lib/collector
   $ COLLECTOR_PROFILE=full collector serve
   $ collector serve --trial
+  $ collector serve --no-listen --data-dir /var/lib/collector
   $ collector serve --check --config new.json && sudo systemctl reload collector
   $ collector serve --check --json | jq '.settings[] | select(.from != "default")'
 
 The first start on an empty data directory makes an API key and prints it once.
 With --trial nothing is kept, and each event is listed with what it is refused for, or would be by profile full.
+With --no-listen it takes no port for events and is never ready; it does all else: erasures, holds, retention and epochs of
+keys that commands ask for, checkpoints and their sinks, the management listener.
 With --check it reports every fault of what a start would read, and where it was given; without a fault it prints every
 option, its value and where that was given, and warns of what is allowed and unwise. It starts nothing and changes
 nothing. Run it as the user that the collector runs as, because access rights are checked.
@@ -77,6 +80,8 @@ Exit codes of --check: 0 the configuration can be used (there may be warnings), 
 
 interface ServeOptions {
   readonly trial?: true;
+  /** False with --no-listen. */
+  readonly listen: boolean;
   readonly check?: true;
   readonly json?: true;
 }
@@ -85,6 +90,7 @@ export function command(): Command {
   const serve = new Command('serve').description('Run the collector on its embedded store.');
   return addConfigOptions(serve, 'serve')
     .option('--trial', 'store in a directory that is deleted at the end, and list each event here')
+    .option('--no-listen', 'take no events, and do all else')
     .option('--check', 'check the configuration, say where each value comes from, and start nothing')
     .option('--json', 'with --check: print it as one JSON object')
     .addHelpText('after', EXAMPLES)
@@ -100,10 +106,12 @@ function check(self: Command, { check: asked, json, trial }: ServeOptions): Prom
 }
 
 function start(self: Command, options: ServeOptions): Promise<number> {
+  const { listen } = options;
+  if (options.trial && !listen) throw usage('--trial: takes events, and --no-listen takes none');
   const out = new LineWriter(1);
   const trial = options.trial && Trial.begin(self, out);
   const read = () => configOf(self, 'serve');
-  return serveUntilStopped(readingOf(self, 'serve'), { read, out, trial });
+  return serveUntilStopped(readingOf(self, 'serve'), { read, out, trial, listen });
 }
 
 /** What comes to a collector from its command line and its terminal. */
@@ -113,6 +121,8 @@ interface Environment {
   /** Standard output. */
   readonly out: LineWriter;
   readonly trial: Trial | undefined;
+  /** Whether events are taken. */
+  readonly listen: boolean;
 }
 
 /** @returns the exit code. */
@@ -155,7 +165,7 @@ function assertNoMirror(dataDir: string): void {
 async function run(
   config: Config,
   resolved: ResolvedConfig,
-  { read, out, trial }: Environment,
+  { read, out, trial, listen }: Environment,
   { log, dropped }: ServeLog,
   keyDatabase: KeyStore,
   lock: HeldFile,
@@ -200,7 +210,7 @@ async function run(
   );
   const counters = createCounterMemory();
   const collectorStatus = new RunningStatus({
-    ...{ dataDir: config.dataDir, keyPlace: config, keys, ingest, publisher, counters },
+    ...{ dataDir: config.dataDir, keyPlace: config, keys, ingest, publisher, counters, listens: listen },
     tokenInClear: isTokenInClear(config),
     clockSteps: watchClock(log),
     droppedLines: dropped,
@@ -233,7 +243,7 @@ async function run(
     ? undefined
     : new Follower({ dataDir: config.dataDir, counters }, log);
   collectorStatus.follower = follower;
-  // Before anyone can know that it listens: a signal from now on asks for an orderly end.
+  // Before anyone can know that it runs: a signal from now on asks for an orderly end.
   signals.endInOrder();
   const listener = new Listener(
     ingest,
@@ -241,28 +251,29 @@ async function run(
     tls && { ...tls, log, onRenewed: (credentials) => management.present(credentials) },
   );
   collectorStatus.listener = listener;
-  const listening = await listen(listener, config, tls, thread);
+  const listening = listen ? await listenOn(listener, config, tls, thread) : undefined;
   trial?.announce();
   if (isatty(1)) out.write(listeningNotice(listening, management.address));
   const notices = consoleNotice(management.address) + (trial ? '' : escrowNotice(config));
-  await handOutFirstKey(keyDatabase, out, log, listening, notices);
+  if (listening) await handOutFirstKey(keyDatabase, out, log, listening, notices);
+  // The management listener presents the certificate too.
+  else listener.tls?.start();
   await keys.refresh();
   keys.start();
   collectorStatus.entered('running');
   noteListening(config.dataDir, listening);
   log.info(
     {
-      host: config.host,
-      port: listening.port,
+      ...(listening && { host: config.host, port: listening.port }),
       store: describeStore(config),
       dataDir: config.dataDir,
       profile: config.profile,
       version: collectorStatus.version,
       pid: process.pid,
     },
-    'listening',
+    listening ? 'listening' : 'running, and takes no events',
   );
-  status = `listening on ${config.host}:${listening.port}`;
+  status = listening ? `listening on ${config.host}:${listening.port}` : 'taking no events (--no-listen)';
   manager.ready(status);
   manager.watch((milliseconds) => {
     thread.ask();
@@ -375,7 +386,7 @@ async function openLedger(thread: LedgerWorker, keys: KeyStore, config: Config, 
 }
 
 /** On return it listens. @throws CommandFailure when the address cannot be had; the ledger is closed then. */
-async function listen(
+async function listenOn(
   listener: Listener,
   config: Config,
   tls: ResolvedConfig['tls'],
