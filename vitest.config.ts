@@ -123,7 +123,10 @@ export default defineConfig({
         },
       },
       { extends: true, test: { name: 'long', include: long } },
-      { extends: true, test: { name: 'campaign', include: repeated, env: { PROPERTY_RUNS: 'all' } } },
+      {
+        extends: true,
+        test: { name: 'campaign', include: repeated, env: { PROPERTY_RUNS: 'all' }, testTimeout: 86_400_000 },
+      },
     ],
   },
 });
