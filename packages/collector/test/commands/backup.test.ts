@@ -414,16 +414,6 @@ describe('[R-811] a back-up', () => {
     await expectIntact();
   });
 
-  test('shows names that someone else has written without what would move the cursor', async () => {
-    await fillSigned(dataDir, batches(3));
-    await backedUp();
-    const marker = path.join(backups, 'backup.json');
-    const text = fs.readFileSync(marker, 'utf8');
-    fs.writeFileSync(marker, text.replace(ORIGIN, 'log.example/\u009b2J'));
-    const { code, stderr } = await backUp();
-    expect([code, stderr]).toEqual([2, expect.stringContaining('log.example/\\u009b2J')]);
-  });
-
   test('never follows a link, which would have the log itself written over', async () => {
     await fillSigned(dataDir, batches(3));
     await backedUp();

@@ -125,13 +125,6 @@ Not proved:
     });
   });
 
-  test('is told wherever the command runs, and whatever the settings are', async () => {
-    const args = ['check-proof', file(proof), '--event', file(EVENT.body), '--key', key];
-    const env = { COLLECTOR_PORT: 'nonsense', COLLECTOR_DATA_DIR: '/nowhere', COLLECTOR_NO_SUCH: '1' };
-    expect((await run(args, { env })).code).toBe(0);
-    expect((await checkWith('', ...args.slice(1)))[0]).toBe(0);
-  });
-
   test('may come, or its body may, on standard input', async () => {
     const [ofProof, ofBody, ofKey] = [file(proof), file(EVENT.body), file(`${key}\n`)];
     expect((await checkWith(EVENT.body, ofProof, '--event', '-', '--key', key))[0]).toBe(0);

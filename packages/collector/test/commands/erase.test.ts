@@ -87,6 +87,24 @@ async function json<Told>(...args: readonly string[]): Promise<Told> {
   return JSON.parse(stdout) as Told;
 }
 
+/** A log that no collector has open any more, with a run of each person. */
+async function twoRuns(): Promise<[SentRun, SentRun]> {
+  const key = await createKey(dataDir);
+  const collector = await start(dataDir, encrypted);
+  const runs: [SentRun, SentRun] = [
+    await sendRun(collector, key, SUBJECT),
+    await sendRun(collector, key, OTHER),
+  ];
+  await collector.stop();
+  return runs;
+}
+
+async function keepNothing(): Promise<void> {
+  const policy = path.join(root, 'policy.json');
+  fs.writeFileSync(policy, JSON.stringify({ version: 1, name: 'p', default: { keep: 'P0D' } }));
+  expect((await on('retention', 'policy', 'set', policy)).code).toBe(0);
+}
+
 interface Verified {
   readonly intact: boolean;
   readonly retired_events: Readonly<Record<string, number>>;
@@ -216,10 +234,7 @@ describe('[R-1334] collector erase, beside a collector', () => {
 
 describe('[R-1341] a policy, and [R-1342] holds, without a collector', () => {
   test('decide what goes: a hold and a floor win, and the rest is erased once', async () => {
-    const key = await createKey(dataDir);
-    const collector = await start(dataDir, encrypted);
-    const [one, two] = [await sendRun(collector, key, SUBJECT), await sendRun(collector, key, OTHER)];
-    await collector.stop();
+    const [one, two] = await twoRuns();
     const policy = path.join(root, 'policy.json');
     const write = (more: object) =>
       fs.writeFileSync(policy, JSON.stringify({ version: 1, name: 'short', ...more }));
@@ -324,9 +339,7 @@ describe('[R-1345] a log that was compacted', () => {
     const backups = path.join(root, 'backups');
     const backUp = () => on('backup', backups, '--keys-elsewhere');
     expect((await backUp()).code).toBe(0);
-    const policy = path.join(root, 'policy.json');
-    fs.writeFileSync(policy, JSON.stringify({ version: 1, name: 'all', default: { keep: 'P0D' } }));
-    expect((await on('retention', 'policy', 'set', policy)).code).toBe(0);
+    await keepNothing();
     const { code, stderr } = await on('retention', 'run');
     expect([code, stderr]).toEqual([0, expect.stringMatching(/KiB given back/)]);
     const sizes = segmentPaths(dataDir).map((file) => fs.statSync(file).size);
@@ -352,11 +365,7 @@ describe('[R-1345] a log that was compacted', () => {
 
 describe('[R-1339] verify', () => {
   test('finds a key that is gone without an action, and one that is back', async () => {
-    const key = await createKey(dataDir);
-    const collector = await start(dataDir, encrypted);
-    const { runId } = await sendRun(collector, key, SUBJECT);
-    await sendRun(collector, key, OTHER);
-    await collector.stop();
+    const [{ runId }] = await twoRuns();
     fs.cpSync(keys, `${keys}.old`, { recursive: true });
     expect((await on('erase', '--run', runId, '--reason', 'test-data', '--confirm', '2')).code).toBe(0);
     const [bucket = ''] = fs.readdirSync(path.join(keys, 'buckets'));
@@ -380,11 +389,7 @@ describe('[R-1339] verify', () => {
 
 describe('[R-1372] an older state of the log with the keys of today', () => {
   test('is explained by erasures that were signed, by no note beside the keys, and learns them when it is started', async () => {
-    const key = await createKey(dataDir);
-    const collector = await start(dataDir, encrypted);
-    const { runId } = await sendRun(collector, key, SUBJECT);
-    await sendRun(collector, key, OTHER);
-    await collector.stop();
+    const [{ runId }] = await twoRuns();
     expect((await on('hold', 'add', '--name', 'dispute', '--run', runId)).code).toBe(0);
     fs.cpSync(dataDir, `${dataDir}.old`, { recursive: true });
     expect((await on('hold', 'release', 'dispute')).code).toBe(0);
@@ -425,10 +430,7 @@ describe('[R-1372] an older state of the log with the keys of today', () => {
 
 describe('[R-1349] an erasure that was not allowed', () => {
   test('is found by verify, whoever had it done', async () => {
-    const key = await createKey(dataDir);
-    const collector = await start(dataDir, encrypted);
-    const [one, two] = [await sendRun(collector, key, SUBJECT), await sendRun(collector, key, OTHER)];
-    await collector.stop();
+    const [one, two] = await twoRuns();
     expect((await on('hold', 'add', '--name', 'CASE-7', '--run', one.runId)).code).toBe(0);
     expect((await on('erase', '--run', two.runId, '--reason', 'test-data', '--confirm', '2')).code).toBe(0);
     expect((await json<Verified>('verify')).findings).toEqual([]);
@@ -591,9 +593,7 @@ describe('[R-1367] a hold', () => {
     const collector = await start(dataDir, encrypted);
     const { runId } = await sendRun(collector, key, SUBJECT);
     await collector.stop();
-    const policy = path.join(root, 'policy.json');
-    fs.writeFileSync(policy, JSON.stringify({ version: 1, name: 'p', default: { keep: 'P0D' } }));
-    expect((await on('retention', 'policy', 'set', policy)).code).toBe(0);
+    await keepNothing();
     // In place of a plan that takes minutes, or of a question that nobody answers for a while.
     const judged = vi.spyOn(Holds.prototype, 'on');
     onTestFinished(() => judged.mockRestore());
@@ -630,19 +630,14 @@ describe('[R-1367] a hold', () => {
     expect((await on('runs', '--target', SUBJECT)).stdout).toBe('');
     const relabelled = await on('erase', '--run', runId, ...ONE_REASON, '--confirm', '4');
     expect([relabelled.code, relabelled.stdout]).toEqual([8, expect.stringContaining('by CASE-7')]);
-    const policy = path.join(root, 'policy.json');
-    fs.writeFileSync(policy, JSON.stringify({ version: 1, name: 'p', default: { keep: 'P0D' } }));
-    expect((await on('retention', 'policy', 'set', policy)).code).toBe(0);
+    await keepNothing();
     expect(await json('retention', 'run', '--dry-run')).toMatchObject({ rules: [], held: 4 });
     await collector.stop();
     expect(sent).toHaveLength(2);
   });
 
   test('is not forgotten when the list of actions is lost, nor are erasures', async () => {
-    const key = await createKey(dataDir);
-    const collector = await start(dataDir, encrypted);
-    const [one, two] = [await sendRun(collector, key, SUBJECT), await sendRun(collector, key, OTHER)];
-    await collector.stop();
+    const [one, two] = await twoRuns();
     fs.cpSync(keys, `${keys}.old`, { recursive: true });
     expect((await on('hold', 'add', '--name', 'CASE-7', '--run', one.runId)).code).toBe(0);
     expect((await on('erase', '--run', two.runId, ...ONE_REASON, '--confirm', '2')).code).toBe(0);
@@ -710,9 +705,7 @@ describe('[R-1367] a hold', () => {
       'inference-start',
     );
     await collector.stop();
-    const policy = path.join(root, 'policy.json');
-    fs.writeFileSync(policy, JSON.stringify({ version: 1, name: 'p', default: { keep: 'P0D' } }));
-    expect((await on('retention', 'policy', 'set', policy)).code).toBe(0);
+    await keepNothing();
     expect((await on('retention', 'run')).code).toBe(0);
     // The second start is of the run that was met; the parent came later, and is of no run that is held.
     expect(await allKept()).toEqual([true, true, true, false, true]);

@@ -1,4 +1,3 @@
-import { spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
@@ -15,7 +14,7 @@ import {
   temporaryDirectory,
 } from '../running/collector-process.js';
 import { post } from '../running/load.js';
-import { canMount, hasTerminal, runOnTerminal, runReadOnly } from '../running/restricted-process.js';
+import { canMount, runReadOnly } from '../running/restricted-process.js';
 import { idOf, type Made } from '../store/candidate.js';
 import { fillDirectory, flipBit, frameOffset, segmentPaths } from '../store/embedded/filled-directory.js';
 import { verifyIndependently } from './independent-verifier.js';
@@ -157,21 +156,6 @@ describe('[R-908] the proof of an event', () => {
     expect(fs.readFileSync(file, 'utf8')).toBe(proof);
     expect(readings()).toHaveLength(noted);
   });
-
-  test.skipIf(!hasTerminal)(
-    '[R-725] is followed on a terminal by a line that checks it when pasted',
-    async () => {
-      const [event] = events(1) as [Made];
-      await fillSigned(dataDir, [[event]]);
-      const file = path.join(dataDir, 'event.tlog-proof');
-      const { stdout } = await runOnTerminal(['proof', idOf(event), '--data-dir', dataDir, '--out', file]);
-      const [, line = ''] = /^Check it with: (.*--event BODY --key .*)\r\n$/.exec(stdout) ?? [];
-      expect(line).toContain(` check-proof ${file} --event BODY --key ${firstKey(dataDir)}`);
-      const body = path.join(dataDir, 'body');
-      fs.writeFileSync(body, (await storedEvents(dataDir))[0]?.body ?? '');
-      expect(spawnSync('sh', ['-c', line.replace('BODY', body)], { encoding: 'utf8' }).stderr).toBe('');
-    },
-  );
 });
 
 describe('[R-908] the checkpoint of a proof', () => {

@@ -200,13 +200,6 @@ test.skipIf(!hasTerminal)(
   60_000,
 );
 
-test.skipIf(!hasTerminal)('[R-872] there are colours on a terminal, unless NO_COLOR says no', async () => {
-  const { output, type, exited } = await onTerminal(['--data-dir', scratch()], true);
-  type('\u0003');
-  await exited;
-  expect(output()).toContain(`${ESCAPE}[32mINFO`);
-});
-
 test.skipIf(!hasTerminal)(
   '[R-871] a terminal that is held by Ctrl-S holds up no event',
   async () => {

@@ -1,4 +1,4 @@
-import { generateKeyPairSync, hash, randomUUID } from 'node:crypto';
+import { generateKeyPairSync, hash } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
@@ -6,15 +6,8 @@ import { VerifyFindings } from '../../src/commands/verify/verification.js';
 import { SigningKeys } from '../../src/transparency/signing-keys.js';
 import { createKey, run, temporaryDirectory } from '../running/collector-process.js';
 import { contents } from '../running/directory-contents.js';
-import {
-  canMount,
-  hasTerminal,
-  runOnTerminal,
-  runReadOnly,
-  runWithoutPrivilege,
-} from '../running/restricted-process.js';
+import { canMount, runReadOnly, runWithoutPrivilege } from '../running/restricted-process.js';
 import { copyOf, scratch } from '../running/scratch.js';
-import { candidate } from '../store/candidate.js';
 import { fillDirectory, flipBit, frameOffset, segmentPaths } from '../store/embedded/filled-directory.js';
 import { fillSigned, firstKey, loggedEvent, ORIGIN } from './signed-directory.js';
 import { sign } from './tampering.js';
@@ -267,56 +260,10 @@ No checkpoint from elsewhere was compared (--against): a log that was rebuilt as
     });
   });
 
-  test('[R-907] speaks of one event as of one, and says what to do when something is found', async () => {
-    dataDir = scratch();
-    await fillSigned(dataDir, [[loggedEvent('the only one')]]);
-    const args = ['verify', '--data-dir', dataDir];
-    expect((await run(args)).stdout).toMatch(
-      /^INTACT: the 1 entry of the log is the one that was signed\n\n.*\nCheckpoint {2}1 entry, /s,
-    );
-    await fillDirectory(dataDir, [[loggedEvent('another')]], 64 << 10);
-    expect((await run(args)).stdout).toMatch(
-      /^INTACT as far as it is signed: the first 1 entry of the log is the one that was signed\n/,
-    );
-    fs.writeFileSync(path.join(dataDir, 'checkpoints/cosigned-0badc0de'), '');
-    const { stdout } = await run(args);
-    expect(stdout).toContain('\ncheckpoint invalid: checkpoints/cosigned-0badc0de is empty\n');
-    expect(stdout).toMatch(
-      /\n\nWhat to do: docs\/INTEGRITY\.md, "When something is found"\. Keep the directory as it is\.\n$/,
-    );
-  });
-
-  test.runIf(hasTerminal)('[R-907] wraps what it found between words on a terminal', async () => {
-    fs.writeFileSync(path.join(dataDir, 'tree/level-0'), '');
-    const { code, stdout } = await runOnTerminal(['verify', '--data-dir', dataDir], 50);
-    expect(code).toBe(3);
-    expect(stdout.replaceAll('\r', '')).toContain(
-      '\ntile altered: tree/level-0 is cut short: it lacks\n  the hashes from number 0 on\n',
-    );
-  });
-
   test.runIf(canMount)('[R-907] reads a snapshot that no one can write to', async () => {
     const { code, stdout } = await runReadOnly(dataDir, ['verify', '--data-dir', dataDir]);
     expect([code, stdout.slice(0, 7)]).toEqual([0, 'INTACT:']);
   });
-
-  test.runIf(hasTerminal)(
-    '[R-907] shows how far it has come on a terminal, when there is much to read',
-    async () => {
-      dataDir = scratch();
-      const batch = () => Array.from({ length: 1024 }, () => candidate({ eventId: randomUUID() }));
-      await fillSigned(dataDir, [batch()], { segmentBytes: 64 << 20 });
-      expect((await runOnTerminal(['verify', '--data-dir', dataDir])).stdout).not.toContain('events/s');
-      await fillSigned(dataDir, Array.from({ length: 200 }, batch), { segmentBytes: 64 << 20 });
-      const { code, stdout } = await runOnTerminal(['verify', '--data-dir', dataDir]);
-      expect(code).toBe(0);
-      expect(stdout).toMatch(/\d+% of 205824 events, (\d+|-) events\/s, /);
-      // The last that happens on its line is that all of it is erased.
-      const bar = stdout.slice(0, stdout.indexOf('INTACT'));
-      expect(bar.slice(bar.lastIndexOf('left'))).toContain('\u001b[2K');
-      expect((await run(['verify', '--data-dir', dataDir])).stderr).toBe('');
-    },
-  );
 });
 
 describe('collector verify and the keys of a log', () => {
