@@ -51,15 +51,7 @@ describe('a report in a browser [R-715]', () => {
     await run(['import', events, '--organisation', 'demo'], { env });
     await collector.stop();
     const made = await run([
-      'report',
-      '--clock',
-      'sender',
-      '--since',
-      '2026-04-02',
-      ...until,
-      '--out',
-      report,
-      ...data,
+      ...['report', '--clock', 'sender', '--since', '2026-04-02', ...until, '--out', report, ...data],
     ]);
     expect(made.code, made.stderr).toBe(0);
     browser = await launchBrowser();

@@ -117,13 +117,7 @@ test('[R-811] --follow goes on over a restart of the collector, up to a signal, 
   };
   const one = await send(first.port);
   const following = launch([
-    'backup',
-    backups,
-    '--keys-elsewhere',
-    '--data-dir',
-    dataDir,
-    '--follow',
-    '--json',
+    ...['backup', backups, '--keys-elsewhere', '--data-dir', dataDir, '--follow', '--json'],
   ]);
   onTestFinished(() => void following.process.kill('SIGKILL'));
   const held = () => {
@@ -231,11 +225,7 @@ describe('[R-811] a back-up', () => {
     await fillSigned(dataDir, batches(3));
     await issueKey(dataDir);
     const { code, stderr } = await runReadOnly(dataDir, [
-      'backup',
-      backups,
-      '--keys-elsewhere',
-      '--data-dir',
-      dataDir,
+      ...['backup', backups, '--keys-elsewhere', '--data-dir', dataDir],
     ]);
     expect([code, stderr]).toEqual([0, expect.stringContaining('this access is not logged')]);
     expect((await idsIn(await restored())).size).toBe(3);
@@ -316,11 +306,7 @@ describe('[R-811] a back-up', () => {
     await backedUp();
     await fillSigned(dataDir, batches(400), { segmentBytes: 1 << 20 });
     const { code, stderr } = await withFilesOf(100_000, [
-      'backup',
-      backups,
-      '--keys-elsewhere',
-      '--data-dir',
-      dataDir,
+      ...['backup', backups, '--keys-elsewhere', '--data-dir', dataDir],
     ]);
     expect([code, stderr]).toEqual([
       1,
@@ -337,12 +323,7 @@ describe('[R-811] a back-up', () => {
     await backedUp();
     await fillSigned(dataDir, batches(400), { segmentBytes: 1 << 20 });
     const following = launchWithFilesOf(100_000, [
-      'backup',
-      backups,
-      '--keys-elsewhere',
-      '--data-dir',
-      dataDir,
-      '--follow',
+      ...['backup', backups, '--keys-elsewhere', '--data-dir', dataDir, '--follow'],
     ]);
     let stderr = '';
     following.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
@@ -381,11 +362,7 @@ describe('[R-811] a back-up', () => {
     await run(['backup', backups, '--keys-elsewhere', '--data-dir', other]);
     const refused = async (directory: string) => {
       const { code, stdout, stderr } = await run([
-        'backup',
-        directory,
-        '--keys-elsewhere',
-        '--data-dir',
-        dataDir,
+        ...['backup', directory, '--keys-elsewhere', '--data-dir', dataDir],
       ]);
       expect([code, stdout]).toEqual([2, '']);
       return stderr;

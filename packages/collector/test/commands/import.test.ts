@@ -400,14 +400,7 @@ describe('the collector that is imported into [R-1121]', () => {
     });
     const lines = outcomes(12);
     const ended = await run([
-      'import',
-      file(lines),
-      '--kind',
-      'outcome',
-      '--url',
-      site.url,
-      '--key',
-      `@${keyFile}`,
+      ...['import', file(lines), '--kind', 'outcome', '--url', site.url, '--key', `@${keyFile}`],
     ]);
     expect(ended, ended.stderr).toMatchObject({ code: 0 });
     expect(byText(seen)).toEqual(byText(lines));
@@ -438,14 +431,7 @@ describe('the collector that is imported into [R-1121]', () => {
     });
     const input = file(lines);
     const ended = await run([
-      'import',
-      input,
-      '--kind',
-      'outcome',
-      '--url',
-      site.url,
-      '--key',
-      `@${keyFile}`,
+      ...['import', input, '--kind', 'outcome', '--url', site.url, '--key', `@${keyFile}`],
     ]);
     expect(ended.code).toBe(7);
     expect(rejectsIn(`${input}.rejects.ndjson`)).toMatchObject([

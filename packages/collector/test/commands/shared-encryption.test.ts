@@ -82,15 +82,7 @@ test('[R-1358] where the log does not say any more that it is encrypted, no coll
   for (const name of ['one', 'new']) {
     const signing = ['--signing-keys', place('signing-keys')];
     const begun = await run([
-      'serve',
-      '--store',
-      store,
-      '--data-dir',
-      place(name),
-      '--port',
-      '0',
-      ...signing,
-      ...kek(),
+      ...['serve', '--store', store, '--data-dir', place(name), '--port', '0', ...signing, ...kek()],
     ]);
     expect([begun.code, begun.stderr]).toEqual([
       2,

@@ -184,14 +184,8 @@ test('[R-1471] a role that may not add a signing key to the log rotates none: no
   const before = files();
   const rotate = (at: string) =>
     run([
-      'signing-key',
-      'rotate',
-      '--store',
-      at,
-      '--data-dir',
-      data,
-      '--signing-keys',
-      place('signing-keys'),
+      ...['signing-key', 'rotate', '--store', at, '--data-dir', data],
+      ...['--signing-keys', place('signing-keys')],
     ]);
   const refused = await rotate(store.replace('postgres@', `${schema}_reads@`));
   expect(refused).toMatchObject({ code: 1, stdout: '' });
@@ -209,13 +203,7 @@ test('a collector that does not have the signing key of the log does not start, 
   const { one, other } = await log.filled();
   await Promise.all([one.stop(), other.stop()]);
   const { code, stderr } = await run([
-    'serve',
-    '--store',
-    store,
-    '--data-dir',
-    place('third'),
-    '--port',
-    '0',
+    ...['serve', '--store', store, '--data-dir', place('third'), '--port', '0'],
   ]);
   expect(code).toBe(2);
   expect(stderr).toContain('--signing-keys');

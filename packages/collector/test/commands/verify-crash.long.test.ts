@@ -67,12 +67,7 @@ test('[R-907] beside a collector under load the log is found intact, ten times',
   while (!holds(appended)) await sleep(50);
   for (let round = 1; round <= 10; round++) {
     const { code, stdout, stderr } = await run([
-      'verify',
-      '--json',
-      '--data-dir',
-      dataDir,
-      '--against',
-      appended,
+      ...['verify', '--json', '--data-dir', dataDir, '--against', appended],
     ]);
     expect([code, stderr], stdout).toEqual([0, '']);
     expect(JSON.parse(stdout)).toMatchObject({

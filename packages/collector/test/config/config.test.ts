@@ -138,12 +138,15 @@ test('[R-801] every fault is told at once, each with its source', () => {
     'COLLECTOR_QUEUE_EVENT: no such setting; did you mean "COLLECTOR_QUEUE_EVENTS"?',
     `${config}, "prot": no such setting; did you mean "port"?`,
     `${config}, "host": must be a string`,
-    '--port: 70000 is out of range: 0 to 65535',
-    'COLLECTOR_DATA_DIR: "" is not a usable path',
-    '--max-body-bytes: "1MB" is not a size such as 64KiB',
-    'COLLECTOR_MAX_CONNECTIONS: 0 is out of range: 1 to 1000000',
-    '--headers-timeout-ms: "soon" is not a duration such as 10s',
-    `${config}, "log-level": "inf" is not one of trace, debug, info, warn, error, fatal, silent; did you mean "info"?`,
+    ...['--port: 70000 is out of range: 0 to 65535', 'COLLECTOR_DATA_DIR: "" is not a usable path'],
+    ...[
+      '--max-body-bytes: "1MB" is not a size such as 64KiB',
+      'COLLECTOR_MAX_CONNECTIONS: 0 is out of range: 1 to 1000000',
+    ],
+    ...[
+      '--headers-timeout-ms: "soon" is not a duration such as 10s',
+      `${config}, "log-level": "inf" is not one of trace, debug, info, warn, error, fatal, silent; did you mean "info"?`,
+    ],
   ]);
 });
 
