@@ -5,7 +5,7 @@ const room = (name) => `^packages/collector/src/${name}/`;
 const ASKED_BY_ALL_ROOMS =
   '^packages/collector/src/(clock|files|loopback|optional-packages|quantity|shared-index|stray-signals|system-code|unwritten-database)\\.ts$';
 const STORE_DOORS =
-  '^packages/collector/src/store/(open|open-to-read|open-to-write|open-to-audit|open-keys|administration)\\.ts$';
+  '^packages/collector/src/store/(open|open-to-read|open-to-write|open-to-audit|open-keys)\\.ts$';
 // `store` stands for the contracts of a store, never for a driver.
 const only = (from, to) => ({
   name: `${from}-imports-only`,
@@ -88,28 +88,32 @@ module.exports = {
     clientOnly('spool', []),
     clientOnly('sending', [], ['spool/spool']),
     clientOnly('content', []),
-    clientOnly('instrumentation', [], ['index']),
     {
-      name: 'instrumentation-imports-no-library',
+      name: 'instrument-imports-the-client-alone',
       severity: 'error',
       comment:
-        'types of the libraries differ by version: an import of them would narrow the versions that install',
-      from: { path: clientRoom('instrumentation') },
-      to: { dependencyTypesNot: ['core', 'local'] },
+        'by its doors, and no library that it captures: their types differ by version, so an import would narrow the versions',
+      from: { path: '^packages/instrument/src/' },
+      to: {
+        path: '.',
+        pathNot: [
+          '^packages/instrument/src/',
+          '^packages/client/(src|dist)/(index|hostile-values)\\.(d\\.)?ts$',
+        ],
+        dependencyTypesNot: ['core'],
+      },
     },
     {
-      name: 'nobody-imports-instrumentation',
+      name: 'the-client-imports-the-protocol-alone',
       severity: 'error',
-      comment:
-        'each file of instrumentation/ is a door of the package: what it wraps is installed only where it is used',
-      from: { path: '^packages/client/src/', pathNot: clientRoom('instrumentation') },
-      to: { path: clientRoom('instrumentation') },
+      from: { path: '^packages/client/src/' },
+      to: { path: '^(packages|tools)/', pathNot: ['/node_modules/', '^packages/(client|protocol)/'] },
     },
     {
       name: 'the-collector-knows-no-client',
       severity: 'error',
       from: { path: '^packages/collector/src/' },
-      to: { path: '^packages/client/' },
+      to: { path: '^packages/(client|instrument)/' },
     },
     {
       name: 'the-spool-by-its-door',
@@ -135,23 +139,6 @@ module.exports = {
       to: { path: '^packages/collector/src/store/embedded/' },
     },
     {
-      name: 'only-doors-name-postgres',
-      severity: 'error',
-      from: {
-        path: '^packages/collector/src/',
-        pathNot: ['^packages/collector/src/store/postgres/', STORE_DOORS],
-      },
-      to: { path: '^packages/collector/src/store/postgres/|^pg$|node_modules/pg/' },
-    },
-    {
-      name: 'postgres-knows-no-other-driver',
-      severity: 'error',
-      from: { path: '^packages/collector/src/store/postgres/' },
-      to: {
-        path: '^packages/collector/src/(?!store/(postgres/|contract/|[^/]+$)|integrity/|privacy/|(clock|loopback|quantity)\\.ts$)',
-      },
-    },
-    {
       name: 'only-commands-open-a-store',
       severity: 'error',
       from: {
@@ -164,13 +151,13 @@ module.exports = {
       name: 'the-collector-imports-no-optional-package',
       severity: 'error',
       comment: 'src/optional-packages.ts loads them where they are installed',
-      from: { path: '^packages/(protocol|client|collector)/src/' },
-      to: { path: '^(packages/(exports|report)|tools)/' },
+      from: { path: '^packages/(protocol|collector)/src/' },
+      to: { path: '^(packages/(exports|postgres|report)|tools)/' },
     },
     {
       name: 'optional-packages-import-the-collector-alone',
       severity: 'error',
-      from: { path: '^(packages/(exports|report)|tools/[^/]+)/src/' },
+      from: { path: '^(packages/(exports|postgres|report)|tools/[^/]+)/src/' },
       to: {
         path: '^(packages|tools)/',
         pathNot: ['/node_modules/', '^packages/(protocol|collector)/', '^$1/'],

@@ -51,7 +51,7 @@ export default tseslint.config(
   },
   {
     // What the instrumentations take and give is of the shape of a library's classes and enums, and of no library.
-    files: ['packages/client/test/instrumentation/**/*.ts'],
+    files: ['packages/instrument/test/**/*.ts'],
     rules: {
       '@typescript-eslint/no-unsafe-class-instance-assignment': 'off',
       '@typescript-eslint/no-unsafe-enum-assignment': 'off',

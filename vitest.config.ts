@@ -1,9 +1,12 @@
+import { randomInt } from 'node:crypto';
 import { readFileSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { defineConfig } from 'vitest/config';
 
-const PACKAGES = ['protocol', 'client', 'collector', 'exports', 'report'].map((name) => `packages/${name}`);
+const PACKAGES = ['protocol', 'client', 'instrument', 'collector', 'exports', 'postgres', 'report'].map(
+  (name) => `packages/${name}`,
+);
 const DIRECTORIES = [...PACKAGES.map((name) => `${name}/test`), 'tools/demo/test', 'test'];
 const LONG = '.long.test.ts';
 
@@ -33,16 +36,26 @@ const quick = files.filter((file) => !file.endsWith(LONG) && !isSlow(file));
 const processes = files.filter((file) => !long.includes(file) && !quick.includes(file));
 const ingest = processes.filter((file) => file.startsWith('packages/collector/test/ingest/'));
 const WITHOUT_SHORTCUT = pathToFileURL('packages/collector/test/running/without-shortcut.mjs').href;
-const properties = files.filter((file) => readFileSync(file, 'utf8').includes('/property-runs.js'));
+const repeated = files.filter((file) => readFileSync(file, 'utf8').includes('/property-runs.js'));
+
+// test/property-runs.ts: one seed for all files of a run.
+process.env['SEED'] ??= String(randomInt(2 ** 31));
+process.stderr.write(`SEED=${process.env['SEED']}\n`);
 
 export default defineConfig({
   resolve: {
     // A test imports sources; what these import of another package must be the same module, not its compiled twin.
     alias: [
+      { find: /^@clinical-events\/client$/, replacement: path.resolve('packages/client/src/index.ts') },
       { find: /^@clinical-events\/demo$/, replacement: path.resolve('tools/demo/src/demo.ts') },
+      { find: /^@clinical-events\/postgres$/, replacement: path.resolve('packages/postgres/src/driver.ts') },
+      {
+        find: /^@clinical-events\/postgres\/(?!package\.json)(.+)$/,
+        replacement: path.resolve('packages/postgres/src/commands/$1.ts'),
+      },
       { find: /^@clinical-events\/report$/, replacement: path.resolve('packages/report/src/command.ts') },
       {
-        find: /^@clinical-events\/(collector|exports)\/(?!package\.json)(.+)$/,
+        find: /^@clinical-events\/(client|collector|exports)\/(?!package\.json)(.+)$/,
         replacement: path.resolve('packages/$1/src/$2.ts'),
       },
     ],
@@ -64,10 +77,8 @@ export default defineConfig({
         extends: true,
         test: { name: 'server', include: ingest, env: { NODE_OPTIONS: `--import=${WITHOUT_SHORTCUT}` } },
       },
-      {
-        extends: true,
-        test: { name: 'long', include: [...long, ...properties], env: { PROPERTY_RUNS: 'all' } },
-      },
+      { extends: true, test: { name: 'long', include: long } },
+      { extends: true, test: { name: 'campaign', include: repeated, env: { PROPERTY_RUNS: 'all' } } },
     ],
   },
 });

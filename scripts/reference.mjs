@@ -4,7 +4,7 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { configTable } from '../packages/collector/dist/config.js';
+import { configTable, limitsTable } from '../packages/collector/dist/config.js';
 import { FAMILIES } from '../packages/collector/dist/operate/metrics.js';
 import { ERRORS } from '../packages/protocol/dist/index.js';
 
@@ -18,10 +18,17 @@ ${GENERATED}
 
 Options of \`collector serve\` (\`--config\`, \`--data-dir\` and \`--log-level\` also of the other commands): on the command line, as environment variables, or by name in a JSON file. The first of these that sets an option counts. An unknown name is refused, with the nearest known one.
 
-Sizes are \`64KiB\`, \`1MiB\`, \`1000000\`; times \`500ms\`, \`10s\`, \`1m\`. Reload: a running collector takes the new value on SIGHUP. \`collector config check\` reports every fault, and where each value comes from.
+Sizes are \`64KiB\`, \`1MiB\`, \`1000000\`; times \`500ms\`, \`10s\`, \`1m\`. Reload: a running collector takes the new value on SIGHUP. \`collector serve --check\` reports every fault, and where each value comes from.
 
 <!-- prettier-ignore -->
 ${configTable()}
+
+## Limits
+
+Settings that only tune the collector are members of one object, \`limits\`, in the JSON file: \`{"port": 9000, "limits": {"queue-bytes": "128MiB", "max-connections": 10000}}\`. Containers give that object as \`COLLECTOR_LIMITS='{"queue-bytes": "128MiB"}'\`, whose members take precedence over those in the file. No command has options for them.
+
+<!-- prettier-ignore -->
+${limitsTable()}
 `;
 
 const errors = () => `# Errors

@@ -26,7 +26,19 @@ test('[R-401] [R-1240] the pages of the reference are what the code says', () =>
   for (const code of Object.keys(ERRORS)) expect(textOf('docs/reference/errors.md')).toContain(`\`${code}\``);
 });
 
-const MARKDOWN = ['README.md', 'CONTRIBUTING.md', 'SECURITY.md', ...filesUnder('docs', '.md')];
+const directoriesIn = (directory: string) =>
+  fs
+    .readdirSync(path.join(ROOT, directory), { withFileTypes: true })
+    .flatMap((entry) => (entry.isDirectory() ? [path.join(directory, entry.name)] : []));
+const COLLECTOR = 'packages/collector';
+const ROOMS = directoriesIn(`${COLLECTOR}/src`);
+const READMES = [
+  ...directoriesIn('packages'),
+  ...directoriesIn('tools'),
+  ...ROOMS,
+  'packages/client/src',
+].map((directory) => path.join(directory, 'README.md'));
+const MARKDOWN = ['README.md', 'CONTRIBUTING.md', 'SECURITY.md', ...filesUnder('docs', '.md'), ...READMES];
 
 test.each(MARKDOWN)('[R-1240] every link of %s leads to a file, and to a heading of it', (file) => {
   for (const [, target = ''] of textOf(file).matchAll(/\]\(([^)\s]+)\)/g)) {
@@ -41,7 +53,54 @@ test.each(MARKDOWN)('[R-1240] every link of %s leads to a file, and to a heading
         .replace(/[^\p{L}\p{N} _-]/gu, '')
         .replaceAll(' ', '-'),
     );
-    expect(anchors, `${file}: ${target}`).toContain(anchor);
+    const named = [...textOf(linked).matchAll(/<a id="([^"]+)">/g)].map(([, id = '']) => id);
+    expect([...anchors, ...named], `${file}: ${target}`).toContain(anchor);
+  }
+});
+
+test.each(ROOMS)('%s has a README of at most a page, with what fails and what it may import', (room) => {
+  const text = textOf(path.join(room, 'README.md'));
+  expect(text.split('\n').length).toBeLessThanOrEqual(61);
+  expect(text).toContain('## What fails');
+  expect(text).toContain('May import: ');
+});
+
+/** Words in backticks that name a file or a directory of this repository, and none of a data directory. */
+const PATH =
+  /`((?:[\w@-]+\/)*[\w.@-]+\.(?:ts|mjs|cjs|css)|(?:packages|tools|test|docs|deploy|bench|scripts|src)\/[\w./@-]*)`/g;
+
+/** Those of the client are for applications, and name files of theirs. */
+const INTERNALS = READMES.filter((file) => file !== 'packages/client/README.md');
+test.each(['CONTRIBUTING.md', 'docs/internals/architecture.md', ...INTERNALS])(
+  '[R-1240] every path that %s names is there',
+  (document) => {
+    const bases = ['', path.dirname(document), COLLECTOR, `${COLLECTOR}/src`];
+    const source = path.join(path.dirname(document), 'src');
+    const own =
+      READMES.includes(document) && fs.existsSync(path.join(ROOT, source)) ? filesUnder(source, '') : [];
+    const missing = [...textOf(document).matchAll(PATH)].filter(
+      ([, name = '']) =>
+        !bases.some((base) => fs.existsSync(path.join(ROOT, base, name))) &&
+        !own.some((file) => file.endsWith(`/${name}`)),
+    );
+    expect(missing.map(([, name]) => name)).toEqual([]);
+  },
+);
+
+test('[R-1240] architecture says of each of eight changes in which file it is made', () => {
+  const [, table = ''] = textOf('docs/internals/architecture.md').split('## Where to change what');
+  for (const change of [
+    ['a refusal', 'src/ingest/ingest.ts'],
+    ['a durable byte', 'src/store/embedded/segment-log.ts'],
+    ['a signature', 'src/transparency/signing-keys.ts'],
+    ["a run's assembly", 'src/records/assemble.ts'],
+    ['a payload key', 'src/privacy/key-directory.ts'],
+    ['one more export format', 'src/records/exports/formats.ts'],
+    ['one more metric', 'src/operate/metrics.ts'],
+    ['one more option', 'src/config/options.ts'],
+  ]) {
+    const row = table.split('\n').find((line) => line.includes(`| ${change[0]} `));
+    expect(row, change[0]).toContain(change[1]);
   }
 });
 

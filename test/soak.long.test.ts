@@ -1,8 +1,9 @@
-/** The soak (bench/soak), short and at a low rate; nothing in it depends on how fast the machine is. */
+/** The soak (bench/soak) at a low rate; nothing in it depends on how fast the machine is. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { expect, onTestFailed, onTestFinished, test } from 'vitest';
+import { runs } from './property-runs.js';
 import { soak } from '../bench/soak/soak.mjs';
 
 test('[R-847] a kill, a full disk, a new certificate and a revoked key under load lose nothing, and the console shows each', async () => {
@@ -11,7 +12,7 @@ test('[R-847] a kill, a full disk, a new certificate and a revoked key under loa
   const said: string[] = [];
   onTestFailed(() => console.error(said.join('\n')));
   const result = await soak({
-    ...{ minutes: 0.6, rate: 120, load: 1, connections: 16, scratch, timesCount: false },
+    ...{ minutes: runs(10, 0.6), rate: 120, load: 1, connections: 16, scratch, timesCount: false },
     say: (text: string) => said.push(text),
   });
   const left = [

@@ -1,4 +1,5 @@
 /** What a soak takes place in: directories, certificates, keys, ports, and the collector's options. */
+import fs from 'node:fs';
 import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
@@ -108,10 +109,12 @@ export class Setting {
   }
 
   options(dataDir, segmentBytes) {
+    const config = path.join(this.#scratch, `segments-${segmentBytes}.json`);
+    fs.writeFileSync(config, JSON.stringify({ limits: { 'segment-bytes': segmentBytes } }));
     return [
+      ...['--config', config, '--max-body-bytes', String(MAX_BODY_BYTES)],
       ...['--port', String(this.port), '--management-port', String(this.managementPort)],
       ...['--data-dir', dataDir, ...this.#pair, '--checkpoint-sink', `file:${this.sinkFile}`],
-      ...['--segment-bytes', String(segmentBytes), '--max-body-bytes', String(MAX_BODY_BYTES)],
     ];
   }
 

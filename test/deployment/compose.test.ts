@@ -4,7 +4,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { afterAll, expect, test } from 'vitest';
 import { isKekFile } from '../../packages/collector/src/privacy/key-encryption-key.js';
-import { parseAddress } from '../../packages/collector/src/store/postgres/address.js';
+import { parseAddress } from '../../packages/postgres/src/address.js';
 import { configFrom, CONTAINER_USER, LONGEST_STOP_S, ROOT, textOf, yamlOf } from './repository.js';
 
 /** What is read of a service here. */
@@ -80,7 +80,7 @@ test('[R-844] compose with PostgreSQL gives each container no more than it needs
     expect(parts[name]['read_only']).toBe(true);
   }
   expect(parts.collector['ulimits']).toMatchObject({ core: 0 });
-  expect(parts.collector['image']).toBe(collector.image);
+  expect(parts.collector['image']).toBe(collector['image']);
   expect(parts.migrate['build']).toEqual(collector['build']);
   // Who has the owner's password can change events.
   expect(parts.collector.secrets.filter((name) => name.startsWith('owner'))).toEqual([]);

@@ -91,7 +91,8 @@ describe('[R-844] the image', () => {
     const sources = of('COPY', instructions.slice(0, lastFrom)).flatMap((copy) =>
       wordsOf(copy).split(' ').slice(0, -1),
     );
-    expect(sources).toContain('packages');
+    const { workspaces } = JSON.parse(textOf('package.json')) as { workspaces: readonly string[] };
+    for (const workspace of workspaces) expect(sources).toContain(workspace.split('/')[0]);
     for (const source of sources) {
       expect(fs.existsSync(path.join(ROOT, source)), source).toBe(true);
       expect(ignored, source).toContain(`!${source.split('/')[0] ?? ''}`);

@@ -36,7 +36,7 @@ describe('[R-844] the systemd unit', () => {
 
   test('checks the configuration before it has it read again', () => {
     const [check, hangUp] = settings.get('ExecReload') ?? [];
-    expect(check).toContain('config check');
+    expect(check).toContain('serve --check');
     expect(hangUp).toBe('/bin/kill -HUP $MAINPID');
   });
 

@@ -1,4 +1,4 @@
-// `npm run net -- --base REF`: whether this tree does what the base commit does. CONTRIBUTING.md says how it is used.
+// `npm run net -- --base REF`: whether this tree does what the base commit does. CONTRIBUTING.md says when to use it.
 //
 //   --base REF          the commit to compare with (default: HEAD)
 //   --built DIRECTORY   a built checkout in place of --base
@@ -18,7 +18,7 @@ import { Side } from './side.mjs';
 
 const ROOT = path.join(import.meta.dirname, '../..');
 /** The server of the tests. */
-const POSTGRES = '../../packages/collector/test/running/postgres-server.ts';
+const POSTGRES = '../../packages/postgres/test/running/postgres-server.ts';
 const { values: options } = parseArgs({
   options: {
     base: { type: 'string', default: 'HEAD' },

@@ -10,8 +10,8 @@ export const PROGRAM = 'packages/collector/dist/main.js';
 /** Commands by what they are for: a text for both sides, or one for each. */
 const COMMANDS = {
   serve: 'serve',
-  checkConfiguration: 'config check',
-  checkEvents: 'validate',
+  checkConfiguration: { base: 'config check', tree: 'serve --check' },
+  checkEvents: { base: 'validate', tree: 'import --check' },
   createKey: 'keys create',
   listKeys: 'keys list',
   rotateKey: 'keys rotate',
@@ -33,11 +33,11 @@ const COMMANDS = {
   restore: 'restore',
   mirror: 'mirror',
   encryptionKeysStatus: 'encryption-keys status',
-  mirrorEncryptionKeys: 'encryption-keys mirror',
+  mirrorEncryptionKeys: { base: 'encryption-keys mirror', tree: 'encryption-keys copy --mirror' },
   copyEncryptionKeys: 'encryption-keys copy',
   rotateEncryptionKeys: 'encryption-keys rotate',
   erase: 'erase',
-  checkPolicy: 'retention policy check',
+  checkPolicy: { base: 'retention policy check', tree: 'retention policy set --dry-run' },
   setPolicy: 'retention policy set',
   showPolicy: 'retention policy show',
   retire: 'retention run',
@@ -52,10 +52,12 @@ const COMMANDS = {
 };
 
 /** What `serve` gets on each side so that a log has more than one segment. */
-const segments = (size, more = []) => ({ options: ['--segment-bytes', size, ...more], environment: {} });
-export const smallSegments = { base: segments('2MiB'), tree: segments('2MiB') };
-const tiny = segments('256KiB', ['--max-body-bytes', '128KiB']);
-export const tinySegments = { base: tiny, tree: tiny };
+const segments = (size, more = []) => ({
+  base: { options: ['--segment-bytes', size, ...more], environment: {} },
+  tree: { options: more, environment: { COLLECTOR_LIMITS: JSON.stringify({ 'segment-bytes': size }) } },
+});
+export const smallSegments = segments('2MiB');
+export const tinySegments = segments('256KiB', ['--max-body-bytes', '128KiB']);
 
 /** @returns the words of a command; undefined where one of the sides has none. */
 export function commandOf(side, purpose) {

@@ -1,4 +1,7 @@
-/** Names that a call does not have: mostly a slip, by which what was said would be dropped in silence. */
+/**
+ * What an application gives that its types forbid: names that a call does not have, and promises where nothing is
+ * awaited. Also a door of the package, for those beside it that take options and callbacks by the same rules.
+ */
 import { didYouMean } from '@clinical-events/protocol';
 
 /** What may be repeated of a name: it stands in the code of the application, and is no value of an event. */
@@ -17,12 +20,10 @@ export function unknownName(what: string, fields: object, known: readonly string
   return undefined;
 }
 
-/*
- * Callbacks of the application are asked and told where nothing can be awaited. One that is async returns a promise all
- * the same, and ended the application when that was rejected and no one looked. Every room may ask; it imports nothing.
+/**
+ * Whether it is a promise. A callback that is async returns one where nothing can be awaited; rejected, it would end the
+ * application. It is left alone then, and does no harm when it is rejected.
  */
-
-/** Whether it is a promise. It is left alone then, and does no harm when it is rejected. */
 export function isDroppedPromise(value: unknown): boolean {
   if ((typeof value !== 'object' && typeof value !== 'function') || value === null) return false;
   try {
@@ -32,17 +33,4 @@ export function isDroppedPromise(value: unknown): boolean {
     // Whatever it is, it is no answer.
   }
   return true;
-}
-
-/**
- * Whether more than so many arrays and objects stand inside each other, the outermost one counted. Bounded by `levels`,
- * however deep the value is.
- */
-export function nestsDeeper(value: unknown, levels: number): boolean {
-  if (typeof value !== 'object' || value === null) return false;
-  if (levels === 0) return true;
-  // Nothing is made on the way: this is gone through for each event.
-  const inner = value as Readonly<Record<string, unknown>>;
-  for (const name in inner) if (nestsDeeper(inner[name], levels - 1)) return true;
-  return false;
 }

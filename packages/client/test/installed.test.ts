@@ -1,10 +1,10 @@
 /** The client as an application elsewhere installs it, and what the READMEs show, against a real collector. */
 import { execFile } from 'node:child_process';
 import fs from 'node:fs';
-import os from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
+import { applicationWith } from './running/installed-packages.js';
 import { realCollector } from './running/real-collector.js';
 
 const ROOT = path.resolve(import.meta.dirname, '../../..');
@@ -16,24 +16,10 @@ function programOf(readme: string): string {
   return programs.map(([, code = '']) => code).find((code) => code.includes('createClient(')) ?? '';
 }
 
-/** An empty directory into which both packages were packed and installed, without a registry. */
-async function applicationDirectory(): Promise<string> {
-  const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'installed-'));
-  onTestFinished(() => fs.rmSync(directory, { recursive: true, force: true }));
-  // Built by what has started this test: a set-up would install into the checkout that it runs in.
-  const packed = ['-w', 'packages/protocol', '-w', 'packages/client', '--pack-destination', directory];
-  await run('npm', ['pack', '--silent', '--ignore-scripts', ...packed], { cwd: ROOT });
-  const tarballs = fs.readdirSync(directory).map((name) => `./${name}`);
-  expect(tarballs).toHaveLength(2);
-  const quiet = ['--no-audit', '--no-fund', '--cache', path.join(directory, 'cache')];
-  await run('npm', ['install', '--offline', ...quiet, ...tarballs], { cwd: directory });
-  return directory;
-}
-
 test('[R-1400] the packed client installs in an empty directory, and the programs of both READMEs run', async () => {
   const collector = await realCollector();
   const { url, apiKey } = collector;
-  const directory = await applicationDirectory();
+  const directory = await applicationWith('protocol', 'client');
   for (const readme of ['README.md', 'packages/client/README.md']) {
     const code = programOf(readme);
     expect(code).toContain("'http://127.0.0.1:8080'");

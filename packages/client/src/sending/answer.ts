@@ -1,6 +1,5 @@
 /** What an answer means for the event that was sent. docs/CLIENT_SPEC.md, "Sending", has the table. */
 import type { ErrorCode, ErrorDetails } from '@clinical-events/protocol';
-import { nestsDeeper } from '../hostile-values.js';
 
 export interface Answer {
   readonly status: number;
@@ -58,6 +57,19 @@ export function readErrorBody(text: string): Pick<Answer, 'code' | 'message' | '
     ...(typeof message === 'string' && { message }),
     ...(told && { details: details as ErrorDetails }),
   };
+}
+
+/**
+ * Whether more than so many arrays and objects stand inside each other, the outermost one counted. Bounded by `levels`,
+ * however deep the value is.
+ */
+function nestsDeeper(value: unknown, levels: number): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  if (levels === 0) return true;
+  // Nothing is made on the way: this is gone through for each event.
+  const inner = value as Readonly<Record<string, unknown>>;
+  for (const name in inner) if (nestsDeeper(inner[name], levels - 1)) return true;
+  return false;
 }
 
 function parsed(text: string): Readonly<Record<string, unknown>> | undefined {

@@ -11,9 +11,9 @@ import { parseCheckpoint, parseNote, type Checkpoint } from '@clinical-events/pr
 import { exists, nodeFiles } from '../files.js';
 import { LogDiffers, type Copied, type LogCopy } from '../store/contract/copy.js';
 
-/** The directory holds something else. */
-export class NotThisBackup extends Error {
-  override name = 'NotThisBackup';
+/** The directory holds something else than this back-up, or is not the empty one that a restoration needs. */
+export class DirectoryUnfit extends Error {
+  override name = 'DirectoryUnfit';
 }
 
 /** `backup.json`. */
@@ -60,15 +60,15 @@ const FRESH = ['lost+found', 'lock'];
 
 /**
  * @returns undefined when the directory is new or empty.
- * @throws NotThisBackup
+ * @throws DirectoryUnfit
  */
 export function readState(directory: string): BackupState | undefined {
   if (!exists(directory)) return undefined;
-  if (!fs.statSync(directory).isDirectory()) throw new NotThisBackup(`${directory} is no directory`);
+  if (!fs.statSync(directory).isDirectory()) throw new DirectoryUnfit(`${directory} is no directory`);
   if (!exists(path.join(directory, STATE))) {
     const other = nodeFiles.list(directory).find((name) => !FRESH.includes(name));
     if (other === undefined) return undefined;
-    throw new NotThisBackup(`${directory} holds ${other}, and is no back-up of a log`);
+    throw new DirectoryUnfit(`${directory} holds ${other}, and is no back-up of a log`);
   }
   assertNoLinks(directory);
   const file = path.join(directory, STATE);
@@ -77,10 +77,10 @@ export function readState(directory: string): BackupState | undefined {
     if (fs.statSync(file).size > MOST_STATE_BYTES) throw new Error('it is too long');
     value = JSON.parse(fs.readFileSync(file, 'utf8'));
   } catch (error) {
-    throw new NotThisBackup(`${file} cannot be read`, { cause: error });
+    throw new DirectoryUnfit(`${file} cannot be read`, { cause: error });
   }
   if (isState(value)) return value;
-  throw new NotThisBackup(`${file} was not written by this version of the collector: give a new directory`);
+  throw new DirectoryUnfit(`${file} was not written by this version of the collector: give a new directory`);
 }
 
 const MOST_STATE_BYTES = 1 << 16;
@@ -105,7 +105,7 @@ export function assertNoLinks(directory: string): void {
     if (entry.isDirectory()) {
       if (entry.name !== 'lost+found') assertNoLinks(file);
     } else if (!entry.isFile()) {
-      throw new NotThisBackup(`${file} is neither a file nor a directory, and was not opened`);
+      throw new DirectoryUnfit(`${file} is neither a file nor a directory, and was not opened`);
     }
   }
 }
@@ -126,13 +126,13 @@ export function checkpointThere(directory: string): Checkpoint | undefined {
 
 /**
  * Nothing is written.
- * @throws NotThisBackup when it is that of another log; LogDiffers when it has more, or others, than the log.
+ * @throws DirectoryUnfit when it is that of another log; LogDiffers when it has more, or others, than the log.
  */
 export function assertGoesOn(directory: string, log: BackedUpLog): void {
   const state = readState(directory);
   const there = checkpointThere(directory);
   if (state !== undefined && state.origin !== log.origin) {
-    throw new NotThisBackup(`${directory} holds the back-up of another log, ${state.origin}`);
+    throw new DirectoryUnfit(`${directory} holds the back-up of another log, ${state.origin}`);
   }
   if (state !== undefined && state.ledger_id !== log.log.ledgerId) {
     throw new LogDiffers('it has another ledger id');

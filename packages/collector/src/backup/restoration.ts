@@ -5,12 +5,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { nodeFiles } from '../files.js';
-import { assertNoLinks } from './backup.js';
-
-/** The directory that was to be restored to is not empty. */
-export class NotEmpty extends Error {
-  override name = 'NotEmpty';
-}
+import { assertNoLinks, DirectoryUnfit } from './backup.js';
 
 /**
  * In this order: what a checkpoint and a head of the access log speak of is copied after them and before it, so that a
@@ -19,16 +14,18 @@ export class NotEmpty extends Error {
 const CONTENTS = ['checkpoints', 'signing-keys', 'lifecycle', 'ledger', 'access.log'] as const;
 const PIECE_BYTES = 1 << 20;
 
-/** @throws NotEmpty, also of what is no directory. */
+/** @throws DirectoryUnfit, also of what is no directory. */
 function assertEmpty(directory: string): void {
   const found = fs.statSync(directory, { throwIfNoEntry: false });
   if (found === undefined) return;
   if (!found.isDirectory()) {
-    throw new NotEmpty(`${directory} is no directory: give a new one or an empty one`);
+    throw new DirectoryUnfit(`${directory} is no directory: give a new one or an empty one`);
   }
   const other = nodeFiles.list(directory).find((name) => name !== 'lost+found');
   if (other === undefined) return;
-  throw new NotEmpty(`${directory} is not empty, it holds ${other}: give a new directory or an empty one`);
+  throw new DirectoryUnfit(
+    `${directory} is not empty, it holds ${other}: give a new directory or an empty one`,
+  );
 }
 
 export class Restoration {
@@ -36,7 +33,7 @@ export class Restoration {
   readonly copy: string;
   readonly #isNew: boolean;
 
-  /** @throws NotEmpty */
+  /** @throws DirectoryUnfit */
   constructor(private readonly directory: string) {
     assertEmpty(directory);
     this.#isNew = !fs.existsSync(directory);

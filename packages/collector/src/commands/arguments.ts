@@ -18,10 +18,10 @@ import { CLOCKS, type Clock } from '../records/vocabulary.js';
 import { systemCode } from '../system-code.js';
 import { CommandFailure, EXIT, usage } from './exit-codes.js';
 
-/** The commands that can work where the log is in a database. */
+/** The commands that work where the log is in a database, or without a log. */
 const ON_SHARED_STORES: readonly CommandName[] = [
   ...(['serve', 'keys', 'issuing', 'events', 'doctor', 'signing-key', 'verify', 'proof'] as const),
-  ...(['store', 'quarantine', 'mirror', 'lifecycle'] as const),
+  ...(['store', 'quarantine', 'mirror', 'lifecycle', 'import'] as const),
 ];
 
 /** Gives a command its options from the one declaration. Their values stay text: `config.ts` alone reads them. */
@@ -29,18 +29,31 @@ export function addConfigOptions(command: Command, name: CommandName): Command {
   for (const { name: option, placeholder, help } of optionsOf(name)) {
     command.option(`--${option} <${placeholder}>`, help);
   }
+  // A start finds the faults of all options together (serve/resolved-config.ts).
+  if (name !== 'serve') command.hook('preAction', () => assertStore(readingOf(command, name)));
   return command;
 }
 
-/** What a command that was given its options by {@link addConfigOptions} finds there, in the environment and the file. */
-export function readingOf(command: Command, name: CommandName): ConfigReading {
+/** @throws ConfigError where no log can be opened by the address. */
+async function assertStore({ config, sourceOf }: ConfigReading): Promise<void> {
+  const message = await storeFault(config?.store ?? '');
+  if (message !== undefined) throw new ConfigError([{ source: sourceOf('store'), message }]);
+}
+
+/** Those options that were typed, by name. */
+export function givenOptions(command: Command, name: CommandName): Record<string, string> {
   const values = command.opts<Record<string, unknown>>();
   const given: Record<string, string> = {};
   for (const { name: option } of optionsOf(name)) {
     const value = values[option.replace(/-(.)/g, (_, letter: string) => letter.toUpperCase())];
     if (typeof value === 'string') given[option] = value;
   }
-  return readConfig(given);
+  return given;
+}
+
+/** What a command that was given its options by {@link addConfigOptions} finds there, in the environment and the file. */
+export function readingOf(command: Command, name: CommandName): ConfigReading {
+  return readConfig(givenOptions(command, name));
 }
 
 /**
@@ -48,13 +61,8 @@ export function readingOf(command: Command, name: CommandName): ConfigReading {
  * @throws ConfigError with every fault, or that the data directory is something else than a directory.
  */
 export function configOf(command: Command, name: CommandName): Config {
-  const { config, faults, settings } = readingOf(command, name);
+  const { config, faults, sourceOf } = readingOf(command, name);
   if (config === undefined) throw new ConfigError(faults);
-  const fault = storeFault(config.store);
-  if (fault !== undefined) {
-    const source = settings.find((setting) => setting.name === 'store')?.source ?? '--store';
-    throw new ConfigError([{ source, message: fault }]);
-  }
   if (isShared(config) && !ON_SHARED_STORES.includes(name)) {
     throw usage(
       `--store: this command reads a data directory: copy the log into one with collector mirror --store ` +
@@ -62,10 +70,10 @@ export function configOf(command: Command, name: CommandName): Config {
     );
   }
   // Whatever is done in it would fail, each command in its own words, and none would name it.
-  if (fs.statSync(config.dataDir, { throwIfNoEntry: false })?.isDirectory() === false) {
-    const source = settings.find((setting) => setting.name === 'data-dir')?.source ?? '--data-dir';
-    throw new ConfigError([{ source, message: `${config.dataDir} is not a directory` }]);
-  }
+  if (fs.statSync(config.dataDir, { throwIfNoEntry: false })?.isDirectory() === false)
+    throw new ConfigError([
+      { source: sourceOf('data-dir'), message: `${config.dataDir} is not a directory` },
+    ]);
   return config;
 }
 

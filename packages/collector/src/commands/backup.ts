@@ -6,7 +6,7 @@ import { keyIdText } from '@clinical-events/protocol/verify';
 import { Command } from 'commander';
 import {
   type BackedUpLog,
-  NotThisBackup,
+  DirectoryUnfit,
   type Round,
   assertGoesOn,
   backUp,
@@ -448,7 +448,7 @@ function backupFailure(error: unknown, directory: string): unknown {
   if (error instanceof DirectoryInUse) {
     return failure(`another back-up is being written to ${directory}`, EXIT.inUse);
   }
-  if (error instanceof NotThisBackup) return failure(message, EXIT.usage);
+  if (error instanceof DirectoryUnfit) return failure(message, EXIT.usage);
   if (error instanceof LogDiffers) {
     return failure(
       `this log does not go on from the one in ${directory}: ${message}. Nothing there was changed; ` +

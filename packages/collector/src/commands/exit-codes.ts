@@ -21,7 +21,8 @@ export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
 const MEANING: Readonly<Record<keyof typeof EXIT, string>> = {
   ok: 'done',
   failure: 'failed for an unexpected reason',
-  usage: 'the command line or the configuration is wrong; nothing was done',
+  usage:
+    'the command line or the configuration is wrong, or no collector runs that could do it; nothing was done',
   damaged: 'stored data is damaged; see collector doctor',
   unsafe: 'storage failed while running, and going on would not be safe (serve)',
   inUse:

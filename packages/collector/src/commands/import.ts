@@ -1,29 +1,35 @@
-/** `collector import`: events from NDJSON files, sent to a running collector over HTTP. */
-import type { ErrorCode } from '@clinical-events/protocol';
+/** `collector import`: events from NDJSON files, sent to a running collector over HTTP, or only checked. */
+import { type ErrorCode, EVENT_KINDS } from '@clinical-events/protocol';
 import { Command } from 'commander';
 import { DEFAULT_ORGANISATION } from '../access/issuing.js';
-import { senderVariables } from '../config.js';
+import { type Config, senderVariables } from '../config.js';
 import { STANDARD_INPUT } from '../importing/lines.js';
-import type { Offered } from '../importing/offered-line.js';
+import type { LineFault, Offered } from '../importing/offered-line.js';
 import type { Refusal } from '../importing/reject-file.js';
+import { examine } from '../ledger/examine.js';
 import { nameOf, type Answer } from '../sending/connection.js';
 import { EventEndpoint } from '../sending/event-endpoint.js';
 import { Sender, SendingFailed } from '../sending/sender.js';
 import { CommandFailure, EXIT, type ExitCode, onStop, usage } from './exit-codes.js';
-import { addLineOptions, FORMS, LineFiles, type LineOptions, type ReadLine } from './line-files.js';
+import { addConfigOptions, configOf, givenOptions } from './arguments.js';
+import { LineFiles, type LineOptions, type ReadLine } from './line-files.js';
 import { assertAnswers, checkedKey, collectorUrl, keyFrom, warnOfPlainText } from './remote-collector.js';
-import { organisationFrom } from './arguments.js';
 
 const DEFAULT_URL = 'http://127.0.0.1:8080';
 
 const EXAMPLES = `
-${FORMS}
+Each line of a file is one of
+  the event itself                            --kind says of which kind it is
+  {"kind": "outcome", "event": {…}}           the text of "event" is taken as it stands there
+  {"kind": "outcome", "body": "…"}            such as a line of "collector events": "body" is the exact text
+A wrapped line's sha256, or else its event_id, has to be that of the event. "-" is standard input.
 
 Examples:
   $ collector import events.ndjson --key @import.key
   $ collector import outcomes-*.ndjson --kind outcome --organisation ward-7 --url https://collector.test.example --key @ward-7.key
   $ collector import legacy.ndjson --kind outcome --fix timestamps=Europe/Berlin --key @import.key
   $ zstd -dc events.ndjson.zst | collector import - --key @import.key
+  $ collector import events.ndjson --check --profile full
 
 The collector examines each event and stores it once, for the organisation and by the profile of the key. A line that
 names an organisation other than --organisation is refused. Its received_at is the time of the import: what a line says
@@ -35,7 +41,11 @@ Lines that are faulty or contradict a stored event go to the reject file with th
 it holds patient data. Corrected, they can be imported from there: jq -r .text events.ndjson.rejects.ndjson
 
 Import the same files again after an interruption: nothing is stored twice. What passes is waited for (429, 503, a broken
-connection); it gives up when nothing is accepted for 30 s. To check a file without a collector: collector validate
+connection); it gives up when nothing is accepted for 30 s.
+
+--check sends nothing and needs neither key nor collector: each event is examined as a collector with these settings
+would, without regard to what is stored. It prints the first faults; the rest are in the reject file that --rejects
+names. --profile, the limits and --config go with it alone.
 
 --fix timestamps=ZONE gives timestamps without an offset that of a zone (+01:00, or a name such as Europe/Berlin), and
 notes in the event, as "import_fixes", what they were. Where clocks were changed, RFC 5545 says which offset is meant: a
@@ -43,12 +53,12 @@ time that came twice is the first, one that never came is read by the clock befo
 
 Exit codes: 0 every event is stored, 7 some lines were refused and all others are stored, 130 interrupted, 1 it had to
 stop (the collector has gone, a file cannot be read), 2 the key or the command line is wrong, 6 there is no such file, or
-no collector answers.`;
+no collector answers. With --check: 0 every event passes, 1 some do not.`;
 
 interface ImportOptions extends LineOptions {
+  readonly check?: true;
   readonly url?: string;
   readonly key?: string;
-  readonly organisation?: string;
 }
 
 /** Events under way at once, and connections, at most. */
@@ -57,18 +67,82 @@ const MOST_EVENTS = 256;
 const MOST_BYTES = 64 << 20;
 
 export function command(): Command {
-  const importing = new Command('import').description(
-    'Send events from NDJSON files to a running collector, which stores them.',
-  );
-  return addLineOptions(importing)
+  const importing = new Command('import')
+    .description('Send events from NDJSON files to a running collector, which stores them.')
+    .argument('<file...>', 'NDJSON files; - for standard input')
+    .option('--kind <kind>', `the kind of all events: ${EVENT_KINDS.join(', ')}`)
+    .option('--fix <what>', 'timestamps=ZONE: the offset for timestamps that have none')
+    .option('--json', 'print the result as one JSON object')
     .option('--url <url>', `the collector (default: COLLECTOR_URL, or ${DEFAULT_URL})`)
     .option('--key <where>', '@FILE or - for standard input (default: COLLECTOR_KEY)')
     .option('--organisation <name>', `that the key is for (default: "${DEFAULT_ORGANISATION}")`)
-    .option('--rejects <file>', 'where lines that are not stored go (default: <first file>.rejects.ndjson)')
+    .option(
+      '--rejects <file>',
+      'where lines that are not stored go (default: <first file>.rejects.ndjson; nowhere with --check)',
+    )
+    .option('--check', 'examine the events as a collector would, and send nothing');
+  return addConfigOptions(importing, 'import')
     .addHelpText('after', EXAMPLES)
-    .action(async (files: string[], options: ImportOptions) => {
-      process.exitCode = await importFiles(files, options);
+    .action(async (files: string[], options: ImportOptions, self: Command) => {
+      const [unused] = options.check ? [] : Object.keys(givenOptions(self, 'import'));
+      if (unused !== undefined) throw usage(`--${unused}: goes with --check`);
+      process.exitCode = options.check
+        ? await checkFiles(files, options, configOf(self, 'import'))
+        : await importFiles(files, options);
     });
+}
+
+/** So many are printed. */
+const FIRST_FAULTS = 10;
+
+async function checkFiles(
+  files: readonly string[],
+  options: ImportOptions,
+  config: Config,
+): Promise<ExitCode> {
+  const lines = new LineFiles(files, options);
+  const first: string[] = [];
+  try {
+    for await (const read of lines.read()) {
+      for (const line of read) {
+        const fault = faultOf(line, config);
+        if (fault === undefined) lines.passed(line);
+        else {
+          lines.refuse(line, fault);
+          if (first.length < FIRST_FAULTS) first.push(inWords(line, fault));
+        }
+      }
+    }
+  } finally {
+    lines.close();
+  }
+  const { profile } = config;
+  process.stdout.write(
+    options.json
+      ? lines.asJson('passed', { profile })
+      : lines.asText(`valid under profile ${profile}`) + first.join(''),
+  );
+  return lines.refused.size > 0 ? EXIT.failure : EXIT.ok;
+}
+
+function faultOf(
+  { offered }: ReadLine,
+  { maxBodyBytes, maxNestingDepth, profile }: Config,
+): LineFault | undefined {
+  if ('code' in offered) return offered;
+  const { body, kind, eventId } = offered;
+  if (body.length > maxBodyBytes)
+    return { code: 'body_too_large', details: { bytes: body.length, limit: maxBodyBytes }, eventId };
+  const examined = examine(body, kind, profile, maxNestingDepth);
+  return 'code' in examined ? { ...examined, eventId } : undefined;
+}
+
+/** Without a value of the event. */
+function inWords({ tally, number }: ReadLine, { code, details, message }: LineFault): string {
+  const [issue, ...more] = (details?.['issues'] ?? []) as readonly { pointer: string; message: string }[];
+  const reason = issue === undefined ? message : `${issue.pointer || '/'} ${issue.message}`;
+  const rest = more.length > 0 ? ` (and ${more.length} more)` : '';
+  return `${tally.file}:${number}: ${code}${reason === undefined ? '' : `: ${reason}${rest}`}\n`;
 }
 
 async function importFiles(files: readonly string[], options: ImportOptions): Promise<ExitCode> {
@@ -78,8 +152,9 @@ async function importFiles(files: readonly string[], options: ImportOptions): Pr
       : collectorUrl('--url', options.url);
   const key = await keyOf(files, options);
   const [first = ''] = files;
-  const lines = new LineFiles(files, options, {
-    organisation: organisationFrom(options.organisation ?? DEFAULT_ORGANISATION),
+  const lines = new LineFiles(files, {
+    ...options,
+    organisation: options.organisation ?? DEFAULT_ORGANISATION,
     rejects: options.rejects ?? `${first === STANDARD_INPUT ? 'stdin' : first}.rejects.ndjson`,
   });
   const endpoint = new EventEndpoint(url, key);

@@ -1,34 +1,22 @@
-/** What `collector import` and `collector validate` have in common: files of lines, what became of each, rejects. */
+/** The files of `collector import`: their lines, what became of each, rejects. */
 import fs from 'node:fs';
-import { didYouMean, EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
-import type { Command } from 'commander';
+import { EVENT_KINDS } from '@clinical-events/protocol';
 import { isBlank, LineInput, STANDARD_INPUT, type Line } from '../importing/lines.js';
 import { readLine, type LineFault, type LineRules, type Offered } from '../importing/offered-line.js';
 import { RejectFile, RejectsExist, RejectsUnsafe, type Refusal } from '../importing/reject-file.js';
 import { fixTimestamps, Zone } from '../importing/timestamp-fix.js';
+import { organisationFrom, wordFrom } from './arguments.js';
 import { CommandFailure, EXIT, usage } from './exit-codes.js';
 import { ProgressBar } from './terminal.js';
 
-/** The forms that a line may have, for the help. */
-export const FORMS = `Each line of a file is one of
-  the event itself                            --kind says of which kind it is
-  {"kind": "outcome", "event": {…}}           the text of "event" is taken as it stands there
-  {"kind": "outcome", "body": "…"}            such as a line of "collector events": "body" is the exact text
-A wrapped line's sha256, or else its event_id, has to be that of the event. "-" is standard input.`;
-
 export interface LineOptions {
   readonly kind?: string;
+  /** The only one that a line may name; any without it. */
+  readonly organisation?: string;
+  /** Where the reject file is to be, if at all. */
   readonly rejects?: string;
   readonly fix?: string;
   readonly json?: true;
-}
-
-export function addLineOptions(command: Command): Command {
-  return command
-    .argument('<file...>', 'NDJSON files; - for standard input')
-    .option('--kind <kind>', `the kind of all events: ${EVENT_KINDS.join(', ')}`)
-    .option('--fix <what>', 'timestamps=ZONE: the offset for timestamps that have none')
-    .option('--json', 'print the result as one JSON object');
 }
 
 /** What became of the lines of one file, so far. */
@@ -70,15 +58,13 @@ export class LineFiles {
 
   /**
    * On return the reject file is made, which `close` has to be called for.
-   * @param rejects where it is to be, if at all.
    * @throws CommandFailure when a file is not there or is none, or when an option cannot be meant.
    */
-  constructor(
-    files: readonly string[],
-    { kind, fix, json }: LineOptions,
-    { organisation, rejects }: { organisation?: string; rejects: string | undefined },
-  ) {
-    this.#rules = { kind: kind === undefined ? undefined : kindFrom(kind), organisation };
+  constructor(files: readonly string[], { kind, organisation, rejects, fix, json }: LineOptions) {
+    this.#rules = {
+      kind: kind === undefined ? undefined : wordFrom('--kind', kind, EVENT_KINDS),
+      organisation: organisation === undefined ? undefined : organisationFrom(organisation),
+    };
     this.#zone = fix === undefined ? undefined : zoneFrom(fix);
     this.#totalBytes = bytesOf(files);
     this.tallies = files.map((file) => ({
@@ -192,14 +178,6 @@ function spelt(number: number): string {
 
 function counted(number: number, thing: string): string {
   return `${spelt(number) || '0'} ${thing}${number === 1 ? '' : 's'}`;
-}
-
-function kindFrom(text: string): EventKind {
-  const kind = EVENT_KINDS.find((each) => each === text);
-  if (kind !== undefined) return kind;
-  throw usage(
-    `--kind: ${JSON.stringify(text)} is none of ${EVENT_KINDS.join(', ')}${didYouMean(text, EVENT_KINDS)}`,
-  );
 }
 
 function zoneFrom(text: string): Zone {

@@ -7,7 +7,7 @@ import { inspect } from 'node:util';
 import { Command, CommanderError } from 'commander';
 import { GrantRefused } from '../access/issuing.js';
 import { ConfigError, showsStacks } from '../config.js';
-import { optionalPackage } from '../optional-packages.js';
+import { optionalPackage, PackageMissing } from '../optional-packages.js';
 import { KeyStoreDamaged } from '../store/contract/keys.js';
 import { CommandFailure, EXIT, exitCodesHelp, deniedPath } from './exit-codes.js';
 import { typed, typedExamples, type CommandWord, version } from './typed.js';
@@ -27,9 +27,10 @@ const COMMANDS: Readonly<Record<CommandWord, { summary: string; load: () => Prom
     summary: 'count the runs of a period on a page',
     load: () => optionalPackage<CommandFile>('report'),
   },
-  import: { summary: 'send events from NDJSON files to a collector', load: () => import('./import.js') },
-  validate: { summary: 'check NDJSON files as a collector would', load: () => import('./validate.js') },
-  config: { summary: 'check the configuration before a start', load: () => import('./config.js') },
+  import: {
+    summary: 'send events from NDJSON files to a collector, or check them',
+    load: () => import('./import.js'),
+  },
   'signing-key': {
     summary: 'show and rotate the key that signs checkpoints',
     load: () => import('./signing-key.js'),
@@ -60,11 +61,11 @@ const COMMANDS: Readonly<Record<CommandWord, { summary: string; load: () => Prom
   actions: { summary: 'say what was done to stored events', load: () => import('./lifecycle/actions.js') },
   store: {
     summary: 'look after a log in a PostgreSQL database',
-    load: () => import('./store.js'),
+    load: () => optionalPackage<CommandFile>('postgres', '/store'),
   },
   mirror: {
     summary: 'copy a log from its database into a data directory',
-    load: () => import('./mirror.js'),
+    load: () => optionalPackage<CommandFile>('postgres', '/mirror'),
   },
   demo: {
     summary: 'send made-up runs to a running collector',
@@ -80,7 +81,6 @@ const GROUPS: readonly string[] = [
   'hold',
   'retention',
   'actions',
-  'config',
   'encryption-keys',
   'keys',
   'signing-key',
@@ -141,7 +141,7 @@ function report(error: unknown, { logLevel, dataDir }: Given): number {
         : String(error);
   tell([message.replace(/\s*\n\s*/g, ' ')], dataDir && path.resolve(dataDir));
   if (showsStacks(logLevel)) process.stderr.write(`${inspect(error)}\n`);
-  if (error instanceof GrantRefused) return EXIT.usage;
+  if (error instanceof GrantRefused || error instanceof PackageMissing) return EXIT.usage;
   if (error instanceof KeyStoreDamaged) return EXIT.damaged;
   return error instanceof CommandFailure ? error.exitCode : EXIT.failure;
 }

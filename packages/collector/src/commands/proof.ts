@@ -20,13 +20,12 @@ import { type TreeReader } from '../store/contract/tree.js';
 import { KeyDatabase, keyDatabasePath } from '../store/open-keys.js';
 import { isLocked } from '../store/directory-lock.js';
 import { isShared } from '../store/open.js';
-import { openStore } from '../store/open-to-read.js';
+import { openStore, withSharedView } from '../store/open-to-read.js';
 import { systemCode } from '../system-code.js';
 import { createDurably } from '../transparency/key-files.js';
 import { type GivenOut, logAccess, logSharedAccess } from './access-log.js';
 import { CommandFailure, EXIT, usage } from './exit-codes.js';
 import { assertReadable } from './regular-files.js';
-import { withSharedView } from './shared-view.js';
 import {
   type SignedCheckpoint,
   cosigners,

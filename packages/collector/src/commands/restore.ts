@@ -1,8 +1,8 @@
 /** `collector restore`: copies a back-up to a new data directory, and proves it before it counts as one. */
 import path from 'node:path';
 import { Command } from 'commander';
-import { NotThisBackup, readState, type BackupState } from '../backup/backup.js';
-import { NotEmpty, Restoration } from '../backup/restoration.js';
+import { DirectoryUnfit, readState, type BackupState } from '../backup/backup.js';
+import { Restoration } from '../backup/restoration.js';
 import { counted } from '../quantity.js';
 import { exists, nodeFiles } from '../files.js';
 import { eventsOf, takenBy } from '../privacy/actions.js';
@@ -20,9 +20,10 @@ import { assertApart, isNoRoom, real, copyKeys } from './backup.js';
 import { CommandFailure, EXIT, type ExitCode, usage } from './exit-codes.js';
 import { erasuresOf, type ProvedAction, readActions } from './lifecycle/action-proofs.js';
 import { collect, keysFrom, rotationsIn, logKey } from './verify/trusted-keys.js';
+import { holdsLog } from './regular-files.js';
 import { printable, printableJson, wrappedFor, ProgressBar } from './terminal.js';
 import { verifyLog, type Verification } from './verify/verification.js';
-import { holdsLog, verificationFields, verificationReport } from './verify/verify.js';
+import { verificationFields, verificationReport } from './verify/verify.js';
 
 const EXAMPLES = `
 Examples:
@@ -290,7 +291,7 @@ function restoreFailure(error: unknown, to: string): unknown {
     const code = systemCode(error) ?? 'full';
     return failure(`no room is left (${code}); nothing was restored to ${to}`, EXIT.failure);
   }
-  if (error instanceof NotThisBackup || error instanceof NotEmpty) {
+  if (error instanceof DirectoryUnfit) {
     return failure(printable(error.message), EXIT.usage);
   }
   return error;

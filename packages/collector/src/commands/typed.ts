@@ -12,8 +12,6 @@ const NAMES = [
     'records',
     'report',
     'import',
-    'validate',
-    'config',
     'encryption-keys',
     'signing-key',
     'doctor',
@@ -39,11 +37,11 @@ export type CommandWord = (typeof NAMES)[number];
 
 /** `collector runs`, and neither `no collector runs` nor the end of a path. */
 const COMMAND = new RegExp(
-  String.raw`(?<![\w/-]|\b(?:[Tt]he|[Aa]|[Nn]o)\s)collector (help\b|(?:actions|hold|retention|keys|config|encryption-keys|signing-key|tiles|store) [a-z]+|(?:${NAMES.join('|')})\b)`,
+  String.raw`(?<![\w/-]|\b(?:[Tt]he|[Aa]|[Nn]o)\s)collector (help\b|(?:actions|hold|retention|keys|encryption-keys|signing-key|tiles|store) [a-z]+|(?:${NAMES.join('|')})\b)`,
   'g',
 );
 /** Those that are about no data directory. */
-const WITHOUT_DIRECTORY = ['help', 'check-proof', 'restore', 'import', 'validate', 'store'];
+const WITHOUT_DIRECTORY = ['help', 'check-proof', 'restore', 'import', 'store'];
 
 /**
  * Each `collector COMMAND` in the text, as it is to be typed here.

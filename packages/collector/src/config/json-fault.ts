@@ -16,42 +16,48 @@ class Fault extends Error {
 }
 
 class Scanner {
-  /** The names in the outermost object, as they are written. */
-  readonly names: string[] = [];
+  /** The names that an object holds more than once, each behind those of the objects that it is in: `limits.port`. */
+  readonly repeated = new Set<string>();
   #at = 0;
-  #depth = 0;
   constructor(private readonly text: string) {}
 
   scan(): void {
-    this.#value();
+    this.#value('');
     if (this.#at < this.text.length) throw new Fault(this.#at);
   }
 
-  #value(): void {
+  #value(path: string): void {
     this.#skip(SPACE);
-    if (this.#take('{')) this.#members('}', true);
-    else if (this.#take('[')) this.#members(']', false);
+    if (this.#take('{')) this.#members(path);
+    else if (this.#take('[')) this.#elements(path);
     else if (!this.#skip(SCALAR)) throw new Fault(this.#at);
     this.#skip(SPACE);
   }
 
-  #members(end: string, named: boolean): void {
+  #members(path: string): void {
+    const names = new Set<string>();
     this.#skip(SPACE);
-    if (this.#take(end)) return;
-    this.#depth++;
+    if (this.#take('}')) return;
     do {
-      if (named) {
-        this.#skip(SPACE);
-        const from = this.#at;
-        if (this.text[from] !== '"' || !this.#skip(SCALAR)) throw new Fault(from);
-        if (this.#depth === 1) this.names.push(this.text.slice(from, this.#at));
-        this.#skip(SPACE);
-        if (!this.#take(':')) throw new Fault(this.#at);
-      }
-      this.#value();
+      this.#skip(SPACE);
+      const from = this.#at;
+      if (this.text[from] !== '"' || !this.#skip(SCALAR)) throw new Fault(from);
+      const name = JSON.parse(this.text.slice(from, this.#at)) as string;
+      if (names.has(name)) this.repeated.add(path + name);
+      names.add(name);
+      this.#skip(SPACE);
+      if (!this.#take(':')) throw new Fault(this.#at);
+      this.#value(`${path}${name}.`);
     } while (this.#take(','));
-    this.#depth--;
-    if (!this.#take(end)) throw new Fault(this.#at);
+    if (!this.#take('}')) throw new Fault(this.#at);
+  }
+
+  #elements(path: string): void {
+    this.#skip(SPACE);
+    if (this.#take(']')) return;
+    do this.#value(path);
+    while (this.#take(','));
+    if (!this.#take(']')) throw new Fault(this.#at);
   }
 
   #take(letter: string): boolean {
@@ -80,13 +86,9 @@ export function jsonFaultAt(text: string): { line: number; column: number } | un
   }
 }
 
-/**
- * @param text JSON. @returns the names that its outermost object holds more than once, each once; none when it is
- * none.
- */
+/** @param text JSON. @returns the names that one of its objects holds more than once, with their paths, each once. */
 export function repeatedNames(text: string): string[] {
   const scanner = new Scanner(text);
   scanner.scan();
-  const names = scanner.names.map((name) => JSON.parse(name) as string);
-  return [...new Set(names.filter((name, i) => names.indexOf(name) !== i))];
+  return [...scanner.repeated];
 }

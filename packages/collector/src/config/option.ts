@@ -10,6 +10,14 @@ export const CONFIG_VARIABLE = `${PREFIX}CONFIG`;
 /** With our prefix, and said to the client: where a collector is, and a key for it. One shell may have both. */
 export const CLIENT_VARIABLES: readonly string[] = [`${PREFIX}URL`, `${PREFIX}KEY`];
 
+/** What the names of the options in `limits` begin with. */
+export const LIMITS = 'limits.';
+export const LIMITS_VARIABLE = `${PREFIX}LIMITS`;
+
+export function isLimit(name: string): boolean {
+  return name.startsWith(LIMITS);
+}
+
 export function variable(name: string): string {
   return PREFIX + name.toUpperCase().replaceAll('-', '_');
 }
@@ -23,7 +31,7 @@ export type CommandName =
   | 'records'
   | 'runs'
   | 'report'
-  | 'validate'
+  | 'import'
   | 'doctor'
   | 'encryption-keys'
   | 'lifecycle'
@@ -38,7 +46,8 @@ export type CommandName =
 
 interface Declared {
   readonly help: string;
-  readonly appliesTo: readonly CommandName[];
+  /** The commands that take it as an option; none takes a member of `limits`. */
+  readonly appliesTo?: readonly CommandName[];
   /** Whether a running collector takes a new value on SIGHUP; all others need a restart. */
   readonly reloadable?: true;
 }

@@ -1,9 +1,9 @@
 /**
- * Every option, declared once: command line, environment, file, their help, the table in the README and what `config
- * check` says all come from the table OPTIONS.
+ * Every option, declared once: command line, environment, file, their help, the reference page and what `serve
+ * --check` prints all come from the table OPTIONS.
  */
 import { PROFILES } from '@clinical-events/protocol';
-import type { CommandName, Option, TextOption } from './option.js';
+import { type CommandName, isLimit, LIMITS, type Option, type TextOption } from './option.js';
 
 const KIB = 1024;
 const MIB = 1024 * KIB;
@@ -15,9 +15,9 @@ const SERVE: readonly CommandName[] = ['serve'];
 /** A mirror reads by the keys of the log that it copies. */
 const KEYED: readonly CommandName[] = ['serve', 'mirror'];
 /** The commands that examine events. */
-const EXAMINING: readonly CommandName[] = ['serve', 'validate'];
+const EXAMINING: readonly CommandName[] = ['serve', 'import'];
 const ADDRESS: readonly CommandName[] = ['serve', 'issuing'];
-const SIGNING: readonly CommandName[] = ['serve', 'doctor', 'signing-key', 'lifecycle'];
+const SIGNING: readonly CommandName[] = ['serve', 'doctor', 'signing-key'];
 const EVERY: readonly CommandName[] = [
   'serve',
   'keys',
@@ -41,7 +41,10 @@ const EVERY: readonly CommandName[] = [
 
 const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
 
-/** An option's name is `--name` on the command line, `COLLECTOR_NAME` in the environment, `"name"` in the file. */
+/**
+ * An option's name is `--name` on the command line, `COLLECTOR_NAME` in the environment, `"name"` in the file. Those that
+ * only tune are members of one object, `limits`, in the file and in COLLECTOR_LIMITS, and on no command line.
+ */
 const OPTIONS = {
   host: {
     type: 'text',
@@ -85,84 +88,6 @@ const OPTIONS = {
     max: 64 * MIB,
     help: 'largest event, before and after decompression',
     appliesTo: EXAMINING,
-  },
-  'queue-bytes': {
-    type: 'bytes',
-    default: 64 * MIB,
-    min: 4 * KIB,
-    // The ring counts its bytes in 32-bit words (ledger/ring.ts).
-    max: GIB,
-    help: 'events in memory at most, in bytes; beyond it senders are told to retry',
-    appliesTo: SERVE,
-  },
-  'queue-events': {
-    type: 'integer',
-    default: 8192,
-    min: 1,
-    max: 1_000_000,
-    help: 'events in memory at most, in number',
-    appliesTo: SERVE,
-  },
-  'max-connections': {
-    type: 'integer',
-    default: 4096,
-    min: 1,
-    max: 1_000_000,
-    help: 'open connections at most',
-    appliesTo: SERVE,
-    reloadable: true,
-  },
-  'headers-timeout-ms': {
-    type: 'duration',
-    default: 10 * SECOND,
-    min: 100,
-    max: 10 * MINUTE,
-    help: "time for a request's headers to arrive",
-    appliesTo: SERVE,
-    reloadable: true,
-  },
-  'request-timeout-ms': {
-    type: 'duration',
-    default: 30 * SECOND,
-    min: 100,
-    max: 60 * MINUTE,
-    help: 'time for a whole request to arrive, body included',
-    appliesTo: SERVE,
-    reloadable: true,
-  },
-  'keep-alive-timeout-ms': {
-    type: 'duration',
-    default: 65 * SECOND,
-    min: SECOND,
-    max: 60 * MINUTE,
-    help: 'how long a connection may idle between requests',
-    appliesTo: SERVE,
-    reloadable: true,
-  },
-  'shutdown-timeout-ms': {
-    type: 'duration',
-    default: 10 * SECOND,
-    min: 100,
-    max: 10 * MINUTE,
-    help: 'time to finish what was begun when told to stop',
-    appliesTo: SERVE,
-    reloadable: true,
-  },
-  'max-nesting-depth': {
-    type: 'integer',
-    default: 64,
-    min: 8,
-    max: 1024,
-    help: 'objects and arrays within each other in an event',
-    appliesTo: EXAMINING,
-  },
-  'segment-bytes': {
-    type: 'bytes',
-    default: 64 * MIB,
-    min: 64 * KIB,
-    max: GIB,
-    help: 'size at which the log goes on in a new file',
-    appliesTo: SERVE,
   },
   encryption: {
     type: 'choice',
@@ -301,9 +226,79 @@ const OPTIONS = {
     appliesTo: EVERY,
     reloadable: true,
   },
+  'limits.queue-bytes': {
+    type: 'bytes',
+    default: 64 * MIB,
+    min: 4 * KIB,
+    // The ring counts its bytes in 32-bit words (ledger/ring.ts).
+    max: GIB,
+    help: 'events in memory at most, in bytes; beyond it senders are told to retry',
+  },
+  'limits.queue-events': {
+    type: 'integer',
+    default: 8192,
+    min: 1,
+    max: 1_000_000,
+    help: 'events in memory at most, in number',
+  },
+  'limits.max-connections': {
+    type: 'integer',
+    default: 4096,
+    min: 1,
+    max: 1_000_000,
+    help: 'open connections at most',
+    reloadable: true,
+  },
+  'limits.headers-timeout-ms': {
+    type: 'duration',
+    default: 10 * SECOND,
+    min: 100,
+    max: 10 * MINUTE,
+    help: "time for a request's headers to arrive",
+    reloadable: true,
+  },
+  'limits.request-timeout-ms': {
+    type: 'duration',
+    default: 30 * SECOND,
+    min: 100,
+    max: 60 * MINUTE,
+    help: 'time for a whole request to arrive, body included',
+    reloadable: true,
+  },
+  'limits.keep-alive-timeout-ms': {
+    type: 'duration',
+    default: 65 * SECOND,
+    min: SECOND,
+    max: 60 * MINUTE,
+    help: 'how long a connection may idle between requests',
+    reloadable: true,
+  },
+  'limits.shutdown-timeout-ms': {
+    type: 'duration',
+    default: 10 * SECOND,
+    min: 100,
+    max: 10 * MINUTE,
+    help: 'time to finish what was begun when told to stop',
+    reloadable: true,
+  },
+  'limits.max-nesting-depth': {
+    type: 'integer',
+    default: 64,
+    min: 8,
+    max: 1024,
+    help: 'objects and arrays within each other in an event',
+  },
+  'limits.segment-bytes': {
+    type: 'bytes',
+    default: 64 * MIB,
+    min: 64 * KIB,
+    max: GIB,
+    help: 'size at which the log goes on in a new file',
+  },
 } as const satisfies Record<string, Option>;
 
-export type Names = typeof OPTIONS;
+type Names = typeof OPTIONS;
+export type Name = keyof Names;
 type CamelCase<Name extends string> = Name extends `${infer First}-${infer Rest}`
   ? `${First}${Capitalize<CamelCase<Rest>>}`
   : Name;
@@ -313,11 +308,15 @@ type ValueOf<Declaration extends Option> = Declaration extends { readonly choice
     ? string
     : number;
 
+type KeyOf<Name extends string> = CamelCase<Name extends `limits.${infer Member}` ? Member : Name>;
+
 /** Every option's value, by its name in camel case: sizes in bytes, durations in milliseconds. Frozen. */
-export type Config = { readonly [Name in keyof Names as CamelCase<Name>]: ValueOf<Names[Name]> };
+export type Config = { readonly [Each in Name as KeyOf<Each>]: ValueOf<Names[Each]> };
 
 export const ENTRIES: readonly (readonly [string, Option])[] = Object.entries(OPTIONS);
 
-export function camelCase(name: string): string {
-  return name.replace(/-(.)/g, (_, letter: string) => letter.toUpperCase());
+/** What an option is called in {@link Config}. */
+export function keyOf(name: string): keyof Config {
+  const member = name.slice(isLimit(name) ? LIMITS.length : 0);
+  return member.replace(/-(.)/g, (_, letter: string) => letter.toUpperCase()) as keyof Config;
 }

@@ -8,8 +8,22 @@ import { didYouMean } from '@clinical-events/protocol';
 import { jsonFaultAt, repeatedNames } from './json-fault.js';
 import { isLoopback } from '../loopback.js';
 import { formatByteSize, formatDuration } from '../quantity.js';
-import { CLIENT_VARIABLES, CONFIG_VARIABLE, PREFIX, parse, shown, variable } from './option.js';
-import { type Config, ENTRIES, type Names, camelCase } from './options.js';
+import {
+  CLIENT_VARIABLES,
+  CONFIG_VARIABLE,
+  isLimit,
+  LIMITS,
+  LIMITS_VARIABLE,
+  PREFIX,
+  parse,
+  shown,
+  variable,
+} from './option.js';
+import { type Config, ENTRIES, type Name, keyOf } from './options.js';
+
+const NAMES = ENTRIES.map(([name]) => name).filter((name) => !isLimit(name));
+const MEMBERS = ENTRIES.filter(([name]) => isLimit(name)).map(([name]) => name.slice(LIMITS.length));
+const NUMERIC = new Set(ENTRIES.filter(([, option]) => 'min' in option).map(([name]) => name));
 
 /* What is wrong with a configuration: all faults in one run. */
 
@@ -30,28 +44,41 @@ export class ConfigError extends Error {
 /* What the environment and the configuration file say, by option name: still text, and not yet understood. */
 
 interface Given {
-  readonly text: string;
+  /** Undefined when what stands there cannot be any, and that is reported. */
+  readonly text: string | undefined;
   readonly source: string;
 }
-/** The text is undefined when what stands there cannot be any, and that is reported. */
-type GivenInFile = Given | { readonly text: undefined; readonly source: string };
+
+/** Where a JSON object of settings stands, and what is found there. */
+interface Place {
+  /** The file or the variable. */
+  readonly name: string;
+  /** What the names there are under: those of COLLECTOR_LIMITS are under `limits`. */
+  readonly prefix: '' | typeof LIMITS;
+  readonly given: Map<string, Given>;
+  readonly faults: ConfigFault[];
+  /** Reports that the object cannot be used, without quoting it: it may hold a secret. */
+  readonly refuse: (message: string) => void;
+}
 
 /**
  * Values from the environment, by option name. Every variable with our prefix has to be one of ours, or the client's.
  */
 function fromEnvironment(env: NodeJS.ProcessEnv, faults: ConfigFault[]): Map<string, Given> {
   const given = new Map<string, Given>();
-  const names = new Map(ENTRIES.map(([name]) => [variable(name), name]));
+  const names = new Map(NAMES.map((name) => [variable(name), name]));
   for (const [source, text] of Object.entries(env)) {
     if (!source.startsWith(PREFIX) || text === undefined || source === CONFIG_VARIABLE) continue;
     if (CLIENT_VARIABLES.includes(source)) continue;
     const name = names.get(source);
     if (name !== undefined) given.set(name, { text, source });
-    else
-      faults.push({
-        source,
-        message: `no such setting${kubernetesHint(source) || didYouMean(source, [CONFIG_VARIABLE, ...names.keys()])}`,
-      });
+    else if (source === LIMITS_VARIABLE) {
+      takeText(text, limitsAt(source, { name: source, given, faults }));
+    } else {
+      const known = [CONFIG_VARIABLE, LIMITS_VARIABLE, ...names.keys()];
+      const hint = kubernetesHint(source) || limitsHint(source) || didYouMean(source, known);
+      faults.push({ source, message: `no such setting${hint}` });
+    }
   }
   return given;
 }
@@ -64,22 +91,34 @@ function kubernetesHint(name: string): string {
     : '';
 }
 
+/** For a member of `limits` that is given as if it were an option. */
+function limitsHint(name: string): string {
+  const member = MEMBERS.find((each) => name === each || name === variable(each));
+  if (member === undefined) return '';
+  return `; give ${member} in ${name === member ? '"limits"' : LIMITS_VARIABLE}`;
+}
+
 const MOST_FILE_BYTES = 1 << 20;
 
 /**
  * Values from the configuration file, by option name; undefined when there is one and nothing is known of what it
  * says.
  */
-function fromFile(file: Given | undefined, faults: ConfigFault[]): Map<string, GivenInFile> | undefined {
-  const given = new Map<string, GivenInFile>();
+function fromFile(
+  file: { readonly text: string; readonly source: string } | undefined,
+  faults: ConfigFault[],
+): Map<string, Given> | undefined {
+  const given = new Map<string, Given>();
   if (file === undefined) return given;
+  const refuse = (message: string) => {
+    faults.push({ source: file.source, message: `${file.text} ${message}` });
+  };
   let text: string;
   try {
     // Anyone who opens a pipe that no one writes to waits forever; and what a device says is endless.
     const stat = statSync(file.text);
     if (!stat.isFile() || stat.size > MOST_FILE_BYTES) {
-      const why = stat.isFile() ? 'is too large for a configuration' : 'is not a regular file';
-      faults.push({ source: file.source, message: `${file.text} ${why}` });
+      refuse(stat.isFile() ? 'is too large for a configuration' : 'is not a regular file');
       return undefined;
     }
     text = readFileSync(file.text, 'utf8');
@@ -90,39 +129,62 @@ function fromFile(file: Given | undefined, faults: ConfigFault[]): Map<string, G
     });
     return undefined;
   }
+  return takeText(text, { name: file.text, prefix: '', given, faults, refuse }) ? given : undefined;
+}
+
+/** @returns whether the text can be used. */
+function takeText(text: string, place: Place): boolean {
+  const { name: source, prefix, faults, refuse } = place;
   const fault = jsonFaultAt(text);
   if (fault !== undefined) {
-    const place = `line ${fault.line}, column ${fault.column}`;
-    faults.push({ source: file.source, message: `${file.text} is not JSON: see ${place}` });
-    return undefined;
-  }
-  const content: unknown = JSON.parse(text);
-  if (typeof content !== 'object' || content === null || Array.isArray(content)) {
-    faults.push({ source: file.source, message: `${file.text} does not hold a JSON object` });
-    return undefined;
+    refuse(`is not JSON: see line ${fault.line}, column ${fault.column}`);
+    return false;
   }
   for (const name of repeatedNames(text)) {
-    faults.push({ source: `${file.text}, "${name}"`, message: 'is given more than once' });
+    faults.push({ source: `${source}, "${prefix}${name}"`, message: 'is given more than once' });
   }
-  const options = new Map(ENTRIES);
-  const known = [...options.keys()];
-  for (const [name, value] of Object.entries(content)) {
-    const source = `${file.text}, "${name}"`;
-    const option = options.get(name);
-    const numeric = option !== undefined && 'min' in option;
-    if (option === undefined) faults.push({ source, message: `no such setting${didYouMean(name, known)}` });
-    else if (typeof value !== 'string' && !(numeric && typeof value === 'number')) {
-      faults.push({ source, message: numeric ? 'must be a string or a number' : 'must be a string' });
-      given.set(name, { text: undefined, source });
-    } else given.set(name, { text: String(value), source });
+  return takeMembers(JSON.parse(text), place);
+}
+
+function takeMembers(content: unknown, place: Place): boolean {
+  const { prefix, given, faults, refuse } = place;
+  if (typeof content !== 'object' || content === null || Array.isArray(content)) {
+    refuse('does not hold a JSON object');
+    return false;
   }
-  return given;
+  const known = prefix === '' ? [...NAMES, 'limits'] : MEMBERS;
+  for (const [member, value] of Object.entries(content)) {
+    const name = prefix + member;
+    const source = `${place.name}, "${name}"`;
+    if (!known.includes(member)) {
+      faults.push({ source, message: `no such setting${limitsHint(member) || didYouMean(member, known)}` });
+    } else if (name === 'limits') {
+      takeMembers(value, limitsAt(source, place));
+    } else {
+      const numeric = NUMERIC.has(name);
+      const usable = typeof value === 'string' || (numeric && typeof value === 'number');
+      if (!usable)
+        faults.push({ source, message: numeric ? 'must be a string or a number' : 'must be a string' });
+      given.set(name, { text: usable ? String(value) : undefined, source });
+    }
+  }
+  return true;
+}
+
+/** @param source of a fault of the whole object. */
+function limitsAt(source: string, { name, given, faults }: Pick<Place, 'name' | 'given' | 'faults'>): Place {
+  const refuse = (message: string) => {
+    faults.push({ source, message });
+    // No limit is known: a default must not be reported as contradicting another option.
+    for (const member of MEMBERS) given.set(LIMITS + member, { text: undefined, source });
+  };
+  return { name, prefix: LIMITS, given, faults, refuse };
 }
 
 /* Options that do not go together. */
 
 /** The option that is to be changed, and why. */
-type Fault = readonly [option: keyof Names, message: string];
+type Fault = readonly [option: Name, message: string];
 
 interface Rule {
   /** What it is about. Where one of them has a fault of its own, nothing more is said of it. */
@@ -136,7 +198,10 @@ const RULES: readonly Rule[] = [
     fault({ queueBytes, maxBodyBytes }) {
       const least = 4 * maxBodyBytes;
       if (queueBytes >= least) return undefined;
-      return ['queue-bytes', `must be at least 4 times --max-body-bytes, that is ${formatByteSize(least)}`];
+      return [
+        'limits.queue-bytes',
+        `must be at least 4 times --max-body-bytes, that is ${formatByteSize(least)}`,
+      ];
     },
   },
   {
@@ -144,7 +209,7 @@ const RULES: readonly Rule[] = [
     fault: ({ segmentBytes, maxBodyBytes }) =>
       segmentBytes < 2 * maxBodyBytes
         ? [
-            'segment-bytes',
+            'limits.segment-bytes',
             `must be at least twice --max-body-bytes, that is ${formatByteSize(2 * maxBodyBytes)}`,
           ]
         : undefined,
@@ -154,8 +219,8 @@ const RULES: readonly Rule[] = [
     fault: ({ headersTimeoutMs, requestTimeoutMs }) =>
       headersTimeoutMs > requestTimeoutMs
         ? [
-            'headers-timeout-ms',
-            `must be at most --request-timeout-ms, that is ${formatDuration(requestTimeoutMs)}`,
+            'limits.headers-timeout-ms',
+            `must be at most limits.request-timeout-ms, that is ${formatDuration(requestTimeoutMs)}`,
           ]
         : undefined,
   },
@@ -206,7 +271,7 @@ const RULES: readonly Rule[] = [
  * @param sound the options without a fault of their own.
  * @param sourceOf where an option's value was given.
  */
-function contradictions(sound: Partial<Config>, sourceOf: (name: keyof Names) => string): ConfigFault[] {
+function contradictions(sound: Partial<Config>, sourceOf: (name: Name) => string): ConfigFault[] {
   const known = RULES.filter(({ between }) => between.every((name) => sound[name] !== undefined));
   return known.flatMap(({ fault }) => {
     const [option, message] = fault(sound as Config) ?? [];
@@ -224,7 +289,7 @@ interface Setting {
   /** The value as a person writes it: `64MiB`, `10s`. Empty when nothing is chosen. */
   readonly shown: string;
   readonly from: Origin;
-  /** The option, the variable, or the file and the name in it. */
+  /** The option, or the file or the variable with the name in it. */
   readonly source: string;
   readonly reloadable: boolean;
 }
@@ -239,6 +304,8 @@ export interface ConfigReading {
   readonly config: Config | undefined;
   /** The configuration file, if one was named. */
   readonly file: string | undefined;
+  /** Where an option was given; its name on the command line when it was not. */
+  readonly sourceOf: (option: string) => string;
 }
 
 /**
@@ -261,15 +328,16 @@ export function readConfig(
     fromOptions.get('config') ??
     (configVariable === undefined ? undefined : { text: configVariable, source: CONFIG_VARIABLE });
   const inFile = fromFile(file, faults);
-  const places: readonly (readonly [Origin, ReadonlyMap<string, GivenInFile>])[] = [
+  const places: readonly (readonly [Origin, ReadonlyMap<string, Given>])[] = [
     ['command line', fromOptions],
     ['environment', fromVariables],
-    ['file', inFile ?? new Map<string, GivenInFile>()],
+    ['file', inFile ?? new Map<string, Given>()],
   ];
   const values: Record<string, string | number> = {};
   const settings: Setting[] = [];
   const sourceOf = (name: string) =>
-    places.map(([, given]) => given.get(name)?.source).find((source) => source !== undefined) ?? `--${name}`;
+    places.map(([, given]) => given.get(name)?.source).find((source) => source !== undefined) ??
+    (isLimit(name) ? name : `--${name}`);
   for (const [name, option] of ENTRIES) {
     const [from, givenThere] = places.find(([, given]) => given.has(name)) ?? ['default' as const, undefined];
     const given = givenThere?.get(name);
@@ -288,7 +356,7 @@ export function readConfig(
       name === 'signing-keys' && parsed.value === '' && dataDir !== undefined
         ? path.join(String(dataDir), 'signing-keys')
         : parsed.value;
-    values[camelCase(name)] = value;
+    values[keyOf(name)] = value;
     const shownValue = value === '' ? '' : shown(option, value);
     settings.push({ name, value, shown: shownValue, from, source, reloadable: option.reloadable === true });
   }
@@ -301,6 +369,7 @@ export function readConfig(
     sound: config,
     config: faults.length === 0 ? Object.freeze(config) : undefined,
     file: file?.text,
+    sourceOf,
   };
 }
 

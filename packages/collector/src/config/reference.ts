@@ -1,6 +1,15 @@
 /** The texts about the options: the help of a command, and the table in docs/reference. */
-import { CONFIG_VARIABLE, type CommandName, domain, shown, variable } from './option.js';
-import { type Config, ENTRIES, camelCase } from './options.js';
+import {
+  CONFIG_VARIABLE,
+  type CommandName,
+  domain,
+  isLimit,
+  LIMITS,
+  type Option,
+  shown,
+  variable,
+} from './option.js';
+import { type Config, ENTRIES, keyOf } from './options.js';
 
 /** Names another option, and so has no place in the table. */
 const CONFIG_HELP = 'JSON file with options by name, such as {"port": 9000}';
@@ -25,31 +34,48 @@ const PLACEHOLDERS = {
 
 /** The options of a command, `--config` first. */
 export function optionsOf(command: CommandName): OptionHelp[] {
-  const options = ENTRIES.filter(([, option]) => option.appliesTo.includes(command)).map(([name, option]) => {
-    const choices = 'choices' in option ? `choices: ${domain(option)}; ` : '';
-    const byDefault = shown(option, option.default).replaceAll('`', '');
-    const help = `${option.help} (${choices}default: ${byDefault})`;
-    return { name, placeholder: PLACEHOLDERS[option.type], help };
-  });
+  const options = ENTRIES.filter(([, option]) => option.appliesTo?.includes(command)).map(
+    ([name, option]) => {
+      const choices = 'choices' in option ? `choices: ${domain(option)}; ` : '';
+      const byDefault = shown(option, option.default).replaceAll('`', '');
+      const help = `${option.help} (${choices}default: ${byDefault})`;
+      return { name, placeholder: PLACEHOLDERS[option.type], help };
+    },
+  );
   return [{ name: 'config', placeholder: 'file', help: CONFIG_HELP }, ...options];
 }
 
-/** All options as a Markdown table, for docs/reference. Ends without a line break. */
+/** The options of the command line as a Markdown table, for docs/reference. Ends without a line break. */
 export function configTable(): string {
-  const rows = ENTRIES.map(([name, option]) => {
-    const accepts =
-      option.type === 'choice' ? option.choices.map((choice) => `\`${choice}\``).join(', ') : domain(option);
-    const byDefault = shown(option, option.default);
-    const value = option.default === '' ? byDefault : `\`${byDefault}\``;
-    const reload = option.reloadable === true ? 'yes' : '';
-    return `| \`--${name}\` | \`${variable(name)}\` | ${value} | ${accepts} | ${reload} | ${option.help} |`;
-  });
+  const rows = ENTRIES.filter(([name]) => !isLimit(name)).map(
+    ([name, option]) => `| \`--${name}\` | \`${variable(name)}\` |${described(option)}`,
+  );
   return [
     '| Option | Environment variable | Default | Accepts | Reload | Meaning |',
     '| --- | --- | --- | --- | --- | --- |',
     `| \`--config\` | \`${CONFIG_VARIABLE}\` | | path | | ${CONFIG_HELP.replace(/\{.*\}/, '`$&`')} |`,
     ...rows,
   ].join('\n');
+}
+
+/** The members of `limits` as a Markdown table, for docs/reference. Ends without a line break. */
+export function limitsTable(): string {
+  const rows = ENTRIES.filter(([name]) => isLimit(name)).map(
+    ([name, option]) => `| \`${name.slice(LIMITS.length)}\` |${described(option)}`,
+  );
+  return ['| Name | Default | Accepts | Reload | Meaning |', '| --- | --- | --- | --- | --- |', ...rows].join(
+    '\n',
+  );
+}
+
+/** The cells from its default on. */
+function described(option: Option): string {
+  const accepts =
+    option.type === 'choice' ? option.choices.map((choice) => `\`${choice}\``).join(', ') : domain(option);
+  const byDefault = shown(option, option.default);
+  const value = option.default === '' ? byDefault : `\`${byDefault}\``;
+  const reload = option.reloadable === true ? 'yes' : '';
+  return ` ${value} | ${accepts} | ${reload} | ${option.help} |`;
 }
 
 /* What a running collector takes of a configuration that was read again. */
@@ -67,13 +93,13 @@ export interface Reloaded {
 /** Sound when both configurations are: no option that can be reloaded is bound to one that cannot. */
 export function reloaded(running: Config, read: Config): Reloaded {
   const changed = ENTRIES.filter(([name]) => {
-    const key = camelCase(name) as keyof Config;
+    const key = keyOf(name);
     return running[key] !== read[key];
   });
   const [taken, waiting] = [true, false].map((wanted) =>
     changed.filter(([, option]) => (option.reloadable === true) === wanted).map(([name]) => name),
   ) as [string[], string[]];
-  const values = taken.map((name) => [camelCase(name), read[camelCase(name) as keyof Config]]);
+  const values = taken.map((name) => [keyOf(name), read[keyOf(name)]]);
   const config = { ...running, ...Object.fromEntries(values) } as Config;
   return { config: Object.freeze(config), taken, waiting };
 }

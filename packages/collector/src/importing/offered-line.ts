@@ -139,7 +139,7 @@ const SIGN_BYTES = SIGNS.map((name) => Buffer.from(`"${name}"`));
 const OF_EVERY_EVENT = ['timestamp', 'protocol_version', 'system_metadata'];
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 const ID_MEMBER = /"event_id"\s*:\s*"([^"\\]{36})"/y;
-/** The deepest that a collector can be set up to take (--max-nesting-depth), in a wrapper. */
+/** The deepest that a collector can be set up to take (limits.max-nesting-depth), in a wrapper. */
 const DEEPEST = 1024 + 1;
 
 /** @param line without its ending. */

@@ -211,7 +211,7 @@ function mlDsaCosigned(
  * @param witnessKey of type 4 or 6.
  * @returns the text of the checkpoint, and when the witness says that it was the newest one it had seen: seconds
  *   since 1970 UTC, the latest when it cosigned more than once.
- * @throws NoteMalformed, CheckpointMalformed; NoteUnsigned when the witness has not cosigned it; NoteForged when a
+ * @throws NoteMalformed; NoteUnsigned when the witness has not cosigned it; NoteForged when a
  *   signature names the witness's key and is not its own, or tells no time, which a witness must; KeyMalformed when
  *   the key is not one of a witness.
  */

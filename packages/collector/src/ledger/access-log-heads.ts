@@ -22,8 +22,6 @@ export interface AccessLogHeadsOptions {
   readonly newest: Buffer | undefined;
   /** Stores an entry, durably. Rejects when it is not stored; it is tried again. */
   readonly append: (entry: Candidate) => Promise<void>;
-  /** Milliseconds between two looks; none is made by itself when undefined. */
-  readonly intervalMs?: number;
   /** No head could be stored; it is tried again. */
   readonly onTrouble: (what: string, error: unknown) => void;
   /** The lines are not those that were taken in, or that the log has a head of. */
@@ -46,19 +44,23 @@ export class AccessLogHeads {
   /** Nothing is tried before this, on the clock of `performance.now`: the last attempt failed. */
   #restUntil = 0;
   #restMs = 0;
-  readonly #timer: NodeJS.Timeout | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #intervalMs = 0;
 
-  /** Looks after the log from now on, if there is an interval. */
   constructor(options: AccessLogHeadsOptions) {
     this.#options = options;
     this.#newest = this.#due = options.newest && headIn(options.newest);
-    const { intervalMs } = options;
-    if (intervalMs === undefined) return;
+  }
+
+  /** Looks at the log at once and from now on. */
+  start(intervalMs: number): this {
+    this.#intervalMs = intervalMs;
     const look = () => {
       if (performance.now() >= this.#restUntil) this.look().catch(() => undefined);
     };
     this.#timer = setInterval(look, intervalMs);
     look();
+    return this;
   }
 
   /**
@@ -85,10 +87,9 @@ export class AccessLogHeads {
         this.#restart(error.message);
         return error instanceof AccessLogAltered ? this.#try() : undefined;
       }
-      const { onTrouble, intervalMs = 0 } = this.#options;
-      this.#restMs = Math.min(MOST_REST_MS, Math.max(intervalMs, 2 * this.#restMs));
+      this.#restMs = Math.min(MOST_REST_MS, Math.max(this.#intervalMs, 2 * this.#restMs));
       this.#restUntil = performance.now() + this.#restMs;
-      onTrouble('the head of access.log could not be stored; it is tried again', error);
+      this.#options.onTrouble('the head of access.log could not be stored; it is tried again', error);
     }
   }
 

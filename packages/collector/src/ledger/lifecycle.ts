@@ -31,11 +31,11 @@ import type { TakenKeys } from '../privacy/key-directory.js';
 import { policyFrom } from '../privacy/retention-policy.js';
 import type { SequenceSet } from '../privacy/sequence-set.js';
 import { type Candidate } from '../store/contract/events.js';
-import { KEPT_ANSWER_MS, type Requests } from '../store/contract/requests.js';
+import { KEPT_ANSWER_MS, type LifecycleKeys, type Requests } from '../store/contract/requests.js';
 import { ownEntry } from './own-entry.js';
 
 /** What a request was made by the light of: none of it may have changed when it is done. */
-interface Considered {
+interface Preconditions {
   /** The action by which the policy was set; null when none was. */
   readonly policy: string | null;
   /** The holds that were not over. */
@@ -44,7 +44,7 @@ interface Considered {
 
 export interface LifecycleRequest {
   readonly action: Action;
-  readonly considered: Considered;
+  readonly considered: Preconditions;
 }
 
 export type LifecycleAnswer =
@@ -52,19 +52,6 @@ export type LifecycleAnswer =
   /** Begun, and it will be done: these directories of keys cannot be reached. */
   | { readonly state: 'pending'; readonly unreached: readonly string[] }
   | { readonly state: 'refused'; readonly reason: string };
-
-/** The keys that are destroyed, as KeyWriter has it. */
-interface LifecycleKeys {
-  readonly stored: { noted(): Buffer[] };
-  destroy(taken: readonly TakenKeys[]): Promise<string[]>;
-  noteAction(body: object): string[] | Promise<string[]>;
-  rotate(): Promise<string[]>;
-  finishRotation(): Promise<string[]>;
-  readonly isRotating: boolean;
-  readonly epoch: number;
-  readonly epochBegun: number;
-  readonly directories: { readonly all: number; readonly inTrouble: number };
-}
 
 export interface LifecycleOptions {
   readonly requests: Requests;
@@ -80,12 +67,10 @@ export interface LifecycleOptions {
   readonly keysIn: (lists: readonly (readonly TakenKeys[])[], signal: AbortSignal) => Promise<TakenKeys[][]>;
   /** Stores an entry, durably. Rejects when it is not stored; it is tried again. */
   readonly append: (entry: Candidate) => Promise<void>;
-  /** Milliseconds between two looks; none is made by itself when undefined. */
-  readonly intervalMs?: number;
   /** Something could not be done; it is tried again. */
   readonly onTrouble: (what: string, error: unknown) => void;
   /** Something is done, and says so: of whom or what never. */
-  readonly onNotice?: ((message: string) => void) | undefined;
+  readonly onNotice?: (message: string) => void;
 }
 
 /** How keys and erasures fare. */
@@ -133,7 +118,7 @@ export async function answerTo(requests: Requests, action: string): Promise<Life
 
 export class Lifecycle {
   readonly #options: LifecycleOptions;
-  readonly #timer: NodeJS.Timeout | undefined;
+  #timer: NodeJS.Timeout | undefined;
   #working: Promise<void> | undefined;
   /** Nothing is tried before this, on the clock of `performance.now`. */
   #restUntil = 0;
@@ -143,16 +128,18 @@ export class Lifecycle {
   #takeUpAt = 0;
   readonly #closing = new AbortController();
 
-  /** Looks for requests at once and from now on, if there is an interval. */
   constructor(options: LifecycleOptions) {
     this.#options = options;
-    const { intervalMs } = options;
-    if (intervalMs === undefined) return;
+  }
+
+  /** Looks for requests at once and from now on. */
+  start(intervalMs: number): this {
     const look = () => {
       this.look().catch(() => undefined);
     };
     this.#timer = setInterval(look, intervalMs);
     look();
+    return this;
   }
 
   /** Undefined where payloads are not encrypted. */

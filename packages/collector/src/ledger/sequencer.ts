@@ -177,9 +177,7 @@ export class Sequencer {
   /** @returns whether it succeeded. */
   async #tryAdvance(keep: boolean, sign = true): Promise<boolean> {
     try {
-      await this.#advance(keep, sign);
-      if (!sign) return true;
-      this.#options.onTried?.();
+      if (await this.#advance(keep, sign)) this.#options.onTried?.();
       return true;
     } catch (error) {
       if (error instanceof CheckpointContradicted) this.#fork(error);
@@ -196,15 +194,17 @@ export class Sequencer {
   /**
    * Read, stage, sign, swap, publish; or only the first two, while the signer rests: what is staged is not in memory.
    * @param keep whether the checkpoint stays when a newer one comes, also when it was signed before.
+   * @returns false where a checkpoint may still be owed: the signer rests, or another process is at it and has signed none.
    */
-  async #advance(keep: boolean, sign = true): Promise<void> {
+  async #advance(keep: boolean, sign = true): Promise<boolean> {
     const { shared } = this.#options.committed;
+    const head = this.#head;
     if (this.#forked !== undefined) throw this.#forked;
     if (shared !== undefined) {
       const isFirst = await shared.sequence();
       await this.#options.signer.refresh?.();
       await this.#follow(shared);
-      if (!isFirst) return;
+      if (!isFirst) return this.#head !== head;
     }
     await this.#read();
     const size = this.#tree.size;
@@ -212,15 +212,16 @@ export class Sequencer {
     await this.#stage();
     if (size === this.#signed) {
       if (keep && this.#keptSize !== size) await this.#swap(this.#head, size, true);
-      return;
+      return sign;
     }
-    if (!sign) return;
+    if (!sign) return false;
     if (shared?.epoch !== this.#epoch) throw new Error('the connection was lost while the entries were read');
     const note = await this.#sign(size, root);
     await this.#swap(note, size, keep || this.#now() - this.#keptAt >= KEEP_EVERY_MS);
     this.#signed = size;
     this.#known = { size, root };
     this.#options.onCheckpoint(note);
+    return true;
   }
 
   /**

@@ -24,7 +24,7 @@ import {
  */
 
 export interface HealthCheck {
-  readonly name: 'startup' | 'shutdown' | 'ledger_thread' | 'storage' | 'signing';
+  readonly name: 'startup' | 'shutdown' | 'listener' | 'ledger_thread' | 'storage' | 'signing';
   /** Why it fails; undefined when it does not. */
   readonly failure:
     | {
@@ -39,7 +39,8 @@ export interface HealthCheck {
 }
 
 type HealthCause =
-  'starting' | 'stopping' | 'silent_thread' | 'signing_stalled' | 'ledger_failed' | StorageReason;
+  | ('starting' | 'stopping' | 'not_listening' | 'silent_thread' | 'signing_stalled' | 'ledger_failed')
+  | StorageReason;
 
 const STORAGE_REASONS: Readonly<Record<StorageReason, string>> = {
   keys_unwritable: 'the keys of payloads cannot be written',
@@ -57,7 +58,7 @@ const STALLED_AFTER_MS = 10_000;
 /** @param now the monotonic clock, milliseconds. */
 export function healthOf(
   collectorStatus: Pick<CollectorStatus, 'phase' | 'ingest' | 'ledgerLivedAt'> &
-    Partial<Pick<CollectorStatus, 'ledger'>>,
+    Partial<Pick<CollectorStatus, 'ledger' | 'listens'>>,
   now: number,
 ): HealthCheck[] {
   const phase = collectorStatus.phase();
@@ -86,6 +87,17 @@ export function healthOf(
   return [
     check('startup', phase === 'starting', 'storage_unavailable', 'starting', 'the ledger is being opened'),
     check('shutdown', phase === 'stopping', 'shutting_down', 'stopping', 'the collector is stopping'),
+    ...(collectorStatus.listens?.() === false
+      ? [
+          check(
+            'listener',
+            true,
+            'storage_unavailable',
+            'not_listening',
+            'it was started with --no-listen and takes no events',
+          ),
+        ]
+      : []),
     checkThread('ledger_thread', "the ledger's thread has", silentFor(collectorStatus.ledgerLivedAt())),
     check(
       'storage',

@@ -9,7 +9,7 @@ import type { PrivacyState } from '../ledger/lifecycle.js';
 import type { SinkView } from '../transparency/publisher.js';
 import type { CheckpointTroubleState } from '../transparency/state-files.js';
 
-/** `starting`: the ledger is being opened. `running`: events are taken. `stopping`: no new ones are. */
+/** `starting`: the ledger is being opened. `stopping`: no new events are taken. */
 export type Phase = 'starting' | 'running' | 'stopping';
 
 /** The newest checkpoint. */
@@ -102,7 +102,9 @@ export interface CollectorStatus {
   askThread(): void;
   /** When it last said so, on the monotonic clock in milliseconds; undefined while it is being opened. */
   ledgerLivedAt(): number | undefined;
-  /** Connections to the event listener that are open. */
+  /** Whether there is a listener for events. */
+  listens(): boolean;
+  /** Connections to it that are open. */
   connections(): number;
   index(): IndexState | undefined;
   /** Undefined where payloads are not encrypted. */

@@ -1110,7 +1110,7 @@ export class KeyWriter {
       throw new Error('it has the keys of another log, which would be written over');
     if (this.#known.has(directory) && namesIn(files, directory, 'epochs', EPOCH_NAME).length === 0)
       throw new Error(
-        'it has no keys any more: mount it, or have it filled by collector encryption-keys mirror',
+        'it has no keys any more: mount it, or have it filled by collector encryption-keys copy --mirror',
       );
     for (const name of this.#shelf.all()) {
       const due = this.#shelf.due(name);

@@ -20,7 +20,7 @@ export interface LogView {
   readonly logKeys: () => readonly NoteKey[];
 }
 
-/** @throws NoteMalformed or CheckpointMalformed. No signature is checked. */
+/** @throws NoteMalformed. No signature is checked. */
 export function checkpointOf(note: string): Checkpoint {
   return parseCheckpoint(parseNote(note).text);
 }

@@ -9,6 +9,7 @@ import { lockDirectory } from '../../src/store/directory-lock.js';
 import {
   createKey,
   launch,
+  limits,
   outcomeEvent,
   run,
   start,
@@ -81,7 +82,13 @@ function idsIn(directory: string): Promise<Set<string>> {
 test('[R-811] while events arrive, a back-up holds every one that was acknowledged before it began', async () => {
   const sink = path.join(scratch, 'checkpoints');
   const key = (await issueKey(dataDir)).text;
-  const small = ['--max-body-bytes', '512KiB', '--segment-bytes', '1MiB', '--checkpoint-interval-ms', '200'];
+  const small = [
+    '--max-body-bytes',
+    '512KiB',
+    ...limits({ 'segment-bytes': '1MiB' }),
+    '--checkpoint-interval-ms',
+    '200',
+  ];
   const collector = await start(dataDir, [...small, '--checkpoint-sink', `file:${sink}`]);
   onTestFinished(() => collector.kill());
   const load = new Load(key, { connections: 16, largest: 100_000 });

@@ -1,4 +1,4 @@
-/** Erasures, policies and holds as an operator meets them, with a collector and without one. */
+/** Erasures, policies and holds as an operator meets them. */
 import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import os from 'node:os';
@@ -9,7 +9,7 @@ import { command as erase } from '../../src/commands/lifecycle/erase.js';
 import { Holds } from '../../src/commands/lifecycle/holds.js';
 import { command as retention } from '../../src/commands/lifecycle/retention.js';
 import { mentionsIn } from '../../src/commands/lifecycle/mentions.js';
-import { retirable, type SelectedEvent } from '../../src/commands/lifecycle/selection.js';
+import { erasable, type SelectedEvent } from '../../src/commands/lifecycle/selection.js';
 import { answerTo, layRequest } from '../../src/ledger/lifecycle.js';
 import { KeyReader, keysOnDisk } from '../../src/privacy/key-directory.js';
 import { SequenceSet } from '../../src/privacy/sequence-set.js';
@@ -17,6 +17,7 @@ import type { EventLog, PassedEntry } from '../../src/store/contract/events.js';
 import { openStore } from '../../src/store/open-to-read.js';
 import { Inbox } from '../../src/store/embedded/inbox.js';
 import {
+  beside,
   createKey,
   ENVIRONMENT,
   MAIN,
@@ -85,18 +86,6 @@ async function json<Told>(...args: readonly string[]): Promise<Told> {
   const { stdout, stderr, code } = await on(...args, '--json');
   expect(code, stderr).toBe(0);
   return JSON.parse(stdout) as Told;
-}
-
-/** A log that no collector has open any more, with a run of each person. */
-async function twoRuns(): Promise<[SentRun, SentRun]> {
-  const key = await createKey(dataDir);
-  const collector = await start(dataDir, encrypted);
-  const runs: [SentRun, SentRun] = [
-    await sendRun(collector, key, SUBJECT),
-    await sendRun(collector, key, OTHER),
-  ];
-  await collector.stop();
-  return runs;
 }
 
 async function keepNothing(): Promise<void> {
@@ -232,20 +221,26 @@ describe('[R-1334] collector erase, beside a collector', () => {
   });
 });
 
-describe('[R-1341] a policy, and [R-1342] holds, without a collector', () => {
+describe('[R-1341] a policy, and [R-1342] holds, beside a collector that takes no events', () => {
   test('decide what goes: a hold and a floor win, and the rest is erased once', async () => {
-    const [one, two] = await twoRuns();
+    const key = await createKey(dataDir);
+    const collector = await start(dataDir, encrypted);
+    const [one, two] = [await sendRun(collector, key, SUBJECT), await sendRun(collector, key, OTHER)];
+    await collector.stop();
+    const silent = await start(dataDir, ['--no-listen']);
     const policy = path.join(root, 'policy.json');
     const write = (more: object) =>
       fs.writeFileSync(policy, JSON.stringify({ version: 1, name: 'short', ...more }));
     expect((await on('retention', 'run')).code).toBe(6);
     write({ default: { keep: 'a while' } });
-    const refused = await run(['retention', 'policy', 'check', policy]);
+    const refused = await run(['retention', 'policy', 'set', policy, '--dry-run']);
     expect([refused.code, refused.stderr]).toEqual([
       2,
       expect.stringContaining('default.keep: has to be a time'),
     ]);
     write({ floors: [{ id: 'law', keep: 'P10Y' }], default: { keep: 'P10Y' } });
+    expect((await on('retention', 'policy', 'set', policy, '--dry-run')).stdout).toBe('ok: short\n');
+    expect((await on('retention', 'policy', 'show')).code).toBe(6);
     expect((await on('retention', 'policy', 'set', policy)).code).toBe(0);
     expect((await on('retention', 'run')).stdout).toContain('nothing is due');
     const floored = await on('erase', '--run', two.runId, '--reason', 'test-data');
@@ -261,7 +256,7 @@ describe('[R-1341] a policy, and [R-1342] holds, without a collector', () => {
     ]);
     expect((await on('hold', 'release', 'TYPO')).code).toBe(0);
     expect((await on('hold', 'add', '--name', 'CASE-7', '--subject-file', subjects)).code).toBe(0);
-    expect(everything(path.join(dataDir, 'lifecycle')).includes(SUBJECT)).toBe(false);
+    expect(everything(path.join(dataDir, 'lifecycle', 'holds')).includes(SUBJECT)).toBe(false);
     expect((await on('hold', 'list')).stdout).toMatch(/CASE-7.*a subject \(1 id\)/);
     const held = await on(
       'erase',
@@ -298,6 +293,8 @@ describe('[R-1341] a policy, and [R-1342] holds, without a collector', () => {
     const { intact, retired_events } = await json<Verified>('verify');
     expect({ intact, retired_events }).toEqual({ intact: true, retired_events: { policy: 4 } });
     expect((await on('erase', '--run', one.runId, '--reason', 'test-data')).code).toBe(6);
+    expect(await silent.stop()).toBe(0);
+    expect(everything(path.join(dataDir, 'lifecycle')).includes(SUBJECT)).toBe(false);
   });
 });
 
@@ -324,10 +321,10 @@ describe('[R-1374] what comes late for a run that is erased', () => {
       7,
       expect.stringMatching(/Events +1\n[\s\S]*Not erased: 2 events on hold by CASE-9/),
     ]);
-    await collector.stop();
     const open = (await storedEvents(dataDir)).filter((event) => isOpen(event));
     expect(open.map(({ event_id }) => event_id)).toEqual(other.events.map(({ event }) => event.event_id));
     expect((await wanted('--again', action)).code).toBe(6);
+    await collector.stop();
   });
 });
 
@@ -336,11 +333,16 @@ describe('[R-1345] a log that was compacted', () => {
     const text = 'x'.repeat(1100);
     const batches = Array.from({ length: 8 }, () => Array.from({ length: 50 }, () => loggedEvent(text)));
     await fillSigned(dataDir, batches, { segmentBytes: 64 << 10, encryption: encryptionIn(dataDir) });
+    await createKey(dataDir);
     const backups = path.join(root, 'backups');
     const backUp = () => on('backup', backups, '--keys-elsewhere');
     expect((await backUp()).code).toBe(0);
-    await keepNothing();
-    const { code, stderr } = await on('retention', 'run');
+    const policy = path.join(root, 'policy.json');
+    fs.writeFileSync(policy, JSON.stringify({ version: 1, name: 'all', default: { keep: 'P0D' } }));
+    const { code, stderr } = await beside(dataDir, async () => {
+      expect((await on('retention', 'policy', 'set', policy)).code).toBe(0);
+      return on('retention', 'run');
+    });
     expect([code, stderr]).toEqual([0, expect.stringMatching(/KiB given back/)]);
     const sizes = segmentPaths(dataDir).map((file) => fs.statSync(file).size);
     expect(Math.max(...sizes.slice(0, -1))).toBeLessThan(8 << 10);
@@ -365,9 +367,14 @@ describe('[R-1345] a log that was compacted', () => {
 
 describe('[R-1339] verify', () => {
   test('finds a key that is gone without an action, and one that is back', async () => {
-    const [{ runId }] = await twoRuns();
+    const key = await createKey(dataDir);
+    const collector = await start(dataDir, encrypted);
+    const { runId } = await sendRun(collector, key, SUBJECT);
+    await sendRun(collector, key, OTHER);
+    await collector.stop();
     fs.cpSync(keys, `${keys}.old`, { recursive: true });
-    expect((await on('erase', '--run', runId, '--reason', 'test-data', '--confirm', '2')).code).toBe(0);
+    const erasure = ['erase', '--run', runId, '--reason', 'test-data', '--confirm', '2'];
+    expect((await beside(dataDir, () => on(...erasure))).code).toBe(0);
     const [bucket = ''] = fs.readdirSync(path.join(keys, 'buckets'));
     for (const directory of [keys, mirror]) {
       fs.renameSync(path.join(directory, 'buckets', bucket), path.join(directory, 'taken'));
@@ -389,11 +396,17 @@ describe('[R-1339] verify', () => {
 
 describe('[R-1372] an older state of the log with the keys of today', () => {
   test('is explained by erasures that were signed, by no note beside the keys, and learns them when it is started', async () => {
-    const [{ runId }] = await twoRuns();
+    const key = await createKey(dataDir);
+    const collector = await start(dataDir, encrypted);
+    const { runId } = await sendRun(collector, key, SUBJECT);
+    await sendRun(collector, key, OTHER);
     expect((await on('hold', 'add', '--name', 'dispute', '--run', runId)).code).toBe(0);
+    await collector.stop();
     fs.cpSync(dataDir, `${dataDir}.old`, { recursive: true });
-    expect((await on('hold', 'release', 'dispute')).code).toBe(0);
-    expect((await on('erase', '--run', runId, '--reason', 'test-data', '--confirm', '2')).code).toBe(0);
+    await beside(dataDir, async () => {
+      expect((await on('hold', 'release', 'dispute')).code).toBe(0);
+      expect((await on('erase', '--run', runId, '--reason', 'test-data', '--confirm', '2')).code).toBe(0);
+    });
     const exported = path.join(root, 'actions');
     fs.mkdirSync(exported);
     expect((await on('actions', 'export', exported)).code).toBe(0);
@@ -430,9 +443,12 @@ describe('[R-1372] an older state of the log with the keys of today', () => {
 
 describe('[R-1349] an erasure that was not allowed', () => {
   test('is found by verify, whoever had it done', async () => {
-    const [one, two] = await twoRuns();
+    const key = await createKey(dataDir);
+    const collector = await start(dataDir, encrypted);
+    const [one, two] = [await sendRun(collector, key, SUBJECT), await sendRun(collector, key, OTHER)];
     expect((await on('hold', 'add', '--name', 'CASE-7', '--run', one.runId)).code).toBe(0);
     expect((await on('erase', '--run', two.runId, '--reason', 'test-data', '--confirm', '2')).code).toBe(0);
+    await collector.stop();
     expect((await json<Verified>('verify')).findings).toEqual([]);
     // A program that passes over the hold, in place of a command.
     const { events: log } = openStore(dataDir);
@@ -445,7 +461,7 @@ describe('[R-1349] an erasure that was not allowed', () => {
         reason: 'test-data',
         part: 1,
         parts: 1,
-        keys: retirable(log, held).keys,
+        keys: erasable(log, held).keys,
       },
       considered: { policy: null, holds: [...(log.actions?.().holds.keys() ?? [])] },
     });
@@ -486,11 +502,13 @@ describe('[R-1348] the keys', () => {
     const collector = await start(dataDir, ['--encryption-keys', keys]);
     const { runId } = await sendRun(collector, key, SUBJECT);
     await collector.stop();
-    expect((await on('encryption-keys', 'mirror', mirror)).code).toBe(0);
+    expect((await on('encryption-keys', 'copy', '--mirror', mirror)).code).toBe(0);
     const copy = path.join(root, 'copy');
     fs.mkdirSync(copy);
     expect((await on('encryption-keys', 'copy', copy, '--lives', '14')).code).toBe(2);
+    expect((await on('encryption-keys', 'copy', copy, '--lives', '14d', '--mirror')).code).toBe(2);
     expect((await on('encryption-keys', 'copy', copy, '--lives', '14d')).code).toBe(0);
+    const silent = await start(dataDir, ['--no-listen']);
     expect((await on('erase', '--run', runId, '--reason', 'test-data', '--confirm', '2')).code).toBe(0);
     const [{ action = '' } = {}] = (await on('actions', 'list', '--json')).stdout
       .split('\n')
@@ -507,6 +525,7 @@ describe('[R-1348] the keys', () => {
     const { directories } = await json<{ directories: { behind: number }[] }>('encryption-keys', 'status');
     expect(directories.map(({ behind }) => behind)).toEqual([0, 0]);
     expect((await json<Verified>('verify')).intact).toBe(true);
+    await silent.stop();
     await (await start(dataDir)).stop();
   });
 });
@@ -592,7 +611,6 @@ describe('[R-1367] a hold', () => {
     const key = await createKey(dataDir);
     const collector = await start(dataDir, encrypted);
     const { runId } = await sendRun(collector, key, SUBJECT);
-    await collector.stop();
     await keepNothing();
     // In place of a plan that takes minutes, or of a question that nobody answers for a while.
     const judged = vi.spyOn(Holds.prototype, 'on');
@@ -608,6 +626,7 @@ describe('[R-1367] a hold', () => {
         ? erase().parseAsync(['node', name, '--run', runId, ...ONE_REASON, '--confirm', '2', ...where])
         : retention().parseAsync(['node', 'retention', 'run', ...where]);
     await expect(asked).rejects.toThrow('a hold has begun meanwhile');
+    await collector.stop();
     expect(await allKept()).toEqual([true, true]);
   });
 
@@ -637,10 +656,15 @@ describe('[R-1367] a hold', () => {
   });
 
   test('is not forgotten when the list of actions is lost, nor are erasures', async () => {
-    const [one, two] = await twoRuns();
+    const key = await createKey(dataDir);
+    const collector = await start(dataDir, encrypted);
+    const [one, two] = [await sendRun(collector, key, SUBJECT), await sendRun(collector, key, OTHER)];
+    await collector.stop();
     fs.cpSync(keys, `${keys}.old`, { recursive: true });
-    expect((await on('hold', 'add', '--name', 'CASE-7', '--run', one.runId)).code).toBe(0);
-    expect((await on('erase', '--run', two.runId, ...ONE_REASON, '--confirm', '2')).code).toBe(0);
+    await beside(dataDir, async () => {
+      expect((await on('hold', 'add', '--name', 'CASE-7', '--run', one.runId)).code).toBe(0);
+      expect((await on('erase', '--run', two.runId, ...ONE_REASON, '--confirm', '2')).code).toBe(0);
+    });
     const lose = () => fs.rmSync(path.join(dataDir, 'index', 'actions'));
     lose();
     expect((await on('hold', 'list')).stdout).toContain('CASE-7');
@@ -649,10 +673,11 @@ describe('[R-1367] a hold', () => {
       fs.cpSync(`${keys}.old`, directory, { recursive: true });
     }
     expect(await allKept()).toEqual([true, true, false, false]);
-    await (await start(dataDir, encrypted)).stop();
-    expect((await json<Verified>('verify')).findings).toEqual([]);
+    const again = await start(dataDir, encrypted);
     const refused = await on('erase', '--run', one.runId, ...ONE_REASON, '--confirm', '2');
     expect([refused.code, refused.stdout]).toEqual([8, expect.stringContaining('by CASE-7')]);
+    await again.stop();
+    expect((await json<Verified>('verify')).findings).toEqual([]);
   });
 
   test('whose entry cannot be read lets nothing start', async () => {
@@ -666,7 +691,8 @@ describe('[R-1367] a hold', () => {
       );
     await fill(1);
     await createKey(dataDir);
-    expect((await on('hold', 'add', '--name', 'CASE-7', '--organisation', 'default')).code).toBe(0);
+    const hold = ['hold', 'add', '--name', 'CASE-7', '--organisation', 'default'];
+    expect((await beside(dataDir, () => on(...hold))).code).toBe(0);
     await fill(6);
     const [file = ''] = segmentPaths(dataDir);
     const bytes = fs.readFileSync(file);
@@ -676,12 +702,17 @@ describe('[R-1367] a hold', () => {
     fs.writeFileSync(file, bytes);
     const policy = path.join(root, 'policy.json');
     fs.writeFileSync(policy, JSON.stringify({ version: 1, name: 'p', default: { keep: 'P0D' } }));
-    const set = await on('retention', 'policy', 'set', policy);
-    expect([set.code, set.stderr]).toEqual([3, expect.stringContaining('does not hold what was written')]);
+    const refused = await on('serve', '--no-listen');
+    expect([refused.code, refused.stderr]).toEqual([
+      3,
+      expect.stringContaining('does not hold what was written'),
+    ]);
     bytes[at + 8] = 0x68;
     fs.writeFileSync(file, bytes);
-    expect((await on('retention', 'policy', 'set', policy)).code).toBe(0);
-    expect((await on('retention', 'run')).stdout).toContain('350 events due, and on hold');
+    await beside(dataDir, async () => {
+      expect((await on('retention', 'policy', 'set', policy)).code).toBe(0);
+      expect((await on('retention', 'run')).stdout).toContain('350 events due, and on hold');
+    });
   });
 
   test('keeps what it met when it began, whatever a sender says of the run later', async () => {
@@ -704,10 +735,10 @@ describe('[R-1367] a hold', () => {
       sampleEvent('inference-start', { run_id: runId, timestamp, target_identity }),
       'inference-start',
     );
-    await collector.stop();
     await keepNothing();
     expect((await on('retention', 'run')).code).toBe(0);
     // The second start is of the run that was met; the parent came later, and is of no run that is held.
+    await collector.stop();
     expect(await allKept()).toEqual([true, true, true, false, true]);
     expect((await json<Verified>('verify')).findings).toEqual([]);
   });
@@ -726,9 +757,11 @@ describe('[R-1368] directories of keys', () => {
     const collector = await start(dataDir, ['--encryption-keys', keys]);
     await sendRun(collector, key, SUBJECT);
     fs.writeFileSync(path.join(mirror, 'letter.txt'), 'x');
-    expect((await on('encryption-keys', 'mirror', mirror)).stderr).toContain('is neither empty nor');
+    expect((await on('encryption-keys', 'copy', '--mirror', mirror)).stderr).toContain(
+      'is neither empty nor',
+    );
     fs.rmSync(path.join(mirror, 'letter.txt'));
-    expect((await on('encryption-keys', 'mirror', mirror)).code).toBe(0);
+    expect((await on('encryption-keys', 'copy', '--mirror', mirror)).code).toBe(0);
     expect(keyIn(mirror)).toBe(true);
     expect((await on(...byPerson())).code).toBe(0);
     expect([keyIn(keys), keyIn(mirror)]).toEqual([false, false]);
@@ -764,7 +797,7 @@ describe('[R-1368] directories of keys', () => {
     unmount();
     const refused = await on('encryption-keys', 'rotate');
     expect([refused.code, refused.stderr]).toEqual([8, expect.stringContaining('no epoch was begun')]);
-    expect((await on('encryption-keys', 'mirror', mirror)).code).toBe(0);
+    expect((await on('encryption-keys', 'copy', '--mirror', mirror)).code).toBe(0);
     expect((await on('encryption-keys', 'rotate')).code).toBe(0);
     expect((await on('encryption-keys', 'status')).code).toBe(0);
     await collector.stop();
@@ -852,14 +885,14 @@ describe('[R-1370] what a person types', () => {
     const policy = path.join(root, 'policy.json');
     const floors = '"floors":[{"id":"law","keep":"P10Y"}]';
     fs.writeFileSync(policy, `{"version":1,"name":"p",${floors},"default":{"keep":"P0D"},"floors":[]}`);
-    const twice = await run(['retention', 'policy', 'check', policy]);
+    const twice = await run(['retention', 'policy', 'set', policy, '--dry-run']);
     expect([twice.code, twice.stderr]).toEqual([2, expect.stringContaining('stands twice')]);
     const deep = `{"$schema":${'['.repeat(40)}${']'.repeat(40)},"version":1,"name":"x","floors":[],"floors":[],"default":{"keep":"P1Y"}}`;
     fs.writeFileSync(policy, deep);
-    const nested = await run(['retention', 'policy', 'check', policy]);
+    const nested = await run(['retention', 'policy', 'set', policy, '--dry-run']);
     expect([nested.code, nested.stderr]).toEqual([2, expect.stringContaining('nested too deep')]);
     fs.writeFileSync(policy, '\ufeff{"version":1,"name":"p","default":{"keep":"P1D"}}');
-    expect((await run(['retention', 'policy', 'check', policy])).code).toBe(0);
+    expect((await run(['retention', 'policy', 'set', policy, '--dry-run'])).code).toBe(0);
   });
 });
 

@@ -7,6 +7,7 @@ import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import {
   createKey,
   launch,
+  limits,
   outcomeEvent,
   run,
   start,
@@ -285,7 +286,11 @@ describe('collector events', () => {
 
   test('with --follow prints new events as they come, over new segments too, until it is told to stop', async () => {
     const key = await createKey(dataDir);
-    const collector = await start(dataDir, ['--max-body-bytes', '64KiB', '--segment-bytes', '128KiB']);
+    const collector = await start(dataDir, [
+      '--max-body-bytes',
+      '64KiB',
+      ...limits({ 'segment-bytes': '128KiB' }),
+    ]);
     onTestFinished(() => collector.kill());
     const send = async (count: number, filler: number): Promise<string[]> => {
       const ids: string[] = [];

@@ -3,6 +3,7 @@ import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { exposureOf } from '../../src/store/directory-lock.js';
 import {
+  beside,
   createKey,
   outcomeEvent,
   run,
@@ -93,20 +94,22 @@ test.runIf(process.getuid?.() === 0)(
       fs.symlinkSync(secret, path.join(dataDir, 'checkpoints', name));
 
     const commands = [
-      ['keys', 'create', '--permissions', 'all'],
       ['runs'],
       ['hold', 'add', '--name', 'trial', '--run', event.event_id],
       ['encryption-keys', 'rotate'],
       ['verify', '--note'],
       ['backup', path.join(scratch, 'backups'), '--keys-elsewhere'],
     ];
-    for (const command of commands) {
-      const { code, stderr } = await on(...command);
-      expect(code, `${command.join(' ')}: ${stderr}`).toBe(0);
-    }
-    expect((await on('hold', 'release', 'trial')).code).toBe(0);
-    const erased = await on('erase', '--run', event.event_id, '--reason', 'test-data', '--confirm', '1');
-    expect(erased.code, erased.stderr).toBe(0);
+    await createKey(dataDir);
+    await beside(dataDir, async () => {
+      for (const command of commands) {
+        const { code, stderr } = await on(...command);
+        expect(code, `${command.join(' ')}: ${stderr}`).toBe(0);
+      }
+      expect((await on('hold', 'release', 'trial')).code).toBe(0);
+      const erased = await on('erase', '--run', event.event_id, '--reason', 'test-data', '--confirm', '1');
+      expect(erased.code, erased.stderr).toBe(0);
+    });
     await (await start(dataDir)).stop();
 
     const ofOthers = [dataDir, keys].flatMap(everythingIn).filter((file) => {

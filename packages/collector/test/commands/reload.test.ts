@@ -7,7 +7,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { Reload } from '../../src/commands/serve/reload.js';
 import { type Config, loadConfig, reloaded } from '../../src/config.js';
 import { Authority, writePair } from '../running/certificates.js';
-import { run, start, temporaryDirectory, type Running } from '../running/collector-process.js';
+import { limits, run, start, temporaryDirectory, type Running } from '../running/collector-process.js';
 import { hasTerminal } from '../running/restricted-process.js';
 
 function scratch(): string {
@@ -47,7 +47,7 @@ describe('[R-842] SIGHUP', () => {
     const directory = scratch();
     const config = path.join(directory, 'collector.json');
     const write = (content: unknown) => fs.writeFileSync(config, JSON.stringify(content));
-    write({ profile: 'minimum', 'queue-events': 100 });
+    write({ profile: 'minimum', limits: { 'queue-events': 100 } });
     const running = await start(path.join(directory, 'data'), ['--config', config]);
     onTestFinished(async () => expect(await running.stop()).toBe(0));
     const key = /cek_[a-z2-7]{12}_[\w-]{43}/.exec(running.output.stdout)?.[0] ?? '';
@@ -62,13 +62,15 @@ describe('[R-842] SIGHUP', () => {
     expect(running.output.stderr).not.toContain('"status":201');
 
     write({
-      ...{ profile: 'full', 'log-level': 'debug', 'keep-alive-timeout-ms': '5s' },
-      ...{ 'queue-events': 200, 'segment-bytes': '4MiB' },
+      ...{ profile: 'full', 'log-level': 'debug' },
+      limits: { 'queue-events': 200, 'segment-bytes': '4MiB', 'keep-alive-timeout-ms': '5s' },
     });
     const done = await hangUp(running, 'configuration reloaded');
-    expect(JSON.parse(done)).toMatchObject({ options: ['profile', 'keep-alive-timeout-ms', 'log-level'] });
+    expect(JSON.parse(done)).toMatchObject({
+      options: ['profile', 'log-level', 'limits.keep-alive-timeout-ms'],
+    });
     const waiting = await logged(running, 'needs a restart');
-    expect(JSON.parse(waiting)).toMatchObject({ options: ['queue-events', 'segment-bytes'] });
+    expect(JSON.parse(waiting)).toMatchObject({ options: ['limits.queue-events', 'limits.segment-bytes'] });
     expect(await send()).toEqual({ status: 400, keepAlive: 'timeout=5' });
     await logged(running, '"status":400');
 
@@ -83,13 +85,13 @@ describe('[R-842] SIGHUP', () => {
     fs.writeFileSync(config, '{}');
     const running = await start(path.join(directory, 'data'), ['--config', config]);
     onTestFinished(async () => expect(await running.stop()).toBe(0));
-    fs.writeFileSync(config, '{"profile": "full", "max-connections": 0, "prot": 1}');
+    fs.writeFileSync(config, '{"profile": "full", "limits": {"max-connections": 0}, "prot": 1}');
     const line = await hangUp(running, 'cannot be used');
     expect(JSON.parse(line)).toMatchObject({
       level: 'error',
       faults: [
         { source: `${config}, "prot"`, message: 'no such setting; did you mean "port"?' },
-        { source: `${config}, "max-connections"`, message: '0 is out of range: 1 to 1000000' },
+        { source: `${config}, "limits.max-connections"`, message: '0 is out of range: 1 to 1000000' },
       ],
     });
     fs.writeFileSync(config, '{"profile": "full"}');
@@ -129,7 +131,7 @@ describe('[R-842] SIGHUP', () => {
     const pair = writePair(directory, new Authority().issue());
     const running = await start(
       path.join(directory, 'data'),
-      [...pair, '--shutdown-timeout-ms', '500ms'],
+      [...pair, ...limits({ 'shutdown-timeout-ms': '500ms' })],
       ['--import', preload ?? ''],
     );
     fs.writeFileSync(hangs ?? '', '');

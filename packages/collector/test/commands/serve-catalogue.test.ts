@@ -9,7 +9,7 @@ import { openStore } from '../../src/store/open-to-read.js';
 import { contentsOf, expectedOf, twinLog } from '../catalogue/made-catalogue.js';
 import { getJson, managementPort } from '../operate/managed.js';
 import { stored } from '../records/odd-log.js';
-import { run, start, temporaryDirectory, type Running } from '../running/collector-process.js';
+import { limits, run, start, temporaryDirectory, type Running } from '../running/collector-process.js';
 import { contents } from '../running/directory-contents.js';
 import { issueKey } from '../running/issued-keys.js';
 import { post } from '../running/load.js';
@@ -34,7 +34,7 @@ const catalogueOf = (directory = dataDir) => path.join(directory, 'catalogue');
 const fileOf = (directory = dataDir) => path.join(catalogueOf(directory), 'catalogue.sqlite');
 
 async function started(...args: readonly string[]): Promise<Running> {
-  const collector = await start(dataDir, ['--segment-bytes', '2MiB'], [], {}, args);
+  const collector = await start(dataDir, limits({ 'segment-bytes': '2MiB' }), [], {}, args);
   onTestFinished(() => collector.kill());
   return collector;
 }

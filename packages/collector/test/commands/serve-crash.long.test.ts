@@ -1,8 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { rmSync } from 'node:fs';
 import { expect, onTestFinished, test } from 'vitest';
+import { random, runs } from '../../../../test/property-runs.js';
 import {
   createKey,
+  limits,
   outcomeEvent,
   start,
   storedEvents,
@@ -16,24 +18,25 @@ function scratch(): string {
   return dataDir;
 }
 
+const KILLS = runs(400, 16);
 /** Small segments, so that the log rolls under the load too. */
-const SMALL = ['--max-body-bytes', '512KiB', '--segment-bytes', '1MiB'];
+const SMALL = ['--max-body-bytes', '512KiB', ...limits({ 'segment-bytes': '1MiB' })];
 
-test('[R-601] killed 50 times under load, the collector keeps every event that it acknowledged, once, and nothing half', async () => {
+test('[R-601] killed again and again under load, the collector keeps every event that it acknowledged, once, and nothing half', async () => {
   const dataDir = scratch();
   const key = await createKey(dataDir);
   const load = new Load(key, { connections: 16, repeats: 0.1, largest: 300_000 });
-  for (let round = 0; round < 50; round++) {
+  for (let round = 0; round < KILLS; round++) {
     const collector = await start(dataDir, SMALL);
     const senders = load.run(collector.port, () => false);
     // Every second time once something was acknowledged, however slow the machine is; else at any moment.
     const wanted = load.acknowledged.size + (round % 2 === 0 ? 20 : 0);
     while (load.acknowledged.size < wanted) await sleep(5);
-    await sleep(Math.random() * 400);
+    await sleep(random.below(400));
     await collector.kill();
     await senders;
   }
-  expect(load.acknowledged.size).toBeGreaterThanOrEqual(500);
+  expect(load.acknowledged.size).toBeGreaterThanOrEqual(KILLS * 10);
   const stored = await expectAllStored(dataDir, load);
   expect(stored).toBeGreaterThanOrEqual(load.acknowledged.size);
   expect(load.refusals).toEqual(new Map());

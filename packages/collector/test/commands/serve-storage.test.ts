@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
 import {
   createKey,
+  limits,
   outcomeEvent,
   run,
   start,
@@ -31,7 +32,7 @@ function preload(script: string): string[] {
   return ['--import', `data:text/javascript,${encodeURIComponent(script)}`];
 }
 
-const SMALL = ['--max-body-bytes', '512KiB', '--segment-bytes', '1MiB'];
+const SMALL = ['--max-body-bytes', '512KiB', ...limits({ 'segment-bytes': '1MiB' })];
 
 /** An event that fills a tenth of a small segment. */
 function large(): string {

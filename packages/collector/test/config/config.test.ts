@@ -39,15 +39,6 @@ const DEFAULTS: Config = {
   store: '',
   profile: 'minimum',
   maxBodyBytes: 1_048_576,
-  queueBytes: 67_108_864,
-  queueEvents: 8192,
-  maxConnections: 4096,
-  headersTimeoutMs: 10_000,
-  requestTimeoutMs: 30_000,
-  keepAliveTimeoutMs: 65_000,
-  shutdownTimeoutMs: 10_000,
-  maxNestingDepth: 64,
-  segmentBytes: 67_108_864,
   encryption: 'auto',
   encryptionKeys: '',
   kek: '',
@@ -67,6 +58,15 @@ const DEFAULTS: Config = {
   managementTokenFile: '',
   backupMaxAgeMs: 86_400_000,
   logLevel: 'info',
+  queueBytes: 67_108_864,
+  queueEvents: 8192,
+  maxConnections: 4096,
+  headersTimeoutMs: 10_000,
+  requestTimeoutMs: 30_000,
+  keepAliveTimeoutMs: 65_000,
+  shutdownTimeoutMs: 10_000,
+  maxNestingDepth: 64,
+  segmentBytes: 67_108_864,
 };
 
 describe('a value', () => {
@@ -75,13 +75,18 @@ describe('a value', () => {
   });
 
   test('is taken from the command line before the environment before the file', () => {
-    const config = file({ port: 1, host: 'file', 'queue-events': 1, profile: 'full' });
-    const env = { COLLECTOR_PORT: '2', COLLECTOR_HOST: 'environment' };
+    const limits = { 'queue-events': 1, 'max-connections': 1 };
+    const config = file({ port: 1, host: 'file', limits, profile: 'full' });
+    const env = {
+      ...{ COLLECTOR_PORT: '2', COLLECTOR_HOST: 'environment' },
+      COLLECTOR_LIMITS: '{"max-connections": 2}',
+    };
     expect(loadConfig({ port: '3', config }, env)).toEqual({
       ...DEFAULTS,
       port: 3,
       host: 'environment',
       queueEvents: 1,
+      maxConnections: 2,
       profile: 'full',
     });
   });
@@ -89,10 +94,10 @@ describe('a value', () => {
   test('may be written with units, in the file as text or number', () => {
     const config = file({
       'max-body-bytes': '64KiB',
-      'segment-bytes': 1_000_000,
-      'keep-alive-timeout-ms': '1m',
+      limits: { 'segment-bytes': 1_000_000, 'keep-alive-timeout-ms': '1m' },
     });
-    expect(loadConfig({ config }, { COLLECTOR_SHUTDOWN_TIMEOUT_MS: '500ms' })).toMatchObject({
+    const COLLECTOR_LIMITS = '{"shutdown-timeout-ms": "500ms"}';
+    expect(loadConfig({ config }, { COLLECTOR_LIMITS })).toMatchObject({
       maxBodyBytes: 65_536,
       segmentBytes: 1_000_000,
       keepAliveTimeoutMs: 60_000,
@@ -102,15 +107,19 @@ describe('a value', () => {
 });
 
 test('[R-841] each value says where it comes from, also beside others that are faulty', () => {
-  const config = file({ port: 1, host: 'file' });
-  const { settings, faults, config: whole } = readConfig({ port: '3', config }, { COLLECTOR_PROFILE: 'ful' });
+  const config = file({ port: 1, host: 'file', limits: { 'queue-events': 1 } });
+  const env = { COLLECTOR_PROFILE: 'ful', COLLECTOR_LIMITS: '{"max-connections": 2}' };
+  const { settings, faults, config: whole } = readConfig({ port: '3', config }, env);
   const found = Object.fromEntries(settings.map(({ name, from, source }) => [name, [from, source]]));
   expect(found).toMatchObject({
     port: ['command line', '--port'],
     host: ['file', `${config}, "host"`],
-    'queue-bytes': ['default', '--queue-bytes'],
+    'limits.queue-events': ['file', `${config}, "limits.queue-events"`],
+    'limits.max-connections': ['environment', 'COLLECTOR_LIMITS, "limits.max-connections"'],
+    'limits.queue-bytes': ['default', 'limits.queue-bytes'],
+    'max-body-bytes': ['default', '--max-body-bytes'],
   });
-  expect(settings.find(({ name }) => name === 'queue-bytes')).toMatchObject({
+  expect(settings.find(({ name }) => name === 'limits.queue-bytes')).toMatchObject({
     ...{ value: 67_108_864, shown: '64MiB', reloadable: false },
   });
   expect(faults).toEqual([expect.objectContaining({ source: 'COLLECTOR_PROFILE' })]);
@@ -131,22 +140,21 @@ test('the file may be named by the environment, and the command line names anoth
 
 test('[R-801] every fault is told at once, each with its source', () => {
   const config = file({ prot: 1, host: true, 'log-level': 'inf' });
-  const env = { COLLECTOR_QUEUE_EVENT: '1', COLLECTOR_MAX_CONNECTIONS: '0', COLLECTOR_DATA_DIR: '' };
-  expect(
-    faultsOf({ port: '70000', 'max-body-bytes': '1MB', 'headers-timeout-ms': 'soon', config }, env),
-  ).toEqual([
-    'COLLECTOR_QUEUE_EVENT: no such setting; did you mean "COLLECTOR_QUEUE_EVENTS"?',
+  const env = {
+    ...{ COLLECTOR_PROFIL: '1', COLLECTOR_DATA_DIR: '' },
+    COLLECTOR_LIMITS: '{"max-connections": 0, "headers-timeout-ms": "soon", "queue-event": 1}',
+  };
+  expect(faultsOf({ port: '70000', 'max-body-bytes': '1MB', config }, env)).toEqual([
+    'COLLECTOR_PROFIL: no such setting; did you mean "COLLECTOR_PROFILE"?',
+    'COLLECTOR_LIMITS, "limits.queue-event": no such setting; did you mean "queue-events"?',
     `${config}, "prot": no such setting; did you mean "port"?`,
     `${config}, "host": must be a string`,
-    ...['--port: 70000 is out of range: 0 to 65535', 'COLLECTOR_DATA_DIR: "" is not a usable path'],
-    ...[
-      '--max-body-bytes: "1MB" is not a size such as 64KiB',
-      'COLLECTOR_MAX_CONNECTIONS: 0 is out of range: 1 to 1000000',
-    ],
-    ...[
-      '--headers-timeout-ms: "soon" is not a duration such as 10s',
-      `${config}, "log-level": "inf" is not one of trace, debug, info, warn, error, fatal, silent; did you mean "info"?`,
-    ],
+    '--port: 70000 is out of range: 0 to 65535',
+    'COLLECTOR_DATA_DIR: "" is not a usable path',
+    '--max-body-bytes: "1MB" is not a size such as 64KiB',
+    `${config}, "log-level": "inf" is not one of trace, debug, info, warn, error, fatal, silent; did you mean "info"?`,
+    'COLLECTOR_LIMITS, "limits.max-connections": 0 is out of range: 1 to 1000000',
+    'COLLECTOR_LIMITS, "limits.headers-timeout-ms": "soon" is not a duration such as 10s',
   ]);
 });
 
@@ -169,16 +177,58 @@ test('variables that Kubernetes makes for a Service are explained', () => {
 
 test('values that contradict each other are refused', () => {
   expect(faultsOf({ 'max-body-bytes': '32MiB' })).toEqual([
-    '--queue-bytes: must be at least 4 times --max-body-bytes, that is 128MiB',
+    'limits.queue-bytes: must be at least 4 times --max-body-bytes, that is 128MiB',
   ]);
-  expect(faultsOf({ 'max-body-bytes': '32MiB' }, { COLLECTOR_QUEUE_BYTES: '64MiB' })).toEqual([
-    'COLLECTOR_QUEUE_BYTES: must be at least 4 times --max-body-bytes, that is 128MiB',
+  const env = { COLLECTOR_LIMITS: '{"queue-bytes": "64MiB"}' };
+  expect(faultsOf({ 'max-body-bytes': '32MiB' }, env)).toEqual([
+    'COLLECTOR_LIMITS, "limits.queue-bytes": must be at least 4 times --max-body-bytes, that is 128MiB',
   ]);
-  expect(faultsOf({ 'segment-bytes': '1MiB', 'headers-timeout-ms': '31s' })).toEqual([
-    '--segment-bytes: must be at least twice --max-body-bytes, that is 2MiB',
-    '--headers-timeout-ms: must be at most --request-timeout-ms, that is 30s',
+  const config = file({ limits: { 'segment-bytes': '1MiB', 'headers-timeout-ms': '31s' } });
+  expect(faultsOf({ config })).toEqual([
+    `${config}, "limits.segment-bytes": must be at least twice --max-body-bytes, that is 2MiB`,
+    `${config}, "limits.headers-timeout-ms": must be at most limits.request-timeout-ms, that is 30s`,
   ]);
   expect(loadConfig({ 'max-body-bytes': '16MiB' }, {}).maxBodyBytes).toBe(16_777_216);
+});
+
+describe('[R-1459] limits', () => {
+  test('are members of one object, and no options, variables or names of the file', () => {
+    expect(optionsOf('serve').filter(({ name }) => /queue|limits|segment/.test(name))).toEqual([]);
+    const config = file({ 'queue-bytes': '64MiB', 'limits.queue-events': 1, limits: { port: 1 } });
+    expect(faultsOf({ config }, { COLLECTOR_QUEUE_BYTES: '64MiB' })).toEqual([
+      'COLLECTOR_QUEUE_BYTES: no such setting; give queue-bytes in COLLECTOR_LIMITS',
+      `${config}, "queue-bytes": no such setting; give queue-bytes in "limits"`,
+      expect.stringContaining(`${config}, "limits.queue-events": no such setting`),
+      `${config}, "limits.port": no such setting`,
+    ]);
+  });
+
+  test('in a text that is no object of JSON are one fault, which does not show it', () => {
+    const body = { 'max-body-bytes': '32MiB' };
+    for (const [text, message] of [
+      ['{"queue-bytes": secret}', 'is not JSON: see line 1, column 17'],
+      ['', 'is not JSON: see line 1, column 1'],
+      ['"secret"', 'does not hold a JSON object'],
+    ] as const)
+      expect(faultsOf(body, { COLLECTOR_LIMITS: text })).toEqual([`COLLECTOR_LIMITS: ${message}`]);
+    for (const limits of [[], null, 5]) {
+      const config = file({ limits });
+      expect(faultsOf({ ...body, config })).toEqual([`${config}, "limits": does not hold a JSON object`]);
+    }
+  });
+
+  test('are refused where one is given twice, or is neither text nor number', () => {
+    const twice = '{"queue-events": 1, "queue-bytes": {}, "queue-events": 2}';
+    const config = file(`{"limits": ${twice}}`);
+    for (const [given, env, place] of [
+      [{ config }, {}, config],
+      [{}, { COLLECTOR_LIMITS: twice }, 'COLLECTOR_LIMITS'],
+    ] as const)
+      expect(faultsOf(given, env)).toEqual([
+        `${place}, "limits.queue-events": is given more than once`,
+        `${place}, "limits.queue-bytes": must be a string or a number`,
+      ]);
+  });
 });
 
 test('a file that is missing, is no JSON, or holds no object is refused', () => {
@@ -213,7 +263,7 @@ test('a text, a path and a choice must be strings in the file, and only numbers 
     host: 1,
     profile: 2,
     port: '9000',
-    'queue-events': 7,
+    limits: { 'queue-events': 7 },
     'log-level': null,
   });
   expect(faultsOf({ config })).toEqual(
@@ -224,14 +274,17 @@ test('a text, a path and a choice must be strings in the file, and only numbers 
 });
 
 test('whatever is given, the answer is a configuration in range or a ConfigError', () => {
-  const names = optionsOf('serve')
-    .map(({ name }) => name)
-    .filter((name) => name !== 'config');
+  const { settings } = readConfig({}, {});
+  const [limits, options] = [true, false].map((wanted) =>
+    settings.map(({ name }) => name).filter((name) => name.startsWith('limits.') === wanted),
+  ) as [string[], string[]];
+  const members = limits.map((name) => name.replace('limits.', ''));
   const values = fc.oneof(fc.string(), fc.nat().map(String), fc.stringMatching(/^\d{1,6}(MiB|KiB|s|ms|m)$/));
+  const dictionary = (names: readonly string[]) => fc.dictionary(fc.constantFrom(...names), values);
   fc.assert(
-    fc.property(fc.dictionary(fc.constantFrom(...names), values), (given) => {
+    fc.property(dictionary(options), dictionary(members), (given, tuned) => {
       try {
-        const config = loadConfig(given, {});
+        const config = loadConfig(given, { COLLECTOR_LIMITS: JSON.stringify(tuned) });
         expect(Object.keys(config)).toEqual(Object.keys(DEFAULTS));
         expect(config.port).toBeLessThanOrEqual(65_535);
         expect(config.queueBytes).toBeGreaterThanOrEqual(4 * config.maxBodyBytes);

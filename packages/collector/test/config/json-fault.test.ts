@@ -47,7 +47,9 @@ test('names that an object holds twice are told, however they are written, and o
   expect(repeatedNames(String.raw`{"a": 1, "b": {"b": 1, "c": [{"c": 2}]}, "\u0061": {}, "a": 3}`)).toEqual([
     'a',
   ]);
-  expect(repeatedNames('[{"a": 1, "a": 1}]')).toEqual([]);
+  expect(repeatedNames('{"a": {"b": 1, "c": 1, "b": 2}, "c": [{"d": 1}, {"d": 1, "d": 2}]}')).toEqual([
+    ...['a.b', 'c.d'],
+  ]);
   expect(repeatedNames('"a"')).toEqual([]);
   fc.assert(
     fc.property(fc.array(fc.string(), { maxLength: 8 }), (names) => {

@@ -5,13 +5,18 @@ import type { ApiKey } from '../../src/store/contract/keys.js';
 import { sampleEvent } from '../running/sample-events.js';
 import { issueKey } from '../running/issued-keys.js';
 import { collectorWithoutLedger } from '../running/collector-without-ledger.js';
+import { limits } from '../running/collector-process.js';
 import { oneCollector } from '../running/one-collector.js';
 import { RawConnection, send } from '../running/raw-http.js';
 
 const KEY = { permissions: 'all', rateLimit: undefined } as Partial<ApiKey> as ApiKey;
 const issued = () => new Principal(KEY);
 
-const collector = oneCollector(['--queue-bytes', '8MiB', '--max-body-bytes', '1MiB']);
+const collector = oneCollector([
+  ...limits({ 'queue-bytes': '8MiB', 'segment-bytes': '2MiB' }),
+  '--max-body-bytes',
+  '1MiB',
+]);
 
 const MINUTE = 60_000;
 

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { EVENT_PATHS } from '@clinical-events/protocol';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Authority, writePair, type Issued } from '../running/certificates.js';
-import { run, start, temporaryDirectory, type Running } from '../running/collector-process.js';
+import { limits, run, start, temporaryDirectory, type Running } from '../running/collector-process.js';
 import { issueKey } from '../running/issued-keys.js';
 import { send } from '../running/raw-http.js';
 import { sampleEvent } from '../running/sample-events.js';
@@ -68,7 +68,14 @@ beforeAll(async () => {
     } else fs.cpSync(path.join(directory, 'required'), dataDir, { recursive: true });
   }
   for (const auth of ['required', 'optional'] as const) {
-    const options = [...pair, '--tls-client-ca', ca, '--tls-client-auth', auth, '--segment-bytes', '2MiB'];
+    const options = [
+      ...pair,
+      '--tls-client-ca',
+      ca,
+      '--tls-client-auth',
+      auth,
+      ...limits({ 'segment-bytes': '2MiB' }),
+    ];
     running[auth] = await start(path.join(directory, auth), options);
   }
 });

@@ -2,7 +2,7 @@ import fs from 'node:fs';
 import { ERRORS, EVENT_KINDS, EVENT_PATHS, type ErrorCode, type EventKind } from '@clinical-events/protocol';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { newKeyId, newKeyText } from '../../src/access/key-ring.js';
-import { run, start, temporaryDirectory, type Running } from '../running/collector-process.js';
+import { limits, run, start, temporaryDirectory, type Running } from '../running/collector-process.js';
 import { issueKey } from '../running/issued-keys.js';
 import { oneCollector } from '../running/one-collector.js';
 import {
@@ -57,7 +57,7 @@ const keyName = (faults: readonly Check[]) =>
   (['key', 'permission', 'rate'] as const).filter((fault) => faults.includes(fault)).join();
 
 const collector = oneCollector(
-  ['--max-body-bytes', String(MAX_BODY), '--segment-bytes', '1MiB'],
+  ['--max-body-bytes', String(MAX_BODY), ...limits({ 'segment-bytes': '1MiB' })],
   async (dataDir) => {
     for (const faults of subsets<Check>(['key', 'permission', 'rate'])) {
       const past = Date.now() - 2 * DAY;

@@ -1,7 +1,13 @@
 import fs from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { start, storedEvents, temporaryDirectory, type Running } from '../running/collector-process.js';
+import {
+  limits,
+  start,
+  storedEvents,
+  temporaryDirectory,
+  type Running,
+} from '../running/collector-process.js';
 import { issueKey } from '../running/issued-keys.js';
 import { RawConnection, requestBytes, type RawAnswer } from '../running/raw-http.js';
 import { sampleEvent } from '../running/sample-events.js';
@@ -16,7 +22,7 @@ beforeEach(async () => {
   dataDir = temporaryDirectory();
   key = (await issueKey(dataDir)).text;
   // What waits for it to pass does so for longer than a test may take.
-  running = await start(dataDir, ['--shutdown-timeout-ms', '10m']);
+  running = await start(dataDir, limits({ 'shutdown-timeout-ms': '10m' }));
 });
 
 afterEach(async () => {
@@ -132,7 +138,7 @@ describe('told to stop [R-609]', () => {
 
   test('it does not wait forever for a body that does not come', async () => {
     expect(await running.stop()).toBe(0);
-    running = await start(dataDir, ['--shutdown-timeout-ms', `${SHUTDOWN_MS}ms`]);
+    running = await start(dataDir, limits({ 'shutdown-timeout-ms': SHUTDOWN_MS }));
     const connection = await open();
     connection.write(bytesOf(sampleEvent()).subarray(0, -1));
     await allIsRead();

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, test } from 'vitest';
 import { managementPort, Scrape } from '../operate/managed.js';
+import { limits } from '../running/collector-process.js';
 import { oneCollector, type OneCollector } from '../running/one-collector.js';
 import { RawConnection, requestBytes, send, type RequestParts } from '../running/raw-http.js';
 import { sampleEvent } from '../running/sample-events.js';
@@ -10,14 +11,16 @@ const HEADERS_MS = 1000;
 const REQUEST_MS = 2000;
 const IDLE_MS = 1000;
 const MAX_CONNECTIONS = 48;
-const LIMITS = ['--headers-timeout-ms', `${HEADERS_MS}ms`, '--max-connections', String(MAX_CONNECTIONS)];
+const LIMITS = {
+  ...{ 'headers-timeout-ms': `${HEADERS_MS}ms`, 'max-connections': MAX_CONNECTIONS },
+  'segment-bytes': '2MiB',
+};
 
-const collector = oneCollector([
-  ...LIMITS,
-  ...['--request-timeout-ms', `${REQUEST_MS}ms`, '--keep-alive-timeout-ms', `${IDLE_MS}ms`],
-]);
+const collector = oneCollector(
+  limits({ ...LIMITS, 'request-timeout-ms': `${REQUEST_MS}ms`, 'keep-alive-timeout-ms': `${IDLE_MS}ms` }),
+);
 /** Here only the limit of the headers can end a request while a test runs. */
-const patient = oneCollector([...LIMITS, '--request-timeout-ms', '1h']);
+const patient = oneCollector(limits({ ...LIMITS, 'request-timeout-ms': '1h' }));
 const post = (parts: RequestParts = {}) =>
   requestBytes({ key: collector.key, body: JSON.stringify(sampleEvent()), ...parts });
 

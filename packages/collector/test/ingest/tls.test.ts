@@ -7,6 +7,7 @@ import type { SecureVersion, TLSSocket } from 'node:tls';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Authority, writePair } from '../running/certificates.js';
 import {
+  limits,
   outcomeEvent,
   run,
   start,
@@ -46,8 +47,10 @@ beforeAll(async () => {
   key = (await issueKey(dataDir)).text;
   running = await start(dataDir, [
     ...renew('first'),
-    ...['--headers-timeout-ms', `${HEADERS_MS}ms`, '--max-connections', String(MAX_CONNECTIONS)],
-    ...['--segment-bytes', '2MiB'],
+    ...limits({
+      ...{ 'headers-timeout-ms': `${HEADERS_MS}ms`, 'max-connections': MAX_CONNECTIONS },
+      'segment-bytes': '2MiB',
+    }),
   ]);
 });
 afterAll(async () => {
@@ -324,14 +327,17 @@ describe('a start [R-821]', () => {
 
   test('is ended in order, and without waiting for them, while handshakes are open', async () => {
     const open: RawConnection[] = [];
-    const code = await startWith([...renew('ending'), '--shutdown-timeout-ms', '10m'], async (collector) => {
-      for (const bytes of [[], [0x16, 0x03, 0x01, 0x02, 0x00]]) {
-        const connection = await RawConnection.open(collector.port);
-        connection.write(Uint8Array.from(bytes));
-        open.push(connection);
-      }
-      await handshake(collector.port, sender);
-    });
+    const code = await startWith(
+      [...renew('ending'), ...limits({ 'shutdown-timeout-ms': '10m' })],
+      async (collector) => {
+        for (const bytes of [[], [0x16, 0x03, 0x01, 0x02, 0x00]]) {
+          const connection = await RawConnection.open(collector.port);
+          connection.write(Uint8Array.from(bytes));
+          open.push(connection);
+        }
+        await handshake(collector.port, sender);
+      },
+    );
     expect(code).toBe(0);
     for (const connection of open) connection.close();
   });

@@ -24,7 +24,7 @@ class World {
   readonly troubles: unknown[] = [];
   failure: Error | undefined;
 
-  open(newest?: Buffer, intervalMs?: number): AccessLogHeads {
+  open(newest?: Buffer): AccessLogHeads {
     return new AccessLogHeads({
       store: new AccessLogFile(dataDir),
       newest,
@@ -33,7 +33,6 @@ class World {
         this.entries.push(entry);
         return Promise.resolve();
       },
-      ...(intervalMs !== undefined && { intervalMs }),
       onTrouble: (_what, error) => this.troubles.push(error),
       onAltered: (reason) => this.altered.push(reason),
     });
@@ -180,7 +179,7 @@ describe('[R-718] the heads of the access log', () => {
       turns++;
       if (world.entries.length === 0) setImmediate(count);
     };
-    const heads = world.open(undefined, 3_600_000);
+    const heads = world.open().start(3_600_000);
     // At once, before anything is read.
     count();
     await heads.look();

@@ -277,6 +277,33 @@ describe('the tree over the ledger', () => {
   });
 });
 
+test('where another process is at it and signs nothing, checkpoints are not said to be made again', async () => {
+  vi.useFakeTimers();
+  onTestFinished(() => void vi.useRealTimers());
+  const world = new World();
+  let sequence = () => Promise.resolve(true);
+  const shared = { epoch: 1, sequence: () => sequence(), look: () => Promise.resolve() };
+  const tried: string[] = [];
+  await world.open({
+    committed: Object.assign(
+      committedIn(() => world.stored),
+      { shared },
+    ),
+    intervalMs: 1000,
+    onTried: (failure) => tried.push(failure === undefined ? 'made' : String(failure.error)),
+  });
+  sequence = () => Promise.reject(new Error('no standby'));
+  world.add(events(3));
+  await elapse(1000);
+  sequence = () => Promise.resolve(false);
+  await elapse(1000);
+  expect(tried).toEqual(['Error: no standby']);
+  sequence = () => Promise.resolve(true);
+  await elapse(1000);
+  expect(tried).toEqual(['Error: no standby', 'made']);
+  await world.tree?.close();
+});
+
 test('[R-1010] a newest checkpoint that another hand has changed or removed is not replaced, and it is reported', async () => {
   for (const change of [
     (disk: MemoryDisk) => disk.remove(LATEST),

@@ -2,7 +2,13 @@ import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import http from 'node:http';
 import { expect, onTestFinished, test } from 'vitest';
-import { outcomeEvent, start, temporaryDirectory, type Running } from '../running/collector-process.js';
+import {
+  limits,
+  outcomeEvent,
+  start,
+  temporaryDirectory,
+  type Running,
+} from '../running/collector-process.js';
 import { issueKey } from '../running/issued-keys.js';
 import { post } from '../running/load.js';
 import { RawConnection, requestBytes } from '../running/raw-http.js';
@@ -68,7 +74,11 @@ test('[R-832] it lives and is not ready while the ledger is being opened', async
 
 test('[R-610] [R-832] while events cannot be stored it lives and is not ready, and by itself it is again when they can', async () => {
   const { dataDir, key } = await scratch();
-  const collector = await running(dataDir, ['--max-body-bytes', '512KiB', '--segment-bytes', '1MiB']);
+  const collector = await running(dataDir, [
+    '--max-body-bytes',
+    '512KiB',
+    ...limits({ 'segment-bytes': '1MiB' }),
+  ]);
   const port = managementPort(collector);
   const large = () => JSON.stringify(outcomeEvent({ note: 'x'.repeat(100_000) }));
   expect(await notReady(port)).toEqual([]);

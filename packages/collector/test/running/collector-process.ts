@@ -33,6 +33,13 @@ export function temporaryDirectory(): string {
   return fs.mkdtempSync(path.join(os.tmpdir(), 'collector-'));
 }
 
+/** The options of a command that give it these limits, in a configuration file. */
+export function limits(members: Readonly<Record<string, string | number>>): string[] {
+  const file = path.join(BIN, `limits-${randomUUID()}.json`);
+  fs.writeFileSync(file, JSON.stringify({ limits: members }));
+  return ['--config', file];
+}
+
 export interface Running {
   readonly process: ChildProcess;
   readonly url: string;
@@ -86,7 +93,7 @@ export function run(
 }
 
 /**
- * Starts a collector and resolves when it listens; rejects with what it wrote when it ends before.
+ * Starts a collector and resolves when it listens, or runs with --no-listen (port 0); rejects with what it wrote when it ends before.
  * @param prefix a command that runs the one behind it in its own place.
  */
 export async function start(
@@ -105,8 +112,10 @@ export async function start(
   const port = await new Promise<number>((resolve, reject) => {
     child.stderr.setEncoding('utf8').on('data', (text: string) => {
       output.stderr += text;
-      const found = /"port":(\d+),.*"msg":"listening"/.exec(output.stderr)?.[1];
-      if (found !== undefined) resolve(Number(found));
+      const found = /"port":(\d+),.*"msg":"listening"|"msg":"running, and takes no events"/.exec(
+        output.stderr,
+      );
+      if (found !== null) resolve(Number(found[1] ?? 0));
     });
     child.on('error', reject);
     child.on('exit', () => reject(new Error(`the collector ended before it listened: ${output.stderr}`)));
@@ -126,6 +135,16 @@ export async function start(
       await exited;
     },
   };
+}
+
+/** Does something beside a collector that takes no events, and ends it. */
+export async function beside<T>(dataDir: string, work: () => Promise<T>): Promise<T> {
+  const collector = await start(dataDir, ['--no-listen']);
+  try {
+    return await work();
+  } finally {
+    await collector.stop();
+  }
 }
 
 /** An API key for the directory, made by the command. */

@@ -1,7 +1,7 @@
 /** One collector for all tests of a file, on a data directory that vanishes with it. */
 import fs from 'node:fs';
 import { afterAll, beforeAll } from 'vitest';
-import { start, temporaryDirectory, type Running } from './collector-process.js';
+import { limits, start, temporaryDirectory, type Running } from './collector-process.js';
 import { issueKey } from './issued-keys.js';
 
 export interface OneCollector {
@@ -33,7 +33,7 @@ export function oneCollector(
     collector.key = (await issueKey(collector.dataDir)).text;
     await prepare(collector.dataDir);
     // Small segments: each reading of the log looks through all of the last one.
-    const segments = args.includes('--segment-bytes') ? [] : ['--segment-bytes', '2MiB'];
+    const segments = args.includes('--config') ? [] : limits({ 'segment-bytes': '2MiB' });
     collector.running = await start(collector.dataDir, [...segments, ...args]);
     collector.port = collector.running.port;
     collector.pid = collector.running.process.pid ?? 0;

@@ -11,7 +11,7 @@
  */
 import { isUuid } from '../formats/uuid.js';
 import { decodeEnvelope, encodeLeaf, LEAF_BYTES, SALT_BYTES, type Envelope } from '../leaf.js';
-import { CheckpointMalformed, parseCheckpoint, type Checkpoint } from './checkpoint.js';
+import { parseCheckpoint, type Checkpoint } from './checkpoint.js';
 import { followRotations, RotationRefused } from './rotation.js';
 import { hashLeaf, rootFromInclusion, sha256 } from './hashing.js';
 import {
@@ -119,10 +119,7 @@ function readProof(text: string): { proof: TlogProof; extra: Extra; checkpoint: 
     return { proof, extra: readExtra(proof.extra), checkpoint };
   } catch (error) {
     const ofTheText =
-      error instanceof ProofMalformed ||
-      error instanceof NoteMalformed ||
-      error instanceof CheckpointMalformed ||
-      error instanceof RangeError;
+      error instanceof ProofMalformed || error instanceof NoteMalformed || error instanceof RangeError;
     if (!ofTheText) throw error;
     throw new Refusal('proof-malformed', `The file is not a proof of this log: ${error.message}.`);
   }

@@ -4,13 +4,9 @@
  */
 import { decodeBase64, encodeBase64, parseDecimal } from './encoding.js';
 import { ROTATION_HEADER } from './rotation.js';
+import { NoteMalformed } from './signed-note.js';
 
 const HASH_BYTES = 32;
-
-/** The text is not that of a checkpoint; the message says why. */
-export class CheckpointMalformed extends Error {
-  override name = 'CheckpointMalformed';
-}
 
 export interface Checkpoint {
   /** The name of the log; in this log also that of the key that signs. */
@@ -24,34 +20,34 @@ export interface Checkpoint {
 /**
  * Reads the text of a checkpoint. Extension lines, which this log never writes, are let through and not
  * returned, as the specification asks.
- * @throws CheckpointMalformed
+ * @throws NoteMalformed
  */
 export function parseCheckpoint(text: string): Checkpoint {
-  if (!text.endsWith('\n')) throw new CheckpointMalformed('the checkpoint does not end with a newline');
+  if (!text.endsWith('\n')) throw new NoteMalformed('the checkpoint does not end with a newline');
   const lines = text.slice(0, -1).split('\n');
   const [origin, sizeText, rootText] = lines;
   if (origin === undefined || sizeText === undefined || rootText === undefined || lines.includes('')) {
-    throw new CheckpointMalformed('a checkpoint has at least three lines, none of them empty');
+    throw new NoteMalformed('a checkpoint has at least three lines, none of them empty');
   }
   if (origin === ROTATION_HEADER) {
-    throw new CheckpointMalformed('the text is that of a key rotation and not of a checkpoint');
+    throw new NoteMalformed('the text is that of a key rotation and not of a checkpoint');
   }
   const size = parseDecimal(sizeText);
-  if (size === undefined) throw new CheckpointMalformed('the tree size of the checkpoint is not a number');
+  if (size === undefined) throw new NoteMalformed('the tree size of the checkpoint is not a number');
   const root = decodeBase64(rootText);
   if (root?.length !== HASH_BYTES) {
-    throw new CheckpointMalformed('the root of the checkpoint is not the base64 of 32 bytes');
+    throw new NoteMalformed('the root of the checkpoint is not the base64 of 32 bytes');
   }
   return { origin, size, root };
 }
 
 /**
  * The text that `parseCheckpoint` reads, to be signed.
- * @throws CheckpointMalformed when the parts do not make a checkpoint.
+ * @throws NoteMalformed when the parts do not make a checkpoint.
  */
 export function formatCheckpoint({ origin, size, root }: Checkpoint): string {
   const text = `${origin}\n${String(size)}\n${encodeBase64(root)}\n`;
   const read = parseCheckpoint(text);
-  if (read.origin !== origin) throw new CheckpointMalformed('the origin is not one line');
+  if (read.origin !== origin) throw new NoteMalformed('the origin is not one line');
   return text;
 }

@@ -8,11 +8,10 @@ export type { Envelope } from '../leaf.js';
 export { decodeBase64, encodeBase64 } from './encoding.js';
 export { checkProof } from './check-proof.js';
 export type { ProofCheck, ProofFault, ProofVerdict } from './check-proof.js';
-export { CheckpointMalformed, formatCheckpoint, parseCheckpoint } from './checkpoint.js';
+export { formatCheckpoint, parseCheckpoint } from './checkpoint.js';
 export type { Checkpoint } from './checkpoint.js';
-export { followRotations, RotationRefused } from './rotation.js';
 export { hashLeaf, rootFromInclusion } from './hashing.js';
-export { formatRotation, parseRotation, RotationMalformed } from './rotation.js';
+export { followRotations, formatRotation, parseRotation, RotationRefused } from './rotation.js';
 export type { Rotation } from './rotation.js';
 export {
   formatNote,

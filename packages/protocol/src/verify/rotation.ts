@@ -25,11 +25,6 @@ import {
 
 export const ROTATION_HEADER = 'clinical-events/key-rotation/v1';
 
-/** The text is not that of a rotation note; the message says why. */
-export class RotationMalformed extends Error {
-  override name = 'RotationMalformed';
-}
-
 export interface Rotation {
   /** The name of the log, and of both keys. */
   readonly origin: string;
@@ -43,18 +38,17 @@ export interface Rotation {
 
 function checkKey(vkey: string, origin: string): void {
   const { name, type } = parseVerifierKey(vkey);
-  if (name !== origin)
-    throw new RotationMalformed('the rotation is of a key that has not the name of the log');
-  if (type !== NOTE_ED25519) throw new RotationMalformed('the rotation is of a key that signs no notes');
+  if (name !== origin) throw new NoteMalformed('the rotation is of a key that has not the name of the log');
+  if (type !== NOTE_ED25519) throw new NoteMalformed('the rotation is of a key that signs no notes');
 }
 
 /**
  * Reads the text of a rotation note. Whether both keys have signed it is another matter.
- * @throws RotationMalformed
+ * @throws NoteMalformed
  */
 export function parseRotation(text: string): Rotation {
   const [header, origin, oldKey, newKey, until, end, ...more] = text.split('\n');
-  if (header !== ROTATION_HEADER) throw new RotationMalformed('the text does not begin as a rotation');
+  if (header !== ROTATION_HEADER) throw new NoteMalformed('the text does not begin as a rotation');
   if (
     origin === undefined ||
     oldKey === undefined ||
@@ -63,26 +57,26 @@ export function parseRotation(text: string): Rotation {
     end !== '' ||
     more.length > 0
   ) {
-    throw new RotationMalformed('a rotation has five lines');
+    throw new NoteMalformed('a rotation has five lines');
   }
   try {
     checkKey(oldKey, origin);
     checkKey(newKey, origin);
   } catch (error) {
     if (!(error instanceof KeyMalformed)) throw error;
-    throw new RotationMalformed(`a key of the rotation is malformed: ${error.message}`, { cause: error });
+    throw new NoteMalformed(`a key of the rotation is malformed: ${error.message}`, { cause: error });
   }
-  if (origin === ROTATION_HEADER) throw new RotationMalformed('no log may have the name of a rotation');
-  if (oldKey === newKey) throw new RotationMalformed('the rotation is from a key to itself');
+  if (origin === ROTATION_HEADER) throw new NoteMalformed('no log may have the name of a rotation');
+  if (oldKey === newKey) throw new NoteMalformed('the rotation is from a key to itself');
   if (!isDateTime(until) || !until.endsWith('Z')) {
-    throw new RotationMalformed('the end of the overlap is not an instant in UTC');
+    throw new NoteMalformed('the end of the overlap is not an instant in UTC');
   }
   return { origin, oldKey, newKey, until };
 }
 
 /**
  * The text that `parseRotation` reads, to be signed by both keys.
- * @throws RotationMalformed when the parts do not make a rotation.
+ * @throws NoteMalformed when the parts do not make a rotation.
  */
 export function formatRotation({ origin, oldKey, newKey, until }: Rotation): string {
   const text = `${[ROTATION_HEADER, origin, oldKey, newKey, until].join('\n')}\n`;
@@ -129,7 +123,6 @@ export async function followRotations(
     } catch (error) {
       const ofTheNote =
         error instanceof NoteMalformed ||
-        error instanceof RotationMalformed ||
         error instanceof KeyMalformed ||
         error instanceof NoteUnsigned ||
         error instanceof NoteForged;

@@ -29,7 +29,7 @@ export const NOTE_ED25519 = 0x01;
 const COSIGNATURE_ED25519 = 0x04;
 const ED25519_KEY_BYTES = 32;
 
-/** The text is not a signed note; the message says why. */
+/** The text is not a signed note, or not that of the checkpoint or rotation that it should hold; the message says why. */
 export class NoteMalformed extends Error {
   override name = 'NoteMalformed';
 }

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { CheckpointMalformed, formatCheckpoint, parseCheckpoint } from '../../src/verify/index.js';
+import { NoteMalformed, formatCheckpoint, parseCheckpoint } from '../../src/verify/index.js';
 import type { Checkpoint } from '../../src/verify/index.js';
 
 const good = 'example.com/behind-the-sofa\n20852163\nCsUYapGGPo4dkMgIAUqom/Xajj7h2fB2MPA3j2jxq2I=\n';
@@ -48,7 +48,7 @@ describe('the text of a checkpoint', () => {
     ['a root that is not base64', good.replace('CsUY', 'Cs Y'), 'root'],
     ['the first line of a key rotation', good.replace(/^.*/, 'clinical-events/key-rotation/v1'), 'rotation'],
   ])('is refused with %s', (_, text, message) => {
-    expect(() => parseCheckpoint(text)).toThrow(CheckpointMalformed);
+    expect(() => parseCheckpoint(text)).toThrow(NoteMalformed);
     expect(() => parseCheckpoint(text)).toThrow(message);
   });
 
@@ -63,7 +63,7 @@ describe('the text of a checkpoint', () => {
     ['a root too short', { root: new Uint8Array(31) }],
   ])('is not written with %s', (_, change) => {
     const checkpoint = { origin: 'log', size: 1, root: new Uint8Array(32), ...change };
-    expect(() => formatCheckpoint(checkpoint)).toThrow(CheckpointMalformed);
+    expect(() => formatCheckpoint(checkpoint)).toThrow(NoteMalformed);
   });
 
   it('gives no other error, whatever the text', () => {
@@ -74,7 +74,7 @@ describe('the text of a checkpoint', () => {
         try {
           parseCheckpoint(text);
         } catch (error) {
-          expect(error).toBeInstanceOf(CheckpointMalformed);
+          expect(error).toBeInstanceOf(NoteMalformed);
         }
       }),
       { numRuns: 2000 },

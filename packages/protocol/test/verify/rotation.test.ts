@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { formatRotation, parseRotation, RotationMalformed } from '../../src/verify/index.js';
+import { formatRotation, parseRotation, NoteMalformed } from '../../src/verify/index.js';
 import { ORIGIN, sampleKey } from './sample-log.js';
 
 const [oldKey, newKey, otherLog] = [sampleKey().vkey, sampleKey().vkey, sampleKey('other.example').vkey];
@@ -28,21 +28,17 @@ describe('the text of a rotation note', () => {
     ['a time with an offset', good.replace('T00:00:00Z\n', 'T00:00:00+00:00\n'), 'instant in UTC'],
     ['a day that is none', good.replace('03-09', '02-30'), 'instant in UTC'],
   ])('is refused with %s', (_, text, message) => {
-    expect(() => parseRotation(text)).toThrow(RotationMalformed);
+    expect(() => parseRotation(text)).toThrow(NoteMalformed);
     expect(() => parseRotation(text)).toThrow(message);
   });
 
   it('is not written for a log whose name is its own first line', () => {
     const origin = 'clinical-events/key-rotation/v1';
     const [from, to] = [sampleKey(origin).vkey, sampleKey(origin).vkey];
-    expect(() => formatRotation({ ...rotation, origin, oldKey: from, newKey: to })).toThrow(
-      RotationMalformed,
-    );
+    expect(() => formatRotation({ ...rotation, origin, oldKey: from, newKey: to })).toThrow(NoteMalformed);
   });
 
   it('is not written with a line too many in a part', () => {
-    expect(() => formatRotation({ ...rotation, until: `${rotation.until}\nmore` })).toThrow(
-      RotationMalformed,
-    );
+    expect(() => formatRotation({ ...rotation, until: `${rotation.until}\nmore` })).toThrow(NoteMalformed);
   });
 });

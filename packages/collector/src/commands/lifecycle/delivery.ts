@@ -1,6 +1,6 @@
 /**
- * How a command has an action done: by the collector that runs, or by itself when none does. On a mirror it is asked of the
- * collectors of the log, and done on the mirror when that has followed.
+ * How a command has an action done: it asks the collector that runs on the data directory. On a mirror it asks the collectors
+ * of the log, and the action is done on the mirror when that has followed.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Command } from 'commander';
@@ -8,7 +8,7 @@ import type { Config } from '../../config.js';
 import { answerTo, layRequest, type LifecycleAnswer, type LifecycleRequest } from '../../ledger/lifecycle.js';
 import type { Action, Actions } from '../../privacy/actions.js';
 import type { SequenceSet } from '../../privacy/sequence-set.js';
-import type { Candidate, EventLog } from '../../store/contract/events.js';
+import type { EventLog } from '../../store/contract/events.js';
 import type { Requests, SharedRequests } from '../../store/contract/requests.js';
 import { eventRange } from '../../store/log-audit.js';
 import { describeStore, isShared } from '../../store/open.js';
@@ -18,7 +18,6 @@ import { readMirrorNote } from '../../transparency/state-files.js';
 import { configOf } from '../arguments.js';
 import { usage, CommandFailure, EXIT } from '../exit-codes.js';
 import { assertReadable } from '../regular-files.js';
-import { holdDirectory, openLedger, refusalOf, refusedBecause } from '../serve/open-ledger.js';
 
 const LOOK_MS = 100;
 /** A collector looks for requests once a second. */
@@ -55,9 +54,30 @@ export function considered(actions: Actions): LifecycleRequest['considered'] {
 }
 
 /**
+ * Commands call it before they do anything else: without a collector a request would wait for the next start.
+ * Whether one runs on a database is not known here.
+ * @throws CommandFailure
+ */
+export function assertCollectorRuns(config: Config): void {
+  if (isShared(config)) return;
+  const { dataDir } = config;
+  const mirror = readMirrorNote(dataDir);
+  if (mirror !== undefined)
+    throw usage(
+      `--store: ${dataDir} is a mirror of ${mirror.store}: say by which role its collectors are asked, as ` +
+        'postgres://eraser@host/database',
+    );
+  if (isLocked(dataDir)) return;
+  throw usage(
+    `no collector runs on ${dataDir}, and nothing was done: start collector serve, or collector serve --no-listen if it ` +
+      'must not take events, and call this again',
+  );
+}
+
+/**
  * On return the action is done, or will be.
- * @throws CommandFailure when it is refused, nobody can do it, or the signal comes. What was asked for and has no answer is
- *   done all the same once a collector runs.
+ * @throws CommandFailure when it is refused, no collector runs, or the signal comes. A request that was laid and has no
+ *   answer is done once a collector runs.
  */
 export async function deliver(
   config: Config,
@@ -65,6 +85,7 @@ export async function deliver(
   { holdRecord, signal }: { readonly holdRecord?: string; readonly signal?: AbortSignal } = {},
 ): Promise<Exclude<LifecycleAnswer, { state: 'refused' }>> {
   const { action } = request;
+  assertCollectorRuns(config);
   const { requests, shared } = await requestsOf(config);
   try {
     if (holdRecord !== undefined) await shared?.holdRecords.put(action.action, holdRecord);
@@ -78,17 +99,12 @@ export async function deliver(
   }
 }
 
-/** @throws CommandFailure where it is a mirror, and not said by which role its log can be asked. */
+/** @throws CommandFailure for a database of another log. */
 async function requestsOf(
   config: Config,
 ): Promise<{ readonly requests: Requests; readonly shared?: SharedRequests }> {
   const mirror = readMirrorNote(config.dataDir);
   if (mirror === undefined) return { requests: openStore(config.dataDir).requests };
-  if (!isShared(config))
-    throw usage(
-      `--store: ${config.dataDir} is a mirror of ${mirror.store}: say by which role its collectors are asked, as ` +
-        'postgres://eraser@host/database',
-    );
   const shared = await openSharedRequests(config);
   if (shared.ledgerId === mirror.ledger_id) return { requests: shared.requests, shared };
   await shared.close();
@@ -116,23 +132,20 @@ async function awaitAnswer(
   signal: AbortSignal | undefined,
 ): Promise<LifecycleAnswer> {
   const rest = 'it is done all the same, by the next collector that runs: see collector actions';
-  for (let waited = 0, isTried = false; ; waited += LOOK_MS) {
+  for (let waited = 0; ; waited += LOOK_MS) {
+    // Before the answer is read: a collector may give it and end.
+    const runs = isShared(config) || isLocked(config.dataDir);
     const answer = await answerTo(requests, action);
     if (answer !== undefined) return answer;
     if (signal?.aborted) throw new CommandFailure(`interrupted; ${rest}`, EXIT.interrupted);
-    if (isTried) throw new CommandFailure(`it could not be done now; ${rest}`, EXIT.failure);
+    if (!runs) throw new CommandFailure(`the collector ended before it answered; ${rest}`, EXIT.pending);
     if (waited >= ANSWERED_MS)
       throw new CommandFailure(`no collector has answered for ten minutes; ${rest}`, EXIT.pending);
-    if (isShared(config) || isLocked(config.dataDir)) {
-      if (waited === SILENT_MS)
-        process.stderr.write(
-          `collector: waiting for ${isShared(config) ? 'a collector' : 'the collector'} that runs\n`,
-        );
-      await sleep(LOOK_MS);
-    } else {
-      await doItHere(config);
-      isTried = true;
-    }
+    if (waited === SILENT_MS)
+      process.stderr.write(
+        `collector: waiting for ${isShared(config) ? 'a collector' : 'the collector'} that runs\n`,
+      );
+    await sleep(LOOK_MS);
   }
 }
 
@@ -159,38 +172,4 @@ async function followed({ dataDir }: Config, { action }: Action, answer: Lifecyc
 function hasDone(actions: Actions, action: string, isDone: boolean): boolean {
   if (isDone && actions.partsIn(action).length > 0) return actions.doneAt(action) !== undefined;
   return actions.logged.some(({ said }) => said.action === action);
-}
-
-/** On return what lies in the inbox is done, and signed. */
-async function doItHere(config: Config): Promise<void> {
-  const lock = holdDirectory(config.dataDir);
-  try {
-    const tell = (message: string) => process.stderr.write(`collector: ${message}\n`);
-    const { store, sequencer, accessLog, lifecycle } = await openLedger(
-      { ...config, lock: lock.file },
-      {
-        onTrouble: (what, reason) => tell(reason === '' ? what : `${what}: ${reason}`),
-        onAlarm: (_, what, reason) => tell(`${what}: ${reason}`),
-        onNotice: tell,
-        onCheckpoint: () => undefined,
-      },
-    ).catch((error: unknown) => {
-      throw new CommandFailure(refusedBecause(error), EXIT[refusalOf(error)], { cause: error });
-    });
-    const append = async (entry: Candidate) => {
-      const [outcome] = await store.append([entry]);
-      if (outcome !== 'accepted') throw new Error(`an entry of the log's own was ${outcome ?? 'lost'}`);
-    };
-    const work = lifecycle(append);
-    try {
-      await work.look();
-      await work.close();
-      await accessLog(append).close();
-      await sequencer.close();
-    } finally {
-      await store.close();
-    }
-  } finally {
-    lock.release();
-  }
 }

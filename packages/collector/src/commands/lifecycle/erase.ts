@@ -17,10 +17,10 @@ import { assertReadable } from '../regular-files.js';
 import { alignedTable, printableJson, ProgressBar } from '../terminal.js';
 import { collect } from '../verify/trusted-keys.js';
 import { certificateOf, certificateText } from './certificate.js';
-import { considered, deliver, isErased, lifecycleConfigOf } from './delivery.js';
+import { assertCollectorRuns, considered, deliver, isErased, lifecycleConfigOf } from './delivery.js';
 import { Holds, holdsOf } from './holds.js';
 import { compactNow, floorsOf, wonText } from './retention.js';
-import { retirable, select, type Retirable, type SelectedEvent, type Selection } from './selection.js';
+import { erasable, select, type Erasable, type SelectedEvent, type Selection } from './selection.js';
 import { mentions } from './mentions.js';
 
 const EXAMPLES = `
@@ -43,8 +43,8 @@ action that the certificate names, finds it.
 --confirm: what is erased cannot be brought back, from no back-up. --anywhere also reads every payload for the ids, which
 takes a minute and a half for 10 million events; --and-mentions erases the events in which it finds them.
 
-The running collector does the work; where none runs, this command does. On a mirror of a log in PostgreSQL give --store as
-well: the collectors of the log do it, and the mirror follows. It ends with a certificate (see also "collector
+The collector that runs on the data directory does the work; where none runs, start "collector serve --no-listen". On a mirror
+of a log in PostgreSQL give --store as well: the collectors of the log do it, and the mirror follows. It ends with a certificate (see also "collector
 actions certificate"). Runs that are nested in an erased one are erased when they are about the same subject, else listed.
 
 Exit codes: 0 erased, 9 begun and not at its end because a directory of keys cannot be reached, 8 a hold or a floor of the
@@ -121,6 +121,7 @@ class Erasure {
     const { options } = this;
     assertReadable(dataDir);
     const { run, event, again, reason, dryRun } = options;
+    if (!dryRun) assertCollectorRuns(this.config);
     const filter = {
       ...{ subjects: this.#subjects.length || undefined, run, event, again, reason },
       ...(dryRun ? { dry_run: dryRun } : { action: this.#action }),
@@ -187,7 +188,7 @@ class Erasure {
     return {
       considered: byNow,
       ...selection,
-      ...retirable(log, free),
+      ...erasable(log, free),
       mentioned: mentioned?.map(({ sequence }) => sequence),
       held,
       floors,
@@ -346,7 +347,7 @@ function eventsErasedBy(actions: Actions, action: string): SequenceSet {
   throw new CommandFailure(`--again: no action ${action} erases anything`, EXIT.notFound);
 }
 
-interface Plan extends Omit<Selection, 'events'>, Retirable {
+interface Plan extends Omit<Selection, 'events'>, Erasable {
   readonly considered: LifecycleRequest['considered'];
   /** The events beside them in which an id stands; undefined when they were not looked for. */
   readonly mentioned: readonly number[] | undefined;

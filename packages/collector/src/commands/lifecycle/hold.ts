@@ -12,7 +12,7 @@ import { logAccess } from '../access-log.js';
 import { assertReadable } from '../regular-files.js';
 import { alignedTable, legible, printableJson } from '../terminal.js';
 import { collect } from '../verify/trusted-keys.js';
-import { beginLog, considered, deliver, lifecycleConfigOf } from './delivery.js';
+import { assertCollectorRuns, beginLog, considered, deliver, lifecycleConfigOf } from './delivery.js';
 import { type HoldRecord, holdsOf, keepRecord } from './holds.js';
 
 const EXAMPLES = `
@@ -95,6 +95,7 @@ async function addHold(options: AddOptions, self: Command): Promise<void> {
   const config = lifecycleConfigOf(self);
   const { dataDir } = config;
   const { log, actions } = beginLog(dataDir);
+  assertCollectorRuns(config);
   if (holdsOf(dataDir, actions).some((each) => each.name === name))
     throw usage(`--name: there is a hold ${name} already`);
   const { names } = log;
@@ -172,6 +173,7 @@ async function releaseHold(name: string, self: Command): Promise<void> {
   const found = isId ? name : recordsIn(dataDir).find((each) => each.name === name)?.action;
   if (actions === undefined || found === undefined)
     throw new CommandFailure(`there is no hold ${JSON.stringify(name)} in ${dataDir}`, EXIT.notFound);
+  assertCollectorRuns(config);
   const access = logAccess(dataDir, { command: 'hold release', filter: { name } });
   await deliver(config, {
     action: { action: randomUUID(), does: 'unhold', hold: found },

@@ -96,8 +96,8 @@ async function main(port: MessagePort, data: LedgerThreadData): Promise<void> {
     onState: (state, cause, because) =>
       say({ type: 'state', state, reason: cause === undefined ? '' : reasonOf(cause), because }),
   });
-  const accessLog = opened.accessLog((entry) => ledger.append(entry), data.checkpointIntervalMs);
-  const lifecycle = opened.lifecycle((entry) => ledger.append(entry), LIFECYCLE_EVERY_MS);
+  const accessLog = opened.accessLog((entry) => ledger.append(entry)).start(data.checkpointIntervalMs);
+  const lifecycle = opened.lifecycle((entry) => ledger.append(entry)).start(LIFECYCLE_EVERY_MS);
   const stop = async () => {
     // Neither rejects; what the last reading has added is still stored.
     await lifecycle.close();

@@ -166,10 +166,15 @@ interface ListeningNote {
 
 const FILE = new StateFile('listening.json', 'where a collector listens', isListeningNote);
 
-/** On return the file tells of this collector, or is not there: what cannot be written keeps no collector from running. */
-export function noteListening(dataDir: string, { host, port, tls }: Listening): void {
+/**
+ * On return the file tells of this collector, or is not there: what cannot be written keeps no collector from running.
+ * @param listening undefined where it takes no events.
+ */
+export function noteListening(dataDir: string, listening: Listening | undefined): void {
   try {
     FILE.remove(dataDir);
+    if (listening === undefined) return;
+    const { host, port, tls } = listening;
     FILE.write(dataDir, { host, port, tls: tls !== undefined });
   } catch (error) {
     if (systemCode(error) === undefined) throw error;

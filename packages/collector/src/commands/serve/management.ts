@@ -36,11 +36,13 @@ function consoleUrl({ host, port, tls }: NonNullable<OpenManagement['address']>)
 
 /** What a terminal shows at every start: where events go, and where the console is. Ends with a line break. */
 export function listeningNotice(
-  { host, port, tls }: Listening,
+  listening: Listening | undefined,
   management: OpenManagement['address'],
 ): string {
-  const scheme = tls === undefined ? 'http' : 'https';
   const console = management === undefined ? '' : `Console:      ${consoleUrl(management)}\n`;
+  if (listening === undefined) return `\nRunning, and takes no events (--no-listen)\n${console}`;
+  const { host, port, tls } = listening;
+  const scheme = tls === undefined ? 'http' : 'https';
   return `\nListening on: ${scheme}://${callable(host)}:${port}\n${console}`;
 }
 

@@ -29,18 +29,14 @@ import {
   openForWriting,
   openTree,
   openSharedForWriting,
-  openSharedKeys,
-  type KeysOfLog,
-  type OpenedKeys,
-  type FoundLog,
   type IdIndexStats,
   type Opened,
 } from '../../store/open-to-write.js';
 import { openStore, sharedKeyPlaces } from '../../store/open-to-read.js';
 import { storeFault, isShared } from '../../store/open.js';
 import { noteBegunKeys, noteKeyPlaces, notesKeys, readKeyPlaces } from '../../store/key-places.js';
+import type { FoundLog, NotedKeys, WantedKeys } from '../../store/contract/driver.js';
 import { type SharedGauges, type Store, StoreDamaged } from '../../store/contract/events.js';
-import { openSealKey, pullKeys, pushKeys, SharedSigner } from '../../transparency/shared-keys.js';
 import { CommandFailure, EXIT, deniedPath } from '../exit-codes.js';
 import { claimedSize } from '../verify/log-checkpoints.js';
 import { checkDataDirectory } from '../regular-files.js';
@@ -94,13 +90,10 @@ export interface OpenLedger {
   /** How the index of ids fares; undefined where the database has it. */
   readonly index: () => IdIndexStats | undefined;
   readonly sequencer: Sequencer;
-  /**
-   * Begins to look after the access log.
-   * @param append as in AccessLogHeadsOptions. @param intervalMs only looks when it is asked to, when undefined.
-   */
-  readonly accessLog: (append: AccessLogHeadsOptions['append'], intervalMs?: number) => AccessLogHeads;
-  /** Begins to do what is asked to be done to stored events. The same two. */
-  readonly lifecycle: (append: AccessLogHeadsOptions['append'], intervalMs?: number) => Lifecycle;
+  /** Looks after the access log. @param append as in AccessLogHeadsOptions. */
+  readonly accessLog: (append: AccessLogHeadsOptions['append']) => AccessLogHeads;
+  /** Does what is asked to be done to stored events. The same `append`. */
+  readonly lifecycle: (append: AccessLogHeadsOptions['append']) => Lifecycle;
 }
 
 /**
@@ -155,21 +148,18 @@ async function openEmbedded(settings: LedgerSettings, ears: LedgerEars): Promise
     signer,
     committed: store.committed,
   });
-  const accessLog = (append: AccessLogHeadsOptions['append'], intervalMs?: number) =>
+  const accessLog = (append: AccessLogHeadsOptions['append']) =>
     new AccessLogHeads({
       ...{ append, onTrouble, newest: store.newestOwn.get(ENTRY_KINDS.accessLogHead) },
       store: openStore(dataDir).accessLog,
-      ...(intervalMs !== undefined && { intervalMs }),
       onAltered: (reason) => onAlarm('access-log', 'access.log was changed; see collector verify', reason),
     });
   const { actions, keys } = store;
-  const lifecycle: OpenLedger['lifecycle'] = (append, intervalMs) =>
+  const lifecycle: OpenLedger['lifecycle'] = (append) =>
     new Lifecycle({
       ...{ requests: openStore(dataDir).requests, actions, keys, append, onTrouble },
-      // A command that does it itself says what it has done.
-      onNotice: intervalMs === undefined ? undefined : ears.onNotice,
+      onNotice: ears.onNotice,
       keysIn: (lists, signal) => store.keysIn(lists, signal),
-      ...(intervalMs !== undefined && { intervalMs }),
     });
   return { store, opened: store.opened, index: () => store.indexStats(), sequencer, accessLog, lifecycle };
 }
@@ -234,11 +224,10 @@ async function openShared(settings: LedgerSettings, ears: LedgerEars): Promise<O
   /** Given their places here, and under no checkpoint yet: how old the batches were then. */
   const unsigned: { readonly entries: number; readonly agesMs: readonly number[]; readonly at: number }[] =
     [];
-  const store = await openSharedForWriting({
-    store: settings.store,
+  const store = await openSharedForWriting(settings.store, {
     version: version(),
-    sealKey: (ledgerId, shared, entries) => openSealKey(settings.signingKeys, ledgerId, shared, entries),
-    openKeys: (log) => openSharedKeysOf(settings, log, onTrouble),
+    signingKeys: settings.signingKeys,
+    keysOf: (log) => sharedKeysOf(settings, log, onTrouble),
     onTrouble,
     onLost: (reason) => ears.onAlarm('lost', 'acknowledged events are gone from the database', reason),
     ...(ears.gauges && { gauges: ears.gauges }),
@@ -247,10 +236,10 @@ async function openShared(settings: LedgerSettings, ears: LedgerEars): Promise<O
       if (agesMs.length > 0) unsigned.push({ entries, agesMs, at: performance.now() });
     },
   });
-  await pullKeys(dataDir, store.publicKeys);
+  await store.publicKeys.pull(dataDir);
   const own = await openSigner(settings, store.opened.ledgerId, ears);
-  await pushKeys(dataDir, store.publicKeys);
-  const signer = new SharedSigner(own, dataDir, store.publicKeys);
+  await store.publicKeys.push(dataDir);
+  const signer = store.publicKeys.signer(own, dataDir);
   const seen = {
     ...ears,
     onCheckpoint(note: string) {
@@ -266,19 +255,17 @@ async function openShared(settings: LedgerSettings, ears: LedgerEars): Promise<O
   const sequencer = await openSequencer(settings, seen, {
     ...{ store: store.tree, signer, committed: store.committed, known },
   });
-  const accessLog = (_: AccessLogHeadsOptions['append'], intervalMs?: number) =>
+  const accessLog = () =>
     new AccessLogHeads({
       append: (entry) => store.appendAccessHead(entry),
       ...{ onTrouble, newest: store.newestOwn.get(ENTRY_KINDS.accessLogHead), store: store.accessLog },
-      ...(intervalMs !== undefined && { intervalMs }),
       onAltered: (reason) =>
         ears.onAlarm('access-log', 'the access log was changed; see collector verify', reason),
     });
   const { requests, actions, keys } = store;
-  const lifecycle: OpenLedger['lifecycle'] = (_, intervalMs) =>
+  const lifecycle = () =>
     new Lifecycle({
-      ...{ requests, actions, keys, onTrouble },
-      onNotice: intervalMs === undefined ? undefined : ears.onNotice,
+      ...{ requests, actions, keys, onTrouble, onNotice: ears.onNotice },
       append: (entry) => store.appendAction(entry),
       async isOnUs() {
         if (!(await store.isOnUs())) return false;
@@ -287,7 +274,6 @@ async function openShared(settings: LedgerSettings, ears: LedgerEars): Promise<O
       },
       keysOf: (sequences) => store.keysOf(sequences),
       keysIn: (lists, signal) => store.keysIn(lists, signal),
-      ...(intervalMs !== undefined && { intervalMs }),
     });
   return { store, opened: store.opened, index: () => undefined, sequencer, accessLog, lifecycle };
 }
@@ -296,11 +282,11 @@ async function openShared(settings: LedgerSettings, ears: LedgerEars): Promise<O
  * Payloads of a log in a database are encrypted from its first event on or not at all: its collectors have to agree. Their
  * keys are in a database on another cluster.
  */
-async function openSharedKeysOf(
+async function sharedKeysOf(
   { dataDir, encryption, encryptionKeys, kek }: LedgerSettings,
-  { ledgerId, cluster, noted, isNew, isEncrypted }: KeysOfLog,
+  { ledgerId, noted, isNew, isEncrypted }: NotedKeys,
   onTrouble: (what: string, error: unknown) => void,
-): Promise<OpenedKeys | undefined> {
+): Promise<WantedKeys | undefined> {
   const known = sharedKeyPlaces(dataDir);
   if (noted === undefined && (isEncrypted || (known !== undefined && !isNew)))
     throw new ConfigurationUnfit(
@@ -316,7 +302,7 @@ async function openSharedKeysOf(
       '--encryption: this log has payloads in the clear, and encryption in a database begins with the log',
     );
   const address = encryptionKeys || noted || '';
-  const fault = isShared({ store: address }) ? storeFault(address) : 'it is no address postgres://…';
+  const fault = isShared({ store: address }) ? await storeFault(address) : 'it is no address postgres://…';
   if (fault !== undefined)
     throw new ConfigurationUnfit(
       `--encryption-keys: the keys of a log in a database are in a database on another cluster: ${fault}`,
@@ -324,9 +310,8 @@ async function openSharedKeysOf(
   const places = { directories: [address], kek: kek || known?.kek || '' };
   if (places.kek === '')
     throw new ConfigurationUnfit('--kek: keys in a database have to be wrapped by a key that is not there');
-  const keys = await openSharedKeys({ places, ledgerId, isNeeded: noted !== undefined, onTrouble }, cluster);
-  await noteKeyPlaces(dataDir, places);
-  return { keys, address };
+  const onOpened = () => noteKeyPlaces(dataDir, places);
+  return { places, ledgerId, isNeeded: noted !== undefined, onTrouble, onOpened };
 }
 
 function troubleTo(ears: LedgerEars): (what: string, error: unknown) => void {

@@ -34,19 +34,16 @@ const OPTION_OF_FILE = { cert: 'tls-cert', key: 'tls-key', clientCa: 'tls-client
  * Reads what the sound options name. Never throws for what they say.
  * @returns what was found sound, and every fault, those of the reading first.
  */
-export async function findSettings({ sound, faults: before, settings }: ConfigReading): Promise<{
+export async function findSettings({ sound, faults: before, sourceOf }: ConfigReading): Promise<{
   found: FoundSettings;
   faults: readonly ConfigFault[];
 }> {
   const faults = [...before];
-  const tell: Tell = (option, message) => {
-    const source = settings.find(({ name }) => name === option)?.source ?? `--${option}`;
-    faults.push({ source, message });
-  };
+  const tell: Tell = (option, message) => void faults.push({ source: sourceOf(option), message });
   const { dataDir, checkpointSink, trustedProxies } = sound;
   if (dataDir !== undefined && fs.statSync(dataDir, { throwIfNoEntry: false })?.isDirectory() === false)
     tell('data-dir', `${dataDir} is not a directory`);
-  const fault = storeFault(sound.store ?? '');
+  const fault = await storeFault(sound.store ?? '');
   if (fault !== undefined) tell('store', fault);
   const noKek = sound.kek ? kekFault(sound.kek) : undefined;
   if (noKek !== undefined) tell('kek', noKek);

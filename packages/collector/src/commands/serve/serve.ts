@@ -20,7 +20,8 @@ import type { TreeReader } from '../../store/contract/tree.js';
 import type { CollectorStatus } from '../../operate/status.js';
 import { STRAY } from '../../stray-signals.js';
 import { RunningStatus } from './status.js';
-import { CommandFailure, EXIT } from '../exit-codes.js';
+import { CommandFailure, EXIT, usage } from '../exit-codes.js';
+import { checkConfig } from './check.js';
 import { Follower } from './follower.js';
 import { createQueue, openIngest, openKeyRing } from './http-side.js';
 import { LedgerWorker } from './ledger-worker.js';
@@ -57,26 +58,60 @@ Examples:
   $ collector serve --port 9000 --data-dir /var/lib/collector
   $ COLLECTOR_PROFILE=full collector serve
   $ collector serve --trial
+  $ collector serve --no-listen --data-dir /var/lib/collector
+  $ collector serve --check --config new.json && sudo systemctl reload collector
+  $ collector serve --check --json | jq '.settings[] | select(.from != "default")'
 
 The first start on an empty data directory makes an API key and prints it once.
 With --trial nothing is kept, and each event is listed with what it is refused for, or would be by profile full.
+With --no-listen it takes no port for events and is never ready; it does all else: erasures, holds, retention and epochs of
+keys that commands ask for, checkpoints and their sinks, the management listener.
+With --check it reports every fault of what a start would read, and where it was given; without a fault it prints every
+option, its value and where that was given, and warns of what is allowed and unwise. It starts nothing and changes
+nothing. Run it as the user that the collector runs as, because access rights are checked.
+
 SIGTERM, SIGINT and SIGQUIT stop it in order: what was begun is answered, then it exits with 0. SIGHUP makes it read
 its configuration, keys and certificates again; on a terminal, where it means that the terminal is gone, it stops it
 too. Any other signal, such as SIGUSR1, is ignored, with a line in the log.
 Logs go to standard error: one JSON object a line, with priorities when systemd reads it, or lines for people on a
-terminal. A reader that hangs or is gone holds nothing up: lines are dropped and counted.`;
+terminal. A reader that hangs or is gone holds nothing up: lines are dropped and counted.
+
+Exit codes of --check: 0 the configuration can be used (there may be warnings), 2 it cannot.`;
+
+interface ServeOptions {
+  readonly trial?: true;
+  /** False with --no-listen. */
+  readonly listen: boolean;
+  readonly check?: true;
+  readonly json?: true;
+}
 
 export function command(): Command {
   const serve = new Command('serve').description('Run the collector on its embedded store.');
   return addConfigOptions(serve, 'serve')
     .option('--trial', 'store in a directory that is deleted at the end, and list each event here')
+    .option('--no-listen', 'take no events, and do all else')
+    .option('--check', 'check the configuration, say where each value comes from, and start nothing')
+    .option('--json', 'with --check: print it as one JSON object')
     .addHelpText('after', EXAMPLES)
-    .action(async (options: { readonly trial?: true }, self: Command) => {
-      const out = new LineWriter(1);
-      const trial = options.trial && Trial.begin(self, out);
-      const read = () => configOf(self, 'serve');
-      process.exitCode = await serveUntilStopped(readingOf(self, 'serve'), { read, out, trial });
+    .action(async (options: ServeOptions, self: Command) => {
+      process.exitCode = await (options.check || options.json ? check : start)(self, options);
     });
+}
+
+function check(self: Command, { check: asked, json, trial }: ServeOptions): Promise<number> {
+  if (!asked) throw usage('--json: goes with --check');
+  if (trial) throw usage('--check: cannot be used with --trial');
+  return checkConfig(readingOf(self, 'serve'), json === true);
+}
+
+function start(self: Command, options: ServeOptions): Promise<number> {
+  const { listen } = options;
+  if (options.trial && !listen) throw usage('--trial: takes events, and --no-listen takes none');
+  const out = new LineWriter(1);
+  const trial = options.trial && Trial.begin(self, out);
+  const read = () => configOf(self, 'serve');
+  return serveUntilStopped(readingOf(self, 'serve'), { read, out, trial, listen });
 }
 
 /** What comes to a collector from its command line and its terminal. */
@@ -86,6 +121,8 @@ interface Environment {
   /** Standard output. */
   readonly out: LineWriter;
   readonly trial: Trial | undefined;
+  /** Whether events are taken. */
+  readonly listen: boolean;
 }
 
 /** @returns the exit code. */
@@ -128,7 +165,7 @@ function assertNoMirror(dataDir: string): void {
 async function run(
   config: Config,
   resolved: ResolvedConfig,
-  { read, out, trial }: Environment,
+  { read, out, trial, listen }: Environment,
   { log, dropped }: ServeLog,
   keyDatabase: KeyStore,
   lock: HeldFile,
@@ -173,7 +210,7 @@ async function run(
   );
   const counters = createCounterMemory();
   const collectorStatus = new RunningStatus({
-    ...{ dataDir: config.dataDir, keyPlace: config, keys, ingest, publisher, counters },
+    ...{ dataDir: config.dataDir, keyPlace: config, keys, ingest, publisher, counters, listens: listen },
     tokenInClear: isTokenInClear(config),
     clockSteps: watchClock(log),
     droppedLines: dropped,
@@ -206,7 +243,7 @@ async function run(
     ? undefined
     : new Follower({ dataDir: config.dataDir, counters }, log);
   collectorStatus.follower = follower;
-  // Before anyone can know that it listens: a signal from now on asks for an orderly end.
+  // Before anyone can know that it runs: a signal from now on asks for an orderly end.
   signals.endInOrder();
   const listener = new Listener(
     ingest,
@@ -214,28 +251,29 @@ async function run(
     tls && { ...tls, log, onRenewed: (credentials) => management.present(credentials) },
   );
   collectorStatus.listener = listener;
-  const listening = await listen(listener, config, tls, thread);
+  const listening = listen ? await listenOn(listener, config, tls, thread) : undefined;
   trial?.announce();
   if (isatty(1)) out.write(listeningNotice(listening, management.address));
   const notices = consoleNotice(management.address) + (trial ? '' : escrowNotice(config));
-  await handOutFirstKey(keyDatabase, out, log, listening, notices);
+  if (listening) await handOutFirstKey(keyDatabase, out, log, listening, notices);
+  // The management listener presents the certificate too.
+  else listener.tls?.start();
   await keys.refresh();
   keys.start();
   collectorStatus.entered('running');
   noteListening(config.dataDir, listening);
   log.info(
     {
-      host: config.host,
-      port: listening.port,
+      ...(listening && { host: config.host, port: listening.port }),
       store: describeStore(config),
       dataDir: config.dataDir,
       profile: config.profile,
       version: collectorStatus.version,
       pid: process.pid,
     },
-    'listening',
+    listening ? 'listening' : 'running, and takes no events',
   );
-  status = `listening on ${config.host}:${listening.port}`;
+  status = listening ? `listening on ${config.host}:${listening.port}` : 'taking no events (--no-listen)';
   manager.ready(status);
   manager.watch((milliseconds) => {
     thread.ask();
@@ -348,7 +386,7 @@ async function openLedger(thread: LedgerWorker, keys: KeyStore, config: Config, 
 }
 
 /** On return it listens. @throws CommandFailure when the address cannot be had; the ledger is closed then. */
-async function listen(
+async function listenOn(
   listener: Listener,
   config: Config,
   tls: ResolvedConfig['tls'],

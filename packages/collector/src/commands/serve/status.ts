@@ -45,6 +45,7 @@ export interface CollectorParts {
   readonly backupMaxAgeMs: () => number;
   /** What the ledger's thread counts in. */
   readonly counters: SharedArrayBuffer;
+  readonly listens: boolean;
 }
 
 /** Small files are looked at so often at most, in milliseconds, however often someone asks. */
@@ -131,6 +132,10 @@ export class RunningStatus implements CollectorStatus {
 
   askThread(): void {
     this.thread?.ask();
+  }
+
+  listens(): boolean {
+    return this.#parts.listens;
   }
 
   connections(): number {

@@ -12,7 +12,7 @@ import {
 } from '../../transparency/state-files.js';
 import { programFault } from '../../transparency/command-signer.js';
 import { readHistory, type KeyHistory, PrivateKeys, SigningKeyFault } from '../../transparency/key-files.js';
-import type { StoreFinding } from '../../store/contract/administration.js';
+import type { StoreFinding } from '../../store/contract/findings.js';
 import type { CheckedRoot } from '../../store/log-audit.js';
 import { accessLogText, type AccessLogState } from './access-log-check.js';
 import { deniedPath } from '../exit-codes.js';

@@ -143,6 +143,7 @@ function latencyOf(seconds: readonly Second[]): { readonly p50: number; readonly
 const NAMES: Readonly<Record<string, string>> = {
   startup: 'start',
   shutdown: 'no shutdown',
+  listener: 'listener for events',
   ledger_thread: 'ledger’s thread',
   storage: 'storage',
 };

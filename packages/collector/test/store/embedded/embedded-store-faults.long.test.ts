@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test, vi } from 'vitest';
+import { runs } from '../../../../../test/property-runs.js';
 import { published } from './fake-id-index.js';
 import { OPERATIONS, type Manner, type Operation } from './memory-disk.js';
 import { SEGMENT_BYTES, StoreModel, wished, type IndexFate, type Restart, type Wish } from './store-model.js';
@@ -206,7 +207,7 @@ describe('an embedded store', () => {
         await world.checkRepeats();
         await world.end();
       }),
-      { numRuns: 120 },
+      { numRuns: runs(2000, 80) },
     );
   });
 });

@@ -6,6 +6,7 @@ import {
   ENVIRONMENT,
   keyFrom,
   MAIN,
+  limits,
   outcomeEvent,
   postEvent,
   type Running,
@@ -32,7 +33,7 @@ async function smallDisk(): Promise<SmallBlocks> {
 
 function collectorOn(disk: SmallBlocks): Promise<Running> {
   // Without payload keys, whose files would take some of what is left.
-  const args = ['--segment-bytes', '2MiB', '--encryption', 'off'];
+  const args = [...limits({ 'segment-bytes': '2MiB' }), '--encryption', 'off'];
   return start(`${disk.directory}/data`, args, [], {}, disk.prefix);
 }
 

@@ -1,0 +1,99 @@
+import fs from 'node:fs';
+import path from 'node:path';
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { launch, run, temporaryDirectory } from '../running/collector-process.js';
+import { outcomeOfSize, outcomeText, sampleEvent } from '../running/sample-events.js';
+
+let scratch: string;
+
+beforeEach(() => {
+  scratch = temporaryDirectory();
+  onTestFinished(() => fs.rmSync(scratch, { recursive: true, force: true }));
+});
+
+function file(lines: readonly string[]): string {
+  const made = path.join(scratch, 'events.ndjson');
+  fs.writeFileSync(made, lines.map((line) => `${line}\n`).join(''));
+  return made;
+}
+
+describe('collector import --check [R-1122]', () => {
+  test('counts what passes, tells the first faults without a value of them, and leaves nothing', async () => {
+    const sparse = outcomeText('"MRN 4711"');
+    const input = file([
+      sparse,
+      '',
+      '{"4711"',
+      sparse.replace('2026-03-04T05:06:07Z', 'MRN 4711'),
+      sparse.slice(1),
+    ]);
+    const words = ['import', '--check', input, '--kind', 'outcome'];
+    const { code, stdout, stderr } = await run(words);
+    expect([code, stderr]).toEqual([1, '']);
+    expect(stdout).toMatch(
+      /^5 lines of 1 file read: 1 event valid under profile minimum, 3 refused\.\nRefused: .*; name a file by --rejects for all of them\.\n/,
+    );
+    expect(stdout).toContain(
+      `${input}:3: invalid_json: The body is not JSON: it ends too soon, at line 1, column 8.\n${input}:4: validation_failed: /timestamp `,
+    );
+    expect(stdout).not.toContain('4711');
+    expect(fs.readdirSync(scratch)).toEqual(['events.ndjson']);
+
+    const rejects = path.join(scratch, 'faults');
+    const json = await run([...words, '--rejects', rejects, '--json']);
+    expect(JSON.parse(json.stdout)).toMatchObject({
+      ...{ profile: 'minimum', lines: 5, empty: 1, passed: 1, refused: 3, rejects },
+      refused_by_code: { invalid_json: 2, validation_failed: 1 },
+    });
+    const lines = fs.readFileSync(rejects, 'utf8').trimEnd().split('\n');
+    expect(lines.map((line) => JSON.parse(line) as unknown)).toMatchObject([
+      { file: input, line: 3, text: '{"4711"', outcome: 'rejected' },
+      { line: 4, code: 'validation_failed', details: { issues: [{ pointer: '/timestamp' }] } },
+      { line: 5, text: sparse.slice(1) },
+    ]);
+  });
+
+  test('examines by the profile and the limits of a collector with the same settings', async () => {
+    const whole = JSON.stringify({ kind: 'outcome', organisation: 'any', event: sampleEvent('outcome') });
+    const sparse = JSON.stringify({ kind: 'outcome', profile: 'minimum', body: outcomeText('1') });
+    const input = file([whole, sparse]);
+    expect((await run(['import', '--check', input])).code).toBe(0);
+    const full = await run(['import', '--check', input, '--profile', 'full']);
+    expect(full.code).toBe(1);
+    expect(full.stdout).toContain('1 event valid under profile full, 1 refused.');
+    const env = { COLLECTOR_PROFILE: 'full' };
+    expect((await run(['import', '--check', input], { env })).code).toBe(1);
+    const large = file([outcomeOfSize(3000)]);
+    const limits = ['--kind', 'outcome', '--max-body-bytes'];
+    expect((await run(['import', '--check', large, ...limits, '3000'])).code).toBe(0);
+    expect((await run(['import', '--check', large, ...limits, '2999'])).stdout).toContain(
+      ':1: body_too_large\n',
+    );
+  });
+
+  test('asks for no key, reads no store, and its settings are refused without it', async () => {
+    const input = file([outcomeText('1')]);
+    const words = ['import', input, '--kind', 'outcome'];
+    const env = { COLLECTOR_STORE: 'postgres://collector@localhost/log' };
+    expect(
+      (await run([...words, '--check', '--key', '@none', '--url', 'http://127.0.0.1:1'], { env })).code,
+    ).toBe(0);
+    const { code, stderr } = await run([...words, '--profile', 'full']);
+    expect([code, stderr]).toEqual([2, 'collector: --profile: goes with --check\n']);
+    const other = file([JSON.stringify({ kind: 'outcome', organisation: 'ward-7', body: outcomeText('1') })]);
+    expect((await run(['import', other, '--check'])).code).toBe(0);
+    expect((await run(['import', other, '--check', '--organisation', 'ward-8'])).code).toBe(1);
+  });
+
+  test('reads standard input, and fixes timestamps as an import would', async () => {
+    const text = outcomeText('1').replace('05:06:07Z', '05:06:07');
+    for (const [args, code] of [
+      [[], 1],
+      [['--fix', 'timestamps=Europe/Berlin'], 0],
+    ] as const) {
+      const checking = launch(['import', '--check', '-', '--kind', 'outcome', ...args]);
+      checking.process.stdin?.end(text);
+      expect(await checking.exited).toBe(code);
+    }
+  });
+});

@@ -1,0 +1,306 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Client, Run } from '@clinical-events/client';
+import { expect, expectTypeOf, test, vi } from 'vitest';
+import { openaiFetch, type DescribedCall, type FetchOptions, type RunsIn } from '../src/openai.js';
+import { json, modelServer, recording, SECRET } from './recording.js';
+
+/** As an application calls it, and not as an SDK is given it. */
+const capturing = (...given: Parameters<typeof openaiFetch>): typeof fetch => openaiFetch(...given);
+
+const PATH = '/v1/chat/completions';
+const QUESTION = 'What does she have?';
+const POST = {
+  method: 'POST',
+  body: JSON.stringify({ model: 'gpt-9', messages: [{ role: 'user', content: QUESTION }] }),
+};
+const TOOL = { id: 'call_1', function: { name: 'find_dose', arguments: `{"patient":"${SECRET}"}` } };
+
+function completion(message: object) {
+  return { id: 'c1', model: 'gpt-9', choices: [{ index: 0, finish_reason: 'stop', message }] };
+}
+
+const answersSecret = () =>
+  modelServer((response) => json(response, completion({ content: SECRET, tool_calls: [TOOL] })));
+
+test('[R-865] the application chooses what goes into events, and what is stored by itself', async () => {
+  const { log, events, contents } = await recording();
+  const server = await answersSecret();
+  const runId = '0198c0de-0000-4000-8000-000000000001';
+  const seen: DescribedCall[] = [];
+  const describe = (call: DescribedCall) => {
+    seen.push(call);
+    const { answer } = call;
+    if (!answer) {
+      return {
+        ...{ runId, model: { model_version: '9.1' }, user: { caller_id: 'u1' }, target: { target_id: 't1' } },
+        ...{ inputs: { template: 'rash' }, inputContent: QUESTION },
+      };
+    }
+    const toolCalls = answer.toolCalls.map(({ input }) => ({
+      content: input,
+      mime_type: 'application/json',
+    }));
+    return { output: { summary: 'a finding' }, outputContent: answer.text, toolCalls };
+  };
+  const response = await capturing(log, { describe, shown: true })(server.url + PATH, POST);
+  expect(await response.json()).toMatchObject({ id: 'c1' });
+  const [start, tool, output] = await events();
+  const sha256 = expect.stringMatching(/^sha256:[0-9a-f]{64}$/) as unknown;
+  expect(start).toMatchObject({
+    run_id: runId,
+    model_instance: { model_id: 'gpt-9', model_version: '9.1' },
+    ...{ user_identity: { caller_id: 'u1' }, target_identity: { target_id: 't1' } },
+    inputs: { template: 'rash', input_uri: sha256, message_count: 1 },
+  });
+  expect(tool?.artifact).toMatchObject({
+    tool_name: 'find_dose',
+    mime_type: 'application/json',
+    artifact_uri: sha256,
+  });
+  expect(output?.output).toMatchObject({ summary: 'a finding', output_uri: sha256, ending: 'complete' });
+  expect(contents).toEqual([QUESTION, TOOL.function.arguments, SECRET]);
+  expect(seen).toMatchObject([
+    { provider: 'openai', model: 'gpt-9', request: { messages: [{ content: QUESTION }] } },
+    { provider: 'openai', runId, answer: { text: SECRET } },
+  ]);
+});
+
+test('[R-865] clients and runs of every profile will do', () => {
+  expectTypeOf<Client | Client<'full'> | Run<'full'>>().toExtend<RunsIn>();
+});
+
+test('[R-865] an answer that no one is shown is no output', async () => {
+  const { log, events } = await recording();
+  const server = await answersSecret();
+  const describe = () => ({ output: null });
+  await (await capturing(log, { describe, shown: true })(server.url + PATH, POST)).json();
+  const [, , ended] = await events();
+  expect(ended).toMatchObject({
+    kind: 'internal-artifact',
+    artifact: { artifact_type: 'other', ending: 'complete' },
+  });
+});
+
+const SHOWN_CASES = [
+  ['a final answer, by default', undefined, {}, 'default'],
+  ['one beside a tool call, by default', undefined, { tool_calls: [TOOL] }, undefined],
+  ['any, when the application says so', true, { tool_calls: [TOOL] }, 'application'],
+  ['none, when the application says so', false, {}, undefined],
+  ['one without words, whatever is said', true, { content: null, tool_calls: [TOOL] }, undefined],
+  ['by a function of the call', ({ answer }) => answer?.text === SECRET, {}, 'application'],
+  ['not, by a function of the call', ({ provider }) => provider === 'other', {}, undefined],
+  ['by default, when the function throws', () => raise(), {}, 'default'],
+  [
+    'by default, when the function is async',
+    (() => Promise.reject(new Error(SECRET))) as never,
+    {},
+    'default',
+  ],
+] as const satisfies readonly (readonly [string, FetchOptions['shown'], object, string | undefined])[];
+
+test.each(SHOWN_CASES)('[R-897] what a person is shown: %s', async (_, shown, message, by) => {
+  const { log, events } = await recording();
+  const server = await modelServer((response) => json(response, completion({ content: SECRET, ...message })));
+  await (await capturing(log, { shown })(server.url + PATH, POST)).json();
+  const ended = (await events()).at(-1);
+  expect(ended?.kind).toBe(by === undefined ? 'internal-artifact' : 'human-output');
+  expect(ended?.system_metadata.instrumentation?.['shown_by']).toBe(by);
+});
+
+function raise(): never {
+  throw new Error(SECRET);
+}
+
+const RETRY = { ...POST, headers: { 'x-stainless-retry-count': '1' } };
+
+test('[R-896] a retry goes on with the run of the one failed call that asked for the same', async () => {
+  const { log, events } = await recording();
+  const failing = new Set([1, 3]);
+  const server = await modelServer((response, number) =>
+    failing.has(number) ? json(response, {}, 503) : json(response, completion({ content: SECRET })),
+  );
+  const captured = capturing(log);
+  const other = { ...POST, body: JSON.stringify({ model: 'gpt-9', messages: [] }) };
+  await captured(server.url + PATH, POST); // fails
+  await (await captured(server.url + PATH, other)).json();
+  await captured(server.url + PATH, other); // fails
+  await (await captured(server.url + PATH, RETRY)).json();
+  const all = await events();
+  const starts = all.filter(({ kind }) => kind === 'inference-start');
+  expect(starts).toHaveLength(3);
+  const first = all.filter(({ run_id }) => run_id === starts[0]?.run_id);
+  expect(first.map(({ kind, artifact }) => [kind, artifact?.['ending'], artifact?.['status']])).toEqual([
+    ['inference-start', undefined, undefined],
+    ['internal-artifact', 'failed', 503],
+    ['human-output', undefined, undefined],
+  ]);
+  expect(first.map(({ system_metadata }) => system_metadata.instrumentation?.['attempt'])).toEqual([
+    ...[undefined, undefined, 2],
+  ]);
+});
+
+test('[R-896] a retry is a run of its own where it cannot be said which call it repeats', async () => {
+  const { log, events } = await recording();
+  const server = await modelServer((response) => json(response, {}, 429));
+  const captured = capturing(log);
+  // Of two patients, perhaps.
+  await Promise.all([captured(server.url + PATH, POST), captured(server.url + PATH, POST)]);
+  await captured(server.url + PATH, RETRY);
+  const all = await events();
+  const starts = all.filter(({ kind }) => kind === 'inference-start');
+  expect(starts.map(({ system_metadata }) => system_metadata.instrumentation?.['attempt'])).toEqual([
+    ...[undefined, undefined, 2],
+  ]);
+  expect(all.filter(({ run_id }) => run_id === starts[2]?.run_id)).toHaveLength(2);
+});
+
+test('[R-896] a retry does not go on with a run that was started within another', async () => {
+  const { log, events } = await recording();
+  const server = await modelServer((response) => json(response, {}, 429));
+  const runs = new AsyncLocalStorage<Run>();
+  const captured = capturing(() => runs.getStore() ?? log);
+  const agents = [1, 2].map(() => log.startRun({ model: { model_id: 'agent' } }));
+  for (const agent of agents) await runs.run(agent, () => captured(server.url + PATH, POST));
+  for (const agent of agents) await runs.run(agent, () => captured(server.url + PATH, RETRY));
+  const starts = (await events()).filter(({ kind }) => kind === 'inference-start');
+  expect(starts).toHaveLength(4);
+  const ends = (await events()).filter(({ artifact }) => artifact?.['ending'] === 'failed');
+  const runIds = starts.slice(2).map(({ run_id }) => run_id);
+  expect(ends.map(({ run_id }) => run_id)).toEqual([...runIds, ...runIds]);
+});
+
+test('[R-865] a describe that throws costs the words, not the call', async () => {
+  const { log, events } = await recording();
+  const server = await answersSecret();
+  const warn = vi.spyOn(process, 'emitWarning').mockImplementation(() => undefined);
+  const describe = () => {
+    throw new Error(SECRET);
+  };
+  const response = await capturing(log, { describe })(server.url + PATH, POST);
+  expect(await response.json()).toMatchObject({ id: 'c1' });
+  const all = await events();
+  expect(all).toHaveLength(3);
+  for (const { system_metadata } of all)
+    expect(system_metadata.instrumentation).toMatchObject({ describe_failed: true });
+  expect(JSON.stringify([all, warn.mock.calls])).not.toContain(SECRET);
+  expect(warn).toHaveBeenCalledOnce();
+  warn.mockRestore();
+});
+
+test('[R-865] a describe that is async costs the words, and rejecting it harms nobody', async () => {
+  const unhandled: unknown[] = [];
+  const note = (reason: unknown) => void unhandled.push(reason);
+  process.on('unhandledRejection', note);
+  const { log, events } = await recording();
+  const server = await answersSecret();
+  const warn = vi.spyOn(process, 'emitWarning').mockImplementation(() => undefined);
+  const describe = (() => Promise.reject(new Error(SECRET))) as unknown as () => undefined;
+  const runs = describe as unknown as () => typeof log;
+  await (await capturing(log, { describe })(server.url + PATH, POST)).json();
+  await (await capturing(runs)(server.url + PATH, POST)).json();
+  const all = await events();
+  expect(all).toHaveLength(3);
+  for (const { system_metadata } of all)
+    expect(system_metadata.instrumentation).toMatchObject({ describe_failed: true });
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  process.off('unhandledRejection', note);
+  expect(unhandled).toEqual([]);
+  warn.mockRestore();
+});
+
+test('[R-865] calls are nested in the run that they are made in', async () => {
+  const { log, events } = await recording();
+  const server = await answersSecret();
+  const runs = new AsyncLocalStorage<Run>();
+  const captured = capturing(() => runs.getStore() ?? log);
+  const agent = log.startRun({ model: { model_id: 'agent' } });
+  await runs.run(agent, async () => {
+    await (await captured(server.url + PATH, POST)).json();
+  });
+  await (await captured(server.url + PATH, POST)).json();
+  const starts = (await events()).filter(({ kind }) => kind === 'inference-start');
+  expect(starts.map(({ parent_event_id }) => parent_event_id)).toEqual([
+    undefined,
+    agent.startEventId,
+    undefined,
+  ]);
+});
+
+test('[R-865] an application whose client is closed, or whose runs cannot be had, goes on', async () => {
+  const { log } = await recording();
+  const server = await answersSecret();
+  await log.close();
+  const broken = capturing(() => {
+    throw new Error('no run');
+  });
+  for (const captured of [capturing(log), broken]) {
+    expect(await (await captured(server.url + PATH, POST)).json()).toMatchObject({ id: 'c1' });
+  }
+});
+
+test('[R-865] an answer that cannot be read here reaches the application as it is', async () => {
+  const { log, events } = await recording();
+  const bodies: readonly [string, string][] = [
+    ['text/plain', 'hello'],
+    ['application/json', '{"choices": [null, 5, {"message": 7}], "usage": "no"'],
+    ['application/json', '{"choices": [null, 5, {"message": 7, "delta": []}], "usage": "no"}'],
+    ['text/event-stream', 'data: {\n\ndata: 7\n\ndata: null\n\ndata: {"choices":{}}\n\n'],
+  ];
+  const server = await modelServer((response, number) => {
+    const [type, body] = bodies[number - 1] ?? ['', ''];
+    response.writeHead(200, { 'content-type': type }).end(body);
+  });
+  for (const [, body] of bodies) {
+    expect(await (await capturing(log)(server.url + PATH, POST)).text()).toBe(body);
+  }
+  const endings = (await events())
+    .filter(({ kind }) => kind === 'internal-artifact')
+    .map(({ artifact }) => artifact);
+  expect(endings.map((artifact) => artifact?.['ending'])).toEqual([
+    'not read',
+    'not read',
+    'complete',
+    'cut off',
+  ]);
+});
+
+test('[R-865] what has blanks is no name, and stays out of events', async () => {
+  const { log, events } = await recording();
+  const named = completion({ tool_calls: [{ id: SECRET, function: { name: SECRET, arguments: '{}' } }] });
+  const server = await modelServer((response) => json(response, { ...named, id: SECRET, model: SECRET }));
+  await (await capturing(log)(server.url + PATH, POST)).json();
+  const all = await events();
+  expect(all).toHaveLength(3);
+  expect(JSON.stringify(all)).not.toContain(SECRET);
+});
+
+test('[R-865] a stream is not read before the application reads it, and is given up when the application does', async () => {
+  const { log, events } = await recording();
+  let asked = 0;
+  let cancelled: unknown;
+  const source = new ReadableStream<Uint8Array>(
+    {
+      pull: (controller) => {
+        asked++;
+        controller.enqueue(Buffer.from('data: {"choices":[{"delta":{"content":"x"}}]}\n\n'));
+      },
+      cancel: (reason) => void (cancelled = reason),
+    },
+    { highWaterMark: 0 },
+  );
+  const headers = { 'content-type': 'text/event-stream' };
+  const fetch = () => Promise.resolve(new Response(source, { headers }));
+  const { body } = await capturing(log, { fetch })('http://127.0.0.1' + PATH, POST);
+  await pause(20);
+  expect(asked).toBe(0);
+  const reader = (body as ReadableStream<Uint8Array>).getReader();
+  await reader.read();
+  await reader.read();
+  await pause(20);
+  expect(asked).toBe(2);
+  await reader.cancel('enough');
+  expect(cancelled).toBe('enough');
+  const [, ended] = await events();
+  expect(ended?.artifact).toMatchObject({ ending: 'aborted', characters: 2 });
+});

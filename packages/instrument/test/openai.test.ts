@@ -1,0 +1,318 @@
+import { EventEmitter, once } from 'node:events';
+import OpenAI from 'openai';
+import { expect, test } from 'vitest';
+import { openaiFetch } from '../src/openai.js';
+import {
+  eventually,
+  expectMadeBy,
+  json,
+  modelServer,
+  recording,
+  SECRET,
+  startStream,
+  stream,
+  streamed,
+} from './recording.js';
+
+const MESSAGES = [{ role: 'user', content: SECRET }] as const;
+const TOOLS = [
+  { type: 'function', function: { name: 'find_dose', parameters: { type: 'object' } } },
+] satisfies OpenAI.ChatCompletionTool[];
+const REQUEST = { model: 'gpt-9', messages: [...MESSAGES], tools: TOOLS };
+const USAGE = { prompt_tokens: 11, completion_tokens: 7, total_tokens: 18 };
+const ARGUMENTS = JSON.stringify({ patient: SECRET });
+
+function completion(message: object, finish_reason: string) {
+  const choices = [{ index: 0, finish_reason, message: { role: 'assistant', ...message } }];
+  return { ...chunkHead('chat.completion'), choices, usage: USAGE };
+}
+
+function chunkHead(object = 'chat.completion.chunk') {
+  return { id: 'chatcmpl-1', object, created: 1, model: 'gpt-9-2026-05-01' };
+}
+
+function chunk(delta: object, finish_reason: string | null = null) {
+  return { ...chunkHead(), choices: [{ index: 0, delta, finish_reason }] };
+}
+
+const WORDS = [
+  chunk({ role: 'assistant', content: '' }),
+  chunk({ content: SECRET }),
+  chunk({ content: ', treat.' }),
+];
+const WHOLE = [...WORDS, chunk({}, 'stop'), { ...chunkHead(), choices: [], usage: USAGE }, '[DONE]'];
+
+function clientOf(url: string, fetch?: typeof globalThis.fetch) {
+  return new OpenAI({ apiKey: 'k', baseURL: `${url}/v1`, maxRetries: 0, ...(fetch && { fetch }) });
+}
+
+test('[R-865] [R-898] OpenAI: a completion becomes a start and an output, without its words', async () => {
+  const { log, events } = await recording();
+  const server = await modelServer((response) => json(response, completion({ content: SECRET }, 'stop')));
+  const plain = await clientOf(server.url).chat.completions.create(REQUEST).withResponse();
+  const captured = await clientOf(server.url, openaiFetch(log))
+    .chat.completions.create(REQUEST)
+    .withResponse();
+  expect(captured.data).toEqual(plain.data);
+  expect(captured.request_id).toBe('req_1');
+  expect(captured.response.url).toBe(plain.response.url);
+  expect(captured.response.status).toBe(200);
+  expect(server.requests[1]).toEqual(server.requests[0]);
+  const [start, output, ...more] = await events();
+  expect(more).toEqual([]);
+  expect(start).toMatchObject({
+    kind: 'inference-start',
+    model_instance: { model_id: 'gpt-9', provider: 'openai' },
+    inputs: { message_count: 1, tool_count: 1, streamed: false },
+    system_metadata: { instrumentation: { by: 'openai' } },
+  });
+  expect(output).toMatchObject({
+    kind: 'human-output',
+    run_id: start?.run_id,
+    output: {
+      ...{
+        output_type: 'text',
+        output_uri: `urn:uuid:${String(start?.run_id)}?=output=1`,
+        ending: 'complete',
+      },
+      ...{ response_id: 'chatcmpl-1', response_model: 'gpt-9-2026-05-01', finish_reason: 'stop' },
+      usage: { input_tokens: 11, output_tokens: 7 },
+      characters: SECRET.length,
+    },
+  });
+  expect(output?.system_metadata.latency_ms).toBeGreaterThanOrEqual(0);
+  expect(JSON.stringify([start, output])).not.toContain(SECRET);
+  expectMadeBy('openai', await events());
+});
+
+test('[R-865] OpenAI: tools that a model asks for become artifacts, in one piece and in a stream', async () => {
+  const { log, events } = await recording();
+  const called = { id: 'call_1', type: 'function', function: { name: 'find_dose', arguments: ARGUMENTS } };
+  const second = { ...called, id: 'call_2' };
+  const server = await modelServer(async (response, number) => {
+    if (number === 1)
+      return json(response, completion({ content: null, tool_calls: [called, second] }, 'tool_calls'));
+    const piece = (index: number, more: object) => chunk({ tool_calls: [{ index, ...more }] });
+    await streamed(response, [
+      chunk({ role: 'assistant', content: null }),
+      piece(0, { ...called, function: { name: 'find_dose', arguments: '' } }),
+      piece(0, { function: { arguments: ARGUMENTS.slice(0, 9) } }),
+      piece(0, { function: { arguments: ARGUMENTS.slice(9) } }),
+      piece(1, second),
+      ...[chunk({}, 'tool_calls'), '[DONE]'],
+    ]);
+  });
+  const openai = clientOf(server.url, openaiFetch(log));
+  await openai.chat.completions.create(REQUEST);
+  const asked = await openai.chat.completions.stream(REQUEST).finalMessage();
+  expect(asked.tool_calls?.map((call) => call.type === 'function' && call.function.arguments)).toEqual([
+    ARGUMENTS,
+    ARGUMENTS,
+  ]);
+  const all = await events();
+  const [whole, inPieces] = [all.slice(0, 4), all.slice(4)];
+  for (const run of [whole, inPieces]) {
+    const [start, first, next, end] = run;
+    expect(run.map(({ run_id }) => run_id)).toEqual(Array(4).fill(start?.event_id));
+    const artifact = {
+      artifact_type: 'tool_call',
+      tool_name: 'find_dose',
+      input_characters: ARGUMENTS.length,
+    };
+    const uri = `urn:uuid:${String(start?.run_id)}?=artifact=`;
+    expect(first?.artifact).toEqual({ ...artifact, call_id: 'call_1', artifact_uri: `${uri}1` });
+    expect(next?.artifact).toEqual({ ...artifact, call_id: 'call_2', artifact_uri: `${uri}2` });
+    expect(end?.artifact).toMatchObject({ artifact_type: 'other', ending: 'complete', tool_calls: 2 });
+  }
+  expect(JSON.stringify(all)).not.toContain(SECRET);
+});
+
+test('[R-865] OpenAI: a stream is passed on as it comes, and becomes an output at its end', async () => {
+  const { log, events } = await recording();
+  const said = new EventEmitter();
+  const waits = once(said, 'go on');
+  const server = await modelServer(async (response) => {
+    startStream(response);
+    await stream(response, WHOLE.slice(0, 2));
+    await waits;
+    await stream(response, WHOLE.slice(2));
+    response.end();
+  });
+  const chunks = await clientOf(server.url, openaiFetch(log)).chat.completions.create({
+    ...REQUEST,
+    stream: true,
+  });
+  let text = '';
+  for await (const { choices } of chunks) {
+    text += choices[0]?.delta.content ?? '';
+    // The server says no more before this has arrived.
+    if (text === SECRET) said.emit('go on');
+  }
+  expect(text).toBe(`${SECRET}, treat.`);
+  const [start, output, ...more] = await events();
+  expect(more).toEqual([]);
+  expect(start?.['inputs']).toMatchObject({ streamed: true });
+  expect(output?.output).toMatchObject({
+    ending: 'complete',
+    characters: text.length,
+    usage: { output_tokens: 7 },
+  });
+});
+
+const RESPONSE = {
+  ...{
+    id: 'resp_1',
+    object: 'response',
+    model: 'gpt-9-2026-05-01',
+    status: 'completed',
+    incomplete_details: null,
+  },
+  usage: { input_tokens: 5, output_tokens: 6, total_tokens: 11 },
+  output: [
+    { type: 'reasoning', id: 'rs_1', summary: [{ type: 'summary_text', text: SECRET }] },
+    { type: 'web_search_call', id: 'ws_1', status: 'completed' },
+    { type: 'function_call', id: 'fc_1', call_id: 'call_1', name: 'find_dose', arguments: ARGUMENTS },
+    {
+      type: 'message',
+      id: 'm_1',
+      role: 'assistant',
+      content: [{ type: 'output_text', text: SECRET, annotations: [] }],
+    },
+  ],
+};
+
+test('[R-865] OpenAI: a response becomes a run, in one piece and in a stream', async () => {
+  const { log, events } = await recording();
+  const server = await modelServer(async (response, number) => {
+    if (number === 1) return json(response, RESPONSE);
+    const [, search, call] = RESPONSE.output;
+    await streamed(response, [
+      { type: 'response.created', response: { ...RESPONSE, output: [], usage: null, status: 'in_progress' } },
+      { type: 'response.reasoning_summary_text.delta', item_id: 'rs_1', delta: SECRET },
+      { type: 'response.output_item.done', item: search },
+      { type: 'response.output_item.done', item: call },
+      { type: 'response.output_text.delta', item_id: 'm_1', delta: SECRET.slice(0, 4) },
+      { type: 'response.output_text.delta', item_id: 'm_1', delta: SECRET.slice(4) },
+      { type: 'response.completed', response: RESPONSE },
+    ]);
+  });
+  const openai = clientOf(server.url, openaiFetch(log));
+  const request = { model: 'gpt-9', input: SECRET };
+  expect((await openai.responses.create(request)).output_text).toBe(SECRET);
+  const types: string[] = [];
+  for await (const { type } of await openai.responses.create({ ...request, stream: true })) types.push(type);
+  expect(types).toHaveLength(7);
+  const all = await events();
+  expect(all).toHaveLength(10);
+  for (const [start, reasoning, search, call, output] of [all.slice(0, 5), all.slice(5)]) {
+    expect(start).toMatchObject({ kind: 'inference-start', inputs: { message_count: 1 } });
+    expect(reasoning?.artifact).toMatchObject({
+      artifact_type: 'reasoning_trace',
+      characters: SECRET.length,
+    });
+    expect(search?.artifact).toMatchObject({ artifact_type: 'tool_call', tool_name: 'web_search_call' });
+    expect(call?.artifact).toMatchObject({ tool_name: 'find_dose', call_id: 'call_1' });
+    // It asks for a tool beside its words.
+    expect(output?.artifact).toMatchObject({
+      ...{ response_id: 'resp_1', finish_reason: 'completed', characters: SECRET.length },
+      usage: { input_tokens: 5, output_tokens: 6 },
+    });
+  }
+  expect(JSON.stringify(all)).not.toContain(SECRET);
+});
+
+test('[R-897] OpenAI: an answer for which the provider has run a tool itself is final', async () => {
+  const { log, events } = await recording();
+  const output = RESPONSE.output.filter(({ type }) => type !== 'function_call');
+  const server = await modelServer((response) => json(response, { ...RESPONSE, output }));
+  await clientOf(server.url, openaiFetch(log)).responses.create({ model: 'gpt-9', input: SECRET });
+  expect((await events()).at(-1)).toMatchObject({ kind: 'human-output', output: { tool_calls: 1 } });
+});
+
+test('[R-896] OpenAI: retries are of the run that they repeat, and each failure says its status and no message', async () => {
+  const { log, events } = await recording();
+  const server = await modelServer((response, number) => {
+    if (number === 1) return void response.destroy();
+    if (number > 2) return json(response, completion({ content: 'yes' }, 'stop'));
+    json(response, { error: { message: SECRET, type: 'rate_limit_exceeded' } }, 429);
+  });
+  const openai = clientOf(server.url, openaiFetch(log)).withOptions({ maxRetries: 2 });
+  await openai.chat.completions.create(REQUEST);
+  const all = await events();
+  const [start, away, limited, output] = all;
+  expect(all.map(({ run_id }) => run_id)).toEqual(Array(4).fill(start?.run_id));
+  expect(away?.artifact).toMatchObject({ ending: 'failed', error_name: 'TypeError' });
+  expect(limited?.artifact).toMatchObject({ ending: 'failed', status: 429 });
+  expect(output).toMatchObject({ kind: 'human-output', output: { ending: 'complete' } });
+  expect(all.map(({ system_metadata }) => system_metadata.instrumentation)).toEqual([
+    { by: 'openai' },
+    { by: 'openai' },
+    { by: 'openai', attempt: 2 },
+    { by: 'openai', attempt: 3, shown_by: 'default' },
+  ]);
+  expect(JSON.stringify(all)).not.toContain(SECRET);
+});
+
+test('[R-865] OpenAI: the application sees the error that it would see', async () => {
+  const { log, events } = await recording();
+  const server = await modelServer((response) =>
+    json(response, { error: { message: 'no such model' } }, 404),
+  );
+  const call = (fetch?: typeof globalThis.fetch) =>
+    clientOf(server.url, fetch).chat.completions.create(REQUEST);
+  const plain: unknown = await call().catch((error: unknown) => error);
+  const captured: unknown = await call(openaiFetch(log)).catch((error: unknown) => error);
+  expect(captured).toBeInstanceOf(OpenAI.NotFoundError);
+  expect(String(captured)).toBe(String(plain));
+  const away = clientOf('http://127.0.0.1:1', openaiFetch(log));
+  await expect(away.chat.completions.create(REQUEST)).rejects.toBeInstanceOf(OpenAI.APIConnectionError);
+  const all = await events();
+  expect(
+    all.filter(({ kind }) => kind === 'internal-artifact').map(({ artifact }) => artifact),
+  ).toMatchObject([
+    { ending: 'failed', status: 404 },
+    { ending: 'failed', error_name: 'TypeError' },
+  ]);
+});
+
+test.each(['break', 'abort', 'cut off', 'error'] as const)(
+  '[R-865] OpenAI: a stream that ends by %s has no output',
+  async (how) => {
+    const { log, events } = await recording();
+    const server = await modelServer(async (response) => {
+      startStream(response);
+      await stream(response, WORDS);
+      if (how === 'cut off') response.end();
+      if (how === 'error') await stream(response, [{ error: { message: SECRET } }]);
+    });
+    const openai = clientOf(server.url, openaiFetch(log));
+    const chunks = await openai.chat.completions.create({ ...REQUEST, stream: true });
+    const reading = (async () => {
+      let text = '';
+      for await (const { choices } of chunks) {
+        text += choices[0]?.delta.content ?? '';
+        if (how === 'break' && text !== '') break;
+        if (how === 'abort' && text !== '') chunks.controller.abort();
+      }
+    })();
+    if (how === 'error') await expect(reading).rejects.toThrow(SECRET);
+    else await reading;
+    const [, ended, ...more] = await eventually(async () => {
+      const all = await events();
+      return all.length > 1 ? all : undefined;
+    });
+    expect(more).toEqual([]);
+    const ending = { break: 'aborted', abort: 'aborted', 'cut off': 'cut off', error: 'failed' }[how];
+    expect(ended?.artifact).toMatchObject({ artifact_type: 'other', ending });
+    expect(ended?.artifact?.['characters']).toBeGreaterThan(0);
+    expect(JSON.stringify(ended)).not.toContain(SECRET);
+  },
+);
+
+test('[R-865] OpenAI: what is no call of a model is left alone', async () => {
+  const { log, events } = await recording();
+  const server = await modelServer((response) => json(response, { object: 'list', data: [] }));
+  await clientOf(server.url, openaiFetch(log)).models.list();
+  await clientOf(server.url, openaiFetch(log)).embeddings.create({ model: 'e', input: SECRET });
+  expect(await events()).toEqual([]);
+});

@@ -1,0 +1,163 @@
+import { context, SpanStatusCode, trace, type Span } from '@opentelemetry/api';
+import {
+  BasicTracerProvider,
+  InMemorySpanExporter,
+  SimpleSpanProcessor,
+} from '@opentelemetry/sdk-trace-base';
+import { expect, test } from 'vitest';
+import { RunSpanProcessor, type InstrumentationOptions, type RunsIn } from '../src/opentelemetry.js';
+import { expectMadeBy, recording, SECRET } from './recording.js';
+
+function tracing(runs: RunsIn, options?: InstrumentationOptions) {
+  const exporter = new InMemorySpanExporter();
+  const spanProcessors = [new RunSpanProcessor(runs, options), new SimpleSpanProcessor(exporter)];
+  const tracer = new BasicTracerProvider({ spanProcessors }).getTracer('test');
+  const start = (name: string, attributes: Record<string, string> = {}, parent?: Span) =>
+    tracer.startSpan(
+      name,
+      { attributes },
+      parent ? trace.setSpan(context.active(), parent) : context.active(),
+    );
+  return { start, exporter };
+}
+
+const CHAT = { 'gen_ai.operation.name': 'chat', 'gen_ai.provider.name': 'openai' };
+const MODEL = { ...CHAT, 'gen_ai.request.model': 'gpt-9' };
+const message = (content: string) =>
+  JSON.stringify([{ role: 'assistant', parts: [{ type: 'text', content }] }]);
+
+function answered(span: Span, reason: string) {
+  span.setAttributes({
+    'gen_ai.response.id': 'r1',
+    'gen_ai.response.model': 'gpt-9-2026',
+    'gen_ai.response.finish_reasons': [reason],
+    'gen_ai.usage.input_tokens': 11,
+    'gen_ai.usage.output_tokens': 7,
+  });
+  span.end();
+}
+
+test('[R-865] [R-898] OpenTelemetry: an agent with its models and tools becomes nested runs with artifacts', async () => {
+  const { log, events } = await recording();
+  const { start, exporter } = tracing(log);
+  const request = start('POST /chat');
+  const agent = start(
+    'invoke_agent nurse',
+    { 'gen_ai.operation.name': 'invoke_agent', 'gen_ai.agent.name': 'nurse' },
+    request,
+  );
+  const step = start('a step', {}, agent);
+  const asking = start('chat gpt-9', { ...MODEL, 'gen_ai.input.messages': message(SECRET) }, step);
+  answered(asking, 'tool_calls');
+  const tool = start(
+    'execute_tool find_dose',
+    {
+      'gen_ai.operation.name': 'execute_tool',
+      'gen_ai.tool.name': 'find_dose',
+      'gen_ai.tool.call.id': 'call_1',
+      'gen_ai.tool.call.arguments': SECRET,
+    },
+    step,
+  );
+  const inner = start('chat small', MODEL, tool);
+  answered(inner, 'stop');
+  tool.end();
+  step.end();
+  agent.end();
+  request.end();
+  const all = await events();
+  const [outer, first, wanted, within, output, called, ended, ...more] = all;
+  expect(more).toEqual([]);
+  expect(outer).toMatchObject({
+    kind: 'inference-start',
+    model_instance: { model_id: 'nurse' },
+    inputs: { operation: 'invoke_agent' },
+    system_metadata: { instrumentation: { by: 'opentelemetry', trace_id: agent.spanContext().traceId } },
+  });
+  expect(first).toMatchObject({
+    ...{ kind: 'inference-start', parent_event_id: outer?.event_id },
+    model_instance: { model_id: 'gpt-9', provider: 'openai' },
+  });
+  expect(wanted).toMatchObject({
+    ...{ kind: 'internal-artifact', run_id: first?.run_id },
+    artifact: { artifact_type: 'other', finish_reason: 'tool_calls' },
+  });
+  expect(within?.parent_event_id).toBe(outer?.event_id);
+  expect(output).toMatchObject({
+    ...{ kind: 'human-output', run_id: within?.run_id },
+    output: {
+      response_id: 'r1',
+      response_model: 'gpt-9-2026',
+      usage: { input_tokens: 11, output_tokens: 7 },
+    },
+  });
+  expect(called).toMatchObject({
+    run_id: outer?.run_id,
+    artifact: { artifact_type: 'tool_call', tool_name: 'find_dose', call_id: 'call_1' },
+  });
+  expect(ended).toMatchObject({ kind: 'human-output', run_id: outer?.run_id });
+  expectMadeBy('opentelemetry', all);
+  expect(JSON.stringify(all)).not.toContain(SECRET);
+  expect(exporter.getFinishedSpans()).toHaveLength(6);
+});
+
+test('[R-865] OpenTelemetry: events have the times of their spans, and an operation named late is told late', async () => {
+  const { log, events } = await recording();
+  const tracer = new BasicTracerProvider({ spanProcessors: [new RunSpanProcessor(log)] }).getTracer('test');
+  const span = tracer.startSpan('chat', { startTime: new Date('2026-03-01T10:00:00.000Z') });
+  span.setAttributes(MODEL);
+  span.end(new Date('2026-03-01T10:00:02.500Z'));
+  const [start, output] = await events();
+  expect(start).toMatchObject({
+    timestamp: '2026-03-01T10:00:00.000Z',
+    model_instance: { model_id: 'gpt-9' },
+  });
+  expect(output).toMatchObject({
+    timestamp: '2026-03-01T10:00:02.500Z',
+    system_metadata: { latency_ms: 2500 },
+  });
+});
+
+test('[R-865] OpenTelemetry: a span that failed has no output, and no message', async () => {
+  const { log, events } = await recording();
+  const span = tracing(log).start('chat', { ...MODEL, 'error.type': '429' });
+  span.recordException(new Error(SECRET));
+  span.setStatus({ code: SpanStatusCode.ERROR, message: SECRET });
+  span.end();
+  const all = await events();
+  expect(all[1]?.artifact).toMatchObject({ artifact_type: 'other', ending: 'failed', status: 429 });
+  expect(JSON.stringify(all)).not.toContain(SECRET);
+});
+
+test('[R-897] OpenTelemetry: the application says which answers a person is shown', async () => {
+  const { log, events } = await recording();
+  const shown: InstrumentationOptions['shown'] = ({ model }) => model === 'gpt-9';
+  const { start } = tracing(log, { shown });
+  answered(start('chat', MODEL), 'stop');
+  answered(start('chat', { ...CHAT, 'gen_ai.request.model': 'router' }), 'stop');
+  const [, first, , second] = await events();
+  expect([first?.kind, second?.kind]).toEqual(['human-output', 'internal-artifact']);
+});
+
+test('[R-865] OpenTelemetry: content that spans carry goes where the application says', async () => {
+  const { log, events, contents } = await recording();
+  const { start } = tracing(log, { describe: ({ answer }) => ({ outputContent: answer?.text }) });
+  const span = start('chat', MODEL);
+  span.setAttribute('gen_ai.output.messages', message(SECRET));
+  span.end();
+  expect((await events())[1]?.output?.['output_uri']).toMatch(/^sha256:/);
+  expect(contents).toEqual([SECRET]);
+});
+
+test('[R-865] OpenTelemetry: spans of other things leave nothing behind, and a client that is closed harms nobody', async () => {
+  const { log, events } = await recording();
+  const { start, exporter } = tracing(log);
+  const request = start('GET /');
+  start('SELECT', { 'gen_ai.operation.name': 'embeddings' }, request).end();
+  start('execute_tool', { 'gen_ai.operation.name': 'execute_tool' }, request).end();
+  request.end();
+  expect(await events()).toEqual([]);
+  await log.close();
+  start('chat', MODEL).end();
+  expect(exporter.getFinishedSpans()).toHaveLength(4);
+});

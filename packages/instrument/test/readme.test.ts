@@ -1,0 +1,23 @@
+/** What the README shows passes the compiler. Needs packages/client/dist and packages/instrument/dist. */
+import path from 'node:path';
+import { expect, test } from 'vitest';
+import { faultsOf, readmeOf, snippetsOf } from '../../client/test/running/readme-snippets.js';
+
+const PACKAGE = path.resolve(import.meta.dirname, '..');
+const readme = readmeOf(PACKAGE);
+
+test('every snippet of the README passes the compiler', () => {
+  const snippets = snippetsOf(readme);
+  expect(snippets.length).toBeGreaterThan(6);
+  const faults = faultsOf(PACKAGE, snippets, {
+    openaiFetch: "import { openaiFetch } from '@clinical-events/instrument/openai';",
+    OpenAI: "import OpenAI from 'openai';",
+    model: "declare const model: Parameters<typeof import('ai').wrapLanguageModel>[0]['model'];",
+    chain: "declare const chain: import('@langchain/core/runnables').Runnable;",
+  });
+  expect(faults).toEqual([]);
+});
+
+test('the README has no link that leads out of the package', () => {
+  expect(readme).not.toMatch(/\]\((?!https:|#)/);
+});
