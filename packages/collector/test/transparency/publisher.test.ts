@@ -256,12 +256,4 @@ describe('a publisher', () => {
     publisherTo(`dir:${worm}`, { dataDir: rubbish });
     expect(readSinkStates(rubbish)).toEqual([]);
   });
-
-  test('never throws, whatever it is given', () => {
-    const { publisher, onTrouble } = publisherTo(`dir:${scratchDirectory()}`);
-    for (const rubbish of ['', 'rubbish', '\n\n\n', '\ud800'])
-      expect(() => publisher.publish(rubbish)).not.toThrow();
-    expect(onTrouble).toHaveBeenCalledTimes(4);
-    expect(onTrouble.mock.calls[0]?.[0]).toBe('every sink');
-  });
 });
