@@ -140,8 +140,6 @@ test('[R-1262] a mirror is a data directory that every command reads, and goes o
 });
 
 test('[R-1263] follow shows what comes, in the order of the log, and proof gives a file and tiles that hold without the log', async () => {
-  const { one, other, key } = await filled();
-test('[R-1263] follow shows what comes, in the order of the log, and proof gives a file that holds without the log', async () => {
   const { one, other, key } = await log.filled();
   const following = launch(['events', '--store', store, '--follow', '--since', '2020-01-01']);
   const event = outcomeEvent();
