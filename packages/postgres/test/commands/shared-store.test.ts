@@ -2,7 +2,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import {
   eventsIn,
   KEY,
@@ -14,7 +14,6 @@ import {
   run,
   type Running,
   start,
-  temporaryDirectory,
 } from '../../../collector/test/running/collector-process.js';
 import { IndependentReader } from '../../../collector/test/commands/independent-reader.js';
 import { sharedLog } from './shared-log.js';
@@ -140,8 +139,6 @@ test('[R-1262] a mirror is a data directory that every command reads, and goes o
 });
 
 test('[R-1263] follow shows what comes, in the order of the log, and proof gives a file and tiles that hold without the log', async () => {
-  const { one, other, key } = await filled();
-test('[R-1263] follow shows what comes, in the order of the log, and proof gives a file that holds without the log', async () => {
   const { one, other, key } = await log.filled();
   const following = launch(['events', '--store', store, '--follow', '--since', '2020-01-01']);
   const event = outcomeEvent();
