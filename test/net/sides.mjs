@@ -21,7 +21,7 @@ const COMMANDS = {
   records: 'records',
   report: 'report',
   import: 'import',
-  demo: 'demo',
+  writeDemo: { base: 'demo --to-file', tree: 'demo --out' },
   showSigningKeys: 'signing-key show',
   rotateSigningKey: 'signing-key rotate',
   doctor: 'doctor',

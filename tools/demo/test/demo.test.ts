@@ -1,4 +1,4 @@
-import { spawn, spawnSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import { EVENT_KINDS } from '@clinical-events/protocol';
@@ -172,20 +172,6 @@ test('[R-717] a key of profile full takes all but the outcomes in own words', as
   expect(sent['own_words_refused']).toBeGreaterThanOrEqual(mixed['own_words'] ?? 0);
 });
 
-test('a key may come through standard input', async () => {
-  const child = launch(['demo', '--url', one.running.url, '--key', '-', '--runs', '2', '--json']);
-  child.process.stdin?.end(`${one.key}\n`);
-  expect(await child.exited).toBe(0);
-  expect((JSON.parse(child.output.stdout) as Told).sent).toMatchObject({ complete: true });
-});
-
-test('a key on the command line is refused, and not repeated', async () => {
-  const { code, stdout, stderr } = await demo('--key', one.key);
-  expect([code, stdout]).toEqual([2, '']);
-  expect(stderr).toContain('--key: give @FILE or - for standard input, and not the key itself');
-  expect(stderr).not.toContain(one.key.slice(4, 20));
-});
-
 test('a key that may not send everything is refused before anything is sent', async () => {
   const { text } = await issueKey(one.dataDir, { permissions: ['inference-start', 'outcome'] });
   await new Promise((resolve) => setTimeout(resolve, 1000));
@@ -223,12 +209,11 @@ test('a data directory on which no collector runs, or another one, gets no key t
 test.each([
   [['--runs', '0'], '--runs: "0" is not a whole number from 1 to 10000000'],
   [['--days', '1.5'], '--days: "1.5" is not a whole number from 1 to 3650'],
-  [['--connections', '1000'], '--connections: "1000" is not a whole number from 1 to 256'],
   [['--rate', '100'], '--rate: "100" is not of the form 200/s'],
   [['--seed', 'a b'], '--seed: "a b" is not 1 to 64 characters of A-Z a-z 0-9 . _ -'],
   [['--until', '2999-01-01'], '--until: 2999-01-01 is in the future'],
   [['--url', 'http://u:secret@127.0.0.1'], '--url: not of the form http://127.0.0.1:8080'],
-  [['--url', 'http://192.0.2.1', '--to-file', 'x'], '--url: nothing is sent with --to-file'],
+  [['--url', 'http://192.0.2.1', '--out', 'x'], '--url: nothing is sent with --out'],
   [['--key', '@/nowhere'], '--key: the file cannot be read (ENOENT)'],
   [['--key', '@k', '--organisation', 'x'], '--organisation: --key says already for which'],
 ])('%j is refused in one line', async (args, message) => {
@@ -236,10 +221,10 @@ test.each([
   expect([code, stdout, stderr]).toEqual([2, '', `collector: ${message}\n`]);
 });
 
-test('[R-717] --to-file writes the same events as are sent, and needs no collector', async () => {
+test('[R-717] --out writes the same events as are sent, and needs no collector', async () => {
   const file = scratchDirectory('demo.ndjson');
   const plan = ['--runs', '40', '--seed', 'file', '--until', '2026-05-01'];
-  const { code, stdout, stderr } = await collector(['demo', ...plan, '--to-file', file, '--json']);
+  const { code, stdout, stderr } = await collector(['demo', ...plan, '--out', file, '--json']);
   expect([code, stderr]).toEqual([0, '']);
   const summary = JSON.parse(stdout) as Told & { written: { lines: number; bytes: number } };
   const lines = fs.readFileSync(file, 'utf8').trimEnd().split('\n');
@@ -252,16 +237,16 @@ test('[R-717] --to-file writes the same events as are sent, and needs no collect
   const inFile = new Set(lines.map((line) => /"event":(.*)\}$/.exec(line)?.[1]));
   for (const body of bodies) expect(inFile).toContain(body);
 
-  const again = await collector(['demo', ...plan, '--to-file', file]);
+  const again = await collector(['demo', ...plan, '--out', file]);
   expect([again.code, again.stderr]).toEqual([
     2,
-    `collector: --to-file: ${file} is there already, and is not written over\n`,
+    `collector: --out: ${file} is there already, and is not written over\n`,
   ]);
   const nowhere = path.join(file, 'below');
-  const failed = await collector(['demo', ...plan, '--to-file', nowhere]);
+  const failed = await collector(['demo', ...plan, '--out', nowhere]);
   expect([failed.code, failed.stderr]).toEqual([
     1,
-    `collector: --to-file: ${nowhere} cannot be written (ENOTDIR)\n`,
+    `collector: --out: ${nowhere} cannot be written (ENOTDIR)\n`,
   ]);
 });
 
@@ -275,7 +260,7 @@ test('a collector on this host can be given by its port, as serve has it', async
     [['--port', '0'], '--port: "0" is not a whole number from 1 to 65535'],
     [['--port', '65536'], '--port: "65536" is not a whole number from 1 to 65535'],
     [['--port', port, '--url', one.running.url], '--port: --url says already where'],
-    [['--port', port, '--to-file', 'x.ndjson'], '--port: nothing is sent with --to-file'],
+    [['--port', port, '--out', 'x.ndjson'], '--port: nothing is sent with --out'],
   ] as const) {
     expect(await collector(['demo', ...args])).toEqual({
       code: 2,
@@ -301,27 +286,4 @@ test('interrupted, it says what was done and how to send the rest', async () => 
   );
   const accepted = /^ {2}(\d+) events accepted/m.exec(child.output.stdout)?.[1];
   expect(await storedEvents(one.dataDir, '--organisation', 'ward-5')).toHaveLength(Number(accepted));
-});
-
-test('on a terminal the key is asked for, and not shown', async () => {
-  const command = `stty cols 200; '${process.execPath}' '${path.resolve(import.meta.dirname, '../../../packages/collector/dist/main.js')}' demo --url ${one.running.url} --key - --runs 2`;
-  const child = spawn('script', ['-qec', command, '/dev/null']);
-  let shown = '';
-  child.stdout.setEncoding('utf8').on('data', (text: string) => {
-    shown += text;
-    if (text.includes('API key: ')) child.stdin.write(`${one.key}\r`);
-  });
-  const code = await new Promise((resolve) => child.on('close', resolve));
-  expect(code).toBe(0);
-  expect(shown).toContain('2 runs, ');
-  expect(shown).not.toContain(one.key.slice(4, 20));
-});
-
-test('the help says where the data goes, what the times mean and what is mixed in', async () => {
-  const { code, stdout, stderr } = await collector(['demo', '--help']);
-  expect([code, stderr]).toEqual([0, '']);
-  expect(stdout).toContain('its events stay in the log for ever');
-  expect(stdout).toContain("received_at, which is the collector's, is now");
-  for (const name of Object.keys(ANOMALIES))
-    expect(stdout).toMatch(new RegExp(`^  ${name} +[\\d.]+ % of `, 'm'));
 });

@@ -185,14 +185,6 @@ export function overlapFrom(text: string, nowMs: number): number {
   return overlap;
 }
 
-/** Where a catalogue is made that cannot be in the data directory. */
-export function tempDirFrom(text: string | undefined): string | undefined {
-  if (text === undefined) return undefined;
-  const directory = path.resolve(text);
-  if (fs.statSync(directory, { throwIfNoEntry: false })?.isDirectory() === true) return directory;
-  throw usage(`--temp-dir: there is no directory ${directory}`);
-}
-
 /** Undefined when none was given. */
 export function clockFrom(text: string | undefined): Clock | undefined {
   return text === undefined ? undefined : wordFrom('--clock', text, CLOCKS);

@@ -221,21 +221,6 @@ describe('the access log', () => {
     expect(await read(undefined, 'x'.repeat(9999))).toEqual(twice(undefined, 'x'.repeat(256)));
   });
 
-  test('[R-716] has a user without a name by the number', async () => {
-    await fillSigned(dataDir, [[loggedEvent('one')]]);
-    const preload = `
-      import os from 'node:os';
-      import { syncBuiltinESMExports } from 'node:module';
-      os.userInfo = () => { throw new Error('no such user'); };
-      syncBuiltinESMExports();
-    `;
-    const nameless = `--import data:text/javascript,${encodeURIComponent(preload)}`;
-    const { code } = await run(['events', '--data-dir', dataDir], { env: { NODE_OPTIONS: nameless } });
-    expect(code).toBe(0);
-    expect(JSON.parse(lines()[0] ?? '')).toMatchObject({ uid: process.getuid?.(), user: null });
-    expect(lines().map(kindOf)).toEqual(['begun', 'ended']);
-  });
-
   test('[R-716] of several readers at once has the lines of each, whole, also behind a torn one', async () => {
     await fillSigned(dataDir, [[loggedEvent('one')]]);
     fs.writeFileSync(file, '{"at":"2026-');

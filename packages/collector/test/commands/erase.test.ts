@@ -88,6 +88,12 @@ async function json<Told>(...args: readonly string[]): Promise<Told> {
   return JSON.parse(stdout) as Told;
 }
 
+async function keepNothing(): Promise<void> {
+  const policy = path.join(root, 'policy.json');
+  fs.writeFileSync(policy, JSON.stringify({ version: 1, name: 'p', default: { keep: 'P0D' } }));
+  expect((await on('retention', 'policy', 'set', policy)).code).toBe(0);
+}
+
 interface Verified {
   readonly intact: boolean;
   readonly retired_events: Readonly<Record<string, number>>;
@@ -605,9 +611,7 @@ describe('[R-1367] a hold', () => {
     const key = await createKey(dataDir);
     const collector = await start(dataDir, encrypted);
     const { runId } = await sendRun(collector, key, SUBJECT);
-    const policy = path.join(root, 'policy.json');
-    fs.writeFileSync(policy, JSON.stringify({ version: 1, name: 'p', default: { keep: 'P0D' } }));
-    expect((await on('retention', 'policy', 'set', policy)).code).toBe(0);
+    await keepNothing();
     // In place of a plan that takes minutes, or of a question that nobody answers for a while.
     const judged = vi.spyOn(Holds.prototype, 'on');
     onTestFinished(() => judged.mockRestore());
@@ -645,9 +649,7 @@ describe('[R-1367] a hold', () => {
     expect((await on('runs', '--target', SUBJECT)).stdout).toBe('');
     const relabelled = await on('erase', '--run', runId, ...ONE_REASON, '--confirm', '4');
     expect([relabelled.code, relabelled.stdout]).toEqual([8, expect.stringContaining('by CASE-7')]);
-    const policy = path.join(root, 'policy.json');
-    fs.writeFileSync(policy, JSON.stringify({ version: 1, name: 'p', default: { keep: 'P0D' } }));
-    expect((await on('retention', 'policy', 'set', policy)).code).toBe(0);
+    await keepNothing();
     expect(await json('retention', 'run', '--dry-run')).toMatchObject({ rules: [], held: 4 });
     await collector.stop();
     expect(sent).toHaveLength(2);
@@ -733,9 +735,7 @@ describe('[R-1367] a hold', () => {
       sampleEvent('inference-start', { run_id: runId, timestamp, target_identity }),
       'inference-start',
     );
-    const policy = path.join(root, 'policy.json');
-    fs.writeFileSync(policy, JSON.stringify({ version: 1, name: 'p', default: { keep: 'P0D' } }));
-    expect((await on('retention', 'policy', 'set', policy)).code).toBe(0);
+    await keepNothing();
     expect((await on('retention', 'run')).code).toBe(0);
     // The second start is of the run that was met; the parent came later, and is of no run that is held.
     await collector.stop();

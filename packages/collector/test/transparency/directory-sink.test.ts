@@ -44,13 +44,6 @@ describe('a directory sink', () => {
     });
   });
 
-  test('tells that it gets on with each file', async () => {
-    const progress = vi.fn();
-    const notes = [1, 2, 3].map((size) => log.published(size));
-    await sinkOn(scratchDirectory()).deliver(notes, { ...attemptFor(notes), progress });
-    expect(progress).toHaveBeenCalledTimes(3);
-  });
-
   test('takes a checkpoint that it has quietly, and one that another key of the log signed for the same tree', async () => {
     const directory = scratchDirectory();
     await give(sinkOn(directory), 5);
@@ -164,17 +157,6 @@ describe('a directory sink', () => {
     fs.writeFileSync(path.join(directory, nameOf(6_666)), byOurKey);
     expect(await give(sinkOn(directory), 210)).toBe(1);
     expect(await rejection(give(sinkOn(directory), 190))).toBeInstanceOf(SinkForked);
-  });
-
-  test('finds the newest among many, and tells that it gets on', async () => {
-    const directory = scratchDirectory();
-    await give(sinkOn(directory), 200);
-    for (let i = 0; i < 5000; i++) fs.writeFileSync(path.join(directory, `${i}.other`), '');
-    const progress = vi.fn();
-    const notes = [log.published(150)];
-    const deliver = sinkOn(directory).deliver(notes, { ...attemptFor(notes), progress });
-    expect(await rejection(deliver)).toBeInstanceOf(SinkForked);
-    expect(progress).toHaveBeenCalled();
   });
 
   test('is not made when it is missing, because it may be a mount that is', async () => {

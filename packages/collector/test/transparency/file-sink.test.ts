@@ -43,14 +43,6 @@ describe('a file sink', () => {
     expect(splitNotes(held(file))).toEqual([0, 1, 200].map((size) => log.note(size)));
   });
 
-  test('takes the checkpoint that is its last one quietly, also after a new start', async () => {
-    const file = scratchFile();
-    await give(sinkOn(file), 1, 2);
-    await give(sinkOn(file), 2);
-    await give(sinkOn(file), 1, 2, 3);
-    expect(held(file)).toBe(notes(1, 2, 3));
-  });
-
   test('[R-882] tells that the file was cut, moved aside or deleted since the last delivery, and goes on', async () => {
     let lost = 0;
     const giveTo = (sink: FileSink, size: number) => {
@@ -211,12 +203,6 @@ describe('a file sink', () => {
     expect(await rejection(give(sinkOn(file), 150))).toBeInstanceOf(SinkForked);
     await give(sinkOn(file), 210);
     expect(splitNotes(held(file))).toEqual([log.note(200), other.note(10), log.note(210)]);
-  });
-
-  test('reads no more than the end of a large file', async () => {
-    const file = scratchFile(notes(...Array.from({ length: 150 }, (_, i) => i)));
-    await give(sinkOn(file), 149, 150);
-    expect(splitNotes(held(file))).toHaveLength(151);
   });
 
   test('names the directory when that is missing, and does not wait at a pipe', async () => {

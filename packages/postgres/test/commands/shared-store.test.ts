@@ -3,7 +3,6 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { PostgresServer, signed as signedIn } from '../running/postgres-server.js';
 import {
   eventsIn,
   KEY,
@@ -18,70 +17,28 @@ import {
   temporaryDirectory,
 } from '../../../collector/test/running/collector-process.js';
 import { IndependentReader } from '../../../collector/test/commands/independent-reader.js';
+import { sharedLog } from './shared-log.js';
 
-let server: PostgresServer;
-let schemas = 0;
+const log = sharedLog();
+const { place, succeeds, collector, signed } = log;
 let store: string;
-let directory: string;
-
-beforeAll(async () => {
-  server = await PostgresServer.start();
+beforeEach(() => {
+  store = log.store;
 });
-afterAll(() => server.remove());
-beforeEach(async () => {
-  directory = temporaryDirectory();
-  store = `${server.url()}?schema=log_${schemas++}`;
-  await succeeds('store', 'migrate', '--store', store, '--durability', 'local');
-});
-
-async function succeeds(...args: readonly string[]): Promise<string> {
-  const { code, stdout, stderr } = await run(args);
-  expect(stderr, args.join(' ')).not.toMatch(/collector: (?!warning|what is due)/);
-  expect(code, args.join(' ')).toBe(0);
-  return stdout;
-}
-
-function place(name: string): string {
-  return path.join(directory, name);
-}
-
-/** A collector on the log; all have one signing key. */
-function collector(name: string, ...more: readonly string[]): Promise<Running> {
-  const sink = ['--checkpoint-sink', `file:${place(`${name}.sink`)}`];
-  return start(place(name), ['--store', store, '--signing-keys', place('signing-keys'), ...sink, ...more]);
-}
 
 async function printed(...args: readonly string[]): Promise<PrintedEvent[]> {
   return eventsIn(await succeeds('events', '--store', store, ...args));
 }
 
-/** Until all that was sent has its place and is signed. */
-const signed = (entries: number) =>
-  signedIn(server, new URL(store).searchParams.get('schema') ?? '', entries);
-
 /** Until every collector has given a checkpoint over so many entries to its own sink. */
 async function givenOut(entries: number, ...names: readonly string[]): Promise<void> {
   for (const name of names) {
-    while (!fs.readFileSync(place(`${name}.sink`), 'utf8').includes(`\n${entries}\n`)) await sleep(50);
+    while (!log.checkpointsOf(name).includes(`\n${entries}\n`)) await sleep(50);
   }
 }
 
-/** Two collectors, a key, and some events that both have taken. */
-async function filled(): Promise<{ one: Running; other: Running; key: string; ids: string[] }> {
-  const one = await collector('one');
-  const key = await keyFrom(one);
-  const other = await collector('other');
-  const events = Array.from({ length: 20 }, () => outcomeEvent());
-  const answers = await Promise.all(
-    events.map((event, i) => postEvent(i % 2 === 0 ? one : other, key, event)),
-  );
-  expect(answers.map(({ status }) => status)).toEqual(events.map(() => 201));
-  await signed(20);
-  return { one, other, key, ids: events.map(({ event_id: id }) => id) };
-}
-
 test('[R-1260] two collectors write one log: an event that both get is stored once, and another one of its id refused', async () => {
-  const { one, other, key, ids } = await filled();
+  const { one, other, key, ids } = await log.filled();
   const event = outcomeEvent();
   const answers = await Promise.all([
     postEvent(one, key, event),
@@ -101,7 +58,7 @@ test('[R-1260] two collectors write one log: an event that both get is stored on
 });
 
 test('[R-1260] a collector that is killed loses nothing that it acknowledged, and the other goes on signing', async () => {
-  const { one, other, key } = await filled();
+  const { one, other, key } = await log.filled();
   const events = Array.from({ length: 30 }, () => outcomeEvent());
   const answers = events.map((event) =>
     postEvent(one, key, event).then(
@@ -124,7 +81,7 @@ test('[R-1260] a collector that is killed loses nothing that it acknowledged, an
 });
 
 test('[R-1261] a key that is revoked is refused by every collector within seconds, and a new one accepted', async () => {
-  const { one, other, key } = await filled();
+  const { one, other, key } = await log.filled();
   const made = await succeeds('keys', 'create', '--store', store, '--permissions', 'all', '--json');
   const second = KEY.exec(made)?.[0] ?? '';
   const id = key.split('_')[1] ?? '';
@@ -144,7 +101,7 @@ test('[R-1261] a key that is revoked is refused by every collector within second
 });
 
 test('[R-1262] a mirror is a data directory that every command reads, and goes on where it stopped', async () => {
-  const { one, other, key, ids } = await filled();
+  const { one, other, key, ids } = await log.filled();
   const mirror = place('mirror');
   expect(await succeeds('mirror', '--store', store, '--data-dir', mirror, '--once')).toContain('20 entries');
   expect(await succeeds('verify', '--data-dir', mirror)).toContain('INTACT');
@@ -160,8 +117,8 @@ test('[R-1262] a mirror is a data directory that every command reads, and goes o
   expect(await following.exited).toBe(0);
   // Who read on the mirror stands in the access log of the database, and the heads of that one in the log.
   await succeeds('mirror', '--store', store, '--data-dir', mirror, '--once');
-  const schema = new URL(store).searchParams.get('schema') ?? '';
-  const lines = await server.query(`SELECT text FROM ${schema}.access_lines ORDER BY line`);
+  const { schema } = log;
+  const lines = await log.server.query(`SELECT text FROM ${schema}.access_lines ORDER BY line`);
   expect(lines.some(({ text }) => String(text).includes(late.event_id))).toBe(true);
   for (;;) {
     await succeeds('mirror', '--store', store, '--data-dir', mirror, '--once');
@@ -183,7 +140,7 @@ test('[R-1262] a mirror is a data directory that every command reads, and goes o
 });
 
 test('[R-1263] follow shows what comes, in the order of the log, and proof gives a file and tiles that hold without the log', async () => {
-  const { one, other, key } = await filled();
+  const { one, other, key } = await log.filled();
   const following = launch(['events', '--store', store, '--follow', '--since', '2020-01-01']);
   const event = outcomeEvent();
   await postEvent(other, key, event);
@@ -210,7 +167,7 @@ test('[R-1263] follow shows what comes, in the order of the log, and proof gives
 });
 
 test('[R-1264] a signing key that is rotated is followed by the collectors that have it, and the log stays whole', async () => {
-  const { one, other, key } = await filled();
+  const { one, other, key } = await log.filled();
   const signing = ['--store', store, '--data-dir', place('one'), '--signing-keys', place('signing-keys')];
   await succeeds('signing-key', 'rotate', ...signing, '--overlap', '0');
   for (const each of [one, other, one, other])
@@ -223,8 +180,9 @@ test('[R-1264] a signing key that is rotated is followed by the collectors that 
 test('[R-1471] a role that may not add a signing key to the log rotates none: nothing is printed and nothing is changed', async () => {
   const one = await collector('one');
   const data = place('one');
-  const schema = new URL(store).searchParams.get('schema') ?? '';
-  await server.query(`CREATE ROLE ${schema}_reads LOGIN; GRANT USAGE ON SCHEMA ${schema} TO ${schema}_reads;
+  const { schema } = log;
+  await log.server
+    .query(`CREATE ROLE ${schema}_reads LOGIN; GRANT USAGE ON SCHEMA ${schema} TO ${schema}_reads;
     GRANT SELECT ON ALL TABLES IN SCHEMA ${schema} TO ${schema}_reads`);
   const files = () => [data, place('signing-keys')].map((each) => fs.readdirSync(each, { recursive: true }));
   await one.stop();
@@ -247,11 +205,13 @@ test('[R-1471] a role that may not add a signing key to the log rotates none: no
   const done = await rotate(store);
   expect(done.stdout).toContain('takes over');
   expect(done.code).toBe(0);
-  expect(await server.query(`SELECT count(*)::int AS keys FROM ${schema}.log_keys`)).toEqual([{ keys: 2 }]);
+  expect(await log.server.query(`SELECT count(*)::int AS keys FROM ${schema}.log_keys`)).toEqual([
+    { keys: 2 },
+  ]);
 });
 
 test('a collector that does not have the signing key of the log does not start, and says what it needs', async () => {
-  const { one, other } = await filled();
+  const { one, other } = await log.filled();
   await Promise.all([one.stop(), other.stop()]);
   const { code, stderr } = await run([
     'serve',
@@ -267,7 +227,7 @@ test('a collector that does not have the signing key of the log does not start, 
 });
 
 test('[R-1268] a collector that does not have the key of the seals does not start, and says which file it needs', async () => {
-  const { one, other } = await filled();
+  const { one, other } = await log.filled();
   await Promise.all([one.stop(), other.stop()]);
   fs.mkdirSync(place('unsealed'));
   const names = fs.readdirSync(place('signing-keys'));
@@ -280,8 +240,8 @@ test('[R-1268] a collector that does not have the key of the seals does not star
   expect(stderr).toContain(names.find((each) => each.endsWith('.seal')));
   expect(fs.readdirSync(place('unsealed')).filter((each) => each.endsWith('.seal'))).toEqual([]);
   // Where every copy is lost, the next one makes another, and notes up to where the log had come.
-  await server.query(`DELETE FROM log_${schemas - 1}.seal_key`);
-  const [{ size } = {}] = await server.query(`SELECT size FROM log_${schemas - 1}.heads`);
+  await log.server.query(`DELETE FROM ${log.schema}.seal_key`);
+  const [{ size } = {}] = await log.server.query(`SELECT size FROM ${log.schema}.heads`);
   const next = await start(place('third'), ['--store', store, '--signing-keys', place('unsealed')]);
   const made = fs.readdirSync(place('unsealed')).find((each) => each.endsWith('.seal')) ?? '';
   expect(fs.readFileSync(path.join(place('unsealed'), made), 'utf8')).toMatch(
@@ -313,14 +273,14 @@ test('an address with a password, an unknown scheme or option is refused before 
 });
 
 test('[R-1265] [R-1364] the roles let a collector write and change no event, readers read, and an officer ask', async () => {
-  const schema = new URL(store).searchParams.get('schema') ?? '';
-  await server.query(await succeeds('store', 'roles', '--store', store));
-  await server.query(`CREATE ROLE ${schema}_app LOGIN; GRANT ${schema}_writer TO ${schema}_app;
+  const { schema } = log;
+  await log.server.query(await succeeds('store', 'roles', '--store', store));
+  await log.server.query(`CREATE ROLE ${schema}_app LOGIN; GRANT ${schema}_writer TO ${schema}_app;
     ALTER ROLE ${schema}_app SET log_parameter_max_length = 0; ALTER ROLE ${schema}_app SET log_parameter_max_length_on_error = 0;
     CREATE ROLE ${schema}_look LOGIN; GRANT ${schema}_reader TO ${schema}_look;
     CREATE ROLE ${schema}_officer LOGIN; GRANT ${schema}_eraser TO ${schema}_officer`);
   const owner = store;
-  store = store.replace('postgres@', `${schema}_app@`);
+  log.store = store.replace('postgres@', `${schema}_app@`);
   const one = await collector('one');
   const key = await keyFrom(one);
   expect((await postEvent(one, key, outcomeEvent())).status).toBe(201);
@@ -332,10 +292,10 @@ test('[R-1265] [R-1364] the roles let a collector write and change no event, rea
     'DELETE FROM access_lines',
   ]) {
     await expect(
-      server.query(`SET ROLE ${schema}_app; SET search_path = ${schema}; ${statement}`),
+      log.server.query(`SET ROLE ${schema}_app; SET search_path = ${schema}; ${statement}`),
     ).rejects.toThrow('permission denied');
   }
-  const findings = await run(['store', 'check', '--store', store]);
+  const findings = await run(['store', 'check', '--store', log.store]);
   expect(findings.stdout).toContain('parameters of statements are not logged');
   store = owner.replace('postgres@', `${schema}_look@`);
   expect(await printed()).toHaveLength(1);
@@ -343,7 +303,7 @@ test('[R-1265] [R-1364] the roles let a collector write and change no event, rea
   expect((await run(['verify', '--store', store])).code).toBe(0);
   for (const statement of ['SELECT salted FROM events', 'INSERT INTO actions VALUES (9, 1, 1)']) {
     await expect(
-      server.query(`SET ROLE ${schema}_officer; SET search_path = ${schema}; ${statement}`),
+      log.server.query(`SET ROLE ${schema}_officer; SET search_path = ${schema}; ${statement}`),
     ).rejects.toThrow('permission denied');
   }
   const policy = place('policy.json');
@@ -357,7 +317,6 @@ test('[R-1265] [R-1364] the roles let a collector write and change no event, rea
 });
 
 describe('[R-1266] verify and doctor find and name what a superuser has changed', () => {
-  const schema = () => new URL(store).searchParams.get('schema') ?? '';
   const attacks: [name: string, sql: string, finds: RegExp][] = [
     [
       'a payload',
@@ -381,7 +340,7 @@ describe('[R-1266] verify and doctor find and name what a superuser has changed'
     ],
     [
       'an id that was put in',
-      `INSERT INTO event_ids SELECT gen_random_uuid(), 1, 0, 1, 1, 1000`,
+      `INSERT INTO event_ids SELECT gen_random_uuid(), 1, 1, 1, 1000`,
       /1 ids that no batch has/,
     ],
     [
@@ -419,20 +378,20 @@ describe('[R-1266] verify and doctor find and name what a superuser has changed'
     for (let i = 0; i < 12; i++) expect((await postEvent(one, key, outcomeEvent())).status).toBe(201);
     await signed(12);
     await one.stop();
-    const copy = schema();
+    const copy = log.schema;
     for (const [name, sql, finds] of attacks) {
-      const tables = await server.query(`SELECT tablename FROM pg_tables WHERE schemaname = '${copy}'`);
+      const tables = await log.server.query(`SELECT tablename FROM pg_tables WHERE schemaname = '${copy}'`);
       const kept = tables
         .map(({ tablename }) => String(tablename))
         .filter((each) => !/^(events|batches)$/.test(each));
-      await server.query(
+      await log.server.query(
         `CREATE SCHEMA kept; ${kept.map((each) => `CREATE TABLE kept.${each} AS TABLE ${copy}.${each};`).join(' ')}`,
       );
-      await server.query(`SET search_path = ${copy}; ${sql}`);
+      await log.server.query(`SET search_path = ${copy}; ${sql}`);
       const { code, stdout } = await run(['verify', '--store', store]);
       if (!ownVerdict.includes(name)) expect(code, `${name}: ${stdout}`).toBe(3);
       expect(stdout, name).toMatch(finds);
-      await server.query(
+      await log.server.query(
         `SET session_replication_role = replica; ${kept.map((each) => `DELETE FROM ${copy}.${each};`).join(' ')}
          ${kept.map((each) => `INSERT INTO ${copy}.${each} OVERRIDING SYSTEM VALUE SELECT * FROM kept.${each};`).join(' ')} DROP SCHEMA kept CASCADE`,
       );
@@ -452,9 +411,9 @@ async function measured({ output }: Running, name: string): Promise<string | und
 }
 
 test('[R-1267] [R-1270] a database that goes back behind what was signed is not signed again, and events are taken', async () => {
-  const schema = new URL(store).searchParams.get('schema') ?? '';
-  const { one, other, key } = await filled();
-  await server.query(`CREATE TABLE ${schema}.before AS TABLE ${schema}.published;
+  const { schema } = log;
+  const { one, other, key } = await log.filled();
+  await log.server.query(`CREATE TABLE ${schema}.before AS TABLE ${schema}.published;
     CREATE TABLE ${schema}.head_before AS TABLE ${schema}.heads`);
   for (let i = 0; i < 5; i++) expect((await postEvent(one, key, outcomeEvent())).status).toBe(201);
   await givenOut(25, 'one', 'other');
@@ -468,7 +427,7 @@ test('[R-1267] [R-1270] a database that goes back behind what was signed is not 
   expect(await measured(one, 'collector_partition_months_ahead')).toBe('12');
   expect(await measured(one, 'collector_replication_safe')).toBeUndefined();
   expect(await measured(one, 'collector_log_forked')).toBe('0');
-  await server.query(`SET search_path = ${schema}; BEGIN; SELECT 1 FROM heads FOR UPDATE;
+  await log.server.query(`SET search_path = ${schema}; BEGIN; SELECT 1 FROM heads FOR UPDATE;
     DELETE FROM sequenced WHERE first_sequence > (SELECT size FROM head_before);
     UPDATE heads SET size = b.size, own_entries = b.own_entries, bytes = b.bytes FROM head_before b;
     UPDATE published SET note = b.note FROM before b; DELETE FROM checkpoints WHERE size > (SELECT size FROM head_before);
@@ -481,7 +440,7 @@ test('[R-1267] [R-1270] a database that goes back behind what was signed is not 
     expect(await measured(each, 'collector_warnings{id="access_log_altered"}')).toBe('0');
     expect(await measured(each, 'collector_warnings{id="backup_old"}')).toBe('0');
   }
-  const [note] = await server.query(
+  const [note] = await log.server.query(
     `SELECT note = (SELECT note FROM ${schema}.before) AS same FROM ${schema}.published`,
   );
   expect(note).toEqual({ same: true });
@@ -496,8 +455,8 @@ test('[R-1267] [R-1270] a database that goes back behind what was signed is not 
 });
 
 test('a database that holds no log, or one that was restored elsewhere, is refused with what to do', async () => {
-  const schema = new URL(store).searchParams.get('schema') ?? '';
-  await server.query(`UPDATE ${schema}.log SET system_id = 1`);
+  const { schema } = log;
+  await log.server.query(`UPDATE ${schema}.log SET system_id = 1`);
   const { code, stderr } = await run(['serve', '--store', store, '--data-dir', place('one'), '--port', '0']);
   expect(code).toBe(1);
   expect(stderr).toContain('collector store check --adopt');

@@ -261,17 +261,15 @@ async function run(
   keys.start();
   collectorStatus.entered('running');
   noteListening(config.dataDir, listening);
-  log.info(
-    {
-      ...(listening && { host: config.host, port: listening.port }),
-      store: describeStore(config),
-      dataDir: config.dataDir,
-      profile: config.profile,
-      version: collectorStatus.version,
-      pid: process.pid,
-    },
-    listening ? 'listening' : 'running, and takes no events',
-  );
+  const running = {
+    store: describeStore(config),
+    dataDir: config.dataDir,
+    profile: config.profile,
+    version: collectorStatus.version,
+    pid: process.pid,
+  };
+  if (listening) log.info({ host: config.host, port: listening.port, ...running }, 'listening');
+  else log.info(running, 'running, and takes no events');
   status = listening ? `listening on ${config.host}:${listening.port}` : 'taking no events (--no-listen)';
   manager.ready(status);
   manager.watch((milliseconds) => {
