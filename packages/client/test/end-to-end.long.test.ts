@@ -9,7 +9,8 @@ import { hurriedClient, temporaryDirectory } from './running/hurried-client.js';
 import { realCollector } from './running/real-collector.js';
 import { canMount, inSmallFileSystem } from './spool/small-file-system.js';
 
-const KILLS = runs(500, 15);
+// The collector that is killed in each tenth round from the fifth on is started again two rounds later.
+const KILLS = runs(500, 17);
 const SCRIPT = path.join(import.meta.dirname, 'running/capturing-process.mjs');
 const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
