@@ -251,26 +251,6 @@ test('[R-717] --to-file writes the same events as are sent, and needs no collect
   ]);
 });
 
-test('a collector on this host can be given by its port, as serve has it', async () => {
-  const { port } = new URL(one.running.url);
-  const data = ['--data-dir', one.dataDir, '--organisation', 'ward-6', '--runs', '2', '--json'];
-  const { code, stdout, stderr } = await collector(['demo', '--port', port, ...data]);
-  expect([code, stderr]).toEqual([0, '']);
-  expect((JSON.parse(stdout) as Told).sent['url']).toBe(`http://127.0.0.1:${port}/`);
-  for (const [args, message] of [
-    [['--port', '0'], '--port: "0" is not a whole number from 1 to 65535'],
-    [['--port', '65536'], '--port: "65536" is not a whole number from 1 to 65535'],
-    [['--port', port, '--url', one.running.url], '--port: --url says already where'],
-    [['--port', port, '--to-file', 'x.ndjson'], '--port: nothing is sent with --to-file'],
-  ] as const) {
-    expect(await collector(['demo', ...args])).toEqual({
-      code: 2,
-      stdout: '',
-      stderr: `collector: ${message}\n`,
-    });
-  }
-});
-
 test('interrupted, it says what was done and how to send the rest', async () => {
   const args = ['demo', '--url', one.running.url, '--data-dir', one.dataDir, '--organisation', 'ward-5'];
   const child = launch([...args, '--rate', '50/s']);

@@ -2,7 +2,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import {
   eventsIn,
   KEY,
@@ -14,7 +14,6 @@ import {
   run,
   type Running,
   start,
-  temporaryDirectory,
 } from '../../../collector/test/running/collector-process.js';
 import { sharedLog } from './shared-log.js';
 
