@@ -109,6 +109,7 @@ test.each([
   ['README.md', 'packages/client/package.json', 'use the Node.js client need Node.js $.'],
   ['CONTRIBUTING.md', 'package.json', 'Node.js $ or newer and npm'],
   ['packages/client/README.md', 'packages/client/package.json', 'Node.js $ or newer, on'],
+  ['packages/instrument/README.md', 'packages/instrument/package.json', 'and Node.js $ or newer.'],
   ['scripts/setup.mjs', 'package.json', 'on any Node from $,'],
 ])('[R-1240] %s asks for the Node.js that %s asks for', (document, manifest, sentence) => {
   const { engines } = JSON.parse(textOf(manifest)) as { engines: { node: string } };

@@ -32,7 +32,7 @@ export async function demoLedger({ dataDir, scratch, encrypted = false }, events
   const lines = path.join(directory, 'demo.ndjson');
   const runs = Math.ceil(events / EVENTS_TO_A_RUN);
   say(`making ${whole(runs)} runs`);
-  await timedCommand('demo', ['--runs', `${runs}`, '--days', '90', '--seed', '4', '--to-file', lines]);
+  await timedCommand('demo', ['--runs', `${runs}`, '--days', '90', '--seed', '4', '--out', lines]);
   say('storing them');
   // Straight into the ledger: over HTTP, ten million would take a quarter of an hour.
   await run('the filler', process.execPath, [

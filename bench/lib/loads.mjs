@@ -45,7 +45,7 @@ function template(kind, text) {
 /** Events of `collector demo`, whatever their kind. */
 async function demoEvents(directory) {
   const file = path.join(directory, 'demo.ndjson');
-  const which = ['--runs', `${MIXED}`, '--days', '1', '--seed', '4', '--to-file', file];
+  const which = ['--runs', `${MIXED}`, '--days', '1', '--seed', '4', '--out', file];
   await run('collector demo', process.execPath, [MAIN, 'demo', ...which]);
   const lines = fs.readFileSync(file, 'utf8').split('\n', MIXED);
   // The few that are kept as bytes, for their repeats, would need an id of their own.

@@ -25,7 +25,7 @@ async function countedIn(file) {
 
 async function exportOnce(directory, scratch) {
   const file = path.join(scratch, 'records.parquet');
-  const args = ['--data-dir', directory, '--format', 'parquet', '--out', file, '--temp-dir', scratch];
+  const args = ['--data-dir', directory, '--format', 'parquet', '--out', file];
   const { seconds, cpuSeconds, peakBytes } = await timedCommand('records', args);
   const counted = await countedIn(file);
   const fileBytes = fs.statSync(file).size;

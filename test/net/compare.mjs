@@ -97,7 +97,8 @@ async function databases(sides, purposes) {
 }
 
 async function run(sides) {
-  const DEMO = [
+  const demo = [
+    'demo.ndjson',
     '--runs',
     options.runs,
     '--days',
@@ -106,11 +107,9 @@ async function run(sides) {
     '2026-01-24',
     '--seed',
     '35',
-    '--to-file',
-    'demo.ndjson',
   ];
   for (const side of sides) {
-    await side.run('demo', 'demo', DEMO);
+    await side.run('demo', 'writeDemo', demo);
     side.keep('demo', { file: 'demo.ndjson' }, 'bytes');
   }
   const lines = fs.readFileSync(sides[0].path('demo.ndjson'), 'utf8').trimEnd().split('\n');

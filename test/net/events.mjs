@@ -3,7 +3,7 @@
 import { brotliCompressSync, gzipSync, zstdCompressSync } from 'node:zlib';
 import { createHash } from 'node:crypto';
 
-/** Lines of `collector demo --to-file` as requests. */
+/** Lines of `collector demo --out` as requests. */
 export function demoRequests(lines) {
   return lines.map((line) => {
     const { kind, body } = JSON.parse(line);

@@ -132,8 +132,8 @@ GRANT EXECUTE ON FUNCTION ${schema}.close_lanes(int[]) TO ${writer};
 GRANT INSERT ON ${tables(schema, ['organisations', 'event_ids', 'events', 'open_lanes', 'sequenced', 'tiles', 'published', 'checkpoints', 'log_keys', 'seal_key', 'encryption', 'actions', 'requests', 'api_keys'])} TO ${writer};
 -- All but the times, which the server says.
 GRANT INSERT (collector_id, host, pid, version) ON ${schema}.collectors TO ${writer};
-GRANT INSERT (lane, shard, collector_id) ON ${schema}.lanes TO ${writer};
-GRANT INSERT (lane, batch, shard, candidates, entries, own, bytes, leaves, closes, repeats, seal) ON ${schema}.batches TO ${writer};
+GRANT INSERT (lane, collector_id) ON ${schema}.lanes TO ${writer};
+GRANT INSERT (lane, batch, candidates, entries, own, bytes, leaves, closes, repeats, seal) ON ${schema}.batches TO ${writer};
 GRANT UPDATE ON ${tables(schema, ['heads', 'tiles', 'published'])} TO ${writer};
 GRANT DELETE ON ${schema}.requests TO ${writer};
 GRANT UPDATE (request, answer, answered_at) ON ${schema}.requests TO ${writer};

@@ -50,8 +50,8 @@ const MOST_RETRY_MS = 500;
 const OPEN_EVERY_MS = 100;
 /** Nothing where the lane is not there, or another one has its number: the server has lost its opening. */
 const LAST = `
-SELECT (SELECT coalesce(max(batch), 0) FROM batches b WHERE b.lane = l.lane AND b.shard = $2 AND b.batch < $3)
-FROM lanes l WHERE l.lane = $1 AND l.collector_id = $4::uuid AND l.opened_at = $5::timestamptz`;
+SELECT (SELECT coalesce(max(batch), 0) FROM batches b WHERE b.lane = l.lane AND b.batch < $2)
+FROM lanes l WHERE l.lane = $1 AND l.collector_id = $3::uuid AND l.opened_at = $4::timestamptz`;
 const UNIQUE_VIOLATION = '23505';
 const READ_ONLY = '25006';
 const FOREIGN_KEY_VIOLATION = '23503';
@@ -64,23 +64,23 @@ const AGAIN = new Set(['40P01', '40001']);
  */
 export const APPEND = `
 WITH input AS MATERIALIZED (
-  SELECT * FROM unnest($4::uuid[], $5::int[], $6::smallint[], $7::bytea[], $8::bytea[], $9::bytea[], $12::smallint[])
+  SELECT * FROM unnest($3::uuid[], $4::int[], $5::smallint[], $6::bytea[], $7::bytea[], $8::bytea[], $11::smallint[])
     AS t (event_id, organisation_id, ord, envelope, salted, leaf, payload_state)),
 fresh AS (
-  INSERT INTO event_ids (event_id, organisation_id, shard, lane, batch, ord)
-  SELECT event_id, organisation_id, $3::smallint, $1::int, $2::int, ord FROM input
+  INSERT INTO event_ids (event_id, organisation_id, lane, batch, ord)
+  SELECT event_id, organisation_id, $1::int, $2::int, ord FROM input
   ORDER BY event_id, organisation_id, ord
-  ON CONFLICT (event_id, organisation_id, shard) DO NOTHING RETURNING ord),
+  ON CONFLICT (event_id, organisation_id) DO NOTHING RETURNING ord),
 payloads AS (
-  INSERT INTO events (lane, batch, ord, shard, payload_state, envelope, salted)
-  SELECT $1::int, $2::int, ord, $3::smallint, payload_state, envelope, salted FROM input JOIN fresh USING (ord) ORDER BY ord),
+  INSERT INTO events (lane, batch, ord, payload_state, envelope, salted)
+  SELECT $1::int, $2::int, ord, payload_state, envelope, salted FROM input JOIN fresh USING (ord) ORDER BY ord),
 noted AS (
-  INSERT INTO batches (lane, batch, shard, candidates, entries, own, bytes, leaves, repeats, seal, closes)
-  SELECT $1::int, $2::int, $3::smallint, count(*), count(f.ord),
+  INSERT INTO batches (lane, batch, candidates, entries, own, bytes, leaves, repeats, seal, closes)
+  SELECT $1::int, $2::int, count(*), count(f.ord),
     count(*) FILTER (WHERE f.ord IS NOT NULL AND get_byte(envelope, 1) >= 128),
     coalesce(sum(length(envelope) + length(salted)) FILTER (WHERE f.ord IS NOT NULL), 0),
     coalesce(string_agg(leaf, ''::bytea ORDER BY i.ord) FILTER (WHERE f.ord IS NOT NULL), ''),
-    string_agg(int2send(i.ord) || leaf, ''::bytea ORDER BY i.ord) FILTER (WHERE f.ord IS NULL), $10, $11
+    string_agg(int2send(i.ord) || leaf, ''::bytea ORDER BY i.ord) FILTER (WHERE f.ord IS NULL), $9, $10
   FROM input i LEFT JOIN fresh f USING (ord))
 SELECT ord, current_setting('synchronous_commit'), current_setting('client_min_messages')
 FROM (SELECT 1) AS always LEFT JOIN fresh ON true`;
@@ -90,16 +90,16 @@ const STORED = `
 SELECT i.ord, e.payload_state, e.envelope, e.salted, k.lane, k.batch
 FROM unnest($1::uuid[], $2::int[], $3::smallint[]) AS i (event_id, organisation_id, ord)
 LEFT JOIN LATERAL (SELECT * FROM event_ids WHERE event_id = i.event_id
-  AND organisation_id = i.organisation_id AND shard = $4 OFFSET 0) k ON true
+  AND organisation_id = i.organisation_id OFFSET 0) k ON true
 LEFT JOIN LATERAL (SELECT * FROM events WHERE lane = k.lane AND batch = k.batch AND ord = k.ord
-  AND shard = k.shard OFFSET 0) e ON true`;
+  OFFSET 0) e ON true`;
 
 /** Of batches, what says that a collector has stored them. */
 const SEALED = `
 SELECT i.lane, i.batch, b.candidates, b.leaves, b.repeats, b.seal,
   (SELECT s.first_sequence FROM sequenced s WHERE s.lane = i.lane AND s.batch = i.batch AND s.entries = b.entries)
 FROM unnest($1::int[], $2::int[]) AS i (lane, batch)
-CROSS JOIN LATERAL (SELECT * FROM batches WHERE lane = i.lane AND batch = i.batch AND shard = $3 OFFSET 0) b`;
+CROSS JOIN LATERAL (SELECT * FROM batches WHERE lane = i.lane AND batch = i.batch OFFSET 0) b`;
 
 export const OPEN = `
 WITH drawn AS (
@@ -108,7 +108,7 @@ WITH drawn AS (
     ORDER BY period DESC LIMIT 1)
   RETURNING next_lane - 1 AS lane),
 noted AS (INSERT INTO open_lanes (lane) SELECT lane FROM drawn ON CONFLICT DO NOTHING)
-INSERT INTO lanes (lane, shard, collector_id) SELECT lane, $2, $1::uuid FROM drawn RETURNING lane, opened_at`;
+INSERT INTO lanes (lane, collector_id) SELECT lane, $1::uuid FROM drawn RETURNING lane, opened_at`;
 
 /** Says of a server whether a commit that has just been answered was waited for. */
 const STANDBYS = `
@@ -136,7 +136,6 @@ export interface LaneOptions {
   readonly address: Address;
   /** Of this process: a UUID in text form, that stands in `collectors`. */
   readonly collectorId: string;
-  readonly shard: number;
   readonly durability: LogRow['durability'];
   /** See seal.ts. */
   readonly sealKey: SealKey;
@@ -286,7 +285,7 @@ export class Lane {
   }
 
   async #open(): Promise<Connection> {
-    const { address, shard, collectorId, ledgerId } = this.options;
+    const { address, collectorId, ledgerId } = this.options;
     const connection = await Connection.open(address, `lane of ${collectorId}`);
     try {
       const log = await readLog(connection);
@@ -294,7 +293,7 @@ export class Lane {
       if (log.encryptionKeys !== undefined && this.options.encryption === undefined)
         throw new Error('its payloads are encrypted, and this collector has no keys: start it again');
       if (this.#lane > 0) await this.#lastOf(connection, this.#lane, this.#next);
-      const draw = () => connection.query(OPEN, [collectorId, shard]);
+      const draw = () => connection.query(OPEN, [collectorId]);
       const { rows, warnings } = await draw().catch(async (error: unknown) => {
         if (!(error instanceof Refused) || error.code !== FOREIGN_KEY_VIOLATION) throw error;
         // The server has lost that this collector is there.
@@ -414,9 +413,20 @@ export class Lane {
 
   async #send(connection: Connection, packed: Packed, until: number, closes = false): Promise<Answer> {
     const { ids, organisations, ords, envelopes, salted, leaves, states } = packed;
-    const place = [this.#lane, this.#next, this.options.shard];
     const seal = (this.#sealed = sealOf(this.options.sealKey, this.#lane, this.#next, leaves));
-    const values = [...place, ids, organisations, ords, envelopes, salted, leaves, seal, closes, states];
+    const values = [
+      this.#lane,
+      this.#next,
+      ids,
+      organisations,
+      ords,
+      envelopes,
+      salted,
+      leaves,
+      seal,
+      closes,
+      states,
+    ];
     const answer = await connection.query(APPEND, values, left(until));
     this.#next++;
     return answer;
@@ -452,8 +462,8 @@ export class Lane {
    * database has lost its end; undefined when it has lost the lane.
    */
   async #lastOf(connection: Connection, lane: number, next: number): Promise<number | undefined> {
-    const { shard, collectorId, onLost } = this.options;
-    const { rows } = await connection.query(LAST, [lane, shard, next, collectorId, this.#openedAt]);
+    const { collectorId, onLost } = this.options;
+    const { rows } = await connection.query(LAST, [lane, next, collectorId, this.#openedAt]);
     const last = rows[0] === undefined ? undefined : Number(rows[0][0]);
     if ((last ?? 0) < next - 1) {
       onLost(`batches ${(last ?? 0) + 1} to ${next - 1} of lane ${lane}`);
@@ -474,10 +484,10 @@ export class Lane {
     const batch = last + 1;
     const closing = (number: number) =>
       connection.query(
-        `INSERT INTO batches (lane, batch, shard, candidates, entries, leaves, seal, closes)
-         VALUES ($1, $2, $3, 0, 0, '', $4, true)
+        `INSERT INTO batches (lane, batch, candidates, entries, leaves, seal, closes)
+         VALUES ($1, $2, 0, 0, '', $3, true)
          RETURNING NULL, current_setting('synchronous_commit'), current_setting('client_min_messages')`,
-        [lane, number, this.options.shard, sealOf(this.options.sealKey, lane, number, EMPTY.leaves)],
+        [lane, number, sealOf(this.options.sealKey, lane, number, EMPTY.leaves)],
         left(until),
       );
     const assertReplicated = async (answer: Answer) => {
@@ -492,8 +502,8 @@ export class Lane {
     }
     // An earlier try to close it may have gone in without an answer.
     const { rows } = await connection.query(
-      'SELECT closes, candidates, seal FROM batches WHERE lane = $1 AND batch = $2 AND shard = $3',
-      [lane, batch, this.options.shard],
+      'SELECT closes, candidates, seal FROM batches WHERE lane = $1 AND batch = $2',
+      [lane, batch],
     );
     const [closes, candidates, seal] = rows[0] ?? [];
     const isClosing = closes === 't' && candidates === '0';
@@ -507,10 +517,10 @@ export class Lane {
       await assertReplicated(await closing(batch + 2));
     }
     if (isClosing || !isOwn) return undefined;
-    const stored = await connection.query(
-      'SELECT ord FROM events WHERE lane = $1 AND batch = $2 AND shard = $3',
-      [lane, batch, this.options.shard],
-    );
+    const stored = await connection.query('SELECT ord FROM events WHERE lane = $1 AND batch = $2', [
+      lane,
+      batch,
+    ]);
     return new Set(stored.rows.map(([ord]) => Number(ord)));
   }
 
@@ -523,7 +533,6 @@ export class Lane {
         uuidArray(repeats.map((ord) => batch[ord]?.eventId ?? new Uint8Array(16))),
         int4Array(repeats.map((ord) => organisations[ord] ?? 0)),
         int2Array(repeats),
-        this.options.shard,
       ];
     });
     const outcomes: Outcome[] = batch.map(() => 'accepted');
@@ -570,13 +579,13 @@ export class Lane {
    * answer for an event that is in no batch.
    */
   async #believed(connection: Connection, rows: readonly TextRow[]): Promise<readonly TextRow[]> {
-    const { shard, sealKey, onTrouble } = this.options;
+    const { sealKey, onTrouble } = this.options;
     const keyOf = (lane?: string | null, batch?: string | null) => `${lane ?? ''} ${batch ?? ''}`;
     const named = new Map(rows.map(([, , , , lane, batch]) => [keyOf(lane, batch), [lane, batch]]));
     const numbers = [...named.values()].filter(([lane]) => typeof lane === 'string');
     const arrays = [0, 1].map((i) => int4Array(numbers.map((each) => Number(each[i]))));
     const sealed = new Map<string, Buffer>();
-    for (const row of (await connection.query(SEALED, [...arrays, shard])).rows) {
+    for (const row of (await connection.query(SEALED, arrays)).rows) {
       const [lane, batch, candidates, leaves, repeats, seal, first] = row;
       const batchOf = { lane: Number(lane), batch: Number(batch), candidates: Number(candidates) };
       const [ofRepeats, ofSeal] = [repeats, seal].map((each) => (each == null ? null : bytesOf(each)));
@@ -671,14 +680,14 @@ function left(until: number): number {
 /** Of {@link APPEND}, for the one batch of a lane. */
 export function parametersOf(
   lane: number,
-  { shard, sealKey }: Pick<LaneOptions, 'shard' | 'sealKey'>,
+  sealKey: SealKey,
   candidate: Candidate,
   organisation: number,
 ): Parameter[] {
   const packed = pack([candidate], [organisation]);
   const { ids, organisations, ords, envelopes, salted, leaves, states } = packed;
   const seal = sealOf(sealKey, lane, 1, leaves);
-  return [lane, 1, shard, ids, organisations, ords, envelopes, salted, leaves, seal, true, states];
+  return [lane, 1, ids, organisations, ords, envelopes, salted, leaves, seal, true, states];
 }
 
 function pack(batch: readonly Candidate[], organisations: readonly number[], sealer?: RowSealer): Packed {

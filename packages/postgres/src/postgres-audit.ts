@@ -60,7 +60,7 @@ FROM unnest(${list(group, 'lane')}::int[], ${list(group, 'batch')}::int[]) WITH 
 CROSS JOIN LATERAL (SELECT * FROM events WHERE lane = s.lane AND batch = s.batch OFFSET 0) e
 LEFT JOIN LATERAL (SELECT * FROM event_ids WHERE event_id = CASE WHEN length(e.envelope) >= ${ENVELOPE_FIXED_BYTES}
     THEN encode(substring(e.envelope FROM 14 FOR 16), 'hex')::uuid END
-  AND lane = e.lane AND batch = e.batch AND shard = e.shard OFFSET 0) k ON true
+  AND lane = e.lane AND batch = e.batch OFFSET 0) k ON true
 LEFT JOIN organisations o ON o.organisation_id = k.organisation_id
 ORDER BY s.n, e.ord`;
 /** Batches with entries that have no place yet, and how long ago they were committed; of other places BEHIND tells. */

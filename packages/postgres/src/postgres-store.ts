@@ -192,7 +192,6 @@ export class PostgresStore implements SharedStore {
         ...{ encryption: keys && encryptionBy(keys, actionRows) },
         address,
         collectorId,
-        shard: 0,
         ledgerId,
         durability,
         sealKey,
@@ -250,11 +249,11 @@ export class PostgresStore implements SharedStore {
 
   /** In the only batch of a lane of its own. @returns the lane. */
   async #appendAlone(connection: Connection, entry: Candidate): Promise<number> {
-    const { collectorId, shard, organisationId } = this.laneOptions;
+    const { collectorId, sealKey, organisationId } = this.laneOptions;
     const organisation = await organisationId(connection, entry.organisation);
-    const [row] = (await connection.query(OPEN, [collectorId, shard])).rows;
+    const [row] = (await connection.query(OPEN, [collectorId])).rows;
     const lane = Number(row?.[0]);
-    await connection.query(APPEND, parametersOf(lane, this.laneOptions, entry, organisation));
+    await connection.query(APPEND, parametersOf(lane, sealKey, entry, organisation));
     return lane;
   }
 

@@ -60,7 +60,7 @@ const FOREIGN_PLACES = `SELECT s.lane, s.batch FROM sequenced s WHERE ${IS_FOREI
 
 /** Of COPY, which takes no parameters. */
 const waitingAfter = (lane: number, batch: number) => `
-SELECT b.lane, b.batch, b.shard, b.entries, b.candidates, b.leaves, b.repeats, b.seal,
+SELECT b.lane, b.batch, b.entries, b.candidates, b.leaves, b.repeats, b.seal,
   convert_to(b.committed_at::text, 'UTF8')
 FROM batches b WHERE (b.lane, b.batch) > (${lane}, ${batch}) AND NOT ${PLACED} ORDER BY b.lane, b.batch LIMIT ${PAGE}`;
 const DONE = `SELECT coalesce(max(b.batch), 0) FROM batches b WHERE b.lane = $1 AND ${PLACED}`;
@@ -99,8 +99,8 @@ const MOVE_IDS = moved(
 );
 /** Empty, in place of one that others of its lane follow: these are found by counting. */
 const FILL = `
-INSERT INTO batches (lane, batch, shard, candidates, entries, leaves)
-SELECT lane, batch, 0, 0, 0, '' FROM unnest($1::int[], $2::int[]) AS t (lane, batch)`;
+INSERT INTO batches (lane, batch, candidates, entries, leaves)
+SELECT lane, batch, 0, 0, '' FROM unnest($1::int[], $2::int[]) AS t (lane, batch)`;
 const REOPEN = 'INSERT INTO open_lanes SELECT unnest($1::int[]) ON CONFLICT DO NOTHING';
 
 type Key = Pick<QuarantineItem, 'lane' | 'batch'>;
@@ -170,7 +170,7 @@ async function surveyBatches(connection: Connection, sealKey: SealKey, found: Su
   let leaving: Key[] = [];
   for (;;) {
     const rows = await connection.copy(waitingAfter(lane, last), READ_MS);
-    for (const [laneIn, batchIn, shard, entriesIn, candidates, leaves, repeats = null, ...more] of rows) {
+    for (const [laneIn, batchIn, entriesIn, candidates, leaves, repeats = null, ...more] of rows) {
       const key = { lane: numberIn(laneIn), batch: numberIn(batchIn) };
       const [seal = null, committed = null] = more;
       if (key.lane !== lane) {
@@ -180,7 +180,7 @@ async function surveyBatches(connection: Connection, sealKey: SealKey, found: Su
       ({ lane, batch: last } = key);
       const entries = numberIn(entriesIn);
       const sealed = { ...key, candidates: numberIn(candidates), leaves: bytesIn(leaves), repeats, seal };
-      const isOurs = numberIn(shard) === 0 && isSealed(sealKey, sealed);
+      const isOurs = isSealed(sealKey, sealed);
       // Who closes a lane that is in doubt, or abandoned, need not seal: it holds nothing.
       const isEmpty = entries === 0 && seal === null && key.batch === next;
       if (!isOurs && !isEmpty) {
@@ -292,10 +292,10 @@ async function append(
   const collector = randomUUID();
   await connection.query(REGISTER, [collector, os.hostname(), process.pid, version]);
   const [organisation] = (await connection.query(ORGANISATION, [entry.organisation])).rows;
-  const [drawn] = (await connection.query(OPEN, [collector, 0])).rows;
+  const [drawn] = (await connection.query(OPEN, [collector])).rows;
   if (drawn === undefined) throw new Error('no lanes are left; see collector store maintain');
   const lane = Number(drawn[0]);
-  await connection.query(APPEND, parametersOf(lane, { shard: 0, sealKey }, entry, Number(organisation?.[0])));
+  await connection.query(APPEND, parametersOf(lane, sealKey, entry, Number(organisation?.[0])));
   const [[number = 0] = []] = (await connection.query('SELECT coalesce(max(number), 0) + 1 FROM actions'))
     .rows;
   await connection.query(ACTION, [Number(number), lane]);

@@ -3,9 +3,8 @@
  * released; it runs in a transaction of its own, by the role that owns the schema. `serve` never migrates.
  *
  * On the way of an event nothing is updated or deleted: no hot row, no queue, no dead tuples, and no right of the
- * collector's role to change an event. Every unique key of what events come into has the shard, so that the tables can
- * be distributed (Citus); one batch is of one shard. All text is compared by its bytes: the order of other collations
- * changes with the host's C library, and indexes with it.
+ * collector's role to change an event. All text is compared by its bytes: the order of other collations changes with the
+ * host's C library, and indexes with it.
  */
 import { createHash, randomBytes } from 'node:crypto';
 import type { Connection } from './connection.js';
@@ -22,7 +21,6 @@ CREATE TABLE log (
   -- pg_control_system(): tells a database that was restored elsewhere from the original.
   system_id bigint NOT NULL,
   durability text COLLATE "C" NOT NULL CHECK (durability IN ('replicated', 'local')),
-  shards smallint NOT NULL DEFAULT 1,
   created_at timestamptz NOT NULL DEFAULT clock_timestamp());
 CREATE TABLE organisations (
   organisation_id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -38,12 +36,12 @@ CREATE TABLE periods (
   begins date NOT NULL, CHECK (next_lane BETWEEN from_lane AND to_lane + 1)) WITH (fillfactor = 50);
 -- A lane has one writer for its whole life, which counts its batches 1, 2, 3 … and has one of them on its way.
 CREATE TABLE lanes (
-  lane int PRIMARY KEY, shard smallint NOT NULL DEFAULT 0, collector_id uuid NOT NULL REFERENCES collectors,
+  lane int PRIMARY KEY, collector_id uuid NOT NULL REFERENCES collectors,
   opened_at timestamptz NOT NULL DEFAULT clock_timestamp());
 -- Those whose closing batch has no place yet: where the sequencer looks, however many lanes there ever were.
 CREATE TABLE open_lanes (lane int PRIMARY KEY);
 CREATE TABLE batches (
-  lane int NOT NULL, batch int NOT NULL CHECK (batch > 0), shard smallint NOT NULL,
+  lane int NOT NULL, batch int NOT NULL CHECK (batch > 0),
   committed_at timestamptz NOT NULL DEFAULT clock_timestamp(),
   candidates smallint NOT NULL, entries smallint NOT NULL,
   -- Of the entries, how many are the log's own; bytes of all that is stored of them.
@@ -52,19 +50,19 @@ CREATE TABLE batches (
   leaves bytea NOT NULL, closes boolean NOT NULL DEFAULT false,
   -- Of the other candidates, which were stored before: int16 place in the batch, 73 bytes. With the leaves, what is sealed.
   repeats bytea, seal bytea,
-  PRIMARY KEY (lane, batch, shard), CHECK (length(leaves) = 73 * entries)) PARTITION BY RANGE (lane);
+  PRIMARY KEY (lane, batch), CHECK (length(leaves) = 73 * entries)) PARTITION BY RANGE (lane);
 ALTER TABLE batches ALTER leaves SET STORAGE EXTERNAL;
 ALTER TABLE batches ALTER repeats SET STORAGE EXTERNAL;
 -- Which events are stored, permanently. Narrow and not partitioned: it is unique over all time.
 CREATE TABLE event_ids (
-  event_id uuid NOT NULL, organisation_id int NOT NULL, shard smallint NOT NULL,
+  event_id uuid NOT NULL, organisation_id int NOT NULL,
   lane int NOT NULL, batch int NOT NULL, ord smallint NOT NULL,
-  PRIMARY KEY (event_id, organisation_id, shard));
+  PRIMARY KEY (event_id, organisation_id));
 -- salted: 16 random bytes and the body as it was sent. NULL once it was erased.
 CREATE TABLE events (
-  lane int NOT NULL, batch int NOT NULL, ord smallint NOT NULL, shard smallint NOT NULL,
+  lane int NOT NULL, batch int NOT NULL, ord smallint NOT NULL,
   payload_state smallint NOT NULL DEFAULT 0, envelope bytea NOT NULL, salted bytea,
-  PRIMARY KEY (lane, batch, ord, shard)) PARTITION BY RANGE (lane);
+  PRIMARY KEY (lane, batch, ord)) PARTITION BY RANGE (lane);
 -- One row. Who holds its lock gives the next numbers.
 CREATE TABLE heads (
   one boolean PRIMARY KEY DEFAULT true CHECK (one), size bigint NOT NULL, own_entries bigint NOT NULL,
@@ -167,17 +165,13 @@ SET search_path = SCHEMA_OF_LOG, pg_temp AS $$
     SELECT 1 FROM batches b JOIN sequenced s USING (lane, batch) WHERE b.lane = o.lane AND b.closes)
 $$;
 REVOKE ALL ON FUNCTION close_lanes(int[]) FROM PUBLIC;
--- A second row under one number, of another shard, would be read beside the first.
-ALTER TABLE batches ADD CONSTRAINT one_shard CHECK (shard = 0) NOT VALID;
-ALTER TABLE events ADD CONSTRAINT one_shard CHECK (shard = 0) NOT VALID;
-ALTER TABLE event_ids ADD CONSTRAINT one_shard CHECK (shard = 0) NOT VALID;
 -- What collector store quarantine has moved, by the action that says so in the log.
 CREATE TABLE quarantined_batches (
-  action uuid NOT NULL, LIKE batches, PRIMARY KEY (action, lane, batch, shard));
+  action uuid NOT NULL, LIKE batches, PRIMARY KEY (action, lane, batch));
 CREATE TABLE quarantined_ids (
-  action uuid NOT NULL, LIKE event_ids, PRIMARY KEY (action, event_id, organisation_id, shard));
+  action uuid NOT NULL, LIKE event_ids, PRIMARY KEY (action, event_id, organisation_id));
 CREATE TABLE quarantined_events (
-  action uuid NOT NULL, LIKE events, PRIMARY KEY (action, lane, batch, ord, shard));
+  action uuid NOT NULL, LIKE events, PRIMARY KEY (action, lane, batch, ord));
 CREATE TABLE quarantined_places (action uuid NOT NULL, LIKE sequenced, PRIMARY KEY (action, lane, batch));
 `;
 

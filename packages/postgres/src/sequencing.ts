@@ -26,8 +26,8 @@ now AS (UPDATE collectors SET seen_at = clock_timestamp() WHERE collector_id = $
 SELECT seen_at > clock_timestamp() - interval '1 minute', extract(epoch FROM clock_timestamp()) * 1000 FROM before`;
 /** Behind the last batch of each lane whose collector was not seen for an hour. */
 const CLOSE_ABANDONED = `
-INSERT INTO batches (lane, batch, shard, candidates, entries, leaves, closes)
-SELECT l.lane, coalesce(b.batch, 0) + 1, l.shard, 0, 0, '', true
+INSERT INTO batches (lane, batch, candidates, entries, leaves, closes)
+SELECT l.lane, coalesce(b.batch, 0) + 1, 0, 0, '', true
 FROM open_lanes o
 CROSS JOIN LATERAL (SELECT * FROM lanes WHERE lane = o.lane OFFSET 0) l
 CROSS JOIN LATERAL (SELECT * FROM collectors WHERE collector_id = l.collector_id OFFSET 0) c

@@ -186,10 +186,10 @@ async function forge(sequences: readonly number[], place: number): Promise<void>
   const leaf = Buffer.alloc(LEAF_BYTES);
   encodeLeaf(leaf, 0, envelope, sha256(envelope), entry.commitment);
   await server.query(`
-    INSERT INTO ${of('batches')} (lane, batch, shard, candidates, entries, own, leaves, closes)
-      VALUES (900000, 1, 0, 1, 1, 1, ${hex(leaf)}, true);
-    INSERT INTO ${of('events')} (lane, batch, ord, shard, envelope, salted)
-      VALUES (900000, 1, 0, 0, ${hex(envelope)}, ${hex(entry.salted)});
+    INSERT INTO ${of('batches')} (lane, batch, candidates, entries, own, leaves, closes)
+      VALUES (900000, 1, 1, 1, 1, ${hex(leaf)}, true);
+    INSERT INTO ${of('events')} (lane, batch, ord, envelope, salted)
+      VALUES (900000, 1, 0, ${hex(envelope)}, ${hex(entry.salted)});
     INSERT INTO ${of('sequenced')} VALUES (900000, 1, ${place}, 1);
     INSERT INTO ${of('actions')} SELECT coalesce(max(number), 0) + 1, 900000, 1 FROM ${of('actions')}`);
 }

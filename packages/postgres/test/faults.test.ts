@@ -138,7 +138,7 @@ test('[R-1251] a batch whose answer does not come is stored once, also when it i
   await blocker.query('BEGIN');
   // The append waits behind this row, with all its own rows uncommitted.
   await blocker.query(
-    `INSERT INTO event_ids SELECT '${id}'::uuid, organisation_id, 0, 1000, 1, 0 FROM organisations`,
+    `INSERT INTO event_ids SELECT '${id}'::uuid, organisation_id, 1000, 1, 0 FROM organisations`,
   );
   const appended = stored(store, batch);
   await sleep(100);
@@ -198,7 +198,7 @@ test('[R-1252] a number of a lane that is taken is an error, and no event is swa
   const store = await open();
   await store.append([candidate()]);
   await sql(
-    `INSERT INTO batches (lane, batch, shard, candidates, entries, leaves, closes) SELECT max(lane), 2, 0, 0, 0, '', true FROM lanes`,
+    `INSERT INTO batches (lane, batch, candidates, entries, leaves, closes) SELECT max(lane), 2, 0, 0, '', true FROM lanes`,
   );
   const batch = [candidate(), candidate()];
   expect(await store.append(batch)).toEqual(['accepted', 'accepted']);
@@ -322,7 +322,7 @@ describe('sequencing', () => {
   test.each([
     [
       'is put there',
-      `INSERT INTO batches SELECT lane, 3, shard, committed_at, candidates, entries, own, bytes, leaves,
+      `INSERT INTO batches SELECT lane, 3, committed_at, candidates, entries, own, bytes, leaves,
        closes, repeats, seal FROM batches WHERE batch = 2`,
     ],
     [

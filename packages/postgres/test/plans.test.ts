@@ -56,12 +56,12 @@ INSERT INTO collectors (collector_id, host, pid, version) VALUES ('${randomUUID(
 INSERT INTO lanes (lane, collector_id)
   SELECT 500000 + n, (SELECT collector_id FROM collectors WHERE host = 'gone') FROM generate_series(0, ${BATCHES / 10 - 1}) n;
 CREATE TEMP TABLE copies AS SELECT n, 500000 + n / 10 AS lane, n % 10 + 1 AS batch FROM generate_series(0, ${BATCHES - 1}) n;
-INSERT INTO batches (lane, batch, shard, candidates, entries, bytes, leaves, closes)
-  SELECT c.lane, c.batch, 0, 1, 1, b.bytes, b.leaves, c.batch = 10 FROM copies c, (SELECT * FROM batches WHERE entries = 1 LIMIT 1) b;
-INSERT INTO events (lane, batch, ord, shard, payload_state, envelope, salted)
-  SELECT c.lane, c.batch, 0, 0, 0, e.envelope, e.salted FROM copies c, (SELECT * FROM events LIMIT 1) e;
-INSERT INTO event_ids (event_id, organisation_id, shard, lane, batch, ord)
-  SELECT gen_random_uuid(), o.organisation_id, 0, c.lane, c.batch, 0 FROM copies c, organisations o;
+INSERT INTO batches (lane, batch, candidates, entries, bytes, leaves, closes)
+  SELECT c.lane, c.batch, 1, 1, b.bytes, b.leaves, c.batch = 10 FROM copies c, (SELECT * FROM batches WHERE entries = 1 LIMIT 1) b;
+INSERT INTO events (lane, batch, ord, payload_state, envelope, salted)
+  SELECT c.lane, c.batch, 0, 0, e.envelope, e.salted FROM copies c, (SELECT * FROM events LIMIT 1) e;
+INSERT INTO event_ids (event_id, organisation_id, lane, batch, ord)
+  SELECT gen_random_uuid(), o.organisation_id, c.lane, c.batch, 0 FROM copies c, organisations o;
 INSERT INTO sequenced (lane, batch, first_sequence, entries) SELECT lane, batch, size + 1 + n, 1 FROM copies, heads;
 UPDATE heads SET size = size + ${BATCHES};
 INSERT INTO tiles (level, tile, hashes) SELECT 0, n + 1, decode(repeat('00', 32), 'hex') FROM copies;

@@ -97,7 +97,7 @@ async function sequenced(store: PostgresStore): Promise<number> {
   return store.committed.entries;
 }
 
-const GARBAGE = `INSERT INTO batches (lane, batch, shard, candidates, entries, leaves, seal)`;
+const GARBAGE = `INSERT INTO batches (lane, batch, candidates, entries, leaves, seal)`;
 const LEAF = `decode(repeat('ab', 73), 'hex')`;
 
 /** Of every table that an event comes into, and of the places, how many rows there are. */
@@ -109,18 +109,18 @@ async function counts(): Promise<Record<string, unknown> | undefined> {
 
 describe('[R-1437] a row of the collectors’ role that no collector has stored', () => {
   test.each([
-    ['a batch behind the last', `${GARBAGE} SELECT max(lane), 3, 0, 1, 1, ${LEAF}, NULL FROM lanes`],
-    ['a seal of nobody', `${GARBAGE} SELECT max(lane), 3, 0, 1, 1, ${LEAF}, ${LEAF} FROM lanes`],
-    ['an empty batch behind a gap', `${GARBAGE} SELECT max(lane), 99, 0, 0, 0, '', NULL FROM lanes`],
+    ['a batch behind the last', `${GARBAGE} SELECT max(lane), 3, 1, 1, ${LEAF}, NULL FROM lanes`],
+    ['a seal of nobody', `${GARBAGE} SELECT max(lane), 3, 1, 1, ${LEAF}, ${LEAF} FROM lanes`],
+    ['an empty batch behind a gap', `${GARBAGE} SELECT max(lane), 99, 0, 0, '', NULL FROM lanes`],
     [
       'a lane of its own',
-      `WITH l AS (INSERT INTO open_lanes VALUES (777)) ${GARBAGE} VALUES (777, 1, 0, 1, 1, ${LEAF}, NULL)`,
+      `WITH l AS (INSERT INTO open_lanes VALUES (777)) ${GARBAGE} VALUES (777, 1, 1, 1, ${LEAF}, NULL)`,
     ],
     [
       'a batch with its id and its event',
-      `WITH b AS (${GARBAGE} SELECT max(lane), 3, 0, 1, 1, ${LEAF}, NULL FROM lanes RETURNING lane),
-       k AS (INSERT INTO event_ids SELECT '00000000-0000-4000-8000-000000000001', 1, 0, lane, 3, 0 FROM b)
-       INSERT INTO events (lane, batch, ord, shard, envelope, salted) SELECT lane, 3, 0, 0, 'x', 'y' FROM b`,
+      `WITH b AS (${GARBAGE} SELECT max(lane), 3, 1, 1, ${LEAF}, NULL FROM lanes RETURNING lane),
+       k AS (INSERT INTO event_ids SELECT '00000000-0000-4000-8000-000000000001', 1, lane, 3, 0 FROM b)
+       INSERT INTO events (lane, batch, ord, envelope, salted) SELECT lane, 3, 0, 'x', 'y' FROM b`,
     ],
     [
       'the next place',
@@ -160,10 +160,7 @@ describe('[R-1437] a row of the collectors’ role that no collector has stored'
     const store = await open(1, `${schema}_a_writer`);
     await store.append([candidate()]);
     await expect(
-      as(
-        'writer',
-        `${GARBAGE.replace('seal', 'seal, committed_at')} VALUES (1, 9, 0, 0, 0, '', NULL, now())`,
-      ),
+      as('writer', `${GARBAGE.replace('seal', 'seal, committed_at')} VALUES (1, 9, 0, 0, '', NULL, now())`),
     ).rejects.toThrow(/permission denied/);
     for (const at of ['infinity', '-infinity', '0001-01-01']) {
       await as('owner', `UPDATE batches SET committed_at = '${at}'; UPDATE collectors SET seen_at = '${at}'`);
@@ -178,7 +175,7 @@ describe('[R-1437] a row of the collectors’ role that no collector has stored'
     await Promise.all(Array.from({ length: 12 }, () => store.append([candidate(), candidate()])));
     await as(
       'owner',
-      `${GARBAGE.replace('seal', 'closes')} SELECT lane, max(batch) + 1, 0, 0, 0, '', true FROM batches GROUP BY lane`,
+      `${GARBAGE.replace('seal', 'closes')} SELECT lane, max(batch) + 1, 0, 0, '', true FROM batches GROUP BY lane`,
     );
     await as('owner', `UPDATE batches SET committed_at = committed_at - interval '1 day'`);
     expect(await quarantine()).toEqual({ items: [], gaps: [], action: undefined });
@@ -196,7 +193,7 @@ describe('[R-1437] a row of the collectors’ role that no collector has stored'
     while (!progress.isOver) {
       await as(
         'owner',
-        `${GARBAGE} SELECT max(lane), 500, 0, 1, 1, ${LEAF}, NULL FROM lanes ON CONFLICT DO NOTHING`,
+        `${GARBAGE} SELECT max(lane), 500, 1, 1, ${LEAF}, NULL FROM lanes ON CONFLICT DO NOTHING`,
       );
       const { items } = await quarantine();
       for (const { why } of items) expect(why).toContain('no collector of this log has sealed it');
@@ -217,15 +214,15 @@ describe('[R-1437] a row of the collectors’ role that no collector has stored'
   test('that fills a hole in a lane leaves an empty batch behind, for those that follow', async () => {
     const store = await open();
     await store.append([candidate()]);
-    await as('owner', `${GARBAGE} SELECT max(lane), 2, 0, 1, 1, ${LEAF}, NULL FROM lanes`);
+    await as('owner', `${GARBAGE} SELECT max(lane), 2, 1, 1, ${LEAF}, NULL FROM lanes`);
     // Takes another lane; the first one is closed behind the hole.
     await store.append([candidate()]);
     await as(
       'owner',
-      `INSERT INTO batches (lane, batch, shard, candidates, entries, leaves, seal, closes)
-      SELECT min(lane), 3, 0, 0, 0, '', NULL, true FROM lanes`,
+      `INSERT INTO batches (lane, batch, candidates, entries, leaves, seal, closes)
+      SELECT min(lane), 3, 0, 0, '', NULL, true FROM lanes`,
     );
-    await as('owner', `${GARBAGE} SELECT min(lane), 4, 0, 1, 1, ${LEAF}, NULL FROM lanes`);
+    await as('owner', `${GARBAGE} SELECT min(lane), 4, 1, 1, ${LEAF}, NULL FROM lanes`);
     expect((await quarantine()).items.map(({ batch }) => batch)).toEqual([2, 4]);
     expect(await sequenced(store)).toBe(3);
   });
@@ -246,7 +243,7 @@ describe('[R-1437] a row of the collectors’ role that no collector has stored'
   test('is moved whole or not at all', async () => {
     const store = await open();
     await store.append([candidate()]);
-    await as('owner', `${GARBAGE} SELECT max(lane), 2, 0, 1, 1, ${LEAF}, NULL FROM lanes`);
+    await as('owner', `${GARBAGE} SELECT max(lane), 2, 1, 1, ${LEAF}, NULL FROM lanes`);
     const before = await counts();
     const entry = () => {
       throw new Error('cut off');
@@ -261,23 +258,23 @@ describe('[R-1438] an id that stands in no batch', () => {
   const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex');
 
   test.each([
-    ['alone', (id: string) => `INSERT INTO event_ids VALUES ('${id}', 1, 0, 4000, 1, 0)`],
+    ['alone', (id: string) => `INSERT INTO event_ids VALUES ('${id}', 1, 4000, 1, 0)`],
     [
       'with its event, which says the same',
-      (id: string) => `WITH k AS (INSERT INTO event_ids VALUES ('${id}', 1, 0, 4000, 1, 0))
-       INSERT INTO events (lane, batch, ord, shard, envelope, salted)
-       SELECT 4000, 1, 0, 0, envelope, salted FROM kept`,
+      (id: string) => `WITH k AS (INSERT INTO event_ids VALUES ('${id}', 1, 4000, 1, 0))
+       INSERT INTO events (lane, batch, ord, envelope, salted)
+       SELECT 4000, 1, 0, envelope, salted FROM kept`,
     ],
     [
       'with its event, in a batch that no collector has sealed',
-      (id: string) => `WITH k AS (INSERT INTO event_ids VALUES ('${id}', 1, 0, 4000, 1, 0)),
-         b AS (${GARBAGE} VALUES (4000, 1, 0, 1, 1, ${LEAF}, NULL))
-       INSERT INTO events (lane, batch, ord, shard, envelope, salted)
-       SELECT 4000, 1, 0, 0, envelope, salted FROM kept`,
+      (id: string) => `WITH k AS (INSERT INTO event_ids VALUES ('${id}', 1, 4000, 1, 0)),
+         b AS (${GARBAGE} VALUES (4000, 1, 1, 1, ${LEAF}, NULL))
+       INSERT INTO events (lane, batch, ord, envelope, salted)
+       SELECT 4000, 1, 0, envelope, salted FROM kept`,
     ],
     [
       'which says to be another event',
-      (id: string) => `INSERT INTO event_ids SELECT '${id}', 1, 0, lane, batch, ord FROM events LIMIT 1`,
+      (id: string) => `INSERT INTO event_ids SELECT '${id}', 1, lane, batch, ord FROM events LIMIT 1`,
     ],
   ])('is no repeat, and is free once it is quarantined: %s', async (_, plant) => {
     const store = await open();
@@ -307,7 +304,7 @@ describe('[R-1438] an id that stands in no batch', () => {
     await store.append([candidate()]);
     await as(
       'owner',
-      `INSERT INTO events (lane, batch, ord, shard, envelope, salted) SELECT max(lane), 2, 0, 0, 'x', 'y' FROM lanes`,
+      `INSERT INTO events (lane, batch, ord, envelope, salted) SELECT max(lane), 2, 0, 'x', 'y' FROM lanes`,
     );
     expect(await store.append([candidate()])).toEqual(['accepted']);
     expect(await sequenced(store)).toBe(2);
@@ -315,7 +312,7 @@ describe('[R-1438] an id that stands in no batch', () => {
 });
 
 describe('[R-1439] the roles that are printed', () => {
-  test('change no time, no other shard, no lane that is open, and no line of the access log', async () => {
+  test('change no time, add no second row under a number, close no lane that is open, and no line of the access log', async () => {
     await makeRoles();
     const store = await open(1, `${schema}_a_writer`);
     await store.append([candidate()]);
@@ -329,8 +326,8 @@ describe('[R-1439] the roles that are printed', () => {
     ] as const;
     for (const [role, sql] of refused) await expect(as(role, sql), sql).rejects.toThrow(/permission denied/);
     await expect(
-      as('writer', `${GARBAGE} SELECT lane, batch, 1, candidates, entries, leaves, seal FROM batches`),
-    ).rejects.toThrow(/one_shard/);
+      as('writer', `${GARBAGE} SELECT lane, batch, candidates, entries, leaves, seal FROM batches`),
+    ).rejects.toThrow(/duplicate key/);
     // A lane is closed once its closing batch has its place, and not before.
     await as('writer', `SELECT close_lanes(array_agg(lane)) FROM open_lanes`);
     expect(await sequenced(store)).toBe(1);

@@ -102,23 +102,6 @@ test('[R-1255] a warning belongs to the statement that it came with, also behind
   await connection.close();
 });
 
-test('every unique key of what events come into has the shard, and nothing there stops it from being distributed', async () => {
-  const tables = ['event_ids', 'events', 'batches'].map((name) => `'LOG.${name}'::regclass`).join();
-  const keys = await sql(
-    `SELECT c.relname AS name, array_agg(a.attname::text) AS columns FROM pg_index i
-     JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)
-     WHERE i.indisunique AND i.indrelid IN (${tables}) GROUP BY c.relname`,
-  );
-  expect(keys).toHaveLength(3);
-  for (const { name, columns } of keys) expect(columns, String(name)).toContain('shard');
-  const [refused] = await sql(
-    `SELECT (SELECT count(*)::int FROM pg_trigger WHERE tgrelid IN (${tables})) AS triggers,
-       (SELECT count(*)::int FROM pg_constraint WHERE conrelid IN (${tables}) AND contype IN ('f', 'x')) AS references,
-       (SELECT count(*)::int FROM pg_attribute WHERE attrelid IN (${tables}) AND attidentity <> '') AS identities`,
-  );
-  expect(refused).toEqual({ triggers: 0, references: 0, identities: 0 });
-});
-
 test('text is compared by its bytes wherever an index has it', async () => {
   const found = await sql(
     `SELECT c.relname AS name FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid

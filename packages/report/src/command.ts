@@ -33,7 +33,6 @@ export interface ReportOptions {
   readonly since?: string;
   readonly until?: string;
   readonly clock?: string;
-  readonly tempDir?: string;
   readonly json?: true;
 }
 
@@ -45,7 +44,6 @@ export interface ReportRequest {
   readonly since: number | undefined;
   readonly until: number | undefined;
   readonly clock: Clock;
-  readonly tempDir: string | undefined;
 }
 
 /** The times of receipt of the first and the last event of a log. */
@@ -70,7 +68,6 @@ export function reportRequestFrom(options: ReportOptions, now: number): ReportRe
     until: until === undefined ? undefined : instantFrom('--until', until),
     clock: clockFrom(clock) ?? 'received',
     out: newFile(options.out),
-    tempDir: options.tempDir === undefined ? undefined : path.resolve(options.tempDir),
   };
   if (request.since !== undefined && request.until !== undefined && request.since >= request.until) {
     throw usage(`--since: ${since} is not earlier than --until ${until}`);
@@ -79,8 +76,6 @@ export function reportRequestFrom(options: ReportOptions, now: number): ReportRe
     throw usage(`--since: ${since} is more than ${MOST_YEARS} years before the end of the period`);
   }
   if (model === '') throw usage('--model: "" is no model');
-  if (request.tempDir !== undefined && !isDirectory(request.tempDir))
-    throw usage(`--temp-dir: there is no directory ${options.tempDir}`);
   return request;
 }
 
@@ -152,7 +147,6 @@ export function command(): Command {
     .option('--since <time>', `only from this instant on (default: ${DEFAULT_DAYS} days)`)
     .option('--until <time>', 'only before this instant (default: the newest event of the log)')
     .option('--clock <whose>', 'by which clock days are counted: received or sender (default: received)')
-    .option('--temp-dir <directory>', 'where the catalogue is made when it cannot be in the data directory')
     .option('--json', 'print the numbers as one JSON object too');
   return addConfigOptions(report, 'report')
     .addHelpText('after', EXAMPLES)
@@ -178,7 +172,6 @@ class Making {
       {
         dataDir: this.config.dataDir,
         logAs: { command: 'report', filter: { organisation, model, since, until, clock, out } },
-        tempDir: this.request.tempDir,
         quiet: json === true,
         interrupted: 'interrupted; no file was written',
       },

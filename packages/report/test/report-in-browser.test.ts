@@ -41,7 +41,7 @@ describe('a report in a browser [R-715]', () => {
 
   beforeAll(async () => {
     const until = ['--until', '2026-06-01'];
-    await run(['demo', '--runs', '600', '--days', '60', ...until, '--to-file', events]);
+    await run(['demo', '--runs', '600', '--days', '60', ...until, '--out', events]);
     const dataDir = path.join(scratch, 'data');
     const data = ['--data-dir', dataDir];
     fs.mkdirSync(dataDir, { mode: 0o700 });

@@ -120,7 +120,7 @@ ${alignedTable([['EVENTS', ''], ...kinds])}${later}
 ${alignedTable([['MIXED IN', '', ''], ...odd])}`;
 }
 
-/** What `collector demo --to-file` prints. */
+/** What `collector demo --out` prints. */
 export function filedSummary(plan: DemoPlan, tally: Tally, filed: Filed, json: boolean): string {
   const { file, organisation, lines, bytes, seconds } = filed;
   const rate = perSecond(lines, seconds);
@@ -132,7 +132,7 @@ export function filedSummary(plan: DemoPlan, tally: Tally, filed: Filed, json: b
 Wrote ${count(lines)} lines, ${count(bytes)} bytes to ${file} in ${seconds.toFixed(1)} s, ${count(rate)}/s.
 The ${tally.anomalies.repeat + tally.anomalies.respelt} repeats are lines of their own, and so are the ${tally.anomalies.conflict} conflicts, which an import refuses (exit code 7).
 Import it with: ${ownCommand()} import ${inQuotes(file)} --organisation ${organisation} --key @FILE
-The same again: ${again(plan)} --to-file …
+The same again: ${again(plan)} --out …
 `;
 }
 

@@ -72,7 +72,7 @@ const EXAMPLES = `
 Examples:
   $ collector demo                                      # to the collector that runs on ./data, for organisation "demo"
   $ collector demo --url https://collector.test.example --key @demo.key --runs 5000 --rate 200/s
-  $ collector demo --runs 2000000 --days 90 --to-file demo.ndjson
+  $ collector demo --runs 2000000 --days 90 --out demo.ndjson
   $ collector import demo.ndjson --organisation demo --key @demo.key
 
 What is sent is made up, and its events stay in the log for ever, also when they are erased. So it goes to an
@@ -100,14 +100,15 @@ interface DemoOptions {
   readonly seed: string;
   readonly until?: string;
   readonly rate?: string;
-  readonly connections: string;
-  readonly toFile?: string;
+  readonly out?: string;
   readonly json?: true;
 }
 
 const DEFAULT_ORGANISATION = 'demo';
 /** The first has the most to see: retrieved texts, a tool call, an output, an outcome. */
 const SHOWN_FIRST = ['sepsis-abstraction', ...SCENARIOS.map(({ name }) => name)];
+/** Events under way at once at most. */
+const CONNECTIONS = 8;
 /** Fewer runs are done before anybody wonders. */
 const BAR_FROM_RUNS = 2000;
 
@@ -126,8 +127,7 @@ export function command(): Command {
     .option('--seed <text>', 'other events for every other text', DEFAULT_SEED)
     .option('--until <time>', 'when the last day ends: a date or an RFC 3339 instant (default: now)')
     .option('--rate <rate>', 'events a second at most, such as 200/s (default: as fast as they are taken)')
-    .option('--connections <n>', 'events under way at once at most', '8')
-    .option('--to-file <file>', 'write a new NDJSON file for "collector import", and send nothing')
+    .option('--out <file>', 'a new NDJSON file for "collector import"; nothing is sent')
     .option('--json', 'print what was done as one JSON object');
   return addConfigOptions(demo, 'keys')
     .addHelpText('after', EXAMPLES)
@@ -140,9 +140,9 @@ async function demonstrate(config: Config, options: DemoOptions): Promise<number
   const plan = planFrom(options);
   const stop = new AbortController();
   onStop(() => stop.abort());
-  return options.toFile === undefined
+  return options.out === undefined
     ? await send(config, options, plan, stop.signal)
-    : await write(options, plan, path.resolve(options.toFile), stop.signal);
+    : await write(options, plan, path.resolve(options.out), stop.signal);
 }
 
 function planFrom({ seed, runs, days, until }: DemoOptions): DemoPlan {
@@ -174,7 +174,7 @@ function barFor(options: DemoOptions): ProgressBar {
 
 async function write(options: DemoOptions, plan: DemoPlan, file: string, stop: AbortSignal): Promise<number> {
   for (const option of ['url', 'port', 'key', 'rate'] as const) {
-    if (options[option] !== undefined) throw usage(`--${option}: nothing is sent with --to-file`);
+    if (options[option] !== undefined) throw usage(`--${option}: nothing is sent with --out`);
   }
   if (fs.existsSync(file)) throw alreadyThere(file);
   const script = new DemoScript(plan);
@@ -188,7 +188,7 @@ async function write(options: DemoOptions, plan: DemoPlan, file: string, stop: A
     const code = systemCode(error);
     if (code === 'EEXIST') throw alreadyThere(file);
     if (code === undefined) throw error;
-    throw new CommandFailure(`--to-file: ${file} cannot be written (${code})`, EXIT.failure, {
+    throw new CommandFailure(`--out: ${file} cannot be written (${code})`, EXIT.failure, {
       cause: error,
     });
   } finally {
@@ -203,7 +203,7 @@ async function write(options: DemoOptions, plan: DemoPlan, file: string, stop: A
 }
 
 function alreadyThere(file: string): CommandFailure {
-  return usage(`--to-file: ${file} is there already, and is not written over`);
+  return usage(`--out: ${file} is there already, and is not written over`);
 }
 
 async function send(
@@ -213,7 +213,6 @@ async function send(
   stop: AbortSignal,
 ): Promise<number> {
   const url = urlFrom(options, config);
-  const connections = countFrom('--connections', options.connections, 256);
   const perSecond = options.rate === undefined ? undefined : rateFrom(options.rate);
   if (options.key !== undefined && options.organisation !== undefined) {
     throw usage('--organisation: --key says already for which');
@@ -221,7 +220,7 @@ async function send(
   const organisation = organisationFrom(options.organisation ?? DEFAULT_ORGANISATION);
   const key = await keyFor({ url, given: options.key, dataDir: config.dataDir, organisation, stop });
   const endpoint = new EventEndpoint(url, key.text);
-  const sender = new EventSender(endpoint, { connections, perSecond, stop });
+  const sender = new EventSender(endpoint, { connections: CONNECTIONS, perSecond, stop });
   const script = new DemoScript(plan);
   const bar = barFor(options);
   const since = performance.now();

@@ -209,12 +209,11 @@ test('a data directory on which no collector runs, or another one, gets no key t
 test.each([
   [['--runs', '0'], '--runs: "0" is not a whole number from 1 to 10000000'],
   [['--days', '1.5'], '--days: "1.5" is not a whole number from 1 to 3650'],
-  [['--connections', '1000'], '--connections: "1000" is not a whole number from 1 to 256'],
   [['--rate', '100'], '--rate: "100" is not of the form 200/s'],
   [['--seed', 'a b'], '--seed: "a b" is not 1 to 64 characters of A-Z a-z 0-9 . _ -'],
   [['--until', '2999-01-01'], '--until: 2999-01-01 is in the future'],
   [['--url', 'http://u:secret@127.0.0.1'], '--url: not of the form http://127.0.0.1:8080'],
-  [['--url', 'http://192.0.2.1', '--to-file', 'x'], '--url: nothing is sent with --to-file'],
+  [['--url', 'http://192.0.2.1', '--out', 'x'], '--url: nothing is sent with --out'],
   [['--key', '@/nowhere'], '--key: the file cannot be read (ENOENT)'],
   [['--key', '@k', '--organisation', 'x'], '--organisation: --key says already for which'],
 ])('%j is refused in one line', async (args, message) => {
@@ -222,10 +221,10 @@ test.each([
   expect([code, stdout, stderr]).toEqual([2, '', `collector: ${message}\n`]);
 });
 
-test('[R-717] --to-file writes the same events as are sent, and needs no collector', async () => {
+test('[R-717] --out writes the same events as are sent, and needs no collector', async () => {
   const file = scratchDirectory('demo.ndjson');
   const plan = ['--runs', '40', '--seed', 'file', '--until', '2026-05-01'];
-  const { code, stdout, stderr } = await collector(['demo', ...plan, '--to-file', file, '--json']);
+  const { code, stdout, stderr } = await collector(['demo', ...plan, '--out', file, '--json']);
   expect([code, stderr]).toEqual([0, '']);
   const summary = JSON.parse(stdout) as Told & { written: { lines: number; bytes: number } };
   const lines = fs.readFileSync(file, 'utf8').trimEnd().split('\n');
@@ -238,17 +237,37 @@ test('[R-717] --to-file writes the same events as are sent, and needs no collect
   const inFile = new Set(lines.map((line) => /"event":(.*)\}$/.exec(line)?.[1]));
   for (const body of bodies) expect(inFile).toContain(body);
 
-  const again = await collector(['demo', ...plan, '--to-file', file]);
+  const again = await collector(['demo', ...plan, '--out', file]);
   expect([again.code, again.stderr]).toEqual([
     2,
-    `collector: --to-file: ${file} is there already, and is not written over\n`,
+    `collector: --out: ${file} is there already, and is not written over\n`,
   ]);
   const nowhere = path.join(file, 'below');
-  const failed = await collector(['demo', ...plan, '--to-file', nowhere]);
+  const failed = await collector(['demo', ...plan, '--out', nowhere]);
   expect([failed.code, failed.stderr]).toEqual([
     1,
-    `collector: --to-file: ${nowhere} cannot be written (ENOTDIR)\n`,
+    `collector: --out: ${nowhere} cannot be written (ENOTDIR)\n`,
   ]);
+});
+
+test('a collector on this host can be given by its port, as serve has it', async () => {
+  const { port } = new URL(one.running.url);
+  const data = ['--data-dir', one.dataDir, '--organisation', 'ward-6', '--runs', '2', '--json'];
+  const { code, stdout, stderr } = await collector(['demo', '--port', port, ...data]);
+  expect([code, stderr]).toEqual([0, '']);
+  expect((JSON.parse(stdout) as Told).sent['url']).toBe(`http://127.0.0.1:${port}/`);
+  for (const [args, message] of [
+    [['--port', '0'], '--port: "0" is not a whole number from 1 to 65535'],
+    [['--port', '65536'], '--port: "65536" is not a whole number from 1 to 65535'],
+    [['--port', port, '--url', one.running.url], '--port: --url says already where'],
+    [['--port', port, '--out', 'x.ndjson'], '--port: nothing is sent with --out'],
+  ] as const) {
+    expect(await collector(['demo', ...args])).toEqual({
+      code: 2,
+      stdout: '',
+      stderr: `collector: ${message}\n`,
+    });
+  }
 });
 
 test('interrupted, it says what was done and how to send the rest', async () => {

@@ -154,7 +154,6 @@ export function faultOf(error: unknown, directory: string): unknown {
   if (error instanceof CatalogueFault) return error;
   if (isBusy(error))
     return new CatalogueBusy(`another process holds the catalogue in ${directory}`, { cause: error });
-  const elsewhere = 'or name another directory by --temp-dir';
   const code = sqliteCode(error);
   if (code === CODE.error && (error as Error).message.startsWith('no such index')) {
     return new CatalogueFault(UNFINISHED, { cause: error });
@@ -163,24 +162,21 @@ export function faultOf(error: unknown, directory: string): unknown {
     return new CatalogueDamaged(`the catalogue in ${directory} is damaged`, { cause: error });
   }
   if (code === CODE.full || systemCode(error) === 'ENOSPC') {
-    return new CatalogueFault(`no room for the catalogue in ${directory}: make room, ${elsewhere}`, {
+    return new CatalogueFault(`no room for the catalogue in ${directory}: make room`, {
       cause: error,
     });
   }
   if (code === CODE.ioError) {
     return new CatalogueFault(
-      `the catalogue in ${directory} cannot be read or written: look after the disk, ${elsewhere}`,
+      `the catalogue in ${directory} cannot be read or written: look after the disk`,
       { cause: error },
     );
   }
   const isDenied = ['EACCES', 'EPERM', 'EROFS', 'ENOENT', 'ENOTDIR'].includes(systemCode(error) ?? '');
   if (isDenied || code === CODE.readOnly || code === CODE.cannotOpen) {
-    return new CatalogueFault(
-      `the catalogue in ${directory} cannot be written: run as its owner, ${elsewhere}`,
-      {
-        cause: error,
-      },
-    );
+    return new CatalogueFault(`the catalogue in ${directory} cannot be written: run as its owner`, {
+      cause: error,
+    });
   }
   return error;
 }
@@ -276,8 +272,8 @@ export function contentId({
 function assertMayEmpty(database: Sql, id: string, directory: string): void {
   if (contentOf(database)?.startsWith(`${id}/`) !== true) return;
   throw new CatalogueFault(
-    `the names of the catalogue in ${directory} are encrypted, and there is no key of them here: name another directory ` +
-      'by --temp-dir',
+    `the names of the catalogue in ${directory} are encrypted, and there is no key of them here: run it where ` +
+      'the keys are; if they are lost, remove that directory, and it is made again without names',
   );
 }
 

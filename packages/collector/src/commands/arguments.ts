@@ -167,14 +167,6 @@ export function instantFrom(option: string, text: string): number {
   return instant;
 }
 
-/** Where a catalogue is made that cannot be in the data directory. */
-export function tempDirFrom(text: string | undefined): string | undefined {
-  if (text === undefined) return undefined;
-  const directory = path.resolve(text);
-  if (fs.statSync(directory, { throwIfNoEntry: false })?.isDirectory() === true) return directory;
-  throw usage(`--temp-dir: there is no directory ${directory}`);
-}
-
 /** Undefined when none was given. */
 export function clockFrom(text: string | undefined): Clock | undefined {
   return text === undefined ? undefined : wordFrom('--clock', text, CLOCKS);

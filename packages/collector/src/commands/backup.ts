@@ -211,7 +211,7 @@ the back-up, and their keys are never in it: a mirror of them has to be there, o
 --with-signing-keys is given; a later run without it leaves those that are there.
 
 The back-up is logged in access.log in the data directory, and for the console, which warns when the last one is too old
-(--backup-max-age-ms of serve): run it as the collector's user.
+(limits.backup-max-age-ms in the configuration): run it as the collector's user.
 
 Exit codes: 0 the back-up is there; 3 the log is damaged, or it does not go on from the back-up; 2 the directory holds
 something else, 5 another back-up is being written to it, 6 there is no log, 1 nothing is signed yet, no room is left, or

@@ -18,6 +18,7 @@ import { outsideParents, recordsOf, windowsOf } from '../records/record-windows.
 import type { RunEvent } from '../records/run-event.js';
 import { BEGINNING, type Cursor, type EventLog, StoreDamaged } from '../store/contract/events.js';
 import { openStore } from '../store/open-to-read.js';
+import { systemCode } from '../system-code.js';
 import { type GivenOut, type Access, logAccess } from './access-log.js';
 import { CommandFailure, EXIT, interruption } from './exit-codes.js';
 import { ProgressBar, printable } from './terminal.js';
@@ -26,8 +27,6 @@ import { assertReaches, claimedSize } from './verify/log-checkpoints.js';
 
 export interface CatalogueRequest {
   readonly dataDir: string;
-  /** Where it is made when it cannot be in the data directory; the system's directory when undefined. */
-  readonly tempDir?: string | undefined;
   /** Nothing is shown of how far it is. */
   readonly quiet: boolean;
   /** Ends the update; its reason is thrown. */
@@ -68,19 +67,13 @@ export async function openCatalogue(request: CatalogueRequest): Promise<Catalogu
 }
 
 async function inDataDirectory(request: CatalogueRequest, log: EventLog): Promise<CatalogueAccess> {
-  const { dataDir, tempDir } = request;
+  const { dataDir } = request;
   const directory = catalogueDirectory(dataDir);
-  if (isWritable(directory)) {
-    try {
-      return await CatalogueAccess.open(request, log, directory);
-    } catch (error) {
-      const isFault = error instanceof CatalogueFault && !(error instanceof CatalogueBusy);
-      if (!isFault || tempDir === undefined) throw error;
-    }
-  }
-  const parent = tempDir ?? os.tmpdir();
+  // A catalogue names patients: it is made elsewhere only where this directory cannot be written.
+  if (isWritable(directory)) return CatalogueAccess.open(request, log, directory);
+  const parent = os.tmpdir();
   if (!request.quiet && log.extent >= BAR_FROM_MEBIBYTES * MEBIBYTE) {
-    const where = `no catalogue can be made in ${dataDir}: it is made in ${parent}, for this command alone`;
+    const where = `no catalogue can be made in ${dataDir}: it is made in ${parent} (TMPDIR), for this command alone`;
     process.stderr.write(`collector: ${where}\n`);
   }
   return CatalogueAccess.open(request, log, temporaryDirectory(parent));
@@ -101,7 +94,14 @@ function isWritable(directory: string): boolean {
 
 /** For the owner alone; it goes with the process. */
 function temporaryDirectory(parent: string): string {
-  const made = fs.mkdtempSync(path.join(parent, 'collector-catalogue-'));
+  let made: string;
+  try {
+    made = fs.mkdtempSync(path.join(parent, 'collector-catalogue-'));
+  } catch (error) {
+    throw new CatalogueFault(`TMPDIR: no directory can be made in ${parent} (${systemCode(error)})`, {
+      cause: error,
+    });
+  }
   process.once('exit', () => fs.rmSync(made, { recursive: true, force: true }));
   return catalogueDirectory(made);
 }
@@ -232,8 +232,6 @@ export function failureOf(error: unknown): unknown {
 export interface RunAccessOptions {
   readonly dataDir: string;
   readonly logAs: Access;
-  /** Where a catalogue is made that cannot be in the data directory. */
-  readonly tempDir: string | undefined;
   /** Nothing is shown of how far it is. */
   readonly quiet: boolean;
   /** What is said when a signal ends it. */
@@ -263,7 +261,7 @@ const BAR_FROM_EVENTS = 50_000;
  *   catalogue to be had, or when the access cannot be logged.
  */
 export async function readRuns(
-  { dataDir, logAs, tempDir, quiet, interrupted }: RunAccessOptions,
+  { dataDir, logAs, quiet, interrupted }: RunAccessOptions,
   use: (reading: RunReading) => Promise<void>,
 ): Promise<void> {
   assertReadable(dataDir);
@@ -271,7 +269,7 @@ export async function readRuns(
   const claimed = await claimedSize(openStore(dataDir).tree);
   const signal = interruption(interrupted);
   const givenOut = logAccess(dataDir, logAs);
-  const access = await openCatalogue({ dataDir, tempDir, quiet, signal });
+  const access = await openCatalogue({ dataDir, quiet, signal });
   const wanted = !quiet && process.stderr.isTTY;
   const bar = new ProgressBar({ wanted, unit: 'events', per: 1, from: BAR_FROM_EVENTS, rate: true });
   try {

@@ -35,7 +35,6 @@ import {
   organisationFrom,
   recordMeant,
   runIdFrom,
-  tempDirFrom,
   wordsFrom,
 } from './arguments.js';
 
@@ -62,7 +61,6 @@ interface EventsOptions {
   readonly organisation?: string;
   readonly since?: string;
   readonly until?: string;
-  readonly tempDir?: string;
   readonly follow?: true;
 }
 
@@ -82,15 +80,13 @@ export function command(): Command {
     .option('--organisation <name>', 'only events of this organisation')
     .option('--since <time>', 'only events received at this instant or later: a date or an RFC 3339 instant')
     .option('--until <time>', 'only events received before this instant')
-    .option('--temp-dir <directory>', 'where the catalogue is made when it cannot be in the data directory')
     .option('--follow', 'go on with new events as they arrive, until interrupted');
   return addConfigOptions(events, 'events')
     .addHelpText('after', EXAMPLES)
     .action(async (options: EventsOptions, self: Command) => {
       const filter = filterFrom(options);
       if (options.run !== undefined) runIdFrom('--run', options.run);
-      const tempDir = tempDirFrom(options.tempDir);
-      await print(configOf(self, 'events'), { filter, run: options.run, tempDir }, options);
+      await print(configOf(self, 'events'), { filter, run: options.run }, options);
     });
 }
 
@@ -188,8 +184,6 @@ async function printShared(
 interface Query {
   readonly filter: EventFilter;
   readonly run: string | undefined;
-  /** Where the catalogue is made that cannot be in the data directory. */
-  readonly tempDir: string | undefined;
 }
 
 interface Found {
@@ -207,7 +201,7 @@ class Printing {
   ) {}
 
   /** Prints the events of the run or the id that is asked for, as far as the catalogue covers the log. */
-  async byIndex(dataDir: string, { filter, run, tempDir }: Query): Promise<Found> {
+  async byIndex(dataDir: string, { filter, run }: Query): Promise<Found> {
     const { organisation, eventId } = filter;
     if (run === undefined && eventId === undefined) return { filter, cursor: BEGINNING };
     const whole = run === undefined ? undefined : runIdFrom('--run', run);
@@ -215,7 +209,7 @@ class Printing {
     let access: CatalogueAccess;
     try {
       const quiet = !process.stderr.isTTY;
-      access = await openCatalogue({ dataDir, tempDir, quiet, signal: this.signal });
+      access = await openCatalogue({ dataDir, quiet, signal: this.signal });
     } catch (error) {
       // What stands before the damage is printed, and then what is damaged.
       const isDamaged = error instanceof CommandFailure && error.exitCode === EXIT.damaged;

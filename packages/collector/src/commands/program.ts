@@ -43,9 +43,11 @@ const COMMANDS: Readonly<Record<CommandWord, { summary: string; load: () => Prom
     summary: 'prove that the log is the one that was written',
     load: () => import('./verify/verify.js'),
   },
-  proof: { summary: 'write a proof that an event is in the log', load: () => import('./proof.js') },
+  proof: {
+    summary: 'write a proof that an event is in the log, or the tree',
+    load: () => import('./proof.js'),
+  },
   'check-proof': { summary: 'check such a proof, without the log', load: () => import('./check-proof.js') },
-  tiles: { summary: 'export the tree for independent tools', load: () => import('./tiles.js') },
   backup: { summary: 'copy all that is stored, while a collector runs', load: () => import('./backup.js') },
   restore: { summary: 'lay a back-up out again, and prove it', load: () => import('./restore.js') },
   'encryption-keys': {
@@ -85,7 +87,6 @@ const GROUPS: readonly string[] = [
   'keys',
   'signing-key',
   'store',
-  'tiles',
 ];
 
 const EXAMPLES = `

@@ -9,7 +9,7 @@ import {
   type RunFilter,
   type RunSummary,
 } from '../catalogue/catalogue.js';
-import { type Config, inQuotes } from '../config.js';
+import type { Config } from '../config.js';
 import { parseDuration, DAY_MS } from '../quantity.js';
 import { type Clock, OUTCOME_WORDS } from '../records/vocabulary.js';
 import { type GivenOut, logAccess } from './access-log.js';
@@ -27,7 +27,6 @@ import {
   organisationFrom,
   personFrom,
   shortId,
-  tempDirFrom,
   wordFrom,
 } from './arguments.js';
 
@@ -52,7 +51,6 @@ export interface RunsOptions {
   readonly limit?: string;
   readonly json?: true;
   readonly csv?: true;
-  readonly tempDir?: string;
 }
 
 export interface RunsRequest {
@@ -60,7 +58,6 @@ export interface RunsRequest {
   /** Infinity for all. */
   readonly limit: number;
   readonly form: 'table' | 'json' | 'csv';
-  readonly tempDir: string | undefined;
 }
 
 export const DEFAULT_LIMIT = 20;
@@ -84,7 +81,7 @@ export const FEEDBACK_ASKED = Object.keys(FEEDBACK);
 
 /** @param now what --no-outcome-for counts back from. */
 export function runsRequestFrom(options: RunsOptions, now: number): RunsRequest {
-  const { since, until, clock, json, csv, tempDir } = options;
+  const { since, until, clock, json, csv } = options;
   const filter: RunsRequest['filter'] = {
     isRun: true,
     ...namesFrom(options),
@@ -102,7 +99,6 @@ export function runsRequestFrom(options: RunsOptions, now: number): RunsRequest 
     filter,
     limit: limitFrom(options.limit),
     form: json ? 'json' : csv ? 'csv' : 'table',
-    tempDir: tempDirFrom(tempDir),
   };
 }
 
@@ -210,8 +206,7 @@ export function command(): Command {
     .option('--clock <which>', 'by which clock: received or sender (default: received)')
     .option('--limit <number>', `how many at most, or all (default: ${DEFAULT_LIMIT})`)
     .option('--json', 'print one JSON object a line')
-    .option('--csv', 'print CSV')
-    .option('--temp-dir <directory>', 'where the catalogue is made for a read-only data directory');
+    .option('--csv', 'print CSV');
   return addConfigOptions(runs, 'runs')
     .addHelpText('after', EXAMPLES)
     .action(async (options: RunsOptions, self: Command) => {
@@ -249,9 +244,8 @@ class Listing {
     const { dataDir } = this.config;
     assertReadable(dataDir);
     const givenOut = logAccess(dataDir, { command: 'runs', filter: loggedFilter(this.options) });
-    const { tempDir } = this.request;
     const signal = this.#signal;
-    const access = await openCatalogue({ dataDir, tempDir, quiet: !process.stderr.isTTY, signal });
+    const access = await openCatalogue({ dataDir, quiet: !process.stderr.isTTY, signal });
     try {
       const lines = await access.ask((catalogue) => this.#answer(catalogue, givenOut));
       givenOut.complete = true;
@@ -327,9 +321,7 @@ class Listing {
 
   /** As it is typed here, for the first run of the list. */
   #recordCommand(): string {
-    const { tempDir } = this.request;
-    const where = tempDir === undefined ? '' : ` --temp-dir ${inQuotes(tempDir)}`;
-    return typed('collector records', path.resolve(this.config.dataDir)) + `${where} --run ${this.#first}`;
+    return typed('collector records', path.resolve(this.config.dataDir)) + ` --run ${this.#first}`;
   }
 
   /** How many there are, how to see more of them, and how to see one whole. */

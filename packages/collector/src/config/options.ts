@@ -32,7 +32,6 @@ const EVERY: readonly CommandName[] = [
   'signing-key',
   'verify',
   'proof',
-  'tiles',
   'backup',
   'store',
   'quarantine',
@@ -209,15 +208,6 @@ const OPTIONS = {
     help: 'file with the operator token that the management listener asks for, health aside',
     appliesTo: SERVE,
   },
-  'backup-max-age-ms': {
-    type: 'duration',
-    default: DAY,
-    min: 0,
-    max: 366 * DAY,
-    help: 'age of the last `collector backup` from which the console and its alert warn; 0 when back-ups are made otherwise',
-    appliesTo: SERVE,
-    reloadable: true,
-  },
   'log-level': {
     type: 'choice',
     default: 'info',
@@ -294,6 +284,14 @@ const OPTIONS = {
     min: 64 * KIB,
     max: GIB,
     help: 'size at which the log goes on in a new file',
+  },
+  'limits.backup-max-age-ms': {
+    type: 'duration',
+    default: DAY,
+    min: 0,
+    max: 366 * DAY,
+    help: 'age of the last `collector backup` from which the console and its alert warn; 0 when back-ups are made otherwise',
+    reloadable: true,
   },
 } as const satisfies Record<string, Option>;
 

@@ -396,7 +396,7 @@ function* backup(facts: Facts): Generator<Warning> {
     severity: 'warning',
     title: lastBackup?.follows === true ? `The back-up follows the log no longer. ${title}` : title,
     what_to_do:
-      'Have collector backup --follow run as the collector’s user, and look why it does not: docs/guide/back-up-and-restore.md. If you back up otherwise, set --backup-max-age-ms 0.',
+      'Have collector backup --follow run as the collector’s user, and look why it does not: docs/guide/back-up-and-restore.md. If you back up otherwise, set limits.backup-max-age-ms to 0.',
   };
 }
 

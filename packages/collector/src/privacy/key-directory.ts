@@ -81,7 +81,7 @@ interface WrappedKey {
   readonly wrapped: string;
 }
 
-/** Where files of keys are kept: on a disk, or in a database (store/postgres/key-database.ts). */
+/** Where files of keys are kept: on a disk, or in a database (packages/postgres, key-rows.ts). */
 export interface KeyFiles {
   /** The names in `within` of a directory; none where that is not there. */
   list(directory: string, within: string): string[];

@@ -138,15 +138,14 @@ describe('the access log', () => {
       [['events', '--event', eventId], { event: eventId }, 1],
       [['records', '--run', runId, '--format', 'json'], { run: runId, format: 'json' }, 1],
       [['proof', eventId], { event: eventId }, 1],
-      [['tiles', 'export', tiles], { directory: tiles }, 2],
+      [['proof', '--tiles', tiles], { tiles }, 2],
     ];
     for (const [args, filter, events] of asked) {
       fs.rmSync(file, { force: true });
       const { code } = await run([...args, '--data-dir', dataDir]);
       expect([args, code]).toEqual([args, 0]);
       const [begun, ended] = lines().map((line) => JSON.parse(line) as Record<string, unknown>);
-      const command = args[0] === 'tiles' ? 'tiles export' : args[0];
-      const who = { uid: os.userInfo().uid, user: os.userInfo().username, command };
+      const who = { uid: os.userInfo().uid, user: os.userInfo().username, command: args[0] };
       expect(begun).toEqual({
         ...{ at: expect.any(String) as string, reading: expect.any(String) as string, state: 'begun' },
         ...{ ...who, ...asker(begun), filter: expect.objectContaining(filter) as object },

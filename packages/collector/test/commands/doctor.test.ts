@@ -424,6 +424,5 @@ describe('on a full disk', () => {
         expect(stderr).not.toContain('I/O error');
       }
     },
-    60_000,
   );
 });

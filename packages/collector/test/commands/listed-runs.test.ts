@@ -1,6 +1,5 @@
 /** `collector runs` and what finds runs and events by the catalogue, each as a process on a data directory. */
 import fs from 'node:fs';
-import os from 'node:os';
 import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import type { EventKind } from '@clinical-events/protocol';
@@ -140,8 +139,6 @@ describe('collector runs', () => {
       expect.stringMatching(/^collector: to see one: .* records --data-dir .* --run abcdef00-0000-/),
       '',
     ]);
-    const elsewhere = await collector('runs', '--limit', '1', '--temp-dir', os.tmpdir());
-    expect(elsewhere.stderr).toContain(` --temp-dir ${os.tmpdir()} --run abcdef00-`);
     // What has come since is in the answer.
     await fillDirectory(dataDir, [[start(9)]]);
     expect(await listed('--target', 'p-1', '--limit', '1')).toEqual([9]);
@@ -330,21 +327,37 @@ describe('the catalogue of a command', () => {
     expect([code, stdout, stderr]).toEqual([3, '', expect.stringContaining('where event 3 is due')]);
   });
 
+  test('[R-1077] is not made in TMPDIR where the data directory can be written and something else is wrong', async () => {
+    fs.rmSync(path.join(dataDir, 'catalogue'), { recursive: true, force: true });
+    fs.mkdirSync(catalogueFile(), { recursive: true });
+    const TMPDIR = temporaryDirectory();
+    try {
+      const { code, stdout, stderr } = await run(['runs', '--data-dir', dataDir], { env: { TMPDIR } });
+      expect([code, stdout], stderr).toEqual([1, '']);
+      expect(stderr).toContain(`${catalogueFile()} is no regular file: move it away`);
+      expect(fs.readdirSync(TMPDIR)).toEqual([]);
+    } finally {
+      fs.rmSync(TMPDIR, { recursive: true });
+    }
+  });
+
   test.runIf(canMount)(
-    '[R-1077] of a read-only copy is made in --temp-dir, and goes with the process',
+    '[R-1077] of a read-only copy is made in TMPDIR, and goes with the process',
     async () => {
       const temp = temporaryDirectory();
       try {
-        const args = ['--data-dir', dataDir, '--json', '--temp-dir', temp, '--failed'];
-        const { code, stdout, stderr } = await runReadOnly(dataDir, ['runs', ...args]);
+        const args = ['runs', '--data-dir', dataDir, '--json', '--failed'];
+        const { code, stdout, stderr } = await runReadOnly(dataDir, args, { TMPDIR: temp });
         expect([code, (JSON.parse(stdout) as { record_id: string }).record_id], stderr).toEqual([0, id(3)]);
-        const eventsOf = (tempDir: string) =>
-          runReadOnly(dataDir, ['events', '--data-dir', dataDir, '--run', id(3), '--temp-dir', tempDir]);
+        const eventsOf = (TMPDIR: string) =>
+          runReadOnly(dataDir, ['events', '--data-dir', dataDir, '--run', id(3)], { TMPDIR });
         const events = await eventsOf(temp);
         const [first = ''] = events.stdout.split('\n');
         expect([events.code, (JSON.parse(first) as PrintedEvent).run_id]).toEqual([0, id(3)]);
         const nowhere = await eventsOf(dataDir);
+        const message = `TMPDIR: no directory can be made in ${dataDir} (EROFS)`;
         expect([nowhere.code, nowhere.stdout]).toEqual([1, '']);
+        expect(nowhere.stderr).toContain(`collector: ${message}\n`);
         expect(fs.readdirSync(temp)).toEqual([]);
         expect(fs.existsSync(path.join(dataDir, 'catalogue'))).toBe(false);
       } finally {

@@ -289,7 +289,7 @@ describe('which event is meant', () => {
   test.each([
     [['abc'], 'event id: "abc" is not a UUID'],
     [[SOME_ID, '--organisation', 'a b'], '--organisation: "a b" is not 1 to 64 characters of'],
-    [[], "missing required argument 'event-id'"],
+    [[], 'event id: give one, or --tiles DIR'],
     [[SOME_ID, SOME_ID], "too many arguments for 'proof'"],
   ])('with %j is refused with exit code 2, and nothing is noted', async (args, message) => {
     await fillSigned(dataDir, [events(1)]);

@@ -242,7 +242,6 @@ describe('collector records [R-711]', () => {
       [['--partition', 'day'], /--out/],
       [['--out', dataDir], /is there already/],
       [['--out', place('nowhere/x')], /there is no directory/],
-      [['--temp-dir', place('nowhere')], /there is no directory/],
       [['--since', '2026-02-01', '--until', '2026-01-01'], /later than/],
     ];
     for (const [args, message] of faults) {
@@ -375,7 +374,9 @@ describe('what collector records writes [R-712] [R-713]', () => {
       ['SIGKILL', null, 1],
     ] as const) {
       const file = place(`${signal}.ndjson`);
-      const command = launch(['records', '--data-dir', dataDir, '--out', file, '--temp-dir', temporary]);
+      const command = launch(['records', '--data-dir', dataDir, '--out', file], {
+        env: { TMPDIR: temporary },
+      });
       // Its draft is there once it has begun to write.
       while (!fs.readdirSync(scratch).some((name) => name.startsWith(`.${signal}`))) await sleep(2);
       command.process.kill(signal);

@@ -139,7 +139,7 @@ describe('what is typed to collector runs', () => {
 
   test('[R-1040] picks runs by all that it names', () => {
     expect(request({})).toEqual({
-      ...{ filter: { isRun: true, clock: 'received' }, limit: 20, form: 'table', tempDir: undefined },
+      ...{ filter: { isRun: true, clock: 'received' }, limit: 20, form: 'table' },
     });
     const names = { organisation: 'ward-7', target: 'patient 1', user: 'dr', app: 'triage', model: 'm@2' };
     const states = { incomplete: true, conflict: true, failed: true, feedback: 'thumbs-down' } as const;
@@ -157,7 +157,7 @@ describe('what is typed to collector runs', () => {
         ...{ level: 'incomplete', hasConflict: true, failed: true, feedback: 'down', isRun: true },
         ...{ outcome: 'other_words', since: Date.UTC(2026, 0), until: Date.UTC(2026, 1), clock: 'sender' },
       },
-      ...{ limit: Infinity, form: 'csv', tempDir: undefined },
+      ...{ limit: Infinity, form: 'csv' },
     });
     expect(request({ outcomeFor: '30d' }).filter.noOutcomeSince).toBe(Date.UTC(2026, 2, 2));
     expect(request({ outcomeFor: true, outcome: 'none' }).filter).toEqual({
@@ -187,7 +187,6 @@ describe('what is typed to collector runs', () => {
     [{ organisation: 'a b' }, '--organisation'],
     [{ since: 'today' }, '--since'],
     [{ since: '2026-02-01', until: '2026-02-01' }, 'is not earlier than'],
-    [{ tempDir: '/no/such/place' }, '--temp-dir: there is no directory'],
   ])('[R-1040] %j is refused with what is wrong', (options, message) => {
     expect(() => request(options)).toThrow(
       expect.objectContaining({ exitCode: 2, message: expect.stringContaining(message) as string }),

@@ -185,24 +185,19 @@ test.skipIf(!hasTerminal)(
       expect(output()).not.toContain(ESCAPE);
     }
   },
-  60_000,
 );
 
-test.skipIf(!hasTerminal)(
-  '[R-871] a terminal that is held by Ctrl-S holds up no event',
-  async () => {
-    const dataDir = scratch();
-    const { text: key } = await issueKey(dataDir);
-    const { port, type, exited, shown } = await onTerminal(['--data-dir', dataDir, '--log-level', 'debug']);
-    type('\u0013');
-    expect(await sendMany(port, key, 2000)).toEqual({ 201: 2000 });
-    type('\u0011');
-    await shown(/DEBUG request/);
-    type('\u0003');
-    expect(await exited).toBe(0);
-  },
-  60_000,
-);
+test.skipIf(!hasTerminal)('[R-871] a terminal that is held by Ctrl-S holds up no event', async () => {
+  const dataDir = scratch();
+  const { text: key } = await issueKey(dataDir);
+  const { port, type, exited, shown } = await onTerminal(['--data-dir', dataDir, '--log-level', 'debug']);
+  type('\u0013');
+  expect(await sendMany(port, key, 2000)).toEqual({ 201: 2000 });
+  type('\u0011');
+  await shown(/DEBUG request/);
+  type('\u0003');
+  expect(await exited).toBe(0);
+});
 
 test('[R-1458] the lines of a start and of a stop say which version of the collector writes them', async () => {
   const running = await start(scratch());

@@ -56,7 +56,6 @@ const DEFAULTS: Config = {
   managementHost: '127.0.0.1',
   managementPort: 8081,
   managementTokenFile: '',
-  backupMaxAgeMs: 86_400_000,
   logLevel: 'info',
   queueBytes: 67_108_864,
   queueEvents: 8192,
@@ -67,6 +66,7 @@ const DEFAULTS: Config = {
   shutdownTimeoutMs: 10_000,
   maxNestingDepth: 64,
   segmentBytes: 67_108_864,
+  backupMaxAgeMs: 86_400_000,
 };
 
 describe('a value', () => {

@@ -17,7 +17,7 @@ export interface Ended {
 function ended(
   command: string,
   args: readonly string[],
-  options: { uid?: number; gid?: number } = {},
+  options: { uid?: number; gid?: number; env?: NodeJS.ProcessEnv } = {},
 ): Promise<Ended> {
   const child = spawn(command, args, options);
   const output = { stdout: '', stderr: '' };
@@ -54,9 +54,13 @@ export function makeWritable(pid: number | undefined, directory: string): void {
 }
 
 /** Runs one command with `directory` on a read-only file system. Only where {@link canMount}. */
-export function runReadOnly(directory: string, args: readonly string[]): Promise<Ended> {
+export function runReadOnly(
+  directory: string,
+  args: readonly string[],
+  env: NodeJS.ProcessEnv = {},
+): Promise<Ended> {
   const [command = '', ...rest] = [...readOnly(directory), process.execPath, MAIN, ...args];
-  return ended(command, rest);
+  return ended(command, rest, { env: { ...process.env, ...env } });
 }
 
 /**

@@ -89,8 +89,8 @@ test('[R-1435] [R-1436] [R-1437] a batch that stops all signing is named, seen, 
   await signed(server, schema, 1);
   const [{ lane } = {}] = await server.query(`SELECT max(lane) AS lane FROM ${schema}.batches`);
   await server.query(
-    `SET ROLE ${schema}_writer; INSERT INTO ${schema}.batches (lane, batch, shard, candidates, entries, leaves, seal)
-     VALUES (${String(lane)}, 2, 0, 1, 1, decode(repeat('ab', 73), 'hex'), 'x')`,
+    `SET ROLE ${schema}_writer; INSERT INTO ${schema}.batches (lane, batch, candidates, entries, leaves, seal)
+     VALUES (${String(lane)}, 2, 1, 1, decode(repeat('ab', 73), 'hex'), 'x')`,
   );
   const planted = Date.now();
   expect((await postEvent(other, key, outcomeEvent())).status).toBe(201);
@@ -174,7 +174,7 @@ test('[R-1438] an id in no batch is named, and its event is stored once it is qu
     `SELECT organisation_id AS id FROM ${schema}.organisations ORDER BY 1 LIMIT 1`,
   );
   await server.query(
-    `SET ROLE ${schema}_writer; INSERT INTO ${schema}.event_ids VALUES ('${event.event_id}', ${String(id)}, 0, 900, 1, 0)`,
+    `SET ROLE ${schema}_writer; INSERT INTO ${schema}.event_ids VALUES ('${event.event_id}', ${String(id)}, 900, 1, 0)`,
   );
   expect((await postEvent(one, key, event)).status).toBe(500);
   expect((await verified()).findings).toContainEqual(

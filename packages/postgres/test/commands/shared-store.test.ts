@@ -15,6 +15,7 @@ import {
   type Running,
   start,
 } from '../../../collector/test/running/collector-process.js';
+import { IndependentReader } from '../../../collector/test/commands/independent-reader.js';
 import { sharedLog } from './shared-log.js';
 
 const log = sharedLog();
@@ -137,7 +138,7 @@ test('[R-1262] a mirror is a data directory that every command reads, and goes o
   await Promise.all([one.stop(), other.stop()]);
 });
 
-test('[R-1263] follow shows what comes, in the order of the log, and proof gives a file that holds without the log', async () => {
+test('[R-1263] follow shows what comes, in the order of the log, and proof gives a file and tiles that hold without the log', async () => {
   const { one, other, key } = await log.filled();
   const following = launch(['events', '--store', store, '--follow', '--since', '2020-01-01']);
   const event = outcomeEvent();
@@ -158,6 +159,9 @@ test('[R-1263] follow shows what comes, in the order of the log, and proof gives
     await succeeds('signing-key', 'show', '--store', store, '--data-dir', place('one'), '--json'),
   ) as { key: string };
   await succeeds('check-proof', proof, '--event', body, '--key', vkey);
+  await succeeds('proof', '--tiles', place('tiles'), '--store', store);
+  const tiles = new IndependentReader(place('tiles'), vkey);
+  expect([tiles.size > 20, tiles.rootFromEntries()]).toEqual([true, tiles.root]);
   await Promise.all([one.stop(), other.stop()]);
 });
 
@@ -246,7 +250,7 @@ test('[R-1268] a collector that does not have the key of the seals does not star
 });
 
 test('what reads a data directory alone says so, and names the mirror', async () => {
-  for (const command of ['runs', 'records', `report --out ${place('r')}`, `tiles export ${place('t')}`]) {
+  for (const command of ['runs', 'records', `report --out ${place('r')}`]) {
     const { code, stderr } = await run([...command.split(' '), '--store', store]);
     expect(code, command).toBe(2);
     expect(stderr, command).toContain('collector mirror --store');
@@ -335,7 +339,7 @@ describe('[R-1266] verify and doctor find and name what a superuser has changed'
     ],
     [
       'an id that was put in',
-      `INSERT INTO event_ids SELECT gen_random_uuid(), 1, 0, 1, 1, 1000`,
+      `INSERT INTO event_ids SELECT gen_random_uuid(), 1, 1, 1, 1000`,
       /1 ids that no batch has/,
     ],
     [

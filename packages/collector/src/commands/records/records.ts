@@ -21,7 +21,6 @@ import {
   organisationFrom,
   recordMeant,
   runIdFrom,
-  tempDirFrom,
 } from '../arguments.js';
 import { usage } from '../exit-codes.js';
 
@@ -40,7 +39,6 @@ export interface RecordsOptions {
   readonly format?: string;
   readonly out?: string;
   readonly partition?: string;
-  readonly tempDir?: string;
   readonly json?: true;
 }
 
@@ -53,7 +51,6 @@ export interface RecordsRequest {
   readonly out: string | undefined;
   /** The clock by whose days the records are told apart; undefined when they all go to one file. */
   readonly dayBy: Clock | undefined;
-  readonly tempDir: string | undefined;
 }
 
 const TEXT = 'text';
@@ -85,7 +82,6 @@ export function requestFrom(options: RecordsOptions, onTerminal: boolean): Recor
     format: formatFrom(options, onTerminal),
     out: out === undefined ? undefined : newPlace(out),
     dayBy: partition === undefined ? undefined : clock,
-    tempDir: tempDirFrom(options.tempDir),
   };
 }
 
@@ -164,7 +160,7 @@ and gives each record that has a newer event, whole: what it gives replaces the 
 and record_id. A record without a run is to be dropped once its event stands in another (docs/reference/records.md).
 
 A file or directory appears once it is whole, and never takes the place of another. Records are found in the catalogue,
-which is brought up to date first; where it cannot be in the data directory it is made in --temp-dir, and removed.
+which is brought up to date first; where the data directory cannot be written, it is made in TMPDIR, and removed.
 
 It can run beside a collector. That it ran, what it was asked for and how much it gave out is noted in access.log.`;
 
@@ -189,7 +185,6 @@ export function command(): Command {
     .option('--format <name>', `text, ${Object.keys(FORMATS).join(', ')} (default: ndjson)`)
     .option('--out <file>', 'a new file, or with --partition a new directory (default: standard output)')
     .option('--partition <by>', 'day: a directory for each day on which records began')
-    .option('--temp-dir <directory>', 'where the catalogue is made when it cannot be in the data directory')
     .option('--json', 'tell what was done as one JSON object, on standard error');
   return addConfigOptions(records, 'records')
     .addHelpText('after', EXAMPLES)
@@ -239,7 +234,6 @@ class Export {
       {
         dataDir: this.#config.dataDir,
         logAs: { command: 'records', filter },
-        tempDir: this.#request.tempDir,
         quiet: json === true,
         interrupted: `interrupted${nothing}`,
       },

@@ -3,8 +3,8 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
-import { TileDirectory } from '../../src/commands/tile-directory.js';
 import { exportTiles } from '../../src/commands/tiles.js';
+import { openStore } from '../../src/store/open-to-read.js';
 import {
   createKey,
   launch,
@@ -41,8 +41,14 @@ function batches(count: number): Made[][] {
   return Array.from({ length: Math.ceil(count / 1000) }, (_, i) => events(Math.min(1000, count - i * 1000)));
 }
 
-function exported(directory = target, onProgress: (events: number) => void = () => undefined) {
-  return exportTiles(dataDir, () => new TileDirectory(directory), onProgress);
+async function exported(directory = target, onProgress: (events: number) => void = () => undefined) {
+  const { tree, events: log } = openStore(dataDir);
+  try {
+    return await exportTiles({ dataDir, tree, events: log }, directory, onProgress);
+  } finally {
+    await tree.close();
+    await log.close();
+  }
 }
 
 /** The names of all files below a directory. */
@@ -65,7 +71,7 @@ function readWhole(directory = target): number {
 }
 
 function tiles(...args: readonly string[]) {
-  return run(['tiles', 'export', target, '--data-dir', dataDir, ...args]);
+  return run(['proof', '--tiles', target, '--data-dir', dataDir, ...args]);
 }
 
 const SIZES = [0, 1, 2, 255, 256, 257, 511, 512, 1000, 1024];
@@ -186,7 +192,7 @@ describe('[R-909] an export that goes on', () => {
     await fillSigned(dataDir, batches(40_000), { segmentBytes: 16 << 20 });
     let killed = 0;
     for (let i = 0; i < 6; i++) {
-      const { process: child, exited } = launch(['tiles', 'export', target, '--data-dir', dataDir]);
+      const { process: child, exited } = launch(['proof', '--tiles', target, '--data-dir', dataDir]);
       await Promise.race([exited, sleep(150 + 40 * i)]);
       child.kill('SIGKILL');
       if ((await exited) === null) killed++;
@@ -378,7 +384,7 @@ test('[R-908] [R-909] beside a collector under load, proofs hold and each export
   expect(await collector.stop()).toBe(0);
 });
 
-describe('collector tiles export', () => {
+describe('[R-909] collector proof --tiles', () => {
   test('comes with JSON for scripts, and is logged as an access', async () => {
     await fillSigned(dataDir, [events(300)]);
     const { code, stdout, stderr } = await tiles('--json');
@@ -388,8 +394,8 @@ describe('collector tiles export', () => {
     });
     const lines = fs.readFileSync(path.join(dataDir, 'access.log'), 'utf8').trimEnd().split('\n');
     expect(lines.map((line) => JSON.parse(line) as unknown)).toMatchObject([
-      { state: 'begun', command: 'tiles export', filter: { directory: target } },
-      { state: 'ended', command: 'tiles export', events: 300, complete: true },
+      { state: 'begun', command: 'proof', filter: { tiles: target } },
+      { state: 'ended', command: 'proof', events: 300, complete: true },
     ]);
     const again = await tiles();
     expect(again.stdout).toBe(
@@ -399,13 +405,21 @@ describe('collector tiles export', () => {
 
   test.skipIf(!canMount)('reads a snapshot that is read-only, with a warning', async () => {
     await fillSigned(dataDir, [events(300)]);
-    const { code, stderr } = await runReadOnly(dataDir, ['tiles', 'export', target, '--data-dir', dataDir]);
+    const { code, stderr } = await runReadOnly(dataDir, ['proof', '--tiles', target, '--data-dir', dataDir]);
     expect([code, readWhole()]).toEqual([0, 300]);
     expect(stderr).toContain('this access is not logged');
   });
 
-  test('without a directory, or without "export", is refused with exit code 2', async () => {
-    expect((await run(['tiles', 'export'])).code).toBe(2);
-    expect((await run(['tiles'])).code).toBe(2);
+  test('without a directory, or beside what is of one event, is refused with exit code 2', async () => {
+    const id = '00000000-0000-4000-8000-000000000000';
+    for (const more of [[], ['--tiles'], ['--tiles', target, id], ['--tiles', target, '--out', target]]) {
+      const { code, stderr } = await run(['proof', ...more, '--data-dir', dataDir]);
+      expect([more, code, stderr]).toEqual([
+        more,
+        2,
+        expect.stringMatching(/^collector: [^\n]*--tiles[^\n]*\n$/),
+      ]);
+    }
+    expect(fs.existsSync(target)).toBe(false);
   });
 });
