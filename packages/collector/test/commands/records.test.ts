@@ -194,20 +194,6 @@ describe('collector records [R-711]', () => {
     ]);
   });
 
-  test('[R-1044] shows all of a run with --full, also in a pipe, and nothing else in full', async () => {
-    await fill();
-    const { code, stdout } = await records('--run', id(501), '--full');
-    expect(code).toBe(0);
-    expect(stdout).toContain(`Run           ${id(501)}\n`);
-    expect(stdout).toContain('\n    summary: High risk\\u001b[2J.\n');
-    for (const args of [['--full'], ['--full', '--run', id(501), '--format', 'json']])
-      expect(await records(...args)).toMatchObject({
-        code: 2,
-        stderr: expect.stringContaining('--full') as string,
-      });
-    expect((await records('--full', '--run', id(501), '--out', place('x'))).code).toBe(2);
-  });
-
   test.runIf(hasTerminal)('does so by itself on a terminal', async () => {
     await fill();
     const { stdout } = await runOnTerminal(['records', '--data-dir', dataDir, '--run', id(501)]);
