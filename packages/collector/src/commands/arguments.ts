@@ -15,6 +15,7 @@ import {
 } from '../config.js';
 import { isShared, storeFault } from '../store/open.js';
 import { CLOCKS, type Clock } from '../records/vocabulary.js';
+import { parseDuration } from '../quantity.js';
 import { systemCode } from '../system-code.js';
 import { CommandFailure, EXIT, usage } from './exit-codes.js';
 
@@ -165,6 +166,23 @@ export function instantFrom(option: string, text: string): number {
     );
   }
   return instant;
+}
+
+/** Years beyond 9999 cannot be written in RFC 3339. */
+export const END_OF_TIME = Date.UTC(10_000, 0);
+
+/** A duration with its unit: `--expires 90` would be 90 milliseconds, and was surely meant as days. */
+export function timeFrom(text: string): number | undefined {
+  return /^[1-9]\d*$/.test(text) ? undefined : parseDuration(text);
+}
+
+/** How long an old key stays accepted. @returns milliseconds. */
+export function overlapFrom(text: string, nowMs: number): number {
+  const overlap = timeFrom(text);
+  if (overlap === undefined || nowMs + overlap >= END_OF_TIME) {
+    throw usage(`--overlap: ${JSON.stringify(text)} is not a time such as 24h, or 0`);
+  }
+  return overlap;
 }
 
 /** Undefined when none was given. */

@@ -8,14 +8,13 @@ import { isKeyId, keyIdOf } from '../access/key-ring.js';
 import { certificateName, formatRateLimit, parseRateLimit } from '../access/principal.js';
 import type { Config } from '../config.js';
 import { exists } from '../files.js';
-import { parseDuration } from '../quantity.js';
 import type { ApiKey, KeyStore, Permissions, RateLimit, RotationRefusal } from '../store/contract/keys.js';
 import { describeStore, isShared } from '../store/open.js';
 import { KeyDatabase, keyDatabasePath, openKeys } from '../store/open-keys.js';
 import { CommandFailure, EXIT, usage } from './exit-codes.js';
 import { newKeyNotice, portOfHolder, requiresCertificate } from './serve/listening.js';
 import { alignedTable } from './terminal.js';
-import { addConfigOptions, configOf, wordsFrom } from './arguments.js';
+import { addConfigOptions, configOf, END_OF_TIME, overlapFrom, timeFrom, wordsFrom } from './arguments.js';
 
 /* What an operator types to `collector keys`, read strictly. Each function throws a usage failure that says how. */
 
@@ -25,18 +24,11 @@ export function permissionsFrom(text: string): Permissions {
   return names.has('all') ? 'all' : EVENT_KINDS.filter((kind) => names.has(kind));
 }
 
-/** Years beyond 9999 cannot be written in RFC 3339. */
-const END_OF_TIME = Date.UTC(10_000, 0);
 const INSTANT = /^(\d{4}-\d{2}-\d{2})[Tt]\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:[Zz]|[+-]\d{2}:\d{2})$/;
 
 /** Date.parse takes 30 February for 2 March; a day that exists comes back as it was. */
 function isDate(day: string): boolean {
   return new Date(`${day}T00:00:00Z`).toISOString().startsWith(day);
-}
-
-/** A duration with its unit: `--expires 90` would be 90 milliseconds, and was surely meant as days. */
-function timeFrom(text: string): number | undefined {
-  return /^[1-9]\d*$/.test(text) ? undefined : parseDuration(text);
 }
 
 /** An instant (RFC 3339), or how long from now. @returns milliseconds since 1970 UTC, in the future. */
@@ -87,15 +79,6 @@ export function keyIdFrom(text: string): string {
   throw usage(
     `give the key id, ${keyId}, and not the key itself: other users of this host can read it in the process list`,
   );
-}
-
-/** How long an old key stays accepted. @returns milliseconds. */
-export function overlapFrom(text: string, nowMs: number): number {
-  const overlap = timeFrom(text);
-  if (overlap === undefined || nowMs + overlap >= END_OF_TIME) {
-    throw usage(`--overlap: ${JSON.stringify(text)} is not a time such as 24h, or 0`);
-  }
-  return overlap;
 }
 
 interface CreateOptions {
