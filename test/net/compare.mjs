@@ -12,13 +12,15 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
-import { difference } from './comparing.mjs';
+import { differences, excerpts } from './comparing.mjs';
 import * as scenario from './scenario.mjs';
 import { Side } from './side.mjs';
 
 const ROOT = path.join(import.meta.dirname, '../..');
 /** The server of the tests. */
 const POSTGRES = '../../packages/postgres/test/running/postgres-server.ts';
+/** The exit code of a situation that could not be brought to its end. */
+const BROKEN = 'broken off';
 const { values: options } = parseArgs({
   options: {
     base: { type: 'string', default: 'HEAD' },
@@ -42,47 +44,13 @@ function must(cwd, command, ...args) {
   return stdout;
 }
 
-/** What npm would install, without the packages of this repository. */
-function installed(checkout) {
-  const { packages } = JSON.parse(fs.readFileSync(path.join(checkout, 'package-lock.json'), 'utf8'));
-  const outside = Object.entries(packages).filter(
-    ([name, { link }]) => /(^|\/)node_modules\//.test(name) && link !== true,
-  );
-  return JSON.stringify(outside.map(([name, { version, integrity }]) => [name, version, integrity]).sort());
-}
-
-/** The base commit, built. Its packages are its own; what npm installed is shared where it is the same. */
+/** The base commit, built. */
 function buildBase() {
   const checkout = path.join(work, 'checkout');
   must(ROOT, 'git', 'worktree', 'add', '--detach', '--quiet', checkout, options.base);
-  if (installed(checkout) === installed(ROOT)) {
-    const { workspaces } = JSON.parse(fs.readFileSync(path.join(checkout, 'package.json'), 'utf8'));
-    const own = workspaces.flatMap((pattern) => fs.globSync(pattern, { cwd: checkout }));
-    for (const directory of ['', ...own]) linkModules(directory, checkout);
-    for (const directory of own) linkPackage(path.join(checkout, directory), checkout);
-  } else {
-    say('npm ci, because other versions are installed there');
-    must(checkout, 'npm', 'ci', '--no-audit', '--no-fund', '--loglevel=error');
-  }
+  must(checkout, 'npm', 'ci', '--prefer-offline', '--no-audit', '--no-fund', '--loglevel=error');
   must(checkout, process.execPath, 'scripts/build.mjs');
   return checkout;
-}
-
-/** Links what npm installed for this tree, but for the packages of this repository. */
-function linkModules(directory, checkout) {
-  const from = path.join(ROOT, directory, 'node_modules');
-  const to = path.join(checkout, directory, 'node_modules');
-  fs.mkdirSync(to);
-  for (const name of fs.existsSync(from) ? fs.readdirSync(from) : []) {
-    if (name !== '@clinical-events') fs.symlinkSync(path.join(from, name), path.join(to, name));
-  }
-}
-
-function linkPackage(directory, checkout) {
-  const { name } = JSON.parse(fs.readFileSync(path.join(directory, 'package.json'), 'utf8'));
-  const link = path.join(checkout, 'node_modules', name);
-  fs.mkdirSync(path.dirname(link), { recursive: true });
-  fs.symlinkSync(directory, link);
 }
 
 const servers = [];
@@ -120,7 +88,7 @@ async function run(sides) {
     const ends = await Promise.allSettled(sides.map(act));
     // What was answered before is compared all the same.
     for (const [at, { reason }] of ends.entries()) {
-      if (reason !== undefined) sides[at].exits.push({ name, code: 'broken off', log: reason.stack });
+      if (reason !== undefined) sides[at].exits.push({ name, code: BROKEN, log: reason.stack });
     }
     say(`${name} is done`);
   };
@@ -138,24 +106,23 @@ async function run(sides) {
   );
 }
 
-/** @returns a row for each comparison: its name and what differs. */
+/** @returns a row for each comparison: its name and the lines that differ. */
 function compare([base, tree]) {
-  const formatsChanged = options['formats-changed'];
-  const codes = ({ exits }) => new Map(exits.map(({ name, code, log }) => [name, { code, log }]));
-  const [a, b] = [codes(base), codes(tree)];
-  const rows = [...new Set([...a.keys(), ...b.keys()])].map((name) => {
-    const [was, is] = [a.get(name), b.get(name)];
-    if (is?.code === 'broken off') return { name, differs: is.log };
+  const rows = [];
+  const ends = [base, tree].map(({ exits }) => new Map(exits.map((end) => [end.name, end])));
+  for (const name of new Set(ends.flatMap((end) => [...end.keys()]))) {
+    const [was, is] = ends.map((end) => end.get(name));
     const differs =
-      was?.code !== is?.code && `exit code ${was?.code}, now ${is?.code}: ${is?.log.slice(0, 200)}`;
-    return { name: `${name}, exit code`, differs: differs || undefined };
-  });
+      was?.code === is?.code && was?.code !== BROKEN ? [] : [`- ${was?.code}`, `+ ${is?.code}: ${is?.log}`];
+    rows.push({ name: `${name}, exit code`, differs });
+  }
   for (const name of new Set([...base.answers.keys(), ...tree.answers.keys()])) {
     const [was, is] = [base, tree].map(({ answers, directory }) => {
       const answer = answers.get(name);
       return answer && { ...answer, directory };
     });
-    rows.push({ name, differs: difference(was, is, { how: (was ?? is).how, formatsChanged }) });
+    const formatsChanged = options['formats-changed'];
+    rows.push({ name, differs: differences(was, is, { how: (was ?? is).how, formatsChanged }) });
   }
   return rows;
 }
@@ -163,34 +130,28 @@ function compare([base, tree]) {
 /** @returns the exit code. */
 function print(rows) {
   const intended = JSON.parse(fs.readFileSync(path.join(import.meta.dirname, 'intended.json'), 'utf8'));
+  const counts = {};
   const used = new Set();
-  let unintended = 0;
   for (const { name, differs } of rows) {
-    if (differs === undefined) {
-      if (options.verbose) console.log(`equal      ${name}`);
-      continue;
-    }
-    const entry = intended.find(
-      (one) => new RegExp(one.name).test(name) && new RegExp(one.difference).test(differs),
-    );
-    if (entry === undefined) unintended++;
-    used.add(entry);
-    console.log(
-      `${entry === undefined ? 'DIFFERING' : 'intended '}  ${name}\n             ${differs.replaceAll('\n', ' ')}`,
-    );
-    if (entry !== undefined) console.log(`             because ${entry.reason}`);
+    const entries = intended.filter((one) => new RegExp(one.name).test(name));
+    const unexplained = differs.filter((line) => {
+      const entry = entries.find(({ difference }) => new RegExp(difference).test(line));
+      used.add(entry);
+      return entry === undefined;
+    });
+    const result = differs.length === 0 ? 'equal' : unexplained.length === 0 ? 'intended' : 'DIFFERING';
+    const count = (counts[name.split(':')[0]] ??= { equal: 0, intended: 0, DIFFERING: 0 });
+    count[result]++;
+    if (result !== 'equal' || options.verbose) console.log(`${result.padEnd(9)}  ${name}`);
+    for (const line of excerpts(unexplained)) console.log(`             ${line}`);
   }
-  for (const entry of intended) if (!used.has(entry)) console.log(`unused     intended.json: ${entry.name}`);
+  for (const entry of intended)
+    if (!used.has(entry)) console.log(`unused     intended.json: ${JSON.stringify(entry)}`);
   if (options.verbose) {
     for (const { name, code } of sides[1].exits) if (code !== 0) console.log(`ended with ${code}: ${name}`);
-    const slow = sides[1].exits.toSorted((a, b) => (b.took ?? 0) - (a.took ?? 0)).slice(0, 20);
-    for (const { name, took } of slow) console.log(`${(took / 1000).toFixed(1).padStart(9)} s  ${name}`);
   }
-  const equal = rows.filter(({ differs }) => differs === undefined).length;
-  console.log(
-    `${rows.length} comparisons: ${equal} equal, ${rows.length - equal - unintended} as intended, ${unintended} differing`,
-  );
-  return unintended === 0 ? 0 : 1;
+  console.table(counts);
+  return Object.values(counts).some(({ DIFFERING }) => DIFFERING > 0) ? 1 : 0;
 }
 
 let sides = [];

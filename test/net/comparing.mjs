@@ -7,36 +7,51 @@
 //   verdict         the same without sentences, and without what hashes and formats change when they change
 //   findings        of verify, doctor and the like: {kind, sequence, file, offset} or {severity, subject} in any order
 import fs from 'node:fs';
-import { VOLATILE } from './sides.mjs';
+import { VOLATILE, asNamedNow } from './sides.mjs';
 
 const SENTENCES = /^(message|detail|what|says|reason_text|hint)$/;
 const HASHES =
   /^(root|size|hash|sha256|bytes|signed_bytes|signature|checkpoint|checkpoints_checked|origin|proof)$/;
 
-/** @returns undefined when they are equal, else the first difference in a few words. */
-export function difference(base, tree, { how, formatsChanged }) {
-  if (base === undefined || tree === undefined)
-    return `only ${base === undefined ? 'the tree' : 'the base'} has it`;
-  if (how === 'format' && formatsChanged) return undefined;
+/** @returns the lines that one side alone has, `- ` the base's and `+ ` the tree's; none when the answers are equal. */
+export function differences(base, tree, { how, formatsChanged }) {
+  if (base === undefined || tree === undefined) return [base === undefined ? '+ answer' : '- answer'];
+  if (how === 'format' && formatsChanged) return [];
   const [a, b] = [base, tree].map((answer) => lines(answer, how, formatsChanged));
-  if (a.length === b.length && a.every((line, at) => line === b[at])) return undefined;
-  const at = a.findIndex((line, k) => line !== b[k]);
-  const line = at < 0 ? a.length : at;
-  return `line ${line + 1}: ${excerpt(a[line], b[line])}`;
+  const [was, is] = [parted(a, b), parted(b, a)];
+  const found = [...was.own.map((line) => `- ${line}`), ...is.own.map((line) => `+ ${line}`)];
+  return was.shared.every((line, at) => line === is.shared[at]) ? found : [...found, '~ order'];
 }
 
-function excerpt(a = '(end)', b = '(end)') {
-  let from = 0;
-  while (from < Math.min(a.length, b.length) && a[from] === b[from]) from++;
-  const part = (text) => JSON.stringify(text.slice(Math.max(0, from - 24), from + 40));
-  return `${part(a)} was ${part(b)} now`.replace(/^(.*) was (.*) now$/, 'base $1, tree $2');
+/** The lines of one list: `shared` with another one, and `own`. */
+function parted(lines, others) {
+  const counts = new Map();
+  for (const line of others) counts.set(line, (counts.get(line) ?? 0) + 1);
+  const [shared, own] = [[], []];
+  for (const line of lines) {
+    const count = counts.get(line) ?? 0;
+    counts.set(line, count - 1);
+    (count > 0 ? shared : own).push(line);
+  }
+  return { shared, own };
+}
+
+/** @returns the differences in a few lines, each from where its two sides part. */
+export function excerpts(found) {
+  const [was, is] = ['-', '+'].map((sign) => found.filter((line) => line.startsWith(sign)));
+  return found.slice(0, 6).map((line) => {
+    const other = line.startsWith('-') ? is[was.indexOf(line)] : was[is.indexOf(line)];
+    let from = 1;
+    while (from < line.length && line[from] === other?.[from]) from++;
+    return `${line[0]} ${JSON.stringify(line.slice(Math.max(2, from - 60), from + 100))}`;
+  });
 }
 
 function lines({ file, directory }, how, formatsChanged) {
   if (!fs.existsSync(file)) return ['no file'];
   const text = fs.readFileSync(file, how === 'bytes' || how === 'format' ? 'latin1' : 'utf8');
   if (how === 'bytes' || how === 'format') return text.split('\n');
-  const plain = text.replaceAll(directory, 'DIR');
+  const plain = asNamedNow(text.replaceAll(directory, 'DIR'));
   if (how === 'text') return plain.split('\n');
   if (how === 'sorted') return plain.split('\n').sort();
   const values = parsed(plain);
@@ -50,7 +65,12 @@ function lines({ file, directory }, how, formatsChanged) {
     if (value === null || typeof value !== 'object' || Array.isArray(value)) return value;
     return Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)));
   };
-  return values.flatMap((value) => JSON.stringify(value, clean, 1).split('\n'));
+  // An object that holds no other is one line. Brackets and commas hang on what follows.
+  const written = values.map((value) => JSON.stringify(value, clean, 1)).join('\n');
+  return written
+    .replaceAll(/\{[^{}]*\}/g, (object) => object.replaceAll(/\n */g, ' '))
+    .split('\n')
+    .flatMap((line) => (/\w/.test(line) ? [line.replace(/,$/, '')] : []));
 }
 
 function parsed(text) {

@@ -53,23 +53,17 @@ function uuid() {
 }
 
 /** The numbers are not quite uniform, which is good enough here. */
-function integer(low, high, callback) {
-  const [from, to] = high === undefined || typeof high === 'function' ? [0, low] : [low, high];
-  const picked = from + (bytes('integer', 6).readUIntBE(0, 6) % (to - from));
-  const answer = typeof high === 'function' ? high : callback;
-  return answer === undefined ? picked : void setImmediate(answer, undefined, picked);
+function integer(low, high) {
+  const [from, to] = high === undefined ? [0, low] : [low, high];
+  return from + (bytes('integer', 6).readUIntBE(0, 6) % (to - from));
 }
 
-/** PKCS #8 of a private key of 32 bytes, up to the key (RFC 8410). */
-const PREFIXES = {
-  ed25519: '302e020100300506032b657004220420',
-  x25519: '302e020100300506032b656e04220420',
-};
+/** PKCS #8 of an Ed25519 private key of 32 bytes, up to the key (RFC 8410). */
+const PREFIX = Buffer.from('302e020100300506032b657004220420', 'hex');
 const realPair = crypto.generateKeyPairSync;
 function pair(type, options = {}) {
-  const prefix = PREFIXES[type];
-  if (prefix === undefined) return realPair(type, options);
-  const der = Buffer.concat([Buffer.from(prefix, 'hex'), bytes(type, 32)]);
+  if (type !== 'ed25519') return realPair(type, options);
+  const der = Buffer.concat([PREFIX, bytes(type, 32)]);
   const privateKey = createPrivateKey({ key: der, format: 'der', type: 'pkcs8' });
   const publicKey = createPublicKey(privateKey);
   return {
@@ -84,17 +78,9 @@ Object.assign(crypto, {
     return callback === undefined ? drawn : void setImmediate(callback, null, drawn);
   },
   randomFillSync: fill,
-  randomFill: (target, ...rest) => {
-    const callback = rest.pop();
-    setImmediate(callback, null, fill(target, ...rest));
-  },
   randomUUID: uuid,
   randomInt: integer,
   generateKeyPairSync: pair,
-  generateKeyPair: (type, options, callback) => {
-    const { publicKey, privateKey } = pair(type, options);
-    setImmediate(callback, null, publicKey, privateKey);
-  },
 });
 // crypto.getRandomValues itself cannot be replaced: it calls this one.
 Object.assign(Object.getPrototypeOf(crypto.webcrypto), {

@@ -4,7 +4,7 @@ import { DAMAGES } from './damages.mjs';
 import { demoRequests, event, idOf, oddRequests, storedOf } from './events.mjs';
 import { promised, send } from './sending.mjs';
 import { listing } from './side.mjs';
-import { smallSegments, tinySegments } from './sides.mjs';
+import { optionOf, smallSegments, tinySegments } from './sides.mjs';
 
 const HOUR = 3_600_000;
 /** Events between two readings of the clock, and how many wait for an answer at most. */
@@ -88,7 +88,7 @@ class Situation {
   }
 
   json(what, purpose, args = '', options = {}) {
-    return this.run(what, purpose, `--json ${args}`, { how: 'json', ...options });
+    return this.run(what, purpose, `${args} --json`, { how: 'json', ...options });
   }
 
   keep(what, answer, how) {
@@ -173,7 +173,7 @@ class Situation {
       await this.json(`runs, ${name}`, 'runs', `--limit all ${args}`);
     for (const [name, args] of Object.entries(filters))
       await this.run(`records, ${name}`, 'records', args, BYTES);
-    await this.run('runs as CSV', 'runs', '--limit all --csv', BYTES);
+    await this.run('runs as CSV', 'runs', `--limit all ${optionOf(this.side.name, 'csv')}`, BYTES);
     await this.run('runs as a table', 'runs', '--conflict');
     await this.run('records after', 'records', `--after ${Math.floor(this.sent * 0.8)}`, BYTES);
     await this.run('records by day', 'records', `--format parquet --partition day --out ${this.dir}-days`);
@@ -225,7 +225,11 @@ class Situation {
     await this.json('backup, verified', 'verify', '', { ...FINDINGS, where: `--data-dir ${backup}` });
     if (isEncrypted) {
       fs.mkdirSync(this.side.path(copied));
-      await this.run('keys copied', 'copyEncryptionKeys', `${copied} --lives 14d`);
+      await this.run(
+        'keys copied',
+        'copyEncryptionKeys',
+        `${copied} ${optionOf(this.side.name, 'lives')} 14d`,
+      );
     }
     const restore = isEncrypted ? `${backup} --encryption-keys ${copied} --key ${this.name}.vkey` : backup;
     await this.json('restore', 'restore', restore, { ...VERDICT, ...restored });

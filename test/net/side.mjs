@@ -14,7 +14,7 @@ const FIRST_INSTANT = Date.UTC(2026, 0, 24);
 export class Side {
   /** Answers by the name of the comparison: a file, and how it is compared. */
   answers = new Map();
-  /** `name: exit code`, in the order of the steps. */
+  /** Exit codes and standard error by name, in the order of the steps. */
   exits = [];
   now = FIRST_INSTANT;
   #seeds = new Map();
@@ -58,7 +58,6 @@ export class Side {
   async run(name, purpose, args, { how, input, environment = {} } = {}) {
     const words = commandOf(this.name, purpose);
     if (words === undefined) return undefined;
-    const began = performance.now();
     const file = `answers/${name.replaceAll(/[^\w.-]+/g, '_')}.out`;
     const out = fs.openSync(this.path(file), 'w');
     const child = this.#spawn(purpose, [...words, ...args], ['pipe', out, 'pipe'], environment, name);
@@ -69,7 +68,7 @@ export class Side {
       child.once('close', (status, signal) => resolve(status ?? signal)),
     );
     fs.closeSync(out);
-    this.exits.push({ name, code, log, took: performance.now() - began });
+    this.exits.push({ name, code, log });
     if (how !== undefined) this.keep(name, { file }, how);
     return fs.statSync(this.path(file)).size < 1 << 24 ? fs.readFileSync(this.path(file), 'utf8') : '';
   }

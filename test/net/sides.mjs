@@ -67,6 +67,21 @@ export function commandOf(side, purpose) {
   return command.base === undefined || command.tree === undefined ? undefined : command[side].split(' ');
 }
 
+/** Options with a value or a name that only one side has. */
+const OPTIONS = {
+  csv: '--csv',
+  lives: '--lives',
+};
+
+export function optionOf(side, purpose) {
+  const option = OPTIONS[purpose];
+  return typeof option === 'string' ? option : option[side];
+}
+
+/** An answer of the base with the names that the tree gives its parts, or the other way round: what both have in common. */
+export const asNamedNow = (text) =>
+  text.replaceAll('"name": "limits.', '"name": "').replaceAll('"source": "limits.', '"source": "--');
+
 /** What a starting collector writes to standard error: its ports, once it listens. */
 export function portsIn(log) {
   const port = /"port":(\d+)[^\n]*"msg":"listening"/.exec(log);
