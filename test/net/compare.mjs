@@ -65,19 +65,9 @@ async function databases(sides, purposes) {
 }
 
 async function run(sides) {
-  const demo = [
-    'demo.ndjson',
-    '--runs',
-    options.runs,
-    '--days',
-    '60',
-    '--until',
-    '2026-01-24',
-    '--seed',
-    '35',
-  ];
   for (const side of sides) {
-    await side.run('demo', 'writeDemo', demo);
+    const period = '--days 60 --until 2026-01-24';
+    await side.run('demo', `demo --out demo.ndjson --runs ${options.runs} ${period} --seed 35`);
     side.keep('demo', { file: 'demo.ndjson' }, 'bytes');
   }
   const lines = fs.readFileSync(sides[0].path('demo.ndjson'), 'utf8').trimEnd().split('\n');

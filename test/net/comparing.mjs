@@ -7,7 +7,7 @@
 //   verdict         the same without sentences, and without what hashes and formats change when they change
 //   findings        of verify, doctor and the like: {kind, sequence, file, offset} or {severity, subject} in any order
 import fs from 'node:fs';
-import { VOLATILE, asNamedNow } from './sides.mjs';
+import { VOLATILE, asNamedAtBase } from './sides.mjs';
 
 const SENTENCES = /^(message|detail|what|says|reason_text|hint)$/;
 const HASHES =
@@ -51,7 +51,7 @@ function lines({ file, directory }, how, formatsChanged) {
   if (!fs.existsSync(file)) return ['no file'];
   const text = fs.readFileSync(file, how === 'bytes' || how === 'format' ? 'latin1' : 'utf8');
   if (how === 'bytes' || how === 'format') return text.split('\n');
-  const plain = asNamedNow(text.replaceAll(directory, 'DIR'));
+  const plain = asNamedAtBase(text.replaceAll(directory, 'DIR'));
   if (how === 'text') return plain.split('\n');
   if (how === 'sorted') return plain.split('\n').sort();
   const values = parsed(plain);

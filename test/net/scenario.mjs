@@ -4,7 +4,7 @@ import { DAMAGES } from './damages.mjs';
 import { demoRequests, event, idOf, oddRequests, storedOf } from './events.mjs';
 import { promised, send } from './sending.mjs';
 import { listing } from './side.mjs';
-import { optionOf, smallSegments, tinySegments } from './sides.mjs';
+import { smallSegments, tinySegments } from './sides.mjs';
 
 const HOUR = 3_600_000;
 /** Events between two readings of the clock, and how many wait for an answer at most. */
@@ -82,13 +82,12 @@ class Situation {
   }
 
   /** @param args without the options that say where the log is. @param where these, if they are others. */
-  run(what, purpose, args = '', { where = this.log, ...options } = {}) {
-    const all = `${args} ${where}`.split(' ').filter(Boolean);
-    return this.side.run(`${this.name}: ${what}`, purpose, all, options);
+  run(what, command, { where = this.log, ...options } = {}) {
+    return this.side.run(`${this.name}: ${what}`, `${command} ${where}`, options);
   }
 
-  json(what, purpose, args = '', options = {}) {
-    return this.run(what, purpose, `${args} --json`, { how: 'json', ...options });
+  json(what, command, options = {}) {
+    return this.run(what, `${command} --json`, { how: 'json', ...options });
   }
 
   keep(what, answer, how) {
@@ -97,19 +96,18 @@ class Situation {
 
   async serve(what, more = '', size = smallSegments) {
     const { options, environment } = size[this.side.name];
-    const args = [...`${this.log} ${more}`.split(' ').filter(Boolean), ...options];
-    return this.side.serve(`${this.name}: ${what}`, args, environment);
+    return this.side.serve(`${this.name}: ${what}`, `${this.log} ${more} ${options}`, environment);
   }
 
   async makeKeys() {
     for (const [name, args] of Object.entries(KEYS)) {
-      this.keys[name] = JSON.parse(await this.json(`key ${name}`, 'createKey', args));
+      this.keys[name] = JSON.parse(await this.json(`key ${name}`, `keys create ${args}`));
     }
     const idOfKey = (name) => this.keys[name].key.slice('cek_'.length).split('_')[0];
-    await this.json('key is revoked', 'revokeKey', idOfKey('revoked'));
-    await this.json('key is rotated', 'rotateKey', `${idOfKey('rotated')} --overlap 0`);
-    await this.run('no such key', 'revokeKey', 'aaaaaaaaaaaa');
-    await this.json('keys', 'listKeys');
+    await this.json('key is revoked', `keys revoke ${idOfKey('revoked')}`);
+    await this.json('key is rotated', `keys rotate ${idOfKey('rotated')} --overlap 0`);
+    await this.run('no such key', 'keys revoke aaaaaaaaaaaa');
+    await this.json('keys', 'keys list');
   }
 
   keyOf = (name = 'demo') => this.keys[name]?.key ?? name;
@@ -155,13 +153,13 @@ class Situation {
 
   /** Events, runs and records as they are read most. */
   async read(ids, formats = FORMATS) {
-    await this.run('events', 'events', '', BYTES);
-    await this.json('runs', 'runs', '--limit all');
-    for (const format of formats) await this.run(`records ${format}`, 'records', `--format ${format}`, BYTES);
-    await this.json('report', 'report', `--out ${this.name}.html`);
+    await this.run('events', 'events', BYTES);
+    await this.json('runs', 'runs --limit all');
+    for (const format of formats) await this.run(`records ${format}`, `records --format ${format}`, BYTES);
+    await this.json('report', `report --out ${this.name}.html`);
     for (const [name, id] of Object.entries(ids)) {
-      await this.run(`run ${name}`, 'records', `--run ${id} --format text --full`, BYTES);
-      await this.run(`events of ${name}`, 'events', `--run ${id}`, BYTES);
+      await this.run(`run ${name}`, `records --run ${id} --format full-text`, BYTES);
+      await this.run(`events of ${name}`, `events --run ${id}`, BYTES);
     }
   }
 
@@ -170,44 +168,43 @@ class Situation {
     const [since, until] = [10, 2].map((days) => new Date(this.side.now - days * 24 * HOUR).toISOString());
     const filters = { ...FILTERS, period: `--since ${since} --until ${until}` };
     for (const [name, args] of Object.entries({ ...filters, ...RUN_FILTERS }))
-      await this.json(`runs, ${name}`, 'runs', `--limit all ${args}`);
+      await this.json(`runs, ${name}`, `runs --limit all ${args}`);
     for (const [name, args] of Object.entries(filters))
-      await this.run(`records, ${name}`, 'records', args, BYTES);
-    await this.run('runs as CSV', 'runs', `--limit all ${optionOf(this.side.name, 'csv')}`, BYTES);
-    await this.run('runs as a table', 'runs', '--conflict');
-    await this.run('records after', 'records', `--after ${Math.floor(this.sent * 0.8)}`, BYTES);
-    await this.run('records by day', 'records', `--format parquet --partition day --out ${this.dir}-days`);
+      await this.run(`records, ${name}`, `records ${args}`, BYTES);
+    await this.run('runs as CSV', 'runs --limit all --format csv', BYTES);
+    await this.run('runs as a table', 'runs --conflict');
+    await this.run('records after', `records --after ${Math.floor(this.sent * 0.8)}`, BYTES);
+    await this.run('records by day', `records --format parquet --partition day --out ${this.dir}-days`);
     this.keep('records by day', { text: listing(this.side.path(`${this.dir}-days`)) });
-    await this.run('events, period', 'events', `${filters.period} --kind outcome`, BYTES);
-    await this.run('no such event', 'events', `--event ${idOf('no such event')}`);
-    await this.run('no such run', 'records', `--run ${idOf('no such run')}`);
+    await this.run('events, period', `events ${filters.period} --kind outcome`, BYTES);
+    await this.run('no such event', `events --event ${idOf('no such event')}`);
+    await this.run('no such run', `records --run ${idOf('no such run')}`);
     await this.json(
       'report, sender period',
-      'report',
-      `--out ${this.dir}-senders.html ${FILTERS['sender period']}`,
+      `report --out ${this.dir}-senders.html ${FILTERS['sender period']}`,
     );
   }
 
   /** Proofs of events, and what holds for a changed one. @param events by name; one that is erased has no body. */
   async prove(events) {
-    const key = JSON.parse(await this.json('signing keys', 'showSigningKeys')).key;
+    const key = JSON.parse(await this.json('signing keys', 'signing-key show')).key;
     this.side.write(`${this.name}.vkey`, `${key}\n`);
     for (const [name, { id, body }] of Object.entries(events)) {
       const file = `${this.name}-${name}.proof`;
-      await this.run(`proof of ${name}`, 'proof', `${id} --organisation demo --out ${file}`);
+      await this.run(`proof of ${name}`, `proof ${id} --organisation demo --out ${file}`);
       if (fs.existsSync(this.side.path(file))) this.keep(`proof of ${name}, bytes`, { file }, 'format');
       const check = `${file} --key ${this.name}.vkey${body === undefined ? '' : ' --event -'}`;
-      await this.json(`check of ${name}`, 'checkProof', check, { ...VERDICT, where: '', input: body });
+      await this.json(`check of ${name}`, `check-proof ${check}`, { ...VERDICT, where: '', input: body });
       if (body === undefined) continue;
-      await this.run(`check of ${name}, changed`, 'checkProof', check, { where: '', input: `${body} ` });
+      await this.run(`check of ${name}, changed`, `check-proof ${check}`, { where: '', input: `${body} ` });
     }
-    await this.run('proof of nothing', 'proof', idOf('no such event'));
+    await this.run('proof of nothing', `proof ${idOf('no such event')}`);
     this.keep('checkpoint, bytes', { file: `${this.dir}/checkpoints/latest` }, 'format');
   }
 
   async verify() {
-    await this.json('verify', 'verify', '', FINDINGS);
-    await this.json('doctor', 'doctor', '', FINDINGS);
+    await this.json('verify', 'verify', FINDINGS);
+    await this.json('doctor', 'doctor', FINDINGS);
   }
 
   /**
@@ -216,35 +213,31 @@ class Situation {
    */
   async copies(isEncrypted) {
     const tiles = `${this.name}-tiles`;
-    await this.json('tiles', 'exportTiles', tiles, VERDICT);
+    await this.json('tiles', `proof --tiles ${tiles}`, VERDICT);
     if (fs.existsSync(this.side.path(tiles)))
       this.keep('tiles, bytes', { text: listing(this.side.path(tiles)) }, 'format');
     const [backup, copied] = [`${this.name}-backup`, `${this.name}-copied-keys`];
     const restored = { where: `--data-dir ${this.name}-restored` };
-    await this.json('backup', 'backup', `${backup}${isEncrypted ? ' --keys-elsewhere' : ''}`, VERDICT);
-    await this.json('backup, verified', 'verify', '', { ...FINDINGS, where: `--data-dir ${backup}` });
+    await this.json('backup', `backup ${backup}${isEncrypted ? ' --keys-elsewhere' : ''}`, VERDICT);
+    await this.json('backup, verified', 'verify', { ...FINDINGS, where: `--data-dir ${backup}` });
     if (isEncrypted) {
       fs.mkdirSync(this.side.path(copied));
-      await this.run(
-        'keys copied',
-        'copyEncryptionKeys',
-        `${copied} ${optionOf(this.side.name, 'lives')} 14d`,
-      );
+      await this.run('keys copied', `encryption-keys copy ${copied} --expires 14d`);
     }
     const restore = isEncrypted ? `${backup} --encryption-keys ${copied} --key ${this.name}.vkey` : backup;
-    await this.json('restore', 'restore', restore, { ...VERDICT, ...restored });
-    await this.run('restore again', 'restore', restore, restored);
-    await this.run('restored events', 'events', '', { ...BYTES, ...restored });
-    await this.json('restored, verified', 'verify', '', { ...FINDINGS, ...restored });
+    await this.json('restore', `restore ${restore}`, { ...VERDICT, ...restored });
+    await this.run('restore again', `restore ${restore}`, restored);
+    await this.run('restored events', 'events', { ...BYTES, ...restored });
+    await this.json('restored, verified', 'verify', { ...FINDINGS, ...restored });
   }
 
   /** Plans an erasure, and does it. @returns what was printed of it. */
   async erase(what, args, reason = 'erasure-request') {
     const all = `${args} --reason ${reason}`;
     const { events = 0 } = JSON.parse(
-      (await this.json(`${what}, planned`, 'erase', `${all} --dry-run`, VERDICT)) || '{}',
+      (await this.json(`${what}, planned`, `erase ${all} --dry-run`, VERDICT)) || '{}',
     );
-    return this.json(what, 'erase', `${all} --confirm ${events}`, VERDICT);
+    return this.json(what, `erase ${all} --confirm ${events}`, VERDICT);
   }
 }
 
@@ -276,13 +269,13 @@ async function imports(situation, script, { port }) {
   const input = JSON.stringify({ kind: 'outcome', event: event('outcome', 'imported', 'imported') });
   const environment = { COLLECTOR_KEY: situation.keyOf('demo') };
   const where = `--organisation demo --url http://127.0.0.1:${port}`;
-  await situation.json('import', 'import', 'import.ndjson --rejects rejects.ndjson', { where, environment });
-  await situation.json('import of one', 'import', '- --rejects none.ndjson', { where, environment, input });
+  await situation.json('import', 'import import.ndjson --rejects rejects.ndjson', { where, environment });
+  await situation.json('import of one', 'import - --rejects none.ndjson', { where, environment, input });
   situation.keep('rejected lines', { file: 'rejects.ndjson' }, 'sorted');
-  await situation.json('check of the file', 'checkEvents', 'import.ndjson --rejects faults.ndjson', {
+  await situation.json('check of the file', 'import --check import.ndjson --rejects faults.ndjson', {
     where: '',
   });
-  await situation.json('configuration', 'checkConfiguration', '', VERDICT);
+  await situation.json('configuration', 'serve --check', VERDICT);
 }
 
 export async function plain(side, script) {
@@ -298,11 +291,11 @@ export async function encrypted(side, script) {
   const situation = new Situation(side, 'encrypted');
   const began = side.now;
   await live(situation, script, { options: '--encryption on', formats: ['ndjson'] });
-  await situation.json('keys of payloads', 'encryptionKeysStatus', '', VERDICT);
+  await situation.json('keys of payloads', 'encryption-keys status', VERDICT);
 
   const erased = Object.assign(new Situation(side, 'erased', 'encrypted'), { keys: situation.keys });
   fs.mkdirSync(side.path('mirrored-keys'));
-  await erased.run('keys mirrored', 'mirrorEncryptionKeys', 'mirrored-keys');
+  await erased.run('keys mirrored', 'encryption-keys copy --mirror mirrored-keys');
   const { runs } = script;
   side.write('subject.txt', `${runs[30].target}\n`);
   side.write('held.txt', `${runs[60].target}\n`);
@@ -312,12 +305,12 @@ export async function encrypted(side, script) {
   side.write('bad-policy.json', JSON.stringify({ ...policy, default: { keep: 'for long' } }));
 
   const collector = await erased.serve('serve');
-  await erased.run('hold', 'addHold', '--name CASE-1 --subject-file held.txt');
-  await erased.run('hold on a run', 'addHold', `--name CASE-2 --run ${runs[90].run}`);
-  await erased.json('holds', 'listHolds', '', VERDICT);
-  await erased.run('a faulty policy', 'checkPolicy', 'bad-policy.json', { where: '' });
-  await erased.run('policy is checked', 'checkPolicy', 'policy.json', { where: '' });
-  await erased.run('policy', 'setPolicy', 'policy.json');
+  await erased.run('hold', 'hold add --name CASE-1 --subject-file held.txt');
+  await erased.run('hold on a run', `hold add --name CASE-2 --run ${runs[90].run}`);
+  await erased.json('holds', 'hold list', VERDICT);
+  await erased.run('a faulty policy', 'retention policy set --dry-run bad-policy.json', { where: '' });
+  await erased.run('policy is checked', 'retention policy set --dry-run policy.json', { where: '' });
+  await erased.run('policy', 'retention policy set policy.json');
   const { action } = JSON.parse((await erased.erase('a subject', '--subject-file subject.txt')) || '{}');
   await erased.erase('a run', `--run ${runs[200].run}`, 'sent-in-error');
   await erased.erase('an event', `--event ${script.single}`, 'test-data');
@@ -327,20 +320,20 @@ export async function encrypted(side, script) {
   const late = event('outcome', 'after the erasure', undefined, { run_id: runs[30].run });
   await erased.post(collector.port, [{ kind: 'outcome', body: Buffer.from(JSON.stringify(late)) }], 1);
   await erased.erase('again', `--again ${action}`);
-  await erased.json('certificate', 'certificate', action, VERDICT);
-  await erased.json('what is due', 'retire', '--dry-run', VERDICT);
-  await erased.json('retention', 'retire', '', VERDICT);
-  await erased.run('policy that holds', 'showPolicy', '', { how: 'json' });
-  await erased.run('hold is over', 'releaseHold', 'CASE-2');
+  await erased.json('certificate', `actions certificate ${action}`, VERDICT);
+  await erased.json('what is due', 'retention run --dry-run', VERDICT);
+  await erased.json('retention', 'retention run', VERDICT);
+  await erased.run('policy that holds', 'retention policy show', { how: 'json' });
+  await erased.run('hold is over', 'hold release CASE-2');
   await erased.keepMetrics(collector.management);
   await collector.stop();
 
-  await erased.json('actions', 'listActions', '', VERDICT);
+  await erased.json('actions', 'actions list', VERDICT);
   await erased.read({ ...script.ids, erased: runs[30].run, single: runs[200].run });
   await erased.verify();
   await erased.prove({ ...script.proved, erased: { id: script.single } });
   fs.mkdirSync(side.path('actions'));
-  await erased.run('actions as files', 'exportActions', 'actions');
+  await erased.run('actions as files', 'actions export actions');
   await erased.copies(true);
 }
 
@@ -363,9 +356,9 @@ export async function damaged(side, script) {
   const collector = await situation.serve('serve', '--encryption on', tinySegments);
   await situation.post(collector.port, script.demo.slice(0, 1600), 1);
   await situation.erase('a run', `--run ${script.runs[10].run}`, 'test-data');
-  await situation.run('hold', 'addHold', `--name CASE-1 --run ${script.runs[3].run}`);
+  await situation.run('hold', `hold add --name CASE-1 --run ${script.runs[3].run}`);
   await collector.stop();
-  await situation.run('events', 'events', '', BYTES);
+  await situation.run('events', 'events', BYTES);
   await (await situation.serve('serve again', '', tinySegments)).stop();
   await situation.verify();
   for (const [name, damage] of Object.entries(DAMAGES)) {
@@ -375,8 +368,8 @@ export async function damaged(side, script) {
     damage(side.path(copy));
     const where = `--data-dir ${copy}`;
     for (const check of ['verify', 'doctor'])
-      await situation.json(`${name}, ${check}`, check, '', { ...FINDINGS, where });
-    await situation.run(`${name}, events`, 'events', '', { ...BYTES, where });
+      await situation.json(`${name}, ${check}`, check, { ...FINDINGS, where });
+    await situation.run(`${name}, events`, 'events', { ...BYTES, where });
     fs.rmSync(side.path(copy), { recursive: true });
   }
 }
@@ -386,7 +379,7 @@ export async function postgres(side, script, { url, keys, name = 'postgres', eve
   const situation = new Situation(side, name);
   const store = `--store ${url}`;
   situation.log = `${store} --data-dir ${name}`;
-  await situation.run('migrate', 'migrateStore', '--durability local', { where: store });
+  await situation.run('migrate', 'store migrate --durability local', { where: store });
   await situation.makeKeys();
   side.write(`${name}-kek`, `${Buffer.alloc(32, 'kek').toString('base64')}\n`);
   fs.chmodSync(side.path(`${name}-kek`), 0o600);
@@ -394,17 +387,17 @@ export async function postgres(side, script, { url, keys, name = 'postgres', eve
   const encryption =
     keys === undefined ? '--encryption off' : `--encryption on --encryption-keys ${keys} ${kek}`;
   const options = `${situation.log} --signing-keys ${name}-signing-keys ${encryption}`;
-  const collector = await side.serve(`${name}: serve`, options.split(' '), {}, '1s');
+  const collector = await side.serve(`${name}: serve`, options, {}, '1s');
   await collector.signed(await situation.postAll(collector.port, script, events));
   await situation.keepMetrics(collector.management);
   await collector.stop();
-  await situation.json('check', 'checkStore', '', { ...FINDINGS, where: store });
+  await situation.json('check', 'store check', { ...FINDINGS, where: store });
   const view = { where: `${store} --data-dir ${name}-view` };
-  await situation.run('events of the database', 'events', '', { ...BYTES, ...view });
-  await situation.json('verify the database', 'verify', '', { ...FINDINGS, ...view });
+  await situation.run('events of the database', 'events', { ...BYTES, ...view });
+  await situation.json('verify the database', 'verify', { ...FINDINGS, ...view });
   situation.dir = `${name}-mirror`;
   const mirror = `--data-dir ${situation.dir}`;
-  await situation.run('mirror', 'mirror', `${store} --once${keys === undefined ? '' : ` ${kek}`}`, {
+  await situation.run('mirror', `mirror ${store} --once${keys === undefined ? '' : ` ${kek}`}`, {
     where: mirror,
   });
   situation.log = mirror;

@@ -5,7 +5,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
-import { PROGRAM, commandOf, portsIn, signedEntriesIn } from './sides.mjs';
+import { PROGRAM, portsIn, signedEntriesIn, wordsOf } from './sides.mjs';
 
 const PRELOAD = pathToFileURL(path.join(import.meta.dirname, 'preload.mjs')).href;
 /** 24 January 2026: no step depends on what day it is. */
@@ -17,7 +17,7 @@ export class Side {
   /** Exit codes and standard error by name, in the order of the steps. */
   exits = [];
   now = FIRST_INSTANT;
-  #seeds = new Map();
+  #names = new Set();
   #running = new Set();
 
   /** @param name base or tree. @param checkout is built. @param directory is empty; commands run in it. */
@@ -53,22 +53,15 @@ export class Side {
 
   /**
    * Runs a command to its end. Its exit code is an answer, and what it prints where `how` says how to compare that.
-   * @returns what it printed; undefined where one of the sides has no such command.
+   * @param command of the tree, with its arguments. @returns what it printed.
    */
-  async run(name, purpose, args, { how, input, environment = {} } = {}) {
-    const words = commandOf(this.name, purpose);
-    if (words === undefined) return undefined;
+  async run(name, command, { how, input, environment = {} } = {}) {
     const file = `answers/${name.replaceAll(/[^\w.-]+/g, '_')}.out`;
     const out = fs.openSync(this.path(file), 'w');
-    const child = this.#spawn(purpose, [...words, ...args], ['pipe', out, 'pipe'], environment, name);
-    let log = '';
-    child.stderr.setEncoding('utf8').on('data', (text) => (log += text));
+    const { child, ended } = this.#spawn(name, command, ['pipe', out, 'pipe'], environment);
     child.stdin.on('error', () => undefined).end(input ?? '');
-    const code = await new Promise((resolve) =>
-      child.once('close', (status, signal) => resolve(status ?? signal)),
-    );
+    await ended;
     fs.closeSync(out);
-    this.exits.push({ name, code, log });
     if (how !== undefined) this.keep(name, { file }, how);
     return fs.statSync(this.path(file)).size < 1 << 24 ? fs.readFileSync(this.path(file), 'utf8') : '';
   }
@@ -78,26 +71,18 @@ export class Side {
    * @param interval between checkpoints, and between heads of the access log: with the long one there is none but at the
    *   start and at the end, so that their places in the log are certain.
    */
-  async serve(name, args, environment = {}, interval = '1h') {
-    const all = [...args, '--port', '0', '--management-port', '0', '--checkpoint-interval-ms', interval];
-    const words = commandOf(this.name, 'serve');
-    const child = this.#spawn('serve', [...words, ...all], ['ignore', 'pipe', 'pipe'], environment, name);
-    let log = '';
-    child.stdout.resume();
-    child.stderr.setEncoding('utf8').on('data', (text) => (log += text));
-    const ended = new Promise((resolve) =>
-      child.once('close', (status, signal) => resolve(status ?? signal)),
-    );
-    while (portsIn(log) == null) {
-      if (child.exitCode !== null)
-        throw new Error(`${this.name}: ${name} ended with ${child.exitCode}: ${log}`);
+  async serve(name, options, environment = {}, interval = '1h') {
+    const command = `serve ${options} --port 0 --management-port 0 --checkpoint-interval-ms ${interval}`;
+    const { child, ended, log } = this.#spawn(name, command, ['ignore', 'ignore', 'pipe'], environment);
+    while (portsIn(log()) == null) {
+      if (child.exitCode !== null) throw new Error(`${this.name}: ${name} has ended: ${log()}`);
       await sleep(20);
     }
-    const stop = async () => {
+    const { port, management } = portsIn(log());
+    const stop = () => {
       child.kill('SIGTERM');
-      this.exits.push({ name, code: await ended, log });
+      return ended;
     };
-    const { port, management } = portsIn(log);
     /** On return a checkpoint covers as many entries. */
     const signed = async (entries) => {
       for (;;) {
@@ -109,22 +94,29 @@ export class Side {
     return { port, management, signed, stop };
   }
 
-  #spawn(purpose, args, stdio, environment, name) {
-    const seed = `${purpose} ${name}`;
-    if (this.#seeds.has(seed)) throw new Error(`two steps are called ${seed}`);
-    this.#seeds.set(seed, true);
-    const child = spawn(process.execPath, [this.program, ...args], {
+  #spawn(name, command, stdio, environment) {
+    if (this.#names.has(name)) throw new Error(`two steps are called ${name}`);
+    this.#names.add(name);
+    const child = spawn(process.execPath, [this.program, ...wordsOf(this.name, command)], {
       cwd: this.directory,
       stdio,
       env: {
         ...{ PATH: process.env.PATH, HOME: this.directory, LC_ALL: 'C.UTF-8', TZ: 'UTC' },
-        ...{ NODE_OPTIONS: `--import=${PRELOAD}`, NET_CLOCK: this.path('clock'), NET_SEED: seed },
+        ...{ NODE_OPTIONS: `--import=${PRELOAD}`, NET_CLOCK: this.path('clock'), NET_SEED: name },
         ...environment,
       },
     });
     this.#running.add(child);
-    child.once('close', () => this.#running.delete(child));
-    return child;
+    let log = '';
+    child.stderr.setEncoding('utf8').on('data', (text) => (log += text));
+    const ended = new Promise((resolve) =>
+      child.once('close', (status, signal) => {
+        this.#running.delete(child);
+        this.exits.push({ name, code: status ?? signal, log });
+        resolve();
+      }),
+    );
+    return { child, ended, log: () => log };
   }
 
   /** Ends what still runs. */

@@ -1,85 +1,41 @@
-// What differs between the two sides in how they are called. A step that renames, merges or removes a command changes one
-// line here: `{ base: …, tree: … }`; a side that has none gets undefined, and the net leaves the comparison out.
-// The base column is for the base commit; it goes when the base moves past the change.
-
-/** @typedef {'base' | 'tree'} Name */
+// How the two sides are called, and what they call things. Steps have the commands of the tree; a change that renames,
+// merges or moves a command or an option adds a line here. These lines go when the base moves past the change.
 
 /** The program, from the root of a checkout. */
 export const PROGRAM = 'packages/collector/dist/main.js';
 
-/** Commands by what they are for: a text for both sides, or one for each. */
-const COMMANDS = {
-  serve: 'serve',
-  checkConfiguration: { base: 'config check', tree: 'serve --check' },
-  checkEvents: { base: 'validate', tree: 'import --check' },
-  createKey: 'keys create',
-  listKeys: 'keys list',
-  rotateKey: 'keys rotate',
-  revokeKey: 'keys revoke',
-  events: 'events',
-  runs: 'runs',
-  records: 'records',
-  report: 'report',
-  import: 'import',
-  writeDemo: { base: 'demo --to-file', tree: 'demo --out' },
-  showSigningKeys: 'signing-key show',
-  rotateSigningKey: 'signing-key rotate',
-  doctor: 'doctor',
-  verify: 'verify',
-  proof: 'proof',
-  checkProof: 'check-proof',
-  exportTiles: { base: 'tiles export', tree: 'proof --tiles' },
-  backup: 'backup',
-  restore: 'restore',
-  mirror: 'mirror',
-  encryptionKeysStatus: 'encryption-keys status',
-  mirrorEncryptionKeys: { base: 'encryption-keys mirror', tree: 'encryption-keys copy --mirror' },
-  copyEncryptionKeys: 'encryption-keys copy',
-  rotateEncryptionKeys: 'encryption-keys rotate',
-  erase: 'erase',
-  checkPolicy: { base: 'retention policy check', tree: 'retention policy set --dry-run' },
-  setPolicy: 'retention policy set',
-  showPolicy: 'retention policy show',
-  retire: 'retention run',
-  addHold: 'hold add',
-  listHolds: 'hold list',
-  releaseHold: 'hold release',
-  listActions: 'actions list',
-  certificate: 'actions certificate',
-  exportActions: 'actions export',
-  migrateStore: 'store migrate',
-  checkStore: 'store check',
-};
+/** Commands of the tree, and what the base has for them. */
+const AT_BASE = [
+  [/^serve --check /, 'config check '],
+  [/^import --check/, 'validate'],
+  [/^demo --out/, 'demo --to-file'],
+  [/^proof --tiles/, 'tiles export'],
+  [/^encryption-keys copy --mirror/, 'encryption-keys mirror'],
+  [/^retention policy set --dry-run/, 'retention policy check'],
+  [/^(runs .*)--format csv/, '$1--csv'],
+  [/^(records .*)--format full-text/, '$1--format text --full'],
+  [/^(encryption-keys copy .*)--expires/, '$1--lives'],
+];
+
+/** @param side base or tree. @returns the words of a command line. */
+export function wordsOf(side, command) {
+  const rules = side === 'base' ? AT_BASE : [];
+  return rules
+    .reduce((line, [now, then]) => line.replace(now, then), command)
+    .split(' ')
+    .filter(Boolean);
+}
 
 /** What `serve` gets on each side so that a log has more than one segment. */
-const segments = (size, more = []) => ({
-  base: { options: ['--segment-bytes', size, ...more], environment: {} },
+const segments = (size, more = '') => ({
+  base: { options: `--segment-bytes ${size} ${more}`, environment: {} },
   tree: { options: more, environment: { COLLECTOR_LIMITS: JSON.stringify({ 'segment-bytes': size }) } },
 });
 export const smallSegments = segments('2MiB');
-export const tinySegments = segments('256KiB', ['--max-body-bytes', '128KiB']);
+export const tinySegments = segments('256KiB', '--max-body-bytes 128KiB');
 
-/** @returns the words of a command; undefined where one of the sides has none. */
-export function commandOf(side, purpose) {
-  const command = COMMANDS[purpose];
-  if (typeof command === 'string') return command.split(' ');
-  if (command === undefined) throw new Error(`sides.mjs has no command for ${purpose}`);
-  return command.base === undefined || command.tree === undefined ? undefined : command[side].split(' ');
-}
-
-/** Options with a value or a name that only one side has. */
-const OPTIONS = {
-  csv: '--csv',
-  lives: '--lives',
-};
-
-export function optionOf(side, purpose) {
-  const option = OPTIONS[purpose];
-  return typeof option === 'string' ? option : option[side];
-}
-
-/** An answer of the base with the names that the tree gives its parts, or the other way round: what both have in common. */
-export const asNamedNow = (text) =>
+/** An answer of the tree, with the names that the base gives its parts. */
+export const asNamedAtBase = (text) =>
   text.replaceAll('"name": "limits.', '"name": "').replaceAll('"source": "limits.', '"source": "--');
 
 /** What a starting collector writes to standard error: its ports, once it listens. */
