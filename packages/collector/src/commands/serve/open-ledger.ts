@@ -1,5 +1,6 @@
 /**
- * Opens a data directory for writing: the embedded store, the key that signs, and the tree, each held against the others.
+ * Opens the log for writing, in the data directory or in a database: the store, the key that signs, and the tree, each
+ * compared with the others.
  */
 import { ENTRY_KINDS } from '@clinical-events/protocol';
 import path from 'node:path';
