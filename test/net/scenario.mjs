@@ -173,7 +173,7 @@ class Situation {
       await this.json(`runs, ${name}`, 'runs', `--limit all ${args}`);
     for (const [name, args] of Object.entries(filters))
       await this.run(`records, ${name}`, 'records', args, BYTES);
-    await this.run('runs as CSV', 'runs', '--limit all --csv', BYTES);
+    await this.run('runs as CSV', 'runsAsCsv', '--limit all', BYTES);
     await this.run('runs as a table', 'runs', '--conflict');
     await this.run('records after', 'records', `--after ${Math.floor(this.sent * 0.8)}`, BYTES);
     await this.run('records by day', 'records', `--format parquet --partition day --out ${this.dir}-days`);

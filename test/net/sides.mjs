@@ -18,6 +18,7 @@ const COMMANDS = {
   revokeKey: 'keys revoke',
   events: 'events',
   runs: 'runs',
+  runsAsCsv: { base: 'runs --csv', tree: 'runs --format csv' },
   records: 'records',
   report: 'report',
   import: 'import',

@@ -134,7 +134,7 @@ test('[R-1418] events gives out what was sent, and the other commands print Unic
   expect(events.stdout).not.toMatch(/[^\\](\\\\)*\\u[dD]/);
   for (const args of [
     ['runs', '--json'],
-    ['runs', '--csv'],
+    ['runs', '--format', 'csv'],
     ['report', '--json', '--out', path.join(scratch(), 'report.html')],
     ['records', '--run', id(101), '--format', 'text'],
     ['records', '--run', id(101), '--full'],
