@@ -143,7 +143,7 @@ async function quarantine(
     try {
       const done = await store.quarantine({
         ...{ dryRun, version: version() },
-        sealKey: (ledgerId, keys, entries) => openSealKey(config.signingKeys, ledgerId, keys, entries),
+        sealKey: (ledgerId, keys, entries) => openSealKey(config, ledgerId, keys, entries),
         entry: (action) => ownEntry(ENTRY_KINDS.lifecycleAction, WRITER, actionFields(action)),
       });
       access.complete = true;

@@ -111,18 +111,11 @@ const OPTIONS = {
     appliesTo: KEYED,
   },
   'signing-keys': {
-    type: 'path',
+    type: 'place',
     default: '',
     otherwise: '`signing-keys` in the data directory',
-    help: 'directory of the keys that sign checkpoints',
+    help: 'directory of the keys that sign checkpoints, or command:PROGRAM that signs with a key in a KMS',
     appliesTo: [...SIGNING, 'backup', 'quarantine'],
-  },
-  'signing-command': {
-    type: 'path',
-    default: '',
-    otherwise: 'none',
-    help: 'program that signs checkpoints with a key that lives elsewhere',
-    appliesTo: SIGNING,
   },
   'log-origin': {
     type: 'text',

@@ -24,6 +24,21 @@ import { NOTE_ED25519, type NoteKey, keyChain, noteKey, verifierKeyOf } from '..
 import { handOver } from '../files.js';
 import { systemCode } from '../system-code.js';
 
+const COMMAND = 'command:';
+
+/** The program that signs, by `--signing-keys command:PROGRAM`; undefined where a directory holds the keys. */
+export function signingProgram(signingKeys: string): string | undefined {
+  return signingKeys.startsWith(COMMAND) ? signingKeys.slice(COMMAND.length) : undefined;
+}
+
+/** Where files of keys are; beside a program that is the key of the seals (shared-keys.ts). */
+export function signingDirectory({
+  dataDir,
+  signingKeys,
+}: Record<'dataDir' | 'signingKeys', string>): string {
+  return signingProgram(signingKeys) === undefined ? signingKeys : path.join(dataDir, 'signing-keys');
+}
+
 /** With what a crash may leave of its making. */
 const KEY_FILE = /^([0-9a-f]{8})\.pem(\.[0-9a-f]{8}\.tmp)?$/;
 

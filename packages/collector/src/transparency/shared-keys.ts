@@ -19,6 +19,7 @@ import {
   rotationPath,
   rotationPaths,
   SigningKeyFault,
+  signingDirectory,
 } from './key-files.js';
 
 /**
@@ -104,11 +105,12 @@ export class SharedSigner implements CheckpointSigner {
  * @param entries of the log, by now. @throws SigningKeyFault `seal-missing` when the log is sealed with a key that is not there.
  */
 export async function openSealKey(
-  directory: string,
+  place: Parameters<typeof signingDirectory>[0],
   ledgerId: string,
   shared: SharedKeys,
   entries: number,
 ): Promise<{ readonly key: KeyObject; readonly lostBefore: number }> {
+  const directory = signingDirectory(place);
   const file = path.join(directory, `${ledgerId}.seal`);
   if (!fs.existsSync(file) && (await shared.sealKeyId()) === undefined) {
     makeDirectory(directory);

@@ -78,7 +78,7 @@ describe('collector doctor on the proof', () => {
     fs.rmSync(file);
     const { code, lines } = await said();
     expect(lines[0]).toBe(
-      `signing key: warning: ${file} is not there, and without it or its --signing-command no collector starts; after a restore bring it back`,
+      `signing key: warning: ${file} is not there, and without it or a program that signs no collector starts; after a restore bring it back`,
     );
     expect(code).toBe(0);
   });
@@ -131,14 +131,14 @@ describe('collector doctor on the proof', () => {
       `signing key: ok: ${path.join(elsewhere, name)}, for its owner alone`,
     );
     expect((await said()).lines[0]).toBe(
-      `signing key: warning: not in ${inData('signing-keys')}/, and without it no collector starts: after a restore bring it back; if it is behind a --signing-command, tell doctor so`,
+      `signing key: warning: not in ${inData('signing-keys')}/, and without it no collector starts: after a restore bring it back; if a program signs, give doctor the same --signing-keys command:PROGRAM`,
     );
     const vkey = fs.readFileSync(inData('checkpoints', 'origin.vkey'), 'utf8').trim();
-    expect((await said('--signing-command', process.execPath)).lines[0]).toBe(
+    expect((await said('--signing-keys', `command:${process.execPath}`)).lines[0]).toBe(
       `signing key: ok: signs by ${process.execPath}: ${vkey}`,
     );
-    expect((await said('--signing-command', '/no/such/program')).lines[0]).toBe(
-      'signing key: warning: --signing-command: there is no such program: /no/such/program; it takes a path, without arguments',
+    expect((await said('--signing-keys', 'command:/no/such/program')).lines[0]).toBe(
+      'signing key: warning: --signing-keys: there is no such program: /no/such/program; it takes a path, without arguments',
     );
   });
 

@@ -103,9 +103,9 @@ Rotation note: ${log.noteFile(2)}
   test('says behind which command the key is', async () => {
     const log = new Log();
     log.start();
-    const { stdout } = await log.run('show', '--signing-command', '/opt/sign');
-    expect(stdout).toContain('Private key:   behind /opt/sign\n');
-    expect(await log.json('show', '--signing-command', '/opt/sign')).toMatchObject({
+    const { stdout } = await log.run('show', '--signing-keys', 'command:/opt/sign');
+    expect(stdout).toContain('Private key:   managed by /opt/sign\n');
+    expect(await log.json('show', '--signing-keys', 'command:/opt/sign')).toMatchObject({
       key_file: null,
       key_file_exists: null,
       signing_command: '/opt/sign',
@@ -247,12 +247,11 @@ Copy it to a safe place.
   test('refuses a key behind a command', async () => {
     const log = new Log();
     log.start();
-    expect(await log.run('rotate', '--signing-command', '/opt/sign')).toEqual({
+    expect(await log.run('rotate', '--signing-keys', 'command:/opt/sign')).toEqual({
       code: 2,
       stdout: '',
       stderr:
-        'collector: the key is behind /opt/sign and must be rotated where it lives; that this log follows to ' +
-        'another key there is not supported yet\n',
+        'collector: the key is managed by /opt/sign and must be rotated there; a log cannot follow it to another key yet\n',
     });
     expect(log.keyFiles()).toHaveLength(1);
   });

@@ -45,7 +45,6 @@ const DEFAULTS: Config = {
   encryptionKeys: '',
   kek: '',
   signingKeys: path.resolve('data/signing-keys'),
-  signingCommand: '',
   logOrigin: '',
   checkpointIntervalMs: 1000,
   checkpointSink: '',
@@ -105,6 +104,16 @@ describe('a value', () => {
       keepAliveTimeoutMs: 60_000,
       shutdownTimeoutMs: 500,
     });
+  });
+
+  test('[R-905] that is a place is a path or command: with one, and both are made absolute', () => {
+    const keysOf = (text: string) => loadConfig({ 'signing-keys': text }, {}).signingKeys;
+    expect(keysOf('keys')).toBe(path.resolve('keys'));
+    expect(keysOf('command:bin/sign')).toBe(`command:${path.resolve('bin/sign')}`);
+    expect(keysOf('./command:keys')).toBe(path.resolve('command:keys'));
+    expect(faultsOf({ 'signing-keys': 'command:' })).toEqual([
+      '--signing-keys: "command:" is not a usable place',
+    ]);
   });
 
   test('cannot be changed afterwards', () => {

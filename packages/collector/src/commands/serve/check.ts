@@ -12,7 +12,13 @@ import { notesKeys, readKeyPlaces } from '../../store/key-places.js';
 import { isShared } from '../../store/open.js';
 import { systemCode } from '../../system-code.js';
 import { programFault } from '../../transparency/command-signer.js';
-import { checkOrigin, hasHistory, readHistory, PrivateKeys } from '../../transparency/key-files.js';
+import {
+  checkOrigin,
+  hasHistory,
+  readHistory,
+  PrivateKeys,
+  signingProgram,
+} from '../../transparency/key-files.js';
 import type { SinkSpec } from '../../transparency/sink.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { alignedTable, legible, printableJson } from '../terminal.js';
@@ -62,22 +68,23 @@ async function startFaults({ sound, sourceOf }: ConfigReading): Promise<ConfigFa
   const add = (option: string, message: string | undefined) => {
     if (message !== undefined) faults.push({ source: sourceOf(option), message });
   };
-  const { dataDir, signingKeys, signingCommand, logOrigin } = sound;
-  if (signingCommand) add('signing-command', programFault(signingCommand));
+  const { dataDir, signingKeys, logOrigin } = sound;
+  const program = signingProgram(signingKeys ?? '');
+  if (program !== undefined) add('signing-keys', programFault(program));
   if (logOrigin)
     add(
       'log-origin',
       reasonUnless(() => checkOrigin(logOrigin)),
     );
-  if (dataDir !== undefined && signingKeys !== undefined && signingCommand !== undefined) {
+  if (dataDir !== undefined && signingKeys !== undefined) {
     add(
-      signingCommand === '' ? 'signing-keys' : 'data-dir',
+      program === undefined ? 'signing-keys' : 'data-dir',
       reasonUnless(() => {
         if (statOf(dataDir)?.isDirectory() !== true || !hasHistory(dataDir)) return;
         const { current } = readHistory(dataDir);
         if (logOrigin && current.name !== logOrigin)
           add('log-origin', `this log began as ${current.name}, and its name stays`);
-        if (signingCommand === '') new PrivateKeys(signingKeys).read(current);
+        if (program === undefined) new PrivateKeys(signingKeys).read(current);
       }),
     );
   }
@@ -171,9 +178,9 @@ export function configWarnings(
   if (dataDir === undefined) return warnings;
   warn('data-dir', directoryTrouble(dataDir));
   if (sinks.length === 0 && checkpointSink !== undefined) {
-    const { signingCommand, signingKeys } = sound;
+    const { signingKeys } = sound;
     const keyToo =
-      !signingCommand && signingKeys !== undefined && isWithin(signingKeys, dataDir)
+      signingKeys !== undefined && signingProgram(signingKeys) === undefined && isWithin(signingKeys, dataDir)
         ? ', and the key that signs them lies beside the events'
         : '';
     warn(
