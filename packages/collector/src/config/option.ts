@@ -64,6 +64,8 @@ interface NumberOption extends Declared {
   readonly default: number;
   readonly min: number;
   readonly max: number;
+  /** The one value that is no number. */
+  readonly word?: 'off';
 }
 interface ChoiceOption extends Declared {
   readonly type: 'choice';
@@ -88,7 +90,8 @@ export function shown(option: Option, value: string | number): string {
 export function domain(option: Option): string {
   if (option.type === 'choice') return option.choices.join(', ');
   if (!('min' in option)) return option.type === 'place' ? 'path, or command:path' : option.type;
-  return `${shown(option, option.min)} to ${shown(option, option.max)}`;
+  const range = `${shown(option, option.min)} to ${shown(option, option.max)}`;
+  return option.word === undefined ? range : `${range}, or ${option.word}`;
 }
 
 /** @returns the value, or the reason why the text is none. */
@@ -109,6 +112,7 @@ export function parse(option: Option, text: string): { value: string | number } 
     const prefix = option.type === 'place' && text.startsWith('command:') ? 'command:' : '';
     return { value: prefix + path.resolve(text.slice(prefix.length)) };
   }
+  if (text === option.word) return { value: text };
   const value =
     option.type === 'integer'
       ? /^-?\d{1,15}$/.test(text)
@@ -123,7 +127,8 @@ export function parse(option: Option, text: string): { value: string | number } 
       bytes: 'a size such as 64KiB',
       duration: 'a duration such as 10s',
     };
-    return { reason: `${JSON.stringify(text)} is not ${form[option.type]}` };
+    const or = option.word === undefined ? '' : ` or ${option.word}`;
+    return { reason: `${JSON.stringify(text)} is not ${form[option.type]}${or}` };
   }
   if (value < option.min || value > option.max)
     return { reason: `${text} is out of range: ${domain(option)}` };

@@ -89,9 +89,9 @@ async function startFaults({ sound, sourceOf }: ConfigReading): Promise<ConfigFa
     );
   }
   add('encryption-keys', keysFault(sound));
-  const { host, port, management, managementHost, managementPort } = sound;
+  const { host, port, managementHost, managementPort } = sound;
   if (host !== undefined && port !== undefined) add('host', await addressFault(host, port));
-  if (management === 'on' && managementHost !== undefined && managementPort !== undefined)
+  if (managementHost !== undefined && typeof managementPort === 'number')
     add('management-host', await addressFault(managementHost, managementPort));
   return faults;
 }
@@ -156,11 +156,11 @@ export function configWarnings(
       message: 'other users may write it, and it can name a program to run: chmod go-w',
     });
   }
-  const { host, management, managementHost, tlsCert, tlsKey, dataDir, checkpointSink } = sound;
+  const { host, managementHost, managementPort, tlsCert, tlsKey, dataDir, checkpointSink } = sound;
   const inClear = (address: string | undefined) => address && !isLoopback(address) && !tlsCert;
   if (inClear(host))
     warn('host', `${host} is reached from other machines, and keys and events travel in the clear`);
-  if (management === 'on' && inClear(managementHost)) {
+  if (managementPort !== undefined && managementPort !== 'off' && inClear(managementHost)) {
     warn(
       'management-host',
       `${managementHost} is reached from other machines, and the operator token travels in the clear`,
