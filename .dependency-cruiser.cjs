@@ -5,7 +5,7 @@ const room = (name) => `^packages/collector/src/${name}/`;
 const ASKED_BY_ALL_ROOMS =
   '^packages/collector/src/(clock|files|loopback|optional-packages|quantity|shared-index|stray-signals|system-code|unwritten-database)\\.ts$';
 const STORE_DOORS =
-  '^packages/collector/src/store/(open|open-to-read|open-to-write|open-to-audit|open-keys|administration)\\.ts$';
+  '^packages/collector/src/store/(open|open-to-read|open-to-write|open-to-audit|open-keys)\\.ts$';
 // `store` stands for the contracts of a store, never for a driver.
 const only = (from, to) => ({
   name: `${from}-imports-only`,
@@ -139,23 +139,6 @@ module.exports = {
       to: { path: '^packages/collector/src/store/embedded/' },
     },
     {
-      name: 'only-doors-name-postgres',
-      severity: 'error',
-      from: {
-        path: '^packages/collector/src/',
-        pathNot: ['^packages/collector/src/store/postgres/', STORE_DOORS],
-      },
-      to: { path: '^packages/collector/src/store/postgres/|^pg$|node_modules/pg/' },
-    },
-    {
-      name: 'postgres-knows-no-other-driver',
-      severity: 'error',
-      from: { path: '^packages/collector/src/store/postgres/' },
-      to: {
-        path: '^packages/collector/src/(?!store/(postgres/|contract/|[^/]+$)|integrity/|privacy/|(clock|loopback|quantity)\\.ts$)',
-      },
-    },
-    {
       name: 'only-commands-open-a-store',
       severity: 'error',
       from: {
@@ -169,12 +152,12 @@ module.exports = {
       severity: 'error',
       comment: 'src/optional-packages.ts loads them where they are installed',
       from: { path: '^packages/(protocol|collector)/src/' },
-      to: { path: '^(packages/(exports|report)|tools)/' },
+      to: { path: '^(packages/(exports|postgres|report)|tools)/' },
     },
     {
       name: 'optional-packages-import-the-collector-alone',
       severity: 'error',
-      from: { path: '^(packages/(exports|report)|tools/[^/]+)/src/' },
+      from: { path: '^(packages/(exports|postgres|report)|tools/[^/]+)/src/' },
       to: {
         path: '^(packages|tools)/',
         pathNot: ['/node_modules/', '^packages/(protocol|collector)/', '^$1/'],

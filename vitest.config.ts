@@ -1,10 +1,12 @@
 import { randomInt } from 'node:crypto';
-import { readFileSync, readdirSync } from 'node:fs';
+import { chmodSync, mkdtempSync, readFileSync, readdirSync, rmSync, statfsSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { defineConfig } from 'vitest/config';
+import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
-const PACKAGES = ['protocol', 'client', 'instrument', 'collector', 'exports', 'report'].map(
+const PACKAGES = ['protocol', 'client', 'instrument', 'collector', 'exports', 'postgres', 'report'].map(
   (name) => `packages/${name}`,
 );
 const DIRECTORIES = [...PACKAGES.map((name) => `${name}/test`), 'tools/demo/test', 'test'];
@@ -38,9 +40,47 @@ const ingest = processes.filter((file) => file.startsWith('packages/collector/te
 const WITHOUT_SHORTCUT = pathToFileURL('packages/collector/test/running/without-shortcut.mjs').href;
 const repeated = files.filter((file) => readFileSync(file, 'utf8').includes('/property-runs.js'));
 
+/**
+ * Where files of a run lie until its end. In memory if there is room and programs may run from it: no test but the long
+ * ones is about the disk, and a flush costs more than all else that an event does.
+ */
+function scratch(): string {
+  const memory = '/dev/shm';
+  let parent = tmpdir();
+  try {
+    const { bavail, bsize } = statfsSync(memory);
+    const [, options = 'noexec'] =
+      /^\S+ \/dev\/shm \S+ (\S+)/m.exec(readFileSync('/proc/mounts', 'utf8')) ?? [];
+    if (bavail * bsize >= 4 * 2 ** 30 && !options.split(',').includes('noexec')) parent = memory;
+  } catch {
+    // Not Linux.
+  }
+  const directory = mkdtempSync(path.join(parent, 'tests-'));
+  // PostgreSQL and restricted collectors run as others.
+  chmodSync(directory, 0o755);
+  process.once('exit', () => rmSync(directory, { recursive: true, force: true }));
+  return directory;
+}
+
+// Vitest reads this file once for each project.
+const env = { TMPDIR: (process.env['TESTS_DIRECTORY'] ??= scratch()) };
 // test/property-runs.ts: one seed for all files of a run.
-process.env['SEED'] ??= String(randomInt(2 ** 31));
-process.stderr.write(`SEED=${process.env['SEED']}\n`);
+if (process.env['TESTS_SEED'] === undefined) {
+  process.env['TESTS_SEED'] = process.env['SEED'] ?? String(randomInt(2 ** 31));
+  process.stderr.write(`SEED=${process.env['TESTS_SEED']}\n`);
+}
+
+/**
+ * Process tests first, since they wait most. The quick ones come in a row: their worker, with all that it has loaded, is
+ * ended when the next file is of another project.
+ */
+class ProcessesFirst extends BaseSequencer {
+  override async sort(specifications: TestSpecification[]): Promise<TestSpecification[]> {
+    const sorted = await super.sort(specifications);
+    const of = (isolate: boolean) => sorted.filter(({ project }) => project.config.isolate === isolate);
+    return [...of(true), ...of(false)];
+  }
+}
 
 export default defineConfig({
   resolve: {
@@ -48,6 +88,11 @@ export default defineConfig({
     alias: [
       { find: /^@clinical-events\/client$/, replacement: path.resolve('packages/client/src/index.ts') },
       { find: /^@clinical-events\/demo$/, replacement: path.resolve('tools/demo/src/demo.ts') },
+      { find: /^@clinical-events\/postgres$/, replacement: path.resolve('packages/postgres/src/driver.ts') },
+      {
+        find: /^@clinical-events\/postgres\/(?!package\.json)(.+)$/,
+        replacement: path.resolve('packages/postgres/src/commands/$1.ts'),
+      },
       { find: /^@clinical-events\/report$/, replacement: path.resolve('packages/report/src/command.ts') },
       {
         find: /^@clinical-events\/(client|collector|exports)\/(?!package\.json)(.+)$/,
@@ -57,7 +102,8 @@ export default defineConfig({
   },
   test: {
     // Process tests mostly wait for a process, a timer or a disk.
-    maxWorkers: 4,
+    maxWorkers: 6,
+    sequence: { sequencer: ProcessesFirst },
     // To end what hangs, not to judge how fast a machine is.
     testTimeout: 1_800_000,
     hookTimeout: 600_000,
@@ -65,15 +111,22 @@ export default defineConfig({
     expect: { poll: { timeout: 300_000 } },
     projects: [
       // Each file by itself would load the same modules again.
-      { extends: true, test: { name: 'quick', include: quick, isolate: false } },
-      { extends: true, test: { name: 'process', include: processes } },
+      { extends: true, test: { name: 'quick', include: quick, isolate: false, env } },
+      { extends: true, test: { name: 'process', include: processes, env } },
       // What is said to HTTP must not hang on who says it.
       {
         extends: true,
-        test: { name: 'server', include: ingest, env: { NODE_OPTIONS: `--import=${WITHOUT_SHORTCUT}` } },
+        test: {
+          name: 'server',
+          include: ingest,
+          env: { ...env, NODE_OPTIONS: `--import=${WITHOUT_SHORTCUT}` },
+        },
       },
       { extends: true, test: { name: 'long', include: long } },
-      { extends: true, test: { name: 'campaign', include: repeated, env: { PROPERTY_RUNS: 'all' } } },
+      {
+        extends: true,
+        test: { name: 'campaign', include: repeated, env: { PROPERTY_RUNS: 'all' }, testTimeout: 86_400_000 },
+      },
     ],
   },
 });

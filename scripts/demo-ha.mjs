@@ -14,7 +14,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { PostgresServer } from '../packages/collector/test/running/postgres-server.ts';
+import { PostgresServer } from '../packages/postgres/test/running/postgres-server.ts';
 
 const { values: options } = parseArgs({
   options: { seconds: { type: 'string', default: '5' }, json: { type: 'boolean', default: false } },

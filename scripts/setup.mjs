@@ -4,7 +4,7 @@
 // nothing but Node itself. Two steps, each with a stamp that holds the SHA-256 of what the step reads:
 //   node_modules/.setup-stamp   package-lock.json and every package.json  ->  npm ci
 //   .build-stamp                the sources and compiler settings         ->  npm run build
-// With --all it also installs what tests and benches need.
+// With --all it also installs what tests and benches need, and installs and builds the driver of PostgreSQL.
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
@@ -19,12 +19,18 @@ const GENERATED = path.join('src', 'generated');
 // What needs them stays usable: an installation without them would remove them.
 const isAll = process.argv.includes('--all') || existsSync(path.join('node_modules', 'vitest'));
 
-const { workspaces: packages } = JSON.parse(readFileSync('package.json', 'utf8'));
+/** What a log in files never loads. */
+const ONLY_WITH_ALL = ['packages/postgres'];
+const { workspaces } = JSON.parse(readFileSync('package.json', 'utf8'));
+const packages = isAll ? workspaces : workspaces.filter((dir) => !ONLY_WITH_ALL.includes(dir));
 const manifests = [
   'package-lock.json',
   'package.json',
-  ...packages.map((dir) => path.join(dir, 'package.json')),
+  ...workspaces.map((dir) => path.join(dir, 'package.json')),
 ];
+const selection = isAll
+  ? ['--include=dev']
+  : ['--omit=dev', '--include-workspace-root', ...packages.map((dir) => `--workspace=${dir}`)];
 
 /** Of an `npm pack` that runs this: they would bind the npm that installs and builds. */
 const NOT_PASSED_ON = /^npm_config_(workspaces?|include_workspace_root|dry_run|json|pack_destination)$/i;
@@ -83,7 +89,7 @@ await step(
   isAll ? `${installed} all` : installed,
   [path.join('node_modules', '.bin', 'tsc')],
   'installing what it needs, which takes half a minute or more',
-  ['ci', '--no-audit', '--no-fund', '--loglevel=error', ...(isAll ? ['--include=dev'] : ['--omit=dev'])],
+  ['ci', '--no-audit', '--no-fund', '--loglevel=error', ...selection],
 );
 // Not what the build itself generates.
 const sources = packages

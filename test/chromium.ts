@@ -1,6 +1,6 @@
 /**
  * A browser for tests: the Chromium that comes as an npm package, driven by Playwright. It needs no download of
- * its own and is unpacked once into the directory for temporary files, with the libraries that the package brings
+ * its own and is unpacked once into node_modules/.cache, with the libraries that the package brings
  * for systems that lack them. The soak (bench/soak) has Node read this file as it is, without a compiler.
  */
 import { spawnSync } from 'node:child_process';
@@ -8,7 +8,6 @@ import { randomUUID } from 'node:crypto';
 import { createReadStream, createWriteStream, existsSync } from 'node:fs';
 import { mkdir, readFile, rename, rm } from 'node:fs/promises';
 import { createRequire } from 'node:module';
-import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { createBrotliDecompress } from 'node:zlib';
@@ -29,7 +28,7 @@ async function unpacked(
 ): Promise<string> {
   const manifest: unknown = JSON.parse(await readFile(path.join(PACKAGE, 'package.json'), 'utf8'));
   const { version } = manifest as { version: string };
-  const directory = path.join(tmpdir(), `clinical-events-chromium-${version}`);
+  const directory = path.join(import.meta.dirname, `../node_modules/.cache/chromium-${version}`);
   const target = path.join(directory, name);
   if (existsSync(target)) return target;
   await mkdir(directory, { recursive: true });

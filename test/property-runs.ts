@@ -7,7 +7,7 @@ import fc from 'fast-check';
 const isCampaign = process.env['PROPERTY_RUNS'] === 'all';
 
 /** Printed at the start of every run (vitest.config.ts). `SEED=N npm run campaign` repeats its random choices. */
-export const SEED = Number(process.env['SEED']);
+export const SEED = Number(process.env['TESTS_SEED']);
 fc.configureGlobal({ seed: SEED });
 
 /** @param all in a campaign. @param few by `npm test` and `.ci/run`. */

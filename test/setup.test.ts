@@ -10,6 +10,9 @@ const { workspaces } = JSON.parse(fs.readFileSync(path.join(ROOT, 'package.json'
   workspaces: readonly string[];
 };
 
+const POSTGRES = 'packages/postgres';
+const CI = ['ci', '--no-audit', '--no-fund', '--loglevel=error'];
+
 /** Writes a line for each call, and makes what a true one would. With `HANGS` it waits for a signal. */
 const NPM = `
 import fs from 'node:fs';
@@ -43,8 +46,8 @@ function checkout() {
   }
   const npm = path.join(directory, 'npm.mjs');
   fs.writeFileSync(npm, NPM);
-  const start = (env: NodeJS.ProcessEnv = {}) =>
-    spawn(process.execPath, ['scripts/setup.mjs'], {
+  const start = (env: NodeJS.ProcessEnv = {}, ...args: readonly string[]) =>
+    spawn(process.execPath, ['scripts/setup.mjs', ...args], {
       ...{ cwd: directory, stdio: 'ignore' as const },
       env: { ...process.env, npm_execpath: npm, ...env },
     });
@@ -55,24 +58,40 @@ function checkout() {
 const codeOf = (child: ReturnType<ReturnType<typeof checkout>['start']>) =>
   new Promise<number | null>((resolve) => child.on('exit', resolve));
 
-test('[R-1400] npm start and npm pack install and build all packages once, whatever is packed', async () => {
+test('[R-1400] npm start and npm pack install and build once, whatever is packed', async () => {
   const { directory, start, calls } = checkout();
   expect(await codeOf(start({ npm_config_workspace: 'packages/client', npm_config_dry_run: 'true' }))).toBe(
     0,
   );
   expect(await codeOf(start())).toBe(0);
-  expect(calls()).toEqual([
-    '["ci","--no-audit","--no-fund","--loglevel=error","--omit=dev"]',
-    '["run","--silent","build"]',
+  const selected = workspaces.filter((name) => name !== POSTGRES).map((name) => `--workspace=${name}`);
+  expect(calls().map((call) => JSON.parse(call) as unknown)).toEqual([
+    [...CI, '--omit=dev', '--include-workspace-root', ...selected],
+    ['run', '--silent', 'build'],
   ]);
   for (const name of workspaces.filter((each) => each.startsWith('packages/'))) {
     const file = path.join(ROOT, name, 'package.json');
     const { scripts } = JSON.parse(fs.readFileSync(file, 'utf8')) as { scripts: Record<string, string> };
-    expect(scripts['prepack']).toBe('node ../../scripts/setup.mjs');
+    expect(scripts['prepack']).toBe(`node ../../scripts/setup.mjs${name === POSTGRES ? ' --all' : ''}`);
   }
   fs.rmSync(path.join(directory, 'packages/client/dist'), { recursive: true });
   expect(await codeOf(start())).toBe(0);
   expect(calls()).toHaveLength(3);
+});
+
+test('[R-1407] only --all installs and builds the driver of PostgreSQL', async () => {
+  const { directory, start, calls } = checkout();
+  expect(await codeOf(start())).toBe(0);
+  expect(await codeOf(start({}, '--all'))).toBe(0);
+  const [, , all] = calls();
+  expect(JSON.parse(all ?? '')).toEqual([...CI, '--include=dev']);
+  // What --all has built is not built again without it.
+  fs.mkdirSync(path.join(directory, 'node_modules/vitest'));
+  expect(await codeOf(start())).toBe(0);
+  expect(calls()).toHaveLength(4);
+  fs.rmSync(path.join(directory, POSTGRES, 'dist'), { recursive: true });
+  expect(await codeOf(start())).toBe(0);
+  expect(calls()).toHaveLength(5);
 });
 
 test('[R-1402] a set-up that is ended ends what it has started', async () => {

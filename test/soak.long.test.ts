@@ -33,4 +33,4 @@ test('[R-847] a kill, a full disk, a new certificate and a revoked key under loa
   });
   expect(result.ledger.acknowledged).toBeGreaterThan(1000);
   expect(result.console.compared).toBeGreaterThan(10);
-}, 3_600_000);
+});

@@ -3,7 +3,7 @@ import path from 'node:path';
 import { Child, removeDirectory, temporaryDirectory } from './children.mjs';
 import { sendFirstEvent } from './client.mjs';
 import { Authority, writePair } from '../../packages/collector/test/running/certificates.ts';
-import { PostgresServer } from '../../packages/collector/test/running/postgres-server.ts';
+import { PostgresServer } from '../../packages/postgres/test/running/postgres-server.ts';
 import { collectorCommand, countByDoctor, startCollector, stopCollector } from './collector.mjs';
 
 /** @returns the options that name a new certificate and its key. */

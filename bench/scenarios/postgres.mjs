@@ -5,11 +5,10 @@
 import { hash, randomBytes, randomUUID } from 'node:crypto';
 import path from 'node:path';
 import { readFileSync } from 'node:fs';
-import { pathToFileURL } from 'node:url';
 import pg from 'pg';
-import { PostgresServer, SEAL_KEY } from '../../packages/collector/test/running/postgres-server.ts';
+import { PostgresServer, SEAL_KEY } from '../../packages/postgres/test/running/postgres-server.ts';
 import { removeDirectory, temporaryDirectory } from '../lib/children.mjs';
-import { collectorCommand, DIST, startCollector, stopCollector } from '../lib/collector.mjs';
+import { collectorCommand, startCollector, stopCollector } from '../lib/collector.mjs';
 import { newEvent } from '../lib/event.mjs';
 import { figuresTable } from '../lib/figures.mjs';
 import { measure } from '../lib/measure.mjs';
@@ -49,8 +48,8 @@ function batches(events, size) {
 async function openLog(server, schema) {
   const store = `${server.url()}?schema=${schema}`;
   await collectorCommand('store', 'migrate', '--store', store, '--durability', 'local');
-  const { PostgresStore } = await import(pathToFileURL(path.join(DIST, 'store/postgres/driver.js')));
-  const { parseAddress } = await import(pathToFileURL(path.join(DIST, 'store/postgres/address.js')));
+  const { PostgresStore } = await import('../../packages/postgres/dist/postgres-store.js');
+  const { parseAddress } = await import('../../packages/postgres/dist/address.js');
   const driver = await PostgresStore.open({
     ...{ address: parseAddress(store), version: 'bench', sealKey: () => Promise.resolve(SEAL_KEY) },
     onTrouble: (what, cause) => {

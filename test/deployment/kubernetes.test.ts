@@ -7,7 +7,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { parseAllDocuments } from 'yaml';
 import { isTokenInClear } from '../../packages/collector/src/commands/serve/management.js';
 import { newKekFile, openKek } from '../../packages/collector/src/privacy/key-encryption-key.js';
-import { parseAddress } from '../../packages/collector/src/store/postgres/address.js';
+import { parseAddress } from '../../packages/postgres/src/address.js';
 import { at, configFrom, CONTAINER_USER, LONGEST_STOP_S, ROOT, textOf, yamlOf } from './repository.js';
 
 const DIRECTORY = 'deploy/kubernetes';

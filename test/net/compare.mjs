@@ -18,7 +18,7 @@ import { Side } from './side.mjs';
 
 const ROOT = path.join(import.meta.dirname, '../..');
 /** The server of the tests. */
-const POSTGRES = '../../packages/collector/test/running/postgres-server.ts';
+const POSTGRES = '../../packages/postgres/test/running/postgres-server.ts';
 const { values: options } = parseArgs({
   options: {
     base: { type: 'string', default: 'HEAD' },

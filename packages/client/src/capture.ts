@@ -41,15 +41,20 @@ export interface CaptureParts {
   readonly onRefused: (refused: RefusedCapture) => void;
   readonly onTrouble: (what: string, error: unknown) => void;
   readonly debug?:
-    | { captured(event: { readonly kind: EventKind; readonly eventId: string }, fate: Promise<Fate>): void }
+    | {
+        captured(
+          event: { readonly kind: EventKind; readonly eventId: string },
+          outcome: Promise<Outcome>,
+        ): void;
+      }
     | undefined;
 }
 
 type Watched = Pick<NewEvent, 'kind' | 'eventId'>;
 
-const HELD: Promise<Fate> = Promise.resolve('held');
-const LEFT_OUT: Promise<Fate> = Promise.resolve('left out');
-const DURABLE: Promise<Fate> = Promise.resolve('durable');
+const HELD: Promise<Outcome> = Promise.resolve('held');
+const LEFT_OUT: Promise<Outcome> = Promise.resolve('left out');
+const DURABLE: Promise<Outcome> = Promise.resolve('durable');
 
 export class Capture {
   readonly maker: EventMaker;
@@ -60,12 +65,12 @@ export class Capture {
   #spool: Spool | undefined;
   #closed = false;
   readonly #pending = new Set<Promise<unknown>>();
-  readonly #front = new Front();
+  readonly #queue = new PendingQueue();
   /** Of each event that waits for its content or for the spool: what gives it up. */
   readonly #waiting = new Set<() => void>();
   #ended = false;
-  /** Events that are written together have one fate: what is remembered of each is what would be told of it. */
-  #together: { readonly fate: Promise<Fate>; readonly events: Watched[] } | undefined;
+  /** Events that are written together have one outcome: what is remembered of each is what would be told of it. */
+  #together: { readonly outcome: Promise<Outcome>; readonly events: Watched[] } | undefined;
 
   constructor(parts: CaptureParts) {
     this.#parts = parts;
@@ -78,9 +83,9 @@ export class Capture {
   }
 
   capture(event: NewEvent): Captured {
-    const fate = this.#decide(event);
-    this.#watch(event, fate);
-    return new Captured(event.eventId, fate);
+    const outcome = this.#decide(event);
+    this.#watch(event, outcome);
+    return new Captured(event.eventId, outcome);
   }
 
   /** Tells what was left out in an event of its own, if there is anything to tell. */
@@ -114,8 +119,8 @@ export class Capture {
   }
 
   /** What is captured and not in the spool yet. */
-  get front(): Pick<Front, 'waiting' | 'bytes' | 'oldest'> {
-    return this.#front;
+  get queue(): Pick<PendingQueue, 'waiting' | 'bytes' | 'oldest'> {
+    return this.#queue;
   }
 
   /** Refuses what still waits for its content or for the spool. On return everything that was captured is in the spool or refused. */
@@ -130,13 +135,13 @@ export class Capture {
    */
   end(): void {
     this.#ended = true;
-    this.#writeFront();
+    this.#writeQueue();
     this.sampler?.end();
     this.summarise();
   }
 
   /** All of it that makes the event runs within the caller's call. */
-  #decide(event: NewEvent): Promise<Fate> {
+  #decide(event: NewEvent): Promise<Outcome> {
     try {
       if (event.fault) throw event.fault;
       if (this.#closed) throw new ClientClosed('the client is closed and captures nothing more');
@@ -147,7 +152,7 @@ export class Capture {
     }
   }
 
-  #decided(event: NewEvent): Promise<Fate> {
+  #decided(event: NewEvent): Promise<Outcome> {
     const { kind, eventId, runId, model, sampled, details } = event;
     const content = contentOf(event);
     const payload = payloadOf(event, content && contentUri(content.sha256));
@@ -181,7 +186,7 @@ export class Capture {
   }
 
   /** The counts that an event carries have not been told when the event is not captured. */
-  async #withCounts(counts: NotCaptured, act: () => Promise<Fate>): Promise<Fate> {
+  async #withCounts(counts: NotCaptured, act: () => Promise<Outcome>): Promise<Outcome> {
     try {
       return await act();
     } catch (error) {
@@ -190,23 +195,23 @@ export class Capture {
     }
   }
 
-  #append(kind: EventKind, body: Uint8Array, content: Content | undefined): Promise<Fate> {
+  #append(kind: EventKind, body: Uint8Array, content: Content | undefined): Promise<Outcome> {
     if (this.#ended) return this.#appendAtEnd(kind, body, content);
     // Nothing of its own for each event where there is nothing to wait for but the disk.
     if (this.#spool && !content) return this.#spool.append(kind, body);
     return this.#appendLater(kind, body, content);
   }
 
-  async #appendLater(kind: EventKind, body: Uint8Array, content: Content | undefined): Promise<Fate> {
-    const waiting = this.#front.add(kind, body, content);
-    let appended: Promise<Fate>;
+  async #appendLater(kind: EventKind, body: Uint8Array, content: Content | undefined): Promise<Outcome> {
+    const waiting = this.#queue.add(kind, body, content);
+    let appended: Promise<Outcome>;
     try {
       if (content) await this.#store(content);
       const spool = this.#spool ?? (await this.#opened());
       // Without waiting for it: what waits for the disk is the spool's from here on.
       appended = spool.append(kind, body);
     } finally {
-      this.#front.remove(waiting);
+      this.#queue.remove(waiting);
     }
     return appended;
   }
@@ -239,14 +244,14 @@ export class Capture {
     }
   }
 
-  #appendAtEnd(kind: EventKind, body: Uint8Array, content: Content | undefined): Promise<Fate> {
-    this.#front.add(kind, body, content);
-    return this.#writeFront() ? DURABLE : Promise.reject(new SpoolUnwritable('the process is ending'));
+  #appendAtEnd(kind: EventKind, body: Uint8Array, content: Content | undefined): Promise<Outcome> {
+    this.#queue.add(kind, body, content);
+    return this.#writeQueue() ? DURABLE : Promise.reject(new SpoolUnwritable('the process is ending'));
   }
 
   /** @returns whether all of it is kept. */
-  #writeFront(): boolean {
-    const events = this.#front.takeAll();
+  #writeQueue(): boolean {
+    const events = this.#queue.takeAll();
     if (events.length === 0) return true;
     let error: unknown;
     const stored = events.filter(({ content }) => {
@@ -274,20 +279,20 @@ export class Capture {
     store.putNow(bytes, sha256);
   }
 
-  #watch({ kind, eventId }: Watched, fate: Promise<Fate>): void {
-    this.#parts.debug?.captured({ kind, eventId }, fate);
-    if (fate === this.#together?.fate) {
+  #watch({ kind, eventId }: Watched, outcome: Promise<Outcome>): void {
+    this.#parts.debug?.captured({ kind, eventId }, outcome);
+    if (outcome === this.#together?.outcome) {
       this.#together.events.push({ kind, eventId });
       return;
     }
-    const watched = { fate, events: [{ kind, eventId }] };
+    const watched = { outcome, events: [{ kind, eventId }] };
     const settled = () => {
-      this.#pending.delete(fate);
+      this.#pending.delete(outcome);
       if (this.#together === watched) this.#together = undefined;
     };
     this.#together = watched;
-    this.#pending.add(fate);
-    fate.then(settled, (error: unknown) => {
+    this.#pending.add(outcome);
+    outcome.then(settled, (error: unknown) => {
       settled();
       for (const refused of watched.events) {
         this.refused++;
@@ -318,21 +323,21 @@ function contentOf({ content }: NewEvent): Content | undefined {
  * What became of an event. `durable`: it is in the spool, as durable as the spool is. `held`: sampling did not choose
  * its run, and it waits in memory in case the run turns out to be risky. `left out`: sampling left it out.
  */
-export type Fate = 'durable' | 'held' | 'left out';
+export type Outcome = 'durable' | 'held' | 'left out';
 
 /**
  * An event on its way into the spool. May be awaited, and need not be: what no one awaits never ends the host
  * application as an unhandled rejection, and a refusal is told to `onRefused` in either case.
  */
-export class Captured implements PromiseLike<Fate> {
+export class Captured implements PromiseLike<Outcome> {
   /** Known at once; never used again, whatever becomes of the event. */
   readonly eventId: string;
-  readonly #fate: Promise<Fate>;
+  readonly #outcome: Promise<Outcome>;
 
-  /** @param fate whose rejection someone else takes notice of too; events may share one. */
-  constructor(eventId: string, fate: Promise<Fate>) {
+  /** @param outcome whose rejection someone else takes notice of too; events may share one. */
+  constructor(eventId: string, outcome: Promise<Outcome>) {
     this.eventId = eventId;
-    this.#fate = fate;
+    this.#outcome = outcome;
   }
 
   /**
@@ -340,23 +345,23 @@ export class Captured implements PromiseLike<Fate> {
    * Rejects with EventInvalid, ContentNotStored, ClientClosed, SpoolFull or SpoolUnwritable; then it is not captured,
    * unless the `uncertain` of SpoolUnwritable says that it may be.
    */
-  then<Done = Fate, Failed = never>(
-    onDone?: ((fate: Fate) => Done | PromiseLike<Done>) | null,
+  then<Done = Outcome, Failed = never>(
+    onDone?: ((outcome: Outcome) => Done | PromiseLike<Done>) | null,
     onFailed?: ((error: unknown) => Failed | PromiseLike<Failed>) | null,
   ): Promise<Done | Failed> {
-    return this.#fate.then(onDone, onFailed);
+    return this.#outcome.then(onDone, onFailed);
   }
 
   /** As of a Promise. */
   catch<Failed = never>(
     onFailed?: ((error: unknown) => Failed | PromiseLike<Failed>) | null,
-  ): Promise<Fate | Failed> {
-    return this.#fate.catch(onFailed);
+  ): Promise<Outcome | Failed> {
+    return this.#outcome.catch(onFailed);
   }
 
   /** As of a Promise: what it returns is a promise of its own, whose rejection is the caller's to handle. */
-  finally(onSettled?: (() => void) | null): Promise<Fate> {
-    return this.#fate.finally(onSettled);
+  finally(onSettled?: (() => void) | null): Promise<Outcome> {
+    return this.#outcome.finally(onSettled);
   }
 }
 
@@ -373,7 +378,7 @@ export interface Content {
   readonly sha256: string;
 }
 
-interface FrontEvent {
+interface PendingEvent {
   readonly kind: EventKind;
   readonly body: Uint8Array;
   readonly content: Content | undefined;
@@ -381,10 +386,10 @@ interface FrontEvent {
   readonly capturedAt: number;
 }
 
-export class Front {
+export class PendingQueue {
   bytes = 0;
   /** Oldest first. */
-  readonly #events = new Set<FrontEvent>();
+  readonly #events = new Set<PendingEvent>();
 
   get waiting(): number {
     return this.#events.size;
@@ -397,7 +402,7 @@ export class Front {
   }
 
   /** @throws SpoolFull */
-  add(kind: EventKind, body: Uint8Array, content: Content | undefined): FrontEvent {
+  add(kind: EventKind, body: Uint8Array, content: Content | undefined): PendingEvent {
     const event = { kind, body, content, capturedAt: Date.now() };
     const size = sizeOf(event);
     if (this.bytes > 0 && this.bytes + size > MOST_BYTES) {
@@ -410,12 +415,12 @@ export class Front {
     return event;
   }
 
-  remove(event: FrontEvent): void {
+  remove(event: PendingEvent): void {
     if (this.#events.delete(event)) this.bytes -= sizeOf(event);
   }
 
   /** Oldest first; nothing waits then. */
-  takeAll(): FrontEvent[] {
+  takeAll(): PendingEvent[] {
     const events = [...this.#events];
     this.#events.clear();
     this.bytes = 0;
@@ -423,6 +428,6 @@ export class Front {
   }
 }
 
-function sizeOf({ body, content }: FrontEvent): number {
+function sizeOf({ body, content }: PendingEvent): number {
   return body.length + (content?.bytes.length ?? 0);
 }

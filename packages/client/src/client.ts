@@ -1,6 +1,6 @@
 /** The client: one for a process, made once, closed at its end. */
 import type { EventKind, Profile } from '@clinical-events/protocol';
-import { Capture, type Fate } from './capture.js';
+import { Capture, type Outcome } from './capture.js';
 import { EventMaker } from './event.js';
 import { unknownName } from './hostile-values.js';
 import { listening, withReason } from './listeners.js';
@@ -151,12 +151,12 @@ export class Client<P extends Profile = 'minimum'> {
   }
 
   get state(): ClientState {
-    const { refused, front } = this.#capture;
+    const { refused, queue } = this.#capture;
     const { waiting, waitingBytes, quarantined, oldest }: SpoolState = this.#spool?.state ?? NOTHING;
-    const first = front.oldest === undefined ? undefined : new Date(front.oldest).toISOString();
+    const first = queue.oldest === undefined ? undefined : new Date(queue.oldest).toISOString();
     const [earliest] = [oldest, first].filter((at) => at !== undefined).sort();
     return {
-      ...{ waiting: waiting + front.waiting, waitingBytes: waitingBytes + front.bytes, quarantined, refused },
+      ...{ waiting: waiting + queue.waiting, waitingBytes: waitingBytes + queue.bytes, quarantined, refused },
       retired: this.#sender?.retired ?? 0,
       ...(earliest !== undefined && { oldest: earliest }),
     };
@@ -236,13 +236,13 @@ async function within(milliseconds: number, done: Promise<unknown>): Promise<voi
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 interface Debug extends Trace {
-  captured(event: { readonly kind: EventKind; readonly eventId: string }, fate: Promise<Fate>): void;
+  captured(event: { readonly kind: EventKind; readonly eventId: string }, outcome: Promise<Outcome>): void;
 }
 
 function debugging(): Debug {
   return {
-    captured({ kind, eventId }, fate) {
-      fate.then(
+    captured({ kind, eventId }, outcome) {
+      outcome.then(
         (became) => print(`captured ${kind} ${eventId}: ${became}`),
         (error: unknown) => print(withReason(`refused ${kind} ${eventId}`, error)),
       );

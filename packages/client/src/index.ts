@@ -4,7 +4,7 @@ export { createClient } from './client.js';
 export type { Client, ClientState } from './client.js';
 export type { ClientOptions, SpoolPlace } from './options.js';
 export type { Run, RunDetails, RunHandle, RunStart, WithContent } from './run.js';
-export type { Captured, Fate } from './capture.js';
+export type { Captured, Outcome } from './capture.js';
 export type { EventDetails, EventSource } from './event.js';
 export type { Listeners, QuarantinedEvent, RefusedCapture } from './listeners.js';
 export type { JudgedEvent, NotCaptured, Sampling } from './sampling.js';

@@ -77,7 +77,7 @@ export function listening(
 
 function kept({ kind, refusal: { status, code = '' } }: QuarantinedEvent, directory: string): string {
   const because = `${status} ${code}`.trimEnd();
-  const see = `npx collector-spool quarantine ${directory}`;
+  const see = `npx collector-spool show --events ${directory}`;
   return `an event (${kind}) was refused: ${because}. It is kept in quarantine; to see it: ${see}`;
 }
 

@@ -165,5 +165,4 @@ test.runIf(canMount)(
     expect(new Set(of('!'))).toEqual(new Set(['!SpoolFull']));
     expect([...(await collector.stored()).keys()].sort()).toEqual(captured.sort());
   },
-  120_000,
 );

@@ -1,6 +1,6 @@
 // The compiler is the test here: `tsc` checks these lines, Vitest only runs them.
 import { expectTypeOf, test } from 'vitest';
-import type { Captured, Client, Fate, Run, RunHandle, RunStart, Sampling } from '../src/index.js';
+import type { Captured, Client, Outcome, Run, RunHandle, RunStart, Sampling } from '../src/index.js';
 
 type Written = (log: Client, full: Client<'full'>) => void;
 const model = { model_id: 'm', model_version: '1' };
@@ -49,7 +49,7 @@ test('[R-861] under the profile full the calls ask for what it asks for', () => 
 });
 
 test('[R-861] what is captured can be awaited, and a run cannot', () => {
-  expectTypeOf<Awaited<Captured>>().toEqualTypeOf<Fate>();
+  expectTypeOf<Awaited<Captured>>().toEqualTypeOf<Outcome>();
   expectTypeOf<Captured['eventId']>().toBeString();
   expectTypeOf<Run>().not.toHaveProperty('then');
 });

@@ -7,18 +7,28 @@ import { createRequire } from 'node:module';
 const PACKAGES = {
   demo: '@clinical-events/demo',
   exports: '@clinical-events/exports',
+  postgres: '@clinical-events/postgres',
   report: '@clinical-events/report',
 } as const;
 
+/** The message has the command that installs it. */
+export class PackageMissing extends Error {
+  override name = 'PackageMissing';
+
+  constructor(name: string) {
+    super(
+      `this needs the package ${name}, which is not installed: npm install ${name}, or in a checkout node scripts/setup.mjs --all`,
+    );
+  }
+}
+
 /**
  * @param door of the package: `/fhir`; empty for its main door.
- * @throws where it is not installed: the message has the command that installs it.
+ * @throws PackageMissing
  */
 export async function optionalPackage<Door>(of: keyof typeof PACKAGES, door = ''): Promise<Door> {
   const name = PACKAGES[of];
-  if (!isInstalled(name)) {
-    throw new Error(`this needs the package ${name}, which is not installed: npm install ${name}`);
-  }
+  if (!isInstalled(name)) throw new PackageMissing(name);
   return (await import(`${name}${door}`)) as Door;
 }
 

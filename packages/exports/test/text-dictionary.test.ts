@@ -31,15 +31,6 @@ test('each text has the place at which it came in, and stands there [R-712]', ()
   );
 });
 
-test('it grows [R-712]', () => {
-  const dictionary = new TextDictionary();
-  for (let i = 0; i < 10_000; i++) {
-    const bytes = Buffer.from(String(i));
-    expect(dictionary.placeOf(bytes, 0, bytes.length)).toBe(i);
-  }
-  expect(dictionary.isCrowded).toBe(false);
-});
-
 test('texts that are made to collide are not looked for among all of them [R-712]', () => {
   // Whatever the hash began with: what the first word changes is taken back by the second.
   const PAIRS = 14;

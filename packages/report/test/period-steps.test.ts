@@ -19,13 +19,6 @@ test('each time of a period is of the step that has begun by then', () => {
   );
 });
 
-test('the first centuries are those that they are', () => {
-  const since = Date.parse('0050-06-01T00:00:00Z');
-  const { unit, starts } = stepsOf(since, since + 4000 * DAY_MS);
-  expect([unit, new Date(starts[0] ?? 0).toISOString()]).toEqual(['year', '0050-01-01T00:00:00.000Z']);
-  expect(starts.length).toBe(12);
-});
-
 test('a long period is told in weeks, months or years', () => {
   const units = [120, 121, 841, 3661].map((days) => {
     const { unit, starts } = stepsOf(Date.UTC(2026, 0, 14), Date.UTC(2026, 0, 14) + days * DAY_MS);
@@ -37,13 +30,4 @@ test('a long period is told in weeks, months or years', () => {
     ['month', '2026-01-01'],
     ['year', '2026-01-01'],
   ]);
-});
-
-test('a time is of the same step wherever it is looked for first', () => {
-  const steps = stepsOf(Date.UTC(2026, 0, 14), Date.UTC(2027, 0, 14));
-  for (const [step, start] of steps.starts.entries()) {
-    for (let guess = 0; guess < steps.starts.length; guess++) {
-      expect([start, start + 7 * DAY_MS - 1].map((time) => stepAt(steps, time, guess))).toEqual([step, step]);
-    }
-  }
 });

@@ -51,15 +51,7 @@ describe('a report in a browser [R-715]', () => {
     await run(['import', events, '--organisation', 'demo'], { env });
     await collector.stop();
     const made = await run([
-      'report',
-      '--clock',
-      'sender',
-      '--since',
-      '2026-04-02',
-      ...until,
-      '--out',
-      report,
-      ...data,
+      ...['report', '--clock', 'sender', '--since', '2026-04-02', ...until, '--out', report, ...data],
     ]);
     expect(made.code, made.stderr).toBe(0);
     browser = await launchBrowser();
@@ -128,21 +120,6 @@ describe('a report in a browser [R-715]', () => {
       'rgb(23, 33, 43) on rgb(255, 255, 255)',
       'rgb(230, 236, 240) on rgb(17, 23, 28)',
     ]);
-  });
-
-  test('prints on A4, black on white, each model on a page of its own', async () => {
-    const page = await opened(1280, 'dark');
-    await page.emulateMedia({ media: 'print' });
-    expect(await page.getByRole('navigation').isVisible()).toBe(false);
-    expect(await styleOf(page, 'background-color')).toBe('rgb(255, 255, 255)');
-    expect(await styleOf(page, 'color')).toBe('rgb(0, 0, 0)');
-    expect(await styleOf(page, 'break-before', '#model-0')).toBe('page');
-    const models = await page.locator('section.model').count();
-    const pdf = (await page.pdf({ preferCSSPageSize: true })).toString('latin1');
-    // A4 in points.
-    expect(pdf).toMatch(/\/MediaBox \[0 0 59[45](\.\d+)? 84[12](\.\d+)?\]/);
-    expect(pdf.match(/\/Type \/Page\b/g)?.length).toBeGreaterThanOrEqual(models + 2);
-    await page.close();
   });
 
   test('has nothing in it of what the events say', () => {

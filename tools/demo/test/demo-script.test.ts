@@ -185,18 +185,6 @@ test('an event made again after it has waited is the same', () => {
   expect(again).toBeGreaterThan(500);
 });
 
-test('the example of a scenario has nothing odd, and is whole', () => {
-  const { script, events } = played(planOf(500));
-  for (const { name } of SCENARIOS) {
-    const example = script.tally.scenarios.get(name)?.example;
-    const ofRun = events.filter(({ run }) => run.runId === example?.runId);
-    expect(ofRun).toHaveLength(example?.events ?? -1);
-    expect(ofRun.flatMap(({ anomalies }) => anomalies)).toEqual([]);
-    const kinds = new Set(ofRun.map(({ planned }) => planned.kind));
-    for (const kind of ['inference-start', 'human-output', 'outcome'] as const) expect(kinds).toContain(kind);
-  }
-});
-
 test('[R-717] the agent is three runs within each other, by the parent of their inference-starts', () => {
   const { events } = played(planOf(400));
   const runOf = new Map(events.map(({ planned, run }) => [planned.eventId, run]));
@@ -211,41 +199,6 @@ test('[R-717] the agent is three runs within each other, by the parent of their 
     if (caller === undefined) continue;
     expect(caller.runId).not.toBe(run.runId);
     expect(caller.scenario).toBe('care-agent');
-  }
-});
-
-test('models change their version in the middle of the period', () => {
-  const { events } = played(planOf(2000, 60));
-  for (const { name, models } of SCENARIOS) {
-    const versions = events
-      .filter(({ run, planned }) => run.scenario === name && planned.kind === 'inference-start')
-      .map(({ planned }) => planned)
-      .filter(({ payload }) => models.some((model) => payload['model_instance'] === model));
-    const [old, young] = models.map((model) =>
-      versions.filter(({ payload }) => payload['model_instance'] === model).map(({ at }) => at),
-    );
-    const middle = UNTIL - 30 * DAY;
-    expect(Math.max(...(old ?? []))).toBeLessThan(middle + 2 * DAY);
-    expect(Math.min(...(young ?? []))).toBeGreaterThan(middle - 2 * DAY);
-  }
-});
-
-test('a patient in intensive care is scored once an hour, day and night', () => {
-  for (const runs of [200, 5000]) {
-    const { events } = played(planOf(runs));
-    const scores = new Map<string, number[]>();
-    for (const { run, planned, sending } of events) {
-      if (run.scenario !== 'icu-deterioration' || planned.kind !== 'inference-start' || sending !== 'first')
-        continue;
-      const { inputs } = planned.payload as { inputs: { input_uri: string } };
-      const stay = inputs.input_uri.replace(/\d{4}\/\d\d\/\d\d/, '');
-      scores.set(stay, [...(scores.get(stay) ?? []), planned.at]);
-    }
-    const gaps = [...scores.values()].flatMap((times) =>
-      times.slice(1).map((at, place) => at - (times[place] ?? 0)),
-    );
-    const hourly = gaps.filter((gap) => Math.abs(gap - 3_600_000) < 60_000);
-    expect(hourly.length / gaps.length).toBeGreaterThan(0.9);
   }
 });
 

@@ -1,4 +1,4 @@
-import { spawn, spawnSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import { EVENT_KINDS } from '@clinical-events/protocol';
@@ -172,20 +172,6 @@ test('[R-717] a key of profile full takes all but the outcomes in own words', as
   expect(sent['own_words_refused']).toBeGreaterThanOrEqual(mixed['own_words'] ?? 0);
 });
 
-test('a key may come through standard input', async () => {
-  const child = launch(['demo', '--url', one.running.url, '--key', '-', '--runs', '2', '--json']);
-  child.process.stdin?.end(`${one.key}\n`);
-  expect(await child.exited).toBe(0);
-  expect((JSON.parse(child.output.stdout) as Told).sent).toMatchObject({ complete: true });
-});
-
-test('a key on the command line is refused, and not repeated', async () => {
-  const { code, stdout, stderr } = await demo('--key', one.key);
-  expect([code, stdout]).toEqual([2, '']);
-  expect(stderr).toContain('--key: give @FILE or - for standard input, and not the key itself');
-  expect(stderr).not.toContain(one.key.slice(4, 20));
-});
-
 test('a key that may not send everything is refused before anything is sent', async () => {
   const { text } = await issueKey(one.dataDir, { permissions: ['inference-start', 'outcome'] });
   await new Promise((resolve) => setTimeout(resolve, 1000));
@@ -300,27 +286,4 @@ test('interrupted, it says what was done and how to send the rest', async () => 
   );
   const accepted = /^ {2}(\d+) events accepted/m.exec(child.output.stdout)?.[1];
   expect(await storedEvents(one.dataDir, '--organisation', 'ward-5')).toHaveLength(Number(accepted));
-});
-
-test('on a terminal the key is asked for, and not shown', async () => {
-  const command = `stty cols 200; '${process.execPath}' '${path.resolve(import.meta.dirname, '../../../packages/collector/dist/main.js')}' demo --url ${one.running.url} --key - --runs 2`;
-  const child = spawn('script', ['-qec', command, '/dev/null']);
-  let shown = '';
-  child.stdout.setEncoding('utf8').on('data', (text: string) => {
-    shown += text;
-    if (text.includes('API key: ')) child.stdin.write(`${one.key}\r`);
-  });
-  const code = await new Promise((resolve) => child.on('close', resolve));
-  expect(code).toBe(0);
-  expect(shown).toContain('2 runs, ');
-  expect(shown).not.toContain(one.key.slice(4, 20));
-});
-
-test('the help says where the data goes, what the times mean and what is mixed in', async () => {
-  const { code, stdout, stderr } = await collector(['demo', '--help']);
-  expect([code, stderr]).toEqual([0, '']);
-  expect(stdout).toContain('its events stay in the log for ever');
-  expect(stdout).toContain("received_at, which is the collector's, is now");
-  for (const name of Object.keys(ANOMALIES))
-    expect(stdout).toMatch(new RegExp(`^  ${name} +[\\d.]+ % of `, 'm'));
 });

@@ -150,14 +150,6 @@ test.each([
   expect(asked.length).toBeLessThan(20);
 });
 
-test('when nothing is accepted for long, it gives up and says why', async () => {
-  const { url } = await server(() => ({ status: 503, code: 'storage_unavailable' }));
-  const sender = senderTo(url, { patienceMs: 700 });
-  await expect(sender.send(events(3).values())).rejects.toThrow(
-    'nothing was accepted for 1 s: storage_unavailable',
-  );
-});
-
 test('it keeps to the rate, and stops when told to', async () => {
   const { asked, url } = await server(() => ({ status: 201 }));
   const stop = new AbortController();

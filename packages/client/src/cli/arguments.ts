@@ -8,16 +8,15 @@ export const USAGE = `Usage: collector-spool COMMAND DIRECTORY [options]
 Looks into the spool of @clinical-events/client, also while applications run on it.
 
 Commands:
-  show        what waits, since when and for whom, what was refused and why
-  list        the events that wait, one a line
-  quarantine  the events that the collector refused, one a line
-  requeue     puts those back among the ones that wait
-  drain       sends now what waits and no living process holds
-  verify      reads every byte, and says what is damaged
+  show     what waits, since when and for whom, what was refused and why
+  requeue  puts the refused events back among those that wait
+  drain    sends now what waits and no living process holds
 
 Options:
-  --json               for scripts; list and quarantine print one object a line
-  --contents           list, quarantine: also the events themselves, and the collector's words. Patient data
+  --events             show: each event that waits or was refused, one a line
+  --check              show: reads every byte, and reports what is damaged
+  --contents           show --events: also the events themselves, and the collector's words. Patient data
+  --json               for scripts; with --events one object a line
   --key-file FILE      the key that the spool is sealed by: 32 bytes, or those in hex or base64
   --url URL            drain: where the collector is; or COLLECTOR_URL
   --api-key-file FILE  drain: the API key; or COLLECTOR_KEY
@@ -32,18 +31,20 @@ Exit codes:
   0    done
   1    failed for an unexpected reason
   2    the command line or a key is wrong; nothing was done
-  3    something in the spool is damaged: verify; drain, when it came upon damage, whatever else it did
+  3    something in the spool is damaged: show --check; drain, when it came upon damage, whatever else it did
   6    there is no spool
-  7    some of the events still wait, or were refused (drain), or cannot be read (list); all the rest was done
+  7    some of the events still wait, or were refused (drain), or cannot be read (show --events); all the rest was done
   130  a signal ended it; what was sent is done (drain)
 `;
 
-const COMMANDS = ['show', 'list', 'quarantine', 'requeue', 'drain', 'verify'] as const;
+const COMMANDS = ['show', 'requeue', 'drain'] as const;
 export type CommandName = (typeof COMMANDS)[number];
 
 export interface Request {
   readonly directory: string;
   readonly json: boolean;
+  readonly events: boolean;
+  readonly check: boolean;
   readonly contents: boolean;
   /** 32 bytes. */
   readonly key: Uint8Array | undefined;
@@ -54,6 +55,8 @@ export interface Request {
 
 const OPTIONS = {
   json: { type: 'boolean' },
+  events: { type: 'boolean' },
+  check: { type: 'boolean' },
   contents: { type: 'boolean' },
   'key-file': { type: 'string' },
   url: { type: 'string' },
@@ -63,12 +66,10 @@ const OPTIONS = {
   version: { type: 'boolean' },
 } as const;
 
-/** The options that only some commands have. */
-const ONLY: Readonly<Record<string, readonly CommandName[]>> = {
-  contents: ['list', 'quarantine'],
-  url: ['drain'],
-  'api-key-file': ['drain'],
-  timeout: ['drain'],
+/** The options that only one command has. */
+const ONLY: Readonly<Record<string, CommandName>> = {
+  ...{ events: 'show', check: 'show', contents: 'show' },
+  ...{ url: 'drain', 'api-key-file': 'drain', timeout: 'drain' },
 };
 
 /** @throws CommandFailure for a command line that makes no sense, or a key that cannot be read. */
@@ -84,17 +85,18 @@ export function readArguments(
   if (!command) throw usage(`there is no command ${name}; there are ${COMMANDS.join(', ')}`);
   if (directory === undefined) throw usage(`${command} needs the directory of a spool`);
   if (more.length > 0) throw usage(`${command} takes one directory`);
-  for (const [option, commands] of Object.entries(ONLY)) {
-    if (option in values && !commands.includes(command)) {
-      throw usage(`--${option} is for ${commands.join(' and ')}`);
-    }
+  for (const [option, only] of Object.entries(ONLY)) {
+    if (option in values && command !== only) throw usage(`--${option} is for ${only}`);
   }
-  const { json = false, contents = false, url = process.env['COLLECTOR_URL'], timeout } = values;
+  const { json = false, events = false, check = false, contents = false } = values;
+  if (events && check) throw usage('show takes --events or --check, not both');
+  if (contents && !events) throw usage('--contents is for show --events');
+  const { url = process.env['COLLECTOR_URL'], timeout } = values;
   const { 'key-file': keyFile, 'api-key-file': apiKeyFile } = values;
   return {
     command,
     request: {
-      ...{ directory, json, contents, url },
+      ...{ directory, json, events, check, contents, url },
       apiKey: apiKeyFile === undefined ? process.env['COLLECTOR_KEY'] : bytesIn(apiKeyFile).toString().trim(),
       key: keyFile === undefined ? undefined : spoolKeyIn(keyFile),
       timeoutMs: timeout === undefined ? undefined : millisecondsIn(timeout),

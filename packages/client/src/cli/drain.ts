@@ -85,7 +85,7 @@ export async function drain(request: Request, output: Output): Promise<ExitCode>
       await output.say(`DAMAGED: ${size(damage.bytes)} that were no event${gone}; see collector-spool show`);
     }
     if (quarantined > 0) {
-      await output.say(`${counted(quarantined, 'event')} in quarantine: see collector-spool quarantine`);
+      await output.say(`${counted(quarantined, 'event')} in quarantine: see collector-spool show --events`);
     }
     if (held.uncounted > 0)
       await output.say('Events are left to the processes that hold them, unknown how many.');

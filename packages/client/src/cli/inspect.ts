@@ -1,19 +1,21 @@
-/** `collector-spool show`: what a spool holds, in numbers. */
+/** `collector-spool show`: what a spool holds, in numbers, event by event, or byte by byte. */
 import { isUtf8 } from 'node:buffer';
-import { nodeFiles } from '../spool/files.js';
 import {
-  eachWaiting,
   type InspectedSpool,
   inspectSpool,
+  type MetEvent,
+  readSpool,
   reasonOf,
-  verifySpool,
 } from '../spool/inspection.js';
-import { quarantinedLines, quarantineFiles, requeue as requeueIn } from '../spool/quarantine.js';
+import { requeue as requeueIn } from '../spool/quarantine.js';
 import { Spool } from '../spool/spool.js';
 import type { Request } from './arguments.js';
 import { aligned, counted, EXIT, type ExitCode, type Output, size } from './output.js';
 
-export async function show({ directory, key, json }: Request, output: Output): Promise<ExitCode> {
+export async function show(request: Request, output: Output): Promise<ExitCode> {
+  if (request.events) return showEvents(request, output);
+  if (request.check) return check(request, output);
+  const { directory, key, json } = request;
   const spool = await inspectSpool(directory, key);
   if (json) await output.sayJson(asJson(directory, spool));
   else for (const line of asText(spool)) await output.say(line);
@@ -137,56 +139,37 @@ function holderOf({ holder }: InspectedSpool['parts'][number]): string {
   return holder.pid === undefined ? 'a process' : `process ${holder.pid}`;
 }
 
-/* `collector-spool list` and `collector-spool quarantine`: events one by one; of what they say nothing unless asked. */
+/* `show --events`: what waits and what was refused, one by one; of what an event says nothing unless asked. */
 
 /** The longest name of a kind. */
 const KIND_WIDTH = 17;
 
-export async function list({ directory, key, json, contents }: Request, output: Output): Promise<ExitCode> {
-  const left = await eachWaiting(directory, key, async ({ segment, offset, kind, capturedAt, body }) => {
-    const at = new Date(capturedAt).toISOString();
+async function showEvents({ directory, key, json, contents }: Request, output: Output): Promise<ExitCode> {
+  const asJson = ({ path, offset, size, event }: MetEvent) => {
+    if (event === undefined || event === 'sealed')
+      return { file: path, offset, bytes: size, [event ?? 'unreadable']: true };
+    const { kind, capturedAt, body, refusal } = event;
+    const said = { captured_at: capturedAt, kind, bytes: body.length };
     const shown = contents ? bodyOf(body) : {};
-    if (json) {
-      const event = { captured_at: at, kind, bytes: body.length, segment, offset, ...shown };
-      await output.say(JSON.stringify(event));
-    } else {
-      await output.say(`${at}  ${kind.padEnd(KIND_WIDTH)}  ${body.length} B`);
-      await sayBody(shown, output);
-    }
+    if (!refusal) return { ...said, segment: path, offset, ...shown };
+    return { ...said, file: path, offset, ...reasonOf(refusal), ...(contents && { refusal }), ...shown };
+  };
+  const asLines = ({ path, offset, size, event }: MetEvent) => {
+    if (event === undefined || event === 'sealed')
+      return [`${size} bytes at ${offset} of ${path}: ${event ?? 'unreadable'}`];
+    const { kind, capturedAt, body, refusal } = event;
+    const { status = '', code = '' } = refusal ? reasonOf(refusal) : {};
+    const line = `${capturedAt}  ${kind.padEnd(KIND_WIDTH)}  ${body.length} B  ${status} ${code}`.trimEnd();
+    if (!contents) return [line];
+    const { event: text, event_base64: base64 = '' } = bodyOf(body);
+    const refused = refusal ? [`    ${JSON.stringify(refusal)}`] : [];
+    return [line, ...refused, `    ${text ?? `in base64: ${base64}`}`];
+  };
+  const { findings } = await readSpool(directory, key, async (met) => {
+    for (const line of json ? [JSON.stringify(asJson(met))] : asLines(met)) await output.say(line);
   });
-  for (const { path, why } of left) output.tell(`${path} ${why}`);
-  return left.length > 0 ? EXIT.partly : EXIT.ok;
-}
-
-export async function quarantine(
-  { directory, key, json, contents }: Request,
-  output: Output,
-): Promise<ExitCode> {
-  for (const file of await quarantineFiles(nodeFiles, directory)) {
-    for await (const { event, offset, size } of quarantinedLines(nodeFiles, file, key)) {
-      if (event === undefined || event === 'sealed') {
-        const what = event ?? 'unreadable';
-        if (json) await output.say(JSON.stringify({ file, offset, bytes: size, [what]: true }));
-        else await output.say(`${size} bytes at ${offset} of ${file}: ${what}`);
-        continue;
-      }
-      const { kind, capturedAt, refusal, body } = event;
-      const reason = reasonOf(refusal);
-      const shown = contents ? bodyOf(body) : {};
-      if (json) {
-        const told = { captured_at: capturedAt, kind, bytes: body.length, file, offset, ...reason };
-        await output.say(JSON.stringify({ ...told, ...(contents && { refusal }), ...shown }));
-      } else {
-        const code = reason.code === '' ? '' : ` ${reason.code}`;
-        await output.say(
-          `${capturedAt}  ${kind.padEnd(KIND_WIDTH)}  ${body.length} B  ${reason.status}${code}`,
-        );
-        if (contents) await output.say(`    ${JSON.stringify(refusal)}`);
-        await sayBody(shown, output);
-      }
-    }
-  }
-  return EXIT.ok;
+  for (const { path, message } of findings) output.tell(`${path}: ${message}`);
+  return findings.length > 0 ? EXIT.partly : EXIT.ok;
 }
 
 type Body = { readonly event?: string; readonly event_base64?: string };
@@ -196,15 +179,10 @@ function bodyOf(body: Uint8Array): Body {
   return isUtf8(bytes) ? { event: bytes.toString() } : { event_base64: bytes.toString('base64') };
 }
 
-async function sayBody({ event, event_base64: base64 }: Body, output: Output): Promise<void> {
-  if (event !== undefined) await output.say(`    ${event}`);
-  if (base64 !== undefined) await output.say(`    in base64: ${base64}`);
-}
+/* `show --check`: every byte, and what is damaged. */
 
-/* `collector-spool verify`: every byte, and what is damaged. */
-
-export async function verify({ directory, key, json }: Request, output: Output): Promise<ExitCode> {
-  const { segments, events, done, quarantined, sealed, findings } = await verifySpool(directory, key);
+async function check({ directory, key, json }: Request, output: Output): Promise<ExitCode> {
+  const { segments, events, done, quarantined, sealed, findings } = await readSpool(directory, key);
   if (json) {
     const figures = { segments, events, done, quarantined, quarantine_not_opened: sealed };
     await output.sayJson({ intact: findings.length === 0, ...figures, findings });

@@ -7,10 +7,10 @@ import { SpoolKeyWrong } from '../spool/spool.js';
 import { type CommandName, readArguments, type Request, USAGE } from './arguments.js';
 import { drain } from './drain.js';
 import { CommandFailure, EXIT, type ExitCode, Output } from './output.js';
-import { list, quarantine, requeue, show, verify } from './inspect.js';
+import { requeue, show } from './inspect.js';
 
 const COMMANDS: Readonly<Record<CommandName, (request: Request, output: Output) => Promise<ExitCode>>> = {
-  ...{ show, list, quarantine, requeue, drain, verify },
+  ...{ show, requeue, drain },
 };
 
 async function run(args: readonly string[], output: Output): Promise<ExitCode> {

@@ -34,7 +34,7 @@ interface LeftSegment {
 }
 
 /** What bears the name of a segment and is none that can be read here. */
-export interface UnfitSegment {
+interface UnfitSegment {
   readonly path: string;
   /** What it is, for a sentence that begins with the path. */
   readonly why: string;

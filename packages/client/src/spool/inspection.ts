@@ -1,10 +1,14 @@
 /** What a spool holds, for people to see: nothing is taken, moved or removed, and no one is held up. */
 import path from 'node:path';
-import type { EventKind } from '@clinical-events/protocol';
-import { examine, examineBlind, survey, type UnfitSegment } from './adoption.js';
+import { examine, examineBlind, survey } from './adoption.js';
 import { errorCode, nodeFiles, type SpoolFiles } from './files.js';
 import { type Holder, Neighbours } from './process-directory.js';
-import { type QuarantinedLine, quarantinedLines, quarantineFiles } from './quarantine.js';
+import {
+  type QuarantinedEvent,
+  type QuarantinedLine,
+  quarantinedLines,
+  quarantineFiles,
+} from './quarantine.js';
 import { DamagedBytes, FrameCount, type KeptDamage, missingWords, walk } from './segment-reader.js';
 import { SERIES_NAME, WaitingSegment } from './segment.js';
 
@@ -181,7 +185,7 @@ export function reasonOf(refusal: { readonly status: unknown; readonly code?: un
   };
 }
 
-/* Whether every byte of a spool is what was written; nothing is changed, and no one is held up. */
+/* All of a spool: every event, and whether every byte is what was written; nothing is changed, and no one is held up. */
 
 interface SpoolFinding {
   /** Of the file or directory that it is about. */
@@ -189,7 +193,7 @@ interface SpoolFinding {
   readonly message: string;
 }
 
-export interface VerifiedSpool {
+export interface ReadSpool {
   readonly segments: number;
   /** Events whose frames hold, and how many of them are done. */
   readonly events: number;
@@ -200,20 +204,30 @@ export interface VerifiedSpool {
   readonly findings: readonly SpoolFinding[];
 }
 
-type Sums = { -readonly [K in keyof VerifiedSpool]: VerifiedSpool[K] } & {
-  readonly findings: SpoolFinding[];
-};
+type Sums = { -readonly [K in keyof ReadSpool]: ReadSpool[K] } & { readonly findings: SpoolFinding[] };
+
+/** What waits, or stands in quarantine. */
+export interface MetEvent extends Pick<QuarantinedLine, 'offset' | 'size'> {
+  /** Of the segment, or of the file of the quarantine. */
+  readonly path: string;
+  /** `refusal` is there in quarantine; otherwise as `QuarantinedLine` has it. */
+  readonly event: (Omit<QuarantinedEvent, 'refusal'> & Partial<QuarantinedEvent>) | 'sealed' | undefined;
+}
+
+type Visit = (met: MetEvent) => void | Promise<void>;
 
 /**
- * Reads all of it.
+ * Reads every byte, part by part, and then what is in quarantine. What a living process does meanwhile may or may not be
+ * seen.
  * @throws SpoolKeyWrong when the key does not open all segments; the errors of the file system, but for those of reading
- * a segment, which are findings.
+ * a segment, which are findings; what `visit` throws.
  */
-export async function verifySpool(
+export async function readSpool(
   directory: string,
   key: Uint8Array | undefined,
+  visit?: Visit,
   files: SpoolFiles = nodeFiles,
-): Promise<VerifiedSpool> {
+): Promise<ReadSpool> {
   const root = path.resolve(directory);
   const sums: Sums = { segments: 0, events: 0, done: 0, quarantined: 0, sealed: 0, findings: [] };
   for (const part of await partsOf(root, files)) {
@@ -222,7 +236,7 @@ export async function verifySpool(
     for (const { name, id, seal, damagedHeader } of examined.segments) {
       const segment = new WaitingSegment(part, id, seal, name);
       if (damagedHeader) sums.findings.push({ path: segment.path, message: 'its header is damaged' });
-      await verifySegment(files, root, part, segment, sums);
+      await readSegment(files, root, part, segment, sums, visit);
     }
   }
   for (const file of await quarantineFiles(files, root)) {
@@ -232,6 +246,7 @@ export async function verifySpool(
         sums.findings.push({ path: file, message });
       } else sums.quarantined++;
       if (event === 'sealed') sums.sealed++;
+      await visit?.({ path: file, offset, size, event });
     }
   }
   for (const { path: at, bytes, missing } of await new DamagedBytes(files, root).all()) {
@@ -244,23 +259,29 @@ export async function verifySpool(
   return sums;
 }
 
-async function verifySegment(
+async function readSegment(
   files: SpoolFiles,
   root: string,
   part: string,
   segment: WaitingSegment,
   sums: Sums,
+  visit: Visit | undefined,
 ): Promise<void> {
   const count = new FrameCount();
   const lost: { message: string; atEnd: boolean }[] = [];
   const walked = await walk(files, segment, (found, done) => {
-    if (!found.frame) {
-      const message = `${found.size} bytes at ${found.offset} are no whole frame`;
+    const { frame, offset, size } = found;
+    if (!frame) {
+      const message = `${size} bytes at ${offset} are no whole frame`;
       const torn = ', nor is what is behind them: damage, or what a crash in the middle of a write leaves';
       lost.push({ message: message + (found.atEnd ? torn : ''), atEnd: found.atEnd });
-      return;
+      return undefined;
     }
     count.meet(found, done);
+    const { kind, body } = frame;
+    if (!visit || kind === undefined || done.has(offset)) return undefined;
+    const capturedAt = new Date(frame.capturedAt).toISOString();
+    return visit({ path: segment.path, offset, size, event: { kind, capturedAt, body } });
   });
   if (!walked) return;
   sums.segments++;
@@ -276,43 +297,4 @@ async function verifySegment(
 
 async function isHeld(files: SpoolFiles, root: string, part: string): Promise<boolean> {
   return !(await new Neighbours(files, root, () => undefined).abandoned()).includes(part);
-}
-
-/* The events that wait in a spool, one by one, for people to see; no one is held up. */
-
-export interface WaitingEvent {
-  /** The path of the segment, and where its frame begins there. */
-  readonly segment: string;
-  readonly offset: number;
-  readonly kind: EventKind;
-  /** Unix time in milliseconds. */
-  readonly capturedAt: number;
-  readonly body: Uint8Array;
-}
-
-/**
- * Visits them part by part. What a living process does meanwhile may or may not be seen.
- * @returns what bears the name of a segment and cannot be read, with the reason.
- * @throws SpoolKeyWrong as `Spool.open` does; the errors of the file system.
- */
-export async function eachWaiting(
-  directory: string,
-  key: Uint8Array | undefined,
-  visit: (event: WaitingEvent) => void | Promise<void>,
-  files: SpoolFiles = nodeFiles,
-): Promise<UnfitSegment[]> {
-  const left: UnfitSegment[] = [];
-  for (const part of await partsOf(directory, files)) {
-    const { segments, unfit } = await examine(files, part, key);
-    left.push(...unfit);
-    for (const { name, id, seal } of segments) {
-      const segment = new WaitingSegment(part, id, seal, name);
-      await walk(files, segment, ({ frame, offset }, done) => {
-        if (frame?.kind === undefined || done.has(offset)) return undefined;
-        const { kind, capturedAt, body } = frame;
-        return visit({ segment: segment.path, offset, kind, capturedAt, body });
-      });
-    }
-  }
-  return left;
 }

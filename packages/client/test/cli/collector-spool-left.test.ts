@@ -78,10 +78,10 @@ test('[R-866] a segment of a later version is left, named, and never counted as 
   expect(JSON.parse((await command(['show', directory, '--json'])).stdout)).toMatchObject({
     ...{ waiting: null, waiting_bytes: null, parts_not_counted: 1 },
   });
-  const listed = await command(['list', directory]);
+  const listed = await command(['show', directory, '--events']);
   expect(listed).toMatchObject({ code: 7, stdout: '' });
   expect(listed.stderr).toContain('later version');
-  expect((await command(['verify', directory])).code).toBe(3);
+  expect((await command(['show', directory, '--check'])).code).toBe(3);
   expect(fs.readFileSync(segment)).toEqual(before);
 });
 
@@ -124,14 +124,14 @@ test('[R-853] damage that drain comes upon is in its result, and is told until s
   expect(json).toMatchObject({ sent: EVENTS - 1, waiting: 0, damaged: { bytes: FRAME, missing_events: 1 } });
   const [kept = ''] = json.damaged.files;
   expect(fs.readFileSync(kept)).toHaveLength(FRAME);
-  const verified = await command(['verify', directory]);
+  const verified = await command(['show', directory, '--check']);
   expect(verified.code).toBe(3);
   expect(verified.stdout).toContain('events were missing when their segment was read: 1');
   const shown = await command(['show', directory]);
   expect(shown.stdout).toContain(`${kept} (${FRAME} B that were no event)`);
   expect(shown.stdout).toContain('.missing (1 event missing)');
   fs.rmSync(path.join(directory, 'damaged'), { recursive: true });
-  expect((await command(['verify', directory])).code).toBe(0);
+  expect((await command(['show', directory, '--check'])).code).toBe(0);
 });
 
 test.each(['with', 'without'])(
@@ -142,7 +142,7 @@ test.each(['with', 'without'])(
       const end = how === 'with' ? bytes.length : 64 + EVENTS * FRAME;
       return Buffer.concat([bytes.subarray(0, 64 + 4 * FRAME), bytes.subarray(64 + 9 * FRAME, end)]);
     });
-    const { code, stdout } = await command(['verify', directory]);
+    const { code, stdout } = await command(['show', directory, '--check']);
     expect(code).toBe(3);
     expect(stdout).toMatch(/5 of its 10 events are missing|5 numbers are left out/);
     const result = await drained(directory);
@@ -151,7 +151,7 @@ test.each(['with', 'without'])(
     expect(JSON.parse((await command(['show', directory, '--json'])).stdout)).toMatchObject({
       damaged: [{ path: result.json.damaged.files[0], missing: 5 }],
     });
-    expect((await command(['verify', directory])).code).toBe(3);
+    expect((await command(['show', directory, '--check'])).code).toBe(3);
   },
 );
 
@@ -183,8 +183,8 @@ test('[R-866] what is no regular file, or too large for a segment, hides nothing
   fs.symlinkSync('/dev/zero', named('c'));
   fs.writeFileSync(named('d'), '');
   fs.truncateSync(named('d'), 3 * 2 ** 30);
-  for (const name of ['show', 'list', 'verify']) {
-    const { stdout, stderr } = await command([name, directory]);
+  for (const more of [[], ['--events'], ['--check']]) {
+    const { stdout, stderr } = await command(['show', directory, ...more]);
     for (const digit of 'abc')
       expect(stdout + stderr).toMatch(new RegExp(`${digit}{32}\\.segment.*is no regular file`));
     expect(stdout + stderr).toMatch(/d{32}\.segment.*has more than the 268435456 bytes of a segment/);
@@ -242,11 +242,11 @@ test('[R-866] words that a server gives for a code are shown only when asked for
   for (const taken of await spool.take(1, 1))
     await spool.quarantine(taken, { status: 400, code: words, at: '' });
   await spool.close();
-  for (const args of [['show'], ['show', '--json'], ['quarantine'], ['quarantine', '--json']]) {
-    const { code, stdout } = await command([args[0] ?? '', directory, ...args.slice(1)]);
+  for (const more of [[], ['--json'], ['--events'], ['--events', '--json']]) {
+    const { code, stdout } = await command(['show', directory, ...more]);
     expect(code).toBe(0);
     expect(stdout).toContain('an unknown code');
     expect(stdout).not.toContain('John');
   }
-  expect((await command(['quarantine', directory, '--contents'])).stdout).toContain(words);
+  expect((await command(['show', directory, '--events', '--contents'])).stdout).toContain(words);
 });

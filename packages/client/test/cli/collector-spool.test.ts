@@ -124,25 +124,32 @@ test('[R-866] show names the process that holds a part', async () => {
   expect((await command(['show', directory])).stdout).toContain(`process ${process.pid}  1 `);
   const { parts } = await shown(directory);
   expect(parts).toMatchObject([{ held: true, holder: { pid: process.pid, this_host: true }, waiting: 1 }]);
-  expect((await command(['verify', directory])).code).toBe(0);
+  expect((await command(['show', directory, '--check'])).code).toBe(0);
 });
 
-test('[R-866] list and quarantine show events one a line, and their words only when asked', async () => {
+test('[R-866] show --events prints what waits and what was refused, and their words only when asked', async () => {
   const directory = await leftSpool();
-  for (const [name, count] of [['list', 3] as const, ['quarantine', 2] as const]) {
-    const { code, stdout } = await command([name, directory]);
-    expect(code).toBe(0);
-    expect(stdout.trimEnd().split('\n')).toHaveLength(count);
-    expect(stdout).toContain('outcome');
-    expect(stdout).not.toContain('Mrs');
-    const quiet = await command([name, directory, '--json']);
-    expect(quiet.stdout).not.toContain('Mrs');
-    expect((await command([name, directory, '--contents'])).stdout).toContain(SECRET);
-    const told = await command([name, directory, '--contents', '--json']);
-    const events = told.stdout.trimEnd().split('\n');
-    const bodies = events.map((line) => (JSON.parse(line) as { event: string }).event);
-    expect(bodies.sort()).toEqual((name === 'list' ? [2, 3, 4] : [0, 1]).map((id) => event(id).toString()));
-  }
+  const listed = async (...more: readonly string[]) => {
+    const { code, stdout, stderr } = await command(['show', directory, '--events', ...more]);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    return stdout.trimEnd().split('\n');
+  };
+  const lines = await listed();
+  expect(
+    lines.map((line) => /^20\S+Z {2}outcome {12}\d+ B( {2}400 an unknown code)?$/.exec(line)?.[1]),
+  ).toEqual([...Array<undefined>(3).fill(undefined), ...Array<string>(2).fill('  400 an unknown code')]);
+  expect(lines.join()).not.toContain('undefined');
+  expect((await listed('--json')).join()).not.toContain('Mrs');
+  expect((await listed('--contents')).filter((line) => line.includes(SECRET))).toHaveLength(7);
+  const told = (await listed('--contents', '--json')).map((line) => JSON.parse(line) as object);
+  const where = [...Array<string>(3).fill('segment'), ...Array<string>(2).fill('file')];
+  expect(told).toMatchObject(
+    [2, 3, 4, 0, 1].map((id, at) => ({
+      ...{ kind: 'outcome', bytes: event(id).length, offset: expect.any(Number) as number },
+      ...{ [where[at] ?? '']: expect.any(String) as string, event: event(id).toString() },
+      ...(at > 2 && { status: '400', code: 'an unknown code', refusal: REFUSAL }),
+    })),
+  );
 });
 
 test('[R-866] a reader that has seen enough ends the command quietly', async () => {
@@ -150,7 +157,7 @@ test('[R-866] a reader that has seen enough ends the command quietly', async () 
   const spool = await Spool.open({ directory, durability: 'os' });
   for (let id = 0; id < 200; id++) await spool.append('outcome', Buffer.alloc(4000, 'x'));
   await spool.close();
-  const { code, stderr } = await command(['list', directory, '--contents'], {
+  const { code, stderr } = await command(['show', directory, '--events', '--contents'], {
     act: (child) => child.stdout?.destroy(),
   });
   expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
@@ -163,7 +170,7 @@ test('[R-866] drain sends what waits, and requeue what was refused before', asyn
   const drained = await command(['drain', directory], { env });
   expect(drained).toMatchObject({ code: 0, stderr: '' });
   expect(drained.stdout).toBe(
-    '3 events sent, 0 still waiting, 0 refused.\n2 events in quarantine: see collector-spool quarantine\n',
+    '3 events sent, 0 still waiting, 0 refused.\n2 events in quarantine: see collector-spool show --events\n',
   );
   expect(collector.accepted.map(({ apiKey }) => apiKey)).toEqual(Array(3).fill('cek_secret'));
   const requeued = await command(['requeue', directory]);
@@ -385,24 +392,25 @@ test('[R-866] a sealed spool needs its key, in any of three spellings', async ()
     ...{ waiting: 3, parts_not_counted: 0, parts: [{ waiting: 3 }] },
     quarantine: { events: 2, sealed: 2, reasons: [] },
   });
-  for (const name of ['list', 'requeue', 'verify']) {
-    const { code, stdout, stderr } = await command([name, directory]);
+  for (const args of [['show', '--events'], ['requeue'], ['show', '--check']]) {
+    const { code, stdout, stderr } = await command([...args, directory]);
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
     expect(stderr).toContain('no key was given; see --key-file');
   }
   const other = keyFile(Buffer.alloc(32, 9));
-  expect((await command(['list', directory, '--key-file', other])).code).toBe(2);
+  expect((await command(['show', directory, '--events', '--key-file', other])).code).toBe(2);
   for (const key of [KEY, KEY.toString('hex'), `${KEY.toString('base64')}\n`]) {
     const sealed = await shown(directory, '--key-file', keyFile(key));
     expect(sealed).toMatchObject({ waiting: 3, quarantine: { sealed: 0, reasons: [{ events: 2 }] } });
   }
-  const listed = await command(['quarantine', directory, '--contents', '--key-file', keyFile(KEY)]);
+  const opened = ['--events', '--contents', '--key-file', keyFile(KEY)];
+  const listed = await command(['show', directory, ...opened]);
   expect(listed.stdout).toContain(SECRET);
 });
 
-test('[R-866] verify finds a byte that has changed', async () => {
+test('[R-866] show --check finds a byte that has changed', async () => {
   const directory = await leftSpool();
-  const intact = await command(['verify', directory]);
+  const intact = await command(['show', directory, '--check']);
   expect(intact).toMatchObject({ code: 0, stderr: '' });
   expect(intact.stdout).toContain('Every byte is as it was written.');
   const [[file = ''] = []] = filesIn(directory).filter(([name = '']) => name.endsWith('.segment'));
@@ -411,7 +419,7 @@ test('[R-866] verify finds a byte that has changed', async () => {
   const at = bytes.length - 50;
   bytes[at] = (bytes[at] as number) ^ 1;
   fs.writeFileSync(file, bytes);
-  const { code, stdout } = await command(['verify', directory, '--json']);
+  const { code, stdout } = await command(['show', directory, '--check', '--json']);
   expect(code).toBe(3);
   const { findings, ...figures } = JSON.parse(stdout) as { intact: boolean; findings: { path: string }[] };
   expect(figures).toMatchObject({ intact: false, events: 4, quarantined: 2 });
@@ -426,7 +434,10 @@ test('[R-866] what makes no sense is said in one line, and nothing is made', asy
     [['show'], 2],
     [['shwo', directory], 2],
     [['show', directory, directory], 2],
+    [['list', directory], 2],
     [['show', directory, '--contents'], 2],
+    [['show', directory, '--events', '--check'], 2],
+    [['drain', directory, '--check'], 2],
     [['show', directory, `--${HOSTILE}`], 2],
     [['show', directory, '--key-file', missing], 2],
     [['show', directory, '--key-file', keyFile('too short')], 2],
@@ -437,8 +448,8 @@ test('[R-866] what makes no sense is said in one line, and nothing is made', asy
     [['show', missing], 6],
     [['requeue', missing], 6],
     [['show', `${missing}${HOSTILE}`], 6],
-    [['list', path.dirname(MAIN)], 6],
-    [['verify', MAIN], 6],
+    [['show', '--events', path.dirname(MAIN)], 6],
+    [['show', '--check', MAIN], 6],
   ];
   for (const [args, expected] of wrong) {
     const { code, stdout, stderr } = await command(args);
@@ -452,17 +463,7 @@ test('[R-866] what makes no sense is said in one line, and nothing is made', asy
 test('[R-866] the help names every command and option', async () => {
   const { code, stdout } = await command(['--help']);
   expect(code).toBe(0);
-  for (const word of [
-    'show',
-    'list',
-    'quarantine',
-    'requeue',
-    'drain',
-    'verify',
-    '--key-file',
-    '--timeout',
-  ]) {
+  for (const word of ['show', 'requeue', 'drain', '--events', '--check', '--key-file', '--timeout'])
     expect(stdout).toContain(word);
-  }
   expect((await command(['--version'])).stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
 });

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { eachWaiting, inspectSpool, looksLikeSpool, verifySpool } from '../../src/spool/inspection.js';
+import { inspectSpool, looksLikeSpool, type MetEvent, readSpool } from '../../src/spool/inspection.js';
 import { Spool, SpoolKeyWrong } from '../../src/spool/spool.js';
 import { MemoryDisk } from './memory-disk.js';
 import { ROOT, segmentWith, textOf } from './spooled-segments.js';
@@ -98,13 +98,13 @@ function diskWith(files: Readonly<Record<string, Uint8Array>>): MemoryDisk {
 
 test.each([undefined, KEY])('[R-866] any byte of a segment that has changed is found', async (key) => {
   const { name, bytes } = await segmentWith(['one', 'two'], 'closed', key && { key });
-  const verify = (changed: Buffer) =>
-    verifySpool(ROOT, key, diskWith({ [`${name}.segment`]: changed }).process().files);
-  expect(await verify(bytes)).toMatchObject({ segments: 1, events: 2, done: 0, findings: [] });
+  const read = (changed: Buffer) =>
+    readSpool(ROOT, key, undefined, diskWith({ [`${name}.segment`]: changed }).process().files);
+  expect(await read(bytes)).toMatchObject({ segments: 1, events: 2, done: 0, findings: [] });
   for (let at = 0; at < bytes.length; at++) {
     const changed = Buffer.from(bytes);
     changed[at] = (changed[at] as number) ^ 1;
-    const { findings } = await verify(changed);
+    const { findings } = await read(changed);
     expect(findings, `byte ${at}`).not.toEqual([]);
     expect(findings[0]?.path).toBe(`${ROOT}/${SERIES}/${name}.segment`);
   }
@@ -113,11 +113,8 @@ test.each([undefined, KEY])('[R-866] any byte of a segment that has changed is f
 test('[R-866] frames that were cut out of a segment that was ended are missed', async () => {
   const { name, bytes } = await segmentWith(['one', 'two'], 'closed');
   const cut = Buffer.concat([bytes.subarray(0, 64 + 35), bytes.subarray(64 + 2 * 35)]);
-  const { findings } = await verifySpool(
-    ROOT,
-    undefined,
-    diskWith({ [`${name}.segment`]: cut }).process().files,
-  );
+  const { files } = diskWith({ [`${name}.segment`]: cut }).process();
+  const { findings } = await readSpool(ROOT, undefined, undefined, files);
   expect(findings.map(({ message }) => message)).toEqual(['1 of its 2 events are missing']);
 });
 
@@ -130,33 +127,40 @@ test('[R-866] what a living process is writing just now is no damage, and what a
   const bytes = Buffer.from(disk.bytesOf(file));
   disk.put(file, Buffer.concat([bytes, bytes.subarray(64, 90)]));
   const { files } = disk.process();
-  expect(await verifySpool(ROOT, undefined, files)).toMatchObject({ events: 1, findings: [] });
+  expect(await readSpool(ROOT, undefined, undefined, files)).toMatchObject({ events: 1, findings: [] });
   writer.end();
-  const { findings } = await verifySpool(ROOT, undefined, files);
+  const { findings } = await readSpool(ROOT, undefined, undefined, files);
   expect(findings.map(({ message }) => message)).toEqual([
     '26 bytes at 101 are no whole frame, nor is what is behind them: damage, or what a crash in the middle of a write leaves',
   ]);
   await spool.close();
 });
 
-test('[R-866] without its key a sealed spool is neither verified nor listed', async () => {
+test('[R-866] without its key a sealed spool is not read', async () => {
   const { name, bytes } = await segmentWith(['one'], 'closed', { key: KEY });
   const { files } = diskWith({ [`${name}.segment`]: bytes }).process();
-  await expect(verifySpool(ROOT, undefined, files)).rejects.toThrow(SpoolKeyWrong);
-  await expect(eachWaiting(ROOT, undefined, () => undefined, files)).rejects.toThrow(SpoolKeyWrong);
+  await expect(readSpool(ROOT, undefined, undefined, files)).rejects.toThrow(SpoolKeyWrong);
 });
 
-test('[R-866] the events that wait are listed, and those that are done are not', async () => {
+test('[R-866] each event that waits or was refused is met, and those that are done are not', async () => {
   const disk = new MemoryDisk();
   const spool = await Spool.open({ directory: ROOT, durability: 'os', files: disk.process().files });
-  for (const text of ['one', 'two', 'three']) await spool.append('user-feedback', Buffer.from(text));
-  const [, two] = await spool.take(3, 1e6);
+  for (const text of ['one', 'two', 'three', 'four']) await spool.append('user-feedback', Buffer.from(text));
+  const [, two, , four] = await spool.take(4, 1e6);
   if (two) spool.done(two);
+  const refusal = { status: 400, at: '2026-01-01T00:00:00Z' };
+  if (four) await spool.quarantine(four, refusal);
   await spool.flush();
-  const found: string[] = [];
-  const { files } = disk.process();
-  await eachWaiting(ROOT, undefined, (event) => void found.push(`${event.kind} ${textOf(event)}`), files);
+  const found: unknown[] = [];
+  const meet = ({ event }: MetEvent) => {
+    if (typeof event === 'object') found.push([event.kind, textOf(event), event.refusal]);
+  };
+  await readSpool(ROOT, undefined, meet, disk.process().files);
   // Those that are taken wait as long as they are not done.
-  expect(found).toEqual(['user-feedback one', 'user-feedback three']);
+  expect(found).toEqual([
+    ['user-feedback', 'one', undefined],
+    ['user-feedback', 'three', undefined],
+    ['user-feedback', 'four', refusal],
+  ]);
   await spool.close();
 });

@@ -37,7 +37,6 @@ test.each(['os', 'fsync'] as const)(
     expect(left.size, 'nothing is given out twice').toBe(names.length);
     expect(fs.readdirSync(directory).filter((name) => name !== 'damaged')).toEqual([]);
   },
-  120_000,
 );
 
 test.each([

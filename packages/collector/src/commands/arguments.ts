@@ -29,7 +29,15 @@ export function addConfigOptions(command: Command, name: CommandName): Command {
   for (const { name: option, placeholder, help } of optionsOf(name)) {
     command.option(`--${option} <${placeholder}>`, help);
   }
+  // A start finds the faults of all options together (serve/resolved-config.ts).
+  if (name !== 'serve') command.hook('preAction', () => assertStore(readingOf(command, name)));
   return command;
+}
+
+/** @throws ConfigError where no log can be opened by the address. */
+async function assertStore({ config, sourceOf }: ConfigReading): Promise<void> {
+  const message = await storeFault(config?.store ?? '');
+  if (message !== undefined) throw new ConfigError([{ source: sourceOf('store'), message }]);
 }
 
 /** Those options that were typed, by name. */
@@ -55,8 +63,6 @@ export function readingOf(command: Command, name: CommandName): ConfigReading {
 export function configOf(command: Command, name: CommandName): Config {
   const { config, faults, sourceOf } = readingOf(command, name);
   if (config === undefined) throw new ConfigError(faults);
-  const fault = storeFault(config.store);
-  if (fault !== undefined) throw new ConfigError([{ source: sourceOf('store'), message: fault }]);
   if (isShared(config) && !ON_SHARED_STORES.includes(name)) {
     throw usage(
       `--store: this command reads a data directory: copy the log into one with collector mirror --store ` +

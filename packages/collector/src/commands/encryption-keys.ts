@@ -20,7 +20,7 @@ import { begunKeys, noteKeyPlaces, notesKeys, readKeyPlaces } from '../store/key
 import { isLocked } from '../store/directory-lock.js';
 import { isShared } from '../store/open.js';
 import { openStore, sharedKeyPlaces } from '../store/open-to-read.js';
-import type { StoreFinding } from '../store/contract/administration.js';
+import type { StoreFinding } from '../store/contract/findings.js';
 import { addConfigOptions, configOf } from './arguments.js';
 import { usage, CommandFailure, EXIT } from './exit-codes.js';
 import { readMirrorNote } from '../transparency/state-files.js';
@@ -31,14 +31,14 @@ const EXAMPLES = `
 Examples:
   $ collector encryption-keys status
   $ collector encryption-keys status --json | jq .directories
-  $ collector encryption-keys mirror /mnt/keys-mirror/collector
+  $ collector encryption-keys copy --mirror /mnt/keys-mirror/collector
   $ collector encryption-keys copy /media/safe/collector-keys --lives 14d
   $ collector encryption-keys rotate
 
-"status" opens no payload and changes nothing. "mirror" makes an empty directory that is there one of the mirrors, which the
-collector keeps up to date: from its next start on, or from the next erasure, stretch or epoch if that comes first.
-"copy" is for a safe: no erasure reaches it, so it is to be destroyed when its time is over, and certificates of erasure
-name that time. Events that came after it do not open by it. "rotate" begins a new epoch: what a disk still holds of
+"status" opens no payload and changes nothing. "copy" is for a safe: no erasure reaches the copy, so it is to be destroyed
+when its time is over, and certificates of erasure name that time. Events that came after it do not open by it. "copy
+--mirror" makes an empty directory that is there one of the mirrors, which the collector keeps up to date: from its next
+start on, or from the next erasure, stretch or epoch if that comes first. "rotate" begins a new epoch: what a disk still holds of
 replaced key files opens no more. A collector does so by itself half a day after an erasure, and once a month.
 
 Exit codes: 0 done, or every directory has all keys (there may be warnings), 3 one of them lacks some, 6 payloads are not
@@ -56,19 +56,14 @@ export function command(): Command {
   ).action((options: { json?: true }, self: Command) => {
     process.exitCode = tellStatus(configOf(self, 'encryption-keys').dataDir, options.json === true);
   });
-  const mirror = addConfigOptions(
-    add('mirror', 'Make a directory a mirror of the keys.').argument('<directory>', 'empty, or one that was'),
-    'encryption-keys',
-  ).action(async (directory: string, _: object, self: Command) =>
-    addMirror(configOf(self, 'encryption-keys').dataDir, path.resolve(directory)),
-  );
   const copy = addConfigOptions(
-    add('copy', 'Copy the keys to a directory that no erasure reaches.')
-      .argument('<directory>', 'empty')
-      .option('--lives <time>', 'how long it is kept, such as 14d'),
+    add('copy', 'Copy the keys to a directory that no erasure reaches, or make it a mirror.')
+      .argument('<directory>', 'empty, or with --mirror one that was a mirror')
+      .option('--lives <time>', 'how long the copy is kept, such as 14d')
+      .option('--mirror', 'make it a mirror, which erasures reach'),
     'encryption-keys',
-  ).action((directory: string, options: { lives?: string }, self: Command) =>
-    makeCopy(configOf(self, 'encryption-keys').dataDir, path.resolve(directory), options.lives),
+  ).action((directory: string, options: CopyOptions, self: Command) =>
+    copyTo(path.resolve(directory), configOf(self, 'encryption-keys').dataDir, options),
   );
   const rotate = addConfigOptions(add('rotate', 'Begin a new epoch of keys.'), 'lifecycle').action(
     async (_: object, self: Command) => {
@@ -78,7 +73,6 @@ export function command(): Command {
   return new Command('encryption-keys')
     .description('Look after the keys that payloads are encrypted by.')
     .addCommand(status)
-    .addCommand(mirror)
     .addCommand(copy)
     .addCommand(rotate);
 }
@@ -109,43 +103,43 @@ function unfinished(directories: readonly string[]): string {
   );
 }
 
-async function addMirror(dataDir: string, directory: string): Promise<void> {
+interface CopyOptions {
+  readonly lives?: string;
+  readonly mirror?: true;
+}
+
+async function copyTo(directory: string, dataDir: string, { lives, mirror }: CopyOptions): Promise<void> {
+  if (mirror && lives !== undefined) throw usage('--lives: cannot be used with --mirror, which has no end');
+  const until = mirror ? undefined : endFrom(lives);
   const places = placesOf(dataDir);
   const others = places.directories.filter((each) => each !== directory);
-  const isFilled = hasKeys(keysOnDisk, { directories: [directory], kek: '' });
+  const isFilled = mirror && hasKeys(keysOnDisk, { directories: [directory], kek: '' });
   if (isFilled && others.length < places.directories.length)
     throw usage(`${directory} is one of the directories already`);
-  if (!isFilled && !isEmpty(directory))
-    throw usage(`${directory} is neither empty nor a mirror of these keys`);
-  copyInto({ ...places, directories: others }, directory);
+  if (!exists(directory)) throw usage(`there is no directory ${directory}: make it first`);
+  if (!isFilled && fs.readdirSync(directory).length > 0)
+    throw usage(`${directory} is ${mirror ? 'neither empty nor a mirror of these keys' : 'not empty'}`);
+  const sources = mirror ? { ...places, directories: others } : places;
+  try {
+    assertApart({ ...sources, directories: [...sources.directories, directory] });
+    copyKeys(keysOnDisk, sources, directory, until);
+  } catch (error) {
+    if (error instanceof KeysUnfit || error instanceof KekFault) throw usage(error.message);
+    throw error;
+  }
+  if (until !== undefined) {
+    process.stdout.write(`copied to ${directory}; to be destroyed by ${until.slice(0, 10)}\n`);
+    return;
+  }
   await noteKeyPlaces(dataDir, { ...places, directories: [...new Set([...places.directories, directory])] });
   const who = isLocked(dataDir) ? ', which the running collector keeps up to date' : '';
   process.stdout.write(`${directory} is a mirror of the keys${who}\n`);
 }
 
-function isEmpty(directory: string): boolean {
-  return !exists(directory) || fs.readdirSync(directory).length === 0;
-}
-
-function makeCopy(dataDir: string, directory: string, lives: string | undefined): void {
+function endFrom(lives: string | undefined): string {
   const ms = lives !== undefined && /[a-z]$/.test(lives) ? parseDuration(lives) : undefined;
   if (ms === undefined || ms <= 0) throw usage('--lives: say how long it is kept, such as 14d');
-  const places = placesOf(dataDir);
-  if (!isEmpty(directory)) throw usage(`${directory} is not empty`);
-  const until = new Date(Date.now() + ms).toISOString();
-  copyInto(places, directory, until);
-  process.stdout.write(`copied to ${directory}; to be destroyed by ${until.slice(0, 10)}\n`);
-}
-
-function copyInto(places: KeyPlaces, directory: string, until?: string): void {
-  if (!exists(directory)) throw usage(`there is no directory ${directory}: make it first`);
-  try {
-    assertApart({ ...places, directories: [...places.directories, directory] });
-    copyKeys(keysOnDisk, places, directory, until);
-  } catch (error) {
-    if (error instanceof KeysUnfit || error instanceof KekFault) throw usage(error.message);
-    throw error;
-  }
+  return new Date(Date.now() + ms).toISOString();
 }
 
 async function rotateKeys(self: Command): Promise<number> {
@@ -222,7 +216,7 @@ function findingsOf(
       findings.push(
         about(
           'damage',
-          `${directory} holds no keys: mount it, or fill it again (collector encryption-keys mirror ${directory})`,
+          `${directory} holds no keys: mount it, or fill it again (collector encryption-keys copy --mirror ${directory})`,
         ),
       );
     else if (lacking > 0)
@@ -238,7 +232,7 @@ function findingsOf(
       about(
         'warning',
         'the keys are in one directory alone, and without them no payload can be read again: name a mirror on another ' +
-          'disk (collector encryption-keys mirror DIR)',
+          'disk (collector encryption-keys copy --mirror DIR)',
       ),
     );
   }

@@ -7,7 +7,7 @@ import { inspect } from 'node:util';
 import { Command, CommanderError } from 'commander';
 import { GrantRefused } from '../access/issuing.js';
 import { ConfigError, showsStacks } from '../config.js';
-import { optionalPackage } from '../optional-packages.js';
+import { optionalPackage, PackageMissing } from '../optional-packages.js';
 import { KeyStoreDamaged } from '../store/contract/keys.js';
 import { CommandFailure, EXIT, exitCodesHelp, deniedPath } from './exit-codes.js';
 import { typed, typedExamples, type CommandWord, version } from './typed.js';
@@ -43,9 +43,11 @@ const COMMANDS: Readonly<Record<CommandWord, { summary: string; load: () => Prom
     summary: 'prove that the log is the one that was written',
     load: () => import('./verify/verify.js'),
   },
-  proof: { summary: 'write a proof that an event is in the log', load: () => import('./proof.js') },
+  proof: {
+    summary: 'write a proof that an event is in the log, or the tree',
+    load: () => import('./proof.js'),
+  },
   'check-proof': { summary: 'check such a proof, without the log', load: () => import('./check-proof.js') },
-  tiles: { summary: 'export the tree for independent tools', load: () => import('./tiles.js') },
   backup: { summary: 'copy all that is stored, while a collector runs', load: () => import('./backup.js') },
   restore: { summary: 'lay a back-up out again, and prove it', load: () => import('./restore.js') },
   'encryption-keys': {
@@ -61,11 +63,11 @@ const COMMANDS: Readonly<Record<CommandWord, { summary: string; load: () => Prom
   actions: { summary: 'say what was done to stored events', load: () => import('./lifecycle/actions.js') },
   store: {
     summary: 'look after a log in a PostgreSQL database',
-    load: () => import('./store.js'),
+    load: () => optionalPackage<CommandFile>('postgres', '/store'),
   },
   mirror: {
     summary: 'copy a log from its database into a data directory',
-    load: () => import('./mirror.js'),
+    load: () => optionalPackage<CommandFile>('postgres', '/mirror'),
   },
   demo: {
     summary: 'send made-up runs to a running collector',
@@ -85,7 +87,6 @@ const GROUPS: readonly string[] = [
   'keys',
   'signing-key',
   'store',
-  'tiles',
 ];
 
 const EXAMPLES = `
@@ -141,7 +142,7 @@ function report(error: unknown, { logLevel, dataDir }: Given): number {
         : String(error);
   tell([message.replace(/\s*\n\s*/g, ' ')], dataDir && path.resolve(dataDir));
   if (showsStacks(logLevel)) process.stderr.write(`${inspect(error)}\n`);
-  if (error instanceof GrantRefused) return EXIT.usage;
+  if (error instanceof GrantRefused || error instanceof PackageMissing) return EXIT.usage;
   if (error instanceof KeyStoreDamaged) return EXIT.damaged;
   return error instanceof CommandFailure ? error.exitCode : EXIT.failure;
 }

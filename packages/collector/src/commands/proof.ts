@@ -1,4 +1,4 @@
-/** `collector proof`: a file by which anybody can check that one event is in the log, without the log. */
+/** `collector proof`: a file by which anybody can check that one event is in the log, without the log; and the tree. */
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SALT_BYTES } from '@clinical-events/protocol';
@@ -20,13 +20,15 @@ import { type TreeReader } from '../store/contract/tree.js';
 import { KeyDatabase, keyDatabasePath } from '../store/open-keys.js';
 import { isLocked } from '../store/directory-lock.js';
 import { isShared } from '../store/open.js';
-import { openStore } from '../store/open-to-read.js';
+import { openStore, withSharedView } from '../store/open-to-read.js';
+import { counted } from '../quantity.js';
 import { systemCode } from '../system-code.js';
 import { createDurably } from '../transparency/key-files.js';
-import { type GivenOut, logAccess, logSharedAccess } from './access-log.js';
+import { type Access, type GivenOut, logAccess, logSharedAccess } from './access-log.js';
 import { CommandFailure, EXIT, usage } from './exit-codes.js';
-import { assertReadable } from './regular-files.js';
-import { withSharedView } from './shared-view.js';
+import { assertReadable, LOG_DIRECTORIES } from './regular-files.js';
+import { printable, ProgressBar } from './terminal.js';
+import { exportTiles } from './tiles.js';
 import {
   type SignedCheckpoint,
   cosigners,
@@ -67,15 +69,7 @@ export async function proveEvent(
   eventId: string,
   organisation?: string,
 ): Promise<EventProof> {
-  const { tree, events } = openStore(dataDir);
-  try {
-    const known = organisation === undefined ? await knownOrganisations(dataDir, events.ledgerId) : [];
-    const sought = { eventId, organisation, known };
-    return await proofIn({ dataDir, tree, events, signs: () => isLocked(dataDir) }, sought);
-  } finally {
-    await tree.close();
-    await events.close();
-  }
+  return inDirectory(dataDir, (log) => proofIn(log, eventId, organisation));
 }
 
 /** A log, and the directory with its public keys. */
@@ -87,8 +81,22 @@ interface ProvingLog {
   readonly signs: () => boolean;
 }
 
-async function proofIn(log: ProvingLog, sought: SoughtId): Promise<EventProof> {
-  return proofOf(log, await theEvent(log, sought));
+async function inDirectory<Result>(
+  dataDir: string,
+  work: (log: ProvingLog) => Promise<Result>,
+): Promise<Result> {
+  const { tree, events } = openStore(dataDir);
+  try {
+    return await work({ dataDir, tree, events, signs: () => isLocked(dataDir) });
+  } finally {
+    await tree.close();
+    await events.close();
+  }
+}
+
+async function proofIn(log: ProvingLog, eventId: string, organisation?: string): Promise<EventProof> {
+  const known = organisation === undefined ? await knownOrganisations(log.dataDir, log.events.ledgerId) : [];
+  return proofOf(log, await theEvent(log, { eventId, organisation, known }));
 }
 
 /** @throws CommandFailure when there is none, or more than one. */
@@ -264,6 +272,7 @@ Examples:
   $ collector proof 6f9b2c4e-8a51-4d8e-9f0c-2b7a1e5d3c10 --out event.tlog-proof
   $ collector events --event 6f9b2c4e-8a51-4d8e-9f0c-2b7a1e5d3c10 | jq -j .body > body.json
   $ collector check-proof event.tlog-proof --event body.json --key log.vkey
+  $ collector proof --tiles /srv/log
 
 The proof (C2SP tlog-proof) holds hashes, a signed checkpoint, who sent the event and when it was received, and the
 event's salt, but not its body: the second line gets that, byte for byte. It stays true however the log grows. The
@@ -272,55 +281,117 @@ a second or so; for that the command waits.
 
 Give a proof only to those who may have the body: with the salt one can try whether a guess at the body is right.
 
-That the proof was made is logged in access.log in the data directory, as an access to the event.
+--tiles writes what the newest checkpoint covers as a static directory in the layout of C2SP tlog-tiles: any web server
+can serve it, and independent tools can read and audit it. Run again, it continues from there, and the checkpoint is
+always the last to change: anyone who reads meanwhile finds everything that the checkpoint they got needs. The entries
+are the leaves of the tree. They hold nothing of what was sent or by whom, but tell how many events came and when; and
+anyone who knows an event's id and who sent it can find its leaf.
+
+Each run is logged in access.log in the data directory, or in the database, as an access.
 
 Exit codes: 6 there is no such event, 2 several organisations have one (say which by --organisation), 1 no checkpoint
 covers it yet, 3 what is stored is damaged, and no proof is given out. Of an event that was erased the proof says that it
 was stored, when, and from whom; it is checked without a body. "collector actions" names the entry of the action that
-erased it; "collector actions export" proves that one.`;
+erased it; "collector actions export" proves that one. With --tiles: 6 there is no ledger, 2 the directory holds something
+else or the tiles of another log, 1 nothing is signed yet, 3 what is stored is damaged, or the tiles are of a log that
+went on differently; then their checkpoint is not changed.`;
 
 interface ProofOptions {
   readonly organisation?: string;
   readonly out?: string;
+  readonly tiles?: string;
   readonly json?: true;
 }
 
+/** No progress bar for fewer. */
+const BAR_FROM_ENTRIES = 200_000;
+
 export function command(): Command {
   const proof = new Command('proof')
-    .description('Write a proof that an event is in the log, to be checked without the log.')
-    .argument('<event-id>', 'the id of the event')
+    .description(
+      'Write a proof that an event is in the log, or the whole tree, to be checked without the log.',
+    )
+    .argument('[event-id]', 'the id of the event')
     .option('--organisation <name>', 'whose event, when several organisations have one with this id')
     .option('--out <file>', 'write the proof there, into a new file (default: standard output)')
-    .option('--json', 'print the proof and what it is of as one JSON object');
+    .option('--tiles <directory>', 'write the tree, its entries and a checkpoint there as static files')
+    .option('--json', 'print the proof and what it is of, or what was written, as one JSON object');
   return addConfigOptions(proof, 'proof')
     .addHelpText('after', EXAMPLES)
-    .action(async (id: string, options: ProofOptions, self: Command) => {
-      await prove(configOf(self, 'proof'), idFrom('event id', id), options);
+    .action(async (id: string | undefined, options: ProofOptions, self: Command) => {
+      const config = configOf(self, 'proof');
+      const { tiles, organisation, out } = options;
+      if (tiles === undefined && id === undefined) throw usage('event id: give one, or --tiles DIR');
+      if (tiles === undefined) return prove(config, idFrom('event id', id ?? ''), options);
+      if ((id ?? organisation ?? out) !== undefined)
+        throw usage('--tiles: is of the whole log; give no event id, --organisation or --out with it');
+      await writeTiles(config, path.resolve(tiles), options);
     });
 }
 
 async function prove(config: Config, eventId: string, options: ProofOptions): Promise<void> {
-  const { dataDir } = config;
   const organisation =
     options.organisation === undefined ? undefined : organisationFrom(options.organisation);
-  const out = options.out === undefined ? undefined : path.resolve(options.out);
-  if (out !== undefined) assertRoom(out);
-  const access = { command: 'proof', filter: { event: eventId, organisation } };
+  if (options.out !== undefined) assertRoom(path.resolve(options.out));
+  await reading(config, { event: eventId, organisation }, async (log, givenOut) =>
+    give(await proofIn(log, eventId, organisation), givenOut, options),
+  );
+}
+
+/**
+ * On return the work is done on the log, wherever it is, and logged as an access.
+ * @param directories that are read of a data directory; all of them unless given.
+ */
+async function reading(
+  config: Config,
+  filter: Access['filter'],
+  work: (log: ProvingLog, givenOut: GivenOut) => Promise<void>,
+  directories?: readonly string[],
+): Promise<void> {
+  const access = { command: 'proof', filter };
   if (isShared(config)) {
-    await withSharedView(config, async ({ shared, dataDir: view }) => {
+    await withSharedView(config, async ({ shared, dataDir }) => {
       const givenOut = await logSharedAccess(shared.accessLog, access);
       try {
-        const log = { dataDir: view, tree: shared.tree, events: shared.events, signs: () => true };
-        give(await proofIn(log, { eventId, organisation, known: [] }), givenOut, options);
+        const { tree, events } = shared;
+        await work({ dataDir, tree, events, signs: () => true }, givenOut);
       } finally {
         await givenOut.end();
       }
     });
     return;
   }
-  assertReadable(dataDir);
-  const givenOut = logAccess(dataDir, access);
-  give(await proveEvent(dataDir, eventId, organisation), givenOut, options);
+  assertReadable(config.dataDir, directories);
+  const givenOut = logAccess(config.dataDir, access);
+  await inDirectory(config.dataDir, (log) => work(log, givenOut));
+}
+
+async function writeTiles(config: Config, directory: string, { json }: ProofOptions): Promise<void> {
+  const wanted = json !== true && process.stderr.isTTY;
+  const bar = new ProgressBar({ wanted, unit: 'entries', per: 1, from: BAR_FROM_ENTRIES });
+  const work = async (log: ProvingLog, givenOut: GivenOut) => {
+    const onProgress = (entries: number, of: number) => {
+      givenOut.events = entries;
+      bar.show(entries, of);
+    };
+    const exported = await exportTiles(log, directory, onProgress).finally(() => bar.clear());
+    const {
+      before,
+      written,
+      checkpoint: { origin, size },
+    } = exported;
+    givenOut.events = size;
+    givenOut.complete = true;
+    const told = { directory, origin, tree_size: size, tree_size_before: before, files_written: written };
+    const since = before === 0 ? '' : `, of which ${before} were there`;
+    process.stdout.write(
+      json
+        ? `${JSON.stringify(told, undefined, 2)}\n`
+        : `${directory} holds the tiles of ${counted(size, 'entry', 'entries')} of ${printable(origin)}${since}. ` +
+            `${counted(written, 'file')} written.\n`,
+    );
+  };
+  await reading(config, { tiles: directory }, work, LOG_DIRECTORIES);
 }
 
 function give(proved: EventProof, givenOut: GivenOut, options: ProofOptions): void {

@@ -5,6 +5,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { exists } from '../files.js';
+import { checkpointDirectory } from '../store/open-to-read.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 
 /** Of what proves the log. */
@@ -65,4 +66,18 @@ export function checkDataDirectory(dataDir: string): void {
 
 function misplaced(file: string, what: string): CommandFailure {
   return new CommandFailure(`${file} is ${what}`, EXIT.damaged);
+}
+
+/** Segments, or a checkpoint, which says that there were some. */
+export function holdsLog(dataDir: string): boolean {
+  return (
+    holds(path.join(dataDir, 'ledger'), /\.segment$/) ||
+    holds(checkpointDirectory(dataDir), /^latest$|\.checkpoint$/)
+  );
+}
+
+/** Whether it is a directory and such a name is in it. */
+export function holds(directory: string, isOne: RegExp): boolean {
+  if (fs.statSync(directory, { throwIfNoEntry: false })?.isDirectory() !== true) return false;
+  return fs.readdirSync(directory).some((name) => isOne.test(name));
 }

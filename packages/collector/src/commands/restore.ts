@@ -20,9 +20,10 @@ import { assertApart, isNoRoom, real, copyKeys } from './backup.js';
 import { CommandFailure, EXIT, type ExitCode, usage } from './exit-codes.js';
 import { erasuresOf, type ProvedAction, readActions } from './lifecycle/action-proofs.js';
 import { collect, keysFrom, rotationsIn, logKey } from './verify/trusted-keys.js';
+import { holdsLog } from './regular-files.js';
 import { printable, printableJson, wrappedFor, ProgressBar } from './terminal.js';
 import { verifyLog, type Verification } from './verify/verification.js';
-import { holdsLog, verificationFields, verificationReport } from './verify/verify.js';
+import { verificationFields, verificationReport } from './verify/verify.js';
 
 const EXAMPLES = `
 Examples:

@@ -1,7 +1,7 @@
 /** Runs as lines of text: a table that fits a terminal, plain columns for a pipe, JSON and CSV. Values are made harmless. */
 import { EVENT_KINDS } from '@clinical-events/protocol';
 import type { RunSummary } from '../catalogue/catalogue.js';
-import { csvCell } from '../records/exports/csv.js';
+import { csvCell } from '../records/exports/record-columns.js';
 import { OUTCOME_TEXT } from '../records/vocabulary.js';
 import { utcText } from '../records/instant.js';
 import { legible, printableJson, alignedTable } from './terminal.js';

@@ -14,7 +14,6 @@ import {
   SigningKeyFault,
   signingProgram,
 } from '../transparency/key-files.js';
-import { pullKeys, pushKeys } from '../transparency/shared-keys.js';
 import { SigningKeys } from '../transparency/signing-keys.js';
 import { isShared } from '../store/open.js';
 import { openSharedStore } from '../store/open-to-read.js';
@@ -125,9 +124,9 @@ async function withPublicKeys(config: Config, work: () => string, makes = false)
         'this role may not add a key to the log, and nothing was changed: rotate as the role of the collectors',
         EXIT.failure,
       );
-    await pullKeys(config.dataDir, shared.publicKeys);
+    await shared.publicKeys.pull(config.dataDir);
     const text = work();
-    await pushKeys(config.dataDir, shared.publicKeys);
+    await shared.publicKeys.push(config.dataDir);
     process.stdout.write(text);
   } finally {
     await shared.close();

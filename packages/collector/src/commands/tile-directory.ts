@@ -7,14 +7,14 @@
  *   .collector-drafts/                      files that are being written; gone when an export ends
  *
  * Every file appears whole, by a rename, and is on stable storage by then: a reader, or a crash at any point, finds a
- * checkpoint and everything below it. Files are written by the thread pool, some at a time, because each flush waits
- * for the disk.
+ * checkpoint and everything below it. Files are written some at a time, because each flush waits for the disk.
  */
 import fs from 'node:fs';
 import path from 'node:path';
-import { promisify } from 'node:util';
 import { TILE_HASHES, tilePath } from '../integrity/merkle.js';
 import { systemCode } from '../system-code.js';
+import { syncDirectory } from '../transparency/key-files.js';
+import { CommandFailure, EXIT, usage } from './exit-codes.js';
 
 const CHECKPOINT = 'checkpoint';
 const TILES = 'tile';
@@ -23,47 +23,32 @@ const PARTIAL = '.p';
 /** Files that are being written at once at most. */
 const AT_ONCE = 32;
 
-const pool = {
-  open: promisify(fs.open),
-  write: promisify(fs.write),
-  datasync: promisify(fs.fdatasync),
-  close: promisify(fs.close),
-  rename: promisify(fs.rename),
-};
-
-/** There is something else in the directory, and nothing of a log. */
-export class NotATileDirectory extends Error {
-  override name = 'NotATileDirectory';
-}
-
 export class TileDirectory {
-  /** False when nothing had been exported here: then no file has to be looked for. */
-  readonly #used: boolean;
+  /** How many files were written so far. */
+  written = 0;
   readonly #made = new Set<string>();
   readonly #writing = new Set<Promise<void>>();
   #drafts = 0;
-  #written = 0;
   #failure: Error | undefined;
 
   /**
    * On return the directory exists.
-   * @throws NotATileDirectory when it holds other files, and no checkpoint.
+   * @throws CommandFailure when it holds other files, and no checkpoint.
    */
   constructor(readonly root: string) {
-    fs.mkdirSync(root, { recursive: true });
-    const names = fs.readdirSync(root);
-    const other = names.find((name) => name !== TILES && name !== DRAFTS);
-    if (other !== undefined && !names.includes(CHECKPOINT)) {
-      throw new NotATileDirectory(`${root} holds ${other}, and no tiles of a log`);
+    try {
+      fs.mkdirSync(root, { recursive: true });
+      const names = fs.readdirSync(root);
+      const other = names.find((name) => name !== TILES && name !== DRAFTS);
+      if (other !== undefined && !names.includes(CHECKPOINT))
+        throw usage(`${root} holds ${other}, and no tiles of a log; give an empty directory, or a new one`);
+    } catch (error) {
+      const code = systemCode(error);
+      if (code === 'ENOTDIR' || code === 'EEXIST') throw usage(`${root} is not a directory`);
+      throw error;
     }
-    this.#used = names.length > 0;
     // Of an export that was interrupted.
     this.#removeDrafts();
-  }
-
-  /** How many files were written so far. */
-  get written(): number {
-    return this.#written;
   }
 
   /** The signed note; undefined before the first export has ended. */
@@ -71,26 +56,33 @@ export class TileDirectory {
     return this.#read(CHECKPOINT)?.toString();
   }
 
-  /** Whether the tile is there, by its size in bytes. */
-  holds(level: number | 'entries', index: number, width: number, bytes: number): boolean {
-    const file = path.join(this.root, tilePath(level, index, width));
-    return this.#used && fs.statSync(file, { throwIfNoEntry: false })?.size === bytes;
-  }
-
-  /** What is there of a tile: of this width, or else the full one. */
-  tile(level: number | 'entries', index: number, width: number): Buffer | undefined {
-    return this.#read(tilePath(level, index, width)) ?? this.#read(tilePath(level, index, TILE_HASHES));
+  /** Whether a full tile is there, by its size in bytes. */
+  holds(level: number | 'entries', index: number, bytes: number): boolean {
+    const file = path.join(this.root, tilePath(level, index, TILE_HASHES));
+    return fs.statSync(file, { throwIfNoEntry: false })?.size === bytes;
   }
 
   /**
    * Writes the tile, unless it is there as it should be. It may not be there on return, but is after `flush`.
-   * @throws the system's error of this file or of one before it.
+   * @param before its width in the earlier export, 0 without one: of that much nothing may have changed.
+   * @throws CommandFailure when something has; the system's error of this file or of one before it.
    */
-  async put(level: number | 'entries', index: number, width: number, bytes: Buffer): Promise<void> {
+  async put(
+    level: number | 'entries',
+    index: number,
+    before: number,
+    width: number,
+    bytes: Buffer,
+  ): Promise<void> {
+    if (before > 0)
+      this.#assertUnchanged(level, index, before, bytes.subarray(0, (before * bytes.length) / width));
     const name = tilePath(level, index, width);
-    if (this.#used && this.#read(name)?.equals(bytes)) return;
-    this.#written++;
-    await this.#room();
+    if (this.#read(name)?.equals(bytes)) return;
+    this.written++;
+    this.#throwFailure();
+    // The pool hands its files on only while this thread is at rest.
+    await new Promise((resolve) => setImmediate(resolve));
+    while (this.#writing.size >= AT_ONCE) await Promise.race(this.#writing);
     const writing = this.#write(name, bytes)
       .catch((error: unknown) => {
         this.#failure ??= error instanceof Error ? error : new Error(String(error));
@@ -99,23 +91,30 @@ export class TileDirectory {
     this.#writing.add(writing);
   }
 
-  /** On return every tile is there, on stable storage. */
-  async flush(): Promise<void> {
+  /** A file that is missing or cut short is written again. */
+  #assertUnchanged(level: number | 'entries', index: number, width: number, bytes: Buffer): void {
+    const name = tilePath(level, index, width);
+    const there = (this.#read(name) ?? this.#read(tilePath(level, index, TILE_HASHES)))?.subarray(
+      0,
+      bytes.length,
+    );
+    if (there === undefined || there.length < bytes.length || there.equals(bytes)) return;
+    throw new CommandFailure(
+      `${this.root}/${name} is not what this log has there: it was changed; export into an empty directory`,
+      EXIT.damaged,
+    );
+  }
+
+  /** Puts the checkpoint in the place of the one before, once every tile is there. On return all is on stable storage. */
+  async finish(note: string): Promise<void> {
     await Promise.all(this.#writing);
     this.#throwFailure();
     for (const directory of this.#made) syncDirectory(path.join(this.root, directory));
-  }
-
-  /** Puts the checkpoint in the place of the one before. On return it is on stable storage. */
-  async setCheckpoint(note: string): Promise<void> {
-    if (this.checkpoint() === note) return;
-    await this.#write(CHECKPOINT, Buffer.from(note));
-    syncDirectory(this.root);
-  }
-
-  /** Removes the partial tiles whose full tile is there, which no checkpoint needs any more. */
-  clearAway(): void {
-    if (this.#used && fs.existsSync(path.join(this.root, TILES))) this.#clear(TILES);
+    if (this.checkpoint() !== note) {
+      await this.#write(CHECKPOINT, Buffer.from(note));
+      syncDirectory(this.root);
+    }
+    if (fs.existsSync(path.join(this.root, TILES))) this.#clear(TILES);
   }
 
   /** Leaves nothing behind that is half written. */
@@ -128,6 +127,7 @@ export class TileDirectory {
     fs.rmSync(path.join(this.root, DRAFTS), { recursive: true, force: true });
   }
 
+  /** Removes the partial tiles whose full tile is there, which no checkpoint needs any more. */
   #clear(directory: string): void {
     const entries = fs.readdirSync(path.join(this.root, directory), { withFileTypes: true });
     const files = new Set(entries.filter((entry) => entry.isFile()).map(({ name }) => name));
@@ -140,27 +140,12 @@ export class TileDirectory {
     }
   }
 
-  async #room(): Promise<void> {
-    this.#throwFailure();
-    // The pool hands its files on only while this thread is at rest.
-    await new Promise((resolve) => setImmediate(resolve));
-    while (this.#writing.size >= AT_ONCE) await Promise.race(this.#writing);
-  }
-
   async #write(name: string, bytes: Uint8Array): Promise<void> {
     this.#makeDirectory(path.dirname(name));
     this.#makeDirectory(DRAFTS);
     const draft = path.join(this.root, DRAFTS, `${process.pid}-${this.#drafts++}`);
-    const fd = await pool.open(draft, 'wx');
-    try {
-      for (let done = 0; done < bytes.length;) {
-        done += (await pool.write(fd, bytes, done, bytes.length - done)).bytesWritten;
-      }
-      await pool.datasync(fd);
-    } finally {
-      await pool.close(fd);
-    }
-    await pool.rename(draft, path.join(this.root, name));
+    await fs.promises.writeFile(draft, bytes, { flag: 'wx', flush: true });
+    await fs.promises.rename(draft, path.join(this.root, name));
   }
 
   #makeDirectory(directory: string): void {
@@ -182,16 +167,5 @@ export class TileDirectory {
 
   #throwFailure(): void {
     if (this.#failure !== undefined) throw this.#failure;
-  }
-}
-
-/** On return the names in the directory are on stable storage. Windows cannot flush one, and need not. */
-function syncDirectory(directory: string): void {
-  if (process.platform === 'win32') return;
-  const fd = fs.openSync(directory, 'r');
-  try {
-    fs.fsyncSync(fd);
-  } finally {
-    fs.closeSync(fd);
   }
 }

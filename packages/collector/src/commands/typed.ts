@@ -20,7 +20,6 @@ const NAMES = [
   ...[
     'proof',
     'check-proof',
-    'tiles',
     'backup',
     'restore',
     'demo',
@@ -37,7 +36,7 @@ export type CommandWord = (typeof NAMES)[number];
 
 /** `collector runs`, and neither `no collector runs` nor the end of a path. */
 const COMMAND = new RegExp(
-  String.raw`(?<![\w/-]|\b(?:[Tt]he|[Aa]|[Nn]o)\s)collector (help\b|(?:actions|hold|retention|keys|encryption-keys|signing-key|tiles|store) [a-z]+|(?:${NAMES.join('|')})\b)`,
+  String.raw`(?<![\w/-]|\b(?:[Tt]he|[Aa]|[Nn]o)\s)collector (help\b|(?:actions|hold|retention|keys|encryption-keys|signing-key|store) [a-z]+|(?:${NAMES.join('|')})\b)`,
   'g',
 );
 /** Those that are about no data directory. */

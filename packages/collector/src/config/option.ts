@@ -38,7 +38,6 @@ export type CommandName =
   | 'signing-key'
   | 'verify'
   | 'proof'
-  | 'tiles'
   | 'backup'
   | 'store'
   | 'quarantine'

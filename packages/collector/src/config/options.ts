@@ -32,7 +32,6 @@ const EVERY: readonly CommandName[] = [
   'signing-key',
   'verify',
   'proof',
-  'tiles',
   'backup',
   'store',
   'quarantine',

@@ -31,11 +31,11 @@ import type { TakenKeys } from '../privacy/key-directory.js';
 import { policyFrom } from '../privacy/retention-policy.js';
 import type { SequenceSet } from '../privacy/sequence-set.js';
 import { type Candidate } from '../store/contract/events.js';
-import { KEPT_ANSWER_MS, type Requests } from '../store/contract/requests.js';
+import { KEPT_ANSWER_MS, type LifecycleKeys, type Requests } from '../store/contract/requests.js';
 import { ownEntry } from './own-entry.js';
 
 /** What a request was made by the light of: none of it may have changed when it is done. */
-interface Considered {
+interface Preconditions {
   /** The action by which the policy was set; null when none was. */
   readonly policy: string | null;
   /** The holds that were not over. */
@@ -44,7 +44,7 @@ interface Considered {
 
 export interface LifecycleRequest {
   readonly action: Action;
-  readonly considered: Considered;
+  readonly considered: Preconditions;
 }
 
 export type LifecycleAnswer =
@@ -52,19 +52,6 @@ export type LifecycleAnswer =
   /** Begun, and it will be done: these directories of keys cannot be reached. */
   | { readonly state: 'pending'; readonly unreached: readonly string[] }
   | { readonly state: 'refused'; readonly reason: string };
-
-/** The keys that are destroyed, as KeyWriter has it. */
-interface LifecycleKeys {
-  readonly stored: { noted(): Buffer[] };
-  destroy(taken: readonly TakenKeys[]): Promise<string[]>;
-  noteAction(body: object): string[] | Promise<string[]>;
-  rotate(): Promise<string[]>;
-  finishRotation(): Promise<string[]>;
-  readonly isRotating: boolean;
-  readonly epoch: number;
-  readonly epochBegun: number;
-  readonly directories: { readonly all: number; readonly inTrouble: number };
-}
 
 export interface LifecycleOptions {
   readonly requests: Requests;

@@ -81,7 +81,7 @@ interface WrappedKey {
   readonly wrapped: string;
 }
 
-/** Where files of keys are kept: on a disk, or in a database (store/postgres/key-database.ts). */
+/** Where files of keys are kept: on a disk, or in a database (packages/postgres, key-rows.ts). */
 export interface KeyFiles {
   /** The names in `within` of a directory; none where that is not there. */
   list(directory: string, within: string): string[];
@@ -1110,7 +1110,7 @@ export class KeyWriter {
       throw new Error('it has the keys of another log, which would be written over');
     if (this.#known.has(directory) && namesIn(files, directory, 'epochs', EPOCH_NAME).length === 0)
       throw new Error(
-        'it has no keys any more: mount it, or have it filled by collector encryption-keys mirror',
+        'it has no keys any more: mount it, or have it filled by collector encryption-keys copy --mirror',
       );
     for (const name of this.#shelf.all()) {
       const due = this.#shelf.due(name);

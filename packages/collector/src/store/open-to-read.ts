@@ -2,6 +2,7 @@
 import { nodeFiles } from '../files.js';
 import type { KeyPlaces } from '../privacy/key-directory.js';
 import type { LocalAccessLog } from './contract/access-log.js';
+import type { SharedView } from './contract/driver.js';
 import type { OpenSharedStore, OpenStore } from './contract/opened.js';
 import type { Requests, SharedRequests } from './contract/requests.js';
 import { AccessLogFile, readingsLogPath } from './embedded/access-log-file.js';
@@ -9,8 +10,7 @@ import { Inbox } from './embedded/inbox.js';
 import { LogReader } from './embedded/log-reader.js';
 import { TreeFiles } from './embedded/tree-files.js';
 import { notesKeys, readKeyPlaces } from './key-places.js';
-import { postgres, type StoreSettings } from './open.js';
-import { isPostgres, parseAddress } from './postgres/address.js';
+import { driverOf, isShared, type StoreSettings } from './open.js';
 
 export type { OpenSharedStore } from './contract/opened.js';
 /** Where commands append their lines, and where checkpoints lie. */
@@ -40,19 +40,27 @@ export async function openSharedStore(
   { store }: Pick<StoreSettings, 'store'>,
   keys?: KeyPlaces,
 ): Promise<OpenSharedStore> {
-  return (await postgres()).openForReading(parseAddress(store), keys);
+  return (await driverOf(store)).openToRead(store, keys);
+}
+
+/** The same for the time of `work`, with a directory of what is public of the log, as a data directory has it. */
+export async function withSharedView<Result>(
+  { store, dataDir }: StoreSettings,
+  work: (view: SharedView) => Promise<Result>,
+): Promise<Result> {
+  return (await driverOf(store)).withView(store, sharedKeyPlaces(dataDir), work);
 }
 
 /** Where the keys of a log in a database are, as a collector has noted in its data directory; undefined where none has. */
 export function sharedKeyPlaces(dataDir: string): KeyPlaces | undefined {
   if (!notesKeys(dataDir)) return undefined;
   const places = readKeyPlaces(dataDir);
-  return places.directories.some(isPostgres) ? places : undefined;
+  return places.directories.some((store) => isShared({ store })) ? places : undefined;
 }
 
 /** What a mirror asks of the collectors of its log. @throws when the database cannot be reached, or holds no log. */
 export async function openSharedRequests({ store }: Pick<StoreSettings, 'store'>): Promise<SharedRequests> {
-  return (await postgres()).openRequests(parseAddress(store));
+  return (await driverOf(store)).openRequests(store);
 }
 
 /** Where a mirror logs who reads on it: its access log is a copy. */

@@ -1,16 +1,12 @@
 /** Opens a log for the collector that writes it. */
 import { nodeFiles } from '../files.js';
-import type { KeyWriterOptions } from '../privacy/key-directory.js';
+import type { SharedStore, SharedStoreOptions } from './contract/driver.js';
 import type { Store } from './contract/events.js';
 import type { TreeStore } from './contract/tree.js';
 import { EmbeddedStore, type EmbeddedStoreOptions } from './embedded/embedded-store.js';
 import { TreeFiles } from './embedded/tree-files.js';
-import { postgres, type StoreSettings } from './open.js';
-import { parseAddress } from './postgres/address.js';
-import type { SharedKeyWriter } from './postgres/key-rows.js';
-import type { PostgresStore, PostgresStoreOptions } from './postgres/postgres-store.js';
+import { driverOf } from './open.js';
 
-export type { FoundLog, KeysOfLog, OpenedKeys } from './postgres/postgres-store.js';
 export type { Encryption, Held, Opened } from './embedded/embedded-store.js';
 export type { IdIndexStats } from './embedded/id-index/id-index.js';
 
@@ -34,16 +30,6 @@ export type WritableStore = Pick<
 >;
 
 /** For a collector among others. Closing it closes its tree. */
-export async function openSharedForWriting(
-  options: Omit<PostgresStoreOptions, 'address'> & Pick<StoreSettings, 'store'>,
-): Promise<PostgresStore> {
-  return (await postgres()).PostgresStore.open({ ...options, address: parseAddress(options.store) });
-}
-
-/** As KeyWriter.open, of keys in a database. */
-export async function openSharedKeys(
-  options: Omit<KeyWriterOptions, 'files'>,
-  logCluster: string,
-): Promise<SharedKeyWriter> {
-  return (await postgres()).SharedKeyWriter.open(options, logCluster);
+export async function openSharedForWriting(store: string, options: SharedStoreOptions): Promise<SharedStore> {
+  return (await driverOf(store)).openToWrite(store, options);
 }

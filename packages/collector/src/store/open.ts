@@ -1,11 +1,14 @@
 /**
- * Where a log is, and the table of drivers. The doors of a store are `open-to-read`, `open-to-write`, `open-to-audit`,
- * `open-keys` and `administration`: a command loads those that it uses. Only they name a driver.
+ * Where a log is, and the table of drivers. The doors of a store are `open-to-read`, `open-to-write`, `open-to-audit` and
+ * `open-keys`: a command loads those that it uses. Only they name a driver.
  */
-import { AddressFault, describeAddress, isPostgres, parseAddress } from './postgres/address.js';
+import { optionalPackage, PackageMissing } from '../optional-packages.js';
+import type { StoreDriver } from './contract/driver.js';
 
-/** Loaded where a log is in a database: its library takes longer to load than most commands run. */
-export const postgres = () => import('./postgres/driver.js');
+/** By the scheme of an address, the package that has the driver. */
+const DRIVERS = { postgres: 'postgres', postgresql: 'postgres' } as const;
+
+type Scheme = keyof typeof DRIVERS;
 
 /** Where a log is: in a data directory, or in a database where `store` is not empty. */
 export interface StoreSettings {
@@ -13,24 +16,36 @@ export interface StoreSettings {
   readonly store: string;
 }
 
-/** Why this is no place of a log; undefined when it is one, or empty. */
-export function storeFault(store: string): string | undefined {
-  if (store === '') return undefined;
-  try {
-    parseAddress(store);
-    return undefined;
-  } catch (error) {
-    if (!(error instanceof AddressFault)) throw error;
-    return error.message;
-  }
-}
-
-/** For messages: where the log is. */
-export function describeStore({ dataDir, store }: StoreSettings): string {
-  return store === '' ? dataDir : describeAddress(parseAddress(store));
+function schemeOf(address: string): Scheme | undefined {
+  const [scheme = ''] = /^[a-z]+(?=:\/\/)/.exec(address) ?? [];
+  return Object.hasOwn(DRIVERS, scheme) ? (scheme as Scheme) : undefined;
 }
 
 /** Whether the log is in a database, and its data directory holds only what one collector keeps for itself. */
 export function isShared({ store }: Pick<StoreSettings, 'store'>): boolean {
-  return isPostgres(store);
+  return schemeOf(store) !== undefined;
+}
+
+/** @throws PackageMissing, RangeError for an address that is not {@link isShared}. */
+export async function driverOf(address: string): Promise<StoreDriver> {
+  const scheme = schemeOf(address);
+  if (scheme === undefined) throw new RangeError('no driver opens this address');
+  return (await optionalPackage<{ readonly driver: StoreDriver }>(DRIVERS[scheme])).driver;
+}
+
+/** Why this is no place of a log that can be opened; undefined when it is one, or empty. */
+export async function storeFault(store: string): Promise<string | undefined> {
+  if (store === '') return undefined;
+  if (!isShared({ store })) return 'it does not begin with postgres://';
+  try {
+    return (await driverOf(store)).addressFault(store);
+  } catch (error) {
+    if (!(error instanceof PackageMissing)) throw error;
+    return error.message;
+  }
+}
+
+/** For messages: where the log is, without the role and the options of its address. */
+export function describeStore({ dataDir, store }: StoreSettings): string {
+  return store === '' ? dataDir : store.replace(/^(\w+:\/\/)(?:[^/?]*@)?([^?]*).*$/s, '$1$2');
 }

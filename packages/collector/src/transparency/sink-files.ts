@@ -36,8 +36,8 @@ export interface SinkFiles {
    * @returns undefined when it was made, else what the file of that name holds.
    */
   create(file: string, bytes: Uint8Array): Promise<Uint8Array | undefined>;
-  /** On return the bytes are at the end of the file on stable storage. */
-  append(file: string, bytes: Uint8Array, mayCreate: boolean): Promise<void>;
+  /** On return the bytes are at the end of the file on stable storage, which is made if it is not there. */
+  append(file: string, bytes: Uint8Array): Promise<void>;
   /** @returns the last `length` bytes and the size of the whole, or undefined when there is no such file. */
   tail(file: string, length: number): Promise<FileTail | undefined>;
 }
@@ -99,8 +99,8 @@ export const nodeSinkFiles: SinkFiles = {
     await syncDirectory(path.dirname(file));
     return undefined;
   },
-  async append(file, bytes, mayCreate) {
-    const handle = await open(file, O_RDWR | O_APPEND | O_NONBLOCK | (mayCreate ? O_CREAT : 0));
+  async append(file, bytes) {
+    const handle = await open(file, O_RDWR | O_APPEND | O_NONBLOCK | O_CREAT);
     let before: number;
     try {
       before = (await handle.stat()).size;

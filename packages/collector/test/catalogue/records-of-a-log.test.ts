@@ -91,36 +91,6 @@ test('the catalogue makes the records that grouping in memory makes, oldest firs
   );
 });
 
-/** A start of the odd log. */
-function oddStart(event: Pick<SentEvent, 'n' | 'run' | 'parent'>): SentEvent {
-  return { kind: 'inference-start', organisation: 'default', second: 1, day: 0, ...event };
-}
-
-test('an id index that is lost, or of another log, makes no difference [R-711]', async () => {
-  await fc.assert(
-    fc.asyncProperty(oddLog(25), oddLog(5), async (events, others) => {
-      const dataDir = await directoryOf(events);
-      const expected = naive(dataDir);
-      fs.rmSync(path.join(dataDir, 'index'), { recursive: true });
-      expect(byKey((await made(dataDir)).records)).toEqual(expected);
-      fs.cpSync(path.join(await directoryOf(others), 'index'), path.join(dataDir, 'index'), {
-        recursive: true,
-      });
-      expect(byKey((await made(dataDir)).records)).toEqual(expected);
-    }),
-    {
-      numRuns: runs(8),
-      // The other log begins with the same event, of which it says more: its index ends within our second one.
-      examples: [
-        [
-          [oddStart({ n: 1, run: null, parent: 2 }), oddStart({ n: 2, run: null, parent: 1 })],
-          [oddStart({ n: 1, run: 501, parent: null })],
-        ],
-      ],
-    },
-  );
-});
-
 test('the order in which events were stored makes no difference to the records [R-205] [R-711]', async () => {
   const log = oddLog(25).chain((events) =>
     fc.tuple(fc.constant(events), fc.shuffledSubarray(events, { minLength: events.length })),

@@ -144,7 +144,7 @@ describe('[R-1324] a start', () => {
     fs.renameSync(`${mirror}.away`, mirror);
     fs.mkdirSync(keys);
     // One mirror is enough, and the directory is made again from it when that is asked for.
-    expect((await run(['encryption-keys', 'mirror', keys, '--data-dir', dataDir])).code).toBe(0);
+    expect((await run(['encryption-keys', 'copy', '--mirror', keys, '--data-dir', dataDir])).code).toBe(0);
     const again = await start(dataDir);
     await sendTwo(again, key);
     await again.stop();

@@ -9,7 +9,7 @@ import { command as erase } from '../../src/commands/lifecycle/erase.js';
 import { Holds } from '../../src/commands/lifecycle/holds.js';
 import { command as retention } from '../../src/commands/lifecycle/retention.js';
 import { mentionsIn } from '../../src/commands/lifecycle/mentions.js';
-import { retirable, type SelectedEvent } from '../../src/commands/lifecycle/selection.js';
+import { erasable, type SelectedEvent } from '../../src/commands/lifecycle/selection.js';
 import { answerTo, layRequest } from '../../src/ledger/lifecycle.js';
 import { KeyReader, keysOnDisk } from '../../src/privacy/key-directory.js';
 import { SequenceSet } from '../../src/privacy/sequence-set.js';
@@ -86,6 +86,12 @@ async function json<Told>(...args: readonly string[]): Promise<Told> {
   const { stdout, stderr, code } = await on(...args, '--json');
   expect(code, stderr).toBe(0);
   return JSON.parse(stdout) as Told;
+}
+
+async function keepNothing(): Promise<void> {
+  const policy = path.join(root, 'policy.json');
+  fs.writeFileSync(policy, JSON.stringify({ version: 1, name: 'p', default: { keep: 'P0D' } }));
+  expect((await on('retention', 'policy', 'set', policy)).code).toBe(0);
 }
 
 interface Verified {
@@ -227,12 +233,14 @@ describe('[R-1341] a policy, and [R-1342] holds, beside a collector that takes n
       fs.writeFileSync(policy, JSON.stringify({ version: 1, name: 'short', ...more }));
     expect((await on('retention', 'run')).code).toBe(6);
     write({ default: { keep: 'a while' } });
-    const refused = await run(['retention', 'policy', 'check', policy]);
+    const refused = await run(['retention', 'policy', 'set', policy, '--dry-run']);
     expect([refused.code, refused.stderr]).toEqual([
       2,
       expect.stringContaining('default.keep: has to be a time'),
     ]);
     write({ floors: [{ id: 'law', keep: 'P10Y' }], default: { keep: 'P10Y' } });
+    expect((await on('retention', 'policy', 'set', policy, '--dry-run')).stdout).toBe('ok: short\n');
+    expect((await on('retention', 'policy', 'show')).code).toBe(6);
     expect((await on('retention', 'policy', 'set', policy)).code).toBe(0);
     expect((await on('retention', 'run')).stdout).toContain('nothing is due');
     const floored = await on('erase', '--run', two.runId, '--reason', 'test-data');
@@ -453,7 +461,7 @@ describe('[R-1349] an erasure that was not allowed', () => {
         reason: 'test-data',
         part: 1,
         parts: 1,
-        keys: retirable(log, held).keys,
+        keys: erasable(log, held).keys,
       },
       considered: { policy: null, holds: [...(log.actions?.().holds.keys() ?? [])] },
     });
@@ -494,10 +502,11 @@ describe('[R-1348] the keys', () => {
     const collector = await start(dataDir, ['--encryption-keys', keys]);
     const { runId } = await sendRun(collector, key, SUBJECT);
     await collector.stop();
-    expect((await on('encryption-keys', 'mirror', mirror)).code).toBe(0);
+    expect((await on('encryption-keys', 'copy', '--mirror', mirror)).code).toBe(0);
     const copy = path.join(root, 'copy');
     fs.mkdirSync(copy);
     expect((await on('encryption-keys', 'copy', copy, '--lives', '14')).code).toBe(2);
+    expect((await on('encryption-keys', 'copy', copy, '--lives', '14d', '--mirror')).code).toBe(2);
     expect((await on('encryption-keys', 'copy', copy, '--lives', '14d')).code).toBe(0);
     const silent = await start(dataDir, ['--no-listen']);
     expect((await on('erase', '--run', runId, '--reason', 'test-data', '--confirm', '2')).code).toBe(0);
@@ -602,9 +611,7 @@ describe('[R-1367] a hold', () => {
     const key = await createKey(dataDir);
     const collector = await start(dataDir, encrypted);
     const { runId } = await sendRun(collector, key, SUBJECT);
-    const policy = path.join(root, 'policy.json');
-    fs.writeFileSync(policy, JSON.stringify({ version: 1, name: 'p', default: { keep: 'P0D' } }));
-    expect((await on('retention', 'policy', 'set', policy)).code).toBe(0);
+    await keepNothing();
     // In place of a plan that takes minutes, or of a question that nobody answers for a while.
     const judged = vi.spyOn(Holds.prototype, 'on');
     onTestFinished(() => judged.mockRestore());
@@ -642,9 +649,7 @@ describe('[R-1367] a hold', () => {
     expect((await on('runs', '--target', SUBJECT)).stdout).toBe('');
     const relabelled = await on('erase', '--run', runId, ...ONE_REASON, '--confirm', '4');
     expect([relabelled.code, relabelled.stdout]).toEqual([8, expect.stringContaining('by CASE-7')]);
-    const policy = path.join(root, 'policy.json');
-    fs.writeFileSync(policy, JSON.stringify({ version: 1, name: 'p', default: { keep: 'P0D' } }));
-    expect((await on('retention', 'policy', 'set', policy)).code).toBe(0);
+    await keepNothing();
     expect(await json('retention', 'run', '--dry-run')).toMatchObject({ rules: [], held: 4 });
     await collector.stop();
     expect(sent).toHaveLength(2);
@@ -730,9 +735,7 @@ describe('[R-1367] a hold', () => {
       sampleEvent('inference-start', { run_id: runId, timestamp, target_identity }),
       'inference-start',
     );
-    const policy = path.join(root, 'policy.json');
-    fs.writeFileSync(policy, JSON.stringify({ version: 1, name: 'p', default: { keep: 'P0D' } }));
-    expect((await on('retention', 'policy', 'set', policy)).code).toBe(0);
+    await keepNothing();
     expect((await on('retention', 'run')).code).toBe(0);
     // The second start is of the run that was met; the parent came later, and is of no run that is held.
     await collector.stop();
@@ -754,9 +757,11 @@ describe('[R-1368] directories of keys', () => {
     const collector = await start(dataDir, ['--encryption-keys', keys]);
     await sendRun(collector, key, SUBJECT);
     fs.writeFileSync(path.join(mirror, 'letter.txt'), 'x');
-    expect((await on('encryption-keys', 'mirror', mirror)).stderr).toContain('is neither empty nor');
+    expect((await on('encryption-keys', 'copy', '--mirror', mirror)).stderr).toContain(
+      'is neither empty nor',
+    );
     fs.rmSync(path.join(mirror, 'letter.txt'));
-    expect((await on('encryption-keys', 'mirror', mirror)).code).toBe(0);
+    expect((await on('encryption-keys', 'copy', '--mirror', mirror)).code).toBe(0);
     expect(keyIn(mirror)).toBe(true);
     expect((await on(...byPerson())).code).toBe(0);
     expect([keyIn(keys), keyIn(mirror)]).toEqual([false, false]);
@@ -792,7 +797,7 @@ describe('[R-1368] directories of keys', () => {
     unmount();
     const refused = await on('encryption-keys', 'rotate');
     expect([refused.code, refused.stderr]).toEqual([8, expect.stringContaining('no epoch was begun')]);
-    expect((await on('encryption-keys', 'mirror', mirror)).code).toBe(0);
+    expect((await on('encryption-keys', 'copy', '--mirror', mirror)).code).toBe(0);
     expect((await on('encryption-keys', 'rotate')).code).toBe(0);
     expect((await on('encryption-keys', 'status')).code).toBe(0);
     await collector.stop();
@@ -880,14 +885,14 @@ describe('[R-1370] what a person types', () => {
     const policy = path.join(root, 'policy.json');
     const floors = '"floors":[{"id":"law","keep":"P10Y"}]';
     fs.writeFileSync(policy, `{"version":1,"name":"p",${floors},"default":{"keep":"P0D"},"floors":[]}`);
-    const twice = await run(['retention', 'policy', 'check', policy]);
+    const twice = await run(['retention', 'policy', 'set', policy, '--dry-run']);
     expect([twice.code, twice.stderr]).toEqual([2, expect.stringContaining('stands twice')]);
     const deep = `{"$schema":${'['.repeat(40)}${']'.repeat(40)},"version":1,"name":"x","floors":[],"floors":[],"default":{"keep":"P1Y"}}`;
     fs.writeFileSync(policy, deep);
-    const nested = await run(['retention', 'policy', 'check', policy]);
+    const nested = await run(['retention', 'policy', 'set', policy, '--dry-run']);
     expect([nested.code, nested.stderr]).toEqual([2, expect.stringContaining('nested too deep')]);
     fs.writeFileSync(policy, '\ufeff{"version":1,"name":"p","default":{"keep":"P1D"}}');
-    expect((await run(['retention', 'policy', 'check', policy])).code).toBe(0);
+    expect((await run(['retention', 'policy', 'set', policy, '--dry-run'])).code).toBe(0);
   });
 });
 

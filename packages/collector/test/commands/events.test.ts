@@ -279,13 +279,7 @@ describe('collector events', () => {
       stderr: 'collector: warning: no event names the organisation "warp"; did you mean "ward"?\n',
     });
     const known = await run([
-      'events',
-      '--data-dir',
-      dataDir,
-      '--organisation',
-      'ward',
-      '--until',
-      '2020-01-01',
+      ...['events', '--data-dir', dataDir, '--organisation', 'ward', '--until', '2020-01-01'],
     ]);
     expect(known).toEqual({ code: 0, stdout: '', stderr: '' });
   });

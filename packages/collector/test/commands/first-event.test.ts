@@ -1,14 +1,10 @@
 import { execFileSync } from 'node:child_process';
 import { X509Certificate } from 'node:crypto';
-import fs from 'node:fs';
 import { EVENT_KINDS, EVENT_PATHS, PROFILES } from '@clinical-events/protocol';
 import { validateEvent } from '@clinical-events/protocol/validate';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { newKeyId, newKeyText } from '../../src/access/key-ring.js';
 import { firstEventCurl } from '../../src/commands/serve/listening.js';
-import { consoleNotice } from '../../src/commands/serve/management.js';
-import { managementPort } from '../operate/managed.js';
-import { start, temporaryDirectory } from '../running/collector-process.js';
 import { Authority } from '../running/certificates.js';
 
 const KEY = newKeyText(newKeyId());
@@ -40,11 +36,6 @@ test.each(EVENT_KINDS)('the line for %s posts an event that is valid in both pro
   ]);
   const event: unknown = JSON.parse(words.at(-1) ?? '');
   for (const profile of PROFILES) expect(validateEvent(kind, profile, event)).toBeUndefined();
-});
-
-test('two lines post two events', () => {
-  const lines = [1, 2].map(() => firstEventCurl({ host: '127.0.0.1', port: 8080 }, KEY, 'outcome'));
-  expect(lines[0]).not.toBe(lines[1]);
 });
 
 test('a collector that speaks TLS is called by https [R-505]', () => {
@@ -97,30 +88,4 @@ test.each([
   ['collector.example', 'http://collector.example:1/'],
 ])('a collector listening on %s is called at %s', (host, url) => {
   expect(firstEventCurl({ host, port: 1 }, KEY, 'outcome')).toContain(url);
-});
-
-test('the first start names the address of the console', async () => {
-  const dataDir = temporaryDirectory();
-  onTestFinished(() => fs.rmSync(dataDir, { recursive: true, force: true }));
-  const first = await start(dataDir);
-  onTestFinished(() => first.kill());
-  const address = `\n  http://127.0.0.1:${managementPort(first)}/\n`;
-  await expect.poll(() => first.output.stdout).toContain(address);
-});
-
-test.each([
-  [{ host: '127.0.0.1', tls: true, token: true }, 'http://127.0.0.1:1/'],
-  [{ host: '0.0.0.0', tls: true, token: true }, 'http://127.0.0.1:1/'],
-  [{ host: '::', tls: false, token: true }, 'http://[::1]:1/'],
-  [{ host: '::1', tls: true, token: false }, 'http://[::1]:1/'],
-  [{ host: 'collector.example', tls: true, token: true }, 'https://collector.example:1/'],
-  [{ host: 'collector.example', tls: false, token: true }, 'http://collector.example:1/'],
-])('the console of %j is looked at by %s', (address, url) => {
-  const notice = consoleNotice({ ...address, port: 1 });
-  expect(notice).toContain(`\n  ${url}\n`);
-  expect(notice.includes('operator token')).toBe(address.token);
-});
-
-test('where there is no console none is named', () => {
-  expect(consoleNotice(undefined)).toBe('');
 });

@@ -15,7 +15,6 @@ import {
 } from '../running/collector-process.js';
 import { Authority, writePair } from '../running/certificates.js';
 import { issueKey } from '../running/issued-keys.js';
-import { hasTerminal, runOnTerminal } from '../running/restricted-process.js';
 import { outcomeOfSize, outcomeText, sampleEvent } from '../running/sample-events.js';
 
 let scratch: string;
@@ -317,21 +316,6 @@ describe('collector import [R-714]', () => {
     expect(fs.readdirSync(scratch).toSorted()).toEqual(['data', 'events.ndjson', 'key', 'packed.ndjson.gz']);
     expect(await storedEvents(dataDir)).toEqual([]);
   });
-
-  test.skipIf(!hasTerminal)(
-    'shows on a terminal how far it is, and nowhere else',
-    async () => {
-      const input = file(Array.from({ length: 40 }, () => outcomeOfSize(1 << 20)));
-      const { stdout } = await runOnTerminal(words(input, '--kind', 'outcome'));
-      expect(stdout).toMatch(/\d+% of 40 MiB, .*MiB\/s, .* left/);
-      expect(stdout).toContain('40 events stored');
-      const piped = await importFiles(input, '--kind', 'outcome');
-      expect(piped).toMatchObject({
-        ...{ stderr: '', stdout: '40 lines of 1 file read: 40 events stored, none refused.\n' },
-      });
-    },
-    60_000,
-  );
 });
 
 describe('the collector that is imported into [R-1121]', () => {
@@ -416,14 +400,7 @@ describe('the collector that is imported into [R-1121]', () => {
     });
     const lines = outcomes(12);
     const ended = await run([
-      'import',
-      file(lines),
-      '--kind',
-      'outcome',
-      '--url',
-      site.url,
-      '--key',
-      `@${keyFile}`,
+      ...['import', file(lines), '--kind', 'outcome', '--url', site.url, '--key', `@${keyFile}`],
     ]);
     expect(ended, ended.stderr).toMatchObject({ code: 0 });
     expect(byText(seen)).toEqual(byText(lines));
@@ -454,14 +431,7 @@ describe('the collector that is imported into [R-1121]', () => {
     });
     const input = file(lines);
     const ended = await run([
-      'import',
-      input,
-      '--kind',
-      'outcome',
-      '--url',
-      site.url,
-      '--key',
-      `@${keyFile}`,
+      ...['import', input, '--kind', 'outcome', '--url', site.url, '--key', `@${keyFile}`],
     ]);
     expect(ended.code).toBe(7);
     expect(rejectsIn(`${input}.rejects.ndjson`)).toMatchObject([

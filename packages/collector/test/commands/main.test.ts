@@ -24,28 +24,6 @@ test('the version is that of the package', async () => {
   expect(await collector(['--version'])).toMatchObject({ code: 0, stdout: '0.0.1\n' });
 });
 
-test('help for a command shows its examples', async () => {
-  const { code, stdout } = await collector(['keys', 'create', '--help']);
-  expect(code).toBe(0);
-  expect(stdout).toContain('$ collector keys create --permissions all');
-});
-
-test.each([
-  ['help', 'keys', 'create'],
-  ['keys', 'help', 'create'],
-  ['keys', 'create', '-h'],
-])('"%s %s %s" prints the help of the subcommand', async (...args) => {
-  const { code, stdout, stderr } = await collector(args);
-  expect([code, stderr]).toEqual([0, '']);
-  expect(stdout).toContain('Usage: collector keys create');
-  expect(stdout).toMatch(/--permissions <kinds> +\(required\)/);
-  expect(stdout).toMatch(/--port <n>/);
-});
-
-test('help alone prints what --help prints', async () => {
-  expect(await collector(['help'])).toEqual(await collector(['--help']));
-});
-
 test('a data directory that is a file is refused by every command', async () => {
   const file = scratchDirectory('file');
   writeFileSync(file, '');

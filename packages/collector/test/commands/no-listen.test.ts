@@ -32,7 +32,8 @@ async function filled(): Promise<string> {
   const collector = await start(dataDir);
   const event = outcomeEvent();
   expect((await postEvent(collector, key, event)).status).toBe(201);
-  expect((await on('hold', 'add', '--name', 'CASE-1', '--organisation', 'icu')).code).toBe(0);
+  const { code, stderr } = await on('hold', 'add', '--name', 'CASE-1', '--organisation', 'icu');
+  expect(code, stderr).toBe(0);
   await collector.stop();
   return event.event_id;
 }

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { fullTimeline, timeline } from '../../src/commands/records/timeline.js';
 import { assembleRecord } from '../../src/records/assemble.js';
-import { event, fullRun, id } from '../records/run-events.js';
+import { event, id } from '../records/run-events.js';
 
 const by = (attempt?: number) => ({ instrumentation: { by: 'openai', attempt } });
 const made = (kind: 'internal-artifact' | 'human-output', n: number, said: object, attempt?: number) => {
@@ -37,16 +37,6 @@ test('a timeline marks a failed call with its status, and tells events of the ap
   expect(text).toMatch(/^TIME +EVENT +MADE BY$/m);
   expect(text).toMatch(/inference-start +openai/);
   expect(text).toMatch(/user-feedback +application/);
-});
-
-test('a timeline of an application that tells everything itself says nothing of instrumentation [R-209]', () => {
-  const text = timeline(assembleRecord(fullRun()), 200);
-  expect(text).not.toMatch(/MADE BY|^Call/m);
-});
-
-test('a timeline names the events that write a number as a text [R-208]', () => {
-  const rated = event({ kind: 'user-feedback', n: 2, more: { feedback: { rating_value: '5' } } });
-  expect(timeline(assembleRecord([START, rated]), 200)).toMatch(new RegExp(`Numbers in text +${id(2)}`));
 });
 
 test('[R-720] a timeline escapes what a sender wrote once, and leaves quotation marks as they are', () => {

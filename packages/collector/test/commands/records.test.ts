@@ -217,20 +217,6 @@ describe('collector records [R-711]', () => {
     expect(lines.stdout).not.toContain('\u001b[2J');
   });
 
-  test.runIf(hasTerminal).each(['csv', 'json', 'ndjson'])(
-    'lets no control character of a sender reach a terminal as %s, and changes nothing elsewhere [R-720]',
-    async (format) => {
-      await fill();
-      const args = ['records', '--data-dir', dataDir, '--format', format];
-      const { stdout: shown } = await runOnTerminal(args);
-      const { stdout: piped } = await run(args);
-      // eslint-disable-next-line no-control-regex -- they are what is looked for
-      expect(shown).not.toMatch(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]|\r(?![\r\n])/);
-      expect(shown).toContain('High risk\\u001b[2J.');
-      expect(piped).toContain(format === 'csv' ? 'High risk\u001b[2J.' : 'High risk\\u001b[2J.');
-    },
-  );
-
   test('does not go on from behind the end of the log, which may have been cut since [R-713]', async () => {
     await fill();
     const { code, stderr } = await records('--after', '7');

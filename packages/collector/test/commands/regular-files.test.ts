@@ -22,7 +22,7 @@ test.each(['checkpoints/latest', 'ledger/0000000000000002.segment', 'index/00000
       ['records'],
       ['report', '--out', path.join(elsewhere, 'report.html')],
       ['proof', eventId],
-      ['tiles', 'export', path.join(elsewhere, 'tiles')],
+      ['proof', '--tiles', path.join(elsewhere, 'tiles')],
     ];
     // Two of them look up nothing by its id.
     const readers = name.startsWith('index') ? commands.slice(1, 4) : commands;

@@ -34,13 +34,7 @@ function events(count: number): ReturnType<typeof loggedEvent>[] {
 
 async function backUp(...args: readonly string[]): Promise<void> {
   const { code, stderr } = await run([
-    'backup',
-    backups,
-    '--keys-elsewhere',
-    '--data-dir',
-    dataDir,
-    '--json',
-    ...args,
+    ...['backup', backups, '--keys-elsewhere', '--data-dir', dataDir, '--json', ...args],
   ]);
   expect([code, stderr]).toEqual([0, '']);
 }
@@ -179,13 +173,7 @@ describe('[R-812] a restored data directory', () => {
     await backUp();
     expect((await restore()).code).toBe(0);
     const { code, stderr } = await run([
-      'serve',
-      '--port',
-      '0',
-      '--data-dir',
-      target,
-      '--log-level',
-      'error',
+      ...['serve', '--port', '0', '--data-dir', target, '--log-level', 'error'],
     ]);
     expect(code).toBe(2);
     expect(stderr).toMatch(/signing-keys\/[0-9a-f]{8}\.pem is not there.*A back-up has it only when/);

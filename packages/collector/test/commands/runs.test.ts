@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { modelsNamed, type RunSummary } from '../../src/catalogue/catalogue.js';
-import { FEEDBACK_ASKED, runsRequestFrom, type RunsOptions, command } from '../../src/commands/runs.js';
+import { runsRequestFrom, type RunsOptions } from '../../src/commands/runs.js';
 import { csvLine, CSV_HEAD, fittingTable, jsonLine, plainTable } from '../../src/commands/run-list.js';
 import { id } from '../records/run-events.js';
 import { runIdFrom, severalRuns, shortId } from '../../src/commands/arguments.js';
@@ -86,23 +86,6 @@ describe('the table of runs', () => {
       ],
       [''],
     ]);
-  });
-
-  test('[R-1041] fits a terminal of any width, and says when and what became of it on the narrowest', () => {
-    for (let columns = 74; columns < 220; columns++) {
-      const table = fittingTable(TELLING, VIEW, columns);
-      expect(widthOf(table), String(columns)).toBeLessThanOrEqual(columns);
-      expect(table).toMatch(/^RUN +BEGAN \(UTC\) +MODEL +/);
-      expect(table).toMatch(/^abcdef00 {2}2026-03-02 08:31 .*contradicted/m);
-    }
-    expect(fittingTable(TELLING, VIEW, 220)).toContain('sepsis-risk@4.2.0  clinician-8841  patient-30977');
-    // Of a model that is cut the version stays.
-    expect(fittingTable([listed(1, { modelId: 'deterioration-index' })], VIEW, 80)).toMatch(
-      / deter.*…@4\.2\.0 /,
-    );
-    expect(fittingTable([listed(1)], VIEW, 220)).not.toMatch(/FEEDBACK|NOTE|ORGANISATION/);
-    const two = [listed(1), listed(2, { organisation: 'ward-7' })];
-    expect(fittingTable(two, VIEW, 220)).toMatch(/ORGANISATION[^]* ward-7 /);
   });
 
   test('[R-1041] lets nothing of a sender move the cursor, and keeps to the width whatever the names are', () => {
@@ -248,38 +231,5 @@ describe('short ids [R-1043]', () => {
       message: `--run: several runs begin with abcdef00; give one of ${id(0)}, ${id(1)}`,
     });
     expect(severalRuns('--run', 'abcdef00', ids).message).toMatch(/007, …$/);
-  });
-});
-
-describe('collector runs', () => {
-  test('[R-1040] names in its help every option and every sort of feedback', () => {
-    let help = '';
-    command()
-      .configureOutput({ writeOut: (text) => (help += text) })
-      .outputHelp();
-    const asked = [
-      'target',
-      'user',
-      'model',
-      'app',
-      'organisation',
-      'outcome',
-      'feedback',
-      'incomplete',
-      'conflict',
-    ];
-    const more = [
-      'failed',
-      'no-outcome-for',
-      'since',
-      'until',
-      'clock',
-      'limit',
-      'json',
-      'format',
-      'data-dir',
-    ];
-    for (const option of [...asked, ...more]) expect(help).toMatch(new RegExp(`^  --${option}( <|  )`, 'm'));
-    for (const sort of FEEDBACK_ASKED) expect(help).toContain(sort);
   });
 });

@@ -265,6 +265,7 @@ describe('[R-841] collector serve --check', () => {
       const { code, stderr } = await check(...args);
       expect([code, stderr]).toEqual([2, expect.stringMatching(fault)]);
     }
+    expect((await check('--host', '192.0.2.1', '--no-listen')).code).toBe(0);
     const before = contents(directory);
     await check();
     expect(contents(directory)).toEqual(before);

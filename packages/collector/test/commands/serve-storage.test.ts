@@ -221,7 +221,6 @@ test.each([
       new RegExp(`"reason":"[^"]*${file}[^"]*while the collector ran"`),
     );
   },
-  60_000,
 );
 
 test('[R-886] what was acknowledged before a segment was removed is signed, and no start goes on without it', async () => {

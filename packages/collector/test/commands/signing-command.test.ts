@@ -107,13 +107,7 @@ describe('a key behind a command', () => {
     // As it is with a log that a command began.
     fs.rmSync(path.join(dataDir, 'signing-keys'), { recursive: true });
     const { code, stderr } = await run([
-      'serve',
-      '--port',
-      '0',
-      '--data-dir',
-      dataDir,
-      '--log-level',
-      'error',
+      ...['serve', '--port', '0', '--data-dir', dataDir, '--log-level', 'error'],
     ]);
     // No start fixes it, so that a service manager is to try none.
     expect(code).toBe(2);

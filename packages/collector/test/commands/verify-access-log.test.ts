@@ -250,7 +250,7 @@ describe('the log’s own entries', () => {
     ]);
     expect(records.stdout).not.toContain('access-log-head');
     const tiles = path.join(scratch(), 'tiles');
-    const exported = await run(['tiles', 'export', tiles, '--data-dir', dataDir]);
+    const exported = await run(['proof', '--tiles', tiles, '--data-dir', dataDir]);
     expect([exported.code, exported.stderr]).toEqual([0, '']);
     expect(fs.readFileSync(path.join(tiles, 'checkpoint'), 'utf8').split('\n')[1]).toBe('2');
     const { stdout } = await run(['doctor', '--data-dir', dataDir]);

@@ -74,12 +74,7 @@ test('[R-907] beside a collector under load the log is found intact, each time',
   while (!holds(appended) || load.acknowledged.size < 100) await sleep(50);
   for (let round = 1; round <= runs(50, 5); round++) {
     const { code, stdout, stderr } = await run([
-      'verify',
-      '--json',
-      '--data-dir',
-      dataDir,
-      '--against',
-      appended,
+      ...['verify', '--json', '--data-dir', dataDir, '--against', appended],
     ]);
     expect([code, stderr], stdout).toEqual([0, '']);
     expect(JSON.parse(stdout)).toMatchObject({

@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { Audit, type StoredTree, type Verdict, type SignedRoot } from '../../src/integrity/audit.js';
-import { leaves, levelsOf, mth, sha256 } from './rfc-tree.js';
+import { mth, sha256 } from '../../../protocol/test/verify/rfc-tree.js';
+import { leaves, levelsOf } from './rfc-tree.js';
 import { runs } from '../../../../test/property-runs.js';
 
 const SIZE = 1_000;

@@ -2,7 +2,8 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { GrowingTree } from '../../src/integrity/growing-tree.js';
 import { EMPTY_ROOT, rootAt, TilesIncomplete, type HashSource } from '../../src/integrity/merkle.js';
-import { leaves, levelsOf, mth, sha256, sourceOf, uniform } from './rfc-tree.js';
+import { mth, sha256 } from '../../../protocol/test/verify/rfc-tree.js';
+import { leaves, levelsOf, sourceOf, uniform } from './rfc-tree.js';
 
 /** Keeps what is drained, as the files of a tree would. */
 class Kept implements HashSource {

@@ -13,86 +13,43 @@ import {
   TilesIncomplete,
 } from '../../src/integrity/merkle.js';
 import {
-  consistencyHolds,
-  inclusionHolds,
   leafOf,
-  leaves,
-  levelsOf,
   mth,
   nodeOf,
   path,
-  proof,
   sha256,
-  sourceOf,
-  uniform,
-} from './rfc-tree.js';
+  REFERENCE_CONSISTENCY,
+  REFERENCE_ENTRIES,
+  REFERENCE_PATHS,
+  REFERENCE_ROOTS,
+} from '../../../protocol/test/verify/rfc-tree.js';
+import { consistencyHolds, inclusionHolds, leaves, levelsOf, proof, sourceOf, uniform } from './rfc-tree.js';
 import { runs } from '../../../../test/property-runs.js';
 
 const hex = (hashes: readonly Buffer[]): string[] => hashes.map((hash) => hash.toString('hex'));
 
-/**
- * The reference tree of Certificate Transparency: eight entries, and what its implementations publish of the trees
- * over the first 0 to 8 of them (transparency-dev/merkle, testonly/constants.go and reference_test.go).
- */
 describe('the reference tree', () => {
-  const ENTRIES = [
-    '',
-    '00',
-    '10',
-    '2021',
-    '3031',
-    '40414243',
-    '5051525354555657',
-    '606162636465666768696a6b6c6d6e6f',
-  ];
-  const LEAF_0 = '6e340b9cffb37a989ca544e6bb780a2c78901d3fb33738768511a30617afa01d';
-  const LEAF_1 = '96a296d224f285c67bee93c30f8a309157f0daa35dc5b87e410b78630a09cfc7';
-  const LEAF_4 = 'bc1a0643b12e4d2d7c77918f44e0f4f79a838b6cf9ec5b5c283e1f4d88599e6b';
-  const NODE_01 = 'fac54203e7cc696cf0dfcb42c92a1d9dbaf70ad9e621f4bd8d98662f00e3c125';
-  const NODE_23 = '5f083f0a1a33ca076a95279832580db3e0ef4584bdff1f54c8a360f50de3031e';
-  const NODE_45 = '0ebc5d3437fbe2db158b9f126a1d118e308181031d0a949f8dededebc558ef6a';
-  const NODE_67 = 'ca854ea128ed050b41b35ffc1b87b8eb2bde461e9e3b5596ece6b9d5975a0ae0';
-  const NODE_03 = 'd37ee418976dd95753c1c73862b9398fa2a2cf9b4ff0fdfe8b30cd95209614b7';
-  const NODE_47 = '6b47aaf29ee3c2af9af889bc1fb9254dabd31177f16232dd6aab035ca39bf6e4';
-  const ROOTS = [
-    'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855',
-    LEAF_0,
-    NODE_01,
-    'aeb6bcfe274b70a14fb067a5e5578264db0fa9b51af5e0ba159158f329e06e77',
-    NODE_03,
-    '4e3bbb1f7b478dcfe71fb631631519a3bca12c9aefca1612bfce4c13a86264d4',
-    '76e67dadbcdf1e10e1b74ddc608abd2f98dfb16fbce75277b5232a127f2087ef',
-    'ddb89be403809e325750d3d263cd78929c2942b7942a34b77e122c9594a74c8c',
-    '5dc9da79a70659a9ad559cb701ded9a2ab9d823aad2f4960cfe370eff4604328',
-  ];
-  const source = sourceOf([Buffer.concat(ENTRIES.map((entry) => leafOf(Buffer.from(entry, 'hex'))))]);
+  const source = sourceOf([Buffer.concat(REFERENCE_ENTRIES.map(leafOf))]);
 
   test('[R-910] its roots are the published ones', async () => {
-    const roots = await Promise.all(ROOTS.map((_, size) => rootAt(source, size)));
-    expect(hex(roots)).toEqual(ROOTS);
-    expect(EMPTY_ROOT.toString('hex')).toBe(ROOTS[0]);
+    const roots = await Promise.all(REFERENCE_ROOTS.map((_, size) => rootAt(source, size)));
+    expect(hex(roots)).toEqual(REFERENCE_ROOTS);
+    expect(EMPTY_ROOT.toString('hex')).toBe(REFERENCE_ROOTS[0]);
   });
 
-  test.each([
-    [0, 1, []],
-    [0, 2, [LEAF_1]],
-    [1, 2, [LEAF_0]],
-    [2, 3, [NODE_01]],
-    [1, 5, [LEAF_0, NODE_23, LEAF_4]],
-    [0, 8, [LEAF_1, NODE_23, NODE_47]],
-    [5, 8, [LEAF_4, NODE_67, NODE_03]],
-  ])('[R-910] the path of leaf %i in the tree of %i is the published one', async (index, size, published) => {
-    expect(hex(await inclusionProof(source, index, size))).toEqual(published);
-  });
+  test.each(REFERENCE_PATHS)(
+    '[R-910] the path of leaf %i in the tree of %i is the published one',
+    async (index, size, published) => {
+      expect(hex(await inclusionProof(source, index, size))).toEqual(published);
+    },
+  );
 
-  test.each([
-    [1, 1, []],
-    [1, 8, [LEAF_1, NODE_23, NODE_47]],
-    [2, 5, [NODE_23, LEAF_4]],
-    [6, 8, [NODE_45, NODE_67, NODE_03]],
-  ])('[R-910] the consistency of %i with %i is the published one', async (oldSize, newSize, published) => {
-    expect(hex(await consistencyProof(source, oldSize, newSize))).toEqual(published);
-  });
+  test.each(REFERENCE_CONSISTENCY)(
+    '[R-910] the consistency of %i with %i is the published one',
+    async (oldSize, newSize, published) => {
+      expect(hex(await consistencyProof(source, oldSize, newSize))).toEqual(published);
+    },
+  );
 });
 
 const SIZES = 1_100;
@@ -100,7 +57,7 @@ const ALL = leaves(SIZES);
 const allLevels = levelsOf(ALL);
 
 test('the root of every size is that of the definition', async () => {
-  for (let size = 0; size <= SIZES; size += size < 520 ? 1 : 29) {
+  for (let size = 0; size <= SIZES; size += size < 520 ? 1 : runs(1, 29)) {
     expect(await rootAt(allLevels, size)).toEqual(mth(ALL.slice(0, size)));
   }
 });

@@ -20,10 +20,11 @@ import {
   verifyNote,
   type NoteKey,
 } from '../../src/integrity/note-signing.js';
+import { noteConformance } from '../../../protocol/test/verify/note-conformance.js';
 // Two checkpoints of public Certificate Transparency logs as their witnesses cosigned them, with the public keys that
 // those witnesses publish: made by code that shares nothing with this, as the specifications give no such vectors.
 import published from './cosigned-checkpoints.json' with { type: 'json' };
-import { sha256 } from './rfc-tree.js';
+import { sha256 } from '../../../protocol/test/verify/rfc-tree.js';
 
 interface Pair {
   readonly key: NoteKey;
@@ -39,7 +40,6 @@ function pair(name: string): Pair {
 const ORIGIN = 'ledger.example/ward-7';
 const ours = pair(ORIGIN);
 const other = pair(ORIGIN);
-const stranger = pair('stranger.example');
 const ROOT = sha256('root');
 const TEXT = formatCheckpoint({ origin: ORIGIN, size: 42, root: ROOT });
 
@@ -53,18 +53,14 @@ function spoilt(note: string): string {
   return formatNote(text, [{ ...first, signature }, ...rest]);
 }
 
-describe('verifyNote', () => {
-  test('[R-910] the example of the specification (C2SP signed-note)', () => {
-    const key = noteKey('example.com/foo+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k');
-    const text = 'This is an example message.\n';
-    const note =
-      `${text}\n\u2014 example.com/foo ` +
-      'Uw2QOkn8srV1yJGh2VYRlL1Tnagv1YEq6TfXppzi2ONncAlTgK7Ztg1ERYNZXsYjOBH3mFXmRKuwHjG1Yu72IneyaQM=\n';
-    expect(verifyNote(note, [key])).toEqual({ text, signedBy: [key] });
-    expect(verifierKeyOf(key.name, key.publicKey)).toBe(key.vkey);
-    expect(() => verifyNote(note.replace('example m', 'Example m'), [key])).toThrow(NoteForged);
-  });
+noteConformance((note, vkeys) =>
+  Promise.resolve().then(() => {
+    const { text, signedBy } = verifyNote(note, vkeys.map(noteKey));
+    return { text, signedBy: signedBy.map(({ vkey }) => vkey) };
+  }),
+);
 
+describe('verifyNote', () => {
   test('[R-910] a checkpoint of a public log', () => {
     const key = noteKey(published.ed25519.log);
     expect(verifyNote(published.ed25519.note, [key]).signedBy).toEqual([key]);
@@ -73,54 +69,7 @@ describe('verifyNote', () => {
   test('[R-903] what was signed verifies, and says by whom', () => {
     const note = signNote(TEXT, [ours]);
     expect(verifyNote(note, [ours.key])).toEqual({ text: TEXT, signedBy: [ours.key] });
-    expect(verifyNote(note, [other.key, ours.key, stranger.key]).signedBy).toEqual([ours.key]);
-  });
-
-  test('[R-905] a note of an overlap verifies with either key, and with both', () => {
-    const note = signNote(TEXT, [other, ours]);
-    expect(parseNote(note).signatures).toHaveLength(2);
-    expect(verifyNote(note, [ours.key]).signedBy).toEqual([ours.key]);
-    expect(verifyNote(note, [other.key]).signedBy).toEqual([other.key]);
-    expect(verifyNote(note, [ours.key, other.key]).signedBy).toEqual([ours.key, other.key]);
-  });
-
-  test('a signature of no one known is passed over, also when it does not hold', () => {
-    const note = spoilt(signNote(TEXT, [stranger, ours]));
-    expect(verifyNote(note, [ours.key]).signedBy).toEqual([ours.key]);
-    expect(() => verifyNote(note, [other.key])).toThrow(NoteUnsigned);
-    expect(() => verifyNote(note, [])).toThrow(NoteUnsigned);
-  });
-
-  test('a signature that names a known key and is not its own condemns the note, whoever else signed it', () => {
-    const note = spoilt(signNote(TEXT, [other, ours]));
-    expect(() => verifyNote(note, [ours.key, other.key])).toThrow(NoteForged);
-    expect(verifyNote(note, [ours.key]).signedBy).toEqual([ours.key]);
-    const [good] = parseNote(signNote(TEXT, [ours])).signatures;
-    if (good === undefined) throw new Error('no signature');
-    for (const length of [1, 63, 65]) {
-      const signature = Buffer.alloc(length, good.signature);
-      const twice = formatNote(TEXT, [good, { ...good, signature }]);
-      expect(() => verifyNote(twice, [ours.key])).toThrow(NoteForged);
-    }
-  });
-
-  test('a signature under another name, or another key id, is that of another key', () => {
-    const [signature] = parseNote(signNote(TEXT, [ours])).signatures;
-    if (signature === undefined) throw new Error('no signature');
-    for (const changed of [
-      { ...signature, name: 'ledger.example/ward-8' },
-      { ...signature, keyId: (signature.keyId ^ 1) >>> 0 },
-    ]) {
-      expect(() => verifyNote(formatNote(TEXT, [changed]), [ours.key])).toThrow(NoteUnsigned);
-    }
-  });
-
-  test('a changed text never verifies', () => {
-    const { signatures } = parseNote(signNote(TEXT, [ours]));
-    expect(() => verifyNote(formatNote(TEXT.replace('42', '43'), signatures), [ours.key])).toThrow(
-      NoteForged,
-    );
-    expect(() => verifyNote(formatNote(`${TEXT}more\n`, signatures), [ours.key])).toThrow(NoteForged);
+    expect(parseNote(signNote(TEXT, [other, ours])).signatures).toHaveLength(2);
   });
 
   test('a note cut off anywhere, or with any byte changed, never verifies as more than what was signed', () => {
@@ -155,17 +104,6 @@ describe('keys', () => {
     const key = noteKey(vkey);
     expect(key).toMatchObject({ vkey, name: ORIGIN, keyId: parseVerifierKey(vkey).keyId, type: 1 });
     expect(key.publicKey.equals(publicKey)).toBe(true);
-  });
-
-  test('a key id that is not of this name, type and key is refused', () => {
-    const parsed = parseVerifierKey(ours.key.vkey);
-    for (const changed of [
-      { ...parsed, name: 'ledger.example/ward-8' },
-      { ...parsed, keyId: (parsed.keyId ^ 1) >>> 0 },
-      { ...parsed, type: 4 },
-    ]) {
-      expect(() => noteKey(formatVerifierKey(changed))).toThrow('the key id of the verifier key is not that');
-    }
   });
 
   test('what is no key for notes or cosignatures is refused', () => {

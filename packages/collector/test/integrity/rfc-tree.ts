@@ -1,59 +1,13 @@
 /**
- * The hash tree once more, for the tests to hold the real one against: straight from the definitions of RFC 6962
- * section 2.1 and the verification steps of RFC 9162 sections 2.1.3.2 and 2.1.4.2. Slow, and shares no code with
- * what it tests.
+ * What else the tests of the hash tree need: consistency proofs by RFC 6962 section 2.1.2, the verification steps of
+ * RFC 9162 sections 2.1.3.2 and 2.1.4.2, and sources of hashes.
  */
-import { createHash } from 'node:crypto';
+import { leafOf, mth, nodeOf, split } from '../../../protocol/test/verify/rfc-tree.js';
 import type { HashSource } from '../../src/integrity/merkle.js';
-
-export function sha256(...parts: readonly (Uint8Array | string)[]): Buffer {
-  const hash = createHash('sha256');
-  for (const part of parts) hash.update(part);
-  return hash.digest();
-}
-
-export function leafOf(entry: Uint8Array): Buffer {
-  return sha256(Buffer.of(0), entry);
-}
-
-const nodes = new Map<string, Buffer>();
-
-/** Of each two hashes it is worked out once: the definitions below ask for the same ones again and again. */
-export function nodeOf(left: Buffer, right: Buffer): Buffer {
-  const children = left.toString('latin1') + right.toString('latin1');
-  let node = nodes.get(children);
-  if (node === undefined) nodes.set(children, (node = sha256(Buffer.of(1), left, right)));
-  return node;
-}
 
 /** So many leaf hashes, each other than the rest. */
 export function leaves(count: number): Buffer[] {
   return Array.from({ length: count }, (_, i) => leafOf(Buffer.from(`entry ${i}`)));
-}
-
-/** k, the largest power of two smaller than n. */
-function split(n: number): number {
-  let k = 1;
-  while (k * 2 < n) k *= 2;
-  return k;
-}
-
-/** MTH(D[n]) */
-export function mth(d: readonly Buffer[]): Buffer {
-  const [only] = d;
-  if (only === undefined) return sha256();
-  if (d.length === 1) return only;
-  const k = split(d.length);
-  return nodeOf(mth(d.slice(0, k)), mth(d.slice(k)));
-}
-
-/** PATH(m, D[n]) */
-export function path(m: number, d: readonly Buffer[]): Buffer[] {
-  if (d.length === 1) return [];
-  const k = split(d.length);
-  return m < k
-    ? [...path(m, d.slice(0, k)), mth(d.slice(k))]
-    : [...path(m - k, d.slice(k)), mth(d.slice(0, k))];
 }
 
 /** PROOF(m, D[n]) = SUBPROOF(m, D[n], true) */

@@ -81,10 +81,6 @@ describe('the encoding [R-314]', () => {
       message: 'The body is not UTF-8: it begins with the byte order mark of UTF-16.',
     });
   });
-
-  test('is looked at before the JSON', () => {
-    expect(faultOf(Buffer.from('{"a":\xff', 'latin1'))).toEqual({ code: 'invalid_encoding' });
-  });
 });
 
 describe('a fault [R-314]', () => {

@@ -29,16 +29,3 @@ test('the newest 300 are kept, oldest first', () => {
   expect(samples.list().length).toBe(300);
   expect(samples.list().map(({ at }) => at)).toEqual(Array.from({ length: 300 }, (_, i) => i + 2));
 });
-
-test('a rate is over time, whatever the length of the samples', () => {
-  const counters = new IngestCounters();
-  const samples = new Samples(counters, 0);
-  expect(samples.rates(10_000)).toEqual({ accepted: 0, refused: 0 });
-  for (let i = 0; i < 50; i++) counters.accepted('outcome', 1);
-  samples.take(0, 10_000);
-  for (let i = 0; i < 30; i++) counters.accepted('outcome', 1);
-  for (let i = 0; i < 9; i++) counters.refused(undefined, 'not_found');
-  samples.take(0, 13_000);
-  expect(samples.rates(3000)).toEqual({ accepted: 10, refused: 3 });
-  expect(samples.rates(4000).accepted).toBeCloseTo(80 / 13, 9);
-});

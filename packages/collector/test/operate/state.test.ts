@@ -38,20 +38,6 @@ describe("[R-834] the console's state", () => {
     expect(Date.parse(started)).toBeLessThan(Date.now());
   });
 
-  test('warns of a sink that is down, and of a directory that others may enter, without naming either', async () => {
-    await expect.poll(warned).toEqual(['sink_down', 'data_directory_exposed']);
-    const { sinks } = await state();
-    expect(sinks).toEqual([
-      expect.objectContaining({ number: 1, kind: 'directory', state: 'failing', entries: null }),
-    ]);
-    expect(JSON.stringify(await state())).not.toContain(MISSING);
-    const scrape = await Scrape.of(port());
-    expect(scrape.value('collector_sink_state', { sink: '1', kind: 'directory', state: 'failing' })).toBe(1);
-    expect(scrape.value('collector_sink_state', { sink: '1', state: 'ok' })).toBe(0);
-    fs.chmodSync(collector.dataDir, 0o700);
-    await expect.poll(warned).toEqual(['sink_down']);
-  });
-
   test('tells of keys by their ids, when they were used and when they end', async () => {
     const text = await createKey(collector.dataDir, '--expires', '3d', '--note', 'ward 7');
     const keyId = text.slice(4, 16);

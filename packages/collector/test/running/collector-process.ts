@@ -151,15 +151,8 @@ export async function beside<T>(dataDir: string, work: () => Promise<T>): Promis
 export async function createKey(dataDir: string, ...args: readonly string[]): Promise<string> {
   const { code, stdout, stderr } = await run([
     ...[
-      'keys',
-      'create',
-      '--data-dir',
-      dataDir,
-      '--json',
-      '--organisation',
-      'default',
-      '--permissions',
-      'all',
+      ...['keys', 'create', '--data-dir', dataDir, '--json', '--organisation', 'default'],
+      ...['--permissions', 'all'],
     ],
     ...args,
   ]);

@@ -173,12 +173,6 @@ describe('a command', () => {
     expect(fs.existsSync(signing.log.originFile)).toBe(false);
   });
 
-  test('with a key of another kind begins no log', async () => {
-    const signing = new Signing();
-    signing.behave({ key: generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey });
-    expect(await messageOf(signing.open())).toContain('did not print an Ed25519 public key');
-  });
-
   test('[R-905] that is not there, or is no program, is named, but not the arguments that were given with it', async () => {
     const signing = new Signing();
     fs.chmodSync(signing.path, 0o600);

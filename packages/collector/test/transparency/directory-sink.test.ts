@@ -44,13 +44,6 @@ describe('a directory sink', () => {
     });
   });
 
-  test('tells that it gets on with each file', async () => {
-    const progress = vi.fn();
-    const notes = [1, 2, 3].map((size) => log.published(size));
-    await sinkOn(scratchDirectory()).deliver(notes, { ...attemptFor(notes), progress });
-    expect(progress).toHaveBeenCalledTimes(3);
-  });
-
   test('takes a checkpoint that it has quietly, and one that another key of the log signed for the same tree', async () => {
     const directory = scratchDirectory();
     await give(sinkOn(directory), 5);
@@ -67,29 +60,26 @@ describe('a directory sink', () => {
     expect(contents(directory)).toEqual({ [nameOf(5)]: log.note(5) });
   });
 
-  test('completes a file that a crash cut short at any byte', async () => {
+  test('[R-906] leaves a file that a crash cut short at any byte, and gives the note one further name', async () => {
     const note = log.note(7);
     const whole = Buffer.from(note);
     for (let length = 0; length < whole.length; length++) {
       const directory = scratchDirectory();
       fs.writeFileSync(path.join(directory, nameOf(7)), whole.subarray(0, length));
       await give(sinkOn(directory), 7);
-      expect(contents(directory)).toEqual({ [nameOf(7)]: note });
+      await give(sinkOn(directory), 7, 8);
+      expect(contents(directory)).toMatchObject({ [nameOf(7, '-2')]: note, [nameOf(8)]: log.note(8) });
+      expect(fs.statSync(path.join(directory, nameOf(7))).size).toBe(length);
     }
   });
 
-  test('goes to another name when a file that was cut short takes no more, or holds something else', async () => {
+  test('is in trouble when both names hold something else', async () => {
     const directory = scratchDirectory();
-    fs.writeFileSync(path.join(directory, nameOf(7)), log.note(7).slice(0, 40));
-    await give(sinkOn(directory, failingWith('EPERM', 'append')), 7);
     fs.writeFileSync(path.join(directory, nameOf(8)), Buffer.alloc(200));
     fs.writeFileSync(path.join(directory, nameOf(8, '-2')), 'rubbish');
-    await give(sinkOn(directory), 8);
-    expect(contents(directory)).toMatchObject({
-      [nameOf(7)]: log.note(7).slice(0, 40),
-      [nameOf(7, '-2')]: log.note(7),
-      [nameOf(8, '-3')]: log.note(8),
-    });
+    expect((await rejection(give(sinkOn(directory), 8))).message).toBe(
+      `${directory} holds two files for 8 entries that are no checkpoints of this log`,
+    );
   });
 
   test('shares its directory with another log', async () => {
@@ -167,17 +157,6 @@ describe('a directory sink', () => {
     fs.writeFileSync(path.join(directory, nameOf(6_666)), byOurKey);
     expect(await give(sinkOn(directory), 210)).toBe(1);
     expect(await rejection(give(sinkOn(directory), 190))).toBeInstanceOf(SinkForked);
-  });
-
-  test('finds the newest among many, and tells that it gets on', async () => {
-    const directory = scratchDirectory();
-    await give(sinkOn(directory), 200);
-    for (let i = 0; i < 5000; i++) fs.writeFileSync(path.join(directory, `${i}.other`), '');
-    const progress = vi.fn();
-    const notes = [log.published(150)];
-    const deliver = sinkOn(directory).deliver(notes, { ...attemptFor(notes), progress });
-    expect(await rejection(deliver)).toBeInstanceOf(SinkForked);
-    expect(progress).toHaveBeenCalled();
   });
 
   test('is not made when it is missing, because it may be a mount that is', async () => {

@@ -7,7 +7,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
 import { noteKey, type NoteKey } from '../../src/integrity/note-signing.js';
-import { consistencyHolds, sha256 } from '../integrity/rfc-tree.js';
+import { sha256 } from '../../../protocol/test/verify/rfc-tree.js';
+import { consistencyHolds } from '../integrity/rfc-tree.js';
 
 interface Seen {
   size: number;

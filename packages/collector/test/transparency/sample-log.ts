@@ -9,7 +9,8 @@ import type { HashSource } from '../../src/integrity/merkle.js';
 import { noteKey, signNote, verifierKeyOf, type NoteKey } from '../../src/integrity/note-signing.js';
 import { checkpointOf, type LogView, rootIn } from '../../src/transparency/sink-queue.js';
 import type { Attempt, Published } from '../../src/transparency/sink.js';
-import { leafOf, leaves, levelsOf, mth } from '../integrity/rfc-tree.js';
+import { leafOf, mth } from '../../../protocol/test/verify/rfc-tree.js';
+import { leaves, levelsOf } from '../integrity/rfc-tree.js';
 
 /** Compiled, because a process does not start from the sources as Vitest runs them. */
 export const SINK_PROCESS = new URL('../../dist/transparency/sink-process.js', import.meta.url);

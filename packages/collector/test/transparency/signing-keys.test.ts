@@ -346,15 +346,6 @@ describe('a rotation', () => {
     expect(log.troubles).toEqual([]);
   });
 
-  test('needs the key that it takes over from', () => {
-    const log = new ScratchLog();
-    log.start();
-    fs.rmSync(path.join(log.directory, log.keyFiles()[0] ?? ''));
-    expect(faultOf(() => log.rotate(DAY)).reason).toBe('key-missing');
-    expect(fs.existsSync(log.noteFile(1))).toBe(false);
-    expect(log.keyFiles()).toEqual([]);
-  });
-
   test.runIf(process.getuid?.() === 0)('by root is for the user whose key it takes over from', () => {
     const log = new ScratchLog();
     log.start();

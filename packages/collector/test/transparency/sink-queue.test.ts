@@ -145,18 +145,6 @@ describe('a queue', () => {
     expect(sink.tries).toHaveLength(before + 1);
   });
 
-  test('waits for at least half of the time, by chance', async () => {
-    vi.spyOn(Math, 'random').mockReturnValue(0);
-    const sink = new ScriptedSink();
-    const { queue } = queueOf(sink);
-    sink.act = () => fails();
-    queue.offer(published(1));
-    await vi.advanceTimersByTimeAsync(499);
-    expect(sink.tries).toHaveLength(1);
-    await vi.advanceTimersByTimeAsync(1);
-    expect(sink.tries).toHaveLength(2);
-  });
-
   test('tells when trouble begins and when it becomes another, and since when there is any', async () => {
     const sink = new ScriptedSink();
     const { queue, onTrouble, onForked } = queueOf(sink);
@@ -189,15 +177,6 @@ describe('a queue', () => {
     }
     expect(sink.has).toEqual([1, 2, 3, 4, 5]);
     expect([onTrouble, onRecovered].map((told) => told.mock.calls.length)).toEqual([5, 5]);
-  });
-
-  test('takes anything else that a sink throws for trouble, and does not show it', async () => {
-    const sink = new ScriptedSink();
-    const { queue, onTrouble } = queueOf(sink);
-    sink.act = () => Promise.reject(new Error('SECRET'));
-    queue.offer(published(1));
-    await settle();
-    expect(onTrouble.mock.calls).toEqual([['cannot be used']]);
   });
 
   test('of a sink that does not answer says so after 10 seconds, and does not try again before that has ended', async () => {
@@ -303,18 +282,6 @@ describe('a queue', () => {
     await vi.advanceTimersByTimeAsync(1000);
     expect(sink.has).toEqual([0, ...Array.from({ length: 999 }, (_, i) => 501 + i)]);
     expect(queue.state).toMatchObject({ state: 'ok', size: 1499, dropped: 500 });
-  });
-
-  test('of a sink that wants the newest drops nothing', async () => {
-    const sink = new ScriptedSink('newest');
-    const { queue } = queueOf(sink);
-    sink.act = () => fails();
-    for (let size = 0; size < 3000; size++) queue.offer(published(size));
-    await settle();
-    expect(queue.state).toMatchObject({ dropped: 0 });
-    sink.act = (notes) => Promise.resolve(notes.length);
-    await vi.advanceTimersByTimeAsync(1000);
-    expect(sink.has).toEqual([2999]);
   });
 });
 

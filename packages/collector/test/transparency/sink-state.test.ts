@@ -82,12 +82,6 @@ describe('the states of the sinks', () => {
     }
   });
 
-  test('that cannot be read are not passed over', () => {
-    const dataDir = scratchDirectory();
-    fs.writeFileSync(path.join(dataDir, 'checkpoints'), '');
-    expect(() => readSinkStates(dataDir)).toThrow('ENOTDIR');
-  });
-
   test('[R-906] are described in one line each', () => {
     expect(
       [OK, FAILING, FORKED, { ...OK, size: 1, dropped: 3 }].map((state) => described(state, NOW)),

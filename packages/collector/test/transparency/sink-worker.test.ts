@@ -66,7 +66,7 @@ test('the calls on a disk make, append and read, and reject with a code', async 
   const files = nodeSinkFiles;
   expect(await files.create(file, bytes)).toBeUndefined();
   expect(Buffer.from((await files.create(file, Buffer.of(1))) ?? [])).toEqual(bytes);
-  await files.append(file, Buffer.of(7), false);
+  await files.append(file, Buffer.of(7));
   const size = bytes.length + 1;
   expect(await files.tail(file, 2)).toEqual({ bytes: Buffer.of(128, 7), size });
   expect(await files.tail(file, 9)).toEqual({ bytes: Buffer.from([...bytes, 7]), size });
@@ -78,7 +78,7 @@ test('the calls on a disk make, append and read, and reject with a code', async 
   expect(await rejection(files.create(path.join(directory, 'no', 'a'), bytes))).toMatchObject({
     code: 'ENOENT',
   });
-  expect(await rejection(files.append(directory, bytes, false))).toMatchObject({ code: 'EISDIR' });
+  expect(await rejection(files.append(directory, bytes))).toMatchObject({ code: 'EISDIR' });
 });
 
 describe('the process that runs directory and file sinks', () => {

@@ -197,17 +197,6 @@ describe('a witness', () => {
       'answers with 409 and does not say which size it knows; this is no witness',
     );
   });
-
-  test('may write parameters behind the media type of a size', async () => {
-    const { witness, sink } = await meet();
-    let first = true;
-    witness.instead = (response) => {
-      if (!first) return false;
-      first = false;
-      return answering(409, '0\n', { 'content-type': 'Text/X.tlog.size; charset=utf-8' })(response, '');
-    };
-    expect(await give(sink(), 10)).toBe(1);
-  });
 });
 
 describe('an answer', () => {

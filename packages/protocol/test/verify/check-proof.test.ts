@@ -2,7 +2,6 @@ import { describe, expect, it, vi } from 'vitest';
 import { formatCheckpoint, formatProof, formatVerifierKey } from '../../src/verify/index.js';
 import { checkProof, CryptographyMissing, parseProof, parseVerifierKey } from '../../src/verify/index.js';
 import {
-  auditPath,
   ORIGIN,
   sampleCheckpoint,
   sampleEvent,
@@ -11,8 +10,8 @@ import {
   sampleProof,
   sampleRotation,
   signSample,
-  treeRoot,
 } from './sample-log.js';
+import { mth as treeRoot, path as auditPath } from './rfc-tree.js';
 
 const SIZE = 11;
 const INDEX = 6;

@@ -2,7 +2,7 @@
  * A log as the tests need it: keys, leaves, a tree and signed checkpoints, made with Node's cryptography from
  * the specifications, without the code that is tested but for the texts of notes.
  */
-import { createHash, generateKeyPairSync, sign } from 'node:crypto';
+import { generateKeyPairSync, sign } from 'node:crypto';
 import type { KeyObject } from 'node:crypto';
 import { encodeEnvelope, encodeLeaf, envelopeSize } from '../../src/leaf.js';
 import type { Envelope } from '../../src/leaf.js';
@@ -10,40 +10,9 @@ import { formatCheckpoint } from '../../src/verify/checkpoint.js';
 import { formatRotation } from '../../src/verify/rotation.js';
 import { formatNote, formatVerifierKey } from '../../src/verify/signed-note.js';
 import { formatProof } from '../../src/verify/tlog-proof.js';
+import { leafOf, mth, path as auditPath, sha256 } from './rfc-tree.js';
 
 export const ORIGIN = 'log.example/ward-7';
-
-function sha256(...parts: readonly Uint8Array[]): Buffer {
-  const hash = createHash('sha256');
-  for (const part of parts) hash.update(part);
-  return hash.digest();
-}
-
-export const sampleLeafHash = (leaf: Uint8Array) => sha256(Buffer.of(0), leaf);
-
-/** The largest power of two below n. */
-function leftLeaves(n: number): number {
-  return n <= 2 ? 1 : 2 * leftLeaves(Math.ceil(n / 2));
-}
-
-/** MTH of RFC 6962 section 2.1, over leaves that are hashed already. */
-export function treeRoot(leafHashes: readonly Buffer[]): Buffer {
-  const [only] = leafHashes;
-  if (only === undefined) return sha256();
-  if (leafHashes.length === 1) return only;
-  const left = leftLeaves(leafHashes.length);
-  return sha256(Buffer.of(1), treeRoot(leafHashes.slice(0, left)), treeRoot(leafHashes.slice(left)));
-}
-
-/** PATH of RFC 6962 section 2.1.1. */
-export function auditPath(index: number, leafHashes: readonly Buffer[]): Buffer[] {
-  if (leafHashes.length <= 1) return [];
-  const left = leftLeaves(leafHashes.length);
-  const [before, after] = [leafHashes.slice(0, left), leafHashes.slice(left)];
-  return index < left
-    ? [...auditPath(index, before), treeRoot(after)]
-    : [...auditPath(index - left, after), treeRoot(before)];
-}
 
 export interface SampleKey {
   readonly vkey: string;
@@ -108,7 +77,7 @@ export function sampleEvent(index: number, spell = (id: string) => id): SampleEv
   const salt = sha256(Buffer.from(`salt ${index}`)).subarray(0, 16);
   const leaf = Buffer.alloc(73);
   encodeLeaf(leaf, 0, encoded, sha256(encoded), sha256(salt, body));
-  return { eventId, body, envelope, encoded, salt, leafHash: sampleLeafHash(leaf) };
+  return { eventId, body, envelope, encoded, salt, leafHash: leafOf(leaf) };
 }
 
 export function sampleEvents(count: number): SampleEvent[] {
@@ -116,7 +85,7 @@ export function sampleEvents(count: number): SampleEvent[] {
 }
 
 export function sampleCheckpoint(events: readonly SampleEvent[], ...keys: readonly SampleKey[]): string {
-  const root = treeRoot(events.map(({ leafHash }) => leafHash));
+  const root = mth(events.map(({ leafHash }) => leafHash));
   return signSample(
     formatCheckpoint({ origin: keys[0]?.name ?? ORIGIN, size: events.length, root }),
     ...keys,

@@ -20,7 +20,7 @@ import { certificateOf, certificateText } from './certificate.js';
 import { assertCollectorRuns, considered, deliver, isErased, lifecycleConfigOf } from './delivery.js';
 import { Holds, holdsOf } from './holds.js';
 import { compactNow, floorsOf, wonText } from './retention.js';
-import { retirable, select, type Retirable, type SelectedEvent, type Selection } from './selection.js';
+import { erasable, select, type Erasable, type SelectedEvent, type Selection } from './selection.js';
 import { mentions } from './mentions.js';
 
 const EXAMPLES = `
@@ -188,7 +188,7 @@ class Erasure {
     return {
       considered: byNow,
       ...selection,
-      ...retirable(log, free),
+      ...erasable(log, free),
       mentioned: mentioned?.map(({ sequence }) => sequence),
       held,
       floors,
@@ -347,7 +347,7 @@ function eventsErasedBy(actions: Actions, action: string): SequenceSet {
   throw new CommandFailure(`--again: no action ${action} erases anything`, EXIT.notFound);
 }
 
-interface Plan extends Omit<Selection, 'events'>, Retirable {
+interface Plan extends Omit<Selection, 'events'>, Erasable {
   readonly considered: LifecycleRequest['considered'];
   /** The events beside them in which an id stands; undefined when they were not looked for. */
   readonly mentioned: readonly number[] | undefined;

@@ -38,11 +38,11 @@ import {
   lifecycleConfigOf,
 } from './delivery.js';
 import { type HoldRecord, Holds, holdsOf } from './holds.js';
-import { retirable, type SelectedEvent } from './selection.js';
+import { erasable, type SelectedEvent } from './selection.js';
 
 const EXAMPLES = `
 Examples:
-  $ collector retention policy check policy.json
+  $ collector retention policy set policy.json --dry-run
   $ collector retention policy set policy.json
   $ collector retention policy show
   $ collector retention run --dry-run --at 2027-01-01
@@ -58,26 +58,21 @@ Exit codes: 0 done, or nothing is due, 9 begun and not at its end because a dire
 or another policy came meanwhile, or the record of a hold is missing, 6 no policy is set, 2 the file is no policy.`;
 
 export function command(): Command {
-  const policy = new Command('policy').description('Check, set and show the retention policy.');
-  policy.addCommand(
-    new Command('check')
-      .description('Say whether a file is a policy, and what is wrong with it.')
-      .argument('<file>')
-      .addHelpText('after', EXAMPLES)
-      .action((file: string) => {
-        const { policy: read } = readPolicy(file);
-        process.stdout.write(`ok: ${read.name}\n`);
-      }),
-  );
+  const policy = new Command('policy').description('Set and show the retention policy.');
   policy.addCommand(
     addConfigOptions(
       new Command('set')
         .description('Let a policy hold from now on. It retires nothing by itself.')
-        .argument('<file>'),
+        .argument('<file>')
+        .option('--dry-run', 'report whether the file is a policy, and change nothing'),
       'lifecycle',
     )
       .addHelpText('after', EXAMPLES)
-      .action(async (file: string, _: object, self: Command) => setPolicy(file, lifecycleConfigOf(self))),
+      .action(async (file: string, { dryRun }: { dryRun?: true }, self: Command) => {
+        const read = readPolicy(file);
+        if (dryRun) process.stdout.write(`ok: ${read.policy.name}\n`);
+        else await setPolicy(read, lifecycleConfigOf(self));
+      }),
   );
   policy.addCommand(
     addConfigOptions(new Command('show').description('Print the policy that holds.'), 'lifecycle')
@@ -145,8 +140,13 @@ export function wonText({ before, after }: Compacted): string {
 /** A policy has four. */
 const MOST_NESTED = 16;
 
-/** Warns of rules that keep nothing. @returns the text of a policy, and what it says. @throws CommandFailure for a file that is none. */
-function readPolicy(file: string): { readonly text: string; readonly policy: RetentionPolicy } {
+interface ReadPolicy {
+  readonly text: string;
+  readonly policy: RetentionPolicy;
+}
+
+/** Warns of rules that keep nothing. @throws CommandFailure for a file that is no policy. */
+function readPolicy(file: string): ReadPolicy {
   try {
     const text = new TextDecoder().decode(fs.readFileSync(file));
     // Of a name that stands twice JSON.parse takes the last, and a floor would be gone.
@@ -166,8 +166,7 @@ function readPolicy(file: string): { readonly text: string; readonly policy: Ret
   }
 }
 
-async function setPolicy(file: string, config: Config): Promise<void> {
-  const { policy: read, text } = readPolicy(file);
+async function setPolicy({ policy: read, text }: ReadPolicy, config: Config): Promise<void> {
   const { actions } = beginLog(config.dataDir);
   const policy: unknown = JSON.parse(text);
   await deliver(config, {
@@ -215,7 +214,7 @@ class Due {
 
   /** On return all that was added is counted. */
   close(): void {
-    const { keys, events, plain } = retirable(this.log, this.#window);
+    const { keys, events, plain } = erasable(this.log, this.#window);
     this.events += events.length;
     this.plain += plain;
     for (const { size } of events) this.bytes += size;

@@ -122,7 +122,7 @@ export async function runOf(
 }
 
 /** What of a selection can be retired: events whose payload was stored in the clear have no key that could be destroyed. */
-export interface Retirable {
+export interface Erasable {
   /** One for each bucket and organisation. */
   readonly keys: readonly TakenKeys[];
   readonly events: readonly SelectedEvent[];
@@ -132,7 +132,7 @@ export interface Retirable {
 
 const READ_TOGETHER = 1024;
 
-export function retirable(log: EventLog, selected: readonly SelectedEvent[]): Retirable {
+export function erasable(log: EventLog, selected: readonly SelectedEvent[]): Erasable {
   const retired = log.actions?.().retired ?? SequenceSet.EMPTY;
   const left = selected.filter(({ sequence }) => !retired.has(sequence));
   const byKey = new Map<string, { tag: number; organisation: string; sequences: number[] }>();

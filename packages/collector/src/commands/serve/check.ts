@@ -30,12 +30,19 @@ const PRIVILEGED_BELOW = 1024;
 /** A certificate that ends sooner is warned of, in milliseconds. */
 const CERTIFICATE_SOON_MS = 21 * 86_400_000;
 
-/** @returns the exit code. @throws ConfigError with every fault, unless they are printed as JSON. */
-export async function checkConfig(reading: ConfigReading, json: boolean): Promise<ExitCode> {
+/**
+ * @param listen whether the start is to take events.
+ * @returns the exit code.
+ * @throws ConfigError with every fault, unless they are printed as JSON.
+ */
+export async function checkConfig(
+  reading: ConfigReading,
+  { json, listen }: { readonly json: boolean; readonly listen: boolean },
+): Promise<ExitCode> {
   const { settings } = reading;
   const { found, faults: foundFaults } = await findSettings(reading);
-  const faults = [...foundFaults, ...(await startFaults(reading))];
-  const warnings = configWarnings(reading, found);
+  const faults = [...foundFaults, ...(await startFaults(reading, listen))];
+  const warnings = configWarnings(reading, found, listen);
   if (json) {
     const sound = settings
       // A faulty list of sinks may hold a password.
@@ -63,7 +70,7 @@ export async function checkConfig(reading: ConfigReading, json: boolean): Promis
  * What a start would refuse although every option is sound: the log's name and keys, the program that signs, addresses.
  * A check that needs an option with a fault of its own is left out.
  */
-async function startFaults({ sound, sourceOf }: ConfigReading): Promise<ConfigFault[]> {
+async function startFaults({ sound, sourceOf }: ConfigReading, listen: boolean): Promise<ConfigFault[]> {
   const faults: ConfigFault[] = [];
   const add = (option: string, message: string | undefined) => {
     if (message !== undefined) faults.push({ source: sourceOf(option), message });
@@ -90,7 +97,7 @@ async function startFaults({ sound, sourceOf }: ConfigReading): Promise<ConfigFa
   }
   add('encryption-keys', keysFault(sound));
   const { host, port, managementHost, managementPort } = sound;
-  if (host !== undefined && port !== undefined) add('host', await addressFault(host, port));
+  if (listen && host !== undefined && port !== undefined) add('host', await addressFault(host, port));
   if (managementHost !== undefined && typeof managementPort === 'number')
     add('management-host', await addressFault(managementHost, managementPort));
   return faults;
@@ -145,6 +152,7 @@ async function addressFault(host: string, port: number): Promise<string | undefi
 export function configWarnings(
   { sound, sourceOf, file }: ConfigReading,
   { tls, trustedProxies, sinks = [] }: FoundSettings,
+  listen = true,
 ): ConfigFault[] {
   const warnings: ConfigFault[] = [];
   const warn = (name: string, message: string | undefined) => {
@@ -158,7 +166,7 @@ export function configWarnings(
   }
   const { host, managementHost, managementPort, tlsCert, tlsKey, dataDir, checkpointSink } = sound;
   const inClear = (address: string | undefined) => address && !isLoopback(address) && !tlsCert;
-  if (inClear(host))
+  if (listen && inClear(host))
     warn('host', `${host} is reached from other machines, and keys and events travel in the clear`);
   if (managementPort !== undefined && managementPort !== 'off' && inClear(managementHost)) {
     warn(

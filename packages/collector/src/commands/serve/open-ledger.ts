@@ -19,7 +19,7 @@ import {
 import { checkpointOf } from '../../transparency/sink-queue.js';
 import { CommandSigner, SigningCommandUnfit } from '../../transparency/command-signer.js';
 import { SigningKeys } from '../../transparency/signing-keys.js';
-import { SigningKeyFault, signingProgram } from '../../transparency/key-files.js';
+import { signingDirectory, SigningKeyFault, signingProgram } from '../../transparency/key-files.js';
 import { hasKeys, KeysUnfit, KeyWriter, keysOnDisk } from '../../privacy/key-directory.js';
 import { KekFault } from '../../privacy/key-encryption-key.js';
 import { DirectoryInUse, type DirectoryLock, lockDirectory, LockUnfit } from '../../store/directory-lock.js';
@@ -29,18 +29,14 @@ import {
   openForWriting,
   openTree,
   openSharedForWriting,
-  openSharedKeys,
-  type KeysOfLog,
-  type OpenedKeys,
-  type FoundLog,
   type IdIndexStats,
   type Opened,
 } from '../../store/open-to-write.js';
 import { openStore, sharedKeyPlaces } from '../../store/open-to-read.js';
 import { storeFault, isShared } from '../../store/open.js';
 import { noteBegunKeys, noteKeyPlaces, notesKeys, readKeyPlaces } from '../../store/key-places.js';
+import type { FoundLog, NotedKeys, WantedKeys } from '../../store/contract/driver.js';
 import { type SharedGauges, type Store, StoreDamaged } from '../../store/contract/events.js';
-import { openSealKey, pullKeys, pushKeys, SharedSigner } from '../../transparency/shared-keys.js';
 import { CommandFailure, EXIT, deniedPath } from '../exit-codes.js';
 import { claimedSize } from '../verify/log-checkpoints.js';
 import { checkDataDirectory } from '../regular-files.js';
@@ -64,9 +60,8 @@ export interface LedgerSettings {
   readonly kek: string;
 }
 
-/** Told while the ledger is open. `reason` is the text of an error: a place or a system's answer, never an event's content. */
-
-export interface LedgerEars {
+/** Called while the ledger is open. `reason` is the text of an error: a place or a system's answer, never an event's content. */
+export interface LedgerListeners {
   /** Something is degraded, but nothing is lost and nothing is refused. */
   readonly onTrouble: (what: string, reason: string) => void;
   /** Someone has to look after it: what was signed is not what is there. Events are stored all the same. */
@@ -126,14 +121,14 @@ class ConfigurationUnfit extends Error {
  * after the access log first, then the sequencer and the store.
  * @throws whatever is wrong; {@link refusalOf} tells what kind of thing that is.
  */
-export function openLedger(settings: LedgerSettings, ears: LedgerEars): Promise<OpenLedger> {
-  return isShared(settings) ? openShared(settings, ears) : openEmbedded(settings, ears);
+export function openLedger(settings: LedgerSettings, listeners: LedgerListeners): Promise<OpenLedger> {
+  return isShared(settings) ? openShared(settings, listeners) : openEmbedded(settings, listeners);
 }
 
-async function openEmbedded(settings: LedgerSettings, ears: LedgerEars): Promise<OpenLedger> {
+async function openEmbedded(settings: LedgerSettings, listeners: LedgerListeners): Promise<OpenLedger> {
   const { dataDir } = settings;
-  const { onAlarm, onFlushed } = ears;
-  const onTrouble = troubleTo(ears);
+  const { onAlarm, onFlushed } = listeners;
+  const onTrouble = troubleTo(listeners);
   const treeStore = openTree(dataDir);
   const store = await openForWriting({
     directory: dataDir,
@@ -145,8 +140,8 @@ async function openEmbedded(settings: LedgerSettings, ears: LedgerEars): Promise
     onTrouble,
     ...(onFlushed && { onFlushed }),
   });
-  const signer = await openSigner(settings, store.opened.ledgerId, ears);
-  const sequencer = await openSequencer(settings, ears, {
+  const signer = await openSigner(settings, store.opened.ledgerId, listeners);
+  const sequencer = await openSequencer(settings, listeners, {
     store: treeStore,
     signer,
     committed: store.committed,
@@ -161,7 +156,7 @@ async function openEmbedded(settings: LedgerSettings, ears: LedgerEars): Promise
   const lifecycle: OpenLedger['lifecycle'] = (append) =>
     new Lifecycle({
       ...{ requests: openStore(dataDir).requests, actions, keys, append, onTrouble },
-      onNotice: ears.onNotice,
+      onNotice: listeners.onNotice,
       keysIn: (lists, signal) => store.keysIn(lists, signal),
     });
   return { store, opened: store.opened, index: () => store.indexStats(), sequencer, accessLog, lifecycle };
@@ -221,38 +216,37 @@ export function encryptionOf(
 }
 
 /** The log is in a database, which other collectors write to too. */
-async function openShared(settings: LedgerSettings, ears: LedgerEars): Promise<OpenLedger> {
+async function openShared(settings: LedgerSettings, listeners: LedgerListeners): Promise<OpenLedger> {
   const { dataDir } = settings;
-  const onTrouble = troubleTo(ears);
+  const onTrouble = troubleTo(listeners);
   /** Given their places here, and under no checkpoint yet: how old the batches were then. */
   const unsigned: { readonly entries: number; readonly agesMs: readonly number[]; readonly at: number }[] =
     [];
-  const store = await openSharedForWriting({
-    store: settings.store,
+  const store = await openSharedForWriting(settings.store, {
     version: version(),
-    sealKey: (ledgerId, shared, entries) => openSealKey(settings, ledgerId, shared, entries),
-    openKeys: (log) => openSharedKeysOf(settings, log, onTrouble),
+    signingKeys: signingDirectory(settings),
+    keysOf: (log) => sharedKeysOf(settings, log, onTrouble),
     onTrouble,
-    onLost: (reason) => ears.onAlarm('lost', 'acknowledged events are gone from the database', reason),
-    ...(ears.gauges && { gauges: ears.gauges }),
+    onLost: (reason) => listeners.onAlarm('lost', 'acknowledged events are gone from the database', reason),
+    ...(listeners.gauges && { gauges: listeners.gauges }),
     onSequenced({ entries, ownEntries, bytes, agesMs = [] }) {
-      ears.onHeld?.({ entries, events: entries - ownEntries, bytes });
+      listeners.onHeld?.({ entries, events: entries - ownEntries, bytes });
       if (agesMs.length > 0) unsigned.push({ entries, agesMs, at: performance.now() });
     },
   });
-  await pullKeys(dataDir, store.publicKeys);
-  const own = await openSigner(settings, store.opened.ledgerId, ears);
-  await pushKeys(dataDir, store.publicKeys);
-  const signer = new SharedSigner(own, dataDir, store.publicKeys);
+  await store.publicKeys.pull(dataDir);
+  const own = await openSigner(settings, store.opened.ledgerId, listeners);
+  await store.publicKeys.push(dataDir);
+  const signer = store.publicKeys.signer(own, dataDir);
   const seen = {
-    ...ears,
+    ...listeners,
     onCheckpoint(note: string) {
       writeKnownCheckpoint(dataDir, note);
       const { size } = checkpointOf(note);
       const signed = unsigned.findLastIndex(({ entries }) => entries <= size) + 1;
       for (const { agesMs, at } of unsigned.splice(0, signed))
-        for (const age of agesMs) ears.gauges?.merged(age + performance.now() - at);
-      ears.onCheckpoint(note);
+        for (const age of agesMs) listeners.gauges?.merged(age + performance.now() - at);
+      listeners.onCheckpoint(note);
     },
   };
   const known = readKnownCheckpoint(dataDir);
@@ -264,12 +258,12 @@ async function openShared(settings: LedgerSettings, ears: LedgerEars): Promise<O
       append: (entry) => store.appendAccessHead(entry),
       ...{ onTrouble, newest: store.newestOwn.get(ENTRY_KINDS.accessLogHead), store: store.accessLog },
       onAltered: (reason) =>
-        ears.onAlarm('access-log', 'the access log was changed; see collector verify', reason),
+        listeners.onAlarm('access-log', 'the access log was changed; see collector verify', reason),
     });
   const { requests, actions, keys } = store;
   const lifecycle = () =>
     new Lifecycle({
-      ...{ requests, actions, keys, onTrouble, onNotice: ears.onNotice },
+      ...{ requests, actions, keys, onTrouble, onNotice: listeners.onNotice },
       append: (entry) => store.appendAction(entry),
       async isOnUs() {
         if (!(await store.isOnUs())) return false;
@@ -286,11 +280,11 @@ async function openShared(settings: LedgerSettings, ears: LedgerEars): Promise<O
  * Payloads of a log in a database are encrypted from its first event on or not at all: its collectors have to agree. Their
  * keys are in a database on another cluster.
  */
-async function openSharedKeysOf(
+async function sharedKeysOf(
   { dataDir, encryption, encryptionKeys, kek }: LedgerSettings,
-  { ledgerId, cluster, noted, isNew, isEncrypted }: KeysOfLog,
+  { ledgerId, noted, isNew, isEncrypted }: NotedKeys,
   onTrouble: (what: string, error: unknown) => void,
-): Promise<OpenedKeys | undefined> {
+): Promise<WantedKeys | undefined> {
   const known = sharedKeyPlaces(dataDir);
   if (noted === undefined && (isEncrypted || (known !== undefined && !isNew)))
     throw new ConfigurationUnfit(
@@ -306,7 +300,7 @@ async function openSharedKeysOf(
       '--encryption: this log has payloads in the clear, and encryption in a database begins with the log',
     );
   const address = encryptionKeys || noted || '';
-  const fault = isShared({ store: address }) ? storeFault(address) : 'it is no address postgres://…';
+  const fault = isShared({ store: address }) ? await storeFault(address) : 'it is no address postgres://…';
   if (fault !== undefined)
     throw new ConfigurationUnfit(
       `--encryption-keys: the keys of a log in a database are in a database on another cluster: ${fault}`,
@@ -314,23 +308,22 @@ async function openSharedKeysOf(
   const places = { directories: [address], kek: kek || known?.kek || '' };
   if (places.kek === '')
     throw new ConfigurationUnfit('--kek: keys in a database have to be wrapped by a key that is not there');
-  const keys = await openSharedKeys({ places, ledgerId, isNeeded: noted !== undefined, onTrouble }, cluster);
-  await noteKeyPlaces(dataDir, places);
-  return { keys, address };
+  const onOpened = () => noteKeyPlaces(dataDir, places);
+  return { places, ledgerId, isNeeded: noted !== undefined, onTrouble, onOpened };
 }
 
-function troubleTo(ears: LedgerEars): (what: string, error: unknown) => void {
-  return (what, error) => ears.onTrouble(what, error === undefined ? '' : reasonOf(error));
+function troubleTo(listeners: LedgerListeners): (what: string, error: unknown) => void {
+  return (what, error) => listeners.onTrouble(what, error === undefined ? '' : reasonOf(error));
 }
 
 async function openSigner(
   settings: LedgerSettings,
   ledgerId: string,
-  ears: LedgerEars,
+  listeners: LedgerListeners,
 ): Promise<CheckpointSigner> {
   const { dataDir } = settings;
-  const { onNotice } = ears;
-  const onTrouble = troubleTo(ears);
+  const { onNotice } = listeners;
+  const onTrouble = troubleTo(listeners);
   const origin = () => settings.logOrigin || `collector/${ledgerId}`;
   const program = signingProgram(settings.signingKeys);
   const signer: CheckpointSigner =
@@ -345,25 +338,25 @@ async function openSigner(
 
 function openSequencer(
   settings: LedgerSettings,
-  ears: LedgerEars,
+  listeners: LedgerListeners,
   parts: Pick<SequencerOptions, 'store' | 'signer' | 'committed' | 'known'>,
 ): Promise<Sequencer> {
   const trouble = new CheckpointTrouble(settings.dataDir);
   return Sequencer.open({
     ...parts,
     intervalMs: settings.checkpointIntervalMs,
-    onCheckpoint: ears.onCheckpoint,
-    onTrouble: troubleTo(ears),
+    onCheckpoint: listeners.onCheckpoint,
+    onTrouble: troubleTo(listeners),
     onForked: (error) =>
-      ears.onAlarm(
+      listeners.onAlarm(
         'fork',
         'the log is not the one that was signed; nothing is signed any more',
         reasonOf(error),
       ),
     onTried: (failure) => {
       if (failure !== undefined) trouble.failed(reasonOf(failure.error));
-      else if (trouble.over()) ears.onNotice('checkpoints are made again');
-      ears.onCheckpointTrouble?.(trouble.state);
+      else if (trouble.over()) listeners.onNotice('checkpoints are made again');
+      listeners.onCheckpointTrouble?.(trouble.state);
     },
   });
 }

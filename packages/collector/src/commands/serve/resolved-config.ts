@@ -43,7 +43,7 @@ export async function findSettings({ sound, faults: before, sourceOf }: ConfigRe
   const { dataDir, checkpointSink, trustedProxies } = sound;
   if (dataDir !== undefined && fs.statSync(dataDir, { throwIfNoEntry: false })?.isDirectory() === false)
     tell('data-dir', `${dataDir} is not a directory`);
-  const fault = storeFault(sound.store ?? '');
+  const fault = await storeFault(sound.store ?? '');
   if (fault !== undefined) tell('store', fault);
   const noKek = sound.kek ? kekFault(sound.kek) : undefined;
   if (noKek !== undefined) tell('kek', noKek);

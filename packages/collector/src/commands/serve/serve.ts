@@ -99,10 +99,10 @@ export function command(): Command {
     });
 }
 
-function check(self: Command, { check: asked, json, trial }: ServeOptions): Promise<number> {
+function check(self: Command, { check: asked, json, trial, listen }: ServeOptions): Promise<number> {
   if (!asked) throw usage('--json: goes with --check');
   if (trial) throw usage('--check: cannot be used with --trial');
-  return checkConfig(readingOf(self, 'serve'), json === true);
+  return checkConfig(readingOf(self, 'serve'), { json: json === true, listen });
 }
 
 function start(self: Command, options: ServeOptions): Promise<number> {
@@ -262,17 +262,15 @@ async function run(
   keys.start();
   collectorStatus.entered('running');
   noteListening(config.dataDir, listening);
-  log.info(
-    {
-      ...(listening && { host: config.host, port: listening.port }),
-      store: describeStore(config),
-      dataDir: config.dataDir,
-      profile: config.profile,
-      version: collectorStatus.version,
-      pid: process.pid,
-    },
-    listening ? 'listening' : 'running, and takes no events',
-  );
+  const running = {
+    store: describeStore(config),
+    dataDir: config.dataDir,
+    profile: config.profile,
+    version: collectorStatus.version,
+    pid: process.pid,
+  };
+  if (listening) log.info({ host: config.host, port: listening.port, ...running }, 'listening');
+  else log.info(running, 'running, and takes no events');
   status = listening ? `listening on ${config.host}:${listening.port}` : 'taking no events (--no-listen)';
   manager.ready(status);
   manager.watch((milliseconds) => {

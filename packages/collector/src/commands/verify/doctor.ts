@@ -7,12 +7,11 @@ import { KeyRing } from '../../access/key-ring.js';
 import type { Config } from '../../config.js';
 import { counted } from '../../quantity.js';
 import { exists, nodeFiles } from '../../files.js';
-import { describeStore, isShared } from '../../store/open.js';
+import { describeStore, driverOf, isShared } from '../../store/open.js';
 import { exposureOf, isLocked, lockFault } from '../../store/directory-lock.js';
 import { indexState, type IndexState } from '../../store/open-to-audit.js';
 import { KeyDatabase, keyDatabasePath, openKeys } from '../../store/open-keys.js';
-import { openStore, type OpenSharedStore } from '../../store/open-to-read.js';
-import { storeAdministration } from '../../store/administration.js';
+import { openStore, type OpenSharedStore, withSharedView } from '../../store/open-to-read.js';
 import { KeyStoreDamaged, KeyStoreError } from '../../store/contract/keys.js';
 import { StoreDamaged } from '../../store/contract/events.js';
 import { checkCatalogue, type CatalogueCheck } from '../../catalogue/check.js';
@@ -23,12 +22,10 @@ import { encryptionFindings } from '../encryption-keys.js';
 import { CommandFailure, EXIT, onStop } from '../exit-codes.js';
 import { keysLost } from '../serve/listening.js';
 import { findingsTable, printableJson, ProgressBar } from '../terminal.js';
-import { withSharedView } from '../shared-view.js';
 import { about, proofFindings, sharedProofFindings, type Finding } from './proof-findings.js';
-import { checkDataDirectory } from '../regular-files.js';
+import { checkDataDirectory, holds, holdsLog } from '../regular-files.js';
 import { typed } from '../typed.js';
 import { verifyLog, type Verification } from './verification.js';
-import { holds, holdsLog } from './verify.js';
 import { addConfigOptions, configOf } from '../arguments.js';
 
 const EXAMPLES = `
@@ -108,7 +105,7 @@ async function examine(config: Config, json: boolean): Promise<number> {
 
 /** Of a log in a database: how that does, and every event. */
 async function examineShared(config: Config, json: boolean): Promise<number> {
-  const findings: Finding[] = [...(await storeAdministration(config.store).examine())];
+  const findings: Finding[] = [...(await (await driverOf(config.store)).examine(config.store))];
   await withSharedView(config, async ({ dataDir, shared }) => {
     const log = await readLog(dataDir, !json && process.stderr.isTTY, shared);
     findings.push(

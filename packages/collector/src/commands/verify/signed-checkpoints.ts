@@ -22,8 +22,6 @@ export interface GivenNote {
   readonly file: string;
   /** Whether it was kept outside of the data directory. */
   readonly outside: boolean;
-  /** Why it is no fault that the note is cut short, if it is none. */
-  readonly cutBecause?: () => string | undefined;
   /** The size that its name promises. */
   readonly size?: number;
 }
@@ -34,10 +32,6 @@ const KEPT = /^(\d{16})(-\d)?\.checkpoint$/;
 const NO_CHECKPOINT = /^\.|\.(vkey|json|draft|unfinished|tmp)$/;
 /** A line as it stands below a text that was signed. */
 const SIGNATURE = /^\u2014 /m;
-/** Ends of notes that a collector was stopped in writing, as it marks them at its next start (disk-sinks.ts). */
-const MARKED_AS_CUT = /(?: \(cut short\)|\u2014 the note above was cut short)\n*$/;
-/** Of the last one in a file or a directory that is written to. */
-const UNFINISHED = 'its writing was not finished';
 const PIECE_BYTES = 1 << 20;
 /** More text than this without the end of a note is none. */
 const MOST_NOTE = 1 << 20;
@@ -114,28 +108,12 @@ export function notesElsewhere(given: string, passedOver: PassedOver): Iterable<
 }
 
 function* notesInDirectory(files: readonly Snapshot[], passedOver: PassedOver): Generator<GivenNote> {
-  const newest = files.findLast(({ name }) => KEPT.test(name));
   for (const each of files) {
     const { file, name } = each;
-    if (!KEPT.test(name)) {
-      if (holdsSignature(each)) yield* notesIn(each);
-      else passedOver(file, 'holds no signed note');
-      continue;
-    }
-    const note = textOf(each);
-    const cutBecause = () => (newest === each ? UNFINISHED : wholeBeside(each, note));
-    yield { note, source: file, file, outside: true, ...promised(name), cutBecause };
+    if (KEPT.test(name)) yield { note: textOf(each), source: file, file, outside: true, ...promised(name) };
+    else if (holdsSignature(each)) yield* notesIn(each);
+    else passedOver(file, 'holds no signed note');
   }
-}
-
-/** A directory that lets nothing be changed keeps a note that was cut short, and the whole one beside it. */
-function wholeBeside({ file, name }: Snapshot, note: string): string | undefined {
-  const directory = path.dirname(file);
-  const begins = KEPT.exec(name)?.[1] ?? '';
-  const whole = namesIn(directory)
-    .filter((other) => other !== name && other.startsWith(begins) && KEPT.test(other))
-    .find((other) => fs.readFileSync(path.join(directory, other), 'utf8').startsWith(note));
-  return whole && `${path.join(directory, whole)} is the whole of it`;
 }
 
 /** Of one note, and no more of it than a note can have. */
@@ -152,13 +130,10 @@ function holdsSignature(snapshot: Snapshot): boolean {
 function* notesIn(snapshot: Snapshot): Generator<GivenNote> {
   const { file } = snapshot;
   let [rest, number] = ['', 0];
-  const given = (note: string, isLast = false): GivenNote => {
+  const given = (note: string): GivenNote => {
     number++;
-    // One alone was given for what it says.
     const source = number === 1 ? file : `${file}, note ${number},`;
-    const cutBecause = () =>
-      MARKED_AS_CUT.test(note) ? 'its end says so' : isLast && number > 1 ? UNFINISHED : undefined;
-    return { note, source, file, outside: true, cutBecause };
+    return { note, source, file, outside: true };
   };
   for (const piece of piecesOf(snapshot)) {
     rest += piece;
@@ -173,7 +148,7 @@ function* notesIn(snapshot: Snapshot): Generator<GivenNote> {
   }
   const notes = splitNotes(rest);
   if (notes.length === 0 && number === 0) notes.push('');
-  for (const [i, note] of notes.entries()) yield given(note, i === notes.length - 1);
+  for (const note of notes) yield given(note);
 }
 
 function* piecesOf({ file, bytes }: Snapshot): Generator<string> {
@@ -200,8 +175,8 @@ interface Ignored {
   readonly others: Map<string, Refused>;
   /** By what is said of them. */
   readonly refused: Map<string, Refused>;
-  /** Notes that are cut short without a fault. */
-  cut: number;
+  /** Kept elsewhere, and cut short: whoever could cut one could take it away. */
+  cut?: Refused;
 }
 
 interface Refused {
@@ -246,7 +221,7 @@ export class SignedCheckpoints {
    * @throws CommandFailure when there is none at all at that path.
    */
   take(notes: Iterable<GivenNote>, given?: string): void {
-    const passed: Ignored = { others: new Map(), refused: new Map(), cut: 0 };
+    const passed: Ignored = { others: new Map(), refused: new Map() };
     const before = this.checked;
     let found = 0;
     for (const note of notes) {
@@ -269,14 +244,17 @@ export class SignedCheckpoints {
       for (const [origin, each] of others) addTo(refused, noCheckpoint(new OfAnotherLog(origin)), each);
     } else {
       for (const [origin, { source, file, count }] of others) {
-        const more = count > 1 ? `, like ${count - 1} more` : '';
-        const message = `${source} is a checkpoint of another log, ${origin}, and was passed over${more}`;
+        const message = `${source} is a checkpoint of another log, ${origin}, and was passed over${like(count)}`;
         this.findings.add({ kind: 'note', file, message });
       }
     }
-    if (given !== undefined && checked === 0 && cut > 0 && refused.size === 0) {
-      const message = `${given} holds no whole checkpoint: nothing was compared`;
-      this.findings.add({ kind: 'checkpoint_invalid', file: given, message });
+    if (cut !== undefined) {
+      if (given !== undefined && checked === 0 && refused.size === 0) {
+        const message = `${given} holds no whole checkpoint: nothing was compared`;
+        this.findings.add({ kind: 'checkpoint_invalid', file: given, message });
+      }
+      const message = `${cut.source} is cut short, and was passed over${like(cut.count)}`;
+      this.findings.add({ kind: 'note', file: cut.file, message });
     }
     for (const [says, { source, file, count }] of refused) {
       const more = count > 1 ? `; the same goes for ${count - 1} more` : '';
@@ -290,11 +268,9 @@ export class SignedCheckpoints {
     try {
       judged = this.#judge(given);
     } catch (error) {
-      const cut = isMalformed(note) ? given.cutBecause?.() : undefined;
-      if (cut !== undefined) {
-        const message = `${source} is cut short, and passed over: ${cut}`;
-        this.findings.add({ kind: 'note', file, message });
-        passed.cut++;
+      if (outside && isMalformed(note)) {
+        passed.cut ??= { source, file, count: 0 };
+        passed.cut.count++;
       } else if (error instanceof OfAnotherLog) addTo(passed.others, error.origin, given);
       else addTo(passed.refused, note.trim() === '' ? 'is empty' : noCheckpoint(error), given);
       return;
@@ -369,6 +345,10 @@ function addTo(
   const known = refused.get(says);
   if (known === undefined) refused.set(says, { source, file, count });
   else known.count += count;
+}
+
+function like(count: number): string {
+  return count > 1 ? `, like ${count - 1} more` : '';
 }
 
 function noCheckpoint(error: unknown): string {

@@ -72,7 +72,7 @@ export class VerifyFindings implements FindingList {
 }
 
 export interface VerificationOptions extends AuditOptions {
-  /** The log, when it is in a database; the directory then holds what is public of it (shared-view.ts). */
+  /** The log, when it is in a database; the directory then holds what is public of it. */
   readonly shared?: OpenSharedStore | undefined;
   /** Files and directories with checkpoints that were kept elsewhere. */
   readonly against: readonly string[];

@@ -1,19 +1,17 @@
 /** `collector verify`: whether the log is the one that was written, or else what became of it. Changes nothing but its own note. */
-import fs from 'node:fs';
-import path from 'node:path';
 import { styleText } from 'node:util';
 import { Command } from 'commander';
 import type { Config } from '../../config.js';
 import { counted } from '../../quantity.js';
 import { exists, nodeFiles } from '../../files.js';
 import { writeVerifyResult } from '../../transparency/state-files.js';
-import { checkpointDirectory } from '../../store/open-to-read.js';
+import { withSharedView } from '../../store/open-to-read.js';
 import { isShared } from '../../store/open.js';
 import { accessLogText, type AccessLogState } from './access-log-check.js';
 import { CommandFailure, EXIT, usage } from '../exit-codes.js';
+import { holdsLog } from '../regular-files.js';
 import { collect, keysFrom, rotationsIn, logKey } from './trusted-keys.js';
 import { printable, printableJson, alignedTable, wrappedFor, ProgressBar } from '../terminal.js';
-import { withSharedView } from '../shared-view.js';
 import { verifyLog, type Verification, type VerificationOptions } from './verification.js';
 import { addConfigOptions, configOf } from '../arguments.js';
 
@@ -131,20 +129,6 @@ function note(dataDir: string, { findings: { intact }, events }: Verification): 
     const reason = error instanceof Error ? error.message : String(error);
     process.stderr.write(`collector: the verdict could not be written: ${printable(reason)}\n`);
   }
-}
-
-/** Segments, or a checkpoint, which says that there were some. */
-export function holdsLog(dataDir: string): boolean {
-  return (
-    holds(path.join(dataDir, 'ledger'), /\.segment$/) ||
-    holds(checkpointDirectory(dataDir), /^latest$|\.checkpoint$/)
-  );
-}
-
-/** Whether it is a directory and such a name is in it. */
-export function holds(directory: string, isOne: RegExp): boolean {
-  if (fs.statSync(directory, { throwIfNoEntry: false })?.isDirectory() !== true) return false;
-  return fs.readdirSync(directory).some((name) => isOne.test(name));
 }
 
 /** For scripts; the names are a promise. */

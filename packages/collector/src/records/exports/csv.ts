@@ -9,6 +9,7 @@
  */
 import type { ClinicalRecord } from '@clinical-events/protocol';
 import {
+  csvCell,
   millisecondsOf,
   RECORD_COLUMNS,
   stringOf,
@@ -57,10 +58,6 @@ const LIST_COLUMNS: readonly RecordColumn<ClinicalRecord>[] = [
 
 export const CSV_COLUMNS: readonly RecordColumn<ClinicalRecord>[] = [...RECORD_COLUMNS, ...LIST_COLUMNS];
 
-/** Also in the full width of East Asian scripts. */
-const FORMULA = /(^|[;\t\r\n])(?=[=+\-@\uff1d\uff0b\uff0d\uff20])/g;
-const BLANK = /^(?=[\t\r\n])/;
-const QUOTED = /[",\r\n]/;
 const LINE_END = '\r\n';
 
 const head = CSV_COLUMNS.map(({ name }) => name).join(',') + LINE_END;
@@ -92,10 +89,4 @@ function cell(column: RecordColumn<ClinicalRecord>, record: ClinicalRecord): str
 /** In UTC to the millisecond: one form for all, so that a spreadsheet sorts by it. */
 function utcOf(time: string): string {
   return new Date(millisecondsOf(time)).toISOString();
-}
-
-/** A text as one cell of a row. */
-export function csvCell(text: string): string {
-  const harmless = text.replace(FORMULA, "$1'").replace(BLANK, "'");
-  return QUOTED.test(harmless) ? `"${harmless.replaceAll('"', '""')}"` : harmless;
 }

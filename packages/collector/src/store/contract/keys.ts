@@ -5,6 +5,7 @@
  * a key was allowed to do stays on record for as long as there are events that it sent.
  */
 import type { EventKind, Profile } from '@clinical-events/protocol';
+import type { CheckpointSigner } from '../../integrity/note-signing.js';
 
 /** How fast a key may send: a token bucket that fills at `perSecond` and holds `burst`. */
 export interface RateLimit {
@@ -86,17 +87,14 @@ export class KeyStoreDamaged extends KeyStoreError {
   override name = 'KeyStoreDamaged';
 }
 
-/** The public keys of a log that several processes sign, which are never changed (transparency/shared-keys.ts). */
-export interface SharedKeys {
-  /** The first key, and each note that hands on to the next. */
-  texts(): Promise<string[]>;
+/** The public keys of a log that several collectors sign: its first key, and each note that hands on to the next. */
+export interface SharedPublicKeys {
   /** Whether this process may add one. */
   mayAdd(): Promise<boolean>;
-  /** On return the text has this place, durably. @returns false when another text has it. */
-  add(place: number, text: string): Promise<boolean>;
-  /**
-   * @param first has the log sealed with that key, durably, when it has none yet.
-   * @returns the id of the key that the log is sealed with; undefined when it has none.
-   */
-  sealKeyId(first?: string): Promise<string | undefined>;
+  /** On return the directory has all that the store has. @throws SigningKeyFault `broken` when it has something else. */
+  pull(dataDir: string): Promise<void>;
+  /** On return the store has all that the directory has. @throws SigningKeyFault `overtaken` when another was first. */
+  push(dataDir: string): Promise<void>;
+  /** Signs by `own` as long as that has the newest key, whoever rotates it. */
+  signer(own: CheckpointSigner, dataDir: string): CheckpointSigner;
 }

@@ -3,7 +3,7 @@ import type { AuditedLog, AuditedRoots, AuditOptions, FindingList, HeadListener 
 import type { EventLog } from './events.js';
 import type { TreeReader } from './tree.js';
 import type { AccessLogStore } from './access-log.js';
-import type { SharedKeys } from './keys.js';
+import type { SharedPublicKeys } from './keys.js';
 import type { HoldRecords } from './requests.js';
 
 /** What is stored in a data directory, for reading, beside a collector or without one. */
@@ -19,7 +19,7 @@ export interface OpenStore {
 export interface OpenSharedStore extends OpenStore {
   /** The database of the keys of its payloads; undefined where these are not encrypted. */
   readonly encryptionKeys: string | undefined;
-  readonly publicKeys: SharedKeys;
+  readonly publicKeys: SharedPublicKeys;
   readonly holdRecords: HoldRecords;
   /** What names in derived files are encrypted by on every mirror; undefined where keys are not opened. */
   namesKey(): Buffer | undefined;

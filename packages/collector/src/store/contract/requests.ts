@@ -1,4 +1,5 @@
 /** What commands ask of a collector to be done to stored events. */
+import type { TakenKeys } from '../../privacy/key-directory.js';
 
 /** An answer waits so long for who asked, in milliseconds. */
 export const KEPT_ANSWER_MS = 3_600_000;
@@ -15,6 +16,19 @@ export interface Requests {
   answer(id: string, answer: string): Promise<void>;
   /** Undefined while there is none. */
   answerTo(id: string): Promise<string | undefined>;
+}
+
+/** The keys that are destroyed, as KeyWriter has it. */
+export interface LifecycleKeys {
+  readonly stored: { noted(): Buffer[] };
+  destroy(taken: readonly TakenKeys[]): Promise<string[]>;
+  noteAction(body: object): string[] | Promise<string[]>;
+  rotate(): Promise<string[]>;
+  finishRotation(): Promise<string[]>;
+  readonly isRotating: boolean;
+  readonly epoch: number;
+  readonly epochBegun: number;
+  readonly directories: { readonly all: number; readonly inTrouble: number };
 }
 
 /** The records of legal holds of a log that has several mirrors, by the actions with which they began. */

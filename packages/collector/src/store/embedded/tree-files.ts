@@ -7,7 +7,7 @@
  *   checkpoints/<size>.checkpoint   those that are kept, by their size in 16 digits
  *
  * One file a level and not one a tile: ten million events are 39,000 tiles, and a tile that is not yet full would
- * need a new file each second. `collector tiles export` makes the directory of tiles that the standard describes.
+ * need a new file each second. `collector proof --tiles` makes the directory of tiles that the standard describes.
  */
 import path from 'node:path';
 import { systemCode } from '../../system-code.js';

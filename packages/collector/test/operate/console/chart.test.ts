@@ -14,19 +14,6 @@ test('a line goes on from second to second, and breaks where nothing was measure
   expect(pathOf(steps)).toBe('M296 50H297V0H298M299 100H300');
 });
 
-test('an area stands on the axis, and breaks where the collector was not there', () => {
-  const steps = [
-    { ago: 10, seconds: 1, value: 5 },
-    { ago: 0, seconds: 1.1, value: 10 },
-  ];
-  expect(pathOf(steps, true)).toBe('M289 100V50H290V100ZM298.9 100V0H300V100Z');
-});
-
-test('what is older than the chart is not drawn, and what reaches into it begins at its edge', () => {
-  expect(pathOf([{ ago: 300, seconds: 1, value: 5 }])).toBe('');
-  expect(pathOf([{ ago: 299.5, seconds: 1, value: 5 }])).toBe('M0 50H0.5');
-});
-
 test('the scale ends at a round number that is not below any value, and not far above', () => {
   expect([2, 2.1, 11, 60, 99, 1204, 0.07].map(roundUp)).toEqual([
     2,

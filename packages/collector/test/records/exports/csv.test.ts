@@ -108,7 +108,3 @@ test('no text is a formula where a spreadsheet splits it once more [R-712]', () 
   const prompts = rowsOf(texts.map((prompt) => ({ ...run, inputs: { prompt } }))).map(({ prompt }) => prompt);
   expect(prompts).toEqual(["x;'=1+1", "x\n'@SUM", "x\t'-1", "'\n'=2", "'＝3", 'a;b - c']);
 });
-
-test('no records make the heading alone [R-712]', () => {
-  expect(rowsOf([])).toEqual([]);
-});

@@ -45,6 +45,11 @@ function events(count: number, organisations = ['icu', 'ed']): Candidate[] {
   );
 }
 
+/** By these directories of keys; on return the store is closed. */
+function fill(batches: readonly Candidate[][], directories = [keys]): Promise<void> {
+  return fillDirectory(dataDir, batches, 64 << 10, encryptionIn(dataDir, { directories }));
+}
+
 async function open(options: Parameters<typeof encryptionIn>[1] = {}): Promise<EmbeddedStore> {
   const encryption = encryptionIn(dataDir, options);
   const store = await EmbeddedStore.open({
@@ -116,7 +121,7 @@ describe.each([1, 2] as const)('[R-1320] in suite %i', (suite) => {
 
 describe('[R-1322] a sealed payload', () => {
   test('opens in its own place only, and only as it was sealed', async () => {
-    await fillDirectory(dataDir, [events(4, ['icu'])], 64 << 10, encryptionIn(dataDir));
+    await fill([events(4, ['icu'])]);
     const [segment = ''] = segmentPaths(dataDir);
     const whole = framesIn(segment);
     const stateOf = async (change: (frames: Buffer[]) => void) => {
@@ -147,7 +152,7 @@ describe('[R-1322] a sealed payload', () => {
   });
 
   test('needs its own key: a bucket whose file is gone, and one that was emptied, open nothing', async () => {
-    await fillDirectory(dataDir, [events(4)], 64 << 10, encryptionIn(dataDir));
+    await fill([events(4)]);
     const [name = ''] = fs.readdirSync(path.join(keys, 'buckets'));
     const file = path.join(keys, 'buckets', name);
     fs.renameSync(file, `${file}.away`);
@@ -194,8 +199,8 @@ describe('[R-1323] the keys of an event', () => {
   });
 
   test('are of a bucket of one process, and of another one when it is full', async () => {
-    await fillDirectory(dataDir, [events(4)], 64 << 10, encryptionIn(dataDir));
-    await fillDirectory(dataDir, [events(4)], 64 << 10, encryptionIn(dataDir));
+    await fill([events(4)]);
+    await fill([events(4)]);
     expect(fs.readdirSync(path.join(keys, 'buckets'))).toHaveLength(2);
     const writer = writerOf([keys]);
     const first = writer.keyFor('icu', 9);
@@ -321,9 +326,9 @@ describe('[R-1323] a mirror that fails', () => {
       Candidate,
       ...Candidate[],
     ];
-    await fillDirectory(dataDir, [[first]], 64 << 10, encryptionIn(dataDir, both()));
+    await fill([[first]], [keys, mirror]);
     fs.cpSync(mirror, stale, { recursive: true });
-    await fillDirectory(dataDir, [[second ?? first]], 64 << 10, encryptionIn(dataDir, both()));
+    await fill([[second ?? first]], [keys, mirror]);
     fs.rmSync(mirror, { recursive: true });
     fs.renameSync(stale, mirror);
     // It lacks the newest key, and a start on it is refused.
@@ -331,12 +336,7 @@ describe('[R-1323] a mirror that fails', () => {
     await expect(fillDirectory(dataDir, [[third ?? first]], 64 << 10, alone)).rejects.toThrow(
       /key of event 2 is missing/,
     );
-    await fillDirectory(
-      dataDir,
-      [[third ?? first], [fourth ?? first]],
-      64 << 10,
-      encryptionIn(dataDir, both()),
-    );
+    await fill([[third ?? first], [fourth ?? first]], [keys, mirror]);
     expect(await bodies()).toHaveLength(4);
     expect(await bodies()).not.toContain('encrypted');
   });
@@ -344,25 +344,15 @@ describe('[R-1323] a mirror that fails', () => {
 
 describe('[R-1325] a mirror', () => {
   test('that lags is brought up to date by a start, and so is a directory that was lost', async () => {
-    await fillDirectory(dataDir, [events(4, ['icu'])], 64 << 10, encryptionIn(dataDir));
+    await fill([events(4, ['icu'])]);
     const places = { directories: [keys, mirror], kek: '' };
     expect(keyInventory(keysOnDisk, places).directories).toEqual([
       { directory: keys, isThere: true, behind: 0 },
       { directory: mirror, isThere: false, behind: 4 },
     ]);
-    await fillDirectory(
-      dataDir,
-      [events(4, ['icu'])],
-      64 << 10,
-      encryptionIn(dataDir, { directories: [keys, mirror] }),
-    );
+    await fill([events(4, ['icu'])], [keys, mirror]);
     fs.cpSync(mirror, `${mirror}.old`, { recursive: true });
-    await fillDirectory(
-      dataDir,
-      [events(4, ['ed'])],
-      64 << 10,
-      encryptionIn(dataDir, { directories: [keys, mirror] }),
-    );
+    await fill([events(4, ['ed'])], [keys, mirror]);
     fs.rmSync(keys, { recursive: true });
     fs.renameSync(`${mirror}.old`, keys);
     // The directory lacks a bucket by now.
@@ -380,24 +370,14 @@ describe('[R-1324] key files', () => {
   test.each(['kek', 'names.json', 'epochs/0000001.json'])(
     'a damaged %s is told of and replaced from a mirror',
     async (name) => {
-      await fillDirectory(
-        dataDir,
-        [events(2)],
-        64 << 10,
-        encryptionIn(dataDir, { directories: [keys, mirror] }),
-      );
+      await fill([events(2)], [keys, mirror]);
       for (const [directory, lacks] of [
         [keys, [1, 0]],
         [mirror, [0, 1]],
       ] as const) {
         fs.writeFileSync(path.join(directory, name), 'x');
         expect(isWhole()).toEqual(lacks);
-        await fillDirectory(
-          dataDir,
-          [events(2)],
-          64 << 10,
-          encryptionIn(dataDir, { directories: [keys, mirror] }),
-        );
+        await fill([events(2)], [keys, mirror]);
         expect(isWhole()).toEqual([0, 0]);
       }
       expect(await bodies()).not.toContain('encrypted');
@@ -405,12 +385,10 @@ describe('[R-1324] key files', () => {
   );
 
   test.each(['epochs', 'buckets', 'names.json'])('without any %s no others are made', async (name) => {
-    await fillDirectory(dataDir, [events(2)], 64 << 10, encryptionIn(dataDir));
+    await fill([events(2)]);
     fs.rmSync(path.join(keys, name), { recursive: true });
     const before = fs.readdirSync(keys);
-    await expect(fillDirectory(dataDir, [events(2)], 64 << 10, encryptionIn(dataDir))).rejects.toThrow(
-      KeysUnfit,
-    );
+    await expect(fill([events(2)])).rejects.toThrow(KeysUnfit);
     expect(fs.readdirSync(keys)).toEqual(before);
   });
 
@@ -448,7 +426,7 @@ describe('[R-1324] keys', () => {
   });
 
   test('of another log are refused', async () => {
-    await fillDirectory(dataDir, [events(1)], 64 << 10, encryptionIn(dataDir));
+    await fill([events(1)]);
     const other = path.join(root, 'other');
     const opening = fillDirectory(other, [events(1)], 64 << 10, encryptionIn(other, { directories: [keys] }));
     await expect(opening).rejects.toThrow(KeysUnfit);
@@ -457,8 +435,8 @@ describe('[R-1324] keys', () => {
 
   test('without which a stored event cannot be compared refuse its repeat, and nothing else', async () => {
     const sent = events(2, ['icu']);
-    await fillDirectory(dataDir, [sent], 64 << 10, encryptionIn(dataDir));
-    await fillDirectory(dataDir, [events(1)], 64 << 10, encryptionIn(dataDir));
+    await fill([sent]);
+    await fill([events(1)]);
     const [name = ''] = fs.readdirSync(path.join(keys, 'buckets'));
     fs.rmSync(path.join(keys, 'buckets', name));
     const store = await open();
@@ -531,7 +509,7 @@ describe('[R-1450] a first start that is cut off', () => {
   });
 
   test('is refused as ever once there is an event, whatever is left of its keys', async () => {
-    await fillDirectory(dataDir, [events(2)], 64 << 10, encryptionIn(dataDir, both()));
+    await fill([events(2)], [keys, mirror]);
     for (const lost of [['epochs'], ['epochs', 'buckets']]) {
       for (const directory of [keys, mirror])
         for (const name of lost) fs.rmSync(path.join(directory, name), { recursive: true, force: true });
@@ -559,7 +537,7 @@ describe('[R-1452] a file kek', () => {
   ])(
     'that %s in one directory is replaced from the other, and a line says so',
     async (_, content, reason) => {
-      await fillDirectory(dataDir, [events(2)], 64 << 10, encryptionIn(dataDir, both()));
+      await fill([events(2)], [keys, mirror]);
       await noteKeyPlaces(dataDir, { ...both(), kek: '' });
       for (const [directory, other] of [
         [keys, mirror],
@@ -588,14 +566,14 @@ describe('[R-1452] a file kek', () => {
         expect(fs.readFileSync(file)).toEqual(fs.readFileSync(path.join(other, 'kek')));
         expect(faults()).toEqual([undefined, undefined]);
       }
-      await fillDirectory(dataDir, [events(2)], 64 << 10, encryptionIn(dataDir, both()));
+      await fill([events(2)], [keys, mirror]);
       expect(await bodies()).toHaveLength(4);
       expect(await bodies()).not.toContain('encrypted');
     },
   );
 
   test('that is wrong in all of them, or right and open to others, refuses a start as ever', async () => {
-    await fillDirectory(dataDir, [events(2)], 64 << 10, encryptionIn(dataDir, both()));
+    await fill([events(2)], [keys, mirror]);
     const file = path.join(keys, 'kek');
     fs.chmodSync(file, 0o644);
     expect(() => writerOf([keys, mirror])).toThrow(/others than its owner may read it/);

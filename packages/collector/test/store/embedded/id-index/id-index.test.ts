@@ -138,16 +138,6 @@ describe('the index', () => {
     expect(IdIndexReader.read({ directory }).coveredTo).toBe(0);
   });
 
-  test('covers stretches of log that hold no event', async () => {
-    const directory = scratchDirectory();
-    const index = open(directory);
-    index.commit(500);
-    await index.close();
-    const again = open(directory);
-    expect(again.coveredTo).toBe(500);
-    expect(candidates(again, 1)).toEqual([]);
-  });
-
   test('merges by fours, so that runs stay few', async () => {
     const index = open(scratchDirectory());
     fill(index, 0, 64 * 256);

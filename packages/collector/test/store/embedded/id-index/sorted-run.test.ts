@@ -74,13 +74,6 @@ describe('a run', () => {
       { numRuns: 20 },
     );
   });
-
-  test('refuses a count other than the one that was announced', () => {
-    const writer = new RunWriter(fs, scratchDirectory(), { level: 0, ...KEY, count: 2, from: 0, to: 9 });
-    writer.add(1, 1, 1, 0);
-    expect(() => writer.finish()).toThrow(RangeError);
-    writer.discard();
-  });
 });
 
 describe('a damaged run', () => {

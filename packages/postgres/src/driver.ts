@@ -1,0 +1,83 @@
+/** The door of the driver of PostgreSQL, which the collector's store/open.ts loads where a log is in a database. */
+import type { SharedStoreOptions, StoreDriver } from '@clinical-events/collector/store/contract/driver';
+import type { OpenSharedStore } from '@clinical-events/collector/store/contract/opened';
+import type { SharedRequests } from '@clinical-events/collector/store/contract/requests';
+import type { KeyPlaces } from '@clinical-events/collector/privacy/key-directory';
+import { type Address, addressFault, parseAddress } from './address.js';
+import { HoldRecordRows, RequestRows } from './action-rows.js';
+import { examineLog } from './administration.js';
+import { ReadingConnection } from './connection.js';
+import { SharedKeyReader, SharedKeyWriter } from './key-rows.js';
+import { PostgresAccessLog } from './postgres-access-log.js';
+import { PostgresAudit } from './postgres-audit.js';
+import { PostgresKeys } from './postgres-keys.js';
+import { PostgresLog } from './postgres-log.js';
+import { PostgresStore } from './postgres-store.js';
+import { PostgresTree } from './postgres-tree.js';
+import { PostgresLogKeys, readLog } from './schema.js';
+import { openSealKey, publicKeysOf } from './shared-keys.js';
+import { withView } from './shared-view.js';
+
+const READING = { forWriting: false };
+
+export const driver: StoreDriver = {
+  addressFault,
+  openToRead: (address, keys) => openForReading(parseAddress(address), keys),
+  withView: async (address, keys, work) => withView(await openForReading(parseAddress(address), keys), work),
+  openRequests: (address) => openRequests(parseAddress(address)),
+  openToWrite: (address, options) => openForWriting(parseAddress(address), options),
+  openKeys: (address) => new PostgresKeys(parseAddress(address)),
+  examine: (address) => examineLog(parseAddress(address)),
+};
+
+/** @throws Unreachable, SchemaUnfit. */
+async function openRequests(address: Address): Promise<SharedRequests> {
+  const connection = new ReadingConnection(address, 'requests');
+  const { ledgerId } = await readLog(connection, READING);
+  const [requests, holdRecords] = [new RequestRows(connection), new HoldRecordRows(connection)];
+  return { ledgerId, requests, holdRecords, close: () => connection.close() };
+}
+
+/**
+ * All on one connection.
+ * @param places where the keys of its payloads are, where these are to be opened.
+ * @throws Unreachable, SchemaUnfit, KeysUnfit.
+ */
+export async function openForReading(address: Address, places?: KeyPlaces): Promise<OpenSharedStore> {
+  const connection = new ReadingConnection(address, 'reading');
+  const { systemId, encryptionKeys } = await readLog(connection, READING);
+  const keys = places && (await SharedKeyReader.open(places, systemId));
+  const events = await PostgresLog.open(address, connection, keys);
+  const accessLog = new PostgresAccessLog(connection);
+  const tree = new PostgresTree(connection);
+  const publicKeys = publicKeysOf(new PostgresLogKeys(connection));
+  return {
+    ...{ events, tree, accessLog, publicKeys, encryptionKeys },
+    namesKey: () => keys?.stored.namesKey(),
+    holdRecords: new HoldRecordRows(connection),
+    checkpoints: () => tree.checkpoints(),
+    audit: (signed, heads, options) => new PostgresAudit(connection, tree, signed, heads, options, keys),
+    async close() {
+      await connection.close();
+      await keys?.close();
+    },
+  };
+}
+
+function openForWriting(
+  address: Address,
+  { signingKeys, keysOf, ...options }: SharedStoreOptions,
+): Promise<PostgresStore> {
+  return PostgresStore.open({
+    ...{ ...options, address },
+    sealKey: (ledgerId, shared, entries) => openSealKey(signingKeys, ledgerId, shared, entries),
+    async openKeys(log) {
+      const wanted = await keysOf(log);
+      if (wanted === undefined) return undefined;
+      const keys = await SharedKeyWriter.open(wanted, log.cluster);
+      await wanted.onOpened();
+      const [keysAddress = ''] = wanted.places.directories;
+      return { keys, address: keysAddress };
+    },
+  });
+}

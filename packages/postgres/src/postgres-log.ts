@@ -1,0 +1,563 @@
+/** Reads the log of a database: what has its place in it, in that order (src/store/contract/, EventLog). */
+import {
+  decodeEnvelope,
+  type Envelope,
+  EVENT_KINDS,
+  type EventKind,
+  FIRST_ENTRY_KIND,
+  LEAF_BYTES,
+  SALT_BYTES,
+} from '@clinical-events/protocol';
+import type { Sequenced } from '@clinical-events/collector/store/contract/driver';
+import {
+  BEGINNING,
+  type Committed,
+  type CommittedEntry,
+  type Cursor,
+  type EventFacts,
+  type EventFilter,
+  type EventLog,
+  type FoundEntries,
+  type FoundEvent,
+  type PassedEntry,
+  type PayloadState,
+  type Place,
+  type ReadEvents,
+  type SharedCommits,
+  type SharedGauges,
+  type SoughtId,
+  StoreDamaged,
+  type StoredEntry,
+  type StoredEvent,
+} from '@clinical-events/collector/store/contract/events';
+import { describeStep, SteppingClock } from '@clinical-events/collector/clock';
+import { encodedLeafHash } from '@clinical-events/collector/integrity/merkle';
+import { isNoId, uuidText } from '@clinical-events/collector/store/text';
+import type { Address } from './address.js';
+import { bytesIn, numberIn, sha256 } from './binary.js';
+import { commitmentIn, openRow } from './encrypted-row.js';
+import type { SharedKeyReader } from './key-rows.js';
+import type { Actions } from '@clinical-events/collector/privacy/actions';
+import type { StoredKeys } from '@clinical-events/collector/privacy/key-directory';
+import type { SequenceSet } from '@clinical-events/collector/privacy/sequence-set';
+import { ActionRows } from './action-rows.js';
+import { type BinaryRow, Lost, ReadingConnection, Refused } from './connection.js';
+import { notReplicated, obstacleOn } from './lane.js';
+import { type LogRow, readLog } from './schema.js';
+import type { SealKey } from './seal.js';
+import { assertSealed, lookAfterLanes, lookAtWaiting, sequence } from './sequencing.js';
+import { groupsOf, list, type Span, spanIn, spansOf } from './spans.js';
+
+/** How often a collector says that it lives, in milliseconds. */
+const LOOK_AFTER_MS = 10_000;
+/** How long the lock on the head may be another's, and nothing gets its place, before it is looked into. */
+const LOCKED_MS = 5000;
+/** SQLSTATE of a lock_timeout. */
+const LOCK_NOT_AVAILABLE = '55P03';
+/** Where the ids stand in an envelope (protocol, leaf.ts). */
+const [EVENT_ID_AT, RUN_ID_AT, PARENT_ID_AT] = [13, 29, 45];
+/** In a leaf. */
+const [ENVELOPE_HASH_AT, COMMITMENT_AT] = [9, 41];
+const STATES: readonly PayloadState[] = ['plain', 'encrypted', 'retired'];
+
+const HEAD = 'SELECT size, bytes FROM heads';
+const HELD = 'SELECT size, own_entries, bytes FROM heads';
+/* Of COPY, which takes no parameters: what stands in the texts is numbers. */
+
+const entriesOf = (group: readonly Span[]) => `
+SELECT s.n, e.payload_state, e.envelope, e.salted
+FROM unnest(${list(group, 'lane')}::int[], ${list(group, 'batch')}::int[]) WITH ORDINALITY AS s (lane, batch, n)
+CROSS JOIN LATERAL (SELECT * FROM events WHERE lane = s.lane AND batch = s.batch OFFSET 0) e ORDER BY s.n, e.ord`;
+/** Single entries. In a batch without repeats the n-th entry has the ord n; in one with repeats it has to be counted. */
+const singleOf = (sequences: Iterable<number>) => `
+SELECT w.sequence, e.payload_state, e.envelope, e.salted, substring(b.leaves FROM s.at * ${LEAF_BYTES} + 1 FOR ${LEAF_BYTES})
+FROM unnest('{${[...sequences].join()}}'::bigint[]) AS w (sequence)
+CROSS JOIN LATERAL (
+  SELECT lane, batch, (w.sequence - first_sequence)::int AS at FROM sequenced
+  WHERE entries > 0 AND first_sequence <= w.sequence ORDER BY first_sequence DESC LIMIT 1) s
+CROSS JOIN LATERAL (SELECT * FROM batches WHERE lane = s.lane AND batch = s.batch OFFSET 0) b
+CROSS JOIN LATERAL (SELECT * FROM events WHERE lane = s.lane AND batch = s.batch AND ord = coalesce((
+  SELECT x.ord FROM events x WHERE b.candidates <> b.entries AND x.lane = s.lane AND x.batch = s.batch
+  ORDER BY x.ord OFFSET s.at LIMIT 1), s.at) OFFSET 0) e`;
+/** By the number of its organisation, the place of an event that has one. */
+const FIND = `
+SELECT s.first_sequence + (SELECT count(*) FROM events e
+    WHERE e.lane = k.lane AND e.batch = k.batch AND e.ord < k.ord) AS sequence
+FROM (SELECT * FROM event_ids WHERE event_id = $1::uuid OFFSET 0) k
+CROSS JOIN LATERAL (SELECT * FROM sequenced WHERE lane = k.lane AND batch = k.batch OFFSET 0) s
+JOIN organisations o USING (organisation_id)
+WHERE ($2::text IS NULL OR o.name = $2) ORDER BY 1`;
+
+/** What payloads are opened by, and whose may not be any more. */
+interface Opener {
+  readonly keys: StoredKeys | undefined;
+  readonly retired: SequenceSet;
+}
+
+/** An entry as it was read, and held against its leaf. */
+interface Row {
+  readonly sequence: number;
+  readonly state: PayloadState;
+  readonly envelope: Buffer;
+  readonly commitment: Buffer;
+  /** Empty when the payload is not there any more. */
+  readonly salted: Buffer;
+}
+
+export interface PostgresCommittedOptions {
+  readonly durability: LogRow['durability'];
+  readonly collectorId: string;
+  /** See seal.ts. */
+  readonly sealKey: SealKey;
+  readonly gauges?: SharedGauges | undefined;
+  /** Told what has its place by now. */
+  readonly onSequenced?: (sequenced: Sequenced) => void;
+  readonly onTrouble?: (what: string, error: unknown) => void;
+}
+
+/** What has its place, as the tree needs it: of the leaves alone, whatever became of the payloads. */
+export class PostgresCommitted implements Committed, SharedCommits {
+  entries = 0;
+  #lookedAfter = -Infinity;
+  readonly #clock = new SteppingClock();
+  /** When places were given last, or there was nothing to give. */
+  #wentAt = performance.now();
+
+  constructor(
+    private readonly connection: ReadingConnection,
+    private readonly options: PostgresCommittedOptions,
+  ) {}
+
+  get shared(): this {
+    return this;
+  }
+
+  get epoch(): number {
+    return this.connection.opened;
+  }
+
+  async sequence(): Promise<boolean> {
+    const { durability, collectorId, sealKey, gauges, onTrouble } = this.options;
+    const now = performance.now();
+    if (now - this.#lookedAfter >= LOOK_AFTER_MS) {
+      this.#lookedAfter = now;
+      const step = await lookAfterLanes(this.connection, collectorId, this.#clock, gauges).catch(
+        async (error: unknown) => {
+          // The row is held by a statement before this one, which may still wait for the standby.
+          if (!(error instanceof Refused) || error.code !== LOCK_NOT_AVAILABLE) throw error;
+          const obstacle = await obstacleOn(this.connection, durability);
+          throw obstacle === undefined ? error : new Lost(notReplicated(obstacle), { cause: error });
+        },
+      );
+      if (step !== undefined) onTrouble?.("the database's clock was set", new Error(describeStep(step)));
+    }
+    let sequenced: Sequenced | undefined;
+    try {
+      sequenced = await sequence(this.connection, sealKey, durability);
+    } catch (error) {
+      await this.#tellStalled().catch(() => undefined);
+      throw error;
+    }
+    if (sequenced === undefined) {
+      const before = this.entries;
+      await this.look();
+      // Who is at it may fail too, or hold the lock and do nothing: only a place that was given shows that it does not.
+      if (this.entries > before) this.#going(now);
+      else if (now - this.#wentAt >= LOCKED_MS) await this.#tellStalled();
+      return false;
+    }
+    this.#going(now);
+    this.#note(sequenced);
+    return true;
+  }
+
+  #going(now: number): void {
+    this.#wentAt = now;
+    this.options.gauges?.stalled?.(0);
+  }
+
+  async #tellStalled(): Promise<void> {
+    const { gauges } = this.options;
+    if (gauges !== undefined) gauges.stalled?.(await lookAtWaiting(this.connection, gauges));
+  }
+
+  async look(): Promise<void> {
+    const [head = []] = (await this.connection.query(HELD)).rows;
+    const [entries = 0, ownEntries = 0, bytes = 0] = head.map(Number);
+    this.#note({ entries, ownEntries, bytes });
+  }
+
+  #note(sequenced: Sequenced): void {
+    this.entries = sequenced.entries;
+    this.options.onSequenced?.(sequenced);
+  }
+
+  /** @throws LaneBroken at what no collector has sealed, whoever gave it its place: no root is made of it. */
+  async *pass(from: Cursor): AsyncGenerator<Iterable<CommittedEntry>, Cursor> {
+    const { sealKey } = this.options;
+    const last = this.entries;
+    let next = from.sequence;
+    while (next <= last) {
+      const spans = (await this.connection.copy(spansOf(next, last))).map(spanIn);
+      for (const span of spans) {
+        if (span.first > next) throw damaged(next);
+        if (span.first > sealKey.lostBefore) assertSealed(sealKey, span);
+        yield leavesOf(span, next, last);
+        next = span.first + span.entries;
+      }
+      if (spans.length === 0) throw damaged(next);
+    }
+    return next > from.sequence ? behind(last) : from;
+  }
+}
+
+function* leavesOf({ first, entries, leaves }: Span, from: number, last: number): Generator<CommittedEntry> {
+  for (let i = Math.max(0, from - first); i < entries && first + i <= last; i++) {
+    const leaf = leaves.subarray(i * LEAF_BYTES, (i + 1) * LEAF_BYTES);
+    yield { sequence: first + i, hashLeaf: (target, at) => encodedLeafHash(leaf, target, at) };
+  }
+}
+
+export class PostgresLog implements EventLog {
+  /** Bytes of everything that has its place, as it was asked last. */
+  extent = 0;
+  readonly #actions: ActionRows;
+
+  private constructor(
+    private readonly connection: ReadingConnection,
+    readonly ledgerId: string,
+    private readonly isEncrypted: boolean,
+    private readonly keys: SharedKeyReader | undefined,
+  ) {
+    this.#actions = new ActionRows(connection);
+  }
+
+  /**
+   * @param connection is closed with it. @param keys of its payloads, where they are encrypted and are to be opened.
+   * @throws Unreachable, SchemaUnfit.
+   */
+  static async open(
+    address: Address,
+    connection = new ReadingConnection(address, 'reading'),
+    keys?: SharedKeyReader,
+  ): Promise<PostgresLog> {
+    const { ledgerId, encryptionKeys } = await readLog(connection, { forWriting: false });
+    const log = new PostgresLog(connection, ledgerId, encryptionKeys !== undefined, keys);
+    await log.#head();
+    return log;
+  }
+
+  /** As they were when the log was read last. */
+  actions(): Actions {
+    return this.#actions.actions;
+  }
+
+  async *pass(from: Cursor = BEGINNING, { through }: { readonly through?: number } = {}) {
+    const entry = new PassedRow();
+    return yield* this.#batches(from, through, (rows): Iterable<PassedEntry> => entry.of(rows));
+  }
+
+  async *scan(filter: EventFilter, from: Cursor = BEGINNING) {
+    const matches = matcher(filter);
+    return yield* this.#batches(from, undefined, (rows) =>
+      rows.map(storedEntry).filter((entry): entry is StoredEvent => isEvent(entry) && matches(entry)),
+    );
+  }
+
+  async *entries(from: Cursor = BEGINNING) {
+    return yield* this.#batches(from, undefined, (rows) => rows.map(storedEntry));
+  }
+
+  async end(): Promise<Cursor> {
+    return behind(await this.#head());
+  }
+
+  async read(places: readonly Place[]): Promise<ReadEvents> {
+    const found = await this.#single(places.map(({ at }) => at));
+    const actions = this.actions();
+    const rows = places.map(({ at }) => present(found.get(at), at));
+    return new ReadRows(rows, (sequence) => actions.retirementOf(sequence));
+  }
+
+  async find(organisation: string, id: Uint8Array): Promise<FoundEvent | undefined> {
+    const [row] = (await this.connection.query(FIND, [uuidText(id), organisation])).rows;
+    if (row === undefined) return undefined;
+    const sequence = Number(row[0]);
+    const entry = await this.#entry(sequence);
+    const { runId } = decodeEnvelope(entry.envelope).envelope;
+    return { sequence, at: sequence, size: entry.salted.length, runId: Buffer.from(runId) };
+  }
+
+  async withId({ eventId, organisation }: SoughtId): Promise<FoundEntries> {
+    const { rows } = await this.connection.query(FIND, [eventId, organisation ?? null]);
+    const entries: StoredEntry[] = [];
+    for (const [sequence] of rows) entries.push(storedEntry(await this.#entry(Number(sequence))));
+    return { entries, nextSequence: (await this.#head()) + 1 };
+  }
+
+  async close(): Promise<void> {
+    await this.connection.close();
+  }
+
+  async #entry(sequence: number): Promise<Row> {
+    return present((await this.#single([sequence])).get(sequence), sequence);
+  }
+
+  async #single(sequences: readonly number[]): Promise<ReadonlyMap<number, Row>> {
+    const rows = await this.connection.copy(singleOf(new Set(sequences)));
+    const opener = await this.#opener();
+    return new Map(
+      rows.flatMap(([at, state, envelope, salted, leaf]) => {
+        const row = rowOf(numberIn(at), state, envelope, salted, bytesIn(leaf), opener);
+        return row === undefined ? [] : [[row.sequence, row]];
+      }),
+    );
+  }
+
+  async *#batches<Shown>(
+    from: Cursor,
+    through: number | undefined,
+    show: (rows: readonly Row[]) => Shown,
+  ): AsyncGenerator<Shown, Cursor, undefined> {
+    const size = await this.#head();
+    const last = Math.min(through ?? size, size);
+    for await (const rows of this.#rows(from.sequence, last)) yield show(rows);
+    return from.sequence > last ? (last === size ? behind(size) : from) : behind(last);
+  }
+
+  /** @throws StoreDamaged behind the last entry that is as it was written. */
+  async *#rows(from: number, last: number): AsyncGenerator<readonly Row[], void> {
+    let next = from;
+    while (next <= last) {
+      const spans = (await this.connection.copy(spansOf(next, last))).map(spanIn);
+      if (spans.length === 0) throw damaged(next);
+      const groups = [...groupsOf(spans)];
+      // While one group is looked through, the database reads the next.
+      let coming = this.#entriesOf(groups[0]);
+      for (const [n, group] of groups.entries()) {
+        const rows = await coming;
+        coming = this.#entriesOf(groups[n + 1]);
+        const checked = checkedRows(group, rows, from, last, await this.#opener());
+        if (checked.rows.length > 0) yield checked.rows;
+        if (checked.damagedAt !== undefined) throw damaged(checked.damagedAt);
+        const end = group.at(-1);
+        if (end !== undefined) next = end.first + end.entries;
+      }
+    }
+  }
+
+  /** For rows that were read. An action has its place before it destroys a key: so one that is missing is known to be. */
+  async #opener(): Promise<Opener> {
+    await this.keys?.refresh();
+    if (this.isEncrypted) await this.#actions.refresh();
+    return { keys: this.keys?.stored, retired: this.#actions.actions.retired };
+  }
+
+  /** Its error is met by whoever waits for it, if anyone does. */
+  #entriesOf(group: readonly Span[] | undefined): Promise<readonly BinaryRow[]> {
+    const rows = group === undefined ? Promise.resolve([]) : this.connection.copy(entriesOf(group));
+    rows.catch(() => undefined);
+    return rows;
+  }
+
+  async #head(): Promise<number> {
+    const [[size, bytes] = []] = (await this.connection.query(HEAD, [])).rows;
+    this.extent = Number(bytes);
+    await this.#actions.refresh();
+    return Number(size);
+  }
+}
+
+function behind(sequence: number): Cursor {
+  return { sequence: sequence + 1, at: sequence };
+}
+
+function damaged(sequence: number): StoreDamaged {
+  return new StoreDamaged({ where: 'the database', sequence }, 'the log does not hold what was written');
+}
+
+function present(row: Row | undefined, sequence: number): Row {
+  if (row === undefined) throw damaged(sequence);
+  return row;
+}
+
+/** The rows of some batches from one sequence to another, up to the first that is not as it was written. */
+function checkedRows(
+  group: readonly Span[],
+  raw: readonly BinaryRow[],
+  from: number,
+  last: number,
+  opener: Opener,
+): { readonly rows: readonly Row[]; readonly damagedAt?: number } {
+  const rows: Row[] = [];
+  let next = 0;
+  for (const [n, { first, entries, leaves }] of group.entries()) {
+    for (let i = 0; i < entries; i++) {
+      const [number, state, envelope, salted] = raw[next] ?? [];
+      const leaf = leaves.subarray(i * LEAF_BYTES, (i + 1) * LEAF_BYTES);
+      const isNext = number !== undefined && numberIn(number) === n + 1;
+      const row = isNext ? rowOf(first + i, state, envelope, salted, leaf, opener) : undefined;
+      if (isNext) next++;
+      if (first + i > last) return { rows };
+      if (first + i < from) continue;
+      if (row === undefined) return { rows, damagedAt: first + i };
+      rows.push(row);
+    }
+  }
+  return { rows };
+}
+
+/**
+ * An encrypted one is opened, where its key is to be had.
+ * @returns undefined where the entry is not what its leaf commits to.
+ */
+function rowOf(
+  sequence: number,
+  state: Buffer | null | undefined,
+  envelope: Buffer | null | undefined,
+  salted: Buffer | null | undefined,
+  leaf: Buffer,
+  { keys, retired }: Opener,
+): Row | undefined {
+  const stored = state && STATES[numberIn(state)];
+  if (!envelope || !stored) return undefined;
+  const commitment = leaf.subarray(COMMITMENT_AT);
+  if (!sha256(envelope).equals(leaf.subarray(ENVELOPE_HASH_AT, COMMITMENT_AT))) return undefined;
+  const row = { sequence, envelope, commitment };
+  if (stored === 'plain')
+    return salted && sha256(salted).equals(commitment) ? { ...row, state: stored, salted } : undefined;
+  const closed = { ...row, state: stored, salted: Buffer.alloc(0) };
+  if (stored === 'retired' || retired.has(sequence)) return { ...closed, state: 'retired' };
+  if (!salted || !commitmentIn(salted).equals(commitment)) return undefined;
+  const opened = openRow(keys, organisationIn(envelope), envelope, salted);
+  if (opened === 'unfit') return undefined;
+  return typeof opened === 'string' ? closed : { ...row, state: 'plain', salted: opened };
+}
+
+function organisationIn(envelope: Buffer): string {
+  return decodeEnvelope(envelope).envelope.organisation;
+}
+
+function idText(id: Uint8Array): string | undefined {
+  return isNoId(id) ? undefined : uuidText(id);
+}
+
+function storedEntry({ sequence, state, envelope, commitment, salted }: Row): StoredEntry {
+  const { kind, profile, organisation, keyId, receivedAt, ...ids } = decodeEnvelope(envelope).envelope;
+  return {
+    ...{ sequence, kind, profile, organisation, keyId, receivedAt, eventId: uuidText(ids.eventId) },
+    ...{ runId: idText(ids.runId), parentId: idText(ids.parentId), payloadState: state },
+    ...{ envelope, commitment, salted, body: salted.subarray(SALT_BYTES) },
+  };
+}
+
+function isEvent(entry: StoredEntry): entry is StoredEvent {
+  return typeof entry.kind !== 'number';
+}
+
+function matcher(filter: EventFilter): (event: StoredEvent) => boolean {
+  const { kinds, organisation, runId, eventId, since = 0, until = Infinity } = filter;
+  return (event) =>
+    event.receivedAt >= since &&
+    event.receivedAt < until &&
+    (kinds?.has(event.kind) ?? true) &&
+    event.organisation === (organisation ?? event.organisation) &&
+    event.runId === (runId ?? event.runId) &&
+    event.eventId === (eventId ?? event.eventId);
+}
+
+/** The rows of a batch, one after the other. */
+class PassedRow implements PassedEntry {
+  source: Buffer = Buffer.alloc(0);
+  readonly eventIdAt = EVENT_ID_AT;
+  readonly runIdAt = RUN_ID_AT;
+  readonly parentIdAt = PARENT_ID_AT;
+  sequence = 0;
+  at = 0;
+  size = 0;
+  #row: Row | undefined;
+  #envelope: Envelope | undefined;
+
+  *of(rows: readonly Row[]): Generator<this, void> {
+    for (const row of rows) {
+      this.#row = row;
+      this.#envelope = undefined;
+      this.source = row.envelope;
+      this.sequence = this.at = row.sequence;
+      this.size = row.envelope.length + row.salted.length;
+      yield this;
+    }
+  }
+
+  get isOwn(): boolean {
+    return (this.source[1] ?? 0) >= FIRST_ENTRY_KIND;
+  }
+
+  get kind(): EventKind {
+    const kind = EVENT_KINDS[this.source[1] ?? 0];
+    if (kind === undefined) throw new RangeError("an entry of the log's own has no kind of event");
+    return kind;
+  }
+
+  get organisation(): string {
+    return this.#decoded.organisation;
+  }
+
+  get receivedAt(): number {
+    return this.#decoded.receivedAt;
+  }
+
+  body(): Buffer | undefined {
+    const row = this.#row;
+    return row?.state === 'plain' ? row.salted.subarray(SALT_BYTES) : undefined;
+  }
+
+  get #decoded(): Envelope {
+    return (this.#envelope ??= decodeEnvelope(this.source).envelope);
+  }
+}
+
+/** Rows in memory of their own. */
+class ReadRows implements ReadEvents {
+  readonly source: Buffer;
+  readonly #ends: number[] = [];
+
+  constructor(
+    private readonly rows: readonly Row[],
+    private readonly retirementOf: Actions['retirementOf'],
+  ) {
+    this.source = Buffer.concat(rows.map(bodyOf));
+    let end = 0;
+    for (const row of rows) this.#ends.push((end += bodyOf(row).length));
+  }
+
+  facts(index: number): EventFacts {
+    const { sequence, profile, organisation, keyId, receivedAt, eventId, runId, payloadState, kind } =
+      storedEntry(this.#row(index));
+    if (typeof kind === 'number') throw new RangeError("an entry of the log's own is no event");
+    const facts = { sequence, kind, profile, organisation, keyId, receivedAt, eventId, runId, payloadState };
+    return payloadState === 'retired' ? { ...facts, retirement: this.retirementOf(sequence) } : facts;
+  }
+
+  body(index: number): string | undefined {
+    return this.#row(index).state === 'plain' ? bodyOf(this.#row(index)).toString() : undefined;
+  }
+
+  bodyFrom(index: number): number {
+    return this.#row(index).state === 'plain' ? (this.#ends[index - 1] ?? 0) : -1;
+  }
+
+  bodyTo(index: number): number {
+    return this.#ends[index] ?? 0;
+  }
+
+  #row(index: number): Row {
+    const row = this.rows[index];
+    if (row === undefined) throw new RangeError(`no event ${index} was read`);
+    return row;
+  }
+}
+
+function bodyOf({ state, salted }: Row): Buffer {
+  return state === 'plain' ? salted.subarray(SALT_BYTES) : Buffer.alloc(0);
+}

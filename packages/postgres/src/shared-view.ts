@@ -1,0 +1,33 @@
+/**
+ * What commands need to read a log in a database: a connection, and a directory with what is public of it, its keys and
+ * the checkpoints that are kept, as a data directory has them.
+ */
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import type { SharedView } from '@clinical-events/collector/store/contract/driver';
+import type { OpenSharedStore } from '@clinical-events/collector/store/contract/opened';
+import { checkpointDirectory } from '@clinical-events/collector/store/open-to-read';
+
+/** Closes the log, however the work ends. */
+export async function withView<Result>(
+  shared: OpenSharedStore,
+  work: (view: SharedView) => Promise<Result>,
+): Promise<Result> {
+  const dataDir = fs.mkdtempSync(path.join(os.tmpdir(), 'collector-view-'));
+  const remove = () => fs.rmSync(dataDir, { recursive: true, force: true });
+  process.once('exit', remove);
+  try {
+    await shared.publicKeys.pull(dataDir);
+    const directory = checkpointDirectory(dataDir);
+    fs.mkdirSync(directory, { recursive: true, mode: 0o700 });
+    for (const { size, note } of await shared.checkpoints()) {
+      fs.writeFileSync(path.join(directory, `${String(size).padStart(16, '0')}.checkpoint`), note);
+    }
+    return await work({ shared, dataDir });
+  } finally {
+    await shared.close();
+    process.off('exit', remove);
+    remove();
+  }
+}

@@ -1,0 +1,113 @@
+/** The tables of a log, and how a database comes to have them. */
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { examineLog, maintainLog, migrateLog } from '../src/administration.js';
+import { type Address, parseAddress } from '../src/address.js';
+import { Connection } from '../src/connection.js';
+import { PostgresStore } from '../src/postgres-store.js';
+import { NotCommitted } from '@clinical-events/collector/store/contract/events';
+import { MIGRATIONS, makePeriods } from '../src/schema.js';
+import { PostgresServer, SEAL_KEY } from './running/postgres-server.js';
+import { candidate } from '../../collector/test/store/candidate.js';
+
+let server: PostgresServer;
+let address: Address;
+let schemas = 0;
+
+beforeAll(async () => {
+  server = await PostgresServer.start();
+});
+afterAll(() => server.remove());
+beforeEach(async () => {
+  address = parseAddress(`${server.url()}?schema=log_${schemas++}`);
+  await migrateLog(address, 'local');
+});
+
+function sql(text: string): Promise<Record<string, unknown>[]> {
+  return server.query(text.replaceAll('LOG.', `${address.schema}.`));
+}
+
+async function stores(): Promise<void> {
+  const store = await PostgresStore.open({
+    ...{ address, version: 'test', onTrouble: () => undefined, onLost: () => undefined },
+    sealKey: () => Promise.resolve(SEAL_KEY),
+  });
+  try {
+    expect(await store.append([candidate()])).toEqual(['accepted']);
+  } finally {
+    await store.close();
+  }
+}
+
+test('a migration can be run again, and the log stays what it was begun as', async () => {
+  const [first] = await sql('SELECT ledger_id, durability FROM LOG.log');
+  expect(await migrateLog(address, 'replicated')).toEqual({
+    ...{ ledgerId: first?.['ledger_id'], durability: 'local', applied: [] },
+  });
+});
+
+test('a database that a newer collector has migrated is used, unless that one says that it must not be', async () => {
+  const id = MIGRATIONS.length + 1;
+  await sql(`INSERT INTO LOG.schema_migrations (id, name, sha256) VALUES (${id}, 'something new', 'x')`);
+  await stores();
+  await sql(`UPDATE LOG.schema_migrations SET older_may_run = false WHERE id = ${id}`);
+  await expect(stores()).rejects.toThrow('a newer collector has migrated this database');
+  await sql(
+    `DELETE FROM LOG.schema_migrations WHERE id = ${id}; UPDATE LOG.schema_migrations SET sha256 = 'x'`,
+  );
+  await expect(stores()).rejects.toThrow('migration 1 is not the one that this collector knows');
+});
+
+test('there are partitions for a year, more are made once a month, and events go on when that is forgotten', async () => {
+  const months = async () => Number((await sql('SELECT count(*)::int AS n FROM LOG.periods'))[0]?.['n']);
+  expect(await months()).toBe(13);
+  expect(await maintainLog(address)).toEqual({ months: 0, takenOut: 0 });
+  const connection = await Connection.open(address, 'test');
+  const later = new Date();
+  later.setUTCMonth(later.getUTCMonth() + 3);
+  expect(await makePeriods(connection, later)).toBe(3);
+  expect(await months()).toBe(16);
+  await connection.close();
+  await sql(`UPDATE LOG.periods SET begins = begins - interval '3 years'`);
+  await stores();
+  const findings = await examineLog(address);
+  expect(findings.find(({ subject }) => subject === 'partitions')).toMatchObject({ severity: 'warning' });
+});
+
+test('[R-1252] while the table of the month is detached nothing is acknowledged, and it goes on when it is back', async () => {
+  const store = await PostgresStore.open({
+    ...{ address, lanes: 1, version: 'test', onTrouble: () => undefined, onLost: () => undefined },
+    sealKey: () => Promise.resolve(SEAL_KEY),
+  });
+  expect(await store.append([candidate()])).toEqual(['accepted']);
+  const event = candidate();
+  await sql('ALTER TABLE LOG.events DETACH PARTITION LOG.events_0');
+  await expect(store.append([event])).rejects.toThrow(NotCommitted);
+  await sql('ALTER TABLE LOG.events ATTACH PARTITION LOG.events_0 FOR VALUES FROM (0) TO (1000000)');
+  expect(await store.append([event])).toEqual(['accepted']);
+  expect(await sql('SELECT count(*)::int AS n FROM LOG.event_ids')).toEqual([{ n: 2 }]);
+  await store.close();
+});
+
+test('[R-1255] a warning belongs to the statement that it came with, also behind its rows, and to no other', async () => {
+  await sql(`CREATE TABLE LOG.warns (n int);
+    CREATE FUNCTION LOG.warn() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE WARNING 'late'; RETURN NULL; END $$;
+    CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT ON LOG.warns DEFERRABLE INITIALLY DEFERRED
+      FOR EACH ROW EXECUTE FUNCTION LOG.warn()`);
+  const connection = await Connection.open(address, 'test');
+  for (let i = 0; i < 50; i++) {
+    const warned = await connection.query('INSERT INTO warns VALUES (1) RETURNING n');
+    const next = await connection.query('SELECT 1');
+    expect([warned.warnings, next.warnings]).toEqual([['01000'], []]);
+  }
+  await connection.close();
+});
+
+test('text is compared by its bytes wherever an index has it', async () => {
+  const found = await sql(
+    `SELECT c.relname AS name FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+     JOIN pg_namespace n ON n.oid = c.relnamespace CROSS JOIN LATERAL unnest(i.indcollation::oid[]) AS k (collation_id)
+     JOIN pg_collation l ON l.oid = k.collation_id
+     WHERE n.nspname = '${address.schema}' AND l.collname <> 'C'`,
+  );
+  expect(found).toEqual([]);
+});
