@@ -225,7 +225,7 @@ class Situation {
     await this.json('backup, verified', 'verify', '', { ...FINDINGS, where: `--data-dir ${backup}` });
     if (isEncrypted) {
       fs.mkdirSync(this.side.path(copied));
-      await this.run('keys copied', 'copyEncryptionKeys', `${copied} --lives 14d`);
+      await this.run('keys copied', 'copyEncryptionKeys', `14d ${copied}`);
     }
     const restore = isEncrypted ? `${backup} --encryption-keys ${copied} --key ${this.name}.vkey` : backup;
     await this.json('restore', 'restore', restore, { ...VERDICT, ...restored });

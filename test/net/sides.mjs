@@ -35,7 +35,7 @@ const COMMANDS = {
   mirror: 'mirror',
   encryptionKeysStatus: 'encryption-keys status',
   mirrorEncryptionKeys: { base: 'encryption-keys mirror', tree: 'encryption-keys copy --mirror' },
-  copyEncryptionKeys: 'encryption-keys copy',
+  copyEncryptionKeys: { base: 'encryption-keys copy --lives', tree: 'encryption-keys copy --expires' },
   rotateEncryptionKeys: 'encryption-keys rotate',
   erase: 'erase',
   checkPolicy: { base: 'retention policy check', tree: 'retention policy set --dry-run' },

@@ -8,14 +8,13 @@ import { isKeyId, keyIdOf } from '../access/key-ring.js';
 import { certificateName, formatRateLimit, parseRateLimit } from '../access/principal.js';
 import type { Config } from '../config.js';
 import { exists } from '../files.js';
-import { parseDuration } from '../quantity.js';
 import type { ApiKey, KeyStore, Permissions, RateLimit, RotationRefusal } from '../store/contract/keys.js';
 import { describeStore, isShared } from '../store/open.js';
 import { KeyDatabase, keyDatabasePath, openKeys } from '../store/open-keys.js';
 import { CommandFailure, EXIT, usage } from './exit-codes.js';
 import { newKeyNotice, portOfHolder, requiresCertificate } from './serve/listening.js';
 import { alignedTable } from './terminal.js';
-import { addConfigOptions, configOf, wordsFrom } from './arguments.js';
+import { addConfigOptions, configOf, expiryFrom, overlapFrom, wordsFrom } from './arguments.js';
 
 /* What an operator types to `collector keys`, read strictly. Each function throws a usage failure that says how. */
 
@@ -23,34 +22,6 @@ import { addConfigOptions, configOf, wordsFrom } from './arguments.js';
 export function permissionsFrom(text: string): Permissions {
   const names = wordsFrom('--permissions', text, ['all', ...EVENT_KINDS]);
   return names.has('all') ? 'all' : EVENT_KINDS.filter((kind) => names.has(kind));
-}
-
-/** Years beyond 9999 cannot be written in RFC 3339. */
-const END_OF_TIME = Date.UTC(10_000, 0);
-const INSTANT = /^(\d{4}-\d{2}-\d{2})[Tt]\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:[Zz]|[+-]\d{2}:\d{2})$/;
-
-/** Date.parse takes 30 February for 2 March; a day that exists comes back as it was. */
-function isDate(day: string): boolean {
-  return new Date(`${day}T00:00:00Z`).toISOString().startsWith(day);
-}
-
-/** A duration with its unit: `--expires 90` would be 90 milliseconds, and was surely meant as days. */
-function timeFrom(text: string): number | undefined {
-  return /^[1-9]\d*$/.test(text) ? undefined : parseDuration(text);
-}
-
-/** An instant (RFC 3339), or how long from now. @returns milliseconds since 1970 UTC, in the future. */
-export function expiryFrom(text: string | undefined, nowMs: number): number | undefined {
-  if (text === undefined) return undefined;
-  const [, date] = INSTANT.exec(text) ?? [];
-  const at = date === undefined ? nowMs + (timeFrom(text) ?? Number.NaN) : Date.parse(text.toUpperCase());
-  if (!(at < END_OF_TIME) || (date !== undefined && !isDate(date))) {
-    throw usage(
-      `--expires: ${JSON.stringify(text)} is neither an instant like 2027-01-01T00:00:00Z nor a time like 90d`,
-    );
-  }
-  if (at <= nowMs) throw usage(`--expires: ${text} is not in the future`);
-  return at;
 }
 
 /** `100/s` or `100/s:500`. */
@@ -87,15 +58,6 @@ export function keyIdFrom(text: string): string {
   throw usage(
     `give the key id, ${keyId}, and not the key itself: other users of this host can read it in the process list`,
   );
-}
-
-/** How long an old key stays accepted. @returns milliseconds. */
-export function overlapFrom(text: string, nowMs: number): number {
-  const overlap = timeFrom(text);
-  if (overlap === undefined || nowMs + overlap >= END_OF_TIME) {
-    throw usage(`--overlap: ${JSON.stringify(text)} is not a time such as 24h, or 0`);
-  }
-  return overlap;
 }
 
 interface CreateOptions {

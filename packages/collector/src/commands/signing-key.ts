@@ -18,8 +18,7 @@ import { SigningKeys } from '../transparency/signing-keys.js';
 import { isShared } from '../store/open.js';
 import { openSharedStore } from '../store/open-to-read.js';
 import { CommandFailure, EXIT, type ExitCode, usage } from './exit-codes.js';
-import { overlapFrom } from './keys.js';
-import { addConfigOptions, configOf } from './arguments.js';
+import { addConfigOptions, configOf, overlapFrom } from './arguments.js';
 
 /* Whether the key that signs the checkpoints outlives the disk of the data directory. */
 
