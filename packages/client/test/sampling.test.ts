@@ -20,6 +20,8 @@ test('[R-863] from what is in the ledger the number of all runs and events can b
     const run = log.startRun({ model: MODEL });
     run.output({ summary: 's' });
   }
+  // Close gives up after a time.
+  await log.flush();
   await log.close();
   // On a busy machine one that is answered late is sent again.
   const accepted = [...new Map(collector.accepted.map((each) => [each.event.event_id, each])).values()];

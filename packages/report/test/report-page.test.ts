@@ -81,28 +81,6 @@ describe('the page of a report [R-715]', () => {
     expect(judged(versions(8, [0, 8]))).toBe('The intervals do not overlap.');
   });
 
-  test('says of events of no run how many they are, and that they are in no other number', () => {
-    const text = textOf(pageOf(reported([...CHANGE, { n: 900, ofNoRun: true }])));
-    expect(text).toContain('200 runs of 1 model;');
-    expect(text).toContain('1 more event belongs to no run.');
-    expect(text).toMatch(/Of no run\. 1 event \(0\.1.% of all\) .* most often outcome \(1\)/);
-    expect(text).toContain('organisation runs events events of no run default 200 760 1');
-    expect(textOf(pageOf(reported(CHANGE)))).not.toMatch(/to no run|Of no run|events of no run default/);
-    const alone = textOf(pageOf(reported([{ n: 900, ofNoRun: true }])));
-    expect(alone).toContain('No run began in this period. 1 more event belongs to no run.');
-  });
-
-  test('says how many events lie before the period and after it', () => {
-    const outside = (...days: readonly number[]) =>
-      textOf(
-        pageOf(reported([{ n: 900 }, ...days.map((day, i) => ({ n: i + 1, day, ofNoRun: true as const }))])),
-      );
-    expect(outside(-739_000)).toContain('Not counted: 1 event before this period, by these clocks.');
-    expect(outside(60, 61)).toContain('Not counted: 2 events after this period,');
-    expect(outside(-739_000, 60, -1)).toContain('Not counted: 2 events before this period and 1 after it,');
-    expect(outside()).not.toContain('Not counted');
-  });
-
   test('is the same for the same numbers, and asks for nothing and runs nothing', () => {
     const page = pageOf(reported(CHANGE));
     expect(pageOf(reported(CHANGE))).toBe(page);
@@ -136,15 +114,6 @@ describe('the page of a report [R-715]', () => {
       }),
       { numRuns: 10 },
     );
-  });
-
-  test('says so when there is no run, and when there is no event at all', () => {
-    const none = textOf(pageOf(reported([{ n: 1, day: 60 }])));
-    expect(none).toContain(
-      'There is no run in this period. The log has 1 event, the newest of 10 April 2026',
-    );
-    expect(textOf(pageOf(reported([])))).toContain('The log has no event at all.');
-    expect(textOf(pageOf(reported([{ n: 1 }])))).toContain('Small counts are not hidden');
   });
 
   test('stays small whatever there is to show', () => {

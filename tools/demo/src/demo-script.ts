@@ -17,7 +17,7 @@ import { SCENARIOS } from './scenarios.js';
  * Events whose time has not come, the earliest first: a binary heap of numbers. An event that waits takes sixteen
  * bytes, because it is not kept but made again from its number.
  */
-export class WaitingEvents {
+class WaitingEvents {
   #times = new Float64Array(1024);
   #numbers = new Float64Array(1024);
   #size = 0;

@@ -127,23 +127,6 @@ test('[R-864] the published example of a PUT has its published signature', () =>
   );
 });
 
-test('[R-864] the published example of a GET has its published signature', () => {
-  const { authorization } = signForS3(
-    {
-      method: 'GET',
-      url: new URL('https://examplebucket.s3.amazonaws.com/test.txt'),
-      headers: { Range: 'bytes=0-9' },
-      sha256: sha256(''),
-    },
-    PUBLISHED,
-    'us-east-1',
-    AT,
-  );
-  expect(authorization).toContain(
-    'Signature=f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41',
-  );
-});
-
 test('the token of temporary credentials is sent and signed', () => {
   const request = {
     ...{ method: 'PUT', url: new URL('http://127.0.0.1:9000/b/k'), headers: {} },

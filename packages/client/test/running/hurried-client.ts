@@ -38,6 +38,9 @@ export function hurriedClient<P extends Profile = 'minimum'>(
     },
     { ...PACE, ...pace },
   );
+  // A busy machine takes longer than an application waits.
+  const flush = log.flush.bind(log);
+  log.flush = (timeoutMs?: number) => flush(timeoutMs ?? 1_200_000);
   onTestFinished(async () => {
     await log.close({ timeoutMs: 0 });
   });

@@ -2,7 +2,6 @@
 import { isUtf8 } from 'node:buffer';
 import fs from 'node:fs';
 import { didYouMean, isOrganisation } from '@clinical-events/protocol';
-import { parseDuration } from '../quantity.js';
 import type { Command } from 'commander';
 import type { Catalogue } from '../catalogue/catalogue.js';
 import {
@@ -15,6 +14,7 @@ import {
 } from '../config.js';
 import { isShared, storeFault } from '../store/open.js';
 import { CLOCKS, type Clock } from '../records/vocabulary.js';
+import { parseDuration } from '../quantity.js';
 import { systemCode } from '../system-code.js';
 import { CommandFailure, EXIT, usage } from './exit-codes.js';
 

@@ -1,11 +1,11 @@
 /** `collector signing-key`: shows and rotates the key that signs the checkpoints, also while a collector runs. */
-import fs from 'node:fs';
 import { keyIdText } from '@clinical-events/protocol/verify';
 import { Command } from 'commander';
 import type { Config } from '../config.js';
 import { exists } from '../files.js';
 import type { NoteKey } from '../integrity/note-signing.js';
 import {
+  escrowNotice,
   type KeyHistory,
   originKeyPath,
   readHistory,
@@ -19,43 +19,6 @@ import { isShared } from '../store/open.js';
 import { openSharedStore } from '../store/open-to-read.js';
 import { CommandFailure, EXIT, type ExitCode, usage } from './exit-codes.js';
 import { addConfigOptions, configOf, overlapFrom } from './arguments.js';
-
-/* Whether the key that signs the checkpoints outlives the disk of the data directory. */
-
-export type KeyPlace = Pick<Config, 'dataDir' | 'signingKeys'>;
-
-/** Whether the private keys are not on that disk; undefined while there are none. Asks the file system that they are on. */
-export function liesElsewhere({ dataDir, signingKeys }: KeyPlace): boolean | undefined {
-  if (signingProgram(signingKeys) !== undefined) return true;
-  if (!exists(signingKeys)) return undefined;
-  return fs.statSync(signingKeys).dev !== fs.statSync(dataDir).dev;
-}
-
-/**
- * Whether the next start would miss the file of the current key on that disk, or what tells which key it is.
- * @throws the system's error when that cannot be told.
- */
-export function isGone({ dataDir, signingKeys }: KeyPlace): boolean {
-  let history: KeyHistory;
-  try {
-    history = readHistory(dataDir);
-  } catch (error) {
-    if (error instanceof SigningKeyFault) return true;
-    throw error;
-  }
-  const file = new PrivateKeys(signingKeys).pathOf(history.current);
-  const found = fs.statSync(file, { throwIfNoEntry: false });
-  return found === undefined || !found.isFile() || found.size === 0;
-}
-
-/** For a new signing key on the disk of the data directory; empty when it lies elsewhere. */
-export function escrowNotice(place: KeyPlace): string {
-  if (liesElsewhere(place) !== false) return '';
-  return `
-The key that signs the log is stored only on this disk, in ${place.signingKeys}. Without it the log cannot be continued.
-Copy it to a safe place.
-`;
-}
 
 const EXIT_CODES: Readonly<Record<SigningKeyFault['reason'], ExitCode>> = {
   'no-log': EXIT.notFound,

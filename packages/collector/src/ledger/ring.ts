@@ -54,7 +54,7 @@ export interface Answered {
 }
 
 /** A slot keeps an offset in 31 bits; beyond them a reader would find another event's bytes. */
-export const MAX_RING_BYTES = 2 ** 31 - 1;
+const MAX_RING_BYTES = 2 ** 31 - 1;
 
 /**
  * @param bytes of data.

@@ -21,7 +21,7 @@ import {
   parseVerifierKey,
 } from '@clinical-events/protocol/verify';
 import { NOTE_ED25519, type NoteKey, keyChain, noteKey, verifierKeyOf } from '../integrity/note-signing.js';
-import { handOver } from '../files.js';
+import { exists, handOver } from '../files.js';
 import { systemCode } from '../system-code.js';
 
 const COMMAND = 'command:';
@@ -388,4 +388,45 @@ export function followHistory(dataDir: string, first: string, rotations: readonl
       `the keys in ${path.join(dataDir, 'checkpoints')} do not follow from each other: ${reason}`,
     );
   }
+}
+
+/* Whether the key that signs the checkpoints outlives the disk of the data directory. */
+
+export interface KeyPlace {
+  readonly dataDir: string;
+  readonly signingKeys: string;
+  /** Empty unless a program signs. */
+}
+
+/** Whether the private keys are not on that disk; undefined while there are none. Asks the file system that they are on. */
+export function liesElsewhere({ dataDir, signingKeys }: KeyPlace): boolean | undefined {
+  if (signingProgram(signingKeys) !== undefined) return true;
+  if (!exists(signingKeys)) return undefined;
+  return fs.statSync(signingKeys).dev !== fs.statSync(dataDir).dev;
+}
+
+/**
+ * Whether the next start would miss the file of the current key on that disk, or what tells which key it is.
+ * @throws the system's error when that cannot be told.
+ */
+export function isGone({ dataDir, signingKeys }: KeyPlace): boolean {
+  let history: KeyHistory;
+  try {
+    history = readHistory(dataDir);
+  } catch (error) {
+    if (error instanceof SigningKeyFault) return true;
+    throw error;
+  }
+  const file = new PrivateKeys(signingKeys).pathOf(history.current);
+  const found = fs.statSync(file, { throwIfNoEntry: false });
+  return found === undefined || !found.isFile() || found.size === 0;
+}
+
+/** For a new signing key on the disk of the data directory; empty when it lies elsewhere. */
+export function escrowNotice(place: KeyPlace): string {
+  if (liesElsewhere(place) !== false) return '';
+  return `
+The key that signs the log is stored only on this disk, in ${place.signingKeys}. Without it the log cannot be continued.
+Copy it to a safe place.
+`;
 }

@@ -17,12 +17,7 @@ describe('the name that a key is bound to [R-822]', () => {
 
   test.each([
     ...[
-      '',
-      'app.example.org',
-      'dns:',
-      'uri:',
-      'ip:10.0.0.1',
-      'spiffe://example.org/app',
+      ...['', 'app.example.org', 'dns:', 'uri:', 'ip:10.0.0.1', 'spiffe://example.org/app'],
       'DNS:app.example.org',
     ],
     ...[

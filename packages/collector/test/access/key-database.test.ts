@@ -2,7 +2,6 @@ import {
   copyFileSync,
   openSync,
   closeSync,
-  mkdirSync,
   readFileSync,
   renameSync,
   statSync,
@@ -200,11 +199,5 @@ describe('a file that cannot be used is told of by name', () => {
     copyFileSync(file, `${file}.backup`);
     renameSync(`${file}.backup`, file);
     await expect(keys.version()).rejects.toThrow(/was replaced while it was open/);
-  });
-
-  test('when something else lies in its place', () => {
-    const dataDir = scratchDirectory();
-    mkdirSync(keyDatabasePath(dataDir));
-    expect(() => KeyDatabase.open(dataDir)).toThrow(KeyStoreError);
   });
 });

@@ -305,29 +305,6 @@ describe('collector doctor', () => {
     expect((await examine()).code).toBe(0);
   });
 
-  test('tells of a missing, a foreign and a damaged segment with exit code 3, as the start of a collector does', async () => {
-    await fillSigned(dataDir, BATCHES);
-    const [first = '', second = '', third = ''] = segmentPaths(dataDir);
-    const whole = new Map([first, second, third].map((file) => [file, fs.readFileSync(file)]));
-    const spoil: [string, () => void][] = [
-      [second, () => fs.rmSync(first)],
-      [third, () => fs.rmSync(second)],
-      [second, () => flipBit(second, 45)],
-      [third, () => fs.truncateSync(second, 5000)],
-    ];
-    for (const [file, act] of spoil) {
-      act();
-      const { code, report } = await examine();
-      expect([code, report.damaged]).toEqual([3, true]);
-      const start = await run(['serve', '--port', '0', '--data-dir', dataDir]);
-      expect(start.code).toBe(3);
-      expect(start.stderr).toContain(path.basename(file));
-      expect(start.stderr).toContain('Nothing was changed; see collector doctor');
-      for (const [name, bytes] of whole) fs.writeFileSync(name, bytes);
-    }
-    expect((await examine()).code).toBe(0);
-  });
-
   test('warns of a torn tail and of those that were kept, and a collector that starts keeps it and says so', async () => {
     await createKey(dataDir);
     await fillSigned(dataDir, BATCHES);

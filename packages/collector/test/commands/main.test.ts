@@ -111,19 +111,6 @@ test('a faulty configuration is refused with a line for each fault', async () =>
   });
 });
 
-test('a damaged keys.db is told of in one line with exit code 3, and with a stack at log level debug', async () => {
-  const dataDir = scratchDirectory();
-  writeFileSync(path.join(dataDir, 'keys.db'), 'not a database'.repeat(1000));
-  const { code, stdout, stderr } = await collector(['keys', 'list', '--data-dir', dataDir]);
-  expect([code, stdout]).toEqual([3, '']);
-  expect(stderr).toBe(
-    `collector: the API keys in ${path.join(dataDir, 'keys.db')} cannot be used: file is not a database\n`,
-  );
-  const debugging = await collector(['keys', 'list', '--data-dir', dataDir, '--log-level', 'debug']);
-  expect(debugging.code).toBe(3);
-  expect(debugging.stderr).toMatch(/^collector: .*\nKeyStoreDamaged: .*\n +at /);
-});
-
 test('output that no one reads ends the command quietly with 0', async () => {
   expect(await collector(['--help'], { closeStdout: true })).toMatchObject({ code: 0, stderr: '' });
 });

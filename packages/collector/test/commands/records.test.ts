@@ -194,19 +194,6 @@ describe('collector records [R-711]', () => {
     ]);
   });
 
-  test('[R-1044] shows all of a run with --format full-text, also in a pipe', async () => {
-    await fill();
-    const { code, stdout } = await records('--run', id(501), '--format', 'full-text');
-    expect(code).toBe(0);
-    expect(stdout).toContain(`Run           ${id(501)}\n`);
-    expect(stdout).toContain('\n    summary: High risk\\u001b[2J.\n');
-    for (const args of [[], ['--run', id(501), '--out', place('x')]])
-      expect(await records('--format', 'full-text', ...args)).toMatchObject({
-        code: 2,
-        stderr: expect.stringContaining('--format: full-text') as string,
-      });
-  });
-
   test.runIf(hasTerminal)('does so by itself on a terminal', async () => {
     await fill();
     const { stdout } = await runOnTerminal(['records', '--data-dir', dataDir, '--run', id(501)]);
@@ -250,6 +237,7 @@ describe('collector records [R-711]', () => {
       [['--run', '7'], /--run: "7" is neither a UUID nor/],
       [['--format', 'parket'], /none of text, full-text, ndjson.*did you mean/i],
       [['--format', 'text'], /--run/],
+      [['--format', 'full-text'], /--run/],
       [['--after', '-1'], /--after/],
       [['--partition', 'week', '--out', place('x')], /is not day/],
       [['--partition', 'day'], /--out/],

@@ -83,23 +83,27 @@ test('[R-843] no sign of life is given once a thread does not answer, and it is 
   const manager = new ServiceManager({ listens: true, watchdogMs: 80 }, log);
   let lives = true;
   const asked: number[] = [];
+  const answers = { true: 0, false: 0 };
   manager.watch((milliseconds) => {
     asked.push(milliseconds);
+    answers[`${lives}`]++;
     return lives;
   });
-  await until(() => said().length >= 2);
+  await until(() => answers.true >= 2);
   lives = false;
-  await sleep(100);
-  const before = said().length;
-  await sleep(150);
-  expect(said()).toHaveLength(before);
+  await until(() => answers.false >= 3 && said().length >= answers.true);
+  expect(said()).toHaveLength(answers.true);
   expect(lines.filter((line) => line.includes('a thread does not answer'))).toHaveLength(1);
   lives = true;
-  await until(() => said().length > before);
+  const before = answers.true;
+  await until(() => answers.true > before);
+  lives = false;
+  await until(() => said().length >= answers.true);
   await manager.close();
-  const after = said().length;
+  expect(said()).toHaveLength(answers.true);
+  const end = asked.length;
   await sleep(60);
-  expect(said()).toHaveLength(after);
+  expect(asked).toHaveLength(end);
   expect(new Set(asked)).toEqual(new Set([40]));
 });
 

@@ -1,8 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, test } from 'vitest';
-import { managementPort, Scrape } from '../operate/managed.js';
 import { limits } from '../running/collector-process.js';
-import { oneCollector, type OneCollector } from '../running/one-collector.js';
+import { oneCollector } from '../running/one-collector.js';
 import { RawConnection, requestBytes, send, type RequestParts } from '../running/raw-http.js';
 import { sampleEvent } from '../running/sample-events.js';
 import { storedBodies } from '../running/stored-bodies.js';
@@ -158,18 +157,6 @@ describe.concurrent('a client that is too slow', () => {
       expect(answer.status).toBe(201);
     }
   });
-});
-
-test('who sends nothing is not counted as refused', async () => {
-  const timeouts = async ({ running }: OneCollector) =>
-    (await Scrape.of(managementPort(running))).value('collector_requests_total', {
-      code: 'request_timeout',
-      kind: 'none',
-    });
-  // Four stop in the headers.
-  expect(await timeouts(patient)).toBe(4);
-  // Six stop in the body, and one in its second request.
-  expect(await timeouts(collector)).toBe(7);
 });
 
 describe('the limit of connections [R-803]', () => {

@@ -120,14 +120,8 @@ test('a header of nothing but commas costs time that grows with its length', () 
 describe('the list of proxies', () => {
   test.each([
     ...[
-      'proxy.example',
-      '10.0.0.0/33',
-      '10.0.0.0/',
-      '10.0.0.0/8/8',
-      'fd00::/129',
-      '10.0.0.1,',
-      'fe80::1%eth0',
-      '*',
+      ...['proxy.example', '10.0.0.0/33', '10.0.0.0/', '10.0.0.0/8/8', 'fd00::/129', '10.0.0.1,'],
+      ...['fe80::1%eth0', '*'],
     ],
   ])('cannot be %j [R-823]', (text) => {
     expect(() => new TrustedProxies(text)).toThrow(ProxiesInvalid);

@@ -115,14 +115,7 @@ class Reference {
 
 describe('a text is read', () => {
   test.each([
-    '{}',
-    '[]',
-    ' null ',
-    '"a"',
-    '-0',
-    '1e400',
-    '\r\n\t [1, {"a": [true, false]}]\n',
-    '"\\ud800"',
+    ...['{}', '[]', ' null ', '"a"', '-0', '1e400', '\r\n\t [1, {"a": [true, false]}]\n', '"\\ud800"'],
     '"\u2028"',
   ])('as JSON.parse reads it: %j', (text) => {
     expect(outcome(text)).toEqual({ value: JSON.parse(text) as unknown });

@@ -15,14 +15,7 @@ describe('a record', () => {
   test('has nine fields, the four objects of the start as they were sent and a list for each other kind [R-206]', () => {
     const record = assembleRecord(fullRun());
     expect(Object.keys(record)).toEqual([
-      'model',
-      'user',
-      'target',
-      'inputs',
-      'artifacts',
-      'outputs',
-      'outcomes',
-      'metadata',
+      ...['model', 'user', 'target', 'inputs', 'artifacts', 'outputs', 'outcomes', 'metadata'],
       'feedback',
     ]);
     expect(record).toMatchObject({

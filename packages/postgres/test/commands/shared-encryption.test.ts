@@ -7,15 +7,12 @@ import { PostgresServer } from '../running/postgres-server.js';
 import { sampleEvent } from '../../../collector/test/running/sample-events.js';
 import {
   eventsIn,
-  keyFrom,
   launch,
   outcomeEvent,
   postEvent,
   type PrintedEvent,
   run,
   type Running,
-  start,
-  temporaryDirectory,
 } from '../../../collector/test/running/collector-process.js';
 import { sharedLog } from './shared-log.js';
 

@@ -13,6 +13,15 @@ import {
 } from '../../../collector/test/running/collector-process.js';
 import { PostgresServer, signed } from '../running/postgres-server.js';
 
+/** Runs a command, which is to end with 0 and complain of nothing. @returns what it printed. */
+export async function succeeds(...args: readonly string[]): Promise<string> {
+  const { code, stdout, stderr } = await run(args);
+  const expected = /collector: (?!warning|what is due|no room|waiting|\d+ events? by)/;
+  expect(stderr, args.join(' ')).not.toMatch(expected);
+  expect(code, args.join(' ')).toBe(0);
+  return stdout;
+}
+
 export class SharedLog {
   /** Filled in before the first test. */
   server!: PostgresServer;
@@ -26,20 +35,13 @@ export class SharedLog {
     this.#directory = temporaryDirectory();
     this.schema = schema;
     this.store = `${this.server.url()}?schema=${schema}`;
-    await this.succeeds('store', 'migrate', '--store', this.store, '--durability', 'local');
+    await succeeds('store', 'migrate', '--store', this.store, '--durability', 'local');
   }
 
   /** A path of this test alone. */
   readonly place = (name: string): string => path.join(this.#directory, name);
 
-  /** Runs a command, which is to end with 0 and complain of nothing. @returns what it printed. */
-  readonly succeeds = async (...args: readonly string[]): Promise<string> => {
-    const { code, stdout, stderr } = await run(args);
-    const expected = /collector: (?!warning|what is due|no room|waiting|\d+ events? by)/;
-    expect(stderr, args.join(' ')).not.toMatch(expected);
-    expect(code, args.join(' ')).toBe(0);
-    return stdout;
-  };
+  readonly succeeds = succeeds;
 
   /** A collector on the log, with a sink that keeps its checkpoints. All have one signing key. */
   readonly collector = (name: string, ...more: readonly string[]): Promise<Running> => {

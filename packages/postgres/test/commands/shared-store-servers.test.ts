@@ -4,39 +4,28 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
-import { outcomeEvent, run, type Running, start } from '../../../collector/test/running/collector-process.js';
-import { DEBIAN_15, PostgresServer } from '../running/postgres-server.js';
+import {
+  KEY,
+  outcomeEvent,
+  postEvent,
+  run,
+  type Running,
+  start,
+} from '../../../collector/test/running/collector-process.js';
+import { DEBIAN_15, PostgresServer, signed as signedIn } from '../running/postgres-server.js';
 import { scratch } from '../../../collector/test/running/scratch.js';
 import { SmallDisk, whyNoSmallDisk } from '../running/small-disk.js';
+import { succeeds } from './shared-log.js';
 
-const KEY = /cek_[a-z2-7]{12}_[\w-]{43}/;
-
-async function succeeds(...args: readonly string[]): Promise<string> {
-  const { code, stdout, stderr } = await run(args);
-  expect(stderr, args.join(' ')).not.toMatch(/collector: (?!warning)/);
-  expect(code, args.join(' ')).toBe(0);
-  return stdout;
-}
-
-async function post({ url }: Running, key: string, event: object): Promise<number> {
-  const response = await fetch(`${url}/event/outcome`, {
-    method: 'POST',
-    headers: { 'X-API-Key': key, 'Content-Type': 'application/json' },
-    body: JSON.stringify(event),
-  });
+async function post(to: Running, key: string, event: object): Promise<number> {
+  const response = await postEvent(to, key, event);
   if (response.status === 503) expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(0);
   await response.arrayBuffer();
   return response.status;
 }
 
 /** On return the newest checkpoint covers so many events. */
-async function signed(server: PostgresServer, entries: number): Promise<void> {
-  for (;;) {
-    const [row] = await server.query('SELECT note FROM collector.published');
-    if (Number(String(row?.['note']).split('\n')[1]) >= entries) return;
-    await sleep(50);
-  }
-}
+const signed = (server: PostgresServer, entries: number) => signedIn(server, 'collector', entries);
 
 async function serverOf(...kind: Parameters<typeof PostgresServer.start>): Promise<PostgresServer> {
   const server = await PostgresServer.start(...kind);

@@ -9,7 +9,7 @@ import { type HeldFile } from '../../files.js';
 import { Listener } from '../../ingest/listener.js';
 import { createCounterMemory } from '../../ledger/ledger-counters.js';
 import { Publisher } from '../../transparency/publisher.js';
-import { readHistory } from '../../transparency/key-files.js';
+import { escrowNotice, readHistory } from '../../transparency/key-files.js';
 import { readMirrorNote } from '../../transparency/state-files.js';
 import { describeStore, isShared } from '../../store/open.js';
 import { exposureOf } from '../../store/directory-lock.js';
@@ -33,7 +33,6 @@ import {
   requiresCertificate,
   noteListening,
 } from './listening.js';
-import { escrowNotice } from '../signing-key.js';
 import { LineWriter, openServeLog, type ServeLog } from './log.js';
 import { consoleNotice, isTokenInClear, listeningNotice, openManagement } from './management.js';
 import { holdDirectory } from './open-ledger.js';

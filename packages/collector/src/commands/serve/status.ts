@@ -29,7 +29,7 @@ import type { Publisher, SinkView } from '../../transparency/publisher.js';
 import { exposureOf } from '../../store/directory-lock.js';
 import type { Follower } from './follower.js';
 import type { LedgerWorker } from './ledger-worker.js';
-import { isGone, liesElsewhere, type KeyPlace } from '../signing-key.js';
+import { isGone, liesElsewhere, type KeyPlace } from '../../transparency/key-files.js';
 import { ownName, typedByName, version } from '../typed.js';
 
 export interface CollectorParts {

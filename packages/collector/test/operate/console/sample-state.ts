@@ -3,7 +3,7 @@ import { EVENT_KINDS } from '@clinical-events/protocol';
 import type { ConsoleState, Key, Second } from '../../../src/operate/console/console-state.js';
 
 /** Saturday, 7 March 2026, 12:00 UTC. */
-export const AT = Date.UTC(2026, 2, 7, 12);
+const AT = Date.UTC(2026, 2, 7, 12);
 const DAY_MS = 86_400_000;
 
 function instant(beforeMs: number): string {
