@@ -160,7 +160,7 @@ class Situation {
     for (const format of formats) await this.run(`records ${format}`, 'records', `--format ${format}`, BYTES);
     await this.json('report', 'report', `--out ${this.name}.html`);
     for (const [name, id] of Object.entries(ids)) {
-      await this.run(`run ${name}`, 'records', `--run ${id} --format text --full`, BYTES);
+      await this.run(`run ${name}`, 'fullRecord', `--run ${id}`, BYTES);
       await this.run(`events of ${name}`, 'events', `--run ${id}`, BYTES);
     }
   }
@@ -173,7 +173,7 @@ class Situation {
       await this.json(`runs, ${name}`, 'runs', `--limit all ${args}`);
     for (const [name, args] of Object.entries(filters))
       await this.run(`records, ${name}`, 'records', args, BYTES);
-    await this.run('runs as CSV', 'runs', '--limit all --csv', BYTES);
+    await this.run('runs as CSV', 'runsAsCsv', '--limit all', BYTES);
     await this.run('runs as a table', 'runs', '--conflict');
     await this.run('records after', 'records', `--after ${Math.floor(this.sent * 0.8)}`, BYTES);
     await this.run('records by day', 'records', `--format parquet --partition day --out ${this.dir}-days`);
@@ -225,7 +225,7 @@ class Situation {
     await this.json('backup, verified', 'verify', '', { ...FINDINGS, where: `--data-dir ${backup}` });
     if (isEncrypted) {
       fs.mkdirSync(this.side.path(copied));
-      await this.run('keys copied', 'copyEncryptionKeys', `${copied} --lives 14d`);
+      await this.run('keys copied', 'copyEncryptionKeys', `14d ${copied}`);
     }
     const restore = isEncrypted ? `${backup} --encryption-keys ${copied} --key ${this.name}.vkey` : backup;
     await this.json('restore', 'restore', restore, { ...VERDICT, ...restored });
