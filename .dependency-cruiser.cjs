@@ -1,4 +1,4 @@
-// The rooms of the collector and the doors between them (docs/internals/architecture.md, "Rooms").
+// The rooms of the collector and the doors between them (docs/internals/architecture.md, "Areas").
 // Anything that is not a door listed here fails the build. Below them, those of the client.
 const room = (name) => `^packages/collector/src/${name}/`;
 // What every room may ask; they import nothing but each other.

@@ -102,7 +102,7 @@ export default defineConfig({
   },
   test: {
     // Process tests mostly wait for a process, a timer or a disk.
-    maxWorkers: 6,
+    maxWorkers: 4,
     sequence: { sequencer: ProcessesFirst },
     // To end what hangs, not to judge how fast a machine is.
     testTimeout: 1_800_000,

@@ -19,7 +19,7 @@ fs.mkdirSync(dataDir, { recursive: true });
 const silent = () => undefined;
 const ledger = await openLedger(
   {
-    ...{ dataDir, store, signingKeys, signingCommand: '', logOrigin: '' },
+    ...{ dataDir, store, signingKeys, logOrigin: '' },
     ...{ segmentBytes: 0, lock: { id: '', path: '' }, checkpointIntervalMs: 100 },
     ...{ encryption: 'auto', encryptionKeys: '', kek: '' },
   },

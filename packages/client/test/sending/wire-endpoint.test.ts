@@ -3,7 +3,7 @@ import https from 'node:https';
 import net, { type AddressInfo } from 'node:net';
 import tls from 'node:tls';
 import { Worker } from 'node:worker_threads';
-import { expect, onTestFinished, test, vi } from 'vitest';
+import { afterEach, beforeEach, expect, onTestFinished, test, vi } from 'vitest';
 import { Authority } from '../../../collector/test/running/certificates.js';
 import { AgentEndpoint } from '../../src/sending/agent-endpoint.js';
 import type { Answer } from '../../src/sending/answer.js';
@@ -105,6 +105,21 @@ async function hastyServer(...answer: string[]): Promise<{ url: string; connecti
   });
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, connections };
 }
+
+/** How many turns of the event loop a server in this process needs at most to accept, to read and to answer. */
+const TURNS = 50;
+const HELD_MS = 20;
+
+// The last byte waits for what a server in this process does, however long the machine lets it wait.
+beforeEach(() => {
+  const { setTimeout: later } = globalThis;
+  const held = (act: () => void, turns = TURNS): unknown =>
+    setImmediate(turns > 0 ? () => held(act, turns - 1) : act);
+  vi.stubGlobal('setTimeout', (act: () => void, ms?: number, ...more: []) =>
+    later(ms === HELD_MS ? () => void held(act) : act, ms, ...more),
+  );
+});
+afterEach(() => void vi.unstubAllGlobals());
 
 /** More than the buffers of two sockets take. */
 const LARGE = Buffer.alloc(64 << 20);

@@ -1,7 +1,6 @@
 /** What an operator types: the options of the configuration, and what names events, runs, organisations and times. */
 import { isUtf8 } from 'node:buffer';
 import fs from 'node:fs';
-import path from 'node:path';
 import { didYouMean, isOrganisation } from '@clinical-events/protocol';
 import type { Command } from 'commander';
 import type { Catalogue } from '../catalogue/catalogue.js';
@@ -169,11 +168,31 @@ export function instantFrom(option: string, text: string): number {
 }
 
 /** Years beyond 9999 cannot be written in RFC 3339. */
-export const END_OF_TIME = Date.UTC(10_000, 0);
+const END_OF_TIME = Date.UTC(10_000, 0);
+const INSTANT = /^(\d{4}-\d{2}-\d{2})[Tt]\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:[Zz]|[+-]\d{2}:\d{2})$/;
+
+/** Date.parse takes 30 February for 2 March; a day that exists comes back as it was. */
+function isDate(day: string): boolean {
+  return new Date(`${day}T00:00:00Z`).toISOString().startsWith(day);
+}
 
 /** A duration with its unit: `--expires 90` would be 90 milliseconds, and was surely meant as days. */
-export function timeFrom(text: string): number | undefined {
+function timeFrom(text: string): number | undefined {
   return /^[1-9]\d*$/.test(text) ? undefined : parseDuration(text);
+}
+
+/** An instant (RFC 3339), or how long from now. @returns milliseconds since 1970 UTC, in the future. */
+export function expiryFrom(text: string | undefined, nowMs: number): number | undefined {
+  if (text === undefined) return undefined;
+  const [, date] = INSTANT.exec(text) ?? [];
+  const at = date === undefined ? nowMs + (timeFrom(text) ?? Number.NaN) : Date.parse(text.toUpperCase());
+  if (!(at < END_OF_TIME) || (date !== undefined && !isDate(date))) {
+    throw usage(
+      `--expires: ${JSON.stringify(text)} is neither an instant like 2027-01-01T00:00:00Z nor a time like 90d`,
+    );
+  }
+  if (at <= nowMs) throw usage(`--expires: ${text} is not in the future`);
+  return at;
 }
 
 /** How long an old key stays accepted. @returns milliseconds. */

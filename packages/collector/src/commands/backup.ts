@@ -26,7 +26,12 @@ import { copiedAccessLog, copiedLog } from '../store/open-to-audit.js';
 import { readKeyPlaces } from '../store/key-places.js';
 import { hasKeys, keyInventory, keysOnDisk } from '../privacy/key-directory.js';
 import { systemCode } from '../system-code.js';
-import { type KeyHistory, PrivateKeys, SigningKeyFault } from '../transparency/key-files.js';
+import {
+  type KeyHistory,
+  PrivateKeys,
+  signingDirectory,
+  SigningKeyFault,
+} from '../transparency/key-files.js';
 import { readMirrorNote, writeBackupNote } from '../transparency/state-files.js';
 import { type GivenOut, logAccess } from './access-log.js';
 import { CommandFailure, EXIT, type ExitCode, onStop, usage } from './exit-codes.js';
@@ -339,7 +344,7 @@ function sourceOf({ directory, config, options }: Job): ReturnType<typeof backed
   readState(directory);
   return backedUpLog({
     dataDir: config.dataDir,
-    signingKeys: options.withSigningKeys ? config.signingKeys : undefined,
+    signingKeys: options.withSigningKeys ? signingDirectory(config) : undefined,
     agreed: checkpointThere(directory)?.size ?? 0,
     warn: (message) => process.stderr.write(`collector: warning: ${printable(message)}, and is left out\n`),
   });

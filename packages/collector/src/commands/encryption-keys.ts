@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import { Command } from 'commander';
-import { counted, parseDuration } from '../quantity.js';
+import { counted } from '../quantity.js';
 import { exists } from '../files.js';
 import {
   assertApart,
@@ -21,7 +21,7 @@ import { isLocked } from '../store/directory-lock.js';
 import { isShared } from '../store/open.js';
 import { openStore, sharedKeyPlaces } from '../store/open-to-read.js';
 import type { StoreFinding } from '../store/contract/findings.js';
-import { addConfigOptions, configOf } from './arguments.js';
+import { addConfigOptions, configOf, expiryFrom } from './arguments.js';
 import { usage, CommandFailure, EXIT } from './exit-codes.js';
 import { readMirrorNote } from '../transparency/state-files.js';
 import { considered, deliver, lifecycleConfigOf } from './lifecycle/delivery.js';
@@ -32,7 +32,7 @@ Examples:
   $ collector encryption-keys status
   $ collector encryption-keys status --json | jq .directories
   $ collector encryption-keys copy --mirror /mnt/keys-mirror/collector
-  $ collector encryption-keys copy /media/safe/collector-keys --lives 14d
+  $ collector encryption-keys copy /media/safe/collector-keys --expires 14d
   $ collector encryption-keys rotate
 
 "status" opens no payload and changes nothing. "copy" is for a safe: no erasure reaches the copy, so it is to be destroyed
@@ -59,7 +59,7 @@ export function command(): Command {
   const copy = addConfigOptions(
     add('copy', 'Copy the keys to a directory that no erasure reaches, or make it a mirror.')
       .argument('<directory>', 'empty, or with --mirror one that was a mirror')
-      .option('--lives <time>', 'how long the copy is kept, such as 14d')
+      .option('--expires <when>', 'until when the copy is kept: an instant or a time from now (14d)')
       .option('--mirror', 'make it a mirror, which erasures reach'),
     'encryption-keys',
   ).action((directory: string, options: CopyOptions, self: Command) =>
@@ -104,13 +104,16 @@ function unfinished(directories: readonly string[]): string {
 }
 
 interface CopyOptions {
-  readonly lives?: string;
+  readonly expires?: string;
   readonly mirror?: true;
 }
 
-async function copyTo(directory: string, dataDir: string, { lives, mirror }: CopyOptions): Promise<void> {
-  if (mirror && lives !== undefined) throw usage('--lives: cannot be used with --mirror, which has no end');
-  const until = mirror ? undefined : endFrom(lives);
+async function copyTo(directory: string, dataDir: string, { expires, mirror }: CopyOptions): Promise<void> {
+  if (mirror && expires !== undefined)
+    throw usage('--expires: cannot be used with --mirror, which has no end');
+  const end = expiryFrom(expires, Date.now());
+  if (!mirror && end === undefined) throw usage('--expires: say until when the copy is kept, such as 14d');
+  const until = end === undefined ? undefined : new Date(end).toISOString();
   const places = placesOf(dataDir);
   const others = places.directories.filter((each) => each !== directory);
   const isFilled = mirror && hasKeys(keysOnDisk, { directories: [directory], kek: '' });
@@ -134,12 +137,6 @@ async function copyTo(directory: string, dataDir: string, { lives, mirror }: Cop
   await noteKeyPlaces(dataDir, { ...places, directories: [...new Set([...places.directories, directory])] });
   const who = isLocked(dataDir) ? ', which the running collector keeps up to date' : '';
   process.stdout.write(`${directory} is a mirror of the keys${who}\n`);
-}
-
-function endFrom(lives: string | undefined): string {
-  const ms = lives !== undefined && /[a-z]$/.test(lives) ? parseDuration(lives) : undefined;
-  if (ms === undefined || ms <= 0) throw usage('--lives: say how long it is kept, such as 14d');
-  return new Date(Date.now() + ms).toISOString();
 }
 
 async function rotateKeys(self: Command): Promise<number> {

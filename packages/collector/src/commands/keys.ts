@@ -14,7 +14,7 @@ import { KeyDatabase, keyDatabasePath, openKeys } from '../store/open-keys.js';
 import { CommandFailure, EXIT, usage } from './exit-codes.js';
 import { newKeyNotice, portOfHolder, requiresCertificate } from './serve/listening.js';
 import { alignedTable } from './terminal.js';
-import { addConfigOptions, configOf, END_OF_TIME, overlapFrom, timeFrom, wordsFrom } from './arguments.js';
+import { addConfigOptions, configOf, expiryFrom, overlapFrom, wordsFrom } from './arguments.js';
 
 /* What an operator types to `collector keys`, read strictly. Each function throws a usage failure that says how. */
 
@@ -22,27 +22,6 @@ import { addConfigOptions, configOf, END_OF_TIME, overlapFrom, timeFrom, wordsFr
 export function permissionsFrom(text: string): Permissions {
   const names = wordsFrom('--permissions', text, ['all', ...EVENT_KINDS]);
   return names.has('all') ? 'all' : EVENT_KINDS.filter((kind) => names.has(kind));
-}
-
-const INSTANT = /^(\d{4}-\d{2}-\d{2})[Tt]\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:[Zz]|[+-]\d{2}:\d{2})$/;
-
-/** Date.parse takes 30 February for 2 March; a day that exists comes back as it was. */
-function isDate(day: string): boolean {
-  return new Date(`${day}T00:00:00Z`).toISOString().startsWith(day);
-}
-
-/** An instant (RFC 3339), or how long from now. @returns milliseconds since 1970 UTC, in the future. */
-export function expiryFrom(text: string | undefined, nowMs: number): number | undefined {
-  if (text === undefined) return undefined;
-  const [, date] = INSTANT.exec(text) ?? [];
-  const at = date === undefined ? nowMs + (timeFrom(text) ?? Number.NaN) : Date.parse(text.toUpperCase());
-  if (!(at < END_OF_TIME) || (date !== undefined && !isDate(date))) {
-    throw usage(
-      `--expires: ${JSON.stringify(text)} is neither an instant like 2027-01-01T00:00:00Z nor a time like 90d`,
-    );
-  }
-  if (at <= nowMs) throw usage(`--expires: ${text} is not in the future`);
-  return at;
 }
 
 /** `100/s` or `100/s:500`. */

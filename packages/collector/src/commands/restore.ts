@@ -361,7 +361,7 @@ function report(job: Job, { verification, narrowed, restored, later }: Done): st
   if (!exists(path.join(to, 'signing-keys'))) {
     paragraphs.push(
       'The private signing keys were not backed up: bring them back before a collector is started, or name them by ' +
-        '--signing-keys or --signing-command.',
+        '--signing-keys.',
     );
   }
   if (verification.unopened > 0) {

@@ -50,7 +50,7 @@ export interface RunsOptions {
   readonly clock?: string;
   readonly limit?: string;
   readonly json?: true;
-  readonly csv?: true;
+  readonly format?: string;
 }
 
 export interface RunsRequest {
@@ -81,7 +81,7 @@ export const FEEDBACK_ASKED = Object.keys(FEEDBACK);
 
 /** @param now what --no-outcome-for counts back from. */
 export function runsRequestFrom(options: RunsOptions, now: number): RunsRequest {
-  const { since, until, clock, json, csv } = options;
+  const { since, until, clock, json, format } = options;
   const filter: RunsRequest['filter'] = {
     isRun: true,
     ...namesFrom(options),
@@ -94,11 +94,11 @@ export function runsRequestFrom(options: RunsOptions, now: number): RunsRequest 
   if (filter.since !== undefined && filter.until !== undefined && filter.since >= filter.until) {
     throw usage(`--since: ${since} is not earlier than --until ${until}`);
   }
-  if (json && csv) throw usage('--csv: not together with --json');
+  if (json && format !== undefined) throw usage('--format: not together with --json');
   return {
     filter,
     limit: limitFrom(options.limit),
-    form: json ? 'json' : csv ? 'csv' : 'table',
+    form: json ? 'json' : format === undefined ? 'table' : wordFrom('--format', format, ['csv']),
   };
 }
 
@@ -157,7 +157,7 @@ Examples:
   $ collector runs
   $ collector runs --target @patient.txt --outcome contradicted
   $ collector runs --user - --since 2026-01-01 --until 2026-02-01 --clock sender
-  $ collector runs --model sepsis-abstractor@3.0 --failed --limit all --csv > failed.csv
+  $ collector runs --model sepsis-abstractor@3.0 --failed --limit all --format csv > failed.csv
   $ collector runs --no-outcome-for 30d --json | jq -r .record_id
   $ collector records --run 0b2c5a3e
 
@@ -170,8 +170,8 @@ itself, the outcomes differ. All times are UTC. Names are compared exactly.
 the timestamp of its inference-start. After an import or a demo only the senders' clocks tell one day from another.
 
 --feedback is one of ${FEEDBACK_ASKED.join(', ')}.
---json prints one object a line, --csv a heading and a row each, with record_id whole. A CSV file is for a spreadsheet: what
-would be a formula there has an apostrophe before it.
+--json prints one object a line, --format csv a heading and a row each, with record_id whole. A CSV file is for a
+spreadsheet: what would be a formula there has an apostrophe before it.
 
 It can run beside a collector, and covers every event that was stored when it began. That it ran, what it was asked for and
 how many events the listed runs have is logged in access.log; of --target and --user only that they were given.
@@ -206,7 +206,7 @@ export function command(): Command {
     .option('--clock <which>', 'by which clock: received or sender (default: received)')
     .option('--limit <number>', `how many at most, or all (default: ${DEFAULT_LIMIT})`)
     .option('--json', 'print one JSON object a line')
-    .option('--csv', 'print CSV');
+    .option('--format <name>', 'csv (default: a table)');
   return addConfigOptions(runs, 'runs')
     .addHelpText('after', EXAMPLES)
     .action(async (options: RunsOptions, self: Command) => {

@@ -12,6 +12,7 @@ import {
   rotationPath,
   PrivateKeys,
   SigningKeyFault,
+  signingProgram,
 } from '../transparency/key-files.js';
 import { SigningKeys } from '../transparency/signing-keys.js';
 import { isShared } from '../store/open.js';
@@ -50,7 +51,7 @@ allowed, and ends it.
 
 With --store, as the role of the collectors: the log's public keys are in the database.
 
-A key behind --signing-command cannot be rotated yet.
+A key that a program manages (--signing-keys command:PROGRAM) cannot be rotated yet.
 
 Exit codes: 6 there is no log yet, or its private key is not there; 2 the overlap of an earlier rotation lasts;
 1 another rotation came first; 3 the keys and the rotation notes do not follow from each other.`;
@@ -119,7 +120,8 @@ function show(options: { readonly json?: true }, config: Config): string {
   const history = reporting(config, () => readHistory(config.dataDir));
   const { origin, current } = history;
   const earlier = earlierKeys(history, config);
-  const file = config.signingCommand === '' ? new PrivateKeys(config.signingKeys).pathOf(current) : undefined;
+  const program = signingProgram(config.signingKeys);
+  const file = program === undefined ? new PrivateKeys(config.signingKeys).pathOf(current) : undefined;
   const there = file !== undefined && exists(file);
   if (options.json) {
     return jsonText({
@@ -128,7 +130,7 @@ function show(options: { readonly json?: true }, config: Config): string {
       key_id: keyIdText(current.keyId),
       key_file: file ?? null,
       key_file_exists: file === undefined ? null : there,
-      signing_command: file === undefined ? config.signingCommand : null,
+      signing_command: program ?? null,
       first_key_file: originKeyPath(config.dataDir),
       earlier: earlier.map(({ key, until, note }) => ({
         key: key.vkey,
@@ -138,7 +140,7 @@ function show(options: { readonly json?: true }, config: Config): string {
       })),
     });
   }
-  const place = file === undefined ? `behind ${config.signingCommand}` : there ? file : `${file} (not there)`;
+  const place = file === undefined ? `managed by ${program}` : there ? file : `${file} (not there)`;
   const texts = earlier.map(
     ({ key, until, note }) => `
 Earlier key:   ${key.vkey}
@@ -156,10 +158,10 @@ ${texts.join('')}`;
 function rotate(options: { readonly overlap: string; readonly json?: true }, config: Config): string {
   const now = Date.now();
   const overlapMs = overlapFrom(options.overlap, now);
-  if (config.signingCommand !== '') {
+  const program = signingProgram(config.signingKeys);
+  if (program !== undefined) {
     throw usage(
-      `the key is behind ${config.signingCommand} and must be rotated where it lives; that this log follows to ` +
-        'another key there is not supported yet',
+      `the key is managed by ${program} and must be rotated there; a log cannot follow it to another key yet`,
     );
   }
   const { key, before, until, keyFile, note } = reporting(config, () =>

@@ -51,8 +51,8 @@ interface Declared {
   readonly reloadable?: true;
 }
 export interface TextOption extends Declared {
-  /** A path is made absolute against the working directory, also when it comes from the file. */
-  readonly type: 'text' | 'path' | 'list';
+  /** A path, and that behind the `command:` of a place, is made absolute, also when it comes from the file. */
+  readonly type: 'text' | 'path' | 'place' | 'list';
   /** Empty when the value is empty unless given. */
   readonly default: string;
   /** What an empty default stands for, in words. */
@@ -63,6 +63,8 @@ interface NumberOption extends Declared {
   readonly default: number;
   readonly min: number;
   readonly max: number;
+  /** The one value that is no number. */
+  readonly word?: 'off';
 }
 interface ChoiceOption extends Declared {
   readonly type: 'choice';
@@ -74,7 +76,7 @@ export type Option = TextOption | NumberOption | ChoiceOption;
 /* The value of an option as text: how it is read, and how it is shown. */
 
 /** What no value may contain: a path may hold spaces, an address may not. */
-const UNUSABLE = { text: /[\s\p{Cc}]/u, path: /\p{Cc}/u, list: /\p{Cc}/u };
+const UNUSABLE = { text: /[\s\p{Cc}]/u, path: /\p{Cc}/u, place: /\p{Cc}|^command:$/u, list: /\p{Cc}/u };
 
 export function shown(option: Option, value: string | number): string {
   if (value === '' && 'otherwise' in option) return option.otherwise ?? '';
@@ -86,8 +88,9 @@ export function shown(option: Option, value: string | number): string {
 /** What an option accepts, in words. */
 export function domain(option: Option): string {
   if (option.type === 'choice') return option.choices.join(', ');
-  if (!('min' in option)) return option.type;
-  return `${shown(option, option.min)} to ${shown(option, option.max)}`;
+  if (!('min' in option)) return option.type === 'place' ? 'path, or command:path' : option.type;
+  const range = `${shown(option, option.min)} to ${shown(option, option.max)}`;
+  return option.word === undefined ? range : `${range}, or ${option.word}`;
 }
 
 /** @returns the value, or the reason why the text is none. */
@@ -104,8 +107,11 @@ export function parse(option: Option, text: string): { value: string | number } 
       const said = option.type === 'list' ? 'what is given' : JSON.stringify(text);
       return { reason: `${said} is not a usable ${option.type}` };
     }
-    return { value: option.type === 'path' ? path.resolve(text) : text };
+    if (option.type !== 'path' && option.type !== 'place') return { value: text };
+    const prefix = option.type === 'place' && text.startsWith('command:') ? 'command:' : '';
+    return { value: prefix + path.resolve(text.slice(prefix.length)) };
   }
+  if (text === option.word) return { value: text };
   const value =
     option.type === 'integer'
       ? /^-?\d{1,15}$/.test(text)
@@ -120,7 +126,8 @@ export function parse(option: Option, text: string): { value: string | number } 
       bytes: 'a size such as 64KiB',
       duration: 'a duration such as 10s',
     };
-    return { reason: `${JSON.stringify(text)} is not ${form[option.type]}` };
+    const or = option.word === undefined ? '' : ` or ${option.word}`;
+    return { reason: `${JSON.stringify(text)} is not ${form[option.type]}${or}` };
   }
   if (value < option.min || value > option.max)
     return { reason: `${text} is out of range: ${domain(option)}` };

@@ -110,18 +110,11 @@ const OPTIONS = {
     appliesTo: KEYED,
   },
   'signing-keys': {
-    type: 'path',
+    type: 'place',
     default: '',
     otherwise: '`signing-keys` in the data directory',
-    help: 'directory of the keys that sign checkpoints',
+    help: 'directory of the keys that sign checkpoints, or command:PROGRAM that signs with a key in a KMS',
     appliesTo: [...SIGNING, 'backup', 'quarantine'],
-  },
-  'signing-command': {
-    type: 'path',
-    default: '',
-    otherwise: 'none',
-    help: 'program that signs checkpoints with a key that lives elsewhere',
-    appliesTo: SIGNING,
   },
   'log-origin': {
     type: 'text',
@@ -180,13 +173,6 @@ const OPTIONS = {
     help: 'proxies, as addresses and networks, that are trusted to name the client in the log, comma-separated',
     appliesTo: SERVE,
   },
-  management: {
-    type: 'choice',
-    default: 'on',
-    choices: ['on', 'off'],
-    help: 'whether to listen for health, metrics and the console, on a port of their own',
-    appliesTo: SERVE,
-  },
   'management-host': {
     type: 'text',
     default: '127.0.0.1',
@@ -198,7 +184,8 @@ const OPTIONS = {
     default: 8081,
     min: 0,
     max: 65_535,
-    help: 'port of the management listener; 0 takes any free one',
+    word: 'off',
+    help: 'port of health, metrics and the console; 0 takes any free one, off opens none',
     appliesTo: SERVE,
   },
   'management-token-file': {
@@ -302,9 +289,11 @@ type CamelCase<Name extends string> = Name extends `${infer First}-${infer Rest}
   : Name;
 type ValueOf<Declaration extends Option> = Declaration extends { readonly choices: readonly (infer Choice)[] }
   ? Choice
-  : Declaration extends TextOption
-    ? string
-    : number;
+  : Declaration extends { readonly word: infer Word }
+    ? number | Word
+    : Declaration extends TextOption
+      ? string
+      : number;
 
 type KeyOf<Name extends string> = CamelCase<Name extends `limits.${infer Member}` ? Member : Name>;
 

@@ -25,6 +25,7 @@ export interface OptionHelp {
 const PLACEHOLDERS = {
   text: 'text',
   path: 'path',
+  place: 'place',
   list: 'list',
   integer: 'n',
   bytes: 'size',

@@ -24,6 +24,21 @@ import { NOTE_ED25519, type NoteKey, keyChain, noteKey, verifierKeyOf } from '..
 import { exists, handOver } from '../files.js';
 import { systemCode } from '../system-code.js';
 
+const COMMAND = 'command:';
+
+/** The program that signs, by `--signing-keys command:PROGRAM`; undefined where a directory holds the keys. */
+export function signingProgram(signingKeys: string): string | undefined {
+  return signingKeys.startsWith(COMMAND) ? signingKeys.slice(COMMAND.length) : undefined;
+}
+
+/** Where files of keys are; beside a program that is the key of the seals (shared-keys.ts). */
+export function signingDirectory({
+  dataDir,
+  signingKeys,
+}: Record<'dataDir' | 'signingKeys', string>): string {
+  return signingProgram(signingKeys) === undefined ? signingKeys : path.join(dataDir, 'signing-keys');
+}
+
 /** With what a crash may leave of its making. */
 const KEY_FILE = /^([0-9a-f]{8})\.pem(\.[0-9a-f]{8}\.tmp)?$/;
 
@@ -381,12 +396,11 @@ export interface KeyPlace {
   readonly dataDir: string;
   readonly signingKeys: string;
   /** Empty unless a program signs. */
-  readonly signingCommand: string;
 }
 
 /** Whether the private keys are not on that disk; undefined while there are none. Asks the file system that they are on. */
-export function liesElsewhere({ dataDir, signingKeys, signingCommand }: KeyPlace): boolean | undefined {
-  if (signingCommand !== '') return true;
+export function liesElsewhere({ dataDir, signingKeys }: KeyPlace): boolean | undefined {
+  if (signingProgram(signingKeys) !== undefined) return true;
   if (!exists(signingKeys)) return undefined;
   return fs.statSync(signingKeys).dev !== fs.statSync(dataDir).dev;
 }

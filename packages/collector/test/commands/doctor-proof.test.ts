@@ -128,10 +128,12 @@ describe('collector doctor on the proof', () => {
     );
     expect((await said()).lines[0]).toMatch(/^signing key: warning: not in /);
     const vkey = fs.readFileSync(inData('checkpoints', 'origin.vkey'), 'utf8').trim();
-    expect((await said('--signing-command', process.execPath)).lines[0]).toBe(
+    expect((await said('--signing-keys', `command:${process.execPath}`)).lines[0]).toBe(
       `signing key: ok: signs by ${process.execPath}: ${vkey}`,
     );
-    expect((await said('--signing-command', '/no/such/program')).lines[0]).toMatch(/^signing key: warning: /);
+    expect((await said('--signing-keys', 'command:/no/such/program')).lines[0]).toMatch(
+      /^signing key: warning: /,
+    );
   });
 
   test('[R-903] tells since when, and why, no checkpoint could be made', async () => {

@@ -505,9 +505,10 @@ describe('[R-1348] the keys', () => {
     expect((await on('encryption-keys', 'copy', '--mirror', mirror)).code).toBe(0);
     const copy = path.join(root, 'copy');
     fs.mkdirSync(copy);
-    expect((await on('encryption-keys', 'copy', copy, '--lives', '14')).code).toBe(2);
-    expect((await on('encryption-keys', 'copy', copy, '--lives', '14d', '--mirror')).code).toBe(2);
-    expect((await on('encryption-keys', 'copy', copy, '--lives', '14d')).code).toBe(0);
+    for (const expires of [[], ['--expires', '14'], ['--expires', '2001-01-01T00:00:00Z']])
+      expect((await on('encryption-keys', 'copy', copy, ...expires)).code).toBe(2);
+    expect((await on('encryption-keys', 'copy', copy, '--expires', '14d', '--mirror')).code).toBe(2);
+    expect((await on('encryption-keys', 'copy', copy, '--expires', '14d')).code).toBe(0);
     const silent = await start(dataDir, ['--no-listen']);
     expect((await on('erase', '--run', runId, '--reason', 'test-data', '--confirm', '2')).code).toBe(0);
     const [{ action = '' } = {}] = (await on('actions', 'list', '--json')).stdout

@@ -198,7 +198,7 @@ describe('collector runs', () => {
 
   test('[R-1076] an empty list warns of each name that no run has, and suggests none of a person', async () => {
     const names = ['--target', 'p-3', '--user', 'dr-a', '--app', 'triag', '--organisation', 'ward-8'];
-    const { code, stdout, stderr } = await collector('runs', '--csv', ...names, '--model', 'risc');
+    const { code, stdout, stderr } = await collector('runs', '--format', 'csv', ...names, '--model', 'risc');
     expect([code, stdout]).toEqual([0, expect.stringMatching(/^record_id,[a-z_,]+\r\n$/)]);
     expect(stderr.split('\n')).toEqual([
       'collector: no run matches',
@@ -225,7 +225,7 @@ describe('collector runs', () => {
   });
 
   test('[R-1041] [R-1042] [R-1075] what senders wrote is printed safe in every form', async () => {
-    const csv = await collector('runs', '--csv', '--feedback', 'rating');
+    const csv = await collector('runs', '--format', 'csv', '--feedback', 'rating');
     expect(csv.stdout).toContain(",'=1+1,");
     const json = await collector('runs', '--json', '--feedback', 'rating');
     expect(JSON.parse(json.stdout)).toMatchObject({ caller_id: '=1+1', target_id: '\u001b[2J\u202e' });

@@ -235,8 +235,9 @@ describe('collector records [R-711]', () => {
     await fill();
     const faults: readonly (readonly [readonly string[], RegExp])[] = [
       [['--run', '7'], /--run: "7" is neither a UUID nor/],
-      [['--format', 'parket'], /none of text, ndjson.*did you mean/i],
+      [['--format', 'parket'], /none of text, full-text, ndjson.*did you mean/i],
       [['--format', 'text'], /--run/],
+      [['--format', 'full-text'], /--run/],
       [['--after', '-1'], /--after/],
       [['--partition', 'week', '--out', place('x')], /is not day/],
       [['--partition', 'day'], /--out/],

@@ -134,10 +134,10 @@ test('[R-1418] events gives out what was sent, and the other commands print Unic
   expect(events.stdout).not.toMatch(/[^\\](\\\\)*\\u[dD]/);
   for (const args of [
     ['runs', '--json'],
-    ['runs', '--csv'],
+    ['runs', '--format', 'csv'],
     ['report', '--json', '--out', path.join(scratch(), 'report.html')],
     ['records', '--run', id(101), '--format', 'text'],
-    ['records', '--run', id(101), '--full'],
+    ['records', '--run', id(101), '--format', 'full-text'],
   ]) {
     const { code, stdout, stderr } = await run([...args, '--data-dir', dataDir]);
     expect(code, stderr).toBe(0);

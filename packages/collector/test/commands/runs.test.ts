@@ -148,7 +148,7 @@ describe('what is typed to collector runs', () => {
       until: '2026-02-01',
       clock: 'sender',
       limit: 'all',
-      csv: true,
+      format: 'csv',
     } as const;
     expect(request({ ...names, ...states, ...rest, outcome: 'other-words' })).toEqual({
       filter: {
@@ -181,7 +181,8 @@ describe('what is typed to collector runs', () => {
     [{ outcomeFor: '30' }, '--no-outcome-for: "30" is not a time such as 30d'],
     [{ outcomeFor: '0d' }, '--no-outcome-for'],
     [{ outcomeFor: '30d', outcome: 'validated' }, '--no-outcome-for: not together with --outcome'],
-    [{ json: true, csv: true }, '--csv: not together with --json'],
+    [{ json: true, format: 'csv' }, '--format: not together with --json'],
+    [{ format: 'cvs' }, '--format: "cvs" is none of csv'],
     [{ target: '' }, '--target: "" names nothing'],
     [{ model: '' }, '--model: "" names nothing'],
     [{ organisation: 'a b' }, '--organisation'],

@@ -252,7 +252,10 @@ describe('[R-841] collector serve --check', () => {
     for (const [args, fault] of [
       [['--log-origin', 'other.example/log'], /--log-origin: this log began as .*, and its name stays/],
       [['--signing-keys', elsewhere], /--signing-keys: .*no keys/],
-      [['--signing-command', path.join(directory, 'none')], /--signing-command: there is no such program/],
+      [
+        ['--signing-keys', `command:${path.join(directory, 'none')}`],
+        /--signing-keys: there is no such program/,
+      ],
       [['--host', '192.0.2.1'], /--host: cannot listen on 192\.0\.2\.1: .*EADDRNOTAVAIL/],
       [
         ['--management-host', 'no-such-host.invalid', '--management-token-file', tokenIn(directory)],
@@ -323,7 +326,7 @@ describe('[R-841] a warning is given of', () => {
     expect((await warningsOf(given)).join()).toContain(
       '--management-host: 0.0.0.0 is reached from other machines',
     );
-    expect((await warningsOf({ ...given, management: 'off' })).join()).not.toContain('management');
+    expect((await warningsOf({ ...given, 'management-port': 'off' })).join()).not.toContain('management');
   });
 
   test('a data directory that other users may enter', async () => {

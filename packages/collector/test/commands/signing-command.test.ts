@@ -10,8 +10,8 @@ import { ScratchProgram } from '../transparency/scratch-program.js';
 import { fillSigned, ORIGIN } from './signed-directory.js';
 
 /** A collector that is expected not to start. */
-function serve(dataDir: string, signingCommand: string) {
-  const options = ['--port', '0', '--data-dir', dataDir, '--signing-command', signingCommand];
+function serve(dataDir: string, program: string) {
+  const options = ['--port', '0', '--data-dir', dataDir, '--signing-keys', `command:${program}`];
   return run(['serve', ...options, '--log-level', 'error']);
 }
 
@@ -26,7 +26,7 @@ describe('a key behind a command', () => {
     const dataDir = scratchDirectory('data');
     const apiKey = await createKey(dataDir);
     const program = new ScratchProgram();
-    const options = ['--signing-command', program.path];
+    const options = ['--signing-keys', `command:${program.path}`];
     const serving = await start(dataDir, [...options, '--checkpoint-interval-ms', '100']);
     onTestFinished(() => serving.kill());
     const post = async () => {
@@ -40,7 +40,7 @@ describe('a key behind a command', () => {
       new RegExp(`^ok +signing key +signs by ${program.path}: `, 'm'),
     );
     expect(await doctor(dataDir)).toMatch(
-      /^WARNING +signing key +not in .*signing-keys\/.*; if it is behind a --signing-command, tell doctor so$/m,
+      /^WARNING +signing key +not in .*signing-keys\/.*; if a program signs, give doctor the same --signing-keys command:PROGRAM$/m,
     );
     program.behave({ misbehaviour: 'fails', on: 'sign' });
     await post();
@@ -76,14 +76,14 @@ describe('a key behind a command', () => {
     ] as const) {
       expect(await serve(dataDir, command)).toEqual({
         ...{ code: 2, stdout: '' },
-        stderr: `collector: --signing-command: ${message}\n`,
+        stderr: `collector: --signing-keys: ${message}\n`,
       });
     }
     for (const behaviour of [{ key: rsa }, { misbehaviour: 'rubbish', on: 'public-key' } as const]) {
       program.behave(behaviour);
       expect(await serve(dataDir, program.path)).toEqual({
         ...{ code: 2, stdout: '' },
-        stderr: `collector: --signing-command: the signing command ${program.path} did not print an Ed25519 public key as SPKI PEM\n`,
+        stderr: `collector: --signing-keys: the signing command ${program.path} did not print an Ed25519 public key as SPKI PEM\n`,
       });
     }
     program.behave({ misbehaviour: 'fails', on: 'public-key' });
@@ -101,7 +101,7 @@ describe('a key behind a command', () => {
     expect(await serve(dataDir, program.path)).toEqual({
       ...{ code: 2, stdout: '' },
       stderr:
-        `collector: --signing-command: it gives the key ${verifierKeyOf(ORIGIN, publicKey)}, and this log signs ` +
+        `collector: --signing-keys: it gives the key ${verifierKeyOf(ORIGIN, publicKey)}, and this log signs ` +
         `with its current key ${current} (checkpoints/origin.vkey and the rotation notes); a key behind a command cannot be rotated yet\n`,
     });
     // As it is with a log that a command began.
@@ -112,7 +112,7 @@ describe('a key behind a command', () => {
     // No start fixes it, so that a service manager is to try none.
     expect(code).toBe(2);
     expect(stderr).toMatch(
-      /--with-signing-keys.*--signing-keys.*--signing-command.*"A signing key that is lost"\n$/,
+      /--with-signing-keys.*--signing-keys.*command:PROGRAM.*"A signing key that is lost"\n$/,
     );
     expect(stderr).toContain(
       `collector: ${path.join(dataDir, 'signing-keys', keyIdText(noteKey(current).keyId))}.pem is not there: it holds the ` +

@@ -94,9 +94,9 @@ First key:     ${log.originFile}
   test('says behind which command the key is', async () => {
     const log = new Log();
     log.start();
-    const { stdout } = await log.run('show', '--signing-command', '/opt/sign');
-    expect(stdout).toContain('Private key:   behind /opt/sign\n');
-    expect(await log.json('show', '--signing-command', '/opt/sign')).toMatchObject({
+    const { stdout } = await log.run('show', '--signing-keys', 'command:/opt/sign');
+    expect(stdout).toContain('Private key:   managed by /opt/sign\n');
+    expect(await log.json('show', '--signing-keys', 'command:/opt/sign')).toMatchObject({
       key_file: null,
       key_file_exists: null,
       signing_command: '/opt/sign',
@@ -208,7 +208,10 @@ describe('rotate', () => {
   test('refuses a key behind a command', async () => {
     const log = new Log();
     log.start();
-    expect(await log.run('rotate', '--signing-command', '/opt/sign')).toMatchObject({ code: 2, stdout: '' });
+    expect(await log.run('rotate', '--signing-keys', 'command:/opt/sign')).toMatchObject({
+      code: 2,
+      stdout: '',
+    });
     expect(log.keyFiles()).toHaveLength(1);
   });
 
@@ -242,7 +245,7 @@ describe('[R-911] a signing key that dies with the disk of the log', () => {
 
   test('[R-885] whose file is gone under a running collector is warned of, until it is put back', async () => {
     const dataDir = scratchDirectory();
-    const running = await start(dataDir, ['--management', 'on']);
+    const running = await start(dataDir);
     onTestFinished(() => running.kill());
     const warned = async () => {
       const { warnings } = await getJson(managementPort(running), '/console/state.json');

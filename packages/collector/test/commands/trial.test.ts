@@ -69,7 +69,8 @@ test('[R-873] [R-1412] a trial says of each event why it is refused or would be 
 test.each([
   [['--data-dir', 'd', '--signing-keys', 'k'], {}, ['--data-dir', '--signing-keys']],
   [['--checkpoint-sink', 'dir:s'], {}, ['--checkpoint-sink']],
-  [[], { COLLECTOR_SIGNING_COMMAND: '/bin/true' }, ['COLLECTOR_SIGNING_COMMAND']],
+  [['--signing-keys', 'command:/bin/true'], {}, ['--signing-keys']],
+  [[], { COLLECTOR_CHECKPOINT_SINK: 'dir:s' }, ['COLLECTOR_CHECKPOINT_SINK']],
 ])(
   '[R-873] a trial with %j and %j is refused, since that would outlive it',
   async (options, env, sources) => {

@@ -43,7 +43,6 @@ const DEFAULTS: Config = {
   encryptionKeys: '',
   kek: '',
   signingKeys: path.resolve('data/signing-keys'),
-  signingCommand: '',
   logOrigin: '',
   checkpointIntervalMs: 1000,
   checkpointSink: '',
@@ -52,7 +51,6 @@ const DEFAULTS: Config = {
   tlsClientCa: '',
   tlsClientAuth: 'required',
   trustedProxies: '',
-  management: 'on',
   managementHost: '127.0.0.1',
   managementPort: 8081,
   managementTokenFile: '',
@@ -103,6 +101,29 @@ describe('a value', () => {
       keepAliveTimeoutMs: 60_000,
       shutdownTimeoutMs: 500,
     });
+  });
+
+  test('[R-905] that is a place is a path or command: with one, and both are made absolute', () => {
+    const keysOf = (text: string) => loadConfig({ 'signing-keys': text }, {}).signingKeys;
+    expect(keysOf('keys')).toBe(path.resolve('keys'));
+    expect(keysOf('command:bin/sign')).toBe(`command:${path.resolve('bin/sign')}`);
+    expect(keysOf('./command:keys')).toBe(path.resolve('command:keys'));
+    expect(faultsOf({ 'signing-keys': 'command:' })).toEqual([
+      '--signing-keys: "command:" is not a usable place',
+    ]);
+  });
+
+  test('may be a word in place of a number, from wherever it comes', () => {
+    const off = { managementPort: 'off' };
+    expect(loadConfig({ 'management-port': 'off' }, {})).toMatchObject(off);
+    expect(loadConfig({}, { COLLECTOR_MANAGEMENT_PORT: 'off' })).toMatchObject(off);
+    expect(loadConfig({ config: file({ 'management-port': 'off' }) }, {})).toMatchObject(off);
+    expect(faultsOf({ 'management-port': 'on' })).toEqual([
+      '--management-port: "on" is not a whole number or off',
+    ]);
+    // No listener is on an address that others reach, or on the port of another.
+    const elsewhere = { 'management-host': '0.0.0.0', 'management-port': 'off' };
+    expect(loadConfig(elsewhere, {})).toMatchObject(off);
   });
 });
 

@@ -1,7 +1,12 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { createDurably, makeDirectory } from '../../src/transparency/key-files.js';
+import {
+  createDurably,
+  makeDirectory,
+  signingDirectory,
+  signingProgram,
+} from '../../src/transparency/key-files.js';
 import { scratchDirectory } from '../access/scratch-keys.js';
 
 test('a file is flushed before it has its name, and its name after', () => {
@@ -53,4 +58,16 @@ test('directories are made for their owner alone, each flushed into the one abov
   makeDirectory(path.join(top, 'a', 'b'));
   expect(flushed).toEqual([top, path.join(top, 'a')].map((each) => path.resolve(each)));
   for (const each of ['a', 'a/b']) expect(fs.statSync(path.join(top, each)).mode & 0o777).toBe(0o700);
+});
+
+test('[R-905] beside a program that signs, files of keys are in the data directory', () => {
+  const [kept, asked] = [
+    { dataDir: '/data', signingKeys: '/keys' },
+    { dataDir: '/data', signingKeys: 'command:/sign' },
+  ];
+  expect([signingProgram(kept.signingKeys), signingDirectory(kept)]).toEqual([undefined, '/keys']);
+  expect([signingProgram(asked.signingKeys), signingDirectory(asked)]).toEqual([
+    '/sign',
+    '/data/signing-keys',
+  ]);
 });

@@ -10,6 +10,7 @@ import { type Address, parseAddress } from '../address.js';
 import { adoptLog, examineLog, maintainLog, migrateLog, rolesOf } from '../administration.js';
 import { openForReading } from '../driver.js';
 import { type Quarantine, quarantineLog } from '../quarantine.js';
+import { signingDirectory } from '@clinical-events/collector/transparency/key-files';
 import { openSealKey } from '../shared-keys.js';
 import { logSharedAccess } from '@clinical-events/collector/commands/access-log';
 import { addConfigOptions, configOf } from '@clinical-events/collector/commands/arguments';
@@ -149,7 +150,7 @@ async function quarantine(
     try {
       const done = await quarantineLog(address, {
         ...{ dryRun, version: version() },
-        sealKey: (ledgerId, keys, entries) => openSealKey(config.signingKeys, ledgerId, keys, entries),
+        sealKey: (ledgerId, keys, entries) => openSealKey(signingDirectory(config), ledgerId, keys, entries),
         entry: (action) => ownEntry(ENTRY_KINDS.lifecycleAction, WRITER, actionFields(action)),
       });
       access.complete = true;

@@ -12,7 +12,13 @@ import { notesKeys, readKeyPlaces } from '../../store/key-places.js';
 import { isShared } from '../../store/open.js';
 import { systemCode } from '../../system-code.js';
 import { programFault } from '../../transparency/command-signer.js';
-import { checkOrigin, hasHistory, readHistory, PrivateKeys } from '../../transparency/key-files.js';
+import {
+  checkOrigin,
+  hasHistory,
+  readHistory,
+  PrivateKeys,
+  signingProgram,
+} from '../../transparency/key-files.js';
 import type { SinkSpec } from '../../transparency/sink.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { alignedTable, legible, printableJson } from '../terminal.js';
@@ -69,29 +75,30 @@ async function startFaults({ sound, sourceOf }: ConfigReading, listen: boolean):
   const add = (option: string, message: string | undefined) => {
     if (message !== undefined) faults.push({ source: sourceOf(option), message });
   };
-  const { dataDir, signingKeys, signingCommand, logOrigin } = sound;
-  if (signingCommand) add('signing-command', programFault(signingCommand));
+  const { dataDir, signingKeys, logOrigin } = sound;
+  const program = signingProgram(signingKeys ?? '');
+  if (program !== undefined) add('signing-keys', programFault(program));
   if (logOrigin)
     add(
       'log-origin',
       reasonUnless(() => checkOrigin(logOrigin)),
     );
-  if (dataDir !== undefined && signingKeys !== undefined && signingCommand !== undefined) {
+  if (dataDir !== undefined && signingKeys !== undefined) {
     add(
-      signingCommand === '' ? 'signing-keys' : 'data-dir',
+      program === undefined ? 'signing-keys' : 'data-dir',
       reasonUnless(() => {
         if (statOf(dataDir)?.isDirectory() !== true || !hasHistory(dataDir)) return;
         const { current } = readHistory(dataDir);
         if (logOrigin && current.name !== logOrigin)
           add('log-origin', `this log began as ${current.name}, and its name stays`);
-        if (signingCommand === '') new PrivateKeys(signingKeys).read(current);
+        if (program === undefined) new PrivateKeys(signingKeys).read(current);
       }),
     );
   }
   add('encryption-keys', keysFault(sound));
-  const { host, port, management, managementHost, managementPort } = sound;
+  const { host, port, managementHost, managementPort } = sound;
   if (listen && host !== undefined && port !== undefined) add('host', await addressFault(host, port));
-  if (management === 'on' && managementHost !== undefined && managementPort !== undefined)
+  if (managementHost !== undefined && typeof managementPort === 'number')
     add('management-host', await addressFault(managementHost, managementPort));
   return faults;
 }
@@ -157,11 +164,11 @@ export function configWarnings(
       message: 'other users may write it, and it can name a program to run: chmod go-w',
     });
   }
-  const { host, management, managementHost, tlsCert, tlsKey, dataDir, checkpointSink } = sound;
+  const { host, managementHost, managementPort, tlsCert, tlsKey, dataDir, checkpointSink } = sound;
   const inClear = (address: string | undefined) => address && !isLoopback(address) && !tlsCert;
   if (listen && inClear(host))
     warn('host', `${host} is reached from other machines, and keys and events travel in the clear`);
-  if (management === 'on' && inClear(managementHost)) {
+  if (managementPort !== undefined && managementPort !== 'off' && inClear(managementHost)) {
     warn(
       'management-host',
       `${managementHost} is reached from other machines, and the operator token travels in the clear`,
@@ -179,9 +186,9 @@ export function configWarnings(
   if (dataDir === undefined) return warnings;
   warn('data-dir', directoryTrouble(dataDir));
   if (sinks.length === 0 && checkpointSink !== undefined) {
-    const { signingCommand, signingKeys } = sound;
+    const { signingKeys } = sound;
     const keyToo =
-      !signingCommand && signingKeys !== undefined && isWithin(signingKeys, dataDir)
+      signingKeys !== undefined && signingProgram(signingKeys) === undefined && isWithin(signingKeys, dataDir)
         ? ', and the key that signs them lies beside the events'
         : '';
     warn(

@@ -48,12 +48,14 @@ export function listeningNotice(
 
 /** Whether an operator's token would come from other machines for everybody on the way to read. */
 export function isTokenInClear({
-  management,
+  managementPort,
   managementHost,
   managementTokenFile,
   tlsCert,
 }: Config): boolean {
-  return management === 'on' && managementTokenFile !== '' && !isLoopback(managementHost) && tlsCert === '';
+  return (
+    managementPort !== 'off' && managementTokenFile !== '' && !isLoopback(managementHost) && tlsCert === ''
+  );
 }
 
 /**
@@ -62,13 +64,13 @@ export function isTokenInClear({
  * @throws CommandFailure when the address cannot be had.
  */
 export async function openManagement(
-  { management, managementHost: host, managementPort }: Config,
+  { managementHost: host, managementPort }: Config,
   token: OperatorToken | undefined,
   credentials: Credentials | undefined,
   collectorStatus: CollectorStatus,
   log: Logger,
 ): Promise<OpenManagement> {
-  if (management === 'off') {
+  if (managementPort === 'off') {
     return {
       address: undefined,
       present: () => undefined,
@@ -82,7 +84,7 @@ export async function openManagement(
   try {
     port = await listener.listen();
   } catch (error) {
-    const advice = 'Choose another --management-port, or turn it off by --management off';
+    const advice = 'Choose another --management-port, or turn it off by --management-port off';
     throw cannotListen('the management listener', { host, port: managementPort }, error, advice);
   }
   return {

@@ -1,5 +1,6 @@
 /**
- * Opens a data directory for writing: the embedded store, the key that signs, and the tree, each held against the others.
+ * Opens the log for writing, in the data directory or in a database: the store, the key that signs, and the tree, each
+ * compared with the others.
  */
 import { ENTRY_KINDS } from '@clinical-events/protocol';
 import path from 'node:path';
@@ -19,7 +20,7 @@ import {
 import { checkpointOf } from '../../transparency/sink-queue.js';
 import { CommandSigner, SigningCommandUnfit } from '../../transparency/command-signer.js';
 import { SigningKeys } from '../../transparency/signing-keys.js';
-import { SigningKeyFault } from '../../transparency/key-files.js';
+import { signingDirectory, SigningKeyFault, signingProgram } from '../../transparency/key-files.js';
 import { hasKeys, KeysUnfit, KeyWriter, keysOnDisk } from '../../privacy/key-directory.js';
 import { KekFault } from '../../privacy/key-encryption-key.js';
 import { DirectoryInUse, type DirectoryLock, lockDirectory, LockUnfit } from '../../store/directory-lock.js';
@@ -49,9 +50,8 @@ export interface LedgerSettings {
   readonly segmentBytes: number;
   /** What this process holds the directory by. */
   readonly lock: HeldFile;
-  /** Directory of the signing keys, or the program that signs instead when that is not empty. */
+  /** As the option has it (key-files.ts). */
   readonly signingKeys: string;
-  readonly signingCommand: string;
   /** Empty: made of the ledger's id. */
   readonly logOrigin: string;
   readonly checkpointIntervalMs: number;
@@ -225,7 +225,7 @@ async function openShared(settings: LedgerSettings, listeners: LedgerListeners):
     [];
   const store = await openSharedForWriting(settings.store, {
     version: version(),
-    signingKeys: settings.signingKeys,
+    signingKeys: signingDirectory(settings),
     keysOf: (log) => sharedKeysOf(settings, log, onTrouble),
     onTrouble,
     onLost: (reason) => listeners.onAlarm('lost', 'acknowledged events are gone from the database', reason),
@@ -326,10 +326,11 @@ async function openSigner(
   const { onNotice } = listeners;
   const onTrouble = troubleTo(listeners);
   const origin = () => settings.logOrigin || `collector/${ledgerId}`;
+  const program = signingProgram(settings.signingKeys);
   const signer: CheckpointSigner =
-    settings.signingCommand === ''
+    program === undefined
       ? SigningKeys.openOrCreate({ dataDir, directory: settings.signingKeys, origin, onTrouble, onNotice })
-      : await CommandSigner.open({ dataDir, program: settings.signingCommand, origin, onTrouble });
+      : await CommandSigner.open({ dataDir, program, origin, onTrouble });
   if (settings.logOrigin !== '' && signer.origin !== settings.logOrigin) {
     throw new ConfigurationUnfit(`--log-origin: this log began as ${signer.origin}, and its name stays`);
   }
@@ -379,7 +380,7 @@ export function refusalOf(error: unknown): Refusal {
 
 /** What to tell of it at the start. */
 export function refusedBecause(error: unknown): string {
-  if (error instanceof SigningCommandUnfit) return `--signing-command: ${error.message}`;
+  if (error instanceof SigningCommandUnfit) return `--signing-keys: ${error.message}`;
   if (error instanceof KekFault) return `--kek: ${error.message}`;
   if (error instanceof SigningKeyFault && error.reason === 'seal-missing') {
     return (
@@ -390,8 +391,8 @@ export function refusedBecause(error: unknown): string {
   if (!(error instanceof SigningKeyFault) || error.reason !== 'key-missing') return reasonOf(error);
   return (
     `${error.message}, without which this log cannot be signed. A back-up has it only when it was made with ` +
-    '--with-signing-keys. Put the file back, or say where it is by --signing-keys, or which program signs by ' +
-    '--signing-command; if it is lost, see docs/guide/back-up-and-restore.md, "A signing key that is lost"'
+    '--with-signing-keys. Put the file back, or name by --signing-keys where it is, or the program that signs as ' +
+    'command:PROGRAM; if it is lost, see docs/guide/back-up-and-restore.md, "A signing key that is lost"'
   );
 }
 

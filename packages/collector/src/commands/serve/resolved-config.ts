@@ -62,7 +62,7 @@ export async function findSettings({ sound, faults: before, sourceOf }: ConfigRe
       'management-token-file',
       OperatorTokenUnfit,
       (file) => OperatorToken.read(file),
-      sound.management === 'on' ? sound.managementTokenFile || undefined : undefined,
+      sound.managementPort === 'off' ? undefined : sound.managementTokenFile || undefined,
     ),
   };
   return { found, faults };

@@ -347,8 +347,7 @@ function openPublisher(
 }
 
 function ledgerSettings(config: Config) {
-  const { dataDir, store, segmentBytes, signingKeys, signingCommand, logOrigin, checkpointIntervalMs } =
-    config;
+  const { dataDir, store, segmentBytes, signingKeys, logOrigin, checkpointIntervalMs } = config;
   const { encryption, encryptionKeys, kek } = config;
   const maxDepth = config.maxNestingDepth;
   return {
@@ -356,7 +355,6 @@ function ledgerSettings(config: Config) {
     store,
     segmentBytes,
     signingKeys,
-    signingCommand,
     logOrigin,
     checkpointIntervalMs,
     encryption,

@@ -23,7 +23,7 @@ import { readingOf } from '../arguments.js';
 const LAST_LINES_MS = 500;
 
 /** What outlives the trial, and is refused wherever it is said: it has no value that means none. */
-const LASTING: readonly string[] = ['signing-command', 'checkpoint-sink'];
+const LASTING: readonly string[] = ['checkpoint-sink'];
 /** What the trial says itself, before environment and file; by the names that Commander gives them. */
 const OWN = { dataDir: '--data-dir', signingKeys: '--signing-keys' } as const;
 

@@ -36,7 +36,7 @@ beside a collector, and reads a read-only snapshot as well.
 
 Examples:
   $ collector doctor
-  $ collector doctor --signing-command /opt/kms-sign     # as the collector was started
+  $ collector doctor --signing-keys command:/opt/kms-sign     # as the collector was started
   $ collector doctor --data-dir /var/lib/collector --json | jq '.findings[] | select(.severity != "ok")'
 
 Exit codes: 0 nothing is damaged (there may be warnings), 3 stored data is damaged, 6 there is no such

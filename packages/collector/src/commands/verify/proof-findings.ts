@@ -11,7 +11,13 @@ import {
   readSinkStates,
 } from '../../transparency/state-files.js';
 import { programFault } from '../../transparency/command-signer.js';
-import { readHistory, type KeyHistory, PrivateKeys, SigningKeyFault } from '../../transparency/key-files.js';
+import {
+  readHistory,
+  type KeyHistory,
+  PrivateKeys,
+  SigningKeyFault,
+  signingProgram,
+} from '../../transparency/key-files.js';
 import type { StoreFinding } from '../../store/contract/findings.js';
 import type { CheckedRoot } from '../../store/log-audit.js';
 import { accessLogText, type AccessLogState } from './access-log-check.js';
@@ -61,21 +67,22 @@ export function* sharedProofFindings(dataDir: string, log: Verification): Genera
   yield* accessLogFindings(log.access);
 }
 
-function keyFinding({ signingCommand, signingKeys }: Config, { current }: KeyHistory): Finding {
+function keyFinding({ signingKeys }: Config, { current }: KeyHistory): Finding {
   const subject = 'signing key';
-  if (signingCommand !== '') {
-    const fault = programFault(signingCommand);
-    if (fault !== undefined) return about('warning', subject, `--signing-command: ${fault}`);
-    return about('ok', subject, `signs by ${signingCommand}: ${current.vkey}`);
+  const program = signingProgram(signingKeys);
+  if (program !== undefined) {
+    const fault = programFault(program);
+    if (fault !== undefined) return about('warning', subject, `--signing-keys: ${fault}`);
+    return about('ok', subject, `signs by ${program}: ${current.vkey}`);
   }
   const keys = new PrivateKeys(signingKeys);
   const file = keys.pathOf(current);
   if (!keys.isThere()) {
-    const message = `not in ${signingKeys}/, and without it no collector starts: after a restore bring it back; if it is behind a --signing-command, tell doctor so`;
+    const message = `not in ${signingKeys}/, and without it no collector starts: after a restore bring it back; if a program signs, give doctor the same --signing-keys command:PROGRAM`;
     return about('warning', subject, message);
   }
   if (!exists(file)) {
-    const message = `${file} is not there, and without it or its --signing-command no collector starts; after a restore bring it back`;
+    const message = `${file} is not there, and without it or a program that signs no collector starts; after a restore bring it back`;
     return about('warning', subject, message);
   }
   const fault = unusable(keys, current);
