@@ -53,15 +53,12 @@ function buildBase() {
   return checkout;
 }
 
-const servers = [];
-/** A server with a database for each side and purpose. @returns their addresses. */
-async function databases(sides, purposes) {
-  const { PostgresServer } = await import(POSTGRES);
-  const server = await PostgresServer.start();
-  servers.push(server);
-  for (const { name } of sides)
-    for (const purpose of purposes) await server.query(`CREATE DATABASE ${name}_${purpose}`);
-  return (side, purpose) => server.url(`${side.name}_${purpose}`);
+let server;
+/** @returns the address of an empty database of a side. */
+async function database(name) {
+  server ??= import(POSTGRES).then(({ PostgresServer }) => PostgresServer.start());
+  await (await server).query(`CREATE DATABASE ${name}`);
+  return (await server).url(name);
 }
 
 async function run(sides) {
@@ -75,25 +72,24 @@ async function run(sides) {
   say(`${lines.length} events of the demonstration, and ${Object.values(script.odd).flat().length} odd ones`);
   const both = async (name, act) => {
     if (!only.includes(name)) return;
-    const ends = await Promise.allSettled(sides.map(act));
+    const ends = await Promise.allSettled(sides.map((side) => act(side, script)));
     // What was answered before is compared all the same.
     for (const [at, { reason }] of ends.entries()) {
       if (reason !== undefined) sides[at].exits.push({ name, code: BROKEN, log: reason.stack });
     }
     say(`${name} is done`);
   };
-  await both('plain', (side) => scenario.plain(side, script));
-  await both('encrypted', (side) => scenario.encrypted(side, script));
-  await both('damaged', (side) => scenario.damaged(side, script));
-  if (!only.some((name) => name === 'postgres' || name === 'sealed')) return;
-  const logs = await databases(sides, ['log', 'sealed']);
-  await both('postgres', (side) => scenario.postgres(side, script, { url: logs(side, 'log') }));
-  if (!only.includes('sealed')) return;
-  const keys = await databases(sides, ['keys']);
-  const sealed = { name: 'sealed', events: 4000 };
-  await both('sealed', (side) =>
-    scenario.postgres(side, script, { ...sealed, url: logs(side, 'sealed'), keys: keys(side, 'keys') }),
-  );
+  await both('plain', scenario.plain);
+  await both('encrypted', scenario.encrypted);
+  await both('damaged', scenario.damaged);
+  await both('postgres', async (side) => {
+    await scenario.postgres(side, script, { url: await database(`${side.name}_log`) });
+  });
+  await both('sealed', async (side) => {
+    const url = await database(`${side.name}_sealed`);
+    const keys = await database(`${side.name}_keys`);
+    await scenario.postgres(side, script, { name: 'sealed', events: 4000, url, keys });
+  });
 }
 
 /** @returns a row for each comparison: its name and the lines that differ. */
@@ -147,7 +143,7 @@ function print(rows) {
 let sides = [];
 async function end() {
   for (const side of sides) side.kill();
-  for (const server of servers) await server.remove();
+  await (await server)?.remove();
   if (options.keep) return say(`kept: ${work}`);
   spawnSync('git', ['worktree', 'remove', '--force', path.join(work, 'checkout')], { cwd: ROOT });
   fs.rmSync(work, { recursive: true, force: true });

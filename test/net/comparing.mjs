@@ -70,31 +70,24 @@ function lines({ file, directory }, how, formatsChanged) {
   return written
     .replaceAll(/\{[^{}]*\}/g, (object) => object.replaceAll(/\n */g, ' '))
     .split('\n')
-    .flatMap((line) => (/\w/.test(line) ? [line.replace(/,$/, '')] : []));
+    .map((line) => line.replace(/,$/, ''))
+    .filter((line) => /[^\s[\]{}]/.test(line));
 }
 
 function parsed(text) {
-  try {
-    return [JSON.parse(text)];
-  } catch {
+  const lines = () => text.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line)]));
+  for (const read of [() => [JSON.parse(text)], lines])
     try {
-      return text.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line)]));
+      return read();
     } catch {
-      return undefined;
+      // It is the other one, or neither.
     }
-  }
+  return undefined;
 }
 
-function findings([value], formatsChanged) {
-  const {
-    findings: found = [],
-    intact,
-    events,
-    entries,
-    unopened_payloads: unopened,
-    access_log: access,
-  } = value ?? {};
-  const { retired_events: retired } = value ?? {};
+function findings([value = {}], formatsChanged) {
+  const { findings: found = [], intact, events, entries } = value;
+  const { unopened_payloads: unopened, retired_events: retired, access_log: access } = value;
   const rows = found.map(({ kind, severity, subject, sequence, file, offset }) =>
     JSON.stringify({ kind, severity, subject, ...(!formatsChanged && { sequence, file, offset }) }),
   );

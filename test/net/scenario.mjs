@@ -36,7 +36,7 @@ const RUN_FILTERS = {
   contradicted: '--outcome contradicted',
   'thumbs up': '--feedback thumbs-up',
   'thumbs down': '--feedback thumbs-down',
-  'no outcome for long': '--no-outcome-for 10d',
+  'no outcome for long': '--outcome none:10d',
 };
 const BYTES = { how: 'bytes' };
 const FINDINGS = { how: 'findings' };
@@ -81,7 +81,7 @@ class Situation {
     Object.assign(this, { side, name, dir, log: `--data-dir ${dir}` });
   }
 
-  /** @param args without the options that say where the log is. @param where these, if they are others. */
+  /** @param command without the options that say where the log is. @param where these, if they are others. */
   run(what, command, { where = this.log, ...options } = {}) {
     return this.side.run(`${this.name}: ${what}`, `${command} ${where}`, options);
   }
@@ -138,7 +138,7 @@ class Situation {
   }
 
   #keepAnswers(what, answers) {
-    this.keep(what, { text: answers.map((answer) => `${JSON.stringify(promised(answer))}\n`).join('') });
+    this.keep(what, { text: answers.map((answer) => JSON.stringify(promised(answer))).join('\n') });
   }
 
   async keepMetrics(management) {
@@ -158,7 +158,7 @@ class Situation {
     for (const format of formats) await this.run(`records ${format}`, `records --format ${format}`, BYTES);
     await this.json('report', `report --out ${this.name}.html`);
     for (const [name, id] of Object.entries(ids)) {
-      await this.run(`run ${name}`, `records --run ${id} --format full-text`, BYTES);
+      await this.run(`run ${name}`, `records --run ${id} --format text --full`, BYTES);
       await this.run(`events of ${name}`, `events --run ${id}`, BYTES);
     }
   }
@@ -250,7 +250,7 @@ async function live(situation, script, { options, formats, meanwhile }) {
   await situation.keepMetrics(collector.management);
   await collector.stop();
   await situation.read(script.ids, formats);
-  // The log gets a head of the access log.
+  // The log gets a head of the access log. What was read before has the same words in it at both sides.
   await (await situation.serve('serve again')).stop();
   await situation.verify();
   await situation.prove(script.proved);

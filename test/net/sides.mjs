@@ -13,7 +13,7 @@ const AT_BASE = [
   [/^encryption-keys copy --mirror/, 'encryption-keys mirror'],
   [/^retention policy set --dry-run/, 'retention policy check'],
   [/^(runs .*)--format csv/, '$1--csv'],
-  [/^(records .*)--format full-text/, '$1--format text --full'],
+  [/^(runs .*)--outcome none:/, '$1--no-outcome-for '],
   [/^(encryption-keys copy .*)--expires/, '$1--lives'],
 ];
 
