@@ -4,7 +4,7 @@ import { DAMAGES } from './damages.mjs';
 import { demoRequests, event, idOf, oddRequests, storedOf } from './events.mjs';
 import { promised, send } from './sending.mjs';
 import { listing } from './side.mjs';
-import { smallSegments, tinySegments } from './sides.mjs';
+import { optionsOf, smallSegments, tinySegments } from './sides.mjs';
 
 const HOUR = 3_600_000;
 /** Events between two readings of the clock, and how many wait for an answer at most. */
@@ -36,7 +36,7 @@ const RUN_FILTERS = {
   contradicted: '--outcome contradicted',
   'thumbs up': '--feedback thumbs-up',
   'thumbs down': '--feedback thumbs-down',
-  'no outcome for long': '--no-outcome-for 10d',
+  'no outcome for long': '--outcome none:10d',
 };
 const BYTES = { how: 'bytes' };
 const FINDINGS = { how: 'findings' };
@@ -83,7 +83,7 @@ class Situation {
 
   /** @param args without the options that say where the log is. @param where these, if they are others. */
   run(what, purpose, args = '', { where = this.log, ...options } = {}) {
-    const all = `${args} ${where}`.split(' ').filter(Boolean);
+    const all = optionsOf(this.side.name, `${args} ${where}`).split(' ').filter(Boolean);
     return this.side.run(`${this.name}: ${what}`, purpose, all, options);
   }
 

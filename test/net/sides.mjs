@@ -61,6 +61,14 @@ const segments = (size, more = []) => ({
 export const smallSegments = segments('2MiB');
 export const tinySegments = segments('256KiB', ['--max-body-bytes', '128KiB']);
 
+/** Options that the base side has under other names. */
+const RENAMED = [[/--outcome none:(\w+)/, '--no-outcome-for $1']];
+
+/** @returns options of the tree as the side has them. */
+export function optionsOf(side, text) {
+  return side === 'base' ? RENAMED.reduce((all, [now, was]) => all.replace(now, was), text) : text;
+}
+
 /** @returns the words of a command; undefined where one of the sides has none. */
 export function commandOf(side, purpose) {
   const command = COMMANDS[purpose];
