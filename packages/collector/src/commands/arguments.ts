@@ -1,7 +1,6 @@
 /** What an operator types: the options of the configuration, and what names events, runs, organisations and times. */
 import { isUtf8 } from 'node:buffer';
 import fs from 'node:fs';
-import path from 'node:path';
 import { didYouMean, isOrganisation } from '@clinical-events/protocol';
 import type { Command } from 'commander';
 import type { Catalogue } from '../catalogue/catalogue.js';
