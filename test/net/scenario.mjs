@@ -160,7 +160,7 @@ class Situation {
     for (const format of formats) await this.run(`records ${format}`, 'records', `--format ${format}`, BYTES);
     await this.json('report', 'report', `--out ${this.name}.html`);
     for (const [name, id] of Object.entries(ids)) {
-      await this.run(`run ${name}`, 'fullRecord', `--run ${id}`, BYTES);
+      await this.run(`run ${name}`, 'records', `--run ${id} --format text --full`, BYTES);
       await this.run(`events of ${name}`, 'events', `--run ${id}`, BYTES);
     }
   }

@@ -20,7 +20,6 @@ const COMMANDS = {
   runs: 'runs',
   runsAsCsv: { base: 'runs --csv', tree: 'runs --format csv' },
   records: 'records',
-  fullRecord: { base: 'records --format text --full', tree: 'records --format full-text' },
   report: 'report',
   import: 'import',
   writeDemo: { base: 'demo --to-file', tree: 'demo --out' },
