@@ -39,14 +39,7 @@ function collector(...args) {
 /** On return it listens. */
 async function serve(number, store) {
   const args = ['serve', '--store', store, '--data-dir', path.join(directory, `collector-${number}`)];
-  args.push(
-    '--signing-keys',
-    path.join(directory, 'signing-keys'),
-    '--port',
-    '0',
-    '--management-port',
-    'off',
-  );
+  args.push('--signing-keys', path.join(directory, 'signing-keys'), '--port', '0', '--management', 'off');
   const child = spawn(process.execPath, [MAIN, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
   children.add(child);
   let [out, log] = ['', ''];

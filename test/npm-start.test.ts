@@ -24,7 +24,7 @@ test.each([
 ] as const)('[R-1402] npm %j ends with its collector, in order, on %s', async (words, signal) => {
   const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'npm-start-'));
   const dataDir = path.join(directory, 'data');
-  const options = ['--port', '0', '--management-port', 'off', '--data-dir', dataDir];
+  const options = ['--port', '0', '--management', 'off', '--data-dir', dataDir];
   // Without the set-up, which would install into the checkout that this test runs in.
   const npm = spawn(
     'npm',

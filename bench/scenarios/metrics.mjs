@@ -45,7 +45,7 @@ const SIDES = {
   'every second': { beside: (collector) => scrape(collector, 1000, 1000) },
   without: {
     preload: path.resolve(import.meta.dirname, '../preload/without-counters.mjs'),
-    more: ['--management-port', 'off'],
+    more: ['--management', 'off'],
   },
 };
 const [PROMETHEUS, OFTEN, WITHOUT] = Object.keys(SIDES);

@@ -39,7 +39,7 @@ export async function realCollector(): Promise<RealCollector> {
   let running: { kill: () => Promise<void> } | undefined;
   const start = async () => {
     // Without the management listener, whose port is the same for all: tests run beside each other.
-    const args = ['serve', '--port', String(port), '--data-dir', dataDir, '--management-port', 'off'];
+    const args = ['serve', '--port', String(port), '--data-dir', dataDir, '--management', 'off'];
     const child = spawn(NODE, [MAIN, ...args]);
     const exited = new Promise<void>((resolve) => child.on('exit', () => resolve()));
     running = {

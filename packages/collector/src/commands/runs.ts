@@ -43,8 +43,6 @@ export interface RunsOptions {
   readonly incomplete?: true;
   readonly conflict?: true;
   readonly failed?: true;
-  /** Of --no-outcome-for: Commander takes a name with no- for a negation, whose default is true. */
-  readonly outcomeFor?: string | true;
   readonly since?: string;
   readonly until?: string;
   readonly clock?: string;
@@ -79,7 +77,7 @@ const FEEDBACK: Readonly<Record<string, FeedbackAsked>> = {
 /** As it is typed. */
 export const FEEDBACK_ASKED = Object.keys(FEEDBACK);
 
-/** @param now what --no-outcome-for counts back from. */
+/** @param now what the time of --outcome none:TIME counts back from. */
 export function runsRequestFrom(options: RunsOptions, now: number): RunsRequest {
   const { since, until, clock, json, format } = options;
   const filter: RunsRequest['filter'] = {
@@ -122,12 +120,10 @@ function statesFrom({ feedback, incomplete, conflict, failed }: RunsOptions): Pa
   };
 }
 
-function outcomeFrom({ outcome, outcomeFor }: RunsOptions, now: number): Partial<RunFilter> {
-  if (typeof outcomeFor === 'string') {
-    if (outcome !== undefined) throw usage('--no-outcome-for: not together with --outcome');
-    return { noOutcomeSince: now - ageFrom(outcomeFor) };
-  }
+function outcomeFrom({ outcome }: RunsOptions, now: number): Partial<RunFilter> {
   if (outcome === undefined) return {};
+  const [, age] = /^none:(.*)$/s.exec(outcome) ?? [];
+  if (age !== undefined) return { noOutcomeSince: now - ageFrom(age) };
   const word = OUTCOME_WORDS[OUTCOMES_ASKED.indexOf(wordFrom('--outcome', outcome, OUTCOMES_ASKED))];
   return word === undefined ? {} : { outcome: word };
 }
@@ -142,7 +138,7 @@ function nameFrom(option: string, text: string): string {
 function ageFrom(text: string): number {
   const age = /[a-z]$/.test(text) ? parseDuration(text) : undefined;
   if (age !== undefined && age > 0) return age;
-  throw usage(`--no-outcome-for: ${JSON.stringify(text)} is not a time such as 30d or 12h`);
+  throw usage(`--outcome: after none:, ${JSON.stringify(text)} is not a time such as 30d or 12h`);
 }
 
 function limitFrom(text: string | undefined): number {
@@ -158,7 +154,7 @@ Examples:
   $ collector runs --target @patient.txt --outcome contradicted
   $ collector runs --user - --since 2026-01-01 --until 2026-02-01 --clock sender
   $ collector runs --model sepsis-abstractor@3.0 --failed --limit all --format csv > failed.csv
-  $ collector runs --no-outcome-for 30d --json | jq -r .record_id
+  $ collector runs --outcome none:30d --json | jq -r .record_id
   $ collector records --run 0b2c5a3e
 
 On a terminal it is a table that fits: long names are cut, and columns that do not fit are left out. In a pipe nothing is
@@ -194,13 +190,12 @@ export function command(): Command {
     .option('--organisation <name>', 'only runs of this organisation')
     .option(
       '--outcome <word>',
-      'only runs whose last outcome is validated, partial, contradicted, …, or none',
+      'only runs whose last outcome is validated, partial, …, or none; none:30d: and that began that long ago',
     )
     .option('--feedback <sort>', 'only runs with this feedback: thumbs-up, thumbs-down, …, or none')
     .option('--incomplete', 'only runs whose completeness is "incomplete"')
     .option('--conflict', 'only runs that contradict themselves')
     .option('--failed', 'only runs whose call of the model failed')
-    .option('--no-outcome-for <time>', 'only runs that began so long ago, such as 30d, and have no outcome')
     .option('--since <time>', 'only runs that began at this instant or later')
     .option('--until <time>', 'only runs that began before this instant')
     .option('--clock <which>', 'by which clock: received or sender (default: received)')
@@ -220,10 +215,10 @@ export function command(): Command {
 /** For the access log, under the names that were typed; that leaves persons out. */
 function loggedFilter(options: RunsOptions): Readonly<Record<string, unknown>> {
   const { target, user, model, app, organisation, outcome, feedback, incomplete, conflict, failed } = options;
-  const { outcomeFor, since, until, clock, limit } = options;
+  const { since, until, clock, limit } = options;
   return {
     ...{ target, user, model, app, organisation, outcome, feedback, incomplete, conflict, failed },
-    ...{ no_outcome_for: outcomeFor === true ? undefined : outcomeFor, since, until, clock, limit },
+    ...{ since, until, clock, limit },
   };
 }
 

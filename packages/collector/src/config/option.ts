@@ -63,8 +63,6 @@ interface NumberOption extends Declared {
   readonly default: number;
   readonly min: number;
   readonly max: number;
-  /** The one value that is no number. */
-  readonly word?: 'off';
 }
 interface ChoiceOption extends Declared {
   readonly type: 'choice';
@@ -89,8 +87,7 @@ export function shown(option: Option, value: string | number): string {
 export function domain(option: Option): string {
   if (option.type === 'choice') return option.choices.join(', ');
   if (!('min' in option)) return option.type === 'place' ? 'path, or command:path' : option.type;
-  const range = `${shown(option, option.min)} to ${shown(option, option.max)}`;
-  return option.word === undefined ? range : `${range}, or ${option.word}`;
+  return `${shown(option, option.min)} to ${shown(option, option.max)}`;
 }
 
 /** @returns the value, or the reason why the text is none. */
@@ -111,7 +108,6 @@ export function parse(option: Option, text: string): { value: string | number } 
     const prefix = option.type === 'place' && text.startsWith('command:') ? 'command:' : '';
     return { value: prefix + path.resolve(text.slice(prefix.length)) };
   }
-  if (text === option.word) return { value: text };
   const value =
     option.type === 'integer'
       ? /^-?\d{1,15}$/.test(text)
@@ -126,8 +122,7 @@ export function parse(option: Option, text: string): { value: string | number } 
       bytes: 'a size such as 64KiB',
       duration: 'a duration such as 10s',
     };
-    const or = option.word === undefined ? '' : ` or ${option.word}`;
-    return { reason: `${JSON.stringify(text)} is not ${form[option.type]}${or}` };
+    return { reason: `${JSON.stringify(text)} is not ${form[option.type]}` };
   }
   if (value < option.min || value > option.max)
     return { reason: `${text} is out of range: ${domain(option)}` };

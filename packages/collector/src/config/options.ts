@@ -173,6 +173,13 @@ const OPTIONS = {
     help: 'proxies, as addresses and networks, that are trusted to name the client in the log, comma-separated',
     appliesTo: SERVE,
   },
+  management: {
+    type: 'choice',
+    default: 'on',
+    choices: ['on', 'off'],
+    help: 'whether to listen for health, metrics and the console, on a port of their own',
+    appliesTo: SERVE,
+  },
   'management-host': {
     type: 'text',
     default: '127.0.0.1',
@@ -184,8 +191,7 @@ const OPTIONS = {
     default: 8081,
     min: 0,
     max: 65_535,
-    word: 'off',
-    help: 'port of health, metrics and the console; 0 takes any free one, off opens none',
+    help: 'port of the management listener; 0 takes any free one',
     appliesTo: SERVE,
   },
   'management-token-file': {
@@ -289,11 +295,9 @@ type CamelCase<Name extends string> = Name extends `${infer First}-${infer Rest}
   : Name;
 type ValueOf<Declaration extends Option> = Declaration extends { readonly choices: readonly (infer Choice)[] }
   ? Choice
-  : Declaration extends { readonly word: infer Word }
-    ? number | Word
-    : Declaration extends TextOption
-      ? string
-      : number;
+  : Declaration extends TextOption
+    ? string
+    : number;
 
 type KeyOf<Name extends string> = CamelCase<Name extends `limits.${infer Member}` ? Member : Name>;
 

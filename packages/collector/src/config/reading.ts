@@ -248,9 +248,9 @@ const RULES: readonly Rule[] = [
         : undefined,
   },
   {
-    between: ['managementPort', 'managementHost', 'managementTokenFile'],
-    fault: ({ managementPort, managementHost, managementTokenFile }) =>
-      managementPort !== 'off' && managementTokenFile === '' && !isLoopback(managementHost)
+    between: ['management', 'managementHost', 'managementTokenFile'],
+    fault: ({ management, managementHost, managementTokenFile }) =>
+      management === 'on' && managementTokenFile === '' && !isLoopback(managementHost)
         ? [
             'management-host',
             `${managementHost} is reached from other machines: needs --management-token-file as well`,
@@ -258,9 +258,9 @@ const RULES: readonly Rule[] = [
         : undefined,
   },
   {
-    between: ['managementHost', 'managementPort', 'host', 'port'],
-    fault: ({ host, port, managementHost, managementPort }) =>
-      managementPort !== 0 && managementPort === port && managementHost === host
+    between: ['management', 'managementHost', 'managementPort', 'host', 'port'],
+    fault: ({ management, host, port, managementHost, managementPort }) =>
+      management === 'on' && managementPort !== 0 && managementPort === port && managementHost === host
         ? ['management-port', `must be another one than --port, that is ${port}`]
         : undefined,
   },

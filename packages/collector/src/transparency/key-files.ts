@@ -32,10 +32,7 @@ export function signingProgram(signingKeys: string): string | undefined {
 }
 
 /** Where files of keys are; beside a program that is the key of the seals (shared-keys.ts). */
-export function signingDirectory({
-  dataDir,
-  signingKeys,
-}: Record<'dataDir' | 'signingKeys', string>): string {
+export function signingDirectory({ dataDir, signingKeys }: KeyPlace): string {
   return signingProgram(signingKeys) === undefined ? signingKeys : path.join(dataDir, 'signing-keys');
 }
 
@@ -394,8 +391,8 @@ export function followHistory(dataDir: string, first: string, rotations: readonl
 
 export interface KeyPlace {
   readonly dataDir: string;
+  /** As the option has it. */
   readonly signingKeys: string;
-  /** Empty unless a program signs. */
 }
 
 /** Whether the private keys are not on that disk; undefined while there are none. Asks the file system that they are on. */

@@ -119,12 +119,12 @@ describe('collector runs', () => {
     ['--failed', [3]],
     ['--incomplete', [6]],
     ['--conflict', [8]],
-    ['--no-outcome-for 30d --app triage', [8, 7, 5]],
-    ['--no-outcome-for 400d', []],
+    ['--outcome none:30d --app triage', [8, 7, 5]],
+    ['--outcome none:400d', []],
     [`--since ${new Date(BEGAN + 6 * HOUR).toISOString()}`, [8, 7, 6]],
     [`--until ${new Date(BEGAN + 3 * HOUR).toISOString()} --clock received`, [2, 1]],
     [`--until ${new Date(BEGAN).toISOString()} --clock sender --limit 3`, [8, 7, 6]],
-    ['--no-outcome-for 300d --clock sender --failed', [3]],
+    ['--outcome none:300d --clock sender --failed', [3]],
   ])('[R-1075] %s lists the runs that match, newest first', async (args, expected) => {
     expect(await listed(...args.split(' ').filter((word) => word !== ''))).toEqual(expected);
   });
@@ -219,7 +219,7 @@ describe('collector runs', () => {
     const hint =
       /^collector: no run matches\ncollector: by the senders' clocks .*: --clock sender goes by these\n$/;
     expect(await told(...period(365))).toMatch(hint);
-    expect(await told('--no-outcome-for', '300d')).toMatch(hint);
+    expect(await told('--outcome', 'none:300d')).toMatch(hint);
     for (const args of [period(364), [...period(366), '--clock', 'sender'], ['--outcome', 'unknown']])
       expect(await told(...args), args.join(' ')).toBe('collector: no run matches\n');
   });
@@ -239,7 +239,7 @@ describe('collector runs', () => {
     for (const args of [
       ['--outcome', 'wrong'],
       ['--limit', '0'],
-      ['--no-outcome-for', '30'],
+      ['--outcome', 'none:30'],
     ]) {
       const { code, stdout, stderr } = await collector('runs', ...args);
       expect([code, stdout, stderr]).toEqual([2, '', expect.stringContaining(args[0] ?? '')]);

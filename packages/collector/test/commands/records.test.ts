@@ -194,6 +194,20 @@ describe('collector records [R-711]', () => {
     ]);
   });
 
+  test('[R-1044] shows all of a run with --full, also in a pipe, and nothing else in full', async () => {
+    await fill();
+    const { code, stdout } = await records('--run', id(501), '--full');
+    expect(code).toBe(0);
+    expect(stdout).toContain(`Run           ${id(501)}\n`);
+    expect(stdout).toContain('\n    summary: High risk\\u001b[2J.\n');
+    for (const args of [['--full'], ['--full', '--run', id(501), '--format', 'json']])
+      expect(await records(...args)).toMatchObject({
+        code: 2,
+        stderr: expect.stringContaining('--full') as string,
+      });
+    expect((await records('--full', '--run', id(501), '--out', place('x'))).code).toBe(2);
+  });
+
   test.runIf(hasTerminal)('does so by itself on a terminal', async () => {
     await fill();
     const { stdout } = await runOnTerminal(['records', '--data-dir', dataDir, '--run', id(501)]);
@@ -235,9 +249,8 @@ describe('collector records [R-711]', () => {
     await fill();
     const faults: readonly (readonly [readonly string[], RegExp])[] = [
       [['--run', '7'], /--run: "7" is neither a UUID nor/],
-      [['--format', 'parket'], /none of text, full-text, ndjson.*did you mean/i],
+      [['--format', 'parket'], /none of text, ndjson.*did you mean/i],
       [['--format', 'text'], /--run/],
-      [['--format', 'full-text'], /--run/],
       [['--after', '-1'], /--after/],
       [['--partition', 'week', '--out', place('x')], /is not day/],
       [['--partition', 'day'], /--out/],

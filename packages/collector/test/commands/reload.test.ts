@@ -166,7 +166,7 @@ describe('[R-842] SIGHUP', () => {
       const main = path.resolve(import.meta.dirname, '../../dist/main.js');
       const log = path.join(directory, 'log');
       const data = path.join(directory, 'data');
-      const command = `${process.execPath} ${main} serve --port 0 --management-port off --data-dir ${data} 2>${log}`;
+      const command = `${process.execPath} ${main} serve --port 0 --management off --data-dir ${data} 2>${log}`;
       const terminal = spawn('script', ['-qec', command, '/dev/null'], {
         stdio: ['pipe', 'ignore', 'ignore'],
       });

@@ -137,7 +137,7 @@ test('[R-1418] events gives out what was sent, and the other commands print Unic
     ['runs', '--format', 'csv'],
     ['report', '--json', '--out', path.join(scratch(), 'report.html')],
     ['records', '--run', id(101), '--format', 'text'],
-    ['records', '--run', id(101), '--format', 'full-text'],
+    ['records', '--run', id(101), '--full'],
   ]) {
     const { code, stdout, stderr } = await run([...args, '--data-dir', dataDir]);
     expect(code, stderr).toBe(0);

@@ -159,8 +159,8 @@ describe('what is typed to collector runs', () => {
       },
       ...{ limit: Infinity, form: 'csv' },
     });
-    expect(request({ outcomeFor: '30d' }).filter.noOutcomeSince).toBe(Date.UTC(2026, 2, 2));
-    expect(request({ outcomeFor: true, outcome: 'none' }).filter).toEqual({
+    expect(request({ outcome: 'none:30d' }).filter.noOutcomeSince).toBe(Date.UTC(2026, 2, 2));
+    expect(request({ outcome: 'none' }).filter).toEqual({
       isRun: true,
       outcome: 'none',
       clock: 'received',
@@ -178,9 +178,8 @@ describe('what is typed to collector runs', () => {
     [{ clock: 'collector' }, '--clock: "collector" is none of received, sender'],
     [{ limit: '0' }, '--limit: "0" is neither a number of runs nor all'],
     [{ limit: '1e3' }, '--limit'],
-    [{ outcomeFor: '30' }, '--no-outcome-for: "30" is not a time such as 30d'],
-    [{ outcomeFor: '0d' }, '--no-outcome-for'],
-    [{ outcomeFor: '30d', outcome: 'validated' }, '--no-outcome-for: not together with --outcome'],
+    [{ outcome: 'none:30' }, '--outcome: after none:, "30" is not a time such as 30d'],
+    [{ outcome: 'none:0d' }, '--outcome: after none:'],
     [{ json: true, format: 'csv' }, '--format: not together with --json'],
     [{ format: 'cvs' }, '--format: "cvs" is none of csv'],
     [{ target: '' }, '--target: "" names nothing'],

@@ -326,7 +326,7 @@ describe('[R-841] a warning is given of', () => {
     expect((await warningsOf(given)).join()).toContain(
       '--management-host: 0.0.0.0 is reached from other machines',
     );
-    expect((await warningsOf({ ...given, 'management-port': 'off' })).join()).not.toContain('management');
+    expect((await warningsOf({ ...given, management: 'off' })).join()).not.toContain('management');
   });
 
   test('a data directory that other users may enter', async () => {

@@ -69,7 +69,7 @@ test.each(['on', 'off'])(
       `import fs from 'node:fs'; const now = Date.now;
       Date.now = () => now() - (fs.existsSync(${JSON.stringify(wrong)}) ? 7_200_000 : 0);`,
     );
-    const running = await start(scratch(), ['--management-port', management], ['--import', preload]);
+    const running = await start(scratch(), ['--management', management], ['--import', preload]);
     onTestFinished(() => running.kill());
     const steps = () =>
       running.output.stderr.match(/"reason":"[^"]*","msg":"this host's clock was set"/g) ?? [];

@@ -245,7 +245,7 @@ describe('[R-911] a signing key that dies with the disk of the log', () => {
 
   test('[R-885] whose file is gone under a running collector is warned of, until it is put back', async () => {
     const dataDir = scratchDirectory();
-    const running = await start(dataDir);
+    const running = await start(dataDir, ['--management', 'on']);
     onTestFinished(() => running.kill());
     const warned = async () => {
       const { warnings } = await getJson(managementPort(running), '/console/state.json');

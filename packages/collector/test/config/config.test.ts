@@ -51,6 +51,7 @@ const DEFAULTS: Config = {
   tlsClientCa: '',
   tlsClientAuth: 'required',
   trustedProxies: '',
+  management: 'on',
   managementHost: '127.0.0.1',
   managementPort: 8081,
   managementTokenFile: '',
@@ -113,17 +114,6 @@ describe('a value', () => {
     ]);
   });
 
-  test('may be a word in place of a number, from wherever it comes', () => {
-    const off = { managementPort: 'off' };
-    expect(loadConfig({ 'management-port': 'off' }, {})).toMatchObject(off);
-    expect(loadConfig({}, { COLLECTOR_MANAGEMENT_PORT: 'off' })).toMatchObject(off);
-    expect(loadConfig({ config: file({ 'management-port': 'off' }) }, {})).toMatchObject(off);
-    expect(faultsOf({ 'management-port': 'on' })).toEqual([
-      '--management-port: "on" is not a whole number or off',
-    ]);
-    // No listener is on an address that others reach, or on the port of another.
-    const elsewhere = { 'management-host': '0.0.0.0', 'management-port': 'off' };
-    expect(loadConfig(elsewhere, {})).toMatchObject(off);
   });
 });
 

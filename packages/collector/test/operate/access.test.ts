@@ -129,7 +129,7 @@ describe('[R-831] the management port', () => {
     expect(refused.code).toBe(1);
     expect(refused.stdout).toBe('');
     expect(refused.stderr).toContain(`the management listener cannot listen on 127.0.0.1:${port}`);
-    expect(refused.stderr).toContain('--management-port off');
+    expect(refused.stderr).toContain('--management off');
     expect(fs.existsSync(path.join(other, 'ledger'))).toBe(false);
   });
 
@@ -137,7 +137,7 @@ describe('[R-831] the management port', () => {
     const dataDir = scratch();
     const port = String(await freePort());
     await running(scratch(), ['--management-port', port]);
-    const args = ['serve', '--management-port', 'off', '--port', port, '--data-dir', dataDir];
+    const args = ['serve', '--management', 'off', '--port', port, '--data-dir', dataDir];
     const { code, stderr } = await run(args);
     expect(code).toBe(1);
     expect(stderr).toMatch(/the collector cannot listen on 127\.0\.0\.1:\d+: .*EADDRINUSE/);
@@ -152,11 +152,10 @@ describe('[R-831] the management port', () => {
     expect([code, stderr]).toEqual([2, expect.stringContaining('--management-port')]);
   });
 
-  test('is not opened by --management-port off, whatever the file says', async () => {
+  test('is not opened by --management off', async () => {
     const port = await freePort();
-    const file = path.join(scratch(), 'config.json');
-    fs.writeFileSync(file, JSON.stringify({ 'management-port': port }));
-    const collector = await running(scratch(), ['--config', file, '--management-port', 'off']);
+    const args = ['--management', 'off', '--management-port', String(port)];
+    const collector = await running(scratch(), args);
     await expect(get(port, '/livez')).rejects.toThrow('ECONNREFUSED');
     expect(collector.output.stderr).not.toContain('management');
     expect(await collector.stop()).toBe(0);

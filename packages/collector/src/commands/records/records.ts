@@ -35,6 +35,7 @@ export interface RecordsOptions {
   readonly clock?: string;
   readonly after?: string;
   readonly incomplete?: true;
+  readonly full?: true;
   readonly format?: string;
   readonly out?: string;
   readonly partition?: string;
@@ -53,8 +54,6 @@ export interface RecordsRequest {
 }
 
 const TEXT = 'text';
-/** With every text whole. */
-const FULL_TEXT = 'full-text';
 
 /** @param onTerminal whether standard output is one. */
 export function requestFrom(options: RecordsOptions, onTerminal: boolean): RecordsRequest {
@@ -98,19 +97,22 @@ function periodFrom({ since, until }: RecordsOptions): { since?: number; until?:
 }
 
 function formatFrom(
-  { format, run, out, partition }: RecordsOptions,
+  { format, full, run, out, partition }: RecordsOptions,
   onTerminal: boolean,
 ): RecordsRequest['format'] {
-  const name = format ?? (run !== undefined && onTerminal && out === undefined ? TEXT : 'ndjson');
-  if (name === TEXT || name === FULL_TEXT) {
-    if (run === undefined) throw usage(`--format: ${name} is for one run, which --run names`);
+  const isText = full ?? (run !== undefined && onTerminal && out === undefined);
+  const name = format ?? (isText ? TEXT : 'ndjson');
+  if (full && name !== TEXT) throw usage('--full: only --format text can be cut short, and is without it');
+  if (name === TEXT) {
+    if (run === undefined)
+      throw usage(`${full ? '--full' : '--format: text'} is for one run, which --run names`);
     if (out !== undefined || partition !== undefined)
-      throw usage(`--format: ${name} goes to standard output only`);
+      throw usage('--format: text goes to standard output only');
     return undefined;
   }
   const found = Object.hasOwn(FORMATS, name) ? FORMATS[name] : undefined;
   if (found === undefined) {
-    const names = [TEXT, FULL_TEXT, ...Object.keys(FORMATS)];
+    const names = [TEXT, ...Object.keys(FORMATS)];
     throw usage(`--format: ${JSON.stringify(name)} is none of ${names.join(', ')}${didYouMean(name, names)}`);
   }
   if (found.binary && out === undefined && onTerminal) {
@@ -141,13 +143,12 @@ function newPlace(out: string): string {
 const EXAMPLES = `
 Formats:
   text      one run for a person: the default for --run on a terminal
-  full-text the same with every text whole, for a pager
 ${Object.entries(FORMATS)
   .map(([name, { summary }]) => `  ${name.padEnd(9)} ${summary}\n`)
   .join('')}
 Examples:
   $ collector records --run 0b2c5a3e
-  $ collector records --run 0b2c5a3e-7f2d-4c58-9a52-0d5e3b1c9f10 --format full-text | less
+  $ collector records --run 0b2c5a3e-7f2d-4c58-9a52-0d5e3b1c9f10 --full | less
   $ collector records --model sepsis-abstractor@3.0 --since 2026-01-01 --until 2026-02-01 --out january.ndjson
   $ collector records --format parquet --out records --partition day
   $ collector records --after 120000 --out changed.ndjson
@@ -180,7 +181,8 @@ export function command(): Command {
     )
     .option('--after <sequence>', 'only records with an event of a higher sequence')
     .option('--incomplete', 'only records whose completeness is "incomplete"')
-    .option('--format <name>', `text, full-text, ${Object.keys(FORMATS).join(', ')} (default: ndjson)`)
+    .option('--full', 'with --run: show every text whole, as text that a pager can show')
+    .option('--format <name>', `text, ${Object.keys(FORMATS).join(', ')} (default: ndjson)`)
     .option('--out <file>', 'a new file, or with --partition a new directory (default: standard output)')
     .option('--partition <by>', 'day: a directory for each day on which records began')
     .option('--json', 'tell what was done as one JSON object, on standard error');
@@ -317,7 +319,7 @@ class Export {
 
   /** For a person: one run, in every organisation that has it. */
   async #show(reading: RunReading): Promise<void> {
-    const isFull = this.#options.format === FULL_TEXT;
+    const isFull = this.#options.full === true;
     const columns = isFull ? pagerColumns() : outputColumns();
     const textOf = isFull ? fullTimeline : timeline;
     for await (const record of recordsIn(reading, this.#request.selection)) {

@@ -96,9 +96,9 @@ async function startFaults({ sound, sourceOf }: ConfigReading, listen: boolean):
     );
   }
   add('encryption-keys', keysFault(sound));
-  const { host, port, managementHost, managementPort } = sound;
+  const { host, port, management, managementHost, managementPort } = sound;
   if (listen && host !== undefined && port !== undefined) add('host', await addressFault(host, port));
-  if (managementHost !== undefined && typeof managementPort === 'number')
+  if (management === 'on' && managementHost !== undefined && managementPort !== undefined)
     add('management-host', await addressFault(managementHost, managementPort));
   return faults;
 }
@@ -164,11 +164,11 @@ export function configWarnings(
       message: 'other users may write it, and it can name a program to run: chmod go-w',
     });
   }
-  const { host, managementHost, managementPort, tlsCert, tlsKey, dataDir, checkpointSink } = sound;
+  const { host, management, managementHost, tlsCert, tlsKey, dataDir, checkpointSink } = sound;
   const inClear = (address: string | undefined) => address && !isLoopback(address) && !tlsCert;
   if (listen && inClear(host))
     warn('host', `${host} is reached from other machines, and keys and events travel in the clear`);
-  if (managementPort !== undefined && managementPort !== 'off' && inClear(managementHost)) {
+  if (management === 'on' && inClear(managementHost)) {
     warn(
       'management-host',
       `${managementHost} is reached from other machines, and the operator token travels in the clear`,

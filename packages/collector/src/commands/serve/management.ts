@@ -48,14 +48,12 @@ export function listeningNotice(
 
 /** Whether an operator's token would come from other machines for everybody on the way to read. */
 export function isTokenInClear({
-  managementPort,
+  management,
   managementHost,
   managementTokenFile,
   tlsCert,
 }: Config): boolean {
-  return (
-    managementPort !== 'off' && managementTokenFile !== '' && !isLoopback(managementHost) && tlsCert === ''
-  );
+  return management === 'on' && managementTokenFile !== '' && !isLoopback(managementHost) && tlsCert === '';
 }
 
 /**
@@ -64,13 +62,13 @@ export function isTokenInClear({
  * @throws CommandFailure when the address cannot be had.
  */
 export async function openManagement(
-  { managementHost: host, managementPort }: Config,
+  { management, managementHost: host, managementPort }: Config,
   token: OperatorToken | undefined,
   credentials: Credentials | undefined,
   collectorStatus: CollectorStatus,
   log: Logger,
 ): Promise<OpenManagement> {
-  if (managementPort === 'off') {
+  if (management === 'off') {
     return {
       address: undefined,
       present: () => undefined,
@@ -84,7 +82,7 @@ export async function openManagement(
   try {
     port = await listener.listen();
   } catch (error) {
-    const advice = 'Choose another --management-port, or turn it off by --management-port off';
+    const advice = 'Choose another --management-port, or turn it off by --management off';
     throw cannotListen('the management listener', { host, port: managementPort }, error, advice);
   }
   return {

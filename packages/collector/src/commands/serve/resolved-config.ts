@@ -62,7 +62,7 @@ export async function findSettings({ sound, faults: before, sourceOf }: ConfigRe
       'management-token-file',
       OperatorTokenUnfit,
       (file) => OperatorToken.read(file),
-      sound.managementPort === 'off' ? undefined : sound.managementTokenFile || undefined,
+      sound.management === 'on' ? sound.managementTokenFile || undefined : undefined,
     ),
   };
   return { found, faults };
