@@ -19,13 +19,14 @@ import { Side } from './side.mjs';
 const ROOT = path.join(import.meta.dirname, '../..');
 /** The server of the tests. */
 const POSTGRES = '../../packages/postgres/test/running/postgres-server.ts';
+const ALL = 'plain,encrypted,damaged,postgres,sealed';
 /** The exit code of a situation that could not be brought to its end. */
 const BROKEN = 'broken off';
 const { values: options } = parseArgs({
   options: {
     base: { type: 'string', default: 'HEAD' },
     built: { type: 'string' },
-    only: { type: 'string', default: 'plain,encrypted,damaged,postgres,sealed' },
+    only: { type: 'string', default: ALL },
     'formats-changed': { type: 'boolean', default: false },
     runs: { type: 'string', default: '5900' },
     keep: { type: 'boolean', default: false },
@@ -120,19 +121,19 @@ function print(rows) {
   const used = new Set();
   for (const { name, differs } of rows) {
     const entries = intended.filter((one) => new RegExp(one.name).test(name));
-    const unexplained = differs.filter((line) => {
-      const entry = entries.find(({ difference }) => new RegExp(difference).test(line));
-      used.add(entry);
-      return entry === undefined;
-    });
+    const entryOf = (line) => entries.find(({ difference }) => new RegExp(difference).test(line));
+    const unexplained = differs.filter((line) => entryOf(line) === undefined);
+    for (const line of differs) used.add(entryOf(line));
     const result = differs.length === 0 ? 'equal' : unexplained.length === 0 ? 'intended' : 'DIFFERING';
-    const count = (counts[name.split(':')[0]] ??= { equal: 0, intended: 0, DIFFERING: 0 });
+    const count = (counts[name.split(/[:,]/)[0]] ??= { equal: 0, intended: 0, DIFFERING: 0 });
     count[result]++;
     if (result !== 'equal' || options.verbose) console.log(`${result.padEnd(9)}  ${name}`);
     for (const line of excerpts(unexplained)) console.log(`             ${line}`);
   }
-  for (const entry of intended)
-    if (!used.has(entry)) console.log(`unused     intended.json: ${JSON.stringify(entry)}`);
+  for (const entry of intended) {
+    if (used.has(entry)) console.log(`intended   because ${entry.reason}`);
+    else if (options.only === ALL) console.log(`unused     intended.json: ${JSON.stringify(entry)}`);
+  }
   if (options.verbose) {
     for (const { name, code } of sides[1].exits) if (code !== 0) console.log(`ended with ${code}: ${name}`);
   }
