@@ -113,8 +113,6 @@ describe('a value', () => {
       '--signing-keys: "command:" is not a usable place',
     ]);
   });
-
-  });
 });
 
 test('[R-841] each value says where it comes from, also beside others that are faulty', () => {
