@@ -54,12 +54,14 @@ function buildBase() {
   return checkout;
 }
 
-let server;
-/** @returns the address of an empty database of a side. */
-async function database(name) {
-  server ??= import(POSTGRES).then(({ PostgresServer }) => PostgresServer.start());
-  await (await server).query(`CREATE DATABASE ${name}`);
-  return (await server).url(name);
+/** Of logs, and of keys: a log's keys are not on the server of the log. */
+const servers = { log: undefined, keys: undefined };
+/** @returns the address of an empty database. */
+async function database(of, name) {
+  servers[of] ??= import(POSTGRES).then(({ PostgresServer }) => PostgresServer.start());
+  const server = await servers[of];
+  await server.query(`CREATE DATABASE ${name}`);
+  return server.url(name);
 }
 
 async function run(sides) {
@@ -84,11 +86,11 @@ async function run(sides) {
   await both('encrypted', scenario.encrypted);
   await both('damaged', scenario.damaged);
   await both('postgres', async (side) => {
-    await scenario.postgres(side, script, { url: await database(`${side.name}_log`) });
+    await scenario.postgres(side, script, { url: await database('log', `${side.name}_log`) });
   });
   await both('sealed', async (side) => {
-    const url = await database(`${side.name}_sealed`);
-    const keys = await database(`${side.name}_keys`);
+    const url = await database('log', `${side.name}_sealed`);
+    const keys = await database('keys', `${side.name}_keys`);
     await scenario.postgres(side, script, { name: 'sealed', events: 4000, url, keys });
   });
 }
@@ -144,7 +146,7 @@ function print(rows) {
 let sides = [];
 async function end() {
   for (const side of sides) side.kill();
-  await (await server)?.remove();
+  for (const server of Object.values(servers)) await (await server)?.remove();
   if (options.keep) return say(`kept: ${work}`);
   spawnSync('git', ['worktree', 'remove', '--force', path.join(work, 'checkout')], { cwd: ROOT });
   fs.rmSync(work, { recursive: true, force: true });
