@@ -78,7 +78,7 @@ async function run(sides) {
     const ends = await Promise.allSettled(sides.map((side) => act(side, script)));
     // What was answered before is compared all the same.
     for (const [at, { reason }] of ends.entries()) {
-      if (reason !== undefined) sides[at].exits.push({ name, code: BROKEN, log: reason.stack });
+      if (reason !== undefined) sides[at].exits.push({ name, code: BROKEN, log: reason.message });
     }
     say(`${name} is done`);
   };
@@ -102,7 +102,9 @@ function compare([base, tree]) {
   for (const name of new Set(ends.flatMap((end) => [...end.keys()]))) {
     const [was, is] = ends.map((end) => end.get(name));
     const differs =
-      was?.code === is?.code && was?.code !== BROKEN ? [] : [`- ${was?.code}`, `+ ${is?.code}: ${is?.log}`];
+      was?.code === is?.code && was?.code !== BROKEN
+        ? []
+        : [`- ${was?.code}`, `+ ${is?.code}: ${is?.log.slice(-200)}`];
     rows.push({ name: `${name}, exit code`, differs });
   }
   for (const name of new Set([...base.answers.keys(), ...tree.answers.keys()])) {

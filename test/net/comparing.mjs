@@ -43,7 +43,7 @@ export function excerpts(found) {
     const other = line.startsWith('-') ? is[was.indexOf(line)] : was[is.indexOf(line)];
     let from = 1;
     while (from < line.length && line[from] === other?.[from]) from++;
-    return `${line[0]} ${JSON.stringify(line.slice(Math.max(2, from - 60), from + 100))}`;
+    return `${line[0]} ${JSON.stringify(line.slice(Math.max(2, from - 60), from + 200))}`;
   });
 }
 
