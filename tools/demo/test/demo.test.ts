@@ -274,9 +274,7 @@ test('interrupted, it says what was done and how to send the rest', async () => 
   const args = ['demo', '--url', one.running.url, '--data-dir', one.dataDir, '--organisation', 'ward-5'];
   const child = launch([...args, '--rate', '50/s']);
   await expect
-    .poll(async () => (await storedEvents(one.dataDir, '--organisation', 'ward-5')).length, {
-      timeout: 20_000,
-    })
+    .poll(async () => (await storedEvents(one.dataDir, '--organisation', 'ward-5')).length)
     .toBeGreaterThan(5);
   child.process.kill('SIGINT');
   expect(await child.exited).toBe(130);

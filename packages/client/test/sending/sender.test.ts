@@ -18,7 +18,7 @@ async function captureSome(log: Client, count = 20): Promise<Set<string>> {
 }
 
 /** However long the machine takes for it, up to the limit of the test itself. */
-const eventually = (look: () => void) => vi.waitFor(look, { timeout: 60_000 });
+const eventually = (look: () => void) => vi.waitFor(look, { timeout: 300_000 });
 
 const idsOf = (collector: FakeCollector) => new Set(collector.accepted.map(({ event }) => event.event_id));
 

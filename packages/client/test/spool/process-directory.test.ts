@@ -154,7 +154,7 @@ describe('a spool that runs', () => {
     await spool.append('outcome', event);
     fs.rmSync(directory, { recursive: true });
     vi.advanceTimersByTime(10_001);
-    await vi.waitFor(() => expect(troubles).toHaveLength(1));
+    await expect.poll(() => troubles).toHaveLength(1);
     await expect(spool.append('outcome', event)).rejects.toThrow(/was taken away/);
     await spool.close();
   });

@@ -131,12 +131,12 @@ test('[R-811] --follow goes on over a restart of the collector, up to a signal, 
     const file = path.join(backups, 'backup.json');
     return fs.existsSync(file) ? (JSON.parse(fs.readFileSync(file, 'utf8')) as { events: number }).events : 0;
   };
-  await expect.poll(held, { timeout: 120_000 }).toBe(1);
+  await expect.poll(held).toBe(1);
   await first.kill();
   const second = await start(dataDir, ['--checkpoint-interval-ms', '100']);
   onTestFinished(() => second.kill());
   const two = await send(second.port);
-  await expect.poll(held, { timeout: 120_000 }).toBe(2);
+  await expect.poll(held).toBe(2);
   expect(await idsIn(await restored())).toEqual(new Set([one, two]));
   // [R-1457] The console knows that the next round is due within seconds.
   const note = () => readBackupNote(dataDir);
@@ -335,12 +335,12 @@ describe('[R-811] a back-up', () => {
     let stderr = '';
     following.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
     const ended = new Promise((resolve) => following.on('close', resolve));
-    await expect.poll(() => stderr, { timeout: 120_000 }).toContain('\n');
+    await expect.poll(() => stderr).toContain('\n');
     await expectIntact();
     spawnSync('prlimit', ['--pid', String(following.pid), '--fsize=unlimited:']);
     const held = () =>
       (JSON.parse(fs.readFileSync(path.join(backups, 'backup.json'), 'utf8')) as { events: number }).events;
-    await expect.poll(held, { timeout: 120_000 }).toBe(420);
+    await expect.poll(held).toBe(420);
     following.kill('SIGTERM');
     expect(await ended).toBe(0);
     expect(stderr).toMatch(/^collector: no room is left \(EFBIG\); .* is whole, and the next run goes on\n$/);

@@ -354,7 +354,7 @@ describe('the collector that is imported into [R-1121]', () => {
     let ended = { code: 0 as number | null, stderr: '' };
     // A collector follows its keys within a second.
     await expect
-      .poll(async () => (ended = await importFiles(file([feedback]))).stderr, { timeout: 10_000 })
+      .poll(async () => (ended = await importFiles(file([feedback]))).stderr)
       .toContain('permission_denied');
     expect(ended.code).toBe(1);
     expect(ended.stderr).toContain(
@@ -367,9 +367,7 @@ describe('the collector that is imported into [R-1121]', () => {
     fs.writeFileSync(keyFile, limited.text);
     const lines = outcomes(150);
     const input = file(lines);
-    await expect
-      .poll(async () => (await importFiles(input, '--kind', 'outcome')).code, { timeout: 20_000 })
-      .toBe(0);
+    await expect.poll(async () => (await importFiles(input, '--kind', 'outcome')).code).toBe(0);
     expect(byText(await storedBodies())).toEqual(byText(lines));
   });
 

@@ -50,7 +50,7 @@ async function stateOf(collector: Running): Promise<ConsoleState> {
 /** On return the collector's catalogue covers all that is stored. */
 async function followed(collector: Running): Promise<void> {
   const behind = async () => (await stateOf(collector)).runs?.events_behind;
-  await expect.poll(behind, { timeout: 30_000, interval: 200 }).toBe(0);
+  await expect.poll(behind, { interval: 200 }).toBe(0);
 }
 
 /** What its rows say, with nothing taken in for the question; and what they should say of the whole log. */
@@ -61,7 +61,7 @@ async function expectRight(): Promise<void> {
   expect(catalogue.cursor.sequence).toBeGreaterThanOrEqual(EVENTS.length + 1);
   // Once nothing is left to be taken in, rows are still settled.
   const isSettled = () => [...catalogue.runs({ limit: 1 })].length;
-  await expect.poll(isSettled, { timeout: 30_000, interval: 200 }).toBe(1);
+  await expect.poll(isSettled, { interval: 200 }).toBe(1);
   expect(contentsOf(catalogue)).toEqual(await expectedOf(dataDir, sequence));
   catalogue.close();
   await log.close();
@@ -95,7 +95,7 @@ test('[R-1067] killed in the middle of an update, again and again, the next star
   for (let round = 0; round < 3; round++) {
     const collector = await started();
     const isThere = () => fs.existsSync(`${fileOf()}-wal`) && fs.statSync(`${fileOf()}-wal`).size > 0;
-    await expect.poll(isThere, { timeout: 20_000, interval: 5 }).toBe(true);
+    await expect.poll(isThere, { interval: 5 }).toBe(true);
     await collector.kill();
   }
   const collector = await started();
@@ -124,7 +124,7 @@ describe('[R-1068] a catalogue that is not what it was, under a running collecto
       const taken = database.prepare("SELECT value FROM meta WHERE name = 'sequence'").get()?.['value'];
       expect(taken).toBe(sequence);
     };
-    await expect.poll(isRight, { timeout: 40_000, interval: 300 }).toBeUndefined();
+    await expect.poll(isRight, { interval: 300 }).toBeUndefined();
     await expectRight();
     expect(await collector.stop()).toBe(0);
   });

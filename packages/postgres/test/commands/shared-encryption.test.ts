@@ -318,7 +318,7 @@ test('[R-1363] a mirror whose keys cannot be reached stands still before it says
   const mirrors = [follow('mirror'), follow('second')];
   const asked = ['erase', '--event', ids[0] ?? '', '--reason', 'test-data', '--confirm', '1'];
   await succeeds(...asked, '--data-dir', place('second'), '--store', store);
-  await expect.poll(() => mirrors[0]?.output.stderr, { timeout: 20_000 }).toContain('waits for its keys');
+  await expect.poll(() => mirrors[0]?.output.stderr).toContain('waits for its keys');
   const state = async () => {
     const { stdout } = await run(['actions', '--json', '--data-dir', mirror]);
     return stdout === '' ? undefined : (JSON.parse(stdout) as { state: string }).state;
@@ -326,7 +326,7 @@ test('[R-1363] a mirror whose keys cannot be reached stands still before it says
   expect(await state()).toBe('pending');
   expect((await printed('--data-dir', mirror)).filter((event) => !isOpen(event))).toHaveLength(1);
   fs.renameSync(`${keysAway}.away`, keysAway);
-  await expect.poll(state, { timeout: 20_000 }).toBe('done');
+  await expect.poll(state).toBe('done');
   await Promise.all(mirrors.map((each) => each.end()));
   expect(await succeeds('verify', '--data-dir', mirror)).toContain('INTACT');
   await Promise.all([one.stop(), other.stop()]);
