@@ -16,7 +16,7 @@ const configuration = () => `# Configuration
 
 ${GENERATED}
 
-Options of \`collector serve\` (\`--config\`, \`--data-dir\` and \`--log-level\` also of the other commands): on the command line, as environment variables, or by name in a JSON file. The first of these that sets an option counts. An unknown name is refused, with the nearest known one.
+Options of \`collector serve\` (\`--config\`, \`--data-dir\` and \`--log-level\` also of the other commands): on the command line, as environment variables, or by name in a JSON file. The first of these that sets an option counts. An unknown name in the environment or the file is refused, with the nearest known one; so is an unknown option, before anything else is looked at.
 
 Sizes are \`64KiB\`, \`1MiB\`, \`1000000\`; times \`500ms\`, \`10s\`, \`1m\`. Reload: a running collector takes the new value on SIGHUP. \`collector serve --check\` reports every fault, and where each value comes from.
 

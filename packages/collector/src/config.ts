@@ -6,7 +6,7 @@ export { ConfigError, type ConfigFault } from './config/reading.js';
 export type { CommandName } from './config/option.js';
 export type { Config } from './config/options.js';
 export { inQuotes, ownCommand } from './config/environment.js';
-export { loadConfig, readConfig, type ConfigReading } from './config/reading.js';
+export { limitsHint, loadConfig, readConfig, type ConfigReading } from './config/reading.js';
 export { configTable, limitsTable, optionsOf } from './config/reference.js';
 export { reloaded } from './config/reference.js';
 export {

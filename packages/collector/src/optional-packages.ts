@@ -11,13 +11,14 @@ const PACKAGES = {
   report: '@clinical-events/report',
 } as const;
 
-/** The message has the command that installs it. */
+/** The message says how it is installed. */
 export class PackageMissing extends Error {
   override name = 'PackageMissing';
 
   constructor(name: string) {
     super(
-      `this needs the package ${name}, which is not installed: npm install ${name}, or in a checkout node scripts/setup.mjs --all`,
+      `this needs the package ${name}, which is not installed: run node scripts/setup.mjs --all in the checkout, or install ` +
+        'the package beside the collector',
     );
   }
 }

@@ -194,7 +194,7 @@ test('[R-717] where no collector answers, it says how to start one', async () =>
   const { code, stdout, stderr } = await collector(['demo', '--url', 'http://127.0.0.1:9']);
   expect([code, stdout]).toEqual([6, '']);
   expect(stderr).toBe(
-    'collector: no collector answers at http://127.0.0.1:9/ (ECONNREFUSED); start one with: collector serve --port 9\n',
+    'collector: no collector answers at http://127.0.0.1:9/ (ECONNREFUSED); start one with: collector serve --port 9, or name another by --url\n',
   );
 });
 

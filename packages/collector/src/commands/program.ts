@@ -6,7 +6,7 @@ import path from 'node:path';
 import { inspect } from 'node:util';
 import { Command, CommanderError } from 'commander';
 import { GrantRefused } from '../access/issuing.js';
-import { ConfigError, showsStacks } from '../config.js';
+import { ConfigError, limitsHint, showsStacks } from '../config.js';
 import { optionalPackage, PackageMissing } from '../optional-packages.js';
 import { KeyStoreDamaged } from '../store/contract/keys.js';
 import { CommandFailure, EXIT, exitCodesHelp, deniedPath } from './exit-codes.js';
@@ -126,7 +126,8 @@ function report(error: unknown, { logLevel, dataDir }: Given): number {
     // The help and the version are told as errors too.
     if (error.exitCode === 0) return EXIT.ok;
     if (error.code === 'commander.help') return EXIT.usage;
-    tell([error.message.replace(/^error: /, '').replace(/\s*\n\s*/g, ' ')]);
+    const message = error.message.replace(/^error: /, '').replace(/\s*\n\s*/g, ' ');
+    tell([message + limitsHint(/^unknown option '--([a-z-]+)/.exec(message)?.[1] ?? '')]);
     return EXIT.usage;
   }
   if (error instanceof ConfigError) {

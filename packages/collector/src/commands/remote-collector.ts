@@ -85,7 +85,7 @@ export async function assertAnswers(url: URL, asked = new Map<string, number>())
     const port = url.port === '' ? '' : ` --port ${url.port}`;
     throw new CommandFailure(
       `no collector answers at ${url.href} (${code})` +
-        (isThisHost(url) ? `; start one with: collector serve${port}` : ''),
+        (isThisHost(url) ? `; start one with: collector serve${port}, or name another by --url` : ''),
       EXIT.notFound,
       { cause: error },
     );

@@ -91,8 +91,8 @@ function kubernetesHint(name: string): string {
     : '';
 }
 
-/** For a member of `limits` that is given as if it were an option. */
-function limitsHint(name: string): string {
+/** For a member of `limits` that is given as if it were an option: where it belongs. Empty for all else. */
+export function limitsHint(name: string): string {
   const member = MEMBERS.find((each) => name === each || name === variable(each));
   if (member === undefined) return '';
   return `; give ${member} in ${name === member ? '"limits"' : LIMITS_VARIABLE}`;

@@ -92,6 +92,7 @@ test.each([
   [['serv'], "unknown command 'serv' (Did you mean serve?)"],
   [['keys', 'craete'], "unknown command 'craete' (Did you mean create?)"],
   [['keys', 'list', '--jsno'], "unknown option '--jsno' (Did you mean --json?)"],
+  [['serve', '--queue-bytes', '1'], `unknown option '--queue-bytes'; give queue-bytes in "limits"`],
   [['keys', 'list', 'extra'], "too many arguments for 'list'. Expected 0 arguments but got 1."],
   [['keys', 'create'], "required option '--permissions <kinds>' not specified"],
 ])('%j is refused in one line with exit code 2', async (args, message) => {

@@ -47,6 +47,6 @@ test.each([
   expect([status, stdout]).toEqual([2, '']);
   expect(stderr).toBe(
     `collector: ${option}this needs the package @clinical-events/postgres, which is not installed: ` +
-      'npm install @clinical-events/postgres, or in a checkout node scripts/setup.mjs --all\n',
+      'run node scripts/setup.mjs --all in the checkout, or install the package beside the collector\n',
   );
 });
