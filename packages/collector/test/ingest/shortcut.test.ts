@@ -17,7 +17,7 @@ import { collectorWithoutLedger } from '../running/collector-without-ledger.js';
 /** Beyond it a piece of a request is not waited for any more, and the connection is handed over. */
 const PATIENCE_MS = 5;
 /** Turns of the event loop after which nothing is on its way any more. */
-const QUIET_TURNS = 8;
+const QUIET_TURNS = 24;
 
 const RESTING_MS = 60;
 /**
