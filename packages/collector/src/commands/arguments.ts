@@ -26,11 +26,13 @@ const ON_SHARED_STORES: readonly CommandName[] = [
 
 /** Gives a command its options from the one declaration. Their values stay text: `config.ts` alone reads them. */
 export function addConfigOptions(command: Command, name: CommandName): Command {
-  for (const { name: option, placeholder, help } of optionsOf(name)) {
+  const options = optionsOf(name);
+  for (const { name: option, placeholder, help } of options) {
     command.option(`--${option} <${placeholder}>`, help);
   }
   // A start finds the faults of all options together (serve/resolved-config.ts).
-  if (name !== 'serve') command.hook('preAction', () => assertStore(readingOf(command, name)));
+  if (name !== 'serve' && options.some((option) => option.name === 'store'))
+    command.hook('preAction', () => assertStore(readingOf(command, name)));
   return command;
 }
 

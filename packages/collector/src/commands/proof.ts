@@ -374,12 +374,11 @@ async function writeTiles(config: Config, directory: string, { json }: ProofOpti
       givenOut.events = entries;
       bar.show(entries, of);
     };
-    const exported = await exportTiles(log, directory, onProgress).finally(() => bar.clear());
     const {
       before,
       written,
       checkpoint: { origin, size },
-    } = exported;
+    } = await exportTiles(log, directory, onProgress).finally(() => bar.clear());
     givenOut.events = size;
     givenOut.complete = true;
     const told = { directory, origin, tree_size: size, tree_size_before: before, files_written: written };

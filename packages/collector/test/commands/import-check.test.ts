@@ -74,10 +74,9 @@ describe('collector import --check [R-1122]', () => {
   test('asks for no key, reads no store, and its settings are refused without it', async () => {
     const input = file([outcomeText('1')]);
     const words = ['import', input, '--kind', 'outcome'];
-    const env = { COLLECTOR_STORE: 'postgres://collector@localhost/log' };
-    expect(
-      (await run([...words, '--check', '--key', '@none', '--url', 'http://127.0.0.1:1'], { env })).code,
-    ).toBe(0);
+    const unread = [...words, '--check', '--key', '@none', '--url', 'http://127.0.0.1:1'];
+    for (const COLLECTOR_STORE of ['postgres://collector@localhost/log', 'redis://localhost'])
+      expect((await run(unread, { env: { COLLECTOR_STORE } })).code, COLLECTOR_STORE).toBe(0);
     const { code, stderr } = await run([...words, '--profile', 'full']);
     expect([code, stderr]).toEqual([2, 'collector: --profile: goes with --check\n']);
     const other = file([JSON.stringify({ kind: 'outcome', organisation: 'ward-7', body: outcomeText('1') })]);

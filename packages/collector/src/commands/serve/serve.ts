@@ -104,11 +104,10 @@ function check(self: Command, { check: asked, json, trial, listen }: ServeOption
   return checkConfig(readingOf(self, 'serve'), { json: json === true, listen });
 }
 
-function start(self: Command, options: ServeOptions): Promise<number> {
-  const { listen } = options;
-  if (options.trial && !listen) throw usage('--trial: takes events, and --no-listen takes none');
+function start(self: Command, { trial: asked, listen }: ServeOptions): Promise<number> {
+  if (asked && !listen) throw usage('--trial: takes events, and --no-listen takes none');
   const out = new LineWriter(1);
-  const trial = options.trial && Trial.begin(self, out);
+  const trial = asked && Trial.begin(self, out);
   const read = () => configOf(self, 'serve');
   return serveUntilStopped(readingOf(self, 'serve'), { read, out, trial, listen });
 }
