@@ -17,6 +17,7 @@ const FORMAT = 'clinical-events/action/v1';
 /** Every body of the log's own begins with it. */
 const ENTRY_ID = /^\{"event_id":"([0-9a-f-]{36})"/;
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+const SHA256 = /^[0-9a-f]{64}$/;
 
 /** Why events are retired. Closed: free text could name a person. */
 export const REASONS = [
@@ -33,6 +34,14 @@ export const REASONS = [
 ] as const;
 export type Reason = (typeof REASONS)[number];
 
+/** Reasons to which the floors of a policy may yield. Holds yield to none. */
+export const ABOVE_FLOORS: readonly Reason[] = [
+  'court-order',
+  'unlawful-processing',
+  'sent-in-error',
+  'test-data',
+];
+
 interface Named {
   /** A UUID, the same in all entries of an action. */
   readonly action: string;
@@ -44,6 +53,15 @@ export interface Retire extends Named {
   /** The action by which the policy was set that held, and the rule of it, where one decided. */
   readonly policy?: string;
   readonly rule?: string;
+  /** SHA-256 of the plan and of the marks that were set in it, in hexadecimal; of an erasure that was planned. */
+  readonly plan?: string;
+  readonly marks?: string;
+  /** Salted SHA-256 of the erasure record, which is kept beside the log. */
+  readonly record?: string;
+  /** The floors of the policy were overridden. */
+  readonly override?: true;
+  /** There were payloads that the plan could not read. */
+  readonly incomplete?: true;
   /** Counted from 1. */
   readonly part: number;
   readonly parts: number;
@@ -130,16 +148,36 @@ export function actionFrom(read: Readonly<Record<string, unknown>>): Action | un
     case 'retire': {
       const known = REASONS.find((each) => each === reason);
       const keys = keysFrom(read['keys']);
-      if (known === undefined || keys === undefined || !isCount(part) || !isCount(parts)) return undefined;
+      const planned = plannedFrom(read);
+      if (known === undefined || keys === undefined || planned === undefined) return undefined;
+      if (!isCount(part) || !isCount(parts)) return undefined;
       return {
         ...{ action, does, reason: known, part, parts, keys },
         ...(isId(policy) && { policy }),
         ...(typeof rule === 'string' && { rule }),
+        ...planned,
       };
     }
     default:
       return undefined;
   }
+}
+
+type Planned = Pick<Retire, 'plan' | 'marks' | 'record' | 'override' | 'incomplete'>;
+
+/** Undefined where one of these members is not of its type. */
+function plannedFrom(read: Readonly<Record<string, unknown>>): Planned | undefined {
+  const planned: Record<string, string | true> = {};
+  for (const name of ['plan', 'marks', 'record'] satisfies (keyof Planned)[]) {
+    const value = read[name];
+    if (typeof value === 'string' && SHA256.test(value)) planned[name] = value;
+    else if (value !== undefined) return undefined;
+  }
+  for (const name of ['override', 'incomplete'] satisfies (keyof Planned)[]) {
+    if (read[name] === true) planned[name] = true;
+    else if (read[name] !== undefined) return undefined;
+  }
+  return planned;
 }
 
 function keysFrom(read: unknown): TakenKeys[] | undefined {

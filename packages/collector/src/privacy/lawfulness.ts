@@ -5,7 +5,7 @@
  * said alone, the model and whom it was about, is gone: so rules and floors that name a model are held against nothing, and
  * a hold on a subject against what it met when it began.
  */
-import { type Actions, eventsOf, type LoggedAction, type Retire } from './actions.js';
+import { ABOVE_FLOORS, type Actions, eventsOf, type LoggedAction, type Retire } from './actions.js';
 import {
   type KeptFacts,
   policyFrom,
@@ -124,7 +124,8 @@ function dueBy({ at, said, policy, policyBy }: InForce, event: ErasedEvent): str
   return policy.whyNotDue(said.rule ?? '', factsOf(event), event.receivedAt, at);
 }
 
-function floorOf({ at, policy }: InForce, event: ErasedEvent): string | undefined {
+function floorOf({ at, said, policy }: InForce, event: ErasedEvent): string | undefined {
+  if (said.override && ABOVE_FLOORS.includes(said.reason)) return undefined;
   const facts = factsOf(event);
   if (policy === undefined || policy.mayBeAboveFloors(facts)) return undefined;
   const floor = policy.heldBy(facts, event.receivedAt, at);

@@ -1,9 +1,11 @@
 /** What actions say, as entries of the log have it: read by every start and every reader, whoever wrote them. */
+import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import fc from 'fast-check';
 import {
   type Action,
   actionFields,
+  actionFrom,
   Actions,
   partsOf,
   REASONS,
@@ -27,9 +29,21 @@ const keys = fc
     ...(hasPlaces && { places: SequenceSet.of(sequences.map((_, i) => i + 1)) }),
   }));
 
+const sha256 = fc.stringMatching(/^[0-9a-f]{64}$/);
+/** An older erasure, and each that is not of a plan, has none of them. */
+const planned = fc.record(
+  {
+    ...{ plan: sha256, marks: sha256, record: sha256 },
+    ...{ override: fc.constant<true>(true), incomplete: fc.constant<true>(true) },
+  },
+  { requiredKeys: [], noNullPrototype: true },
+);
+
 const retire: fc.Arbitrary<Retire> = fc
-  .tuple(id, fc.constantFrom(...REASONS), fc.array(keys, { minLength: 1, maxLength: 5 }))
-  .map(([action, reason, taken]) => ({ action, does: 'retire', reason, part: 1, parts: 1, keys: taken }));
+  .tuple(id, fc.constantFrom(...REASONS), fc.array(keys, { minLength: 1, maxLength: 5 }), planned)
+  .map(([action, reason, taken, by]) => {
+    return { action, does: 'retire', reason, part: 1, parts: 1, keys: taken, ...by };
+  });
 
 const action: fc.Arbitrary<Action> = fc.oneof(
   retire,
@@ -46,7 +60,7 @@ function bodyOf(said: object): Buffer {
 }
 
 describe('an action', () => {
-  test('says in the log what it said before', () => {
+  test('[R-1540] says in the log what it said before', () => {
     fc.assert(
       fc.property(action, (said) => {
         const actions = new Actions();
@@ -60,6 +74,7 @@ describe('an action', () => {
   test('is none, and no error, where it is something else', () => {
     const fields = fc.constantFrom(
       ...['format', 'action', 'does', 'reason', 'part', 'parts', 'keys', 'record', 'hold', 'epoch', 'policy'],
+      ...['plan', 'marks', 'override', 'incomplete'],
     );
     const inner = fc.constantFrom('bucket', 'organisation', 'set', 'places');
     fc.assert(
@@ -88,10 +103,24 @@ describe('an action', () => {
     );
   });
 
+  test('[R-1540] is none where a hash of its plan, marks or record, or a flag of it, is something else', () => {
+    const sound = { action: randomUUID(), does: 'retire', reason: 'court-order', keys: [] };
+    const hex = 'a'.repeat(64);
+    expect(actionFrom({ ...sound, plan: hex, marks: hex, record: hex, override: true })).toBeDefined();
+    const wrong: Record<string, unknown>[] = ['plan', 'marks', 'record'].flatMap((name) =>
+      ['', hex.toUpperCase(), `${hex}0`, null, 7, [hex]].map((value) => ({ [name]: value })),
+    );
+    for (const name of ['override', 'incomplete'])
+      for (const value of [false, 'true', 1, null]) wrong.push({ [name]: value });
+    for (const each of wrong) expect(actionFrom({ ...sound, ...each }), JSON.stringify(each)).toBeUndefined();
+  });
+
   test('of many events has parts that are together what it was, and none is longer than an event may be', () => {
     fc.assert(
       fc.property(fc.array(keys, { minLength: 1, maxLength: 40 }), (taken) => {
-        const parts = partsOf({ action: 'a', does: 'retire', reason: 'policy', keys: taken });
+        const by = { plan: 'a'.repeat(64), override: true } as const;
+        const parts = partsOf({ action: 'a', does: 'retire', reason: 'policy', keys: taken, ...by });
+        for (const part of parts) expect(part).toMatchObject(by);
         expect(parts.flatMap((part) => part.keys)).toEqual(taken);
         expect(parts.map(({ part }) => part)).toEqual(parts.map((_, i) => i + 1));
       }),

@@ -83,6 +83,11 @@ describe('[R-1349] an erasure', () => {
       event({ ...young, organisation: 'sandbox' }),
     ],
     [
+      'below a floor that was overridden, for a reason that may',
+      [policy(FIRST_POLICY), erased({ reason: 'court-order', override: true })],
+      event(young),
+    ],
+    [
       'of a run whose age counts from a start that is gone',
       [policy(FIRST_POLICY, { ...POLICY, age_from: 'run_start', floors: [] }), byPolicy('icu')],
       event(young),
@@ -110,6 +115,18 @@ describe('[R-1349] an erasure', () => {
       [policy(FIRST_POLICY), hold, byPolicy('icu')],
       event(),
       'the hold CASE-7 was on it',
+    ],
+    [
+      'by a court, below a floor that was not overridden',
+      [policy(FIRST_POLICY), erased({ reason: 'court-order' })],
+      event(young),
+      'the floor "ward" of the policy kept it until 2028-11-15',
+    ],
+    [
+      'on request, below a floor that was overridden',
+      [policy(FIRST_POLICY), erased({ override: true })],
+      event(young),
+      'the floor "ward" of the policy kept it until 2028-11-15',
     ],
     [
       'on request, below a floor',
