@@ -1,0 +1,255 @@
+/**
+ * One pass over a stretch of the log, on a thread of its own or on none: it finds what a request is about, or collects the
+ * events of runs. It reads the log and never the catalogue: one changed row there would hide a run.
+ */
+import type { EventKind } from '@clinical-events/protocol';
+import { SequenceSet } from '../../privacy/sequence-set.js';
+import { type EventLog, ID_BYTES, type PassedEntry } from '../../store/contract/events.js';
+import { isNoId, latin1, uuidText } from '../../store/text.js';
+import { LinkRows, type LinkTable } from './links.js';
+import { Mentions } from './mentions.js';
+
+/** The bytes of an id, each as a character: a key of maps that costs no more than the copy. */
+export type Id = string;
+/** By organisation: no id means anything outside its own. */
+export type ByOrganisation<Value> = Map<string, Map<Id, Value>>;
+
+export interface Range {
+  readonly from: number;
+  readonly through: number;
+}
+
+/** What is looked for. */
+export interface Sought {
+  readonly subjects: readonly string[];
+  /** Hexadecimal digits with which ids of runs begin. */
+  readonly runs: readonly string[];
+  readonly events: readonly Id[];
+  /** Whether every payload is searched for the subjects; else starts are. */
+  readonly mentions: boolean;
+  readonly organisation?: string | undefined;
+  /** Events (SequenceSet.toText) whose runs are asked for. */
+  readonly erased: readonly string[];
+}
+
+/** An event as its envelope has it. */
+export interface LogEvent {
+  readonly sequence: number;
+  readonly at: number;
+  readonly size: number;
+  readonly kind: EventKind;
+  readonly organisation: string;
+  readonly receivedAt: number;
+  readonly id: Id;
+  /** Undefined where the event names no run and opens none. */
+  readonly runId: Id | undefined;
+}
+
+/** What a start says. */
+export interface StartFacts {
+  readonly sequence: number;
+  /** `unread`: its payload cannot be opened, and no action erased it. */
+  readonly state: 'read' | 'erased' | 'unread';
+  readonly target?: string;
+  readonly caller?: string;
+  /** The event that it is nested under; of the envelope, so that an erasure does not hide it. */
+  readonly parent: Id | undefined;
+}
+
+export type Job =
+  | ({ readonly find: Sought } & Range)
+  | ({ readonly collect: ByOrganisation<Extent> } & Range);
+
+/** How much of a run is collected: all of it, or what is not erased. */
+export type Extent = 'whole' | 'left';
+
+export interface Found {
+  readonly runs: ByOrganisation<true>;
+  readonly events: readonly (LogEvent & { readonly isMention: boolean })[];
+  /** The runs of erased events, by the number of the erasure in `Sought.erased`. */
+  readonly erased: ByOrganisation<number>;
+  readonly links: LinkTable;
+  /** Payloads that had to be opened and could not be. */
+  readonly unread: number;
+}
+
+export interface Collected {
+  readonly events: readonly (LogEvent & { readonly start?: StartFacts })[];
+}
+
+/** What a pass answers, and what it reports meanwhile. */
+export type Answer = Found | Collected;
+
+export function put<Value>(map: ByOrganisation<Value>, organisation: string, id: Id, value: Value): void {
+  let ids = map.get(organisation);
+  if (ids === undefined) map.set(organisation, (ids = new Map<Id, Value>()));
+  ids.set(id, value);
+}
+
+type Log = Pick<EventLog, 'pass' | 'actions'>;
+
+/** @param onBytes called with the bytes of each batch. @throws StoreDamaged; what the signal is aborted with. */
+export async function pass(
+  log: Log,
+  job: Job,
+  onBytes: (bytes: number) => void,
+  signal?: AbortSignal,
+): Promise<Answer> {
+  const erased = log.actions?.().retired ?? SequenceSet.EMPTY;
+  const work = 'find' in job ? new Finding(job.find, erased) : new Collecting(job.collect, erased);
+  for await (const batch of log.pass({ sequence: job.from, at: 0 }, { through: job.through })) {
+    signal?.throwIfAborted();
+    let bytes = 0;
+    for (const entry of batch) {
+      bytes += entry.size;
+      if (!entry.isOwn) work.take(entry);
+    }
+    onBytes(bytes);
+  }
+  return work.answer();
+}
+
+class Finding {
+  readonly #runs: ByOrganisation<true> = new Map();
+  readonly #events: (LogEvent & { isMention: boolean })[] = [];
+  readonly #erasedRuns: ByOrganisation<number> = new Map();
+  readonly #links = new LinkRows();
+  readonly #subjects: ReadonlySet<string>;
+  readonly #eventIds: ReadonlySet<Id>;
+  readonly #sets: readonly SequenceSet[];
+  readonly #inSets: SequenceSet;
+  readonly #likely: readonly Buffer[];
+  readonly #mentions: Mentions | undefined;
+  #unread = 0;
+
+  constructor(
+    private readonly sought: Sought,
+    private readonly erased: SequenceSet,
+  ) {
+    const { subjects, mentions, events } = sought;
+    this.#subjects = new Set(subjects);
+    this.#eventIds = new Set(events);
+    this.#sets = sought.erased.map((text) => SequenceSet.fromText(text) ?? SequenceSet.EMPTY);
+    this.#inSets = SequenceSet.union(this.#sets);
+    this.#likely = likely(subjects);
+    this.#mentions = mentions ? new Mentions(subjects) : undefined;
+  }
+
+  take(entry: PassedEntry): void {
+    const { organisation, source, eventIdAt, runIdAt, parentIdAt, kind } = entry;
+    const { sought } = this;
+    if (sought.organisation !== undefined && sought.organisation !== organisation) return;
+    const isStart = kind === 'inference-start';
+    const isRunless = isNoId(source, runIdAt);
+    if ((isStart || isRunless) && !isNoId(source, parentIdAt))
+      this.#links.add(organisation, source, parentIdAt, isStart ? runIdAt : eventIdAt, isStart);
+    if (this.#eventIds.size > 0 && this.#eventIds.has(latin1(source, eventIdAt, eventIdAt + ID_BYTES)))
+      this.#events.push({ ...eventOf(entry), isMention: false });
+    if (!isRunless && sought.runs.length > 0) {
+      const digits = source.toString('hex', runIdAt, runIdAt + ID_BYTES);
+      if (sought.runs.some((beginning) => digits.startsWith(beginning))) this.#add(entry);
+    }
+    if (!isRunless && this.#inSets.has(entry.sequence)) {
+      const by = this.#sets.findLastIndex((set) => set.has(entry.sequence));
+      put(this.#erasedRuns, organisation, latin1(source, runIdAt, runIdAt + ID_BYTES), by);
+    }
+    if (this.#subjects.size === 0 || !(isStart || this.#mentions !== undefined)) return;
+    const body = entry.body();
+    if (body === undefined) {
+      if (!this.erased.has(entry.sequence)) this.#unread++;
+      return;
+    }
+    if (isStart && this.#isAbout(body)) this.#add(entry);
+    else if (this.#mentions?.areIn(body)) this.#events.push({ ...eventOf(entry), isMention: true });
+  }
+
+  answer(): Found {
+    return {
+      ...{ runs: this.#runs, events: this.#events, erased: this.#erasedRuns },
+      ...{ links: this.#links.table(), unread: this.#unread },
+    };
+  }
+
+  #add({ organisation, source, runIdAt }: PassedEntry): void {
+    put(this.#runs, organisation, latin1(source, runIdAt, runIdAt + ID_BYTES), true);
+  }
+
+  #isAbout(body: Buffer): boolean {
+    if (this.#likely.length > 0 && !this.#likely.some((each) => body.includes(each))) return false;
+    const { target, caller } = personsIn(body);
+    return [target, caller].some((id) => id !== undefined && this.#subjects.has(id));
+  }
+}
+
+class Collecting {
+  readonly #events: (LogEvent & { start?: StartFacts })[] = [];
+
+  constructor(
+    private readonly wanted: ByOrganisation<Extent>,
+    private readonly erased: SequenceSet,
+  ) {}
+
+  take(entry: PassedEntry): void {
+    const { organisation, source, runIdAt } = entry;
+    const extent = this.wanted.get(organisation)?.get(latin1(source, runIdAt, runIdAt + ID_BYTES));
+    if (extent === undefined || (extent === 'left' && this.erased.has(entry.sequence))) return;
+    this.#events.push({
+      ...eventOf(entry),
+      ...(entry.kind === 'inference-start' && { start: startOf(entry, this.erased) }),
+    });
+  }
+
+  answer(): Collected {
+    return { events: this.#events };
+  }
+}
+
+export function eventOf(entry: PassedEntry): LogEvent {
+  const { sequence, at, size, kind, organisation, receivedAt, source, eventIdAt, runIdAt } = entry;
+  return {
+    ...{ sequence, at, size, kind, organisation, receivedAt },
+    id: latin1(source, eventIdAt, eventIdAt + ID_BYTES),
+    runId: isNoId(source, runIdAt) ? undefined : latin1(source, runIdAt, runIdAt + ID_BYTES),
+  };
+}
+
+function startOf(entry: PassedEntry, erased: SequenceSet): StartFacts {
+  const { sequence, source, parentIdAt } = entry;
+  const parent = isNoId(source, parentIdAt) ? undefined : latin1(source, parentIdAt, parentIdAt + ID_BYTES);
+  const body = entry.body();
+  if (body === undefined)
+    return { sequence, state: erased.has(sequence) ? 'erased' : 'unread', parent };
+  return { sequence, state: 'read', parent, ...personsIn(body) };
+}
+
+/** @param body of a start that was stored: it is JSON. */
+export function personsIn(body: Buffer): { readonly target?: string; readonly caller?: string } {
+  const { target_identity, user_identity } = Object(JSON.parse(body.toString())) as Record<string, unknown>;
+  const target = idIn(Object(target_identity) as Record<string, unknown>, 'target_id');
+  const caller = idIn(Object(user_identity) as Record<string, unknown>, 'caller_id');
+  return { ...(target !== undefined && { target }), ...(caller !== undefined && { caller }) };
+}
+
+function idIn(identity: Readonly<Record<string, unknown>>, name: string): string | undefined {
+  const id = identity[name];
+  return typeof id === 'string' || typeof id === 'number' ? String(id) : undefined;
+}
+
+/** To search for a few ids costs less than to parse a start; for many it costs more. */
+const MOST_SEARCHED = 16;
+
+/** A start about one of the ids holds one of these: the id as JSON.stringify writes it, or an escape (RFC 8259, 7). */
+function likely(ids: readonly string[]): Buffer[] {
+  if (ids.length > MOST_SEARCHED) return [];
+  const escapes = ['\\u', ...(ids.some((id) => id.includes('/')) ? ['\\/'] : [])];
+  const texts = ids.map((id) => JSON.stringify(id).slice(1, -1));
+  return [...texts, ...escapes].map((each) => Buffer.from(each));
+}
+
+export function idOf(text: string): Id {
+  return Buffer.from(text.replaceAll('-', ''), 'hex').toString('latin1');
+}
+
+export function textOf(id: Id): string {
+  return uuidText(Buffer.from(id, 'latin1'));
+}
