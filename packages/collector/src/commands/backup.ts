@@ -39,6 +39,7 @@ import { ProgressBar, printable, printableJson, wrappedFor } from './terminal.js
 import { assertLedger, checkRegular } from './regular-files.js';
 import { checkpointIn, newestCheckpoint } from './verify/log-checkpoints.js';
 import { addConfigOptions, configOf } from './arguments.js';
+import { RECORDS, recordFile } from './lifecycle/holds.js';
 
 /*
  * A data directory as it is backed up, beside a running collector or without one. Nothing is changed in it.
@@ -94,7 +95,7 @@ export async function backedUpLog(options: BackupSourceOptions): Promise<BackedU
       ...publicKeys(history),
       ...keptCheckpoints(dataDir, names, history, checkpoint.size),
       ...small,
-      ...holdRecords(dataDir),
+      ...lifecycleRecords(dataDir),
       ...mirrorNote(dataDir),
     ]),
     signingKeys: new Map(signingKeys === undefined ? [] : privateKeys(signingKeys, history)),
@@ -114,13 +115,15 @@ function publicKeys({ first, rotations }: KeyHistory): Small[] {
   ];
 }
 
-/** Without them nothing can be erased from what is restored. */
-function holdRecords(dataDir: string): Small[] {
-  const directory = path.join('lifecycle', 'holds');
-  const there = path.join(dataDir, directory);
-  if (!exists(there)) return [];
-  const names = fs.readdirSync(there).filter((name) => name.endsWith('.json'));
-  return names.map((name): Small => [path.join(directory, name), fs.readFileSync(path.join(there, name))]);
+/** Without those of holds nothing can be erased from what is restored, without those of erasures no certificate is whole. */
+function lifecycleRecords(dataDir: string): Small[] {
+  const directories = RECORDS.map((kind) => path.dirname(recordFile('', kind, '')));
+  return directories.flatMap((directory) => {
+    const there = path.join(dataDir, directory);
+    if (!exists(there)) return [];
+    const names = fs.readdirSync(there).filter((name) => name.endsWith('.json'));
+    return names.map((name): Small => [path.join(directory, name), fs.readFileSync(path.join(there, name))]);
+  });
 }
 
 /** Without it a collector could be started on a copy of a mirror. What it has forwarded is not in the copy. */

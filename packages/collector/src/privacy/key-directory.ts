@@ -429,6 +429,11 @@ export function hasKeys(files: KeyFiles, places: KeyPlaces): boolean {
   return new Shelf(files, places).newestEpoch() > 0;
 }
 
+/** What wraps the keys. @throws KekFault, KeysUnfit when it cannot be had. */
+export function keyEncryptionKeyOf(places: KeyPlaces): KeyEncryptionKey {
+  return new Shelf(keysOnDisk, places).kek;
+}
+
 interface Bucket {
   readonly firstSequence: number;
   readonly trees: ReadonlyMap<string, KeyTree>;

@@ -7,7 +7,7 @@ import { readKeyPlaces } from '../../store/key-places.js';
 import { readMirrorNote } from '../../transparency/state-files.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
 import { alignedTable, legible, wrappedFor } from '../terminal.js';
-import { type AccessLine, findAccess } from '../access-log.js';
+import { type AccessLine, findErasure } from '../access-log.js';
 import { version } from '../typed.js';
 
 /** The names are a promise to programs. */
@@ -99,7 +99,7 @@ export async function certificateOf(
   const rotated = done < 0 ? undefined : actions.logged.slice(done).find(({ said }) => said.does === 'keys');
   const gone = doneAt === undefined ? null : iso(doneAt);
   const { reason, policy, rule } = first.said;
-  const line = await findAccess(dataDir, `"action":"${action}"`);
+  const line = await findErasure(dataDir, action);
   return {
     format: 'clinical-events/certificate/v1',
     ...{

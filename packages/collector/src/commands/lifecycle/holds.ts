@@ -27,12 +27,19 @@ export interface HoldRecord {
    * out of it, by a further start that is about someone else.
    */
   readonly met?: { readonly runs: readonly string[]; readonly events: string };
-  /** So that nobody who has the log alone can try what it holds. */
   readonly salt: string;
 }
 
-function fileOf(dataDir: string, action: string): string {
-  return path.join(dataDir, 'lifecycle', 'holds', `${action}.json`);
+/** Kinds of records of which an action of the log has a SHA-256; each has a directory. Back-ups have them. */
+export const RECORDS = ['holds', 'erasures'] as const;
+
+export function recordFile(dataDir: string, kind: (typeof RECORDS)[number], action: string): string {
+  return path.join(dataDir, 'lifecycle', kind, `${action}.json`);
+}
+
+/** So that whoever has the log alone cannot guess what a record holds and try it. */
+export function newSalt(): string {
+  return randomBytes(16).toString('hex');
 }
 
 /** On return the record is on stable storage. @returns it, and what the log is to say of it. */
@@ -42,10 +49,10 @@ export async function keepRecord(
 ): Promise<{ readonly record: string; readonly text: string }> {
   const whole: HoldRecord = {
     ...{ format: 'clinical-events/hold/v1', ...record },
-    ...{ begun: new Date().toISOString(), salt: randomBytes(16).toString('hex') },
+    ...{ begun: new Date().toISOString(), salt: newSalt() },
   };
   const text = `${JSON.stringify(whole, undefined, 2)}\n`;
-  await write(dataDir, record.action, text);
+  await writeRecord(dataDir, 'holds', record.action, text);
   return { record: hash('sha256', text), text };
 }
 
@@ -56,19 +63,25 @@ export async function takeRecord(
   text: string,
 ): Promise<boolean> {
   if (recordIn(text, record) === undefined) return false;
-  await write(dataDir, action, text);
+  await writeRecord(dataDir, 'holds', action, text);
   return true;
 }
 
-async function write(dataDir: string, action: string, text: string): Promise<void> {
-  const file = fileOf(dataDir, action);
+/** On return the record is on stable storage, for its owner alone. */
+export async function writeRecord(
+  dataDir: string,
+  kind: (typeof RECORDS)[number],
+  action: string,
+  text: string,
+): Promise<void> {
+  const file = recordFile(dataDir, kind, action);
   nodeFiles.makeDirectory(path.dirname(file));
   await nodeFiles.replace(file, Buffer.from(text));
 }
 
 /** @param record what the log says of it. @returns undefined when it is not there as it was written. */
 export function recordOf(dataDir: string, action: string, record: string): HoldRecord | undefined {
-  const file = fileOf(dataDir, action);
+  const file = recordFile(dataDir, 'holds', action);
   return exists(file) ? recordIn(fs.readFileSync(file, 'utf8'), record) : undefined;
 }
 
@@ -85,7 +98,7 @@ export function holdsOf(dataDir: string, actions: Actions): HoldRecord[] {
   return [...actions.holds].map(([action, record]) => {
     const read = recordOf(dataDir, action, record);
     if (read !== undefined) return read;
-    const file = fileOf(dataDir, action);
+    const file = recordFile(dataDir, 'holds', action);
     const what = exists(file) ? 'was changed' : 'is missing';
     throw new CommandFailure(
       `the record of hold ${action} ${what} (${file}), and nothing can be erased while it is not known what it holds: bring ` +
