@@ -87,7 +87,9 @@ class Planning {
     const others = await reader.collect(mentioned.map(({ record }) => record), links, { ...AROUND, nested: false });
     const planned = new Map<number, Planned>();
     const seeds = new Set(whole.map(nameOf));
-    for (const { event, record } of single) this.#plan(planned, runIn(all, record), [event], EVENT);
+    const byName = new Map([...all, ...others].map((run) => [nameOf(run), run]));
+    const runOf = (record: RecordKey) => byName.get(nameOf(record)) ?? raise();
+    for (const { event, record } of single) this.#plan(planned, runOf(record), [event], EVENT);
     const ofSingle = new Set(single.map(({ record }) => nameOf(record)));
     for (const run of all) {
       const name = nameOf(run);
@@ -95,7 +97,7 @@ class Planning {
       else if (!ofSingle.has(name)) this.#plan(planned, run, run.events, this.#nested(run));
     }
     for (const { event, record } of mentioned) {
-      const run = runIn(others, record);
+      const run = runOf(record);
       this.#plan(planned, run, [event], { because: 'mention', about: aboutOf(run), why: 'mentioned only' });
     }
     const { subjects: ids, runs: ofRuns, events: ofEvents } = asked;
@@ -275,10 +277,8 @@ function keysIn(runs: ByOrganisation<true>): RecordKey[] {
   );
 }
 
-function runIn(all: readonly LogRun[], { organisation, id }: RecordKey): LogRun {
-  const run = all.find((each) => each.id === id && each.organisation === organisation);
-  if (run === undefined) throw new RangeError('a record was not collected');
-  return run;
+function raise(): never {
+  throw new RangeError('a record was not collected');
 }
 
 function named({ starts }: LogRun, as: 'target' | 'caller'): string[] {
