@@ -135,8 +135,8 @@ GRANT INSERT (collector_id, host, pid, version) ON ${schema}.collectors TO ${wri
 GRANT INSERT (lane, collector_id) ON ${schema}.lanes TO ${writer};
 GRANT INSERT (lane, batch, candidates, entries, own, bytes, leaves, closes, repeats, seal) ON ${schema}.batches TO ${writer};
 GRANT UPDATE ON ${tables(schema, ['heads', 'tiles', 'published'])} TO ${writer};
-GRANT DELETE ON ${schema}.requests TO ${writer};
-GRANT UPDATE (request, answer, answered_at) ON ${schema}.requests TO ${writer};
+GRANT DELETE ON ${schema}.requests TO ${writer}, ${eraser};
+GRANT UPDATE (request, begun_at, answer, answered_at) ON ${schema}.requests TO ${writer};
 GRANT UPDATE (next_lane) ON ${schema}.periods TO ${writer};
 GRANT UPDATE (seen_at) ON ${schema}.collectors TO ${writer};
 GRANT SELECT, UPDATE ON ${schema}.key_changes TO ${writer}, ${keys};
@@ -144,7 +144,7 @@ GRANT SELECT, INSERT, UPDATE ON ${schema}.api_keys TO ${keys};
 GRANT SELECT ON ${tables(schema, ['log', 'schema_migrations'])} TO ${keys};
 GRANT SELECT ON ${tables(schema, ['log', 'schema_migrations', 'encryption'])} TO ${eraser};
 GRANT INSERT ON ${tables(schema, ['requests', 'hold_records'])} TO ${eraser};
-GRANT SELECT (action, answer) ON ${schema}.requests TO ${eraser};
+GRANT SELECT (action, begun_at, answer) ON ${schema}.requests TO ${eraser};
 -- Bodies of events are parameters of statements. A server that logs parameters would log patient data. For each role
 -- that logs in, as a superuser:
 --   ALTER ROLE name SET log_parameter_max_length = 0;

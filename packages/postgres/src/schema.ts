@@ -184,6 +184,11 @@ CREATE TABLE quarantined_events (
 CREATE TABLE quarantined_places (action uuid NOT NULL, LIKE sequenced, PRIMARY KEY (action, lane, batch));
 `;
 
+const BEGUN = `
+-- When a collector has begun it: who asked can withdraw it until then.
+ALTER TABLE requests ADD COLUMN begun_at timestamptz;
+`;
+
 interface Migration {
   readonly name: string;
   /** With SCHEMA_OF_LOG where it names the schema. */
@@ -197,6 +202,7 @@ export const MIGRATIONS: readonly Migration[] = [
   { name: 'the tables of a log', sql: TABLES, olderMayRun: true },
   { name: 'encrypted payloads, and what is done to them', sql: ENCRYPTION, olderMayRun: false },
   { name: 'the doors of the access log and of lanes, and the quarantine', sql: DOORS, olderMayRun: false },
+  { name: 'requests that are withdrawn', sql: BEGUN, olderMayRun: false },
 ];
 
 const BOOKKEEPING = `CREATE TABLE IF NOT EXISTS schema_migrations (
