@@ -131,7 +131,7 @@ async function awaitAnswer(
   action: string,
   signal: AbortSignal | undefined,
 ): Promise<LifecycleAnswer> {
-  const rest = 'it is done all the same, by the next collector that runs: see collector actions';
+  const rest = 'it is done all the same, by the next collector that runs: see collector erase --list';
   for (let waited = 0; ; waited += LOOK_MS) {
     // Before the answer is read: a collector may give it and end.
     const runs = isShared(config) || isLocked(config.dataDir);
@@ -162,7 +162,7 @@ async function followed({ dataDir }: Config, { action }: Action, answer: Lifecyc
       throw new CommandFailure(
         `the collectors have it${answer.state === 'pending' ? `, and wait for ${answer.unreached.join(', ')}` : ''}; the ` +
           'mirror has not followed within a minute: collector mirror does not run, or says why it stands still. The ' +
-          `certificate of an erasure is then printed by collector actions certificate ${action}`,
+          `certificate of an erasure is then printed by collector erase --certificate ${action}`,
         EXIT.pending,
       );
     await sleep(LOOK_MS);

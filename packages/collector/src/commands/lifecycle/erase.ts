@@ -16,7 +16,7 @@ import { openCatalogue, type CatalogueAccess } from '../catalogue.js';
 import { assertReadable } from '../regular-files.js';
 import { alignedTable, printableJson, ProgressBar } from '../terminal.js';
 import { collect } from '../verify/trusted-keys.js';
-import { certificateOf, certificateText } from './certificate.js';
+import { addErasureOptions, type ErasureOptions, printCertificate, showErasures } from './erasures.js';
 import { assertCollectorRuns, considered, deliver, isErased, lifecycleConfigOf } from './delivery.js';
 import { Holds, holdsOf } from './holds.js';
 import { compactNow, floorsOf, wonText } from './retention.js';
@@ -43,14 +43,17 @@ action that the certificate names, finds it.
 --confirm: what is erased cannot be brought back, from no back-up. --anywhere also reads every payload for the ids, which
 takes a minute and a half for 10 million events; --and-mentions erases the events in which it finds them.
 
+--list prints all actions of the log: erasures, holds, policies, epochs of keys. They are entries of the log, under its
+checkpoints like every event, and name no person.
+
 The collector that runs on the data directory does the work; where none runs, start "collector serve --no-listen". On a mirror
-of a log in PostgreSQL give --store as well: the collectors of the log do it, and the mirror follows. It ends with a certificate (see also "collector
-actions certificate"). Runs that are nested in an erased one are erased when they are about the same subject, else listed.
+of a log in PostgreSQL give --store as well: the collectors of the log do it, and the mirror follows. It ends with a certificate (--certificate prints
+it again). Runs that are nested in an erased one are erased when they are about the same subject, else listed.
 
 Exit codes: 0 erased, 9 begun and not at its end because a directory of keys cannot be reached, 8 a hold or a floor of the
 retention policy forbids it, 7 erased but for events that were stored in the clear or are held, 6 there is nothing to erase.`;
 
-interface EraseOptions {
+interface EraseOptions extends ErasureOptions {
   readonly subjectFile?: string;
   readonly run?: string[];
   readonly event?: string[];
@@ -62,7 +65,6 @@ interface EraseOptions {
   readonly andMentions?: true;
   readonly leaveHeld?: true;
   readonly compact?: true;
-  readonly json?: true;
 }
 
 export function command(): Command {
@@ -78,12 +80,12 @@ export function command(): Command {
     .option('--anywhere', 'look for the ids in every payload')
     .option('--and-mentions', 'erase the events in which --anywhere finds them')
     .option('--leave-held', 'erase what no hold and no floor of the policy forbids, and leave the rest')
-    .option('--compact', 'give the room of what is erased back at once')
-    .option('--json', 'print it as one JSON object');
-  return addConfigOptions(erase, 'lifecycle')
+    .option('--compact', 'give the room of what is erased back at once');
+  return addConfigOptions(addErasureOptions(erase), 'lifecycle')
     .addHelpText('after', EXAMPLES)
     .action(async (options: EraseOptions, self: Command) => {
       process.title = 'collector erase';
+      if (options.list || options.certificate !== undefined) return showErasures(options, self);
       process.exitCode = await new Erasure(lifecycleConfigOf(self), options).run();
     });
 }
@@ -327,12 +329,7 @@ class Erasure {
     await anew.close();
     if (this.options.compact)
       process.stderr.write(`collector: ${wonText(await compactNow(this.config.dataDir))}\n`);
-    const made = await certificateOf(this.config.dataDir, action, {
-      ...{ storedInTheClear: plan.plain, held: plan.held, floors: plan.floors },
-    });
-    process.stdout.write(
-      this.options.json ? `${printableJson(JSON.stringify(made, undefined, 2))}\n` : certificateText(made),
-    );
+    await printCertificate(this.config.dataDir, action, this.options.json === true);
     const isAll = await isErased(this.config.dataDir, eventsOf(keys));
     if (answer.state === 'pending') return EXIT.pending;
     if (!isAll) return EXIT.partly;
