@@ -1,17 +1,11 @@
 /** `collector actions`: what was done to stored events, as the log says it, and the certificates of erasures. */
-import path from 'node:path';
 import { Command } from 'commander';
 import { type Actions, eventsOf } from '../../privacy/actions.js';
-import { counted } from '../../quantity.js';
 import { openStore } from '../../store/open-to-read.js';
-import { createDurably } from '../../transparency/key-files.js';
-import { exists } from '../../files.js';
 import { addConfigOptions, idFrom } from '../arguments.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
-import { proveEvent } from '../proof.js';
 import { assertReadable } from '../regular-files.js';
 import { alignedTable, printableJson } from '../terminal.js';
-import { FORMAT } from './action-proofs.js';
 import { certificateOf, certificateText } from './certificate.js';
 import { lifecycleConfigOf } from './delivery.js';
 
@@ -20,14 +14,10 @@ Examples:
   $ collector actions
   $ collector actions list --json | jq 'select(.state == "pending")'
   $ collector actions certificate 018f6f6e-8c2b-4cc0-9f6e-2f1d3a4b5c6d
-  $ collector actions export /mnt/audit/actions
 
 Actions are entries of the log, under its checkpoints like every event: erasures, holds, policies, epochs of keys. None of
 them names a person. One that is pending was begun, and is tried again while a collector runs: a directory of keys
-cannot be reached.
-
-"export" is for restores: an old state of the log together with an old copy of the keys opens what was erased since, and
-"collector restore --actions" erases it again. Run it after each erasure, to a place that outlives this host.`;
+cannot be reached.`;
 
 /** The names are a promise to programs. */
 interface ActionLine {
@@ -74,24 +64,10 @@ export function command(): Command {
       );
       if (made.gone_from_log === null) throw new CommandFailure('it is not at its end yet', EXIT.pending);
     });
-  const export_ = addConfigOptions(
-    new Command('export')
-      .description('Write each erasure with its proof into a directory, for restores.')
-      .argument('<directory>', 'where checkpoints are kept off this host, say; what is there stays'),
-    'lifecycle',
-  )
-    .addHelpText('after', EXAMPLES)
-    .action(async (directory: string, _: object, self: Command) => {
-      const { dataDir } = lifecycleConfigOf(self);
-      assertReadable(dataDir);
-      const { written, all } = await exportActions(dataDir, path.resolve(directory));
-      process.stdout.write(`${counted(written, 'file')} written, ${all} there\n`);
-    });
   return new Command('actions')
     .description('Say what was done to stored events, as the log has it.')
     .addCommand(list, { isDefault: true })
-    .addCommand(certificate)
-    .addCommand(export_);
+    .addCommand(certificate);
 }
 
 function linesOf(actions: Actions | undefined): ActionLine[] {
@@ -129,30 +105,4 @@ function tableOf(lines: readonly ActionLine[]): string {
     ...[`${sequence}`, at.slice(0, 16).replace('T', ' '), state],
   ]);
   return alignedTable([['ACTION', 'DOES', 'REASON', 'EVENTS', 'ENTRY', 'AT (UTC)', 'STATE'], ...rows]);
-}
-
-/**
- * On return every entry that retires events has its file in the directory, on stable storage.
- * @returns how many were written now, and how many there are.
- * @throws CommandFailure for one that is under no checkpoint yet, or that cannot be proved.
- */
-export async function exportActions(
-  dataDir: string,
-  directory: string,
-): Promise<{ readonly written: number; readonly all: number }> {
-  if (!exists(directory)) throw new CommandFailure(`there is no directory ${directory}`, EXIT.notFound);
-  const logged = openStore(dataDir).events.actions?.().logged ?? [];
-  let [written, all] = [0, 0];
-  for (const { sequence, entryId, said } of logged) {
-    if (said.does !== 'retire') continue;
-    all++;
-    const name = `${String(sequence).padStart(16, '0')}-${entryId.slice(0, 8)}.action`;
-    const file = path.join(directory, name);
-    if (exists(file)) continue;
-    const { event, proof } = await proveEvent(dataDir, entryId);
-    const text = JSON.stringify({ format: FORMAT, body: event.body.toString(), proof });
-    createDurably(file, `${text}\n`);
-    written++;
-  }
-  return { written, all };
 }

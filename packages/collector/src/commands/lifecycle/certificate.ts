@@ -159,7 +159,7 @@ export function certificateText(certificate: Certificate): string {
     ['Reason', reason],
     ['Asked by', askedByText(certificate)],
     ['Events', `${events}`],
-    ['Entries of the log', `${entries.join(', ')} (proved by collector actions export)`],
+    ['Entries of the log', `${entries.join(', ')} (proved by collector proof)`],
     ['Begun', began],
     [
       'Gone from the log',
