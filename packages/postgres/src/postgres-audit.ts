@@ -140,7 +140,7 @@ export class PostgresAudit {
     private readonly keys: SharedKeyReader | undefined,
   ) {
     this.#audit = new Audit(tree, signed.roots);
-    this.#elsewhere = new ErasedElsewhere(options.erasedSince ?? []);
+    this.#elsewhere = new ErasedElsewhere(options.takenSince ?? []);
   }
 
   async tell(findings: FindingList): Promise<AuditedLog> {
@@ -168,7 +168,7 @@ export class PostgresAudit {
     await this.#tellTables(end, findings);
     const keyless = SequenceSet.of(this.#keyless);
     const unread = SequenceSet.of(this.#unread);
-    const later = this.#elsewhere.among(this.#entries).without(this.#actions.retired);
+    const later = this.#elsewhere.explained.without(this.#actions.retired);
     const keys = this.keys?.stored;
     const known = { actions: this.#actions, keyless, keys };
     const back = await this.#stillOpen(shouldBeGone({ ...known, unread }));

@@ -186,13 +186,6 @@ export async function findPlan(dataDirectory: string, sha256: string): Promise<P
   return findBegun(dataDirectory, sha256, isOfPlan);
 }
 
-/** The line with which `erase` began an action; undefined when there is none. */
-export function findErasure(dataDirectory: string, action: string): Promise<AccessLine | undefined> {
-  const isOfAction = (line: AccessLine): line is AccessLine =>
-    line.command === 'erase' && line.filter?.['action'] === action;
-  return findBegun(dataDirectory, action, isOfAction);
-}
-
 /** @param text that every such line has in it. */
 async function findBegun<Line extends AccessLine>(
   dataDirectory: string,

@@ -5,7 +5,7 @@ import type { StoredKeys, TakenKeys } from '../privacy/key-directory.js';
 import type { ErasedEvent } from '../privacy/lawfulness.js';
 import { SequenceSet } from '../privacy/sequence-set.js';
 import { counted } from '../quantity.js';
-import { type AuditedLog, type ErasedSince, eventRange, type FindingList } from './log-audit.js';
+import { type AuditedLog, eventRange, type FindingList } from './log-audit.js';
 import { isNoId, uuidText } from './text.js';
 
 /** Of a kind so many are listed, and the rest is counted. */
@@ -49,8 +49,7 @@ export class ErasedElsewhere {
   /** Whose payload was taken out, and with it the name of its key. */
   readonly #nameless: number[] = [];
 
-  constructor(private readonly erasures: readonly ErasedSince[]) {
-    const keys = erasures.flatMap((each) => each.keys);
+  constructor(private readonly keys: readonly TakenKeys[]) {
     this.#byKey = Map.groupBy(keys, ({ tag, organisation }) => `${tag} ${organisation}`);
     this.#shared = keys.filter(({ places }) => places !== undefined);
   }
@@ -58,7 +57,7 @@ export class ErasedElsewhere {
   /** @param key which is missing; undefined where nobody can say which it was. */
   meet(sequence: number, key: { tag: number; organisation: string; place?: number } | undefined): void {
     if (key === undefined) {
-      if (this.erasures.length > 0) this.#nameless.push(sequence);
+      if (this.keys.length > 0) this.#nameless.push(sequence);
       return;
     }
     const { tag, organisation, place } = key;
@@ -71,11 +70,9 @@ export class ErasedElsewhere {
     if (isFound) this.#found.push(sequence);
   }
 
-  /** @param entries of the log: what an action has taken out that would stand in it is not explained by that. */
-  among(entries: number): SequenceSet {
-    const behind = this.erasures.filter(({ entry }) => entry > entries);
-    const taken = eventsOf(behind.flatMap(({ keys }) => keys));
-    return SequenceSet.of(this.#found).with(SequenceSet.of(this.#nameless).within(taken));
+  /** Of the events that were met. */
+  get explained(): SequenceSet {
+    return SequenceSet.of(this.#found).with(SequenceSet.of(this.#nameless).within(eventsOf(this.keys)));
   }
 }
 
@@ -109,7 +106,7 @@ export function tellLifecycle(
     'unexplained',
     unexplained.within(noted),
     `${why}; one lies beside the keys, which proves nothing. If this log was restored, start the collector, which takes ` +
-      'it into the log, or give --actions',
+      'it into the log',
   );
   add(
     'not_retired',

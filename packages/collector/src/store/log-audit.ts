@@ -102,14 +102,8 @@ export interface AuditOptions {
   readonly files: Files;
   /** Events read so far, and of how many, about. */
   readonly onProgress: (events: number, of: number) => void;
-  /** Erasures that this log does not have, and a later state of it has: who asks knows them. */
-  readonly erasedSince?: readonly ErasedSince[] | undefined;
-}
-
-export interface ErasedSince {
-  readonly keys: readonly TakenKeys[];
-  /** The sequence of the action, in the state that has it. */
-  readonly entry: number;
+  /** Keys that were destroyed by actions which this log does not have: who asks knows that. */
+  readonly takenSince?: readonly TakenKeys[] | undefined;
 }
 
 export interface AuditedLog {

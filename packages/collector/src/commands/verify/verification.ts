@@ -7,8 +7,7 @@
  * these checkpoints say. What lies behind the largest of them is looked at by itself, and held against nothing.
  */
 import { counted } from '../../quantity.js';
-import type { TakenKeys } from '../../privacy/key-directory.js';
-import { type ErasedEvent, holdsEver, Lawfulness } from '../../privacy/lawfulness.js';
+import { holdsEver, Lawfulness } from '../../privacy/lawfulness.js';
 import {
   type AuditedLog,
   type AuditOptions,
@@ -24,7 +23,6 @@ import { rotationMissing, unknownSigner } from '../../integrity/note-signing.js'
 import { readHistory } from '../../transparency/key-files.js';
 import { AccessLogCheck, type AccessLogState } from './access-log-check.js';
 import { notesElsewhere, notesOfDirectory, SignedCheckpoints } from './signed-checkpoints.js';
-import { erasuresOf, type ProvedAction, readActions } from '../lifecycle/action-proofs.js';
 import { type HoldRecord, metBy, recordIn, recordOf } from '../lifecycle/holds.js';
 import { printable } from '../terminal.js';
 import { checkRegular, PROOF_DIRECTORIES } from '../regular-files.js';
@@ -80,8 +78,6 @@ export interface VerificationOptions extends AuditOptions {
   readonly keys: readonly string[];
   /** Rotation notes, besides those of the data directory. */
   readonly rotations?: readonly string[];
-  /** Directories with erasures that the log has signed, of which this may be an older state. */
-  readonly actions?: readonly string[];
   /** How many accesses the command that verifies has logged itself. */
   readonly ownAccesses?: number;
 }
@@ -100,8 +96,6 @@ export async function verifyLog(options: VerificationOptions): Promise<Verificat
   const findings = new VerifyFindings();
   // Segments are looked at one by one (segment-survey.ts), and the index is not read.
   checkRegular(dataDir, PROOF_DIRECTORIES);
-  const proved = await readActions(options.actions ?? [], dataDir, options.keys, options.rotations ?? []);
-  const audited = { ...options, erasedSince: [...erasuresOf(proved), ...(options.erasedSince ?? [])] };
   // A checkpoint is the newest one before it is given out.
   const sizesGivenOut = givenOut(dataDir, findings);
   const { shared } = options;
@@ -129,10 +123,10 @@ export async function verifyLog(options: VerificationOptions): Promise<Verificat
       readMirrorNote(dataDir) !== undefined,
     );
     const audit =
-      shared?.audit(checkpoints, accessLog, audited) ?? new LogAudit(audited, tree, checkpoints, accessLog);
+      shared?.audit(checkpoints, accessLog, options) ?? new LogAudit(options, tree, checkpoints, accessLog);
     const log = await audit.tell(findings);
     const { entries, unsigned, waiting } = log;
-    for await (const finding of unlawfulFindings(options, log.erased, proved)) findings.add(finding);
+    for await (const finding of unlawfulFindings(options, log.erased)) findings.add(finding);
     if (!checkpoints.hasNewest) findings.add(noNewest(entries));
     else if (checkpoints.newest !== undefined) {
       for (const finding of waitingFindings(unsigned, waiting)) findings.add(finding);
@@ -146,15 +140,10 @@ export async function verifyLog(options: VerificationOptions): Promise<Verificat
   }
 }
 
-/**
- * Erasures that the policy of their time, a floor of it or a hold forbade, or may have forbidden, its record being gone.
- * What was proved to be done in a later state of the log was judged by the policy and the holds of that one, which this
- * one does not have.
- */
+/** Erasures that the policy of their time, a floor of it or a hold forbade, or may have forbidden, its record being gone. */
 async function* unlawfulFindings(
   { dataDir, shared }: Pick<VerificationOptions, 'dataDir' | 'shared'>,
   { actions, events }: AuditedLog['erased'],
-  proved: readonly ProvedAction[],
 ): AsyncGenerator<VerifyFinding> {
   if (actions.retired.size === 0) return;
   const holds = new Map<string, HoldRecord>();
@@ -167,14 +156,6 @@ async function* unlawfulFindings(
   }
   const things = new Map([...holds].map(([id, record]) => [id, { ...record, events: metBy(record) }]));
   const lawfulness = new Lawfulness(actions, things);
-  const keyOf = (keys: readonly TakenKeys[], { sequence, organisation }: ErasedEvent) =>
-    keys.find((each) => each.organisation === organisation && each.sequences.has(sequence));
-  const isProved = (event: ErasedEvent, action: string) => {
-    const same = proved.filter((each) => each.action === action).flatMap(({ taken }) => taken);
-    const logged = actions.partsIn(action).flatMap(({ keys }) => keys);
-    const key = keyOf(logged, event);
-    return same.some((each) => each.tag === key?.tag && keyOf([each], event) !== undefined);
-  };
   let found: { first: number; end: number; action: string; why: string } | undefined;
   const told = ({ first, end, action, why }: NonNullable<typeof found>): VerifyFinding => ({
     ...{ kind: 'unlawful', sequence: first },
@@ -182,8 +163,7 @@ async function* unlawfulFindings(
   });
   for await (const event of events()) {
     const { sequence } = event;
-    const against = lawfulness.faultOf(event);
-    const fault = against && isProved(event, against.action) ? undefined : against;
+    const fault = lawfulness.faultOf(event);
     const isNext = found?.end === sequence && found.action === fault?.action && found.why === fault.why;
     if (isNext && found !== undefined) found.end++;
     else {

@@ -108,7 +108,7 @@ export class LogReading {
     private readonly accessLog: HeadListener,
   ) {
     this.#options = options;
-    this.#elsewhere = new ErasedElsewhere(options.erasedSince ?? []);
+    this.#elsewhere = new ErasedElsewhere(options.takenSince ?? []);
     this.#tree = tree;
     this.#audit = new Audit(tree, roots);
     const { covered } = this.#audit;
@@ -197,7 +197,7 @@ export class LogReading {
 
   #tellLifecycle(findings: FindingList): ReturnType<typeof tellLifecycle> {
     const keyless = SequenceSet.ofStretches(this.#keyless);
-    const elsewhere = this.#elsewhere.among(this.#entries);
+    const elsewhere = this.#elsewhere.explained;
     const isExplained = keyless.without(this.#actions.retired).without(elsewhere).size === 0;
     const unread = SequenceSet.ofStretches(
       this.#rests.map(({ rest: { sequence, count } }) => ({ first: sequence, end: sequence + count })),
