@@ -101,15 +101,16 @@ async function addHold(options: AddOptions, self: Command): Promise<void> {
   const { names } = log;
   if (subjects.length > 0 && names === undefined)
     throw usage('--subject-file: payloads of this log are not encrypted, and neither could the subject be');
+  const action = randomUUID();
   const access = logAccess(dataDir, {
     command: 'hold add',
-    filter: { name, run, organisation, subjects: subjects.length || undefined },
+    filter: { action, name, run, organisation, subjects: subjects.length || undefined },
+    isAct: true,
   });
   const { named: runs, organisations: there, ...met } = await meeting(dataDir, subjects, run);
   for (const each of organisations)
     if (!there.includes(each))
       process.stderr.write(`collector: warning: no event is of organisation ${legible(each)} by now\n`);
-  const action = randomUUID();
   const sealed = subjects.map((subject) => names?.seal(subject).toString('base64') ?? '');
   const { record, text } = await keepRecord(dataDir, {
     ...{ action, name, runs, organisations, subjects: sealed },
@@ -174,7 +175,7 @@ async function releaseHold(name: string, self: Command): Promise<void> {
   if (actions === undefined || found === undefined)
     throw new CommandFailure(`there is no hold ${JSON.stringify(name)} in ${dataDir}`, EXIT.notFound);
   assertCollectorRuns(config);
-  const access = logAccess(dataDir, { command: 'hold release', filter: { name } });
+  const access = logAccess(dataDir, { command: 'hold release', filter: { name, hold: found }, isAct: true });
   await deliver(config, {
     action: { action: randomUUID(), does: 'unhold', hold: found },
     considered: considered(actions),
