@@ -430,7 +430,7 @@ describe('[R-1372] an older state of the log with the keys of today', () => {
   });
 });
 
-describe('[R-1349] an erasure that was not allowed', () => {
+describe('[R-1501] an erasure under a hold', () => {
   test('is found by verify, whoever had it done', async () => {
     const key = await createKey(dataDir);
     const collector = await start(dataDir, encrypted);
