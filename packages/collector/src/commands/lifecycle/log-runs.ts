@@ -43,6 +43,11 @@ export interface RecordKey {
   readonly isRun: boolean;
 }
 
+/** The records of runs that were found. */
+export function keysIn(runs: Selected['runs']): RecordKey[] {
+  return [...runs].flatMap(([organisation, ids]) => Array.from(ids.keys(), (id) => ({ organisation, id, isRun: true })));
+}
+
 /** A record with its events. */
 export class LogRun implements RecordKey {
   readonly events: LogEvent[] = [];
@@ -94,17 +99,17 @@ export class LogRuns {
   private constructor(
     private readonly dataDir: string,
     log: EventLog,
-    /** All that was durable when it was opened. */
+    /** By default all that was durable when it was opened. */
     readonly range: Range,
     private readonly signal: AbortSignal,
   ) {
     this.#log = log;
   }
 
-  /** @param from the first sequence that is passed. */
-  static async open(dataDir: string, signal: AbortSignal, from = 1): Promise<LogRuns> {
+  /** @param part the sequences that are passed; all that is durable. */
+  static async open(dataDir: string, signal: AbortSignal, part: Partial<Range> = {}): Promise<LogRuns> {
     const { events: log } = openStore(dataDir);
-    const through = (await log.end()).sequence - 1;
+    const { from = 1, through = (await log.end()).sequence - 1 } = part;
     return new LogRuns(dataDir, log, { from, through }, signal);
   }
 
@@ -116,12 +121,14 @@ export class LogRuns {
   async find(sought: Sought): Promise<Selected> {
     const found = (await this.#pass((range) => ({ find: sought, ...range }))) as Found[];
     const [runs, erased]: [ByOrganisation<true>, ByOrganisation<number>] = [new Map(), new Map()];
+    const organisations = new Set<string>();
     for (const each of found) {
+      for (const organisation of each.organisations) organisations.add(organisation);
       for (const [organisation, ids] of each.runs) for (const id of ids.keys()) put(runs, organisation, id, true);
       for (const [organisation, ids] of each.erased) for (const [id, i] of ids) put(erased, organisation, id, i);
     }
     return {
-      ...{ runs, erased, events: found.flatMap(({ events }) => events) },
+      ...{ organisations, runs, erased, events: found.flatMap(({ events }) => events) },
       links: new Links(found.map(({ links }) => links)),
       unread: found.reduce((sum, { unread }) => sum + unread, 0),
     };
@@ -156,7 +163,7 @@ export class LogRuns {
   }
 
   /**
-   * Records with all their events.
+   * Records with all their events. One that is not in the log has none.
    * @returns those that are named and those nested in them; what they are nested in stands in `LogRun.parents`.
    */
   async collect(keys: Iterable<RecordKey>, links: Links, around: Around): Promise<LogRun[]> {
@@ -183,13 +190,15 @@ export class LogRuns {
         add(known.get(event.organisation)?.get(event.runId ?? '') ?? raise(), event);
       for (const run of fresh) {
         const { organisation } = run;
-        if (!run.isRun) add(run, await this.#event(organisation, run.id));
+        const root = run.isRun ? undefined : await this.#event(organisation, run.id);
+        if (root !== undefined) add(run, root);
         // Grows while it is passed: events without a run hang on each other.
         for (const { id } of run.events)
           for (const child of links.childrenOf(organisation, id)) {
             if (!child.isRun) {
-              if (owners.get(organisation)?.has(child.id) !== true)
-                add(run, await this.#event(organisation, child.id));
+              if (owners.get(organisation)?.has(child.id) === true) continue;
+              const event = await this.#event(organisation, child.id);
+              if (event !== undefined) add(run, event);
               continue;
             }
             const nested = known.get(organisation)?.get(child.id);
@@ -219,18 +228,18 @@ export class LogRuns {
     return [...inner];
   }
 
-  /** An event that is known to be there, and names no run. */
-  async #event(organisation: string, id: Id): Promise<LogEvent> {
+  /** An event that names no run; undefined when there is none. */
+  async #event(organisation: string, id: Id): Promise<LogEvent | undefined> {
     const place = await this.#log.find(organisation, Buffer.from(id, 'latin1'));
-    if (place === undefined) return raise();
+    if (place === undefined || place.sequence > this.range.through || !isNoId(place.runId)) return undefined;
     const { kind, receivedAt } = (await this.#log.read([place])).facts(0);
     const { sequence, at, size } = place;
     return { sequence, at, size, kind, organisation, receivedAt, id, runId: undefined };
   }
 
-  /** What a catalogue would say of each record, made of its events alone. */
+  /** What a catalogue would say of each record that has events, made of these alone. */
   async *summaries(runs: readonly LogRun[]): AsyncGenerator<readonly [LogRun, RunSummary]> {
-    const placed = runs.map((run) => ({ run, places: run.events }));
+    const placed = runs.filter(({ events }) => events.length > 0).map((run) => ({ run, places: run.events }));
     for (const window of windowsOf(placed)) {
       let index = 0;
       for await (const batch of eventBatchesOf(this.#log, window, new ScanningReader()))

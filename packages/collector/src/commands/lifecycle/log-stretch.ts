@@ -64,6 +64,8 @@ export type Job =
 export type Extent = 'whole' | 'left';
 
 export interface Found {
+  /** All that have an event. */
+  readonly organisations: ReadonlySet<string>;
   readonly runs: ByOrganisation<true>;
   readonly events: readonly (LogEvent & { readonly isMention: boolean })[];
   /** The runs of erased events, by the number of the erasure in `Sought.erased`. */
@@ -110,6 +112,8 @@ export async function pass(
 }
 
 class Finding {
+  readonly #organisations = new Set<string>();
+  #organisation = '';
   readonly #runs: ByOrganisation<true> = new Map();
   readonly #events: (LogEvent & { isMention: boolean })[] = [];
   readonly #erasedRuns: ByOrganisation<number> = new Map();
@@ -138,6 +142,7 @@ class Finding {
   take(entry: PassedEntry): void {
     const { organisation, source, eventIdAt, runIdAt, parentIdAt, kind } = entry;
     const { sought } = this;
+    if (organisation !== this.#organisation) this.#organisations.add((this.#organisation = organisation));
     if (sought.organisation !== undefined && sought.organisation !== organisation) return;
     const isStart = kind === 'inference-start';
     const isRunless = isNoId(source, runIdAt);
@@ -165,7 +170,8 @@ class Finding {
 
   answer(): Found {
     return {
-      ...{ runs: this.#runs, events: this.#events, erased: this.#erasedRuns },
+      ...{ organisations: this.#organisations, runs: this.#runs },
+      ...{ events: this.#events, erased: this.#erasedRuns },
       ...{ links: this.#links.table(), unread: this.#unread },
     };
   }

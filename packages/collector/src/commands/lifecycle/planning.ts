@@ -7,7 +7,7 @@ import { CommandFailure, EXIT, usage } from '../exit-codes.js';
 import { legible } from '../terminal.js';
 import { considered } from './delivery.js';
 import { Holds, holdsOf } from './holds.js';
-import { type LogRun, LogRuns, type RecordKey, type Selected } from './log-runs.js';
+import { keysIn, type LogRun, LogRuns, type RecordKey, type Selected } from './log-runs.js';
 import { type ByOrganisation, type Extent, type Id, idOf, type LogEvent, put, textOf } from './log-stretch.js';
 import { floorsOf, keysOf } from './erasable.js';
 import { type Block, blockText, type Plan, PLAN_FORMAT, type PlanEvent } from './plan-file.js';
@@ -269,12 +269,6 @@ const EVENT: Mark = { because: 'event', about: 'not compared', why: '' };
 
 function nameOf({ organisation, id }: RecordKey): string {
   return `${organisation} ${id}`;
-}
-
-function keysIn(runs: ByOrganisation<true>): RecordKey[] {
-  return [...runs].flatMap(([organisation, ids]) =>
-    Array.from(ids.keys(), (id) => ({ organisation, id, isRun: true })),
-  );
 }
 
 function raise(): never {
