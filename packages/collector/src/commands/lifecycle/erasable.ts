@@ -51,8 +51,7 @@ export async function floorsOf(
   const now = Date.now();
   const facts = new Map<LogRun, KeptFacts>();
   for await (const [run, summary] of reader.summaries([...runs])) facts.set(run, factsOf(summary));
-  return (run, event) =>
-    floorOn(policy, facts.get(run) ?? { organisation: run.organisation }, event, now);
+  return (run, event) => floorOn(policy, facts.get(run) ?? { organisation: run.organisation }, event, now);
 }
 
 const READ_TOGETHER = 1024;

@@ -117,8 +117,11 @@ async function planErasure(dataDir: string, options: PlanOptions): Promise<void>
   const { subjectFile, run, event, late, certificate, organisation, mentions, by, out } = options;
   const given = [subjectFile, run, event, late, certificate].filter((each) => each !== undefined).length;
   if (given !== 1)
-    throw usage('say what is to be erased by one of --subject-file, --run, --event, --late and --certificate');
-  if (mentions && subjectFile === undefined) throw usage('--mentions: searches for the ids of --subject-file');
+    throw usage(
+      'say what is to be erased by one of --subject-file, --run, --event, --late and --certificate',
+    );
+  if (mentions && subjectFile === undefined)
+    throw usage('--mentions: searches for the ids of --subject-file');
   if (organisation !== undefined && (late !== undefined || certificate !== undefined))
     throw usage('--organisation: goes with --subject-file, --run and --event');
   if (out === undefined) throw usage('--out: say where the plan is to be written');

@@ -160,10 +160,10 @@ async function meeting(dataDir: string, subjects: readonly string[], texts: read
       // Events without a run are known by the one that they hang on.
       events: asked.filter(({ isWhole }) => isWhole).map(({ id }) => idOf(id)),
     });
-    const { links, organisations, unread } = selected;
+    const { organisations, unread } = selected;
     const keys: RecordKey[] = keysIn(selected.runs);
     for (const { organisation, id, runId } of selected.events) {
-      const record = runId === undefined ? await reader.recordOf(organisation, id, links) : undefined;
+      const record = runId === undefined ? await reader.recordOf(organisation, id) : undefined;
       if (record !== undefined) keys.push(record);
     }
     const ids = new Set(keys.map(({ id }) => textOf(id)));
@@ -174,7 +174,7 @@ async function meeting(dataDir: string, subjects: readonly string[], texts: read
       if (others.length > 0) throw severalRuns('--run', id, [one, ...others]);
       return one;
     });
-    const runs = await reader.collect(keys, links, { nested: true, outer: false });
+    const runs = await reader.collect(keys, { nested: true, outer: false });
     return { named, runs, organisations, unread };
   } finally {
     await reader.close();

@@ -38,9 +38,8 @@ import {
 } from './delivery.js';
 import { factsOf, floorOn, keysOf, ruleOf } from './erasable.js';
 import { type HoldRecord, Holds, holdsOf } from './holds.js';
-import type { Links } from './links.js';
 import { type LogRun, LogRuns, type RecordKey } from './log-runs.js';
-import { idOf, type LogEvent, type Sought, textOf } from './log-stretch.js';
+import { idOf, type LogEvent, textOf } from './log-stretch.js';
 
 const EXAMPLES = `
 Examples:
@@ -253,7 +252,6 @@ class RetentionPlan {
   readonly differences = { runs: 0, first: [] as string[] };
   readonly #holds: Holds;
   readonly #erased: SequenceSet;
-  #links: Links | undefined;
 
   constructor(
     private readonly reader: LogRuns,
@@ -288,9 +286,7 @@ class RetentionPlan {
 
   async #judge(window: readonly Candidate[]): Promise<void> {
     const { reader } = this;
-    this.#links ??= (await reader.find(NOTHING)).links;
-    const links = this.#links;
-    const runs = await reader.collect(window, links, { nested: false, outer: true });
+    const runs = await reader.collect(window, { nested: false, outer: true });
     const found = new Map<string, readonly [LogRun, RunSummary]>();
     for await (const [run, summary] of reader.summaries(runs)) found.set(nameOf(run), [run, summary]);
     for (const candidate of window) {
@@ -301,7 +297,7 @@ class RetentionPlan {
         run !== undefined &&
         summary !== undefined &&
         decidingText(summary, run.events) === candidate.said &&
-        (run.isRun || (await this.#isRecord(run, links)));
+        (run.isRun || (await this.#isRecord(run)));
       if (!isAsSaid) this.#differ(candidate);
       else if (run.chain.some(({ starts }) => starts.some(({ state }) => state === 'unread'))) this.unread++;
       else for (const event of run.events) if (this.#isDue(summary, event)) this.#decide(run, summary, event);
@@ -310,8 +306,8 @@ class RetentionPlan {
   }
 
   /** Whether events without a run are known by this id, and are of no run. */
-  async #isRecord({ organisation, id }: LogRun, links: Links): Promise<boolean> {
-    const record = await this.reader.recordOf(organisation, id, links);
+  async #isRecord({ organisation, id }: LogRun): Promise<boolean> {
+    const record = await this.reader.recordOf(organisation, id);
     return record?.isRun === false && record.id === id;
   }
 
@@ -346,8 +342,6 @@ class RetentionPlan {
     }
   }
 }
-
-const NOTHING: Sought = { subjects: [], runs: [], events: [], mentions: false, erased: [] };
 
 function nameOf({ organisation, id, isRun }: RecordKey): string {
   return `${organisation} ${id} ${isRun}`;
