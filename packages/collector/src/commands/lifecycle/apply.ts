@@ -66,7 +66,7 @@ export async function applyPlan(config: Config, file: string, options: ApplyOpti
   });
   const { name, proven: isProven = false } = line.actor;
   const planner = { name, isProven, at: line.at };
-  const reader = await LogRuns.open(dataDir, signal, planned.plan.through + 1);
+  const reader = await LogRuns.open(dataDir, signal, { from: planned.plan.through + 1 });
   try {
     const applied = await new Application(config, reader, planned, options).apply(
       action,

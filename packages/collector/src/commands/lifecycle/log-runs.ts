@@ -42,6 +42,13 @@ export interface RecordKey {
   readonly isRun: boolean;
 }
 
+/** The records of runs that were found. */
+export function keysIn(runs: Found['runs']): RecordKey[] {
+  return [...runs].flatMap(([organisation, ids]) =>
+    Array.from(ids.keys(), (id) => ({ organisation, id, isRun: true })),
+  );
+}
+
 /** A record with its events. */
 export class LogRun implements RecordKey {
   readonly events: LogEvent[] = [];
@@ -88,17 +95,17 @@ export class LogRuns {
   private constructor(
     private readonly dataDir: string,
     log: EventLog,
-    /** All that was durable when it was opened. */
+    /** By default all that was durable when it was opened. */
     readonly range: Range,
     private readonly signal: AbortSignal,
   ) {
     this.#log = log;
   }
 
-  /** @param from the first sequence that is passed. */
-  static async open(dataDir: string, signal: AbortSignal, from = 1): Promise<LogRuns> {
+  /** @param part the sequences that are passed; all that is durable. */
+  static async open(dataDir: string, signal: AbortSignal, part: Partial<Range> = {}): Promise<LogRuns> {
     const { events: log } = openStore(dataDir);
-    const through = (await log.end()).sequence - 1;
+    const { from = 1, through = (await log.end()).sequence - 1 } = part;
     return new LogRuns(dataDir, log, { from, through }, signal);
   }
 
@@ -111,14 +118,16 @@ export class LogRuns {
     const found = (await this.#pass((range) => ({ find: sought, ...range }))) as Found[];
     const runs: ByOrganisation<true> = new Map();
     const erased: ByOrganisation<number> = new Map();
+    const organisations = new Set<string>();
     for (const each of found) {
+      for (const organisation of each.organisations) organisations.add(organisation);
       for (const [organisation, ids] of each.runs)
         for (const id of ids.keys()) put(runs, organisation, id, true);
       for (const [organisation, ids] of each.erased)
         for (const [id, i] of ids) put(erased, organisation, id, i);
     }
     return {
-      ...{ runs, erased, events: found.flatMap(({ events }) => events) },
+      ...{ organisations, runs, erased, events: found.flatMap(({ events }) => events) },
       unread: found.reduce((sum, { unread }) => sum + unread, 0),
     };
   }
@@ -148,7 +157,7 @@ export class LogRuns {
   }
 
   /**
-   * Records with all their events, in as many passes as runs are nested deep.
+   * Records with all their events, of which those that are not in the log have none, in as many passes as runs are nested deep.
    * @returns those that are named and those nested in them; what they are nested in stands in `LogRun.parents`.
    */
   async collect(keys: Iterable<RecordKey>, around: Around): Promise<LogRun[]> {
@@ -207,9 +216,9 @@ export class LogRuns {
     return undefined;
   }
 
-  /** What a catalogue would say of each record, made of its events alone. */
+  /** What a catalogue would say of each record that has events, made of these alone. */
   async *summaries(runs: readonly LogRun[]): AsyncGenerator<readonly [LogRun, RunSummary]> {
-    const placed = runs.map((run) => ({ run, places: run.events }));
+    const placed = runs.filter(({ events }) => events.length > 0).map((run) => ({ run, places: run.events }));
     for (const window of windowsOf(placed)) {
       let index = 0;
       for await (const batch of eventBatchesOf(this.#log, window, new ScanningReader()))

@@ -68,6 +68,8 @@ export interface Wanted {
 }
 
 export interface Found {
+  /** All that have an event. */
+  readonly organisations: ReadonlySet<string>;
   readonly runs: ByOrganisation<true>;
   readonly events: readonly (LogEvent & { readonly isMention: boolean })[];
   /** The runs of erased events, by the number of the erasure in `Sought.erased`. */
@@ -113,6 +115,8 @@ export async function pass(
 }
 
 class Finding {
+  readonly #organisations = new Set<string>();
+  #organisation = '';
   readonly #runs: ByOrganisation<true> = new Map();
   readonly #events: (LogEvent & { isMention: boolean })[] = [];
   readonly #erasedRuns: ByOrganisation<number> = new Map();
@@ -140,6 +144,7 @@ class Finding {
   take(entry: PassedEntry): void {
     const { organisation, source, eventIdAt, runIdAt, kind } = entry;
     const { sought } = this;
+    if (organisation !== this.#organisation) this.#organisations.add((this.#organisation = organisation));
     if (sought.organisation !== undefined && sought.organisation !== organisation) return;
     const isStart = kind === 'inference-start';
     const isRunless = isNoId(source, runIdAt);
@@ -164,7 +169,10 @@ class Finding {
   }
 
   answer(): Found {
-    return { runs: this.#runs, events: this.#events, erased: this.#erasedRuns, unread: this.#unread };
+    return {
+      ...{ organisations: this.#organisations, runs: this.#runs },
+      ...{ events: this.#events, erased: this.#erasedRuns, unread: this.#unread },
+    };
   }
 
   #add({ organisation, source, runIdAt }: PassedEntry): void {

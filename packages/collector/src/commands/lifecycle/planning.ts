@@ -7,7 +7,7 @@ import { CommandFailure, EXIT, usage } from '../exit-codes.js';
 import { legible } from '../terminal.js';
 import { considered } from './delivery.js';
 import { Holds, holdsOf } from './holds.js';
-import { type LogRun, LogRuns, type RecordKey } from './log-runs.js';
+import { keysIn, type LogRun, LogRuns, type RecordKey } from './log-runs.js';
 import {
   type ByOrganisation,
   type Extent,
@@ -312,12 +312,6 @@ const EVENT: Mark = { because: 'event', about: 'not compared', why: '' };
 
 function nameOf({ organisation, id }: RecordKey): string {
   return `${organisation} ${id}`;
-}
-
-function keysIn(runs: ByOrganisation<true>): RecordKey[] {
-  return [...runs].flatMap(([organisation, ids]) =>
-    Array.from(ids.keys(), (id) => ({ organisation, id, isRun: true })),
-  );
 }
 
 function raise(): never {
