@@ -135,7 +135,7 @@ describe('[R-1447] where no collector runs', () => {
       expect.stringContaining('the collector ended before it answered; it is done all the same'),
     ]);
     const next = await start(dataDir, ['--no-listen']);
-    await expect.poll(async () => (await on('actions', '--json')).stdout).toContain('"does":"retire"');
+    await expect.poll(async () => (await on('erase', '--list', '--json')).stdout).toContain('"does":"retire"');
     await next.stop();
     expect((await storedEvents(dataDir)).map(({ body }) => body)).toEqual([null]);
   });
