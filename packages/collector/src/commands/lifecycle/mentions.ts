@@ -51,5 +51,12 @@ export class Mentions {
 
 /** Upper case first: it makes SS of the sharp s, and one sigma of two. */
 function fold(text: string): string {
-  return text.normalize('NFKC').toUpperCase().toLowerCase().normalize('NFKC').replaceAll('ς', 'σ').replaceAll(/\s+/g, ' ').trim();
+  return text
+    .normalize('NFKC')
+    .toUpperCase()
+    .toLowerCase()
+    .normalize('NFKC')
+    .replaceAll('ς', 'σ')
+    .replaceAll(/\s+/g, ' ')
+    .trim();
 }
