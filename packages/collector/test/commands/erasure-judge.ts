@@ -81,6 +81,9 @@ interface Fields {
 }
 
 export const keyOf = ({ organisation, id }: { organisation: string; id: string }): string => `${organisation} ${id}`;
+/** The run that an event names or opens. */
+export const runIdOf = (event: Sent): string | undefined =>
+  fieldsOf(event).run_id ?? (event.kind === 'inference-start' ? event.id : undefined);
 const fieldsOf = ({ body }: Sent) => JSON.parse(body) as Fields;
 
 export class Judge {
@@ -174,7 +177,7 @@ export class Judge {
       const path: Sent[] = [];
       let [at, id, isRun]: [Sent | undefined, string, boolean] = [event, event.id, false];
       for (; at !== undefined; at = this.sent.get(`${organisation} ${fieldsOf(at).parent_event_id ?? ''}`)) {
-        const own = fieldsOf(at).run_id ?? (at.kind === 'inference-start' ? at.id : undefined);
+        const own = runIdOf(at);
         isRun = own !== undefined;
         id = own ?? at.id;
         const circle = path.indexOf(at);
@@ -233,7 +236,7 @@ export class Judge {
   #lateOf({ events }: Run): { action: string; events: number }[] {
     const last = this.erasures.findLast(({ action }) => events.some((event) => this.erased.get(keyOf(event)) === action));
     const left = events.filter((event) => !this.erased.has(keyOf(event)));
-    if (last === undefined || left.length === 0 || left.some(({ phase }) => phase < last.phase)) return [];
+    if (last === undefined || !events.some((event) => runIdOf(event) !== undefined && this.erased.has(keyOf(event))) || left.length === 0 || left.some(({ phase }) => phase < last.phase)) return [];
     return [{ action: last.action, events: left.length }];
   }
 
