@@ -250,7 +250,7 @@ export function planTable({ plan, sha256 }: PlanFile): string {
       ({ action, events }) =>
         `${counted(events, 'event')} came after action ${action} had erased their runs: plan them with --late ${action}`,
     ),
-    `SHA-256 of the plan, which the access log has: ${sha256}`,
+    ...(plan.events.length === 0 ? [] : [`SHA-256 of the plan, which the access log has: ${sha256}`]),
   ];
   return `${table}${lines.map((line) => `${line}\n`).join('')}`;
 }
