@@ -241,7 +241,7 @@ function startOf(entry: PassedEntry, erased: SequenceSet): StartFacts {
 }
 
 /** @param body of a start that was stored: it is JSON. */
-export function personsIn(body: Buffer): { readonly target?: string; readonly caller?: string } {
+function personsIn(body: Buffer): { readonly target?: string; readonly caller?: string } {
   const { target_identity, user_identity } = Object(JSON.parse(body.toString())) as Record<string, unknown>;
   const target = idIn(Object(target_identity) as Record<string, unknown>, 'target_id');
   const caller = idIn(Object(user_identity) as Record<string, unknown>, 'caller_id');
