@@ -332,8 +332,6 @@ export async function encrypted(side, script) {
   await erased.read({ ...script.ids, erased: runs[30].run, single: runs[200].run });
   await erased.verify();
   await erased.prove({ ...script.proved, erased: { id: script.single } });
-  fs.mkdirSync(side.path('actions'));
-  await erased.run('actions as files', 'actions export actions');
   await erased.copies(true);
 }
 

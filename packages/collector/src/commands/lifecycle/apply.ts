@@ -11,7 +11,12 @@ import { CommandFailure, EXIT, interruption, usage } from '../exit-codes.js';
 import { assertReadable } from '../regular-files.js';
 import { assertCollectorRuns, considered, deliver } from './delivery.js';
 import { keysOf } from './erasable.js';
-import { dropErasureRecord, type ErasureFacts, keepErasureRecord, type LeftEvents } from './erasure-record.js';
+import {
+  dropErasureRecord,
+  type ErasureFacts,
+  keepErasureRecord,
+  type LeftEvents,
+} from './erasure-record.js';
 import { Holds, holdsOf } from './holds.js';
 import { type LogRun, LogRuns } from './log-runs.js';
 import { idOf, type LogEvent } from './log-stretch.js';
@@ -44,19 +49,30 @@ export async function applyPlan(config: Config, file: string, options: ApplyOpti
   assertCollectorRuns(config);
   const line = await findPlan(dataDir, planned.sha256);
   if (line === undefined)
-    throw usage(`${file}: no access log here has a line of collector erase plan for it: plan again on this host`);
+    throw usage(
+      `${file}: no access log here has a line of collector erase plan for it: plan again on this host`,
+    );
   const action = randomUUID();
   const { reason, by } = options;
-  const filter = { plan: planned.sha256, marks: planned.marks, action, override_floor: options.overrideFloor };
+  const filter = {
+    plan: planned.sha256,
+    marks: planned.marks,
+    action,
+    override_floor: options.overrideFloor,
+  };
   const access = logAccess(dataDir, {
     ...{ command: 'erase apply', filter, reason, isAct: true },
     ...(by !== undefined && { by }),
   });
   const { name, proven: isProven = false } = line.actor;
   const planner = { name, isProven, at: line.at };
-  const reader = await LogRuns.open(dataDir, signal, planned.plan.through + 1);
+  const reader = await LogRuns.open(dataDir, signal, { from: planned.plan.through + 1 });
   try {
-    const applied = await new Application(config, reader, planned, options).apply(action, { planner, applier }, signal);
+    const applied = await new Application(config, reader, planned, options).apply(
+      action,
+      { planner, applier },
+      signal,
+    );
     access.complete = true;
     return applied;
   } finally {
@@ -69,7 +85,9 @@ function applierOf({ by }: ApplyOptions): ErasureFacts['applier'] {
   const acting = actingUser();
   if (acting?.isProven === true) return { name: acting.name, isProven: true, at };
   if (by === undefined)
-    throw usage('--by: the system knows no login user here: say who applies it; the certificate has the name as stated');
+    throw usage(
+      '--by: the system knows no login user here: say who applies it; the certificate has the name as stated',
+    );
   return { name: by, isProven: false, at };
 }
 
@@ -117,7 +135,12 @@ class Application {
     const overridden = done.filter(({ blocked }) => floorsIn(blocked).length > 0);
     const facts: ErasureFacts = {
       ...{ action, case: options.case, ...persons },
-      left: leftOf(this.#plan.events.filter(({ sequence }) => !erased.has(sequence)), plain),
+      left: leftOf(
+        this.#plan.events.filter(
+          ({ sequence }) => !erased.has(sequence) && !this.#actions.retired.has(sequence),
+        ),
+        plain,
+      ),
       mentions: done.filter(({ because }) => because === 'mention').length,
       overridden: overridden.length === 0 ? [] : leftOf(overridden, plain),
       unread: this.#plan.unread,
@@ -129,15 +152,18 @@ class Application {
       ...(overridden.length > 0 && { override: true }),
       ...(this.#plan.unread > 0 && { incomplete: true }),
     };
-    const answer = await deliver(this.config, { action: said, considered: considered(this.#actions) }, { signal }).catch(
-      (error: unknown) => {
-        // What was begun, or may be, keeps it.
-        const isOpen = !(error instanceof CommandFailure) || OPEN.includes(error.exitCode);
-        if (!isOpen && this.reader.log.actions?.().partsIn(action).length === 0)
-          dropErasureRecord(this.config.dataDir, action);
-        throw error;
-      },
-    );
+    const answer = await deliver(
+      this.config,
+      // By the plan: what begins between the check and here was not considered.
+      { action: said, considered: { policy: this.#plan.policy, holds: this.#plan.holds } },
+      { signal },
+    ).catch((error: unknown) => {
+      // What was begun, or may be, keeps it.
+      const isOpen = !(error instanceof CommandFailure) || OPEN.includes(error.exitCode);
+      if (!isOpen && this.reader.log.actions?.().partsIn(action).length === 0)
+        dropErasureRecord(this.config.dataDir, action);
+      throw error;
+    });
     return { action, answer, erased, left: marked.length - erased.size };
   }
 
@@ -146,7 +172,8 @@ class Application {
     const { options } = this;
     const { log, unread, through } = this.#plan;
     if (log !== this.reader.log.ledgerId) throw usage('the plan is of another log than this one');
-    if (through > this.reader.range.through) throw planAgain('the log does not reach as far as the plan: it was restored');
+    if (through > this.reader.range.through)
+      throw planAgain('the log does not reach as far as the plan: it was restored');
     if (unread > 0 && !options.incomplete)
       throw usage(
         `${counted(unread, 'payload')} could not be opened when it was planned: --incomplete applies it all the same, and the ` +
@@ -174,10 +201,12 @@ class Application {
     if (marked.some(({ blocked }) => blocked.some(({ by }) => by === 'hold')))
       throw planAgain('an event that it marks is on hold, and a hold yields to nothing');
     const keys = new Map(
-      marked.map(({ organisation, run }) => [`${organisation} ${run}`, { organisation, id: idOf(run), isRun: true }]),
+      marked.map(({ organisation, run }) => [
+        `${organisation} ${run}`,
+        { organisation, id: idOf(run), isRun: true },
+      ]),
     );
-    const { links } = await this.reader.find({ subjects: [], runs: [], events: [], mentions: false, erased: [] });
-    const came = await this.reader.collect(keys.values(), links, { nested: false, outer: false });
+    const came = await this.reader.collect(keys.values(), { nested: false, outer: false });
     const late = came.reduce((sum, { events }) => sum + events.length, 0);
     const changed = came.filter(({ starts }) => starts.length > 0);
     if (changed.length > 0) await this.#assertSamePerson(changed, marked, signal);
@@ -188,12 +217,15 @@ class Application {
   }
 
   /** A further start may say that a run is about someone else, or about a person on hold. */
-  async #assertSamePerson(changed: readonly LogRun[], marked: readonly PlanEvent[], signal: AbortSignal): Promise<void> {
+  async #assertSamePerson(
+    changed: readonly LogRun[],
+    marked: readonly PlanEvent[],
+    signal: AbortSignal,
+  ): Promise<void> {
     const { dataDir } = this.config;
     const whole = await LogRuns.open(dataDir, signal);
     try {
-      const { links } = await whole.find({ subjects: [], runs: [], events: [], mentions: false, erased: [] });
-      const runs = await whole.collect(changed, links, { nested: false, outer: true });
+      const runs = await whole.collect(changed, { nested: false, outer: true });
       const holds = new Holds(holdsOf(dataDir, this.#actions), whole.log.names);
       for (const run of runs) {
         const isNew = ({ sequence }: { sequence: number }) => sequence > this.#plan.through;
@@ -202,9 +234,14 @@ class Application {
         const before = [of('target', false), of('caller', false)] as const;
         const as = before[0].size > 0 || of('target', true).size > 0 ? 0 : 1;
         const since = of(as === 0 ? 'target' : 'caller', true);
-        if ([...since].some((id) => !before[as].has(id)) || run.starts.some((start) => isNew(start) && start.state === 'unread'))
+        if (
+          [...since].some((id) => !before[as].has(id)) ||
+          run.starts.some((start) => isNew(start) && start.state === 'unread')
+        )
           throw planAgain('a start that came since says that a run is about someone else');
-        const ofRun = marked.filter((event) => event.run === run.recordId && event.organisation === run.organisation);
+        const ofRun = marked.filter(
+          (event) => event.run === run.recordId && event.organisation === run.organisation,
+        );
         if (ofRun.some(({ sequence }) => holds.on(run, sequence).length > 0))
           throw planAgain('a start that came since puts a run on hold');
       }
@@ -222,7 +259,17 @@ class Application {
         throw planAgain(`event ${id} is not where the plan says; see collector verify`);
       const { at, size } = place;
       const receivedAt = Date.parse(received_at);
-      places.push({ sequence, at, size, kind, organisation, receivedAt, id: idOf(id), runId: undefined });
+      places.push({
+        sequence,
+        at,
+        size,
+        kind,
+        organisation,
+        receivedAt,
+        id: idOf(id),
+        runId: undefined,
+        parent: undefined,
+      });
     }
     return places;
   }
@@ -233,7 +280,9 @@ function planAgain(why: string): CommandFailure {
 }
 
 function floorsIn(blocked: readonly Block[]): Block[] {
-  return blocked.filter(({ by, until }) => by === 'floor' && (until === null || Date.parse(until) > Date.now()));
+  return blocked.filter(
+    ({ by, until }) => by === 'floor' && (until === null || Date.parse(until) > Date.now()),
+  );
 }
 
 /** Counted by why they were left. */
@@ -248,7 +297,11 @@ function leftOf(events: readonly PlanEvent[], plain: ReadonlySet<number>): LeftE
           ? ({ why: 'not marked', ...(event.why !== '' && { of: event.why }) } as const)
           : block.by === 'stored in the clear'
             ? ({ why: block.by } as const)
-            : ({ why: block.by, of: block.name, ...(block.until !== null && { until: block.until }) } as const);
+            : ({
+                why: block.by,
+                of: block.name,
+                ...(block.until !== null && { until: block.until }),
+              } as const);
     const name = JSON.stringify(why);
     left.set(name, { ...why, events: (left.get(name)?.events ?? 0) + 1 });
   }

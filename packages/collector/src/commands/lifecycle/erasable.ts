@@ -1,7 +1,7 @@
 /** What may be erased of events of the log: until when floors of the policy keep them, and by which keys they are encrypted. */
 import type { Actions } from '../../privacy/actions.js';
 import type { TakenKeys } from '../../privacy/key-directory.js';
-import { type KeptFacts, policyFrom } from '../../privacy/retention-policy.js';
+import { type KeptFacts, policyFrom, type RetentionPolicy } from '../../privacy/retention-policy.js';
 import { SequenceSet } from '../../privacy/sequence-set.js';
 import type { RunSummary } from '../../catalogue/run-summary.js';
 import type { EventLog } from '../../store/contract/events.js';
@@ -22,6 +22,24 @@ export function factsOf({ organisation, modelId, modelVersion }: RunSummary): Ke
   };
 }
 
+/** What the policy is asked about an event: a rule about single events with its kind; all others are about the run. */
+export function ruleOf(policy: RetentionPolicy, facts: KeptFacts, kind: string) {
+  const ofEvent = { ...facts, kind };
+  const single = policy.ruleFor(ofEvent);
+  return single.unit === 'event' ? { ...single, facts: ofEvent } : { ...policy.ruleFor(facts), facts };
+}
+
+/** By which floor of a policy an event is kept at a time, in milliseconds since 1970. */
+export function floorOn(
+  policy: RetentionPolicy,
+  facts: KeptFacts,
+  { kind, receivedAt }: Pick<LogEvent, 'kind' | 'receivedAt'>,
+  now: number,
+): Floor | undefined {
+  if (policy.isAboveFloors(ruleOf(policy, facts, kind).facts)) return undefined;
+  return policy.heldBy({ ...facts, kind }, receivedAt, now);
+}
+
 /** By which floor of the policy that is set an event is kept now. Facts of the model are read from the log. */
 export async function floorsOf(
   reader: LogRuns,
@@ -33,12 +51,7 @@ export async function floorsOf(
   const now = Date.now();
   const facts = new Map<LogRun, KeptFacts>();
   for await (const [run, summary] of reader.summaries([...runs])) facts.set(run, factsOf(summary));
-  return (run, { kind, receivedAt }) => {
-    const ofRun = facts.get(run) ?? { organisation: run.organisation };
-    const ofEvent = { ...ofRun, kind };
-    const decides = policy.ruleFor(ofEvent).unit === 'event' ? ofEvent : ofRun;
-    return policy.isAboveFloors(decides) ? undefined : policy.heldBy(ofEvent, receivedAt, now);
-  };
+  return (run, event) => floorOn(policy, facts.get(run) ?? { organisation: run.organisation }, event, now);
 }
 
 const READ_TOGETHER = 1024;

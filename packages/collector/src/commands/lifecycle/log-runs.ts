@@ -7,19 +7,17 @@ import os from 'node:os';
 import { Worker } from 'node:worker_threads';
 import type { EventLog } from '../../store/contract/events.js';
 import { openStore } from '../../store/open-to-read.js';
-import { isNoId } from '../../store/text.js';
 import { type RunSummary, summaryOf } from '../../catalogue/run-summary.js';
 import { assembleRun } from '../../records/assemble.js';
 import { eventBatchesOf, windowsOf } from '../../records/record-windows.js';
 import { ScanningReader } from '../../records/run-event.js';
 import { revived } from '../records/record-threads.js';
 import { ProgressBar } from '../terminal.js';
-import { Links } from './links.js';
 import {
   type Answer,
   type ByOrganisation,
   type Collected,
-  type Extent,
+  eventOf,
   type Found,
   type Id,
   type Job,
@@ -30,6 +28,7 @@ import {
   type Sought,
   type StartFacts,
   textOf,
+  type Wanted,
 } from './log-stretch.js';
 
 /** A thread takes a quarter of a second to start, in which another passes so many events. */
@@ -41,6 +40,13 @@ export interface RecordKey {
   readonly organisation: string;
   readonly id: Id;
   readonly isRun: boolean;
+}
+
+/** The records of runs that were found. */
+export function keysIn(runs: Found['runs']): RecordKey[] {
+  return [...runs].flatMap(([organisation, ids]) =>
+    Array.from(ids.keys(), (id) => ({ organisation, id, isRun: true })),
+  );
 }
 
 /** A record with its events. */
@@ -73,11 +79,6 @@ export class LogRun implements RecordKey {
   }
 }
 
-/** What was found, and how the records of the log hang together. */
-export interface Selected extends Omit<Found, 'links'> {
-  readonly links: Links;
-}
-
 /** What is collected beside the records that are named. */
 export interface Around {
   /** Runs that are nested in them, however deep. */
@@ -94,17 +95,17 @@ export class LogRuns {
   private constructor(
     private readonly dataDir: string,
     log: EventLog,
-    /** All that was durable when it was opened. */
+    /** By default all that was durable when it was opened. */
     readonly range: Range,
     private readonly signal: AbortSignal,
   ) {
     this.#log = log;
   }
 
-  /** @param from the first sequence that is passed. */
-  static async open(dataDir: string, signal: AbortSignal, from = 1): Promise<LogRuns> {
+  /** @param part the sequences that are passed; all that is durable. */
+  static async open(dataDir: string, signal: AbortSignal, part: Partial<Range> = {}): Promise<LogRuns> {
     const { events: log } = openStore(dataDir);
-    const through = (await log.end()).sequence - 1;
+    const { from = 1, through = (await log.end()).sequence - 1 } = part;
     return new LogRuns(dataDir, log, { from, through }, signal);
   }
 
@@ -113,124 +114,111 @@ export class LogRuns {
   }
 
   /** @throws StoreDamaged; what the signal is aborted with. */
-  async find(sought: Sought): Promise<Selected> {
+  async find(sought: Sought): Promise<Found> {
     const found = (await this.#pass((range) => ({ find: sought, ...range }))) as Found[];
-    const [runs, erased]: [ByOrganisation<true>, ByOrganisation<number>] = [new Map(), new Map()];
+    const runs: ByOrganisation<true> = new Map();
+    const erased: ByOrganisation<number> = new Map();
+    const organisations = new Set<string>();
     for (const each of found) {
-      for (const [organisation, ids] of each.runs) for (const id of ids.keys()) put(runs, organisation, id, true);
-      for (const [organisation, ids] of each.erased) for (const [id, i] of ids) put(erased, organisation, id, i);
+      for (const organisation of each.organisations) organisations.add(organisation);
+      for (const [organisation, ids] of each.runs)
+        for (const id of ids.keys()) put(runs, organisation, id, true);
+      for (const [organisation, ids] of each.erased)
+        for (const [id, i] of ids) put(erased, organisation, id, i);
     }
     return {
-      ...{ runs, erased, events: found.flatMap(({ events }) => events) },
-      links: new Links(found.map(({ links }) => links)),
+      ...{ organisations, runs, erased, events: found.flatMap(({ events }) => events) },
       unread: found.reduce((sum, { unread }) => sum + unread, 0),
     };
   }
 
   /** The record that an event is of; undefined for one that is not there. */
-  async recordOf(organisation: string, eventId: Id, links: Links): Promise<RecordKey | undefined> {
+  async recordOf(organisation: string, eventId: Id): Promise<RecordKey | undefined> {
     const passed: Id[] = [];
-    for (let id = eventId; ; ) {
-      const found = await this.#log.find(organisation, Buffer.from(id, 'latin1'));
-      if (found === undefined || found.sequence > this.range.through) {
-        const root = passed.at(-1);
-        return root === undefined ? undefined : { organisation, id: root, isRun: false };
-      }
-      if (!isNoId(found.runId)) return { organisation, id: found.runId.toString('latin1'), isRun: true };
-      passed.push(id);
-      const parent = links.parentOf(organisation, id);
-      if (parent === undefined) return { organisation, id, isRun: false };
+    for (let id: Id | undefined = eventId; id !== undefined;) {
       // Events that hang on each other in a circle are known by the smallest of their ids.
-      const circle = passed.indexOf(parent);
-      if (circle >= 0)
-        return { organisation, id: passed.slice(circle).reduce((a, b) => (a < b ? a : b)), isRun: false };
-      id = parent;
+      const circle = passed.indexOf(id);
+      if (circle >= 0) passed.push(passed.slice(circle).reduce((a, b) => (a < b ? a : b)));
+      const event: LogEvent | undefined = circle >= 0 ? undefined : await this.#event(organisation, id);
+      if (event === undefined) break;
+      if (event.runId !== undefined) return { organisation, id: event.runId, isRun: true };
+      passed.push(id);
+      id = event.parent;
     }
+    const root = passed.at(-1);
+    return root === undefined ? undefined : { organisation, id: root, isRun: false };
   }
 
-  /** The events of runs, no more than is asked for of each. */
-  async events(wanted: ByOrganisation<Extent>): Promise<Collected['events']> {
-    if (wanted.size === 0) return [];
+  /** The events of runs, no more than is asked for of each, and what hangs on events, in the order of the log. */
+  async events(wanted: Wanted): Promise<Collected['events']> {
+    if (wanted.runs.size + wanted.on.size === 0) return [];
     const answers = (await this.#pass((range) => ({ collect: wanted, ...range }))) as Collected[];
     return answers.flatMap(({ events }) => events);
   }
 
   /**
-   * Records with all their events.
+   * Records with all their events, of which those that are not in the log have none, in as many passes as runs are nested deep.
    * @returns those that are named and those nested in them; what they are nested in stands in `LogRun.parents`.
    */
-  async collect(keys: Iterable<RecordKey>, links: Links, around: Around): Promise<LogRun[]> {
+  async collect(keys: Iterable<RecordKey>, around: Around): Promise<LogRun[]> {
     const known: ByOrganisation<LogRun> = new Map();
     const owners: ByOrganisation<LogRun> = new Map();
     const inner = new Set<LogRun>();
-    const begin = ({ organisation, id, isRun }: RecordKey) => {
+    let wanted: Wanted = { runs: new Map(), on: new Map() };
+    const starts: { readonly run: LogRun; readonly parent: Id }[] = [];
+    const add = (run: LogRun, { start, ...event }: Collected['events'][number]) => {
+      const { organisation, id } = event;
+      if (owners.get(organisation)?.has(id) === true) return;
+      put(owners, organisation, id, run);
+      run.events.push(event);
+      if (inner.has(run)) put(wanted.on, organisation, id, true);
+      if (start === undefined) return;
+      run.starts.push(start);
+      if (event.parent !== undefined) starts.push({ run, parent: event.parent });
+    };
+    const begin = async ({ organisation, id, isRun }: RecordKey, isInner: boolean) => {
       const run = new LogRun(organisation, id, isRun);
       put(known, organisation, id, run);
+      if (isInner) inner.add(run);
+      const root = isRun ? undefined : await this.#event(organisation, id);
+      if (isRun) put(wanted.runs, organisation, id, 'whole');
+      if (root !== undefined) add(run, root);
       return run;
     };
-    const add = (run: LogRun, { start, ...event }: Collected['events'][number]) => {
-      run.events.push(event);
-      if (start !== undefined) run.starts.push(start);
-      put(owners, event.organisation, event.id, run);
-    };
-    let fresh: LogRun[] = [];
-    for (const key of keys) if (known.get(key.organisation)?.has(key.id) !== true) fresh.push(begin(key));
-    for (const run of fresh) inner.add(run);
-    for (let next: LogRun[] = []; fresh.length > 0; fresh = next, next = []) {
-      const wanted: ByOrganisation<Extent> = new Map();
-      for (const { organisation, id, isRun } of fresh) if (isRun) put(wanted, organisation, id, 'whole');
-      for (const event of await this.events(wanted))
-        add(known.get(event.organisation)?.get(event.runId ?? '') ?? raise(), event);
-      for (const run of fresh) {
-        const { organisation } = run;
-        if (!run.isRun) add(run, await this.#event(organisation, run.id));
-        // Grows while it is passed: events without a run hang on each other.
-        for (const { id } of run.events)
-          for (const child of links.childrenOf(organisation, id)) {
-            if (!child.isRun) {
-              if (owners.get(organisation)?.has(child.id) !== true)
-                add(run, await this.#event(organisation, child.id));
-              continue;
-            }
-            const nested = known.get(organisation)?.get(child.id);
-            if (nested !== undefined) {
-              if (nested !== run) nested.parents.add(run);
-            } else if (around.nested && inner.has(run)) {
-              const begun = begin({ organisation, ...child });
-              begun.parents.add(run);
-              inner.add(begun);
-              next.push(begun);
-            }
-          }
+    for (const key of keys) if (known.get(key.organisation)?.has(key.id) !== true) await begin(key, true);
+    while (wanted.runs.size + wanted.on.size > 0) {
+      const asked = wanted;
+      wanted = { runs: new Map(), on: new Map() };
+      for (const event of await this.events(asked)) {
+        const { organisation, runId, parent = '' } = event;
+        const outer = owners.get(organisation)?.get(parent);
+        const own = runId === undefined ? outer : known.get(organisation)?.get(runId);
+        if (own !== undefined) add(own, event);
+        else if (runId !== undefined && outer !== undefined && around.nested)
+          await begin({ organisation, id: runId, isRun: true }, true);
       }
-      if (!around.outer) continue;
-      for (const run of fresh)
-        for (const { parent } of run.starts) {
-          if (parent === undefined) continue;
-          const { organisation } = run;
-          const key =
-            owners.get(organisation)?.get(parent) ?? (await this.recordOf(organisation, parent, links));
-          if (key === undefined || key.id === run.id) continue;
-          let outer = known.get(organisation)?.get(key.id);
-          if (outer === undefined) next.push((outer = begin(key)));
-          run.parents.add(outer);
-        }
+      for (const { run, parent } of starts.splice(0)) {
+        const { organisation } = run;
+        const owner = owners.get(organisation)?.get(parent);
+        const key = owner ?? (around.outer ? await this.recordOf(organisation, parent) : undefined);
+        if (key === undefined || key.id === run.id) continue;
+        run.parents.add(owner ?? known.get(organisation)?.get(key.id) ?? (await begin(key, false)));
+      }
     }
     return [...inner];
   }
 
-  /** An event that is known to be there, and names no run. */
-  async #event(organisation: string, id: Id): Promise<LogEvent> {
+  async #event(organisation: string, id: Id): Promise<LogEvent | undefined> {
     const place = await this.#log.find(organisation, Buffer.from(id, 'latin1'));
-    if (place === undefined) return raise();
-    const { kind, receivedAt } = (await this.#log.read([place])).facts(0);
-    const { sequence, at, size } = place;
-    return { sequence, at, size, kind, organisation, receivedAt, id, runId: undefined };
+    if (place === undefined || place.sequence > this.range.through) return undefined;
+    for await (const batch of this.#log.pass(place, { through: place.sequence }))
+      for (const entry of batch) return eventOf(entry);
+    return undefined;
   }
 
-  /** What a catalogue would say of each record, made of its events alone. */
+  /** What a catalogue would say of each record that has events, made of these alone. */
   async *summaries(runs: readonly LogRun[]): AsyncGenerator<readonly [LogRun, RunSummary]> {
-    const placed = runs.map((run) => ({ run, places: run.events }));
+    const placed = runs.filter(({ events }) => events.length > 0).map((run) => ({ run, places: run.events }));
     for (const window of windowsOf(placed)) {
       let index = 0;
       for await (const batch of eventBatchesOf(this.#log, window, new ScanningReader()))
@@ -258,7 +246,9 @@ export class LogRuns {
     const onBytes = (bytes: number) => this.#bar?.show((done += bytes), this.#log.extent);
     try {
       if (most < 2) return [await pass(this.#log, jobOf({ from, through }), onBytes, this.signal)];
-      const stop = () => void Promise.all(this.#threads.map((thread) => thread.stop()));
+      const stop = () => {
+        for (const thread of this.#threads) thread.stop().catch(() => undefined);
+      };
       this.signal.addEventListener('abort', stop, { once: true });
       const ends = Array.from({ length: most }, (_, i) => from - 1 + Math.floor((events * (i + 1)) / most));
       const answers = ends.map((end, i) => {
@@ -309,5 +299,5 @@ class StretchThread {
 }
 
 function raise(): never {
-  throw new RangeError('the log has an event of a run that was not asked for');
+  throw new RangeError('a run was not asked for');
 }

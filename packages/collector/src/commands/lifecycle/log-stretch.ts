@@ -6,7 +6,6 @@ import type { EventKind } from '@clinical-events/protocol';
 import { SequenceSet } from '../../privacy/sequence-set.js';
 import { type EventLog, ID_BYTES, type PassedEntry } from '../../store/contract/events.js';
 import { isNoId, latin1, uuidText } from '../../store/text.js';
-import { LinkRows, type LinkTable } from './links.js';
 import { Mentions } from './mentions.js';
 
 /** The bytes of an id, each as a character: a key of maps that costs no more than the copy. */
@@ -43,6 +42,8 @@ export interface LogEvent {
   readonly id: Id;
   /** Undefined where the event names no run and opens none. */
   readonly runId: Id | undefined;
+  /** The event that it hangs on; it stays in the envelope when the payload is erased. */
+  readonly parent: Id | undefined;
 }
 
 /** What a start says. */
@@ -52,23 +53,27 @@ export interface StartFacts {
   readonly state: 'read' | 'erased' | 'unread';
   readonly target?: string;
   readonly caller?: string;
-  /** The event that it is nested under; of the envelope, so that an erasure does not hide it. */
   readonly parent: Id | undefined;
 }
 
-export type Job =
-  | ({ readonly find: Sought } & Range)
-  | ({ readonly collect: ByOrganisation<Extent> } & Range);
+export type Job = ({ readonly find: Sought } & Range) | ({ readonly collect: Wanted } & Range);
 
 /** How much of a run is collected: all of it, or what is not erased. */
 export type Extent = 'whole' | 'left';
 
+export interface Wanted {
+  readonly runs: ByOrganisation<Extent>;
+  /** Events: what hangs on them is wanted too, events without a run and starts of nested runs. */
+  readonly on: ByOrganisation<true>;
+}
+
 export interface Found {
+  /** All that have an event. */
+  readonly organisations: ReadonlySet<string>;
   readonly runs: ByOrganisation<true>;
   readonly events: readonly (LogEvent & { readonly isMention: boolean })[];
   /** The runs of erased events, by the number of the erasure in `Sought.erased`. */
   readonly erased: ByOrganisation<number>;
-  readonly links: LinkTable;
   /** Payloads that had to be opened and could not be. */
   readonly unread: number;
 }
@@ -110,10 +115,11 @@ export async function pass(
 }
 
 class Finding {
+  readonly #organisations = new Set<string>();
+  #organisation = '';
   readonly #runs: ByOrganisation<true> = new Map();
   readonly #events: (LogEvent & { isMention: boolean })[] = [];
   readonly #erasedRuns: ByOrganisation<number> = new Map();
-  readonly #links = new LinkRows();
   readonly #subjects: ReadonlySet<string>;
   readonly #eventIds: ReadonlySet<Id>;
   readonly #sets: readonly SequenceSet[];
@@ -136,13 +142,12 @@ class Finding {
   }
 
   take(entry: PassedEntry): void {
-    const { organisation, source, eventIdAt, runIdAt, parentIdAt, kind } = entry;
+    const { organisation, source, eventIdAt, runIdAt, kind } = entry;
     const { sought } = this;
+    if (organisation !== this.#organisation) this.#organisations.add((this.#organisation = organisation));
     if (sought.organisation !== undefined && sought.organisation !== organisation) return;
     const isStart = kind === 'inference-start';
     const isRunless = isNoId(source, runIdAt);
-    if ((isStart || isRunless) && !isNoId(source, parentIdAt))
-      this.#links.add(organisation, source, parentIdAt, isStart ? runIdAt : eventIdAt, isStart);
     if (this.#eventIds.size > 0 && this.#eventIds.has(latin1(source, eventIdAt, eventIdAt + ID_BYTES)))
       this.#events.push({ ...eventOf(entry), isMention: false });
     if (!isRunless && sought.runs.length > 0) {
@@ -165,8 +170,8 @@ class Finding {
 
   answer(): Found {
     return {
-      ...{ runs: this.#runs, events: this.#events, erased: this.#erasedRuns },
-      ...{ links: this.#links.table(), unread: this.#unread },
+      ...{ organisations: this.#organisations, runs: this.#runs },
+      ...{ events: this.#events, erased: this.#erasedRuns, unread: this.#unread },
     };
   }
 
@@ -185,18 +190,27 @@ class Collecting {
   readonly #events: (LogEvent & { start?: StartFacts })[] = [];
 
   constructor(
-    private readonly wanted: ByOrganisation<Extent>,
+    private readonly wanted: Wanted,
     private readonly erased: SequenceSet,
   ) {}
 
   take(entry: PassedEntry): void {
-    const { organisation, source, runIdAt } = entry;
-    const extent = this.wanted.get(organisation)?.get(latin1(source, runIdAt, runIdAt + ID_BYTES));
-    if (extent === undefined || (extent === 'left' && this.erased.has(entry.sequence))) return;
+    const { organisation, source, eventIdAt, runIdAt } = entry;
+    const { runs, on } = this.wanted;
+    const extent = runs.get(organisation)?.get(latin1(source, runIdAt, runIdAt + ID_BYTES));
+    if (extent === 'left' ? this.erased.has(entry.sequence) : extent === undefined && !this.#hangs(entry))
+      return;
+    // What hangs on an event without a run is of the same record.
+    if (isNoId(source, runIdAt)) put(on, organisation, latin1(source, eventIdAt, eventIdAt + ID_BYTES), true);
     this.#events.push({
       ...eventOf(entry),
       ...(entry.kind === 'inference-start' && { start: startOf(entry, this.erased) }),
     });
+  }
+
+  #hangs({ organisation, source, parentIdAt, runIdAt, kind }: PassedEntry): boolean {
+    if (kind !== 'inference-start' && !isNoId(source, runIdAt)) return false;
+    return this.wanted.on.get(organisation)?.has(latin1(source, parentIdAt, parentIdAt + ID_BYTES)) === true;
   }
 
   answer(): Collected {
@@ -205,11 +219,16 @@ class Collecting {
 }
 
 export function eventOf(entry: PassedEntry): LogEvent {
-  const { sequence, at, size, kind, organisation, receivedAt, source, eventIdAt, runIdAt } = entry;
+  const { sequence, at, size, kind, organisation, receivedAt, source, eventIdAt, runIdAt, parentIdAt } =
+    entry;
+  const idAt = (from: number) => (isNoId(source, from) ? undefined : latin1(source, from, from + ID_BYTES));
   return {
     ...{ sequence, at, size, kind, organisation, receivedAt },
-    id: latin1(source, eventIdAt, eventIdAt + ID_BYTES),
-    runId: isNoId(source, runIdAt) ? undefined : latin1(source, runIdAt, runIdAt + ID_BYTES),
+    ...{
+      id: latin1(source, eventIdAt, eventIdAt + ID_BYTES),
+      runId: idAt(runIdAt),
+      parent: idAt(parentIdAt),
+    },
   };
 }
 
@@ -217,8 +236,7 @@ function startOf(entry: PassedEntry, erased: SequenceSet): StartFacts {
   const { sequence, source, parentIdAt } = entry;
   const parent = isNoId(source, parentIdAt) ? undefined : latin1(source, parentIdAt, parentIdAt + ID_BYTES);
   const body = entry.body();
-  if (body === undefined)
-    return { sequence, state: erased.has(sequence) ? 'erased' : 'unread', parent };
+  if (body === undefined) return { sequence, state: erased.has(sequence) ? 'erased' : 'unread', parent };
   return { sequence, state: 'read', parent, ...personsIn(body) };
 }
 

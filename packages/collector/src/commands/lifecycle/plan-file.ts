@@ -5,6 +5,7 @@
 import { hash } from 'node:crypto';
 import fs from 'node:fs';
 import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
+import { readJson } from '../../ledger/strict-json.js';
 import { untilText } from '../../privacy/retention-policy.js';
 import { aboutBytes, counted } from '../../quantity.js';
 import { systemCode } from '../../system-code.js';
@@ -18,6 +19,8 @@ const BECAUSE = ['target', 'caller', 'run', 'event', 'late', 'mention', 'nested'
 const ABOUT = ['this person', 'someone else', 'nobody', 'not compared'] as const;
 /** What one text of JSON may be. */
 const MOST_BYTES = 500 << 20;
+/** A plan has five. */
+const MOST_NESTED = 8;
 
 /** What keeps an event from being erased: a hold by its name, a floor and until when, that it has no key. */
 export interface Block {
@@ -75,7 +78,7 @@ export interface PlanFile {
 }
 
 export function planFile(plan: Plan): PlanFile {
-  const unmarked = plan.events.map(({ erase: _, ...event }) => event);
+  const unmarked = plan.events.map((event) => ({ ...event, erase: undefined }));
   return {
     plan,
     sha256: hash('sha256', JSON.stringify({ ...plan, events: unmarked })),
@@ -101,16 +104,14 @@ export function readPlan(file: string): PlanFile {
     text = new TextDecoder('utf-8', { fatal: true }).decode(fs.readFileSync(file));
   } catch (error) {
     const code = systemCode(error);
-    if (code !== undefined && code.startsWith('E') && !(code.startsWith('ERR')))
+    if (code !== undefined && code.startsWith('E') && !code.startsWith('ERR'))
       throw usage(`${file} cannot be read (${code})`);
     throw error instanceof TypeError ? unfit('it is not UTF-8') : error;
   }
-  let read: unknown;
-  try {
-    read = JSON.parse(text);
-  } catch {
-    throw unfit('it is not JSON, or was cut off');
-  }
+  const { value: read, fault } = { value: undefined, ...readJson(text, MOST_NESTED) };
+  // Of a name that stands twice a person may review one value while the other is applied.
+  if (fault?.code === 'duplicate_key') throw unfit('a name stands twice in one object');
+  if (fault !== undefined) throw unfit('it is not JSON, or was cut off');
   const { sha256, ...plan } = Object(read) as Record<string, unknown>;
   if (plan['format'] !== FORMAT) throw unfit(`its format is not ${FORMAT}`);
   const made = planIn(plan);
@@ -125,7 +126,8 @@ export function readPlan(file: string): PlanFile {
 function planIn(read: Record<string, unknown>): Plan | undefined {
   const { log, made, through, policy, holds, asked, searched, unread, unmatched, late, events } = read;
   if (![log, made, asked].every(isText) || ![through, unread].every(isCount)) return undefined;
-  if (!(policy === null || isText(policy)) || !(searched === 'starts' || searched === 'every payload')) return undefined;
+  if (!(policy === null || isText(policy)) || !(searched === 'starts' || searched === 'every payload'))
+    return undefined;
   if (!isListOf(holds, isText) || !isListOf(unmatched, isCount)) return undefined;
   const isLate = (each: unknown): each is Plan['late'][number] => {
     const { action, events: count } = Object(each) as Record<string, unknown>;
@@ -140,8 +142,20 @@ function planIn(read: Record<string, unknown>): Plan | undefined {
 }
 
 function isPlanEvent(value: unknown): value is PlanEvent {
-  const { sequence, id, run, organisation, kind, received_at: at, size, because, about, blocked, why, erase } =
-    Object(value) as Record<string, unknown>;
+  const {
+    sequence,
+    id,
+    run,
+    organisation,
+    kind,
+    received_at: at,
+    size,
+    because,
+    about,
+    blocked,
+    why,
+    erase,
+  } = Object(value) as Record<string, unknown>;
   const isBlock = (each: unknown): each is Block => {
     const { by, name, until } = Object(each) as Record<string, unknown>;
     return isText(by) && isText(name) && (until === null || isText(until));
@@ -150,15 +164,18 @@ function isPlanEvent(value: unknown): value is PlanEvent {
     [id, run, organisation, at, why].every(isText) &&
     [sequence, size].every(isCount) &&
     typeof erase === 'boolean' &&
-    [[EVENT_KINDS, kind], [BECAUSE, because], [ABOUT, about]].every(([words, word]) =>
-      (words as readonly unknown[]).includes(word),
-    ) &&
+    [
+      [EVENT_KINDS, kind],
+      [BECAUSE, because],
+      [ABOUT, about],
+    ].every(([words, word]) => (words as readonly unknown[]).includes(word)) &&
     isListOf(blocked, isBlock)
   );
 }
 
 function ordered(event: PlanEvent): PlanEvent {
-  const { sequence, id, run, organisation, kind, received_at, size, because, about, blocked, why, erase } = event;
+  const { sequence, id, run, organisation, kind, received_at, size, because, about, blocked, why, erase } =
+    event;
   return {
     ...{ sequence, id, run, organisation, kind, received_at, size, because, about },
     blocked: blocked.map(({ by, name, until }) => ({ by, name, until })),
@@ -180,7 +197,13 @@ export function planTable({ plan, sha256 }: PlanFile): string {
   const runs = Map.groupBy(plan.events, ({ organisation, run }) => `${organisation} ${run}`);
   const ids = [...new Set(plan.events.map(({ run }) => run))].sort();
   const short = new Map(
-    ids.map((id, i) => [id, shortId(id, [ids[i - 1], ids[i + 1]].filter((each) => each !== undefined))]),
+    ids.map((id, i) => [
+      id,
+      shortId(
+        id,
+        [ids[i - 1], ids[i + 1]].filter((each) => each !== undefined),
+      ),
+    ]),
   );
   const rows = [...runs.values()].map((events) => {
     const [first] = events;
@@ -198,7 +221,10 @@ export function planTable({ plan, sha256 }: PlanFile): string {
   const table =
     rows.length === 0
       ? ''
-      : alignedTable([['RUN', 'ORGANISATION', 'FIRST (UTC)', 'EVENTS', 'BECAUSE', 'ABOUT', 'ERASE', 'WHY NOT'], ...rows]);
+      : alignedTable([
+          ['RUN', 'ORGANISATION', 'FIRST (UTC)', 'EVENTS', 'BECAUSE', 'ABOUT', 'ERASE', 'WHY NOT'],
+          ...rows,
+        ]);
   const marked = plan.events.filter(({ erase }) => erase);
   const blocks = new Map<string, number>();
   for (const { blocked } of plan.events)
@@ -210,7 +236,9 @@ export function planTable({ plan, sha256 }: PlanFile): string {
     ...[...blocks].map(([block, count]) => `${counted(count, 'event')}: ${block}`),
     ...(plan.unmatched.length === 0
       ? []
-      : [`no start has ${counted(plan.unmatched.length, 'id')} of the subject file: number ${plan.unmatched.join(', ')}`]),
+      : [
+          `no start has ${counted(plan.unmatched.length, 'id')} of the subject file: number ${plan.unmatched.join(', ')}`,
+        ]),
     ...(plan.unread === 0
       ? []
       : [`${counted(plan.unread, 'payload')} could not be opened, and may be about this person too`]),
@@ -223,7 +251,7 @@ export function planTable({ plan, sha256 }: PlanFile): string {
       ({ action, events }) =>
         `${counted(events, 'event')} came after action ${action} had erased their runs: plan them with --late ${action}`,
     ),
-    `SHA-256 of the plan, which the access log has: ${sha256}`,
+    ...(plan.events.length === 0 ? [] : [`SHA-256 of the plan, which the access log has: ${sha256}`]),
   ];
   return `${table}${lines.map((line) => `${line}\n`).join('')}`;
 }

@@ -7,8 +7,17 @@ import { CommandFailure, EXIT, usage } from '../exit-codes.js';
 import { legible } from '../terminal.js';
 import { considered } from './delivery.js';
 import { Holds, holdsOf } from './holds.js';
-import { type LogRun, LogRuns, type RecordKey, type Selected } from './log-runs.js';
-import { type ByOrganisation, type Extent, type Id, idOf, type LogEvent, put, textOf } from './log-stretch.js';
+import { keysIn, type LogRun, LogRuns, type RecordKey } from './log-runs.js';
+import {
+  type ByOrganisation,
+  type Extent,
+  type Found,
+  type Id,
+  idOf,
+  type LogEvent,
+  put,
+  textOf,
+} from './log-stretch.js';
 import { floorsOf, keysOf } from './erasable.js';
 import { type Block, blockText, type Plan, PLAN_FORMAT, type PlanEvent } from './plan-file.js';
 
@@ -21,10 +30,16 @@ export interface Asked {
   readonly events?: readonly string[] | undefined;
   /** The id of an erasure. */
   readonly late?: string | undefined;
-  /** Events that certificates name, in text form. */
-  readonly certified?: readonly string[] | undefined;
+  readonly certificates?: readonly Certified[] | undefined;
   readonly organisation?: string | undefined;
   readonly mentions: boolean;
+}
+
+/** What a certificate names. */
+interface Certified {
+  readonly log: string;
+  readonly action: string;
+  readonly events: readonly string[];
 }
 
 interface Erasure {
@@ -61,13 +76,17 @@ class Planning {
     this.#actions = actions;
     this.#subjects = new Set(asked.subjects);
     this.#erasures = erasuresIn(actions);
+    const { ledgerId } = reader.log;
+    if (asked.certificates?.some(({ log }) => log !== ledgerId) === true)
+      throw usage('--certificate: it is of another log than this one');
     if (asked.late !== undefined && !this.#erasures.some(({ action }) => action === asked.late))
       throw new CommandFailure(`--late: no erasure ${asked.late} is in ${dataDir}`, EXIT.notFound);
   }
 
   async make(): Promise<Plan> {
     const { reader, asked } = this;
-    const { subjects = [], runs = [], events = [], certified = [], organisation, mentions } = asked;
+    const { subjects = [], runs = [], events = [], certificates = [], organisation, mentions } = asked;
+    const certified = certificates.flatMap((each) => each.events);
     // Before the log is read: what begins meanwhile was not considered.
     const by = considered(this.#actions);
     const holds = new Holds(holdsOf(this.dataDir, this.#actions), reader.log.names);
@@ -77,14 +96,18 @@ class Planning {
       erased: this.#erasures.map(({ sequences }) => sequences.toText()),
     });
     this.#assertFound(selected);
+    const there = new Set(selected.events.map(({ id }) => textOf(id)));
+    const absent = certified.filter((id) => !there.has(id)).length;
     const late = await this.#late(selected);
     const records = await this.#recordsOf(selected);
     const whole = [...late.runs, ...keysIn(selected.runs)];
     const single = records.filter(({ event }) => !event.isMention);
     const mentioned = records.filter(({ event }) => event.isMention);
-    const { links } = selected;
-    const all = await reader.collect([...whole, ...single.map(({ record }) => record)], links, AROUND);
-    const others = await reader.collect(mentioned.map(({ record }) => record), links, { ...AROUND, nested: false });
+    const all = await reader.collect([...whole, ...single.map(({ record }) => record)], AROUND);
+    const others = await reader.collect(
+      mentioned.map(({ record }) => record),
+      { ...AROUND, nested: false },
+    );
     const planned = new Map<number, Planned>();
     const seeds = new Set(whole.map(nameOf));
     const byName = new Map([...all, ...others].map((run) => [nameOf(run), run]));
@@ -109,7 +132,11 @@ class Planning {
         ...(ofRuns === undefined ? [] : [counted(ofRuns.length, 'run')]),
         ...(ofEvents === undefined ? [] : [counted(ofEvents.length, 'event')]),
         ...(asked.late === undefined ? [] : [`what came after action ${asked.late}`]),
-        ...(asked.certified === undefined ? [] : [`certificates of ${counted(asked.certified.length, 'event')}`]),
+        ...(asked.certificates === undefined
+          ? []
+          : [
+              `${counted(certificates.length, 'certificate')} (${absent} of ${counted(certified.length, 'event')} not in this log)`,
+            ]),
         ...(organisation === undefined ? [] : [`of ${organisation}`]),
       ].join(', '),
       searched: mentions ? 'every payload' : 'starts',
@@ -121,7 +148,7 @@ class Planning {
   }
 
   /** @throws CommandFailure */
-  #assertFound({ runs, events }: Selected): void {
+  #assertFound({ runs, events }: Found): void {
     const { asked, dataDir } = this;
     const narrowed = asked.organisation === undefined ? '' : ` of ${asked.organisation}`;
     const ids = [...runs].flatMap(([, each]) => [...each.keys()].map(textOf));
@@ -133,10 +160,12 @@ class Planning {
     }
     const there = new Set(events.map(({ id }) => textOf(id)));
     for (const id of asked.events ?? [])
-      if (!there.has(id)) throw new CommandFailure(`there is no event ${id} in ${dataDir}${narrowed}`, EXIT.notFound);
+      if (!there.has(id))
+        throw new CommandFailure(`there is no event ${id} in ${dataDir}${narrowed}`, EXIT.notFound);
     const organisations = new Map([...runs].map(([name, each]) => [name, each.size]));
     for (const { organisation, isMention } of events)
-      if (!isMention && asked.certified === undefined && !organisations.has(organisation)) organisations.set(organisation, 1);
+      if (!isMention && asked.certificates === undefined && !organisations.has(organisation))
+        organisations.set(organisation, 1);
     if (asked.organisation !== undefined || organisations.size < 2) return;
     const list = [...organisations].map(([name, count]) => `${legible(name)} (${count})`).sort();
     throw usage(
@@ -146,13 +175,18 @@ class Planning {
   }
 
   /** How many events came for runs after an action had erased these whole, and the keys of the runs of `--late`. */
-  async #late({ erased }: Selected): Promise<{ counts: Map<string, number>; runs: RecordKey[] }> {
+  async #late({ erased }: Found): Promise<{ counts: Map<string, number>; runs: RecordKey[] }> {
     const wanted: ByOrganisation<Extent> = new Map();
-    for (const [organisation, ids] of erased) for (const id of ids.keys()) put(wanted, organisation, id, 'left');
+    for (const [organisation, ids] of erased)
+      for (const id of ids.keys()) put(wanted, organisation, id, 'left');
     const partly: ByOrganisation<true> = new Map();
     const came: ByOrganisation<number> = new Map();
-    for (const { organisation, runId = '', sequence } of await this.reader.events(wanted)) {
-      if (sequence < this.#erasureOf(erased, organisation, runId).entry) put(partly, organisation, runId, true);
+    for (const { organisation, runId = '', sequence } of await this.reader.events({
+      runs: wanted,
+      on: new Map(),
+    })) {
+      if (sequence < this.#erasureOf(erased, organisation, runId).entry)
+        put(partly, organisation, runId, true);
       else put(came, organisation, runId, (came.get(organisation)?.get(runId) ?? 0) + 1);
     }
     const counts = new Map<string, number>();
@@ -174,13 +208,13 @@ class Planning {
   }
 
   /** Events that were found one by one, with the record of each. */
-  async #recordsOf({ events, links }: Selected): Promise<{ event: Selected['events'][number]; record: RecordKey }[]> {
+  async #recordsOf({ events }: Found): Promise<{ event: Found['events'][number]; record: RecordKey }[]> {
     const records = [];
     for (const event of events) {
       const { organisation, id, runId } = event;
       const record =
         runId === undefined
-          ? await this.reader.recordOf(organisation, id, links)
+          ? await this.reader.recordOf(organisation, id)
           : { organisation, id: runId, isRun: true };
       if (record !== undefined) records.push({ event, record });
     }
@@ -197,8 +231,14 @@ class Planning {
   #markOf(run: LogRun): Mark {
     const { subjects, late } = this.asked;
     if (late !== undefined) {
-      const names = run.starts.some(({ target, state }) => state !== 'erased' && (target !== undefined || state === 'unread'));
-      return { because: 'late', about: names ? 'someone else' : 'nobody', why: names ? 'a late start names a target' : '' };
+      const names = run.starts.some(
+        ({ target, state }) => state !== 'erased' && (target !== undefined || state === 'unread'),
+      );
+      return {
+        because: 'late',
+        about: names ? 'someone else' : 'nobody',
+        why: names ? 'a late start names a target' : '',
+      };
     }
     return subjects === undefined ? { because: 'run', about: 'not compared', why: '' } : this.#compared(run);
   }
@@ -236,7 +276,10 @@ class Planning {
   async #judged(planned: ReadonlyMap<number, Planned>, holds: Holds): Promise<PlanEvent[]> {
     const all = [...planned.values()].sort((a, b) => a.event.sequence - b.event.sequence);
     const floors = await floorsOf(this.reader, this.#actions, new Set(all.map(({ run }) => run)));
-    const { plain } = keysOf(this.reader.log, all.map(({ event }) => event));
+    const { plain } = keysOf(
+      this.reader.log,
+      all.map(({ event }) => event),
+    );
     return all.map(({ run, event, mark }) => {
       const { sequence, id, organisation, kind, receivedAt, size } = event;
       const held = holds.on(run, sequence);
@@ -271,12 +314,6 @@ function nameOf({ organisation, id }: RecordKey): string {
   return `${organisation} ${id}`;
 }
 
-function keysIn(runs: ByOrganisation<true>): RecordKey[] {
-  return [...runs].flatMap(([organisation, ids]) =>
-    Array.from(ids.keys(), (id) => ({ organisation, id, isRun: true })),
-  );
-}
-
 function raise(): never {
   throw new RangeError('a record was not collected');
 }
@@ -301,7 +338,11 @@ function erasuresIn(actions: Actions): Erasure[] {
   for (const { said, sequence } of actions.logged) {
     if (said.does !== 'retire' || said.reason === 'policy') continue;
     const before = found.get(said.action)?.sequences ?? SequenceSet.EMPTY;
-    found.set(said.action, { action: said.action, entry: sequence, sequences: before.with(eventsOf(said.keys)) });
+    found.set(said.action, {
+      action: said.action,
+      entry: sequence,
+      sequences: before.with(eventsOf(said.keys)),
+    });
   }
   return [...found.values()];
 }

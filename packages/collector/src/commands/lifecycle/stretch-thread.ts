@@ -9,6 +9,9 @@ parentPort?.on('message', (job: Job) => {
   pass(log, job, (bytes) => parentPort?.postMessage({ bytes })).then(
     (answer) => parentPort?.postMessage({ answer }),
     // Thrown outside the promise, so that it ends the thread and reaches who waits.
-    (error: unknown) => setImmediate(() => { throw error; }),
+    (error: unknown) =>
+      setImmediate(() => {
+        throw error;
+      }),
   );
 });
