@@ -136,7 +136,9 @@ class Application {
     const facts: ErasureFacts = {
       ...{ action, case: options.case, ...persons },
       left: leftOf(
-        this.#plan.events.filter(({ sequence }) => !erased.has(sequence)),
+        this.#plan.events.filter(
+          ({ sequence }) => !erased.has(sequence) && !this.#actions.retired.has(sequence),
+        ),
         plain,
       ),
       mentions: done.filter(({ because }) => because === 'mention').length,
@@ -152,7 +154,8 @@ class Application {
     };
     const answer = await deliver(
       this.config,
-      { action: said, considered: considered(this.#actions) },
+      // By the plan: what begins between the check and here was not considered.
+      { action: said, considered: { policy: this.#plan.policy, holds: this.#plan.holds } },
       { signal },
     ).catch((error: unknown) => {
       // What was begun, or may be, keeps it.
