@@ -8,7 +8,7 @@
 import { encodeLeaf, ENTRY_KINDS, LEAF_BYTES, SALT_BYTES } from '@clinical-events/protocol';
 import { Actions } from '@clinical-events/collector/privacy/actions';
 import type { TakenKeys } from '@clinical-events/collector/privacy/key-directory';
-import { SequenceSet, type SequenceStretch } from '@clinical-events/collector/privacy/sequence-set';
+import { SequenceSet } from '@clinical-events/collector/privacy/sequence-set';
 import {
   type HoldRecords,
   KEPT_ANSWER_MS,
@@ -186,7 +186,7 @@ export async function* keptRows(
   isWhole = false,
 ): AsyncGenerator<KeptRow> {
   let behind = 0;
-  for (const { first, end } of windowsOf(sequences)) {
+  for (const { first, end } of sequences.windows(MOST_BETWEEN)) {
     for (let next = Math.max(first, behind); next < end; next = behind) {
       const spans = (await connection.copy(spansOf(next, end - 1))).map(spanIn);
       const last = spans.at(-1);
@@ -260,15 +260,3 @@ export async function keysOf(
 
 /** Stretches that have less than this between them are passed together. */
 const MOST_BETWEEN = 4096;
-
-function* windowsOf(sequences: SequenceSet): Generator<SequenceStretch> {
-  let window: SequenceStretch | undefined;
-  for (const { first, end } of sequences) {
-    if (window !== undefined && first - window.end < MOST_BETWEEN) window = { first: window.first, end };
-    else {
-      if (window !== undefined) yield window;
-      window = { first, end };
-    }
-  }
-  if (window !== undefined) yield window;
-}

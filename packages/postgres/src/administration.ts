@@ -127,7 +127,7 @@ REVOKE SELECT ON ${schema}.api_keys FROM ${reader};
 -- What roles of versions before could do, and no one needs: lines of the access log are written by a function.
 REVOKE INSERT ON ${tables(schema, ['access_lines', 'collectors', 'lanes', 'batches'])} FROM ${writer}, ${reader};
 REVOKE DELETE ON ${schema}.open_lanes FROM ${writer};
-GRANT EXECUTE ON FUNCTION ${schema}.append_access_line(text) TO ${writer}, ${reader};
+GRANT EXECUTE ON FUNCTION ${schema}.append_access_line(text) TO ${writer}, ${keys}, ${reader};
 GRANT EXECUTE ON FUNCTION ${schema}.close_lanes(int[]) TO ${writer};
 GRANT INSERT ON ${tables(schema, ['organisations', 'event_ids', 'events', 'open_lanes', 'sequenced', 'tiles', 'published', 'checkpoints', 'log_keys', 'seal_key', 'encryption', 'actions', 'requests', 'api_keys'])} TO ${writer};
 -- All but the times, which the server says.

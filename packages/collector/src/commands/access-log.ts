@@ -24,7 +24,7 @@ export interface Access {
   /** What it was asked for: names of kinds, runs, times; never the contents of an event. Persons are left out of the line. */
   readonly filter: Readonly<Record<string, unknown>>;
   /** Whether it changes something. Then it is never done without a line, also not on a read-only file system. */
-  readonly isAct?: boolean;
+  readonly isAct?: boolean | undefined;
   /** The name of who acts, as the command was given it. It never takes the place of a login user's. */
   readonly by?: string;
   /** Why, as the command was given it. */
@@ -186,13 +186,6 @@ export async function findPlan(dataDirectory: string, sha256: string): Promise<P
   return findBegun(dataDirectory, sha256, isOfPlan);
 }
 
-/** The line with which `erase` began an action; undefined when there is none. */
-export function findErasure(dataDirectory: string, action: string): Promise<AccessLine | undefined> {
-  const isOfAction = (line: AccessLine): line is AccessLine =>
-    line.command === 'erase' && line.filter?.['action'] === action;
-  return findBegun(dataDirectory, action, isOfAction);
-}
-
 /** @param text that every such line has in it. */
 async function findBegun<Line extends AccessLine>(
   dataDirectory: string,
@@ -301,6 +294,26 @@ export async function logSharedAccess(log: AccessLogStore, access: Access): Prom
   return Object.assign(givenOut, {
     end: () => append(lines.ended(ending(givenOut))),
   });
+}
+
+/**
+ * Does an act between its two lines, in the data directory or in the database that has the log.
+ * @param act it says itself when it is complete.
+ * @throws CommandFailure when the beginning cannot be logged: then nothing was done.
+ */
+export async function logAct<Result>(
+  place: string | AccessLogStore,
+  access: Access,
+  act: (logged: GivenOut) => Result | Promise<Result>,
+): Promise<Result> {
+  const changes = { ...access, isAct: true };
+  if (typeof place === 'string') return act(logAccess(place, changes));
+  const logged = await logSharedAccess(place, changes);
+  try {
+    return await act(logged);
+  } finally {
+    await logged.end();
+  }
 }
 
 function begin(dataDir: string, access: Access): (end: AccessEnd) => void {

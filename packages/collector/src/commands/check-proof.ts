@@ -32,7 +32,6 @@ import { actionIn, eventsOf } from '../privacy/actions.js';
 import { counted } from '../quantity.js';
 import { uuidText } from '../store/text.js';
 import { EXIT, usage } from './exit-codes.js';
-import { actionProofIn } from './lifecycle/action-proofs.js';
 import { printable, printableJson, wrappedFor } from './terminal.js';
 import { collect, keysFrom, reading, rotationsIn } from './verify/trusted-keys.js';
 
@@ -152,13 +151,11 @@ Examples:
   $ collector check-proof event.tlog-proof --event body.json --key log.vkey
   $ collector check-proof event.tlog-proof --event body.json --key first.vkey --rotations rotations/
   $ collector check-proof event.tlog-proof --event body.json --key log.vkey --witness witness.vkey
-  $ collector check-proof 0000000000004863-0b7c9a12.action --key log.vkey
   $ collector events --event 6f9b2c4e-8a51-4d8e-9f0c-2b7a1e5d3c10 | jq -j .body |
       collector check-proof event.tlog-proof --event - --key log.vkey
 
 Needs no data directory and no network, and takes no settings from the environment. The body has to be the event as it
-was sent, byte for byte; a file of "collector actions export" holds both. The key is the log's verifier key, from
-"collector signing-key show", and must have come to you by another way than the proof: it is what everything rests on.
+was sent, byte for byte. The key is the log's verifier key, from "collector signing-key show", and must have come to you by another way than the proof: it is what everything rests on.
 When the log has changed its key since you got yours, its rotation notes lead from the one to the other. A witness that
 has cosigned tells by its own clock when it knew the tree, and that the log has shown it no other history.
 
@@ -176,7 +173,7 @@ const STANDARD_INPUT = '-';
 export function command(): Command {
   return new Command('check-proof')
     .description('Check the proof of an event, without the log and without a network.')
-    .argument('<proof>', 'the file that "collector proof" or "actions export" wrote; - is standard input')
+    .argument('<proof>', 'the file that "collector proof" wrote; - is standard input')
     .option(
       '--event <body>',
       'the file with the exact body of the event; - is standard input; none for one that was erased',
@@ -215,9 +212,8 @@ async function check(file: string, options: CheckOptions): Promise<number> {
     .map(witnessKey);
   const rotations = (options.rotations ?? []).flatMap(rotationsIn);
   const content = await contentOf(file);
-  const erasure = event === undefined ? erasureIn(content) : undefined;
-  const proof = erasure?.proof ?? proofText(content);
-  const body = event === undefined ? erasure?.body : await contentOf(event);
+  const proof = proofText(content);
+  const body = event === undefined ? undefined : await contentOf(event);
   if (body === undefined && !isOfErased(proof))
     throw usage('--event: give the file with the exact body of the event');
   const given = { proof, body, keys, rotations };
@@ -293,15 +289,6 @@ function isOfErased(proof: string): boolean {
   } catch {
     // What it is instead is told when it is checked.
     return true;
-  }
-}
-
-/** What `collector actions export` wrote holds both. */
-function erasureIn(content: Buffer): ReturnType<typeof actionProofIn> {
-  try {
-    return actionProofIn(content);
-  } catch {
-    return undefined;
   }
 }
 

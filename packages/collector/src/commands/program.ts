@@ -60,7 +60,6 @@ const COMMANDS: Readonly<Record<CommandWord, { summary: string; load: () => Prom
     load: () => import('./lifecycle/retention.js'),
   },
   hold: { summary: 'keep events from being erased', load: () => import('./lifecycle/hold.js') },
-  actions: { summary: 'say what was done to stored events', load: () => import('./lifecycle/actions.js') },
   store: {
     summary: 'look after a log in a PostgreSQL database',
     load: () => optionalPackage<CommandFile>('postgres', '/store'),
@@ -82,7 +81,6 @@ const LAST_WORDS_MS = 1000;
 const GROUPS: readonly string[] = [
   'hold',
   'retention',
-  'actions',
   'encryption-keys',
   'keys',
   'signing-key',

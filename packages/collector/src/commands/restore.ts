@@ -6,10 +6,15 @@ import { Restoration } from '../backup/restoration.js';
 import { counted } from '../quantity.js';
 import { exists, nodeFiles } from '../files.js';
 import { eventsOf, takenBy } from '../privacy/actions.js';
-import { type KeyPlaces, KeysUnfit, KeyWriter, keysOnDisk } from '../privacy/key-directory.js';
+import {
+  type KeyPlaces,
+  KeysUnfit,
+  KeyWriter,
+  keysOnDisk,
+  type TakenKeys,
+} from '../privacy/key-directory.js';
 import { KekFault, kekFault } from '../privacy/key-encryption-key.js';
 import { SequenceSet } from '../privacy/sequence-set.js';
-import type { ErasedSince } from '../store/log-audit.js';
 import { exposureOf } from '../store/directory-lock.js';
 import { keyDatabasePath } from '../store/open-keys.js';
 import { noteKeyPlaces } from '../store/key-places.js';
@@ -18,7 +23,6 @@ import { systemCode } from '../system-code.js';
 import { beginAccess } from './access-log.js';
 import { assertApart, isNoRoom, real, copyKeys } from './backup.js';
 import { CommandFailure, EXIT, type ExitCode, usage } from './exit-codes.js';
-import { erasuresOf, type ProvedAction, readActions } from './lifecycle/action-proofs.js';
 import { collect, keysFrom, rotationsIn, logKey } from './verify/trusted-keys.js';
 import { holdsLog } from './regular-files.js';
 import { printable, printableJson, wrappedFor, ProgressBar } from './terminal.js';
@@ -52,7 +56,6 @@ interface RestoreOptions {
   readonly rotations?: readonly string[];
   readonly encryptionKeys?: string;
   readonly kek?: string;
-  readonly actions?: readonly string[];
   readonly json?: true;
 }
 
@@ -73,11 +76,6 @@ export function command(): Command {
       'the keys of its payloads, and behind commas their mirrors: what is erased by now is taken out of them',
     )
     .option('--kek <place>', 'what wraps these keys, where it is no file beside them (see collector serve)')
-    .option(
-      '--actions <directory>',
-      'what "collector actions export" wrote: erasures that came after the back-up; may be given again',
-      collect,
-    )
     .option('--json', 'print what was done as one JSON object')
     .addHelpText('after', EXAMPLES)
     .action(async (directory: string, options: RestoreOptions) => {
@@ -90,15 +88,13 @@ async function restore(directory: string, to: string, options: RestoreOptions): 
   // All that was given is looked at before anything is written.
   const keys = (options.key ?? []).flatMap((key) => keysFrom('--key', key, (text) => logKey(text).vkey));
   const rotations = (options.rotations ?? []).flatMap(rotationsIn);
-  const { against = [], actions = [] } = options;
+  const { against = [] } = options;
   const keyPlaces = keyPlacesFrom(options);
-  if (actions.length > 0 && keyPlaces === undefined)
-    throw usage('--actions: goes with --encryption-keys, out of which it takes what was erased');
   if (keyPlaces !== undefined && keys.length === 0)
     throw usage(
       '--encryption-keys: goes with --key: the actions of a back-up that is forged would destroy keys',
     );
-  for (const given of [...against, ...actions, ...(keyPlaces?.directories ?? [])]) {
+  for (const given of [...against, ...(keyPlaces?.directories ?? [])]) {
     if (!exists(given)) throw new CommandFailure(`there is no file ${given}`, EXIT.notFound);
   }
   try {
@@ -107,7 +103,7 @@ async function restore(directory: string, to: string, options: RestoreOptions): 
     assertInNoLog(to);
     const restoration = new Restoration(to);
     const given = { against, keys, rotations };
-    const job = { directory, to, state, given, keyPlaces, actions, json: options.json === true };
+    const job = { directory, to, state, given, keyPlaces, json: options.json === true };
     return await layAndProve(restoration, job);
   } catch (error) {
     throw restoreFailure(error, to);
@@ -124,8 +120,6 @@ interface Job {
     rotations: readonly string[];
   };
   readonly keyPlaces: KeyPlaces | undefined;
-  /** Directories with erasures. */
-  readonly actions: readonly string[];
   readonly json: boolean;
 }
 
@@ -143,26 +137,21 @@ function keyPlacesFrom({ encryptionKeys, kek = '' }: RestoreOptions): KeyPlaces 
 
 /** What became of the keys that were given. */
 interface Narrowed {
-  /** Erasures that the copy does not have, and how many of its events they erased. */
-  readonly erasedSince: readonly ErasedSince[];
+  /** Noted beside the keys as destroyed, by actions that the copy does not have. */
+  readonly takenSince: readonly TakenKeys[];
+  /** How many events of the copy were encrypted by them. */
   readonly events: number;
-  /** Of so many of them nothing that is signed says so. */
-  readonly noted: number;
-  /** When the last of those that are known was, in ms since 1970. */
-  readonly knownUntil: number;
 }
 
 /**
- * On return the directories of keys open nothing that an action has erased which this log has under a checkpoint, which is
- * noted beside the keys, or which was given; and the copy says where they are.
+ * On return the directories of keys open nothing that an action has erased which this log has under a checkpoint, or which is
+ * noted beside the keys; and the copy says where they are.
  * @throws CommandFailure when one of them cannot be written.
  */
 async function narrow(
   copy: string,
-  state: BackupState,
   keyPlaces: KeyPlaces,
   { entries, unsigned }: Verification,
-  proved: readonly ProvedAction[],
 ): Promise<Narrowed> {
   const log = openStore(copy).events;
   const signed = entries - unsigned;
@@ -177,10 +166,7 @@ async function narrow(
       },
     });
     const noted = takenBy(writer.stored.noted());
-    const signedLater = proved.flatMap(({ taken }) => taken);
-    const unreached = proved.flatMap(({ body }) => writer.noteAction(body));
-    unreached.push(...(await writer.destroy([...own, ...noted, ...signedLater])));
-    const [directory] = unreached;
+    const [directory] = await writer.destroy([...own, ...noted]);
     if (directory !== undefined)
       throw new CommandFailure(
         `the keys in ${directory} cannot be written: nothing was restored`,
@@ -188,16 +174,8 @@ async function narrow(
       );
     await noteKeyPlaces(copy, keyPlaces);
     const there = SequenceSet.ofStretches([{ first: 1, end: entries + 1 }]);
-    const since = eventsOf([...noted, ...signedLater])
-      .without(eventsOf(own))
-      .within(there);
-    const times = [...proved.map(({ at }) => at), Date.parse(state.at ?? '') || 0];
-    return {
-      erasedSince: [...erasuresOf(proved), { keys: noted, entry: Infinity }],
-      events: since.size,
-      noted: since.without(eventsOf(signedLater)).size,
-      knownUntil: Math.max(...times),
-    };
+    const since = eventsOf(noted).without(eventsOf(own)).within(there);
+    return { takenSince: noted, events: since.size };
   } catch (error) {
     if (error instanceof KeysUnfit || error instanceof KekFault)
       throw new CommandFailure(printable(error.message), EXIT.usage, { cause: error });
@@ -211,15 +189,13 @@ async function layAndProve(restoration: Restoration, job: Job): Promise<ExitCode
   let taken = false;
   try {
     await lay(restoration, job);
-    const { given } = job;
-    const proved = await readActions(job.actions, restoration.copy, given.keys, given.rotations);
-    let verification = await prove(restoration.copy, job, erasuresOf(proved));
+    let verification = await prove(restoration.copy, job, []);
     let narrowed: Narrowed | undefined;
     if (codeOf(verification) !== EXIT.damaged && job.keyPlaces !== undefined) {
       // Only now: what a forger has put into a back-up must destroy no key.
-      narrowed = await narrow(restoration.copy, job.state, job.keyPlaces, verification, proved);
+      narrowed = await narrow(restoration.copy, job.keyPlaces, verification);
       // And once more, as the payloads can be opened.
-      verification = await prove(restoration.copy, job, narrowed.erasedSince, narrowed.knownUntil);
+      verification = await prove(restoration.copy, job, narrowed.takenSince);
     }
     const later = laterThan(verification);
     const code = codeOf(verification);
@@ -256,17 +232,15 @@ async function lay(restoration: Restoration, { directory, json }: Job): Promise<
 async function prove(
   copy: string,
   { directory, state, given, json }: Job,
-  erasedSince: readonly ErasedSince[],
-  knownUntil?: number,
+  takenSince: readonly TakenKeys[],
 ): Promise<Verification> {
   const wanted = !json && process.stderr.isTTY;
   const bar = new ProgressBar({ wanted, unit: 'events', per: 1, from: BAR_FROM_EVENTS, rate: true });
-  const known = knownUntil === undefined ? state.at : new Date(knownUntil).toISOString();
-  const filter = { directory, erasures_known_until: known ?? undefined };
+  const filter = { directory, erasures_known_until: state.at ?? undefined };
   const end = beginAccess(copy, { command: 'restore', filter });
   let verification: Verification | undefined;
   try {
-    const own = { ownAccesses: 1, onProgress: bar.show, erasedSince };
+    const own = { ownAccesses: 1, onProgress: bar.show, takenSince };
     verification = await verifyLog({ dataDir: copy, files: nodeFiles, ...given, ...own });
     return verification;
   } finally {
@@ -373,19 +347,16 @@ function report(job: Job, { verification, narrowed, restored, later }: Done): st
   if (narrowed !== undefined && narrowed.events > 0)
     paragraphs.push(
       `${counted(narrowed.events, 'event')} of it ${narrowed.events === 1 ? 'was' : 'were'} erased after this back-up, and ` +
-        'can be read by no key that was given.',
+        'can be read by no key that was given. A note beside the keys says so, which no key has signed: compare it with the ' +
+        'certificates. "collector verify" reports them as unexplained until the first start has taken their erasure into the ' +
+        'log.',
     );
-  if (narrowed !== undefined && narrowed.noted > 0)
-    paragraphs.push(
-      `Of ${counted(narrowed.noted, 'event')} a note beside the keys alone says that, which nobody has signed: compare it ` +
-        'with the certificates. "collector verify" calls them unexplained until the first start has taken their erasure into ' +
-        'the log, unless it is given what "collector actions export" wrote.',
-    );
-  if (job.actions.length === 0 && (narrowed !== undefined || verification.unopened > 0)) {
+  if (narrowed !== undefined || verification.unopened > 0) {
     paragraphs.push(
       `WARNING: what was erased after ${state.at ?? ''} is in this back-up. Directories of keys that were in use to the end ` +
-        'know these erasures, and with them nothing of it can be read. A copy of the keys that is older opens it: give what ' +
-        '"collector actions export" wrote by --actions, or have the certificates and erase it again before anyone reads.',
+        'know these erasures, and with them nothing of it can be read. A copy of the keys that is older opens it: start the ' +
+        'collector with --no-listen, and erase it again by "collector erase plan --certificate FILE..." with the ' +
+        'certificates before anyone reads.',
     );
   }
   if (narrowed !== undefined || verification.unopened > 0)

@@ -361,7 +361,7 @@ function* erasures({ now, privacy }: Facts): Generator<Warning> {
       severity: 'warning',
       title: `${counted(pending, 'erasure')} begun and not at their end, the oldest ${duration(now - pendingSince)} ago`,
       what_to_do:
-        'A directory of keys cannot be written, and may still open what is to be erased. Mount it: it is tried again by itself. If it is lost for good, start without it (--encryption-keys); collector actions names the erasures.',
+        'A directory of keys cannot be written, and may still open what is to be erased. Mount it: it is tried again by itself. If it is lost for good, start without it (--encryption-keys); collector erase --list names the erasures.',
     };
   }
   if (unreached > 0) {

@@ -46,6 +46,17 @@ export class SequenceSet implements Iterable<SequenceStretch> {
     return this.stretches[Symbol.iterator]();
   }
 
+  /** Stretches that hold it, in its order: those with less than so many sequences between them are one. */
+  windows(mostBetween: number): SequenceStretch[] {
+    const windows: { first: number; end: number }[] = [];
+    for (const { first, end } of this.stretches) {
+      const last = windows.at(-1);
+      if (last !== undefined && first - last.end < mostBetween) last.end = end;
+      else windows.push({ first, end });
+    }
+    return windows;
+  }
+
   has(sequence: number): boolean {
     return this.meets(sequence, sequence + 1);
   }

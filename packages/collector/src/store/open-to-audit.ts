@@ -1,7 +1,7 @@
 /** Opens a log in files for `verify`, `doctor`, back-ups and compaction. */
 import { AccessLogFile } from './embedded/access-log-file.js';
 
-export { compactLog, type Compacted } from './embedded/compacted-segment.js';
+export { compactLog, type Compacted, segmentsOf } from './embedded/compacted-segment.js';
 export { indexState, type IndexState } from './embedded/id-index/index-state.js';
 export { copiedLog } from './embedded/log-copy.js';
 export { LogReading as LogAudit } from './embedded/whole-log-audit.js';

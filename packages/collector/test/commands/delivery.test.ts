@@ -142,7 +142,7 @@ describe('an erasure', () => {
     '[R-1551] whose request meets a full disk is not laid (%s the rename)',
     async (when) => {
       const full = Object.assign(new Error('ENOSPC: no space left on device'), { code: 'ENOSPC' });
-      const { replace: real } = nodeFiles;
+      const real = nodeFiles.replace.bind(nodeFiles);
       const replace = vi.spyOn(nodeFiles, 'replace').mockImplementationOnce(async (...given) => {
         if (when === 'behind') await real(...given);
         throw full;

@@ -1,7 +1,6 @@
 /** Erasures, policies and holds as an operator meets them. */
 import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
-import os from 'node:os';
 import path from 'node:path';
 import { spawnSync } from 'node:child_process';
 import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
@@ -145,13 +144,9 @@ describe('[R-1334] collector erase, beside a collector', () => {
     // [R-1344]
     const certificate = JSON.parse(stdout) as Record<string, unknown>;
     expect(certificate).toMatchObject({ reason: 'erasure-request', events: 2, copies: [], directories: 2 });
-    for (const date of ['began', 'gone_from_log', 'gone_from_copies'])
+    for (const date of ['began', 'keys_destroyed'])
       expect(Date.parse(String(certificate[date])), date).toBeGreaterThanOrEqual(before);
-    expect(certificate['gone_from_remnants']).toBeNull();
-    const { uid, username } = os.userInfo();
-    expect(certificate['asked_by']).toMatchObject({ uid, user: username });
-    const text = await on('actions', 'certificate', String(certificate['action']));
-    expect(text.stdout).toMatch(new RegExp(`Asked by +${username}`));
+    expect(certificate['key_epoch_ended']).toBeNull();
 
     // [R-1331]
     for (const { kind, event } of mine.events) {
@@ -201,7 +196,7 @@ describe('[R-1334] collector erase, beside a collector', () => {
     // [R-1339]
     const { intact, retired_events } = await json<Verified>('verify');
     expect({ intact, retired_events }).toEqual({ intact: true, retired_events: { 'erasure-request': 2 } });
-    const logged = (await on('actions', 'list', '--json')).stdout
+    const logged = (await on('erase', '--list', '--json')).stdout
       .trim()
       .split('\n')
       .map((line) => JSON.parse(line) as object);
@@ -319,7 +314,7 @@ describe('[R-1374] what comes late for a run that is erased', () => {
     const again = await wanted('--again', action, '--run', other.runId, '--leave-held', '--confirm', '1');
     expect([again.code, again.stdout]).toEqual([
       7,
-      expect.stringMatching(/Events +1\n[\s\S]*Not erased: 2 events on hold by CASE-9/),
+      expect.stringMatching(/Erased +1 event \(1 outcome\) of 1 run/),
     ]);
     const open = (await storedEvents(dataDir)).filter((event) => isOpen(event));
     expect(open.map(({ event_id }) => event_id)).toEqual(other.events.map(({ event }) => event.event_id));
@@ -395,7 +390,7 @@ describe('[R-1339] verify', () => {
 });
 
 describe('[R-1372] an older state of the log with the keys of today', () => {
-  test('is explained by erasures that were signed, by no note beside the keys, and learns them when it is started', async () => {
+  test('is explained by no note beside the keys, and learns erasures when it is started', async () => {
     const key = await createKey(dataDir);
     const collector = await start(dataDir, encrypted);
     const { runId } = await sendRun(collector, key, SUBJECT);
@@ -407,9 +402,6 @@ describe('[R-1372] an older state of the log with the keys of today', () => {
       expect((await on('hold', 'release', 'dispute')).code).toBe(0);
       expect((await on('erase', '--run', runId, '--reason', 'test-data', '--confirm', '2')).code).toBe(0);
     });
-    const exported = path.join(root, 'actions');
-    fs.mkdirSync(exported);
-    expect((await on('actions', 'export', exported)).code).toBe(0);
     fs.rmSync(dataDir, { recursive: true });
     fs.renameSync(`${dataDir}.old`, dataDir);
 
@@ -422,26 +414,18 @@ describe('[R-1372] an older state of the log with the keys of today', () => {
         ],
       },
     ]);
-    expect((await on('verify', '--actions', exported)).stderr).toContain('--actions: goes with --key');
-    const proved = await on('verify', '--actions', exported, '--key', firstKey(dataDir), '--json');
-    expect([proved.code, JSON.parse(proved.stdout)]).toMatchObject([0, { findings: [{ kind: 'note' }] }]);
-
     await (await start(dataDir, encrypted)).stop();
     // By this state of the log the hold is still on it.
     expect(JSON.parse((await on('verify', '--json')).stdout)).toMatchObject({
       findings: [{ kind: 'unlawful' }],
-    });
-    const learnt = await on('verify', '--actions', exported, '--key', firstKey(dataDir), '--json');
-    expect(JSON.parse(learnt.stdout)).toMatchObject({
-      ...{ intact: true, findings: [] },
       retired_events: { 'test-data': 2 },
     });
-    expect((await on('actions')).stdout).toContain('test-data');
+    expect((await on('erase', '--list')).stdout).toContain('test-data');
     expect((await storedEvents(dataDir)).map((event) => isOpen(event))).toEqual([false, false, true, true]);
   });
 });
 
-describe('[R-1349] an erasure that was not allowed', () => {
+describe('[R-1501] an erasure under a hold', () => {
   test('is found by verify, whoever had it done', async () => {
     const key = await createKey(dataDir);
     const collector = await start(dataDir, encrypted);
@@ -511,18 +495,19 @@ describe('[R-1348] the keys', () => {
     expect((await on('encryption-keys', 'copy', copy, '--expires', '14d')).code).toBe(0);
     const silent = await start(dataDir, ['--no-listen']);
     expect((await on('erase', '--run', runId, '--reason', 'test-data', '--confirm', '2')).code).toBe(0);
-    const [{ action = '' } = {}] = (await on('actions', 'list', '--json')).stdout
+    const [{ action = '' } = {}] = (await on('erase', '--list', '--json')).stdout
       .split('\n')
       .map((line) => JSON.parse(line || '{}') as { action?: string });
     interface Certificate {
-      readonly gone_from_copies: string;
-      readonly gone_from_remnants: string | null;
+      readonly copies: readonly { readonly until: string }[];
+      readonly key_epoch_ended: string | null;
     }
-    const before = await json<Certificate>('actions', 'certificate', action);
-    expect(Date.parse(before.gone_from_copies)).toBeGreaterThan(Date.now() + 13 * 86_400_000);
-    expect(before.gone_from_remnants).toBeNull();
+    const before = await json<Certificate>('erase', '--certificate', action);
+    const [{ until = '' } = {}] = before.copies;
+    expect(Date.parse(until)).toBeGreaterThan(Date.now() + 13 * 86_400_000);
+    expect(before.key_epoch_ended).toBeNull();
     expect((await on('encryption-keys', 'rotate')).stdout).toBe('epoch 2 has begun\n');
-    expect((await json<Certificate>('actions', 'certificate', action)).gone_from_remnants).not.toBeNull();
+    expect((await json<Certificate>('erase', '--certificate', action)).key_epoch_ended).not.toBeNull();
     const { directories } = await json<{ directories: { behind: number }[] }>('encryption-keys', 'status');
     expect(directories.map(({ behind }) => behind)).toEqual([0, 0]);
     expect((await json<Verified>('verify')).intact).toBe(true);
@@ -531,77 +516,59 @@ describe('[R-1348] the keys', () => {
   });
 });
 
-describe('[R-1355] an old state of the log with an old copy of the keys', () => {
-  test('opens nothing that an action has erased which was taken off the host', async () => {
+describe('[R-1500] restore with keys', () => {
+  test('takes out of them what the back-up itself or a note beside them says is erased, and names the way where neither does', async () => {
     const key = await createKey(dataDir);
     const collector = await start(dataDir, encrypted);
     const [mine, theirs] = [await sendRun(collector, key, SUBJECT), await sendRun(collector, key, OTHER)];
-    const backups = path.join(root, 'backups');
-    expect((await on('backup', backups)).code).toBe(0);
-    fs.cpSync(keys, `${keys}.old`, { recursive: true });
-    const byPerson = ['--subject-file', subjects, '--reason', 'erasure-request', '--confirm', '2'];
+    const [before, after] = [path.join(root, 'before'), path.join(root, 'after')];
+    expect((await on('backup', before)).code).toBe(0);
+    for (const name of ['old', 'narrowed']) fs.cpSync(keys, `${keys}.${name}`, { recursive: true });
+    const byPerson = ['--subject-file', subjects, ...ONE_REASON, '--confirm', '2'];
     expect((await on('erase', ...byPerson)).code).toBe(0);
-    const actions = path.join(root, 'actions');
-    expect((await on('actions', 'export', actions)).code).toBe(6);
-    fs.mkdirSync(actions);
-    expect((await on('actions', 'export', actions)).stdout).toBe('1 file written, 1 there\n');
-    expect((await on('actions', 'export', actions)).stdout).toBe('0 files written, 1 there\n');
+    // The end puts the action under a checkpoint.
     await collector.stop();
-    const vkey = firstKey(dataDir);
-    const [exported = ''] = fs.readdirSync(actions);
-    // Another state of the log may have another erasure at this number.
-    expect(exported).toMatch(/^\d{16}-[0-9a-f]{8}\.action$/);
-    const proved = await run(['check-proof', path.join(actions, exported), '--key', vkey]);
-    expect(proved.stdout).toMatch(/^VALID[\s\S]*says +2 events erased, for the reason erasure-request/);
-    expect(proved.stdout).toMatch(/from +the collector itself/);
+    expect((await on('backup', after)).code).toBe(0);
     const restored = path.join(root, 'restored');
-    const oldKeys = ['--encryption-keys', `${keys}.old`];
-    const restore = (...args: readonly string[]) =>
-      run(['restore', backups, '--data-dir', restored, ...oldKeys, ...args]);
-    // A back-up that anybody may have made destroys no key.
-    expect((await restore('--actions', actions)).stderr).toContain('--encryption-keys: goes with --key');
+    const restore = async (backups: string, from: string, ...args: readonly string[]) => {
+      fs.rmSync(restored, { recursive: true, force: true });
+      const where = ['--data-dir', restored, '--encryption-keys', from];
+      const { code, stdout, stderr } = await run(['restore', backups, ...where, ...args]);
+      return [code, (stdout + stderr).replace(/\s+/g, ' ')];
+    };
+    const trusted = ['--key', firstKey(dataDir)];
     const opened = async () => (await storedEvents(restored)).map((event) => [event.event_id, isOpen(event)]);
     const both = (isMineOpen: boolean) => [
       ...mine.events.map(({ event }) => [event.event_id, isMineOpen]),
       ...theirs.events.map(({ event }) => [event.event_id, true]),
     ];
+    // A back-up that anybody may have made destroys no key.
+    const untrusted = await restore(after, `${keys}.narrowed`);
+    expect(untrusted).toEqual([2, expect.stringContaining('--encryption-keys: goes with --key')]);
+    const states = (directory: string) => everything(path.join(directory, 'buckets'));
+    expect(states(`${keys}.narrowed`).equals(states(`${keys}.old`))).toBe(true);
 
-    // Without the actions nobody can tell, and that is said.
-    fs.cpSync(`${keys}.old`, `${keys}.kept`, { recursive: true });
-    const blind = await restore('--key', vkey);
-    expect([blind.code, blind.stdout.replace(/\s+/g, ' ')]).toEqual([
+    expect((await restore(after, `${keys}.narrowed`, ...trusted))[0]).toBe(0);
+    // Nor by another reader than ours: the keys are gone.
+    expect(states(`${keys}.narrowed`).equals(states(`${keys}.old`))).toBe(false);
+    expect(await opened()).toEqual(both(false));
+
+    // Old log and old keys: neither knows, and the certificates do.
+    expect(await restore(before, `${keys}.old`, ...trusted)).toEqual([
       0,
-      expect.stringMatching(/WARNING: what was erased after/),
+      expect.stringMatching(/WARNING: what was erased after .* "collector erase plan --certificate FILE/),
     ]);
     expect(await opened()).toEqual(both(true));
-    fs.rmSync(restored, { recursive: true });
 
-    const [name = ''] = fs.readdirSync(actions);
-    const file = path.join(actions, name);
-    const text = fs.readFileSync(file, 'utf8');
-    fs.writeFileSync(file, text.replace('erasure-request', 'sent-in-error!!!'));
-    const forged = await restore('--key', vkey, '--actions', actions);
-    expect([forged.code, forged.stderr]).toEqual([
-      3,
-      expect.stringContaining('is no erasure that this log has signed'),
-    ]);
-    expect(fs.existsSync(restored)).toBe(false);
-    fs.writeFileSync(file, text);
-    const { code, stdout } = await restore('--key', vkey, '--actions', actions);
-    expect([code, stdout.replace(/\s+/g, ' ')]).toEqual([
+    expect(await restore(before, keys, ...trusted)).toEqual([
       0,
       expect.stringContaining('2 events of it were erased after this back-up'),
     ]);
-    expect(stdout).not.toContain('WARNING: what was erased');
     expect(await opened()).toEqual(both(false));
-    // Nor by another reader than ours: the keys are gone, and stay so after a start.
-    const again = await start(restored, ['--signing-keys', path.join(dataDir, 'signing-keys')]);
-    await again.stop();
+    await (await start(restored, ['--signing-keys', path.join(dataDir, 'signing-keys')])).stop();
     expect(await opened()).toEqual(both(false));
     const verified = await run(['verify', '--data-dir', restored, '--json']);
     expect(JSON.parse(verified.stdout)).toMatchObject({ intact: true });
-    const states = everything(path.join(`${keys}.old`, 'buckets'));
-    expect(states.equals(everything(path.join(`${keys}.kept`, 'buckets')))).toBe(false);
   });
 });
 
@@ -792,7 +759,7 @@ describe('[R-1368] directories of keys', () => {
     fs.renameSync(`${mirror}.unmounted`, mirror);
     await collector.stop();
     collector = await start(dataDir, encrypted);
-    await expect.poll(async () => (await on('actions', '--json')).stdout).toContain('"state":"done"');
+    await expect.poll(async () => (await on('erase', '--list', '--json')).stdout).toContain('"state":"done"');
     expect(keyIn(mirror)).toBe(false);
     // A disk that was replaced.
     unmount();
@@ -812,16 +779,13 @@ describe('[R-1368] directories of keys', () => {
     collector = await start(dataDir, ['--encryption-keys', keys]);
     const { code, stdout } = await on(...byPerson(), '--json');
     const certificate = JSON.parse(stdout) as { action: string; left_out: { directory: string }[] };
-    expect([code, certificate]).toMatchObject([
-      0,
-      { directories: 1, gone_from_copies: null, left_out: [{ directory: mirror }] },
-    ]);
-    const text = (await on('actions', 'certificate', certificate.action)).stdout.replace(/\s+/g, ' ');
-    expect(text).toContain(`Gone from copies of keys not known: ${mirror} was left out on`);
+    expect([code, certificate]).toMatchObject([0, { directories: 1, left_out: [{ directory: mirror }] }]);
+    const text = (await on('erase', '--certificate', certificate.action)).stdout.replace(/\s+/g, ' ');
+    expect(text).toContain(`Copies of keys ${mirror}, not in use since`);
     await collector.stop();
     collector = await start(dataDir, encrypted);
     expect(keyIn(mirror)).toBe(false);
-    expect(await json('actions', 'certificate', certificate.action)).toMatchObject({ left_out: [] });
+    expect(await json('erase', '--certificate', certificate.action)).toMatchObject({ left_out: [] });
     await collector.stop();
   });
 

@@ -179,13 +179,13 @@ test('[R-1363] [R-1364] a person is erased from the log and its mirrors, by a co
   expect(await succeeds(...asked, '--dry-run')).toMatch(/events +2/);
   const nowhere = await run([...asked, '--confirm', '2']);
   expect([nowhere.code, nowhere.stderr]).toEqual([2, expect.stringContaining('--store')]);
-  const elsewhere = await run(['actions', '--store', store, '--data-dir', place('x')]);
+  const elsewhere = await run(['erase', '--list', '--store', store, '--data-dir', place('x')]);
   expect([elsewhere.code, elsewhere.stderr]).toEqual([2, expect.stringContaining('mirror of the log')]);
 
   const mirrors = [follow('mirror'), follow('second')];
   const certificate = await succeeds(...asked, '--confirm', '2', '--store', store);
   expect(certificate).toContain('CERTIFICATE OF ERASURE');
-  expect(certificate).toMatch(/Gone from the log +20/);
+  expect(certificate).toMatch(/Keys destroyed +20/);
   expect(certificate).toContain('other mirrors of the log');
   const erased = (events: readonly PrintedEvent[]) =>
     events.filter((event) => !isOpen(event)).map(({ event_id: id }) => id);
@@ -265,11 +265,11 @@ test('[R-1371] of what was changed in the database no key is known: the rest is 
   await Promise.all([one.stop(), other.stop()]);
 });
 
-test('[R-1355] a back-up of a mirror from before an erasure is explained by it, and is a mirror still', async () => {
+test('[R-1500] a back-up of a mirror from before an erasure is restored with its keys, and is a mirror still', async () => {
   const { one, other, ids } = await filled();
   const mirror = ['--data-dir', place('mirror')];
   const own = place('own');
-  for (const name of ['own', 'actions']) fs.mkdirSync(place(name), { mode: 0o700 });
+  fs.mkdirSync(own, { mode: 0o700 });
   await succeeds('mirror', '--store', store, ...mirror, '--once', ...kek());
   await succeeds('encryption-keys', 'copy', '--mirror', own, ...mirror);
   await succeeds('backup', place('backups'), ...mirror, '--keys-elsewhere');
@@ -290,7 +290,6 @@ test('[R-1355] a back-up of a mirror from before an erasure is explained by it, 
     ],
   );
   await following.end();
-  await succeeds('actions', 'export', place('actions'), ...mirror);
   const key = path.join(place('mirror'), 'checkpoints', 'origin.vkey');
   for (const [to, from] of [
     ['of-old', 'old'],
@@ -298,7 +297,7 @@ test('[R-1355] a back-up of a mirror from before an erasure is explained by it, 
   ] as const) {
     const restored = await run([
       ...['restore', place('backups'), '--data-dir', place(to), '--key', key],
-      ...['--encryption-keys', place(from), '--actions', place('actions')],
+      ...['--encryption-keys', place(from)],
     ]);
     expect(restored.code, restored.stderr).toBe(0);
     const serve = await run(['serve', '--data-dir', place(to), '--port', '0']);
@@ -320,7 +319,7 @@ test('[R-1363] a mirror whose keys cannot be reached stands still before it says
   await succeeds(...asked, '--data-dir', place('second'), '--store', store);
   await expect.poll(() => mirrors[0]?.output.stderr).toContain('waits for its keys');
   const state = async () => {
-    const { stdout } = await run(['actions', '--json', '--data-dir', mirror]);
+    const { stdout } = await run(['erase', '--list', '--json', '--data-dir', mirror]);
     return stdout === '' ? undefined : (JSON.parse(stdout) as { state: string }).state;
   };
   expect(await state()).toBe('pending');

@@ -313,6 +313,23 @@ test('[R-1265] [R-1364] the roles let a collector write and change no event, rea
   mirror.process.kill('SIGTERM');
   expect(await mirror.exited).toBe(0);
   await one.stop();
+  // With no collector left: the officer's role can withdraw what it asked for [R-1550].
+  const requests = `SELECT count(*)::int AS n FROM ${schema}.requests WHERE request IS NOT NULL`;
+  const asking = launch([
+    'retention',
+    'policy',
+    'set',
+    policy,
+    '--data-dir',
+    place('mirror'),
+    '--store',
+    officer,
+  ]);
+  await expect.poll(() => log.server.query(requests)).toEqual([{ n: 1 }]);
+  asking.process.kill('SIGINT');
+  expect(await asking.exited).toBe(130);
+  expect(asking.output.stderr).toContain('withdrawn');
+  expect(await log.server.query(requests)).toEqual([{ n: 0 }]);
 });
 
 describe('[R-1266] verify and doctor find and name what a superuser has changed', () => {

@@ -1,219 +1,243 @@
-/** The certificate of an erasure: what the log and the directory of keys say of it, and what it does not cover. */
-import { eventsOf } from '../../privacy/actions.js';
+/** The certificate of an erasure: what the log, its keys, the data directory and the erasure record say of it. */
+import type { EventKind } from '@clinical-events/protocol';
+import { eventsOf, type LoggedAction } from '../../privacy/actions.js';
 import { hasKeys, keyInventory, keysOnDisk, type LeftOut } from '../../privacy/key-directory.js';
-import { counted } from '../../quantity.js';
-import { openStore } from '../../store/open-to-read.js';
+import type { SequenceSet } from '../../privacy/sequence-set.js';
+import { BEGINNING, type Cursor, type EventLog, type PassedEntry } from '../../store/contract/events.js';
 import { readKeyPlaces } from '../../store/key-places.js';
+import { segmentsOf } from '../../store/open-to-audit.js';
+import { openStore } from '../../store/open-to-read.js';
+import { isNoId, uuidText } from '../../store/text.js';
 import { readMirrorNote } from '../../transparency/state-files.js';
-import { CommandFailure, EXIT } from '../exit-codes.js';
-import { alignedTable, legible, wrappedFor } from '../terminal.js';
-import { type AccessLine, findErasure } from '../access-log.js';
+import { CommandFailure, EXIT, usage } from '../exit-codes.js';
 import { version } from '../typed.js';
+import { cosigners, newestCheckpoint } from '../verify/log-checkpoints.js';
+import { type ErasureFacts, erasureRecordOf, type LeftEvents, type Person } from './erasure-record.js';
 
-/** The names are a promise to programs. */
+const FORMAT = 'clinical-events/certificate/v2';
+/** Of a certificate that is read: seven million events. */
+const MOST_BYTES = 256 << 20;
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+/** Events in the log that are passed rather than looked up between two that are wanted. */
+const MOST_BETWEEN = 4096;
+
+interface Entry {
+  readonly sequence: number;
+  readonly id: string;
+}
+
+/** The names are a promise to programs. All times are RFC 3339, in UTC. */
 export interface Certificate {
-  readonly format: 'clinical-events/certificate/v1';
+  readonly format: typeof FORMAT;
   readonly action: string;
   readonly reason: string;
-  /** Who asked, as the access log has it, which the log has heads of; null where it has not. */
-  readonly asked_by: AskedBy | null;
-  /** The action by which the policy was set, and the rule of it, where one decided. */
-  readonly policy?: string;
-  readonly rule?: string;
+  /** These six are of the erasure record, and null without it. */
+  readonly case: string | null;
+  readonly planner: Person | null;
+  readonly applier: Person | null;
+  readonly mentions: number | null;
+  readonly left: readonly LeftEvents[] | null;
+  readonly overridden: ErasureFacts['overridden'] | null;
+  /** Payloads that the plan could not open: of some or of none, and how many of them, where the record says it. */
+  readonly incomplete: boolean;
+  readonly unread: number | null;
+  /** False where parts of what was ordered were not begun, because a hold began or a policy was set. */
+  readonly whole: boolean;
+  readonly floors_overridden: boolean;
+  /** The action by which the retention policy was set, and the rule of it, where one decided. */
+  readonly policy: string | null;
+  readonly rule: string | null;
+  /** SHA-256 of the plan and of its marks. */
+  readonly plan: string | null;
+  readonly marks: string | null;
   readonly log: string;
-  /** The sequences of the entries that say it. */
-  readonly entries: readonly number[];
-  /** Their ids: collector proof proves each by its own. */
-  readonly entry_ids: readonly string[];
+  readonly organisations: readonly string[];
   readonly events: number;
-  readonly method: string;
-  readonly tool: string;
+  readonly events_by_kind: Readonly<Partial<Record<EventKind, number>>>;
+  readonly runs: number;
+  readonly first_received: string | null;
+  readonly last_received: string | null;
+  /** The entries that order it, and the one that says that it is done. */
+  readonly entries: readonly Entry[];
+  readonly done_entry: Entry | null;
+  /** The newest one, where it covers all of them. */
+  readonly checkpoint: {
+    readonly size: number;
+    readonly root: string;
+    readonly cosigned_by: readonly string[];
+  } | null;
   readonly began: string;
-  /** From when on no directory of keys that the log knows of has a key; null while one may. */
-  readonly gone_from_log: string | null;
-  /** When the last copy of the keys that is known ends; null while that cannot be said. */
-  readonly gone_from_copies: string | null;
-  /** Copies of keys that were made before, and may still open it. */
+  readonly keys_destroyed: string | null;
+  /** Directories of keys that cannot be reached now. */
+  readonly keys_away: readonly string[];
+  /** When the last segment that held encrypted bytes of it was compacted. */
+  readonly bytes_removed: string | null;
+  /** Events whose encrypted bytes are still in the data directory. */
+  readonly bytes_left: { readonly full_segments: number; readonly live_segment: number };
+  /** Copies of keys on record that were made before it was done. */
   readonly copies: readonly { readonly made: string; readonly until: string }[];
-  /** Directories of keys that were left out before it was done: whether they still have a key is not known here. */
+  /** Directories of keys that were taken out of use before it was done, and may still have the keys. */
   readonly left_out: readonly LeftOut[];
-  /** From when on what is left of replaced files opens nothing: the key that they were under is destroyed. */
-  readonly gone_from_remnants: string | null;
+  /** When the key was destroyed that wrapped the key files before they were replaced. */
+  readonly key_epoch_ended: string | null;
   readonly directories: number;
   readonly key_wrapped_by: string;
-  /** The database that has the log, where this was made on a mirror: directories and copies are those of the mirror. */
-  readonly mirror_of?: string;
-  readonly stored_in_the_clear?: number;
-  /** Of what was asked for, how many events were left: by the holds that are on them, and by the floors of the policy. */
-  readonly held?: Readonly<Record<string, number>>;
-  readonly below_floors?: Readonly<Record<string, number>>;
-  readonly not_covered: readonly string[];
+  /** The database that has the log; directories, copies and the data directory are then those of this mirror. */
+  readonly mirror_of: string | null;
+  readonly tool: string;
+  /** Of each organisation, whose ids these are. */
+  readonly event_ids: Readonly<Record<string, readonly string[]>>;
 }
 
-type AskedBy = Pick<AccessLine, 'at' | 'uid' | 'user' | 'login_uid' | 'sudo_user'>;
-
-const METHOD =
-  'cryptographic erasure (NIST SP 800-88): the AES-256 key of each event was destroyed, and its salt lay under it';
-
-const NOT_COVERED = [
-  'what was given out: exports, records, reports, proofs (access.log says by whom and when)',
-  'what senders keep: their spools and quarantines, and their own records',
-  'content that an event names by address alone, such as files of the content store',
-  'events that came after it began, also of the same person: the same erasure again finds new runs, and collector erase --again ACTION what came late for these',
-  'reject files of collector import',
-  'the envelope of each event, which stays: kind, organisation, API key, times, random ids',
-];
-
-const NOT_COVERED_BY_A_MIRROR = [
-  'other mirrors of the log: each destroys its own keys when it has followed',
-  'write-ahead log, base back-ups and standbys of the database of keys, which are to be gone within a week',
-];
-
-/** What was asked for and not erased; not known of an erasure that was asked for before. */
-interface Left {
-  readonly storedInTheClear?: number;
-  readonly held?: ReadonlyMap<string, number>;
-  readonly floors?: ReadonlyMap<string, number>;
-}
-
-/** @throws CommandFailure when the log has no such action, or it retires nothing. */
+/**
+ * As it stands now.
+ * @param withIds whether it names each event: of an erasure by policy these may be millions.
+ * @throws CommandFailure when the log has no such action, or it erases nothing; StoreDamaged.
+ */
 export async function certificateOf(
   dataDir: string,
   action: string,
-  { storedInTheClear = 0, held, floors }: Left = {},
+  { withIds }: { readonly withIds: boolean },
 ): Promise<Certificate> {
-  const { events: log } = openStore(dataDir);
-  const actions = log.actions?.();
-  const parts = actions?.logged.filter(({ said }) => said.action === action && said.does === 'retire') ?? [];
-  const [first] = parts;
-  if (actions === undefined || first?.said.does !== 'retire')
-    throw new CommandFailure(`no action ${action} erases anything in ${dataDir}`, EXIT.notFound);
+  const { events: log, tree } = openStore(dataDir);
+  try {
+    const actions = log.actions?.();
+    const retires = actions?.partsIn(action) ?? [];
+    const [said] = retires;
+    if (actions === undefined || said === undefined)
+      throw new CommandFailure(`no action ${action} erases anything in ${dataDir}`, EXIT.notFound);
+    const named = actions.logged.filter((each) => each.said.action === action);
+    const parts = named.filter((each) => each.said.does === 'retire');
+    const done = named.find((each) => each.said.does === 'done');
+    const { record } = said;
+    const facts = record === undefined ? undefined : erasureRecordOf(dataDir, action, record);
+    const sequences = eventsOf(retires.flatMap(({ keys }) => keys));
+    const newest = await newestCheckpoint(dataDir, tree);
+    const isCovered = (newest?.newest.checkpoint.size ?? 0) >= (named.at(-1)?.sequence ?? Infinity);
+    const since = done === undefined ? [] : actions.logged.slice(actions.logged.indexOf(done));
+    return {
+      ...{ format: FORMAT, action, reason: said.reason, log: log.ledgerId, tool: `collector ${version()}` },
+      ...{ case: facts?.case ?? null, planner: facts?.planner ?? null, applier: facts?.applier ?? null },
+      ...{ mentions: facts?.mentions ?? null, left: facts?.left ?? null },
+      ...{ overridden: facts?.overridden ?? null, unread: facts?.unread ?? null },
+      ...{ incomplete: said.incomplete === true, whole: actions.isWhole(action) },
+      floors_overridden: said.override === true,
+      ...{ policy: said.policy ?? null, rule: said.rule ?? null },
+      ...{ plan: said.plan ?? null, marks: said.marks ?? null },
+      ...{ entries: parts.map(entryOf), done_entry: done === undefined ? null : entryOf(done) },
+      checkpoint:
+        newest === undefined || !isCovered
+          ? null
+          : {
+              size: newest.newest.checkpoint.size,
+              root: Buffer.from(newest.newest.checkpoint.root).toString('base64'),
+              cosigned_by: cosigners(newest.newest.note, newest.history),
+            },
+      ...{ began: iso(parts[0]?.at) ?? '', keys_destroyed: iso(done?.at) },
+      ...(await erasedEvents(log, dataDir, sequences, withIds)),
+      ...keysOf(dataDir, done?.at),
+      key_epoch_ended: iso(since.find((each) => each.said.does === 'keys')?.at),
+      mirror_of: readMirrorNote(dataDir)?.store ?? null,
+    };
+  } finally {
+    await tree.close();
+    await log.close();
+  }
+}
+
+function entryOf({ sequence, entryId }: LoggedAction): Entry {
+  return { sequence, id: entryId };
+}
+
+function iso(time: number | undefined): string | null {
+  return time === undefined ? null : new Date(time).toISOString();
+}
+
+/** @param doneAt until when copies could take the keys along. */
+function keysOf(dataDir: string, doneAt = Infinity) {
   const places = readKeyPlaces(dataDir);
+  const { directories, kek, leftOut = [] } = places;
   const keys = hasKeys(keysOnDisk, places) ? keyInventory(keysOnDisk, places) : undefined;
-  const doneAt = actions.doneAt(action);
-  const mirror = readMirrorNote(dataDir);
-  const copies = (keys?.copies ?? []).filter(({ made }) => Date.parse(made) <= (doneAt ?? Infinity));
-  const until = copies.map((copy) => copy.until).sort();
-  const leftOut = (places.leftOut ?? []).filter(({ since }) => Date.parse(since) <= (doneAt ?? Infinity));
-  const done = actions.logged.findIndex(({ said }) => said.action === action && said.does === 'done');
-  const rotated = done < 0 ? undefined : actions.logged.slice(done).find(({ said }) => said.does === 'keys');
-  const gone = doneAt === undefined ? null : iso(doneAt);
-  const { reason, policy, rule } = first.said;
-  const line = await findErasure(dataDir, action);
   return {
-    format: 'clinical-events/certificate/v1',
-    ...{
-      action,
-      reason,
-      asked_by: line === undefined ? null : askedBy(line),
-      ...(policy !== undefined && { policy }),
-      ...(rule !== undefined && { rule }),
-      log: log.ledgerId,
-      entries: parts.map(({ sequence }) => sequence),
-      entry_ids: parts.map(({ entryId }) => entryId),
-    },
-    events: eventsOf(actions.partsIn(action).flatMap((part) => part.keys)).size,
-    ...{ method: METHOD, tool: `collector ${version()}`, began: iso(first.at), gone_from_log: gone },
-    gone_from_copies: gone === null || leftOut.length > 0 ? null : ([gone, ...until].sort().at(-1) ?? gone),
-    ...{ copies, left_out: leftOut, gone_from_remnants: rotated === undefined ? null : iso(rotated.at) },
-    ...{ directories: places.directories.length, key_wrapped_by: places.kek || 'a file beside the keys' },
-    ...(mirror && { mirror_of: mirror.store }),
-    ...(storedInTheClear > 0 && { stored_in_the_clear: storedInTheClear }),
-    ...(held !== undefined && held.size > 0 && { held: Object.fromEntries(held) }),
-    ...(floors !== undefined && floors.size > 0 && { below_floors: Object.fromEntries(floors) }),
-    not_covered: mirror === undefined ? NOT_COVERED : [...NOT_COVERED, ...NOT_COVERED_BY_A_MIRROR],
+    ...{ directories: directories.length, key_wrapped_by: kek || 'a file beside the keys' },
+    keys_away: directories.filter(
+      (each) => keys?.directories.some(({ directory, isThere }) => isThere && directory === each) !== true,
+    ),
+    copies: (keys?.copies ?? []).filter(({ made }) => Date.parse(made) <= doneAt),
+    left_out: leftOut.filter(({ since }) => Date.parse(since) <= doneAt),
   };
 }
 
-function askedBy({ at, uid, user, login_uid: login, sudo_user: sudo }: AccessLine): AskedBy {
+/** What their envelopes say, which stay, and where encrypted bytes are left. */
+async function erasedEvents(log: EventLog, dataDir: string, sequences: SequenceSet, withIds: boolean) {
+  const segments = segmentsOf(dataDir, sequences);
+  const kinds = new Map<EventKind, number>();
+  const ids = new Map<string, string[]>();
+  const runs = new Set<string>();
+  const left = { full_segments: 0, live_segment: 0 };
+  let [first, last] = [Infinity, -Infinity];
+  for await (const entry of entriesOf(log, sequences)) {
+    const { kind, organisation, receivedAt, source, sequence } = entry;
+    kinds.set(kind, (kinds.get(kind) ?? 0) + 1);
+    const known = ids.get(organisation) ?? [];
+    ids.set(organisation, known);
+    if (withIds) known.push(uuidText(source, entry.eventIdAt));
+    if (!isNoId(source, entry.runIdAt)) runs.add(`${uuidText(source, entry.runIdAt)} ${organisation}`);
+    [first, last] = [Math.min(first, receivedAt), Math.max(last, receivedAt)];
+    if (entry.bucket !== undefined) left[sequence >= segments.liveFrom ? 'live_segment' : 'full_segments']++;
+  }
   return {
-    ...{ at, uid, user },
-    ...(login !== undefined && { login_uid: login }),
-    ...(sudo !== undefined && { sudo_user: sudo }),
+    ...{ organisations: [...ids.keys()].sort(), events: sequences.size, runs: runs.size },
+    events_by_kind: Object.fromEntries(kinds),
+    ...{ first_received: first > last ? null : iso(first), last_received: first > last ? null : iso(last) },
+    bytes_left: left,
+    bytes_removed: left.full_segments + left.live_segment > 0 ? null : iso(segments.compactedAt),
+    event_ids: withIds ? Object.fromEntries(ids) : {},
   };
 }
 
-function askedByText({ asked_by: by, policy, rule }: Certificate): string {
-  if (policy !== undefined) return `rule ${rule ?? ''} of the policy that action ${policy} has set`;
-  if (by === null) return 'nobody that the access log here names';
-  const { at, uid, user, login_uid: login, sudo_user: sudo } = by;
-  const as = [
-    ...(sudo === undefined ? [] : [`by sudo from ${legible(sudo)}`]),
-    ...(login === undefined ? [] : [`logged in as number ${login}`]),
-  ];
-  return `${user === null ? `user number ${uid}` : legible(user)}${as.length > 0 ? ` (${as.join(', ')})` : ''}, at ${at}`;
+async function* entriesOf(log: EventLog, sequences: SequenceSet): AsyncGenerator<PassedEntry> {
+  let from: Cursor = BEGINNING;
+  for (const { first, end } of sequences.windows(MOST_BETWEEN)) {
+    const pass = log.pass({ sequence: first, at: from.at }, { through: end - 1 });
+    for (let next = await pass.next(); ; next = await pass.next()) {
+      if (next.done) {
+        from = next.value;
+        break;
+      }
+      for (const entry of next.value) if (sequences.has(entry.sequence)) yield entry;
+    }
+  }
 }
 
-function iso(time: number): string {
-  return new Date(time).toISOString();
+/** What `erase plan --certificate` takes from one. */
+export interface ReadCertificate extends Pick<Certificate, 'log' | 'action'> {
+  /** An id is of one event of an organisation: another one may have it too. */
+  readonly events: readonly { readonly organisation: string; readonly id: string }[];
 }
 
-export function certificateText(certificate: Certificate): string {
-  const { action, reason, log, entries, events, began, gone_from_log, gone_from_copies } = certificate;
-  const { copies, left_out, gone_from_remnants, directories, key_wrapped_by, tool, stored_in_the_clear } =
-    certificate;
-  const { mirror_of, not_covered, held = {}, below_floors = {} } = certificate;
-  const rows = [
-    ['Action', action],
-    ['Log', log],
-    ['Reason', reason],
-    ['Asked by', askedByText(certificate)],
-    ['Events', `${events}`],
-    ['Entries of the log', `${entries.join(', ')} (proved by collector actions export)`],
-    ['Begun', began],
-    [
-      'Gone from the log',
-      gone_from_log ??
-        (mirror_of === undefined
-          ? `not yet: one of ${directories} directories of keys cannot be reached`
-          : 'not yet: the database of keys cannot be reached'),
-    ],
-    [
-      'Gone from copies of keys',
-      gone_from_copies === null
-        ? left_out.length === 0
-          ? 'not yet'
-          : `not known: ${left_out.map(({ directory, since }) => `${directory} was left out on ${since.slice(0, 10)}`).join(', ')}`
-        : copies.length === 0
-          ? `${gone_from_copies} (no copy is known)`
-          : `${gone_from_copies} (${counted(copies.length, 'copy', 'copies')})`,
-    ],
-    [
-      'Gone from remnants',
-      gone_from_remnants ??
-        'with the next epoch of keys, 12 hours after (collector encryption-keys rotate: now)',
-    ],
-    [
-      'Keys',
-      (mirror_of === undefined
-        ? ''
-        : `of the log in ${mirror_of}: in a database of their own; of this mirror: `) +
-        `${counted(directories, 'directory', 'directories')}, wrapped by ${key_wrapped_by}`,
-    ],
-    ['Made by', tool],
-  ];
-  const lines = [
-    ...(stored_in_the_clear === undefined
-      ? []
-      : [
-          `Not erased: ${counted(stored_in_the_clear, 'event')} that had been stored in the clear, without a key.`,
-        ]),
-    ...Object.entries(held).map(
-      ([name, count]) => `Not erased: ${counted(count, 'event')} on hold by ${legible(name)}.`,
-    ),
-    ...Object.entries(below_floors).map(
-      ([name, count]) => `Not erased: ${counted(count, 'event')} kept by the floor ${legible(name)}.`,
-    ),
-    gone_from_log === null
-      ? `This is not at its end: what can be reached is destroyed, the rest follows by itself once it is there, and then there is a certificate: collector actions certificate ${action}`
-      : `How: ${METHOD}.`,
-    'Not covered:',
-    ...not_covered.map((each) => `- ${each}`),
-  ];
-  return [
-    gone_from_log === null ? 'ERASURE BEGUN\n\n' : 'CERTIFICATE OF ERASURE\n\n',
-    alignedTable(rows),
-    '\n',
-    ...lines.map((line) => `${wrappedFor(process.stdout, line)}\n`),
-  ].join('');
+/** @param file its name, for errors. @throws CommandFailure for what is not a certificate that names its events. */
+export function certificateIn(bytes: Buffer, file: string): ReadCertificate {
+  if (bytes.length > MOST_BYTES) throw usage(`${file}: a certificate has at most 256 MiB`);
+  let read: Partial<Record<keyof Certificate, unknown>>;
+  try {
+    read = Object(JSON.parse(bytes.toString())) as typeof read;
+  } catch {
+    throw usage(`${file}: it is not JSON, as collector erase --certificate prints it with --json`);
+  }
+  const { format, log, action, events, event_ids: ids } = read;
+  if (format === 'clinical-events/certificate/v1')
+    throw usage(
+      `${file}: a certificate of this version does not name its events: plan them by their runs or ids`,
+    );
+  const isText = (value: unknown): value is string => typeof value === 'string';
+  const isId = (value: unknown): value is string => isText(value) && UUID.test(value);
+  if (format !== FORMAT || !isText(log) || !/^[0-9a-f]{32}$/.test(log) || !isId(action))
+    throw usage(`${file}: it is not a certificate of an erasure in the form ${FORMAT}`);
+  const named = Object.entries(Object(ids) as Record<string, unknown>).flatMap(([organisation, each]) =>
+    (Array.isArray(each) ? (each as unknown[]) : [each]).map((id) => ({ organisation, id })),
+  );
+  if (!named.every(({ id }) => isId(id)) || named.length === 0 || named.length !== events)
+    throw usage(`${file}: it does not name the ids of its events`);
+  return { log, action, events: named as ReadCertificate['events'] };
 }

@@ -10,11 +10,11 @@ import { addConfigOptions, idFrom, idsIn, organisationFrom, runIdFrom, wordFrom 
 import { openCatalogue } from '../catalogue.js';
 import { CommandFailure, EXIT, interruption, usage } from '../exit-codes.js';
 import { assertReadable } from '../regular-files.js';
-import { printableJson } from '../terminal.js';
 import { collect } from '../verify/trusted-keys.js';
 import { applyPlan } from './apply.js';
-import { certificateOf, certificateText } from './certificate.js';
+import { certificateIn } from './certificate.js';
 import { isErased, lifecycleConfigOf } from './delivery.js';
+import { addErasureOptions, type ErasureOptions, printCertificate, showErasures } from './erasures.js';
 import { planFile, planTable, planText } from './plan-file.js';
 import { type Asked, makePlan } from './planning.js';
 
@@ -92,9 +92,12 @@ export function command(): Command {
     .option('--override-floor', 'erase what a floor of the policy keeps, for a reason to which floors yield')
     .option('--incomplete', 'apply a plan for which payloads could not be opened')
     .option('--json', 'print the certificate as one JSON object');
-  return new Command('erase')
-    .description('Destroy the keys of events, so that their payloads cannot be opened by them any more.')
+  const erase = new Command('erase').description(
+    'Destroy the keys of events, so that no directory of keys opens their payloads any more.',
+  );
+  return addConfigOptions(addErasureOptions(erase), 'lifecycle')
     .addHelpText('after', EXAMPLES)
+    .action((options: ErasureOptions, self: Command) => showErasures(options, self))
     .addCommand(
       addConfigOptions(plan, 'lifecycle')
         .addHelpText('after', PLAN_EXAMPLES)
@@ -133,10 +136,12 @@ async function planErasure(dataDir: string, options: PlanOptions): Promise<void>
     organisation: organisation === undefined ? undefined : organisationFrom(organisation),
     mentions: mentions === true,
     subjects: subjectFile === undefined ? undefined : idsIn('--subject-file', subjectFile),
+    certificates: certificate?.map(readCertificate),
   };
   assertReadable(dataDir);
   const more = { ...(by !== undefined && { by }) };
-  const filter = { subjects: asked.subjects?.length, run, event, late, organisation, mentions };
+  const certificates = asked.certificates?.map(({ action }) => action);
+  const filter = { subjects: asked.subjects?.length, run, event, late, certificates, organisation, mentions };
   const reading = logAccess(dataDir, { command: 'erase plan', filter, ...more });
   // Only now: what reads standard input is ended by the signal itself.
   const plan = planFile(await makePlan(dataDir, asked, interruption()));
@@ -152,6 +157,16 @@ async function planErasure(dataDir: string, options: PlanOptions): Promise<void>
   createDurably(path.resolve(out), planText(plan));
   written.complete = true;
   process.stdout.write(planTable(plan));
+}
+
+/** @throws CommandFailure */
+function readCertificate(file: string): ReturnType<typeof certificateIn> {
+  try {
+    return certificateIn(fs.readFileSync(file), file);
+  } catch (error) {
+    const code = error instanceof CommandFailure ? undefined : systemCode(error);
+    throw code === undefined ? error : usage(`--certificate: ${file} cannot be read (${code})`);
+  }
 }
 
 /** @throws CommandFailure */
@@ -177,17 +192,13 @@ async function applyErasure(file: string, options: ApplyOptions, self: Command):
   if (by !== undefined && !NAME.test(by)) throw usage('--by: give a name of 1 to 128 characters');
   const config = lifecycleConfigOf(self);
   const { dataDir } = config;
-  const { action, answer, erased, left } = await applyPlan(config, file, {
+  const { action, erased, left } = await applyPlan(config, file, {
     ...{ reason: why, case: reference, by },
     ...{ overrideFloor: overrideFloor === true, incomplete: incomplete === true },
   });
   // What was derived from what is erased goes with it.
   const signal = new AbortController().signal;
   await (await openCatalogue({ dataDir, quiet: !process.stderr.isTTY, signal })).close();
-  const made = await certificateOf(dataDir, action);
-  process.stdout.write(
-    json ? `${printableJson(JSON.stringify(made, undefined, 2))}\n` : certificateText(made),
-  );
-  if (answer.state === 'pending') return EXIT.pending;
+  await printCertificate(dataDir, action, json === true);
   return (await isErased(dataDir, erased)) && left === 0 ? EXIT.ok : EXIT.partly;
 }

@@ -102,9 +102,11 @@ async function addHold(options: AddOptions, self: Command): Promise<void> {
   const { names } = log;
   if (subjects.length > 0 && names === undefined)
     throw usage('--subject-file: payloads of this log are not encrypted, and neither could the subject be');
+  const action = randomUUID();
   const access = logAccess(dataDir, {
     command: 'hold add',
-    filter: { name, run, organisation, subjects: subjects.length || undefined },
+    filter: { action, name, run, organisation, subjects: subjects.length || undefined },
+    isAct: true,
   });
   const { named, runs: met, organisations: there, unread } = await meeting(dataDir, subjects, run);
   for (const each of organisations)
@@ -121,7 +123,6 @@ async function addHold(options: AddOptions, self: Command): Promise<void> {
       `collector: the hold reaches ${counted(reached.size, 'organisation')}: ${[...reached].map(legible).sort().join(', ')}\n`,
     );
   const events = SequenceSet.of(met.flatMap((each) => each.events.map(({ sequence }) => sequence)));
-  const action = randomUUID();
   const sealed = subjects.map((subject) => names?.seal(subject).toString('base64') ?? '');
   const { record, text } = await keepRecord(dataDir, {
     ...{ action, name, runs: named, organisations, subjects: sealed },
@@ -190,7 +191,7 @@ async function releaseHold(name: string, self: Command): Promise<void> {
   if (actions === undefined || found === undefined)
     throw new CommandFailure(`there is no hold ${JSON.stringify(name)} in ${dataDir}`, EXIT.notFound);
   assertCollectorRuns(config);
-  const access = logAccess(dataDir, { command: 'hold release', filter: { name } });
+  const access = logAccess(dataDir, { command: 'hold release', filter: { name, hold: found }, isAct: true });
   await deliver(config, {
     action: { action: randomUUID(), does: 'unhold', hold: found },
     considered: considered(actions),

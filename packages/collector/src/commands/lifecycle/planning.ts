@@ -30,10 +30,16 @@ export interface Asked {
   readonly events?: readonly string[] | undefined;
   /** The id of an erasure. */
   readonly late?: string | undefined;
-  /** Events that certificates name, in text form. */
-  readonly certified?: readonly string[] | undefined;
+  readonly certificates?: readonly Certified[] | undefined;
   readonly organisation?: string | undefined;
   readonly mentions: boolean;
+}
+
+/** What a certificate names. */
+interface Certified {
+  readonly log: string;
+  readonly action: string;
+  readonly events: readonly string[];
 }
 
 interface Erasure {
@@ -70,13 +76,17 @@ class Planning {
     this.#actions = actions;
     this.#subjects = new Set(asked.subjects);
     this.#erasures = erasuresIn(actions);
+    const { ledgerId } = reader.log;
+    if (asked.certificates?.some(({ log }) => log !== ledgerId) === true)
+      throw usage('--certificate: it is of another log than this one');
     if (asked.late !== undefined && !this.#erasures.some(({ action }) => action === asked.late))
       throw new CommandFailure(`--late: no erasure ${asked.late} is in ${dataDir}`, EXIT.notFound);
   }
 
   async make(): Promise<Plan> {
     const { reader, asked } = this;
-    const { subjects = [], runs = [], events = [], certified = [], organisation, mentions } = asked;
+    const { subjects = [], runs = [], events = [], certificates = [], organisation, mentions } = asked;
+    const certified = certificates.flatMap((each) => each.events);
     // Before the log is read: what begins meanwhile was not considered.
     const by = considered(this.#actions);
     const holds = new Holds(holdsOf(this.dataDir, this.#actions), reader.log.names);
@@ -86,6 +96,8 @@ class Planning {
       erased: this.#erasures.map(({ sequences }) => sequences.toText()),
     });
     this.#assertFound(selected);
+    const there = new Set(selected.events.map(({ id }) => textOf(id)));
+    const absent = certified.filter((id) => !there.has(id)).length;
     const late = await this.#late(selected);
     const records = await this.#recordsOf(selected);
     const whole = [...late.runs, ...keysIn(selected.runs)];
@@ -120,9 +132,11 @@ class Planning {
         ...(ofRuns === undefined ? [] : [counted(ofRuns.length, 'run')]),
         ...(ofEvents === undefined ? [] : [counted(ofEvents.length, 'event')]),
         ...(asked.late === undefined ? [] : [`what came after action ${asked.late}`]),
-        ...(asked.certified === undefined
+        ...(asked.certificates === undefined
           ? []
-          : [`certificates of ${counted(asked.certified.length, 'event')}`]),
+          : [
+              `${counted(certificates.length, 'certificate')} (${absent} of ${counted(certified.length, 'event')} not in this log)`,
+            ]),
         ...(organisation === undefined ? [] : [`of ${organisation}`]),
       ].join(', '),
       searched: mentions ? 'every payload' : 'starts',
@@ -150,7 +164,7 @@ class Planning {
         throw new CommandFailure(`there is no event ${id} in ${dataDir}${narrowed}`, EXIT.notFound);
     const organisations = new Map([...runs].map(([name, each]) => [name, each.size]));
     for (const { organisation, isMention } of events)
-      if (!isMention && asked.certified === undefined && !organisations.has(organisation))
+      if (!isMention && asked.certificates === undefined && !organisations.has(organisation))
         organisations.set(organisation, 1);
     if (asked.organisation !== undefined || organisations.size < 2) return;
     const list = [...organisations].map(([name, count]) => `${legible(name)} (${count})`).sort();

@@ -1,5 +1,5 @@
 /** `collector retention`: the policy by which events are kept and erased, and its work. */
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import { Command } from 'commander';
@@ -109,7 +109,10 @@ export function command(): Command {
     .action(async (_: object, self: Command) => {
       const { dataDir } = lifecycleConfigOf(self);
       assertReadable(dataDir);
-      process.stdout.write(`${wonText(await compactNow(dataDir))}\n`);
+      const access = logAccess(dataDir, { command: 'retention compact', filter: {}, isAct: true });
+      const won = await compactNow(dataDir);
+      Object.assign(access, { complete: true, done: { bytes: won.before - won.after } });
+      process.stdout.write(`${wonText(won)}\n`);
     });
   return new Command('retention')
     .description('Keep events as long as a policy says.')
@@ -169,11 +172,13 @@ function readPolicy(file: string): ReadPolicy {
 
 async function setPolicy({ policy: read, text }: ReadPolicy, config: Config): Promise<void> {
   const { actions } = beginLog(config.dataDir);
+  assertCollectorRuns(config);
   const policy: unknown = JSON.parse(text);
-  await deliver(config, {
-    action: { action: randomUUID(), does: 'policy', policy },
-    considered: considered(actions),
-  });
+  const action = randomUUID();
+  const filter = { action, policy: read.name, sha256: createHash('sha256').update(text).digest('hex') };
+  const access = logAccess(config.dataDir, { command: 'retention policy set', filter, isAct: true });
+  await deliver(config, { action: { action, does: 'policy', policy }, considered: considered(actions) });
+  access.complete = true;
   process.stdout.write(`set: ${read.name}\n`);
   process.stderr.write(
     `collector: what is due by it now: ${typed('collector retention run', config.dataDir)} --dry-run\n`,
@@ -364,7 +369,8 @@ async function runRetention(config: Config, options: RunOptions): Promise<number
   assertReadable(dataDir);
   if (!dryRun) assertCollectorRuns(config);
   const signal = interruption();
-  const access = logAccess(dataDir, { command: 'retention run', filter: { dry_run: dryRun, at } });
+  const filter = { dry_run: dryRun, at };
+  const access = logAccess(dataDir, { command: 'retention run', filter, isAct: !dryRun });
   const open = () => openCatalogue({ dataDir, quiet: !process.stderr.isTTY, signal });
   const { plan, set, asked } = await planned(await open(), dataDir, { now, signal });
   access.complete = true;

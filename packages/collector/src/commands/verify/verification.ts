@@ -7,12 +7,11 @@
  * these checkpoints say. What lies behind the largest of them is looked at by itself, and held against nothing.
  */
 import { counted } from '../../quantity.js';
-import type { TakenKeys } from '../../privacy/key-directory.js';
-import { type ErasedEvent, holdsEver, Lawfulness } from '../../privacy/lawfulness.js';
+import { SequenceSet } from '../../privacy/sequence-set.js';
+import { erasedUnderHolds, heldFindings, type HeldThings } from '../../store/lifecycle-findings.js';
 import {
   type AuditedLog,
   type AuditOptions,
-  eventRange,
   type FindingList,
   type VerifyFinding,
   type Waiting,
@@ -24,8 +23,7 @@ import { rotationMissing, unknownSigner } from '../../integrity/note-signing.js'
 import { readHistory } from '../../transparency/key-files.js';
 import { AccessLogCheck, type AccessLogState } from './access-log-check.js';
 import { notesElsewhere, notesOfDirectory, SignedCheckpoints } from './signed-checkpoints.js';
-import { erasuresOf, type ProvedAction, readActions } from '../lifecycle/action-proofs.js';
-import { type HoldRecord, metBy, recordIn, recordOf } from '../lifecycle/holds.js';
+import { metBy, recordIn, recordOf } from '../lifecycle/holds.js';
 import { printable } from '../terminal.js';
 import { checkRegular, PROOF_DIRECTORIES } from '../regular-files.js';
 import { keysOf, type LogKeys } from './trusted-keys.js';
@@ -80,8 +78,6 @@ export interface VerificationOptions extends AuditOptions {
   readonly keys: readonly string[];
   /** Rotation notes, besides those of the data directory. */
   readonly rotations?: readonly string[];
-  /** Directories with erasures that the log has signed, of which this may be an older state. */
-  readonly actions?: readonly string[];
   /** How many accesses the command that verifies has logged itself. */
   readonly ownAccesses?: number;
 }
@@ -100,8 +96,6 @@ export async function verifyLog(options: VerificationOptions): Promise<Verificat
   const findings = new VerifyFindings();
   // Segments are looked at one by one (segment-survey.ts), and the index is not read.
   checkRegular(dataDir, PROOF_DIRECTORIES);
-  const proved = await readActions(options.actions ?? [], dataDir, options.keys, options.rotations ?? []);
-  const audited = { ...options, erasedSince: [...erasuresOf(proved), ...(options.erasedSince ?? [])] };
   // A checkpoint is the newest one before it is given out.
   const sizesGivenOut = givenOut(dataDir, findings);
   const { shared } = options;
@@ -129,10 +123,10 @@ export async function verifyLog(options: VerificationOptions): Promise<Verificat
       readMirrorNote(dataDir) !== undefined,
     );
     const audit =
-      shared?.audit(checkpoints, accessLog, audited) ?? new LogAudit(audited, tree, checkpoints, accessLog);
+      shared?.audit(checkpoints, accessLog, options) ?? new LogAudit(options, tree, checkpoints, accessLog);
     const log = await audit.tell(findings);
     const { entries, unsigned, waiting } = log;
-    for await (const finding of unlawfulFindings(options, log.erased, proved)) findings.add(finding);
+    for await (const finding of unlawfulFindings(options, log.erased)) findings.add(finding);
     if (!checkpoints.hasNewest) findings.add(noNewest(entries));
     else if (checkpoints.newest !== undefined) {
       for (const finding of waitingFindings(unsigned, waiting)) findings.add(finding);
@@ -146,52 +140,26 @@ export async function verifyLog(options: VerificationOptions): Promise<Verificat
   }
 }
 
-/**
- * Erasures that the policy of their time, a floor of it or a hold forbade, or may have forbidden, its record being gone.
- * What was proved to be done in a later state of the log was judged by the policy and the holds of that one, which this
- * one does not have.
- */
 async function* unlawfulFindings(
   { dataDir, shared }: Pick<VerificationOptions, 'dataDir' | 'shared'>,
   { actions, events }: AuditedLog['erased'],
-  proved: readonly ProvedAction[],
 ): AsyncGenerator<VerifyFinding> {
-  if (actions.retired.size === 0) return;
-  const holds = new Map<string, HoldRecord>();
-  for (const { action, record } of holdsEver(actions)) {
+  const erased = erasedUnderHolds(actions);
+  if (erased.length === 0) return;
+  const holds = new Map<string, HeldThings>();
+  for (const { said } of actions.logged) {
+    if (said.does !== 'hold') continue;
     const read =
       shared === undefined
-        ? recordOf(dataDir, action, record)
-        : recordIn((await shared.holdRecords.get(action)) ?? '', record);
-    if (read !== undefined) holds.set(action, read);
+        ? recordOf(dataDir, said.action, said.record)
+        : recordIn((await shared.holdRecords.get(said.action)) ?? '', said.record);
+    if (read === undefined) continue;
+    holds.set(said.action, {
+      ...{ name: read.name, organisations: new Set(read.organisations), events: metBy(read) },
+      runs: new Set([...read.runs, ...(read.met?.runs ?? [])]),
+    });
   }
-  const things = new Map([...holds].map(([id, record]) => [id, { ...record, events: metBy(record) }]));
-  const lawfulness = new Lawfulness(actions, things);
-  const keyOf = (keys: readonly TakenKeys[], { sequence, organisation }: ErasedEvent) =>
-    keys.find((each) => each.organisation === organisation && each.sequences.has(sequence));
-  const isProved = (event: ErasedEvent, action: string) => {
-    const same = proved.filter((each) => each.action === action).flatMap(({ taken }) => taken);
-    const logged = actions.partsIn(action).flatMap(({ keys }) => keys);
-    const key = keyOf(logged, event);
-    return same.some((each) => each.tag === key?.tag && keyOf([each], event) !== undefined);
-  };
-  let found: { first: number; end: number; action: string; why: string } | undefined;
-  const told = ({ first, end, action, why }: NonNullable<typeof found>): VerifyFinding => ({
-    ...{ kind: 'unlawful', sequence: first },
-    message: `${eventRange(first, end - first)} ${end - first === 1 ? 'was' : 'were'} erased by action ${action}, although ${why}`,
-  });
-  for await (const event of events()) {
-    const { sequence } = event;
-    const against = lawfulness.faultOf(event);
-    const fault = against && isProved(event, against.action) ? undefined : against;
-    const isNext = found?.end === sequence && found.action === fault?.action && found.why === fault.why;
-    if (isNext && found !== undefined) found.end++;
-    else {
-      if (found !== undefined) yield told(found);
-      found = fault && { ...fault, first: sequence, end: sequence + 1 };
-    }
-  }
-  if (found !== undefined) yield told(found);
+  yield* heldFindings(erased, holds, events(SequenceSet.ofStretches(erased)));
 }
 
 /** Against the keys of the directory alone: anyone who holds only an older key may leave out what it hands on to. */

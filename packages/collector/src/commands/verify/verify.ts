@@ -28,8 +28,7 @@ the collector's user then.
 
 What lies in the data directory alone proves little against anyone who can write there. Give checkpoints that were kept
 elsewhere by --against (a file with one or more, or a directory of such files), and by --key the log's verifier key as
-you got it, from which rotation notes are followed: those in the data directory, and those given by --rotations. Of an older
-state of the log, what was erased later is explained by what "collector actions export" wrote, given by --actions.
+you got it, from which rotation notes are followed: those in the data directory, and those given by --rotations.
 
 Exit codes: 0 intact, 3 something else was found, 6 there is no log, no such file, or no checkpoint in it, 2 a key is
 none, or all are of other logs, or the command line is wrong, 1 something could not be read, so that nothing can be
@@ -45,7 +44,6 @@ interface VerifyOptions {
   readonly against?: readonly string[];
   readonly key?: readonly string[];
   readonly rotations?: readonly string[];
-  readonly actions?: readonly string[];
   readonly json?: true;
   readonly note?: true;
 }
@@ -62,11 +60,6 @@ export function command(): Command {
     .option(
       '--rotations <path>',
       'rotation notes of the log, besides those in the data directory: a file or a directory; may be given again',
-      collect,
-    )
-    .option(
-      '--actions <directory>',
-      'what "collector actions export" wrote: erasures that an older state of the log does not have; may be given again',
       collect,
     )
     .option('--json', 'print what was found as one JSON object')
@@ -102,9 +95,6 @@ async function examineLog(
   const { against = [], json = false } = options;
   const keys = (options.key ?? []).flatMap((key) => keysFrom('--key', key, (text) => logKey(text).vkey));
   const rotations = (options.rotations ?? []).flatMap(rotationsIn);
-  const { actions = [] } = options;
-  if (actions.length > 0 && keys.length === 0)
-    throw usage('--actions: goes with --key: only an erasure that the log has signed explains anything');
   const bar = new ProgressBar({
     ...{ wanted: !json && process.stderr.isTTY, unit: 'events', per: 1, from: BAR_FROM_EVENTS, rate: true },
   });
@@ -112,7 +102,7 @@ async function examineLog(
   try {
     const onProgress = bar.show;
     const log = { dataDir, shared, files: nodeFiles };
-    verification = await verifyLog({ ...log, against, keys, rotations, actions, onProgress });
+    verification = await verifyLog({ ...log, against, keys, rotations, onProgress });
   } finally {
     bar.clear();
   }
@@ -192,7 +182,7 @@ export function verificationReport(verification: Verification, log = 'directory'
   const [first = [], ...others] = rows;
   const lines = findings.listed.map(({ kind, message }) => `${kind.replaceAll('_', ' ')}: ${message}`);
   if (findings.unlisted > 0) lines.push(`and ${findings.unlisted} more that are not listed`);
-  const paragraphs = [lines, caveats(verification)];
+  const paragraphs = [lines, caveats(verification, log)];
   if (!findings.intact) paragraphs.push([whatToDo(log)]);
   return [
     `${verdict}\n\n`,
@@ -228,11 +218,11 @@ function checkedText({ keys, checkpoints: { checked, given } }: Verification): s
 }
 
 /** What the verdict does not rest on. */
-function caveats({ keys, checkpoints, unopened, retiring }: Verification): string[] {
+function caveats({ keys, checkpoints, unopened, retiring }: Verification, log: string): string[] {
   const lines: string[] = [];
   if (retiring > 0)
     lines.push(
-      `The keys of ${counted(retiring, 'event')} are being destroyed; the log does not say yet that none is left (collector actions).`,
+      `The keys of ${counted(retiring, 'event')} are being destroyed; the log does not say yet that none is left (collector erase --list).`,
     );
   if (unopened > 0) {
     lines.push(
@@ -246,5 +236,7 @@ function caveats({ keys, checkpoints, unopened, retiring }: Verification): strin
       'No checkpoint from elsewhere was compared (--against): a log that was rebuilt as a whole looks the same.',
     );
   }
+  if (log === 'directory')
+    lines.push('The catalogue is derived and not covered: collector doctor compares it with the log.');
   return lines;
 }

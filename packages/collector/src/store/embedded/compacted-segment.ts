@@ -20,6 +20,7 @@
  * What does not hold reads as zeros, which are no frames: readers report that as damage.
  */
 import { crc32, zstdCompressSync, zstdDecompressSync } from 'node:zlib';
+import fs from 'node:fs';
 import path from 'node:path';
 import { type Files, nodeFiles } from '../../files.js';
 import type { SequenceSet } from '../../privacy/sequence-set.js';
@@ -103,6 +104,26 @@ export function isCompacted(file: string): boolean {
   } finally {
     nodeFiles.close(fd);
   }
+}
+
+/** The segments that hold some events. */
+export interface HoldingSegments {
+  /** When the last of those that are compacted was, in ms since 1970; undefined when none is. */
+  readonly compactedAt: number | undefined;
+  /** From which event on the segment is that is written to. */
+  readonly liveFrom: number;
+}
+
+export function segmentsOf(dataDir: string, sequences: SequenceSet): HoldingSegments {
+  const segments = listSegments(segmentFiles, path.join(dataDir, 'ledger'));
+  const holding = segments.filter(({ firstSequence }, i) =>
+    sequences.meets(firstSequence, segments[i + 1]?.firstSequence ?? Infinity),
+  );
+  const times = holding.flatMap((each) => (isCompacted(each.path) ? fs.statSync(each.path).mtimeMs : []));
+  return {
+    compactedAt: times.length === 0 ? undefined : Math.max(...times),
+    liveFrom: segments.at(-1)?.firstSequence ?? 1,
+  };
 }
 
 /** Undefined when it is no compacted segment, or its table does not hold. */

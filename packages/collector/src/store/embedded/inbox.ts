@@ -43,10 +43,13 @@ export class Inbox implements Requests {
   }
 
   withdraw(id: string): Promise<boolean> {
-    const isThere = ifThere(() => fs.unlinkSync(this.#fileOf(id, 'request')) ?? true) ?? false;
-    // After a power failure it would be there again.
-    if (isThere) this.files.syncDirectory(this.#directory);
-    return Promise.resolve(isThere);
+    const isWithdrawn = ifThere(() => {
+      fs.unlinkSync(this.#fileOf(id, 'request'));
+      // After a power failure it would be there again.
+      this.files.syncDirectory(this.#directory);
+      return true;
+    });
+    return Promise.resolve(isWithdrawn ?? false);
   }
 
   take(id: string): Promise<void> {

@@ -16,7 +16,7 @@ import { Inbox } from '../../../src/store/embedded/inbox.js';
 import { noteKeyPlaces } from '../../../src/store/key-places.js';
 import { EmbeddedStore } from '../../../src/store/embedded/embedded-store.js';
 import { LogReader } from '../../../src/store/embedded/log-reader.js';
-import type { AuditedLog, ErasedSince, HeadListener, VerifyFinding } from '../../../src/store/log-audit.js';
+import type { AuditedLog, HeadListener, VerifyFinding } from '../../../src/store/log-audit.js';
 import { LogAudit } from '../../../src/store/open-to-audit.js';
 import { openStore } from '../../../src/store/open-to-read.js';
 import { candidate, idOf } from '../candidate.js';
@@ -214,7 +214,7 @@ describe('[R-1334] an event that was erased', () => {
 
 /** What verify says of the log by itself, without a checkpoint. */
 async function audit(
-  erasedSince: readonly ErasedSince[],
+  takenSince: readonly TakenKeys[],
   heads: HeadListener = { head: () => undefined, settle: () => Promise.resolve() },
 ): Promise<{ readonly log: AuditedLog; readonly found: VerifyFinding[] }> {
   const found: VerifyFinding[] = [];
@@ -224,27 +224,27 @@ async function audit(
     ...{ faults: 0, unlisted: 0 },
   };
   const { tree } = openStore(dataDir);
-  const options = { dataDir, files: nodeFiles, onProgress: () => undefined, erasedSince };
+  const options = { dataDir, files: nodeFiles, onProgress: () => undefined, takenSince };
   const log = await new LogAudit(options, tree, { roots: [], newest: undefined }, heads).tell(list);
   await tree.close();
   return { log, found };
 }
 
-test('[R-1372] an erasure of a later state explains the keys that it names, and no number that was given again', async () => {
+test('[R-1372] an erasure that restore was told of explains the keys that it names, and no number that was given again', async () => {
   await fill(events(5, ['icu']));
   const taken = await keysOf([2, 3]);
   const { store } = await open();
   expect(await store.keys?.destroy(taken)).toEqual([]);
   await store.close();
-  const unexplained = async (erasedSince: readonly ErasedSince[]) =>
-    (await audit(erasedSince)).found.flatMap(({ kind, sequence }) =>
+  const unexplained = async (takenSince: readonly TakenKeys[]) =>
+    (await audit(takenSince)).found.flatMap(({ kind, sequence }) =>
       kind === 'unexplained' ? [sequence] : [],
     );
   expect(await unexplained([])).toEqual([2]);
-  expect(await unexplained([{ keys: taken, entry: 9 }])).toEqual([]);
+  expect(await unexplained(taken)).toEqual([]);
   const others = taken.map((keys) => ({ ...keys, tag: keys.tag ^ 1 }));
-  expect(await unexplained([{ keys: others, entry: 9 }])).toEqual([2]);
-  expect(await unexplained([{ keys: await keysOf([3]), entry: 9 }])).toEqual([2]);
+  expect(await unexplained(others)).toEqual([2]);
+  expect(await unexplained(await keysOf([3]))).toEqual([2]);
 });
 
 test('[R-1372] what lies among the notes and is no file holds nothing up', async () => {

@@ -1,0 +1,213 @@
+/** A certificate of erasure as text, for the file of a case: it has to answer what a lawyer asks. */
+import { counted } from '../../quantity.js';
+import { alignedTable, legible, wrappedFor } from '../terminal.js';
+import type { Certificate } from './certificate.js';
+import type { LeftEvents, Person } from './erasure-record.js';
+
+const METHOD =
+  'cryptographic erasure (NIST SP 800-88): the AES-256 key of each event was destroyed, and the salt of its hash was encrypted under it';
+const NOT_AVAILABLE = 'not available: the erasure record is not here, or does not open';
+
+/** @param columns of a terminal, where it goes to one. */
+export function certificateText(certificate: Certificate, output: NodeJS.WriteStream): string {
+  const { action, keys_destroyed, whole } = certificate;
+  const line = (text: string) => `${wrappedFor(output, text)}\n`;
+  const list = (items: readonly string[]) => items.map((item) => line(`- ${item}`)).join('');
+  return [
+    keys_destroyed === null
+      ? 'ERASURE BEGUN, NOT DONE: this is no certificate\n\n'
+      : 'CERTIFICATE OF ERASURE\n\n',
+    alignedTable(whatRows(certificate), output),
+    '\nWhere the content was, and until when\n',
+    alignedTable(placeRows(certificate), output),
+    '\nNamed by the plan, and not erased\n',
+    list([...leftLines(certificate), ...(whole ? [] : [NOT_WHOLE])]),
+    '\nNot covered: where the content may still be\n',
+    list(notCovered(certificate)),
+    '\nHow it can be checked\n',
+    line(`Method: ${METHOD}. The leaf of each event stays in the log, so that all proofs of the log hold.`),
+    ...certificate.entries.map(({ sequence, id }) =>
+      line(
+        `The entry that orders the erasure: collector events --entry ${sequence} | jq -j .body > entry.json. Its proof: ` +
+          `collector proof --event ${id} --out entry.proof.`,
+      ),
+    ),
+    line(
+      'collector check-proof entry.proof --event entry.json --key KEY checks both on another computer, without this log. The ' +
+        'entry names the erased events by their numbers in the log, and the hashes of the plan and of its marks; the ' +
+        `certificate in JSON (collector erase --certificate ${action} --json) names the events by their ids.`,
+    ),
+  ].join('');
+}
+
+const NOT_WHOLE =
+  'more events, of which the number is not known: a hold began or a policy was set before all parts of the action were begun';
+
+function whatRows(certificate: Certificate): string[][] {
+  const { action, reason, log, mirror_of, organisations, plan, marks, checkpoint, tool } = certificate;
+  const { events, events_by_kind, runs, first_received, last_received, mentions } = certificate;
+  const kinds = Object.entries(events_by_kind).map(([kind, count]) => `${count} ${kind}`);
+  const entries = [
+    ...certificate.entries,
+    ...(certificate.done_entry === null ? [] : [certificate.done_entry]),
+  ];
+  return [
+    ...whoRows(certificate),
+    ['Reason', reason],
+    ['Action', action],
+    ['Log', mirror_of === null ? log : `${log}, in ${mirror_of}`],
+    ['Organisations', organisations.map(legible).join(', ')],
+    ['Erased', `${counted(events, 'event')} (${kinds.join(', ')}) of ${counted(runs, 'run')}`],
+    [
+      'Received by the collector',
+      first_received === last_received ? `${first_received}` : `${first_received} to ${last_received}`,
+    ],
+    ...(mentions === null || mentions === 0
+      ? []
+      : [
+          [
+            'Mentions',
+            `${counted(mentions, 'event')} of these are of runs about others and mention the person`,
+          ],
+        ]),
+    ...(plan === null ? [] : [['Plan', `SHA-256 ${plan}`]]),
+    ...(marks === null ? [] : [['Marks in the plan', `SHA-256 ${marks}`]]),
+    ...overrideRows(certificate),
+    ['Entries of the log', entries.map(({ sequence, id }) => `${sequence} (${id})`).join(', ')],
+    [
+      'Checkpoint',
+      checkpoint === null
+        ? 'not yet covered by a checkpoint'
+        : `signed by the log over ${checkpoint.size} entries, root ${checkpoint.root}` +
+          (checkpoint.cosigned_by.length === 0 ? '' : `, cosigned by ${checkpoint.cosigned_by.join(', ')}`),
+    ],
+    ['Made by', tool],
+  ];
+}
+
+function whoRows({ policy, rule, case: reference, planner, applier }: Certificate): string[][] {
+  if (policy !== null)
+    return [
+      ['Decided by', `rule ${legible(rule ?? '')} of the retention policy that action ${policy} has set`],
+    ];
+  return [
+    ['Case', reference === null ? NOT_AVAILABLE : legible(reference)],
+    ['Planned by', personText(planner)],
+    ['Applied by', personText(applier)],
+  ];
+}
+
+function personText(person: Person | null): string {
+  if (person === null) return NOT_AVAILABLE;
+  const { name, isProven, at } = person;
+  return `${legible(name)} (${isProven ? 'logged in to the host' : 'as stated, not proven'}), ${at}`;
+}
+
+function overrideRows({ floors_overridden, overridden, incomplete, unread }: Certificate): string[][] {
+  const floors = (overridden ?? []).map(({ of = '', until, events }) => {
+    return `${counted(events, 'event')} that the floor ${legible(of)} kept${untilText(until)}`;
+  });
+  const payloads = unread === null ? 'payloads' : counted(unread, 'payload');
+  return [
+    ...(floors_overridden
+      ? [['Overridden', floors.length === 0 ? 'floors of the retention policy' : floors.join(', ')]]
+      : []),
+    ...(incomplete ? [['Incomplete', `${payloads} could not be opened when it was planned`]] : []),
+  ];
+}
+
+function placeRows(certificate: Certificate): string[][] {
+  const { keys_destroyed, directories, key_wrapped_by, mirror_of, copies, left_out } = certificate;
+  const copied = copies.map(({ made, until }) => `made ${made}, to be destroyed by ${until}`);
+  const taken = left_out.map(
+    ({ directory, since }) =>
+      `${legible(directory)}, not in use since ${since}: whether it has keys is not known here`,
+  );
+  return [
+    [
+      'Keys destroyed',
+      keys_destroyed === null
+        ? `not yet: ${awayText(certificate)}`
+        : `${keys_destroyed}, in ${counted(directories, 'directory', 'directories')}` +
+          `${mirror_of === null ? '' : ' of this mirror and in the database of keys'}, wrapped by ${legible(key_wrapped_by)}`,
+    ],
+    ['Encrypted bytes removed', bytesText(certificate)],
+    [
+      'Copies of keys',
+      [...copied, ...taken].join('; ') || 'none on record; copies made by other means are not known here',
+    ],
+    [
+      'Replaced key files',
+      certificate.key_epoch_ended === null
+        ? 'what a disk may still hold of replaced files can be opened until the next epoch of keys, which begins 12 hours after the erasure (collector encryption-keys rotate: at once)'
+        : `the key that opened what a disk may still hold of replaced files was destroyed ${certificate.key_epoch_ended}`,
+    ],
+  ];
+}
+
+function awayText({ keys_away, mirror_of }: Certificate): string {
+  const away = keys_away.map(legible).join(', ');
+  const what =
+    away !== ''
+      ? `${away} cannot be reached`
+      : mirror_of === null
+        ? 'all directories of keys can be reached now'
+        : 'the database of keys cannot be reached, or this mirror has not followed';
+  return `${what}. It is retried automatically while a collector runs; the other keys are destroyed`;
+}
+
+function bytesText({ bytes_removed, bytes_left }: Certificate): string {
+  const { full_segments: full, live_segment: live } = bytes_left;
+  if (full + live === 0)
+    return bytes_removed === null
+      ? 'this data directory has none of them'
+      : `${bytes_removed}, from the data directory`;
+  const left = [
+    ...(full === 0
+      ? []
+      : [
+          `${counted(full, 'event')}: collector retention compact removes them from each segment of which a fifth is erased`,
+        ]),
+    ...(live === 0
+      ? []
+      : [`${counted(live, 'event')} in the segment that is written to: it keeps them until it is full`]),
+  ];
+  return `pending; ${left.join('; ')}`;
+}
+
+function leftLines({ left, policy }: Certificate): string[] {
+  if (left === null) return [policy === null ? NOT_AVAILABLE : 'none: there was no plan'];
+  return left.length === 0 ? ['no events'] : left.map(leftText);
+}
+
+function leftText({ why, of = '', until, events }: LeftEvents): string {
+  const reason = {
+    hold: `on hold by ${legible(of)}${untilText(until)}`,
+    floor: `kept by the floor ${legible(of)} of the retention policy${untilText(until)}`,
+    'not marked': `not marked in the plan${of === '' ? '' : `: ${legible(of)}`}`,
+    'stored in the clear': 'stored in the clear, without a key that could be destroyed',
+  }[why];
+  return `${counted(events, 'event')} ${reason}`;
+}
+
+function untilText(until: string | undefined): string {
+  return until === undefined ? '' : ` until ${until.slice(0, 10)}`;
+}
+
+function notCovered({ action, mirror_of }: Certificate): string[] {
+  return [
+    'what was given out: exports, records, reports (access.log names who took them, and when)',
+    'what senders keep: their spools, quarantines and own records; reject files of collector import',
+    'content that an event names by address alone, such as files of the content store',
+    `events that came after the plan: collector erase plan --subject-file finds new runs, collector erase plan --late ${action} what came late for the erased ones`,
+    'the envelope of each event, which stays: kind, organisation, API key, times, random ids',
+    'back-ups of the log: they hold the events encrypted, and no keys',
+    ...(mirror_of === null
+      ? []
+      : [
+          'other mirrors of the log: each destroys its own keys when it has followed, and compacts its own data directory',
+          'the database of the log: collector store maintain removes the encrypted bytes',
+          'write-ahead log, base back-ups and standbys of the database of keys, which have to be gone within a week',
+        ]),
+  ];
+}
