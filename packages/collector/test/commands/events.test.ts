@@ -224,7 +224,11 @@ describe('collector events', () => {
     expect((await run(checked)).stdout).toMatch(/^VALID/);
 
     for (const [args, exit, message] of [
-      [['1'], 6, `entry 1 is an event: collector events --data-dir ${dataDir} --event ${idOf(first)} prints it`],
+      [
+        ['1'],
+        6,
+        `entry 1 is an event: collector events --data-dir ${dataDir} --event ${idOf(first)} prints it`,
+      ],
       [['3'], 6, `there is no entry 3 in ${dataDir}`],
       [['0'], 2, '--entry: "0" is not the number of an entry, which count from 1'],
       [['1e3'], 2, '--entry: "1e3" is not the number of an entry, which count from 1'],
