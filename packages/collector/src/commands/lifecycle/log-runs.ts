@@ -118,7 +118,7 @@ export class LogRuns {
     const found = (await this.#pass((range) => ({ find: sought, ...range }))) as Found[];
     const runs: ByOrganisation<true> = new Map();
     const runless: ByOrganisation<true> = new Map();
-    const erased: ByOrganisation<number> = new Map();
+    const erased: Found['erased'] = new Map();
     const organisations = new Set<string>();
     for (const each of found) {
       for (const organisation of each.organisations) organisations.add(organisation);
