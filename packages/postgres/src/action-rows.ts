@@ -91,6 +91,11 @@ function actionIn(row: Row): { readonly receivedAt: number; readonly body: Buffe
 
 const LAY = 'INSERT INTO requests (action, request) VALUES ($1::uuid, $2) ON CONFLICT DO NOTHING';
 const WAITING = 'SELECT action, request FROM requests WHERE request IS NOT NULL ORDER BY asked_at, action';
+const BEGIN = `
+UPDATE requests SET begun_at = coalesce(begun_at, clock_timestamp())
+WHERE action = $1::uuid AND request IS NOT NULL`;
+// Who asks may not read requests.
+const WITHDRAW = 'DELETE FROM requests WHERE action = $1::uuid AND begun_at IS NULL AND answer IS NULL';
 const TAKE = 'UPDATE requests SET request = NULL WHERE action = $1::uuid';
 const ANSWER = `
 INSERT INTO requests (action, answer, answered_at) VALUES ($1::uuid, $2, clock_timestamp())
@@ -110,6 +115,14 @@ export class RequestRows implements Requests {
     await this.connection.query(CLEAR, [KEPT_ANSWER_MS]);
     const { rows } = await this.connection.query(WAITING);
     return rows.map(([id, request]) => ({ id: id ?? '', request: request ?? '' }));
+  }
+
+  async begin(id: string): Promise<boolean> {
+    return (await this.connection.query(BEGIN, [id])).count > 0;
+  }
+
+  async withdraw(id: string): Promise<boolean> {
+    return (await this.connection.query(WITHDRAW, [id])).count > 0;
   }
 
   async take(id: string): Promise<void> {

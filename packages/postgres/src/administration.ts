@@ -127,7 +127,7 @@ REVOKE SELECT ON ${schema}.api_keys FROM ${reader};
 -- What roles of versions before could do, and no one needs: lines of the access log are written by a function.
 REVOKE INSERT ON ${tables(schema, ['access_lines', 'collectors', 'lanes', 'batches'])} FROM ${writer}, ${reader};
 REVOKE DELETE ON ${schema}.open_lanes FROM ${writer};
-GRANT EXECUTE ON FUNCTION ${schema}.append_access_line(text) TO ${writer}, ${reader};
+GRANT EXECUTE ON FUNCTION ${schema}.append_access_line(text) TO ${writer}, ${keys}, ${reader};
 GRANT EXECUTE ON FUNCTION ${schema}.close_lanes(int[]) TO ${writer};
 GRANT INSERT ON ${tables(schema, ['organisations', 'event_ids', 'events', 'open_lanes', 'sequenced', 'tiles', 'published', 'checkpoints', 'log_keys', 'seal_key', 'encryption', 'actions', 'requests', 'api_keys'])} TO ${writer};
 -- All but the times, which the server says.
@@ -135,8 +135,8 @@ GRANT INSERT (collector_id, host, pid, version) ON ${schema}.collectors TO ${wri
 GRANT INSERT (lane, collector_id) ON ${schema}.lanes TO ${writer};
 GRANT INSERT (lane, batch, candidates, entries, own, bytes, leaves, closes, repeats, seal) ON ${schema}.batches TO ${writer};
 GRANT UPDATE ON ${tables(schema, ['heads', 'tiles', 'published'])} TO ${writer};
-GRANT DELETE ON ${schema}.requests TO ${writer};
-GRANT UPDATE (request, answer, answered_at) ON ${schema}.requests TO ${writer};
+GRANT DELETE ON ${schema}.requests TO ${writer}, ${eraser};
+GRANT UPDATE (request, begun_at, answer, answered_at) ON ${schema}.requests TO ${writer};
 GRANT UPDATE (next_lane) ON ${schema}.periods TO ${writer};
 GRANT UPDATE (seen_at) ON ${schema}.collectors TO ${writer};
 GRANT SELECT, UPDATE ON ${schema}.key_changes TO ${writer}, ${keys};
@@ -144,7 +144,7 @@ GRANT SELECT, INSERT, UPDATE ON ${schema}.api_keys TO ${keys};
 GRANT SELECT ON ${tables(schema, ['log', 'schema_migrations'])} TO ${keys};
 GRANT SELECT ON ${tables(schema, ['log', 'schema_migrations', 'encryption'])} TO ${eraser};
 GRANT INSERT ON ${tables(schema, ['requests', 'hold_records'])} TO ${eraser};
-GRANT SELECT (action, answer) ON ${schema}.requests TO ${eraser};
+GRANT SELECT (action, begun_at, answer) ON ${schema}.requests TO ${eraser};
 -- Bodies of events are parameters of statements. A server that logs parameters would log patient data. For each role
 -- that logs in, as a superuser:
 --   ALTER ROLE name SET log_parameter_max_length = 0;

@@ -15,7 +15,6 @@ import { Audit } from '@clinical-events/collector/integrity/audit';
 import { encodedLeafHash, HASH_BYTES } from '@clinical-events/collector/integrity/merkle';
 import { Actions } from '@clinical-events/collector/privacy/actions';
 import type { StoredKeys } from '@clinical-events/collector/privacy/key-directory';
-import type { ErasedEvent } from '@clinical-events/collector/privacy/lawfulness';
 import { SequenceSet } from '@clinical-events/collector/privacy/sequence-set';
 import type { TreeReader } from '@clinical-events/collector/store/contract/tree';
 import {
@@ -23,6 +22,7 @@ import {
   type AuditedLog,
   type AuditedRoots,
   type CheckedRoot,
+  type ErasedEvent,
   eventRange,
   type FindingList,
   type HeadListener,
@@ -186,7 +186,7 @@ export class PostgresAudit {
         unopened: this.#unopened,
         ...lifecycle,
       },
-      erased: { actions: this.#actions, events: () => this.#erased() },
+      erased: { actions: this.#actions, events: (of) => this.#erased(of) },
     };
   }
 
@@ -203,8 +203,8 @@ export class PostgresAudit {
     return SequenceSet.of(open);
   }
 
-  async *#erased(): AsyncGenerator<ErasedEvent> {
-    for await (const { sequence, envelope } of keptRows(this.connection, this.#actions.retired)) {
+  async *#erased(of: SequenceSet): AsyncGenerator<ErasedEvent> {
+    for await (const { sequence, envelope } of keptRows(this.connection, of)) {
       const event = erasedEvent(sequence, envelope);
       if (event !== undefined) yield event;
     }

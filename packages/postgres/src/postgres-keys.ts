@@ -1,14 +1,15 @@
-/** API keys in the database of a log: one set for all its collectors (src/store/contract/, KeyStore). */
+/** API keys in the database of a log: one set for all its collectors (src/store/contract/, SharedKeyStore). */
 import { EVENT_KINDS, PROFILES } from '@clinical-events/protocol';
 import {
   type ApiKey,
-  type KeyStore,
   KeyStoreError,
   type RotationRefusal,
+  type SharedKeyStore,
 } from '@clinical-events/collector/store/contract/keys';
 import { type Address, describeAddress } from './address.js';
 import { bytesOf } from './binary.js';
 import { type Connection, type Parameter, ReadingConnection, type TextRow } from './connection.js';
+import { PostgresAccessLog } from './postgres-access-log.js';
 
 const COLUMNS = [
   ...['key_id', 'hash', 'organisation', 'permissions', 'profile', 'rate_per_second', 'rate_burst'],
@@ -23,11 +24,13 @@ const REPLACE = `
 UPDATE api_keys SET replaced_by = $2, expires_at = least($3::bigint, coalesce(expires_at, $3::bigint)) WHERE key_id = $1`;
 const REVOKE = 'UPDATE api_keys SET revoked_at = coalesce(revoked_at, $2) WHERE key_id = $1';
 
-export class PostgresKeys implements KeyStore {
+export class PostgresKeys implements SharedKeyStore {
+  readonly accessLog: PostgresAccessLog;
   readonly #connection: ReadingConnection;
 
   constructor(private readonly address: Address) {
     this.#connection = new ReadingConnection(address, 'keys');
+    this.accessLog = new PostgresAccessLog(this.#connection);
   }
 
   list(): Promise<ApiKey[]> {

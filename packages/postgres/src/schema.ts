@@ -132,24 +132,33 @@ CREATE FUNCTION append_access_line(entry text) RETURNS boolean LANGUAGE plpgsql 
 SET search_path = SCHEMA_OF_LOG, pg_temp AS $$
 DECLARE
   said jsonb;
+  actor jsonb;
   fits boolean;
 BEGIN
   IF octet_length(entry) > 65536 OR left(entry, 7) <> '{"at":"' OR right(entry, 1) <> '}'
     OR strpos(entry, chr(10)) > 0 THEN RETURN false; END IF;
   BEGIN
     said := entry::jsonb;
-    fits := said - ARRAY['at', 'reading', 'state', 'uid', 'user', 'login_uid', 'sudo_user', 'command',
-        'filter', 'events', 'complete'] = '{}'
+    actor := said->'actor';
+    fits := said - ARRAY['at', 'reading', 'state', 'actor', 'reason', 'break_glass', 'uid', 'user', 'login_uid',
+        'sudo_user', 'command', 'filter', 'events', 'complete', 'done'] = '{}'
       AND to_char((said->>'at')::timestamptz AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') = said->>'at'
       AND jsonb_typeof(said->'reading') = 'string' AND jsonb_typeof(said->'command') = 'string'
       AND jsonb_typeof(said->'user') IN ('string', 'null')
+      AND (actor IS NULL OR actor->>'kind' IN ('os', 'oidc', 'proxy') AND jsonb_typeof(actor->'name') = 'string'
+        AND coalesce(jsonb_typeof(actor->'role'), 'string') = 'string'
+        AND coalesce(jsonb_typeof(actor->'stated'), 'string') = 'string'
+        AND coalesce(jsonb_typeof(actor->'proven'), 'boolean') = 'boolean')
+      AND coalesce(jsonb_typeof(said->'reason'), 'string') = 'string'
+      AND coalesce(jsonb_typeof(said->'break_glass'), 'boolean') = 'boolean'
       AND coalesce(jsonb_typeof(said->'sudo_user'), 'string') = 'string'
       AND (SELECT count(*) FROM unnest(ARRAY['uid', 'login_uid', 'events']) AS n WHERE NOT CASE
         WHEN said ? n THEN jsonb_typeof(said->n) = 'number' AND (said->>n)::bigint BETWEEN -1 AND 9007199254740991
         ELSE n = 'login_uid' OR (n = 'events' AND said->>'state' = 'begun') END) = 0
       AND CASE said->>'state'
-        WHEN 'begun' THEN jsonb_typeof(said->'filter') = 'object' AND NOT said ?| ARRAY['events', 'complete']
-        WHEN 'ended' THEN jsonb_typeof(said->'complete') = 'boolean' AND NOT said ? 'filter' END;
+        WHEN 'begun' THEN jsonb_typeof(said->'filter') = 'object' AND NOT said ?| ARRAY['events', 'complete', 'done']
+        WHEN 'ended' THEN jsonb_typeof(said->'complete') = 'boolean'
+          AND coalesce(jsonb_typeof(said->'done'), 'object') = 'object' AND NOT said ? 'filter' END;
   EXCEPTION WHEN OTHERS THEN RETURN false;
   END;
   IF fits IS NOT TRUE THEN RETURN false; END IF;
@@ -175,6 +184,11 @@ CREATE TABLE quarantined_events (
 CREATE TABLE quarantined_places (action uuid NOT NULL, LIKE sequenced, PRIMARY KEY (action, lane, batch));
 `;
 
+const BEGUN = `
+-- When a collector has begun it: who asked can withdraw it until then.
+ALTER TABLE requests ADD COLUMN begun_at timestamptz;
+`;
+
 interface Migration {
   readonly name: string;
   /** With SCHEMA_OF_LOG where it names the schema. */
@@ -188,6 +202,7 @@ export const MIGRATIONS: readonly Migration[] = [
   { name: 'the tables of a log', sql: TABLES, olderMayRun: true },
   { name: 'encrypted payloads, and what is done to them', sql: ENCRYPTION, olderMayRun: false },
   { name: 'the doors of the access log and of lanes, and the quarantine', sql: DOORS, olderMayRun: false },
+  { name: 'requests that are withdrawn', sql: BEGUN, olderMayRun: false },
 ];
 
 const BOOKKEEPING = `CREATE TABLE IF NOT EXISTS schema_migrations (

@@ -115,6 +115,25 @@ class Collector {
     }
   }
 
+  /** From now on the call of this number fails of those by which a request is done, and so do all behind it. */
+  failFrom(step: number): void {
+    let calls = 0;
+    const { store } = this;
+    const fail = <Name extends string>(
+      of: Record<Name, (...given: never[]) => unknown>,
+      ...names: Name[]
+    ) => {
+      for (const name of names) {
+        const real = of[name].bind(of) as (...given: unknown[]) => unknown;
+        of[name] = (...given: unknown[]) =>
+          ++calls < step ? real(...given) : Promise.reject(new Error('cut off'));
+      }
+    };
+    fail(store.requests, 'begin', 'take', 'answer');
+    fail(store, 'appendAction');
+    if (store.keys !== undefined) fail(store.keys, 'noteAction', 'destroy');
+  }
+
   async close(): Promise<void> {
     clearInterval(this.#timer);
     await this.#placing;
@@ -448,6 +467,54 @@ describe('an erasure in a log in PostgreSQL', () => {
     expect((await audit()).findings).toEqual([]);
   });
 
+  test('[R-1550] [R-1551] is done once by the next collector, wherever the one before it ended, or is withdrawn', async () => {
+    let one = await Collector.open();
+    await one.append(events(20));
+    const erased: number[] = [];
+    const asked: string[] = [];
+    for (let step = 1, sequence = 1; step <= 8; step++)
+      for (const isAlive of [true, false]) {
+        const action = await request(one, [sequence]);
+        one.failFrom(step);
+        await one.lifecycle.look();
+        await one.close();
+        collectors = [];
+        one = await Collector.open();
+        const { requests } = one.store;
+        const isWithdrawn = isAlive && (await requests.withdraw(action));
+        // Before it was begun, and never after.
+        expect(isWithdrawn, `step ${step}`).toBe(isAlive && step === 1);
+        await one.lifecycle.look();
+        expect(await answerTo(requests, action)).toEqual(isWithdrawn ? undefined : { state: 'done' });
+        expect(await requests.waiting()).toEqual([]);
+        if (!isWithdrawn) {
+          erased.push(sequence);
+          asked.push(action, action);
+        }
+        sequence++;
+      }
+    expect(one.store.actions.logged.map(({ said }) => said.action)).toEqual(asked);
+    const left = Array.from({ length: 20 }, (_, i) => (erased.includes(i + 1) ? 'retired' : 'plain'));
+    expect(await states()).toEqual(left);
+    expect((await audit()).findings).toEqual([]);
+  });
+
+  test('[R-1550] is begun by a collector or withdrawn, and never both, when they come at a time', async () => {
+    const [one, other] = [await Collector.open(), await Collector.open()];
+    await one.append(events(2));
+    for (let i = 0; i < 30; i++) {
+      const action = await request(one, [1]);
+      const [isBegun, isWithdrawn] = await Promise.all([
+        one.store.requests.begin(action),
+        other.store.requests.withdraw(action),
+      ]);
+      expect(isWithdrawn).toBe(!isBegun);
+      // By another collector too, once the first is cut off.
+      expect(await other.store.requests.begin(action)).toBe(isBegun);
+      await one.store.requests.take(action);
+    }
+  });
+
   test('[R-1362] a policy, a hold and another epoch of keys are entries that every collector knows', async () => {
     const [one, other] = [await Collector.open(), await Collector.open()];
     await one.append(events(3));
@@ -463,7 +530,7 @@ describe('an erasure in a log in PostgreSQL', () => {
     await other.lifecycle.look();
     expect(await answerTo(one.store.requests, refused)).toEqual({
       state: 'refused',
-      reason: 'a hold has begun meanwhile: ask again',
+      ...{ because: 'changed', reason: 'a hold has begun meanwhile: plan again' },
     });
     expect([...other.store.actions.holds.keys()]).toEqual([hold]);
     const done = randomUUID();
@@ -472,7 +539,7 @@ describe('an erasure in a log in PostgreSQL', () => {
     await one.store.refreshActions();
     await one.lifecycle.look();
     expect(await answerTo(one.store.requests, done)).toEqual({
-      state: 'refused',
+      ...{ state: 'refused', because: 'impossible' },
       reason: 'it is no request',
     });
     expect(await one.store.requests.waiting()).toEqual([]);

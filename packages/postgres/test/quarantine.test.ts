@@ -372,9 +372,18 @@ describe('[R-1440] a line of the access log', () => {
     await makeRoles();
     const line = lineOf('events');
     const end = line.replace('"begun"', '"ended"').replace('"filter":{}', '"events":3,"complete":true');
+    const ofViewer = line.replace(
+      '"actor":{"kind":"os","name":"ada","proven":true}',
+      '"actor":{"kind":"oidc","name":"Ada","role":"reviewer"},"reason":"complaint","break_glass":true',
+    );
+    const taken = [
+      ...[line, end, ofViewer],
+      line.replace(/"actor":[^}]+},/, ''),
+      line.replace('"proven":true', '"proven":true,"stated":"Dr. Ada"'),
+      end.replace('"complete"', '"done":{"epoch":2},"complete"'),
+    ];
     await accessLog(`${schema}_a_reader`, async (log) => {
-      await log.append(line);
-      await log.append(end);
+      for (const each of taken) await log.append(each);
       const refused = [
         ...['garbage', '', '{}', '[]', 'null', `${line}\n${line}`, `${line} `, ` ${line}`, `${line}x`],
         line.replace('2026-11', '2026-13'),
@@ -391,11 +400,22 @@ describe('[R-1440] a line of the access log', () => {
         end.replace(',"complete":true', ''),
         line.replace('events', 'x'.repeat(65_536)),
         line.replace('events', '\\u0000'),
+        line.replace('"os"', '"king"'),
+        line.replace('"kind":"os",', ''),
+        line.replace('"name":"ada"', '"name":null'),
+        line.replace('"proven":true', '"proven":"yes"'),
+        line.replace('"proven":true', '"stated":1'),
+        line.replace(/"actor":[^}]+}/, '"actor":null'),
+        ofViewer.replace('"reviewer"', '7'),
+        ofViewer.replace('"complaint"', '{}'),
+        ofViewer.replace('"break_glass":true', '"break_glass":1'),
+        line.replace('"filter":{}', '"filter":{},"done":{}'),
+        end.replace('"complete"', '"done":[2],"complete"'),
       ];
       for (const each of refused)
         await expect(log.append(each), each.slice(0, 200)).rejects.toThrow(RangeError);
       const by = `,"database_user":"${schema}_a_reader"}`;
-      expect(await textOf(log)).toBe(`${line.slice(0, -1)}${by}\n${end.slice(0, -1)}${by}\n`);
+      expect(await textOf(log)).toBe(taken.map((each) => `${each.slice(0, -1)}${by}\n`).join(''));
     });
   });
 

@@ -85,7 +85,11 @@ function issue(grants: Grants, nowMs: number, rotatedFrom?: string): IssuedKey {
  * @throws {@link GrantRefused} when the grants are not ones that a key can have; nothing is stored.
  * @throws KeyStoreError when it may not be stored. A row may then be left whose key no one has ever seen.
  */
-export async function createKey(store: KeyStore, grants: Grants, nowMs: number): Promise<IssuedKey> {
+export async function createKey(
+  store: Pick<KeyStore, 'insert'>,
+  grants: Grants,
+  nowMs: number,
+): Promise<IssuedKey> {
   const issued = issue(grants, nowMs);
   await store.insert(issued.key);
   return issued;
@@ -99,7 +103,7 @@ export async function createKey(store: KeyStore, grants: Grants, nowMs: number):
  * @throws {@link GrantRefused} and KeyStoreError as {@link createKey} does.
  */
 export async function rotateKey(
-  store: KeyStore,
+  store: Pick<KeyStore, 'list' | 'rotate'>,
   keyId: string,
   overlapMs: number,
   nowMs: number,

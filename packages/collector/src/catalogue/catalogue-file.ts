@@ -305,12 +305,12 @@ function makeEmpty(directory: string): void {
 }
 
 /** Whether it is a catalogue of this version and ledger. */
-export function isOf(database: Sql, ledgerId: string): boolean {
+function isOf(database: Sql, ledgerId: string): boolean {
   return contentOf(database) === ledgerId;
 }
 
 /** What a catalogue of this version is of (contentId); undefined of another version. */
-function contentOf(database: Sql): string | undefined {
+export function contentOf(database: Sql): string | undefined {
   const { user_version: version } = database.prepare('PRAGMA user_version').get() as { user_version: number };
   if (version !== VERSION) return undefined;
   const row = database.prepare("SELECT value FROM meta WHERE name = 'ledger'").get();

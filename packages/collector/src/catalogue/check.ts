@@ -4,14 +4,17 @@
  */
 import fs from 'node:fs';
 import path from 'node:path';
-import type { DatabaseSync } from 'node:sqlite';
+import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { isDeepStrictEqual } from 'node:util';
+import { eventsOf } from '../privacy/actions.js';
+import { SequenceSet } from '../privacy/sequence-set.js';
 import type { EventLog } from '../store/contract/events.js';
+import { uuidText } from '../store/text.js';
 import { openWithoutWriting } from '../unwritten-database.js';
 import { Catalogue, CatalogueDamaged } from './catalogue.js';
-import { CATALOGUE_FILE, contentId, faultOf, isOf } from './catalogue-file.js';
+import { CATALOGUE_FILE, contentId, contentOf, faultOf, SCATTERED } from './catalogue-file.js';
 import { unpackEntries } from './packed-entries.js';
-import { listing, type Row } from './tables.js';
+import { listing, type Row, textsOf } from './tables.js';
 
 export interface CatalogueCheckOptions {
   /** The one that is checked. */
@@ -21,35 +24,64 @@ export interface CatalogueCheckOptions {
   readonly onProgress?: (sequence: number, of: number) => void;
 }
 
+export interface DifferingRecord {
+  /** Null where its name does not open. */
+  readonly organisation: string | null;
+  /** Of the run, or of the event that a record without a run is known by. */
+  readonly recordId: string;
+  readonly isRun: boolean;
+  /** `missing`: there is no row of it. `unknown`: the log has no such record. `differs`: its row says something else. */
+  readonly found: 'missing' | 'unknown' | 'differs';
+}
+
 export type CatalogueCheck =
-  /** `stale`: of another version, ledger or history, so that the next update rebuilds it. */
-  | { readonly state: 'none' | 'stale' | 'damaged' | 'changed' }
-  /** @param through the last entry that is taken in. @param differing records that are not as they should be. */
+  /**
+   * `old`: of another version, so that the next update rebuilds it. `closed`: there is no key of its names.
+   * `changed`: another process wrote it meanwhile, so that nothing is known. `foreign`: of another log, of another
+   * history of this one or by another key of names.
+   */
+  | { readonly state: 'none' | 'old' | 'closed' | 'changed' | 'damaged' | 'foreign' }
   | {
       readonly state: 'compared';
+      /** The last entry that is taken in. */
       readonly through: number;
+      /** Of the log and of the catalogue together, each once. */
       readonly records: number;
       readonly differing: number;
+      /** Of those the first MOST_NAMED, in the order of the log. */
+      readonly named: readonly DifferingRecord[];
+      /** Whether what is counted of all records is right, as far as that can be compared. */
+      readonly isCounted: boolean;
     };
 
-/** @throws CatalogueFault when there is no room in `scratch`, or what the log throws. */
+/** So many fit in memory with ease; who has more deletes the catalogue, whichever they are. */
+const MOST_NAMED = 100_000;
+
+/** @throws CatalogueFault when there is no room in `scratch` or the catalogue cannot be read; what the log throws. */
 export async function checkCatalogue(log: EventLog, options: CatalogueCheckOptions): Promise<CatalogueCheck> {
   const file = path.join(options.directory, CATALOGUE_FILE);
-  if (!fs.existsSync(file)) return { state: 'none' };
+  const stat = fs.lstatSync(file, { throwIfNoEntry: false });
+  if (stat === undefined) return { state: 'none' };
+  if (!stat.isFile()) return { state: 'damaged' };
   const before = changedAt(file);
+  // One that is open somewhere is seen as it is at one moment; another is read as if it did not change (unwritten-database.ts).
+  const isOpen = ['-wal', '-shm'].every((end) => fs.existsSync(file + end));
+  let check: CatalogueCheck;
   try {
-    const database = openWithoutWriting(file);
-    try {
-      return await compare(database, log, options);
-    } finally {
-      database.close();
-    }
+    using database = openWithoutWriting(file);
+    check = await compare(database, log, options);
   } catch (error) {
-    if (!(faultOf(error, options.directory) instanceof CatalogueDamaged))
-      throw faultOf(error, options.scratch);
-    // One that was not open anywhere is read as if it did not change (unwritten-database.ts).
-    return { state: changedAt(file) === before ? 'damaged' : 'changed' };
+    if (!isDamage(error, options.directory)) throw faultOf(error, options.scratch);
+    check = { state: 'damaged' };
   }
+  return !isOpen && changedAt(file) !== before ? { state: 'changed' } : check;
+}
+
+/** What SQLite calls an error is a table or column that is not there (SQLITE_ERROR). */
+function isDamage(error: unknown, directory: string): boolean {
+  return (
+    (error as { errcode?: unknown }).errcode === 1 || faultOf(error, directory) instanceof CatalogueDamaged
+  );
 }
 
 function changedAt(file: string): string {
@@ -62,99 +94,205 @@ async function compare(
   log: EventLog,
   { scratch, onProgress }: CatalogueCheckOptions,
 ): Promise<CatalogueCheck> {
-  if (!isOf(database, contentId(log))) return { state: 'stale' };
+  const state = await stateOf(database, log);
+  if (state !== 'current') return { state };
   const [found] = listing(database, 'PRAGMA integrity_check(1)').all() as unknown as Row[];
   if (found?.[0] !== 'ok') throw new CatalogueDamaged('SQLite finds it damaged');
-  if (!(await isOfLog(database, log))) return { state: 'stale' };
   const rebuilt = Catalogue.open({ directory: scratch, ledgerId: log.ledgerId, names: log.names });
+  let next: number;
   try {
     await rebuilt.update(log, { through: nextOf(database) - 1, onProgress });
     // What a collector has taken in meanwhile, and no more from now on.
     database.exec('BEGIN');
-    await rebuilt.update(log, { through: nextOf(database) - 1, onProgress });
+    next = nextOf(database);
+    if (next < rebuilt.cursor.sequence || (await stateOf(database, log)) !== 'current')
+      return { state: 'changed' };
+    await rebuilt.update(log, { through: next - 1, onProgress });
+    if (rebuilt.cursor.sequence < next) return { state: 'foreign' };
   } finally {
     rebuilt.close();
   }
   using other = openWithoutWriting(path.join(scratch, CATALOGUE_FILE));
-  return { state: 'compared', through: nextOf(database) - 1, ...(await differences(database, other)) };
+  if (!isSameFor(SCHEMA, database, other)) throw new CatalogueDamaged('it has other tables');
+  return {
+    state: 'compared',
+    through: next - 1,
+    ...(await new Comparison(database, other, log, next).run()),
+  };
 }
 
-function meta(database: DatabaseSync, name: string): unknown {
-  return database.prepare('SELECT value FROM meta WHERE name = ?').get(name)?.['value'];
+async function stateOf(
+  database: DatabaseSync,
+  log: EventLog,
+): Promise<'current' | 'old' | 'closed' | 'foreign'> {
+  const content = contentOf(database);
+  if (content === undefined) return 'old';
+  if (content !== contentId(log)) {
+    const isClosed = log.names === undefined && content.startsWith(`${log.ledgerId}/`);
+    return isClosed ? 'closed' : 'foreign';
+  }
+  const { newest_organisation: organisation, newest_event: id, newest_at: at } = metaOf(database);
+  // There may be entries and no event.
+  if (typeof organisation !== 'string' || !(id instanceof Uint8Array)) return 'current';
+  return (await log.find(organisation, id))?.at === Number(at) ? 'current' : 'foreign';
+}
+
+/** As it is at one moment. */
+function metaOf(database: DatabaseSync): Readonly<Record<string, unknown>> {
+  return Object.fromEntries(exactly(database, 'SELECT name, value FROM meta').all() as never);
 }
 
 function nextOf(database: DatabaseSync): number {
-  return Number(meta(database, 'sequence') ?? 1);
+  const next = Number(metaOf(database)['sequence'] ?? 1);
+  if (!Number.isSafeInteger(next) || next < 1) throw new CatalogueDamaged('it covers no part of a log');
+  return next;
 }
 
-async function isOfLog(database: DatabaseSync, log: EventLog): Promise<boolean> {
-  const [organisation, id] = [meta(database, 'newest_organisation'), meta(database, 'newest_event')];
-  if (typeof organisation !== 'string' || !(id instanceof Uint8Array)) return nextOf(database) === 1;
-  return (await log.find(organisation, id))?.at === meta(database, 'newest_at');
+/** Whatever number a row has: one that is too large for a double is no error. */
+function exactly(database: DatabaseSync, sql: string): StatementSync {
+  const statement = listing(database, sql);
+  statement.setReadBigInts(true);
+  return statement;
 }
+
+const SCHEMA = `SELECT type, name, tbl_name FROM sqlite_schema
+  WHERE name NOT IN (${SCATTERED.map(({ name }) => `'${name}'`).join(', ')}) ORDER BY type, name`;
+/** Where the next update begins, and what distinguishes the log. */
+const COUNTED = `SELECT name, value FROM meta
+  WHERE name IN ('events', 'newest_organisation', 'newest_event', 'newest_at') ORDER BY name`;
+const TALLY = `SELECT * FROM tally WHERE full OR minimum OR incomplete OR retired OR without_outcome OR orphan_events ORDER BY hour`;
 
 const NAMES = ['organisation', 'user', 'model', 'version', 'application'] as const;
+/** A number that leads to nothing stands there itself. */
 const RECORDS = `SELECT id, settled, entries, first_sequence, record, is_run, last_sequence, events,
-    ${NAMES.map((name) => `(SELECT text FROM name WHERE id = run.${name})`).join(', ')},
-    target, began_received, began_sender, marks, summary, circle,
-    (SELECT first_sequence FROM run AS outer WHERE outer.id = run.parent)
+    ${NAMES.map((name) => `ifnull((SELECT text FROM name WHERE id = run.${name}), run.${name})`).join(', ')},
+    circle, target, began_received, began_sender, marks, summary,
+    ifnull((SELECT first_sequence FROM run AS outer WHERE outer.id = run.parent), -run.parent)
   FROM run INDEXED BY run_first ORDER BY first_sequence`;
-/** Of a row that waits to be settled, what comes behind these is of fewer events. */
-const MEMBERS = 4 + 5;
-const RUNLESS = `SELECT event, text, runless.parent, first_sequence FROM runless
-  JOIN name ON name.id = runless.organisation JOIN run ON run.id = runless.run ORDER BY event, text`;
-const TALLY = `SELECT * FROM tally WHERE full OR minimum OR incomplete OR retired OR without_outcome OR orphan_events ORDER BY hour`;
+const [SETTLED, ENTRIES, FIRST, RECORD, IS_RUN, LAST, ORGANISATION, CIRCLE] = [1, 2, 3, 4, 5, 6, 8, 13];
+/** Of a row that waits to be settled, what comes behind its organisation is of fewer events. */
+const MEMBERS = ORGANISATION + 1;
+const PARTS = 'SELECT entries FROM part WHERE run = ? ORDER BY number';
+const RUNLESS = `SELECT event, ifnull(text, organisation), parent FROM runless LEFT JOIN name ON name.id = organisation
+  WHERE run = ? ORDER BY event, organisation`;
 /** Between two turns of the event loop. */
 const ROWS_AT_ONCE = 4096;
-
-async function differences(
-  own: DatabaseSync,
-  other: DatabaseSync,
-): Promise<{ records: number; differing: number }> {
-  let [records, differing] = [0, 0];
-  let allSettled = true;
-  const [mine, theirs] = [recordsOf(own), recordsOf(other)];
-  for (let a = mine.next().value, b = theirs.next().value; a !== undefined || b !== undefined;) {
-    records++;
-    const [first, second] = [firstOf(a), firstOf(b)];
-    const isSettled = a?.row[1] === null;
-    if (first <= second) allSettled &&= isSettled;
-    if (a === undefined || b === undefined || first !== second || !isSame(a, b, isSettled)) differing++;
-    if (first <= second) a = mine.next().value;
-    if (second <= first) b = theirs.next().value;
-    if (records % ROWS_AT_ONCE === 0) await new Promise(setImmediate);
-  }
-  for (const sql of allSettled ? [RUNLESS, TALLY] : [RUNLESS]) {
-    const [a, b] = [own, other].map((database) => listing(database, sql).iterate()[Symbol.iterator]());
-    for (let x = a?.next(), y = b?.next(); x?.done !== true || y?.done !== true; x = a?.next(), y = b?.next())
-      if (!isDeepStrictEqual(x?.value, y?.value)) differing++;
-  }
-  return { records, differing };
-}
 
 interface Read {
   readonly row: Row;
   readonly parts: readonly Uint8Array[];
+  /** Its events that name no run. */
+  readonly runless: readonly Row[];
+}
+
+class Comparison {
+  readonly #named: DifferingRecord[] = [];
+  readonly #gone: SequenceSet;
+
+  /** @param next behind the last entry that is taken in. */
+  constructor(
+    private readonly own: DatabaseSync,
+    private readonly other: DatabaseSync,
+    private readonly log: EventLog,
+    next: number,
+  ) {
+    // Retired behind what is taken in: their payloads can no longer be read, and their rows may say what stood there.
+    const since = (log.actions?.().logged ?? []).filter(({ sequence }) => sequence >= next);
+    const gone = since.map(({ said }) => (said.does === 'retire' ? eventsOf(said.keys) : SequenceSet.EMPTY));
+    this.#gone = SequenceSet.union(gone);
+  }
+
+  async run() {
+    let [records, differing] = [0, 0];
+    let allSettled = this.#gone.size === 0;
+    const [mine, theirs] = [recordsOf(this.own), recordsOf(this.other)];
+    for (let a = mine.next().value, b = theirs.next().value; a !== undefined || b !== undefined;) {
+      records++;
+      const [first, second] = [firstOf(a), firstOf(b)];
+      if (first <= second) allSettled &&= a?.row[SETTLED] === null;
+      const found = first < second ? 'unknown' : second < first ? 'missing' : 'differs';
+      const read = first <= second ? a : b;
+      if (read !== undefined && (found !== 'differs' || !this.#isSame(a, b))) {
+        differing++;
+        if (differing <= MOST_NAMED) this.#named.push(this.#name(read, found));
+      }
+      if (first <= second) a = mine.next().value;
+      if (second <= first) b = theirs.next().value;
+      if (records % ROWS_AT_ONCE === 0) await new Promise(setImmediate);
+    }
+    const isCounted = [COUNTED, ...(allSettled ? [TALLY] : [])].every((sql) =>
+      isSameFor(sql, this.own, this.other),
+    );
+    return { records, differing, named: this.#named, isCounted };
+  }
+
+  /** The events may be packed in other portions. */
+  #isSame(a: Read | undefined, b: Read | undefined): boolean {
+    if (a === undefined || b === undefined) return false;
+    try {
+      const isWhole = a.row[SETTLED] === null && !this.#isOfGone(a);
+      const end = isWhole ? undefined : MEMBERS;
+      if (!isDeepStrictEqual(a.row.slice(FIRST, end), b.row.slice(FIRST, end))) return false;
+      if (!isDeepStrictEqual(a.runless, b.runless)) return false;
+      return isDeepStrictEqual(a.parts, b.parts) || isDeepStrictEqual(this.#entriesOf(a), this.#entriesOf(b));
+    } catch (error) {
+      if (error instanceof CatalogueDamaged) return false;
+      throw error;
+    }
+  }
+
+  /** Whether what it says may come of an event that is gone: a circle may have been closed by that of another run. */
+  #isOfGone({ row, parts }: Read): boolean {
+    if (this.#gone.size === 0) return false;
+    if (row[CIRCLE] !== null) return true;
+    if (!this.#gone.meets(Number(row[FIRST]), Number(row[LAST]) + 1)) return false;
+    return unpackEntries(parts).some(({ sequence }) => this.#gone.has(sequence));
+  }
+
+  #entriesOf({ parts }: Read) {
+    return unpackEntries(parts).map((entry) =>
+      this.#gone.has(entry.sequence) ? { ...entry, sentAt: undefined } : entry,
+    );
+  }
+
+  #name({ row }: Read, found: DifferingRecord['found']): DifferingRecord {
+    const isRun = row[IS_RUN] === 1n;
+    return { organisation: this.#organisation(row), recordId: uuidText(row[RECORD] as Buffer), isRun, found };
+  }
+
+  #organisation(row: Row): string | null {
+    const name = row[ORGANISATION];
+    if (!(name instanceof Uint8Array)) return null;
+    try {
+      return textsOf(this.log.names).toText(name);
+    } catch (error) {
+      if (error instanceof CatalogueDamaged) return null;
+      throw error;
+    }
+  }
+}
+
+function isSameFor(sql: string, own: DatabaseSync, other: DatabaseSync): boolean {
+  const [a, b] = [own, other].map((database) => exactly(database, sql).iterate() as unknown as Iterator<Row>);
+  for (;;) {
+    const [x, y] = [a?.next(), b?.next()];
+    if (!isDeepStrictEqual(x, y)) return false;
+    if (x?.done === true) return true;
+  }
 }
 
 function* recordsOf(database: DatabaseSync): Generator<Read, undefined> {
-  const parts = listing(database, 'SELECT entries FROM part WHERE run = ? ORDER BY number');
-  for (const row of listing(database, RECORDS).iterate() as unknown as Iterable<Row>) {
-    const more = parts.all(row[0] as number) as unknown as Row[];
-    yield { row, parts: [...more.map(([entries]) => entries as Uint8Array), row[2] as Uint8Array] };
+  const [parts, runless] = [PARTS, RUNLESS].map((sql) => exactly(database, sql));
+  const hasRunless = database.prepare('SELECT 1 FROM runless LIMIT 1').get() !== undefined;
+  for (const row of exactly(database, RECORDS).iterate() as unknown as Iterable<Row>) {
+    const of = (statement: StatementSync | undefined) =>
+      (statement?.all(row[0] as bigint) ?? []) as unknown as Row[];
+    const entries = [...of(parts), [row[ENTRIES] ?? null]].map(([each]) => each as Uint8Array);
+    yield { row, parts: entries, runless: hasRunless ? of(runless) : [] };
   }
   return undefined;
 }
 
 function firstOf(read: Read | undefined): number {
-  return Number(read?.row[3] ?? Infinity);
-}
-
-/** Their events may be packed in other portions. */
-function isSame(a: Read, b: Read, isSettled: boolean): boolean {
-  const end = isSettled ? undefined : MEMBERS;
-  if (!isDeepStrictEqual(a.row.slice(3, end), b.row.slice(3, end))) return false;
-  return (
-    isDeepStrictEqual(a.parts, b.parts) || isDeepStrictEqual(unpackEntries(a.parts), unpackEntries(b.parts))
-  );
+  return Number(read?.row[FIRST] ?? Infinity);
 }

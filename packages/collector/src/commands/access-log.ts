@@ -1,29 +1,34 @@
 /**
- * Who read what: `<data directory>/access.log`, one JSON object a line, appended and flushed.
+ * Who read or changed what: `<data directory>/access.log`, one JSON object a line, appended and flushed.
  *
- * Reading happens on the host and never over HTTP, so this is the one place where it shows. An access has two
- * lines with the same id: the first stands on the disk before anything is given out, so a reader that is killed
- * has been logged too; the second says how much it was. Without the second, it may have been anything.
+ * Both happen on the host and never over HTTP, so this is the one place where they show. An access has two lines with the
+ * same id: the first stands on the disk before anything is given out or changed, so a command that is killed has been logged
+ * too; the second says how much it was. Without the second, it may have been anything.
  *
  * The log has heads of the chain over the lines (ledger/access-log-heads.ts), so none is ever changed or taken back, also
  * not one that a crash or a full disk has torn: the next begins behind it, on a line of its own.
  */
 import { randomUUID } from 'node:crypto';
-import fs from 'node:fs';
-import os from 'node:os';
-import { sudoUser } from '../config.js';
+import { AccessChain } from '../integrity/access-chain.js';
 import { accessLogPath, openReadingsLog, openStore, readingsLogPath } from '../store/open-to-read.js';
 import { isLocked } from '../store/directory-lock.js';
 import { readMirrorNote } from '../transparency/state-files.js';
 import type { AccessLogStore } from '../store/contract/access-log.js';
 import { systemCode } from '../system-code.js';
+import { type Actor, isActor, whoActs } from './actor.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 
 export interface Access {
-  /** The command that reads. */
+  /** The command that reads or acts. */
   readonly command: string;
   /** What it was asked for: names of kinds, runs, times; never the contents of an event. Persons are left out of the line. */
   readonly filter: Readonly<Record<string, unknown>>;
+  /** Whether it changes something. Then it is never done without a line, also not on a read-only file system. */
+  readonly isAct?: boolean | undefined;
+  /** The name of who acts, as the command was given it. It never takes the place of a login user's. */
+  readonly by?: string;
+  /** Why, as the command was given it. */
+  readonly reason?: string;
 }
 
 /** Filters whose value is the id of a patient or a user. */
@@ -40,6 +45,8 @@ export interface AccessEnd {
   readonly events: number;
   /** False when it ended before it had given out all that it was asked for. */
   readonly complete: boolean;
+  /** What it has made, where that is known only then: ids and numbers, never a secret. */
+  readonly done?: Readonly<Record<string, unknown>>;
 }
 
 /**
@@ -50,17 +57,24 @@ export interface AccessEnd {
  */
 export function beginAccess(dataDirectory: string, access: Access): (end: AccessEnd) => void {
   const lines = linesOf(access);
-  append(dataDirectory, lines.begun);
-  return (end) => append(dataDirectory, lines.ended(end));
+  append(dataDirectory, lines.begun, access);
+  return (end) => append(dataDirectory, lines.ended(end), access);
 }
 
 /** The two lines of an access. */
-function linesOf({ command, filter }: Access): { begun: object; ended: (end: AccessEnd) => object } {
+function linesOf({ command, filter, by, reason }: Access): {
+  begun: object;
+  ended: (end: AccessEnd) => object;
+} {
   const id = randomUUID();
+  const who = whoActs(by);
   const line = (state: 'begun' | 'ended', more: object) => {
-    return { at: new Date().toISOString(), reading: id, state, ...user(), command, ...more };
+    return { at: new Date().toISOString(), reading: id, state, ...who, command, ...more };
   };
-  return { begun: line('begun', { filter: withoutPersons(filter) }), ended: (end) => line('ended', end) };
+  return {
+    begun: line('begun', { ...(reason !== undefined && { reason }), filter: withoutPersons(filter) }),
+    ended: (end) => line('ended', end),
+  };
 }
 
 /**
@@ -73,40 +87,6 @@ function withoutPersons(filter: Access['filter']): Access['filter'] {
   return logged;
 }
 
-/**
- * The user of this process, and who asked as far as the system knows: the user that logged in, anyone who the process has
- * become since, and the one who called sudo. A user that the system has no name for has a number all the same, as in a
- * container.
- */
-function user(): object {
-  const login = loginUser();
-  const sudo = sudoUser();
-  const asked = {
-    ...(login !== undefined && { login_uid: login }),
-    ...(sudo !== undefined && { sudo_user: sudo.slice(0, LONGEST_NAME) }),
-  };
-  try {
-    const { uid, username } = os.userInfo();
-    return { uid, user: username, ...asked };
-  } catch {
-    return { uid: process.getuid?.() ?? -1, user: null, ...asked };
-  }
-}
-
-/** Of the session, which sudo and su do not change (Linux audit, proc(5)); undefined when there is none. */
-function loginUser(): number | undefined {
-  try {
-    const uid = Number(fs.readFileSync('/proc/self/loginuid', 'latin1'));
-    return Number.isSafeInteger(uid) && uid !== NO_LOGIN ? uid : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-const NO_LOGIN = 0xffff_ffff;
-/** No system has longer ones; the variable is anybody's to set. */
-const LONGEST_NAME = 256;
-
 /** As much of a line as says that the collector has written it. */
 export interface AccessLine {
   /** An instant, RFC 3339 in UTC. */
@@ -115,6 +95,12 @@ export interface AccessLine {
   /** The id that the two lines of an access have. */
   readonly reading?: string;
   readonly command?: string;
+  /** Lines of versions before have none. */
+  readonly actor?: Actor;
+  readonly reason?: string;
+  /** Of the viewer: whether the person used rights that are kept for emergencies. */
+  readonly break_glass?: boolean;
+  readonly filter?: Readonly<Record<string, unknown>>;
   /** Of the process; null for one that the system has no name for. */
   readonly uid: number;
   readonly user: string | null;
@@ -122,6 +108,8 @@ export interface AccessLine {
   readonly sudo_user?: string;
 }
 
+/** No line that a command appends is as long. */
+export const LONGEST_LINE = 16 << 20;
 /** With what every line begins. */
 const BEGINNING = '{"at":"';
 
@@ -146,55 +134,81 @@ export function lineIn(bytes: Buffer | undefined): AccessLine | 'torn' | 'foreig
 
 function isAccessLine(value: unknown): value is AccessLine {
   if (typeof value !== 'object' || value === null) return false;
-  const {
-    at,
-    uid,
-    user,
-    state,
-    login_uid: login,
-    sudo_user: sudo,
-    ...more
-  } = value as Record<string, unknown>;
+  const line = value as Record<string, unknown>;
+  const { at, uid, user } = line;
   return (
-    (login === undefined || Number.isSafeInteger(login)) &&
-    (sudo === undefined || typeof sudo === 'string') &&
     typeof at === 'string' &&
     !Number.isNaN(Date.parse(at)) &&
     new Date(at).toISOString() === at &&
     Number.isSafeInteger(uid) &&
     (typeof user === 'string' || user === null) &&
-    isOfAccess(state, more)
+    Object.entries(OPTIONAL).every(([name, fits]) => line[name] === undefined || fits(line[name])) &&
+    isOfAccess(line)
   );
 }
 
-function isOfAccess(state: unknown, more: Readonly<Record<string, unknown>>): boolean {
+/** Members that are not in every line. */
+const OPTIONAL: Readonly<Record<string, (value: unknown) => boolean>> = {
+  actor: isActor,
+  reason: (value) => typeof value === 'string',
+  break_glass: (value) => typeof value === 'boolean',
+  login_uid: Number.isSafeInteger,
+  sudo_user: (value) => typeof value === 'string',
+  done: isObject,
+};
+
+function isOfAccess({ state, ...more }: Readonly<Record<string, unknown>>): boolean {
   return (
     typeof more['reading'] === 'string' &&
     typeof more['command'] === 'string' &&
     (state === 'begun'
-      ? typeof more['filter'] === 'object'
+      ? isObject(more['filter'])
       : state === 'ended' && Number.isSafeInteger(more['events']) && typeof more['complete'] === 'boolean')
   );
 }
 
-/** The line with which an access began that holds a text; undefined when there is none. */
-export async function findAccess(dataDirectory: string, text: string): Promise<AccessLine | undefined> {
+function isObject(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** A line that says who made a plan of erasure, and when. */
+export type PlanLine = AccessLine & { readonly actor: Actor };
+
+/**
+ * The line with which `erase plan` began to write a plan. It is believed as it stands in the file; `verify` finds out
+ * whether lines were changed since they were under a head.
+ * @param sha256 of the plan, 64 hexadecimal digits.
+ * @returns the first one; undefined when there is none.
+ */
+export async function findPlan(dataDirectory: string, sha256: string): Promise<PlanLine | undefined> {
+  const isOfPlan = (line: AccessLine): line is PlanLine =>
+    line.command === 'erase plan' && line.filter?.['plan'] === sha256 && line.actor !== undefined;
+  return findBegun(dataDirectory, sha256, isOfPlan);
+}
+
+/** @param text that every such line has in it. */
+async function findBegun<Line extends AccessLine>(
+  dataDirectory: string,
+  text: string,
+  isWanted: (line: AccessLine) => line is Line,
+): Promise<Line | undefined> {
   for (const log of [openStore(dataDirectory).accessLog, openReadingsLog(dataDirectory)]) {
-    let rest = '';
+    const chain = new AccessChain(LONGEST_LINE);
+    let found: Line | undefined;
+    const look = (bytes: Buffer | undefined) => {
+      const line = found === undefined && bytes?.includes(text) ? lineIn(bytes) : undefined;
+      if (typeof line === 'object' && line.state === 'begun' && isWanted(line)) found = line;
+    };
     for await (const piece of log.lines()) {
-      const lines = (rest + piece.toString()).split('\n');
-      rest = lines.pop() ?? '';
-      for (const line of lines) {
-        const access = line.includes(text) ? lineIn(Buffer.from(line)) : undefined;
-        if (typeof access === 'object' && access.state === 'begun') return access;
-      }
+      chain.take(piece, look);
+      if (found !== undefined) return found;
     }
   }
   return undefined;
 }
 
 /** On a mirror it is a file of its own, whose lines `collector mirror` brings to the access log of the database. */
-function append(dataDirectory: string, line: object): void {
+function append(dataDirectory: string, line: object, access: Access): void {
   const isMirror = readMirrorNote(dataDirectory) !== undefined;
   const file = isMirror ? readingsLogPath(dataDirectory) : accessLogPath(dataDirectory);
   const log = isMirror ? openReadingsLog(dataDirectory) : openStore(dataDirectory).accessLog;
@@ -205,27 +219,34 @@ function append(dataDirectory: string, line: object): void {
     if (code === 'EROFS') throw new ReadOnly(`${file} cannot be written (${code})`, { cause: error });
     throw new CommandFailure(
       code === 'EACCES' || code === 'EPERM'
-        ? `permission denied: ${file}; nothing is read unless it is logged there`
-        : `${file} cannot be written (${code}), and nothing is read unless it is logged there`,
+        ? `permission denied: ${file}; ${unlessLogged(access)}`
+        : `${file} cannot be written (${code}), and ${unlessLogged(access)}`,
       EXIT.failure,
       { cause: error },
     );
   }
 }
 
-/* How a command logs that it reads events. */
+function unlessLogged({ isAct }: Access): string {
+  return `nothing is ${isAct ? 'done' : 'read'} unless it is logged there`;
+}
+
+/* How a command logs that it reads events, or changes something. */
 
 /** What has been given out so far. The command keeps it up to date. */
 export interface GivenOut {
   events: number;
-  /** True once all that was asked for is given out. */
+  /** True once all that was asked for is given out or done. */
   complete: boolean;
+  /** What an act has made. */
+  done?: AccessEnd['done'];
 }
 
 /**
  * On return the beginning is logged, so that events may be given out. The end is logged when the process ends.
  * @throws CommandFailure when the access cannot be logged; but a snapshot that cannot be written is read all the
- * same, with a warning. A directory that a collector holds is none, however this process has it mounted.
+ * same, with a warning. A directory that a collector holds is none, however this process has it mounted. An act is
+ * never done without a line.
  */
 export function logAccess(dataDir: string, access: Access): GivenOut {
   const end = begin(dataDir, access);
@@ -233,7 +254,7 @@ export function logAccess(dataDir: string, access: Access): GivenOut {
   // Also when no one reads on (a closed pipe).
   process.once('exit', () => {
     try {
-      end({ ...givenOut });
+      end(ending(givenOut));
     } catch (error) {
       // What was given out cannot be taken back; that it began has been logged.
       process.stderr.write(`collector: ${error instanceof Error ? error.message : String(error)}\n`);
@@ -241,6 +262,10 @@ export function logAccess(dataDir: string, access: Access): GivenOut {
     }
   });
   return givenOut;
+}
+
+function ending({ events, complete, done }: GivenOut): AccessEnd {
+  return { events, complete, ...(done !== undefined && { done }) };
 }
 
 /** An access to a log in a database. */
@@ -260,15 +285,35 @@ export async function logSharedAccess(log: AccessLogStore, access: Access): Prom
       await log.append(JSON.stringify(line));
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error);
-      const message = `the access log in the database cannot be written (${reason}), and nothing is read unless it is logged there`;
+      const message = `the access log in the database cannot be written (${reason}), and ${unlessLogged(access)}`;
       throw new CommandFailure(message, EXIT.failure, { cause: error });
     }
   };
   await append(lines.begun);
-  const givenOut = { events: 0, complete: false };
+  const givenOut: GivenOut = { events: 0, complete: false };
   return Object.assign(givenOut, {
-    end: () => append(lines.ended({ events: givenOut.events, complete: givenOut.complete })),
+    end: () => append(lines.ended(ending(givenOut))),
   });
+}
+
+/**
+ * Does an act between its two lines, in the data directory or in the database that has the log.
+ * @param act it says itself when it is complete.
+ * @throws CommandFailure when the beginning cannot be logged: then nothing was done.
+ */
+export async function logAct<Result>(
+  place: string | AccessLogStore,
+  access: Access,
+  act: (logged: GivenOut) => Result | Promise<Result>,
+): Promise<Result> {
+  const changes = { ...access, isAct: true };
+  if (typeof place === 'string') return act(logAccess(place, changes));
+  const logged = await logSharedAccess(place, changes);
+  try {
+    return await act(logged);
+  } finally {
+    await logged.end();
+  }
 }
 
 function begin(dataDir: string, access: Access): (end: AccessEnd) => void {
@@ -276,9 +321,9 @@ function begin(dataDir: string, access: Access): (end: AccessEnd) => void {
     return beginAccess(dataDir, access);
   } catch (error) {
     if (!(error instanceof ReadOnly)) throw error;
-    if (isLocked(dataDir)) {
+    if (access.isAct || isLocked(dataDir)) {
       throw new CommandFailure(
-        `${error.message}, and nothing is read unless it is logged there while a collector runs`,
+        `${error.message}, and ${unlessLogged(access)}${access.isAct ? '' : ' while a collector runs'}`,
         EXIT.failure,
         { cause: error },
       );

@@ -326,8 +326,9 @@ async function round(job: Job, before: Round | undefined): Promise<Round> {
   const { directory, config, options } = job;
   const at = new Date().toISOString();
   if (job.givenOut === undefined) {
-    const filter = { directory, ...(options.follow && { follow: true }) };
-    job.givenOut = logAccess(config.dataDir, { command: 'backup', filter });
+    const { follow, withSigningKeys } = options;
+    const filter = { directory, follow, signing_keys: withSigningKeys };
+    job.givenOut = logAccess(config.dataDir, { command: 'backup', filter, isAct: withSigningKeys });
   }
   const bar = barFor(options);
   try {

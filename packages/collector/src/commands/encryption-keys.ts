@@ -21,10 +21,11 @@ import { isLocked } from '../store/directory-lock.js';
 import { isShared } from '../store/open.js';
 import { openStore, sharedKeyPlaces } from '../store/open-to-read.js';
 import type { StoreFinding } from '../store/contract/findings.js';
+import { type GivenOut, logAccess } from './access-log.js';
 import { addConfigOptions, configOf, expiryFrom } from './arguments.js';
 import { usage, CommandFailure, EXIT } from './exit-codes.js';
 import { readMirrorNote } from '../transparency/state-files.js';
-import { considered, deliver, lifecycleConfigOf } from './lifecycle/delivery.js';
+import { assertCollectorRuns, considered, deliver, lifecycleConfigOf } from './lifecycle/delivery.js';
 import { findingsTable, printableJson } from './terminal.js';
 
 const EXAMPLES = `
@@ -123,18 +124,23 @@ async function copyTo(directory: string, dataDir: string, { expires, mirror }: C
   if (!isFilled && fs.readdirSync(directory).length > 0)
     throw usage(`${directory} is ${mirror ? 'neither empty nor a mirror of these keys' : 'not empty'}`);
   const sources = mirror ? { ...places, directories: others } : places;
+  const filter = { directory, mirror, expires: until };
+  let access: GivenOut;
   try {
     assertApart({ ...sources, directories: [...sources.directories, directory] });
+    access = logAccess(dataDir, { command: 'encryption-keys copy', filter, isAct: true });
     copyKeys(keysOnDisk, sources, directory, until);
   } catch (error) {
     if (error instanceof KeysUnfit || error instanceof KekFault) throw usage(error.message);
     throw error;
   }
   if (until !== undefined) {
+    access.complete = true;
     process.stdout.write(`copied to ${directory}; to be destroyed by ${until.slice(0, 10)}\n`);
     return;
   }
   await noteKeyPlaces(dataDir, { ...places, directories: [...new Set([...places.directories, directory])] });
+  access.complete = true;
   const who = isLocked(dataDir) ? ', which the running collector keeps up to date' : '';
   process.stdout.write(`${directory} is a mirror of the keys${who}\n`);
 }
@@ -144,9 +150,13 @@ async function rotateKeys(self: Command): Promise<number> {
   placesOf(config.dataDir);
   const actions = openStore(config.dataDir).events.actions?.();
   if (actions === undefined) throw usage('the log is in a database, and is not encrypted');
+  assertCollectorRuns(config);
   const action = { action: randomUUID(), does: 'keys', epoch: 1 } as const;
+  const filter = { action: action.action };
+  const access = logAccess(config.dataDir, { command: 'encryption-keys rotate', filter, isAct: true });
   const { state } = await deliver(config, { action, considered: considered(actions) });
   const { epoch } = keyInventory(keysOnDisk, readKeyPlaces(config.dataDir));
+  Object.assign(access, { complete: state === 'done', done: { epoch } });
   const which = isShared(config) ? 'a new epoch in the database of keys' : `epoch ${epoch}`;
   process.stdout.write(
     `${which} has begun${state === 'pending' ? ', and a directory still has to follow' : ''}\n`,

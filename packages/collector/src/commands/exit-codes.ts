@@ -13,6 +13,7 @@ export const EXIT = {
   partly: 7,
   refused: 8,
   pending: 9,
+  planAgain: 10,
   interrupted: 130,
 } as const;
 
@@ -31,10 +32,16 @@ const MEANING: Readonly<Record<keyof typeof EXIT, string>> = {
   notFound: 'what was asked for does not exist',
   partly:
     'some of the input was refused, and all the rest was done (import, erase); restored, but events are known that came after ' +
-    'the back-up (restore)',
+    'the back-up (restore); the catalogue is not as the log has it (doctor)',
   refused: 'a hold or a floor of the retention policy forbids it (erase, retention)',
-  pending: 'begun, and done once every directory of keys can be reached (erase, retention, encryption-keys)',
-  interrupted: 'a signal ended it before its end; what it told of is done (import, demo, records, report)',
+  pending:
+    'begun, and brought to its end by a collector that runs, once every directory of keys can be reached (erase, hold, ' +
+    'retention, encryption-keys)',
+  planAgain:
+    'a hold has begun, or a retention policy was set, since it was planned; nothing was done: plan again (erase, retention)',
+  interrupted:
+    'a signal ended it before its end; what it told of is done (import, demo, records, report), and what it asked a collector ' +
+    'for is not (erase, hold, retention, encryption-keys)',
 };
 
 /** The exit codes for the help, one a line, without a line break at the end. */

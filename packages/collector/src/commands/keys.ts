@@ -8,9 +8,11 @@ import { isKeyId, keyIdOf } from '../access/key-ring.js';
 import { certificateName, formatRateLimit, parseRateLimit } from '../access/principal.js';
 import type { Config } from '../config.js';
 import { exists } from '../files.js';
+import type { AccessLogStore } from '../store/contract/access-log.js';
 import type { ApiKey, KeyStore, Permissions, RateLimit, RotationRefusal } from '../store/contract/keys.js';
 import { describeStore, isShared } from '../store/open.js';
 import { KeyDatabase, keyDatabasePath, openKeys } from '../store/open-keys.js';
+import { type Access, logAct } from './access-log.js';
 import { CommandFailure, EXIT, usage } from './exit-codes.js';
 import { newKeyNotice, portOfHolder, requiresCertificate } from './serve/listening.js';
 import { alignedTable } from './terminal.js';
@@ -176,10 +178,61 @@ function printIssued(issued: IssuedKey, config: Config, introduction: string): v
   process.stdout.write(introduction + newKeyNotice(listening, text, kind));
 }
 
+type Keys = Pick<KeyStore, 'list' | 'insert' | 'rotate' | 'revoke' | 'close'>;
+
+/** Keys whose changes have lines in the access log. */
+class LoggedKeys implements Keys {
+  private constructor(
+    private readonly keys: KeyStore,
+    private readonly place: string | AccessLogStore,
+  ) {}
+
+  /** On return the data directory is there, so that a line can be written also before the first start. */
+  static async open(config: Config): Promise<LoggedKeys> {
+    const keys = await openKeys(config);
+    return new LoggedKeys(keys, 'accessLog' in keys ? keys.accessLog : config.dataDir);
+  }
+
+  list(): Promise<ApiKey[]> {
+    return this.keys.list();
+  }
+
+  insert(key: ApiKey): Promise<void> {
+    const { keyId, organisation, permissions, expiresAt } = key;
+    const filter = { key_id: keyId, organisation, permissions, expires_at: instant(expiresAt) };
+    return this.#change('create', filter, () => this.keys.insert(key));
+  }
+
+  rotate(successor: ApiKey, oldEnds: number, now: number): Promise<RotationRefusal | undefined> {
+    const { rotatedFrom, keyId, expiresAt } = successor;
+    const filter = {
+      ...{ key_id: rotatedFrom, accepted_until: instant(oldEnds) },
+      ...{ replaced_by: keyId, expires_at: instant(expiresAt) },
+    };
+    return this.#change('rotate', filter, () => this.keys.rotate(successor, oldEnds, now));
+  }
+
+  revoke(keyId: string, now: number): Promise<boolean> {
+    return this.#change('revoke', { key_id: keyId }, () => this.keys.revoke(keyId, now));
+  }
+
+  close(): Promise<void> {
+    return this.keys.close();
+  }
+
+  #change<Result>(what: string, filter: Access['filter'], change: () => Promise<Result>): Promise<Result> {
+    return logAct(this.place, { command: `keys ${what}`, filter }, async (logged) => {
+      const result = await change();
+      logged.complete = result === undefined || result === true;
+      return result;
+    });
+  }
+}
+
 async function withKeys<Result>(
   config: Config,
-  work: (keys: KeyStore) => Promise<Result>,
-  open: (config: Config) => KeyStore | Promise<KeyStore> = openKeys,
+  work: (keys: Keys) => Promise<Result>,
+  open: (config: Config) => Keys | Promise<Keys> = LoggedKeys.open,
 ): Promise<Result> {
   const keys = await open(config);
   try {

@@ -16,7 +16,8 @@ import {
 } from '../transparency/key-files.js';
 import { SigningKeys } from '../transparency/signing-keys.js';
 import { isShared } from '../store/open.js';
-import { openSharedStore } from '../store/open-to-read.js';
+import { type OpenSharedStore, openSharedStore } from '../store/open-to-read.js';
+import { logAct } from './access-log.js';
 import { CommandFailure, EXIT, type ExitCode, usage } from './exit-codes.js';
 import { addConfigOptions, configOf, overlapFrom } from './arguments.js';
 
@@ -70,13 +71,14 @@ function jsonText(value: unknown): string {
   return `${JSON.stringify(value, undefined, 2)}\n`;
 }
 
-/**
- * Where the log is in a database, its public keys are there: the data directory has them before `work`, and the database
- * has what `work` has made before the text that it returns is printed.
- */
-async function withPublicKeys(config: Config, work: () => string, makes = false): Promise<void> {
+/** Where the log is in a database, its public keys are there: the data directory has them before `work`. */
+async function withPublicKeys(
+  config: Config,
+  work: (shared?: OpenSharedStore) => string | Promise<string>,
+  makes = false,
+): Promise<void> {
   if (!isShared(config)) {
-    process.stdout.write(work());
+    process.stdout.write(await work());
     return;
   }
   const shared = await openSharedStore(config);
@@ -87,9 +89,7 @@ async function withPublicKeys(config: Config, work: () => string, makes = false)
         EXIT.failure,
       );
     await shared.publicKeys.pull(config.dataDir);
-    const text = work();
-    await shared.publicKeys.push(config.dataDir);
-    process.stdout.write(text);
+    process.stdout.write(await work(shared));
   } finally {
     await shared.close();
   }
@@ -155,7 +155,12 @@ First key:     ${originKeyPath(config.dataDir)}
 ${texts.join('')}`;
 }
 
-function rotate(options: { readonly overlap: string; readonly json?: true }, config: Config): string {
+/** On return the access log, and the database if the log is in one, have the new key. */
+async function rotate(
+  options: { readonly overlap: string; readonly json?: true },
+  config: Config,
+  shared?: OpenSharedStore,
+): Promise<string> {
   const now = Date.now();
   const overlapMs = overlapFrom(options.overlap, now);
   const program = signingProgram(config.signingKeys);
@@ -164,13 +169,24 @@ function rotate(options: { readonly overlap: string; readonly json?: true }, con
       `the key is managed by ${program} and must be rotated there; a log cannot follow it to another key yet`,
     );
   }
-  const { key, before, until, keyFile, note } = reporting(config, () =>
-    SigningKeys.rotate({
-      dataDir: config.dataDir,
-      directory: config.signingKeys,
-      overlapMs,
-      now: () => now,
-    }),
+  const { current } = reporting(config, () => readHistory(config.dataDir));
+  const filter = { key_id: keyIdText(current.keyId), overlap: options.overlap };
+  const { key, before, until, keyFile, note } = await logAct(
+    shared?.accessLog ?? config.dataDir,
+    { command: 'signing-key rotate', filter },
+    async (logged) => {
+      const rotated = reporting(config, () =>
+        SigningKeys.rotate({
+          dataDir: config.dataDir,
+          directory: config.signingKeys,
+          overlapMs,
+          now: () => now,
+        }),
+      );
+      await shared?.publicKeys.push(config.dataDir);
+      Object.assign(logged, { complete: true, done: { key_id: keyIdText(rotated.key.keyId) } });
+      return rotated;
+    },
   );
   if (options.json) {
     return jsonText({
@@ -218,7 +234,7 @@ export function command(): Command {
     .addHelpText('after', ROTATE_EXAMPLES)
     .action((options: { readonly overlap: string; readonly json?: true }, self: Command) => {
       const config = configOf(self, 'signing-key');
-      return withPublicKeys(config, () => rotate(options, config), true);
+      return withPublicKeys(config, (shared) => rotate(options, config, shared), true);
     });
 
   const signingKey = new Command('signing-key').description(

@@ -7,6 +7,7 @@
  * A command in a process of its own lays a request, a file in the inbox or a row of the database, and waits for the answer.
  * No other door leads here. Of each request, in this order:
  *
+ *   begin      who asked can withdraw it until here; where this process is cut off behind it, the next start begins it again
  *   look       what was considered when it was made still holds: no hold has begun since, and no other policy was set
  *   entry      the action is appended to the log and flushed: from here on it is done at any rate, by this process or by
  *              the next start, which destroys the keys of all actions before it does anything else
@@ -51,7 +52,13 @@ export type LifecycleAnswer =
   | { readonly state: 'done' }
   /** Begun, and it will be done: these directories of keys cannot be reached. */
   | { readonly state: 'pending'; readonly unreached: readonly string[] }
-  | { readonly state: 'refused'; readonly reason: string };
+  | ({ readonly state: 'refused' } & Refusal);
+
+interface Refusal {
+  /** `changed`: a hold has begun, or a policy was set, since it was considered; nothing was done. */
+  readonly because: 'changed' | 'partly' | 'impossible';
+  readonly reason: string;
+}
 
 export interface LifecycleOptions {
   readonly requests: Requests;
@@ -93,9 +100,10 @@ const NOTICES: Partial<Record<Action['does'], string>> = {
   unhold: 'a legal hold is over',
 };
 export const WRITER = 'lifecycle000';
+const impossible = (reason: string): LifecycleAnswer => ({ state: 'refused', because: 'impossible', reason });
 const DONE: LifecycleAnswer = { state: 'done' };
 const PARTLY: LifecycleAnswer = {
-  state: 'refused',
+  ...{ state: 'refused', because: 'partly' },
   reason: 'only a part of it was erased: a hold has begun meanwhile, or another policy was set',
 };
 /** What could not be done is tried again after so long, in milliseconds. */
@@ -252,14 +260,15 @@ export class Lifecycle {
       await requests.take(id);
     };
     const request = requestIn(text);
-    if (request?.action.action !== id) return end({ state: 'refused', reason: 'it is no request' });
+    if (request?.action.action !== id) return end(impossible('it is no request'));
     const { action } = request;
     const taken = action.does === 'retire' ? action.keys : [];
     const keys = (await keysOf?.(eventsOf(taken))) ?? taken;
+    if (this.#refusal(request) === undefined && !(await requests.begin(id))) return;
     // Nothing is awaited between this and the entry: what others append meanwhile keeps it from being appended.
     const isBegun = actions.logged.some(({ said }) => said.action === id);
-    const reason = this.#refusal(request);
-    if (reason !== undefined && !isBegun) return end({ state: 'refused', reason });
+    const refusal = this.#refusal(request);
+    if (refusal !== undefined && !isBegun) return end({ state: 'refused', ...refusal });
     if (action.does !== 'retire') {
       let unreached: readonly string[] = [];
       try {
@@ -268,7 +277,7 @@ export class Lifecycle {
         if (action.does !== 'keys') throw error;
         // Nothing in the log says that it was begun, so that nobody would do it later.
         const why = error instanceof Error ? error.message : String(error);
-        return end({ state: 'refused', reason: `no epoch was begun: ${why}` });
+        return end(impossible(`no epoch was begun: ${why}`));
       }
       return end(unreached.length > 0 ? { state: 'pending', unreached } : DONE);
     }
@@ -283,16 +292,18 @@ export class Lifecycle {
   }
 
   /** Why a request cannot be done; undefined when it can. */
-  #refusal({ action, considered }: LifecycleRequest): string | undefined {
+  #refusal({ action, considered }: LifecycleRequest): Refusal | undefined {
     const { actions, keys } = this.#options;
     if (action.does === 'retire' || action.does === 'policy') {
       const isSame = [...actions.holds.keys()].every((hold) => considered.holds.includes(hold));
-      if (!isSame) return 'a hold has begun meanwhile: ask again';
+      const because = 'changed';
+      if (!isSame) return { because, reason: 'a hold has begun meanwhile: plan again' };
       if ((actions.policy?.action ?? null) !== considered.policy)
-        return 'another retention policy was set meanwhile: ask again';
+        return { because, reason: 'another retention policy was set meanwhile: plan again' };
     }
     const needsKeys = action.does === 'retire' || action.does === 'keys';
-    return needsKeys && keys === undefined ? 'the payloads of this log are not encrypted' : undefined;
+    if (!needsKeys || keys !== undefined) return undefined;
+    return { because: 'impossible', reason: 'the payloads of this log are not encrypted' };
   }
 
   /** @returns the directories of keys that could not be reached. */

@@ -90,35 +90,6 @@ export class RetentionPolicy {
     return longest;
   }
 
-  /**
-   * Why this rule could not have had an event due by then; undefined when it could. Of a model nothing is known, and where
-   * the age counts from the start of a run it is not judged.
-   */
-  whyNotDue(id: string, facts: KeptFacts, received: number, now: number): string | undefined {
-    for (const rule of this.rules) {
-      const { match, keep, unit } = rule;
-      if (rule.id !== id) {
-        if (!namesModel(match) && matches(match, facts)) return `its rule is "${rule.id}", not "${id}"`;
-        continue;
-      }
-      if (!matches(withoutModel(match), facts)) return `the rule "${id}" is not about it`;
-      if (unit === 'run' && this.ageFrom === 'run_start') return undefined;
-      const until = after(received, keep) ?? Infinity;
-      return until > now ? `the rule "${id}" kept it ${untilText(until)}` : undefined;
-    }
-    return `the policy has no rule "${id}"`;
-  }
-
-  /** Whether a rule that is above the floors may have decided, whatever the model was. */
-  mayBeAboveFloors(facts: KeptFacts): boolean {
-    for (const { match, isAboveFloors } of this.rules) {
-      if (!matches(withoutModel(match), facts)) continue;
-      if (isAboveFloors) return true;
-      if (!namesModel(match)) return false;
-    }
-    return false;
-  }
-
   /** Whether the rule that decides is above the floors, as for test data. */
   isAboveFloors(facts: KeptFacts): boolean {
     return this.#ruleFor(facts).isAboveFloors;
@@ -226,14 +197,6 @@ function matches(match: Match, facts: KeptFacts): boolean {
         : value === each,
     );
   });
-}
-
-function namesModel(match: Match): boolean {
-  return match.model_id !== undefined || match.model_version !== undefined;
-}
-
-function withoutModel({ organisation, kind }: Match): Match {
-  return { ...(organisation && { organisation }), ...(kind && { kind }) };
 }
 
 /** `until 2027-01-01`, or `for ever`. */

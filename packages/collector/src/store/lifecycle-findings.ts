@@ -2,10 +2,15 @@
 import { decodeEnvelope } from '@clinical-events/protocol';
 import { type Actions, eventsOf, type Reason, takenBy } from '../privacy/actions.js';
 import type { StoredKeys, TakenKeys } from '../privacy/key-directory.js';
-import type { ErasedEvent } from '../privacy/lawfulness.js';
-import { SequenceSet } from '../privacy/sequence-set.js';
+import { SequenceSet, type SequenceStretch } from '../privacy/sequence-set.js';
 import { counted } from '../quantity.js';
-import { type AuditedLog, eventRange, type FindingList } from './log-audit.js';
+import {
+  type AuditedLog,
+  type ErasedEvent,
+  eventRange,
+  type FindingList,
+  type VerifyFinding,
+} from './log-audit.js';
 import { isNoId, uuidText } from './text.js';
 
 /** Of a kind so many are listed, and the rest is counted. */
@@ -135,11 +140,90 @@ export function tellLifecycle(
 /** What an envelope says of an event that was erased; undefined when it cannot be read. */
 export function erasedEvent(sequence: number, envelope: Buffer): ErasedEvent | undefined {
   try {
-    const { organisation, kind, receivedAt, runId, eventId } = decodeEnvelope(envelope).envelope;
+    const { organisation, runId, eventId, parentId } = decodeEnvelope(envelope).envelope;
     const recordId = uuidText(Buffer.from(isNoId(runId) ? eventId : runId));
-    return { sequence, organisation, kind: String(kind), receivedAt, recordId };
+    return { sequence, organisation, recordId, parentId: uuidText(Buffer.from(parentId)) };
   } catch (error) {
     if (error instanceof RangeError) return undefined;
     throw error;
   }
+}
+
+/** Events that one action has erased while holds stood. */
+interface ErasedUnderHolds extends SequenceStretch {
+  readonly action: string;
+  /** By the actions with which they began. */
+  readonly holds: readonly string[];
+}
+
+/** In the order of their events. Of several actions over one event the first counts. */
+export function erasedUnderHolds(actions: Actions): readonly ErasedUnderHolds[] {
+  const found: ErasedUnderHolds[] = [];
+  const standing = new Set<string>();
+  let erased = SequenceSet.EMPTY;
+  for (const { said } of actions.logged) {
+    if (said.does === 'hold') standing.add(said.action);
+    else if (said.does === 'unhold') standing.delete(said.hold);
+    else if (said.does === 'retire') {
+      const sequences = eventsOf(said.keys);
+      const by = { action: said.action, holds: [...standing] };
+      if (standing.size > 0)
+        for (const { first, end } of sequences.without(erased)) found.push({ first, end, ...by });
+      erased = erased.with(sequences);
+    }
+  }
+  return found.sort((a, b) => a.first - b.first);
+}
+
+/** What a hold holds, as far as an envelope can tell. */
+export interface HeldThings {
+  readonly name: string;
+  readonly organisations: ReadonlySet<string>;
+  /** By their ids; with the runs nested directly in them. */
+  readonly runs: ReadonlySet<string>;
+  /** What it met when it began. */
+  readonly events: SequenceSet;
+}
+
+/**
+ * What was erased though a hold was on it, or though one stood of which nobody can tell what it held.
+ * @param holds by the actions with which they began; one whose record is gone or changed is missing.
+ * @param events what is left of the events that were erased under holds, in their order.
+ */
+export async function* heldFindings(
+  erased: readonly ErasedUnderHolds[],
+  holds: ReadonlyMap<string, HeldThings>,
+  events: Iterable<ErasedEvent> | AsyncIterable<ErasedEvent>,
+): AsyncGenerator<VerifyFinding> {
+  let found: { first: number; end: number; action: string; why: string } | undefined;
+  const told = ({ first, end, action, why }: NonNullable<typeof found>): VerifyFinding => ({
+    ...{ kind: 'unlawful', sequence: first },
+    message: `${eventRange(first, end - first)} ${end - first === 1 ? 'was' : 'were'} erased by action ${action}, although ${why}`,
+  });
+  let place = 0;
+  for await (const event of events) {
+    const { sequence } = event;
+    while ((erased[place]?.end ?? Infinity) <= sequence) place++;
+    const { action = '', holds: standing = [] } = erased[place] ?? {};
+    const why = holdOver(event, standing, holds);
+    if (found?.end === sequence && found.action === action && found.why === why) {
+      found.end++;
+      continue;
+    }
+    if (found !== undefined) yield told(found);
+    found = why === undefined ? undefined : { first: sequence, end: sequence + 1, action, why };
+  }
+  if (found !== undefined) yield told(found);
+}
+
+function holdOver(
+  { organisation, recordId, parentId, sequence }: ErasedEvent,
+  standing: readonly string[],
+  holds: ReadonlyMap<string, HeldThings>,
+): string | undefined {
+  for (const { name, organisations, runs, events } of standing.flatMap((id) => holds.get(id) ?? []))
+    if (organisations.has(organisation) || runs.has(recordId) || runs.has(parentId) || events.has(sequence))
+      return `the hold ${name} was on it`;
+  const unknown = standing.find((id) => !holds.has(id));
+  return unknown && `hold ${unknown} stood, and its record is not here as it was written`;
 }

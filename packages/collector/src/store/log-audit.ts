@@ -5,7 +5,7 @@
 import type { SignedRoot } from '../integrity/audit.js';
 import type { Files } from '../files.js';
 import type { Actions } from '../privacy/actions.js';
-import type { ErasedEvent } from '../privacy/lawfulness.js';
+import type { SequenceSet } from '../privacy/sequence-set.js';
 import type { TakenKeys } from '../privacy/key-directory.js';
 
 /** A promise to scripts. */
@@ -25,7 +25,7 @@ type VerifyKind =
   | 'unexplained'
   /** An encrypted payload has a key that an action has destroyed. */
   | 'not_retired'
-  /** An action has erased what a policy, a floor of it or a hold forbade to erase. */
+  /** An action has erased what a hold forbade to erase. */
   | 'unlawful'
   /** Entries that a database has, and that have no place in the log: nothing proves them, and nothing will by itself. */
   | 'not_signed'
@@ -106,6 +106,15 @@ export interface AuditOptions {
   readonly takenSince?: readonly TakenKeys[] | undefined;
 }
 
+/** What is left of an event that was erased. */
+export interface ErasedEvent {
+  readonly sequence: number;
+  readonly organisation: string;
+  /** Of the record that it is of, and of the event that it names as its parent: a run has the id of the event that opens it. */
+  readonly recordId: string;
+  readonly parentId: string;
+}
+
 export interface AuditedLog {
   /** How many events stand in the log. */
   readonly events: number;
@@ -126,9 +135,9 @@ export interface AuditedLog {
   /** How many events were retired, by the reason; and of how many keys may be left as yet. */
   readonly retired: Readonly<Record<string, number>>;
   readonly retiring: number;
-  /** The actions of the log, and what is left of the events that they have erased, in their order. */
+  /** The actions of the log, and what is left of these events, in their order. */
   readonly erased: {
     readonly actions: Actions;
-    readonly events: () => Iterable<ErasedEvent> | AsyncIterable<ErasedEvent>;
+    readonly events: (of: SequenceSet) => Iterable<ErasedEvent> | AsyncIterable<ErasedEvent>;
   };
 }

@@ -1,16 +1,20 @@
-import { execFileSync } from 'node:child_process';
-import { randomUUID } from 'node:crypto';
+import { execFile, execFileSync } from 'node:child_process';
+import { createHash, randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
+import { promisify } from 'node:util';
 import fc from 'fast-check';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
-import { beginAccess, lineIn } from '../../src/commands/access-log.js';
+import { actingUser } from '../../src/commands/actor.js';
+import { beginAccess, findPlan, lineIn } from '../../src/commands/access-log.js';
 import { run, temporaryDirectory } from '../running/collector-process.js';
 import { sampleEvent } from '../running/sample-events.js';
 import { candidate } from '../store/candidate.js';
 import { fillSigned, loggedEvent } from './signed-directory.js';
 
+const execFileAsync = promisify(execFile);
+const DIST = new URL('../../dist/commands', import.meta.url).href;
 let dataDir: string;
 let file: string;
 beforeEach(() => {
@@ -26,13 +30,46 @@ function lines(): string[] {
 }
 
 /** What depends on who runs the tests. */
-function asker({ login_uid, sudo_user }: Record<string, unknown> = {}): object {
-  return { ...(login_uid !== undefined && { login_uid }), ...(sudo_user !== undefined && { sudo_user }) };
+function asker({ actor, login_uid, sudo_user }: Record<string, unknown> = {}): object {
+  return {
+    ...{ actor },
+    ...(login_uid !== undefined && { login_uid }),
+    ...(sudo_user !== undefined && { sudo_user }),
+  };
 }
 
 function kindOf(line: string): unknown {
   const found = lineIn(Buffer.from(line));
   return typeof found === 'string' ? found : found.state;
+}
+
+/** An access in a process of its own, whose system says who logged in. @returns its lines, and who acts there. */
+async function inProcess(
+  loginuid: string | undefined,
+  sudo: string,
+  by?: string,
+): Promise<{ stdout: string[]; acting: unknown }> {
+  const script = `
+    import fs from 'node:fs';
+    import { syncBuiltinESMExports } from 'node:module';
+    const { readFileSync } = fs;
+    const loginuid = ${JSON.stringify(loginuid ?? null)};
+    fs.readFileSync = (name, ...more) => {
+      if (name !== '/proc/self/loginuid') return readFileSync(name, ...more);
+      if (loginuid === null) throw new Error('no such file');
+      return loginuid;
+    };
+    syncBuiltinESMExports();
+    const { beginAccess } = await import(${JSON.stringify(DIST)} + '/access-log.js');
+    const { actingUser } = await import(${JSON.stringify(DIST)} + '/actor.js');
+    const by = ${JSON.stringify(by ?? null)} ?? undefined;
+    beginAccess(${JSON.stringify(dataDir)}, { command: 'events', filter: {}, by })({ events: 0, complete: true });
+    process.stdout.write(JSON.stringify(actingUser() ?? null));
+  `;
+  const { stdout } = await execFileAsync(process.execPath, ['--input-type=module', '-e', script], {
+    env: { ...process.env, SUDO_USER: sudo },
+  });
+  return { stdout: lines(), acting: JSON.parse(stdout) as unknown };
 }
 
 describe('the access log', () => {
@@ -75,7 +112,7 @@ describe('the access log', () => {
     expect(lines().map(kindOf)).toEqual(['torn', 'begun']);
   });
 
-  test('[R-718] tells what no command has written, whatever it is', () => {
+  test('[R-718] [R-1511] tells what no command has written, and passes over members that it does not know', () => {
     const noted = JSON.stringify({
       ...{
         at: '2026-03-04T05:06:07.089Z',
@@ -87,7 +124,32 @@ describe('the access log', () => {
       },
       ...{ events: 1, complete: true },
     });
+    // As versions before wrote it.
     expect(kindOf(noted)).toBe('ended');
+    const more = {
+      actor: { kind: 'oidc', name: 'Ada', role: 'reviewer', department: 'icu' },
+      ...{
+        reason: 'complaint',
+        break_glass: false,
+        done: { epoch: 2 },
+        ticket: ['of', 'a', 'later', 'version'],
+      },
+    };
+    const newer = `${noted.slice(0, -1)},${JSON.stringify(more).slice(1)}`;
+    expect(kindOf(newer)).toBe('ended');
+    for (const [from, to] of [
+      ['"oidc"', '"king"'],
+      ['"Ada"', '7'],
+      ['"role":"reviewer"', '"role":null'],
+      ['"department":"icu"', '"proven":"yes"'],
+      ['"department":"icu"', '"stated":1'],
+      ['"complaint"', 'true'],
+      ['false', '"false"'],
+      ['{"epoch":2}', '[2]'],
+    ] as const) {
+      const changed = newer.replace(from, to);
+      expect([changed, kindOf(changed)]).toEqual([changed, 'foreign']);
+    }
     for (const [from, to] of [
       ['"uid":1', '"uid":"1"'],
       ['"user":null', '"user":1'],
@@ -155,6 +217,7 @@ describe('the access log', () => {
         ...{ ...who, ...asker(begun), events, complete: true },
       });
       expect(lines().map(kindOf)).toEqual(['begun', 'ended']);
+      expect(begun?.['actor']).toMatchObject({ kind: 'os', name: expect.any(String) as string });
       expect(lines().join()).not.toMatch(/Chest pain|patient-4711/);
     }
   });
@@ -188,37 +251,87 @@ describe('the access log', () => {
     },
   );
 
-  test('[R-716] says who logged in and who called sudo, where the system knows', async () => {
-    await fillSigned(dataDir, [[loggedEvent('one')]]);
-    const read = async (loginuid: string | undefined, sudo: string) => {
-      fs.rmSync(file, { force: true });
-      const preload = `
-        import fs from 'node:fs';
-        import { syncBuiltinESMExports } from 'node:module';
-        const { readFileSync } = fs;
-        const loginuid = ${JSON.stringify(loginuid ?? null)};
-        fs.readFileSync = (name, ...more) => {
-          if (name !== '/proc/self/loginuid') return readFileSync(name, ...more);
-          if (loginuid === null) throw new Error('no such file');
-          return loginuid;
-        };
-        syncBuiltinESMExports();
-      `;
-      const env = {
-        NODE_OPTIONS: `--import data:text/javascript,${encodeURIComponent(preload)}`,
-        SUDO_USER: sudo,
-      };
-      expect((await run(['events', '--data-dir', dataDir], { env })).code).toBe(0);
-      expect(lines().map(kindOf)).toEqual(['begun', 'ended']);
-      return lines().map((line) => {
-        const { login_uid: login, sudo_user: sudoer } = JSON.parse(line) as Record<string, unknown>;
-        return [login, sudoer];
+  test('[R-716] [R-1510] names who acts, by a login where there is one, and what that was concluded from', async () => {
+    const { uid, username } = os.userInfo();
+    const evidence = { uid, user: username };
+    const of = async (loginuid: string | undefined, sudo: string, by?: string) => {
+      const { stdout } = await inProcess(loginuid, sudo, by);
+      fs.rmSync(file);
+      const [begun, ended, ...more] = stdout.map((line) => JSON.parse(line) as Record<string, unknown>);
+      expect(stdout.map(kindOf)).toEqual(['begun', 'ended']);
+      expect(more).toEqual([]);
+      const [who, atEnd] = [begun, ended].map((line = {}) => {
+        const { actor, uid, user, login_uid, sudo_user } = line;
+        return { actor, uid, user, login_uid, sudo_user };
       });
+      expect(atEnd).toEqual(who);
+      return who;
     };
-    const twice = (...who: unknown[]) => [who, who];
-    expect(await read('1001\n', 'auditor')).toEqual(twice(1001, 'auditor'));
-    expect(await read('4294967295', '')).toEqual(twice(undefined, undefined));
-    expect(await read(undefined, 'x'.repeat(9999))).toEqual(twice(undefined, 'x'.repeat(256)));
+    const long = 'x'.repeat(9999);
+    expect(await of(`${uid}\n`, '')).toEqual({
+      ...{ ...evidence, login_uid: uid, actor: { kind: 'os', name: username, proven: true } },
+    });
+    // In no directory of users.
+    expect(await of('3999999001\n', 'auditor', long)).toEqual({
+      ...{ ...evidence, login_uid: 3_999_999_001, sudo_user: 'auditor' },
+      actor: { kind: 'os', name: '3999999001', proven: true, stated: 'x'.repeat(256) },
+    });
+    expect(await of('4294967295', 'auditor')).toEqual({
+      ...{ ...evidence, sudo_user: 'auditor', actor: { kind: 'os', name: 'auditor', proven: false } },
+    });
+    expect(await of('4294967295', 'auditor', 'Dr. Adler')).toEqual({
+      ...{ ...evidence, sudo_user: 'auditor', actor: { kind: 'os', name: 'Dr. Adler', proven: false } },
+    });
+    expect(await of(undefined, long)).toEqual({
+      ...{ ...evidence, sudo_user: 'x'.repeat(256) },
+      actor: { kind: 'os', name: 'x'.repeat(256), proven: false },
+    });
+    expect(await of(undefined, '')).toEqual({
+      ...{ ...evidence, actor: { kind: 'os', name: username, proven: false } },
+    });
+  });
+
+  test('[R-1510] knows a user who logged in by the name in the system, and says when there is none', async () => {
+    const name = (uid: number) => execFileSync('id', ['-nu', String(uid)], { encoding: 'utf8' }).trim();
+    const { uid } = os.userInfo();
+    // One that is not of this process.
+    const other = uid === 0 ? 1 : 0;
+    expect((await inProcess(`${other}`, '')).acting).toEqual({ name: name(other), isProven: true });
+    expect((await inProcess(`${uid}`, '')).acting).toEqual({ name: name(uid), isProven: true });
+    expect((await inProcess('4294967295', 'auditor')).acting).toBeNull();
+    expect((await inProcess(undefined, 'auditor')).acting).toBeNull();
+  });
+
+  test('[R-1514] finds who made a plan, and when, by no other line that has its SHA-256', async () => {
+    const plan = createHash('sha256').update('a plan').digest('hex');
+    const begin = (command: string, filter: object, more: object = {}) =>
+      beginAccess(dataDir, { command, filter: { ...filter }, ...more });
+    expect(await findPlan(dataDir, plan)).toBeUndefined();
+    const imitated = `"}}\n{"at":"2026-01-01T00:00:00.000Z","command":"erase plan","filter":{"plan":"${plan}"}}`;
+    begin('hold add', { name: imitated, plan });
+    begin('erase plan', { name: imitated, nested: { plan }, plan: [plan] });
+    begin('erase plan', { plan: plan.slice(1) });
+    begin('erase plan', { plan: plan.toUpperCase() });
+    begin('erase plan', {}, { by: imitated, reason: `"filter":{"plan":"${plan}"}` });
+    // Of a version before, which made no plans.
+    const [line = ''] = lines().slice(-1);
+    const before = { ...(JSON.parse(line) as object), actor: undefined };
+    fs.appendFileSync(file, `${JSON.stringify({ ...before, filter: { plan } })}\n`);
+    // An end says nothing of what was asked for.
+    fs.appendFileSync(
+      file,
+      `${line.replace('"begun"', '"ended"').replace('"filter":{}', `"filter":{"plan":"${plan}"}`)}\n`,
+    );
+    fs.appendFileSync(file, `${line.slice(0, -9)}"plan":"${plan}"`);
+    expect(await findPlan(dataDir, plan)).toBeUndefined();
+    // Behind many others, with a name that a piece of the file may end in.
+    fs.appendFileSync(file, `\n${`${'ä'.repeat(7)}\n`.repeat(20_000)}`);
+    begin('erase plan', { plan, mentions: true }, { by: 'Müller' })({ events: 3, complete: true });
+    begin('erase plan', { plan }, { by: 'somebody later' });
+    expect(await findPlan(dataDir, plan)).toMatchObject({
+      ...{ command: 'erase plan', state: 'begun', at: expect.any(String) as string },
+      actor: { kind: 'os', [actingUser() === undefined ? 'name' : 'stated']: 'Müller' },
+    });
   });
 
   test('[R-716] of several readers at once has the lines of each, whole, also behind a torn one', async () => {

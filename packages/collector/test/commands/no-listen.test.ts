@@ -12,7 +12,6 @@ import {
   storedEvents,
   type Running,
 } from '../running/collector-process.js';
-import { lockDirectory } from '../../src/store/directory-lock.js';
 import { contents } from '../running/directory-contents.js';
 import { scratch } from '../running/scratch.js';
 
@@ -115,28 +114,5 @@ describe('[R-1447] where no collector runs', () => {
     expect(contents(dataDir)).toEqual(before);
     expect((await on('hold', 'list')).stdout).toContain('CASE-1');
     expect((await on('erase', '--event', id, '--reason', 'test-data', '--dry-run')).code).toBe(0);
-  });
-
-  test('any more, what was asked for is done by the next one, and the command says so', async () => {
-    const id = await filled();
-    // As a collector that ends before it looks for requests.
-    const lock = lockDirectory(dataDir);
-    const erasing = on('erase', '--event', id, '--reason', 'test-data', '--confirm', '1');
-    const inbox = path.join(dataDir, 'lifecycle', 'inbox');
-    await expect
-      .poll(
-        () => fs.existsSync(inbox) && fs.readdirSync(inbox).some((name) => name.endsWith('.request.json')),
-      )
-      .toBe(true);
-    lock.release();
-    const { code, stderr } = await erasing;
-    expect([code, stderr.replace(/\s+/g, ' ')]).toEqual([
-      9,
-      expect.stringContaining('the collector ended before it answered; it is done all the same'),
-    ]);
-    const next = await start(dataDir, ['--no-listen']);
-    await expect.poll(async () => (await on('erase', '--list', '--json')).stdout).toContain('"does":"retire"');
-    await next.stop();
-    expect((await storedEvents(dataDir)).map(({ body }) => body)).toEqual([null]);
   });
 });

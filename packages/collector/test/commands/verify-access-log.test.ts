@@ -192,6 +192,22 @@ describe('collector verify, of the access log', () => {
     expect(backedUp.code).not.toBe(0);
   });
 
+  test('[R-1511] has lines of versions before and after under its heads, with members that are not known here', async () => {
+    const [begun = '', ended = ''] = readLines().slice(-2);
+    const before = { ...(JSON.parse(begun) as object), actor: undefined };
+    const later = (text: string) => `${text.slice(0, -1)},"later":{"than":"this"}}`;
+    writeLines([...readLines(), JSON.stringify(before), later(begun), later(ended)]);
+    await signAccesses(dataDir);
+    expect(await verify()).toMatchObject({
+      ...{ intact: true, findings: [], access_log: { lines: 11, unsigned_lines: 0 } },
+    });
+    const lines = readLines();
+    writeLines([...lines.slice(0, -1), (lines.at(-1) ?? '').replace('"this"', '"that"')]);
+    expect(await verify()).toMatchObject({
+      ...{ intact: false, findings: [{ kind: 'access_log_altered' }] },
+    });
+  });
+
   test('[R-716] counts the accesses whose end was not logged', async () => {
     beginAccess(dataDir, { command: 'events', filter: {} });
     expect(await verify()).toMatchObject({ intact: true, access_log: { lines: 9, unended: 1 } });

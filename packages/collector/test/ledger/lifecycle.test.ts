@@ -1,7 +1,13 @@
 /** What is asked of a log while something else fails, or comes between. */
 import { SALT_BYTES } from '@clinical-events/protocol';
 import { beforeEach, describe, expect, test } from 'vitest';
-import { answerTo, layRequest, Lifecycle, type LifecycleOptions } from '../../src/ledger/lifecycle.js';
+import {
+  answerTo,
+  layRequest,
+  Lifecycle,
+  type LifecycleOptions,
+  type LifecycleRequest,
+} from '../../src/ledger/lifecycle.js';
 import { type Action, actionFields, Actions } from '../../src/privacy/actions.js';
 import { SequenceSet } from '../../src/privacy/sequence-set.js';
 import type { Requests } from '../../src/store/contract/requests.js';
@@ -37,6 +43,14 @@ class Memory implements Requests {
   waiting(): Promise<{ id: string; request: string }[]> {
     if (this.isAway) return Promise.reject(new Error('the inbox cannot be read'));
     return Promise.resolve([...this.#laid].sort().map(([id, request]) => ({ id, request })));
+  }
+
+  begin(id: string): Promise<boolean> {
+    return Promise.resolve(this.#laid.has(id));
+  }
+
+  withdraw(id: string): Promise<boolean> {
+    return Promise.resolve(this.#laid.delete(id));
   }
 
   take(id: string): Promise<void> {
@@ -164,8 +178,31 @@ test('[R-1341] what is no policy is set by nobody, however it is laid, and keeps
   ]) {
     await requests.lay(HOLD, policy(text));
     await lifecycleOf(requests).look();
-    expect(await answerTo(requests, HOLD)).toEqual({ state: 'refused', reason: 'it is no request' });
+    expect(await answerTo(requests, HOLD)).toMatchObject({ state: 'refused', reason: 'it is no request' });
     expect(await requests.waiting()).toEqual([]);
   }
   expect([done(), told]).toEqual([[], []]);
+});
+
+describe('[R-1552] a refusal', () => {
+  const once = (): LifecycleRequest => ({ action: { ...erasure(), keys: [] } as Action, considered });
+
+  test.each([
+    ['a hold', { action: HOLD, does: 'hold', record: 'ab' }],
+    ['a policy', { action: HOLD, does: 'policy', policy: {} }],
+  ] as const)('says whether %s has come since it was considered, and nothing is begun', async (_, since) => {
+    const requests = new Memory();
+    actions.add(1, Date.now(), Buffer.from(JSON.stringify(actionFields(since))));
+    await layRequest(requests, once());
+    await lifecycleOf(requests).look();
+    expect(await answerTo(requests, ERASURE)).toMatchObject({ state: 'refused', because: 'changed' });
+    expect(actions.logged).toHaveLength(1);
+  });
+
+  test('for another reason says so', async () => {
+    const requests = new Memory();
+    await requests.lay(ERASURE, '{}');
+    await lifecycleOf(requests).look();
+    expect(await answerTo(requests, ERASURE)).toMatchObject({ state: 'refused', because: 'impossible' });
+  });
 });

@@ -10,7 +10,8 @@ interface AccessLogPlace {
 
 /** As commands write them. */
 export function lineOf(command: string): string {
-  const by = { reading: 'r', state: 'begun', uid: 1000, user: 'ada', command, filter: {} };
+  const actor = { kind: 'os', name: 'ada', proven: true };
+  const by = { reading: 'r', state: 'begun', actor, uid: 1000, user: 'ada', command, filter: {} };
   return JSON.stringify({ at: '2026-11-01T08:00:00.000Z', ...by });
 }
 

@@ -16,7 +16,7 @@ import { isLocked } from '../../store/directory-lock.js';
 import { openSharedRequests, openStore } from '../../store/open-to-read.js';
 import { readMirrorNote } from '../../transparency/state-files.js';
 import { configOf } from '../arguments.js';
-import { usage, CommandFailure, EXIT } from '../exit-codes.js';
+import { usage, CommandFailure, EXIT, type ExitCode, interruption } from '../exit-codes.js';
 import { assertReadable } from '../regular-files.js';
 
 const LOOK_MS = 100;
@@ -75,23 +75,28 @@ export function assertCollectorRuns(config: Config): void {
 }
 
 /**
- * On return the action is done, or will be.
- * @throws CommandFailure when it is refused, no collector runs, or the signal comes. A request that was laid and has no
- *   answer is done once a collector runs.
+ * On return the action is done, or begun: then what it waits for is reported.
+ * @throws CommandFailure when it is refused, no collector runs, or the signal comes. It says whether the request is withdrawn
+ *   or begun; one that was begun is brought to its end once a collector runs.
  */
 export async function deliver(
   config: Config,
   request: LifecycleRequest,
-  { holdRecord, signal }: { readonly holdRecord?: string; readonly signal?: AbortSignal } = {},
+  {
+    holdRecord,
+    signal = interruption(),
+  }: { readonly holdRecord?: string; readonly signal?: AbortSignal } = {},
 ): Promise<Exclude<LifecycleAnswer, { state: 'refused' }>> {
   const { action } = request;
   assertCollectorRuns(config);
   const { requests, shared } = await requestsOf(config);
   try {
     if (holdRecord !== undefined) await shared?.holdRecords.put(action.action, holdRecord);
-    await layRequest(requests, request);
-    const answer = await awaitAnswer(config, requests, action.action, signal);
-    if (answer.state === 'refused') throw new CommandFailure(answer.reason, EXIT.refused);
+    const answer = await answered(config, requests, request, signal);
+    if (answer.state === 'refused')
+      throw new CommandFailure(answer.reason, answer.because === 'changed' ? EXIT.planAgain : EXIT.refused);
+    if (answer.state === 'pending')
+      process.stderr.write(`collector: ${inProgress(answer.unreached)}${seeCertificate(action)}\n`);
     if (shared !== undefined) await followed(config, action, answer);
     return answer;
   } finally {
@@ -125,22 +130,65 @@ export async function isErased(dataDir: string, asked: SequenceSet): Promise<boo
   return false;
 }
 
+function inProgress(unreached: readonly string[]): string {
+  return `in progress: ${unreached.join(', ')} cannot be reached; it is retried automatically`;
+}
+
+function seeCertificate({ does, action }: Action): string {
+  return does === 'retire' ? `: see collector erase --certificate ${action}` : '';
+}
+
+function unexpected(error: unknown): { readonly message: string; readonly exitCode: ExitCode } {
+  return { message: error instanceof Error ? error.message : String(error), exitCode: EXIT.failure };
+}
+
+/** @throws CommandFailure as `deliver`; the system's error where the request could not be laid. */
+async function answered(
+  config: Config,
+  requests: Requests,
+  request: LifecycleRequest,
+  signal: AbortSignal,
+): Promise<LifecycleAnswer> {
+  const { action } = request;
+  try {
+    await layRequest(requests, request);
+    return await awaitAnswer(config, requests, action.action, signal);
+  } catch (error) {
+    const { message, exitCode } = error instanceof CommandFailure ? error : unexpected(error);
+    const see = seeCertificate(action);
+    const isWithdrawn = await requests.withdraw(action.action).catch((cause: unknown) => {
+      const why = unexpected(cause).message;
+      const rest = `the request could not be withdrawn (${why}), and is done by a collector that runs${see}`;
+      throw new CommandFailure(`${message}; ${rest}`, EXIT.failure, { cause });
+    });
+    // A collector may have been first.
+    const answer = await answerTo(requests, action.action);
+    if (answer !== undefined) return answer;
+    if (!isWithdrawn && !(error instanceof CommandFailure)) throw error;
+    const nothing = `nothing was ${action.does === 'retire' ? 'erased' : 'changed'} by it`;
+    throw isWithdrawn
+      ? new CommandFailure(`${message}; the request is withdrawn: ${nothing}`, exitCode)
+      : new CommandFailure(
+          `${message}; a collector has begun the request, and one that runs brings it to its end${see}`,
+          EXIT.pending,
+        );
+  }
+}
+
 async function awaitAnswer(
   config: Config,
   requests: Requests,
   action: string,
-  signal: AbortSignal | undefined,
+  signal: AbortSignal,
 ): Promise<LifecycleAnswer> {
-  const rest = 'it is done all the same, by the next collector that runs: see collector erase --list';
   for (let waited = 0; ; waited += LOOK_MS) {
     // Before the answer is read: a collector may give it and end.
     const runs = isShared(config) || isLocked(config.dataDir);
     const answer = await answerTo(requests, action);
     if (answer !== undefined) return answer;
-    if (signal?.aborted) throw new CommandFailure(`interrupted; ${rest}`, EXIT.interrupted);
-    if (!runs) throw new CommandFailure(`the collector ended before it answered; ${rest}`, EXIT.pending);
-    if (waited >= ANSWERED_MS)
-      throw new CommandFailure(`no collector has answered for ten minutes; ${rest}`, EXIT.pending);
+    if (signal.aborted) throw new CommandFailure('interrupted', EXIT.interrupted);
+    if (!runs) throw usage('the collector ended before it answered');
+    if (waited >= ANSWERED_MS) throw usage('no collector has answered for ten minutes');
     if (waited === SILENT_MS)
       process.stderr.write(
         `collector: waiting for ${isShared(config) ? 'a collector' : 'the collector'} that runs\n`,
@@ -150,19 +198,18 @@ async function awaitAnswer(
 }
 
 /** On return the mirror has what the collectors have done, and has done it too. */
-async function followed({ dataDir }: Config, { action }: Action, answer: LifecycleAnswer): Promise<void> {
+async function followed({ dataDir }: Config, action: Action, answer: LifecycleAnswer): Promise<void> {
   const { log } = beginLog(dataDir);
   const isDone = answer.state === 'done';
   for (let waited = 0; ; waited += LOOK_MS) {
     const actions = log.actions?.();
-    if (actions !== undefined && hasDone(actions, action, isDone)) return log.close();
+    if (actions !== undefined && hasDone(actions, action.action, isDone)) return log.close();
     if (waited === SILENT_MS)
       process.stderr.write('collector: waiting for the mirror to follow: collector mirror has to run\n');
     if (waited >= FOLLOWED_MS)
       throw new CommandFailure(
-        `the collectors have it${answer.state === 'pending' ? `, and wait for ${answer.unreached.join(', ')}` : ''}; the ` +
-          'mirror has not followed within a minute: collector mirror does not run, or says why it stands still. The ' +
-          `certificate of an erasure is then printed by collector erase --certificate ${action}`,
+        'the collectors have it; the mirror has not followed within a minute: collector mirror does not run, or reports why ' +
+          `it is stalled${seeCertificate(action)}`,
         EXIT.pending,
       );
     await sleep(LOOK_MS);

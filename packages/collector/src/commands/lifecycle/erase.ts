@@ -1,354 +1,204 @@
-/** `collector erase`: destroys the keys of events, for good and in every copy of the log. */
-import { createInterface } from 'node:readline/promises';
-import { randomUUID } from 'node:crypto';
+/** `collector erase`: a plan of what may be erased is made, reviewed, and applied: the keys of its events are destroyed. */
+import fs from 'node:fs';
+import path from 'node:path';
 import { Command } from 'commander';
-import type { Config } from '../../config.js';
-import type { LifecycleRequest } from '../../ledger/lifecycle.js';
-import { type Actions, eventsOf, REASONS, type Reason } from '../../privacy/actions.js';
-import { untilText } from '../../privacy/retention-policy.js';
-import { SequenceSet } from '../../privacy/sequence-set.js';
-import { aboutBytes, counted } from '../../quantity.js';
-import type { EventLog } from '../../store/contract/events.js';
+import { REASONS } from '../../privacy/actions.js';
+import { systemCode } from '../../system-code.js';
+import { createDurably } from '../../transparency/key-files.js';
 import { logAccess } from '../access-log.js';
-import { addConfigOptions, idFrom, idsIn, runIdFrom, wordFrom } from '../arguments.js';
-import { usage, interruption, EXIT, CommandFailure } from '../exit-codes.js';
-import { openCatalogue, type CatalogueAccess } from '../catalogue.js';
+import { addConfigOptions, idFrom, idsIn, organisationFrom, runIdFrom, wordFrom } from '../arguments.js';
+import { openCatalogue } from '../catalogue.js';
+import { CommandFailure, EXIT, interruption, usage } from '../exit-codes.js';
 import { assertReadable } from '../regular-files.js';
-import { alignedTable, printableJson, ProgressBar } from '../terminal.js';
 import { collect } from '../verify/trusted-keys.js';
+import { applyPlan } from './apply.js';
+import { certificateIn } from './certificate.js';
+import { isErased, lifecycleConfigOf } from './delivery.js';
 import { addErasureOptions, type ErasureOptions, printCertificate, showErasures } from './erasures.js';
-import { assertCollectorRuns, considered, deliver, isErased, lifecycleConfigOf } from './delivery.js';
-import { Holds, holdsOf } from './holds.js';
-import { compactNow, floorsOf, wonText } from './retention.js';
-import { erasable, select, type Erasable, type SelectedEvent, type Selection } from './selection.js';
-import { mentions } from './mentions.js';
+import { planFile, planTable, planText } from './plan-file.js';
+import { type Asked, makePlan } from './planning.js';
 
 const EXAMPLES = `
 Examples:
-  $ collector erase --subject-file - --reason erasure-request --dry-run
-  $ collector erase --subject-file subject.txt --reason erasure-request
-  $ collector erase --again 4c1d7f0a-93be-4f5e-8a3e-5d1f6f0c2b11 --reason erasure-request
-  $ collector erase --run 0b2c5a3e --reason sent-in-error
-  $ collector erase --event 018f6f6e-8c2b-7cc0-9f6e-2f1d3a4b5c6d --reason test-data --confirm 1
-  $ collector erase --run 0b2c5a3e --reason sent-in-error --data-dir /var/lib/mirror --store postgres://collector_officer@db1,db2/collector
+  $ collector erase plan --subject-file subject.txt --out plan.json
+  $ collector erase apply plan.json --reason erasure-request --case DSR-2026/114
+  $ collector erase --list
+  $ collector erase --certificate 4c1d7f0a-93be-4f5e-8a3e-5d1f6f0c2b11
+
+A plan reads the log and erases nothing. It lists every event that may be erased, why, about whom its run is, and what keeps
+it. A person reviews it and may change its marks. To apply it destroys the keys of what is marked, in every directory of keys,
+and prints the certificate. What is erased cannot be brought back, from no back-up.
+
+Exit codes: 0 erased, 10 something has changed since it was planned: plan again, 9 begun and not at its end because a directory
+of keys cannot be reached, 8 a floor of the retention policy forbids all of it, 7 erased but for events that a floor keeps or
+that were stored in the clear, 6 there is nothing to erase.`;
+
+const PLAN_EXAMPLES = `
+Examples:
+  $ collector erase plan --subject-file - --out plan.json
+  $ collector erase plan --subject-file subject.txt --organisation icu --mentions --out plan.json
+  $ collector erase plan --run 0b2c5a3e --out plan.json
+  $ collector erase plan --late 4c1d7f0a-93be-4f5e-8a3e-5d1f6f0c2b11 --out plan.json
+  $ collector erase plan --certificate certificate.json --out plan.json
 
 The ids of a person go into a file, one a line, or to standard input (-): in a list of arguments other users of this host
-could see them. They are those that senders write as target_id; several ids of one person are given together. Without an
-id: --run, with what "collector runs" prints, and --event.
+could see them. They are compared with target_id and caller_id of every start, exactly. Marked are the runs that are about this
+person and about no other; of the others the plan says why not. --mentions searches every payload for the ids.
 
-What comes late for a run whose start is erased names no person that it could be found by: --again, with the id of the
-action that the certificate names, finds it.
+--late plans what came for runs after an action had erased these whole. --certificate plans again what certificates (JSON) name,
+for a log that was restored from before them.
 
---dry-run says what would be erased and changes nothing. Without it the number of events has to be typed, or given by
---confirm: what is erased cannot be brought back, from no back-up. --anywhere also reads every payload for the ids, which
-takes a minute and a half for 10 million events; --and-mentions erases the events in which it finds them.
+The file is for its owner alone, and personal data: delete it after use.`;
 
---list prints all actions of the log: erasures, holds, policies, epochs of keys. They are entries of the log, under its
-checkpoints like every event, and name no person.
-
-The collector that runs on the data directory does the work; where none runs, start "collector serve --no-listen". On a mirror
-of a log in PostgreSQL give --store as well: the collectors of the log do it, and the mirror follows. It ends with a certificate (--certificate prints
-it again). Runs that are nested in an erased one are erased when they are about the same subject, else listed.
-
-Exit codes: 0 erased, 9 begun and not at its end because a directory of keys cannot be reached, 8 a hold or a floor of the
-retention policy forbids it, 7 erased but for events that were stored in the clear or are held, 6 there is nothing to erase.`;
-
-interface EraseOptions extends ErasureOptions {
+interface PlanOptions {
   readonly subjectFile?: string;
   readonly run?: string[];
   readonly event?: string[];
-  readonly again?: string;
+  readonly late?: string;
+  readonly certificate?: string[];
+  readonly organisation?: string;
+  readonly mentions?: true;
+  readonly by?: string;
+  readonly out?: string;
+}
+
+interface ApplyOptions {
   readonly reason?: string;
-  readonly dryRun?: true;
-  readonly confirm?: string;
-  readonly anywhere?: true;
-  readonly andMentions?: true;
-  readonly leaveHeld?: true;
-  readonly compact?: true;
+  readonly case?: string;
+  readonly by?: string;
+  readonly overrideFloor?: true;
+  readonly incomplete?: true;
+  readonly json?: true;
 }
 
 export function command(): Command {
-  const erase = new Command('erase')
-    .description('Destroy the keys of events, so that their payloads can never be read again.')
+  const plan = new Command('plan')
+    .description('List what may be erased, for review; nothing is erased.')
     .option('--subject-file <file>', 'ids of a person, one a line; - for standard input')
     .option('--run <id>', 'a run; may be given several times', collect)
     .option('--event <id>', 'an event; may be given several times', collect)
-    .option('--again <action>', 'what has come since to the runs that an erasure was about')
+    .option('--late <action>', 'what came for runs after this action had erased them')
+    .option('--certificate <file>', 'what a certificate (JSON) names; may be given several times', collect)
+    .option('--organisation <name>', 'of this organisation alone')
+    .option('--mentions', 'search every payload for the ids')
+    .option('--by <name>', 'who plans it, where the system knows no login user')
+    .option('--out <file>', 'where the plan is written; no file is replaced');
+  const apply = new Command('apply')
+    .description('Destroy the keys of the events that a plan marks.')
+    .argument('<plan>')
     .option('--reason <word>', `why: ${REASONS.slice(1).join(', ')}`)
-    .option('--dry-run', 'say what would be erased, and change nothing')
-    .option('--confirm <number>', 'how many events are to be erased, in place of a question')
-    .option('--anywhere', 'look for the ids in every payload')
-    .option('--and-mentions', 'erase the events in which --anywhere finds them')
-    .option('--leave-held', 'erase what no hold and no floor of the policy forbids, and leave the rest')
-    .option('--compact', 'give the room of what is erased back at once');
+    .option('--case <reference>', 'the reference of the case, for the certificate')
+    .option('--by <name>', 'who applies it, where the system knows no login user')
+    .option('--override-floor', 'erase what a floor of the policy keeps, for a reason to which floors yield')
+    .option('--incomplete', 'apply a plan for which payloads could not be opened')
+    .option('--json', 'print the certificate as one JSON object');
+  const erase = new Command('erase').description(
+    'Destroy the keys of events, so that no directory of keys opens their payloads any more.',
+  );
   return addConfigOptions(addErasureOptions(erase), 'lifecycle')
     .addHelpText('after', EXAMPLES)
-    .action(async (options: EraseOptions, self: Command) => {
-      process.title = 'collector erase';
-      if (options.list || options.certificate !== undefined) return showErasures(options, self);
-      process.exitCode = await new Erasure(lifecycleConfigOf(self), options).run();
-    });
-}
-
-class Erasure {
-  readonly #signal: AbortSignal;
-  readonly #subjects: readonly string[];
-  readonly #reason: Reason;
-  readonly #action = randomUUID();
-  readonly #events: readonly string[];
-  readonly #again: string | undefined;
-
-  constructor(
-    private readonly config: Config,
-    private readonly options: EraseOptions,
-  ) {
-    const { subjectFile, run, event, again, reason, anywhere, andMentions } = options;
-    if ([subjectFile, run, event, again].every((each) => each === undefined))
-      throw usage('say what is to be erased: --subject-file, --run, --event or --again');
-    if (reason === undefined) throw usage(`--reason: give one of ${REASONS.slice(1).join(', ')}`);
-    this.#reason = wordFrom('--reason', reason, REASONS.slice(1));
-    if (anywhere && subjectFile === undefined) throw usage('--anywhere: looks for the ids of --subject-file');
-    if (andMentions && !anywhere) throw usage('--and-mentions: goes with --anywhere');
-    this.#events = (event ?? []).map((id) => idFrom('--event', id));
-    this.#again = again === undefined ? undefined : idFrom('--again', again);
-    // What is none may be a person's, and is written down nowhere.
-    for (const id of run ?? []) runIdFrom('--run', id);
-    this.#subjects = subjectFile === undefined ? [] : idsIn('--subject-file', subjectFile);
-    // Only now: what reads standard input is ended by the signal itself.
-    this.#signal = interruption();
-  }
-
-  async run(): Promise<number> {
-    const { dataDir } = this.config;
-    const { options } = this;
-    assertReadable(dataDir);
-    const { run, event, again, reason, dryRun } = options;
-    if (!dryRun) assertCollectorRuns(this.config);
-    const filter = {
-      ...{ subjects: this.#subjects.length || undefined, run, event, again, reason },
-      ...(dryRun ? { dry_run: dryRun } : { action: this.#action }),
-    };
-    const access = logAccess(dataDir, { command: 'erase', filter });
-    const catalogue = await this.#openCatalogue();
-    let plan: Plan;
-    try {
-      plan = await this.#plan(catalogue);
-    } finally {
-      // Closed before anything is erased: while it is open, its journal keeps the names of what goes.
-      await catalogue.close();
-    }
-    access.complete = true;
-    const isForbidden = plan.held.size + plan.floors.size > 0;
-    if (dryRun || plan.events.length === 0 || (isForbidden && !options.leaveHeld)) {
-      process.stdout.write(this.#told(plan));
-      const why = this.#whyNothing(plan);
-      if (why !== undefined) throw why;
-      return EXIT.ok;
-    }
-    if (options.confirm === undefined) process.stderr.write(this.#told(plan));
-    await this.#confirm(plan.events.length);
-    return this.#erase(plan);
-  }
-
-  /** Undefined when it is only said what would be erased. */
-  #whyNothing({ events, plain, held, floors, mentioned }: Plan): CommandFailure | undefined {
-    const { dryRun } = this.options;
-    const nothing = dryRun ? '' : 'nothing was erased: ';
-    if (held.size + floors.size > 0) {
-      const how =
-        events.length === 0 ? 'all of it' : `some of it${dryRun ? '' : '; --leave-held erases the rest'}`;
-      return new CommandFailure(`${nothing}a hold or a floor of the policy forbids ${how}`, EXIT.refused);
-    }
-    if (events.length > 0) return undefined;
-    if (plain > 0)
-      return new CommandFailure(`${nothing}it was stored in the clear, without a key`, EXIT.partly);
-    const what =
-      mentioned !== undefined && mentioned.length > 0
-        ? 'nothing is about it: its id stands in events of others alone'
-        : `there is nothing to erase in ${this.config.dataDir}`;
-    return new CommandFailure(what, EXIT.notFound);
-  }
-
-  #openCatalogue(signal = this.#signal): Promise<CatalogueAccess> {
-    const { dataDir } = this.config;
-    return openCatalogue({ dataDir, quiet: !process.stderr.isTTY, signal });
-  }
-
-  async #plan(access: CatalogueAccess): Promise<Plan> {
-    const { run = [] } = this.options;
-    const { log } = access;
-    const actions = log.actions?.();
-    if (actions === undefined) throw usage('payloads of this log are not encrypted');
-    const ofRuns = this.#again === undefined ? SequenceSet.EMPTY : eventsErasedBy(actions, this.#again);
-    const asked = { subjects: this.#subjects, runs: run, events: this.#events, ofRuns };
-    // What begins from here on, while it is planned or confirmed, was not considered.
-    const byNow = considered(actions);
-    const selection = await access.ask((catalogue) => select(catalogue, log, asked, this.config.dataDir));
-    const mentioned = this.options.anywhere ? await this.#mentions(access, selection) : undefined;
-    const wanted = this.options.andMentions ? [...selection.events, ...(mentioned ?? [])] : selection.events;
-    const { free, held, floors } = await this.#judge(log, actions, wanted);
-    return {
-      considered: byNow,
-      ...selection,
-      ...erasable(log, free),
-      mentioned: mentioned?.map(({ sequence }) => sequence),
-      held,
-      floors,
-    };
-  }
-
-  /** What may be erased, and by which holds and until when by which floors the rest may not. */
-  async #judge(log: EventLog, actions: Actions, wanted: readonly SelectedEvent[]) {
-    const runs = new Map(wanted.flatMap(({ run }) => (run === undefined ? [] : [[run.row, run] as const])));
-    const holds = await Holds.of(holdsOf(this.config.dataDir, actions), log, () => runs.values());
-    const floorOf = floorsOf(log);
-    const { retired } = actions;
-    const held = new Map<string, number>();
-    const floors = new Map<string, number>();
-    const free = wanted.filter((event) => {
-      if (retired.has(event.sequence)) return true;
-      const names = holds.on(event.organisation, event.run, event.sequence);
-      for (const name of names) held.set(name, (held.get(name) ?? 0) + 1);
-      const floor = names.length === 0 ? floorOf(event) : undefined;
-      if (floor !== undefined) {
-        const name = `${floor.id} ${untilText(floor.until)}`;
-        floors.set(name, (floors.get(name) ?? 0) + 1);
-      }
-      return names.length === 0 && floor === undefined;
-    });
-    return { free, held, floors };
-  }
-
-  async #mentions(access: CatalogueAccess, { events }: Selection): Promise<SelectedEvent[]> {
-    const bar = new ProgressBar({
-      ...{ wanted: process.stderr.isTTY, unit: 'MiB', per: 1 << 20, from: 32 },
-    });
-    try {
-      const selected = SequenceSet.of(events.map(({ sequence }) => sequence));
-      return await mentions(access, this.config.dataDir, {
-        ...{ ids: this.#subjects, selected, signal: this.#signal },
-        onProgress: (bytes) => bar.show(bytes, access.log.extent),
-      });
-    } finally {
-      bar.clear();
-    }
-  }
-
-  #told(plan: Plan): string {
-    const { runs, events, plain, already, mentioned, nestedOfOthers, keys, held, floors, unknown } = plan;
-    if (this.options.json) {
-      const fields = {
-        ...{ runs: runs.map(({ recordId }) => recordId), events: events.length },
-        ...{ stored_in_the_clear: plain, already_erased: already, mentions: mentioned?.length ?? null },
-        mentioned_in: mentioned ?? null,
-        ...{ held: Object.fromEntries(held), below_floors: Object.fromEntries(floors) },
-        nested_of_others: nestedOfOthers,
-        ...{ subjects_without_runs: unknown.subjects, unknown_events: unknown.events },
-        sequences: [...eventsOf(keys)].flatMap(({ first, end }) => [[first, end - 1]]),
-      };
-      return `${printableJson(JSON.stringify(fields, undefined, 2))}\n`;
-    }
-    const bytes = events.reduce((sum, { size }) => sum + size, 0);
-    const days = runs.map(({ began }) => new Date(began.received).toISOString().slice(0, 10)).sort();
-    const rows = [
-      ['runs', String(runs.length), days.length === 0 ? '' : `first ${days[0]}, last ${days.at(-1)}`],
-      ['events', String(events.length), aboutBytes(bytes)],
-      ...unknown.subjects.map((number) => [
-        ...[
-          `id ${number} of ${this.#subjects.length}`,
-          '0',
-          'no run is about it (as it stands in --subject-file)',
-        ],
-      ]),
-      ...unknown.events.map((id) => [`event ${id}`, '0', 'is not there']),
-      ...(plain > 0
-        ? [['stored in the clear', String(plain), 'they have no key, and cannot be erased']]
-        : []),
-      ...(already > 0 ? [['erased before', String(already), '']] : []),
-      ...(mentioned === undefined
-        ? []
-        : [
-            [
-              'mentions',
-              String(mentioned.length),
-              this.options.andMentions
-                ? 'events of others, erased too'
-                : 'events of others with this id in them, not erased (--and-mentions)',
-            ],
-          ]),
-      ...[...held].map(([name, count]) => ['held', String(count), `by ${name}`]),
-      ...[...floors].map(([name, count]) => ['kept', String(count), `by the floor ${name}`]),
-      ...(nestedOfOthers.length > 0
-        ? [
-            [
-              'nested runs',
-              String(nestedOfOthers.length),
-              `about others, not erased: ${nestedOfOthers.slice(0, 3).join(', ')}`,
-            ],
-          ]
-        : []),
-    ];
-    return alignedTable(rows);
-  }
-
-  /** @throws CommandFailure when it is another number. */
-  async #confirm(events: number): Promise<void> {
-    const { confirm, subjectFile } = this.options;
-    let typed = confirm;
-    if (typed === undefined) {
-      if (!process.stdin.isTTY || subjectFile === '-')
-        throw usage(
-          `give --confirm ${events} to erase ${counted(events, 'event')}: nobody can be asked here`,
-        );
-      const asking = createInterface({ input: process.stdin, output: process.stderr });
-      const question = `Erase ${counted(events, 'event')} for good? Type the number of events: `;
-      typed = await asking.question(question, { signal: this.#signal }).catch((error: unknown) => {
-        throw new CommandFailure('nothing was erased', EXIT.interrupted, { cause: error });
-      });
-      asking.close();
-    }
-    if (typed.trim() !== String(events))
-      throw usage(
-        `nothing was erased: ${counted(events, 'event')} would be, and ${JSON.stringify(typed)} was confirmed`,
-      );
-  }
-
-  async #erase(plan: Plan): Promise<number> {
-    const action = this.#action;
-    const { keys } = plan;
-    const answer = await deliver(
-      this.config,
-      {
-        action: { action, does: 'retire', reason: this.#reason, part: 1, parts: 1, keys },
-        considered: plan.considered,
-      },
-      { signal: this.#signal },
+    .action((options: ErasureOptions, self: Command) => showErasures(options, self))
+    .addCommand(
+      addConfigOptions(plan, 'lifecycle')
+        .addHelpText('after', PLAN_EXAMPLES)
+        .action(async (options: PlanOptions, self: Command) => {
+          process.title = 'collector erase';
+          await planErasure(lifecycleConfigOf(self).dataDir, options);
+        }),
+    )
+    .addCommand(
+      addConfigOptions(apply, 'lifecycle')
+        .addHelpText('after', EXAMPLES)
+        .action(async (file: string, options: ApplyOptions, self: Command) => {
+          process.title = 'collector erase';
+          process.exitCode = await applyErasure(file, options, self);
+        }),
     );
-    // What was derived from what is gone goes with it.
-    const anew = await this.#openCatalogue(new AbortController().signal);
-    await anew.close();
-    if (this.options.compact)
-      process.stderr.write(`collector: ${wonText(await compactNow(this.config.dataDir))}\n`);
-    await printCertificate(this.config.dataDir, action, this.options.json === true);
-    const isAll = await isErased(this.config.dataDir, eventsOf(keys));
-    if (answer.state === 'pending') return EXIT.pending;
-    if (!isAll) return EXIT.partly;
-    return plan.plain + plan.held.size + plan.floors.size > 0 ? EXIT.partly : EXIT.ok;
+}
+
+async function planErasure(dataDir: string, options: PlanOptions): Promise<void> {
+  const { subjectFile, run, event, late, certificate, organisation, mentions, by, out } = options;
+  const given = [subjectFile, run, event, late, certificate].filter((each) => each !== undefined).length;
+  if (given !== 1)
+    throw usage(
+      'say what is to be erased by one of --subject-file, --run, --event, --late and --certificate',
+    );
+  if (mentions && subjectFile === undefined)
+    throw usage('--mentions: searches for the ids of --subject-file');
+  if (organisation !== undefined && (late !== undefined || certificate !== undefined))
+    throw usage('--organisation: goes with --subject-file, --run and --event');
+  if (out === undefined) throw usage('--out: say where the plan is to be written');
+  assertNew(out);
+  const asked: Asked = {
+    runs: run?.map((id) => runIdFrom('--run', id).id.replaceAll('-', '')),
+    events: event?.map((id) => idFrom('--event', id)),
+    late: late === undefined ? undefined : idFrom('--late', late),
+    organisation: organisation === undefined ? undefined : organisationFrom(organisation),
+    mentions: mentions === true,
+    subjects: subjectFile === undefined ? undefined : idsIn('--subject-file', subjectFile),
+    certificates: certificate?.map(readCertificate),
+  };
+  assertReadable(dataDir);
+  const more = { ...(by !== undefined && { by }) };
+  const certificates = asked.certificates?.map(({ action }) => action);
+  const filter = { subjects: asked.subjects?.length, run, event, late, certificates, organisation, mentions };
+  const reading = logAccess(dataDir, { command: 'erase plan', filter, ...more });
+  // Only now: what reads standard input is ended by the signal itself.
+  const plan = planFile(await makePlan(dataDir, asked, interruption()));
+  reading.complete = true;
+  reading.events = plan.plan.events.length;
+  if (plan.plan.events.length === 0) {
+    process.stdout.write(planTable(plan));
+    throw new CommandFailure(`there is nothing to erase in ${dataDir}`, EXIT.notFound);
+  }
+  // By this line it is known who planned it.
+  const act = { command: 'erase plan', filter: { ...filter, plan: plan.sha256 }, isAct: true, ...more };
+  const written = logAccess(dataDir, act);
+  createDurably(path.resolve(out), planText(plan));
+  written.complete = true;
+  process.stdout.write(planTable(plan));
+}
+
+/** @throws CommandFailure */
+function readCertificate(file: string): ReturnType<typeof certificateIn> {
+  try {
+    return certificateIn(fs.readFileSync(file), file);
+  } catch (error) {
+    const code = error instanceof CommandFailure ? undefined : systemCode(error);
+    throw code === undefined ? error : usage(`--certificate: ${file} cannot be read (${code})`);
   }
 }
 
-/** @throws CommandFailure when the log has no such action, or it erases nothing. */
-function eventsErasedBy(actions: Actions, action: string): SequenceSet {
-  const erased = eventsOf(actions.partsIn(action).flatMap(({ keys }) => keys));
-  if (erased.size > 0) return erased;
-  throw new CommandFailure(`--again: no action ${action} erases anything`, EXIT.notFound);
+/** @throws CommandFailure */
+function assertNew(out: string): void {
+  if (fs.existsSync(out)) throw usage(`--out: ${out} is there already, and is not replaced`);
+  try {
+    fs.accessSync(path.dirname(path.resolve(out)), fs.constants.W_OK);
+  } catch (error) {
+    throw usage(`--out: ${out} cannot be written (${systemCode(error) ?? 'UNKNOWN'})`);
+  }
 }
 
-interface Plan extends Omit<Selection, 'events'>, Erasable {
-  readonly considered: LifecycleRequest['considered'];
-  /** The events beside them in which an id stands; undefined when they were not looked for. */
-  readonly mentioned: readonly number[] | undefined;
-  /** How many may not be erased: by the holds on them, and by floors of the policy. */
-  readonly held: ReadonlyMap<string, number>;
-  readonly floors: ReadonlyMap<string, number>;
+const CASE = /^[A-Za-z0-9._/-]{1,64}$/;
+const NAME = /^[\p{L}\p{N}\p{P}\p{Zs}]{1,128}$/u;
+
+async function applyErasure(file: string, options: ApplyOptions, self: Command): Promise<number> {
+  const { reason, case: reference, by, overrideFloor, incomplete, json } = options;
+  const words = REASONS.slice(1);
+  if (reason === undefined) throw usage(`--reason: give one of ${words.join(', ')}`);
+  const why = wordFrom('--reason', reason, words);
+  if (reference === undefined || !CASE.test(reference))
+    throw usage('--case: give the reference of the case, 1 to 64 of A-Z a-z 0-9 . _ / -');
+  if (by !== undefined && !NAME.test(by)) throw usage('--by: give a name of 1 to 128 characters');
+  const config = lifecycleConfigOf(self);
+  const { dataDir } = config;
+  const { action, erased, left } = await applyPlan(config, file, {
+    ...{ reason: why, case: reference, by },
+    ...{ overrideFloor: overrideFloor === true, incomplete: incomplete === true },
+  });
+  // What was derived from what is erased goes with it.
+  const signal = new AbortController().signal;
+  await (await openCatalogue({ dataDir, quiet: !process.stderr.isTTY, signal })).close();
+  await printCertificate(dataDir, action, json === true);
+  return (await isErased(dataDir, erased)) && left === 0 ? EXIT.ok : EXIT.partly;
 }

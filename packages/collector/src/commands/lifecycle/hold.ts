@@ -1,19 +1,19 @@
 /** `collector hold`: what a court or an investigation needs is not erased, by no request and no policy. */
 import { randomUUID } from 'node:crypto';
 import { Command } from 'commander';
-import type { CatalogueRun } from '../../catalogue/catalogue.js';
 import { SequenceSet } from '../../privacy/sequence-set.js';
 import { counted } from '../../quantity.js';
 import { openStore } from '../../store/open-to-read.js';
-import { addConfigOptions, idsIn, organisationFrom, recordMeant, runIdFrom } from '../arguments.js';
+import { addConfigOptions, idsIn, notThere, organisationFrom, runIdFrom, severalRuns } from '../arguments.js';
 import { usage, interruption, CommandFailure, EXIT } from '../exit-codes.js';
-import { openCatalogue } from '../catalogue.js';
 import { logAccess } from '../access-log.js';
 import { assertReadable } from '../regular-files.js';
 import { alignedTable, legible, printableJson } from '../terminal.js';
 import { collect } from '../verify/trusted-keys.js';
 import { assertCollectorRuns, beginLog, considered, deliver, lifecycleConfigOf } from './delivery.js';
 import { type HoldRecord, holdsOf, keepRecord } from './holds.js';
+import { keysIn, type LogRun, LogRuns, type RecordKey } from './log-runs.js';
+import { type Id, textOf } from './log-stretch.js';
 
 const EXAMPLES = `
 Examples:
@@ -23,9 +23,10 @@ Examples:
   $ collector hold list
   $ collector hold release CASE-7
 
-A hold on a subject or an organisation also holds what comes later; one on a run holds its later events, and not the runs
-that are nested in it. The log says that a hold began and ended, and not of
-whom: its record lies in the data directory, with the subjects encrypted. Do not call a hold by the name of a person.
+A hold on a subject reaches every run of which a start names one of the ids as target or caller, in every organisation. A
+hold on a run or a subject reaches the runs nested in these, however deep, and like one on an organisation also holds what
+comes later. Runs are found in the log. The log says that a hold began and ended, and not of whom: its record lies in the
+data directory, with the subjects encrypted. Do not call a hold by the name of a person.
 
 Exit codes: 0 done, 6 there is no such hold, 8 a record of a hold is missing or was changed.`;
 
@@ -101,19 +102,31 @@ async function addHold(options: AddOptions, self: Command): Promise<void> {
   const { names } = log;
   if (subjects.length > 0 && names === undefined)
     throw usage('--subject-file: payloads of this log are not encrypted, and neither could the subject be');
+  const action = randomUUID();
   const access = logAccess(dataDir, {
     command: 'hold add',
-    filter: { name, run, organisation, subjects: subjects.length || undefined },
+    filter: { action, name, run, organisation, subjects: subjects.length || undefined },
+    isAct: true,
   });
-  const { named: runs, organisations: there, ...met } = await meeting(dataDir, subjects, run);
+  const { named, runs: met, organisations: there, unread } = await meeting(dataDir, subjects, run);
   for (const each of organisations)
-    if (!there.includes(each))
+    if (!there.has(each))
       process.stderr.write(`collector: warning: no event is of organisation ${legible(each)} by now\n`);
-  const action = randomUUID();
+  if (unread > 0)
+    process.stderr.write(
+      `collector: warning: ${counted(unread, 'start')} could not be opened: whether their runs are about the subject is not ` +
+        'known, and the hold does not reach them\n',
+    );
+  const reached = new Set(met.map(({ organisation }) => organisation));
+  if (reached.size > 1)
+    process.stderr.write(
+      `collector: the hold reaches ${counted(reached.size, 'organisation')}: ${[...reached].map(legible).sort().join(', ')}\n`,
+    );
+  const events = SequenceSet.of(met.flatMap((each) => each.events.map(({ sequence }) => sequence)));
   const sealed = subjects.map((subject) => names?.seal(subject).toString('base64') ?? '');
   const { record, text } = await keepRecord(dataDir, {
-    ...{ action, name, runs, organisations, subjects: sealed },
-    met: { runs: met.runs, events: met.events.toText() },
+    ...{ action, name, runs: named, organisations, subjects: sealed },
+    met: { runs: met.map(({ recordId }) => recordId), events: events.toText() },
   });
   await deliver(
     config,
@@ -122,45 +135,49 @@ async function addHold(options: AddOptions, self: Command): Promise<void> {
   );
   access.complete = true;
   const now =
-    organisations.length > 0
-      ? ''
-      : `: ${counted(met.events.size, 'event')} by now, and those that come later`;
+    organisations.length > 0 ? '' : `: ${counted(events.size, 'event')} by now, and those that come later`;
   process.stdout.write(`held: ${name} (${action})${now}\n`);
 }
 
-/** The runs that are named, whether they have come or not, and what there is of them and of the subjects. */
-async function meeting(
-  dataDir: string,
-  subjects: readonly string[],
-  texts: readonly string[],
-): Promise<{
+/** What there is of subjects and runs in the log, in every organisation. */
+interface Met {
+  /** Whole ids of the runs that are named, whether they have come or not. */
   readonly named: readonly string[];
-  readonly runs: readonly string[];
-  readonly events: SequenceSet;
-  readonly organisations: readonly string[];
-}> {
-  const access = await openCatalogue({ dataDir, quiet: !process.stderr.isTTY, signal: interruption() });
+  /** Runs that are named or about a subject, and those nested in them. */
+  readonly runs: readonly LogRun[];
+  /** All that have an event. */
+  readonly organisations: ReadonlySet<string>;
+  /** Starts that could not be opened: whom they name is not known. */
+  readonly unread: number;
+}
+
+async function meeting(dataDir: string, subjects: readonly string[], texts: readonly string[]): Promise<Met> {
+  const asked = texts.map((text) => runIdFrom('--run', text));
+  const reader = await LogRuns.open(dataDir, interruption());
   try {
-    return await access.ask((catalogue) => {
-      const found = new Map<number, CatalogueRun>();
-      for (const target of subjects) for (const run of catalogue.runs({ target })) found.set(run.row, run);
-      const named: string[] = [];
-      for (const text of texts) {
-        const { isWhole, id: whole } = runIdFrom('--run', text);
-        const id = isWhole ? whole : recordMeant(catalogue, { option: '--run', text }, dataDir);
-        named.push(id);
-        for (const run of catalogue.run(undefined, id)) found.set(run.row, run);
-      }
-      const events = [...found.values()].flatMap((run) => run.events().map(({ sequence }) => sequence));
-      return {
-        named,
-        runs: [...found.values()].map(({ recordId }) => recordId),
-        events: SequenceSet.of(events),
-        organisations: catalogue.organisations(),
-      };
+    const digits = asked.map(({ id }) => id.replaceAll('-', ''));
+    const found = await reader.find({ subjects, runs: digits, events: [], mentions: false, erased: [] });
+    /** By the id that may have been typed: events without a run are known by the one that they hang on. */
+    const records = new Map<string, RecordKey[]>();
+    const add = (id: Id, key: RecordKey) =>
+      records.set(textOf(id), [...(records.get(textOf(id)) ?? []), key]);
+    for (const key of keysIn(found.runs)) add(key.id, key);
+    for (const { organisation, id } of keysIn(found.runless)) {
+      const record = await reader.recordOf(organisation, id);
+      if (record !== undefined) add(id, record);
+    }
+    const named = asked.flatMap(({ id, isWhole }) => {
+      const [one, ...others] = [...records.keys()].filter((each) => each.startsWith(id));
+      if (one === undefined && !isWhole) throw notThere({ what: 'run', id, dataDir });
+      if (one === undefined) return [id];
+      if (others.length > 0) throw severalRuns('--run', id, [one, ...others]);
+      return (records.get(one) ?? []).map((record) => textOf(record.id));
     });
+    const runs = await reader.collect([...records.values()].flat(), { nested: true, outer: false });
+    const { organisations, unread } = found;
+    return { named: [...new Set(named)], runs, organisations, unread };
   } finally {
-    await access.close();
+    await reader.close();
   }
 }
 
@@ -174,7 +191,7 @@ async function releaseHold(name: string, self: Command): Promise<void> {
   if (actions === undefined || found === undefined)
     throw new CommandFailure(`there is no hold ${JSON.stringify(name)} in ${dataDir}`, EXIT.notFound);
   assertCollectorRuns(config);
-  const access = logAccess(dataDir, { command: 'hold release', filter: { name } });
+  const access = logAccess(dataDir, { command: 'hold release', filter: { name, hold: found }, isAct: true });
   await deliver(config, {
     action: { action: randomUUID(), does: 'unhold', hold: found },
     considered: considered(actions),

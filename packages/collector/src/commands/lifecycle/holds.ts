@@ -5,12 +5,12 @@
 import { hash, randomBytes } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
-import type { CatalogueRun } from '../../catalogue/catalogue.js';
 import { exists, nodeFiles } from '../../files.js';
 import type { Actions } from '../../privacy/actions.js';
 import { SequenceSet } from '../../privacy/sequence-set.js';
 import type { EventLog } from '../../store/contract/events.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
+import type { LogRun } from './log-runs.js';
 
 export interface HoldRecord {
   readonly format: 'clinical-events/hold/v1';
@@ -108,16 +108,15 @@ export function holdsOf(dataDir: string, actions: Actions): HoldRecord[] {
   });
 }
 
-/** Says by which holds an event is held: it is of that organisation, and of that run where it is of one. */
+/** Decides by which holds an event is held. */
 export class Holds {
   readonly #subjects: readonly ReadonlySet<string>[];
   readonly #runs: readonly ReadonlySet<string>[];
   readonly #met: readonly SequenceSet[];
   readonly #sealed = new Map<string, string>();
-  /** Of rows of records, about whom their starts are, beside whom the record says. */
-  readonly #startsOf = new Map<number, readonly string[]>();
 
-  private constructor(
+  /** @param names by which the subjects of holds are encrypted. */
+  constructor(
     private readonly records: readonly HoldRecord[],
     private readonly names: EventLog['names'],
   ) {
@@ -127,70 +126,35 @@ export class Holds {
   }
 
   /**
-   * @param log whose `names` subjects are encrypted by.
-   * @param runs of which will be asked. One with several starts is about each person whom one of them names: a sender may
-   *   send another start, by which the record is about someone else.
+   * The names of the holds on an event of a run. A hold on a run holds what is nested in it, and one on a person every run of
+   * which a start names the person: a further start of its sender takes nothing out of it.
    */
-  static async of(
-    records: readonly HoldRecord[],
-    log: Pick<EventLog, 'names' | 'read'>,
-    runs: () => Iterable<CatalogueRun>,
-  ): Promise<Holds> {
-    const holds = new Holds(records, log.names);
-    if (!records.some(({ subjects }) => subjects.length > 0)) return holds;
-    for (const run of runs()) {
-      if (run.counts['inference-start'] < 2) continue;
-      const starts = run.events().filter(({ kind }) => kind === 'inference-start');
-      const targets = new Set<string>();
-      for (let at = 0; at < starts.length; at += READ_TOGETHER) {
-        const some = starts.slice(at, at + READ_TOGETHER);
-        const read = await log.read(some);
-        for (const i of some.keys()) {
-          const target = targetIn(read.body(i));
-          if (target !== undefined) targets.add(target);
-        }
-      }
-      holds.#startsOf.set(run.row, [...targets]);
-    }
-    return holds;
-  }
-
-  /** The names of the holds on an event. */
-  on(organisation: string, run: CatalogueRun | undefined, sequence: number): string[] {
+  on(run: LogRun, sequence: number): string[] {
     if (this.records.length === 0) return [];
-    const others = run === undefined ? [] : (this.#startsOf.get(run.row) ?? []);
-    const targets = run?.targetId == null ? others : [run.targetId, ...others];
+    const { chain } = run;
     return this.records
-      .filter(({ organisations }, i) => {
-        if (organisations.includes(organisation) || this.#met[i]?.has(sequence) === true) return true;
-        if (run !== undefined && this.#runs[i]?.has(run.recordId) === true) return true;
-        return targets.some((target) => this.#subjects[i]?.has(this.#sealedOf(target)) === true);
-      })
+      .filter(
+        ({ organisations }, i) =>
+          organisations.includes(run.organisation) ||
+          this.#met[i]?.has(sequence) === true ||
+          chain.some(({ recordId }) => this.#runs[i]?.has(recordId)) ||
+          chain.some(({ persons }) => persons.some((id) => this.#subjects[i]?.has(this.#sealedOf(id)))),
+      )
       .map(({ name }) => name);
   }
 
-  #sealedOf(target: string): string {
-    let sealed = this.#sealed.get(target);
+  #sealedOf(person: string): string {
+    let sealed = this.#sealed.get(person);
     if (sealed === undefined) {
-      sealed = this.names?.seal(target).toString('base64') ?? target;
+      sealed = this.names?.seal(person).toString('base64') ?? person;
       if (this.#sealed.size > MOST_KEPT) this.#sealed.clear();
-      this.#sealed.set(target, sealed);
+      this.#sealed.set(person, sealed);
     }
     return sealed;
   }
 }
 
 const MOST_KEPT = 100_000;
-/** Starts of one run: a sender may send any number of them. */
-const READ_TOGETHER = 256;
-
-/** About whom a start is; undefined where it says of nobody, or cannot be opened. */
-function targetIn(body: string | undefined): string | undefined {
-  if (body === undefined) return undefined;
-  const { target_identity: target } = Object(JSON.parse(body)) as { target_identity?: unknown };
-  const { target_id: id } = Object(target) as { target_id?: unknown };
-  return typeof id === 'string' || typeof id === 'number' ? String(id) : undefined;
-}
 
 /** The sequences of the events that a hold met when it began. */
 export function metBy({ met }: Pick<HoldRecord, 'met'>): SequenceSet {

@@ -1,13 +1,12 @@
-/** `collector retention`: the policy by which events are kept and retired, and its work. */
-import { randomUUID } from 'node:crypto';
+/** `collector retention`: the policy by which events are kept and erased, and its work. */
+import { createHash, randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import { Command } from 'commander';
-import type { CatalogueRun } from '../../catalogue/catalogue.js';
+import type { CatalogueRun, RunSummary } from '../../catalogue/catalogue.js';
 import type { Config } from '../../config.js';
 import { readJson } from '../../ledger/strict-json.js';
 import {
-  type KeptFacts,
   type RetentionPolicy,
   parsePolicy,
   policyFrom,
@@ -37,8 +36,10 @@ import {
   isErased,
   lifecycleConfigOf,
 } from './delivery.js';
+import { factsOf, floorOn, keysOf, ruleOf } from './erasable.js';
 import { type HoldRecord, Holds, holdsOf } from './holds.js';
-import { erasable, type SelectedEvent } from './selection.js';
+import { type LogRun, LogRuns, type RecordKey } from './log-runs.js';
+import { idOf, type LogEvent, textOf } from './log-stretch.js';
 
 const EXAMPLES = `
 Examples:
@@ -49,20 +50,22 @@ Examples:
   $ collector retention run
   $ collector retention compact
 
-A policy says how long events are kept, by organisation, kind and model (docs/guide/privacy/retention-concept.md). Setting
-it retires nothing; "run" retires what is due and compacts, and is for a timer: once a night, say. "compact" gives the room
-of retired payloads back, segment by segment, once a fifth of one or more is retired. The text of a policy is an entry of
-the log for ever: no person belongs in it. What is on hold stays, and so does what a floor of the policy still holds.
+A policy says how long events are kept, by organisation, kind and model (docs/guide/privacy/retention-concept.md). "run"
+erases what is due and compacts, and is for a timer: once a night, say. It finds runs in the catalogue, and reads in the log
+what they are: a run of which the two differ stays. "compact" gives back the room of erased payloads, segment by segment,
+once a fifth of one or more is erased. The text of a policy is an entry of the log for ever: it must not name a person. What is on
+hold stays, and so does what a floor of the policy keeps.
 
-Exit codes: 0 done, or nothing is due, 9 begun and not at its end because a directory of keys cannot be reached, 8 a hold
-or another policy came meanwhile, or the record of a hold is missing, 6 no policy is set, 2 the file is no policy.`;
+Exit codes: 0 done, or nothing is due, 10 a hold or another policy came meanwhile, 9 begun and not at its end because a
+directory of keys cannot be reached, 8 the record of a hold is missing, 7 done, but for runs of which the catalogue and the
+log differ or a start cannot be opened, 6 no policy is set, 2 the file is no policy.`;
 
 export function command(): Command {
   const policy = new Command('policy').description('Set and show the retention policy.');
   policy.addCommand(
     addConfigOptions(
       new Command('set')
-        .description('Let a policy hold from now on. It retires nothing by itself.')
+        .description('Activate a policy. Nothing is erased until `retention run`.')
         .argument('<file>')
         .option('--dry-run', 'report whether the file is a policy, and change nothing'),
       'lifecycle',
@@ -75,7 +78,7 @@ export function command(): Command {
       }),
   );
   policy.addCommand(
-    addConfigOptions(new Command('show').description('Print the policy that holds.'), 'lifecycle')
+    addConfigOptions(new Command('show').description('Print the active policy.'), 'lifecycle')
       .addHelpText('after', EXAMPLES)
       .action((_: object, self: Command) => {
         const { dataDir } = lifecycleConfigOf(self);
@@ -88,7 +91,7 @@ export function command(): Command {
   );
   const run = addConfigOptions(
     new Command('run')
-      .description('Retire what the policy does not keep any longer.')
+      .description('Erase what the policy does not keep any longer.')
       .option('--dry-run', 'say what is due, and change nothing')
       .option('--at <time>', 'with --dry-run: what will be due then')
       .option('--json', 'print it as one JSON object'),
@@ -99,16 +102,17 @@ export function command(): Command {
       process.exitCode = await runRetention(lifecycleConfigOf(self), options);
     });
   const compact = addConfigOptions(
-    new Command('compact').description(
-      'Give back the room of payloads that are retired, beside a collector too.',
-    ),
+    new Command('compact').description('Give back the room of erased payloads, also beside a collector.'),
     'lifecycle',
   )
     .addHelpText('after', EXAMPLES)
     .action(async (_: object, self: Command) => {
       const { dataDir } = lifecycleConfigOf(self);
       assertReadable(dataDir);
-      process.stdout.write(`${wonText(await compactNow(dataDir))}\n`);
+      const access = logAccess(dataDir, { command: 'retention compact', filter: {}, isAct: true });
+      const won = await compactNow(dataDir);
+      Object.assign(access, { complete: true, done: { bytes: won.before - won.after } });
+      process.stdout.write(`${wonText(won)}\n`);
     });
   return new Command('retention')
     .description('Keep events as long as a policy says.')
@@ -117,7 +121,7 @@ export function command(): Command {
     .addCommand(compact);
 }
 
-/** On return segments of which a fifth or more is retired take no more room than what is left of them. */
+/** On return segments of which a fifth or more is erased take no more room than what is left of them. */
 export async function compactNow(dataDir: string): Promise<Compacted> {
   const retired = openStore(dataDir).events.actions?.().retired;
   if (retired === undefined || retired.size === 0) return { before: 0, after: 0 };
@@ -145,7 +149,7 @@ interface ReadPolicy {
   readonly policy: RetentionPolicy;
 }
 
-/** Warns of rules that keep nothing. @throws CommandFailure for a file that is no policy. */
+/** Warns of rules of zero retention. @throws CommandFailure for a file that is no policy. */
 function readPolicy(file: string): ReadPolicy {
   try {
     const text = new TextDecoder().decode(fs.readFileSync(file));
@@ -156,7 +160,7 @@ function readPolicy(file: string): ReadPolicy {
     const policy = parsePolicy(text);
     for (const id of policy.keepingNothing())
       process.stderr.write(
-        `collector: warning: the rule "${id}" keeps nothing: "retention run" erases at once whatever it decides on\n`,
+        `collector: warning: the rule "${id}" has zero retention: matching events are erased by the next "retention run"\n`,
       );
     return { text, policy };
   } catch (error) {
@@ -168,11 +172,13 @@ function readPolicy(file: string): ReadPolicy {
 
 async function setPolicy({ policy: read, text }: ReadPolicy, config: Config): Promise<void> {
   const { actions } = beginLog(config.dataDir);
+  assertCollectorRuns(config);
   const policy: unknown = JSON.parse(text);
-  await deliver(config, {
-    action: { action: randomUUID(), does: 'policy', policy },
-    considered: considered(actions),
-  });
+  const action = randomUUID();
+  const filter = { action, policy: read.name, sha256: createHash('sha256').update(text).digest('hex') };
+  const access = logAccess(config.dataDir, { command: 'retention policy set', filter, isAct: true });
+  await deliver(config, { action: { action, does: 'policy', policy }, considered: considered(actions) });
+  access.complete = true;
   process.stdout.write(`set: ${read.name}\n`);
   process.stderr.write(
     `collector: what is due by it now: ${typed('collector retention run', config.dataDir)} --dry-run\n`,
@@ -186,7 +192,9 @@ interface RunOptions {
 }
 
 /** Events that are looked at together: after years without a policy a log may have tens of millions due. */
-const WINDOW = 65_536;
+const WINDOW = 400_000;
+/** Of the runs of which the catalogue and the log differ, how many are named. */
+const MOST_NAMED = 10;
 
 /** What a rule has due: of the events themselves only the keys are left. */
 class Due {
@@ -195,7 +203,7 @@ class Due {
   /** Of them, how many have no key that could be destroyed. */
   plain = 0;
   readonly #keys = new Map<string, TakenKeys>();
-  #window: SelectedEvent[] = [];
+  #window: LogEvent[] = [];
 
   constructor(
     readonly rule: string,
@@ -207,17 +215,19 @@ class Due {
     return [...this.#keys.values()];
   }
 
-  add(event: SelectedEvent): void {
+  add(event: LogEvent): void {
     this.#window.push(event);
-    if (this.#window.length >= WINDOW) this.close();
   }
 
   /** On return all that was added is counted. */
-  close(): void {
-    const { keys, events, plain } = erasable(this.log, this.#window);
-    this.events += events.length;
-    this.plain += plain;
-    for (const { size } of events) this.bytes += size;
+  count(): void {
+    const { keys, plain } = keysOf(this.log, this.#window);
+    this.plain += plain.size;
+    for (const { size, sequence } of this.#window) {
+      if (plain.has(sequence)) continue;
+      this.events++;
+      this.bytes += size;
+    }
     for (const each of keys) {
       const name = `${each.tag} ${each.organisation}`;
       const known = this.#keys.get(name)?.sequences ?? SequenceSet.EMPTY;
@@ -227,12 +237,128 @@ class Due {
   }
 }
 
-interface RetentionPlan {
-  readonly policy: RetentionPolicy;
-  /** Of the rules that have any. */
-  readonly due: readonly Due[];
-  readonly held: number;
-  readonly belowFloors: number;
+/** A run of which something is due by what the catalogue says. */
+interface Candidate extends RecordKey {
+  /** What decides, as the catalogue has it: see decidingText. */
+  readonly said: string;
+}
+
+/**
+ * What is due. The catalogue says which runs are looked at, and the log what they are: a changed row there must not let
+ * anything be erased that a hold or a floor keeps.
+ */
+class RetentionPlan {
+  readonly due = new Map<string, Due>();
+  held = 0;
+  belowFloors = 0;
+  /** Runs with a start that no action erased and that cannot be opened: whom they are about is not known. */
+  unread = 0;
+  /** Runs of which the catalogue and the log differ. */
+  readonly differences = { runs: 0, first: [] as string[] };
+  readonly #holds: Holds;
+  readonly #erased: SequenceSet;
+
+  constructor(
+    private readonly reader: LogRuns,
+    readonly policy: RetentionPolicy,
+    records: readonly HoldRecord[],
+    private readonly now: number,
+  ) {
+    this.#holds = new Holds(records, reader.log.names);
+    this.#erased = reader.log.actions?.().retired ?? SequenceSet.EMPTY;
+  }
+
+  get isExact(): boolean {
+    return this.differences.runs === 0 && this.unread === 0;
+  }
+
+  /** On return the plan has what is due of these runs. */
+  async take(rows: Iterable<CatalogueRun>): Promise<void> {
+    let window: Candidate[] = [];
+    let events = 0;
+    for (const row of rows) {
+      const entries = row.events();
+      if (!entries.some((entry) => this.#isDue(row, entry))) continue;
+      const { organisation, recordId, isRun } = row;
+      window.push({ organisation, id: idOf(recordId), isRun, said: decidingText(row, entries) });
+      events += entries.length;
+      if (events < WINDOW) continue;
+      await this.#judge(window);
+      [window, events] = [[], 0];
+    }
+    if (window.length > 0) await this.#judge(window);
+  }
+
+  async #judge(window: readonly Candidate[]): Promise<void> {
+    const { reader } = this;
+    const runs = await reader.collect(window, { nested: false, outer: true });
+    const found = new Map<string, readonly [LogRun, RunSummary]>();
+    for await (const [run, summary] of reader.summaries(runs)) found.set(nameOf(run), [run, summary]);
+    for (const candidate of window) {
+      const [run, summary] = found.get(nameOf(candidate)) ?? [];
+      // What stands twice in the catalogue is judged once.
+      found.delete(nameOf(candidate));
+      const isAsSaid =
+        run !== undefined &&
+        summary !== undefined &&
+        decidingText(summary, run.events) === candidate.said &&
+        (run.isRun || (await this.#isRecord(run)));
+      if (!isAsSaid) this.#differ(candidate);
+      else if (run.chain.some(({ starts }) => starts.some(({ state }) => state === 'unread'))) this.unread++;
+      else for (const event of run.events) if (this.#isDue(summary, event)) this.#decide(run, summary, event);
+    }
+    for (const each of this.due.values()) each.count();
+  }
+
+  /** Whether events without a run are known by this id, and are of no run. */
+  async #isRecord({ organisation, id }: LogRun): Promise<boolean> {
+    const record = await this.reader.recordOf(organisation, id);
+    return record?.isRun === false && record.id === id;
+  }
+
+  #differ({ id }: Candidate): void {
+    const { first } = this.differences;
+    this.differences.runs++;
+    if (first.length < MOST_NAMED) first.push(textOf(id));
+  }
+
+  #isDue(
+    run: RunSummary,
+    { kind, sequence, receivedAt }: Pick<LogEvent, 'kind' | 'sequence' | 'receivedAt'>,
+  ): boolean {
+    if (this.#erased.has(sequence)) return false;
+    const { policy } = this;
+    const rule = ruleOf(policy, factsOf(run), kind);
+    const from = rule.unit === 'event' || policy.ageFrom === 'received_at' ? receivedAt : ageOf(run, policy);
+    const until = policy.keptUntil(rule.facts, from);
+    return until !== undefined && until <= this.now;
+  }
+
+  #decide(run: LogRun, summary: RunSummary, event: LogEvent): void {
+    const { policy, now, due, reader } = this;
+    const facts = factsOf(summary);
+    if (this.#holds.on(run, event.sequence).length > 0) this.held++;
+    else if (floorOn(policy, facts, event, now) !== undefined) this.belowFloors++;
+    else {
+      const { id } = ruleOf(policy, facts, event.kind);
+      const of = due.get(id) ?? new Due(id, reader.log);
+      due.set(id, of);
+      of.add(event);
+    }
+  }
+}
+
+function nameOf({ organisation, id, isRun }: RecordKey): string {
+  return `${organisation} ${id} ${isRun}`;
+}
+
+/** All of a run by which it is decided what of it is due and what keeps it, but for holds. */
+function decidingText(
+  { modelId, modelVersion, began, lastReceivedAt }: RunSummary,
+  events: readonly { readonly sequence: number }[],
+): string {
+  const sequences = SequenceSet.of(events.map(({ sequence }) => sequence)).toText();
+  return JSON.stringify([modelId, modelVersion, began.received, lastReceivedAt, sequences]);
 }
 
 async function runRetention(config: Config, options: RunOptions): Promise<number> {
@@ -243,15 +369,17 @@ async function runRetention(config: Config, options: RunOptions): Promise<number
   assertReadable(dataDir);
   if (!dryRun) assertCollectorRuns(config);
   const signal = interruption();
-  const access = logAccess(dataDir, { command: 'retention run', filter: { dry_run: dryRun, at } });
+  const filter = { dry_run: dryRun, at };
+  const access = logAccess(dataDir, { command: 'retention run', filter, isAct: !dryRun });
   const open = () => openCatalogue({ dataDir, quiet: !process.stderr.isTTY, signal });
-  const { plan, set, asked } = await planned(await open(), dataDir, now);
+  const { plan, set, asked } = await planned(await open(), dataDir, { now, signal });
   access.complete = true;
-  process.stdout.write(told(plan, options));
-  if (dryRun) return EXIT.ok;
+  process.stdout.write(reported(plan, options));
+  process.stderr.write(leftText(plan));
+  if (dryRun) return plan.isExact ? EXIT.ok : EXIT.partly;
   let isPending = false;
-  let isAll = true;
-  for (const { rule, keys, events } of plan.due) {
+  let isAll = plan.isExact;
+  for (const { rule, keys, events } of plan.due.values()) {
     if (events === 0) continue;
     const id = randomUUID();
     const action = { action: id, does: 'retire', reason: 'policy', policy: set.action, rule } as const;
@@ -272,86 +400,49 @@ async function runRetention(config: Config, options: RunOptions): Promise<number
 }
 
 /** Closes the catalogue: while it is open, its journal keeps the names of what goes. */
-async function planned(catalogue: CatalogueAccess, dataDir: string, now: number) {
+async function planned(
+  access: CatalogueAccess,
+  dataDir: string,
+  { now, signal }: { readonly now: number; readonly signal: AbortSignal },
+) {
   try {
-    const actions = catalogue.log.actions?.();
-    const set = actions?.policy;
-    if (actions === undefined || set === undefined)
-      throw new CommandFailure(`no retention policy is set in ${dataDir}`, EXIT.notFound);
-    // What begins from here on, while it is planned, was not considered.
-    const asked = considered(actions);
-    const plan = await planOf(catalogue, policyFrom(set.policy), holdsOf(dataDir, actions), now);
-    return { plan, set, asked };
+    return await access.ask(async (catalogue) => {
+      // What the catalogue covers, so that both speak of the same events.
+      const reader = await LogRuns.open(dataDir, signal, { through: catalogue.cursor.sequence - 1 });
+      try {
+        const actions = reader.log.actions?.();
+        const set = actions?.policy;
+        if (actions === undefined || set === undefined)
+          throw new CommandFailure(`no retention policy is set in ${dataDir}`, EXIT.notFound);
+        // What begins from here on, while it is planned, was not considered.
+        const asked = considered(actions);
+        const plan = new RetentionPlan(reader, policyFrom(set.policy), holdsOf(dataDir, actions), now);
+        await plan.take(catalogue.runs({ order: 'log' }));
+        return { plan, set, asked };
+      } finally {
+        await reader.close();
+      }
+    });
   } finally {
-    await catalogue.close();
+    await access.close();
   }
 }
 
-function planOf(
-  access: CatalogueAccess,
-  policy: RetentionPolicy,
-  records: readonly HoldRecord[],
-  now: number,
-): Promise<RetentionPlan> {
-  return access.ask(async (catalogue) => {
-    const { log } = access;
-    const holds = await Holds.of(records, log, () => catalogue.runs({ order: 'log' }));
-    const retired = log.actions?.().retired ?? SequenceSet.EMPTY;
-    const due = new Map<string, Due>();
-    let [held, belowFloors] = [0, 0];
-    for (const run of catalogue.runs({ order: 'log' })) {
-      const facts = factsOf(run);
-      for (const { kind, at, size, sequence, receivedAt } of run.events()) {
-        if (retired.has(sequence)) continue;
-        const rule = ruleOf(policy, facts, kind);
-        const from =
-          rule.unit === 'event' || policy.ageFrom === 'received_at' ? receivedAt : ageOf(run, policy);
-        const until = policy.keptUntil(rule.facts, from);
-        if (until === undefined || until > now) continue;
-        if (holds.on(run.organisation, run, sequence).length > 0) held++;
-        else if (
-          !policy.isAboveFloors(rule.facts) &&
-          policy.heldBy({ ...facts, kind }, receivedAt, now) !== undefined
-        )
-          belowFloors++;
-        else {
-          const of = due.get(rule.id) ?? new Due(rule.id, log);
-          due.set(rule.id, of);
-          of.add({ at, size, sequence, kind, receivedAt, organisation: run.organisation, run: undefined });
-        }
-      }
-    }
-    for (const each of due.values()) each.close();
-    const found = [...due.values()].filter(({ events, plain }) => events + plain > 0);
-    return { policy, due: found, held, belowFloors };
-  });
-}
-
-export function factsOf({ organisation, modelId, modelVersion }: CatalogueRun): KeptFacts {
-  return {
-    organisation,
-    ...(modelId !== null && { model_id: modelId }),
-    ...(modelVersion !== null && { model_version: modelVersion }),
-  };
-}
-
-/** A rule about single events is asked with their kind; all others are about the run. */
-function ruleOf(policy: RetentionPolicy, facts: KeptFacts, kind: string) {
-  const ofEvent = { ...facts, kind };
-  const single = policy.ruleFor(ofEvent);
-  return single.unit === 'event' ? { ...single, facts: ofEvent } : { ...policy.ruleFor(facts), facts };
-}
-
-function ageOf({ began, lastReceivedAt }: CatalogueRun, { ageFrom }: RetentionPolicy): number {
+function ageOf({ began, lastReceivedAt }: RunSummary, { ageFrom }: RetentionPolicy): number {
   return ageFrom === 'run_start' ? began.received : lastReceivedAt;
 }
 
-function told({ policy, due, held, belowFloors }: RetentionPlan, { json, dryRun }: RunOptions): string {
+function reported(plan: RetentionPlan, { json, dryRun }: RunOptions): string {
+  const { policy, held, belowFloors, unread, differences } = plan;
+  const due = [...plan.due.values()];
   if (json) {
     const rules = due.map(({ rule, events, bytes, plain }) => ({
       ...{ rule, events, bytes, stored_in_the_clear: plain },
     }));
-    const fields = { policy: policy.name, dry_run: dryRun === true, rules, held, below_floors: belowFloors };
+    const fields = {
+      ...{ policy: policy.name, dry_run: dryRun === true, rules, held, below_floors: belowFloors },
+      ...{ unread_runs: unread, differences },
+    };
     return `${printableJson(JSON.stringify(fields, undefined, 2))}\n`;
   }
   const lines = due.length === 0 ? `nothing is due by ${policy.name}\n` : '';
@@ -369,15 +460,20 @@ function told({ policy, due, held, belowFloors }: RetentionPlan, { json, dryRun 
   return lines + table + kept.join('');
 }
 
-/** By which floor of the policy that holds an event may not be erased yet. */
-export function floorsOf(log: EventLog): (event: SelectedEvent) => { id: string; until: number } | undefined {
-  const set = log.actions?.().policy;
-  if (set === undefined) return () => undefined;
-  const policy = policyFrom(set.policy);
-  const now = Date.now();
-  return ({ run, organisation, kind, receivedAt }) => {
-    const facts = run === undefined ? { organisation } : factsOf(run);
-    if (policy.isAboveFloors(ruleOf(policy, facts, kind).facts)) return undefined;
-    return policy.heldBy({ ...facts, kind }, receivedAt, now);
-  };
+/** Of runs that are left because it is not known what they are. */
+function leftText({ differences: { runs, first }, unread }: RetentionPlan): string {
+  const named = `${first.join(', ')}${runs > first.length ? ', …' : ''}`;
+  const lines = [
+    ...(runs > 0
+      ? [
+          `the catalogue differs from the log in ${counted(runs, 'run')}, which stay: ${named}; derived; delete catalogue/`,
+        ]
+      : []),
+    ...(unread > 0
+      ? [
+          `${counted(unread, 'run')} stay: a start cannot be opened, and whether a hold keeps them is not known`,
+        ]
+      : []),
+  ];
+  return lines.map((line) => `collector: ${line}\n`).join('');
 }

@@ -6,7 +6,7 @@ import { counted } from '../../quantity.js';
 import { AccessChain, headIn, type AccessHead } from '../../integrity/access-chain.js';
 import { AccessLogAltered, AccessLogUnfit, type AccessLogStore } from '../../store/contract/access-log.js';
 import { systemCode } from '../../system-code.js';
-import { lineIn } from '../access-log.js';
+import { lineIn, LONGEST_LINE } from '../access-log.js';
 import type { VerifyFinding } from '../../store/log-audit.js';
 
 export interface AccessLogState {
@@ -39,8 +39,6 @@ interface Contradiction extends AccessHead {
 }
 
 const LOG = 'access.log';
-/** No line that a command appends is as long. */
-const LONGEST_LINE = 16 << 20;
 
 export class AccessLogCheck {
   readonly #chain = new AccessChain(LONGEST_LINE);

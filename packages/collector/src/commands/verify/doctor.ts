@@ -14,7 +14,7 @@ import { KeyDatabase, keyDatabasePath, openKeys } from '../../store/open-keys.js
 import { openStore, type OpenSharedStore, withSharedView } from '../../store/open-to-read.js';
 import { KeyStoreDamaged, KeyStoreError } from '../../store/contract/keys.js';
 import { StoreDamaged } from '../../store/contract/events.js';
-import { checkCatalogue, type CatalogueCheck } from '../../catalogue/check.js';
+import { checkCatalogue, type CatalogueCheck, type DifferingRecord } from '../../catalogue/check.js';
 import { CatalogueFault, catalogueDirectory } from '../../catalogue/catalogue.js';
 import { systemCode } from '../../system-code.js';
 import { readMirrorNote } from '../../transparency/state-files.js';
@@ -39,13 +39,17 @@ Examples:
   $ collector doctor --signing-keys command:/opt/kms-sign     # as the collector was started
   $ collector doctor --data-dir /var/lib/collector --json | jq '.findings[] | select(.severity != "ok")'
 
-Exit codes: 0 nothing is damaged (there may be warnings), 3 stored data is damaged, 6 there is no such
-directory, or it holds neither a ledger nor keys, 1 something could not be read, so that nothing can be said.`;
+Exit codes: 0 nothing is damaged (there may be warnings), 3 stored data is damaged, 7 the catalogue is not as the log
+has it and nothing else is damaged, 6 there is no such directory, or it holds neither a ledger nor keys, 1 something could
+not be read, so that nothing can be said.`;
 
 const LOW_DISK_BYTES = 1 << 30;
 /** Fewer than this are read before anybody wonders. */
 const BAR_FROM_MEBIBYTES = 64;
 const BAR_FROM_EVENTS = 200_000;
+/** Records that are named to people; --json has all. */
+const MOST_NAMED = 10;
+const NOT_COMPARED = 'it was not compared with the log';
 
 export function command(): Command {
   const doctor = new Command('doctor')
@@ -73,7 +77,7 @@ async function examine(config: Config, json: boolean): Promise<number> {
   const running = isLocked(dataDir);
   const mirrorOf = readMirrorNote(dataDir)?.store;
   const wanted = !json && process.stderr.isTTY;
-  const findings: Finding[] = [
+  const findings: CatalogueFinding[] = [
     directoryFinding(dataDir),
     lockFinding(dataDir, running),
     diskFinding(dataDir),
@@ -132,16 +136,19 @@ async function sharedKeysFinding(config: Config, events: number): Promise<Findin
   }
 }
 
-function tell(findings: readonly Finding[], json: boolean, where: object, dataDir?: string): number {
+function tell(findings: readonly CatalogueFinding[], json: boolean, where: object, dataDir?: string): number {
   const damaged = findings.some((finding) => finding.severity === 'damage');
+  const isRight = findings.every(({ records }) => records === undefined);
   if (json) {
     const text = JSON.stringify({ ...where, damaged, findings }, undefined, 2);
     process.stdout.write(`${printableJson(text)}\n`);
   } else {
-    const told = findings.map((each) => ({ ...each, message: typed(each.message, dataDir) }));
+    const all = findings.flatMap((finding) => [...withRecords(finding)]);
+    const told = all.map((each) => ({ ...each, message: typed(each.message, dataDir) }));
     process.stdout.write(findingsTable(told, process.stdout));
   }
-  return damaged ? EXIT.damaged : EXIT.ok;
+  if (damaged) return EXIT.damaged;
+  return isRight ? EXIT.ok : EXIT.partly;
 }
 
 async function readLog(dataDir: string, wanted: boolean, shared?: OpenSharedStore): Promise<Verification> {
@@ -202,22 +209,21 @@ function indexFinding(index: IndexState | undefined, bytes: number, running: boo
  * It is derived, so nothing about it is damage of what is stored. What it is compared with is made in the directory for
  * temporary files, for the owner alone, and is gone on return, also after a signal.
  */
-async function catalogueFinding(dataDir: string, wanted: boolean): Promise<Finding> {
+async function catalogueFinding(dataDir: string, wanted: boolean): Promise<CatalogueFinding> {
   const bar = new ProgressBar({ wanted, unit: 'MiB', per: 1 << 20, from: BAR_FROM_MEBIBYTES });
+  const removeHandlers = onStop(() => process.exit(EXIT.interrupted));
   const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'collector-catalogue-'));
   const remove = () => fs.rmSync(scratch, { recursive: true, force: true });
   process.once('exit', remove);
-  const removeHandlers = onStop(() => process.exit(EXIT.failure));
   const log = openStore(dataDir).events;
   const onProgress = (_: number, share: number) => bar.show(share * log.extent, log.extent);
   try {
     const directory = catalogueDirectory(dataDir);
-    return findingOf(await checkCatalogue(log, { directory, scratch, onProgress }), directory);
+    return findingOf(await checkCatalogue(log, { directory, scratch, onProgress }));
   } catch (error) {
-    const cannot = 'it was not compared with the log';
-    if (error instanceof StoreDamaged) return about('ok', 'catalogue', `${cannot}, which is damaged`);
+    if (error instanceof StoreDamaged) return about('ok', 'catalogue', `${NOT_COMPARED}, which is damaged`);
     if (!(error instanceof CatalogueFault)) throw error;
-    return about('ok', 'catalogue', `${cannot}: ${error.message}`);
+    return about('warning', 'catalogue', `${NOT_COMPARED}: ${error.message}`);
   } finally {
     bar.clear();
     await log.close();
@@ -227,27 +233,76 @@ async function catalogueFinding(dataDir: string, wanted: boolean): Promise<Findi
   }
 }
 
-function findingOf(check: CatalogueCheck, directory: string): Finding {
+interface CatalogueFinding extends Finding {
+  /** Where the catalogue is not as the log has it; for scripts, so the names are a promise. */
+  readonly records?: readonly {
+    readonly organisation: string | null;
+    readonly record_id: string;
+    /** Null of a record without a run. */
+    readonly run_id: string | null;
+    readonly found: DifferingRecord['found'];
+  }[];
+  readonly records_not_listed?: number;
+}
+
+function findingOf(check: CatalogueCheck): CatalogueFinding {
   const subject = 'catalogue';
   const rebuild = 'the next command that needs it, or the collector, rebuilds it';
-  const remove = `delete ${directory}, also while a collector runs: it is rebuilt`;
+  const remove = 'derived; delete catalogue/, also while a collector runs';
+  const wrong = (what: string, named: readonly DifferingRecord[] = [], differing = 0): CatalogueFinding => ({
+    ...about('warning', subject, `${what}: ${remove}`),
+    records: named.map(({ organisation, recordId, isRun, found }) => ({
+      ...{ organisation, record_id: recordId, run_id: isRun ? recordId : null, found },
+    })),
+    records_not_listed: differing - named.length,
+  });
   switch (check.state) {
     case 'none':
       return about('ok', subject, `none yet; ${rebuild}`);
-    case 'stale':
-      return about('ok', subject, `of another version or another log; ${rebuild}`);
-    case 'damaged':
-      return about('warning', subject, `damaged; ${remove}`);
+    case 'old':
+      return about('ok', subject, `of another version; ${rebuild}`);
+    case 'closed':
+      return about(
+        'warning',
+        subject,
+        `${NOT_COMPARED}: its names are encrypted, and there is no key of them here`,
+      );
     case 'changed':
-      return about('ok', subject, 'a command wrote it meanwhile, so it was not compared with the log');
+      return about('ok', subject, `a command wrote it meanwhile; ${NOT_COMPARED}`);
+    case 'damaged':
+      return wrong('damaged');
+    case 'foreign':
+      return wrong('of another log, or of what this one does not hold');
     case 'compared': {
-      const { through, differing } = check;
+      const { through, differing, named, isCounted } = check;
       const records = counted(check.records, 'record');
-      return differing === 0
-        ? about('ok', subject, `${records} up to entry ${through}, each as the log has it`)
-        : about('warning', subject, `${differing} of ${records} are not as the log has them; ${remove}`);
+      if (differing > 0) {
+        const verb = differing === 1 ? 'is' : 'are';
+        return wrong(`${differing} of ${records} ${verb} not as the log has them`, named, differing);
+      }
+      if (!isCounted) return wrong('its totals are not those of the log');
+      return about('ok', subject, `${records} up to entry ${through}, each as the log has it`);
     }
   }
+}
+
+const FOUND = {
+  missing: 'is in the log and not in the catalogue',
+  unknown: 'is in the catalogue and not in the log',
+  differs: 'is not as the log has it',
+} as const;
+
+/** @returns the finding, and behind it the first of its records, each in a line. */
+function* withRecords(finding: CatalogueFinding): Generator<Finding> {
+  const { severity, subject, records = [], records_not_listed: unlisted = 0 } = finding;
+  yield finding;
+  for (const { organisation, record_id: id, run_id: run, found } of records.slice(0, MOST_NAMED)) {
+    const what = run === null ? `record ${id} (no run)` : `run ${id}`;
+    const of = organisation === null ? 'an organisation that cannot be read' : `organisation ${organisation}`;
+    yield about(severity, subject, `${what} of ${of} ${FOUND[found]}`);
+  }
+  const left = records.length - MOST_NAMED + unlisted;
+  if (left > 0) yield about(severity, subject, `${left} more: --json`);
 }
 
 /** Segments, or a checkpoint or an index, which say that there were some: that all are gone is no sign of health. */

@@ -7,11 +7,11 @@
  * these checkpoints say. What lies behind the largest of them is looked at by itself, and held against nothing.
  */
 import { counted } from '../../quantity.js';
-import { holdsEver, Lawfulness } from '../../privacy/lawfulness.js';
+import { SequenceSet } from '../../privacy/sequence-set.js';
+import { erasedUnderHolds, heldFindings, type HeldThings } from '../../store/lifecycle-findings.js';
 import {
   type AuditedLog,
   type AuditOptions,
-  eventRange,
   type FindingList,
   type VerifyFinding,
   type Waiting,
@@ -23,7 +23,7 @@ import { rotationMissing, unknownSigner } from '../../integrity/note-signing.js'
 import { readHistory } from '../../transparency/key-files.js';
 import { AccessLogCheck, type AccessLogState } from './access-log-check.js';
 import { notesElsewhere, notesOfDirectory, SignedCheckpoints } from './signed-checkpoints.js';
-import { type HoldRecord, metBy, recordIn, recordOf } from '../lifecycle/holds.js';
+import { metBy, recordIn, recordOf } from '../lifecycle/holds.js';
 import { printable } from '../terminal.js';
 import { checkRegular, PROOF_DIRECTORIES } from '../regular-files.js';
 import { keysOf, type LogKeys } from './trusted-keys.js';
@@ -140,38 +140,26 @@ export async function verifyLog(options: VerificationOptions): Promise<Verificat
   }
 }
 
-/** Erasures that the policy of their time, a floor of it or a hold forbade, or may have forbidden, its record being gone. */
 async function* unlawfulFindings(
   { dataDir, shared }: Pick<VerificationOptions, 'dataDir' | 'shared'>,
   { actions, events }: AuditedLog['erased'],
 ): AsyncGenerator<VerifyFinding> {
-  if (actions.retired.size === 0) return;
-  const holds = new Map<string, HoldRecord>();
-  for (const { action, record } of holdsEver(actions)) {
+  const erased = erasedUnderHolds(actions);
+  if (erased.length === 0) return;
+  const holds = new Map<string, HeldThings>();
+  for (const { said } of actions.logged) {
+    if (said.does !== 'hold') continue;
     const read =
       shared === undefined
-        ? recordOf(dataDir, action, record)
-        : recordIn((await shared.holdRecords.get(action)) ?? '', record);
-    if (read !== undefined) holds.set(action, read);
+        ? recordOf(dataDir, said.action, said.record)
+        : recordIn((await shared.holdRecords.get(said.action)) ?? '', said.record);
+    if (read === undefined) continue;
+    holds.set(said.action, {
+      ...{ name: read.name, organisations: new Set(read.organisations), events: metBy(read) },
+      runs: new Set([...read.runs, ...(read.met?.runs ?? [])]),
+    });
   }
-  const things = new Map([...holds].map(([id, record]) => [id, { ...record, events: metBy(record) }]));
-  const lawfulness = new Lawfulness(actions, things);
-  let found: { first: number; end: number; action: string; why: string } | undefined;
-  const told = ({ first, end, action, why }: NonNullable<typeof found>): VerifyFinding => ({
-    ...{ kind: 'unlawful', sequence: first },
-    message: `${eventRange(first, end - first)} ${end - first === 1 ? 'was' : 'were'} erased by action ${action}, although ${why}`,
-  });
-  for await (const event of events()) {
-    const { sequence } = event;
-    const fault = lawfulness.faultOf(event);
-    const isNext = found?.end === sequence && found.action === fault?.action && found.why === fault.why;
-    if (isNext && found !== undefined) found.end++;
-    else {
-      if (found !== undefined) yield told(found);
-      found = fault && { ...fault, first: sequence, end: sequence + 1 };
-    }
-  }
-  if (found !== undefined) yield told(found);
+  yield* heldFindings(erased, holds, events(SequenceSet.ofStretches(erased)));
 }
 
 /** Against the keys of the directory alone: anyone who holds only an older key may leave out what it hands on to. */

@@ -182,7 +182,7 @@ export function verificationReport(verification: Verification, log = 'directory'
   const [first = [], ...others] = rows;
   const lines = findings.listed.map(({ kind, message }) => `${kind.replaceAll('_', ' ')}: ${message}`);
   if (findings.unlisted > 0) lines.push(`and ${findings.unlisted} more that are not listed`);
-  const paragraphs = [lines, caveats(verification)];
+  const paragraphs = [lines, caveats(verification, log)];
   if (!findings.intact) paragraphs.push([whatToDo(log)]);
   return [
     `${verdict}\n\n`,
@@ -218,7 +218,7 @@ function checkedText({ keys, checkpoints: { checked, given } }: Verification): s
 }
 
 /** What the verdict does not rest on. */
-function caveats({ keys, checkpoints, unopened, retiring }: Verification): string[] {
+function caveats({ keys, checkpoints, unopened, retiring }: Verification, log: string): string[] {
   const lines: string[] = [];
   if (retiring > 0)
     lines.push(
@@ -236,5 +236,7 @@ function caveats({ keys, checkpoints, unopened, retiring }: Verification): strin
       'No checkpoint from elsewhere was compared (--against): a log that was rebuilt as a whole looks the same.',
     );
   }
+  if (log === 'directory')
+    lines.push('The catalogue is derived and not covered: collector doctor compares it with the log.');
   return lines;
 }

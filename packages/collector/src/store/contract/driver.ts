@@ -8,7 +8,7 @@ import type { SequenceSet } from '../../privacy/sequence-set.js';
 import type { AccessLogStore } from './access-log.js';
 import type { Candidate, Committed, SharedGauges, Store } from './events.js';
 import type { StoreFinding } from './findings.js';
-import type { KeyStore, SharedPublicKeys } from './keys.js';
+import type { SharedKeyStore, SharedPublicKeys } from './keys.js';
 import type { OpenSharedStore } from './opened.js';
 import type { LifecycleKeys, Requests, SharedRequests } from './requests.js';
 import type { TreeStore } from './tree.js';
@@ -33,7 +33,7 @@ export interface StoreDriver {
   /** For a collector among others. Closing it closes its tree. */
   openToWrite(address: string, options: SharedStoreOptions): Promise<SharedStore>;
   /** The API keys, for writing. */
-  openKeys(address: string): KeyStore;
+  openKeys(address: string): SharedKeyStore;
   /** How the database fares, without a look at the events. */
   examine(address: string): Promise<StoreFinding[]>;
 }

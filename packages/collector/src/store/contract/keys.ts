@@ -4,6 +4,7 @@
  * A key row is never deleted, and of its fields only `expiresAt`, `revokedAt` and `replacedBy` ever change: what
  * a key was allowed to do stays on record for as long as there are events that it sent.
  */
+import type { AccessLogStore } from './access-log.js';
 import type { EventKind, Profile } from '@clinical-events/protocol';
 import type { CheckpointSigner } from '../../integrity/note-signing.js';
 
@@ -75,6 +76,12 @@ export interface KeyStore {
   revoke(keyId: string, now: number): Promise<boolean>;
   /** The store must not be used afterwards. Closing twice does nothing. */
   close(): Promise<void>;
+}
+
+/** The keys of a log in a database. */
+export interface SharedKeyStore extends KeyStore {
+  /** Of the log that they are for. */
+  readonly accessLog: AccessLogStore;
 }
 
 /** The key store cannot be read or written. The message says what and where; `cause` says why. */

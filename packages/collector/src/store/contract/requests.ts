@@ -8,8 +8,12 @@ export const KEPT_ANSWER_MS = 3_600_000;
 export interface Requests {
   /** On return the request is durable. */
   lay(id: string, request: string): Promise<void>;
-  /** Those that were not taken yet, in an order that stays. Answers that nobody has taken are cleared. */
+  /** Those that were not taken yet, begun ones too, in an order that stays. Answers that nobody has taken are cleared. */
   waiting(): Promise<readonly { readonly id: string; readonly request: string }[]>;
+  /** For a collector, before it does what is asked. @returns false where it was withdrawn or taken; it is not to be done. */
+  begin(id: string): Promise<boolean>;
+  /** For who asked. @returns whether it is gone for good and was not begun: of this and `begin`, one alone has its way. */
+  withdraw(id: string): Promise<boolean>;
   /** On return it is not waiting any more. */
   take(id: string): Promise<void>;
   /** Who asked may have gone: another answer may replace it. */

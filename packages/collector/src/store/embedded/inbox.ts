@@ -1,42 +1,68 @@
 /** What commands ask of the log of a data directory: files in `lifecycle/inbox`, on stable storage when they are there. */
 import fs from 'node:fs';
 import path from 'node:path';
-import { exists, nodeFiles } from '../../files.js';
+import { exists, type Files, nodeFiles } from '../../files.js';
+import { systemCode } from '../../system-code.js';
 import { KEPT_ANSWER_MS, type Requests } from '../contract/requests.js';
 
-const REQUEST = /^([0-9a-f-]{36})\.request\.json$/;
+/** It is renamed when it is begun, and removed when it is withdrawn: the system lets one of the two have the name. */
+const REQUEST = /^([0-9a-f-]{36})\.(?:request|begun)\.json$/;
 
 export class Inbox implements Requests {
   readonly #directory: string;
 
-  constructor(dataDirectory: string) {
+  constructor(
+    dataDirectory: string,
+    private readonly files: Files = nodeFiles,
+  ) {
     this.#directory = path.join(dataDirectory, 'lifecycle', 'inbox');
   }
 
   async lay(id: string, request: string): Promise<void> {
-    nodeFiles.makeDirectory(this.#directory);
-    await nodeFiles.replace(this.#requestOf(id), Buffer.from(request));
+    this.files.makeDirectory(this.#directory);
+    await this.files.replace(this.#fileOf(id, 'request'), Buffer.from(request));
   }
 
   waiting(): Promise<{ id: string; request: string }[]> {
     if (!exists(this.#directory)) return Promise.resolve([]);
     const names = fs.readdirSync(this.#directory).sort();
     for (const name of names) this.#clear(name);
-    const ids = names.flatMap((name) => REQUEST.exec(name)?.[1] ?? []);
-    return Promise.resolve(ids.map((id) => ({ id, request: fs.readFileSync(this.#requestOf(id), 'utf8') })));
+    const found = names.flatMap((name) => {
+      const id = REQUEST.exec(name)?.[1];
+      const file = path.join(this.#directory, name);
+      const request = id === undefined ? undefined : ifThere(() => fs.readFileSync(file, 'utf8'));
+      return id === undefined || request === undefined ? [] : [{ id, request }];
+    });
+    return Promise.resolve(found);
+  }
+
+  begin(id: string): Promise<boolean> {
+    const begun = this.#fileOf(id, 'begun');
+    ifThere(() => this.files.rename(this.#fileOf(id, 'request'), begun));
+    return Promise.resolve(exists(begun));
+  }
+
+  withdraw(id: string): Promise<boolean> {
+    const isWithdrawn = ifThere(() => {
+      fs.unlinkSync(this.#fileOf(id, 'request'));
+      // After a power failure it would be there again.
+      this.files.syncDirectory(this.#directory);
+      return true;
+    });
+    return Promise.resolve(isWithdrawn ?? false);
   }
 
   take(id: string): Promise<void> {
-    fs.rmSync(this.#requestOf(id), { force: true });
+    for (const state of ['request', 'begun'] as const) this.files.remove(this.#fileOf(id, state));
     return Promise.resolve();
   }
 
   async answer(id: string, answer: string): Promise<void> {
-    if (exists(this.#directory)) await nodeFiles.replace(this.#answerOf(id), Buffer.from(answer));
+    if (exists(this.#directory)) await this.files.replace(this.#fileOf(id, 'answer'), Buffer.from(answer));
   }
 
   answerTo(id: string): Promise<string | undefined> {
-    const file = this.#answerOf(id);
+    const file = this.#fileOf(id, 'answer');
     return Promise.resolve(exists(file) ? fs.readFileSync(file, 'utf8') : undefined);
   }
 
@@ -48,11 +74,17 @@ export class Inbox implements Requests {
     if (Date.now() - mtimeMs > KEPT_ANSWER_MS) fs.rmSync(file, { force: true });
   }
 
-  #requestOf(id: string): string {
-    return path.join(this.#directory, `${id}.request.json`);
+  #fileOf(id: string, state: 'request' | 'begun' | 'answer'): string {
+    return path.join(this.#directory, `${id}.${state}.json`);
   }
+}
 
-  #answerOf(id: string): string {
-    return path.join(this.#directory, `${id}.answer.json`);
+/** Undefined where the file is not there: another process has removed or renamed it. */
+function ifThere<Result>(act: () => Result): Result | undefined {
+  try {
+    return act();
+  } catch (error) {
+    if (systemCode(error) !== 'ENOENT') throw error;
+    return undefined;
   }
 }

@@ -8,7 +8,6 @@ import { hash } from 'node:crypto';
 import { ENTRY_KINDS } from '@clinical-events/protocol';
 import { exists } from '../../files.js';
 import { Actions } from '../../privacy/actions.js';
-import type { ErasedEvent } from '../../privacy/lawfulness.js';
 import { SequenceSet } from '../../privacy/sequence-set.js';
 import { Audit, Stretches, type Stretch, type Verdict } from '../../integrity/audit.js';
 import { HASH_BYTES, leafHash } from '../../integrity/merkle.js';
@@ -17,6 +16,7 @@ import {
   type AuditedRoots,
   type AuditOptions,
   type CheckedRoot,
+  type ErasedEvent,
   type FindingList,
   type HeadListener,
   type VerifyFinding,
@@ -159,12 +159,12 @@ export class LogReading {
     return {
       ...{ entries, events, unsigned, waiting, bytes, torn: message },
       ...{ unsequenced: 0, unopened: this.#unopened, ...lifecycle },
-      erased: { actions: this.#actions, events: () => this.#erased() },
+      erased: { actions: this.#actions, events: (of) => this.#erased(of) },
     };
   }
 
-  *#erased(): Generator<ErasedEvent> {
-    for (const { buffer, offset, sequence } of this.#framesOf(this.#actions.retired)) {
+  *#erased(of: SequenceSet): Generator<ErasedEvent> {
+    for (const { buffer, offset, sequence } of this.#framesOf(of)) {
       const event = erasedEvent(sequence, frameEnvelope(buffer, offset));
       if (event !== undefined) yield event;
     }

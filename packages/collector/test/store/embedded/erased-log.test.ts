@@ -59,7 +59,8 @@ async function open({ files = nodeFiles, directories = [keys, mirror] } = {}): P
   });
   await noteKeyPlaces(dataDir, { directories: [keys, mirror], kek: '' });
   const lifecycle = new Lifecycle({
-    ...{ requests: new Inbox(dataDir), actions: store.actions, keys: store.keys, onTrouble: () => undefined },
+    ...{ requests: new Inbox(dataDir, files), actions: store.actions, keys: store.keys },
+    onTrouble: () => undefined,
     keysIn: (lists, signal) => store.keysIn(lists, signal),
     append: async (entry) => {
       await store.append([entry]);
@@ -278,12 +279,12 @@ test('[R-1339] an erasure beside verify is explained, though its entry stands be
 });
 
 describe('[R-1335] an erasure that is cut off', () => {
-  test('at any step is done and answered by the next start, or nothing of it is [R-1371]', async () => {
+  test('at any step is done once and answered by the next start, or withdrawn by who asked [R-1371] [R-1550] [R-1551]', async () => {
     const sent = events(30);
     await fill(sent.slice(0, 15), sent.slice(15));
     const begin = beginning();
     const erased = [2, 3, 20, 29];
-    let done = 0;
+    let [done, withdrawn, turn] = [0, 0, random.below(2)];
     // Every third of them, from another one on each time; each one in a campaign.
     const stride = runs(1, 3);
     for (let step = 1 + random.below(stride); ; step += stride) {
@@ -298,22 +299,29 @@ describe('[R-1335] an erasure that is cut off', () => {
         // Killed while it was opened.
       }
       if (steps() < step) break;
-      await new Inbox(dataDir).take(action);
+      // Each other time whoever asked was killed too.
+      const isAlive = turn++ % 2 === 0;
+      const isWithdrawn = isAlive && (await new Inbox(dataDir).withdraw(action));
       const { store, lifecycle } = await open();
       await lifecycle.look();
-      const isBegun = store.actions.retired.size > 0;
+      const logged = store.actions.logged.map(({ said }) => said.does);
       await store.close();
-      if (isBegun) done++;
-      expect(await answerTo(new Inbox(dataDir), action)).toEqual(isBegun ? { state: 'done' } : undefined);
-      expect(await readAll(), `step ${step}`).toEqual(expected(sent, isBegun ? erased : []));
+      if (isWithdrawn) withdrawn++;
+      else done++;
+      const answer = isWithdrawn ? undefined : { state: 'done' };
+      expect(logged, `step ${step}`).toEqual(isWithdrawn ? [] : ['retire', 'done']);
+      expect(await answerTo(new Inbox(dataDir), action), `step ${step}`).toEqual(answer);
+      expect(await readAll(), `step ${step}`).toEqual(expected(sent, isWithdrawn ? [] : erased));
+      expect(await new Inbox(dataDir).waiting()).toEqual([]);
       const reopened = await open();
       expect(reopened.store.actions.undone()).toEqual([]);
       await reopened.store.close();
     }
     expect(done).toBeGreaterThan(3);
+    expect(withdrawn).toBeGreaterThan(0);
   });
 
-  test('[R-1353] by a full disk at any write is done when there is room, and nothing else is lost', async () => {
+  test('[R-1353] [R-1551] by a full disk at any write is done when there is room, and nothing else is lost', async () => {
     const sent = events(30);
     await fill(sent.slice(0, 15), sent.slice(15));
     const begin = beginning();
@@ -323,11 +331,23 @@ describe('[R-1335] an erasure that is cut off', () => {
       begin();
       await request(erased);
       let [isFull, writes] = [false, 0];
+      const write = () => {
+        if (isFull && ++writes >= step) throw Object.assign(new Error('no room'), { code: 'ENOSPC' });
+      };
       const files: Files = {
         ...nodeFiles,
         write: (...given) => {
-          if (isFull && ++writes >= step) throw Object.assign(new Error('no room'), { code: 'ENOSPC' });
+          write();
           nodeFiles.write(...given);
+        },
+        replace: async (...given) => {
+          write();
+          await nodeFiles.replace(...given);
+        },
+        // A directory that has no room for another name.
+        rename: (...given) => {
+          write();
+          nodeFiles.rename(...given);
         },
       };
       const { store, lifecycle } = await open({ files });
@@ -340,7 +360,8 @@ describe('[R-1335] an erasure that is cut off', () => {
       await store.close();
       const again = await open();
       await again.lifecycle.look();
-      expect(again.store.actions.undone(), `write ${step}`).toEqual([]);
+      const logged = again.store.actions.logged.map(({ said }) => said.does);
+      expect(logged, `write ${step}`).toEqual(['retire', 'done']);
       await again.store.close();
       expect(await readAll(), `write ${step}`).toEqual(expected(sent, erased));
       if (isOver) break;
@@ -356,9 +377,12 @@ describe('[R-1335] an erasure that is cut off', () => {
     const text = fs.readFileSync(inbox);
     const { store, lifecycle } = await open();
     await lifecycle.look();
-    fs.writeFileSync(inbox, text);
-    await lifecycle.look();
-    expect(store.actions.partsIn(action)).toHaveLength(1);
+    for (const name of [inbox, inbox.replace('.request.', '.begun.')]) {
+      fs.writeFileSync(name, text);
+      await lifecycle.look();
+      expect(store.actions.partsIn(action)).toHaveLength(1);
+      expect(fs.existsSync(name)).toBe(false);
+    }
     await store.close();
     // An answer that nobody takes is gone an hour later.
     const answer = inbox.replace('.request.', '.answer.');
@@ -369,6 +393,31 @@ describe('[R-1335] an erasure that is cut off', () => {
     await next.lifecycle.look();
     await next.store.close();
     expect(fs.existsSync(answer)).toBe(false);
+  });
+
+  test('[R-1550] whose request is withdrawn is not begun, and one that was begun is not withdrawn', async () => {
+    await fill(events(10));
+    const inbox = new Inbox(dataDir);
+    const [gone, stays] = [await request([4]), await request([5])];
+    expect(await inbox.begin(stays)).toBe(true);
+    expect([await inbox.withdraw(gone), await inbox.withdraw(stays)]).toEqual([true, false]);
+    expect([await inbox.begin(gone), await inbox.begin(stays)]).toEqual([false, true]);
+    expect((await inbox.waiting()).map(({ id }) => id)).toEqual([stays]);
+    // Withdrawn when the collector has read it already.
+    const late = await request([6]);
+    const { store, lifecycle } = await open({
+      files: {
+        ...nodeFiles,
+        rename(from, to) {
+          if (from.endsWith(`${late}.request.json`)) fs.unlinkSync(from);
+          nodeFiles.rename(from, to);
+        },
+      },
+    });
+    await lifecycle.look();
+    expect(store.actions.logged.map(({ said }) => said.action)).toEqual([stays, stays]);
+    expect(await answerTo(inbox, late)).toBeUndefined();
+    await store.close();
   });
 
   test('waits for a mirror that is away, and is done when it is back', async () => {

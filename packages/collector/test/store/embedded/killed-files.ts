@@ -30,6 +30,10 @@ function stoppedAt(isStopped: (steps: number) => boolean): { files: Files; steps
       next();
       nodeFiles.rename(from, to);
     },
+    async replace(path, bytes) {
+      next();
+      await nodeFiles.replace(path, bytes);
+    },
     remove(path) {
       next();
       nodeFiles.remove(path);

@@ -1,0 +1,309 @@
+/** Applies an erasure plan: what its marks say is erased, unless something has changed since it was made. */
+import { randomUUID } from 'node:crypto';
+import type { Config } from '../../config.js';
+import { ABOVE_FLOORS, type Action, type Actions, type Reason } from '../../privacy/actions.js';
+import { SequenceSet } from '../../privacy/sequence-set.js';
+import { counted } from '../../quantity.js';
+import { type LifecycleAnswer } from '../../ledger/lifecycle.js';
+import { findPlan, logAccess } from '../access-log.js';
+import { actingUser } from '../actor.js';
+import { CommandFailure, EXIT, interruption, usage } from '../exit-codes.js';
+import { assertReadable } from '../regular-files.js';
+import { assertCollectorRuns, considered, deliver } from './delivery.js';
+import { keysOf } from './erasable.js';
+import {
+  dropErasureRecord,
+  type ErasureFacts,
+  keepErasureRecord,
+  type LeftEvents,
+} from './erasure-record.js';
+import { Holds, holdsOf } from './holds.js';
+import { type LogRun, LogRuns } from './log-runs.js';
+import { idOf, type LogEvent } from './log-stretch.js';
+import { type Block, type Plan, type PlanEvent, type PlanFile, readPlan } from './plan-file.js';
+
+export interface ApplyOptions {
+  readonly reason: Reason;
+  /** Of 1 to 64 of A-Z a-z 0-9 . _ / - */
+  readonly case: string;
+  readonly by?: string | undefined;
+  readonly overrideFloor: boolean;
+  readonly incomplete: boolean;
+}
+
+export interface Applied {
+  readonly action: string;
+  readonly answer: Exclude<LifecycleAnswer, { state: 'refused' }>;
+  readonly erased: SequenceSet;
+  /** Of the events that the plan marks, how many were left: floors, and what has no key. */
+  readonly left: number;
+}
+
+/** @throws CommandFailure when it may not be applied, or there is nothing to erase; then nothing is erased. */
+export async function applyPlan(config: Config, file: string, options: ApplyOptions): Promise<Applied> {
+  const { dataDir } = config;
+  const planned = readPlan(file);
+  const applier = applierOf(options);
+  const signal = interruption();
+  assertReadable(dataDir);
+  assertCollectorRuns(config);
+  const line = await findPlan(dataDir, planned.sha256);
+  if (line === undefined)
+    throw usage(
+      `${file}: no access log here has a line of collector erase plan for it: plan again on this host`,
+    );
+  const action = randomUUID();
+  const { reason, by } = options;
+  const filter = {
+    plan: planned.sha256,
+    marks: planned.marks,
+    action,
+    override_floor: options.overrideFloor,
+  };
+  const access = logAccess(dataDir, {
+    ...{ command: 'erase apply', filter, reason, isAct: true },
+    ...(by !== undefined && { by }),
+  });
+  const { name, proven: isProven = false } = line.actor;
+  const planner = { name, isProven, at: line.at };
+  const reader = await LogRuns.open(dataDir, signal, { from: planned.plan.through + 1 });
+  try {
+    const applied = await new Application(config, reader, planned, options).apply(
+      action,
+      { planner, applier },
+      signal,
+    );
+    access.complete = true;
+    return applied;
+  } finally {
+    await reader.close();
+  }
+}
+
+function applierOf({ by }: ApplyOptions): ErasureFacts['applier'] {
+  const at = new Date().toISOString();
+  const acting = actingUser();
+  if (acting?.isProven === true) return { name: acting.name, isProven: true, at };
+  if (by === undefined)
+    throw usage(
+      '--by: the system knows no login user here: say who applies it; the certificate has the name as stated',
+    );
+  return { name: by, isProven: false, at };
+}
+
+/** How an apply ends of which it is not known whether a collector does it. */
+const OPEN: readonly number[] = [EXIT.pending, EXIT.failure];
+
+class Application {
+  readonly #actions: Actions;
+  readonly #plan: Plan;
+
+  constructor(
+    private readonly config: Config,
+    /** Of what came since the plan was made. */
+    private readonly reader: LogRuns,
+    private readonly planned: PlanFile,
+    private readonly options: ApplyOptions,
+  ) {
+    this.#plan = planned.plan;
+    const actions = reader.log.actions?.();
+    if (actions === undefined) throw usage('payloads of this log are not encrypted, and cannot be erased');
+    this.#actions = actions;
+  }
+
+  async apply(
+    action: string,
+    persons: Pick<ErasureFacts, 'planner' | 'applier'>,
+    signal: AbortSignal,
+  ): Promise<Applied> {
+    const { options, planned } = this;
+    this.#assertApplicable();
+    const marked = this.#marked();
+    await this.#assertUnchanged(marked, signal);
+    const isKept = ({ blocked }: PlanEvent) => !options.overrideFloor && floorsIn(blocked).length > 0;
+    const allowed = marked.filter((event) => !isKept(event));
+    const { keys, plain } = keysOf(this.reader.log, await this.#placesOf(allowed));
+    const erased = SequenceSet.union(keys.map(({ sequences }) => sequences));
+    if (erased.size === 0) {
+      const [why, code] =
+        allowed.length > 0
+          ? (['what it marks was stored in the clear, without a key', EXIT.partly] as const)
+          : (['a floor of the policy keeps all that it marks', EXIT.refused] as const);
+      throw new CommandFailure(`nothing was erased: ${why}`, code);
+    }
+    const done = allowed.filter(({ sequence }) => erased.has(sequence));
+    const overridden = done.filter(({ blocked }) => floorsIn(blocked).length > 0);
+    const facts: ErasureFacts = {
+      ...{ action, case: options.case, ...persons },
+      left: leftOf(
+        this.#plan.events.filter(
+          ({ sequence }) => !erased.has(sequence) && !this.#actions.retired.has(sequence),
+        ),
+        plain,
+      ),
+      mentions: done.filter(({ because }) => because === 'mention').length,
+      overridden: overridden.length === 0 ? [] : leftOf(overridden, plain),
+      unread: this.#plan.unread,
+    };
+    const record = await keepErasureRecord(this.config.dataDir, facts);
+    const said: Action = {
+      ...{ action, does: 'retire', reason: options.reason, part: 1, parts: 1, keys, record },
+      ...{ plan: planned.sha256, marks: planned.marks },
+      ...(overridden.length > 0 && { override: true }),
+      ...(this.#plan.unread > 0 && { incomplete: true }),
+    };
+    const answer = await deliver(
+      this.config,
+      // By the plan: what begins between the check and here was not considered.
+      { action: said, considered: { policy: this.#plan.policy, holds: this.#plan.holds } },
+      { signal },
+    ).catch((error: unknown) => {
+      // What was begun, or may be, keeps it.
+      const isOpen = !(error instanceof CommandFailure) || OPEN.includes(error.exitCode);
+      if (!isOpen && this.reader.log.actions?.().partsIn(action).length === 0)
+        dropErasureRecord(this.config.dataDir, action);
+      throw error;
+    });
+    return { action, answer, erased, left: marked.length - erased.size };
+  }
+
+  /** @throws CommandFailure */
+  #assertApplicable(): void {
+    const { options } = this;
+    const { log, unread, through } = this.#plan;
+    if (log !== this.reader.log.ledgerId) throw usage('the plan is of another log than this one');
+    if (through > this.reader.range.through)
+      throw planAgain('the log does not reach as far as the plan: it was restored');
+    if (unread > 0 && !options.incomplete)
+      throw usage(
+        `${counted(unread, 'payload')} could not be opened when it was planned: --incomplete applies it all the same, and the ` +
+          'certificate says so',
+      );
+    if (options.overrideFloor && !ABOVE_FLOORS.includes(options.reason))
+      throw usage(`--override-floor: a floor yields to ${ABOVE_FLOORS.join(', ')} alone`);
+  }
+
+  /** @throws CommandFailure when there are none that are not erased. */
+  #marked(): PlanEvent[] {
+    const marked = this.#plan.events.filter(({ erase }) => erase);
+    if (marked.length === 0) throw new CommandFailure('the plan marks no event to be erased', EXIT.notFound);
+    const left = marked.filter(({ sequence }) => !this.#actions.retired.has(sequence));
+    if (left.length > 0) return left;
+    const by = this.#actions.retirementOf(marked[0]?.sequence ?? 0)?.action ?? '';
+    throw new CommandFailure(`all that the plan marks is erased already, by action ${by}`, EXIT.notFound);
+  }
+
+  /** @throws CommandFailure with exit code 10: what it was decided by is no longer so. */
+  async #assertUnchanged(marked: readonly PlanEvent[], signal: AbortSignal): Promise<void> {
+    const { holds, policy } = considered(this.#actions);
+    if (holds.some((hold) => !this.#plan.holds.includes(hold))) throw planAgain('a hold has begun since');
+    if (policy !== this.#plan.policy) throw planAgain('another retention policy was set since');
+    if (marked.some(({ blocked }) => blocked.some(({ by }) => by === 'hold')))
+      throw planAgain('an event that it marks is on hold, and a hold yields to nothing');
+    const keys = new Map(
+      marked.map(({ organisation, run }) => [
+        `${organisation} ${run}`,
+        { organisation, id: idOf(run), isRun: true },
+      ]),
+    );
+    const came = await this.reader.collect(keys.values(), { nested: false, outer: false });
+    const late = came.reduce((sum, { events }) => sum + events.length, 0);
+    const changed = came.filter(({ starts }) => starts.length > 0);
+    if (changed.length > 0) await this.#assertSamePerson(changed, marked, signal);
+    if (late > 0)
+      process.stderr.write(
+        `collector: ${counted(late, 'event')} came for these runs since it was planned, and stay: plan again for them\n`,
+      );
+  }
+
+  /** A further start may say that a run is about someone else, or about a person on hold. */
+  async #assertSamePerson(
+    changed: readonly LogRun[],
+    marked: readonly PlanEvent[],
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { dataDir } = this.config;
+    const whole = await LogRuns.open(dataDir, signal);
+    try {
+      const runs = await whole.collect(changed, { nested: false, outer: true });
+      const holds = new Holds(holdsOf(dataDir, this.#actions), whole.log.names);
+      for (const run of runs) {
+        const isNew = ({ sequence }: { sequence: number }) => sequence > this.#plan.through;
+        const of = (as: 'target' | 'caller', isSince: boolean) =>
+          new Set(run.starts.filter((start) => isNew(start) === isSince).flatMap((start) => start[as] ?? []));
+        const before = [of('target', false), of('caller', false)] as const;
+        const as = before[0].size > 0 || of('target', true).size > 0 ? 0 : 1;
+        const since = of(as === 0 ? 'target' : 'caller', true);
+        if (
+          [...since].some((id) => !before[as].has(id)) ||
+          run.starts.some((start) => isNew(start) && start.state === 'unread')
+        )
+          throw planAgain('a start that came since says that a run is about someone else');
+        const ofRun = marked.filter(
+          (event) => event.run === run.recordId && event.organisation === run.organisation,
+        );
+        if (ofRun.some(({ sequence }) => holds.on(run, sequence).length > 0))
+          throw planAgain('a start that came since puts a run on hold');
+      }
+    } finally {
+      await whole.close();
+    }
+  }
+
+  /** Where the events are now: a compaction moves them. */
+  async #placesOf(events: readonly PlanEvent[]): Promise<LogEvent[]> {
+    const places = [];
+    for (const { organisation, id, sequence, kind, received_at } of events) {
+      const place = await this.reader.log.find(organisation, Buffer.from(idOf(id), 'latin1'));
+      if (place?.sequence !== sequence)
+        throw planAgain(`event ${id} is not where the plan says; see collector verify`);
+      const { at, size } = place;
+      const receivedAt = Date.parse(received_at);
+      places.push({
+        sequence,
+        at,
+        size,
+        kind,
+        organisation,
+        receivedAt,
+        id: idOf(id),
+        runId: undefined,
+        parent: undefined,
+      });
+    }
+    return places;
+  }
+}
+
+function planAgain(why: string): CommandFailure {
+  return new CommandFailure(`nothing was erased: ${why}: plan again`, EXIT.planAgain);
+}
+
+function floorsIn(blocked: readonly Block[]): Block[] {
+  return blocked.filter(
+    ({ by, until }) => by === 'floor' && (until === null || Date.parse(until) > Date.now()),
+  );
+}
+
+/** Counted by why they were left. */
+function leftOf(events: readonly PlanEvent[], plain: ReadonlySet<number>): LeftEvents[] {
+  const left = new Map<string, LeftEvents>();
+  for (const event of events) {
+    const [block] = event.blocked;
+    const why =
+      event.erase && plain.has(event.sequence)
+        ? ({ why: 'stored in the clear' } as const)
+        : block === undefined
+          ? ({ why: 'not marked', ...(event.why !== '' && { of: event.why }) } as const)
+          : block.by === 'stored in the clear'
+            ? ({ why: block.by } as const)
+            : ({
+                why: block.by,
+                of: block.name,
+                ...(block.until !== null && { until: block.until }),
+              } as const);
+    const name = JSON.stringify(why);
+    left.set(name, { ...why, events: (left.get(name)?.events ?? 0) + 1 });
+  }
+  return [...left.values()];
+}

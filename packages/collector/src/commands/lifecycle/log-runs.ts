@@ -1,0 +1,307 @@
+/**
+ * Runs as the log has them, for whatever may destroy or hold events: found and collected by passes over all of it, on as many
+ * threads as there are cores, beside a running collector. A start may come after its events, so one pass finds and another
+ * collects.
+ */
+import os from 'node:os';
+import { Worker } from 'node:worker_threads';
+import type { EventLog } from '../../store/contract/events.js';
+import { openStore } from '../../store/open-to-read.js';
+import { type RunSummary, summaryOf } from '../../catalogue/run-summary.js';
+import { assembleRun } from '../../records/assemble.js';
+import { eventBatchesOf, windowsOf } from '../../records/record-windows.js';
+import { ScanningReader } from '../../records/run-event.js';
+import { revived } from '../records/record-threads.js';
+import { ProgressBar } from '../terminal.js';
+import {
+  type Answer,
+  type ByOrganisation,
+  type Collected,
+  eventOf,
+  type Found,
+  type Id,
+  type Job,
+  type LogEvent,
+  pass,
+  put,
+  type Range,
+  type Sought,
+  type StartFacts,
+  textOf,
+  type Wanted,
+} from './log-stretch.js';
+
+/** A thread takes a quarter of a second to start, in which another passes so many events. */
+const LEAST_OF_A_THREAD = 16_384;
+const MOST_THREADS = 4;
+
+/** Names a record: a run by its id, or events without a run by the id of the event that they hang on. */
+export interface RecordKey {
+  readonly organisation: string;
+  readonly id: Id;
+  readonly isRun: boolean;
+}
+
+/** The records of runs that were found. */
+export function keysIn(runs: Found['runs']): RecordKey[] {
+  return [...runs].flatMap(([organisation, ids]) =>
+    Array.from(ids.keys(), (id) => ({ organisation, id, isRun: true })),
+  );
+}
+
+/** A record with its events. */
+export class LogRun implements RecordKey {
+  readonly events: LogEvent[] = [];
+  readonly starts: StartFacts[] = [];
+  /** Records that one of its starts is nested in. */
+  readonly parents = new Set<LogRun>();
+
+  constructor(
+    readonly organisation: string,
+    readonly id: Id,
+    readonly isRun: boolean,
+  ) {}
+
+  get recordId(): string {
+    return textOf(this.id);
+  }
+
+  /** It, and all that it is nested in. */
+  get chain(): readonly LogRun[] {
+    const chain = new Set<LogRun>([this]);
+    for (const run of chain) for (const parent of run.parents) chain.add(parent);
+    return [...chain];
+  }
+
+  /** Whom its starts name: targets, and callers. */
+  get persons(): readonly string[] {
+    return this.starts.flatMap(({ target, caller }) => [target, caller].filter((id) => id !== undefined));
+  }
+}
+
+/** What is collected beside the records that are named. */
+export interface Around {
+  /** Runs that are nested in them, however deep. */
+  readonly nested: boolean;
+  /** Those that they are nested in: what holds one of these holds what is nested in it. */
+  readonly outer: boolean;
+}
+
+export class LogRuns {
+  readonly #threads: StretchThread[] = [];
+  readonly #log: EventLog;
+  #bar: ProgressBar | undefined;
+
+  private constructor(
+    private readonly dataDir: string,
+    log: EventLog,
+    /** By default all that was durable when it was opened. */
+    readonly range: Range,
+    private readonly signal: AbortSignal,
+  ) {
+    this.#log = log;
+  }
+
+  /** @param part the sequences that are passed; all that is durable. */
+  static async open(dataDir: string, signal: AbortSignal, part: Partial<Range> = {}): Promise<LogRuns> {
+    const { events: log } = openStore(dataDir);
+    const { from = 1, through = (await log.end()).sequence - 1 } = part;
+    return new LogRuns(dataDir, log, { from, through }, signal);
+  }
+
+  get log(): EventLog {
+    return this.#log;
+  }
+
+  /** @throws StoreDamaged; what the signal is aborted with. */
+  async find(sought: Sought): Promise<Found> {
+    const found = (await this.#pass((range) => ({ find: sought, ...range }))) as Found[];
+    const runs: ByOrganisation<true> = new Map();
+    const runless: ByOrganisation<true> = new Map();
+    const erased: ByOrganisation<number> = new Map();
+    const organisations = new Set<string>();
+    for (const each of found) {
+      for (const organisation of each.organisations) organisations.add(organisation);
+      for (const [all, some] of [
+        [runs, each.runs],
+        [runless, each.runless],
+      ] as const)
+        for (const [organisation, ids] of some) for (const id of ids.keys()) put(all, organisation, id, true);
+      for (const [organisation, ids] of each.erased)
+        for (const [id, i] of ids) put(erased, organisation, id, i);
+    }
+    return {
+      ...{ organisations, runs, runless, erased, events: found.flatMap(({ events }) => events) },
+      unread: found.reduce((sum, { unread }) => sum + unread, 0),
+    };
+  }
+
+  /** The record that an event is of; undefined for one that is not there. */
+  async recordOf(organisation: string, eventId: Id): Promise<RecordKey | undefined> {
+    const passed: Id[] = [];
+    for (let id: Id | undefined = eventId; id !== undefined;) {
+      // Events that hang on each other in a circle are known by the smallest of their ids.
+      const circle = passed.indexOf(id);
+      if (circle >= 0) passed.push(passed.slice(circle).reduce((a, b) => (a < b ? a : b)));
+      const event: LogEvent | undefined = circle >= 0 ? undefined : await this.#event(organisation, id);
+      if (event === undefined) break;
+      if (event.runId !== undefined) return { organisation, id: event.runId, isRun: true };
+      passed.push(id);
+      id = event.parent;
+    }
+    const root = passed.at(-1);
+    return root === undefined ? undefined : { organisation, id: root, isRun: false };
+  }
+
+  /** The events of runs, no more than is asked for of each, and what hangs on events, in the order of the log. */
+  async events(wanted: Wanted): Promise<Collected['events']> {
+    if (wanted.runs.size + wanted.on.size === 0) return [];
+    const answers = (await this.#pass((range) => ({ collect: wanted, ...range }))) as Collected[];
+    return answers.flatMap(({ events }) => events);
+  }
+
+  /**
+   * Records with all their events, of which those that are not in the log have none, in as many passes as runs are nested deep.
+   * @returns those that are named and those nested in them; what they are nested in stands in `LogRun.parents`.
+   */
+  async collect(keys: Iterable<RecordKey>, around: Around): Promise<LogRun[]> {
+    const known: ByOrganisation<LogRun> = new Map();
+    const owners: ByOrganisation<LogRun> = new Map();
+    const inner = new Set<LogRun>();
+    let wanted: Wanted = { runs: new Map(), on: new Map() };
+    const starts: { readonly run: LogRun; readonly parent: Id }[] = [];
+    const add = (run: LogRun, { start, ...event }: Collected['events'][number]) => {
+      const { organisation, id } = event;
+      if (owners.get(organisation)?.has(id) === true) return;
+      put(owners, organisation, id, run);
+      run.events.push(event);
+      if (inner.has(run)) put(wanted.on, organisation, id, true);
+      if (start === undefined) return;
+      run.starts.push(start);
+      if (event.parent !== undefined) starts.push({ run, parent: event.parent });
+    };
+    const begin = async ({ organisation, id, isRun }: RecordKey, isInner: boolean) => {
+      const run = new LogRun(organisation, id, isRun);
+      put(known, organisation, id, run);
+      if (isInner) inner.add(run);
+      const root = isRun ? undefined : await this.#event(organisation, id);
+      if (isRun) put(wanted.runs, organisation, id, 'whole');
+      if (root !== undefined) add(run, root);
+      return run;
+    };
+    for (const key of keys) if (known.get(key.organisation)?.has(key.id) !== true) await begin(key, true);
+    while (wanted.runs.size + wanted.on.size > 0) {
+      const asked = wanted;
+      wanted = { runs: new Map(), on: new Map() };
+      for (const event of await this.events(asked)) {
+        const { organisation, runId, parent = '' } = event;
+        const outer = owners.get(organisation)?.get(parent);
+        const own = runId === undefined ? outer : known.get(organisation)?.get(runId);
+        if (own !== undefined) add(own, event);
+        else if (runId !== undefined && outer !== undefined && around.nested)
+          await begin({ organisation, id: runId, isRun: true }, true);
+      }
+      for (const { run, parent } of starts.splice(0)) {
+        const { organisation } = run;
+        const owner = owners.get(organisation)?.get(parent);
+        const key = owner ?? (around.outer ? await this.recordOf(organisation, parent) : undefined);
+        if (key === undefined || key.id === run.id) continue;
+        run.parents.add(owner ?? known.get(organisation)?.get(key.id) ?? (await begin(key, false)));
+      }
+    }
+    return [...inner];
+  }
+
+  async #event(organisation: string, id: Id): Promise<LogEvent | undefined> {
+    const place = await this.#log.find(organisation, Buffer.from(id, 'latin1'));
+    if (place === undefined || place.sequence > this.range.through) return undefined;
+    for await (const batch of this.#log.pass(place, { through: place.sequence }))
+      for (const entry of batch) return eventOf(entry);
+    return undefined;
+  }
+
+  /** What a catalogue would say of each record that has events, made of these alone. */
+  async *summaries(runs: readonly LogRun[]): AsyncGenerator<readonly [LogRun, RunSummary]> {
+    const placed = runs.filter(({ events }) => events.length > 0).map((run) => ({ run, places: run.events }));
+    for (const window of windowsOf(placed)) {
+      let index = 0;
+      for await (const batch of eventBatchesOf(this.#log, window, new ScanningReader()))
+        for (const events of batch) {
+          const run = window[index++]?.run ?? raise();
+          yield [run, summaryOf(assembleRun(events))];
+        }
+      this.signal.throwIfAborted();
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#bar?.clear();
+    await Promise.all(this.#threads.map((thread) => thread.stop()));
+    await this.#log.close();
+  }
+
+  async #pass(jobOf: (range: Range) => Job): Promise<Answer[]> {
+    const { from, through } = this.range;
+    if (through < from) return [await pass(this.#log, jobOf({ from, through: from - 1 }), () => undefined)];
+    const events = through - from + 1;
+    const most = Math.min(MOST_THREADS, os.availableParallelism(), Math.floor(events / LEAST_OF_A_THREAD));
+    this.#bar = new ProgressBar({ wanted: process.stderr.isTTY, unit: 'MiB', per: 1 << 20, from: 32 });
+    let done = 0;
+    const onBytes = (bytes: number) => this.#bar?.show((done += bytes), this.#log.extent);
+    try {
+      if (most < 2) return [await pass(this.#log, jobOf({ from, through }), onBytes, this.signal)];
+      const stop = () => {
+        for (const thread of this.#threads) thread.stop().catch(() => undefined);
+      };
+      this.signal.addEventListener('abort', stop, { once: true });
+      const ends = Array.from({ length: most }, (_, i) => from - 1 + Math.floor((events * (i + 1)) / most));
+      const answers = ends.map((end, i) => {
+        const thread = (this.#threads[i] ??= new StretchThread(this.dataDir));
+        return thread.do(jobOf({ from: (ends[i - 1] ?? from - 1) + 1, through: end }), onBytes);
+      });
+      try {
+        return await Promise.all(answers);
+      } finally {
+        this.signal.removeEventListener('abort', stop);
+      }
+    } catch (error) {
+      this.signal.throwIfAborted();
+      throw error;
+    } finally {
+      this.#bar.clear();
+    }
+  }
+}
+
+class StretchThread {
+  readonly #worker: Worker;
+  #waiting: { resolve: (answer: Answer) => void; reject: (error: unknown) => void } | undefined;
+  #onBytes: (bytes: number) => void = () => undefined;
+
+  constructor(dataDir: string) {
+    this.#worker = new Worker(new URL('stretch-thread.js', import.meta.url), { workerData: { dataDir } });
+    this.#worker.on('message', (said: { bytes: number } | { answer: Answer }) => {
+      if ('bytes' in said) this.#onBytes(said.bytes);
+      else this.#waiting?.resolve(said.answer);
+    });
+    this.#worker.on('error', (error: Error) => this.#waiting?.reject(revived(error)));
+    this.#worker.on('exit', () => this.#waiting?.reject(new Error('a thread that reads the log has ended')));
+  }
+
+  /** One job at a time. */
+  do(job: Job, onBytes: (bytes: number) => void): Promise<Answer> {
+    this.#onBytes = onBytes;
+    return new Promise((resolve, reject) => {
+      this.#waiting = { resolve, reject };
+      this.#worker.postMessage(job);
+    });
+  }
+
+  async stop(): Promise<void> {
+    await this.#worker.terminate();
+  }
+}
+
+function raise(): never {
+  throw new RangeError('a run was not asked for');
+}

@@ -1,0 +1,278 @@
+/**
+ * One pass over a stretch of the log, on a thread of its own or on none: it finds what a request is about, or collects the
+ * events of runs. It reads the log and never the catalogue: one changed row there would hide a run.
+ */
+import type { EventKind } from '@clinical-events/protocol';
+import { SequenceSet } from '../../privacy/sequence-set.js';
+import { type EventLog, ID_BYTES, type PassedEntry } from '../../store/contract/events.js';
+import { isNoId, latin1, uuidText } from '../../store/text.js';
+import { Mentions } from './mentions.js';
+
+/** The bytes of an id, each as a character: a key of maps that costs no more than the copy. */
+export type Id = string;
+/** By organisation: no id means anything outside its own. */
+export type ByOrganisation<Value> = Map<string, Map<Id, Value>>;
+
+export interface Range {
+  readonly from: number;
+  readonly through: number;
+}
+
+/** What is looked for. */
+export interface Sought {
+  readonly subjects: readonly string[];
+  /** Hexadecimal digits with which ids of runs begin. */
+  readonly runs: readonly string[];
+  readonly events: readonly Id[];
+  /** Whether every payload is searched for the subjects; else starts are. */
+  readonly mentions: boolean;
+  readonly organisation?: string | undefined;
+  /** Events (SequenceSet.toText) whose runs are asked for. */
+  readonly erased: readonly string[];
+}
+
+/** An event as its envelope has it. */
+export interface LogEvent {
+  readonly sequence: number;
+  readonly at: number;
+  readonly size: number;
+  readonly kind: EventKind;
+  readonly organisation: string;
+  readonly receivedAt: number;
+  readonly id: Id;
+  /** Undefined where the event names no run and opens none. */
+  readonly runId: Id | undefined;
+  /** The event that it hangs on; it stays in the envelope when the payload is erased. */
+  readonly parent: Id | undefined;
+}
+
+/** What a start says. */
+export interface StartFacts {
+  readonly sequence: number;
+  /** `unread`: its payload cannot be opened, and no action erased it. */
+  readonly state: 'read' | 'erased' | 'unread';
+  readonly target?: string;
+  readonly caller?: string;
+  readonly parent: Id | undefined;
+}
+
+export type Job = ({ readonly find: Sought } & Range) | ({ readonly collect: Wanted } & Range);
+
+/** How much of a run is collected: all of it, or what is not erased. */
+export type Extent = 'whole' | 'left';
+
+export interface Wanted {
+  readonly runs: ByOrganisation<Extent>;
+  /** Events: what hangs on them is wanted too, events without a run and starts of nested runs. */
+  readonly on: ByOrganisation<true>;
+}
+
+export interface Found {
+  /** All that have an event. */
+  readonly organisations: ReadonlySet<string>;
+  readonly runs: ByOrganisation<true>;
+  /** Events without a run whose ids begin as `Sought.runs` do. */
+  readonly runless: ByOrganisation<true>;
+  readonly events: readonly (LogEvent & { readonly isMention: boolean })[];
+  /** The runs of erased events, by the number of the erasure in `Sought.erased`. */
+  readonly erased: ByOrganisation<number>;
+  /** Payloads that had to be opened and could not be. */
+  readonly unread: number;
+}
+
+export interface Collected {
+  readonly events: readonly (LogEvent & { readonly start?: StartFacts })[];
+}
+
+/** What a pass answers, and what it reports meanwhile. */
+export type Answer = Found | Collected;
+
+export function put<Value>(map: ByOrganisation<Value>, organisation: string, id: Id, value: Value): void {
+  let ids = map.get(organisation);
+  if (ids === undefined) map.set(organisation, (ids = new Map<Id, Value>()));
+  ids.set(id, value);
+}
+
+type Log = Pick<EventLog, 'pass' | 'actions'>;
+
+/** @param onBytes called with the bytes of each batch. @throws StoreDamaged; what the signal is aborted with. */
+export async function pass(
+  log: Log,
+  job: Job,
+  onBytes: (bytes: number) => void,
+  signal?: AbortSignal,
+): Promise<Answer> {
+  const erased = log.actions?.().retired ?? SequenceSet.EMPTY;
+  const work = 'find' in job ? new Finding(job.find, erased) : new Collecting(job.collect, erased);
+  for await (const batch of log.pass({ sequence: job.from, at: 0 }, { through: job.through })) {
+    signal?.throwIfAborted();
+    let bytes = 0;
+    for (const entry of batch) {
+      bytes += entry.size;
+      if (!entry.isOwn) work.take(entry);
+    }
+    onBytes(bytes);
+  }
+  return work.answer();
+}
+
+class Finding {
+  readonly #organisations = new Set<string>();
+  #organisation = '';
+  readonly #runs: ByOrganisation<true> = new Map();
+  readonly #runless: ByOrganisation<true> = new Map();
+  readonly #events: (LogEvent & { isMention: boolean })[] = [];
+  readonly #erasedRuns: ByOrganisation<number> = new Map();
+  readonly #subjects: ReadonlySet<string>;
+  readonly #eventIds: ReadonlySet<Id>;
+  readonly #sets: readonly SequenceSet[];
+  readonly #inSets: SequenceSet;
+  readonly #likely: readonly Buffer[];
+  readonly #mentions: Mentions | undefined;
+  #unread = 0;
+
+  constructor(
+    private readonly sought: Sought,
+    private readonly erased: SequenceSet,
+  ) {
+    const { subjects, mentions, events } = sought;
+    this.#subjects = new Set(subjects);
+    this.#eventIds = new Set(events);
+    this.#sets = sought.erased.map((text) => SequenceSet.fromText(text) ?? SequenceSet.EMPTY);
+    this.#inSets = SequenceSet.union(this.#sets);
+    this.#likely = likely(subjects);
+    this.#mentions = mentions ? new Mentions(subjects) : undefined;
+  }
+
+  take(entry: PassedEntry): void {
+    const { organisation, source, eventIdAt, runIdAt, kind } = entry;
+    const { sought } = this;
+    if (organisation !== this.#organisation) this.#organisations.add((this.#organisation = organisation));
+    if (sought.organisation !== undefined && sought.organisation !== organisation) return;
+    const isStart = kind === 'inference-start';
+    const isRunless = isNoId(source, runIdAt);
+    if (this.#eventIds.size > 0 && this.#eventIds.has(latin1(source, eventIdAt, eventIdAt + ID_BYTES)))
+      this.#events.push({ ...eventOf(entry), isMention: false });
+    if (sought.runs.length > 0) {
+      const at = isRunless ? eventIdAt : runIdAt;
+      const digits = source.toString('hex', at, at + ID_BYTES);
+      if (sought.runs.some((beginning) => digits.startsWith(beginning)))
+        put(isRunless ? this.#runless : this.#runs, organisation, latin1(source, at, at + ID_BYTES), true);
+    }
+    if (!isRunless && this.#inSets.has(entry.sequence)) {
+      const by = this.#sets.findLastIndex((set) => set.has(entry.sequence));
+      put(this.#erasedRuns, organisation, latin1(source, runIdAt, runIdAt + ID_BYTES), by);
+    }
+    if (this.#subjects.size === 0 || !(isStart || this.#mentions !== undefined)) return;
+    const body = entry.body();
+    if (body === undefined) {
+      if (!this.erased.has(entry.sequence)) this.#unread++;
+      return;
+    }
+    if (isStart && this.#isAbout(body)) this.#add(entry);
+    else if (this.#mentions?.areIn(body)) this.#events.push({ ...eventOf(entry), isMention: true });
+  }
+
+  answer(): Found {
+    return {
+      ...{ organisations: this.#organisations, runs: this.#runs, runless: this.#runless },
+      ...{ events: this.#events, erased: this.#erasedRuns, unread: this.#unread },
+    };
+  }
+
+  #add({ organisation, source, runIdAt }: PassedEntry): void {
+    put(this.#runs, organisation, latin1(source, runIdAt, runIdAt + ID_BYTES), true);
+  }
+
+  #isAbout(body: Buffer): boolean {
+    if (this.#likely.length > 0 && !this.#likely.some((each) => body.includes(each))) return false;
+    const { target, caller } = personsIn(body);
+    return [target, caller].some((id) => id !== undefined && this.#subjects.has(id));
+  }
+}
+
+class Collecting {
+  readonly #events: (LogEvent & { start?: StartFacts })[] = [];
+
+  constructor(
+    private readonly wanted: Wanted,
+    private readonly erased: SequenceSet,
+  ) {}
+
+  take(entry: PassedEntry): void {
+    const { organisation, source, eventIdAt, runIdAt } = entry;
+    const { runs, on } = this.wanted;
+    const extent = runs.get(organisation)?.get(latin1(source, runIdAt, runIdAt + ID_BYTES));
+    if (extent === 'left' ? this.erased.has(entry.sequence) : extent === undefined && !this.#hangs(entry))
+      return;
+    // What hangs on an event without a run is of the same record.
+    if (isNoId(source, runIdAt)) put(on, organisation, latin1(source, eventIdAt, eventIdAt + ID_BYTES), true);
+    this.#events.push({
+      ...eventOf(entry),
+      ...(entry.kind === 'inference-start' && { start: startOf(entry, this.erased) }),
+    });
+  }
+
+  #hangs({ organisation, source, parentIdAt, runIdAt, kind }: PassedEntry): boolean {
+    if (kind !== 'inference-start' && !isNoId(source, runIdAt)) return false;
+    return this.wanted.on.get(organisation)?.has(latin1(source, parentIdAt, parentIdAt + ID_BYTES)) === true;
+  }
+
+  answer(): Collected {
+    return { events: this.#events };
+  }
+}
+
+export function eventOf(entry: PassedEntry): LogEvent {
+  const { sequence, at, size, kind, organisation, receivedAt, source, eventIdAt, runIdAt, parentIdAt } =
+    entry;
+  const idAt = (from: number) => (isNoId(source, from) ? undefined : latin1(source, from, from + ID_BYTES));
+  return {
+    ...{ sequence, at, size, kind, organisation, receivedAt },
+    ...{
+      id: latin1(source, eventIdAt, eventIdAt + ID_BYTES),
+      runId: idAt(runIdAt),
+      parent: idAt(parentIdAt),
+    },
+  };
+}
+
+function startOf(entry: PassedEntry, erased: SequenceSet): StartFacts {
+  const { sequence, source, parentIdAt } = entry;
+  const parent = isNoId(source, parentIdAt) ? undefined : latin1(source, parentIdAt, parentIdAt + ID_BYTES);
+  const body = entry.body();
+  if (body === undefined) return { sequence, state: erased.has(sequence) ? 'erased' : 'unread', parent };
+  return { sequence, state: 'read', parent, ...personsIn(body) };
+}
+
+/** @param body of a start that was stored: it is JSON. */
+function personsIn(body: Buffer): { readonly target?: string; readonly caller?: string } {
+  const { target_identity, user_identity } = Object(JSON.parse(body.toString())) as Record<string, unknown>;
+  const target = idIn(Object(target_identity) as Record<string, unknown>, 'target_id');
+  const caller = idIn(Object(user_identity) as Record<string, unknown>, 'caller_id');
+  return { ...(target !== undefined && { target }), ...(caller !== undefined && { caller }) };
+}
+
+function idIn(identity: Readonly<Record<string, unknown>>, name: string): string | undefined {
+  const id = identity[name];
+  return typeof id === 'string' || typeof id === 'number' ? String(id) : undefined;
+}
+
+/** To search for a few ids costs less than to parse a start; for many it costs more. */
+const MOST_SEARCHED = 16;
+
+/** A start about one of the ids holds one of these: the id as JSON.stringify writes it, or an escape (RFC 8259, 7). */
+function likely(ids: readonly string[]): Buffer[] {
+  if (ids.length > MOST_SEARCHED) return [];
+  const escapes = ['\\u', ...(ids.some((id) => id.includes('/')) ? ['\\/'] : [])];
+  const texts = ids.map((id) => JSON.stringify(id).slice(1, -1));
+  return [...texts, ...escapes].map((each) => Buffer.from(each));
+}
+
+export function idOf(text: string): Id {
+  return Buffer.from(text.replaceAll('-', ''), 'hex').toString('latin1');
+}
+
+export function textOf(id: Id): string {
+  return uuidText(Buffer.from(id, 'latin1'));
+}

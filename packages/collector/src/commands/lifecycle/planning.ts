@@ -1,0 +1,352 @@
+/** Makes an erasure plan of the log: which events are about a person, a run or an earlier action, and what keeps them. */
+import { type Actions, eventsOf } from '../../privacy/actions.js';
+import { SequenceSet } from '../../privacy/sequence-set.js';
+import { counted } from '../../quantity.js';
+import { severalRuns } from '../arguments.js';
+import { CommandFailure, EXIT, usage } from '../exit-codes.js';
+import { legible } from '../terminal.js';
+import { considered } from './delivery.js';
+import { Holds, holdsOf } from './holds.js';
+import { keysIn, type LogRun, LogRuns, type RecordKey } from './log-runs.js';
+import {
+  type ByOrganisation,
+  type Extent,
+  type Found,
+  type Id,
+  idOf,
+  type LogEvent,
+  put,
+  textOf,
+} from './log-stretch.js';
+import { floorsOf, keysOf } from './erasable.js';
+import { type Block, blockText, type Plan, PLAN_FORMAT, type PlanEvent } from './plan-file.js';
+
+/** What a plan is asked for: one of these but `organisation` and `mentions`. */
+export interface Asked {
+  readonly subjects?: readonly string[] | undefined;
+  /** Hexadecimal digits with which the id of each begins. */
+  readonly runs?: readonly string[] | undefined;
+  /** Ids in text form. */
+  readonly events?: readonly string[] | undefined;
+  /** The id of an erasure. */
+  readonly late?: string | undefined;
+  readonly certificates?: readonly Certified[] | undefined;
+  readonly organisation?: string | undefined;
+  readonly mentions: boolean;
+}
+
+/** What a certificate names. */
+interface Certified {
+  readonly log: string;
+  readonly action: string;
+  readonly events: readonly { readonly organisation: string; readonly id: string }[];
+}
+
+interface Erasure {
+  readonly action: string;
+  /** Of its last entry. */
+  readonly entry: number;
+  readonly sequences: SequenceSet;
+}
+
+type Mark = Pick<PlanEvent, 'because' | 'about' | 'why'>;
+
+/** @throws CommandFailure for what is not there, or stands in several organisations; StoreDamaged; the signal's reason. */
+export async function makePlan(dataDir: string, asked: Asked, signal: AbortSignal): Promise<Plan> {
+  const reader = await LogRuns.open(dataDir, signal);
+  try {
+    return await new Planning(reader, dataDir, asked).make();
+  } finally {
+    await reader.close();
+  }
+}
+
+class Planning {
+  readonly #actions: Actions;
+  readonly #subjects: ReadonlySet<string>;
+  readonly #erasures: readonly Erasure[];
+
+  constructor(
+    private readonly reader: LogRuns,
+    private readonly dataDir: string,
+    private readonly asked: Asked,
+  ) {
+    const actions = reader.log.actions?.();
+    if (actions === undefined) throw usage('payloads of this log are not encrypted, and cannot be erased');
+    this.#actions = actions;
+    this.#subjects = new Set(asked.subjects);
+    this.#erasures = erasuresIn(actions);
+    const { ledgerId } = reader.log;
+    if (asked.certificates?.some(({ log }) => log !== ledgerId) === true)
+      throw usage('--certificate: it is of another log than this one');
+    if (asked.late !== undefined && !this.#erasures.some(({ action }) => action === asked.late))
+      throw new CommandFailure(`--late: no erasure ${asked.late} is in ${dataDir}`, EXIT.notFound);
+  }
+
+  async make(): Promise<Plan> {
+    const { reader, asked } = this;
+    const { subjects = [], runs = [], events = [], certificates = [], organisation, mentions } = asked;
+    const certified = certificates.flatMap((each) => each.events.map(({ id }) => id));
+    // Before the log is read: what begins meanwhile was not considered.
+    const by = considered(this.#actions);
+    const holds = new Holds(holdsOf(this.dataDir, this.#actions), reader.log.names);
+    const selected = await reader.find({
+      ...{ subjects, runs, mentions, organisation },
+      events: [...events, ...certified].map(idOf),
+      erased: this.#erasures.map(({ sequences }) => sequences.toText()),
+    });
+    this.#assertFound(selected);
+    const there = new Set(selected.events.map(({ id }) => textOf(id)));
+    const absent = certified.filter((id) => !there.has(id)).length;
+    const late = await this.#late(selected);
+    const records = await this.#recordsOf(selected);
+    const whole = [...late.runs, ...keysIn(selected.runs)];
+    const single = records.filter(({ event }) => !event.isMention);
+    const mentioned = records.filter(({ event }) => event.isMention);
+    const all = await reader.collect([...whole, ...single.map(({ record }) => record)], AROUND);
+    const others = await reader.collect(
+      mentioned.map(({ record }) => record),
+      { ...AROUND, nested: false },
+    );
+    const planned = new Map<number, Planned>();
+    const seeds = new Set(whole.map(nameOf));
+    const byName = new Map([...all, ...others].map((run) => [nameOf(run), run]));
+    const runOf = (record: RecordKey) => byName.get(nameOf(record)) ?? raise();
+    for (const { event, record } of single) this.#plan(planned, runOf(record), [event], EVENT);
+    const ofSingle = new Set(single.map(({ record }) => nameOf(record)));
+    for (const run of all) {
+      const name = nameOf(run);
+      if (seeds.has(name)) this.#plan(planned, run, run.events, this.#markOf(run));
+      else if (!ofSingle.has(name)) this.#plan(planned, run, run.events, this.#nested(run));
+    }
+    for (const { event, record } of mentioned) {
+      const run = runOf(record);
+      this.#plan(planned, run, [event], { because: 'mention', about: aboutOf(run), why: 'mentioned only' });
+    }
+    const { subjects: ids, runs: ofRuns, events: ofEvents } = asked;
+    return {
+      ...{ format: PLAN_FORMAT, log: reader.log.ledgerId, made: new Date().toISOString() },
+      ...{ through: reader.range.through, policy: by.policy, holds: by.holds },
+      asked: [
+        ...(ids === undefined ? [] : [`a subject (${counted(ids.length, 'id')})`]),
+        ...(ofRuns === undefined ? [] : [counted(ofRuns.length, 'run')]),
+        ...(ofEvents === undefined ? [] : [counted(ofEvents.length, 'event')]),
+        ...(asked.late === undefined ? [] : [`what came after action ${asked.late}`]),
+        ...(asked.certificates === undefined
+          ? []
+          : [
+              `${counted(certificates.length, 'certificate')} (${absent} of ${counted(certified.length, 'event')} not in this log)`,
+            ]),
+        ...(organisation === undefined ? [] : [`of ${organisation}`]),
+      ].join(', '),
+      searched: mentions ? 'every payload' : 'starts',
+      unread: selected.unread,
+      unmatched: unmatched(subjects, all),
+      late: [...late.counts].map(([action, count]) => ({ action, events: count })),
+      events: await this.#judged(planned, holds),
+    };
+  }
+
+  /** @throws CommandFailure */
+  #assertFound({ runs, events }: Found): void {
+    const { asked, dataDir } = this;
+    const narrowed = asked.organisation === undefined ? '' : ` of ${asked.organisation}`;
+    const ids = [...runs].flatMap(([, each]) => [...each.keys()].map(textOf));
+    for (const digits of asked.runs ?? []) {
+      const found = new Set(ids.filter((id) => id.replaceAll('-', '').startsWith(digits)));
+      if (found.size === 0)
+        throw new CommandFailure(`there is no run ${digits} in ${dataDir}${narrowed}`, EXIT.notFound);
+      if (found.size > 1) throw severalRuns('--run', digits, [...found]);
+    }
+    const there = new Set(events.map(({ id }) => textOf(id)));
+    for (const id of asked.events ?? [])
+      if (!there.has(id))
+        throw new CommandFailure(`there is no event ${id} in ${dataDir}${narrowed}`, EXIT.notFound);
+    const organisations = new Map([...runs].map(([name, each]) => [name, each.size]));
+    for (const { organisation, isMention } of events)
+      if (!isMention && asked.certificates === undefined && !organisations.has(organisation))
+        organisations.set(organisation, 1);
+    if (asked.organisation !== undefined || organisations.size < 2) return;
+    const list = [...organisations].map(([name, count]) => `${legible(name)} (${count})`).sort();
+    throw usage(
+      `what is asked for stands in ${organisations.size} organisations, which may be different persons: ${list.join(', ')}; ` +
+        'plan each with --organisation',
+    );
+  }
+
+  /** How many events came for runs after an action had erased these whole, and the keys of the runs of `--late`. */
+  async #late({ erased }: Found): Promise<{ counts: Map<string, number>; runs: RecordKey[] }> {
+    const wanted: ByOrganisation<Extent> = new Map();
+    for (const [organisation, ids] of erased)
+      for (const id of ids.keys()) put(wanted, organisation, id, 'left');
+    const partly: ByOrganisation<true> = new Map();
+    const came: ByOrganisation<number> = new Map();
+    for (const { organisation, runId = '', sequence } of await this.reader.events({
+      runs: wanted,
+      on: new Map(),
+    })) {
+      if (sequence < this.#erasureOf(erased, organisation, runId).entry)
+        put(partly, organisation, runId, true);
+      else put(came, organisation, runId, (came.get(organisation)?.get(runId) ?? 0) + 1);
+    }
+    const counts = new Map<string, number>();
+    const runs: RecordKey[] = [];
+    for (const [organisation, ids] of came)
+      for (const [id, count] of ids) {
+        if (partly.get(organisation)?.has(id) === true) continue;
+        const { action } = this.#erasureOf(erased, organisation, id);
+        counts.set(action, (counts.get(action) ?? 0) + count);
+        if (action === this.asked.late) runs.push({ organisation, id, isRun: true });
+      }
+    return { counts, runs };
+  }
+
+  #erasureOf(erased: ByOrganisation<number>, organisation: string, id: Id): Erasure {
+    const erasure = this.#erasures[erased.get(organisation)?.get(id) ?? -1];
+    if (erasure === undefined) throw new RangeError('a run that no action erased');
+    return erasure;
+  }
+
+  /** Events that were found one by one, with the record of each. */
+  async #recordsOf({ events }: Found): Promise<{ event: Found['events'][number]; record: RecordKey }[]> {
+    const records = [];
+    for (const event of events) {
+      const { organisation, id, runId } = event;
+      const record =
+        runId === undefined
+          ? await this.reader.recordOf(organisation, id)
+          : { organisation, id: runId, isRun: true };
+      if (record !== undefined) records.push({ event, record });
+    }
+    return records;
+  }
+
+  /** The first mark of an event stays. What is erased is not planned. */
+  #plan(planned: Map<number, Planned>, run: LogRun, events: readonly LogEvent[], mark: Mark): void {
+    for (const event of events)
+      if (!planned.has(event.sequence) && !this.#actions.retired.has(event.sequence))
+        planned.set(event.sequence, { run, event, mark });
+  }
+
+  #markOf(run: LogRun): Mark {
+    const { subjects, late } = this.asked;
+    if (late !== undefined) {
+      const names = run.starts.some(
+        ({ target, state }) => state !== 'erased' && (target !== undefined || state === 'unread'),
+      );
+      return {
+        because: 'late',
+        about: names ? 'someone else' : 'nobody',
+        why: names ? 'a late start names a target' : '',
+      };
+    }
+    return subjects === undefined ? { because: 'run', about: 'not compared', why: '' } : this.#compared(run);
+  }
+
+  /** True only of a run that is about this person and about no other. */
+  #compared(run: LogRun): Mark {
+    const [targets, callers] = [named(run, 'target'), named(run, 'caller')];
+    const isThis = (id: string) => this.#subjects.has(id);
+    const isTarget = targets.some(isThis);
+    const isAlone = targets.length > 0 ? targets.every(isThis) : callers.length > 0 && callers.every(isThis);
+    const states = new Set(run.starts.map(({ state }) => state));
+    return {
+      because: isTarget ? 'target' : 'caller',
+      about: isAlone ? 'this person' : 'someone else',
+      why: states.has('erased')
+        ? 'a start was erased'
+        : states.has('unread')
+          ? 'a start cannot be opened'
+          : isAlone
+            ? ''
+            : isTarget
+              ? 'its starts name several targets'
+              : targets.length > 0
+                ? 'the person is the caller, and someone else the target'
+                : 'its starts name several callers',
+    };
+  }
+
+  #nested(run: LogRun): Mark {
+    const about = this.asked.subjects === undefined ? 'not compared' : aboutOf(run);
+    return { because: 'nested', about, why: 'nested in a planned run, and not about this person' };
+  }
+
+  /** With what keeps each event, in the order of the log. */
+  async #judged(planned: ReadonlyMap<number, Planned>, holds: Holds): Promise<PlanEvent[]> {
+    const all = [...planned.values()].sort((a, b) => a.event.sequence - b.event.sequence);
+    const floors = await floorsOf(this.reader, this.#actions, new Set(all.map(({ run }) => run)));
+    const { plain } = keysOf(
+      this.reader.log,
+      all.map(({ event }) => event),
+    );
+    return all.map(({ run, event, mark }) => {
+      const { sequence, id, organisation, kind, receivedAt, size } = event;
+      const held = holds.on(run, sequence);
+      const floor = floors(run, event);
+      const blocked: Block[] = [
+        ...held.map((name) => ({ by: 'hold', name, until: null }) as const),
+        ...(floor === undefined ? [] : [{ by: 'floor', name: floor.id, until: endOf(floor.until) } as const]),
+        ...(plain.has(sequence) ? [{ by: 'stored in the clear', name: '', until: null } as const] : []),
+      ];
+      // A floor may be overridden when the plan is applied; a hold may not, and what has no key cannot be erased.
+      const lasting = blocked.find(({ by }) => by !== 'floor');
+      const why = mark.why !== '' || lasting === undefined ? mark.why : blockText(lasting);
+      return {
+        ...{ sequence, id: textOf(id), run: run.recordId, organisation, kind },
+        ...{ received_at: new Date(receivedAt).toISOString(), size },
+        ...{ because: mark.because, about: mark.about, blocked, why, erase: why === '' },
+      };
+    });
+  }
+}
+
+interface Planned {
+  readonly run: LogRun;
+  readonly event: LogEvent;
+  readonly mark: Mark;
+}
+
+const AROUND = { nested: true, outer: true };
+const EVENT: Mark = { because: 'event', about: 'not compared', why: '' };
+
+function nameOf({ organisation, id }: RecordKey): string {
+  return `${organisation} ${id}`;
+}
+
+function raise(): never {
+  throw new RangeError('a record was not collected');
+}
+
+function named({ starts }: LogRun, as: 'target' | 'caller'): string[] {
+  return starts.flatMap((start) => start[as] ?? []);
+}
+
+function aboutOf(run: LogRun): Mark['about'] {
+  return named(run, 'target').length > 0 ? 'someone else' : 'nobody';
+}
+
+/** The places of ids, counted from 1, that no start has. */
+function unmatched(ids: readonly string[], runs: readonly LogRun[]): number[] {
+  const there = new Set(runs.flatMap(({ persons }) => persons));
+  return ids.flatMap((id, i) => (there.has(id) ? [] : i + 1));
+}
+
+/** Erasures that a person asked for: what a policy erased is not looked at again. */
+function erasuresIn(actions: Actions): Erasure[] {
+  const found = new Map<string, Erasure>();
+  for (const { said, sequence } of actions.logged) {
+    if (said.does !== 'retire' || said.reason === 'policy') continue;
+    const before = found.get(said.action)?.sequences ?? SequenceSet.EMPTY;
+    found.set(said.action, {
+      action: said.action,
+      entry: sequence,
+      sequences: before.with(eventsOf(said.keys)),
+    });
+  }
+  return [...found.values()];
+}
+
+function endOf(until: number): string | null {
+  return until === Infinity ? null : new Date(until).toISOString();
+}
