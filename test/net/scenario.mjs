@@ -320,7 +320,7 @@ export async function encrypted(side, script) {
   const late = event('outcome', 'after the erasure', undefined, { run_id: runs[30].run });
   await erased.post(collector.port, [{ kind: 'outcome', body: Buffer.from(JSON.stringify(late)) }], 1);
   await erased.erase('again', `--again ${action}`);
-  await erased.json('certificate', `actions certificate ${action}`, VERDICT);
+  await erased.json('certificate', `erase --certificate ${action}`, VERDICT);
   await erased.json('what is due', 'retention run --dry-run', VERDICT);
   await erased.json('retention', 'retention run', VERDICT);
   await erased.run('policy that holds', 'retention policy show', { how: 'json' });
@@ -328,7 +328,7 @@ export async function encrypted(side, script) {
   await erased.keepMetrics(collector.management);
   await collector.stop();
 
-  await erased.json('actions', 'actions list', VERDICT);
+  await erased.json('actions', 'erase --list', VERDICT);
   await erased.read({ ...script.ids, erased: runs[30].run, single: runs[200].run });
   await erased.verify();
   await erased.prove({ ...script.proved, erased: { id: script.single } });

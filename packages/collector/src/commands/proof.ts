@@ -291,7 +291,7 @@ Each run is logged in access.log in the data directory, or in the database, as a
 
 Exit codes: 6 there is no such event, 2 several organisations have one (say which by --organisation), 1 no checkpoint
 covers it yet, 3 what is stored is damaged, and no proof is given out. Of an event that was erased the proof says that it
-was stored, when, and from whom; it is checked without a body. "collector actions" names the entry of the action that
+was stored, when, and from whom; it is checked without a body. "collector erase --list" names the entry of the action that
 erased it, which is proved like an event, by its id. With --tiles: 6 there is no ledger, 2 the directory holds something
 else or the tiles of another log, 1 nothing is signed yet, 3 what is stored is damaged, or the tiles are of a log that
 went on differently; then their checkpoint is not changed.`;
@@ -406,7 +406,7 @@ function give(proved: EventProof, givenOut: GivenOut, options: ProofOptions): vo
   const isRetired = proved.event.payloadState === 'retired';
   if (isRetired)
     process.stderr.write(
-      'Its content was erased: what can be proved is that it was stored (collector actions)\n',
+      'Its content was erased: what can be proved is that it was stored (collector erase --list)\n',
     );
   const body = isRetired ? '' : ' --event BODY';
   process.stderr.write(`Check it with: ${ownCommand()} check-proof ${file}${body} --key ${key}\n`);

@@ -1,7 +1,6 @@
 /** Erasures, policies and holds as an operator meets them. */
 import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
-import os from 'node:os';
 import path from 'node:path';
 import { spawnSync } from 'node:child_process';
 import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
@@ -145,13 +144,9 @@ describe('[R-1334] collector erase, beside a collector', () => {
     // [R-1344]
     const certificate = JSON.parse(stdout) as Record<string, unknown>;
     expect(certificate).toMatchObject({ reason: 'erasure-request', events: 2, copies: [], directories: 2 });
-    for (const date of ['began', 'gone_from_log', 'gone_from_copies'])
+    for (const date of ['began', 'keys_destroyed'])
       expect(Date.parse(String(certificate[date])), date).toBeGreaterThanOrEqual(before);
-    expect(certificate['gone_from_remnants']).toBeNull();
-    const { uid, username } = os.userInfo();
-    expect(certificate['asked_by']).toMatchObject({ uid, user: username });
-    const text = await on('actions', 'certificate', String(certificate['action']));
-    expect(text.stdout).toMatch(new RegExp(`Asked by +${username}`));
+    expect(certificate['key_epoch_ended']).toBeNull();
 
     // [R-1331]
     for (const { kind, event } of mine.events) {
@@ -201,7 +196,7 @@ describe('[R-1334] collector erase, beside a collector', () => {
     // [R-1339]
     const { intact, retired_events } = await json<Verified>('verify');
     expect({ intact, retired_events }).toEqual({ intact: true, retired_events: { 'erasure-request': 2 } });
-    const logged = (await on('actions', 'list', '--json')).stdout
+    const logged = (await on('erase', '--list', '--json')).stdout
       .trim()
       .split('\n')
       .map((line) => JSON.parse(line) as object);
@@ -319,7 +314,7 @@ describe('[R-1374] what comes late for a run that is erased', () => {
     const again = await wanted('--again', action, '--run', other.runId, '--leave-held', '--confirm', '1');
     expect([again.code, again.stdout]).toEqual([
       7,
-      expect.stringMatching(/Events +1\n[\s\S]*Not erased: 2 events on hold by CASE-9/),
+      expect.stringMatching(/Erased +1 event \(1 outcome\) of 1 run/),
     ]);
     const open = (await storedEvents(dataDir)).filter((event) => isOpen(event));
     expect(open.map(({ event_id }) => event_id)).toEqual(other.events.map(({ event }) => event.event_id));
@@ -425,7 +420,7 @@ describe('[R-1372] an older state of the log with the keys of today', () => {
       findings: [{ kind: 'unlawful' }],
       retired_events: { 'test-data': 2 },
     });
-    expect((await on('actions')).stdout).toContain('test-data');
+    expect((await on('erase', '--list')).stdout).toContain('test-data');
     expect((await storedEvents(dataDir)).map((event) => isOpen(event))).toEqual([false, false, true, true]);
   });
 });
@@ -474,6 +469,23 @@ describe('[R-1501] an erasure under a hold', () => {
       3,
       expect.stringContaining('although the hold CASE-7 was on'),
     ]);
+    // [R-1502] The entry that erased it, and what a proof of it says.
+    const { sequence, entryId } =
+      openStore(dataDir)
+        .events.actions?.()
+        .logged.findLast(({ said }) => said.does === 'retire') ?? {};
+    const printed = JSON.parse((await on('events', '--entry', String(sequence))).stdout) as { body: string };
+    expect(printed).toMatchObject({
+      kind: 128,
+      event_id: entryId,
+      body: expect.stringContaining(action) as string,
+    });
+    const [proof, body] = [path.join(root, 'proof'), path.join(root, 'body')];
+    fs.writeFileSync(body, printed.body);
+    expect((await on('proof', entryId ?? '', '--out', proof)).code).toBe(0);
+    const checked = await run(['check-proof', proof, '--event', body, '--key', firstKey(dataDir)]);
+    expect(checked.stdout).toMatch(/^VALID[\s\S]*says +2 events erased, for the reason test-data/);
+    expect(checked.stdout).toMatch(/from +the collector itself/);
     // Without the record of the hold it cannot be told, so that taking it away makes nothing lawful.
     fs.rmSync(path.join(dataDir, 'lifecycle', 'holds'), { recursive: true });
     const { findings } = JSON.parse((await on('verify', '--json')).stdout) as Verified;
@@ -500,18 +512,19 @@ describe('[R-1348] the keys', () => {
     expect((await on('encryption-keys', 'copy', copy, '--expires', '14d')).code).toBe(0);
     const silent = await start(dataDir, ['--no-listen']);
     expect((await on('erase', '--run', runId, '--reason', 'test-data', '--confirm', '2')).code).toBe(0);
-    const [{ action = '' } = {}] = (await on('actions', 'list', '--json')).stdout
+    const [{ action = '' } = {}] = (await on('erase', '--list', '--json')).stdout
       .split('\n')
       .map((line) => JSON.parse(line || '{}') as { action?: string });
     interface Certificate {
-      readonly gone_from_copies: string;
-      readonly gone_from_remnants: string | null;
+      readonly copies: readonly { readonly until: string }[];
+      readonly key_epoch_ended: string | null;
     }
-    const before = await json<Certificate>('actions', 'certificate', action);
-    expect(Date.parse(before.gone_from_copies)).toBeGreaterThan(Date.now() + 13 * 86_400_000);
-    expect(before.gone_from_remnants).toBeNull();
+    const before = await json<Certificate>('erase', '--certificate', action);
+    const [{ until = '' } = {}] = before.copies;
+    expect(Date.parse(until)).toBeGreaterThan(Date.now() + 13 * 86_400_000);
+    expect(before.key_epoch_ended).toBeNull();
     expect((await on('encryption-keys', 'rotate')).stdout).toBe('epoch 2 has begun\n');
-    expect((await json<Certificate>('actions', 'certificate', action)).gone_from_remnants).not.toBeNull();
+    expect((await json<Certificate>('erase', '--certificate', action)).key_epoch_ended).not.toBeNull();
     const { directories } = await json<{ directories: { behind: number }[] }>('encryption-keys', 'status');
     expect(directories.map(({ behind }) => behind)).toEqual([0, 0]);
     expect((await json<Verified>('verify')).intact).toBe(true);
@@ -763,7 +776,7 @@ describe('[R-1368] directories of keys', () => {
     fs.renameSync(`${mirror}.unmounted`, mirror);
     await collector.stop();
     collector = await start(dataDir, encrypted);
-    await expect.poll(async () => (await on('actions', '--json')).stdout).toContain('"state":"done"');
+    await expect.poll(async () => (await on('erase', '--list', '--json')).stdout).toContain('"state":"done"');
     expect(keyIn(mirror)).toBe(false);
     // A disk that was replaced.
     unmount();
@@ -783,16 +796,13 @@ describe('[R-1368] directories of keys', () => {
     collector = await start(dataDir, ['--encryption-keys', keys]);
     const { code, stdout } = await on(...byPerson(), '--json');
     const certificate = JSON.parse(stdout) as { action: string; left_out: { directory: string }[] };
-    expect([code, certificate]).toMatchObject([
-      0,
-      { directories: 1, gone_from_copies: null, left_out: [{ directory: mirror }] },
-    ]);
-    const text = (await on('actions', 'certificate', certificate.action)).stdout.replace(/\s+/g, ' ');
-    expect(text).toContain(`Gone from copies of keys not known: ${mirror} was left out on`);
+    expect([code, certificate]).toMatchObject([0, { directories: 1, left_out: [{ directory: mirror }] }]);
+    const text = (await on('erase', '--certificate', certificate.action)).stdout.replace(/\s+/g, ' ');
+    expect(text).toContain(`Copies of keys ${mirror}, not in use since`);
     await collector.stop();
     collector = await start(dataDir, encrypted);
     expect(keyIn(mirror)).toBe(false);
-    expect(await json('actions', 'certificate', certificate.action)).toMatchObject({ left_out: [] });
+    expect(await json('erase', '--certificate', certificate.action)).toMatchObject({ left_out: [] });
     await collector.stop();
   });
 

@@ -6,10 +6,18 @@ import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { Catalogue } from '../../src/catalogue/catalogue.js';
 import type { ConsoleState } from '../../src/operate/console/console-state.js';
 import { openStore } from '../../src/store/open-to-read.js';
+import { writeMirrorNote } from '../../src/transparency/state-files.js';
 import { contentsOf, expectedOf, twinLog } from '../catalogue/made-catalogue.js';
 import { getJson, managementPort } from '../operate/managed.js';
 import { stored } from '../records/odd-log.js';
-import { limits, run, start, temporaryDirectory, type Running } from '../running/collector-process.js';
+import {
+  launch,
+  limits,
+  run,
+  start,
+  temporaryDirectory,
+  type Running,
+} from '../running/collector-process.js';
 import { contents } from '../running/directory-contents.js';
 import { issueKey } from '../running/issued-keys.js';
 import { post } from '../running/load.js';
@@ -156,14 +164,23 @@ test.runIf(canMount)('[R-1069] without room for its catalogue a collector takes 
 });
 
 describe('[R-1070] doctor', () => {
-  async function found(): Promise<string> {
+  interface Found {
+    readonly code: number | null;
+    readonly severity?: string;
+    readonly message?: string;
+    readonly records?: readonly object[];
+    readonly records_not_listed?: number;
+  }
+
+  async function found(): Promise<Found> {
     const { code, stdout, stderr } = await run(['doctor', '--json', '--data-dir', dataDir]);
-    expect([code, stderr]).toEqual([0, '']);
-    const { findings } = JSON.parse(stdout) as {
-      findings: Record<'severity' | 'subject' | 'message', string>[];
+    expect(stderr).toBe('');
+    const { findings, damaged } = JSON.parse(stdout) as {
+      findings: ({ subject: string } & Found)[];
+      damaged: boolean;
     };
-    const [about] = findings.filter(({ subject }) => subject === 'catalogue');
-    return `${about?.severity}: ${about?.message}`;
+    expect(damaged).toBe(false);
+    return { ...findings.find(({ subject }) => subject === 'catalogue'), code };
   }
 
   function change(sql: string): void {
@@ -171,36 +188,87 @@ describe('[R-1070] doctor', () => {
     database.exec(sql);
   }
 
-  test('compares each row of the catalogue with the log, and changes nothing', async () => {
-    await fillSigned(dataDir, [EVENTS.map(stored)]);
-    expect(await found()).toMatch(/^ok: none yet/);
+  /** @returns how many records it has. */
+  async function made(): Promise<number> {
     const log = openStore(dataDir).events;
     const catalogue = Catalogue.open({ directory: catalogueOf(), ledgerId: log.ledgerId, mostEntries: 7 });
     await catalogue.update(log);
     const records = catalogue.count();
     catalogue.close();
     await log.close();
+    return records;
+  }
+
+  const ok = (message: RegExp | string) => ({
+    ...{ code: 0, severity: 'ok', message: expect.stringMatching(message) as string },
+  });
+  const wrong = (message: string) => ({
+    ...{ code: 7, severity: 'warning' },
+    message: expect.stringMatching(
+      `${message}: derived; delete catalogue/, also while a collector runs$`,
+    ) as string,
+  });
+
+  test('compares each row of the catalogue with the log, changes nothing, and says with exit code 7 which differ', async () => {
+    await fillSigned(dataDir, [EVENTS.map(stored)]);
+    expect(await found()).toMatchObject(ok(/^none yet/));
+    const records = await made();
     const before = contents(dataDir);
-    expect(await found()).toBe(`ok: ${records} records up to entry ${EVENTS.length}, each as the log has it`);
+    expect(await found()).toMatchObject(
+      ok(`^${records} records up to entry ${EVENTS.length}, each as the log has it$`),
+    );
     expect(contents(dataDir)).toEqual(before);
-    const one = '(SELECT max(id) FROM run)';
-    for (const [wrong, right] of [
-      ['began_sender = began_sender + 1', 'began_sender = began_sender - 1'],
-      ["target = x'58'", 'target = NULL'],
-    ]) {
-      change(`UPDATE run SET ${wrong} WHERE id = ${one}`);
-      expect(await found()).toMatch(
-        new RegExp(`^warning: 1 of ${records} records are not as the log has them; delete`),
-      );
-      change(`UPDATE run SET ${right} WHERE id = ${one}`);
-    }
-    expect(await found()).toMatch(/^ok: /);
+    const catalogue = Catalogue.open({ directory: catalogueOf(), ledgerId: 'ab'.repeat(16) });
+    catalogue.close();
+    expect(await found()).toMatchObject({
+      ...wrong('^of another log.*'),
+      records: [],
+      records_not_listed: 0,
+    });
+    fs.rmSync(catalogueOf(), { recursive: true });
+    await made();
     change('DELETE FROM tally');
-    expect(await found()).toMatch(/^warning: /);
+    expect(await found()).toMatchObject({ ...wrong('^its totals are not those of the log'), records: [] });
     change('PRAGMA user_version = 1');
-    expect(await found()).toMatch(/^ok: of another version/);
+    expect(await found()).toMatchObject(ok(/^of another version/));
     fs.writeFileSync(fileOf(), Buffer.alloc(1 << 16, 7));
-    expect(await found()).toMatch(/^warning: damaged; delete/);
+    expect(await found()).toMatchObject(wrong('^damaged'));
+    fs.rmSync(fileOf());
+    fs.mkdirSync(fileOf());
+    expect(await found()).toMatchObject(wrong('^damaged'));
+  });
+
+  test('[R-1521] names ten of them to people and all to scripts', async () => {
+    await fillSigned(dataDir, [EVENTS.map(stored)]);
+    const records = await made();
+    const one = { record_id: expect.any(String) as string, organisation: expect.any(String) as string };
+    change(
+      'UPDATE run SET began_sender = began_sender + 1 WHERE id = (SELECT min(id) FROM run WHERE is_run = 0)',
+    );
+    expect(await found()).toMatchObject({
+      ...wrong(`^1 of ${records} records is not as the log has them`),
+      records: [{ ...one, run_id: null, found: 'differs' }],
+    });
+    change('UPDATE run SET began_sender = began_sender + 2');
+    const all = await found();
+    expect(all).toMatchObject({
+      ...wrong(`^${records} of ${records} records are not .*`),
+      records_not_listed: 0,
+    });
+    expect(all.records).toHaveLength(records);
+    const { code, stdout } = await run(['doctor', '--data-dir', dataDir]);
+    expect(code).toBe(7);
+    expect(
+      stdout.match(
+        /^WARNING +catalogue +(?:run|record) \S+ (?:\(no run\) )?of organisation \S+ is not as the log has it$/gm,
+      ),
+    ).toHaveLength(10);
+    expect(stdout).toMatch(new RegExp(`^WARNING +catalogue +${records - 10} more: --json$`, 'm'));
+    // What is stored counts more.
+    fs.rmSync(path.join(dataDir, 'checkpoints'), { recursive: true });
+    const [segment = ''] = fs.readdirSync(path.join(dataDir, 'ledger'));
+    fs.truncateSync(path.join(dataDir, 'ledger', segment), 200);
+    expect((await run(['doctor', '--data-dir', dataDir])).code).toBe(3);
   });
 
   test('compares that of a running collector too', async () => {
@@ -208,6 +276,40 @@ describe('[R-1070] doctor', () => {
     const collector = await started();
     await send(collector);
     await followed(collector);
-    expect(await found()).toMatch(/^ok: [0-9]+ records up to entry [0-9]+, each as the log has it$/);
+    expect(await found()).toMatchObject(ok(/^[0-9]+ records up to entry [0-9]+, each as the log has it$/));
+    change('DELETE FROM run WHERE id = (SELECT min(id) FROM run)');
+    expect(await found()).toMatchObject({ code: 7, severity: 'warning' });
+  });
+
+  test('[R-1523] compares that of a mirror', async () => {
+    await fillSigned(dataDir, [EVENTS.map(stored)]);
+    await made();
+    const { ledgerId } = openStore(dataDir).events;
+    writeMirrorNote(dataDir, { store: 'postgres://log.example', ledger_id: ledgerId, forwarded: 0 });
+    expect(await found()).toMatchObject(ok(/each as the log has it$/));
+    change('DELETE FROM run WHERE id = (SELECT min(id) FROM run)');
+    expect(await found()).toMatchObject({ code: 7 });
+  });
+
+  test('[R-1523] what it makes for that is for its owner alone, and gone behind it, also behind a signal', async () => {
+    const many = Array.from({ length: 100 }, (_, copy) =>
+      EVENTS.map((event) => stored({ ...event, organisation: `${event.organisation}-${copy}` })),
+    );
+    await fillSigned(dataDir, many);
+    await made();
+    const scratch = fs.mkdtempSync(path.join(dataDir, 'tmp-'));
+    const args = ['doctor', '--data-dir', dataDir];
+    const env = { TMPDIR: scratch };
+    expect((await run(args, { env })).code).toBe(0);
+    expect(fs.readdirSync(scratch)).toEqual([]);
+    const { process: child, exited } = launch(args, { env });
+    await expect.poll(() => fs.readdirSync(scratch), { interval: 1 }).toHaveLength(1);
+    child.kill('SIGSTOP');
+    const [name = ''] = fs.readdirSync(scratch);
+    expect(fs.statSync(path.join(scratch, name)).mode & 0o777).toBe(0o700);
+    child.kill('SIGTERM');
+    child.kill('SIGCONT');
+    expect(await exited).toBe(130);
+    expect(fs.readdirSync(scratch)).toEqual([]);
   });
 });

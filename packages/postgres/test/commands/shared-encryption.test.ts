@@ -179,13 +179,13 @@ test('[R-1363] [R-1364] a person is erased from the log and its mirrors, by a co
   expect(await succeeds(...asked, '--dry-run')).toMatch(/events +2/);
   const nowhere = await run([...asked, '--confirm', '2']);
   expect([nowhere.code, nowhere.stderr]).toEqual([2, expect.stringContaining('--store')]);
-  const elsewhere = await run(['actions', '--store', store, '--data-dir', place('x')]);
+  const elsewhere = await run(['erase', '--list', '--store', store, '--data-dir', place('x')]);
   expect([elsewhere.code, elsewhere.stderr]).toEqual([2, expect.stringContaining('mirror of the log')]);
 
   const mirrors = [follow('mirror'), follow('second')];
   const certificate = await succeeds(...asked, '--confirm', '2', '--store', store);
   expect(certificate).toContain('CERTIFICATE OF ERASURE');
-  expect(certificate).toMatch(/Gone from the log +20/);
+  expect(certificate).toMatch(/Keys destroyed +20/);
   expect(certificate).toContain('other mirrors of the log');
   const erased = (events: readonly PrintedEvent[]) =>
     events.filter((event) => !isOpen(event)).map(({ event_id: id }) => id);
@@ -319,7 +319,7 @@ test('[R-1363] a mirror whose keys cannot be reached stands still before it says
   await succeeds(...asked, '--data-dir', place('second'), '--store', store);
   await expect.poll(() => mirrors[0]?.output.stderr).toContain('waits for its keys');
   const state = async () => {
-    const { stdout } = await run(['actions', '--json', '--data-dir', mirror]);
+    const { stdout } = await run(['erase', '--list', '--json', '--data-dir', mirror]);
     return stdout === '' ? undefined : (JSON.parse(stdout) as { state: string }).state;
   };
   expect(await state()).toBe('pending');

@@ -152,7 +152,7 @@ test('[R-1435] [R-1436] [R-1437] a batch that stops all signing is named, seen, 
   expect(await succeeds(...quarantine())).toContain('There is nothing to move');
   // A mirror has the entry, and prints it; the access log says who.
   await succeeds('mirror', '--store', storeOf(`${schema}_a_reader`), '--data-dir', place('mirror'), '--once');
-  expect(await succeeds('actions', '--data-dir', place('mirror'))).toContain('quarantine');
+  expect(await succeeds('erase', '--list', '--data-dir', place('mirror'))).toContain('quarantine');
   expect(await succeeds('verify', '--data-dir', place('mirror'))).toContain(
     '1 batch and 0 ids are quarantined',
   );

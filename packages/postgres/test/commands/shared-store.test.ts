@@ -130,6 +130,14 @@ test('[R-1262] a mirror is a data directory that every command reads, and goes o
   }
   const { stdout } = await run(['events', '--data-dir', mirror]);
   for (const id of ids) expect(stdout).toContain(id);
+  // [R-1502] The head of those lines is the entry without an event, in the database and on the mirror.
+  const sequences = new Set(eventsIn(stdout).map(({ sequence }) => sequence));
+  const entry = String([...sequences].map((each) => each + 1).find((each) => !sequences.has(each)));
+  const [head] = await printed('--entry', entry);
+  expect(head).toMatchObject({ kind: 129, body: expect.stringContaining('access-log-head') as string });
+  expect(eventsIn(await succeeds('events', '--data-dir', mirror, '--entry', entry))).toEqual([head]);
+  const none = await run(['events', '--store', store, '--entry', '999999']);
+  expect([none.code, none.stderr]).toEqual([6, expect.stringContaining('there is no entry 999999 in ')]);
   const served = await run(['serve', '--data-dir', mirror, '--port', '0']);
   expect(served.code).toBe(2);
   expect(served.stderr).toContain('is a mirror');

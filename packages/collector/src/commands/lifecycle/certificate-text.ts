@@ -26,13 +26,16 @@ export function certificateText(certificate: Certificate, output: NodeJS.WriteSt
     list(notCovered(certificate)),
     '\nHow it can be checked\n',
     line(`Method: ${METHOD}. The leaf of each event stays in the log, so that all proofs of the log hold.`),
-    ...certificate.entries.map(({ id }) =>
-      line(`collector proof --event ${id} --out entry.proof proves the entry that orders the erasure.`),
+    ...certificate.entries.map(({ sequence, id }) =>
+      line(
+        `The entry that orders the erasure: collector events --entry ${sequence} | jq -j .body > entry.json. Its proof: ` +
+          `collector proof --event ${id} --out entry.proof.`,
+      ),
     ),
     line(
-      'collector check-proof entry.proof --key KEY checks the proof on another computer, without this log. The entry names the ' +
-        'erased events by their numbers in the log, and the hashes of the plan and of its marks. The certificate in JSON ' +
-        `(collector erase --certificate ${action} --json) names them by their ids.`,
+      'collector check-proof entry.proof --event entry.json --key KEY checks both on another computer, without this log. The ' +
+        'entry names the erased events by their numbers in the log, and the hashes of the plan and of its marks; the ' +
+        `certificate in JSON (collector erase --certificate ${action} --json) names the events by their ids.`,
     ),
   ].join('');
 }
@@ -56,7 +59,7 @@ function whatRows(certificate: Certificate): string[][] {
     ['Organisations', organisations.map(legible).join(', ')],
     ['Erased', `${counted(events, 'event')} (${kinds.join(', ')}) of ${counted(runs, 'run')}`],
     [
-      'Received',
+      'Received by the collector',
       first_received === last_received ? `${first_received}` : `${first_received} to ${last_received}`,
     ],
     ...(mentions === null || mentions === 0
@@ -134,10 +137,10 @@ function placeRows(certificate: Certificate): string[][] {
       [...copied, ...taken].join('; ') || 'none on record; copies made by other means are not known here',
     ],
     [
-      'Old key files',
+      'Replaced key files',
       certificate.key_epoch_ended === null
-        ? 'what a disk keeps of them opens until the next epoch of keys, 12 hours after the erasure (collector encryption-keys rotate: at once)'
-        : `the key that had encrypted them was destroyed ${certificate.key_epoch_ended}`,
+        ? 'what a disk may still hold of replaced files can be opened until the next epoch of keys, which begins 12 hours after the erasure (collector encryption-keys rotate: at once)'
+        : `the key that opened what a disk may still hold of replaced files was destroyed ${certificate.key_epoch_ended}`,
     ],
   ];
 }

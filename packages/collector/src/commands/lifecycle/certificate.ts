@@ -85,7 +85,8 @@ export interface Certificate {
   /** The database that has the log; directories, copies and the data directory are then those of this mirror. */
   readonly mirror_of: string | null;
   readonly tool: string;
-  readonly event_ids: readonly string[];
+  /** Of each organisation, whose ids these are. */
+  readonly event_ids: Readonly<Record<string, readonly string[]>>;
 }
 
 /**
@@ -171,27 +172,27 @@ function keysOf(dataDir: string, doneAt = Infinity) {
 async function erasedEvents(log: EventLog, dataDir: string, sequences: SequenceSet, withIds: boolean) {
   const segments = segmentsOf(dataDir, sequences);
   const kinds = new Map<EventKind, number>();
-  const organisations = new Set<string>();
+  const ids = new Map<string, string[]>();
   const runs = new Set<string>();
-  const ids: string[] = [];
   const left = { full_segments: 0, live_segment: 0 };
   let [first, last] = [Infinity, -Infinity];
   for await (const entry of entriesOf(log, sequences)) {
     const { kind, organisation, receivedAt, source, sequence } = entry;
     kinds.set(kind, (kinds.get(kind) ?? 0) + 1);
-    organisations.add(organisation);
+    const known = ids.get(organisation) ?? [];
+    ids.set(organisation, known);
+    if (withIds) known.push(uuidText(source, entry.eventIdAt));
     if (!isNoId(source, entry.runIdAt)) runs.add(`${uuidText(source, entry.runIdAt)} ${organisation}`);
-    if (withIds) ids.push(uuidText(source, entry.eventIdAt));
     [first, last] = [Math.min(first, receivedAt), Math.max(last, receivedAt)];
     if (entry.bucket !== undefined) left[sequence >= segments.liveFrom ? 'live_segment' : 'full_segments']++;
   }
   return {
-    ...{ organisations: [...organisations].sort(), events: sequences.size, runs: runs.size },
+    ...{ organisations: [...ids.keys()].sort(), events: sequences.size, runs: runs.size },
     events_by_kind: Object.fromEntries(kinds),
     ...{ first_received: first > last ? null : iso(first), last_received: first > last ? null : iso(last) },
     bytes_left: left,
     bytes_removed: left.full_segments + left.live_segment > 0 ? null : iso(segments.compactedAt),
-    event_ids: ids,
+    event_ids: withIds ? Object.fromEntries(ids) : {},
   };
 }
 
@@ -211,8 +212,8 @@ async function* entriesOf(log: EventLog, sequences: SequenceSet): AsyncGenerator
 
 /** What `erase plan --certificate` takes from one. */
 export interface ReadCertificate extends Pick<Certificate, 'log' | 'action'> {
-  /** Ids. */
-  readonly events: readonly string[];
+  /** An id is of one event of an organisation: another one may have it too. */
+  readonly events: readonly { readonly organisation: string; readonly id: string }[];
 }
 
 /** @param file its name, for errors. @throws CommandFailure for what is not a certificate that names its events. */
@@ -233,7 +234,10 @@ export function certificateIn(bytes: Buffer, file: string): ReadCertificate {
   const isId = (value: unknown): value is string => isText(value) && UUID.test(value);
   if (format !== FORMAT || !isText(log) || !/^[0-9a-f]{32}$/.test(log) || !isId(action))
     throw usage(`${file}: it is not a certificate of an erasure in the form ${FORMAT}`);
-  if (!Array.isArray(ids) || !ids.every(isId) || new Set(ids).size === 0 || ids.length !== events)
+  const named = Object.entries(Object(ids) as Record<string, unknown>).flatMap(([organisation, each]) =>
+    (Array.isArray(each) ? (each as unknown[]) : [each]).map((id) => ({ organisation, id })),
+  );
+  if (!named.every(({ id }) => isId(id)) || named.length === 0 || named.length !== events)
     throw usage(`${file}: it does not name the ids of its events`);
-  return { log, action, events: ids };
+  return { log, action, events: named as ReadCertificate['events'] };
 }

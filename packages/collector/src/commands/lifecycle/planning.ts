@@ -39,7 +39,7 @@ export interface Asked {
 interface Certified {
   readonly log: string;
   readonly action: string;
-  readonly events: readonly string[];
+  readonly events: readonly { readonly organisation: string; readonly id: string }[];
 }
 
 interface Erasure {
@@ -86,7 +86,7 @@ class Planning {
   async make(): Promise<Plan> {
     const { reader, asked } = this;
     const { subjects = [], runs = [], events = [], certificates = [], organisation, mentions } = asked;
-    const certified = certificates.flatMap((each) => each.events);
+    const certified = certificates.flatMap((each) => each.events.map(({ id }) => id));
     // Before the log is read: what begins meanwhile was not considered.
     const by = considered(this.#actions);
     const holds = new Holds(holdsOf(this.dataDir, this.#actions), reader.log.names);

@@ -211,10 +211,10 @@ function indexFinding(index: IndexState | undefined, bytes: number, running: boo
  */
 async function catalogueFinding(dataDir: string, wanted: boolean): Promise<CatalogueFinding> {
   const bar = new ProgressBar({ wanted, unit: 'MiB', per: 1 << 20, from: BAR_FROM_MEBIBYTES });
+  const removeHandlers = onStop(() => process.exit(EXIT.interrupted));
   const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'collector-catalogue-'));
   const remove = () => fs.rmSync(scratch, { recursive: true, force: true });
   process.once('exit', remove);
-  const removeHandlers = onStop(() => process.exit(EXIT.interrupted));
   const log = openStore(dataDir).events;
   const onProgress = (_: number, share: number) => bar.show(share * log.extent, log.extent);
   try {

@@ -222,7 +222,7 @@ function caveats({ keys, checkpoints, unopened, retiring }: Verification, log: s
   const lines: string[] = [];
   if (retiring > 0)
     lines.push(
-      `The keys of ${counted(retiring, 'event')} are being destroyed; the log does not say yet that none is left (collector actions).`,
+      `The keys of ${counted(retiring, 'event')} are being destroyed; the log does not say yet that none is left (collector erase --list).`,
     );
   if (unopened > 0) {
     lines.push(

@@ -1,0 +1,318 @@
+/** Certificates of erasures that were planned, as a lawyer and a program read them. */
+import { randomUUID } from 'node:crypto';
+import fs from 'node:fs';
+import path from 'node:path';
+import { beforeEach, describe, expect, test } from 'vitest';
+import type { Certificate } from '../../src/commands/lifecycle/certificate.js';
+import { type ErasureFacts, keepErasureRecord } from '../../src/commands/lifecycle/erasure-record.js';
+import { answerTo, layRequest, type LifecycleAnswer } from '../../src/ledger/lifecycle.js';
+import type { Retire } from '../../src/privacy/actions.js';
+import type { TakenKeys } from '../../src/privacy/key-directory.js';
+import { SequenceSet } from '../../src/privacy/sequence-set.js';
+import { openStore } from '../../src/store/open-to-read.js';
+import { Inbox } from '../../src/store/embedded/inbox.js';
+import { uuidText } from '../../src/store/text.js';
+import { createKey, run, start } from '../running/collector-process.js';
+import { scratch } from '../running/scratch.js';
+import { encryptionIn, segmentPaths } from '../store/embedded/filled-directory.js';
+import { fillSigned, firstKey, loggedEvent } from './signed-directory.js';
+
+const HASH = 'ab'.repeat(32);
+const CASE = 'DSR-2026/0042';
+/** Three segments of 50 events, and the one that is written to. */
+const BATCHES = 8;
+const TEXT = 'x'.repeat(1100);
+
+let root: string;
+let dataDir: string;
+let directories: string[];
+/** Of all events, in the order of the log. */
+let ids: string[];
+
+beforeEach(async () => {
+  root = scratch();
+  dataDir = path.join(root, 'data');
+  directories = ['keys', 'mirror'].map((name) => path.join(root, name));
+  const runs = [randomUUID(), randomUUID()];
+  const batches = Array.from({ length: BATCHES }, (_, batch) =>
+    Array.from({ length: 25 }, (__, i) =>
+      loggedEvent(TEXT, {
+        ...{ kind: i % 5 === 0 ? 'inference-start' : 'outcome', runId: runs[i % 2] ?? '' },
+        ...{ organisation: i % 2 === 0 ? 'icu' : 'er', receivedAt: Date.UTC(2026, 0, 1 + batch, 0, i) },
+      }),
+    ),
+  );
+  ids = batches.flat().map(({ eventId }) => uuidText(eventId));
+  await fillSigned(dataDir, batches, { encryption: encryptionIn(dataDir, { directories }) });
+  await createKey(dataDir);
+});
+
+/** As they were sent. */
+const byOrganisation = (some: readonly string[]) => {
+  const isIcu = (id: string) => (ids.indexOf(id) % 25) % 2 === 0;
+  return { icu: some.filter(isIcu), er: some.filter((id) => !isIcu(id)) };
+};
+
+const on = (...args: readonly string[]) => run([...args, '--data-dir', dataDir]);
+const json = async (action: string): Promise<Certificate & { code: number | null }> => {
+  const { stdout, stderr, code } = await on('erase', '--certificate', action, '--json');
+  expect([0, 9], stderr).toContain(code);
+  return { ...(JSON.parse(stdout) as Certificate), code };
+};
+const text = async (action: string) =>
+  (await on('erase', '--certificate', action)).stdout.replace(/\s+/g, ' ');
+
+/** Each with a collector that runs on the directory. */
+async function beside<Result>(work: () => Promise<Result>): Promise<Result> {
+  const collector = await start(dataDir, ['--no-listen', '--encryption-keys', directories.join()]);
+  try {
+    return await work();
+  } finally {
+    await collector.stop();
+  }
+}
+
+async function keysOf(isOne: (sequence: number) => boolean): Promise<TakenKeys[]> {
+  const found = new Map<string, { tag: number; organisation: string; sequences: number[] }>();
+  const { events: log } = openStore(dataDir);
+  for await (const batch of log.pass())
+    for (const { isOwn, sequence, organisation, bucket: tag } of batch) {
+      if (isOwn || tag === undefined || !isOne(sequence)) continue;
+      const name = `${tag} ${organisation}`;
+      const known = found.get(name) ?? { tag, organisation, sequences: [] };
+      found.set(name, known);
+      known.sequences.push(sequence);
+    }
+  await log.close();
+  return [...found.values()].map((each) => ({ ...each, sequences: SequenceSet.of(each.sequences) }));
+}
+
+type Facts = Partial<Omit<ErasureFacts, 'action'>>;
+
+/** As `erase apply` has it done. @returns the action, when there is an answer. */
+async function erase(
+  isOne: (sequence: number) => boolean,
+  more: Partial<Retire> = {},
+  facts: Facts = {},
+  holds: readonly string[] = [],
+): Promise<string> {
+  const action = randomUUID();
+  const whole: ErasureFacts = {
+    ...{ action, case: CASE, left: [], overridden: [], mentions: 0, unread: 0 },
+    planner: { name: 'Ada Privacy', isProven: false, at: '2026-11-27T10:00:00.000Z' },
+    applier: { name: 'bob', isProven: true, at: '2026-11-27T11:00:00.000Z' },
+    ...facts,
+  };
+  const requests = new Inbox(dataDir);
+  await layRequest(requests, {
+    action: {
+      ...{ action, does: 'retire', reason: 'erasure-request', part: 1, parts: 1, plan: HASH, marks: HASH },
+      ...{ keys: await keysOf(isOne), record: await keepErasureRecord(dataDir, whole), ...more },
+    },
+    considered: { policy: null, holds },
+  });
+  let answer: LifecycleAnswer | undefined;
+  await expect
+    .poll(async () => (answer = await answerTo(requests, action)), { timeout: 20_000 })
+    .toBeDefined();
+  expect(answer?.state).not.toBe('refused');
+  return action;
+}
+
+describe('[R-1542] the certificate of an erasure', () => {
+  test('says what, about which period, under which case, who, what is left and why, and how it is checked', async () => {
+    const action = await beside(() =>
+      erase(
+        (sequence) => sequence <= 50,
+        { reason: 'court-order', override: true, incomplete: true },
+        {
+          ...{
+            mentions: 2,
+            unread: 4,
+            overridden: [{ of: 'ward', until: '2027-01-02T00:00:00.000Z', events: 3 }],
+          },
+          left: [
+            { why: 'hold', of: 'CASE-7', events: 5 },
+            { why: 'floor', of: 'law', until: '2031-05-06T00:00:00.000Z', events: 6 },
+            { why: 'not marked', of: 'the run is about someone else', events: 7 },
+            { why: 'stored in the clear', events: 1 },
+          ],
+        },
+      ),
+    );
+    const made = await json(action);
+    expect(made).toMatchObject({
+      ...{ format: 'clinical-events/certificate/v2', action, code: 0, reason: 'court-order', case: CASE },
+      ...{ organisations: ['er', 'icu'], events: 50, runs: 2, mentions: 2, unread: 4, whole: true },
+      events_by_kind: { 'inference-start': 10, outcome: 40 },
+      ...{ first_received: '2026-01-01T00:00:00.000Z', last_received: '2026-01-02T00:24:00.000Z' },
+      ...{ plan: HASH, marks: HASH, floors_overridden: true, incomplete: true, copies: [], left_out: [] },
+      ...{
+        event_ids: byOrganisation(ids.slice(0, 50)),
+        directories: 2,
+        keys_away: [],
+        policy: null,
+        mirror_of: null,
+      },
+      planner: { name: 'Ada Privacy', isProven: false },
+    });
+    const said = await text(action);
+    for (const sentence of [
+      'CERTIFICATE OF ERASURE Case DSR-2026/0042 ',
+      'Planned by Ada Privacy (as stated, not proven), 2026-11-27T10:00:00.000Z',
+      'Applied by bob (logged in to the host), 2026-11-27T11:00:00.000Z',
+      'Organisations er, icu',
+      'Erased 50 events (10 inference-start, 40 outcome) of 2 runs',
+      'Received by the collector 2026-01-01T00:00:00.000Z to 2026-01-02T00:24:00.000Z',
+      '2 events of these are of runs about others and mention the person',
+      `Plan SHA-256 ${HASH}`,
+      'Overridden 3 events that the floor ward kept until 2027-01-02',
+      'Incomplete 4 payloads could not be opened when it was planned',
+      '- 5 events on hold by CASE-7',
+      '- 6 events kept by the floor law of the retention policy until 2031-05-06',
+      '- 7 events not marked in the plan: the run is about someone else',
+      '- 1 event stored in the clear, without a key that could be destroyed',
+      'Copies of keys none on record; copies made by other means are not known here',
+      `collector proof --event ${made.entries[0]?.id} --out entry.proof`,
+      'collector check-proof entry.proof --event entry.json --key KEY',
+    ])
+      expect(said).toContain(sentence);
+    expect(said).not.toMatch(/never be read|by anyone|undefined|null/);
+    // A stranger checks that, with the entry as it stands in the log.
+    const [proof, body] = ['entry.proof', 'entry.json'].map((name) => path.join(root, name));
+    expect((await on('proof', '--event', made.entries[0]?.id ?? '', '--out', proof ?? '')).code).toBe(0);
+    const { events: log, tree } = openStore(dataDir);
+    const { entries } = await log.withId({ eventId: made.entries[0]?.id ?? '', known: [] });
+    fs.writeFileSync(body ?? '', entries[0]?.body ?? '');
+    await Promise.all([log.close(), tree.close()]);
+    const checked = await run([
+      'check-proof',
+      proof ?? '',
+      '--event',
+      body ?? '',
+      '--key',
+      firstKey(dataDir),
+    ]);
+    expect(checked, checked.stderr).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(/^VALID/) as string,
+    });
+  });
+
+  test('without its record says what the log says, and "not available"', async () => {
+    const action = await beside(() => erase((sequence) => sequence === 7));
+    fs.rmSync(path.join(dataDir, 'lifecycle', 'erasures', `${action}.json`));
+    expect(await json(action)).toMatchObject({
+      ...{ code: 0, case: null, planner: null, applier: null, left: null, mentions: null, unread: null },
+      ...{ events: 1, event_ids: { icu: [ids[6]] }, plan: HASH },
+    });
+    const said = await text(action);
+    for (const row of ['Case', 'Planned by', 'Applied by']) expect(said).toContain(`${row} not available`);
+    expect(said).toContain('and not erased - not available');
+    expect(said).not.toContain(CASE);
+  });
+
+  test('covers the entries by a checkpoint, or says that none does yet', async () => {
+    const action = await beside(() => erase((sequence) => sequence === 7));
+    const { checkpoint, entries, done_entry } = await json(action);
+    const signed = path.join(dataDir, 'checkpoints', 'latest');
+    const note = fs.readFileSync(signed);
+    expect(checkpoint?.size).toBeGreaterThanOrEqual(done_entry?.sequence ?? Infinity);
+    expect(entries[0]?.sequence).toBeLessThan(done_entry?.sequence ?? 0);
+    expect(await text(action)).toContain(`signed by the log over ${checkpoint?.size} entries`);
+    // A second one, and the checkpoint from before it.
+    const second = await beside(() => erase((sequence) => sequence === 8));
+    fs.writeFileSync(signed, note);
+    expect((await json(second)).checkpoint).toBeNull();
+    expect(await text(second)).toContain('Checkpoint not yet covered by a checkpoint');
+    expect((await json(action)).checkpoint).toEqual(checkpoint);
+  });
+
+  test('is none while a directory of keys is away, which it names; and is one when that is back', async () => {
+    const [, mirror = ''] = directories;
+    const action = await beside(async () => {
+      fs.renameSync(mirror, `${mirror}.away`);
+      const asked = await erase((sequence) => sequence === 7);
+      const pending = await json(asked);
+      expect(pending).toMatchObject({ code: 9, keys_destroyed: null, done_entry: null, keys_away: [mirror] });
+      expect((await on('erase', '--list')).stdout).toMatch(/erasure-request +1 +\d+ .* pending\n$/);
+      const { stdout, stderr, code } = await on('erase', '--certificate', asked);
+      expect([code, stderr]).toEqual([9, expect.stringContaining('is pending')]);
+      expect(stdout).toMatch(/^ERASURE BEGUN, NOT DONE: this is no certificate\n/);
+      expect(stdout.replace(/\s+/g, ' ')).toContain(
+        `Keys destroyed not yet: ${mirror} cannot be reached. It is retried automatically`,
+      );
+      fs.renameSync(`${mirror}.away`, mirror);
+      return asked;
+    });
+    await beside(() => expect.poll(async () => (await json(action)).code, { timeout: 20_000 }).toBe(0));
+    expect(await text(action)).toMatch(/Keys destroyed 20\S+Z, in 2 directories/);
+  });
+});
+
+describe('[R-1543] encrypted bytes', () => {
+  test('are pending until retention compact has removed them, and in the live segment until it is full', async () => {
+    const segments = segmentPaths(dataDir).length;
+    expect(segments).toBeGreaterThan(2);
+    const [early, late] = await beside(async () => [
+      await erase((sequence) => sequence <= 50),
+      await erase((sequence) => sequence > 25 * BATCHES - 2 && sequence <= 25 * BATCHES),
+    ]);
+    expect(await json(early ?? '')).toMatchObject({
+      bytes_removed: null,
+      bytes_left: { full_segments: 50, live_segment: 0 },
+    });
+    expect(await text(early ?? '')).toMatch(
+      /Encrypted bytes removed pending; 50 events: collector retention compact/,
+    );
+    expect((await on('retention', 'compact')).stdout).toContain('given back');
+    const { mtimeMs } = fs.statSync(segmentPaths(dataDir)[0] ?? '');
+    const done = await json(early ?? '');
+    expect(done).toMatchObject({
+      ...{ bytes_left: { full_segments: 0, live_segment: 0 }, events: 50 },
+      ...{ event_ids: byOrganisation(ids.slice(0, 50)), first_received: '2026-01-01T00:00:00.000Z' },
+    });
+    expect(Date.parse(done.bytes_removed ?? '')).toBeGreaterThanOrEqual(Math.floor(mtimeMs));
+    expect(await json(late ?? '')).toMatchObject({
+      ...{ bytes_removed: null, bytes_left: { full_segments: 0, live_segment: 2 } },
+    });
+    expect(await text(late ?? '')).toContain(
+      '2 events in the segment that is written to: it keeps them until',
+    );
+    // Compacted before this one was erased.
+    const third = await beside(() => erase((sequence) => sequence === 50 || sequence === 51));
+    expect(await json(third)).toMatchObject({ bytes_removed: null, bytes_left: { full_segments: 1 } });
+  });
+});
+
+describe('[R-1544] erase --list', () => {
+  test('lists actions, oldest first, and their state', async () => {
+    expect(await on('erase', '--list')).toMatchObject({ code: 0, stdout: '' });
+    const action = await beside(async () => {
+      expect((await on('hold', 'add', '--name', 'CASE-7', '--organisation', 'ward')).code).toBe(0);
+      expect((await on('encryption-keys', 'rotate')).code).toBe(0);
+      const hold = (await openStore(dataDir).events.actions?.()?.holds.keys().next().value) ?? '';
+      return erase((sequence) => sequence === 3, { reason: 'test-data' }, {}, [hold]);
+    });
+    const { stdout } = await on('erase', '--list', '--json');
+    const lines = stdout
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as unknown);
+    expect(lines).toMatchObject([
+      { does: 'hold', reason: null, events: null, state: 'done' },
+      { does: 'keys' },
+      { action, does: 'retire', reason: 'test-data', rule: null, events: 1, state: 'done' },
+    ]);
+    expect((await on('erase', '--list')).stdout).toMatch(
+      /^ACTION +DOES .*\n\S+ +hold .*\n\S+ +keys .*\n\S+ +retire +test-data +1 .* done\n$/,
+    );
+  });
+
+  test('and --certificate refuse what they cannot show', async () => {
+    expect((await on('erase', '--list', '--certificate', randomUUID())).code).toBe(2);
+    expect((await on('erase', '--certificate', 'all')).code).toBe(2);
+    expect((await on('erase', '--certificate', randomUUID())).code).toBe(6);
+    expect((await on('actions')).code).toBe(2);
+  });
+});

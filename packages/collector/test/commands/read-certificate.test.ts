@@ -1,0 +1,48 @@
+/** A certificate that is given back, to plan again what it names. */
+import { randomUUID } from 'node:crypto';
+import { describe, expect, test } from 'vitest';
+import { certificateIn } from '../../src/commands/lifecycle/certificate.js';
+
+describe('[R-1545] a certificate that is given back', () => {
+  const made = { format: 'clinical-events/certificate/v2', log: 'ab'.repeat(16), action: randomUUID() };
+  const events = [randomUUID(), randomUUID()];
+  const whole = { ...made, events: 2, event_ids: { icu: events.slice(0, 1), er: events.slice(1) } };
+  const read = (value: unknown) => certificateIn(Buffer.from(JSON.stringify(value)), 'c.json');
+
+  test('names log, action and events, whatever else stands in it', () => {
+    expect(read({ ...whole, more: 1 })).toEqual({
+      ...{ log: made.log, action: made.action },
+      events: [
+        { organisation: 'icu', id: events[0] },
+        { organisation: 'er', id: events[1] },
+      ],
+    });
+  });
+
+  test.each([
+    ['no JSON', Buffer.from('CERTIFICATE OF ERASURE'), 'it is not JSON'],
+    ['JSON that ends early', Buffer.from(JSON.stringify(whole).slice(0, -1)), 'it is not JSON'],
+    ...[null, 7, [], {}, { ...whole, format: 'x' }, { ...whole, log: 7 }, { ...whole, log: '../x' }].map(
+      (value): [string, Buffer, string] => [
+        JSON.stringify(value),
+        Buffer.from(JSON.stringify(value)),
+        'it is not a certificate of an erasure',
+      ],
+    ),
+    ...[undefined, 'x', {}, [], 7, { a: 7 }, { a: [[]] }, { a: [events[0]] }, { a: [events[0], 7] }].map(
+      (value): [string, Buffer, string] => [
+        `ids ${JSON.stringify(value)}`,
+        Buffer.from(JSON.stringify({ ...whole, event_ids: value })),
+        'it does not name the ids of its events',
+      ],
+    ),
+    [
+      'one of the first version',
+      Buffer.from(JSON.stringify({ ...whole, format: 'clinical-events/certificate/v1' })),
+      'a certificate of this version does not name its events',
+    ],
+    ['one that is too large', Buffer.alloc((256 << 20) + 1), 'a certificate has at most 256 MiB'],
+  ])('is refused where it is %s', (_, bytes, why) => {
+    expect(() => certificateIn(bytes, 'c.json')).toThrow(`c.json: ${why}`);
+  });
+});
