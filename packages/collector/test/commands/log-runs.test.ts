@@ -33,13 +33,16 @@ function sentBy(random: Random): Sent[] {
         ...(parent !== undefined && { parent }),
       });
     }
-  return sent.map((each) => ({ each, at: random.below(1000) })).sort((a, b) => a.at - b.at).map(({ each }) => each);
+  return sent
+    .map((each) => ({ each, at: random.below(1000) }))
+    .sort((a, b) => a.at - b.at)
+    .map(({ each }) => each);
 }
 
 /** The record of an event, by what was sent; undefined for one that was not. */
 function recordIn(sent: readonly Sent[], organisation: string, id: string): string | undefined {
   const passed: string[] = [];
-  for (let at: string | undefined = id; ; ) {
+  for (let at: string | undefined = id; ;) {
     if (at !== undefined && passed.includes(at)) return passed.slice(passed.indexOf(at)).toSorted()[0];
     const event = sent.find((each) => each.organisation === organisation && each.id === at);
     if (event === undefined) return passed.at(-1);
@@ -96,7 +99,9 @@ describe('[R-1575] runs in the log', () => {
           const records = [...new Set(own.map(({ id }) => recordIn(sent, organisation, id) ?? ''))];
           const seeds = records.filter(() => random.chance(3));
           const graph = graphOf(sent, organisation);
-          const nested = closure(seeds, (of) => graph.flatMap(([inner, outer]) => (outer === of ? [inner] : [])));
+          const nested = closure(seeds, (of) =>
+            graph.flatMap(([inner, outer]) => (outer === of ? [inner] : [])),
+          );
           const keys = seeds.map((id) => keyOf(sent, organisation, id));
           const all = await reader.collect(keys, { nested: true, outer: true });
           expect(idsOf(all)).toEqual(nested);
@@ -105,7 +110,9 @@ describe('[R-1575] runs in the log', () => {
           for (const run of [...all, ...alone]) {
             const events = own.filter(({ id }) => recordIn(sent, organisation, id) === run.recordId);
             expect(run.events.map(({ id }) => id).sort()).toEqual(events.map(({ id }) => idOf(id)).sort());
-            const outer = closure([run.recordId], (of) => graph.flatMap((each) => (each[0] === of ? [each[1]] : [])));
+            const outer = closure([run.recordId], (of) =>
+              graph.flatMap((each) => (each[0] === of ? [each[1]] : [])),
+            );
             expect(idsOf(run.chain)).toEqual(outer);
           }
         }
