@@ -286,7 +286,7 @@ export function recordMeant(
 
 /** What was asked for by its id. */
 export interface AskedFor {
-  readonly what: 'event' | 'run';
+  readonly what: 'event' | 'run' | 'entry';
   readonly id: string;
   readonly dataDir: string;
   /** Whether other options leave some of the log out, in which it may be. */

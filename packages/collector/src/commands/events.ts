@@ -15,6 +15,7 @@ import {
   type EventFilter,
   type EventLog,
   type Place,
+  type StoredEntry,
   type StoredEvent,
 } from '../store/contract/events.js';
 import { describeStore, isShared } from '../store/open.js';
@@ -47,12 +48,17 @@ Examples:
   $ collector events --run 0b2c5a3e-7f2d-4c58-9a52-0d5e3b1c9f10 | jq '.body | fromjson'
   $ collector events --event 6f9b2c4e-8a51-4d8e-9f0c-2b7a1e5d3c10
   $ collector events --follow
+  $ collector events --entry 4863 | jq '.body | fromjson'
+
+The log has entries of its own among the events: actions such as an erasure (kind 128) and heads of the access log (kind
+129). --entry prints one by its number, with the same members.
 
 It can run beside a collector. That it ran, what it was asked for and how much it gave out is logged in access.log in
 the data directory. Where that cannot be written nothing is printed, but for a read-only file system on which no
 collector runs: a snapshot is read with a warning.
 
-Exit codes: 6 there is no event with the id of --event, or of the run of --run, among those asked for.`;
+Exit codes: 6 there is no event with the id of --event, or of the run of --run, among those asked for, or no entry of the
+log's own has the number of --entry.`;
 
 interface EventsOptions {
   readonly kind?: string;
@@ -62,6 +68,7 @@ interface EventsOptions {
   readonly since?: string;
   readonly until?: string;
   readonly follow?: true;
+  readonly entry?: string;
 }
 
 const FOLLOW_EVERY_MS = 200;
@@ -80,12 +87,17 @@ export function command(): Command {
     .option('--organisation <name>', 'only events of this organisation')
     .option('--since <time>', 'only events received at this instant or later: a date or an RFC 3339 instant')
     .option('--until <time>', 'only events received before this instant')
-    .option('--follow', 'go on with new events as they arrive, until interrupted');
+    .option('--follow', 'go on with new events as they arrive, until interrupted')
+    .option(
+      '--entry <number>',
+      "only the entry of the log's own that has this number; goes with no other of these",
+    );
   return addConfigOptions(events, 'events')
     .addHelpText('after', EXAMPLES)
     .action(async (options: EventsOptions, self: Command) => {
       const filter = filterFrom(options);
       if (options.run !== undefined) runIdFrom('--run', options.run);
+      if (options.entry !== undefined) return printEntry(configOf(self, 'events'), entryFrom(options));
       await print(configOf(self, 'events'), { filter, run: options.run }, options);
     });
 }
@@ -178,6 +190,86 @@ async function printShared(
   } finally {
     await shared.close();
   }
+}
+
+/** Prints one of the log's own entries. */
+async function printEntry(config: Config, entry: number): Promise<void> {
+  const access = { command: 'events', filter: { entry } };
+  if (!isShared(config)) {
+    const { dataDir } = config;
+    assertReadable(dataDir, LOG_DIRECTORIES);
+    const { events: log, tree } = openStore(dataDir);
+    const claimed = await claimedSize(tree);
+    const givenOut = logAccess(dataDir, access);
+    try {
+      await givenEntry(log, { entry, claimed, dataDir }, givenOut);
+      return;
+    } catch (error) {
+      throw failureOf(error);
+    } finally {
+      await log.close();
+    }
+  }
+  const shared = await openSharedStore(config, sharedKeyPlaces(config.dataDir));
+  try {
+    const givenOut = await logSharedAccess(shared.accessLog, access);
+    try {
+      const asked = { entry, claimed: await claimedSize(shared.tree), dataDir: describeStore(config) };
+      await givenEntry(shared.events, asked, givenOut);
+    } finally {
+      await givenOut.end();
+    }
+  } catch (error) {
+    throw failureOf(error);
+  } finally {
+    await shared.close();
+  }
+}
+
+async function givenEntry(
+  log: EventLog,
+  asked: { readonly entry: number; readonly claimed: number; readonly dataDir: string },
+  givenOut: GivenOut,
+): Promise<void> {
+  const entries = log.entries(cursorAt(asked.entry));
+  for (;;) {
+    const next = await entries.next();
+    if (next.done) {
+      assertReaches(next.value.sequence - 1, asked.claimed);
+      givenOut.complete = true;
+      throw notThere({ what: 'entry', id: `${asked.entry}`, dataDir: asked.dataDir });
+    }
+    const [entry] = next.value;
+    if (entry === undefined) continue;
+    givenOut.complete = true;
+    if (typeof entry.kind === 'string')
+      throw new CommandFailure(
+        `entry ${asked.entry} is an event: collector events --event ${entry.eventId} prints it`,
+        EXIT.notFound,
+      );
+    givenOut.events++;
+    process.stdout.write(`${printableJson(lineOf(entry))}\n`);
+    await entries.return(cursorAt(asked.entry));
+    return;
+  }
+}
+
+function entryFrom({
+  entry = '',
+  kind,
+  run,
+  event,
+  organisation,
+  since,
+  until,
+  follow,
+}: EventsOptions): number {
+  const others = { kind, run, event, organisation, since, until, follow };
+  const [other] = Object.entries(others).find(([, value]) => value !== undefined) ?? [];
+  if (other !== undefined) throw usage(`--entry: goes without --${other}`);
+  if (!/^[1-9]\d{0,14}$/.test(entry))
+    throw usage(`--entry: ${JSON.stringify(entry)} is not the number of an entry, which count from 1`);
+  return Number(entry);
 }
 
 /** What was asked for; of a run, what was typed. */
@@ -327,8 +419,9 @@ function isAskedFor(event: EventFacts, filter: EventFilter): boolean {
   return event.receivedAt >= since && event.receivedAt < until;
 }
 
-function lineOf(event: Printed): string {
+function lineOf(event: Printed | StoredEntry): string {
   const plain = event.payloadState === 'plain';
+  const retirement = 'retirement' in event ? event.retirement : undefined;
   return JSON.stringify({
     sequence: event.sequence,
     received_at: new Date(event.receivedAt).toISOString(),
@@ -340,8 +433,8 @@ function lineOf(event: Printed): string {
     run_id: event.runId ?? null,
     sha256: plain ? hash('sha256', event.body, 'hex') : null,
     payload_state: plain ? undefined : event.payloadState,
-    action: event.retirement?.action,
-    retired_at: event.retirement && new Date(event.retirement.at).toISOString(),
+    action: retirement?.action,
+    retired_at: retirement && new Date(retirement.at).toISOString(),
     body: plain ? event.body.toString() : null,
   });
 }

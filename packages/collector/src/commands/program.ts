@@ -79,6 +79,7 @@ const LAST_WORDS_MS = 1000;
 
 /** Commands that have commands of their own. */
 const GROUPS: readonly string[] = [
+  'erase',
   'hold',
   'retention',
   'encryption-keys',
@@ -185,6 +186,8 @@ export async function main(argv: readonly string[]): Promise<void> {
   const program = new Command('collector')
     .description('A write-once HTTP collector for the event log of clinical AI.')
     .version(version(), '--version', 'print the version')
+    // An option behind `erase plan` is that command's, also where `erase` has one of the same name.
+    .enablePositionalOptions()
     .addHelpText('after', `${EXAMPLES}\n\n${exitCodesHelp()}`)
     .hook('preAction', (_, action) => {
       given = action.opts<Given>();

@@ -469,6 +469,23 @@ describe('[R-1501] an erasure under a hold', () => {
       3,
       expect.stringContaining('although the hold CASE-7 was on'),
     ]);
+    // [R-1502] The entry that erased it, and what a proof of it says.
+    const { sequence, entryId } =
+      openStore(dataDir)
+        .events.actions?.()
+        .logged.findLast(({ said }) => said.does === 'retire') ?? {};
+    const printed = JSON.parse((await on('events', '--entry', String(sequence))).stdout) as { body: string };
+    expect(printed).toMatchObject({
+      kind: 128,
+      event_id: entryId,
+      body: expect.stringContaining(action) as string,
+    });
+    const [proof, body] = [path.join(root, 'proof'), path.join(root, 'body')];
+    fs.writeFileSync(body, printed.body);
+    expect((await on('proof', entryId ?? '', '--out', proof)).code).toBe(0);
+    const checked = await run(['check-proof', proof, '--event', body, '--key', firstKey(dataDir)]);
+    expect(checked.stdout).toMatch(/^VALID[\s\S]*says +2 events erased, for the reason test-data/);
+    expect(checked.stdout).toMatch(/from +the collector itself/);
     // Without the record of the hold it cannot be told, so that taking it away makes nothing lawful.
     fs.rmSync(path.join(dataDir, 'lifecycle', 'holds'), { recursive: true });
     const { findings } = JSON.parse((await on('verify', '--json')).stdout) as Verified;

@@ -19,7 +19,7 @@ import { expectNoGap, post } from '../running/load.js';
 import { canMount, runReadOnly } from '../running/restricted-process.js';
 import { candidate, idOf } from '../store/candidate.js';
 import { fillDirectory, flipBit, frameOffset, segmentPaths } from '../store/embedded/filled-directory.js';
-import { fillSigned } from './signed-directory.js';
+import { fillSigned, firstKey, signAccesses } from './signed-directory.js';
 
 let dataDir: string;
 
@@ -198,6 +198,43 @@ describe('collector events', () => {
       ...{ code: 6, stdout: '' },
       stderr: `collector: there is no ${what} in ${dataDir}${narrowed}\n`,
     });
+  });
+
+  test("[R-1502] --entry prints an entry of the log's own as it is stored, logged like any reading, and nothing else", async () => {
+    const [first] = EVENTS;
+    if (first === undefined) throw new Error('there are events');
+    await fillSigned(dataDir, [[first]]);
+    await storedEvents(dataDir);
+    await signAccesses(dataDir);
+    const entry = (...args: readonly string[]) => run(['events', '--data-dir', dataDir, '--entry', ...args]);
+    const { code, stdout } = await entry('2');
+    const [head] = parsed(stdout);
+    expect([code, head]).toMatchObject([0, { sequence: 2, kind: 129, organisation: '', run_id: null }]);
+    expect(Date.parse(head?.received_at ?? '')).toBeGreaterThan(DAY);
+    const body = String(head?.body);
+    expect(JSON.parse(body)).toMatchObject({ event_id: head?.event_id, lines: 2 });
+    const begun = readings().findLast(({ state }) => state === 'begun');
+    expect(begun).toMatchObject({ command: 'events', filter: { entry: 2 } });
+    expect(readings().at(-1)).toMatchObject({ reading: begun?.['reading'], events: 1, complete: true });
+    // What is printed is what the log has committed to.
+    const [proof, content] = ['proof', 'body'].map((name) => path.join(temporaryDirectory(), name));
+    fs.writeFileSync(content ?? '', body);
+    await run(['proof', head?.event_id ?? '', '--out', proof ?? '', '--data-dir', dataDir]);
+    const checked = ['check-proof', proof ?? '', '--event', content ?? '', '--key', firstKey(dataDir)];
+    expect((await run(checked)).stdout).toMatch(/^VALID/);
+
+    for (const [args, exit, message] of [
+      [
+        ['1'],
+        6,
+        `entry 1 is an event: collector events --data-dir ${dataDir} --event ${idOf(first)} prints it`,
+      ],
+      [['3'], 6, `there is no entry 3 in ${dataDir}`],
+      [['0'], 2, '--entry: "0" is not the number of an entry, which count from 1'],
+      [['1e3'], 2, '--entry: "1e3" is not the number of an entry, which count from 1'],
+      [['2', '--kind', 'outcome'], 2, '--entry: goes without --kind'],
+    ] as const)
+      expect(await entry(...args)).toEqual({ code: exit, stdout: '', stderr: `collector: ${message}\n` });
   });
 
   test.skipIf(!canMount)(

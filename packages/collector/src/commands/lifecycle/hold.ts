@@ -13,7 +13,7 @@ import { collect } from '../verify/trusted-keys.js';
 import { assertCollectorRuns, beginLog, considered, deliver, lifecycleConfigOf } from './delivery.js';
 import { type HoldRecord, holdsOf, keepRecord } from './holds.js';
 import { keysIn, type LogRun, LogRuns, type RecordKey } from './log-runs.js';
-import { idOf, textOf } from './log-stretch.js';
+import { type Id, textOf } from './log-stretch.js';
 
 const EXAMPLES = `
 Examples:
@@ -155,28 +155,27 @@ async function meeting(dataDir: string, subjects: readonly string[], texts: read
   const asked = texts.map((text) => runIdFrom('--run', text));
   const reader = await LogRuns.open(dataDir, interruption());
   try {
-    const selected = await reader.find({
-      ...{ subjects, mentions: false, erased: [] },
-      runs: asked.map(({ id }) => id.replaceAll('-', '')),
-      // Events without a run are known by the one that they hang on.
-      events: asked.filter(({ isWhole }) => isWhole).map(({ id }) => idOf(id)),
-    });
-    const { organisations, unread } = selected;
-    const keys: RecordKey[] = keysIn(selected.runs);
-    for (const { organisation, id, runId } of selected.events) {
-      const record = runId === undefined ? await reader.recordOf(organisation, id) : undefined;
-      if (record !== undefined) keys.push(record);
+    const digits = asked.map(({ id }) => id.replaceAll('-', ''));
+    const found = await reader.find({ subjects, runs: digits, events: [], mentions: false, erased: [] });
+    /** By the id that may have been typed: events without a run are known by the one that they hang on. */
+    const records = new Map<string, RecordKey[]>();
+    const add = (id: Id, key: RecordKey) =>
+      records.set(textOf(id), [...(records.get(textOf(id)) ?? []), key]);
+    for (const key of keysIn(found.runs)) add(key.id, key);
+    for (const { organisation, id } of keysIn(found.runless)) {
+      const record = await reader.recordOf(organisation, id);
+      if (record !== undefined) add(id, record);
     }
-    const ids = new Set(keys.map(({ id }) => textOf(id)));
-    const named = asked.map(({ id, isWhole }) => {
-      if (isWhole) return id;
-      const [one, ...others] = [...ids].filter((each) => each.startsWith(id));
-      if (one === undefined) throw notThere({ what: 'run', id, dataDir });
+    const named = asked.flatMap(({ id, isWhole }) => {
+      const [one, ...others] = [...records.keys()].filter((each) => each.startsWith(id));
+      if (one === undefined && !isWhole) throw notThere({ what: 'run', id, dataDir });
+      if (one === undefined) return [id];
       if (others.length > 0) throw severalRuns('--run', id, [one, ...others]);
-      return one;
+      return (records.get(one) ?? []).map((record) => textOf(record.id));
     });
-    const runs = await reader.collect(keys, { nested: true, outer: false });
-    return { named, runs, organisations, unread };
+    const runs = await reader.collect([...records.values()].flat(), { nested: true, outer: false });
+    const { organisations, unread } = found;
+    return { named: [...new Set(named)], runs, organisations, unread };
   } finally {
     await reader.close();
   }

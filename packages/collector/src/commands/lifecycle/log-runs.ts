@@ -117,17 +117,21 @@ export class LogRuns {
   async find(sought: Sought): Promise<Found> {
     const found = (await this.#pass((range) => ({ find: sought, ...range }))) as Found[];
     const runs: ByOrganisation<true> = new Map();
-    const erased: ByOrganisation<number> = new Map();
+    const runless: ByOrganisation<true> = new Map();
+    const erased: Found['erased'] = new Map();
     const organisations = new Set<string>();
     for (const each of found) {
       for (const organisation of each.organisations) organisations.add(organisation);
-      for (const [organisation, ids] of each.runs)
-        for (const id of ids.keys()) put(runs, organisation, id, true);
+      for (const [all, some] of [
+        [runs, each.runs],
+        [runless, each.runless],
+      ] as const)
+        for (const [organisation, ids] of some) for (const id of ids.keys()) put(all, organisation, id, true);
       for (const [organisation, ids] of each.erased)
         for (const [id, i] of ids) put(erased, organisation, id, i);
     }
     return {
-      ...{ organisations, runs, erased, events: found.flatMap(({ events }) => events) },
+      ...{ organisations, runs, runless, erased, events: found.flatMap(({ events }) => events) },
       unread: found.reduce((sum, { unread }) => sum + unread, 0),
     };
   }
@@ -193,8 +197,15 @@ export class LogRuns {
         const { organisation, runId, parent = '' } = event;
         const outer = owners.get(organisation)?.get(parent);
         const own = runId === undefined ? outer : known.get(organisation)?.get(runId);
-        if (own !== undefined) add(own, event);
-        else if (runId !== undefined && outer !== undefined && around.nested)
+        if (own !== undefined) {
+          // It was found as what another is nested in before.
+          const isNested = event.start !== undefined && outer !== undefined && inner.has(outer);
+          if (isNested && around.nested && !inner.has(own)) {
+            inner.add(own);
+            for (const { id } of own.events) put(wanted.on, organisation, id, true);
+          }
+          add(own, event);
+        } else if (runId !== undefined && outer !== undefined && around.nested)
           await begin({ organisation, id: runId, isRun: true }, true);
       }
       for (const { run, parent } of starts.splice(0)) {

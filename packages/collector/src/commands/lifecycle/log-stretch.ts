@@ -71,9 +71,11 @@ export interface Found {
   /** All that have an event. */
   readonly organisations: ReadonlySet<string>;
   readonly runs: ByOrganisation<true>;
+  /** Events without a run whose ids begin as `Sought.runs` do. */
+  readonly runless: ByOrganisation<true>;
   readonly events: readonly (LogEvent & { readonly isMention: boolean })[];
-  /** The runs of erased events, by the number of the erasure in `Sought.erased`. */
-  readonly erased: ByOrganisation<number>;
+  /** Events of `Sought.erased`: by the number of the last set that has it, and the run that it names. */
+  readonly erased: ByOrganisation<{ readonly by: number; readonly runId: Id | undefined }>;
   /** Payloads that had to be opened and could not be. */
   readonly unread: number;
 }
@@ -118,8 +120,9 @@ class Finding {
   readonly #organisations = new Set<string>();
   #organisation = '';
   readonly #runs: ByOrganisation<true> = new Map();
+  readonly #runless: ByOrganisation<true> = new Map();
   readonly #events: (LogEvent & { isMention: boolean })[] = [];
-  readonly #erasedRuns: ByOrganisation<number> = new Map();
+  readonly #inErased: Found['erased'] = new Map();
   readonly #subjects: ReadonlySet<string>;
   readonly #eventIds: ReadonlySet<Id>;
   readonly #sets: readonly SequenceSet[];
@@ -150,13 +153,16 @@ class Finding {
     const isRunless = isNoId(source, runIdAt);
     if (this.#eventIds.size > 0 && this.#eventIds.has(latin1(source, eventIdAt, eventIdAt + ID_BYTES)))
       this.#events.push({ ...eventOf(entry), isMention: false });
-    if (!isRunless && sought.runs.length > 0) {
-      const digits = source.toString('hex', runIdAt, runIdAt + ID_BYTES);
-      if (sought.runs.some((beginning) => digits.startsWith(beginning))) this.#add(entry);
+    if (sought.runs.length > 0) {
+      const at = isRunless ? eventIdAt : runIdAt;
+      const digits = source.toString('hex', at, at + ID_BYTES);
+      if (sought.runs.some((beginning) => digits.startsWith(beginning)))
+        put(isRunless ? this.#runless : this.#runs, organisation, latin1(source, at, at + ID_BYTES), true);
     }
-    if (!isRunless && this.#inSets.has(entry.sequence)) {
+    if (this.#inSets.has(entry.sequence)) {
       const by = this.#sets.findLastIndex((set) => set.has(entry.sequence));
-      put(this.#erasedRuns, organisation, latin1(source, runIdAt, runIdAt + ID_BYTES), by);
+      const { id, runId } = eventOf(entry);
+      put(this.#inErased, organisation, id, { by, runId });
     }
     if (this.#subjects.size === 0 || !(isStart || this.#mentions !== undefined)) return;
     const body = entry.body();
@@ -170,8 +176,8 @@ class Finding {
 
   answer(): Found {
     return {
-      ...{ organisations: this.#organisations, runs: this.#runs },
-      ...{ events: this.#events, erased: this.#erasedRuns, unread: this.#unread },
+      ...{ organisations: this.#organisations, runs: this.#runs, runless: this.#runless },
+      ...{ events: this.#events, erased: this.#inErased, unread: this.#unread },
     };
   }
 
@@ -241,7 +247,7 @@ function startOf(entry: PassedEntry, erased: SequenceSet): StartFacts {
 }
 
 /** @param body of a start that was stored: it is JSON. */
-export function personsIn(body: Buffer): { readonly target?: string; readonly caller?: string } {
+function personsIn(body: Buffer): { readonly target?: string; readonly caller?: string } {
   const { target_identity, user_identity } = Object(JSON.parse(body.toString())) as Record<string, unknown>;
   const target = idIn(Object(target_identity) as Record<string, unknown>, 'target_id');
   const caller = idIn(Object(user_identity) as Record<string, unknown>, 'caller_id');

@@ -9,14 +9,16 @@ export const NOT_FOUND_BY_SEARCH =
 
 export class Mentions {
   readonly #standing: RegExp;
-  readonly #numbers: ReadonlySet<string>;
+  /** Whether a number may be one of the ids: it is compared as it stands, for JSON.parse rounds what has more than 15 digits. */
+  readonly #isNumeric: boolean;
   /** Of each id what a body in ASCII without escapes holds in lower case, if it holds the id. */
   readonly #words: readonly string[];
 
   constructor(ids: readonly string[]) {
     const folded = ids.map(fold);
-    this.#numbers = new Set(folded);
-    this.#words = folded.map((id) => id.split(/[ "\\/]/)[0] ?? '');
+    this.#isNumeric = folded.some((id) => /^\d+$/.test(id));
+    // What JSON writes as an escape ends it.
+    this.#words = folded.map((id) => id.split(/[\0- "\\/]/)[0] ?? '');
     const any = folded.map((id) => id.replaceAll(/[\\^$.*+?()[\]{}|/]/g, String.raw`\$&`)).join('|');
     this.#standing = new RegExp(String.raw`(?<![\p{L}\p{N}_\-])(?:${any})(?![\p{L}\p{N}_\-])`, 'u');
   }
@@ -29,7 +31,7 @@ export class Mentions {
       const lower = text.toLowerCase();
       if (!this.#words.some((word) => lower.includes(word))) return false;
     }
-    return this.#standIn(JSON.parse(text));
+    return (this.#isNumeric && this.#standing.test(text)) || this.#standIn(JSON.parse(text));
   }
 
   /** Without recursion: a payload may be nested as deep as its sender likes. */
@@ -38,7 +40,6 @@ export class Mentions {
     while (left.length > 0) {
       const value = left.pop();
       if (typeof value === 'string' && this.#standing.test(fold(value))) return true;
-      if (typeof value === 'number' && this.#numbers.has(String(value))) return true;
       if (typeof value !== 'object' || value === null) continue;
       for (const [name, each] of Object.entries(value)) {
         if (!Array.isArray(value) && this.#standing.test(fold(name))) return true;
@@ -49,14 +50,8 @@ export class Mentions {
   }
 }
 
-/** Upper case first: it makes SS of the sharp s, and one sigma of two. */
+/** By upper case, which makes SS of a small sharp s; of a capital one only when that was made small first. */
 function fold(text: string): string {
-  return text
-    .normalize('NFKC')
-    .toUpperCase()
-    .toLowerCase()
-    .normalize('NFKC')
-    .replaceAll('ς', 'σ')
-    .replaceAll(/\s+/g, ' ')
-    .trim();
+  const folded = text.normalize('NFKC').toLowerCase().toUpperCase().toLowerCase().normalize('NFKC');
+  return folded.replaceAll('ς', 'σ').replaceAll(/\s+/g, ' ').trim();
 }

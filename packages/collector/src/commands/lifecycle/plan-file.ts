@@ -5,6 +5,7 @@
 import { hash } from 'node:crypto';
 import fs from 'node:fs';
 import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
+import { readJson } from '../../ledger/strict-json.js';
 import { untilText } from '../../privacy/retention-policy.js';
 import { aboutBytes, counted } from '../../quantity.js';
 import { systemCode } from '../../system-code.js';
@@ -18,6 +19,8 @@ const BECAUSE = ['target', 'caller', 'run', 'event', 'late', 'mention', 'nested'
 const ABOUT = ['this person', 'someone else', 'nobody', 'not compared'] as const;
 /** What one text of JSON may be. */
 const MOST_BYTES = 500 << 20;
+/** A plan has five. */
+const MOST_NESTED = 8;
 
 /** What keeps an event from being erased: a hold by its name, a floor and until when, that it has no key. */
 export interface Block {
@@ -105,12 +108,10 @@ export function readPlan(file: string): PlanFile {
       throw usage(`${file} cannot be read (${code})`);
     throw error instanceof TypeError ? unfit('it is not UTF-8') : error;
   }
-  let read: unknown;
-  try {
-    read = JSON.parse(text);
-  } catch {
-    throw unfit('it is not JSON, or was cut off');
-  }
+  const { value: read, fault } = { value: undefined, ...readJson(text, MOST_NESTED) };
+  // Of a name that stands twice a person may review one value while the other is applied.
+  if (fault?.code === 'duplicate_key') throw unfit('a name stands twice in one object');
+  if (fault !== undefined) throw unfit('it is not JSON, or was cut off');
   const { sha256, ...plan } = Object(read) as Record<string, unknown>;
   if (plan['format'] !== FORMAT) throw unfit(`its format is not ${FORMAT}`);
   const made = planIn(plan);
@@ -250,7 +251,7 @@ export function planTable({ plan, sha256 }: PlanFile): string {
       ({ action, events }) =>
         `${counted(events, 'event')} came after action ${action} had erased their runs: plan them with --late ${action}`,
     ),
-    `SHA-256 of the plan, which the access log has: ${sha256}`,
+    ...(plan.events.length === 0 ? [] : [`SHA-256 of the plan, which the access log has: ${sha256}`]),
   ];
   return `${table}${lines.map((line) => `${line}\n`).join('')}`;
 }
