@@ -220,8 +220,8 @@ export class Judge {
 
   #isAsked(run: Run, { subjects, run: id, event, late }: Asked): boolean {
     if (event !== undefined) return run.events.some((each) => each.id === event);
-    if (!run.isRun) return false;
     if (late !== undefined) return this.#lateOf(run).some(({ action }) => action === late);
+    if (!run.isRun) return false;
     if (id !== undefined) return run.id === id;
     return [...this.#named(run, 'target'), ...this.#named(run, 'caller')].some((each) => subjects?.includes(each));
   }
@@ -236,7 +236,7 @@ export class Judge {
   #lateOf({ events }: Run): { action: string; events: number }[] {
     const last = this.erasures.findLast(({ action }) => events.some((event) => this.erased.get(keyOf(event)) === action));
     const left = events.filter((event) => !this.erased.has(keyOf(event)));
-    if (last === undefined || !events.some((event) => runIdOf(event) !== undefined && this.erased.has(keyOf(event))) || left.length === 0 || left.some(({ phase }) => phase < last.phase)) return [];
+    if (last === undefined || left.length === 0 || left.some(({ phase }) => phase < last.phase)) return [];
     return [{ action: last.action, events: left.length }];
   }
 
