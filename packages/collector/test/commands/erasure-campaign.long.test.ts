@@ -99,6 +99,11 @@ function nearMiss(random: Random, id: string): object {
 
 const OTHER_KINDS: readonly EventKind[] = ['internal-artifact', 'human-output', 'outcome', 'user-feedback'];
 
+/** One for all starts of a run: which of several decides is not judged here. */
+function modelOf(run: string): object {
+  return { model_instance: { model_id: MODELS[Number.parseInt(run.slice(-1), 16) % 2], model_version: '1' } };
+}
+
 class Sender {
   /** What later events may hang on, or be nested in. */
   readonly #known: Sent[] = [];
@@ -159,7 +164,6 @@ class Sender {
     const patient = random.of(PATIENTS);
     const twin = random.chance(15) ? this.#known.find((each) => each.kind === 'inference-start' && each.organisation !== organisation && !this.#isThere(organisation, each.id)) : undefined;
     const id = twin?.id ?? random.uuid();
-    const model = { model_instance: { model_id: random.of(MODELS), model_version: '1' } };
     const own: Sent[] = [];
     const starts = random.chance(12) ? 0 : random.chance(5) ? 2 + random.below(2) : 1;
     for (let i = 0; i < starts; i++) {
@@ -167,7 +171,7 @@ class Sender {
       const caller = random.chance(6) ? undefined : random.chance(4) ? random.of(patient) : random.of(CALLERS);
       const nested = random.chance(5) ? this.#parent(organisation) : {};
       const isFirst = i === 0;
-      own.push(this.start(organisation, target, caller, { ...model, ...nested, ...(!isFirst && { run_id: id }) }, isFirst ? id : undefined));
+      own.push(this.start(organisation, target, caller, { ...modelOf(id), ...nested, ...(!isFirst && { run_id: id }) }, isFirst ? id : undefined));
     }
     for (let i = random.below(4); i > 0; i--) {
       const hung = own.length > 0 && random.chance(3);
@@ -196,7 +200,7 @@ class Sender {
     if (run !== undefined && random.chance(3)) {
       const target = random.chance(3) ? undefined : random.of(random.of(PATIENTS));
       const nested = random.chance(3) ? this.#parent(organisation) : {};
-      this.start(organisation, target, random.of([...CALLERS, ...random.of(PATIENTS)]), { run_id: run, ...nested });
+      this.start(organisation, target, random.of([...CALLERS, ...random.of(PATIENTS)]), { run_id: run, ...modelOf(run), ...nested });
     } else this.event(organisation, random.of(OTHER_KINDS), more);
   }
 
