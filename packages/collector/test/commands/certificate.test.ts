@@ -368,6 +368,10 @@ describe('[R-1544] erase --list', () => {
     expect((await on('erase', '--certificate', 'all')).code).toBe(2);
     expect((await on('erase', '--certificate', randomUUID())).code).toBe(6);
     expect((await on('actions')).code).toBe(2);
+    // Options in front of the command, as messages name it.
+    const plan = ['plan', '--event', randomUUID(), '--out', path.join(root, 'plan.json')];
+    const asked = await run(['erase', '--data-dir', dataDir, ...plan]);
+    expect([asked.code, asked.stderr]).toEqual([6, expect.stringContaining(`in ${dataDir}`)]);
   });
 });
 
