@@ -368,5 +368,37 @@ describe('[R-1544] erase --list', () => {
     expect((await on('erase', '--certificate', 'all')).code).toBe(2);
     expect((await on('erase', '--certificate', randomUUID())).code).toBe(6);
     expect((await on('actions')).code).toBe(2);
+    // Options in front of the command, as messages name it.
+    const plan = ['plan', '--event', randomUUID(), '--out', path.join(root, 'plan.json')];
+    const asked = await run(['erase', '--data-dir', dataDir, ...plan]);
+    expect([asked.code, asked.stderr]).toEqual([6, expect.stringContaining(`in ${dataDir}`)]);
+  });
+});
+
+describe('[R-1545] erase plan --certificate', () => {
+  test('plans what the certificate of an erasure names, and no event of another organisation with the same id', async () => {
+    // As in a copy of the log from before the erasure.
+    const older = path.join(root, 'older');
+    const [eventId, runId] = [randomUUID(), randomUUID()];
+    const same = ['icu', 'er'].map((organisation) => loggedEvent('same', { eventId, runId, organisation }));
+    await fillSigned(dataDir, [same], { encryption: encryptionIn(dataDir, { directories }) });
+    await beside(() => Promise.resolve());
+    fs.cpSync(dataDir, older, { recursive: true });
+    const last = 25 * BATCHES + 1;
+    const action = await beside(() => erase((sequence) => sequence <= 2 || sequence === last));
+    const { stdout } = await on('erase', '--certificate', action, '--json');
+    const [file, out] = ['certificate.json', 'plan.json'].map((name) => path.join(root, name));
+    fs.writeFileSync(file ?? '', stdout);
+    const planned = ['erase', 'plan', '--certificate', file ?? '', '--out', out ?? '', '--data-dir', older];
+    const { code, stderr } = await run(planned);
+    expect(code, stderr).toBe(0);
+    const { events } = JSON.parse(fs.readFileSync(out ?? '', 'utf8')) as {
+      events: { id: string; organisation: string; erase: boolean }[];
+    };
+    const marked = events.filter(({ erase: mark }) => mark);
+    expect(marked.map(({ id, organisation }) => [id, organisation])).toEqual([
+      ...[ids[0], ids[1]].map((id, i) => [id, i === 0 ? 'icu' : 'er']),
+      [eventId, 'icu'],
+    ]);
   });
 });

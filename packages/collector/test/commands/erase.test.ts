@@ -123,7 +123,7 @@ function everything(...directories: readonly string[]): Buffer {
 }
 
 describe('[R-1334] collector erase, beside a collector', () => {
-  test('[R-1331] [R-1343] [R-1344] [R-1347] erases a person, and leaves a log that is proved, a certificate, and nothing of the person', async () => {
+  test('[R-1331] [R-1343] [R-1347] erases a person, and leaves a log that is proved, a certificate, and nothing of the person', async () => {
     const key = await createKey(dataDir);
     const collector = await start(dataDir, encrypted);
     const mine = await sendRun(collector, key, SUBJECT);
@@ -141,7 +141,7 @@ describe('[R-1334] collector erase, beside a collector', () => {
     const before = Date.now();
     const { code, stdout, stderr } = await on(...asked, '--confirm', '2', '--json');
     expect(code, stderr).toBe(0);
-    // [R-1344]
+    // [R-1542]
     const certificate = JSON.parse(stdout) as Record<string, unknown>;
     expect(certificate).toMatchObject({ reason: 'erasure-request', events: 2, copies: [], directories: 2 });
     for (const date of ['began', 'keys_destroyed'])

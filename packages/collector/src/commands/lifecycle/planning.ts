@@ -85,18 +85,22 @@ class Planning {
   async make(): Promise<Plan> {
     const { reader, asked } = this;
     const { subjects = [], runs = [], events = [], certificates = [], organisation, mentions } = asked;
-    const certified = certificates.flatMap((each) => each.events.map(({ id }) => id));
+    const certified = certificates.flatMap((each) => each.events);
     // Before the log is read: what begins meanwhile was not considered.
     const by = considered(this.#actions);
     const holds = new Holds(holdsOf(this.dataDir, this.#actions), reader.log.names);
-    const selected = await reader.find({
+    const found = await reader.find({
       ...{ subjects, runs, mentions, organisation },
-      events: [...events, ...certified].map(idOf),
+      events: [...events, ...certified.map(({ id }) => id)].map(idOf),
       erased: this.#erasures.map(({ sequences }) => sequences.toText()),
     });
+    // An event of another organisation may have an id that a certificate names.
+    const named = new Set(certified.map(({ organisation: of, id }) => `${id} ${of}`));
+    const isMeant = (event: Found['events'][number]) =>
+      named.has(`${textOf(event.id)} ${event.organisation}`);
+    const selected = named.size === 0 ? found : { ...found, events: found.events.filter(isMeant) };
     this.#assertFound(selected);
-    const there = new Set(selected.events.map(({ id }) => textOf(id)));
-    const absent = certified.filter((id) => !there.has(id)).length;
+    const absent = named.size - (named.size === 0 ? 0 : selected.events.length);
     const late = await this.#late(selected);
     const records = await this.#recordsOf(selected);
     const whole = [...late.runs, ...keysIn(selected.runs)];
