@@ -126,7 +126,7 @@ class Erasure {
       ...{ subjects: this.#subjects.length || undefined, run, event, again, reason },
       ...(dryRun ? { dry_run: dryRun } : { action: this.#action }),
     };
-    const access = logAccess(dataDir, { command: 'erase', filter });
+    const access = logAccess(dataDir, { command: 'erase', filter, isAct: !dryRun });
     const catalogue = await this.#openCatalogue();
     let plan: Plan;
     try {
