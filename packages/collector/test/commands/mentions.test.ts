@@ -51,7 +51,8 @@ describe('[R-1578] an id that a payload mentions', () => {
 
   test('is found by any of several ids, whatever characters they have', () => {
     const ids = ['^$.*+?()[]{}|\\/-', 'zoë', '4711'];
-    for (const id of ids) expect(new Mentions(ids).areIn(Buffer.from(JSON.stringify({ a: [`of ${id}!`] })))).toBe(true);
+    for (const id of ids)
+      expect(new Mentions(ids).areIn(Buffer.from(JSON.stringify({ a: [`of ${id}!`] })))).toBe(true);
     expect(new Mentions(ids).areIn(Buffer.from('{"a":"of others"}'))).toBe(false);
   });
 
@@ -59,7 +60,9 @@ describe('[R-1578] an id that a payload mentions', () => {
     const missed = [];
     for (let code = 0; code < 0x1_1000; code += 0x100) {
       if (code >= 0xd800 && code < 0xe000) continue;
-      const id = String.fromCodePoint(...Array.from({ length: 0x200 }, (_, i) => (i % 2 === 0 ? 0x78 : code + (i >> 1)))).trim();
+      const id = String.fromCodePoint(
+        ...Array.from({ length: 0x200 }, (_, i) => (i % 2 === 0 ? 0x78 : code + (i >> 1))),
+      ).trim();
       const mentions = new Mentions([id]);
       for (const text of [id.toUpperCase(), id.toLowerCase(), id.normalize('NFD'), id.normalize('NFKC')])
         if (!mentions.areIn(Buffer.from(JSON.stringify([text])))) missed.push(code.toString(16));
@@ -69,5 +72,6 @@ describe('[R-1578] an id that a payload mentions', () => {
 });
 
 test('[R-1578] a plan says of misspelt, abbreviated, split and encoded ids that a search does not find them', () => {
-  for (const word of ['misspelt', 'abbreviated', 'split', 'encoded']) expect(NOT_FOUND_BY_SEARCH).toContain(word);
+  for (const word of ['misspelt', 'abbreviated', 'split', 'encoded'])
+    expect(NOT_FOUND_BY_SEARCH).toContain(word);
 });

@@ -33,11 +33,7 @@ export function mark(file: string, isMarked: (event: PlanEvent) => boolean): voi
   fs.writeFileSync(file, JSON.stringify({ ...plan, events }));
 }
 
-export function applied(
-  where: readonly string[],
-  file: string,
-  ...more: readonly string[]
-): Promise<Ended> {
+export function applied(where: readonly string[], file: string, ...more: readonly string[]): Promise<Ended> {
   const reason = more.includes('--reason') ? [] : ['--reason', 'erasure-request'];
   const asked = [...reason, '--case', 'DSR-2026/114', '--by', APPLIER, ...more];
   return run(['erase', 'apply', file, ...asked, ...where]);

@@ -8,6 +8,7 @@ import { type LifecycleAnswer } from '../../ledger/lifecycle.js';
 import { findPlan, logAccess } from '../access-log.js';
 import { actingUser } from '../actor.js';
 import { CommandFailure, EXIT, interruption, usage } from '../exit-codes.js';
+import { isNoId } from '../../store/text.js';
 import { assertReadable } from '../regular-files.js';
 import { assertCollectorRuns, considered, deliver } from './delivery.js';
 import { keysOf } from './erasable.js';
@@ -19,7 +20,7 @@ import {
 } from './erasure-record.js';
 import { Holds, holdsOf } from './holds.js';
 import { type LogRun, LogRuns } from './log-runs.js';
-import { idOf, type LogEvent } from './log-stretch.js';
+import { idOf, type LogEvent, textOf } from './log-stretch.js';
 import { type Block, type Plan, type PlanEvent, type PlanFile, readPlan } from './plan-file.js';
 
 export interface ApplyOptions {
@@ -208,7 +209,9 @@ class Application {
     );
     const came = await this.reader.collect(keys.values(), { nested: false, outer: false });
     const late = came.reduce((sum, { events }) => sum + events.length, 0);
-    const changed = came.filter(({ starts }) => starts.length > 0);
+    // What a run is nested in may be on hold since: a start of that one says so, or one that nests the run in it.
+    const mayBeHeld = holds.length > 0 && this.reader.range.through > this.#plan.through;
+    const changed = mayBeHeld ? came : came.filter(({ starts }) => starts.length > 0);
     if (changed.length > 0) await this.#assertSamePerson(changed, marked, signal);
     if (late > 0)
       process.stderr.write(
@@ -253,10 +256,14 @@ class Application {
   /** Where the events are now: a compaction moves them. */
   async #placesOf(events: readonly PlanEvent[]): Promise<LogEvent[]> {
     const places = [];
-    for (const { organisation, id, sequence, kind, received_at } of events) {
+    for (const { organisation, id, run, sequence, kind, received_at } of events) {
       const place = await this.reader.log.find(organisation, Buffer.from(idOf(id), 'latin1'));
       if (place?.sequence !== sequence)
         throw planAgain(`event ${id} is not where the plan says; see collector verify`);
+      // One without a run is of what it hangs on, which may have come since.
+      const record = isNoId(place.runId) ? await this.reader.recordOf(organisation, idOf(id)) : undefined;
+      if (record !== undefined && textOf(record.id) !== run)
+        throw planAgain(`event ${id} is part of what came since`);
       const { at, size } = place;
       const receivedAt = Date.parse(received_at);
       places.push({

@@ -128,6 +128,7 @@ async function planErasure(dataDir: string, options: PlanOptions): Promise<void>
   if (organisation !== undefined && (late !== undefined || certificate !== undefined))
     throw usage('--organisation: goes with --subject-file, --run and --event');
   if (out === undefined) throw usage('--out: say where the plan is to be written');
+  assertName(by);
   assertNew(out);
   const asked: Asked = {
     runs: run?.map((id) => runIdFrom('--run', id).id.replaceAll('-', '')),
@@ -182,6 +183,11 @@ function assertNew(out: string): void {
 const CASE = /^[A-Za-z0-9._/-]{1,64}$/;
 const NAME = /^[\p{L}\p{N}\p{P}\p{Zs}]{1,128}$/u;
 
+/** @throws CommandFailure */
+function assertName(by: string | undefined): void {
+  if (by !== undefined && !NAME.test(by)) throw usage('--by: give a name of 1 to 128 characters');
+}
+
 async function applyErasure(file: string, options: ApplyOptions, self: Command): Promise<number> {
   const { reason, case: reference, by, overrideFloor, incomplete, json } = options;
   const words = REASONS.slice(1);
@@ -189,7 +195,7 @@ async function applyErasure(file: string, options: ApplyOptions, self: Command):
   const why = wordFrom('--reason', reason, words);
   if (reference === undefined || !CASE.test(reference))
     throw usage('--case: give the reference of the case, 1 to 64 of A-Z a-z 0-9 . _ / -');
-  if (by !== undefined && !NAME.test(by)) throw usage('--by: give a name of 1 to 128 characters');
+  assertName(by);
   const config = lifecycleConfigOf(self);
   const { dataDir } = config;
   const { action, erased, left } = await applyPlan(config, file, {

@@ -172,7 +172,7 @@ export class LogRuns {
     const found = (await this.#pass((range) => ({ find: sought, ...range }))) as Found[];
     const runs: ByOrganisation<true> = new Map();
     const runless: ByOrganisation<true> = new Map();
-    const erased: ByOrganisation<number> = new Map();
+    const erased: Found['erased'] = new Map();
     const organisations = new Set<string>();
     for (const each of found) {
       for (const organisation of each.organisations) organisations.add(organisation);
@@ -251,8 +251,15 @@ export class LogRuns {
         const { organisation, runId, parent = '' } = event;
         const outer = owners.get(organisation)?.get(parent);
         const own = runId === undefined ? outer : known.get(organisation)?.get(runId);
-        if (own !== undefined) add(own, event);
-        else if (runId !== undefined && outer !== undefined && around.nested)
+        if (own !== undefined) {
+          // It was found as what another is nested in before.
+          const isNested = event.start !== undefined && outer !== undefined && inner.has(outer);
+          if (isNested && around.nested && !inner.has(own)) {
+            inner.add(own);
+            for (const { id } of own.events) put(wanted.on, organisation, id, true);
+          }
+          add(own, event);
+        } else if (runId !== undefined && outer !== undefined && around.nested)
           await begin({ organisation, id: runId, isRun: true }, true);
       }
       for (const { run, parent } of starts.splice(0)) {

@@ -74,8 +74,8 @@ export interface Found {
   /** Events without a run whose ids begin as `Sought.runs` do. */
   readonly runless: ByOrganisation<true>;
   readonly events: readonly (LogEvent & { readonly isMention: boolean })[];
-  /** The runs of erased events, by the number of the erasure in `Sought.erased`. */
-  readonly erased: ByOrganisation<number>;
+  /** Events of `Sought.erased`: by the number of the last set that has it, and the run that it names. */
+  readonly erased: ByOrganisation<{ readonly by: number; readonly runId: Id | undefined }>;
   /** Payloads that had to be opened and could not be. */
   readonly unread: number;
 }
@@ -122,7 +122,7 @@ class Finding {
   readonly #runs: ByOrganisation<true> = new Map();
   readonly #runless: ByOrganisation<true> = new Map();
   readonly #events: (LogEvent & { isMention: boolean })[] = [];
-  readonly #erasedRuns: ByOrganisation<number> = new Map();
+  readonly #inErased: Found['erased'] = new Map();
   readonly #subjects: ReadonlySet<string>;
   readonly #eventIds: ReadonlySet<Id>;
   readonly #sets: readonly SequenceSet[];
@@ -159,9 +159,10 @@ class Finding {
       if (sought.runs.some((beginning) => digits.startsWith(beginning)))
         put(isRunless ? this.#runless : this.#runs, organisation, latin1(source, at, at + ID_BYTES), true);
     }
-    if (!isRunless && this.#inSets.has(entry.sequence)) {
+    if (this.#inSets.has(entry.sequence)) {
       const by = this.#sets.findLastIndex((set) => set.has(entry.sequence));
-      put(this.#erasedRuns, organisation, latin1(source, runIdAt, runIdAt + ID_BYTES), by);
+      const { id, runId } = eventOf(entry);
+      put(this.#inErased, organisation, id, { by, runId });
     }
     if (this.#subjects.size === 0 || !(isStart || this.#mentions !== undefined)) return;
     const body = entry.body();
@@ -176,7 +177,7 @@ class Finding {
   answer(): Found {
     return {
       ...{ organisations: this.#organisations, runs: this.#runs, runless: this.#runless },
-      ...{ events: this.#events, erased: this.#erasedRuns, unread: this.#unread },
+      ...{ events: this.#events, erased: this.#inErased, unread: this.#unread },
     };
   }
 

@@ -18,13 +18,12 @@ import {
 } from './log-runs.js';
 import {
   type ByOrganisation,
-  type Extent,
   type Found,
-  type Id,
   idOf,
   type LogEvent,
   put,
   textOf,
+  type Wanted,
 } from './log-stretch.js';
 import { floorsOf, keysOf } from './erasable.js';
 import { type Block, blockText, type Plan, PLAN_FORMAT, type PlanEvent } from './plan-file.js';
@@ -94,18 +93,22 @@ class Planning {
   async make(): Promise<Plan> {
     const { reader, asked } = this;
     const { subjects = [], runs = [], events = [], certificates = [], organisation, mentions } = asked;
-    const certified = certificates.flatMap((each) => each.events.map(({ id }) => id));
+    const certified = certificates.flatMap((each) => each.events);
     // Before the log is read: what begins meanwhile was not considered.
     const by = considered(this.#actions);
     const holds = new Holds(holdsOf(this.dataDir, this.#actions), reader.log.names);
-    const selected = await reader.find({
+    const found = await reader.find({
       ...{ subjects, runs, mentions, organisation },
-      events: [...events, ...certified].map(idOf),
+      events: [...events, ...certified.map(({ id }) => id)].map(idOf),
       erased: this.#erasures.map(({ sequences }) => sequences.toText()),
     });
+    // An event of another organisation may have an id that a certificate names.
+    const named = new Set(certified.map(({ organisation: of, id }) => `${id} ${of}`));
+    const isMeant = (event: Found['events'][number]) =>
+      named.has(`${textOf(event.id)} ${event.organisation}`);
+    const selected = named.size === 0 ? found : { ...found, events: found.events.filter(isMeant) };
     this.#assertFound(selected);
-    const there = new Set(selected.events.map(({ id }) => textOf(id)));
-    const absent = certified.filter((id) => !there.has(id)).length;
+    const absent = named.size - (named.size === 0 ? 0 : selected.events.length);
     const late = await this.#late(selected);
     const records = await this.#recordsOf(selected);
     const whole = [...late.runs, ...keysIn(selected.runs)];
@@ -177,37 +180,44 @@ class Planning {
     if (asked.organisation === undefined) assertOneOrganisation(organisations);
   }
 
-  /** How many events came for runs after an action had erased these whole, and the keys of the runs of `--late`. */
+  /** How many events came for records after an action had erased these whole, and the records of `--late`. */
   async #late({ erased }: Found): Promise<{ counts: Map<string, number>; runs: RecordKey[] }> {
-    const wanted: ByOrganisation<Extent> = new Map();
-    for (const [organisation, ids] of erased)
-      for (const id of ids.keys()) put(wanted, organisation, id, 'left');
-    const partly: ByOrganisation<true> = new Map();
-    const came: ByOrganisation<number> = new Map();
-    for (const { organisation, runId = '', sequence } of await this.reader.events({
-      runs: wanted,
-      on: new Map(),
-    })) {
-      if (sequence < this.#erasureOf(erased, organisation, runId).entry)
-        put(partly, organisation, runId, true);
-      else put(came, organisation, runId, (came.get(organisation)?.get(runId) ?? 0) + 1);
-    }
-    const counts = new Map<string, number>();
-    const runs: RecordKey[] = [];
-    for (const [organisation, ids] of came)
-      for (const [id, count] of ids) {
-        if (partly.get(organisation)?.has(id) === true) continue;
-        const { action } = this.#erasureOf(erased, organisation, id);
-        counts.set(action, (counts.get(action) ?? 0) + count);
-        if (action === this.asked.late) runs.push({ organisation, id, isRun: true });
+    const wanted: Wanted = { runs: new Map(), on: new Map() };
+    const byRun: ByOrganisation<number> = new Map();
+    const byEvent: ByOrganisation<number> = new Map();
+    for (const [organisation, events] of erased)
+      for (const [id, { by, runId }] of events) {
+        put(wanted.on, organisation, id, true);
+        put(byEvent, organisation, id, by);
+        if (runId === undefined) continue;
+        put(wanted.runs, organisation, runId, 'left');
+        put(byRun, organisation, runId, Math.max(by, byRun.get(organisation)?.get(runId) ?? by));
       }
-    return { counts, runs };
-  }
-
-  #erasureOf(erased: ByOrganisation<number>, organisation: string, id: Id): Erasure {
-    const erasure = this.#erasures[erased.get(organisation)?.get(id) ?? -1];
-    if (erasure === undefined) throw new RangeError('a run that no action erased');
-    return erasure;
+    const records = new Map<string, { key: RecordKey; erasure: Erasure; came: number; isWhole: boolean }>();
+    for (const { organisation, id, runId, parent = '', sequence } of await this.reader.events(wanted)) {
+      const by =
+        runId === undefined ? byEvent.get(organisation)?.get(parent) : byRun.get(organisation)?.get(runId);
+      const erasure = by === undefined ? undefined : this.#erasures[by];
+      if (by === undefined || erasure === undefined || this.#actions.retired.has(sequence)) continue;
+      put(byEvent, organisation, id, by);
+      const key =
+        runId === undefined
+          ? await this.reader.recordOf(organisation, id)
+          : { organisation, id: runId, isRun: true };
+      if (key === undefined) continue;
+      const record = records.get(nameOf(key)) ?? { key, erasure, came: 0, isWhole: true };
+      records.set(nameOf(key), record);
+      if (sequence < erasure.entry) record.isWhole = false;
+      else record.came++;
+    }
+    const late = [...records.values()].filter(({ isWhole }) => isWhole);
+    const counts = new Map<string, number>();
+    for (const { erasure, came } of late)
+      counts.set(erasure.action, (counts.get(erasure.action) ?? 0) + came);
+    return {
+      counts,
+      runs: late.filter(({ erasure }) => erasure.action === this.asked.late).map(({ key }) => key),
+    };
   }
 
   /** Events that were found one by one, with the record of each. */
