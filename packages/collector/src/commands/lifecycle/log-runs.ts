@@ -172,22 +172,33 @@ export class LogRuns {
     const found = (await this.#pass((range) => ({ find: sought, ...range }))) as Found[];
     const runs: ByOrganisation<true> = new Map();
     const runless: ByOrganisation<true> = new Map();
-    const erased: Found['erased'] = new Map();
+    const erased: Found['erased'] = { runs: new Map(), runless: new Map() };
     const organisations = new Set<string>();
     for (const each of found) {
       for (const organisation of each.organisations) organisations.add(organisation);
       for (const [all, some] of [
         [runs, each.runs],
         [runless, each.runless],
+        [erased.runs, each.erased.runs],
+        [erased.runless, each.erased.runless],
       ] as const)
         for (const [organisation, ids] of some) for (const id of ids.keys()) put(all, organisation, id, true);
-      for (const [organisation, ids] of each.erased)
-        for (const [id, i] of ids) put(erased, organisation, id, i);
     }
     return {
       ...{ organisations, runs, runless, erased, events: found.flatMap(({ events }) => events) },
       unread: found.reduce((sum, { unread }) => sum + unread, 0),
     };
+  }
+
+  /** The records of runs, and of events without one. */
+  async recordsOf({ runs, runless }: Found['erased']): Promise<RecordKey[]> {
+    const records = keysIn(runs);
+    for (const [organisation, ids] of runless)
+      for (const id of ids.keys()) {
+        const record = await this.recordOf(organisation, id);
+        if (record !== undefined) records.push(record);
+      }
+    return records;
   }
 
   /** The record that an event is of; undefined for one that is not there. */
@@ -207,7 +218,7 @@ export class LogRuns {
     return root === undefined ? undefined : { organisation, id: root, isRun: false };
   }
 
-  /** The events of runs, no more than is asked for of each, and what hangs on events, in the order of the log. */
+  /** The events of runs, and what hangs on events, in the order of the log. */
   async events(wanted: Wanted): Promise<Collected['events']> {
     if (wanted.runs.size + wanted.on.size === 0) return [];
     const answers = (await this.#pass((range) => ({ collect: wanted, ...range }))) as Collected[];
@@ -239,7 +250,7 @@ export class LogRuns {
       put(known, organisation, id, run);
       if (isInner) inner.add(run);
       const root = isRun ? undefined : await this.#event(organisation, id);
-      if (isRun) put(wanted.runs, organisation, id, 'whole');
+      if (isRun) put(wanted.runs, organisation, id, true);
       if (root !== undefined) add(run, root);
       return run;
     };

@@ -17,13 +17,10 @@ import {
   type RecordKey,
 } from './log-runs.js';
 import {
-  type ByOrganisation,
   type Found,
   idOf,
   type LogEvent,
-  put,
   textOf,
-  type Wanted,
 } from './log-stretch.js';
 import { floorsOf, keysOf } from './erasable.js';
 import { type Block, blockText, type Plan, PLAN_FORMAT, type PlanEvent } from './plan-file.js';
@@ -100,7 +97,7 @@ class Planning {
     const found = await reader.find({
       ...{ subjects, runs, mentions, organisation },
       events: [...events, ...certified.map(({ id }) => id)].map(idOf),
-      erased: this.#erasures.map(({ sequences }) => sequences.toText()),
+      erased: SequenceSet.union(this.#erasures.map(({ sequences }) => sequences)).toText(),
     });
     // An event of another organisation may have an id that a certificate names.
     const named = new Set(certified.map(({ organisation: of, id }) => `${id} ${of}`));
@@ -182,42 +179,20 @@ class Planning {
 
   /** How many events came for records after an action had erased these whole, and the records of `--late`. */
   async #late({ erased }: Found): Promise<{ counts: Map<string, number>; runs: RecordKey[] }> {
-    const wanted: Wanted = { runs: new Map(), on: new Map() };
-    const byRun: ByOrganisation<number> = new Map();
-    const byEvent: ByOrganisation<number> = new Map();
-    for (const [organisation, events] of erased)
-      for (const [id, { by, runId }] of events) {
-        put(wanted.on, organisation, id, true);
-        put(byEvent, organisation, id, by);
-        if (runId === undefined) continue;
-        put(wanted.runs, organisation, runId, 'left');
-        put(byRun, organisation, runId, Math.max(by, byRun.get(organisation)?.get(runId) ?? by));
-      }
-    const records = new Map<string, { key: RecordKey; erasure: Erasure; came: number; isWhole: boolean }>();
-    for (const { organisation, id, runId, parent = '', sequence } of await this.reader.events(wanted)) {
-      const by =
-        runId === undefined ? byEvent.get(organisation)?.get(parent) : byRun.get(organisation)?.get(runId);
-      const erasure = by === undefined ? undefined : this.#erasures[by];
-      if (by === undefined || erasure === undefined || this.#actions.retired.has(sequence)) continue;
-      put(byEvent, organisation, id, by);
-      const key =
-        runId === undefined
-          ? await this.reader.recordOf(organisation, id)
-          : { organisation, id: runId, isRun: true };
-      if (key === undefined) continue;
-      const record = records.get(nameOf(key)) ?? { key, erasure, came: 0, isWhole: true };
-      records.set(nameOf(key), record);
-      if (sequence < erasure.entry) record.isWhole = false;
-      else record.came++;
-    }
-    const late = [...records.values()].filter(({ isWhole }) => isWhole);
     const counts = new Map<string, number>();
-    for (const { erasure, came } of late)
-      counts.set(erasure.action, (counts.get(erasure.action) ?? 0) + came);
-    return {
-      counts,
-      runs: late.filter(({ erasure }) => erasure.action === this.asked.late).map(({ key }) => key),
-    };
+    const runs: RecordKey[] = [];
+    const keys = await this.reader.recordsOf(erased);
+    for (const run of await this.reader.collect(keys, { nested: false, outer: false })) {
+      const erasure = this.#erasures.findLast(({ sequences }) =>
+        run.events.some(({ sequence }) => sequences.has(sequence)),
+      );
+      const left = run.events.filter(({ sequence }) => !this.#actions.retired.has(sequence));
+      if (erasure === undefined || left.length === 0) continue;
+      if (left.some(({ sequence }) => sequence < erasure.entry)) continue;
+      counts.set(erasure.action, (counts.get(erasure.action) ?? 0) + left.length);
+      if (erasure.action === this.asked.late) runs.push(run);
+    }
+    return { counts, runs };
   }
 
   /** Events that were found one by one, with the record of each. */
