@@ -262,8 +262,8 @@ class Application {
         throw planAgain(`event ${id} is not where the plan says; see collector verify`);
       // One without a run is of what it hangs on, which may have come since.
       const record = isNoId(place.runId) ? await this.reader.recordOf(organisation, idOf(id)) : undefined;
-      if (record !== undefined && (record.isRun || textOf(record.id) !== run))
-        throw planAgain(`event ${id} has become part of a run that came since`);
+      if (record !== undefined && textOf(record.id) !== run)
+        throw planAgain(`event ${id} is part of what came since`);
       const { at, size } = place;
       const receivedAt = Date.parse(received_at);
       places.push({
