@@ -124,7 +124,7 @@ async function erase(
   return action;
 }
 
-describe('[R-1542] the certificate of an erasure', () => {
+describe('[R-1344] the certificate of an erasure', () => {
   test('says what, about which period, under which case, who, what is left and why, and how it is checked', async () => {
     const action = await beside(() =>
       erase(
