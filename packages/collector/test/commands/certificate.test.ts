@@ -96,7 +96,7 @@ type Facts = Partial<Omit<ErasureFacts, 'action'>>;
 async function erase(
   isOne: (sequence: number) => boolean,
   more: Partial<Retire> = {},
-  facts: Facts = {},
+  facts: Facts | 'none' = {},
   holds: readonly string[] = [],
 ): Promise<string> {
   const action = randomUUID();
@@ -104,13 +104,15 @@ async function erase(
     ...{ action, case: CASE, left: [], overridden: [], mentions: 0, unread: 0 },
     planner: { name: 'Ada Privacy', isProven: false, at: '2026-11-27T10:00:00.000Z' },
     applier: { name: 'bob', isProven: true, at: '2026-11-27T11:00:00.000Z' },
-    ...facts,
+    ...(facts === 'none' ? {} : facts),
   };
   const requests = new Inbox(dataDir);
+  const planned = { plan: HASH, marks: HASH, record: await keepErasureRecord(dataDir, whole) };
   await layRequest(requests, {
     action: {
-      ...{ action, does: 'retire', reason: 'erasure-request', part: 1, parts: 1, plan: HASH, marks: HASH },
-      ...{ keys: await keysOf(isOne), record: await keepErasureRecord(dataDir, whole), ...more },
+      ...{ action, does: 'retire', reason: 'erasure-request', part: 1, parts: 1, keys: await keysOf(isOne) },
+      ...(facts === 'none' ? {} : planned),
+      ...more,
     },
     considered: { policy: null, holds },
   });
@@ -122,7 +124,7 @@ async function erase(
   return action;
 }
 
-describe('[R-1542] the certificate of an erasure', () => {
+describe('[R-1344] the certificate of an erasure', () => {
   test('says what, about which period, under which case, who, what is left and why, and how it is checked', async () => {
     const action = await beside(() =>
       erase(
@@ -214,6 +216,18 @@ describe('[R-1542] the certificate of an erasure', () => {
     for (const row of ['Case', 'Planned by', 'Applied by']) expect(said).toContain(`${row} not available`);
     expect(said).toContain('and not erased - not available');
     expect(said).not.toContain(CASE);
+  });
+
+  test('of an erasure by policy names the rule in place of a person', async () => {
+    const [policy, rule] = [randomUUID(), 'old ones'];
+    const action = await beside(() =>
+      erase((sequence) => sequence === 7, { reason: 'policy', policy, rule }, 'none'),
+    );
+    expect(await json(action)).toMatchObject({ code: 0, policy, rule, case: null, plan: null, left: null });
+    const said = await text(action);
+    expect(said).toContain(`Decided by rule old ones of the retention policy that action ${policy} has set`);
+    expect(said).toContain('and not erased - none: there was no plan');
+    expect(said).not.toContain('not available');
   });
 
   test('covers the entries by a checkpoint, or says that none does yet', async () => {
