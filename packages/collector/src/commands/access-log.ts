@@ -10,7 +10,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { AccessChain } from '../integrity/access-chain.js';
-import { accessLogPath, openReadingsLog, openStore, readingsLogPath } from '../store/open-to-read.js';
+import { accessLogPath, openAccessLog, openReadingsLog, readingsLogPath } from '../store/open-access-log.js';
 import { isLocked } from '../store/directory-lock.js';
 import { readMirrorNote } from '../transparency/state-files.js';
 import type { AccessLogStore } from '../store/contract/access-log.js';
@@ -192,7 +192,7 @@ async function findBegun<Line extends AccessLine>(
   text: string,
   isWanted: (line: AccessLine) => line is Line,
 ): Promise<Line | undefined> {
-  for (const log of [openStore(dataDirectory).accessLog, openReadingsLog(dataDirectory)]) {
+  for (const log of [openAccessLog(dataDirectory), openReadingsLog(dataDirectory)]) {
     const chain = new AccessChain(LONGEST_LINE);
     let found: Line | undefined;
     const look = (bytes: Buffer | undefined) => {
@@ -211,7 +211,7 @@ async function findBegun<Line extends AccessLine>(
 function append(dataDirectory: string, line: object, access: Access): void {
   const isMirror = readMirrorNote(dataDirectory) !== undefined;
   const file = isMirror ? readingsLogPath(dataDirectory) : accessLogPath(dataDirectory);
-  const log = isMirror ? openReadingsLog(dataDirectory) : openStore(dataDirectory).accessLog;
+  const log = isMirror ? openReadingsLog(dataDirectory) : openAccessLog(dataDirectory);
   try {
     log.append(JSON.stringify(line));
   } catch (error) {

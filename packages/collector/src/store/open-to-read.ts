@@ -5,16 +5,15 @@ import type { LocalAccessLog } from './contract/access-log.js';
 import type { SharedView } from './contract/driver.js';
 import type { OpenSharedStore, OpenStore } from './contract/opened.js';
 import type { Requests, SharedRequests } from './contract/requests.js';
-import { AccessLogFile, readingsLogPath } from './embedded/access-log-file.js';
 import { Inbox } from './embedded/inbox.js';
 import { LogReader } from './embedded/log-reader.js';
 import { TreeFiles } from './embedded/tree-files.js';
 import { notesKeys, readKeyPlaces } from './key-places.js';
+import { openAccessLog } from './open-access-log.js';
 import { driverOf, isShared, type StoreSettings } from './open.js';
 
 export type { OpenSharedStore } from './contract/opened.js';
-/** Where commands append their lines, and where checkpoints lie. */
-export { accessLogPath, readingsLogPath } from './embedded/access-log-file.js';
+/** Where checkpoints lie. */
 export { checkpointDirectory } from './embedded/tree-files.js';
 
 export interface OpenDirectory extends OpenStore {
@@ -27,7 +26,7 @@ export function openStore(dataDir: string): OpenDirectory {
   return {
     events: new LogReader(dataDir, nodeFiles),
     tree: TreeFiles.read(dataDir, nodeFiles),
-    accessLog: new AccessLogFile(dataDir),
+    accessLog: openAccessLog(dataDir),
     requests: new Inbox(dataDir),
   };
 }
@@ -61,9 +60,4 @@ export function sharedKeyPlaces(dataDir: string): KeyPlaces | undefined {
 /** What a mirror asks of the collectors of its log. @throws when the database cannot be reached, or holds no log. */
 export async function openSharedRequests({ store }: Pick<StoreSettings, 'store'>): Promise<SharedRequests> {
   return (await driverOf(store)).openRequests(store);
-}
-
-/** Where a mirror logs who reads on it: its access log is a copy. */
-export function openReadingsLog(dataDir: string): LocalAccessLog {
-  return new AccessLogFile(dataDir, readingsLogPath(dataDir));
 }

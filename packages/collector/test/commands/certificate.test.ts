@@ -96,7 +96,7 @@ type Facts = Partial<Omit<ErasureFacts, 'action'>>;
 async function erase(
   isOne: (sequence: number) => boolean,
   more: Partial<Retire> = {},
-  facts: Facts = {},
+  facts: Facts | 'none' = {},
   holds: readonly string[] = [],
 ): Promise<string> {
   const action = randomUUID();
@@ -104,13 +104,15 @@ async function erase(
     ...{ action, case: CASE, left: [], overridden: [], mentions: 0, unread: 0 },
     planner: { name: 'Ada Privacy', isProven: false, at: '2026-11-27T10:00:00.000Z' },
     applier: { name: 'bob', isProven: true, at: '2026-11-27T11:00:00.000Z' },
-    ...facts,
+    ...(facts === 'none' ? {} : facts),
   };
   const requests = new Inbox(dataDir);
+  const planned = { plan: HASH, marks: HASH, record: await keepErasureRecord(dataDir, whole) };
   await layRequest(requests, {
     action: {
-      ...{ action, does: 'retire', reason: 'erasure-request', part: 1, parts: 1, plan: HASH, marks: HASH },
-      ...{ keys: await keysOf(isOne), record: await keepErasureRecord(dataDir, whole), ...more },
+      ...{ action, does: 'retire', reason: 'erasure-request', part: 1, parts: 1, keys: await keysOf(isOne) },
+      ...(facts === 'none' ? {} : planned),
+      ...more,
     },
     considered: { policy: null, holds },
   });
@@ -122,7 +124,7 @@ async function erase(
   return action;
 }
 
-describe('[R-1542] the certificate of an erasure', () => {
+describe('[R-1344] the certificate of an erasure', () => {
   test('says what, about which period, under which case, who, what is left and why, and how it is checked', async () => {
     const action = await beside(() =>
       erase(
@@ -214,6 +216,18 @@ describe('[R-1542] the certificate of an erasure', () => {
     for (const row of ['Case', 'Planned by', 'Applied by']) expect(said).toContain(`${row} not available`);
     expect(said).toContain('and not erased - not available');
     expect(said).not.toContain(CASE);
+  });
+
+  test('of an erasure by policy names the rule in place of a person', async () => {
+    const [policy, rule] = [randomUUID(), 'old ones'];
+    const action = await beside(() =>
+      erase((sequence) => sequence === 7, { reason: 'policy', policy, rule }, 'none'),
+    );
+    expect(await json(action)).toMatchObject({ code: 0, policy, rule, case: null, plan: null, left: null });
+    const said = await text(action);
+    expect(said).toContain(`Decided by rule old ones of the retention policy that action ${policy} has set`);
+    expect(said).toContain('and not erased - none: there was no plan');
+    expect(said).not.toContain('not available');
   });
 
   test('covers the entries by a checkpoint, or says that none does yet', async () => {
@@ -368,5 +382,37 @@ describe('[R-1544] erase --list', () => {
     expect((await on('erase', '--certificate', 'all')).code).toBe(2);
     expect((await on('erase', '--certificate', randomUUID())).code).toBe(6);
     expect((await on('actions')).code).toBe(2);
+    // Options in front of the command, as messages name it.
+    const plan = ['plan', '--event', randomUUID(), '--out', path.join(root, 'plan.json')];
+    const asked = await run(['erase', '--data-dir', dataDir, ...plan]);
+    expect([asked.code, asked.stderr]).toEqual([6, expect.stringContaining(`in ${dataDir}`)]);
+  });
+});
+
+describe('[R-1545] erase plan --certificate', () => {
+  test('plans what the certificate of an erasure names, and no event of another organisation with the same id', async () => {
+    // As in a copy of the log from before the erasure.
+    const older = path.join(root, 'older');
+    const [eventId, runId] = [randomUUID(), randomUUID()];
+    const same = ['icu', 'er'].map((organisation) => loggedEvent('same', { eventId, runId, organisation }));
+    await fillSigned(dataDir, [same], { encryption: encryptionIn(dataDir, { directories }) });
+    await beside(() => Promise.resolve());
+    fs.cpSync(dataDir, older, { recursive: true });
+    const last = 25 * BATCHES + 1;
+    const action = await beside(() => erase((sequence) => sequence <= 2 || sequence === last));
+    const { stdout } = await on('erase', '--certificate', action, '--json');
+    const [file, out] = ['certificate.json', 'plan.json'].map((name) => path.join(root, name));
+    fs.writeFileSync(file ?? '', stdout);
+    const planned = ['erase', 'plan', '--certificate', file ?? '', '--out', out ?? '', '--data-dir', older];
+    const { code, stderr } = await run(planned);
+    expect(code, stderr).toBe(0);
+    const { events } = JSON.parse(fs.readFileSync(out ?? '', 'utf8')) as {
+      events: { id: string; organisation: string; erase: boolean }[];
+    };
+    const marked = events.filter(({ erase: mark }) => mark);
+    expect(marked.map(({ id, organisation }) => [id, organisation])).toEqual([
+      ...[ids[0], ids[1]].map((id, i) => [id, i === 0 ? 'icu' : 'er']),
+      [eventId, 'icu'],
+    ]);
   });
 });

@@ -560,8 +560,9 @@ class Site {
     const { stdout, stderr } = await this.on('erase', '--certificate', action, '--json');
     expect(stderr).toBe('');
     this.#certificates.push(this.#file('certificate.json', stdout));
-    const { events } = JSON.parse(stdout) as { events: { organisation: string; id: string }[] };
-    expect(events.map((event) => keyOf(event)).sort()).toEqual([...verdict.erases].sort());
+    const { event_ids: ids } = JSON.parse(stdout) as { event_ids: Record<string, string[]> };
+    const named = Object.entries(ids).flatMap(([organisation, each]) => each.map((id) => keyOf({ organisation, id })));
+    expect(named.sort()).toEqual([...verdict.erases].sort());
   }
 
   #assertAnswer(ended: Ended, verdict: Verdict, action: string | undefined): void {

@@ -19,6 +19,12 @@ describe('a set of sequences', () => {
         expect(listed(one.without(other))).toEqual(sorted(a.filter((each) => !b.includes(each))));
         expect(listed(one.within(other))).toEqual(sorted(a.filter((each) => b.includes(each))));
         for (let i = 0; i < 62; i++) expect(one.has(i)).toBe(a.includes(i));
+        const windows = one.windows(5);
+        const gaps = windows.slice(1).map(({ first }, i) => first - (windows[i]?.end ?? 0));
+        expect(gaps.every((gap) => gap >= 5)).toBe(true);
+        const inWindows = listed(SequenceSet.ofStretches(windows));
+        expect(inWindows.filter((each) => one.has(each))).toEqual(listed(one));
+        expect(windows.every(({ first, end }) => one.has(first) && one.has(end - 1))).toBe(true);
         for (const [first, end] of [
           [1, 4],
           [10, 11],

@@ -37,7 +37,8 @@ import {
 } from '@clinical-events/collector/store/contract/events';
 import type { OpenSharedStore } from '@clinical-events/collector/store/contract/opened';
 import { openForWriting, openTree, type WritableStore } from '@clinical-events/collector/store/open-to-write';
-import { openReadingsLog, openStore, readingsLogPath } from '@clinical-events/collector/store/open-to-read';
+import { openReadingsLog, readingsLogPath } from '@clinical-events/collector/store/open-access-log';
+import { openStore } from '@clinical-events/collector/store/open-to-read';
 import { readHistory } from '@clinical-events/collector/transparency/key-files';
 import {
   type MirrorNote,

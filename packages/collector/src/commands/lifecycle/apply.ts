@@ -263,7 +263,7 @@ class Application {
       // One without a run is of what it hangs on, which may have come since.
       const record = isNoId(place.runId) ? await this.reader.recordOf(organisation, idOf(id)) : undefined;
       if (record !== undefined && textOf(record.id) !== run)
-        throw planAgain(`event ${id} has become part of a run that came since`);
+        throw planAgain(`event ${id} is part of what came since`);
       const { at, size } = place;
       const receivedAt = Date.parse(received_at);
       places.push({

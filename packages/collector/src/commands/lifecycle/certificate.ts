@@ -205,13 +205,13 @@ async function* entriesOf(log: EventLog, sequences: SequenceSet): AsyncGenerator
         from = next.value;
         break;
       }
-      for (const entry of next.value) if (sequences.has(entry.sequence)) yield entry;
+      for (const entry of next.value) if (!entry.isOwn && sequences.has(entry.sequence)) yield entry;
     }
   }
 }
 
 /** What `erase plan --certificate` takes from one. */
-export interface ReadCertificate extends Pick<Certificate, 'log' | 'action'> {
+interface ReadCertificate extends Pick<Certificate, 'log' | 'action'> {
   /** An id is of one event of an organisation: another one may have it too. */
   readonly events: readonly { readonly organisation: string; readonly id: string }[];
 }

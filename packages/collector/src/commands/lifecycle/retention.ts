@@ -466,12 +466,12 @@ function leftText({ differences: { runs, first }, unread }: RetentionPlan): stri
   const lines = [
     ...(runs > 0
       ? [
-          `the catalogue differs from the log in ${counted(runs, 'run')}, which stay: ${named}; derived; delete catalogue/`,
+          `the catalogue differs from the log in ${counted(runs, 'run')}, not erased: ${named}; derived; delete catalogue/`,
         ]
       : []),
     ...(unread > 0
       ? [
-          `${counted(unread, 'run')} stay: a start cannot be opened, and whether a hold keeps them is not known`,
+          `${counted(unread, 'run')} not erased: a start cannot be opened, and whether a hold keeps the run is not known`,
         ]
       : []),
   ];

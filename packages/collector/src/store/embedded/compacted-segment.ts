@@ -107,7 +107,7 @@ export function isCompacted(file: string): boolean {
 }
 
 /** The segments that hold some events. */
-export interface HoldingSegments {
+interface HoldingSegments {
   /** When the last of those that are compacted was, in ms since 1970; undefined when none is. */
   readonly compactedAt: number | undefined;
   /** From which event on the segment is that is written to. */

@@ -1,0 +1,952 @@
+/** Erasures, policies and holds as an operator meets them. */
+import { randomUUID } from 'node:crypto';
+import fs from 'node:fs';
+import path from 'node:path';
+import { spawnSync } from 'node:child_process';
+import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { command as erase } from '../../src/commands/lifecycle/erase.js';
+import { Holds } from '../../src/commands/lifecycle/holds.js';
+import { command as retention } from '../../src/commands/lifecycle/retention.js';
+import { mentionsIn } from '../../src/commands/lifecycle/mentions.js';
+import { erasable, type SelectedEvent } from '../../src/commands/lifecycle/selection.js';
+import { answerTo, layRequest } from '../../src/ledger/lifecycle.js';
+import { KeyReader, keysOnDisk } from '../../src/privacy/key-directory.js';
+import { SequenceSet } from '../../src/privacy/sequence-set.js';
+import type { EventLog, PassedEntry } from '../../src/store/contract/events.js';
+import { openStore } from '../../src/store/open-to-read.js';
+import { Inbox } from '../../src/store/embedded/inbox.js';
+import {
+  beside,
+  createKey,
+  ENVIRONMENT,
+  MAIN,
+  run,
+  start,
+  storedEvents,
+  type Running,
+} from '../running/collector-process.js';
+import { post } from '../running/load.js';
+import { sampleEvent, type SampleEvent } from '../running/sample-events.js';
+import { scratch } from '../running/scratch.js';
+import { encryptionIn, segmentPaths } from '../store/embedded/filled-directory.js';
+import { fillSigned, firstKey, loggedEvent } from './signed-directory.js';
+
+const SUBJECT = 'patient-4711-ß';
+const OTHER = 'patient-0815';
+const ONE_REASON = ['--reason', 'erasure-request'];
+
+let root: string;
+let dataDir: string;
+let keys: string;
+let mirror: string;
+let encrypted: string[];
+let subjects: string;
+
+beforeEach(() => {
+  root = scratch();
+  dataDir = path.join(root, 'data');
+  keys = path.join(root, 'keys');
+  mirror = path.join(root, 'mirror');
+  for (const directory of [keys, mirror]) fs.mkdirSync(directory);
+  encrypted = ['--encryption-keys', `${keys},${mirror}`];
+  subjects = path.join(root, 'subject.txt');
+  fs.writeFileSync(subjects, `${SUBJECT}\n`);
+});
+
+interface SentRun {
+  readonly runId: string;
+  readonly events: readonly { readonly kind: 'inference-start' | 'outcome'; readonly event: SampleEvent }[];
+}
+
+async function sendRun(collector: Running, key: string, target: string): Promise<SentRun> {
+  const started = sampleEvent('inference-start', {
+    target_identity: { target_id: target, target_type: 'patient' },
+  });
+  const runId = started.event_id;
+  const outcome = sampleEvent('outcome', {
+    run_id: runId,
+    outcome: { outcome_type: 'validated', description: `of ${target}` },
+  });
+  const events = [
+    { kind: 'inference-start', event: started },
+    { kind: 'outcome', event: outcome },
+  ] as const;
+  for (const { kind, event } of events)
+    expect((await post(collector.port, key, JSON.stringify(event), { kind })).status).toBe(201);
+  return { runId, events };
+}
+
+/** The body of what was erased is null. */
+const isOpen = ({ body }: { readonly body: unknown }) => typeof body === 'string';
+
+const on = (...args: readonly string[]) => run([...args, '--data-dir', dataDir]);
+
+async function json<Told>(...args: readonly string[]): Promise<Told> {
+  const { stdout, stderr, code } = await on(...args, '--json');
+  expect(code, stderr).toBe(0);
+  return JSON.parse(stdout) as Told;
+}
+
+async function keepNothing(): Promise<void> {
+  const policy = path.join(root, 'policy.json');
+  fs.writeFileSync(policy, JSON.stringify({ version: 1, name: 'p', default: { keep: 'P0D' } }));
+  expect((await on('retention', 'policy', 'set', policy)).code).toBe(0);
+}
+
+interface Verified {
+  readonly intact: boolean;
+  readonly retired_events: Readonly<Record<string, number>>;
+  readonly findings: readonly { kind: string; sequence?: number; message: string }[];
+}
+
+/** Events of a log, as a plan has them. */
+async function events(log: EventLog, isOne: (entry: PassedEntry) => boolean): Promise<SelectedEvent[]> {
+  const found: SelectedEvent[] = [];
+  for await (const batch of log.pass())
+    for (const entry of batch) {
+      if (entry.isOwn || !isOne(entry)) continue;
+      const { at, size, sequence, kind, organisation, receivedAt } = entry;
+      found.push({ at, size, sequence, kind, organisation, receivedAt, run: undefined });
+    }
+  return found;
+}
+
+/** All bytes below some directories. */
+function everything(...directories: readonly string[]): Buffer {
+  const files = directories.flatMap((directory) =>
+    fs
+      .readdirSync(directory, { recursive: true, encoding: 'utf8' })
+      .map((name) => path.join(directory, name))
+      .filter((name) => fs.statSync(name).isFile()),
+  );
+  return Buffer.concat(files.map((file) => fs.readFileSync(file)));
+}
+
+describe('[R-1334] collector erase, beside a collector', () => {
+  test('[R-1331] [R-1343] [R-1344] [R-1347] erases a person, and leaves a log that is proved, a certificate, and nothing of the person', async () => {
+    const key = await createKey(dataDir);
+    const collector = await start(dataDir, encrypted);
+    const mine = await sendRun(collector, key, SUBJECT);
+    const theirs = await sendRun(collector, key, OTHER);
+    expect((await on('runs', '--target', SUBJECT)).stdout).toContain(mine.runId);
+
+    const asked = ['erase', '--subject-file', subjects, '--reason', 'erasure-request'];
+    const dry = await json<{ events: number; runs: string[] }>(...asked, '--dry-run');
+    expect(dry).toMatchObject({ events: 2, runs: [mine.runId] });
+    expect((await storedEvents(dataDir)).every((event) => isOpen(event))).toBe(true);
+    // Nobody can be asked here, and another number is another plan.
+    expect((await on(...asked)).code).toBe(2);
+    expect((await on(...asked, '--confirm', '3')).code).toBe(2);
+
+    const before = Date.now();
+    const { code, stdout, stderr } = await on(...asked, '--confirm', '2', '--json');
+    expect(code, stderr).toBe(0);
+    // [R-1344]
+    const certificate = JSON.parse(stdout) as Record<string, unknown>;
+    expect(certificate).toMatchObject({ reason: 'erasure-request', events: 2, copies: [], directories: 2 });
+    for (const date of ['began', 'keys_destroyed'])
+      expect(Date.parse(String(certificate[date])), date).toBeGreaterThanOrEqual(before);
+    expect(certificate['key_epoch_ended']).toBeNull();
+
+    // [R-1331]
+    for (const { kind, event } of mine.events) {
+      const again = await post(collector.port, key, JSON.stringify(event), { kind });
+      expect([again.status, JSON.parse(again.body)]).toMatchObject([409, { code: 'event_retired' }]);
+    }
+    expect((await post(collector.port, key, JSON.stringify(theirs.events[1]?.event))).status).toBe(201);
+
+    const stored = await storedEvents(dataDir);
+    expect(stored.map((event) => (event as { action?: string }).action)).toEqual([
+      ...[certificate['action'], certificate['action'], undefined, undefined],
+    ]);
+    const printed = stored.map((event) => [event.event_id, isOpen(event)]);
+    expect(printed).toEqual([
+      ...mine.events.map(({ event }) => [event.event_id, false]),
+      ...theirs.events.map(({ event }) => [event.event_id, true]),
+    ]);
+    const record = JSON.parse(
+      (await on('records', '--run', mine.runId, '--format', 'json')).stdout,
+    ) as unknown;
+    expect(JSON.stringify(record)).toContain(
+      `"payload":"retired","action":"${String(certificate['action'])}"`,
+    );
+
+    // [R-1351]
+    expect(record).toMatchObject([{ metadata: { completeness: { level: 'retired' } } }]);
+    const listed = (await on('runs', '--json')).stdout.trim().split('\n');
+    expect(listed.map((line) => JSON.parse(line) as object)).toContainEqual(
+      expect.objectContaining({ record_id: mine.runId, completeness: 'retired' }),
+    );
+
+    // [R-1338] [R-1343]
+    expect((await on('runs', '--target', SUBJECT)).stdout).toBe('');
+    expect((await on('runs', '--target', OTHER)).stdout).toContain(theirs.runId);
+    await collector.stop();
+    const left = everything(dataDir, keys, mirror);
+    for (const text of [
+      SUBJECT,
+      Buffer.from(SUBJECT).toString('base64'),
+      Buffer.from(SUBJECT).toString('hex'),
+    ])
+      expect(left.includes(text), text).toBe(false);
+    expect(fs.readFileSync(path.join(dataDir, 'access.log'), 'utf8')).toMatch(
+      /"command":"erase","filter":\{"subjects":1/,
+    );
+
+    // [R-1339]
+    const { intact, retired_events } = await json<Verified>('verify');
+    expect({ intact, retired_events }).toEqual({ intact: true, retired_events: { 'erasure-request': 2 } });
+    const logged = (await on('erase', '--list', '--json')).stdout
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as object);
+    expect(logged).toMatchObject([{ does: 'retire', reason: 'erasure-request', events: 2, state: 'done' }]);
+
+    // [R-1347]
+    const proof = path.join(root, 'proof');
+    const id = mine.events[1]?.event.event_id ?? '';
+    expect((await on('proof', id, '--out', proof)).code).toBe(0);
+    const checked = await run(['check-proof', proof, '--key', firstKey(dataDir)]);
+    expect(checked.stdout).toMatch(/^VALID[\s\S]*its content has been\s+destroyed since/);
+    const body = path.join(root, 'body.json');
+    fs.writeFileSync(body, JSON.stringify(mine.events[1]?.event));
+    expect((await run(['check-proof', proof, '--event', body, '--key', firstKey(dataDir)])).code).toBe(3);
+    expect((await on('proof', theirs.events[1]?.event.event_id ?? '', '--out', `${proof}.2`)).code).toBe(0);
+    expect((await run(['check-proof', `${proof}.2`, '--key', firstKey(dataDir)])).code).toBe(2);
+  });
+});
+
+describe('[R-1341] a policy, and [R-1342] holds, beside a collector that takes no events', () => {
+  test('decide what goes: a hold and a floor win, and the rest is erased once', async () => {
+    const key = await createKey(dataDir);
+    const collector = await start(dataDir, encrypted);
+    const [one, two] = [await sendRun(collector, key, SUBJECT), await sendRun(collector, key, OTHER)];
+    await collector.stop();
+    const silent = await start(dataDir, ['--no-listen']);
+    const policy = path.join(root, 'policy.json');
+    const write = (more: object) =>
+      fs.writeFileSync(policy, JSON.stringify({ version: 1, name: 'short', ...more }));
+    expect((await on('retention', 'run')).code).toBe(6);
+    write({ default: { keep: 'a while' } });
+    const refused = await run(['retention', 'policy', 'set', policy, '--dry-run']);
+    expect([refused.code, refused.stderr]).toEqual([
+      2,
+      expect.stringContaining('default.keep: has to be a time'),
+    ]);
+    write({ floors: [{ id: 'law', keep: 'P10Y' }], default: { keep: 'P10Y' } });
+    expect((await on('retention', 'policy', 'set', policy, '--dry-run')).stdout).toBe('ok: short\n');
+    expect((await on('retention', 'policy', 'show')).code).toBe(6);
+    expect((await on('retention', 'policy', 'set', policy)).code).toBe(0);
+    expect((await on('retention', 'run')).stdout).toContain('nothing is due');
+    const floored = await on('erase', '--run', two.runId, '--reason', 'test-data');
+    expect([floored.code, floored.stdout]).toEqual([8, expect.stringContaining('by the floor law until')]);
+
+    write({ default: { keep: 'P0D' } });
+    const set = await on('retention', 'policy', 'set', policy);
+    expect([set.code, set.stderr]).toEqual([0, expect.stringContaining('"default" keeps nothing')]);
+    const typo = await on('hold', 'add', '--name', 'TYPO', '--organisation', 'demoo');
+    expect([typo.code, typo.stderr]).toEqual([
+      0,
+      expect.stringContaining('no event is of organisation demoo'),
+    ]);
+    expect((await on('hold', 'release', 'TYPO')).code).toBe(0);
+    expect((await on('hold', 'add', '--name', 'CASE-7', '--subject-file', subjects)).code).toBe(0);
+    expect(everything(path.join(dataDir, 'lifecycle', 'holds')).includes(SUBJECT)).toBe(false);
+    expect((await on('hold', 'list')).stdout).toMatch(/CASE-7.*a subject \(1 id\)/);
+    const held = await on(
+      'erase',
+      '--subject-file',
+      subjects,
+      '--reason',
+      'erasure-request',
+      '--confirm',
+      '2',
+    );
+    expect([held.code, held.stdout]).toEqual([8, expect.stringContaining('by CASE-7')]);
+    // Nor is it erased as a mention of someone else.
+    const others = path.join(root, 'others.txt');
+    fs.writeFileSync(others, `of ${SUBJECT}\n`);
+    const mention = ['--anywhere', '--and-mentions', '--reason', 'objection', '--confirm', '1'];
+    const mentioned = await on('erase', '--subject-file', others, ...mention);
+    expect([mentioned.code, mentioned.stdout]).toEqual([8, expect.stringContaining('by CASE-7')]);
+    const dry = await json<{ rules: unknown; held: number }>('retention', 'run', '--dry-run');
+    expect(dry).toMatchObject({ rules: [{ rule: 'default', events: 2 }], held: 2 });
+    expect((await on('retention', 'run')).code).toBe(0);
+    expect((await json<Verified>('verify')).retired_events).toEqual({ policy: 2 });
+
+    // Without its record nobody knows what is held.
+    const holds = path.join(dataDir, 'lifecycle', 'holds');
+    const has7 = (name: string) => fs.readFileSync(path.join(holds, name), 'utf8').includes('CASE-7');
+    const record = fs.readdirSync(holds).find(has7) ?? '';
+    fs.renameSync(path.join(holds, record), path.join(root, record));
+    const blind = await on('retention', 'run');
+    expect([blind.code, blind.stderr]).toEqual([8, expect.stringContaining('is missing')]);
+    fs.renameSync(path.join(root, record), path.join(holds, record));
+
+    expect((await on('hold', 'release', 'CASE-7')).code).toBe(0);
+    expect((await on('retention', 'run')).code).toBe(0);
+    const { intact, retired_events } = await json<Verified>('verify');
+    expect({ intact, retired_events }).toEqual({ intact: true, retired_events: { policy: 4 } });
+    expect((await on('erase', '--run', one.runId, '--reason', 'test-data')).code).toBe(6);
+    expect(await silent.stop()).toBe(0);
+    expect(everything(path.join(dataDir, 'lifecycle')).includes(SUBJECT)).toBe(false);
+  });
+});
+
+describe('[R-1374] what comes late for a run that is erased', () => {
+  test('is found by the action that erased it, and by no id of the person', async () => {
+    const key = await createKey(dataDir);
+    const collector = await start(dataDir, encrypted);
+    const { runId } = await sendRun(collector, key, SUBJECT);
+    const other = await sendRun(collector, key, OTHER);
+    const wanted = (...args: string[]) => on('erase', ...args, '--reason', 'erasure-request');
+    const { action } = await json<{ action: string }>(
+      ...['erase', '--subject-file', subjects, '--reason', 'erasure-request', '--confirm', '2'],
+    );
+    const late = JSON.stringify({ ...sampleEvent('outcome'), run_id: runId });
+    expect((await post(collector.port, key, late)).status).toBe(201);
+    expect((await wanted('--subject-file', subjects, '--dry-run')).code).toBe(6);
+    expect((await wanted('--again', randomUUID(), '--dry-run')).code).toBe(6);
+    expect((await wanted('--again', 'x', '--dry-run')).code).toBe(2);
+    // A hold keeps one of two events: the certificate says so.
+    const hold = ['hold', 'add', '--name', 'CASE-9', '--run', other.runId];
+    expect((await on(...hold)).code).toBe(0);
+    const again = await wanted('--again', action, '--run', other.runId, '--leave-held', '--confirm', '1');
+    expect([again.code, again.stdout]).toEqual([
+      7,
+      expect.stringMatching(/Erased +1 event \(1 outcome\) of 1 run/),
+    ]);
+    const open = (await storedEvents(dataDir)).filter((event) => isOpen(event));
+    expect(open.map(({ event_id }) => event_id)).toEqual(other.events.map(({ event }) => event.event_id));
+    expect((await wanted('--again', action)).code).toBe(6);
+    await collector.stop();
+  });
+});
+
+describe('[R-1345] a log that was compacted', () => {
+  test('is verified, backed up and restored as ever', async () => {
+    const text = 'x'.repeat(1100);
+    const batches = Array.from({ length: 8 }, () => Array.from({ length: 50 }, () => loggedEvent(text)));
+    await fillSigned(dataDir, batches, { segmentBytes: 64 << 10, encryption: encryptionIn(dataDir) });
+    await createKey(dataDir);
+    const backups = path.join(root, 'backups');
+    const backUp = () => on('backup', backups, '--keys-elsewhere');
+    expect((await backUp()).code).toBe(0);
+    const policy = path.join(root, 'policy.json');
+    fs.writeFileSync(policy, JSON.stringify({ version: 1, name: 'all', default: { keep: 'P0D' } }));
+    const { code, stderr } = await beside(dataDir, async () => {
+      expect((await on('retention', 'policy', 'set', policy)).code).toBe(0);
+      return on('retention', 'run');
+    });
+    expect([code, stderr]).toEqual([0, expect.stringMatching(/KiB given back/)]);
+    const sizes = segmentPaths(dataDir).map((file) => fs.statSync(file).size);
+    expect(Math.max(...sizes.slice(0, -1))).toBeLessThan(8 << 10);
+    expect(await json<Verified>('verify')).toMatchObject({
+      intact: true,
+      retired_events: { policy: 400 },
+      findings: [],
+    });
+    expect((await on('doctor')).stdout).not.toMatch(/^damage/m);
+    expect((await backUp()).code).toBe(0);
+    const target = path.join(root, 'restored');
+    const restored = await run(['restore', backups, '--data-dir', target, '--key', firstKey(dataDir)]);
+    expect(restored.code, restored.stderr).toBe(0);
+    expect(
+      segmentPaths(target)
+        .map((file) => fs.statSync(file).size)
+        .slice(0, -1),
+    ).toEqual(sizes.slice(0, -1));
+    expect((await run(['events', '--data-dir', target])).stdout).not.toContain('xxxx');
+  });
+});
+
+describe('[R-1339] verify', () => {
+  test('finds a key that is gone without an action, and one that is back', async () => {
+    const key = await createKey(dataDir);
+    const collector = await start(dataDir, encrypted);
+    const { runId } = await sendRun(collector, key, SUBJECT);
+    await sendRun(collector, key, OTHER);
+    await collector.stop();
+    fs.cpSync(keys, `${keys}.old`, { recursive: true });
+    const erasure = ['erase', '--run', runId, '--reason', 'test-data', '--confirm', '2'];
+    expect((await beside(dataDir, () => on(...erasure))).code).toBe(0);
+    const [bucket = ''] = fs.readdirSync(path.join(keys, 'buckets'));
+    for (const directory of [keys, mirror]) {
+      fs.renameSync(path.join(directory, 'buckets', bucket), path.join(directory, 'taken'));
+    }
+    const gone = JSON.parse((await on('verify', '--json')).stdout) as Verified;
+    expect(gone.findings).toContainEqual(expect.objectContaining({ kind: 'unexplained', sequence: 3 }));
+    for (const directory of [keys, mirror]) {
+      fs.rmSync(directory, { recursive: true });
+      fs.cpSync(`${keys}.old`, directory, { recursive: true });
+    }
+    const back = JSON.parse((await on('verify', '--json')).stdout) as Verified;
+    expect(back.findings).toContainEqual(expect.objectContaining({ kind: 'not_retired', sequence: 1 }));
+    // Our readers do not open it all the same, and the next start destroys it.
+    expect((await storedEvents(dataDir)).map((event) => !isOpen(event))).toEqual([true, true, false, false]);
+    await (await start(dataDir, encrypted)).stop();
+    expect((await json<Verified>('verify')).intact).toBe(true);
+  });
+});
+
+describe('[R-1372] an older state of the log with the keys of today', () => {
+  test('is explained by no note beside the keys, and learns erasures when it is started', async () => {
+    const key = await createKey(dataDir);
+    const collector = await start(dataDir, encrypted);
+    const { runId } = await sendRun(collector, key, SUBJECT);
+    await sendRun(collector, key, OTHER);
+    expect((await on('hold', 'add', '--name', 'dispute', '--run', runId)).code).toBe(0);
+    await collector.stop();
+    fs.cpSync(dataDir, `${dataDir}.old`, { recursive: true });
+    await beside(dataDir, async () => {
+      expect((await on('hold', 'release', 'dispute')).code).toBe(0);
+      expect((await on('erase', '--run', runId, '--reason', 'test-data', '--confirm', '2')).code).toBe(0);
+    });
+    fs.rmSync(dataDir, { recursive: true });
+    fs.renameSync(`${dataDir}.old`, dataDir);
+
+    const noted = await on('verify', '--json');
+    expect([noted.code, JSON.parse(noted.stdout)]).toMatchObject([
+      3,
+      {
+        findings: [
+          { kind: 'unexplained', sequence: 1, message: expect.stringContaining('proves nothing') as string },
+        ],
+      },
+    ]);
+    await (await start(dataDir, encrypted)).stop();
+    // By this state of the log the hold is still on it.
+    expect(JSON.parse((await on('verify', '--json')).stdout)).toMatchObject({
+      findings: [{ kind: 'unlawful' }],
+      retired_events: { 'test-data': 2 },
+    });
+    expect((await on('erase', '--list')).stdout).toContain('test-data');
+    expect((await storedEvents(dataDir)).map((event) => isOpen(event))).toEqual([false, false, true, true]);
+  });
+});
+
+describe('[R-1501] an erasure under a hold', () => {
+  test('is found by verify, whoever had it done', async () => {
+    const key = await createKey(dataDir);
+    const collector = await start(dataDir, encrypted);
+    const [one, two] = [await sendRun(collector, key, SUBJECT), await sendRun(collector, key, OTHER)];
+    expect((await on('hold', 'add', '--name', 'CASE-7', '--run', one.runId)).code).toBe(0);
+    expect((await on('erase', '--run', two.runId, '--reason', 'test-data', '--confirm', '2')).code).toBe(0);
+    await collector.stop();
+    expect((await json<Verified>('verify')).findings).toEqual([]);
+    // A program that passes over the hold, in place of a command.
+    const { events: log } = openStore(dataDir);
+    const action = randomUUID();
+    const held = await events(log, (entry) => entry.sequence <= 2);
+    await layRequest(new Inbox(dataDir), {
+      action: {
+        action,
+        does: 'retire',
+        reason: 'test-data',
+        part: 1,
+        parts: 1,
+        keys: erasable(log, held).keys,
+      },
+      considered: { policy: null, holds: [...(log.actions?.().holds.keys() ?? [])] },
+    });
+    await log.close();
+    const again = await start(dataDir, encrypted);
+    await expect.poll(() => answerTo(new Inbox(dataDir), action)).toEqual({ state: 'done' });
+    await again.stop();
+    expect(again.output.stderr).toContain(`stored events were erased (2, test-data): action ${action}`);
+    const { code, stdout } = await on('verify', '--json');
+    expect([code, (JSON.parse(stdout) as Verified).findings]).toEqual([
+      3,
+      [
+        {
+          ...{ kind: 'unlawful', sequence: 1 },
+          message: `events 1 to 2 were erased by action ${action}, although the hold CASE-7 was on it`,
+        },
+      ],
+    ]);
+    const doctor = await on('doctor');
+    expect([doctor.code, doctor.stdout]).toEqual([
+      3,
+      expect.stringContaining('although the hold CASE-7 was on'),
+    ]);
+    // [R-1502] The entry that erased it, and what a proof of it says.
+    const { sequence, entryId } =
+      openStore(dataDir)
+        .events.actions?.()
+        .logged.findLast(({ said }) => said.does === 'retire') ?? {};
+    const printed = JSON.parse((await on('events', '--entry', String(sequence))).stdout) as { body: string };
+    expect(printed).toMatchObject({
+      kind: 128,
+      event_id: entryId,
+      body: expect.stringContaining(action) as string,
+    });
+    const [proof, body] = [path.join(root, 'proof'), path.join(root, 'body')];
+    fs.writeFileSync(body, printed.body);
+    expect((await on('proof', entryId ?? '', '--out', proof)).code).toBe(0);
+    const checked = await run(['check-proof', proof, '--event', body, '--key', firstKey(dataDir)]);
+    expect(checked.stdout).toMatch(/^VALID[\s\S]*says +2 events erased, for the reason test-data/);
+    expect(checked.stdout).toMatch(/from +the collector itself/);
+    // Without the record of the hold it cannot be told, so that taking it away makes nothing lawful.
+    fs.rmSync(path.join(dataDir, 'lifecycle', 'holds'), { recursive: true });
+    const { findings } = JSON.parse((await on('verify', '--json')).stdout) as Verified;
+    expect(findings.map(({ kind, sequence }) => [kind, sequence])).toEqual([
+      ['unlawful', 1],
+      ['unlawful', 3],
+    ]);
+    expect(findings[1]?.message).toMatch(/although hold [\w-]+ stood, and its record is not here/);
+  });
+});
+
+describe('[R-1348] the keys', () => {
+  test('get a mirror, a copy that certificates name, and a new epoch', async () => {
+    const key = await createKey(dataDir);
+    const collector = await start(dataDir, ['--encryption-keys', keys]);
+    const { runId } = await sendRun(collector, key, SUBJECT);
+    await collector.stop();
+    expect((await on('encryption-keys', 'copy', '--mirror', mirror)).code).toBe(0);
+    const copy = path.join(root, 'copy');
+    fs.mkdirSync(copy);
+    for (const expires of [[], ['--expires', '14'], ['--expires', '2001-01-01T00:00:00Z']])
+      expect((await on('encryption-keys', 'copy', copy, ...expires)).code).toBe(2);
+    expect((await on('encryption-keys', 'copy', copy, '--expires', '14d', '--mirror')).code).toBe(2);
+    expect((await on('encryption-keys', 'copy', copy, '--expires', '14d')).code).toBe(0);
+    const silent = await start(dataDir, ['--no-listen']);
+    expect((await on('erase', '--run', runId, '--reason', 'test-data', '--confirm', '2')).code).toBe(0);
+    const [{ action = '' } = {}] = (await on('erase', '--list', '--json')).stdout
+      .split('\n')
+      .map((line) => JSON.parse(line || '{}') as { action?: string });
+    interface Certificate {
+      readonly copies: readonly { readonly until: string }[];
+      readonly key_epoch_ended: string | null;
+    }
+    const before = await json<Certificate>('erase', '--certificate', action);
+    const [{ until = '' } = {}] = before.copies;
+    expect(Date.parse(until)).toBeGreaterThan(Date.now() + 13 * 86_400_000);
+    expect(before.key_epoch_ended).toBeNull();
+    expect((await on('encryption-keys', 'rotate')).stdout).toBe('epoch 2 has begun\n');
+    expect((await json<Certificate>('erase', '--certificate', action)).key_epoch_ended).not.toBeNull();
+    const { directories } = await json<{ directories: { behind: number }[] }>('encryption-keys', 'status');
+    expect(directories.map(({ behind }) => behind)).toEqual([0, 0]);
+    expect((await json<Verified>('verify')).intact).toBe(true);
+    await silent.stop();
+    await (await start(dataDir)).stop();
+  });
+});
+
+describe('[R-1500] restore with keys', () => {
+  test('takes out of them what the back-up itself or a note beside them says is erased, and names the way where neither does', async () => {
+    const key = await createKey(dataDir);
+    const collector = await start(dataDir, encrypted);
+    const [mine, theirs] = [await sendRun(collector, key, SUBJECT), await sendRun(collector, key, OTHER)];
+    const [before, after] = [path.join(root, 'before'), path.join(root, 'after')];
+    expect((await on('backup', before)).code).toBe(0);
+    for (const name of ['old', 'narrowed']) fs.cpSync(keys, `${keys}.${name}`, { recursive: true });
+    const byPerson = ['--subject-file', subjects, ...ONE_REASON, '--confirm', '2'];
+    expect((await on('erase', ...byPerson)).code).toBe(0);
+    // The end puts the action under a checkpoint.
+    await collector.stop();
+    expect((await on('backup', after)).code).toBe(0);
+    const restored = path.join(root, 'restored');
+    const restore = async (backups: string, from: string, ...args: readonly string[]) => {
+      fs.rmSync(restored, { recursive: true, force: true });
+      const where = ['--data-dir', restored, '--encryption-keys', from];
+      const { code, stdout, stderr } = await run(['restore', backups, ...where, ...args]);
+      return [code, (stdout + stderr).replace(/\s+/g, ' ')];
+    };
+    const trusted = ['--key', firstKey(dataDir)];
+    const opened = async () => (await storedEvents(restored)).map((event) => [event.event_id, isOpen(event)]);
+    const both = (isMineOpen: boolean) => [
+      ...mine.events.map(({ event }) => [event.event_id, isMineOpen]),
+      ...theirs.events.map(({ event }) => [event.event_id, true]),
+    ];
+    // A back-up that anybody may have made destroys no key.
+    const untrusted = await restore(after, `${keys}.narrowed`);
+    expect(untrusted).toEqual([2, expect.stringContaining('--encryption-keys: goes with --key')]);
+    const states = (directory: string) => everything(path.join(directory, 'buckets'));
+    expect(states(`${keys}.narrowed`).equals(states(`${keys}.old`))).toBe(true);
+
+    expect((await restore(after, `${keys}.narrowed`, ...trusted))[0]).toBe(0);
+    // Nor by another reader than ours: the keys are gone.
+    expect(states(`${keys}.narrowed`).equals(states(`${keys}.old`))).toBe(false);
+    expect(await opened()).toEqual(both(false));
+
+    // Old log and old keys: neither knows, and the certificates do.
+    expect(await restore(before, `${keys}.old`, ...trusted)).toEqual([
+      0,
+      expect.stringMatching(/WARNING: what was erased after .* "collector erase plan --certificate FILE/),
+    ]);
+    expect(await opened()).toEqual(both(true));
+
+    expect(await restore(before, keys, ...trusted)).toEqual([
+      0,
+      expect.stringContaining('2 events of it were erased after this back-up'),
+    ]);
+    expect(await opened()).toEqual(both(false));
+    await (await start(restored, ['--signing-keys', path.join(dataDir, 'signing-keys')])).stop();
+    expect(await opened()).toEqual(both(false));
+    const verified = await run(['verify', '--data-dir', restored, '--json']);
+    expect(JSON.parse(verified.stdout)).toMatchObject({ intact: true });
+  });
+});
+
+describe('[R-1367] a hold', () => {
+  const allKept = async () => (await storedEvents(dataDir)).map((event) => isOpen(event));
+
+  test.each(['erase', 'retention run'])('that begins while %s plans is not passed over', async (name) => {
+    const key = await createKey(dataDir);
+    const collector = await start(dataDir, encrypted);
+    const { runId } = await sendRun(collector, key, SUBJECT);
+    await keepNothing();
+    // In place of a plan that takes minutes, or of a question that nobody answers for a while.
+    const judged = vi.spyOn(Holds.prototype, 'on');
+    onTestFinished(() => judged.mockRestore());
+    judged.mockImplementationOnce(() => {
+      const hold = ['hold', 'add', '--name', 'CASE-7', '--run', runId, '--data-dir', dataDir];
+      expect(spawnSync(process.execPath, [MAIN, ...hold], { env: ENVIRONMENT }).status).toBe(0);
+      return [];
+    });
+    const where = ['--data-dir', dataDir];
+    const asked =
+      name === 'erase'
+        ? erase().parseAsync(['node', name, '--run', runId, ...ONE_REASON, '--confirm', '2', ...where])
+        : retention().parseAsync(['node', 'retention', 'run', ...where]);
+    await expect(asked).rejects.toThrow('a hold has begun meanwhile');
+    await collector.stop();
+    expect(await allKept()).toEqual([true, true]);
+  });
+
+  test('is on what is nested in a run, and on each person that a start of it names [R-1375]', async () => {
+    const key = await createKey(dataDir);
+    const collector = await start(dataDir, encrypted);
+    const send = async (event: object, kind: 'inference-start' | 'outcome') =>
+      expect((await post(collector.port, key, JSON.stringify(event), { kind })).status).toBe(201);
+    expect((await on('hold', 'add', '--name', 'CASE-7', '--subject-file', subjects)).code).toBe(0);
+    const { runId, events: sent } = await sendRun(collector, key, SUBJECT);
+    // It names no run, only what it is nested in.
+    const child = { ...sampleEvent('outcome'), run_id: undefined, parent_event_id: runId };
+    await send(child, 'outcome');
+    const childOnly = await on('erase', '--event', child.event_id, ...ONE_REASON, '--confirm', '1');
+    expect([childOnly.code, childOnly.stdout]).toEqual([8, expect.stringContaining('by CASE-7')]);
+    // A start that says of the run that it is about someone else, from before.
+    const someone = { target_identity: { target_id: 'nobody', target_type: 'patient' } };
+    const earlier = { ...sampleEvent('inference-start', someone), run_id: runId };
+    await send({ ...earlier, timestamp: '2020-01-01T00:00:00Z' }, 'inference-start');
+    expect((await on('runs', '--target', SUBJECT)).stdout).toBe('');
+    const relabelled = await on('erase', '--run', runId, ...ONE_REASON, '--confirm', '4');
+    expect([relabelled.code, relabelled.stdout]).toEqual([8, expect.stringContaining('by CASE-7')]);
+    await keepNothing();
+    expect(await json('retention', 'run', '--dry-run')).toMatchObject({ rules: [], held: 4 });
+    await collector.stop();
+    expect(sent).toHaveLength(2);
+  });
+
+  test('is not forgotten when the list of actions is lost, nor are erasures', async () => {
+    const key = await createKey(dataDir);
+    const collector = await start(dataDir, encrypted);
+    const [one, two] = [await sendRun(collector, key, SUBJECT), await sendRun(collector, key, OTHER)];
+    await collector.stop();
+    fs.cpSync(keys, `${keys}.old`, { recursive: true });
+    await beside(dataDir, async () => {
+      expect((await on('hold', 'add', '--name', 'CASE-7', '--run', one.runId)).code).toBe(0);
+      expect((await on('erase', '--run', two.runId, ...ONE_REASON, '--confirm', '2')).code).toBe(0);
+    });
+    const lose = () => fs.rmSync(path.join(dataDir, 'index', 'actions'));
+    lose();
+    expect((await on('hold', 'list')).stdout).toContain('CASE-7');
+    for (const directory of [keys, mirror]) {
+      fs.rmSync(directory, { recursive: true });
+      fs.cpSync(`${keys}.old`, directory, { recursive: true });
+    }
+    expect(await allKept()).toEqual([true, true, false, false]);
+    const again = await start(dataDir, encrypted);
+    const refused = await on('erase', '--run', one.runId, ...ONE_REASON, '--confirm', '2');
+    expect([refused.code, refused.stdout]).toEqual([8, expect.stringContaining('by CASE-7')]);
+    await again.stop();
+    expect((await json<Verified>('verify')).findings).toEqual([]);
+  });
+
+  test('whose entry cannot be read lets nothing start', async () => {
+    const text = 'x'.repeat(1100);
+    const batch = () => Array.from({ length: 50 }, () => loggedEvent(text));
+    const fill = (batches: number) =>
+      fillSigned(
+        dataDir,
+        Array.from({ length: batches }, batch),
+        ...[{ segmentBytes: 64 << 10, encryption: encryptionIn(dataDir) }],
+      );
+    await fill(1);
+    await createKey(dataDir);
+    const hold = ['hold', 'add', '--name', 'CASE-7', '--organisation', 'default'];
+    expect((await beside(dataDir, () => on(...hold))).code).toBe(0);
+    await fill(6);
+    const [file = ''] = segmentPaths(dataDir);
+    const bytes = fs.readFileSync(file);
+    const at = bytes.indexOf('"does":"hold"');
+    expect(at).toBeGreaterThan(0);
+    bytes[at + 8] = 0x48;
+    fs.writeFileSync(file, bytes);
+    const policy = path.join(root, 'policy.json');
+    fs.writeFileSync(policy, JSON.stringify({ version: 1, name: 'p', default: { keep: 'P0D' } }));
+    const refused = await on('serve', '--no-listen');
+    expect([refused.code, refused.stderr]).toEqual([
+      3,
+      expect.stringContaining('does not hold what was written'),
+    ]);
+    bytes[at + 8] = 0x68;
+    fs.writeFileSync(file, bytes);
+    await beside(dataDir, async () => {
+      expect((await on('retention', 'policy', 'set', policy)).code).toBe(0);
+      expect((await on('retention', 'run')).stdout).toContain('350 events due, and on hold');
+    });
+  });
+
+  test('keeps what it met when it began, whatever a sender says of the run later', async () => {
+    const key = await createKey(dataDir);
+    const collector = await start(dataDir, encrypted);
+    const { runId } = await sendRun(collector, key, SUBJECT);
+    // One that has no run, and whose record is another one when its parent comes.
+    const parent = sampleEvent('outcome');
+    const child = sampleEvent('outcome', { parent_event_id: parent.event_id });
+    const send = async (event: SampleEvent, kind: 'inference-start' | 'outcome' = 'outcome') =>
+      expect((await post(collector.port, key, JSON.stringify(event), { kind })).status).toBe(201);
+    await send(child);
+    const held = await on('hold', 'add', '--name', 'CASE-7', '--subject-file', subjects);
+    expect(held.stdout).toMatch(/^held: CASE-7 \([0-9a-f-]+\): 2 events by now, and those that come later$/m);
+    expect((await on('hold', 'add', '--name', 'CASE-8', '--run', child.event_id.slice(0, 8))).code).toBe(0);
+    await send(parent);
+    const target_identity = { target_id: 'nobody', target_type: 'patient' };
+    const timestamp = '2020-01-01T00:00:00Z';
+    await send(
+      sampleEvent('inference-start', { run_id: runId, timestamp, target_identity }),
+      'inference-start',
+    );
+    await keepNothing();
+    expect((await on('retention', 'run')).code).toBe(0);
+    // The second start is of the run that was met; the parent came later, and is of no run that is held.
+    await collector.stop();
+    expect(await allKept()).toEqual([true, true, true, false, true]);
+    expect((await json<Verified>('verify')).findings).toEqual([]);
+  });
+});
+
+describe('[R-1368] directories of keys', () => {
+  const byPerson = () => ['erase', '--subject-file', subjects, ...ONE_REASON, '--confirm', '2'];
+  const keyIn = (directory: string) => {
+    const reader = KeyReader.open(keysOnDisk, { directories: [directory], kek: '' });
+    const [bucket = ''] = fs.readdirSync(path.join(directory, 'buckets'));
+    return reader?.keyOf(Number.parseInt(bucket.slice(17, 25), 16), 'default', 1) !== undefined;
+  };
+
+  test('named beside a collector follow its next erasure', async () => {
+    const key = await createKey(dataDir);
+    const collector = await start(dataDir, ['--encryption-keys', keys]);
+    await sendRun(collector, key, SUBJECT);
+    fs.writeFileSync(path.join(mirror, 'letter.txt'), 'x');
+    expect((await on('encryption-keys', 'copy', '--mirror', mirror)).stderr).toContain(
+      'is neither empty nor',
+    );
+    fs.rmSync(path.join(mirror, 'letter.txt'));
+    expect((await on('encryption-keys', 'copy', '--mirror', mirror)).code).toBe(0);
+    expect(keyIn(mirror)).toBe(true);
+    expect((await on(...byPerson())).code).toBe(0);
+    expect([keyIn(keys), keyIn(mirror)]).toEqual([false, false]);
+    await collector.stop();
+  });
+
+  test('that are empty where they had keys are mounts that failed: an erasure waits for them', async () => {
+    const key = await createKey(dataDir);
+    let collector = await start(dataDir, encrypted);
+    await sendRun(collector, key, SUBJECT);
+    const unmount = () => {
+      fs.renameSync(mirror, `${mirror}.unmounted`);
+      fs.mkdirSync(mirror);
+    };
+    unmount();
+    const { code, stdout } = await on(...byPerson());
+    expect([code, stdout]).toEqual([
+      9,
+      expect.stringMatching(/^ERASURE BEGUN[\s\S]*Gone from the log +not yet/),
+    ]);
+    await collector.stop();
+    collector = await start(dataDir, encrypted);
+    const { stdout: status } = await on('encryption-keys', 'status');
+    expect(status.replace(/\s+/g, ' ')).toContain(`${mirror} holds no keys: mount it, or fill it again`);
+    expect(fs.readdirSync(mirror)).toEqual([]);
+    fs.rmdirSync(mirror);
+    fs.renameSync(`${mirror}.unmounted`, mirror);
+    await collector.stop();
+    collector = await start(dataDir, encrypted);
+    await expect.poll(async () => (await on('erase', '--list', '--json')).stdout).toContain('"state":"done"');
+    expect(keyIn(mirror)).toBe(false);
+    // A disk that was replaced.
+    unmount();
+    const refused = await on('encryption-keys', 'rotate');
+    expect([refused.code, refused.stderr]).toEqual([8, expect.stringContaining('no epoch was begun')]);
+    expect((await on('encryption-keys', 'copy', '--mirror', mirror)).code).toBe(0);
+    expect((await on('encryption-keys', 'rotate')).code).toBe(0);
+    expect((await on('encryption-keys', 'status')).code).toBe(0);
+    await collector.stop();
+  });
+
+  test('that a start leaves out are named by certificates, and by no other once they are back', async () => {
+    const key = await createKey(dataDir);
+    let collector = await start(dataDir, encrypted);
+    await sendRun(collector, key, SUBJECT);
+    await collector.stop();
+    collector = await start(dataDir, ['--encryption-keys', keys]);
+    const { code, stdout } = await on(...byPerson(), '--json');
+    const certificate = JSON.parse(stdout) as { action: string; left_out: { directory: string }[] };
+    expect([code, certificate]).toMatchObject([0, { directories: 1, left_out: [{ directory: mirror }] }]);
+    const text = (await on('erase', '--certificate', certificate.action)).stdout.replace(/\s+/g, ' ');
+    expect(text).toContain(`Copies of keys ${mirror}, not in use since`);
+    await collector.stop();
+    collector = await start(dataDir, encrypted);
+    expect(keyIn(mirror)).toBe(false);
+    expect(await json('erase', '--certificate', certificate.action)).toMatchObject({ left_out: [] });
+    await collector.stop();
+  });
+
+  test('that are lost are not called a log in the clear', async () => {
+    await createKey(dataDir);
+    await (await start(dataDir, encrypted)).stop();
+    for (const directory of [keys, mirror]) fs.renameSync(directory, `${directory}.away`);
+    const status = await on('encryption-keys', 'status');
+    expect([status.code, status.stderr]).toEqual([3, expect.stringContaining('their keys are not in')]);
+    expect((await on('doctor')).stdout).toMatch(/DAMAGED +encryption/);
+  });
+});
+
+describe('[R-1369] a back-up whose newest event was erased since', () => {
+  test('starts with the keys of today, which know that', async () => {
+    const key = await createKey(dataDir);
+    const collector = await start(dataDir, encrypted);
+    await sendRun(collector, key, OTHER);
+    await sendRun(collector, key, SUBJECT);
+    const backups = path.join(root, 'backups');
+    expect((await on('backup', backups)).code).toBe(0);
+    const { code } = await on('erase', '--subject-file', subjects, ...ONE_REASON, '--confirm', '2');
+    expect(code).toBe(0);
+    await collector.stop();
+    const restored = path.join(root, 'restored');
+    const { stdout } = await run(['restore', backups, '--data-dir', restored, '--key', firstKey(dataDir)]);
+    expect(stdout.replace(/\s+/g, ' ')).toContain('begin each hold again that came later');
+    const signing = ['--signing-keys', path.join(dataDir, 'signing-keys')];
+    await (await start(restored, [...encrypted, ...signing])).stop();
+    const opened = (await storedEvents(restored)).map((event) => isOpen(event));
+    expect(opened).toEqual([true, true, false, false]);
+    const verified = await run(['verify', '--data-dir', restored, '--json']);
+    expect(JSON.parse(verified.stdout)).toMatchObject({ intact: true });
+  });
+});
+
+describe('[R-1370] what a person types', () => {
+  test('is read as it was meant, told where it finds nothing, and kept out of the access log', async () => {
+    const key = await createKey(dataDir);
+    const collector = await start(dataDir, encrypted);
+    await sendRun(collector, key, SUBJECT);
+    await collector.stop();
+    const dry = async (content: string | Buffer, ...more: readonly string[]) => {
+      fs.writeFileSync(subjects, content);
+      return on('erase', '--subject-file', subjects, ...ONE_REASON, '--dry-run', ...more);
+    };
+    for (const text of [`\ufeff${SUBJECT}\r\n`, `  ${SUBJECT}\u00a0\r\n\r\n`, `\t${SUBJECT} \r`])
+      expect((await dry(text)).stdout, JSON.stringify(text)).toMatch(/^events +2 /m);
+    const wrong = await dry(`${SUBJECT}\npatient-4171\n`);
+    expect(wrong.stdout).toMatch(/^id 2 of 2 +0 +no run is about it/m);
+    expect(JSON.parse((await dry(`x\n${SUBJECT}`, '--json')).stdout)).toMatchObject({
+      ...{ events: 2, subjects_without_runs: [1], sequences: [[1, 2]] },
+    });
+    for (const text of [Buffer.from(SUBJECT, 'utf16le'), Buffer.from('\ufeffx', 'utf16le'), 'a\0b'])
+      expect(await dry(text)).toMatchObject({ code: 2, stderr: expect.stringContaining('UTF-8') as string });
+    const unknown = await on('erase', '--event', randomUUID(), ...ONE_REASON, '--dry-run');
+    expect([unknown.code, unknown.stdout]).toEqual([6, expect.stringContaining('is not there')]);
+
+    expect((await on('erase', '--run', 'Jane-Doe-4711', ...ONE_REASON, '--dry-run')).code).toBe(2);
+    expect(fs.readFileSync(path.join(dataDir, 'access.log'), 'utf8')).not.toContain('Jane');
+
+    const policy = path.join(root, 'policy.json');
+    const floors = '"floors":[{"id":"law","keep":"P10Y"}]';
+    fs.writeFileSync(policy, `{"version":1,"name":"p",${floors},"default":{"keep":"P0D"},"floors":[]}`);
+    const twice = await run(['retention', 'policy', 'set', policy, '--dry-run']);
+    expect([twice.code, twice.stderr]).toEqual([2, expect.stringContaining('stands twice')]);
+    const deep = `{"$schema":${'['.repeat(40)}${']'.repeat(40)},"version":1,"name":"x","floors":[],"floors":[],"default":{"keep":"P1Y"}}`;
+    fs.writeFileSync(policy, deep);
+    const nested = await run(['retention', 'policy', 'set', policy, '--dry-run']);
+    expect([nested.code, nested.stderr]).toEqual([2, expect.stringContaining('nested too deep')]);
+    fs.writeFileSync(policy, '\ufeff{"version":1,"name":"p","default":{"keep":"P1D"}}');
+    expect((await run(['retention', 'policy', 'set', policy, '--dry-run'])).code).toBe(0);
+  });
+});
+
+describe('[R-1334] an id that payloads mention', () => {
+  test.each([
+    ['patient-4711-ß', '{"a":"patient-4711-ß"}', true],
+    ['patient-4711-ß', '{"a":"patient-4711-\\u00df"}', true],
+    ['a/b', '{"a":["a/b"]}', true],
+    ['a/b', '{"a":"a\\/b"}', true],
+    ['a"b', '{"a":"a\\u0022b"}', true],
+    ['a"b', '{"a":"a\\"b"}', true],
+    ['4711', '{"a":"of 4711\\n\\/"}', true],
+    ['4711', '{"a":"of\\n4711."}', true],
+    ['4711', '{"a":[{"b":4711}]}', true],
+    ['4711', '{"a":"of 4711-2, ward_4711, 47112 and x4711"}', false],
+    ['a.b', '{"a":"axb"}', false],
+    ['4711', '{"\\u0034711":1}', true],
+  ])(
+    'and stands there by itself, like %s in %s, is found however JSON writes it',
+    async (id, body, isFound) => {
+      const entry = { isOwn: false, sequence: 1, body: () => Buffer.from(body), source: Buffer.alloc(48) };
+      const log = {
+        async *pass() {
+          yield await Promise.resolve([{ ...entry, eventIdAt: 0, runIdAt: 16 }]);
+        },
+      };
+      const search = { ids: [id], selected: SequenceSet.EMPTY.toText(), from: 1, through: 1 };
+      const found = await mentionsIn(log as never, search, () => undefined);
+      expect(found.length > 0).toBe(isFound);
+    },
+  );
+});
+
+describe('[R-1334] ids that are looked for in every payload', () => {
+  test('are found by several threads as by one', async () => {
+    const batch = (of: number) =>
+      Array.from({ length: 1000 }, (_, i) =>
+        loggedEvent(i === 7 ? `of ${SUBJECT}, number ${of}` : 'of nobody'),
+      );
+    const batches = Array.from({ length: 40 }, (_, of) => batch(of));
+    await fillSigned(dataDir, batches, { segmentBytes: 1 << 20, encryption: encryptionIn(dataDir) });
+    const asked = ['--subject-file', subjects, ...ONE_REASON, '--anywhere', '--dry-run', '--json'];
+    const { stdout, stderr, code } = await on('erase', ...asked);
+    expect(code, stderr).toBe(6);
+    const told = JSON.parse(stdout) as { readonly mentioned_in: readonly number[] };
+    expect(told.mentioned_in).toEqual(batches.map((_, of) => of * 1000 + 8));
+  });
+
+  test('are looked for until that is interrupted', async () => {
+    const stop = new AbortController();
+    const log = {
+      async *pass() {
+        for (;;) yield await Promise.resolve([]);
+      },
+    };
+    const search = { ids: [SUBJECT], selected: '', from: 1, through: 9 };
+    const searching = mentionsIn(log, search, () => stop.abort(new Error('interrupted')), stop.signal);
+    await expect(searching).rejects.toThrow('interrupted');
+  });
+});
+
+describe('[R-1334] what collector erase is asked', () => {
+  test.each([
+    [['--reason', 'test-data'], /say what is to be erased/],
+    [['--run', 'x'], /--reason: give one of erasure-request/],
+    [['--run', randomUUID(), '--reason', 'because'], /is none of erasure-request/],
+    [['--event', 'x', '--reason', 'test-data'], /is not a UUID/],
+    [['--run', randomUUID(), '--reason', 'test-data', '--anywhere'], /looks for the ids of --subject-file/],
+    [['--subject-file', '/nonexistent', '--reason', 'test-data'], /cannot be read \(ENOENT\)/],
+    [['--subject-file', '/', '--reason', 'test-data'], /--subject-file: \/ is a directory/],
+  ])('with %j is refused before anything is done', async (args, message) => {
+    const { code, stderr } = await on('erase', ...args);
+    expect([code, stderr]).toEqual([2, expect.stringMatching(message)]);
+  });
+});
