@@ -92,7 +92,7 @@ function nearMiss(random: Random, id: string): object {
     { note: `${id}x` },
     { note: `a-${id}` },
     { note: `${id}_2` },
-    { first: id.slice(0, -1), rest: id.slice(-1) },
+    { first: id.slice(0, 1), rest: id.slice(1) },
     { note: Buffer.from(`is ${id}`).toString('base64') },
   ]);
 }
@@ -247,7 +247,7 @@ class Site {
   #collector: Running | undefined;
   #phase = 0;
   /** The events that a copy of the data directory has. */
-  #backUp: ReadonlySet<string> | undefined;
+  #backUp: { readonly events: ReadonlySet<string>; readonly holds: readonly Hold[] } | undefined;
   readonly #certificates: string[] = [];
   #made = 0;
 
@@ -291,10 +291,14 @@ class Site {
     this.story.push('kill -9 of the collector');
     await this.#collector?.kill();
     this.#agent.destroy();
-    if (this.#backUp === undefined && this.random.chance(3)) {
-      fs.cpSync(this.#dataDir, path.join(this.root, 'old'), { recursive: true });
-      this.#backUp = new Set(this.judge.sent.keys());
-    }
+    await this.#start();
+  }
+
+  async #copy(): Promise<void> {
+    await this.#collector?.stop();
+    fs.cpSync(this.#dataDir, path.join(this.root, 'old'), { recursive: true });
+    this.#backUp = { events: new Set(this.judge.sent.keys()), holds: this.judge.holds };
+    this.story.push('copied');
     await this.#start();
   }
 
@@ -307,17 +311,22 @@ class Site {
     await this.#start();
     this.story.push('restored');
     counts.restored++;
-    for (const key of this.judge.sent.keys()) if (!this.#backUp.has(key)) this.judge.sent.delete(key);
+    for (const key of this.judge.sent.keys()) if (!this.#backUp.events.has(key)) this.judge.sent.delete(key);
     // What is to be taken up is no request: it is done once the log has it.
     const wanted = [...this.judge.sent.keys()].filter((key) => this.judge.erased.has(key)).length;
     await expect.poll(() => this.#actions().flatMap(({ said }) => (said.does === 'retire' ? said.keys : [])).reduce((sum, { sequences }) => sum + sequences.size, 0)).toBe(wanted);
     await this.#settle();
-    await this.check(true);
+    // The log does not know any more that these were released, and verify says what was erased under them.
+    const over = this.#backUp.holds.filter((hold) => !this.judge.holds.includes(hold));
+    await this.check(over.length === 0);
     if (this.#certificates.length === 0) return;
     const named = this.#certificates.flatMap((file) => ['--certificate', file]);
     const out = path.join(this.root, 'again.json');
     const { code, stderr } = await this.on('erase', 'plan', ...named, '--by', 'planner', '--out', out);
-    expect([code, stderr]).toEqual([6, expect.anything()]);
+    // Runs that are nested in what is erased may be listed; what a certificate names is not there to be planned.
+    expect([0, 6], stderr).toContain(code);
+    const again = code === 0 ? (JSON.parse(fs.readFileSync(out, 'utf8')) as PlanText).events : [];
+    expect(again.filter((event) => event.erase || this.judge.erased.has(keyOf(event)))).toEqual([]);
   }
 
   async end(): Promise<void> {
@@ -435,6 +444,7 @@ class Site {
     if (isHeld && random.chance(5)) await this.#release();
     if (random.chance(10)) await this.#policy();
     if (random.chance(12)) await this.#kill();
+    if (this.#backUp === undefined && random.chance(8)) await this.#copy();
     if (random.chance(25)) await this.done('retention', 'compact');
     if (random.chance(40)) await this.done('encryption-keys', 'rotate');
   }
