@@ -72,7 +72,7 @@ export async function answerAccessRequest(dataDir: string, request: AccessReques
       runs: [],
       events: [],
       mentions: false,
-      erased: [],
+      erased: '',
     });
     assertOneOrganisation(new Map([...found.runs].map(([name, ids]) => [name, ids.size])));
     const keys = keysIn(found.runs);
