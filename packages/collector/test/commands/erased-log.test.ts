@@ -243,7 +243,7 @@ describe('[R-1341] a policy, and [R-1342] holds, beside a collector that takes n
 
     write({ default: { keep: 'P0D' } });
     const set = await on('retention', 'policy', 'set', policy);
-    expect([set.code, set.stderr]).toEqual([0, expect.stringContaining('"default" keeps nothing')]);
+    expect([set.code, set.stderr]).toEqual([0, expect.stringContaining('"default" has zero retention')]);
     const typo = await on('hold', 'add', '--name', 'TYPO', '--organisation', 'demoo');
     expect([typo.code, typo.stderr]).toEqual([
       0,
