@@ -403,6 +403,12 @@ describe('[R-1574] what comes late for a run that an action erased whole', () =>
   });
 });
 
+/** Requests that wait for a collector. */
+function laid(): string[] {
+  const inbox = path.join(dataDir, 'lifecycle', 'inbox');
+  return fs.existsSync(inbox) ? fs.readdirSync(inbox) : [];
+}
+
 const shutKeys = (isShut: boolean) => {
   for (const name of ['keys', 'mirror']) {
     const [open, shut] = [path.join(root, name), path.join(root, `${name}.away`)];
@@ -651,8 +657,7 @@ describe('[R-1580] a plan is applied', () => {
     await collector.stop();
     const { file } = await plan(...bySubject());
     expectEnd(await apply(file), ended(2, /no collector runs on .*--no-listen/));
-    const inbox = path.join(dataDir, 'lifecycle', 'inbox');
-    expect(fs.existsSync(inbox) ? fs.readdirSync(inbox) : []).toEqual([]);
+    expect(laid()).toEqual([]);
     collector = await start(dataDir, [...encrypted, '--no-listen']);
     expect((await apply(file)).code).toBe(0);
   });
@@ -683,7 +688,7 @@ describe('[R-1589] a plan or its application that is cut off', () => {
     const asked = ['--reason', 'erasure-request', '--case', 'x', '--by', APPLIER];
     for (const step of steps(1)) {
       const code = await killed(['erase', 'apply', last, ...asked], step * 4);
-      await expect.poll(() => fs.readdirSync(path.join(dataDir, 'lifecycle', 'inbox'))).toEqual([]);
+      await expect.poll(laid).toEqual([]);
       expect([[], mine]).toContainEqual(await gone());
       if (code !== null) break;
     }
