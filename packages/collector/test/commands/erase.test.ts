@@ -143,7 +143,13 @@ function expectEnd(
   for (const each of wanted.says) expect((stdout + stderr).replace(/\s+/g, ' ')).toMatch(each);
 }
 
-/** What a command writes anywhere. */
+async function expectIntact(): Promise<void> {
+  await collector.stop();
+  const { code, stdout } = await on('verify', '--json');
+  expect([code, JSON.parse(stdout)]).toMatchObject([0, { intact: true, findings: [] }]);
+}
+
+/** All bytes below some directories. */
 function everything(...directories: readonly string[]): Buffer {
   const files = directories.flatMap((directory) =>
     fs
@@ -448,7 +454,7 @@ describe('[R-1580] a plan is applied', () => {
     expectEnd(text, ended(0, /CERTIFICATE OF ERASURE/));
     for (const word of [APPLIER, PLANNER, 'DSR-2026/114', 'not proven']) expect(text.stdout).toContain(word);
     expect(await gone()).toEqual([...mine, others[1]]);
-    expect(JSON.parse((await on('verify', '--json')).stdout)).toMatchObject({ intact: true, findings: [] });
+    await expectIntact();
   });
 
   test('[R-1581] by nobody for whom the access log has no line of its plan, or of another log', async () => {
@@ -557,7 +563,7 @@ describe('[R-1580] a plan is applied', () => {
       });
     }
     expect(await gone()).toHaveLength(8);
-    expect(JSON.parse((await on('verify', '--json')).stdout)).toMatchObject({ findings: [] });
+    await expectIntact();
   });
 
   test('[R-1585] a later start refuses that makes a run somebody else’s or a held person’s; other events are reported', async () => {
@@ -693,7 +699,7 @@ describe('[R-1589] a plan or its application that is cut off', () => {
       if (code !== null) break;
     }
     expect((await gone()).length + ((await apply(last)).code ?? 0)).toBe(8);
-    expect(JSON.parse((await on('verify', '--json')).stdout)).toMatchObject({ intact: true, findings: [] });
+    await expectIntact();
   });
 
   test('by a full disk changes nothing', async () => {
