@@ -637,7 +637,9 @@ describe('[R-1580] a plan is applied', () => {
 
   test('[R-1587] leaves what has no key, and says so with exit code 7', async () => {
     await collector.stop();
-    fs.rmSync(dataDir, { recursive: true });
+    for (const directory of [dataDir, path.join(root, 'keys'), path.join(root, 'mirror')])
+      fs.rmSync(directory, { recursive: true });
+    for (const name of ['keys', 'mirror']) fs.mkdirSync(path.join(root, name));
     keys = new Map([['default', await createKey(dataDir)]]);
     collector = await start(dataDir, ['--encryption', 'off']);
     const plain = await whole({ target: SUBJECT });
