@@ -10,21 +10,18 @@ import { PackedWriter } from './packing.js';
 import { entriesOf } from './settling.js';
 import type { Tables } from './tables.js';
 
-/** Columns that hold names by number. */
-const NAMED = ['user', 'model', 'version', 'application'];
-const FORGOTTEN = `UPDATE run SET ${['target', ...NAMED].map((column) => `${column} = NULL`).join(', ')},
+const FORGOTTEN = `UPDATE run SET target = NULL, user = NULL, model = NULL, version = NULL, application = NULL,
   entries = ?, settled = 0 WHERE id = ?`;
 
 /**
  * @param retired events of one organisation, all of them taken in.
- * @param names gets the numbers of the names that their rows had, for `Tables.dropNames`.
+ * On return no row has a name of theirs; `Tables.dropNames` takes out what is left of them.
  */
 export async function forget(
   tables: Tables,
   log: EventLog,
   organisation: string,
   retired: SequenceSet,
-  names: Set<number>,
 ): Promise<void> {
   const runs = new Set<string>();
   const rows = new Set<number>();
@@ -41,23 +38,17 @@ export async function forget(
   }
   for (const run of runs) addRow(tables.rowOf(owner, Buffer.from(run, 'latin1'), true)?.id);
   const writer = new PackedWriter();
-  for (const row of rows) forgetRow(tables, writer, row, retired, names);
+  for (const row of rows) forgetRow(tables, writer, row, retired);
 
   function addRow(row: number | undefined): void {
     if (row !== undefined) rows.add(row);
   }
 }
 
-function forgetRow(
-  tables: Tables,
-  writer: PackedWriter,
-  row: number,
-  retired: SequenceSet,
-  names: Set<number>,
-): void {
-  const found = tables.first(`SELECT entries, ${NAMED.join(', ')} FROM run WHERE id = ?`, row);
+function forgetRow(tables: Tables, writer: PackedWriter, row: number, retired: SequenceSet): void {
+  const found = tables.first('SELECT entries FROM run WHERE id = ?', row);
   if (found === undefined) return;
-  const [inline, ...named] = found;
+  const [inline] = found;
   const entries = entriesOf(tables, row, inline as Uint8Array);
   packAgain(
     writer,
@@ -67,5 +58,4 @@ function forgetRow(
   tables.run('DELETE FROM part WHERE run = ?', row);
   tables.run(FORGOTTEN, packed.length > MOST_INLINE ? Buffer.alloc(0) : packed, row);
   if (packed.length > MOST_INLINE) tables.run('INSERT INTO part (run, entries) VALUES (?, ?)', row, packed);
-  for (const name of named) if (name !== null) names.add(Number(name));
 }

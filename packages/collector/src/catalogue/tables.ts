@@ -124,18 +124,11 @@ export class Tables {
     return id;
   }
 
-  /** Takes those of these texts out that no row has any more. Each row is looked at once for each column without an index. */
-  dropNames(ids: Iterable<number>): void {
-    const left = new Set(ids);
-    if (left.size === 0) return;
-    for (const column of ['version', 'application'])
-      for (const [id] of this.rows(`SELECT DISTINCT ${column} FROM run`)) left.delete(Number(id));
-    for (const id of left) {
-      const isThere = ['user', 'model', 'organisation'].some(
-        (column) => this.first(`SELECT 1 FROM run WHERE ${column} = ? LIMIT 1`, id) !== undefined,
-      );
-      if (!isThere) this.run('DELETE FROM name WHERE id = ?', id);
-    }
+  /** Takes the texts out that no row has any more, also those that a row had before it was settled again. Reads every row. */
+  dropNames(): void {
+    const named = ['organisation', 'user', 'model', 'version', 'application'];
+    const used = named.map((column) => `SELECT ${column} FROM run WHERE ${column} IS NOT NULL`);
+    this.run(`DELETE FROM name WHERE id NOT IN (${used.join(' UNION ')})`);
     this.#names.clear();
   }
 

@@ -242,15 +242,17 @@ export class Updating {
   /** Takes out what was made of events that were retired since, all of which are taken in. */
   async #forgetRetired(before: number): Promise<void> {
     const done = Number(this.#get('forgotten') ?? 0);
-    const names = new Set<number>();
+    let isForgotten = false;
     for (const { said, sequence } of this.log.actions?.().logged ?? []) {
       if (said.does !== 'retire' || sequence <= done || sequence >= before) continue;
       for (const { organisation, sequences } of said.keys)
-        await forget(this.tables, this.log, organisation, sequences, names);
+        await forget(this.tables, this.log, organisation, sequences);
       this.#set('forgotten', sequence);
-      this.#hasForgotten = true;
+      isForgotten = true;
     }
-    this.tables.dropNames(names);
+    if (!isForgotten) return;
+    this.tables.dropNames();
+    this.#hasForgotten = true;
   }
 
   async #take(next: Cursor): Promise<void> {

@@ -44,7 +44,8 @@ async function assertStore({ config, sourceOf }: ConfigReading): Promise<void> {
 
 /** Those options that were typed, by name. */
 export function givenOptions(command: Command, name: CommandName): Record<string, string> {
-  const values = command.opts<Record<string, unknown>>();
+  // A group may have them too, in front of the command.
+  const values = command.optsWithGlobals<Record<string, unknown>>();
   const given: Record<string, string> = {};
   for (const { name: option } of optionsOf(name)) {
     const value = values[option.replace(/-(.)/g, (_, letter: string) => letter.toUpperCase())];

@@ -232,7 +232,7 @@ class LoggedKeys implements Keys {
 async function withKeys<Result>(
   config: Config,
   work: (keys: Keys) => Promise<Result>,
-  open: (config: Config) => Keys | Promise<Keys> = LoggedKeys.open,
+  open: (config: Config) => Keys | Promise<Keys> = (each) => LoggedKeys.open(each),
 ): Promise<Result> {
   const keys = await open(config);
   try {

@@ -24,7 +24,7 @@ export type CommandWord = (typeof NAMES)[number];
 
 /** `collector runs`, and neither `no collector runs` nor the end of a path. */
 const COMMAND = new RegExp(
-  String.raw`(?<![\w/-]|\b(?:[Tt]he|[Aa]|[Nn]o)\s)collector (help\b|(?:hold|retention|keys|encryption-keys|signing-key|store) [a-z]+|(?:${NAMES.join('|')})\b)`,
+  String.raw`(?<![\w/-]|\b(?:[Tt]he|[Aa]|[Nn]o)\s)collector (help\b|(?:hold|retention|keys|encryption-keys|signing-key|store) [a-z]+|erase (?:plan|apply)|(?:${NAMES.join('|')})\b)`,
   'g',
 );
 /** Those that are about no data directory. */

@@ -13,6 +13,7 @@ import { nodeFiles } from '../../src/files.js';
 import { ownEntry } from '../../src/ledger/own-entry.js';
 import { actionFields } from '../../src/privacy/actions.js';
 import { SequenceSet } from '../../src/privacy/sequence-set.js';
+import { compactLog } from '../../src/store/embedded/compacted-segment.js';
 import { EmbeddedStore } from '../../src/store/embedded/embedded-store.js';
 import { LogReader } from '../../src/store/embedded/log-reader.js';
 import { uuidText } from '../../src/store/text.js';
@@ -38,7 +39,7 @@ beforeEach(() => {
 });
 
 const fill = (events: typeof EVENTS, encrypted = false) =>
-  fillDirectory(dataDir, [events.map(stored)], 64 << 10, encrypted ? encryptionIn(dataDir) : undefined);
+  fillDirectory(dataDir, [events.map(stored)], 16 << 10, encrypted ? encryptionIn(dataDir) : undefined);
 
 async function withLog<Result>(use: (log: LogReader) => Promise<Result>): Promise<Result> {
   const log = new LogReader(dataDir, nodeFiles);
@@ -262,7 +263,7 @@ test('[R-1522] a catalogue that is written while it is compared is compared as i
   const writing = withLog(async (log) => {
     const store = await EmbeddedStore.open({
       directory: dataDir,
-      segmentBytes: 64 << 10,
+      segmentBytes: 16 << 10,
       onTrouble: () => undefined,
     });
     const catalogue = Catalogue.open({ directory, ledgerId: log.ledgerId, mostEntries: 3 });
@@ -286,19 +287,19 @@ describe('of an encrypted log', () => {
     await update();
   });
 
-  async function retire({ entries }: Found, organisation: string): Promise<void> {
+  async function retire(entries: Found['entries'], organisation: string): Promise<void> {
     const [tag = 0] = await withLog((log) => Promise.resolve(log.buckets(entries)));
     const sequences = SequenceSet.of(entries.map(({ sequence }) => sequence));
     const keys = [{ tag, organisation, sequences }];
     const retired = { action: randomUUID(), does: 'retire', reason: 'test-data', part: 1, parts: 1 } as const;
     const entry = ownEntry(ENTRY_KINDS.lifecycleAction, 'lifecycle000', actionFields({ ...retired, keys }));
-    await fillDirectory(dataDir, [[entry]], 64 << 10, encryptionIn(dataDir));
+    await fillDirectory(dataDir, [[entry]], 16 << 10, encryptionIn(dataDir));
   }
 
   test('[R-1521] a name that was sealed by another key', async () => {
     expect(await checked()).toMatchObject(RIGHT);
     const elsewhere = path.join(dataDir, 'elsewhere');
-    await fillDirectory(elsewhere, [FIRST_PART.map(stored)], 64 << 10, encryptionIn(elsewhere));
+    await fillDirectory(elsewhere, [FIRST_PART.map(stored)], 16 << 10, encryptionIn(elsewhere));
     const log = new LogReader(elsewhere, nodeFiles);
     const sealed = log.names?.seal('patient-30977') ?? expect.unreachable();
     await log.close();
@@ -319,9 +320,12 @@ describe('of an encrypted log', () => {
 
   test('[R-1522] an erasure that is not taken in yet is no difference, and hides none', async () => {
     const name = (organisation: string) => `organisation = ${numberOf(organisation)}`;
-    const [erased, kept] = found(`target IS NOT NULL AND circle IS NULL AND ${name('default')}`);
+    const [kept, erased, ...others] = found(`target IS NOT NULL AND circle IS NULL AND ${name('default')}`);
     if (erased === undefined || kept === undefined) expect.unreachable();
-    await retire(erased, 'default');
+    await retire(
+      [erased, ...others].flatMap(({ entries }) => entries),
+      'default',
+    );
     expect(await checked()).toMatchObject(RIGHT);
     edit((database) => database.prepare("UPDATE run SET target = x'58' WHERE id = ?").run(kept.id));
     expect(await checked()).toMatchObject({ differing: 1, named: [{ recordId: kept.record }] });
@@ -329,6 +333,14 @@ describe('of an encrypted log', () => {
     expect(await checked()).toMatchObject({ differing: 2 });
     fs.rmSync(directory, { recursive: true });
     await update();
+    expect(await checked()).toMatchObject(RIGHT);
+    await retire(
+      found(name('default')).flatMap(({ entries }) => entries),
+      'default',
+    );
+    await update();
+    const { retired } = await withLog((log) => Promise.resolve(log.actions()));
+    expect((await compactLog(dataDir, retired, () => undefined)).before).toBeGreaterThan(0);
     expect(await checked()).toMatchObject(RIGHT);
   });
 

@@ -11,11 +11,13 @@ import { SequenceSet } from '../../src/privacy/sequence-set.js';
 import { EmbeddedStore } from '../../src/store/embedded/embedded-store.js';
 import { Inbox } from '../../src/store/embedded/inbox.js';
 import { LogReader } from '../../src/store/embedded/log-reader.js';
-import { candidate, type Made } from '../store/candidate.js';
+import { candidate, idOf, type Made } from '../store/candidate.js';
 import { encryptionIn } from '../store/embedded/filled-directory.js';
 
 const SUBJECT = 'patient-4711';
 const CALLER = 'clinician-only-his';
+/** Of the start that came first, which is not the first by its sender's clock. */
+const EARLIER = 'clinician-before-him';
 
 /** A start and an outcome of it. */
 function run(target: string, caller: string): Made[] {
@@ -42,7 +44,20 @@ test('[R-1338] names and times of erased events are in no byte of the catalogue,
     encryption: encryptionIn(dataDir),
   });
   const others = Array.from({ length: 200 }, (_, i) => run(`patient-${i}`, 'clinician-17')).flat();
-  await store.append([...others.slice(0, 100), ...run(SUBJECT, CALLER), ...others.slice(100)]);
+  const his = run(SUBJECT, CALLER);
+  const [start] = his;
+  const eventId = randomUUID();
+  const later = JSON.parse(start?.body.toString() ?? '') as object;
+  const secondStart = candidate({
+    ...{ kind: 'inference-start', eventId, runId: idOf(start ?? expect.unreachable()) },
+    body: {
+      ...later,
+      event_id: eventId,
+      timestamp: '2026-01-11T00:00:00Z',
+      user_identity: { caller_id: EARLIER },
+    },
+  });
+  await store.append([...others.slice(0, 100), secondStart]);
   const log = new LogReader(dataDir, nodeFiles);
   const { names } = log;
   const directory = catalogueDirectory(dataDir);
@@ -53,11 +68,14 @@ test('[R-1338] names and times of erased events are in no byte of the catalogue,
     await store.close();
   });
   await catalogue.update(log);
+  // Its row names another caller from now on.
+  await store.append([...his, ...others.slice(100)]);
+  await catalogue.update(log);
   const has = (name: string) =>
     fs
       .readdirSync(directory)
       .some((file) => fs.readFileSync(path.join(directory, file)).includes(names?.seal(name) ?? name));
-  expect([has(SUBJECT), has(CALLER), has('patient-7')]).toEqual([true, true, true]);
+  expect([SUBJECT, CALLER, EARLIER, 'patient-7'].map(has)).toEqual([true, true, true, true]);
 
   const [found] = [...catalogue.runs({ target: SUBJECT })];
   const events = found?.events() ?? [];
@@ -77,15 +95,12 @@ test('[R-1338] names and times of erased events are in no byte of the catalogue,
   });
   await lifecycle.look();
   await catalogue.update(log);
-  expect([has(SUBJECT), has(CALLER), has('patient-7'), has('clinician-17')]).toEqual([
-    false,
-    false,
-    true,
-    true,
+  expect([SUBJECT, CALLER, EARLIER, 'patient-7', 'clinician-17'].map(has)).toEqual([
+    ...[false, false, false, true, true],
   ]);
   expect([...catalogue.runs({ target: SUBJECT })]).toEqual([]);
   const [left] = catalogue.run('default', found?.recordId ?? '');
   expect(left).toMatchObject({ targetId: null, userId: null, modelId: null, outcome: 'unreadable' });
-  expect(left?.events().map(({ sentAt }) => sentAt)).toEqual([undefined, undefined]);
+  expect(left?.events().map(({ sentAt }) => sentAt)).toEqual([undefined, undefined, undefined]);
   expect(catalogue.count()).toBe(201);
 });

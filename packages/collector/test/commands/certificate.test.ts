@@ -2,11 +2,13 @@
 import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
+import { ENTRY_KINDS } from '@clinical-events/protocol';
 import { beforeEach, describe, expect, test } from 'vitest';
 import type { Certificate } from '../../src/commands/lifecycle/certificate.js';
 import { type ErasureFacts, keepErasureRecord } from '../../src/commands/lifecycle/erasure-record.js';
-import { answerTo, layRequest, type LifecycleAnswer } from '../../src/ledger/lifecycle.js';
-import type { Retire } from '../../src/privacy/actions.js';
+import { answerTo, layRequest, type LifecycleAnswer, WRITER } from '../../src/ledger/lifecycle.js';
+import { ownEntry } from '../../src/ledger/own-entry.js';
+import { actionFields, type Retire } from '../../src/privacy/actions.js';
 import type { TakenKeys } from '../../src/privacy/key-directory.js';
 import { SequenceSet } from '../../src/privacy/sequence-set.js';
 import { openStore } from '../../src/store/open-to-read.js';
@@ -14,6 +16,7 @@ import { Inbox } from '../../src/store/embedded/inbox.js';
 import { uuidText } from '../../src/store/text.js';
 import { createKey, run, start } from '../running/collector-process.js';
 import { scratch } from '../running/scratch.js';
+import type { Made } from '../store/candidate.js';
 import { encryptionIn, segmentPaths } from '../store/embedded/filled-directory.js';
 import { fillSigned, firstKey, loggedEvent } from './signed-directory.js';
 
@@ -173,14 +176,15 @@ describe('[R-1542] the certificate of an erasure', () => {
       '- 7 events not marked in the plan: the run is about someone else',
       '- 1 event stored in the clear, without a key that could be destroyed',
       'Copies of keys none on record; copies made by other means are not known here',
-      `collector proof --event ${made.entries[0]?.id} --out entry.proof`,
+      `collector proof ${made.entries[0]?.id} --out entry.proof`,
       'collector check-proof entry.proof --event entry.json --key KEY',
     ])
       expect(said).toContain(sentence);
     expect(said).not.toMatch(/never be read|by anyone|undefined|null/);
     // A stranger checks that, with the entry as it stands in the log.
     const [proof, body] = ['entry.proof', 'entry.json'].map((name) => path.join(root, name));
-    expect((await on('proof', '--event', made.entries[0]?.id ?? '', '--out', proof ?? '')).code).toBe(0);
+    const proved = await on('proof', made.entries[0]?.id ?? '', '--out', proof ?? '');
+    expect(proved.code, proved.stderr).toBe(0);
     const { events: log, tree } = openStore(dataDir);
     const { entries } = await log.withId({ eventId: made.entries[0]?.id ?? '', known: [] });
     fs.writeFileSync(body ?? '', entries[0]?.body ?? '');
@@ -248,6 +252,58 @@ describe('[R-1542] the certificate of an erasure', () => {
     await beside(() => expect.poll(async () => (await json(action)).code, { timeout: 20_000 }).toBe(0));
     expect(await text(action)).toMatch(/Keys destroyed 20\S+Z, in 2 directories/);
   });
+
+  test('names copies of keys by their dates, a directory that was taken out of use, and the end of the epoch', async () => {
+    const copy = path.join(root, 'copy');
+    fs.mkdirSync(copy);
+    const copied = await beside(() => on('encryption-keys', 'copy', copy, '--expires', '14d'));
+    expect(copied.code, copied.stderr).toBe(0);
+    const [left = ''] = directories.splice(1, 1);
+    const action = await beside(() => erase((sequence) => sequence === 7));
+    const before = await json(action);
+    const { made, until } = before.copies[0] ?? { made: '', until: '' };
+    expect(Date.parse(until) - Date.parse(made)).toBeGreaterThan(13 * 86_400_000);
+    expect(before).toMatchObject({ left_out: [{ directory: left }], key_epoch_ended: null });
+    const said = await text(action);
+    expect(said).toContain(
+      `Copies of keys made ${made}, to be destroyed by ${until}; ${left}, not in use since 20`,
+    );
+    expect(said).toContain(
+      'Replaced key files what a disk may still hold of replaced files can be opened until',
+    );
+    expect(await beside(async () => (await on('encryption-keys', 'rotate')).code)).toBe(0);
+    expect(Date.parse((await json(action)).key_epoch_ended ?? '')).toBeGreaterThan(Date.parse(before.began));
+    expect(await text(action)).toMatch(/hold of replaced files was destroyed 20/);
+  });
+
+  test('says where not all of what was ordered was begun', async () => {
+    const action = randomUUID();
+    const keys = await keysOf((sequence) => sequence === 7);
+    const half: Retire = { action, does: 'retire', reason: 'test-data', part: 1, parts: 2, keys };
+    const entry = ownEntry(ENTRY_KINDS.lifecycleAction, WRITER, actionFields(half));
+    await fillSigned(dataDir, [[entry as Made]], { encryption: encryptionIn(dataDir, { directories }) });
+    await beside(() => expect.poll(async () => (await json(action)).code).toBe(0));
+    expect(await json(action)).toMatchObject({ whole: false, events: 1 });
+    expect(await text(action)).toContain('- more events, of which the number is not known: a hold began');
+  });
+
+  test('[R-1541] of a log that was restored has what the record says', async () => {
+    const action = await beside(() => erase((sequence) => sequence === 7));
+    const [backups, target] = [path.join(root, 'backups'), path.join(root, 'restored')];
+    expect((await on('backup', backups, '--keys-elsewhere')).code).toBe(0);
+    const restored = await run(['restore', backups, '--data-dir', target, '--key', firstKey(dataDir)]);
+    expect(restored.code, restored.stderr).toBe(0);
+    expect(await json(action)).toMatchObject({ case: CASE });
+    dataDir = target;
+    // Without its keys it is closed.
+    expect(await json(action)).toMatchObject({ case: null });
+    fs.cpSync(path.join(root, 'data', 'signing-keys'), path.join(target, 'signing-keys'), {
+      recursive: true,
+    });
+    const collector = await start(target, ['--no-listen', '--encryption-keys', directories.join()]);
+    await collector.stop();
+    expect(await json(action)).toMatchObject({ code: 0, case: CASE, applier: { name: 'bob' } });
+  });
 });
 
 describe('[R-1543] encrypted bytes', () => {
@@ -258,27 +314,25 @@ describe('[R-1543] encrypted bytes', () => {
       await erase((sequence) => sequence <= 50),
       await erase((sequence) => sequence > 25 * BATCHES - 2 && sequence <= 25 * BATCHES),
     ]);
-    expect(await json(early ?? '')).toMatchObject({
+    expect(await json(early)).toMatchObject({
       bytes_removed: null,
       bytes_left: { full_segments: 50, live_segment: 0 },
     });
-    expect(await text(early ?? '')).toMatch(
+    expect(await text(early)).toMatch(
       /Encrypted bytes removed pending; 50 events: collector retention compact/,
     );
     expect((await on('retention', 'compact')).stdout).toContain('given back');
     const { mtimeMs } = fs.statSync(segmentPaths(dataDir)[0] ?? '');
-    const done = await json(early ?? '');
+    const done = await json(early);
     expect(done).toMatchObject({
       ...{ bytes_left: { full_segments: 0, live_segment: 0 }, events: 50 },
       ...{ event_ids: byOrganisation(ids.slice(0, 50)), first_received: '2026-01-01T00:00:00.000Z' },
     });
     expect(Date.parse(done.bytes_removed ?? '')).toBeGreaterThanOrEqual(Math.floor(mtimeMs));
-    expect(await json(late ?? '')).toMatchObject({
+    expect(await json(late)).toMatchObject({
       ...{ bytes_removed: null, bytes_left: { full_segments: 0, live_segment: 2 } },
     });
-    expect(await text(late ?? '')).toContain(
-      '2 events in the segment that is written to: it keeps them until',
-    );
+    expect(await text(late)).toContain('2 events in the segment that is written to: it keeps them until');
     // Compacted before this one was erased.
     const third = await beside(() => erase((sequence) => sequence === 50 || sequence === 51));
     expect(await json(third)).toMatchObject({ bytes_removed: null, bytes_left: { full_segments: 1 } });
@@ -291,7 +345,7 @@ describe('[R-1544] erase --list', () => {
     const action = await beside(async () => {
       expect((await on('hold', 'add', '--name', 'CASE-7', '--organisation', 'ward')).code).toBe(0);
       expect((await on('encryption-keys', 'rotate')).code).toBe(0);
-      const hold = (await openStore(dataDir).events.actions?.()?.holds.keys().next().value) ?? '';
+      const [hold = ''] = openStore(dataDir).events.actions?.().holds.keys() ?? [];
       return erase((sequence) => sequence === 3, { reason: 'test-data' }, {}, [hold]);
     });
     const { stdout } = await on('erase', '--list', '--json');
@@ -314,5 +368,37 @@ describe('[R-1544] erase --list', () => {
     expect((await on('erase', '--certificate', 'all')).code).toBe(2);
     expect((await on('erase', '--certificate', randomUUID())).code).toBe(6);
     expect((await on('actions')).code).toBe(2);
+    // Options in front of the command, as messages name it.
+    const plan = ['plan', '--event', randomUUID(), '--out', path.join(root, 'plan.json')];
+    const asked = await run(['erase', '--data-dir', dataDir, ...plan]);
+    expect([asked.code, asked.stderr]).toEqual([6, expect.stringContaining(`in ${dataDir}`)]);
+  });
+});
+
+describe('[R-1545] erase plan --certificate', () => {
+  test('plans what the certificate of an erasure names, and no event of another organisation with the same id', async () => {
+    // As in a copy of the log from before the erasure.
+    const older = path.join(root, 'older');
+    const [eventId, runId] = [randomUUID(), randomUUID()];
+    const same = ['icu', 'er'].map((organisation) => loggedEvent('same', { eventId, runId, organisation }));
+    await fillSigned(dataDir, [same], { encryption: encryptionIn(dataDir, { directories }) });
+    await beside(() => Promise.resolve());
+    fs.cpSync(dataDir, older, { recursive: true });
+    const last = 25 * BATCHES + 1;
+    const action = await beside(() => erase((sequence) => sequence <= 2 || sequence === last));
+    const { stdout } = await on('erase', '--certificate', action, '--json');
+    const [file, out] = ['certificate.json', 'plan.json'].map((name) => path.join(root, name));
+    fs.writeFileSync(file ?? '', stdout);
+    const planned = ['erase', 'plan', '--certificate', file ?? '', '--out', out ?? '', '--data-dir', older];
+    const { code, stderr } = await run(planned);
+    expect(code, stderr).toBe(0);
+    const { events } = JSON.parse(fs.readFileSync(out ?? '', 'utf8')) as {
+      events: { id: string; organisation: string; erase: boolean }[];
+    };
+    const marked = events.filter(({ erase: mark }) => mark);
+    expect(marked.map(({ id, organisation }) => [id, organisation])).toEqual([
+      ...[ids[0], ids[1]].map((id, i) => [id, i === 0 ? 'icu' : 'er']),
+      [eventId, 'icu'],
+    ]);
   });
 });

@@ -18,7 +18,7 @@ import { openStore } from '../../src/store/open-to-read.js';
 import { createKey, eventsIn, launch, limits, type Running, start } from '../running/collector-process.js';
 import { post } from '../running/load.js';
 import { sampleEvent } from '../running/sample-events.js';
-import { type Asked, type Decided, type Floor, type Hold, Judge, keyOf, type Sent, type Verdict } from './erasure-judge.js';
+import { type Asked, type Decided, type Floor, type Hold, Judge, keyOf, runIdOf, type Sent, type Verdict } from './erasure-judge.js';
 
 const PLANS = runs(1000, 20);
 const PLANS_OF_A_LOG = 25;
@@ -190,7 +190,7 @@ class Sender {
   late(event: Sent): void {
     const { random } = this;
     const { organisation } = event;
-    const { run_id: run = event.kind === 'inference-start' ? event.id : undefined } = JSON.parse(event.body) as { run_id?: string };
+    const run = runIdOf(event);
     const hangs = random.chance(3) || run === undefined;
     const more = hangs ? { parent_event_id: event.id } : { run_id: run };
     if (run !== undefined && random.chance(3)) {
@@ -331,10 +331,9 @@ class Site {
     const { random, judge } = this;
     const name = `CASE-${++this.#made}`;
     const chosen = random.below(8);
-    const runOf = (event: Sent) => (JSON.parse(event.body) as { run_id?: string }).run_id ?? event.id;
     const hold: Hold = {
       ...{ name, runs: [], subjects: [], organisations: [] },
-      ...(chosen === 0 ? { organisations: [random.of(ORGANISATIONS)] } : chosen < 4 ? { subjects: random.of(PATIENTS) } : { runs: [runOf(this.#any())] }),
+      ...(chosen === 0 ? { organisations: [random.of(ORGANISATIONS)] } : chosen < 4 ? { subjects: random.of(PATIENTS) } : { runs: [runIdOf(this.#any()) ?? random.uuid()] }),
     };
     const file = this.#file('held.txt', hold.subjects.join('\n'));
     await this.done(
@@ -430,7 +429,7 @@ class Site {
     const chosen = random.below(20);
     const last = judge.erasures.at(-1 - random.below(2));
     if (chosen < 4 && last !== undefined) return { late: last.action };
-    if (chosen < 7) return { run: runIdOf(this.#any()), organisation: this.#any().organisation };
+    if (chosen < 7) return { run: runIdOf(this.#any()) ?? random.uuid(), organisation };
     if (chosen < 9) {
       const { id, organisation: of } = this.#any();
       return { event: id, organisation: of };
@@ -636,10 +635,6 @@ class Site {
   takeWaiting(): Waiting | undefined {
     return this.random.chance(3) ? this.#waiting.shift() : undefined;
   }
-}
-
-function runIdOf(event: Sent): string {
-  return (JSON.parse(event.body) as { run_id?: string }).run_id ?? event.id;
 }
 
 function applying(file: string, reason: string, overrides: boolean): string[] {

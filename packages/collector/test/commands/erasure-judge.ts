@@ -81,6 +81,9 @@ interface Fields {
 }
 
 export const keyOf = ({ organisation, id }: { organisation: string; id: string }): string => `${organisation} ${id}`;
+/** The run that an event names or opens. */
+export const runIdOf = (event: Sent): string | undefined =>
+  fieldsOf(event).run_id ?? (event.kind === 'inference-start' ? event.id : undefined);
 const fieldsOf = ({ body }: Sent) => JSON.parse(body) as Fields;
 
 export class Judge {
@@ -174,7 +177,7 @@ export class Judge {
       const path: Sent[] = [];
       let [at, id, isRun]: [Sent | undefined, string, boolean] = [event, event.id, false];
       for (; at !== undefined; at = this.sent.get(`${organisation} ${fieldsOf(at).parent_event_id ?? ''}`)) {
-        const own = fieldsOf(at).run_id ?? (at.kind === 'inference-start' ? at.id : undefined);
+        const own = runIdOf(at);
         isRun = own !== undefined;
         id = own ?? at.id;
         const circle = path.indexOf(at);
@@ -217,8 +220,8 @@ export class Judge {
 
   #isAsked(run: Run, { subjects, run: id, event, late }: Asked): boolean {
     if (event !== undefined) return run.events.some((each) => each.id === event);
-    if (!run.isRun) return false;
     if (late !== undefined) return this.#lateOf(run).some(({ action }) => action === late);
+    if (!run.isRun) return false;
     if (id !== undefined) return run.id === id;
     return [...this.#named(run, 'target'), ...this.#named(run, 'caller')].some((each) => subjects?.includes(each));
   }

@@ -1,7 +1,11 @@
 import { createHash } from 'node:crypto';
+import fs from 'node:fs';
+import { decodeEnvelope, ENTRY_KINDS, encodeLeaf } from '@clinical-events/protocol';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { AccessChain, headFields, headIn } from '../../src/integrity/access-chain.js';
+import { commitmentOf, encodedLeafHash } from '../../src/integrity/merkle.js';
+import { uuidText } from '../../src/store/text.js';
 
 /** As docs/INTEGRITY.md has it. */
 function headOf(lines: readonly Uint8Array[]): string {
@@ -71,4 +75,29 @@ test('a head is read as it was written, and nothing else is one', () => {
     expect(headIn(Buffer.from(text.replace(from, to)))).toBeUndefined();
   }
   fc.assert(fc.property(fc.json(), (json) => headIn(Buffer.from(json)) === undefined));
+});
+
+test('[R-1503] the example of docs/INTEGRITY.md is what the collector computes of its lines', () => {
+  const page = fs.readFileSync(new URL('../../../../docs/INTEGRITY.md', import.meta.url), 'utf8');
+  const lines = page.match(/(?<=^ {4})\{"at":.*$/gm) ?? [];
+  const told = (what: string) =>
+    new RegExp(`^\\| ${what}[^|]*\\| \`(.*?)\` +\\|$`, 'm').exec(page)?.[1] ?? '';
+  const chain = new AccessChain();
+  const heads: string[] = [];
+  chain.take(Buffer.from(`${lines.join('\n')}\n`), () => heads.push(chain.head.head));
+  expect(heads).toEqual([told('h\\(1\\)'), told('h\\(2\\)')]);
+  const envelope = Buffer.from(told('envelope'), 'hex');
+  const { kind, keyId, organisation, eventId, runId, parentId } = decodeEnvelope(envelope).envelope;
+  expect([kind, keyId, organisation]).toEqual([ENTRY_KINDS.accessLogHead, 'accesslog000', '']);
+  expect(Buffer.concat([runId, parentId])).toEqual(Buffer.alloc(32));
+  const body = told('body');
+  expect(body).toBe(JSON.stringify({ event_id: uuidText(eventId), ...headFields(chain.head) }));
+  const commitment = commitmentOf(Buffer.concat([Buffer.from(told('salt'), 'hex'), Buffer.from(body)]));
+  const leaf = Buffer.alloc(73);
+  encodeLeaf(leaf, 0, envelope, createHash('sha256').update(envelope).digest(), commitment);
+  const leafHash = Buffer.alloc(32);
+  encodedLeafHash(leaf, leafHash, 0);
+  expect([commitment, leaf, leafHash].map((bytes) => Buffer.from(bytes).toString('hex'))).toEqual([
+    ...[told('SHA-256\\(salt'), told('leaf'), told('SHA-256\\(00')],
+  ]);
 });

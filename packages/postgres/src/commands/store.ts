@@ -12,7 +12,7 @@ import { openForReading } from '../driver.js';
 import { type Quarantine, quarantineLog } from '../quarantine.js';
 import { signingDirectory } from '@clinical-events/collector/transparency/key-files';
 import { openSealKey } from '../shared-keys.js';
-import { logSharedAccess } from '@clinical-events/collector/commands/access-log';
+import { type GivenOut, logAct, logSharedAccess } from '@clinical-events/collector/commands/access-log';
 import { addConfigOptions, configOf } from '@clinical-events/collector/commands/arguments';
 import { usage, CommandFailure, EXIT } from '@clinical-events/collector/commands/exit-codes';
 import {
@@ -82,7 +82,11 @@ it, with "local" when this server has, which is right only where the storage bel
     'Make the partitions of the months to come, and take erased payloads out.',
     '\nOnce a month is enough. When it is forgotten, events go on into the last partition.',
     async (address) => {
-      const { months, takenOut } = await maintainLog(address);
+      const { months, takenOut } = await logged(address, 'maintain', async (access) => {
+        const done = await maintainLog(address);
+        access.done = { months: done.months, payloads: done.takenOut };
+        return done;
+      });
       const what =
         months === 0 ? 'Nothing had to be made' : `Partitions of ${counted(months, 'month')} were made`;
       process.stdout.write(`${what}: there are some for a year ahead.\n`);
@@ -101,7 +105,7 @@ that were given out first: collector verify --store URL --against SINK.
 
 Exit codes: 0 there is nothing that loses events (there may be warnings), 3 there is.`,
     async (address, { adopt, json }) => {
-      if (adopt) await adoptLog(address);
+      if (adopt) await logged(address, 'check --adopt', () => adoptLog(address));
       const findings = await examineLog(address);
       const damaged = findings.some(({ severity }) => severity === 'damage');
       const text = json
@@ -137,6 +141,24 @@ Exit codes: 0 done, or there was nothing to do; 3 batches are gone, which nothin
   return store;
 }
 
+/** Does an act between its two lines in the access log of the database. */
+async function logged<Result>(
+  address: Address,
+  what: string,
+  act: (access: GivenOut) => Promise<Result>,
+): Promise<Result> {
+  const shared = await openForReading(address);
+  try {
+    return await logAct(shared.accessLog, { command: `store ${what}`, filter: {} }, async (access) => {
+      const result = await act(access);
+      access.complete = true;
+      return result;
+    });
+  } finally {
+    await shared.close();
+  }
+}
+
 async function quarantine(
   address: Address,
   { dryRun = false, json }: { readonly dryRun?: boolean; readonly json?: true },
@@ -145,7 +167,7 @@ async function quarantine(
   const shared = await openForReading(address);
   try {
     const access = await logSharedAccess(shared.accessLog, {
-      ...{ command: 'store quarantine', filter: { dry_run: dryRun } },
+      ...{ command: 'store quarantine', filter: { dry_run: dryRun }, isAct: !dryRun },
     });
     try {
       const done = await quarantineLog(address, {

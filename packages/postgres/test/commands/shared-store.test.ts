@@ -217,6 +217,58 @@ test('[R-1471] a role that may not add a signing key to the log rotates none: no
   ]);
 });
 
+test('[R-1515] acts on a log in a database have their lines there, and are not done without them', async () => {
+  const { schema, server } = log;
+  await server.query(await succeeds('store', 'roles', '--store', store));
+  await server.query(`CREATE ROLE ${schema}_clerk LOGIN; GRANT ${schema}_keys TO ${schema}_clerk`);
+  const one = await collector('one');
+  await one.stop();
+  const clerk = ['--store', store.replace('postgres@', `${schema}_clerk@`)];
+  const signing = ['--store', store, '--data-dir', place('one'), '--signing-keys', place('signing-keys')];
+  const create = ['keys', 'create', ...clerk, '--permissions', 'outcome', '--json'];
+  const { key_id: id } = JSON.parse(await succeeds(...create)) as { key_id: string };
+  await succeeds('keys', 'revoke', id, ...clerk);
+  const rotated = JSON.parse(await succeeds('signing-key', 'rotate', ...signing, '--json')) as {
+    key: string;
+  };
+  await succeeds('store', 'maintain', '--store', store);
+  await run(['store', 'check', '--adopt', '--store', store]);
+  const rows = await server.query(`SELECT text FROM ${schema}.access_lines ORDER BY line`);
+  const lines = rows.map(({ text }) => JSON.parse(String(text)) as Record<string, unknown>);
+  const done = { key_id: rotated.key.split('+')[1] };
+  const shown = lines.map(({ state, command, filter, complete, done: has, database_user: user }) =>
+    [state, command, filter ?? complete, has, user].filter((each) => each !== undefined),
+  );
+  const grants = { organisation: 'default', permissions: ['outcome'], expires_at: null };
+  const old = expect.any(String) as string;
+  expect(shown).toEqual([
+    ['begun', 'keys create', { key_id: id, ...grants }, `${schema}_clerk`],
+    ['ended', 'keys create', true, `${schema}_clerk`],
+    ['begun', 'keys revoke', { key_id: id }, `${schema}_clerk`],
+    ['ended', 'keys revoke', true, `${schema}_clerk`],
+    ['begun', 'signing-key rotate', { key_id: old, overlap: '30d' }, 'postgres'],
+    ['ended', 'signing-key rotate', true, done, 'postgres'],
+    ['begun', 'store maintain', {}, 'postgres'],
+    ['ended', 'store maintain', true, { months: 0, payloads: 0 }, 'postgres'],
+    ['begun', 'store check --adopt', {}, 'postgres'],
+    ['ended', 'store check --adopt', true, 'postgres'],
+  ]);
+  await expect(
+    server.query(`SET ROLE ${schema}_clerk; SET search_path = ${schema}; SELECT text FROM access_lines`),
+  ).rejects.toThrow('permission denied');
+  await server.query(
+    `SET ROLE postgres; REVOKE EXECUTE ON FUNCTION ${schema}.append_access_line(text) FROM ${schema}_keys`,
+  );
+  const count = () => server.query(`SELECT count(*)::int AS keys FROM ${schema}.api_keys`);
+  const before = await count();
+  const refused = await run(create);
+  expect(refused).toMatchObject({ code: 1, stdout: '' });
+  expect(refused.stderr).toMatch(
+    /cannot be written \(.*permission denied.*\), and nothing is done unless it is logged/,
+  );
+  expect(await count()).toEqual(before);
+});
+
 test('a collector that does not have the signing key of the log does not start, and says what it needs', async () => {
   const { one, other } = await log.filled();
   await Promise.all([one.stop(), other.stop()]);

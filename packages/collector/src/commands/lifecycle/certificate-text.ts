@@ -29,7 +29,7 @@ export function certificateText(certificate: Certificate, output: NodeJS.WriteSt
     ...certificate.entries.map(({ sequence, id }) =>
       line(
         `The entry that orders the erasure: collector events --entry ${sequence} | jq -j .body > entry.json. Its proof: ` +
-          `collector proof --event ${id} --out entry.proof.`,
+          `collector proof ${id} --out entry.proof.`,
       ),
     ),
     line(

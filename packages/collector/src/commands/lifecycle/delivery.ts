@@ -16,7 +16,7 @@ import { isLocked } from '../../store/directory-lock.js';
 import { openSharedRequests, openStore } from '../../store/open-to-read.js';
 import { readMirrorNote } from '../../transparency/state-files.js';
 import { configOf } from '../arguments.js';
-import { usage, CommandFailure, EXIT, type ExitCode, interruption } from '../exit-codes.js';
+import { usage, CommandFailure, EXIT, interruption } from '../exit-codes.js';
 import { assertReadable } from '../regular-files.js';
 
 const LOOK_MS = 100;
@@ -96,7 +96,10 @@ export async function deliver(
     if (answer.state === 'refused')
       throw new CommandFailure(answer.reason, answer.because === 'changed' ? EXIT.planAgain : EXIT.refused);
     if (answer.state === 'pending')
-      process.stderr.write(`collector: ${inProgress(answer.unreached)}${seeCertificate(action)}\n`);
+      process.stderr.write(
+        `collector: in progress: ${answer.unreached.join(', ')} cannot be reached; it is retried automatically` +
+          `${seeCertificate(action)}\n`,
+      );
     if (shared !== undefined) await followed(config, action, answer);
     return answer;
   } finally {
@@ -130,16 +133,8 @@ export async function isErased(dataDir: string, asked: SequenceSet): Promise<boo
   return false;
 }
 
-function inProgress(unreached: readonly string[]): string {
-  return `in progress: ${unreached.join(', ')} cannot be reached; it is retried automatically`;
-}
-
 function seeCertificate({ does, action }: Action): string {
   return does === 'retire' ? `: see collector erase --certificate ${action}` : '';
-}
-
-function unexpected(error: unknown): { readonly message: string; readonly exitCode: ExitCode } {
-  return { message: error instanceof Error ? error.message : String(error), exitCode: EXIT.failure };
 }
 
 /** @throws CommandFailure as `deliver`; the system's error where the request could not be laid. */
@@ -150,28 +145,31 @@ async function answered(
   signal: AbortSignal,
 ): Promise<LifecycleAnswer> {
   const { action } = request;
+  const withdraw = () => requests.withdraw(action.action);
+  // What has failed may be there all the same.
+  await layRequest(requests, request).catch(async (error: unknown) => {
+    await withdraw().catch(() => false);
+    throw error;
+  });
   try {
-    await layRequest(requests, request);
     return await awaitAnswer(config, requests, action.action, signal);
   } catch (error) {
-    const { message, exitCode } = error instanceof CommandFailure ? error : unexpected(error);
+    const { message } = error as Error;
     const see = seeCertificate(action);
-    const isWithdrawn = await requests.withdraw(action.action).catch((cause: unknown) => {
-      const why = unexpected(cause).message;
-      const rest = `the request could not be withdrawn (${why}), and is done by a collector that runs${see}`;
+    const isWithdrawn = await withdraw().catch((cause: unknown) => {
+      const rest = `the request could not be withdrawn (${(cause as Error).message}), and a collector that runs does it${see}`;
       throw new CommandFailure(`${message}; ${rest}`, EXIT.failure, { cause });
     });
     // A collector may have been first.
     const answer = await answerTo(requests, action.action);
     if (answer !== undefined) return answer;
-    if (!isWithdrawn && !(error instanceof CommandFailure)) throw error;
+    if (!isWithdrawn) {
+      const rest = `a collector has begun the request, and one that runs brings it to its end${see}`;
+      throw new CommandFailure(`${message}; ${rest}`, EXIT.pending);
+    }
     const nothing = `nothing was ${action.does === 'retire' ? 'erased' : 'changed'} by it`;
-    throw isWithdrawn
-      ? new CommandFailure(`${message}; the request is withdrawn: ${nothing}`, exitCode)
-      : new CommandFailure(
-          `${message}; a collector has begun the request, and one that runs brings it to its end${see}`,
-          EXIT.pending,
-        );
+    const exitCode = error instanceof CommandFailure ? error.exitCode : EXIT.failure;
+    throw new CommandFailure(`${message}; the request is withdrawn: ${nothing}`, exitCode);
   }
 }
 

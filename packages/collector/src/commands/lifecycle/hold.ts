@@ -156,7 +156,7 @@ async function meeting(dataDir: string, subjects: readonly string[], texts: read
   const reader = await LogRuns.open(dataDir, interruption());
   try {
     const digits = asked.map(({ id }) => id.replaceAll('-', ''));
-    const found = await reader.find({ subjects, runs: digits, events: [], mentions: false, erased: [] });
+    const found = await reader.find({ subjects, runs: digits, events: [], mentions: false, erased: '' });
     /** By the id that may have been typed: events without a run are known by the one that they hang on. */
     const records = new Map<string, RecordKey[]>();
     const add = (id: Id, key: RecordKey) =>

@@ -12,7 +12,10 @@ import { assembleRun } from '../../records/assemble.js';
 import { eventBatchesOf, windowsOf } from '../../records/record-windows.js';
 import { ScanningReader } from '../../records/run-event.js';
 import { revived } from '../records/record-threads.js';
-import { ProgressBar } from '../terminal.js';
+import { failureOf } from '../catalogue.js';
+import { usage } from '../exit-codes.js';
+import { legible, ProgressBar } from '../terminal.js';
+import { assertReaches, claimedSize } from '../verify/log-checkpoints.js';
 import {
   type Answer,
   type ByOrganisation,
@@ -79,6 +82,53 @@ export class LogRun implements RecordKey {
   }
 }
 
+export function named({ starts }: LogRun, as: 'target' | 'caller'): string[] {
+  return starts.flatMap((start) => start[as] ?? []);
+}
+
+/** Why a run that was not found by an id is not about the person, although it is nested in one that was. */
+export const NESTED = 'nested in another run, and not about this person';
+
+/**
+ * What a run that was found by an id of a person says of this person.
+ * @returns `why` is empty only for a run that is about this person and about no other.
+ */
+export function compared(
+  run: LogRun,
+  ids: ReadonlySet<string>,
+): { because: 'target' | 'caller'; about: 'this person' | 'someone else'; why: string } {
+  const [targets, callers] = [named(run, 'target'), named(run, 'caller')];
+  const isThis = (id: string) => ids.has(id);
+  const isTarget = targets.some(isThis);
+  const isAlone = targets.length > 0 ? targets.every(isThis) : callers.length > 0 && callers.every(isThis);
+  const states = new Set(run.starts.map(({ state }) => state));
+  return {
+    because: isTarget ? 'target' : 'caller',
+    about: isAlone ? 'this person' : 'someone else',
+    why: states.has('erased')
+      ? 'a start was erased'
+      : states.has('unread')
+        ? 'a start cannot be opened'
+        : isAlone
+          ? ''
+          : isTarget
+            ? 'its starts name several targets'
+            : targets.length > 0
+              ? 'the person is the caller, and someone else the target'
+              : 'its starts name several callers',
+  };
+}
+
+/** @param counts how much of what was asked for each organisation has. @throws CommandFailure for several. */
+export function assertOneOrganisation(counts: ReadonlyMap<string, number>): void {
+  if (counts.size < 2) return;
+  const list = [...counts].map(([name, count]) => `${legible(name)} (${count})`).sort();
+  throw usage(
+    `what is asked for stands in ${counts.size} organisations, which may be different persons: ${list.join(', ')}; ` +
+      'name each by --organisation',
+  );
+}
+
 /** What is collected beside the records that are named. */
 export interface Around {
   /** Runs that are nested in them, however deep. */
@@ -102,10 +152,14 @@ export class LogRuns {
     this.#log = log;
   }
 
-  /** @param part the sequences that are passed; all that is durable. */
+  /** @param part the sequences that are passed; all that is durable. @throws CommandFailure for a log that was cut. */
   static async open(dataDir: string, signal: AbortSignal, part: Partial<Range> = {}): Promise<LogRuns> {
-    const { events: log } = openStore(dataDir);
-    const { from = 1, through = (await log.end()).sequence - 1 } = part;
+    const { events: log, tree } = openStore(dataDir);
+    // Asked first: a running collector goes on while the log is read.
+    const claimed = await claimedSize(tree);
+    const end = (await log.end()).sequence - 1;
+    assertReaches(end, claimed);
+    const { from = 1, through = end } = part;
     return new LogRuns(dataDir, log, { from, through }, signal);
   }
 
@@ -113,27 +167,38 @@ export class LogRuns {
     return this.#log;
   }
 
-  /** @throws StoreDamaged; what the signal is aborted with. */
+  /** @throws CommandFailure where the log is damaged; what the signal is aborted with. */
   async find(sought: Sought): Promise<Found> {
     const found = (await this.#pass((range) => ({ find: sought, ...range }))) as Found[];
     const runs: ByOrganisation<true> = new Map();
     const runless: ByOrganisation<true> = new Map();
-    const erased: ByOrganisation<number> = new Map();
+    const erased: Found['erased'] = { runs: new Map(), runless: new Map() };
     const organisations = new Set<string>();
     for (const each of found) {
       for (const organisation of each.organisations) organisations.add(organisation);
       for (const [all, some] of [
         [runs, each.runs],
         [runless, each.runless],
+        [erased.runs, each.erased.runs],
+        [erased.runless, each.erased.runless],
       ] as const)
         for (const [organisation, ids] of some) for (const id of ids.keys()) put(all, organisation, id, true);
-      for (const [organisation, ids] of each.erased)
-        for (const [id, i] of ids) put(erased, organisation, id, i);
     }
     return {
       ...{ organisations, runs, runless, erased, events: found.flatMap(({ events }) => events) },
       unread: found.reduce((sum, { unread }) => sum + unread, 0),
     };
+  }
+
+  /** The records of runs, and of events without one. */
+  async recordsOf({ runs, runless }: Found['erased']): Promise<RecordKey[]> {
+    const records = keysIn(runs);
+    for (const [organisation, ids] of runless)
+      for (const id of ids.keys()) {
+        const record = await this.recordOf(organisation, id);
+        if (record !== undefined) records.push(record);
+      }
+    return records;
   }
 
   /** The record that an event is of; undefined for one that is not there. */
@@ -153,7 +218,7 @@ export class LogRuns {
     return root === undefined ? undefined : { organisation, id: root, isRun: false };
   }
 
-  /** The events of runs, no more than is asked for of each, and what hangs on events, in the order of the log. */
+  /** The events of runs, and what hangs on events, in the order of the log. */
   async events(wanted: Wanted): Promise<Collected['events']> {
     if (wanted.runs.size + wanted.on.size === 0) return [];
     const answers = (await this.#pass((range) => ({ collect: wanted, ...range }))) as Collected[];
@@ -185,7 +250,7 @@ export class LogRuns {
       put(known, organisation, id, run);
       if (isInner) inner.add(run);
       const root = isRun ? undefined : await this.#event(organisation, id);
-      if (isRun) put(wanted.runs, organisation, id, 'whole');
+      if (isRun) put(wanted.runs, organisation, id, true);
       if (root !== undefined) add(run, root);
       return run;
     };
@@ -273,7 +338,7 @@ export class LogRuns {
       }
     } catch (error) {
       this.signal.throwIfAborted();
-      throw error;
+      throw failureOf(error);
     } finally {
       this.#bar.clear();
     }

@@ -27,8 +27,8 @@ export interface Sought {
   /** Whether every payload is searched for the subjects; else starts are. */
   readonly mentions: boolean;
   readonly organisation?: string | undefined;
-  /** Events (SequenceSet.toText) whose runs are asked for. */
-  readonly erased: readonly string[];
+  /** Events (SequenceSet.toText) whose records are asked for. */
+  readonly erased: string;
 }
 
 /** An event as its envelope has it. */
@@ -58,11 +58,8 @@ export interface StartFacts {
 
 export type Job = ({ readonly find: Sought } & Range) | ({ readonly collect: Wanted } & Range);
 
-/** How much of a run is collected: all of it, or what is not erased. */
-export type Extent = 'whole' | 'left';
-
 export interface Wanted {
-  readonly runs: ByOrganisation<Extent>;
+  readonly runs: ByOrganisation<true>;
   /** Events: what hangs on them is wanted too, events without a run and starts of nested runs. */
   readonly on: ByOrganisation<true>;
 }
@@ -74,8 +71,8 @@ export interface Found {
   /** Events without a run whose ids begin as `Sought.runs` do. */
   readonly runless: ByOrganisation<true>;
   readonly events: readonly (LogEvent & { readonly isMention: boolean })[];
-  /** The runs of erased events, by the number of the erasure in `Sought.erased`. */
-  readonly erased: ByOrganisation<number>;
+  /** Of `Sought.erased`: runs, and events without one. */
+  readonly erased: { readonly runs: ByOrganisation<true>; readonly runless: ByOrganisation<true> };
   /** Payloads that had to be opened and could not be. */
   readonly unread: number;
 }
@@ -122,11 +119,10 @@ class Finding {
   readonly #runs: ByOrganisation<true> = new Map();
   readonly #runless: ByOrganisation<true> = new Map();
   readonly #events: (LogEvent & { isMention: boolean })[] = [];
-  readonly #erasedRuns: ByOrganisation<number> = new Map();
+  readonly #ofErased: Found['erased'] = { runs: new Map(), runless: new Map() };
   readonly #subjects: ReadonlySet<string>;
   readonly #eventIds: ReadonlySet<Id>;
-  readonly #sets: readonly SequenceSet[];
-  readonly #inSets: SequenceSet;
+  readonly #inErased: SequenceSet;
   readonly #likely: readonly Buffer[];
   readonly #mentions: Mentions | undefined;
   #unread = 0;
@@ -138,8 +134,7 @@ class Finding {
     const { subjects, mentions, events } = sought;
     this.#subjects = new Set(subjects);
     this.#eventIds = new Set(events);
-    this.#sets = sought.erased.map((text) => SequenceSet.fromText(text) ?? SequenceSet.EMPTY);
-    this.#inSets = SequenceSet.union(this.#sets);
+    this.#inErased = SequenceSet.fromText(sought.erased) ?? SequenceSet.EMPTY;
     this.#likely = likely(subjects);
     this.#mentions = mentions ? new Mentions(subjects) : undefined;
   }
@@ -159,9 +154,10 @@ class Finding {
       if (sought.runs.some((beginning) => digits.startsWith(beginning)))
         put(isRunless ? this.#runless : this.#runs, organisation, latin1(source, at, at + ID_BYTES), true);
     }
-    if (!isRunless && this.#inSets.has(entry.sequence)) {
-      const by = this.#sets.findLastIndex((set) => set.has(entry.sequence));
-      put(this.#erasedRuns, organisation, latin1(source, runIdAt, runIdAt + ID_BYTES), by);
+    if (this.#inErased.has(entry.sequence)) {
+      const { runs, runless } = this.#ofErased;
+      const at = isRunless ? eventIdAt : runIdAt;
+      put(isRunless ? runless : runs, organisation, latin1(source, at, at + ID_BYTES), true);
     }
     if (this.#subjects.size === 0 || !(isStart || this.#mentions !== undefined)) return;
     const body = entry.body();
@@ -176,7 +172,7 @@ class Finding {
   answer(): Found {
     return {
       ...{ organisations: this.#organisations, runs: this.#runs, runless: this.#runless },
-      ...{ events: this.#events, erased: this.#erasedRuns, unread: this.#unread },
+      ...{ events: this.#events, erased: this.#ofErased, unread: this.#unread },
     };
   }
 
@@ -202,9 +198,8 @@ class Collecting {
   take(entry: PassedEntry): void {
     const { organisation, source, eventIdAt, runIdAt } = entry;
     const { runs, on } = this.wanted;
-    const extent = runs.get(organisation)?.get(latin1(source, runIdAt, runIdAt + ID_BYTES));
-    if (extent === 'left' ? this.erased.has(entry.sequence) : extent === undefined && !this.#hangs(entry))
-      return;
+    const isOfRun = runs.get(organisation)?.has(latin1(source, runIdAt, runIdAt + ID_BYTES)) === true;
+    if (!isOfRun && !this.#hangs(entry)) return;
     // What hangs on an event without a run is of the same record.
     if (isNoId(source, runIdAt)) put(on, organisation, latin1(source, eventIdAt, eventIdAt + ID_BYTES), true);
     this.#events.push({

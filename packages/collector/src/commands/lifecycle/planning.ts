@@ -4,18 +4,22 @@ import { SequenceSet } from '../../privacy/sequence-set.js';
 import { counted } from '../../quantity.js';
 import { severalRuns } from '../arguments.js';
 import { CommandFailure, EXIT, usage } from '../exit-codes.js';
-import { legible } from '../terminal.js';
 import { considered } from './delivery.js';
 import { Holds, holdsOf } from './holds.js';
-import { keysIn, type LogRun, LogRuns, type RecordKey } from './log-runs.js';
 import {
-  type ByOrganisation,
-  type Extent,
+  assertOneOrganisation,
+  compared,
+  keysIn,
+  type LogRun,
+  LogRuns,
+  named,
+  NESTED,
+  type RecordKey,
+} from './log-runs.js';
+import {
   type Found,
-  type Id,
   idOf,
   type LogEvent,
-  put,
   textOf,
 } from './log-stretch.js';
 import { floorsOf, keysOf } from './erasable.js';
@@ -86,18 +90,22 @@ class Planning {
   async make(): Promise<Plan> {
     const { reader, asked } = this;
     const { subjects = [], runs = [], events = [], certificates = [], organisation, mentions } = asked;
-    const certified = certificates.flatMap((each) => each.events.map(({ id }) => id));
+    const certified = certificates.flatMap((each) => each.events);
     // Before the log is read: what begins meanwhile was not considered.
     const by = considered(this.#actions);
     const holds = new Holds(holdsOf(this.dataDir, this.#actions), reader.log.names);
-    const selected = await reader.find({
+    const found = await reader.find({
       ...{ subjects, runs, mentions, organisation },
-      events: [...events, ...certified].map(idOf),
-      erased: this.#erasures.map(({ sequences }) => sequences.toText()),
+      events: [...events, ...certified.map(({ id }) => id)].map(idOf),
+      erased: SequenceSet.union(this.#erasures.map(({ sequences }) => sequences)).toText(),
     });
+    // An event of another organisation may have an id that a certificate names.
+    const named = new Set(certified.map(({ organisation: of, id }) => `${id} ${of}`));
+    const isMeant = (event: Found['events'][number]) =>
+      named.has(`${textOf(event.id)} ${event.organisation}`);
+    const selected = named.size === 0 ? found : { ...found, events: found.events.filter(isMeant) };
     this.#assertFound(selected);
-    const there = new Set(selected.events.map(({ id }) => textOf(id)));
-    const absent = certified.filter((id) => !there.has(id)).length;
+    const absent = named.size - (named.size === 0 ? 0 : selected.events.length);
     const late = await this.#late(selected);
     const records = await this.#recordsOf(selected);
     const whole = [...late.runs, ...keysIn(selected.runs)];
@@ -166,45 +174,25 @@ class Planning {
     for (const { organisation, isMention } of events)
       if (!isMention && asked.certificates === undefined && !organisations.has(organisation))
         organisations.set(organisation, 1);
-    if (asked.organisation !== undefined || organisations.size < 2) return;
-    const list = [...organisations].map(([name, count]) => `${legible(name)} (${count})`).sort();
-    throw usage(
-      `what is asked for stands in ${organisations.size} organisations, which may be different persons: ${list.join(', ')}; ` +
-        'plan each with --organisation',
-    );
+    if (asked.organisation === undefined) assertOneOrganisation(organisations);
   }
 
-  /** How many events came for runs after an action had erased these whole, and the keys of the runs of `--late`. */
+  /** How many events came for records after an action had erased these whole, and the records of `--late`. */
   async #late({ erased }: Found): Promise<{ counts: Map<string, number>; runs: RecordKey[] }> {
-    const wanted: ByOrganisation<Extent> = new Map();
-    for (const [organisation, ids] of erased)
-      for (const id of ids.keys()) put(wanted, organisation, id, 'left');
-    const partly: ByOrganisation<true> = new Map();
-    const came: ByOrganisation<number> = new Map();
-    for (const { organisation, runId = '', sequence } of await this.reader.events({
-      runs: wanted,
-      on: new Map(),
-    })) {
-      if (sequence < this.#erasureOf(erased, organisation, runId).entry)
-        put(partly, organisation, runId, true);
-      else put(came, organisation, runId, (came.get(organisation)?.get(runId) ?? 0) + 1);
-    }
     const counts = new Map<string, number>();
     const runs: RecordKey[] = [];
-    for (const [organisation, ids] of came)
-      for (const [id, count] of ids) {
-        if (partly.get(organisation)?.has(id) === true) continue;
-        const { action } = this.#erasureOf(erased, organisation, id);
-        counts.set(action, (counts.get(action) ?? 0) + count);
-        if (action === this.asked.late) runs.push({ organisation, id, isRun: true });
-      }
+    const keys = await this.reader.recordsOf(erased);
+    for (const run of await this.reader.collect(keys, { nested: false, outer: false })) {
+      const erasure = this.#erasures.findLast(({ sequences }) =>
+        run.events.some(({ sequence }) => sequences.has(sequence)),
+      );
+      const left = run.events.filter(({ sequence }) => !this.#actions.retired.has(sequence));
+      if (erasure === undefined || left.length === 0) continue;
+      if (left.some(({ sequence }) => sequence < erasure.entry)) continue;
+      counts.set(erasure.action, (counts.get(erasure.action) ?? 0) + left.length);
+      if (erasure.action === this.asked.late) runs.push(run);
+    }
     return { counts, runs };
-  }
-
-  #erasureOf(erased: ByOrganisation<number>, organisation: string, id: Id): Erasure {
-    const erasure = this.#erasures[erased.get(organisation)?.get(id) ?? -1];
-    if (erasure === undefined) throw new RangeError('a run that no action erased');
-    return erasure;
   }
 
   /** Events that were found one by one, with the record of each. */
@@ -240,36 +228,14 @@ class Planning {
         why: names ? 'a late start names a target' : '',
       };
     }
-    return subjects === undefined ? { because: 'run', about: 'not compared', why: '' } : this.#compared(run);
-  }
-
-  /** True only of a run that is about this person and about no other. */
-  #compared(run: LogRun): Mark {
-    const [targets, callers] = [named(run, 'target'), named(run, 'caller')];
-    const isThis = (id: string) => this.#subjects.has(id);
-    const isTarget = targets.some(isThis);
-    const isAlone = targets.length > 0 ? targets.every(isThis) : callers.length > 0 && callers.every(isThis);
-    const states = new Set(run.starts.map(({ state }) => state));
-    return {
-      because: isTarget ? 'target' : 'caller',
-      about: isAlone ? 'this person' : 'someone else',
-      why: states.has('erased')
-        ? 'a start was erased'
-        : states.has('unread')
-          ? 'a start cannot be opened'
-          : isAlone
-            ? ''
-            : isTarget
-              ? 'its starts name several targets'
-              : targets.length > 0
-                ? 'the person is the caller, and someone else the target'
-                : 'its starts name several callers',
-    };
+    return subjects === undefined
+      ? { because: 'run', about: 'not compared', why: '' }
+      : compared(run, this.#subjects);
   }
 
   #nested(run: LogRun): Mark {
     const about = this.asked.subjects === undefined ? 'not compared' : aboutOf(run);
-    return { because: 'nested', about, why: 'nested in a planned run, and not about this person' };
+    return { because: 'nested', about, why: NESTED };
   }
 
   /** With what keeps each event, in the order of the log. */
@@ -316,10 +282,6 @@ function nameOf({ organisation, id }: RecordKey): string {
 
 function raise(): never {
   throw new RangeError('a record was not collected');
-}
-
-function named({ starts }: LogRun, as: 'target' | 'caller'): string[] {
-  return starts.flatMap((start) => start[as] ?? []);
 }
 
 function aboutOf(run: LogRun): Mark['about'] {

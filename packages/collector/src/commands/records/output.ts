@@ -6,7 +6,8 @@ import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import fs from 'node:fs';
 import path from 'node:path';
-import type { PieceJoiner } from '../../records/exports/file-format.js';
+import type { FileFormat, PieceJoiner } from '../../records/exports/file-format.js';
+import type { ExportFormat } from '../../records/exports/formats.js';
 import { systemCode } from '../../system-code.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
 import { printableLines } from '../terminal.js';
@@ -20,7 +21,25 @@ export interface RecordOutput {
   abandon(): void;
 }
 
-export class StandardOutput implements RecordOutput {
+/** Where the records of a format go. @param stop ends the waiting for a reader who does not read on. */
+export function outputOf(
+  { out, isByDay, extension, binary }: Pick<ExportFormat, 'extension' | 'binary'> & OutputPlace,
+  format: FileFormat,
+  stop: AbortSignal,
+): RecordOutput {
+  if (out === undefined) return new StandardOutput(format.joiner(), binary !== true, stop);
+  return isByDay
+    ? new DayDirectories(out, extension, () => format.joiner())
+    : new OneFile(out, format.joiner());
+}
+
+interface OutputPlace {
+  /** A file, or a directory of files by day; undefined for standard output. */
+  readonly out: string | undefined;
+  readonly isByDay: boolean;
+}
+
+class StandardOutput implements RecordOutput {
   readonly #joiner: PieceJoiner;
   readonly #isText: boolean;
   readonly #stop: AbortSignal;
@@ -130,7 +149,7 @@ export class OneFile implements RecordOutput {
  * date=2026-01-31/part-0000.parquet, as DuckDB, Spark and pandas read it. Records come in the order of their first
  * event, so one file is open at a time; where the host's clock was set back a day gets another part.
  */
-export class DayDirectories implements RecordOutput {
+class DayDirectories implements RecordOutput {
   readonly #draft: string;
   readonly #parts = new Map<string, number>();
   #day: string | undefined;

@@ -9,13 +9,15 @@ import { counted } from '../../quantity.js';
 import { type ExportFormat, FORMATS } from '../../records/exports/formats.js';
 import type { Clock } from '../../records/vocabulary.js';
 import { BY_SENDERS, type RunReading, readRuns, recordsIn, unknownNames } from '../catalogue.js';
-import { DayDirectories, OneFile, type RecordOutput, StandardOutput } from './output.js';
+import { type AccessRequest, answerAccessRequest } from './access-request.js';
+import { outputOf } from './output.js';
 import { RecordThreads } from './record-threads.js';
 import { fullTimeline, outputColumns, pagerColumns, timeline } from './timeline.js';
 import {
   addConfigOptions,
   clockFrom,
   configOf,
+  idsIn,
   instantFrom,
   notThere,
   organisationFrom,
@@ -28,6 +30,8 @@ import { usage } from '../exit-codes.js';
 
 export interface RecordsOptions {
   readonly run?: string;
+  readonly subjectFile?: string;
+  readonly withOthers?: true;
   readonly organisation?: string;
   readonly model?: string;
   readonly since?: string;
@@ -85,6 +89,25 @@ export function requestFrom(options: RecordsOptions, onTerminal: boolean): Recor
   };
 }
 
+/** A request for access by a person. */
+export function accessRequestFrom(options: RecordsOptions, onTerminal: boolean): AccessRequest | undefined {
+  const { subjectFile, organisation, withOthers, full, out, json } = options;
+  if (withOthers && subjectFile === undefined) throw usage('--with-others: goes with --subject-file');
+  if (subjectFile === undefined) return undefined;
+  const { run, model, since, until, clock, after, incomplete, partition } = options;
+  if ([run, model, since, until, clock, after, incomplete, partition].some((each) => each !== undefined))
+    throw usage(
+      '--subject-file: goes with --organisation, --with-others, --format, --full, --out and --json',
+    );
+  return {
+    organisation: organisation === undefined ? undefined : organisationFrom(organisation),
+    ...{ withOthers: withOthers === true, isFull: full === true, json: json === true },
+    format: formatFrom(options, onTerminal),
+    out: out === undefined ? undefined : newPlace(path.resolve(out)),
+    subjects: idsIn('--subject-file', subjectFile),
+  };
+}
+
 function periodFrom({ since, until }: RecordsOptions): { since?: number; until?: number } {
   const period = {
     ...(since !== undefined && { since: instantFrom('--since', since) }),
@@ -97,15 +120,18 @@ function periodFrom({ since, until }: RecordsOptions): { since?: number; until?:
 }
 
 function formatFrom(
-  { format, full, run, out, partition }: RecordsOptions,
+  { format, full, run, subjectFile, out, partition }: RecordsOptions,
   onTerminal: boolean,
 ): RecordsRequest['format'] {
-  const isText = full ?? (run !== undefined && onTerminal && out === undefined);
+  const asked = run ?? subjectFile;
+  const isText = full ?? (asked !== undefined && onTerminal && out === undefined);
   const name = format ?? (isText ? TEXT : 'ndjson');
   if (full && name !== TEXT) throw usage('--full: only --format text can be cut short, and is without it');
   if (name === TEXT) {
-    if (run === undefined)
-      throw usage(`${full ? '--full' : '--format: text'} is for one run, which --run names`);
+    if (asked === undefined)
+      throw usage(
+        `${full ? '--full' : '--format: text'} is for one run, which --run names, or for --subject-file`,
+      );
     if (out !== undefined || partition !== undefined)
       throw usage('--format: text goes to standard output only');
     return undefined;
@@ -142,7 +168,7 @@ function newPlace(out: string): string {
 
 const EXAMPLES = `
 Formats:
-  text      one run for a person: the default for --run on a terminal
+  text      for a person to read: the default for --run and --subject-file on a terminal
 ${Object.entries(FORMATS)
   .map(([name, { summary }]) => `  ${name.padEnd(9)} ${summary}\n`)
   .join('')}
@@ -152,12 +178,18 @@ Examples:
   $ collector records --model sepsis-abstractor@3.0 --since 2026-01-01 --until 2026-02-01 --out january.ndjson
   $ collector records --format parquet --out records --partition day
   $ collector records --after 120000 --out changed.ndjson
+  $ collector records --subject-file subject.txt --format text > answer.txt
 
 Records come in the order of their first event in the log. --since and --until are about when the collector had an event:
 a record is there whole when one of its events was received then. With --clock sender they are about when it began by its
 sender's clock, and --partition day goes by the same: so it is for past events that were imported. --after takes the sequence that an earlier call told,
 and gives each record that has a newer event, whole: what it gives replaces the record of the same organisation
 and record_id. A record without a run is to be dropped once its event stands in another (docs/reference/records.md).
+
+--subject-file is for a request for access (GDPR, Article 15): it gives the records about this person alone, and lists the other
+runs that name the person, or are nested in these, on standard error. These runs are found in the log, not in the catalogue.
+The ids go into a file, one a line, or to standard input (-). --with-others gives the other runs too: review them for the rights
+of others first (Article 15(4)).
 
 A file or directory appears once it is whole, and never takes the place of another. Records are found in the catalogue,
 which is brought up to date first; where the data directory cannot be written, it is made in TMPDIR, and removed.
@@ -171,6 +203,11 @@ export function command(): Command {
       '--run <id>',
       'only the record of this run, by its id or the short one of "runs", or of this event that belongs to none',
     )
+    .option(
+      '--subject-file <file>',
+      'ids of a person, one a line: the records about this person; - for standard input',
+    )
+    .option('--with-others', 'with --subject-file: also give records that are about others as well')
     .option('--organisation <name>', 'only records of this organisation')
     .option('--model <id>', 'only records of this model: MODEL_ID or MODEL_ID@VERSION')
     .option('--since <time>', 'only records with an event received at this instant or later')
@@ -181,7 +218,7 @@ export function command(): Command {
     )
     .option('--after <sequence>', 'only records with an event of a higher sequence')
     .option('--incomplete', 'only records whose completeness is "incomplete"')
-    .option('--full', 'with --run: show every text whole, as text that a pager can show')
+    .option('--full', 'with --run or --subject-file: show every text whole, as text that a pager can show')
     .option('--format <name>', `text, ${Object.keys(FORMATS).join(', ')} (default: ndjson)`)
     .option('--out <file>', 'a new file, or with --partition a new directory (default: standard output)')
     .option('--partition <by>', 'day: a directory for each day on which records began')
@@ -190,6 +227,8 @@ export function command(): Command {
     .addHelpText('after', EXAMPLES)
     .action(async (options: RecordsOptions, self: Command) => {
       const config = configOf(self, 'records');
+      const asked = accessRequestFrom(options, process.stdout.isTTY);
+      if (asked !== undefined) return answerAccessRequest(config.dataDir, asked);
       const request = requestFrom(options, process.stdout.isTTY);
       await new Export(config, request, options).run();
     });
@@ -285,7 +324,8 @@ class Export {
       await this.#show(reading);
       return;
     }
-    const output = await this.#output(format, signal);
+    const place = { ...format, out: this.#request.out, isByDay: dayBy !== undefined };
+    const output = outputOf(place, await format.load(), signal);
     const { dataDir } = this.#config;
     const threads = new RecordThreads({ dataDir, format: format.name, dayBy }, reading);
     try {
@@ -327,15 +367,6 @@ class Export {
       reading.givenOut.events += record.metadata.events.length;
       if (record.metadata.completeness.replaced_text.length > 0) this.#done.replaced++;
     }
-  }
-
-  async #output(format: ExportFormat, signal: AbortSignal): Promise<RecordOutput> {
-    const { out, dayBy } = this.#request;
-    const made = await format.load();
-    if (out === undefined) return new StandardOutput(made.joiner(), format.binary !== true, signal);
-    return dayBy !== undefined
-      ? new DayDirectories(out, format.extension, () => made.joiner())
-      : new OneFile(out, made.joiner());
   }
 
   #tell(json: boolean): void {
