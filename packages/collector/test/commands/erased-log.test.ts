@@ -5,6 +5,7 @@ import path from 'node:path';
 import { spawnSync } from 'node:child_process';
 import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { command as erase } from '../../src/commands/lifecycle/erase.js';
+import { Holds } from '../../src/commands/lifecycle/holds.js';
 import { LogRuns } from '../../src/commands/lifecycle/log-runs.js';
 import { command as retention } from '../../src/commands/lifecycle/retention.js';
 import { keysOf } from '../../src/commands/lifecycle/erasable.js';
@@ -109,6 +110,8 @@ async function events(log: EventLog, isOne: (entry: PassedEntry) => boolean): Pr
     for (const entry of batch) if (!entry.isOwn && isOne(entry)) found.push(eventOf(entry));
   return found;
 }
+
+const sequences = async () => (await storedEvents(dataDir)).map(({ sequence }) => sequence);
 
 /** All bytes below some directories. */
 function everything(...directories: readonly string[]): Buffer {
@@ -304,6 +307,7 @@ describe('[R-1339] verify', () => {
     const { runId } = await sendRun(collector, key, SUBJECT);
     await sendRun(collector, key, OTHER);
     await collector.stop();
+    const [first, , third] = await sequences();
     fs.cpSync(keys, `${keys}.old`, { recursive: true });
     expect((await beside(dataDir, () => erasing(['--run', runId], '--reason', 'test-data'))).code).toBe(0);
     const [bucket = ''] = fs.readdirSync(path.join(keys, 'buckets'));
@@ -311,13 +315,13 @@ describe('[R-1339] verify', () => {
       fs.renameSync(path.join(directory, 'buckets', bucket), path.join(directory, 'taken'));
     }
     const gone = JSON.parse((await on('verify', '--json')).stdout) as Verified;
-    expect(gone.findings).toContainEqual(expect.objectContaining({ kind: 'unexplained', sequence: 3 }));
+    expect(gone.findings).toContainEqual(expect.objectContaining({ kind: 'unexplained', sequence: third }));
     for (const directory of [keys, mirror]) {
       fs.rmSync(directory, { recursive: true });
       fs.cpSync(`${keys}.old`, directory, { recursive: true });
     }
     const back = JSON.parse((await on('verify', '--json')).stdout) as Verified;
-    expect(back.findings).toContainEqual(expect.objectContaining({ kind: 'not_retired', sequence: 1 }));
+    expect(back.findings).toContainEqual(expect.objectContaining({ kind: 'not_retired', sequence: first }));
     // Our readers do not open it all the same, and the next start destroys it.
     expect((await storedEvents(dataDir)).map((event) => !isOpen(event))).toEqual([true, true, false, false]);
     await (await start(dataDir, encrypted)).stop();
@@ -345,9 +349,7 @@ describe('[R-1372] an older state of the log with the keys of today', () => {
     expect([noted.code, JSON.parse(noted.stdout)]).toMatchObject([
       3,
       {
-        findings: [
-          { kind: 'unexplained', sequence: 1, message: expect.stringContaining('proves nothing') as string },
-        ],
+        findings: [{ kind: 'unexplained', message: expect.stringContaining('proves nothing') as string }],
       },
     ]);
     await (await start(dataDir, encrypted)).stop();
@@ -373,7 +375,8 @@ describe('[R-1501] an erasure under a hold', () => {
     // A program that passes over the hold, in place of a command.
     const { events: log } = openStore(dataDir);
     const action = randomUUID();
-    const held = await events(log, (entry) => entry.sequence <= 2);
+    const [first = 0, second = 0, third = 0] = await sequences();
+    const held = await events(log, (entry) => entry.sequence <= second);
     await layRequest(new Inbox(dataDir), {
       action: {
         action,
@@ -395,8 +398,8 @@ describe('[R-1501] an erasure under a hold', () => {
       3,
       [
         {
-          ...{ kind: 'unlawful', sequence: 1 },
-          message: `events 1 to 2 were erased by action ${action}, although the hold CASE-7 was on it`,
+          ...{ kind: 'unlawful', sequence: first },
+          message: `events ${first} to ${second} were erased by action ${action}, although the hold CASE-7 was on it`,
         },
       ],
     ]);
@@ -426,8 +429,8 @@ describe('[R-1501] an erasure under a hold', () => {
     fs.rmSync(path.join(dataDir, 'lifecycle', 'holds'), { recursive: true });
     const { findings } = JSON.parse((await on('verify', '--json')).stdout) as Verified;
     expect(findings.map(({ kind, sequence }) => [kind, sequence])).toEqual([
-      ['unlawful', 1],
-      ['unlawful', 3],
+      ['unlawful', first],
+      ['unlawful', third],
     ]);
     expect(findings[1]?.message).toMatch(/although hold [\w-]+ stood, and its record is not here/);
   });
@@ -537,13 +540,16 @@ describe('[R-1367] a hold', () => {
       const where = ['--data-dir', dataDir];
       const { file } = await planned(where, ['--run', runId]);
       // In place of a log that takes minutes to read.
-      const judged = vi.spyOn(LogRuns.prototype, 'collect');
-      onTestFinished(() => judged.mockRestore());
-      judged.mockImplementationOnce(() => {
+      const begin = () => {
         const hold = ['hold', 'add', '--name', 'CASE-7', '--run', runId, '--data-dir', dataDir];
         expect(spawnSync(process.execPath, [MAIN, ...hold], { env: ENVIRONMENT }).status).toBe(0);
-        return Promise.resolve([]);
-      });
+        return [];
+      };
+      const read =
+        name === 'erase apply'
+          ? vi.spyOn(LogRuns.prototype, 'collect').mockImplementationOnce(() => Promise.resolve(begin()))
+          : vi.spyOn(Holds.prototype, 'on').mockImplementationOnce(begin);
+      onTestFinished(() => read.mockRestore());
       const by = ['--reason', 'test-data', '--case', '1', '--by', 'x'];
       const asked =
         name === 'erase apply'
@@ -676,7 +682,9 @@ describe('[R-1368] directories of keys', () => {
   const keyIn = (directory: string) => {
     const reader = KeyReader.open(keysOnDisk, { directories: [directory], kek: '' });
     const [bucket = ''] = fs.readdirSync(path.join(directory, 'buckets'));
-    return reader?.keyOf(Number.parseInt(bucket.slice(17, 25), 16), 'default', 1) !== undefined;
+    // The first of the log may be an entry of its own.
+    const tag = Number.parseInt(bucket.slice(17, 25), 16);
+    return [1, 2].some((sequence) => reader?.keyOf(tag, 'default', sequence) !== undefined);
   };
 
   test('named beside a collector follow its next erasure', async () => {
@@ -705,10 +713,7 @@ describe('[R-1368] directories of keys', () => {
     };
     unmount();
     const { code, stdout } = await byPerson();
-    expect([code, stdout]).toEqual([
-      9,
-      expect.stringMatching(/^ERASURE BEGUN[\s\S]*Gone from the log +not yet/),
-    ]);
+    expect([code, stdout]).toEqual([9, expect.stringMatching(/^ERASURE BEGUN, NOT DONE/)]);
     await collector.stop();
     collector = await start(dataDir, encrypted);
     const { stdout: status } = await on('encryption-keys', 'status');
