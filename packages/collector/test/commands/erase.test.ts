@@ -192,7 +192,7 @@ describe('[R-1570] a plan by the ids of a person', () => {
         'the person is the caller, and someone else the target',
       ]);
     expect(made.of(both)).toEqual(['target', 'someone else', false, 'its starts name several targets']);
-    const nested = 'nested in a planned run, and not about this person';
+    const nested = 'nested in another run, and not about this person';
     for (const id of nestedOther) expect(made.of(id)).toEqual(['nested', 'someone else', false, nested]);
     expect(made.of(nestedNobody)).toEqual(['nested', 'nobody', false, nested]);
     expect(made.of(mentioned)).toEqual(['mention', 'someone else', false, 'mentioned only']);

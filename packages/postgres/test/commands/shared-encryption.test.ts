@@ -261,7 +261,7 @@ test('[R-1371] of what was changed in the database no key is known: the rest is 
     7,
     expect.stringContaining(`not erased: event ${first?.sequence ?? 0}.`),
   ]);
-  expect(erased.stdout).toMatch(/^Events +1$/m);
+  expect(erased.stdout).toMatch(/^Erased +1 event /m);
   await following.end();
   await place3('# 128');
   expect(await succeeds('verify', '--store', store, '--data-dir', place('one'))).toContain('INTACT');
