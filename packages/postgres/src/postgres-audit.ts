@@ -161,7 +161,7 @@ export class PostgresAudit {
       const message = `${eventRange(sequence, 1)} is not the one that was signed`;
       findings.add(withMore({ kind: 'altered', sequence, message }, stretch));
     }
-    const missing = missingFinding(verdict, covered, this.#entries);
+    const missing = missingFinding(verdict, covered, this.#entries, () => false);
     if (missing !== undefined) findings.add(missing);
     for (const finding of rootFindings(verdict, () => false)) findings.add(finding);
     for (const finding of tileFindings(verdict, true)) findings.add(finding);

@@ -27,12 +27,13 @@ type Roots = readonly RootVerdict<CheckedRoot>[];
 
 /** @param isUnread whether of entries below a size some cannot be read, whose leaves nothing proves. */
 export function rootFindings(
-  { roots }: Verdict<CheckedRoot>,
+  verdict: Verdict<CheckedRoot>,
   isUnread: (size: number) => boolean,
 ): VerifyFinding[] {
+  const { roots } = verdict;
   const findings = contradictions(roots);
-  const fork = forkFinding(roots, isUnread);
-  if (fork !== undefined) findings.push(fork);
+  const forked = forkFinding(verdict, isUnread);
+  if (forked !== undefined) findings.push(forked);
   const unknown = roots.find(({ log, tree }) => log === 'unknown' && !tree)?.root;
   if (unknown !== undefined) {
     const message =
@@ -81,15 +82,23 @@ function parting(roots: Roots, [other]: Roots): Parting {
   return { other: other.root, before, later };
 }
 
-/** For the smallest root that comes neither out of the log nor out of the tree, or is of another history. */
-function forkFinding(roots: Roots, isUnread: (size: number) => boolean): VerifyFinding | undefined {
+/** At the smallest root that comes neither out of the log nor out of the tree, or is of another history. */
+function fork(roots: Roots): Parting {
   // Two of one size are a contradiction by themselves.
   const isTold = (size: number) => agreeing(roots).some((root) => root.size === size);
-  const { other, before, later } = parting(
+  return parting(
     roots,
     roots.filter(({ root, log, tree }) => log === 'differs' && !tree && !isTold(root.size)),
   );
+}
+
+function forkFinding(
+  { roots, leaves }: Verdict<CheckedRoot>,
+  isUnread: (size: number) => boolean,
+): VerifyFinding | undefined {
+  const { other, before, later } = fork(roots);
   if (other === undefined) return undefined;
+  const signed = roots.at(-1)?.root.size ?? 0;
   const { size, source, file } = other;
   const agreesTo = before?.size ?? 0;
   const range = eventRange(agreesTo + 1, size - agreesTo);
@@ -105,7 +114,8 @@ function forkFinding(roots: Roots, isUnread: (size: number) => boolean): VerifyF
     later === undefined
       ? `the log is not the one that ${source} was signed over, of ${counted(size, 'entry', 'entries')}: it was rebuilt or ` +
         `forked somewhere in ${range}; ` +
-        (before === undefined ? none : `up to event ${agreesTo} it agrees with ${before.source}`)
+        (before === undefined ? none : `up to event ${agreesTo} it agrees with ${before.source}`) +
+        (leaves < signed ? `; it holds ${leaves}, and ${signed} were signed` : '')
       : `this log and ${source} ` +
         (before === undefined
           ? `part in ${range}; ${none}`
@@ -115,13 +125,20 @@ function forkFinding(roots: Roots, isUnread: (size: number) => boolean): VerifyF
   return { kind: 'forked', ...about, message };
 }
 
-/** That the log is shorter than it was signed; undefined when it is not. @param entries how many it holds. */
+/**
+ * That the log is shorter than it was signed; undefined when it is not, or when the finding of a fork says so.
+ * @param entries how many it holds. @param isUnread as for `rootFindings`.
+ */
 export function missingFinding(
   { roots, leaves, provenTo }: Verdict<CheckedRoot>,
   covered: number,
   entries: number,
+  isUnread: (size: number) => boolean,
 ): VerifyFinding | undefined {
   if (leaves >= covered) return undefined;
+  const forked = fork(roots);
+  if (forked.other !== undefined && forked.later === undefined && !isUnread(forked.other.size))
+    return undefined;
   const { other, before, later } = parting(
     roots,
     roots.filter(({ log }) => log === 'differs'),

@@ -28,6 +28,7 @@ import {
   rebuildTree,
   renumbered,
   resealHeader,
+  rootOf,
   sealed,
   sign,
   tamper,
@@ -664,6 +665,34 @@ describe('[R-907] collector verify finds that', () => {
     expect(await faultsIn(older)).toEqual([]);
     expect(await faultsIn(older, [note(newer)])).toEqual([{ kind: 'missing', sequence: 201 }]);
     expect(await faultsIn(newer, [note(newer)])).toEqual([]);
+  });
+
+  test('[R-1504] one event is removed: one finding, whatever number of notes is given', async () => {
+    const frames = framesIn(segmentPaths(signed)[0] ?? '');
+    const noteOver = async (size: number) => {
+      const file = path.join(scratch(), `over-${size}`);
+      fs.writeFileSync(file, await sign(signed, size, rootOf(frames.slice(0, size))));
+      return file;
+    };
+    const notes = await Promise.all([16, 17, 50, 100, 200, 299, 300].map(noteOver));
+    const renumber = (directory: string) =>
+      tamper(directory, (all) => renumbered(all.filter((_, i) => i !== 16)));
+    const remove = (directory: string) => tamper(directory, (all) => all.toSpliced(16, 1));
+    const rebuildAll = (directory: string) => {
+      renumber(directory);
+      rebuildTree(directory);
+    };
+    for (const [act, alone, kind] of [
+      [remove, 'missing', 'missing'],
+      [renumber, 'forked', 'forked'],
+      [rebuildAll, 'missing', 'forked'],
+    ] as const) {
+      dataDir = copyOf(signed);
+      act(dataDir);
+      expect(await faultsIn(dataDir)).toMatchObject([{ kind: alone }]);
+      for (const given of [notes.slice(2, 3), notes.slice(2, 5), notes])
+        expect(await faultsIn(dataDir, given)).toMatchObject([{ kind }]);
+    }
   });
 
   test('numbers of segments skip some', async () => {
