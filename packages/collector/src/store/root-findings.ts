@@ -8,7 +8,7 @@ import {
 } from '../integrity/audit.js';
 import { HASH_BYTES, TILE_HASHES } from '../integrity/merkle.js';
 import { counted } from '../quantity.js';
-import { type CheckedRoot, type VerifyFinding, eventRange } from './log-audit.js';
+import { type CheckedRoot, type VerifyFinding, entryRange } from './log-audit.js';
 
 /** When it is not known what of the log is not as it was signed. */
 export const DOUBT: VerifyFinding = {
@@ -19,7 +19,7 @@ export const DOUBT: VerifyFinding = {
 /** What is said of the first of several goes for all of them. */
 export function withMore(finding: VerifyFinding, { index, count }: Stretch): VerifyFinding {
   if (count === 1) return finding;
-  const more = `${eventRange(index + 2, count - 1)} ${count === 2 ? 'is' : 'are'} not as signed either`;
+  const more = `${entryRange(index + 2, count - 1)} ${count === 2 ? 'is' : 'are'} not as signed either`;
   return { ...finding, message: `${finding.message}; ${more}` };
 }
 
@@ -38,7 +38,7 @@ export function rootFindings(
   if (unknown !== undefined) {
     const message =
       `whether the log is the one that ${unknown.source} was signed over, of ${unknown.size} entries, cannot be ` +
-      'told: of events that cannot be read the tree has lost the hashes as well';
+      'told: of entries that cannot be read the tree has lost the hashes as well';
     findings.push({ kind: 'unreadable', file: unknown.file, message });
   }
   return findings;
@@ -101,11 +101,11 @@ function forkFinding(
   const signed = roots.at(-1)?.root.size ?? 0;
   const { size, source, file } = other;
   const agreesTo = before?.size ?? 0;
-  const range = eventRange(agreesTo + 1, size - agreesTo);
+  const range = entryRange(agreesTo + 1, size - agreesTo);
   const about = { sequence: agreesTo + 1, file };
   if (later === undefined && isUnread(size)) {
     const message =
-      `${source}: its root over ${size} entries does not come out, and with events that cannot be read no one can ` +
+      `${source}: its root over ${size} entries does not come out, and with entries that cannot be read no one can ` +
       `tell whether the others are those that were signed; in question: ${range}`;
     return { kind: 'unreadable', ...about, message };
   }
@@ -114,12 +114,12 @@ function forkFinding(
     later === undefined
       ? `the log is not the one that ${source} was signed over, of ${counted(size, 'entry', 'entries')}: it was rebuilt or ` +
         `forked somewhere in ${range}; ` +
-        (before === undefined ? none : `up to event ${agreesTo} it agrees with ${before.source}`) +
+        (before === undefined ? none : `up to entry ${agreesTo} it agrees with ${before.source}`) +
         (leaves < signed ? `; it holds ${leaves}, and ${signed} were signed` : '')
       : `this log and ${source} ` +
         (before === undefined
           ? `part in ${range}; ${none}`
-          : `agree up to event ${agreesTo} (${before.source}) and part in ${range}`) +
+          : `agree up to entry ${agreesTo} (${before.source}) and part in ${range}`) +
         `; both are signed by keys of this log (this log in ${later.source}, of ` +
         `${counted(later.size, 'entry', 'entries')}): it was restored from an old copy, or rebuilt`;
   return { kind: 'forked', ...about, message };
@@ -147,19 +147,19 @@ export function missingFinding(
   const signed = `${roots.at(-1)?.root.source ?? ''} was signed over ${counted(covered, 'entry', 'entries')}`;
   if (other !== undefined && later !== undefined) {
     const sequence = agreesTo + 1;
-    const both = other.size > sequence ? `, save those before event ${other.size} that both have` : '';
+    const both = other.size > sequence ? `, save those before entry ${other.size} that both have` : '';
     const message =
       `${signed}, and this log, of ${counted(entries, 'entry', 'entries')}, has others in their place: ` +
-      `${eventRange(sequence, covered - agreesTo)} of it are missing${both}`;
+      `${entryRange(sequence, covered - agreesTo)} of it are missing${both}`;
     return { kind: 'missing', sequence, message };
   }
   const count = covered - leaves;
   const are = count === 1 ? 'is' : 'are';
   const message =
     provenTo === covered
-      ? `${eventRange(leaves + 1, count)} ${are} missing from the end of the log, or this is an older copy of it: ${signed}`
+      ? `${entryRange(leaves + 1, count)} ${are} missing from the end of the log, or this is an older copy of it: ${signed}`
       : `${signed}, and the log holds ${entries}: ${counted(count, 'entry', 'entries')} ${are} missing from its end or, if the ` +
-        `others were numbered again, from anywhere${agreesTo === 0 ? '' : ` behind event ${agreesTo}`}; or this is an ` +
+        `others were numbered again, from anywhere${agreesTo === 0 ? '' : ` behind entry ${agreesTo}`}; or this is an ` +
         'older copy of it';
   return { kind: 'missing', sequence: leaves + 1, message };
 }
@@ -198,12 +198,12 @@ function hashFinding({ level, index, count }: HashFault): VerifyFinding {
   const sequence = leavesBelow(level, index) + 1;
   const tile = Math.floor(index / TILE_HASHES);
   const which = count === 1 ? `hash ${index}` : `hashes ${index} to ${index + count - 1}`;
-  const of = eventRange(sequence, leavesBelow(level, count));
+  const of = entryRange(sequence, leavesBelow(level, count));
   return {
     ...{ kind: 'tile_altered', sequence, file, offset: index * HASH_BYTES },
     message:
       `${which} of level ${level} (tile ${tile}, in ${file} at byte ${index * HASH_BYTES}) ` +
-      `${count === 1 ? 'is' : 'are'} not what ${of} ${of.startsWith('events') ? 'come' : 'comes'} to: the tree ` +
+      `${count === 1 ? 'is' : 'are'} not what ${of} ${of.startsWith('entries') ? 'come' : 'comes'} to: the tree ` +
       'was changed, and not the log',
   };
 }

@@ -620,7 +620,7 @@ describe('[R-907] collector verify finds that', () => {
     await fitted(17, AT.envelope + 12)(dataDir);
     expect(await notesIn(dataDir)).toEqual([
       expect.stringContaining('tree/'),
-      expect.stringContaining('event 17 is the first'),
+      expect.stringContaining('entry 17 is the first'),
     ]);
     dataDir = copyOf(signed);
     tamper(dataDir, (frames) => frames.with(16, sealed(saltless(frames[16] ?? EMPTY))));
@@ -635,9 +635,9 @@ describe('[R-907] collector verify finds that', () => {
       return (await notesIn(dataDir)).at(-1);
     };
     expect(await told(tampered((frames) => renumbered(frames.toSpliced(16, 3))))).toMatch(
-      /event 17 is the first.*event 16/,
+      /entry 17 is the first.*number 16/,
     );
-    expect(await told(unreadable)).toMatch(/event 17 is the first.*from event 251 on/);
+    expect(await told(unreadable)).toMatch(/entry 17 is the first.*from number 251 on/);
   });
 
   test('many events are changed, and lists the first hundred', async () => {
@@ -822,11 +822,11 @@ describe('[R-907] collector verify catches another history', () => {
       );
       return (await verified(backup, [worm])).filter(({ kind }) => kind === 'missing');
     };
-    const message = expect.stringMatching(/events 201 to 210 of it are missing$/) as string;
+    const message = expect.stringMatching(/entries 201 to 210 of it are missing$/) as string;
     expect(await missing(1)).toEqual([{ kind: 'missing', sequence: 201, message }]);
     fs.rmSync(path.join(worm, sizeName(201)));
     const save = expect.stringMatching(
-      /events 201 to 210 of it are missing, save those before event 202 /,
+      /entries 201 to 210 of it are missing, save those before entry 202 /,
     ) as string;
     expect(await missing(2)).toEqual([{ kind: 'missing', sequence: 201, message: save }]);
   });

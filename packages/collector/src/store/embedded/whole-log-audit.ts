@@ -380,7 +380,7 @@ export class LogReading {
     const finding = alteredFinding(bytes, await this.#expected(stretch.index, provenTo)) ?? DOUBT;
     if (!this.#isOtherHistory(stretch, leaves)) return withMore(finding, stretch);
     const message =
-      `from event ${bytes.sequence} on the log is not the one that was signed: entries were removed, put in, put in ` +
+      `from entry ${bytes.sequence} on the log is not the one that was signed: entries were removed, put in, put in ` +
       `another order, or all of them altered; it holds ${leaves}, and ${this.#audit.covered} were signed; the first: `;
     return { ...finding, kind: 'forked', message: message + finding.message };
   }
@@ -403,15 +403,15 @@ export class LogReading {
     const before =
       proven === 0
         ? 'no entry before it is proved to be the one that was signed'
-        : `the entries up to event ${proven} are proved to be those that were signed`;
+        : `the entries up to number ${proven} are proved to be those that were signed`;
     const end = Math.min(leaves, this.#audit.covered);
     const behind =
       last >= end
         ? 'none behind it agrees again'
         : provenTo >= end
-          ? `those from event ${last + 1} on are again`
-          : `nothing proves those from event ${last + 1} on`;
-    const message = `of what was not as signed, event ${first + 1} is the first: ${before}, and ${behind}`;
+          ? `those from number ${last + 1} on are again`
+          : `nothing proves those from number ${last + 1} on`;
+    const message = `of what was not as signed, entry ${first + 1} is the first: ${before}, and ${behind}`;
     return { kind: 'note', sequence: first + 1, message };
   }
 
