@@ -98,8 +98,8 @@ function forkFinding(
 ): VerifyFinding | undefined {
   const { other, before, later } = fork(roots);
   if (other === undefined) return undefined;
-  const signed = roots.at(-1)?.root.size ?? 0;
   const { size, source, file } = other;
+  const signed = Math.max(...roots.map(({ root }) => root.size));
   const agreesTo = before?.size ?? 0;
   const range = entryRange(agreesTo + 1, size - agreesTo);
   const about = { sequence: agreesTo + 1, file };

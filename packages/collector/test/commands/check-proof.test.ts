@@ -79,7 +79,7 @@ function changed(text: string, at: number): string {
   return text.slice(0, at) + (text[at] === 'A' ? 'B' : 'A') + text.slice(at + 1);
 }
 
-describe('[R-908] [R-1505] a proof that holds', () => {
+describe('[R-908] a proof that holds', () => {
   test('is told in words that say what is proved and what is not', async () => {
     expect(await check()).toEqual({
       ...{ code: 0, stderr: '' },

@@ -667,7 +667,7 @@ describe('[R-907] collector verify finds that', () => {
     expect(await faultsIn(newer, [note(newer)])).toEqual([]);
   });
 
-  test('[R-1504] one event is removed: one finding, whatever number of notes is given', async () => {
+  test('one event is removed: one finding, whatever number of notes is given', async () => {
     const frames = framesIn(segmentPaths(signed)[0] ?? '');
     const noteOver = async (size: number) => {
       const file = path.join(scratch(), `over-${size}`);
