@@ -644,7 +644,7 @@ describe('[R-1580] a plan is applied', () => {
     collector = await start(dataDir, ['--encryption', 'off']);
     const plain = await whole({ target: SUBJECT });
     await collector.stop();
-    collector = await start(dataDir, encrypted);
+    collector = await start(dataDir, ['--encryption', 'on', ...encrypted]);
     const later = await outcome(plain[0]);
     const made = await plan(...bySubject());
     expect(made.marked).toEqual([later]);
@@ -685,17 +685,14 @@ describe('[R-1589] a plan or its application that is cut off', () => {
     const out = (step: number) => path.join(root, `plan-${step}.json`);
     let last = '';
     for (const step of steps(1)) {
-      const code = await killed(
-        ['erase', 'plan', ...bySubject(), '--by', PLANNER, '--out', out(step)],
-        step * 4,
-      );
+      const code = await killed(['erase', 'plan', ...bySubject(), '--by', PLANNER, '--out', out(step)], step);
       if (fs.existsSync(out(step))) expect(planIn((last = out(step))).events).toHaveLength(2);
       if (code === 0) break;
       expect(code).toBe(null);
     }
     const asked = ['--reason', 'erasure-request', '--case', 'x', '--by', APPLIER];
     for (const step of steps(1)) {
-      const code = await killed(['erase', 'apply', last, ...asked], step * 4);
+      const code = await killed(['erase', 'apply', last, ...asked], step);
       await expect.poll(laid).toEqual([]);
       expect([[], mine]).toContainEqual(await gone());
       if (code !== null) break;
