@@ -99,6 +99,11 @@ function nearMiss(random: Random, id: string): object {
 
 const OTHER_KINDS: readonly EventKind[] = ['internal-artifact', 'human-output', 'outcome', 'user-feedback'];
 
+/** One for all starts of a run: which of several decides is not judged here. */
+function modelOf(run: string): object {
+  return { model_instance: { model_id: MODELS[Number.parseInt(run.slice(-1), 16) % 2], model_version: '1' } };
+}
+
 class Sender {
   /** What later events may hang on, or be nested in. */
   readonly #known: Sent[] = [];
@@ -159,7 +164,6 @@ class Sender {
     const patient = random.of(PATIENTS);
     const twin = random.chance(15) ? this.#known.find((each) => each.kind === 'inference-start' && each.organisation !== organisation && !this.#isThere(organisation, each.id)) : undefined;
     const id = twin?.id ?? random.uuid();
-    const model = { model_instance: { model_id: random.of(MODELS), model_version: '1' } };
     const own: Sent[] = [];
     const starts = random.chance(12) ? 0 : random.chance(5) ? 2 + random.below(2) : 1;
     for (let i = 0; i < starts; i++) {
@@ -167,7 +171,7 @@ class Sender {
       const caller = random.chance(6) ? undefined : random.chance(4) ? random.of(patient) : random.of(CALLERS);
       const nested = random.chance(5) ? this.#parent(organisation) : {};
       const isFirst = i === 0;
-      own.push(this.start(organisation, target, caller, { ...model, ...nested, ...(!isFirst && { run_id: id }) }, isFirst ? id : undefined));
+      own.push(this.start(organisation, target, caller, { ...modelOf(id), ...nested, ...(!isFirst && { run_id: id }) }, isFirst ? id : undefined));
     }
     for (let i = random.below(4); i > 0; i--) {
       const hung = own.length > 0 && random.chance(3);
@@ -196,7 +200,7 @@ class Sender {
     if (run !== undefined && random.chance(3)) {
       const target = random.chance(3) ? undefined : random.of(random.of(PATIENTS));
       const nested = random.chance(3) ? this.#parent(organisation) : {};
-      this.start(organisation, target, random.of([...CALLERS, ...random.of(PATIENTS)]), { run_id: run, ...nested });
+      this.start(organisation, target, random.of([...CALLERS, ...random.of(PATIENTS)]), { run_id: run, ...modelOf(run), ...nested });
     } else this.event(organisation, random.of(OTHER_KINDS), more);
   }
 
@@ -226,9 +230,11 @@ interface PlanText {
   }[];
 }
 
-const counts = { plans: 0, applies: 0, erased: 0, refusals: 0, kills: 0, faults: 0, events: 0, verified: 0 };
+const counts = { plans: 0, applies: 0, erased: 0, refusals: 0, kills: 0, faults: 0, events: 0, verified: 0, restored: 0 };
 
 class Site {
+  /** A plan of another log. */
+  static foreign: string | undefined;
   readonly judge = new Judge();
   readonly story: string[] = [];
   readonly #waiting: Waiting[] = [];
@@ -240,6 +246,9 @@ class Site {
   readonly #configured = ['--max-body-bytes', '64KiB', ...limits({ 'segment-bytes': '128KiB' })];
   #collector: Running | undefined;
   #phase = 0;
+  /** The events that a copy of the data directory has. */
+  #backUp: ReadonlySet<string> | undefined;
+  readonly #certificates: string[] = [];
   #made = 0;
 
   constructor(
@@ -269,15 +278,51 @@ class Site {
     this.#collector = await start(this.#dataDir, args, ['--import', FULL_DISK], { FULL_DISK: this.#full });
   }
 
+  /** Starts it again where a full disk has ended it. */
+  async #revive(): Promise<void> {
+    const { process: child, output } = this.#collector ?? {};
+    if (child?.exitCode === null) return;
+    this.story.push(`the collector ended with ${child?.exitCode}: ${output?.stderr.slice(-500)}`);
+    await this.#start();
+  }
+
   async #kill(): Promise<void> {
     counts.kills++;
     this.story.push('kill -9 of the collector');
     await this.#collector?.kill();
     this.#agent.destroy();
+    if (this.#backUp === undefined && this.random.chance(3)) {
+      fs.cpSync(this.#dataDir, path.join(this.root, 'old'), { recursive: true });
+      this.#backUp = new Set(this.judge.sent.keys());
+    }
     await this.#start();
   }
 
+  /** A log that is brought back from before erasures learns of them, so that its certificates name nothing that can be read. */
+  async restore(): Promise<void> {
+    if (this.#backUp === undefined) return;
+    await this.#collector?.stop();
+    fs.rmSync(this.#dataDir, { recursive: true });
+    fs.cpSync(path.join(this.root, 'old'), this.#dataDir, { recursive: true });
+    await this.#start();
+    this.story.push('restored');
+    counts.restored++;
+    for (const key of this.judge.sent.keys()) if (!this.#backUp.has(key)) this.judge.sent.delete(key);
+    // What is to be taken up is no request: it is done once the log has it.
+    const wanted = [...this.judge.sent.keys()].filter((key) => this.judge.erased.has(key)).length;
+    await expect.poll(() => this.#actions().flatMap(({ said }) => (said.does === 'retire' ? said.keys : [])).reduce((sum, { sequences }) => sum + sequences.size, 0)).toBe(wanted);
+    await this.#settle();
+    await this.check(true);
+    if (this.#certificates.length === 0) return;
+    const named = this.#certificates.flatMap((file) => ['--certificate', file]);
+    const out = path.join(this.root, 'again.json');
+    const { code, stderr } = await this.on('erase', 'plan', ...named, '--by', 'planner', '--out', out);
+    expect([code, stderr]).toEqual([6, expect.anything()]);
+  }
+
   async end(): Promise<void> {
+    const file = this.#waiting[0]?.file;
+    Site.foreign = file === undefined ? Site.foreign : fs.readFileSync(file, 'utf8');
     await this.#collector?.stop();
     this.#agent.destroy();
   }
@@ -375,10 +420,10 @@ class Site {
     this.story.push(`floors ${JSON.stringify(floors)}`);
   }
 
-  /** What may happen at any time. */
-  async happen(): Promise<void> {
+  /** What may happen at any time. @param keys of events on whose runs more may come. */
+  async happen(keys?: readonly string[]): Promise<void> {
     const { random } = this;
-    const about = () => this.#any();
+    const about = () => (keys !== undefined && random.chance(2) ? this.judge.sent.get(random.of(keys)) : undefined) ?? this.#any();
     if (random.chance(2))
       await this.#send((sender) => {
         for (let i = random.below(4); i > 0; i--) sender.run();
@@ -390,6 +435,8 @@ class Site {
     if (isHeld && random.chance(5)) await this.#release();
     if (random.chance(10)) await this.#policy();
     if (random.chance(12)) await this.#kill();
+    if (random.chance(25)) await this.done('retention', 'compact');
+    if (random.chance(40)) await this.done('encryption-keys', 'rotate');
   }
 
   /** @returns the plan that was made; undefined where there was nothing to plan. */
@@ -405,7 +452,6 @@ class Site {
     const isEmpty = decided.listed.size === 0;
     expect([ended.code, ended.stderr]).toEqual([isSeveral ? 2 : isEmpty ? 6 : 0, expect.anything()]);
     expect(fs.existsSync(file)).toBe(ended.code === 0);
-    if (ended.code === 2 && random.chance(2)) return undefined;
     if (ended.code !== 0) return undefined;
     const text = JSON.parse(fs.readFileSync(file, 'utf8')) as PlanText;
     const marked = text.events.filter(({ erase }) => erase).map((event) => keyOf(event));
@@ -477,6 +523,7 @@ class Site {
       JSON.stringify({ ...plan, through: plan.through + 1 }),
       JSON.stringify({ ...plan, events: [...plan.events, { ...first, ...{ id: other.id, erase: true } }] }),
       JSON.stringify({ ...plan, holds: ['4c1d7f0a-93be-4f5e-8a3e-5d1f6f0c2b11'] }),
+      Site.foreign ?? '{}',
       JSON.stringify({ ...plan, events: [{ ...first, organisation: 'ED', erase: true }] }),
     ]);
     const ended = await this.on(...applying(this.#file('tampered.json', changed), 'erasure-request', false));
@@ -489,11 +536,11 @@ class Site {
     const { random, judge } = this;
     if (random.chance(12)) await this.#tamper(planned);
     const marks = this.#mark(planned);
-    if (random.chance(5)) await this.happen();
-    if (random.chance(12)) {
-      this.#waiting.push(planned);
-      return;
-    }
+    if (random.chance(4)) await this.happen([...planned.decided.listed]);
+    const isLater = random.chance(12);
+    // Some are applied twice.
+    if (isLater || random.chance(15)) this.#waiting.push(planned);
+    if (isLater) return;
     const overrides = random.chance(4);
     const verdict = judge.apply(planned.decided, marks, overrides);
     const reason = overrides ? 'court-order' : random.of(['erasure-request', 'court-order']);
@@ -510,6 +557,12 @@ class Site {
     if (action === undefined) return;
     counts.erased += verdict.erases.size;
     judge.erase(action, ++this.#phase, verdict.erases);
+    const { stdout, stderr } = await this.on('erase', '--certificate', action, '--json');
+    expect(stderr).toBe('');
+    this.#certificates.push(this.#file('certificate.json', stdout));
+    const { event_ids: ids } = JSON.parse(stdout) as { event_ids: Record<string, string[]> };
+    const named = Object.entries(ids).flatMap(([organisation, each]) => each.map((id) => keyOf({ organisation, id })));
+    expect(named.sort()).toEqual([...verdict.erases].sort());
   }
 
   #assertAnswer(ended: Ended, verdict: Verdict, action: string | undefined): void {
@@ -535,7 +588,8 @@ class Site {
     this.#isFaulty = chosen < 6;
     if (this.#isFaulty) counts.faults++;
     const spawned = (argv: readonly string[]) => {
-      const { process: child, exited, output } = launch([...argv, '--data-dir', this.#dataDir]);
+      const env = { NODE_OPTIONS: `--import=${FULL_DISK}`, FULL_DISK: this.#full };
+      const { process: child, exited, output } = launch([...argv, '--data-dir', this.#dataDir], { env });
       return { child, end: exited.then((code) => ({ code, ...output })) };
     };
     if (chosen < 2)
@@ -558,16 +612,14 @@ class Site {
       };
     if (chosen === 4)
       return async (argv) => {
-        const ended = this.on(...argv);
-        await Promise.race([ended, this.#laid()]);
+        const ended = spawned(argv).end;
+        await Promise.race([ended, random.chance(2) ? this.#laid() : sleep(random.below(2500))]);
         fs.writeFileSync(this.#full, '');
         this.story.push('a full disk');
         await Promise.race([ended, sleep(300 + random.below(1500))]);
         fs.rmSync(this.#full);
         const result = await ended;
-        // A collector that cannot write may end.
-        const isAlive = this.#collector?.process.exitCode === null;
-        if (!isAlive || random.chance(2)) await this.#kill();
+        if (random.chance(2)) await this.#kill();
         return result;
       };
     if (chosen === 5)
@@ -600,6 +652,7 @@ class Site {
     const inbox = new Inbox(this.#dataDir);
     await expect
       .poll(async () => {
+        await this.#revive();
         const log = openStore(this.#dataDir).events;
         const undone = log.actions?.().undone() ?? [];
         await log.close();
@@ -659,6 +712,7 @@ test(`[R-1590] [R-1591] [R-1592] [R-1593] [R-1594] of ${PLANS} random plans each
         if (planned !== undefined) await site.apply(planned);
         await site.check(counts.plans === until || counts.plans % 5 === 0);
       }
+      await site.restore();
     } catch (error) {
       const story = site.story.slice(-12).join('\n');
       throw new Error(`SEED=${SEED + log}, plan ${counts.plans} (log ${log}, ${root}):\n${story}`, { cause: error });

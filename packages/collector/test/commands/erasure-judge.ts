@@ -162,7 +162,7 @@ export class Judge {
     const mustRefuse =
       this.holds.some((hold) => !decided.holds.has(hold)) ||
       this.floors !== decided.floors ||
-      left.some(isHeld) ||
+      left.some((key) => isHeld(key) || runs.get(key)?.id !== decided.run.get(key)?.id) ||
       [...came].some((run) => run !== undefined && isOther(run));
     const erases = new Set(left.filter((key) => overrides || !decided.floored.has(key)));
     const code = left.length === 0 ? 6 : mustRefuse ? 10 : erases.size === 0 ? 8 : erases.size < left.length ? 7 : 0;
