@@ -759,7 +759,8 @@ describe('[R-1577] what collector erase is asked', () => {
     [['--run', 'a1b2c3d4', '--by', 'a\nb'], /--by: give a name/],
   ])('with %j is refused before anything is read', async (args, says) => {
     expectEnd(await on('erase', 'plan', ...args, '--out', path.join(root, 'plan.json')), ended(2, says));
-    expect(fs.existsSync(path.join(dataDir, 'access.log'))).toBe(true);
-    expect(fs.readFileSync(path.join(dataDir, 'access.log'), 'utf8')).not.toContain('erase plan');
+    const log = path.join(dataDir, 'access.log');
+    const lines = fs.existsSync(log) ? fs.readFileSync(log, 'utf8') : '';
+    expect(lines).not.toMatch(/erase plan|Jane/);
   });
 });
