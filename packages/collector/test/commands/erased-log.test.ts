@@ -450,9 +450,10 @@ describe('[R-1348] the keys', () => {
     expect((await on('encryption-keys', 'copy', copy, '--expires', '14d')).code).toBe(0);
     const silent = await start(dataDir, ['--no-listen']);
     expect((await erasing(['--run', runId], '--reason', 'test-data')).code).toBe(0);
-    const [{ action = '' }] = (await on('erase', '--list', '--json')).stdout
+    const [listed] = (await on('erase', '--list', '--json')).stdout
       .split('\n')
       .map((line) => JSON.parse(line || '{}') as { action?: string });
+    const action = listed?.action ?? '';
     interface Certificate {
       readonly copies: readonly { readonly until: string }[];
       readonly key_epoch_ended: string | null;
