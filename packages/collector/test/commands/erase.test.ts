@@ -259,7 +259,8 @@ describe('[R-1570] a plan by the ids of a person', () => {
 
   test('[R-1571] takes a namesake in another organisation for another person', async () => {
     const [mine] = await whole({ target: SUBJECT });
-    for (const _ of [1, 2]) await whole({ target: SUBJECT }, 'ward');
+    await whole({ target: SUBJECT }, 'ward');
+    await whole({ target: SUBJECT }, 'ward');
     const both = await planned(where, bySubject());
     expectEnd(both, ended(2, /stands in 2 organisations.*default \(1\), ward \(2\)/));
     expect(fs.existsSync(both.file)).toBe(false);
@@ -412,7 +413,8 @@ describe('[R-1574] what comes late for a run that an action erased whole', () =>
 /** Requests that wait for a collector. */
 function laid(): string[] {
   const inbox = path.join(dataDir, 'lifecycle', 'inbox');
-  return fs.existsSync(inbox) ? fs.readdirSync(inbox) : [];
+  const names = fs.existsSync(inbox) ? fs.readdirSync(inbox) : [];
+  return names.filter((name) => name.endsWith('.request.json'));
 }
 
 const shutKeys = (isShut: boolean) => {
@@ -757,7 +759,8 @@ describe('[R-1577] what collector erase is asked', () => {
     [['--run', 'a1b2c3d4', '--by', 'a\nb'], /--by: give a name/],
   ])('with %j is refused before anything is read', async (args, says) => {
     expectEnd(await on('erase', 'plan', ...args, '--out', path.join(root, 'plan.json')), ended(2, says));
-    expect(fs.existsSync(path.join(dataDir, 'access.log'))).toBe(true);
-    expect(fs.readFileSync(path.join(dataDir, 'access.log'), 'utf8')).not.toContain('erase plan');
+    const log = path.join(dataDir, 'access.log');
+    const lines = fs.existsSync(log) ? fs.readFileSync(log, 'utf8') : '';
+    expect(lines).not.toMatch(/erase plan|Jane/);
   });
 });

@@ -12,7 +12,6 @@ import { keysOf } from '../../src/commands/lifecycle/erasable.js';
 import { eventOf, type LogEvent } from '../../src/commands/lifecycle/log-stretch.js';
 import { answerTo, layRequest } from '../../src/ledger/lifecycle.js';
 import { KeyReader, keysOnDisk } from '../../src/privacy/key-directory.js';
-import { SequenceSet } from '../../src/privacy/sequence-set.js';
 import type { EventLog, PassedEntry } from '../../src/store/contract/events.js';
 import { openStore } from '../../src/store/open-to-read.js';
 import { Inbox } from '../../src/store/embedded/inbox.js';
@@ -451,9 +450,10 @@ describe('[R-1348] the keys', () => {
     expect((await on('encryption-keys', 'copy', copy, '--expires', '14d')).code).toBe(0);
     const silent = await start(dataDir, ['--no-listen']);
     expect((await erasing(['--run', runId], '--reason', 'test-data')).code).toBe(0);
-    const [{ action = '' } = {}] = (await on('erase', '--list', '--json')).stdout
+    const [listed] = (await on('erase', '--list', '--json')).stdout
       .split('\n')
       .map((line) => JSON.parse(line || '{}') as { action?: string });
+    const action = listed?.action ?? '';
     interface Certificate {
       readonly copies: readonly { readonly until: string }[];
       readonly key_epoch_ended: string | null;
