@@ -24,10 +24,12 @@ for (const part of textOf('docs/reference/cli.md')
 /** Lines of code and code within a line that begin with a command of the program. */
 function* commandLines(text: string): Generator<string[]> {
   for (const [, block, inline] of text.matchAll(/^(?: {4}|\t| {7})(.+)$|`([^`]+)`/gm)) {
-    const line = (block ?? inline ?? '')
-      .replace(/\s+#.*/, '')
-      .replace(/^(sudo -u collector )?(\.\/)?collector /, '');
-    for (const each of line.split(/ (?:>|&&|\|) /)) yield each.trim().split(/\s+/);
+    const line = (block ?? inline ?? '').replace(/\s+#.*/, '');
+    for (const each of line.split(/ (?:>|&&|\|) /))
+      yield each
+        .trim()
+        .replace(/^(sudo -u \w+ )?(\.\/)?collector /, '')
+        .split(/\s+/);
   }
 }
 

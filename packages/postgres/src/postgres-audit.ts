@@ -23,7 +23,7 @@ import {
   type AuditedRoots,
   type CheckedRoot,
   type ErasedEvent,
-  eventRange,
+  entryRange,
   type FindingList,
   type HeadListener,
   type Waiting,
@@ -158,10 +158,10 @@ export class PostgresAudit {
     const found = findings.faults;
     for (const stretch of verdict.differing) {
       const sequence = stretch.index + 1;
-      const message = `${eventRange(sequence, 1)} is not the one that was signed`;
+      const message = `${entryRange(sequence, 1)} is not the one that was signed`;
       findings.add(withMore({ kind: 'altered', sequence, message }, stretch));
     }
-    const missing = missingFinding(verdict, covered, this.#entries);
+    const missing = missingFinding(verdict, covered, this.#entries, () => false);
     if (missing !== undefined) findings.add(missing);
     for (const finding of rootFindings(verdict, () => false)) findings.add(finding);
     for (const finding of tileFindings(verdict, true)) findings.add(finding);
@@ -242,7 +242,7 @@ export class PostgresAudit {
     this.#isWhole = false;
     this.#entries += count;
     await this.#gap(count);
-    const message = `${eventRange(sequence, count)} ${count === 1 ? 'is' : 'are'} gone: no batch has the place`;
+    const message = `${entryRange(sequence, count)} ${count === 1 ? 'is' : 'are'} gone: no batch has the place`;
     findings.add({ kind: 'missing', sequence, message });
   }
 
@@ -282,7 +282,7 @@ export class PostgresAudit {
         findings.add({
           kind: 'missing',
           sequence,
-          message: `event ${sequence} is gone: it has no row in events`,
+          message: `entry ${sequence} is gone: it has no row in events`,
         });
         continue;
       }

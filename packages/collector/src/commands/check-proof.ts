@@ -98,10 +98,10 @@ export function report(
         ];
   const what =
     body === undefined
-      ? `An event was stored as event ${index + 1} of the log ${origin}, and its content has been
+      ? `An event was stored as entry ${index + 1} of the log ${origin}, and its content has been
   destroyed since; nothing can be said of that:`
       : `The ${body.length} bytes given, exactly as they are (SHA-256 ${hash('sha256', body)}),
-  are event ${index + 1} of the log ${origin}:`;
+  are entry ${index + 1} of the log ${origin}:`;
   return `VALID
 
 Proved:
@@ -111,7 +111,7 @@ Proved:
     kind          ${kind}
     received at   ${instant(envelope.receivedAt)}, according to the collector's clock
     from          ${from}
-  The log had ${checkpoint.size} event${checkpoint.size === 1 ? '' : 's'} when it signed the tree that this one is in, with the key
+  The log had ${counted(checkpoint.size, 'entry', 'entries')} when it signed the tree that this one is in, with the key
     ${printable(signedBy)}
 ${cosigned.map(witnessed).join('')}
 Not proved:

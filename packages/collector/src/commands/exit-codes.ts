@@ -32,7 +32,7 @@ const MEANING: Readonly<Record<keyof typeof EXIT, string>> = {
   notFound: 'what was asked for does not exist',
   partly:
     'some of the input was refused, and all the rest was done (import, erase); restored, but events are known that came after ' +
-    'the back-up (restore); the catalogue is not as the log has it (doctor)',
+    'the back-up (restore); the catalogue is not as the log has it (doctor, retention)',
   refused: 'a hold or a floor of the retention policy forbids it (erase, retention)',
   pending:
     'begun, and brought to its end by a collector that runs, once every directory of keys can be reached (erase, hold, ' +

@@ -235,7 +235,7 @@ async function prove(
   takenSince: readonly TakenKeys[],
 ): Promise<Verification> {
   const wanted = !json && process.stderr.isTTY;
-  const bar = new ProgressBar({ wanted, unit: 'events', per: 1, from: BAR_FROM_EVENTS, rate: true });
+  const bar = new ProgressBar({ wanted, unit: 'entries', per: 1, from: BAR_FROM_EVENTS, rate: true });
   const filter = { directory, erasures_known_until: state.at ?? undefined };
   const end = beginAccess(copy, { command: 'restore', filter });
   let verification: Verification | undefined;

@@ -81,7 +81,7 @@ export async function exportTiles(
 }
 
 class Export {
-  /** How many events the directory's own checkpoint covers. */
+  /** How many entries the directory's own checkpoint covers. */
   #before = 0;
   readonly #checkpoint: Checkpoint;
 

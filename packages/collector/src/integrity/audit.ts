@@ -128,11 +128,11 @@ export class Audit<Root extends SignedRoot> {
       roots: this.#roots.map((root) => ({
         ...{ root, log: this.#agreement(root), tree: witness.agreeing.has(root) },
       })),
-      differing: list.filter(({ index }) => index >= signed.size),
+      differing: joined(list.filter(({ index }) => index >= signed.size)),
       hashes: [
-        ...list
-          .filter(({ index }) => index < signed.size)
-          .map(({ index, count }) => ({ level: 0, index, count })),
+        ...joined(list.filter(({ index }) => index < signed.size)).map(({ index, count }) => ({
+          ...{ level: 0, index, count },
+        })),
         ...known(this.#tree.faults, signed.size),
         ...known(witness.faults, provenTo),
       ],
@@ -170,6 +170,13 @@ export class Audit<Root extends SignedRoot> {
     }
     return shortages;
   }
+}
+
+/** Neighbours as one, also where a root lies between them that settles neither or both. */
+function joined(stretches: readonly Stretch[]): Stretch[] {
+  const all = new Stretches();
+  for (const stretch of stretches) all.add({ ...stretch });
+  return all.list;
 }
 
 /** What of these lies above the first so many leaves alone. */

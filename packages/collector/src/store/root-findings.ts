@@ -8,7 +8,7 @@ import {
 } from '../integrity/audit.js';
 import { HASH_BYTES, TILE_HASHES } from '../integrity/merkle.js';
 import { counted } from '../quantity.js';
-import { type CheckedRoot, type VerifyFinding, eventRange } from './log-audit.js';
+import { type CheckedRoot, type VerifyFinding, entryRange } from './log-audit.js';
 
 /** When it is not known what of the log is not as it was signed. */
 export const DOUBT: VerifyFinding = {
@@ -19,7 +19,7 @@ export const DOUBT: VerifyFinding = {
 /** What is said of the first of several goes for all of them. */
 export function withMore(finding: VerifyFinding, { index, count }: Stretch): VerifyFinding {
   if (count === 1) return finding;
-  const more = `${eventRange(index + 2, count - 1)} ${count === 2 ? 'is' : 'are'} not as signed either`;
+  const more = `${entryRange(index + 2, count - 1)} ${count === 2 ? 'is' : 'are'} not as signed either`;
   return { ...finding, message: `${finding.message}; ${more}` };
 }
 
@@ -27,17 +27,18 @@ type Roots = readonly RootVerdict<CheckedRoot>[];
 
 /** @param isUnread whether of entries below a size some cannot be read, whose leaves nothing proves. */
 export function rootFindings(
-  { roots }: Verdict<CheckedRoot>,
+  verdict: Verdict<CheckedRoot>,
   isUnread: (size: number) => boolean,
 ): VerifyFinding[] {
+  const { roots } = verdict;
   const findings = contradictions(roots);
-  const fork = forkFinding(roots, isUnread);
-  if (fork !== undefined) findings.push(fork);
+  const forked = forkFinding(verdict, isUnread);
+  if (forked !== undefined) findings.push(forked);
   const unknown = roots.find(({ log, tree }) => log === 'unknown' && !tree)?.root;
   if (unknown !== undefined) {
     const message =
       `whether the log is the one that ${unknown.source} was signed over, of ${unknown.size} entries, cannot be ` +
-      'told: of events that cannot be read the tree has lost the hashes as well';
+      'told: of entries that cannot be read the tree has lost the hashes as well';
     findings.push({ kind: 'unreadable', file: unknown.file, message });
   }
   return findings;
@@ -81,22 +82,30 @@ function parting(roots: Roots, [other]: Roots): Parting {
   return { other: other.root, before, later };
 }
 
-/** For the smallest root that comes neither out of the log nor out of the tree, or is of another history. */
-function forkFinding(roots: Roots, isUnread: (size: number) => boolean): VerifyFinding | undefined {
+/** At the smallest root that comes neither out of the log nor out of the tree, or is of another history. */
+function fork(roots: Roots): Parting {
   // Two of one size are a contradiction by themselves.
   const isTold = (size: number) => agreeing(roots).some((root) => root.size === size);
-  const { other, before, later } = parting(
+  return parting(
     roots,
     roots.filter(({ root, log, tree }) => log === 'differs' && !tree && !isTold(root.size)),
   );
+}
+
+function forkFinding(
+  { roots, leaves }: Verdict<CheckedRoot>,
+  isUnread: (size: number) => boolean,
+): VerifyFinding | undefined {
+  const { other, before, later } = fork(roots);
   if (other === undefined) return undefined;
   const { size, source, file } = other;
+  const signed = Math.max(...roots.map(({ root }) => root.size));
   const agreesTo = before?.size ?? 0;
-  const range = eventRange(agreesTo + 1, size - agreesTo);
+  const range = entryRange(agreesTo + 1, size - agreesTo);
   const about = { sequence: agreesTo + 1, file };
   if (later === undefined && isUnread(size)) {
     const message =
-      `${source}: its root over ${size} entries does not come out, and with events that cannot be read no one can ` +
+      `${source}: its root over ${size} entries does not come out, and with entries that cannot be read no one can ` +
       `tell whether the others are those that were signed; in question: ${range}`;
     return { kind: 'unreadable', ...about, message };
   }
@@ -105,23 +114,31 @@ function forkFinding(roots: Roots, isUnread: (size: number) => boolean): VerifyF
     later === undefined
       ? `the log is not the one that ${source} was signed over, of ${counted(size, 'entry', 'entries')}: it was rebuilt or ` +
         `forked somewhere in ${range}; ` +
-        (before === undefined ? none : `up to event ${agreesTo} it agrees with ${before.source}`)
+        (before === undefined ? none : `up to entry ${agreesTo} it agrees with ${before.source}`) +
+        (leaves < signed ? `; it holds ${leaves}, and ${signed} were signed` : '')
       : `this log and ${source} ` +
         (before === undefined
           ? `part in ${range}; ${none}`
-          : `agree up to event ${agreesTo} (${before.source}) and part in ${range}`) +
+          : `agree up to entry ${agreesTo} (${before.source}) and part in ${range}`) +
         `; both are signed by keys of this log (this log in ${later.source}, of ` +
         `${counted(later.size, 'entry', 'entries')}): it was restored from an old copy, or rebuilt`;
   return { kind: 'forked', ...about, message };
 }
 
-/** That the log is shorter than it was signed; undefined when it is not. @param entries how many it holds. */
+/**
+ * That the log is shorter than it was signed; undefined when it is not, or when the finding of a fork says so.
+ * @param entries how many it holds. @param isUnread as for `rootFindings`.
+ */
 export function missingFinding(
   { roots, leaves, provenTo }: Verdict<CheckedRoot>,
   covered: number,
   entries: number,
+  isUnread: (size: number) => boolean,
 ): VerifyFinding | undefined {
   if (leaves >= covered) return undefined;
+  const forked = fork(roots);
+  if (forked.other !== undefined && forked.later === undefined && !isUnread(forked.other.size))
+    return undefined;
   const { other, before, later } = parting(
     roots,
     roots.filter(({ log }) => log === 'differs'),
@@ -130,19 +147,19 @@ export function missingFinding(
   const signed = `${roots.at(-1)?.root.source ?? ''} was signed over ${counted(covered, 'entry', 'entries')}`;
   if (other !== undefined && later !== undefined) {
     const sequence = agreesTo + 1;
-    const both = other.size > sequence ? `, save those before event ${other.size} that both have` : '';
+    const both = other.size > sequence ? `, save those before entry ${other.size} that both have` : '';
     const message =
       `${signed}, and this log, of ${counted(entries, 'entry', 'entries')}, has others in their place: ` +
-      `${eventRange(sequence, covered - agreesTo)} of it are missing${both}`;
+      `${entryRange(sequence, covered - agreesTo)} of it are missing${both}`;
     return { kind: 'missing', sequence, message };
   }
   const count = covered - leaves;
   const are = count === 1 ? 'is' : 'are';
   const message =
     provenTo === covered
-      ? `${eventRange(leaves + 1, count)} ${are} missing from the end of the log, or this is an older copy of it: ${signed}`
+      ? `${entryRange(leaves + 1, count)} ${are} missing from the end of the log, or this is an older copy of it: ${signed}`
       : `${signed}, and the log holds ${entries}: ${counted(count, 'entry', 'entries')} ${are} missing from its end or, if the ` +
-        `others were numbered again, from anywhere${agreesTo === 0 ? '' : ` behind event ${agreesTo}`}; or this is an ` +
+        `others were numbered again, from anywhere${agreesTo === 0 ? '' : ` behind entry ${agreesTo}`}; or this is an ` +
         'older copy of it';
   return { kind: 'missing', sequence: leaves + 1, message };
 }
@@ -181,12 +198,12 @@ function hashFinding({ level, index, count }: HashFault): VerifyFinding {
   const sequence = leavesBelow(level, index) + 1;
   const tile = Math.floor(index / TILE_HASHES);
   const which = count === 1 ? `hash ${index}` : `hashes ${index} to ${index + count - 1}`;
-  const of = eventRange(sequence, leavesBelow(level, count));
+  const of = entryRange(sequence, leavesBelow(level, count));
   return {
     ...{ kind: 'tile_altered', sequence, file, offset: index * HASH_BYTES },
     message:
       `${which} of level ${level} (tile ${tile}, in ${file} at byte ${index * HASH_BYTES}) ` +
-      `${count === 1 ? 'is' : 'are'} not what ${of} ${of.startsWith('events') ? 'come' : 'comes'} to: the tree ` +
+      `${count === 1 ? 'is' : 'are'} not what ${of} ${of.startsWith('entries') ? 'come' : 'comes'} to: the tree ` +
       'was changed, and not the log',
   };
 }

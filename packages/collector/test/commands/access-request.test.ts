@@ -6,6 +6,7 @@ import { beforeEach, expect, test } from 'vitest';
 import { createKey, postEvent, run, start, type Running } from '../running/collector-process.js';
 import { sampleEvent } from '../running/sample-events.js';
 import { scratch } from '../running/scratch.js';
+import { segmentPaths } from '../store/embedded/filled-directory.js';
 
 const SUBJECT = 'patient-4711-ß';
 const OTHER = 'patient-0815';
@@ -136,6 +137,22 @@ test('[R-1563] an id that stands in several organisations is refused with counts
   const one = await asked('--organisation', 'default', '--format', 'json');
   expect(runsIn(one.stdout)).toEqual([here]);
   await collector.stop();
+});
+
+test('[R-1562] of a log that ends before its checkpoint nothing is given', async () => {
+  const key = await createKey(dataDir);
+  const collector = await start(dataDir, ['--encryption', 'off']);
+  await sendStart(collector, key, { target: SUBJECT });
+  await sendStart(collector, key, { target: SUBJECT, caller: 'the-last-caller' });
+  await collector.stop();
+  expect((await asked('--format', 'json')).code).toBe(0);
+  const [file = ''] = segmentPaths(dataDir);
+  const bytes = fs.readFileSync(file);
+  fs.writeFileSync(file, bytes.fill(0, bytes.indexOf('the-last-caller')));
+  expect(await asked('--format', 'json')).toMatchObject({
+    ...{ code: 3, stdout: '' },
+    stderr: expect.stringContaining('a checkpoint was signed over') as string,
+  });
 });
 
 test.each([

@@ -87,13 +87,13 @@ describe('[R-908] a proof that holds', () => {
 
 Proved:
   The ${EVENT.body.length} bytes given, exactly as they are (SHA-256 ${hash('sha256', EVENT.body)}),
-  are event 5 of the log ${ORIGIN}:
+  are entry 5 of the log ${ORIGIN}:
     event id      ${idOf(EVENT)}
     run           ${RUN}
     kind          human-output, under the profile minimum
     received at   2026-01-10T03:00:00.017Z, according to the collector's clock
     from          API key abcdefghij23 of organisation ward
-  The log had 7 events when it signed the tree that this one is in, with the key
+  The log had 7 entries when it signed the tree that this one is in, with the key
     ${key}
 
 Not proved:
@@ -162,7 +162,7 @@ Not proved:
     const { code, stdout } = await check({ proof: made.proof, body: hostile.body, key: firstKey(dataDir) });
     expect(code).toBe(0);
     expect(stdout).toContain('API key \\u0007 of organisation a\\u001b[2Jb\\n\n');
-    expect(stdout).toContain('are event 1 of the log log.example/\\u202eabc:');
+    expect(stdout).toContain('are entry 1 of the log log.example/\\u202eabc:');
     expect(stdout).toContain('received at   9007199254740991 ms after 1970');
     const json = await check({ proof: made.proof, body: hostile.body, key: firstKey(dataDir) }, '--json');
     expect(json.stdout).toContain('"log.example/\\u202eabc"');

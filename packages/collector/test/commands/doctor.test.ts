@@ -136,7 +136,7 @@ describe('collector doctor', () => {
     expect(found(report, 'events')).toMatchObject([
       {
         severity: 'damage',
-        message: expect.stringMatching(/^event 1 is missing from the end of the log/) as string,
+        message: expect.stringMatching(/^entry 1 is missing from the end of the log/) as string,
       },
     ]);
   });

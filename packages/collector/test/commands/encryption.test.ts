@@ -337,7 +337,7 @@ describe('[R-1326] verify', () => {
 });
 
 describe('[R-1328] a back-up', () => {
-  test('[R-1350] wants a mirror of the keys, holds none, and is restored with it and a warning', async () => {
+  test('[R-1500] wants a mirror of the keys, holds none, and is restored with it and a warning', async () => {
     const key = await createKey(dataDir);
     const alone = await start(dataDir, ['--encryption', 'on', '--encryption-keys', keys]);
     await sendTwo(alone, key);
@@ -363,7 +363,7 @@ describe('[R-1328] a back-up', () => {
     const restored = await run(['restore', backups, '--data-dir', target]);
     expect(restored.code, restored.stderr).toBe(0);
     expect(restored.stdout.replace(/\s+/g, ' ')).toContain('start the collector with the mirror of them');
-    // [R-1350]
+    // [R-1500]
     expect(restored.stdout.replace(/\s+/g, ' ')).toMatch(
       /WARNING: what was erased after \d{4}-.*Z is in this back-up/,
     );

@@ -143,7 +143,13 @@ function expectEnd(
   for (const each of wanted.says) expect((stdout + stderr).replace(/\s+/g, ' ')).toMatch(each);
 }
 
-/** What a command writes anywhere. */
+async function expectIntact(): Promise<void> {
+  await collector.stop();
+  const { code, stdout } = await on('verify', '--json');
+  expect([code, JSON.parse(stdout)]).toMatchObject([0, { intact: true, findings: [] }]);
+}
+
+/** All bytes below some directories. */
 function everything(...directories: readonly string[]): Buffer {
   const files = directories.flatMap((directory) =>
     fs
@@ -186,7 +192,7 @@ describe('[R-1570] a plan by the ids of a person', () => {
         'the person is the caller, and someone else the target',
       ]);
     expect(made.of(both)).toEqual(['target', 'someone else', false, 'its starts name several targets']);
-    const nested = 'nested in a planned run, and not about this person';
+    const nested = 'nested in another run, and not about this person';
     for (const id of nestedOther) expect(made.of(id)).toEqual(['nested', 'someone else', false, nested]);
     expect(made.of(nestedNobody)).toEqual(['nested', 'nobody', false, nested]);
     expect(made.of(mentioned)).toEqual(['mention', 'someone else', false, 'mentioned only']);
@@ -253,7 +259,8 @@ describe('[R-1570] a plan by the ids of a person', () => {
 
   test('[R-1571] takes a namesake in another organisation for another person', async () => {
     const [mine] = await whole({ target: SUBJECT });
-    for (const _ of [1, 2]) await whole({ target: SUBJECT }, 'ward');
+    await whole({ target: SUBJECT }, 'ward');
+    await whole({ target: SUBJECT }, 'ward');
     const both = await planned(where, bySubject());
     expectEnd(both, ended(2, /stands in 2 organisations.*default \(1\), ward \(2\)/));
     expect(fs.existsSync(both.file)).toBe(false);
@@ -403,6 +410,13 @@ describe('[R-1574] what comes late for a run that an action erased whole', () =>
   });
 });
 
+/** Requests that wait for a collector. */
+function laid(): string[] {
+  const inbox = path.join(dataDir, 'lifecycle', 'inbox');
+  const names = fs.existsSync(inbox) ? fs.readdirSync(inbox) : [];
+  return names.filter((name) => name.endsWith('.request.json'));
+}
+
 const shutKeys = (isShut: boolean) => {
   for (const name of ['keys', 'mirror']) {
     const [open, shut] = [path.join(root, name), path.join(root, `${name}.away`)];
@@ -442,7 +456,7 @@ describe('[R-1580] a plan is applied', () => {
     expectEnd(text, ended(0, /CERTIFICATE OF ERASURE/));
     for (const word of [APPLIER, PLANNER, 'DSR-2026/114', 'not proven']) expect(text.stdout).toContain(word);
     expect(await gone()).toEqual([...mine, others[1]]);
-    expect(JSON.parse((await on('verify', '--json')).stdout)).toMatchObject({ intact: true, findings: [] });
+    await expectIntact();
   });
 
   test('[R-1581] by nobody for whom the access log has no line of its plan, or of another log', async () => {
@@ -551,7 +565,7 @@ describe('[R-1580] a plan is applied', () => {
       });
     }
     expect(await gone()).toHaveLength(8);
-    expect(JSON.parse((await on('verify', '--json')).stdout)).toMatchObject({ findings: [] });
+    await expectIntact();
   });
 
   test('[R-1585] a later start refuses that makes a run somebody else’s or a held person’s; other events are reported', async () => {
@@ -625,12 +639,14 @@ describe('[R-1580] a plan is applied', () => {
 
   test('[R-1587] leaves what has no key, and says so with exit code 7', async () => {
     await collector.stop();
-    fs.rmSync(dataDir, { recursive: true });
+    for (const directory of [dataDir, path.join(root, 'keys'), path.join(root, 'mirror')])
+      fs.rmSync(directory, { recursive: true });
+    for (const name of ['keys', 'mirror']) fs.mkdirSync(path.join(root, name));
     keys = new Map([['default', await createKey(dataDir)]]);
     collector = await start(dataDir, ['--encryption', 'off']);
     const plain = await whole({ target: SUBJECT });
     await collector.stop();
-    collector = await start(dataDir, encrypted);
+    collector = await start(dataDir, ['--encryption', 'on', ...encrypted]);
     const later = await outcome(plain[0]);
     const made = await plan(...bySubject());
     expect(made.marked).toEqual([later]);
@@ -651,8 +667,7 @@ describe('[R-1580] a plan is applied', () => {
     await collector.stop();
     const { file } = await plan(...bySubject());
     expectEnd(await apply(file), ended(2, /no collector runs on .*--no-listen/));
-    const inbox = path.join(dataDir, 'lifecycle', 'inbox');
-    expect(fs.existsSync(inbox) ? fs.readdirSync(inbox) : []).toEqual([]);
+    expect(laid()).toEqual([]);
     collector = await start(dataDir, [...encrypted, '--no-listen']);
     expect((await apply(file)).code).toBe(0);
   });
@@ -672,23 +687,20 @@ describe('[R-1589] a plan or its application that is cut off', () => {
     const out = (step: number) => path.join(root, `plan-${step}.json`);
     let last = '';
     for (const step of steps(1)) {
-      const code = await killed(
-        ['erase', 'plan', ...bySubject(), '--by', PLANNER, '--out', out(step)],
-        step * 4,
-      );
+      const code = await killed(['erase', 'plan', ...bySubject(), '--by', PLANNER, '--out', out(step)], step);
       if (fs.existsSync(out(step))) expect(planIn((last = out(step))).events).toHaveLength(2);
       if (code === 0) break;
       expect(code).toBe(null);
     }
     const asked = ['--reason', 'erasure-request', '--case', 'x', '--by', APPLIER];
     for (const step of steps(1)) {
-      const code = await killed(['erase', 'apply', last, ...asked], step * 4);
-      await expect.poll(() => fs.readdirSync(path.join(dataDir, 'lifecycle', 'inbox'))).toEqual([]);
+      const code = await killed(['erase', 'apply', last, ...asked], step);
+      await expect.poll(laid).toEqual([]);
       expect([[], mine]).toContainEqual(await gone());
       if (code !== null) break;
     }
     expect((await gone()).length + ((await apply(last)).code ?? 0)).toBe(8);
-    expect(JSON.parse((await on('verify', '--json')).stdout)).toMatchObject({ intact: true, findings: [] });
+    await expectIntact();
   });
 
   test('by a full disk changes nothing', async () => {
@@ -747,7 +759,8 @@ describe('[R-1577] what collector erase is asked', () => {
     [['--run', 'a1b2c3d4', '--by', 'a\nb'], /--by: give a name/],
   ])('with %j is refused before anything is read', async (args, says) => {
     expectEnd(await on('erase', 'plan', ...args, '--out', path.join(root, 'plan.json')), ended(2, says));
-    expect(fs.existsSync(path.join(dataDir, 'access.log'))).toBe(true);
-    expect(fs.readFileSync(path.join(dataDir, 'access.log'), 'utf8')).not.toContain('erase plan');
+    const log = path.join(dataDir, 'access.log');
+    const lines = fs.existsSync(log) ? fs.readFileSync(log, 'utf8') : '';
+    expect(lines).not.toMatch(/erase plan|Jane/);
   });
 });

@@ -201,8 +201,7 @@ describe('collector events', () => {
   });
 
   test("[R-1502] --entry prints an entry of the log's own as it is stored, logged like any reading, and nothing else", async () => {
-    const [first] = EVENTS;
-    if (first === undefined) throw new Error('there are events');
+    const first = EVENTS[0] as (typeof EVENTS)[number];
     await fillSigned(dataDir, [[first]]);
     await storedEvents(dataDir);
     await signAccesses(dataDir);

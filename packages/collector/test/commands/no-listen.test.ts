@@ -13,6 +13,7 @@ import {
   type Running,
 } from '../running/collector-process.js';
 import { contents } from '../running/directory-contents.js';
+import { erased, planned } from '../running/erasing.js';
 import { scratch } from '../running/scratch.js';
 
 let root: string;
@@ -67,8 +68,7 @@ describe('[R-1446] collector serve --no-listen', () => {
     ]);
     expect((await asked(collector, '/metrics')).text).toMatch(/^collector_ready 0$/m);
 
-    const erasure = ['erase', '--event', id, '--reason', 'test-data', '--confirm', '1'];
-    const { code, stderr } = await on(...erasure);
+    const { code, stderr } = await erased(['--data-dir', dataDir], ['--event', id], '--reason', 'test-data');
     expect(code, stderr).toBe(0);
     expect((await on('encryption-keys', 'rotate')).stdout).toBe('epoch 2 has begun\n');
     expect(await collector.stop()).toBe(0);
@@ -96,9 +96,11 @@ describe('[R-1447] where no collector runs', () => {
     const id = await filled();
     const policy = path.join(root, 'policy.json');
     fs.writeFileSync(policy, JSON.stringify({ version: 1, name: 'p', default: { keep: 'P10Y' } }));
+    const { code: made, file } = await planned(['--data-dir', dataDir], ['--event', id]);
+    expect(made).toBe(0);
     const before = contents(dataDir);
     for (const command of [
-      ['erase', '--event', id, '--reason', 'test-data', '--confirm', '1'],
+      ['erase', 'apply', file, '--reason', 'test-data', '--case', '1', '--by', 'x'],
       ['retention', 'policy', 'set', policy],
       ['retention', 'run'],
       ['hold', 'add', '--name', 'CASE-2', '--organisation', 'icu'],
@@ -113,6 +115,5 @@ describe('[R-1447] where no collector runs', () => {
     }
     expect(contents(dataDir)).toEqual(before);
     expect((await on('hold', 'list')).stdout).toContain('CASE-1');
-    expect((await on('erase', '--event', id, '--reason', 'test-data', '--dry-run')).code).toBe(0);
   });
 });

@@ -189,8 +189,7 @@ describe('[R-1576] a plan that is printed', () => {
       WRITTEN.sha256,
     ])
       expect(text).toContain(line);
-    const { events: _, ...rest } = PLAN;
-    expect(planTable(planFile({ ...rest, events: [], searched: 'starts' }))).toContain(
+    expect(planTable(planFile({ ...PLAN, events: [], searched: 'starts' }))).toContain(
       'only starts were compared',
     );
   });

@@ -11,6 +11,7 @@ import {
   storedEvents,
   temporaryDirectory,
 } from '../running/collector-process.js';
+import { erased } from '../running/erasing.js';
 import { post } from '../running/load.js';
 import { sampleEvent } from '../running/sample-events.js';
 
@@ -107,8 +108,8 @@ test.runIf(process.getuid?.() === 0)(
         expect(code, `${command.join(' ')}: ${stderr}`).toBe(0);
       }
       expect((await on('hold', 'release', 'trial')).code).toBe(0);
-      const erased = await on('erase', '--run', event.event_id, '--reason', 'test-data', '--confirm', '1');
-      expect(erased.code, erased.stderr).toBe(0);
+      const { code, stderr } = await erased(['--data-dir', dataDir], ['--run', event.event_id]);
+      expect(code, stderr).toBe(0);
     });
     await (await start(dataDir)).stop();
 

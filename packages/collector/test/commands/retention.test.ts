@@ -2,21 +2,10 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { spawnSync } from 'node:child_process';
 import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
-import { Holds } from '../../src/commands/lifecycle/holds.js';
 import { LogRuns } from '../../src/commands/lifecycle/log-runs.js';
 import { command as retention } from '../../src/commands/lifecycle/retention.js';
-import {
-  beside,
-  createKey,
-  ENVIRONMENT,
-  MAIN,
-  run,
-  start,
-  storedEvents,
-  type Running,
-} from '../running/collector-process.js';
+import { beside, createKey, run, start, storedEvents, type Running } from '../running/collector-process.js';
 import { post } from '../running/load.js';
 import { sampleEvent, type SampleEvent } from '../running/sample-events.js';
 import { scratch } from '../running/scratch.js';
@@ -247,27 +236,5 @@ describe('[R-1561] collector hold add', () => {
       await on('retention', 'run');
     });
     expect(await opened()).toEqual([...Array<boolean>(6).fill(true), true, true, false, false]);
-  });
-});
-
-describe('[R-1367] a hold', () => {
-  test('that begins while retention run plans is not passed over', async () => {
-    const { collector, sender } = await begin();
-    const runId = await sender.run(SUBJECT);
-    await keepNothing();
-    // In place of a plan that takes minutes.
-    const judged = vi.spyOn(Holds.prototype, 'on');
-    onTestFinished(() => judged.mockRestore());
-    judged.mockImplementationOnce(() => {
-      const hold = ['hold', 'add', '--name', 'CASE-7', '--run', runId, '--data-dir', dataDir];
-      expect(spawnSync(process.execPath, [MAIN, ...hold], { env: ENVIRONMENT }).status).toBe(0);
-      return [];
-    });
-    const asked = retention().parseAsync(['node', 'retention', 'run', '--data-dir', dataDir]);
-    await expect(asked).rejects.toMatchObject({
-      ...{ exitCode: 10, message: expect.stringContaining('plan again') as string },
-    });
-    await collector.stop();
-    expect(await opened()).toEqual([true, true]);
   });
 });

@@ -81,15 +81,24 @@ export function tamper(dataDir: string, change: (frames: Buffer[]) => readonly B
   putFrames(segment, change(framesIn(segment)));
 }
 
-/** Makes the tree again from the frames. @returns its size and root. */
-export function rebuildTree(dataDir: string): { size: number; root: Buffer } {
+function treeOver(frames: readonly Buffer[]): GrowingTree {
   const tree = GrowingTree.empty();
-  for (const frame of segmentPaths(dataDir).flatMap(framesIn)) {
+  for (const frame of frames) {
     const { envelope, commitment } = decodeFrame(frame, 0);
     const leaf = Buffer.alloc(HASH_BYTES);
     leafHash(envelope, commitment, leaf, 0);
     tree.append(leaf, 1);
   }
+  return tree;
+}
+
+export function rootOf(frames: readonly Buffer[]): Buffer {
+  return treeOver(frames).root();
+}
+
+/** Makes the tree again from the frames. @returns its size and root. */
+export function rebuildTree(dataDir: string): { size: number; root: Buffer } {
+  const tree = treeOver(segmentPaths(dataDir).flatMap(framesIn));
   const directory = path.join(dataDir, 'tree');
   fs.rmSync(directory, { recursive: true });
   fs.mkdirSync(directory);

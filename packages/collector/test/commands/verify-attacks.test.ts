@@ -28,6 +28,7 @@ import {
   rebuildTree,
   renumbered,
   resealHeader,
+  rootOf,
   sealed,
   sign,
   tamper,
@@ -619,7 +620,7 @@ describe('[R-907] collector verify finds that', () => {
     await fitted(17, AT.envelope + 12)(dataDir);
     expect(await notesIn(dataDir)).toEqual([
       expect.stringContaining('tree/'),
-      expect.stringContaining('event 17 is the first'),
+      expect.stringContaining('entry 17 is the first'),
     ]);
     dataDir = copyOf(signed);
     tamper(dataDir, (frames) => frames.with(16, sealed(saltless(frames[16] ?? EMPTY))));
@@ -634,9 +635,9 @@ describe('[R-907] collector verify finds that', () => {
       return (await notesIn(dataDir)).at(-1);
     };
     expect(await told(tampered((frames) => renumbered(frames.toSpliced(16, 3))))).toMatch(
-      /event 17 is the first.*event 16/,
+      /entry 17 is the first.*number 16/,
     );
-    expect(await told(unreadable)).toMatch(/event 17 is the first.*from event 251 on/);
+    expect(await told(unreadable)).toMatch(/entry 17 is the first.*from number 251 on/);
   });
 
   test('many events are changed, and lists the first hundred', async () => {
@@ -664,6 +665,34 @@ describe('[R-907] collector verify finds that', () => {
     expect(await faultsIn(older)).toEqual([]);
     expect(await faultsIn(older, [note(newer)])).toEqual([{ kind: 'missing', sequence: 201 }]);
     expect(await faultsIn(newer, [note(newer)])).toEqual([]);
+  });
+
+  test('one event is removed: one finding, whatever number of notes is given', async () => {
+    const frames = framesIn(segmentPaths(signed)[0] ?? '');
+    const noteOver = async (size: number) => {
+      const file = path.join(scratch(), `over-${size}`);
+      fs.writeFileSync(file, await sign(signed, size, rootOf(frames.slice(0, size))));
+      return file;
+    };
+    const notes = await Promise.all([16, 17, 50, 100, 200, 299, 300].map(noteOver));
+    const renumber = (directory: string) =>
+      tamper(directory, (all) => renumbered(all.filter((_, i) => i !== 16)));
+    const remove = (directory: string) => tamper(directory, (all) => all.toSpliced(16, 1));
+    const rebuildAll = (directory: string) => {
+      renumber(directory);
+      rebuildTree(directory);
+    };
+    for (const [act, alone, kind] of [
+      [remove, 'missing', 'missing'],
+      [renumber, 'forked', 'forked'],
+      [rebuildAll, 'missing', 'forked'],
+    ] as const) {
+      dataDir = copyOf(signed);
+      act(dataDir);
+      expect(await faultsIn(dataDir)).toMatchObject([{ kind: alone }]);
+      for (const given of [notes.slice(2, 3), notes.slice(2, 5), notes])
+        expect(await faultsIn(dataDir, given)).toMatchObject([{ kind }]);
+    }
   });
 
   test('numbers of segments skip some', async () => {
@@ -793,11 +822,11 @@ describe('[R-907] collector verify catches another history', () => {
       );
       return (await verified(backup, [worm])).filter(({ kind }) => kind === 'missing');
     };
-    const message = expect.stringMatching(/events 201 to 210 of it are missing$/) as string;
+    const message = expect.stringMatching(/entries 201 to 210 of it are missing$/) as string;
     expect(await missing(1)).toEqual([{ kind: 'missing', sequence: 201, message }]);
     fs.rmSync(path.join(worm, sizeName(201)));
     const save = expect.stringMatching(
-      /events 201 to 210 of it are missing, save those before event 202 /,
+      /entries 201 to 210 of it are missing, save those before entry 202 /,
     ) as string;
     expect(await missing(2)).toEqual([{ kind: 'missing', sequence: 201, message: save }]);
   });

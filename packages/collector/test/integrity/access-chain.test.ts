@@ -77,7 +77,7 @@ test('a head is read as it was written, and nothing else is one', () => {
   fc.assert(fc.property(fc.json(), (json) => headIn(Buffer.from(json)) === undefined));
 });
 
-test('[R-1503] the example of docs/INTEGRITY.md is what the collector computes of its lines', () => {
+test('[R-718] the example of docs/INTEGRITY.md is what the collector computes of its lines', () => {
   const page = fs.readFileSync(new URL('../../../../docs/INTEGRITY.md', import.meta.url), 'utf8');
   const lines = page.match(/(?<=^ {4})\{"at":.*$/gm) ?? [];
   const told = (what: string) =>

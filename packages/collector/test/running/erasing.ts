@@ -1,5 +1,4 @@
 /** Erasures as a person has them done: planned, reviewed, applied. */
-import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import type { Plan, PlanEvent } from '../../src/commands/lifecycle/plan-file.js';

@@ -49,7 +49,6 @@ const found = (events: string) => [
 
 describe('[R-1501] an erasure', () => {
   test.each([
-    ['on request', [erased()], event()],
     ['of an event that no action names', [hold, erased()], event({ sequence: 4 })],
     ['when the hold was released', [hold, release, erased()], event()],
     ['before the hold began', [erased(), hold], event()],

@@ -14,6 +14,7 @@ import {
   run,
   type Running,
 } from '../../../collector/test/running/collector-process.js';
+import { applied, erased as erasedBy, mark, planned } from '../../../collector/test/running/erasing.js';
 import { sharedLog } from './shared-log.js';
 
 const log = sharedLog();
@@ -175,15 +176,17 @@ test('[R-1363] [R-1364] a person is erased from the log and its mirrors, by a co
   const on = ['--data-dir', place('mirror')];
   const subjects = place('subjects');
   fs.writeFileSync(subjects, `${SUBJECT}\n`);
-  const asked = ['erase', '--subject-file', subjects, '--reason', 'erasure-request', ...on];
-  expect(await succeeds(...asked, '--dry-run')).toMatch(/events +2/);
-  const nowhere = await run([...asked, '--confirm', '2']);
+  const asked = ['--subject-file', subjects];
+  const { file, stdout } = await planned(on, asked);
+  expect(stdout).toContain('2 events of 1 run marked');
+  const nowhere = await applied(on, file);
   expect([nowhere.code, nowhere.stderr]).toEqual([2, expect.stringContaining('--store')]);
   const elsewhere = await run(['erase', '--list', '--store', store, '--data-dir', place('x')]);
   expect([elsewhere.code, elsewhere.stderr]).toEqual([2, expect.stringContaining('mirror of the log')]);
 
   const mirrors = [follow('mirror'), follow('second')];
-  const certificate = await succeeds(...asked, '--confirm', '2', '--store', store);
+  const { code, stdout: certificate, stderr } = await applied([...on, '--store', store], file);
+  expect(code, stderr).toBe(0);
   expect(certificate).toContain('CERTIFICATE OF ERASURE');
   expect(certificate).toMatch(/Keys destroyed +20/);
   expect(certificate).toContain('other mirrors of the log');
@@ -204,8 +207,10 @@ test('[R-1363] [R-1364] a person is erased from the log and its mirrors, by a co
   const second = ['--data-dir', place('second'), '--store', store];
   await succeeds('hold', 'add', '--name', 'CASE-7', '--subject-file', subjects, ...second);
   await expect.poll(() => succeeds('hold', 'list', ...on)).toContain('CASE-7');
-  const held = await run([...asked, '--confirm', '2', '--store', store]);
-  expect([held.code, held.stdout]).toEqual([8, expect.stringContaining('by CASE-7')]);
+  const held = await planned([...on, '--store', store], asked);
+  expect(held.stdout).toContain('2 events: on hold by CASE-7');
+  mark(held.file, () => true);
+  expect((await applied([...on, '--store', store], held.file)).code).toBe(10);
   await succeeds('hold', 'release', 'CASE-7', ...on, '--store', store);
   const policy = place('policy.json');
   fs.writeFileSync(
@@ -251,14 +256,12 @@ test('[R-1371] of what was changed in the database no key is known: the rest is 
   await place3('# 128');
   const following = follow('mirror');
   const asked = [first, second].flatMap((event) => ['--event', event?.event_id ?? '']);
-  const erased = await run([
-    ...['erase', ...asked, '--reason', 'test-data', '--confirm', '2', ...mirror, '--store', store],
-  ]);
+  const erased = await erasedBy([...mirror, '--store', store], asked, '--reason', 'test-data');
   expect([erased.code, erased.stderr]).toEqual([
     7,
     expect.stringContaining(`not erased: event ${first?.sequence ?? 0}.`),
   ]);
-  expect(erased.stdout).toMatch(/^Events +1$/m);
+  expect(erased.stdout).toMatch(/^Erased +1 event /m);
   await following.end();
   await place3('# 128');
   expect(await succeeds('verify', '--store', store, '--data-dir', place('one'))).toContain('INTACT');
@@ -275,20 +278,8 @@ test('[R-1500] a back-up of a mirror from before an erasure is restored with its
   await succeeds('backup', place('backups'), ...mirror, '--keys-elsewhere');
   fs.cpSync(own, place('old'), { recursive: true });
   const following = follow('mirror');
-  await succeeds(
-    ...[
-      'erase',
-      '--event',
-      ids[0] ?? '',
-      '--reason',
-      'test-data',
-      '--confirm',
-      '1',
-      ...mirror,
-      '--store',
-      store,
-    ],
-  );
+  const { code, stderr } = await erasedBy([...mirror, '--store', store], ['--event', ids[0] ?? '']);
+  expect(code, stderr).toBe(0);
   await following.end();
   const key = path.join(place('mirror'), 'checkpoints', 'origin.vkey');
   for (const [to, from] of [
@@ -315,8 +306,9 @@ test('[R-1363] a mirror whose keys cannot be reached stands still before it says
   await succeeds('encryption-keys', 'copy', '--mirror', keysAway, '--data-dir', mirror);
   fs.renameSync(keysAway, `${keysAway}.away`);
   const mirrors = [follow('mirror'), follow('second')];
-  const asked = ['erase', '--event', ids[0] ?? '', '--reason', 'test-data', '--confirm', '1'];
-  await succeeds(...asked, '--data-dir', place('second'), '--store', store);
+  const second = ['--data-dir', place('second'), '--store', store];
+  const { code, stderr } = await erasedBy(second, ['--event', ids[0] ?? '']);
+  expect(code, stderr).toBe(0);
   await expect.poll(() => mirrors[0]?.output.stderr).toContain('waits for its keys');
   const state = async () => {
     const { stdout } = await run(['erase', '--list', '--json', '--data-dir', mirror]);

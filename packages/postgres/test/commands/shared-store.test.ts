@@ -407,7 +407,7 @@ describe('[R-1266] verify and doctor find and name what a superuser has changed'
     [
       'a row of a payload that is gone',
       `DELETE FROM events WHERE (lane, batch, ord) = (SELECT lane, batch, 0 FROM sequenced WHERE first_sequence = 5)`,
-      /event 5 is gone/,
+      /entry 5 is gone/,
     ],
     [
       'an id that is gone',

@@ -292,25 +292,26 @@ function floorsIn(blocked: readonly Block[]): Block[] {
   );
 }
 
-/** Counted by why they were left. */
+/** Counted by why they were left; of a floor until when it keeps the last of them. */
 function leftOf(events: readonly PlanEvent[], plain: ReadonlySet<number>): LeftEvents[] {
   const left = new Map<string, LeftEvents>();
-  for (const event of events) {
-    const [block] = event.blocked;
-    const why =
-      event.erase && plain.has(event.sequence)
-        ? ({ why: 'stored in the clear' } as const)
+  for (const { erase, sequence, blocked, why: reason } of events) {
+    const [block] = blocked;
+    const [why, of] =
+      erase && plain.has(sequence)
+        ? (['stored in the clear', ''] as const)
         : block === undefined
-          ? ({ why: 'not marked', ...(event.why !== '' && { of: event.why }) } as const)
-          : block.by === 'stored in the clear'
-            ? ({ why: block.by } as const)
-            : ({
-                why: block.by,
-                of: block.name,
-                ...(block.until !== null && { until: block.until }),
-              } as const);
-    const name = JSON.stringify(why);
-    left.set(name, { ...why, events: (left.get(name)?.events ?? 0) + 1 });
+          ? (['not marked', reason] as const)
+          : ([block.by, block.name] as const);
+    const name = `${why} ${of}`;
+    const before = left.get(name);
+    const untils = [before === undefined ? '' : before.until, block?.until ?? undefined];
+    const until = untils.includes(undefined) ? undefined : untils.toSorted().at(-1);
+    left.set(name, {
+      ...{ why, events: (before?.events ?? 0) + 1 },
+      ...(of !== '' && { of }),
+      ...(until !== undefined && { until }),
+    });
   }
   return [...left.values()];
 }

@@ -172,10 +172,13 @@ function readCertificate(file: string): ReturnType<typeof certificateIn> {
 
 /** @throws CommandFailure */
 function assertNew(out: string): void {
-  if (fs.existsSync(out)) throw usage(`--out: ${out} is there already, and is not replaced`);
   try {
+    // A link that leads nowhere is there too.
+    if (fs.lstatSync(out, { throwIfNoEntry: false }) !== undefined)
+      throw usage(`--out: ${out} is there already, and is not replaced`);
     fs.accessSync(path.dirname(path.resolve(out)), fs.constants.W_OK);
   } catch (error) {
+    if (error instanceof CommandFailure) throw error;
     throw usage(`--out: ${out} cannot be written (${systemCode(error) ?? 'UNKNOWN'})`);
   }
 }

@@ -16,12 +16,7 @@ import {
   NESTED,
   type RecordKey,
 } from './log-runs.js';
-import {
-  type Found,
-  idOf,
-  type LogEvent,
-  textOf,
-} from './log-stretch.js';
+import { type Found, idOf, type LogEvent, textOf } from './log-stretch.js';
 import { floorsOf, keysOf } from './erasable.js';
 import { type Block, blockText, type Plan, PLAN_FORMAT, type PlanEvent } from './plan-file.js';
 
@@ -68,6 +63,7 @@ export async function makePlan(dataDir: string, asked: Asked, signal: AbortSigna
 class Planning {
   readonly #actions: Actions;
   readonly #subjects: ReadonlySet<string>;
+  /** Of which late events are looked for, the newest first. */
   readonly #erasures: readonly Erasure[];
 
   constructor(
@@ -79,12 +75,26 @@ class Planning {
     if (actions === undefined) throw usage('payloads of this log are not encrypted, and cannot be erased');
     this.#actions = actions;
     this.#subjects = new Set(asked.subjects);
-    this.#erasures = erasuresIn(actions);
+    const erasures = erasuresIn(actions);
     const { ledgerId } = reader.log;
     if (asked.certificates?.some(({ log }) => log !== ledgerId) === true)
       throw usage('--certificate: it is of another log than this one');
-    if (asked.late !== undefined && !this.#erasures.some(({ action }) => action === asked.late))
-      throw new CommandFailure(`--late: no erasure ${asked.late} is in ${dataDir}`, EXIT.notFound);
+    const { late } = asked;
+    const wanted = erasures.filter(({ action }) => late === undefined || action === late);
+    if (late !== undefined && wanted.length === 0)
+      throw new CommandFailure(`--late: no erasure ${late} is in ${dataDir}`, EXIT.notFound);
+    // All of one that is asked for; otherwise the newest, as many as memory holds with ease.
+    let events = 0;
+    this.#erasures = wanted.reverse().filter(({ sequences }) => {
+      events += sequences.size;
+      return late !== undefined || events <= MOST_LOOKED_AT;
+    });
+    const passedOver = wanted.length - this.#erasures.length;
+    if (passedOver > 0)
+      process.stderr.write(
+        `collector: for ${counted(passedOver, 'large or old erasure')} no late events were looked for: --late ACTION does
+`,
+      );
   }
 
   async make(): Promise<Plan> {
@@ -183,7 +193,7 @@ class Planning {
     const runs: RecordKey[] = [];
     const keys = await this.reader.recordsOf(erased);
     for (const run of await this.reader.collect(keys, { nested: false, outer: false })) {
-      const erasure = this.#erasures.findLast(({ sequences }) =>
+      const erasure = this.#erasures.find(({ sequences }) =>
         run.events.some(({ sequence }) => sequences.has(sequence)),
       );
       const left = run.events.filter(({ sequence }) => !this.#actions.retired.has(sequence));
@@ -293,6 +303,8 @@ function unmatched(ids: readonly string[], runs: readonly LogRun[]): number[] {
   const there = new Set(runs.flatMap(({ persons }) => persons));
   return ids.flatMap((id, i) => (there.has(id) ? [] : i + 1));
 }
+
+const MOST_LOOKED_AT = 500_000;
 
 /** Erasures that a person asked for: what a policy erased is not looked at again. */
 function erasuresIn(actions: Actions): Erasure[] {

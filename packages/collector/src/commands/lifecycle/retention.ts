@@ -192,7 +192,7 @@ interface RunOptions {
 }
 
 /** Events that are looked at together: after years without a policy a log may have tens of millions due. */
-const WINDOW = 400_000;
+const WINDOW = 200_000;
 /** Of the runs of which the catalogue and the log differ, how many are named. */
 const MOST_NAMED = 10;
 

@@ -8,7 +8,7 @@ import type { ExportFormat } from '../../records/exports/formats.js';
 import { eventBatchesOf, outsideParents, windowsOf } from '../../records/record-windows.js';
 import type { EventBody, RunEvent } from '../../records/run-event.js';
 import { counted } from '../../quantity.js';
-import { logAccess } from '../access-log.js';
+import { type GivenOut, logAccess } from '../access-log.js';
 import { CommandFailure, EXIT, interruption } from '../exit-codes.js';
 import {
   assertOneOrganisation,
@@ -85,7 +85,7 @@ export async function answerAccessRequest(dataDir: string, request: AccessReques
     });
     const ofOthers = new Set(others.map(({ run }) => run));
     const given = withOthers ? runs : runs.filter((run) => !ofOthers.has(run));
-    if (given.length > 0) givenOut.events = await give(reader, request, { runs, given, signal });
+    if (given.length > 0) await give(reader, request, { runs, given, givenOut, signal });
     givenOut.complete = true;
     report(request, { records: given.length, events: givenOut.events, others, unread: found.unread });
     if (runs.length > 0) return;
@@ -103,16 +103,19 @@ function inOrder(runs: readonly LogRun[]): LogRun[] {
   return [...runs].sort((a, b) => first(a) - first(b));
 }
 
-/** @returns how many events were given out. */
+interface Giving {
+  /** All that name the person, and what is nested in them. */
+  readonly runs: readonly LogRun[];
+  readonly given: readonly LogRun[];
+  readonly givenOut: GivenOut;
+  readonly signal: AbortSignal;
+}
+
 async function give(
   reader: LogRuns,
   { format, isFull, out }: AccessRequest,
-  {
-    runs,
-    given,
-    signal,
-  }: Readonly<Record<'runs' | 'given', readonly LogRun[]>> & { readonly signal: AbortSignal },
-): Promise<number> {
+  { runs, given, givenOut, signal }: Giving,
+): Promise<void> {
   const made: FileFormat = (await format?.load()) ?? textOfRecords(isFull);
   const output = outputOf({ out, isByDay: false, extension: '', ...format }, made, signal);
   const bar = new ProgressBar({ wanted: process.stderr.isTTY, unit: 'records', per: 1, from: 1000 });
@@ -121,7 +124,7 @@ async function give(
   for (const run of runs)
     for (const outer of run.parents) nested.set(outer, [...(nested.get(outer) ?? []), run.recordId]);
   const events = made.reader();
-  let [records, done] = [0, 0];
+  let records = 0;
   try {
     for (const window of windowsOf(given.map((run) => ({ run, places: run.events })))) {
       let index = 0;
@@ -131,14 +134,14 @@ async function give(
           if (run !== undefined) maker.add(assembleRun(each, await linksOf(reader, run, each, nested)));
         }
       for (const piece of maker.take()) {
-        done += piece.events;
+        // Noted before: anyone who stops reading has had it.
+        givenOut.events += piece.events;
         await output.write(piece);
       }
       bar.show((records += window.length), given.length);
       signal.throwIfAborted();
     }
     await output.finish();
-    return done;
   } finally {
     bar.clear();
     output.abandon();

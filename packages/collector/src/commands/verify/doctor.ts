@@ -152,7 +152,7 @@ function tell(findings: readonly CatalogueFinding[], json: boolean, where: objec
 }
 
 async function readLog(dataDir: string, wanted: boolean, shared?: OpenSharedStore): Promise<Verification> {
-  const bar = new ProgressBar({ wanted, unit: 'events', per: 1, from: BAR_FROM_EVENTS });
+  const bar = new ProgressBar({ wanted, unit: 'entries', per: 1, from: BAR_FROM_EVENTS });
   try {
     const log = { dataDir, shared, files: nodeFiles };
     return await verifyLog({ ...log, against: [], keys: [], onProgress: bar.show });

@@ -96,7 +96,7 @@ async function examineLog(
   const keys = (options.key ?? []).flatMap((key) => keysFrom('--key', key, (text) => logKey(text).vkey));
   const rotations = (options.rotations ?? []).flatMap(rotationsIn);
   const bar = new ProgressBar({
-    ...{ wanted: !json && process.stderr.isTTY, unit: 'events', per: 1, from: BAR_FROM_EVENTS, rate: true },
+    ...{ wanted: !json && process.stderr.isTTY, unit: 'entries', per: 1, from: BAR_FROM_EVENTS, rate: true },
   });
   let verification: Verification;
   try {

@@ -137,12 +137,12 @@ export class LogReading {
     if (this.#unfit !== undefined)
       findings.add({ kind: 'note', message: `no payload was opened: ${this.#unfit}` });
     for (const { rest, before } of this.#rests) findings.add(await this.#restFinding(rest, before, verdict));
-    await this.#tellEntries(verdict, findings);
-    const lifecycle = this.#tellLifecycle(findings);
     const isUnread = (size: number) =>
       this.#rests.some(({ rest: { count, sequence } }) => {
         return count > 0 && sequence > verdict.provenTo && sequence <= size;
       });
+    await this.#tellEntries(verdict, isUnread, findings);
+    const lifecycle = this.#tellLifecycle(findings);
     for (const finding of rootFindings(verdict, isUnread)) findings.add(finding);
     findings.unlisted += this.#unlisted + this.#doubtful.unlisted + verdict.unlisted;
     const known = findings.faults > found;
@@ -350,7 +350,11 @@ export class LogReading {
   }
 
   /** Each stretch of entries that are not those that were signed, and what the log is around the first of them. */
-  async #tellEntries(verdict: Verdict<CheckedRoot>, findings: FindingList): Promise<void> {
+  async #tellEntries(
+    verdict: Verdict<CheckedRoot>,
+    isUnread: (size: number) => boolean,
+    findings: FindingList,
+  ): Promise<void> {
     const { differing, provenTo, leaves } = verdict;
     for (const stretch of differing) findings.add(await this.#differing(stretch, verdict));
     const isTold = ({ index }: Stretch) =>
@@ -364,7 +368,8 @@ export class LogReading {
       if (finding !== undefined) findings.add(withMore(finding, stretch));
     }
     const goesToEnd = differing.some((stretch) => this.#isOtherHistory(stretch, leaves));
-    const missing = goesToEnd ? undefined : missingFinding(verdict, this.#audit.covered, this.#entries);
+    const { covered } = this.#audit;
+    const missing = goesToEnd ? undefined : missingFinding(verdict, covered, this.#entries, isUnread);
     if (missing !== undefined) findings.add(missing);
     const around = this.#around(verdict);
     if (around !== undefined) findings.add(around);
@@ -375,7 +380,7 @@ export class LogReading {
     const finding = alteredFinding(bytes, await this.#expected(stretch.index, provenTo)) ?? DOUBT;
     if (!this.#isOtherHistory(stretch, leaves)) return withMore(finding, stretch);
     const message =
-      `from event ${bytes.sequence} on the log is not the one that was signed: entries were removed, put in, put in ` +
+      `from entry ${bytes.sequence} on the log is not the one that was signed: entries were removed, put in, put in ` +
       `another order, or all of them altered; it holds ${leaves}, and ${this.#audit.covered} were signed; the first: `;
     return { ...finding, kind: 'forked', message: message + finding.message };
   }
@@ -398,15 +403,15 @@ export class LogReading {
     const before =
       proven === 0
         ? 'no entry before it is proved to be the one that was signed'
-        : `the entries up to event ${proven} are proved to be those that were signed`;
+        : `the entries up to number ${proven} are proved to be those that were signed`;
     const end = Math.min(leaves, this.#audit.covered);
     const behind =
       last >= end
         ? 'none behind it agrees again'
         : provenTo >= end
-          ? `those from event ${last + 1} on are again`
-          : `nothing proves those from event ${last + 1} on`;
-    const message = `of what was not as signed, event ${first + 1} is the first: ${before}, and ${behind}`;
+          ? `those from number ${last + 1} on are again`
+          : `nothing proves those from number ${last + 1} on`;
+    const message = `of what was not as signed, entry ${first + 1} is the first: ${before}, and ${behind}`;
     return { kind: 'note', sequence: first + 1, message };
   }
 
