@@ -78,7 +78,7 @@ function spelt(random: Random, value: object): string {
     case 0:
       return text.replaceAll(/[^\x20-\x7e]/g, escape);
     case 1:
-      return text.replaceAll(/[a-z](?=[^"]*"[,}\]])/g, (letter) =>
+      return text.replaceAll(/(?<!\\)[a-z](?=[^"]*"[,}\]])/g, (letter) =>
         random.chance(4) ? escape(letter) : letter,
       );
     case 2:
