@@ -4,7 +4,7 @@ import { DAMAGES } from './damages.mjs';
 import { demoRequests, event, idOf, oddRequests, storedOf } from './events.mjs';
 import { promised, send } from './sending.mjs';
 import { listing } from './side.mjs';
-import { smallSegments, tinySegments } from './sides.mjs';
+import { erasing, smallSegments, tinySegments } from './sides.mjs';
 
 const HOUR = 3_600_000;
 /** Events between two readings of the clock, and how many wait for an answer at most. */
@@ -233,11 +233,11 @@ class Situation {
 
   /** Plans an erasure, and does it. @returns what was printed of it. */
   async erase(what, args, reason = 'erasure-request') {
-    const all = `${args} --reason ${reason}`;
-    const { events = 0 } = JSON.parse(
-      (await this.json(`${what}, planned`, `erase ${all} --dry-run`, VERDICT)) || '{}',
-    );
-    return this.json(what, `erase ${all} --confirm ${events}`, VERDICT);
+    const { plan, countIn, apply } = erasing[this.side.name];
+    const file = `${this.name}-${what.replaceAll(' ', '-')}-plan.json`;
+    const count = countIn(await this.run(`${what}, planned`, plan(args, reason, file)));
+    this.keep(`${what}, how many events`, { text: String(count) });
+    return this.run(what, apply(args, reason, count, file), VERDICT);
   }
 }
 
@@ -319,7 +319,7 @@ export async function encrypted(side, script) {
   await erased.erase('nested', `--run ${idOf('nested 2')}`);
   const late = event('outcome', 'after the erasure', undefined, { run_id: runs[30].run });
   await erased.post(collector.port, [{ kind: 'outcome', body: Buffer.from(JSON.stringify(late)) }], 1);
-  await erased.erase('again', `--again ${action}`);
+  await erased.erase('late', `--late ${action}`);
   await erased.json('certificate', `erase --certificate ${action}`, VERDICT);
   await erased.json('what is due', 'retention run --dry-run', VERDICT);
   await erased.json('retention', 'retention run', VERDICT);
