@@ -241,9 +241,19 @@ class Situation {
   }
 }
 
+/**
+ * Makes the log and its keys. The tree logs each act on keys in the access log, and the next collector appends a head of it. The
+ * base gets a line by a reading, so that the sequences of both sides are the same.
+ */
+async function begin(situation, options, size) {
+  await (await situation.serve('serve, empty', options, size)).stop();
+  await situation.makeKeys();
+  await situation.run('nothing stored', 'events');
+}
+
 /** An ordinary life: events come, are read and proved. @param meanwhile what is done beside the collector. */
 async function live(situation, script, { options, formats, meanwhile }) {
-  await situation.makeKeys();
+  await begin(situation, options);
   const collector = await situation.serve('serve', options);
   await situation.postAll(collector.port, script);
   await meanwhile?.(collector);
@@ -350,7 +360,7 @@ const policyOf = (days) => ({
  */
 export async function damaged(side, script) {
   const situation = new Situation(side, 'damaged');
-  await situation.makeKeys();
+  await begin(situation, '--encryption on', tinySegments);
   const collector = await situation.serve('serve', '--encryption on', tinySegments);
   await situation.post(collector.port, script.demo.slice(0, 1600), 1);
   await situation.erase('a run', `--run ${script.runs[10].run}`, 'test-data');

@@ -152,7 +152,7 @@ function bytesText({ bytes_removed, bytes_left }: Certificate): string {
   const { full_segments: full, live_segment: live } = bytes_left;
   if (full + live === 0)
     return bytes_removed === null
-      ? 'this data directory has none of them'
+      ? 'this data directory has no encrypted bytes of these events'
       : `${bytes_removed}, from the data directory`;
   const ofFull = `${counted(full, 'event')}: collector retention compact removes them from each segment of which a fifth is erased`;
   const ofLive = `${counted(live, 'event')} in the segment that is written to: it keeps them until it is full`;

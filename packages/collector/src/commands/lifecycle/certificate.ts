@@ -38,7 +38,7 @@ export interface Certificate {
   readonly mentions: number | null;
   readonly left: readonly LeftEvents[] | null;
   readonly overridden: ErasureFacts['overridden'] | null;
-  /** Payloads that the plan could not open: of some or of none, and how many of them, where the record says it. */
+  /** Whether the plan could not open payloads, and how many, where the record has the number. */
   readonly incomplete: boolean;
   readonly unread: number | null;
   /** False where parts of what was ordered were not begun, because a hold began or a policy was set. */

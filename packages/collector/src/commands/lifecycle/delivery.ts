@@ -32,7 +32,7 @@ export function lifecycleConfigOf(command: Command): Config {
   const config = configOf(command, 'lifecycle');
   if (isShared(config) && readMirrorNote(config.dataDir) === undefined)
     throw usage(
-      `--store: this is done on a mirror of the log, and ${config.dataDir} is none: make one with collector mirror --store ` +
+      `--store: this is done on a mirror of the log, and ${config.dataDir} is not a mirror: make one with collector mirror --store ` +
         `${config.store} --data-dir DIR, and give --data-dir DIR with --store`,
     );
   return config;

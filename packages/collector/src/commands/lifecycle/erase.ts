@@ -43,7 +43,7 @@ Examples:
 
 The ids of a person go into a file, one a line, or to standard input (-): in a list of arguments other users of this host
 could see them. They are compared with target_id and caller_id of every start, exactly. Marked are the runs that are about this
-person and about no other; of the others the plan says why not. --mentions searches every payload for the ids.
+person and about no other; for each other run the plan gives the reason. --mentions searches every payload for the ids.
 
 --late plans what came for runs after an action had erased these whole. --certificate plans again what certificates (JSON) name,
 for a log that was restored from before them.

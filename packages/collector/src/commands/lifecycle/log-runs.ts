@@ -34,7 +34,7 @@ import {
   type Wanted,
 } from './log-stretch.js';
 
-/** A thread takes a quarter of a second to start, in which another passes so many events. */
+/** Another thread passes this number of events while one starts, in a quarter of a second. */
 const LEAST_OF_A_THREAD = 16_384;
 const MOST_THREADS = 4;
 
