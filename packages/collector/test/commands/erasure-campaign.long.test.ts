@@ -12,19 +12,36 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
 import type { EventKind } from '@clinical-events/protocol';
 import { Random, runs, SEED } from '../../../../test/property-runs.js';
-import { type LoggedAction } from '../../src/privacy/actions.js';
+import { eventsOf } from '../../src/privacy/actions.js';
 import { Inbox } from '../../src/store/embedded/inbox.js';
 import { openStore } from '../../src/store/open-to-read.js';
 import { createKey, eventsIn, launch, limits, type Running, start } from '../running/collector-process.js';
 import { post } from '../running/load.js';
 import { sampleEvent } from '../running/sample-events.js';
-import { type Asked, type Decided, type Floor, type Hold, Judge, keyOf, runIdOf, type Sent, type Verdict } from './erasure-judge.js';
+import {
+  type Asked,
+  type Decided,
+  type Floor,
+  type Hold,
+  Judge,
+  keyOf,
+  runIdOf,
+  type Sent,
+  type Verdict,
+} from './erasure-judge.js';
 
 const PLANS = runs(1000, 20);
 const PLANS_OF_A_LOG = 25;
 const ORGANISATIONS = ['icu', 'ed'];
 /** One person a line. The gateway calls for many. */
-const PATIENTS = [['patient-4711', 'MRN 47/11'], ['Jürg Weiß'], ['p1'], ['p10'], ['60417'], ['Ωmega/ward 7', 'omega_7']];
+const PATIENTS = [
+  ['patient-4711', 'MRN 47/11'],
+  ['Jürg Weiß'],
+  ['p1'],
+  ['p10'],
+  ['60417'],
+  ['Ωmega/ward 7', 'omega_7'],
+];
 const CALLERS = ['gateway', 'clinician-17', 'clinician-18'];
 const MODELS = ['triage', 'sepsis'];
 const FULL_DISK = path.resolve(import.meta.dirname, '../running/full-disk.mjs');
@@ -61,7 +78,9 @@ function spelt(random: Random, value: object): string {
     case 0:
       return text.replaceAll(/[^\x20-\x7e]/g, escape);
     case 1:
-      return text.replaceAll(/[a-z](?=[^"]*"[,}\]])/g, (letter) => (random.chance(4) ? escape(letter) : letter));
+      return text.replaceAll(/[a-z](?=[^"]*"[,}\]])/g, (letter) =>
+        random.chance(4) ? escape(letter) : letter,
+      );
     case 2:
       return text.replaceAll('/', '\\/');
     case 3:
@@ -75,7 +94,14 @@ function spelt(random: Random, value: object): string {
 function mention(random: Random, id: string): object {
   const wide = (text: string) =>
     text.replaceAll(/[!-~]/g, (character) => String.fromCharCode(character.charCodeAt(0) + 0xfee0));
-  const ways = [id, id.toUpperCase(), id.toLowerCase(), wide(id), id.normalize('NFD'), id.replaceAll(' ', '\u00a0\n ')];
+  const ways = [
+    id,
+    id.toUpperCase(),
+    id.toLowerCase(),
+    wide(id),
+    id.normalize('NFD'),
+    id.replaceAll(' ', '\u00a0\n '),
+  ];
   const way = random.of(ways);
   return random.of<object>([
     { note: `seen with (${way}) today` },
@@ -92,7 +118,7 @@ function nearMiss(random: Random, id: string): object {
     { note: `${id}x` },
     { note: `a-${id}` },
     { note: `${id}_2` },
-    { first: id.slice(0, -1), rest: id.slice(-1) },
+    { first: id.slice(0, 1), rest: id.slice(1) },
     { note: Buffer.from(`is ${id}`).toString('base64') },
   ]);
 }
@@ -137,14 +163,25 @@ class Sender {
     const person = random.of(random.of(PATIENTS));
     const isMention = random.chance(8);
     const text = isMention ? mention(random, person) : random.chance(8) ? nearMiss(random, person) : {};
-    const base = { ...sampleEvent(kind), inputs: { prompt: 'What next?' }, user_identity: undefined, target_identity: undefined };
+    const base = {
+      ...sampleEvent(kind),
+      inputs: { prompt: 'What next?' },
+      user_identity: undefined,
+      target_identity: undefined,
+    };
     const body = spelt(random, { ...base, ...text, ...more, event_id: id });
     const event = { organisation, id, kind, body, mentions: isMention ? [person] : [], phase: this.phase };
     this.#made.push(event);
     return event;
   }
 
-  start(organisation: string, target: string | undefined, caller: string | undefined, more: object = {}, id?: string): Sent {
+  start(
+    organisation: string,
+    target: string | undefined,
+    caller: string | undefined,
+    more: object = {},
+    id?: string,
+  ): Sent {
     return this.event(
       organisation,
       'inference-start',
@@ -162,20 +199,47 @@ class Sender {
     const { random } = this;
     const organisation = random.of(ORGANISATIONS);
     const patient = random.of(PATIENTS);
-    const twin = random.chance(15) ? this.#known.find((each) => each.kind === 'inference-start' && each.organisation !== organisation && !this.#isThere(organisation, each.id)) : undefined;
+    const twin = random.chance(15)
+      ? this.#known.find(
+          (each) =>
+            each.kind === 'inference-start' &&
+            each.organisation !== organisation &&
+            !this.#isThere(organisation, each.id),
+        )
+      : undefined;
     const id = twin?.id ?? random.uuid();
     const own: Sent[] = [];
     const starts = random.chance(12) ? 0 : random.chance(5) ? 2 + random.below(2) : 1;
     for (let i = 0; i < starts; i++) {
-      const target = random.chance(5) ? undefined : random.of(i > 0 && random.chance(4) ? random.of(PATIENTS) : patient);
-      const caller = random.chance(6) ? undefined : random.chance(4) ? random.of(patient) : random.of(CALLERS);
+      const target = random.chance(5)
+        ? undefined
+        : random.of(i > 0 && random.chance(4) ? random.of(PATIENTS) : patient);
+      const caller = random.chance(6)
+        ? undefined
+        : random.chance(4)
+          ? random.of(patient)
+          : random.of(CALLERS);
       const nested = random.chance(5) ? this.#parent(organisation) : {};
       const isFirst = i === 0;
-      own.push(this.start(organisation, target, caller, { ...modelOf(id), ...nested, ...(!isFirst && { run_id: id }) }, isFirst ? id : undefined));
+      own.push(
+        this.start(
+          organisation,
+          target,
+          caller,
+          { ...modelOf(id), ...nested, ...(!isFirst && { run_id: id }) },
+          isFirst ? id : undefined,
+        ),
+      );
     }
     for (let i = random.below(4); i > 0; i--) {
       const hung = own.length > 0 && random.chance(3);
-      own.push(this.event(organisation, random.of(OTHER_KINDS), hung ? { parent_event_id: random.of(own).id } : { run_id: id }));
+      own.push(
+        this.event(
+          organisation,
+          random.of(OTHER_KINDS),
+          hung ? { parent_event_id: random.of(own).id } : { run_id: id },
+        ),
+      );
     }
   }
 
@@ -186,7 +250,9 @@ class Sender {
     const kind = random.of(OTHER_KINDS);
     if (random.chance(4)) {
       const ids = Array.from({ length: 2 + random.below(2) }, () => random.uuid());
-      ids.forEach((id, i) => this.event(organisation, kind, { parent_event_id: ids[(i + 1) % ids.length] }, id));
+      ids.forEach((id, i) =>
+        this.event(organisation, kind, { parent_event_id: ids[(i + 1) % ids.length] }, id),
+      );
     } else this.event(organisation, kind, random.chance(4) ? {} : this.#parent(organisation));
   }
 
@@ -200,12 +266,18 @@ class Sender {
     if (run !== undefined && random.chance(3)) {
       const target = random.chance(3) ? undefined : random.of(random.of(PATIENTS));
       const nested = random.chance(3) ? this.#parent(organisation) : {};
-      this.start(organisation, target, random.of([...CALLERS, ...random.of(PATIENTS)]), { run_id: run, ...modelOf(run), ...nested });
+      this.start(organisation, target, random.of([...CALLERS, ...random.of(PATIENTS)]), {
+        run_id: run,
+        ...modelOf(run),
+        ...nested,
+      });
     } else this.event(organisation, random.of(OTHER_KINDS), more);
   }
 
   #isThere(organisation: string, id: string): boolean {
-    return [...this.#known, ...this.#made].some((each) => each.organisation === organisation && each.id === id);
+    return [...this.#known, ...this.#made].some(
+      (each) => each.organisation === organisation && each.id === id,
+    );
   }
 }
 
@@ -230,7 +302,17 @@ interface PlanText {
   }[];
 }
 
-const counts = { plans: 0, applies: 0, erased: 0, refusals: 0, kills: 0, faults: 0, events: 0, verified: 0, restored: 0 };
+const counts = {
+  plans: 0,
+  applies: 0,
+  erased: 0,
+  refusals: 0,
+  kills: 0,
+  faults: 0,
+  events: 0,
+  verified: 0,
+  restored: 0,
+};
 
 class Site {
   /** A plan of another log. */
@@ -247,7 +329,7 @@ class Site {
   #collector: Running | undefined;
   #phase = 0;
   /** The events that a copy of the data directory has. */
-  #backUp: ReadonlySet<string> | undefined;
+  #backUp: { readonly events: ReadonlySet<string>; readonly holds: readonly Hold[] } | undefined;
   readonly #certificates: string[] = [];
   #made = 0;
 
@@ -291,10 +373,14 @@ class Site {
     this.story.push('kill -9 of the collector');
     await this.#collector?.kill();
     this.#agent.destroy();
-    if (this.#backUp === undefined && this.random.chance(3)) {
-      fs.cpSync(this.#dataDir, path.join(this.root, 'old'), { recursive: true });
-      this.#backUp = new Set(this.judge.sent.keys());
-    }
+    await this.#start();
+  }
+
+  async #copy(): Promise<void> {
+    await this.#collector?.stop();
+    fs.cpSync(this.#dataDir, path.join(this.root, 'old'), { recursive: true });
+    this.#backUp = { events: new Set(this.judge.sent.keys()), holds: this.judge.holds };
+    this.story.push('copied');
     await this.#start();
   }
 
@@ -307,17 +393,23 @@ class Site {
     await this.#start();
     this.story.push('restored');
     counts.restored++;
-    for (const key of this.judge.sent.keys()) if (!this.#backUp.has(key)) this.judge.sent.delete(key);
+    for (const key of this.judge.sent.keys()) if (!this.#backUp.events.has(key)) this.judge.sent.delete(key);
     // What is to be taken up is no request: it is done once the log has it.
     const wanted = [...this.judge.sent.keys()].filter((key) => this.judge.erased.has(key)).length;
-    await expect.poll(() => this.#actions().flatMap(({ said }) => (said.does === 'retire' ? said.keys : [])).reduce((sum, { sequences }) => sum + sequences.size, 0)).toBe(wanted);
+    const taken = async () => (await this.#retired()).reduce((sum, { events }) => sum + events, 0);
+    await expect.poll(taken).toBe(wanted);
     await this.#settle();
-    await this.check(true);
+    // The log does not know any more that these were released, and verify says what was erased under them.
+    const over = this.#backUp.holds.filter((hold) => !this.judge.holds.includes(hold));
+    await this.check(over.length === 0);
     if (this.#certificates.length === 0) return;
     const named = this.#certificates.flatMap((file) => ['--certificate', file]);
     const out = path.join(this.root, 'again.json');
     const { code, stderr } = await this.on('erase', 'plan', ...named, '--by', 'planner', '--out', out);
-    expect([code, stderr]).toEqual([6, expect.anything()]);
+    // Runs that are nested in what is erased may be listed; what a certificate names is not there to be planned.
+    expect([0, 6], stderr).toContain(code);
+    const again = code === 0 ? (JSON.parse(fs.readFileSync(out, 'utf8')) as PlanText).events : [];
+    expect(again.filter((event) => event.erase || this.judge.erased.has(keyOf(event)))).toEqual([]);
   }
 
   async end(): Promise<void> {
@@ -378,7 +470,11 @@ class Site {
     const chosen = random.below(8);
     const hold: Hold = {
       ...{ name, runs: [], subjects: [], organisations: [] },
-      ...(chosen === 0 ? { organisations: [random.of(ORGANISATIONS)] } : chosen < 4 ? { subjects: random.of(PATIENTS) } : { runs: [runIdOf(this.#any()) ?? random.uuid()] }),
+      ...(chosen === 0
+        ? { organisations: [random.of(ORGANISATIONS)] }
+        : chosen < 4
+          ? { subjects: random.of(PATIENTS) }
+          : { runs: [runIdOf(this.#any()) ?? random.uuid()] }),
     };
     const file = this.#file('held.txt', hold.subjects.join('\n'));
     await this.done(
@@ -404,7 +500,13 @@ class Site {
     const { random } = this;
     const floors: Floor[] = random.chance(3)
       ? []
-      : [random.of<Floor>([{ organisation: random.of(ORGANISATIONS) }, { kind: random.of(OTHER_KINDS) }, { model: random.of(MODELS) }])];
+      : [
+          random.of<Floor>([
+            { organisation: random.of(ORGANISATIONS) },
+            { kind: random.of(OTHER_KINDS) },
+            { model: random.of(MODELS) },
+          ]),
+        ];
     const texts = floors.map(({ organisation, kind, model }, i) => ({
       ...{ id: `law-${i}`, keep: random.of(['P10Y', 'P1D', 'forever']) },
       match: {
@@ -414,7 +516,12 @@ class Site {
       },
     }));
     const over = { id: 'over', keep: 'P0D' };
-    const policy = { version: 1, name: `policy-${this.#phase}`, floors: [...texts, over], default: { keep: 'forever' } };
+    const policy = {
+      version: 1,
+      name: `policy-${this.#phase}`,
+      floors: [...texts, over],
+      default: { keep: 'forever' },
+    };
     await this.done('retention', 'policy', 'set', this.#file('policy.json', JSON.stringify(policy)));
     this.judge.floors = floors;
     this.story.push(`floors ${JSON.stringify(floors)}`);
@@ -423,7 +530,9 @@ class Site {
   /** What may happen at any time. @param keys of events on whose runs more may come. */
   async happen(keys?: readonly string[]): Promise<void> {
     const { random } = this;
-    const about = () => (keys !== undefined && random.chance(2) ? this.judge.sent.get(random.of(keys)) : undefined) ?? this.#any();
+    const about = () =>
+      (keys !== undefined && random.chance(2) ? this.judge.sent.get(random.of(keys)) : undefined) ??
+      this.#any();
     if (random.chance(2))
       await this.#send((sender) => {
         for (let i = random.below(4); i > 0; i--) sender.run();
@@ -435,13 +544,14 @@ class Site {
     if (isHeld && random.chance(5)) await this.#release();
     if (random.chance(10)) await this.#policy();
     if (random.chance(12)) await this.#kill();
+    if (this.#backUp === undefined && random.chance(8)) await this.#copy();
     if (random.chance(25)) await this.done('retention', 'compact');
     if (random.chance(40)) await this.done('encryption-keys', 'rotate');
   }
 
   /** @returns the plan that was made; undefined where there was nothing to plan. */
   async plan(): Promise<Waiting | undefined> {
-    const { random, judge } = this;
+    const { judge } = this;
     const asked = this.#asked();
     const decided = judge.plan(asked, this.#phase);
     const file = path.join(this.root, `plan-${++this.#made}.json`);
@@ -457,13 +567,22 @@ class Site {
     const marked = text.events.filter(({ erase }) => erase).map((event) => keyOf(event));
     const listed = text.events.map((event) => keyOf(event));
     const blockedBy = (by: string) =>
-      text.events.filter(({ blocked }) => blocked.some((block) => block.by === by)).map((event) => keyOf(event));
+      text.events
+        .filter(({ blocked }) => blocked.some((block) => block.by === by))
+        .map((event) => keyOf(event));
     expect(new Set(listed).size).toBe(listed.length);
     expect({
       ...{ marked: marked.sort(), listed: listed.sort(), held: blockedBy('hold').sort() },
-      ...{ floored: blockedBy('floor').sort(), late: Object.fromEntries(text.late.map((each) => [each.action, each.events])) },
+      ...{
+        floored: blockedBy('floor').sort(),
+        late: Object.fromEntries(text.late.map((each) => [each.action, each.events])),
+      },
     }).toEqual({
-      ...{ marked: [...decided.marked].sort(), listed: [...decided.listed].sort(), held: [...decided.held].sort() },
+      ...{
+        marked: [...decided.marked].sort(),
+        listed: [...decided.listed].sort(),
+        held: [...decided.held].sort(),
+      },
       ...{ floored: [...decided.floored].sort(), late: Object.fromEntries(decided.late) },
     });
     return { file, asked, decided };
@@ -504,7 +623,8 @@ class Site {
     const edits = random.chance(3);
     for (const event of plan.events) {
       const isHeld = event.blocked.some(({ by }) => by === 'hold');
-      if (edits && (event.erase ? random.chance(6) : random.chance(isHeld ? 20 : 3))) event.erase = !event.erase;
+      if (edits && (event.erase ? random.chance(6) : random.chance(isHeld ? 20 : 3)))
+        event.erase = !event.erase;
     }
     // A person's editor may lay it out in another way.
     if (edits) fs.writeFileSync(file, JSON.stringify(plan, undefined, random.of([0, 2])));
@@ -545,14 +665,15 @@ class Site {
     const verdict = judge.apply(planned.decided, marks, overrides);
     const reason = overrides ? 'court-order' : random.of(['erasure-request', 'court-order']);
     const argv = applying(planned.file, reason, overrides);
-    const before = this.#actions();
+    const before = await this.#retired();
     const fault = this.#fault();
     const ended = await fault(argv);
     counts.applies++;
-    this.story.push(`apply ${marks.size} marks, ${JSON.stringify({ ...verdict, erases: verdict.erases.size, overrides })}: ${ended.code}`);
+    this.story.push(
+      `apply ${marks.size} marks, ${JSON.stringify({ ...verdict, erases: verdict.erases.size, overrides })}: ${ended.code}`,
+    );
     await this.#settle();
-    const did = this.#actions().slice(before.length).filter(({ said }) => said.does === 'retire');
-    const action = did[0]?.said.action;
+    const action = (await this.#retired())[before.length]?.action;
     this.#assertAnswer(ended, verdict, action);
     if (action === undefined) return;
     counts.erased += verdict.erases.size;
@@ -561,7 +682,9 @@ class Site {
     expect(stderr).toBe('');
     this.#certificates.push(this.#file('certificate.json', stdout));
     const { event_ids: ids } = JSON.parse(stdout) as { event_ids: Record<string, string[]> };
-    const named = Object.entries(ids).flatMap(([organisation, each]) => each.map((id) => keyOf({ organisation, id })));
+    const named = Object.entries(ids).flatMap(([organisation, each]) =>
+      each.map((id) => keyOf({ organisation, id })),
+    );
     expect(named.sort()).toEqual([...verdict.erases].sort());
   }
 
@@ -571,7 +694,11 @@ class Site {
     // What is cut off, or has no room, may end in other ways; what it then has done is all or nothing.
     const cutOff: (number | null)[] = [null, 1, 2, 9, 130];
     const isCutOff = this.#isFaulty && cutOff.includes(code);
-    const expected = [verdict.code, ...(verdict.mayRefuse && allowed ? [10] : []), ...(isCutOff ? [code] : [])];
+    const expected = [
+      verdict.code,
+      ...(verdict.mayRefuse && allowed ? [10] : []),
+      ...(isCutOff ? [code] : []),
+    ];
     expect([expected, code, ended.stderr]).toEqual([expect.arrayContaining([code]), code, expect.anything()]);
     if (!allowed) expect(action).toBeUndefined();
     if (code === 0 || code === 7 || code === 9) expect(action).toBeDefined();
@@ -644,7 +771,7 @@ class Site {
   async #laid(): Promise<void> {
     const inbox = path.join(this.#dataDir, 'lifecycle', 'inbox');
     const names = () => (fs.existsSync(inbox) ? fs.readdirSync(inbox).join() : '');
-    for (const before = names(); names() === before; ) await sleep(1);
+    for (const before = names(); names() === before;) await sleep(1);
   }
 
   /** On return the collector has nothing to do any more. */
@@ -653,19 +780,24 @@ class Site {
     await expect
       .poll(async () => {
         await this.#revive();
+        // First: what is no request any more is in the log.
+        const waiting = await inbox.waiting();
         const log = openStore(this.#dataDir).events;
         const undone = log.actions?.().undone() ?? [];
         await log.close();
-        return [(await inbox.waiting()).length, undone.length];
+        return [waiting.length, undone.length];
       })
       .toEqual([0, 0]);
   }
 
-  #actions(): readonly LoggedAction[] {
+  /** What the log says was erased, an entry each. */
+  async #retired(): Promise<{ readonly action: string; readonly events: number }[]> {
     const log = openStore(this.#dataDir).events;
     const logged = log.actions?.().logged ?? [];
-    void log.close();
-    return logged;
+    await log.close();
+    return logged.flatMap(({ said }) =>
+      said.does === 'retire' ? { action: said.action, events: eventsOf(said.keys).size } : [],
+    );
   }
 
   /** Every event is as it was sent, or erased by the action that the judge knows of; `verify` agrees. */
@@ -674,7 +806,9 @@ class Site {
     const { code, stdout, stderr } = await this.on('events');
     expect([code, stderr]).toEqual([0, '']);
     const read = eventsIn(stdout) as (ReturnType<typeof eventsIn>[number] & { action?: string })[];
-    const found = new Map(read.map((event) => [`${event.organisation} ${event.event_id}`, event.action ?? event.body]));
+    const found = new Map(
+      read.map((event) => [`${event.organisation} ${event.event_id}`, event.action ?? event.body]),
+    );
     expect(read).toHaveLength(judge.sent.size);
     const expected = [...judge.sent].map(([key, { body }]) => [key, judge.erased.get(key) ?? body]);
     const wrong = expected.filter(([key = '', is]) => found.get(key) !== is);
@@ -715,12 +849,16 @@ test(`[R-1590] [R-1591] [R-1592] [R-1593] [R-1594] of ${PLANS} random plans each
       await site.restore();
     } catch (error) {
       const story = site.story.slice(-12).join('\n');
-      throw new Error(`SEED=${SEED + log}, plan ${counts.plans} (log ${log}, ${root}):\n${story}`, { cause: error });
+      throw new Error(`SEED=${SEED + log}, plan ${counts.plans} (log ${log}, ${root}):\n${story}`, {
+        cause: error,
+      });
     } finally {
       await site.end();
     }
     fs.rmSync(root, { recursive: true, force: true });
   }
-  process.stderr.write(`SEED=${SEED}: ${JSON.stringify({ ...counts, minutes: (performance.now() - began) / 60_000 })}\n`);
+  process.stderr.write(
+    `SEED=${SEED}: ${JSON.stringify({ ...counts, minutes: (performance.now() - began) / 60_000 })}\n`,
+  );
   expect(counts.erased).toBeGreaterThan(PLANS / 4);
 });

@@ -80,7 +80,8 @@ interface Fields {
   readonly model_instance?: { readonly model_id?: string };
 }
 
-export const keyOf = ({ organisation, id }: { organisation: string; id: string }): string => `${organisation} ${id}`;
+export const keyOf = ({ organisation, id }: { organisation: string; id: string }): string =>
+  `${organisation} ${id}`;
 /** The run that an event names or opens. */
 export const runIdOf = (event: Sent): string | undefined =>
   fieldsOf(event).run_id ?? (event.kind === 'inference-start' ? event.id : undefined);
@@ -103,7 +104,10 @@ export class Judge {
     this.#holds.set(hold, { events: new Set(), runs: new Set() });
     const met = [...this.#runs()].filter(([, run]) => this.#isHeld(run, '', hold));
     const runs = new Set(met.map(([, run]) => run.id));
-    this.#holds.set(hold, { events: new Set(met.map(([key]) => key)), runs: new Set(hold.organisations.length > 0 ? [] : runs) });
+    this.#holds.set(hold, {
+      events: new Set(met.map(([key]) => key)),
+      runs: new Set(hold.organisations.length > 0 ? [] : runs),
+    });
   }
 
   release(hold: Hold): void {
@@ -120,9 +124,12 @@ export class Judge {
     const ofPlace = [...new Set(run.values())].filter(
       ({ organisation }) => asked.organisation === undefined || organisation === asked.organisation,
     );
-    const late = new Map(ofPlace.flatMap((each) => this.#lateOf(each)).map(({ action }) => [action, 0]));
+    const late = new Map(
+      ofPlace.flatMap((each) => this.#lateOf(each, asked.late)).map(({ action }) => [action, 0]),
+    );
     for (const each of ofPlace)
-      for (const { action, events } of this.#lateOf(each)) late.set(action, (late.get(action) ?? 0) + events);
+      for (const { action, events } of this.#lateOf(each, asked.late))
+        late.set(action, (late.get(action) ?? 0) + events);
     const marks = new Map<string, boolean>();
     const add = (events: readonly Sent[], mark: boolean) => {
       for (const event of events) if (!marks.has(keyOf(event))) marks.set(keyOf(event), mark);
@@ -130,7 +137,11 @@ export class Judge {
     const seeds = ofPlace.filter((each) => this.#isAsked(each, asked));
     for (const each of seeds)
       if (asked.event === undefined) add(each.events, this.#isMarked(each, asked));
-      else add(each.events.filter(({ id }) => id === asked.event), true);
+      else
+        add(
+          each.events.filter(({ id }) => id === asked.event),
+          true,
+        );
     const nested = new Set(seeds);
     for (const outer of nested) for (const each of run.values()) if (each.outer.has(outer)) nested.add(each);
     for (const each of nested) if (!seeds.includes(each)) add(each.events, false);
@@ -152,7 +163,11 @@ export class Judge {
   apply(decided: Decided, marks: ReadonlySet<string>, overrides: boolean): Verdict {
     const left = [...marks].filter((key) => !this.erased.has(key));
     const runs = this.#runs();
-    const came = new Set(left.map((key) => runs.get(key)).filter((run) => run?.starts.some(({ phase }) => phase > decided.phase)));
+    const came = new Set(
+      left
+        .map((key) => runs.get(key))
+        .filter((run) => run?.starts.some(({ phase }) => phase > decided.phase)),
+    );
     const isOther = (run: Run) => {
       const before = decided.run.get(left.find((key) => runs.get(key) === run) ?? '');
       const known = new Set(before === undefined ? [] : this.#about(before));
@@ -165,7 +180,8 @@ export class Judge {
       left.some((key) => isHeld(key) || runs.get(key)?.id !== decided.run.get(key)?.id) ||
       [...came].some((run) => run !== undefined && isOther(run));
     const erases = new Set(left.filter((key) => overrides || !decided.floored.has(key)));
-    const code = left.length === 0 ? 6 : mustRefuse ? 10 : erases.size === 0 ? 8 : erases.size < left.length ? 7 : 0;
+    const code =
+      left.length === 0 ? 6 : mustRefuse ? 10 : erases.size === 0 ? 8 : erases.size < left.length ? 7 : 0;
     return { code, mayRefuse: came.size > 0 || left.some((key) => decided.held.has(key)), erases };
   }
 
@@ -181,7 +197,12 @@ export class Judge {
         isRun = own !== undefined;
         id = own ?? at.id;
         const circle = path.indexOf(at);
-        if (circle >= 0) id = path.slice(circle).map((each) => each.id).sort()[0] ?? '';
+        if (circle >= 0)
+          id =
+            path
+              .slice(circle)
+              .map((each) => each.id)
+              .sort()[0] ?? '';
         if (isRun || circle >= 0) break;
         path.push(at);
       }
@@ -220,21 +241,28 @@ export class Judge {
 
   #isAsked(run: Run, { subjects, run: id, event, late }: Asked): boolean {
     if (event !== undefined) return run.events.some((each) => each.id === event);
-    if (late !== undefined) return this.#lateOf(run).some(({ action }) => action === late);
+    if (late !== undefined) return this.#lateOf(run, late).length > 0;
     if (!run.isRun) return false;
     if (id !== undefined) return run.id === id;
-    return [...this.#named(run, 'target'), ...this.#named(run, 'caller')].some((each) => subjects?.includes(each));
+    return [...this.#named(run, 'target'), ...this.#named(run, 'caller')].some((each) =>
+      subjects?.includes(each),
+    );
   }
 
   #isMarked(run: Run, { subjects, late }: Asked): boolean {
     if (late !== undefined) return this.#named(run, 'target').length === 0;
     if (subjects === undefined) return true;
-    return this.#read(run).length === run.starts.length && this.#about(run).every((id) => subjects.includes(id));
+    return (
+      this.#read(run).length === run.starts.length && this.#about(run).every((id) => subjects.includes(id))
+    );
   }
 
-  /** What came after the last of the actions that have erased something of a run, where that left nothing of it. */
-  #lateOf({ events }: Run): { action: string; events: number }[] {
-    const last = this.erasures.findLast(({ action }) => events.some((event) => this.erased.get(keyOf(event)) === action));
+  /** What came after an action that has erased something of a run, where nothing older is left: after the one that is asked for, or the last. */
+  #lateOf({ events }: Run, asked?: string): { action: string; events: number }[] {
+    const last = this.erasures.findLast(
+      ({ action }) =>
+        (asked ?? action) === action && events.some((event) => this.erased.get(keyOf(event)) === action),
+    );
     const left = events.filter((event) => !this.erased.has(keyOf(event)));
     if (last === undefined || left.length === 0 || left.some(({ phase }) => phase < last.phase)) return [];
     return [{ action: last.action, events: left.length }];

@@ -23,7 +23,15 @@ process.on('message', async ({ argv }) => {
   await main(argv);
   // What a command does at its end, and the signals that it has waited for.
   for (const listener of process.rawListeners('exit')) listener.call(process, process.exitCode);
-  for (const name of ['exit', 'unhandledRejection', 'uncaughtException', 'SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'])
+  for (const name of [
+    'exit',
+    'unhandledRejection',
+    'uncaughtException',
+    'SIGINT',
+    'SIGTERM',
+    'SIGHUP',
+    'SIGQUIT',
+  ])
     process.removeAllListeners(name);
   for (const back of restore) back();
   for (const stream of [stdout, stderr]) stream.removeAllListeners('error');

@@ -10,7 +10,8 @@ function failing(owner, name) {
     if (!isOutput && fs.existsSync(flag)) {
       const error = Object.assign(new Error(`ENOSPC: no space left on device, ${name}`), { code: 'ENOSPC' });
       const done = rest.at(-1);
-      if (name === 'write' && owner === fs && typeof done === 'function') return void process.nextTick(done, error);
+      if (name === 'write' && owner === fs && typeof done === 'function')
+        return void process.nextTick(done, error);
       if (owner === fs) throw error;
       return Promise.reject(error);
     }
@@ -20,5 +21,6 @@ function failing(owner, name) {
 
 for (const name of ['write', 'writeSync', 'writevSync', 'writeFileSync', 'appendFileSync']) failing(fs, name);
 const handle = await fs.promises.open('/dev/null', 'w');
-for (const name of ['write', 'writev', 'writeFile', 'appendFile']) failing(Object.getPrototypeOf(handle), name);
+for (const name of ['write', 'writev', 'writeFile', 'appendFile'])
+  failing(Object.getPrototypeOf(handle), name);
 await handle.close();
