@@ -47,10 +47,7 @@ function whatRows(certificate: Certificate): string[][] {
   const { action, reason, log, mirror_of, organisations, plan, marks, checkpoint, tool } = certificate;
   const { events, events_by_kind, runs, first_received, last_received, mentions } = certificate;
   const kinds = Object.entries(events_by_kind).map(([kind, count]) => `${count} ${kind}`);
-  const entries = [
-    ...certificate.entries,
-    ...(certificate.done_entry === null ? [] : [certificate.done_entry]),
-  ];
+  const entries = [...certificate.entries, certificate.done_entry].filter((entry) => entry !== null);
   return [
     ...whoRows(certificate),
     ['Reason', reason],
@@ -62,16 +59,11 @@ function whatRows(certificate: Certificate): string[][] {
       'Received by the collector',
       first_received === last_received ? `${first_received}` : `${first_received} to ${last_received}`,
     ],
-    ...(mentions === null || mentions === 0
-      ? []
-      : [
-          [
-            'Mentions',
-            `${counted(mentions, 'event')} of these are of runs about others and mention the person`,
-          ],
-        ]),
-    ...(plan === null ? [] : [['Plan', `SHA-256 ${plan}`]]),
-    ...(marks === null ? [] : [['Marks in the plan', `SHA-256 ${marks}`]]),
+    ...rowIf(mentions, 'Mentions', (number) => {
+      return `${counted(number, 'event')} of these are of runs about others and mention the person`;
+    }),
+    ...rowIf(plan, 'Plan', (hash) => `SHA-256 ${hash}`),
+    ...rowIf(marks, 'Marks in the plan', (hash) => `SHA-256 ${hash}`),
     ...overrideRows(certificate),
     ['Entries of the log', entries.map(({ sequence, id }) => `${sequence} (${id})`).join(', ')],
     [
@@ -83,6 +75,10 @@ function whatRows(certificate: Certificate): string[][] {
     ],
     ['Made by', tool],
   ];
+}
+
+function rowIf<Value>(value: Value | null, name: string, text: (value: Value) => string): string[][] {
+  return value === null || value === 0 ? [] : [[name, text(value)]];
 }
 
 function whoRows({ policy, rule, case: reference, planner, applier }: Certificate): string[][] {
@@ -109,9 +105,7 @@ function overrideRows({ floors_overridden, overridden, incomplete, unread }: Cer
   });
   const payloads = unread === null ? 'payloads' : counted(unread, 'payload');
   return [
-    ...(floors_overridden
-      ? [['Overridden', floors.length === 0 ? 'floors of the retention policy' : floors.join(', ')]]
-      : []),
+    ...(floors_overridden ? [['Overridden', floors.join(', ') || 'floors of the retention policy']] : []),
     ...(incomplete ? [['Incomplete', `${payloads} could not be opened when it was planned`]] : []),
   ];
 }
@@ -146,13 +140,11 @@ function placeRows(certificate: Certificate): string[][] {
 }
 
 function awayText({ keys_away, mirror_of }: Certificate): string {
-  const away = keys_away.map(legible).join(', ');
-  const what =
-    away !== ''
-      ? `${away} cannot be reached`
-      : mirror_of === null
-        ? 'all directories of keys can be reached now'
-        : 'the database of keys cannot be reached, or this mirror has not followed';
+  const there =
+    mirror_of === null
+      ? 'all directories of keys can be reached now'
+      : 'the database of keys cannot be reached, or this mirror has not followed';
+  const what = keys_away.length > 0 ? `${keys_away.map(legible).join(', ')} cannot be reached` : there;
   return `${what}. It is retried automatically while a collector runs; the other keys are destroyed`;
 }
 
@@ -160,19 +152,11 @@ function bytesText({ bytes_removed, bytes_left }: Certificate): string {
   const { full_segments: full, live_segment: live } = bytes_left;
   if (full + live === 0)
     return bytes_removed === null
-      ? 'this data directory has none of them'
+      ? 'this data directory has no encrypted bytes of these events'
       : `${bytes_removed}, from the data directory`;
-  const left = [
-    ...(full === 0
-      ? []
-      : [
-          `${counted(full, 'event')}: collector retention compact removes them from each segment of which a fifth is erased`,
-        ]),
-    ...(live === 0
-      ? []
-      : [`${counted(live, 'event')} in the segment that is written to: it keeps them until it is full`]),
-  ];
-  return `pending; ${left.join('; ')}`;
+  const ofFull = `${counted(full, 'event')}: collector retention compact removes them from each segment of which a fifth is erased`;
+  const ofLive = `${counted(live, 'event')} in the segment that is written to: it keeps them until it is full`;
+  return ['pending', ...(full === 0 ? [] : [ofFull]), ...(live === 0 ? [] : [ofLive])].join('; ');
 }
 
 function leftLines({ left, policy }: Certificate): string[] {

@@ -38,7 +38,7 @@ export interface Certificate {
   readonly mentions: number | null;
   readonly left: readonly LeftEvents[] | null;
   readonly overridden: ErasureFacts['overridden'] | null;
-  /** Payloads that the plan could not open: of some or of none, and how many of them, where the record says it. */
+  /** Whether the plan could not open payloads, and how many, where the record has the number. */
   readonly incomplete: boolean;
   readonly unread: number | null;
   /** False where parts of what was ordered were not begun, because a hold began or a policy was set. */
@@ -111,26 +111,25 @@ export async function certificateOf(
     const done = named.find((each) => each.said.does === 'done');
     const { record } = said;
     const facts = record === undefined ? undefined : erasureRecordOf(dataDir, action, record);
+    const { case: reference = null, planner = null, applier = null, mentions = null } = facts ?? {};
+    const { left = null, overridden = null, unread = null } = facts ?? {};
     const sequences = eventsOf(retires.flatMap(({ keys }) => keys));
     const newest = await newestCheckpoint(dataDir, tree);
-    const isCovered = (newest?.newest.checkpoint.size ?? 0) >= (named.at(-1)?.sequence ?? Infinity);
+    const { size = 0, root = '' } = newest?.newest.checkpoint ?? {};
     const since = done === undefined ? [] : actions.logged.slice(actions.logged.indexOf(done));
     return {
       ...{ format: FORMAT, action, reason: said.reason, log: log.ledgerId, tool: `collector ${version()}` },
-      ...{ case: facts?.case ?? null, planner: facts?.planner ?? null, applier: facts?.applier ?? null },
-      ...{ mentions: facts?.mentions ?? null, left: facts?.left ?? null },
-      ...{ overridden: facts?.overridden ?? null, unread: facts?.unread ?? null },
+      ...{ case: reference, planner, applier, mentions, left, overridden, unread },
       ...{ incomplete: said.incomplete === true, whole: actions.isWhole(action) },
       floors_overridden: said.override === true,
       ...{ policy: said.policy ?? null, rule: said.rule ?? null },
       ...{ plan: said.plan ?? null, marks: said.marks ?? null },
       ...{ entries: parts.map(entryOf), done_entry: done === undefined ? null : entryOf(done) },
       checkpoint:
-        newest === undefined || !isCovered
+        newest === undefined || size < (named.at(-1)?.sequence ?? Infinity)
           ? null
           : {
-              size: newest.newest.checkpoint.size,
-              root: Buffer.from(newest.newest.checkpoint.root).toString('base64'),
+              ...{ size, root: Buffer.from(root).toString('base64') },
               cosigned_by: cosigners(newest.newest.note, newest.history),
             },
       ...{ began: iso(parts[0]?.at) ?? '', keys_destroyed: iso(done?.at) },
@@ -200,13 +199,10 @@ async function* entriesOf(log: EventLog, sequences: SequenceSet): AsyncGenerator
   let from: Cursor = BEGINNING;
   for (const { first, end } of sequences.windows(MOST_BETWEEN)) {
     const pass = log.pass({ sequence: first, at: from.at }, { through: end - 1 });
-    for (let next = await pass.next(); ; next = await pass.next()) {
-      if (next.done) {
-        from = next.value;
-        break;
-      }
+    let next = await pass.next();
+    for (; !next.done; next = await pass.next())
       for (const entry of next.value) if (!entry.isOwn && sequences.has(entry.sequence)) yield entry;
-    }
+    from = next.value;
   }
 }
 

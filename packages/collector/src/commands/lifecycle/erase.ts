@@ -14,7 +14,7 @@ import { collect } from '../verify/trusted-keys.js';
 import { applyPlan } from './apply.js';
 import { certificateIn } from './certificate.js';
 import { isErased, lifecycleConfigOf } from './delivery.js';
-import { addErasureOptions, type ErasureOptions, printCertificate, showErasures } from './erasures.js';
+import { type ErasureOptions, printCertificate, showErasures } from './erasures.js';
 import { planFile, planTable, planText } from './plan-file.js';
 import { type Asked, makePlan } from './planning.js';
 
@@ -43,7 +43,7 @@ Examples:
 
 The ids of a person go into a file, one a line, or to standard input (-): in a list of arguments other users of this host
 could see them. They are compared with target_id and caller_id of every start, exactly. Marked are the runs that are about this
-person and about no other; of the others the plan says why not. --mentions searches every payload for the ids.
+person and about no other; for each other run the plan gives the reason. --mentions searches every payload for the ids.
 
 --late plans what came for runs after an action had erased these whole. --certificate plans again what certificates (JSON) name,
 for a log that was restored from before them.
@@ -92,10 +92,13 @@ export function command(): Command {
     .option('--override-floor', 'erase what a floor of the policy keeps, for a reason to which floors yield')
     .option('--incomplete', 'apply a plan for which payloads could not be opened')
     .option('--json', 'print the certificate as one JSON object');
-  const erase = new Command('erase').description(
-    'Destroy the keys of events, so that no directory of keys opens their payloads any more.',
-  );
-  return addConfigOptions(addErasureOptions(erase), 'lifecycle')
+  const erase = new Command('erase')
+    .description('Destroy the keys of events, so that no directory of keys opens their payloads any more.')
+    .enablePositionalOptions()
+    .option('--list', 'list erasures, holds, policies and epochs of keys, the oldest first')
+    .option('--certificate <action>', 'print the certificate of an erasure, as it stands now')
+    .option('--json', 'print JSON: with --list one object a line');
+  return addConfigOptions(erase, 'lifecycle')
     .addHelpText('after', EXAMPLES)
     .action((options: ErasureOptions, self: Command) => showErasures(options, self))
     .addCommand(
@@ -192,7 +195,7 @@ function assertName(by: string | undefined): void {
 }
 
 async function applyErasure(file: string, options: ApplyOptions, self: Command): Promise<number> {
-  const { reason, case: reference, by, overrideFloor, incomplete, json } = options;
+  const { reason, case: reference, by, json } = options;
   const words = REASONS.slice(1);
   if (reason === undefined) throw usage(`--reason: give one of ${words.join(', ')}`);
   const why = wordFrom('--reason', reason, words);
@@ -201,10 +204,8 @@ async function applyErasure(file: string, options: ApplyOptions, self: Command):
   assertName(by);
   const config = lifecycleConfigOf(self);
   const { dataDir } = config;
-  const { action, erased, left } = await applyPlan(config, file, {
-    ...{ reason: why, case: reference, by },
-    ...{ overrideFloor: overrideFloor === true, incomplete: incomplete === true },
-  });
+  const asked = { ...options, reason: why, case: reference };
+  const { action, erased, left } = await applyPlan(config, file, asked);
   // What was derived from what is erased goes with it.
   const signal = new AbortController().signal;
   await (await openCatalogue({ dataDir, quiet: !process.stderr.isTTY, signal })).close();

@@ -56,24 +56,12 @@ export async function answerAccessRequest(dataDir: string, request: AccessReques
   const { subjects, organisation, withOthers, format, out } = request;
   assertReadable(dataDir);
   const signal = interruption(out === undefined ? 'interrupted' : 'interrupted; no file was written');
-  const filter = {
-    subjects: subjects.length,
-    organisation,
-    with_others: withOthers,
-    format: format?.name,
-    out,
-  };
+  const subject = { subjects: subjects.length, organisation, with_others: withOthers };
+  const filter = { ...subject, format: format?.name, out };
   const givenOut = logAccess(dataDir, { command: 'records', filter });
   const reader = await LogRuns.open(dataDir, signal);
   try {
-    const found = await reader.find({
-      subjects,
-      organisation,
-      runs: [],
-      events: [],
-      mentions: false,
-      erased: '',
-    });
+    const found = await reader.find({ subjects, organisation });
     assertOneOrganisation(new Map([...found.runs].map(([name, ids]) => [name, ids.size])));
     const keys = keysIn(found.runs);
     const runs = inOrder(await reader.collect(keys, { nested: true, outer: false }));
