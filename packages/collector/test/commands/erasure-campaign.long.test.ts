@@ -360,14 +360,6 @@ class Site {
     this.#collector = await start(this.#dataDir, args, ['--import', FULL_DISK], { FULL_DISK: this.#full });
   }
 
-  /** Starts it again where a full disk has ended it. */
-  async #revive(): Promise<void> {
-    const { process: child, output } = this.#collector ?? {};
-    if (child?.exitCode === null) return;
-    this.story.push(`the collector ended with ${child?.exitCode}: ${output?.stderr.slice(-500)}`);
-    await this.#start();
-  }
-
   async #kill(): Promise<void> {
     counts.kills++;
     this.story.push('kill -9 of the collector');
@@ -376,21 +368,26 @@ class Site {
     await this.#start();
   }
 
-  async #copy(): Promise<void> {
+  /** In order; after a full disk it may have ended by itself. */
+  async #restart(between: () => void = () => undefined): Promise<void> {
     await this.#collector?.stop();
+    between();
+    await this.#start();
+  }
+
+  #copy(): void {
     fs.cpSync(this.#dataDir, path.join(this.root, 'old'), { recursive: true });
     this.#backUp = { events: new Set(this.judge.sent.keys()), holds: this.judge.holds };
     this.story.push('copied');
-    await this.#start();
   }
 
   /** A log that is brought back from before erasures learns of them, so that its certificates name nothing that can be read. */
   async restore(): Promise<void> {
     if (this.#backUp === undefined) return;
-    await this.#collector?.stop();
-    fs.rmSync(this.#dataDir, { recursive: true });
-    fs.cpSync(path.join(this.root, 'old'), this.#dataDir, { recursive: true });
-    await this.#start();
+    await this.#restart(() => {
+      fs.rmSync(this.#dataDir, { recursive: true });
+      fs.cpSync(path.join(this.root, 'old'), this.#dataDir, { recursive: true });
+    });
     this.story.push('restored');
     counts.restored++;
     for (const key of this.judge.sent.keys()) if (!this.#backUp.events.has(key)) this.judge.sent.delete(key);
@@ -544,7 +541,7 @@ class Site {
     if (isHeld && random.chance(5)) await this.#release();
     if (random.chance(10)) await this.#policy();
     if (random.chance(12)) await this.#kill();
-    if (this.#backUp === undefined && random.chance(8)) await this.#copy();
+    if (this.#backUp === undefined && random.chance(8)) await this.#restart(() => this.#copy());
     if (random.chance(25)) await this.done('retention', 'compact');
     if (random.chance(40)) await this.done('encryption-keys', 'rotate');
   }
@@ -746,7 +743,7 @@ class Site {
         await Promise.race([ended, sleep(300 + random.below(1500))]);
         fs.rmSync(this.#full);
         const result = await ended;
-        if (random.chance(2)) await this.#kill();
+        await (random.chance(2) ? this.#kill() : this.#restart());
         return result;
       };
     if (chosen === 5)
@@ -779,7 +776,6 @@ class Site {
     const inbox = new Inbox(this.#dataDir);
     await expect
       .poll(async () => {
-        await this.#revive();
         // First: what is no request any more is in the log.
         const waiting = await inbox.waiting();
         const log = openStore(this.#dataDir).events;

@@ -4,11 +4,12 @@ import type { Config } from '../../config.js';
 import { ABOVE_FLOORS, type Action, type Actions, eventsOf, type Reason } from '../../privacy/actions.js';
 import type { SequenceSet } from '../../privacy/sequence-set.js';
 import { counted } from '../../quantity.js';
-import { findPlan, logAccess } from '../access-log.js';
+import { findPlan, logAccess, type PlanLine } from '../access-log.js';
 import { actingUser } from '../actor.js';
 import { CommandFailure, EXIT, interruption, usage } from '../exit-codes.js';
 import { isNoId } from '../../store/text.js';
 import { assertReadable } from '../regular-files.js';
+import { legible } from '../terminal.js';
 import { assertCollectorRuns, considered, deliver } from './delivery.js';
 import { keysOf } from './erasable.js';
 import {
@@ -20,7 +21,15 @@ import {
 import { Holds, holdsOf } from './holds.js';
 import { type LogRun, LogRuns } from './log-runs.js';
 import { idOf, textOf } from './log-stretch.js';
-import { type Block, type Plan, type PlanEvent, type PlanFile, readPlan } from './plan-file.js';
+import {
+  type Block,
+  blockText,
+  type Plan,
+  type PlanEvent,
+  type PlanFile,
+  planTable,
+  readPlan,
+} from './plan-file.js';
 
 export interface ApplyOptions {
   readonly reason: Reason;
@@ -46,11 +55,7 @@ export async function applyPlan(config: Config, file: string, options: ApplyOpti
   const signal = interruption();
   assertReadable(dataDir);
   assertCollectorRuns(config);
-  const line = await findPlan(dataDir, planned.sha256);
-  if (line === undefined)
-    throw usage(
-      `${file}: no access log here has a line of collector erase plan for it: plan again on this host`,
-    );
+  const line = await plannedBy(dataDir, file, planned);
   const action = randomUUID();
   const { reason, by } = options;
   const { sha256: plan, marks } = planned;
@@ -73,6 +78,24 @@ export async function applyPlan(config: Config, file: string, options: ApplyOpti
   } finally {
     await reader.close();
   }
+}
+
+/** Nothing is changed. @returns what a second person reviews: the plan as it is marked, both hashes, and who planned it. */
+export async function checkPlan(dataDir: string, file: string): Promise<string> {
+  const planned = readPlan(file);
+  assertReadable(dataDir);
+  logAccess(dataDir, { command: 'erase apply', filter: { plan: planned.sha256, check: true } }).complete =
+    true;
+  const { actor, at } = await plannedBy(dataDir, file, planned);
+  return `${planTable(planned)}planned by ${legible(actor.name)}, ${at}\n`;
+}
+
+async function plannedBy(dataDir: string, file: string, { sha256 }: PlanFile): Promise<PlanLine> {
+  const line = await findPlan(dataDir, sha256);
+  if (line !== undefined) return line;
+  throw usage(
+    `${file}: no access log here has a line of collector erase plan for it: plan again on this host`,
+  );
 }
 
 function applierOf({ by }: ApplyOptions): ErasureFacts['applier'] {
@@ -121,7 +144,8 @@ class Application {
     const erased = eventsOf(keys);
     if (allowed.length === 0)
       throw new CommandFailure(
-        'nothing was erased: a floor of the policy keeps all marked events',
+        `nothing was erased: all marked events are ${[...new Set(marked.flatMap(({ blocked }) => floorsIn(blocked).map(blockText)))].join(', ')}; ` +
+          `--override-floor erases them for ${ABOVE_FLOORS.join(', ')}`,
         EXIT.refused,
       );
     if (erased.size === 0)
@@ -141,6 +165,10 @@ class Application {
       ),
       mentions: done.filter(({ because }) => because === 'mention').length,
       overridden: leftOf(overridden, plain),
+      setByHand: {
+        marked: events.filter(({ erase, why }) => erase && why !== '').length,
+        unmarked: events.filter(({ erase, why }) => !erase && why === '').length,
+      },
     };
     const record = await keepErasureRecord(this.config.dataDir, facts);
     const said: Action = {
@@ -173,8 +201,11 @@ class Application {
         `${counted(unread, 'payload')} could not be opened when it was planned: --incomplete applies it all the same, and the ` +
           'certificate says so',
       );
-    if (options.overrideFloor === true && !ABOVE_FLOORS.includes(options.reason))
-      throw usage(`--override-floor: a floor yields to ${ABOVE_FLOORS.join(', ')} alone`);
+    const isCertified = this.#plan.events.every(({ because, erase }) => !erase || because === 'certificate');
+    if (options.overrideFloor === true && !isCertified && !ABOVE_FLOORS.includes(options.reason))
+      throw usage(
+        `--override-floor: a floor yields to ${ABOVE_FLOORS.join(', ')}, and to what a certificate names, whatever the reason`,
+      );
   }
 
   /** @throws CommandFailure when no marked event is left to be erased. */

@@ -20,24 +20,31 @@ export function certificateText(certificate: Certificate, output: NodeJS.WriteSt
     alignedTable(whatRows(certificate), output),
     '\nWhere the content was, and until when\n',
     alignedTable(placeRows(certificate), output),
-    '\nNamed by the plan, and not erased\n',
+    '\nNamed by the plan, and not erased by this action\n',
     list([...leftLines(certificate), ...(whole ? [] : [NOT_WHOLE])]),
     '\nNot covered: where the content may still be\n',
     list(notCovered(certificate)),
     '\nHow it can be checked\n',
     line(`Method: ${METHOD}. The leaf of each event stays in the log, so that all proofs of the log hold.`),
-    ...certificate.entries.map(({ sequence, id }) =>
+    ...entriesOf(certificate).map(({ sequence, id, does }) =>
       line(
-        `The entry that orders the erasure: collector events --entry ${sequence} | jq -j .body > entry.json. Its proof: ` +
-          `collector proof ${id} --out entry.proof.`,
+        `The entry ${does}: collector events --entry ${sequence} | jq -j .body > ${sequence}.json. Its proof: collector proof ` +
+          `${id} --out ${sequence}.proof.`,
       ),
     ),
     line(
-      'collector check-proof entry.proof --event entry.json --key KEY checks both on another computer, without this log. The ' +
-        'entry names the erased events by their numbers in the log, and the hashes of the plan and of its marks; the ' +
-        `certificate in JSON (collector erase --certificate ${action} --json) names the events by their ids.`,
+      'collector check-proof NUMBER.proof --event NUMBER.json --key KEY checks each on another computer, without this log. KEY ' +
+        'is the verifier key of the log, from whoever keeps it outside this host (docs/guide/prove.md). The entries name the ' +
+        'erased events by their numbers in the log, and the hashes of the plan and of its marks; the certificate in JSON ' +
+        `(collector erase --certificate ${action} --json) has the id and the number of each event.`,
     ),
   ].join('');
+}
+
+function entriesOf({ entries, done_entry }: Certificate) {
+  const orders = entries.map((entry) => ({ ...entry, does: 'that orders the erasure' }));
+  const done = { does: 'that reports the keys destroyed in every directory' };
+  return done_entry === null ? orders : [...orders, { ...done_entry, ...done }];
 }
 
 const NOT_WHOLE =
@@ -64,6 +71,11 @@ function whatRows(certificate: Certificate): string[][] {
     }),
     ...rowIf(plan, 'Plan', (hash) => `SHA-256 ${hash}`),
     ...rowIf(marks, 'Marks in the plan', (hash) => `SHA-256 ${hash}`),
+    ...rowIf(
+      certificate.set_by_hand,
+      'Marks set by hand',
+      ({ marked, unmarked }) => `${marked} set, ${unmarked} removed`,
+    ),
     ...overrideRows(certificate),
     ['Entries of the log', entries.map(({ sequence, id }) => `${sequence} (${id})`).join(', ')],
     [
@@ -73,7 +85,7 @@ function whatRows(certificate: Certificate): string[][] {
         : `signed by the log over ${checkpoint.size} entries, root ${checkpoint.root}` +
           (checkpoint.cosigned_by.length === 0 ? '' : `, cosigned by ${checkpoint.cosigned_by.join(', ')}`),
     ],
-    ['Made by', tool],
+    ['Printed', `${certificate.printed}, by ${tool}`],
   ];
 }
 
@@ -133,7 +145,7 @@ function placeRows(certificate: Certificate): string[][] {
     [
       'Replaced key files',
       certificate.key_epoch_ended === null
-        ? 'what a disk may still hold of replaced files can be opened until the next epoch of keys, which begins 12 hours after the erasure (collector encryption-keys rotate: at once)'
+        ? 'what a disk may still hold of the files of keys from before the erasure can be opened until the next epoch of keys, which begins 12 hours after it (collector encryption-keys rotate: at once)'
         : `the key that opened what a disk may still hold of replaced files was destroyed ${certificate.key_epoch_ended}`,
     ],
   ];
@@ -155,7 +167,7 @@ function bytesText({ bytes_removed, bytes_left }: Certificate): string {
       ? 'this data directory has no encrypted bytes of these events'
       : `${bytes_removed}, from the data directory`;
   const ofFull = `${counted(full, 'event')}: collector retention compact removes them from each segment of which a fifth is erased`;
-  const ofLive = `${counted(live, 'event')} in the segment that is written to: it keeps them until it is full`;
+  const ofLive = `${counted(live, 'event')} in the segment that is written to, which collector retention compact passes over until it is full`;
   return ['pending', ...(full === 0 ? [] : [ofFull]), ...(live === 0 ? [] : [ofLive])].join('; ');
 }
 
@@ -184,8 +196,9 @@ function notCovered({ action, mirror_of }: Certificate): string[] {
     'what senders keep: their spools, quarantines and own records; reject files of collector import',
     'content that an event names by address alone, such as files of the content store',
     `events that came after the plan: collector erase plan --subject-file finds new runs, collector erase plan --late ${action} what came late for the erased ones`,
-    'the envelope of each event, which stays: kind, organisation, API key, times, random ids',
-    'back-ups of the log: they hold the events encrypted, and no keys',
+    'the envelope of each event, which stays: kind, organisation, API key, times, ids of events and runs; and the erasure record',
+    'back-ups: those of collector backup hold the events encrypted, and no keys; a copy of whole directories may hold keys',
+    'older copies of the data directory: with the keys of names they list ids and times of the erased runs',
     ...(mirror_of === null
       ? []
       : [

@@ -31,13 +31,14 @@ export interface Certificate {
   readonly format: typeof FORMAT;
   readonly action: string;
   readonly reason: string;
-  /** These six are of the erasure record, and null without it. */
+  /** These are of the erasure record, and null without it. */
   readonly case: string | null;
   readonly planner: Person | null;
   readonly applier: Person | null;
   readonly mentions: number | null;
   readonly left: readonly LeftEvents[] | null;
   readonly overridden: ErasureFacts['overridden'] | null;
+  readonly set_by_hand: ErasureFacts['setByHand'] | null;
   /** Whether the plan could not open payloads, and how many, where the record has the number. */
   readonly incomplete: boolean;
   readonly unread: number | null;
@@ -66,6 +67,8 @@ export interface Certificate {
     readonly root: string;
     readonly cosigned_by: readonly string[];
   } | null;
+  /** When this was printed: what it says of places and copies is as of then. */
+  readonly printed: string;
   readonly began: string;
   readonly keys_destroyed: string | null;
   /** Directories of keys that cannot be reached now. */
@@ -87,6 +90,8 @@ export interface Certificate {
   readonly tool: string;
   /** Of each organisation, whose ids these are. */
   readonly event_ids: Readonly<Record<string, readonly string[]>>;
+  /** Of the same events in the same order, by which the entries name them. */
+  readonly event_numbers: Readonly<Record<string, readonly number[]>>;
 }
 
 /**
@@ -112,14 +117,14 @@ export async function certificateOf(
     const { record } = said;
     const facts = record === undefined ? undefined : erasureRecordOf(dataDir, action, record);
     const { case: reference = null, planner = null, applier = null, mentions = null } = facts ?? {};
-    const { left = null, overridden = null, unread = null } = facts ?? {};
+    const { left = null, overridden = null, unread = null, setByHand = null } = facts ?? {};
     const sequences = eventsOf(retires.flatMap(({ keys }) => keys));
     const newest = await newestCheckpoint(dataDir, tree);
     const { size = 0, root = '' } = newest?.newest.checkpoint ?? {};
     const since = done === undefined ? [] : actions.logged.slice(actions.logged.indexOf(done));
     return {
       ...{ format: FORMAT, action, reason: said.reason, log: log.ledgerId, tool: `collector ${version()}` },
-      ...{ case: reference, planner, applier, mentions, left, overridden, unread },
+      ...{ case: reference, planner, applier, mentions, left, overridden, unread, set_by_hand: setByHand },
       ...{ incomplete: said.incomplete === true, whole: actions.isWhole(action) },
       floors_overridden: said.override === true,
       ...{ policy: said.policy ?? null, rule: said.rule ?? null },
@@ -132,6 +137,7 @@ export async function certificateOf(
               ...{ size, root: Buffer.from(root).toString('base64') },
               cosigned_by: cosigners(newest.newest.note, newest.history),
             },
+      printed: new Date().toISOString(),
       ...{ began: iso(parts[0]?.at) ?? '', keys_destroyed: iso(done?.at) },
       ...(await erasedEvents(log, dataDir, sequences, withIds)),
       ...keysOf(dataDir, done?.at),
@@ -172,15 +178,20 @@ async function erasedEvents(log: EventLog, dataDir: string, sequences: SequenceS
   const segments = segmentsOf(dataDir, sequences);
   const kinds = new Map<EventKind, number>();
   const ids = new Map<string, string[]>();
+  const numbers = new Map<string, number[]>();
   const runs = new Set<string>();
   const left = { full_segments: 0, live_segment: 0 };
   let [first, last] = [Infinity, -Infinity];
   for await (const entry of entriesOf(log, sequences)) {
     const { kind, organisation, receivedAt, source, sequence } = entry;
     kinds.set(kind, (kinds.get(kind) ?? 0) + 1);
-    const known = ids.get(organisation) ?? [];
+    const [known, numbered] = [ids.get(organisation) ?? [], numbers.get(organisation) ?? []];
     ids.set(organisation, known);
-    if (withIds) known.push(uuidText(source, entry.eventIdAt));
+    numbers.set(organisation, numbered);
+    if (withIds) {
+      known.push(uuidText(source, entry.eventIdAt));
+      numbered.push(sequence);
+    }
     if (!isNoId(source, entry.runIdAt)) runs.add(`${uuidText(source, entry.runIdAt)} ${organisation}`);
     [first, last] = [Math.min(first, receivedAt), Math.max(last, receivedAt)];
     if (entry.bucket !== undefined) left[sequence >= segments.liveFrom ? 'live_segment' : 'full_segments']++;
@@ -192,6 +203,7 @@ async function erasedEvents(log: EventLog, dataDir: string, sequences: SequenceS
     bytes_left: left,
     bytes_removed: left.full_segments + left.live_segment > 0 ? null : iso(segments.compactedAt),
     event_ids: withIds ? Object.fromEntries(ids) : {},
+    event_numbers: withIds ? Object.fromEntries(numbers) : {},
   };
 }
 

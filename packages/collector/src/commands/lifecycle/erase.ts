@@ -11,7 +11,7 @@ import { openCatalogue } from '../catalogue.js';
 import { CommandFailure, EXIT, interruption, usage } from '../exit-codes.js';
 import { assertReadable } from '../regular-files.js';
 import { collect } from '../verify/trusted-keys.js';
-import { applyPlan } from './apply.js';
+import { applyPlan, checkPlan } from './apply.js';
 import { certificateIn } from './certificate.js';
 import { isErased, lifecycleConfigOf } from './delivery.js';
 import { type ErasureOptions, printCertificate, showErasures } from './erasures.js';
@@ -21,13 +21,15 @@ import { type Asked, makePlan } from './planning.js';
 const EXAMPLES = `
 Examples:
   $ collector erase plan --subject-file subject.txt --out plan.json
+  $ collector erase apply plan.json --check
   $ collector erase apply plan.json --reason erasure-request --case DSR-2026/114
   $ collector erase --list
   $ collector erase --certificate 4c1d7f0a-93be-4f5e-8a3e-5d1f6f0c2b11
 
 A plan reads the log and erases nothing. It lists every event that may be erased, why, about whom its run is, and what keeps
 it. A person reviews it and may change its marks. To apply it destroys the keys of what is marked, in every directory of keys,
-and prints the certificate. What is erased cannot be brought back, from no back-up.
+and prints the certificate. The log and its back-ups do not bring back what is erased; copies of the keys that were made
+elsewhere can open it until they are destroyed.
 
 Exit codes: 0 erased, 10 something has changed since it was planned: plan again, 9 begun and not at its end because a directory
 of keys cannot be reached, 8 a floor of the retention policy forbids all of it, 7 erased but for events that a floor keeps or
@@ -68,6 +70,7 @@ interface ApplyOptions {
   readonly by?: string;
   readonly overrideFloor?: true;
   readonly incomplete?: true;
+  readonly check?: true;
   readonly json?: true;
 }
 
@@ -91,6 +94,7 @@ export function command(): Command {
     .option('--by <name>', 'who applies it, where the system knows no login user')
     .option('--override-floor', 'erase what a floor of the policy keeps, for a reason to which floors yield')
     .option('--incomplete', 'apply a plan for which payloads could not be opened')
+    .option('--check', 'print the plan as it is marked, its hashes and who planned it; nothing is erased')
     .option('--json', 'print the certificate as one JSON object');
   const erase = new Command('erase')
     .description('Destroy the keys of events, so that no directory of keys opens their payloads any more.')
@@ -153,7 +157,8 @@ async function planErasure(dataDir: string, options: PlanOptions): Promise<void>
   reading.events = plan.plan.events.length;
   if (plan.plan.events.length === 0) {
     process.stdout.write(planTable(plan));
-    throw new CommandFailure(`there is nothing to erase in ${dataDir}`, EXIT.notFound);
+    const late = plan.plan.late.length > 0 ? ', but for what came late (see above)' : '';
+    throw new CommandFailure(`there is nothing to erase in ${dataDir}${late}`, EXIT.notFound);
   }
   // By this line it is known who planned it.
   const act = { command: 'erase plan', filter: { ...filter, plan: plan.sha256 }, isAct: true, ...more };
@@ -195,7 +200,11 @@ function assertName(by: string | undefined): void {
 }
 
 async function applyErasure(file: string, options: ApplyOptions, self: Command): Promise<number> {
-  const { reason, case: reference, by, json } = options;
+  const { reason, case: reference, by, check, json } = options;
+  if (check) {
+    process.stdout.write(await checkPlan(lifecycleConfigOf(self).dataDir, file));
+    return EXIT.ok;
+  }
   const words = REASONS.slice(1);
   if (reason === undefined) throw usage(`--reason: give one of ${words.join(', ')}`);
   const why = wordFrom('--reason', reason, words);

@@ -91,7 +91,10 @@ export function named({ starts }: LogRun, as: 'target' | 'caller'): string[] {
 }
 
 /** Why a run that was not found by an id is not about the person, although it is nested in one that was. */
-export const NESTED = 'nested in another run, and not about this person';
+export function whyNested(run: LogRun): string {
+  const isOfSomeone = named(run, 'target').length > 0;
+  return `nested in a planned run; ${isOfSomeone ? 'about someone else' : 'names no person'}`;
+}
 
 /**
  * What a run that was found by an id of a person says of this person.

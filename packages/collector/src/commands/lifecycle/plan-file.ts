@@ -38,7 +38,7 @@ export interface PlanEvent {
   readonly received_at: string;
   /** In the log, in bytes. */
   readonly size: number;
-  readonly because: 'target' | 'caller' | 'run' | 'event' | 'late' | 'mention' | 'nested';
+  readonly because: 'target' | 'caller' | 'run' | 'event' | 'certificate' | 'late' | 'mention' | 'nested';
   readonly about: 'this person' | 'someone else' | 'nobody' | 'not compared';
   readonly blocked: readonly Block[];
   /** Why it was not marked; empty where it was. */
@@ -134,7 +134,7 @@ function hasMarks(read: Record<string, unknown>): read is Record<string, unknown
 }
 
 /** For the reviewer: a line for each run, what is blocked, and what was not compared. */
-export function planTable({ plan, sha256 }: PlanFile): string {
+export function planTable({ plan, sha256, marks }: PlanFile): string {
   const runs = Map.groupBy(plan.events, ({ organisation, run }) => `${organisation} ${run}`);
   const ids = [...new Set(plan.events.map(({ run }) => run))].sort();
   const short = new Map(
@@ -152,10 +152,15 @@ export function planTable({ plan, sha256 }: PlanFile): string {
         : left.length === events.length
           ? 'no'
           : `${events.length - left.length} of them`,
-      [...new Set(left.map(({ why }) => why))].join('; '),
+      [
+        ...new Set([
+          ...left.map(({ why }) => why),
+          ...events.flatMap(({ erase, blocked }) => (erase ? blocked.map(blockText) : [])),
+        ]),
+      ].join('; '),
     ];
   });
-  const columns = ['RUN', 'ORGANISATION', 'FIRST (UTC)', 'EVENTS', 'BECAUSE', 'ABOUT', 'ERASE', 'WHY NOT'];
+  const columns = ['RUN', 'ORGANISATION', 'FIRST (UTC)', 'EVENTS', 'BECAUSE', 'ABOUT', 'ERASE', 'NOTE'];
   const table = rows.length === 0 ? '' : alignedTable([columns, ...rows]);
   const marked = plan.events.filter(({ erase }) => erase);
   const blocks = Map.groupBy(
@@ -170,7 +175,7 @@ export function planTable({ plan, sha256 }: PlanFile): string {
     ...(plan.unmatched.length === 0
       ? []
       : [
-          `no start has ${counted(plan.unmatched.length, 'id')} of the subject file: number ${plan.unmatched.join(', ')}`,
+          `no start has ${counted(plan.unmatched.length, 'id')} of the subject file: number ${plan.unmatched.join(', ')} (a start that was erased before is not compared)`,
         ]),
     ...(plan.unread === 0
       ? []
@@ -184,7 +189,9 @@ export function planTable({ plan, sha256 }: PlanFile): string {
       ({ action, events }) =>
         `${counted(events, 'event')} came after action ${action} had erased their runs: plan them with --late ${action}`,
     ),
-    ...(plan.events.length === 0 ? [] : [`SHA-256 of the plan, which the access log has: ${sha256}`]),
+    ...(plan.events.length === 0
+      ? []
+      : [`SHA-256 of the plan, which the access log has: ${sha256}`, `SHA-256 of its marks: ${marks}`]),
   ];
   return `${table}${lines.map((line) => `${line}\n`).join('')}`;
 }

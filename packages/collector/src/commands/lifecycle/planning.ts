@@ -14,8 +14,8 @@ import {
   LogRuns,
   named,
   nameOf,
-  NESTED,
   type RecordKey,
+  whyNested,
 } from './log-runs.js';
 import { type Found, idOf, type LogEvent, textOf } from './log-stretch.js';
 import { floorsOf, keysOf } from './erasable.js';
@@ -130,14 +130,15 @@ class Planning {
     const seeds = new Set(whole.map(nameOf));
     const byName = new Map([...all, ...others].map((run) => [nameOf(run), run]));
     const runOf = (record: RecordKey) => byName.get(nameOf(record)) ?? raise();
-    for (const { event, record } of single) this.#plan(planned, runOf(record), [event], EVENT);
+    for (const { event, record } of single)
+      this.#plan(planned, runOf(record), [event], asked.certificates ? CERTIFICATE : EVENT);
     const ofSingle = new Set(single.map(({ record }) => nameOf(record)));
     for (const run of all) {
       const name = nameOf(run);
       if (seeds.has(name)) this.#plan(planned, run, run.events, this.#markOf(run));
       else if (!ofSingle.has(name)) {
         const about = asked.subjects === undefined ? 'not compared' : aboutOf(run);
-        this.#plan(planned, run, run.events, { because: 'nested', about, why: NESTED });
+        this.#plan(planned, run, run.events, { because: 'nested', about, why: whyNested(run) });
       }
     }
     for (const { event, record } of mentioned) {
@@ -160,7 +161,10 @@ class Planning {
       searched: mentions ? 'every payload' : 'starts',
       unread: selected.unread,
       unmatched: unmatched(subjects, all),
-      late: [...late.counts].map(([action, count]) => ({ action, events: count })),
+      late: [...(asked.late === undefined ? late.counts : [])].map(([action, count]) => ({
+        action,
+        events: count,
+      })),
       events: await this.#judged(planned, holds),
     };
   }
@@ -275,6 +279,7 @@ interface Planned {
 
 const AROUND = { nested: true, outer: true };
 const EVENT: Mark = { because: 'event', about: 'not compared', why: '' };
+const CERTIFICATE: Mark = { ...EVENT, because: 'certificate' };
 
 function raise(): never {
   throw new RangeError('a record was not collected');

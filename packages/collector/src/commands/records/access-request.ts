@@ -16,7 +16,7 @@ import {
   keysIn,
   type LogRun,
   LogRuns,
-  NESTED,
+  whyNested,
 } from '../lifecycle/log-runs.js';
 import { idOf, textOf } from '../lifecycle/log-stretch.js';
 import { assertReadable } from '../regular-files.js';
@@ -68,7 +68,7 @@ export async function answerAccessRequest(dataDir: string, request: AccessReques
     const ids = new Set(subjects);
     const isFound = ({ organisation: of, id }: LogRun) => found.runs.get(of)?.has(id) === true;
     const others = runs.flatMap((run): Other[] => {
-      const why = isFound(run) ? compared(run, ids).why : NESTED;
+      const why = isFound(run) ? compared(run, ids).why : whyNested(run);
       return why === '' ? [] : [{ run, why }];
     });
     const ofOthers = new Set(others.map(({ run }) => run));
