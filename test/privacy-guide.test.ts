@@ -1,8 +1,12 @@
 /** Compares the guide for privacy officers with the program. */
+import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
+import os from 'node:os';
 import path from 'node:path';
 import { expect, test } from 'vitest';
+import { planFile, planText, PLAN_FORMAT } from '../packages/collector/src/commands/lifecycle/plan-file.js';
 import { parsePolicy } from '../packages/collector/src/privacy/retention-policy.js';
+import { SequenceSet } from '../packages/collector/src/privacy/sequence-set.js';
 
 const ROOT = path.resolve(import.meta.dirname, '..');
 const textOf = (file: string) => fs.readFileSync(path.join(ROOT, file), 'utf8');
@@ -64,4 +68,76 @@ test('[R-1532] every letter ends with complaint, court and data protection offic
   for (const letter of others) expect(letter).toMatch(/_Closing paragraph\._$/);
   for (const page of PAGES)
     expect(textOf(path.join(GUIDE, page))).not.toMatch(/no longer be read|by anyone|for ever gone/);
+});
+
+const LETTERS = textOf(`${GUIDE}/erasure-request.md`);
+
+/** The programs in Python of the page, by the order in which they stand. */
+function run(program: number, input: string): string {
+  const found = [...LETTERS.matchAll(/^( {4}import .*\n(?: {4}.*\n)*)/gm)].map(([, lines = '']) =>
+    lines.replaceAll(/^ {4}/gm, ''),
+  );
+  expect(found).toHaveLength(2);
+  const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'collector-guide-'));
+  try {
+    const file = path.join(directory, 'input.json');
+    fs.writeFileSync(file, input);
+    const { stdout, stderr } = spawnSync('python3', ['-c', found[program] ?? '', file], { encoding: 'utf8' });
+    expect(stderr).toBe('');
+    return stdout;
+  } finally {
+    fs.rmSync(directory, { recursive: true });
+  }
+}
+
+test.skipIf(spawnSync('python3', ['--version']).status !== 0)(
+  '[R-1533] the programs of the guide print the events of an entry, and both hashes of a plan',
+  () => {
+    const set = SequenceSet.of([1, 2, 3, 127, 128, 300, 70_000, 70_001]).toText();
+    const entry = { does: 'retire', keys: [{ bucket: '0132a1a5', organisation: 'icu', set }] };
+    expect(run(0, JSON.stringify(entry))).toBe(
+      'icu 1 to 3\nicu 127 to 128\nicu 300 to 300\nicu 70000 to 70001\n',
+    );
+    const event = {
+      ...{ id: '2e4a6c8d-0b1f-4a3c-9d5e-7f9b1d3f5a62', run: '2e4a6c8d-0b1f-4a3c-9d5e-7f9b1d3f5a62' },
+      ...{
+        organisation: 'Süd "1"/\u007f',
+        kind: 'outcome',
+        received_at: '2026-11-01T00:00:00.000Z',
+        size: 500,
+      },
+      ...{ because: 'target', about: 'this person', why: '' },
+    } as const;
+    const blocked = [{ by: 'hold', name: 'CASE-7', until: null }] as const;
+    const plan = planFile({
+      ...{ format: PLAN_FORMAT, log: '0'.repeat(32), made: '2026-11-02T00:00:00.000Z', through: 70_001 },
+      ...{
+        policy: null,
+        holds: [],
+        asked: 'a subject (1 id)',
+        searched: 'starts',
+        unread: 0,
+        unmatched: [2],
+      },
+      late: [],
+      events: [
+        { sequence: 2, ...event, blocked: [], erase: true },
+        { sequence: 70_001, ...event, blocked, why: 'on hold by CASE-7', erase: false },
+      ],
+    });
+    expect(run(1, planText(plan))).toBe(`plan ${plan.sha256}\nmarks ${plan.marks}\n`);
+  },
+);
+
+test('[R-1534] letters promise a later erasure only as a choice for which a diary is kept, and name what keys may still open', () => {
+  const [procedure = '', letters = ''] = LETTERS.split('## Letters');
+  expect(procedure).toContain('Without a diary no letter may promise an erasure.');
+  const [a = ''] = /^\*\*A\. .*$/m.exec(letters) ?? [];
+  for (const reservation of ['encrypted contents', 'Copies of these keys', 'replaced key files', 'index'])
+    expect(a).toContain(reservation);
+  for (const [letter] of letters.matchAll(/^\*\*[A-E]\. .*$/gm)) {
+    expect(letter.replaceAll(/\[[^\]]*\]/g, '')).not.toMatch(/will erase|further request/);
+    for (const [choice] of letter.matchAll(/\[[^\]]*will erase[^\]]*\]/g))
+      expect(choice).toContain('our diary has it');
+  }
 });

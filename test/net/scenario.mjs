@@ -4,7 +4,7 @@ import { DAMAGES } from './damages.mjs';
 import { demoRequests, event, idOf, oddRequests, storedOf } from './events.mjs';
 import { promised, send } from './sending.mjs';
 import { listing } from './side.mjs';
-import { smallSegments, tinySegments } from './sides.mjs';
+import { erasing, smallSegments, tinySegments } from './sides.mjs';
 
 const HOUR = 3_600_000;
 /** Events between two readings of the clock, and how many wait for an answer at most. */
@@ -233,17 +233,27 @@ class Situation {
 
   /** Plans an erasure, and does it. @returns what was printed of it. */
   async erase(what, args, reason = 'erasure-request') {
-    const all = `${args} --reason ${reason}`;
-    const { events = 0 } = JSON.parse(
-      (await this.json(`${what}, planned`, `erase ${all} --dry-run`, VERDICT)) || '{}',
-    );
-    return this.json(what, `erase ${all} --confirm ${events}`, VERDICT);
+    const { plan, countIn, apply } = erasing[this.side.name];
+    const file = `${this.name}-${what.replaceAll(' ', '-')}-plan.json`;
+    const count = countIn(await this.run(`${what}, planned`, plan(args, reason, file)));
+    this.keep(`${what}, how many events`, { text: String(count) });
+    return this.run(what, apply(args, reason, count, file), VERDICT);
   }
+}
+
+/**
+ * Makes the log and its keys. The tree logs each act on keys in the access log, and the next collector appends a head of it. The
+ * base gets a line by a reading, so that the sequences of both sides are the same.
+ */
+async function begin(situation, options, size) {
+  await (await situation.serve('serve, empty', options, size)).stop();
+  await situation.makeKeys();
+  await situation.run('nothing stored', 'events');
 }
 
 /** An ordinary life: events come, are read and proved. @param meanwhile what is done beside the collector. */
 async function live(situation, script, { options, formats, meanwhile }) {
-  await situation.makeKeys();
+  await begin(situation, options);
   const collector = await situation.serve('serve', options);
   await situation.postAll(collector.port, script);
   await meanwhile?.(collector);
@@ -319,7 +329,7 @@ export async function encrypted(side, script) {
   await erased.erase('nested', `--run ${idOf('nested 2')}`);
   const late = event('outcome', 'after the erasure', undefined, { run_id: runs[30].run });
   await erased.post(collector.port, [{ kind: 'outcome', body: Buffer.from(JSON.stringify(late)) }], 1);
-  await erased.erase('again', `--again ${action}`);
+  await erased.erase('late', `--late ${action}`);
   await erased.json('certificate', `erase --certificate ${action}`, VERDICT);
   await erased.json('what is due', 'retention run --dry-run', VERDICT);
   await erased.json('retention', 'retention run', VERDICT);
@@ -350,7 +360,7 @@ const policyOf = (days) => ({
  */
 export async function damaged(side, script) {
   const situation = new Situation(side, 'damaged');
-  await situation.makeKeys();
+  await begin(situation, '--encryption on', tinySegments);
   const collector = await situation.serve('serve', '--encryption on', tinySegments);
   await situation.post(collector.port, script.demo.slice(0, 1600), 1);
   await situation.erase('a run', `--run ${script.runs[10].run}`, 'test-data');

@@ -15,7 +15,24 @@ const AT_BASE = [
   [/^(runs .*)--format csv/, '$1--csv'],
   [/^(runs .*)--outcome none:/, '$1--no-outcome-for '],
   [/^(encryption-keys copy .*)--expires/, '$1--lives'],
+  [/^erase --list/, 'actions list'],
+  [/^erase --certificate/, 'actions certificate'],
+  [/^(erase .*)--late/, '$1--again'],
 ];
+
+/** The two steps of an erasure. `countIn` says how many events the first one, from what it printed, lets the second erase. */
+export const erasing = {
+  base: {
+    plan: (what, reason) => `erase ${what} --reason ${reason} --dry-run --json`,
+    countIn: (printed) => JSON.parse(printed || '{}').events ?? 0,
+    apply: (what, reason, count) => `erase ${what} --reason ${reason} --confirm ${count} --json`,
+  },
+  tree: {
+    plan: (what, _, file) => `erase plan ${what} --by net --out ${file}`,
+    countIn: (printed) => Number(/^(\d+) events? of \d+ runs? marked/m.exec(printed)?.[1] ?? 0),
+    apply: (_, reason, __, file) => `erase apply ${file} --reason ${reason} --case NET-1 --by net --json`,
+  },
+};
 
 /** @param side base or tree. @returns the words of a command line. */
 export function wordsOf(side, command) {

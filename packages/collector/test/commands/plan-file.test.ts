@@ -73,6 +73,11 @@ describe('[R-1576] a plan that is read', () => {
     expect(read(TEXT)).toEqual(WRITTEN);
     const { events, ...rest } = JSON.parse(TEXT) as Record<string, unknown>;
     expect(read(JSON.stringify({ events, ...rest }, undefined, '\t'))).toEqual(WRITTEN);
+    const { format, ...others } = rest;
+    expect(read(JSON.stringify({ ...others, events, format }))).toEqual(WRITTEN);
+    expect(read(TEXT.replace(/"kind":"outcome",(.*?),"size":500/, '"size":500,$1,"kind":"outcome"'))).toEqual(
+      WRITTEN,
+    );
     expect(read(TEXT.replace('"icu"', String.raw`"\u0069cu"`))).toEqual(WRITTEN);
   });
 
@@ -113,7 +118,7 @@ describe('[R-1576] a plan that is read', () => {
     ['another hash', TEXT.replace(WRITTEN.sha256, '0'.repeat(64)), /more than its marks/],
     ['no hash', TEXT.replace(/ {2}"sha256".*\n/, ''), /more than its marks/],
     ['a mark that is no boolean', TEXT.replace('"erase":true', '"erase":"true"'), /members/],
-    ['a kind that is none', TEXT.replace('"kind":"outcome"', '"kind":"log"'), /members/],
+    ['a kind that is none', TEXT.replace('"kind":"outcome"', '"kind":"log"'), /more than its marks/],
     [
       'events that are no list',
       TEXT.replace('"events": [\n', '"events": {"0":[\n').replace(/\]\n\}\n$/, ']}}'),

@@ -1,15 +1,15 @@
 /** Applies an erasure plan: what its marks say is erased, unless something has changed since it was made. */
 import { randomUUID } from 'node:crypto';
 import type { Config } from '../../config.js';
-import { ABOVE_FLOORS, type Action, type Actions, type Reason } from '../../privacy/actions.js';
-import { SequenceSet } from '../../privacy/sequence-set.js';
+import { ABOVE_FLOORS, type Action, type Actions, eventsOf, type Reason } from '../../privacy/actions.js';
+import type { SequenceSet } from '../../privacy/sequence-set.js';
 import { counted } from '../../quantity.js';
-import { type LifecycleAnswer } from '../../ledger/lifecycle.js';
-import { findPlan, logAccess } from '../access-log.js';
+import { findPlan, logAccess, type PlanLine } from '../access-log.js';
 import { actingUser } from '../actor.js';
 import { CommandFailure, EXIT, interruption, usage } from '../exit-codes.js';
 import { isNoId } from '../../store/text.js';
 import { assertReadable } from '../regular-files.js';
+import { legible } from '../terminal.js';
 import { assertCollectorRuns, considered, deliver } from './delivery.js';
 import { keysOf } from './erasable.js';
 import {
@@ -20,21 +20,28 @@ import {
 } from './erasure-record.js';
 import { Holds, holdsOf } from './holds.js';
 import { type LogRun, LogRuns } from './log-runs.js';
-import { idOf, type LogEvent, textOf } from './log-stretch.js';
-import { type Block, type Plan, type PlanEvent, type PlanFile, readPlan } from './plan-file.js';
+import { idOf, textOf } from './log-stretch.js';
+import {
+  type Block,
+  blockText,
+  type Plan,
+  type PlanEvent,
+  type PlanFile,
+  planTable,
+  readPlan,
+} from './plan-file.js';
 
 export interface ApplyOptions {
   readonly reason: Reason;
   /** Of 1 to 64 of A-Z a-z 0-9 . _ / - */
   readonly case: string;
-  readonly by?: string | undefined;
-  readonly overrideFloor: boolean;
-  readonly incomplete: boolean;
+  readonly by?: string;
+  readonly overrideFloor?: true;
+  readonly incomplete?: true;
 }
 
 export interface Applied {
   readonly action: string;
-  readonly answer: Exclude<LifecycleAnswer, { state: 'refused' }>;
   readonly erased: SequenceSet;
   /** Of the events that the plan marks, how many were left: floors, and what has no key. */
   readonly left: number;
@@ -48,19 +55,11 @@ export async function applyPlan(config: Config, file: string, options: ApplyOpti
   const signal = interruption();
   assertReadable(dataDir);
   assertCollectorRuns(config);
-  const line = await findPlan(dataDir, planned.sha256);
-  if (line === undefined)
-    throw usage(
-      `${file}: no access log here has a line of collector erase plan for it: plan again on this host`,
-    );
+  const line = await plannedBy(dataDir, file, planned);
   const action = randomUUID();
   const { reason, by } = options;
-  const filter = {
-    plan: planned.sha256,
-    marks: planned.marks,
-    action,
-    override_floor: options.overrideFloor,
-  };
+  const { sha256: plan, marks } = planned;
+  const filter = { plan, marks, action, override_floor: options.overrideFloor === true };
   const access = logAccess(dataDir, {
     ...{ command: 'erase apply', filter, reason, isAct: true },
     ...(by !== undefined && { by }),
@@ -79,6 +78,24 @@ export async function applyPlan(config: Config, file: string, options: ApplyOpti
   } finally {
     await reader.close();
   }
+}
+
+/** Nothing is changed. @returns what a second person reviews: the plan as it is marked, both hashes, and who planned it. */
+export async function checkPlan(dataDir: string, file: string): Promise<string> {
+  const planned = readPlan(file);
+  assertReadable(dataDir);
+  logAccess(dataDir, { command: 'erase apply', filter: { plan: planned.sha256, check: true } }).complete =
+    true;
+  const { actor, at } = await plannedBy(dataDir, file, planned);
+  return `${planTable(planned)}planned by ${legible(actor.name)}, ${at}\n`;
+}
+
+async function plannedBy(dataDir: string, file: string, { sha256 }: PlanFile): Promise<PlanLine> {
+  const line = await findPlan(dataDir, sha256);
+  if (line !== undefined) return line;
+  throw usage(
+    `${file}: no access log here has a line of collector erase plan for it: plan again on this host`,
+  );
 }
 
 function applierOf({ by }: ApplyOptions): ErasureFacts['applier'] {
@@ -121,51 +138,55 @@ class Application {
     this.#assertApplicable();
     const marked = this.#marked();
     await this.#assertUnchanged(marked, signal);
-    const isKept = ({ blocked }: PlanEvent) => !options.overrideFloor && floorsIn(blocked).length > 0;
+    const isKept = ({ blocked }: PlanEvent) => options.overrideFloor !== true && floorsIn(blocked).length > 0;
     const allowed = marked.filter((event) => !isKept(event));
     const { keys, plain } = keysOf(this.reader.log, await this.#placesOf(allowed));
-    const erased = SequenceSet.union(keys.map(({ sequences }) => sequences));
-    if (erased.size === 0) {
-      const [why, code] =
-        allowed.length > 0
-          ? (['what it marks was stored in the clear, without a key', EXIT.partly] as const)
-          : (['a floor of the policy keeps all that it marks', EXIT.refused] as const);
-      throw new CommandFailure(`nothing was erased: ${why}`, code);
-    }
+    const erased = eventsOf(keys);
+    if (allowed.length === 0)
+      throw new CommandFailure(
+        `nothing was erased: all marked events are ${[...new Set(marked.flatMap(({ blocked }) => floorsIn(blocked).map(blockText)))].join(', ')}; ` +
+          `--override-floor erases them for ${ABOVE_FLOORS.join(', ')}`,
+        EXIT.refused,
+      );
+    if (erased.size === 0)
+      throw new CommandFailure(
+        'nothing was erased: all marked events were stored in the clear, without a key',
+        EXIT.partly,
+      );
     const done = allowed.filter(({ sequence }) => erased.has(sequence));
     const overridden = done.filter(({ blocked }) => floorsIn(blocked).length > 0);
+    const { events, unread, policy, holds } = this.#plan;
+    const gone = this.#actions.retired.with(erased);
     const facts: ErasureFacts = {
-      ...{ action, case: options.case, ...persons },
+      ...{ action, case: options.case, ...persons, unread },
       left: leftOf(
-        this.#plan.events.filter(
-          ({ sequence }) => !erased.has(sequence) && !this.#actions.retired.has(sequence),
-        ),
+        events.filter(({ sequence }) => !gone.has(sequence)),
         plain,
       ),
       mentions: done.filter(({ because }) => because === 'mention').length,
-      overridden: overridden.length === 0 ? [] : leftOf(overridden, plain),
-      unread: this.#plan.unread,
+      overridden: leftOf(overridden, plain),
+      setByHand: {
+        marked: events.filter(({ erase, why }) => erase && why !== '').length,
+        unmarked: events.filter(({ erase, why }) => !erase && why === '').length,
+      },
     };
     const record = await keepErasureRecord(this.config.dataDir, facts);
     const said: Action = {
       ...{ action, does: 'retire', reason: options.reason, part: 1, parts: 1, keys, record },
       ...{ plan: planned.sha256, marks: planned.marks },
       ...(overridden.length > 0 && { override: true }),
-      ...(this.#plan.unread > 0 && { incomplete: true }),
+      ...(unread > 0 && { incomplete: true }),
     };
-    const answer = await deliver(
-      this.config,
-      // By the plan: what begins between the check and here was not considered.
-      { action: said, considered: { policy: this.#plan.policy, holds: this.#plan.holds } },
-      { signal },
-    ).catch((error: unknown) => {
+    // By the plan: what begins between the check and here was not considered.
+    const request = { action: said, considered: { policy, holds } };
+    await deliver(this.config, request, { signal }).catch((error: unknown) => {
       // What was begun, or may be, keeps it.
       const isOpen = !(error instanceof CommandFailure) || OPEN.includes(error.exitCode);
       if (!isOpen && this.reader.log.actions?.().partsIn(action).length === 0)
         dropErasureRecord(this.config.dataDir, action);
       throw error;
     });
-    return { action, answer, erased, left: marked.length - erased.size };
+    return { action, erased, left: marked.length - erased.size };
   }
 
   /** @throws CommandFailure */
@@ -175,16 +196,19 @@ class Application {
     if (log !== this.reader.log.ledgerId) throw usage('the plan is of another log than this one');
     if (through > this.reader.range.through)
       throw planAgain('the log does not reach as far as the plan: it was restored');
-    if (unread > 0 && !options.incomplete)
+    if (unread > 0 && options.incomplete !== true)
       throw usage(
         `${counted(unread, 'payload')} could not be opened when it was planned: --incomplete applies it all the same, and the ` +
           'certificate says so',
       );
-    if (options.overrideFloor && !ABOVE_FLOORS.includes(options.reason))
-      throw usage(`--override-floor: a floor yields to ${ABOVE_FLOORS.join(', ')} alone`);
+    const isCertified = this.#plan.events.every(({ because, erase }) => !erase || because === 'certificate');
+    if (options.overrideFloor === true && !isCertified && !ABOVE_FLOORS.includes(options.reason))
+      throw usage(
+        `--override-floor: a floor yields to ${ABOVE_FLOORS.join(', ')}, and to what a certificate names, whatever the reason`,
+      );
   }
 
-  /** @throws CommandFailure when there are none that are not erased. */
+  /** @throws CommandFailure when no marked event is left to be erased. */
   #marked(): PlanEvent[] {
     const marked = this.#plan.events.filter(({ erase }) => erase);
     if (marked.length === 0) throw new CommandFailure('the plan marks no event to be erased', EXIT.notFound);
@@ -201,13 +225,8 @@ class Application {
     if (policy !== this.#plan.policy) throw planAgain('another retention policy was set since');
     if (marked.some(({ blocked }) => blocked.some(({ by }) => by === 'hold')))
       throw planAgain('an event that it marks is on hold, and a hold yields to nothing');
-    const keys = new Map(
-      marked.map(({ organisation, run }) => [
-        `${organisation} ${run}`,
-        { organisation, id: idOf(run), isRun: true },
-      ]),
-    );
-    const came = await this.reader.collect(keys.values(), { nested: false, outer: false });
+    const keys = marked.map(({ organisation, run }) => ({ organisation, id: idOf(run), isRun: true }));
+    const came = await this.reader.collect(keys, { nested: false, outer: false });
     const late = came.reduce((sum, { events }) => sum + events.length, 0);
     // What a run is nested in may be on hold since: a start of that one says so, or one that nests the run in it.
     const mayBeHeld = holds.length > 0 && this.reader.range.through > this.#plan.through;
@@ -254,9 +273,9 @@ class Application {
   }
 
   /** Where the events are now: a compaction moves them. */
-  async #placesOf(events: readonly PlanEvent[]): Promise<LogEvent[]> {
+  async #placesOf(events: readonly PlanEvent[]) {
     const places = [];
-    for (const { organisation, id, run, sequence, kind, received_at } of events) {
+    for (const { organisation, id, run, sequence } of events) {
       const place = await this.reader.log.find(organisation, Buffer.from(idOf(id), 'latin1'));
       if (place?.sequence !== sequence)
         throw planAgain(`event ${id} is not where the plan says; see collector verify`);
@@ -264,19 +283,7 @@ class Application {
       const record = isNoId(place.runId) ? await this.reader.recordOf(organisation, idOf(id)) : undefined;
       if (record !== undefined && textOf(record.id) !== run)
         throw planAgain(`event ${id} is part of what came since`);
-      const { at, size } = place;
-      const receivedAt = Date.parse(received_at);
-      places.push({
-        sequence,
-        at,
-        size,
-        kind,
-        organisation,
-        receivedAt,
-        id: idOf(id),
-        runId: undefined,
-        parent: undefined,
-      });
+      places.push({ organisation, sequence, at: place.at, size: place.size });
     }
     return places;
   }

@@ -20,24 +20,31 @@ export function certificateText(certificate: Certificate, output: NodeJS.WriteSt
     alignedTable(whatRows(certificate), output),
     '\nWhere the content was, and until when\n',
     alignedTable(placeRows(certificate), output),
-    '\nNamed by the plan, and not erased\n',
+    '\nNamed by the plan, and not erased by this action\n',
     list([...leftLines(certificate), ...(whole ? [] : [NOT_WHOLE])]),
     '\nNot covered: where the content may still be\n',
     list(notCovered(certificate)),
     '\nHow it can be checked\n',
     line(`Method: ${METHOD}. The leaf of each event stays in the log, so that all proofs of the log hold.`),
-    ...certificate.entries.map(({ sequence, id }) =>
+    ...entriesOf(certificate).map(({ sequence, id, does }) =>
       line(
-        `The entry that orders the erasure: collector events --entry ${sequence} | jq -j .body > entry.json. Its proof: ` +
-          `collector proof ${id} --out entry.proof.`,
+        `The entry ${does}: collector events --entry ${sequence} | jq -j .body > ${sequence}.json. Its proof: collector proof ` +
+          `${id} --out ${sequence}.proof.`,
       ),
     ),
     line(
-      'collector check-proof entry.proof --event entry.json --key KEY checks both on another computer, without this log. The ' +
-        'entry names the erased events by their numbers in the log, and the hashes of the plan and of its marks; the ' +
-        `certificate in JSON (collector erase --certificate ${action} --json) names the events by their ids.`,
+      'collector check-proof NUMBER.proof --event NUMBER.json --key KEY checks each on another computer, without this log. KEY ' +
+        'is the verifier key of the log, from whoever keeps it outside this host (docs/guide/prove.md). The entries name the ' +
+        'erased events by their numbers in the log, and the hashes of the plan and of its marks; the certificate in JSON ' +
+        `(collector erase --certificate ${action} --json) has the id and the number of each event.`,
     ),
   ].join('');
+}
+
+function entriesOf({ entries, done_entry }: Certificate) {
+  const orders = entries.map((entry) => ({ ...entry, does: 'that orders the erasure' }));
+  const done = { does: 'that reports the keys destroyed in every directory' };
+  return done_entry === null ? orders : [...orders, { ...done_entry, ...done }];
 }
 
 const NOT_WHOLE =
@@ -47,10 +54,7 @@ function whatRows(certificate: Certificate): string[][] {
   const { action, reason, log, mirror_of, organisations, plan, marks, checkpoint, tool } = certificate;
   const { events, events_by_kind, runs, first_received, last_received, mentions } = certificate;
   const kinds = Object.entries(events_by_kind).map(([kind, count]) => `${count} ${kind}`);
-  const entries = [
-    ...certificate.entries,
-    ...(certificate.done_entry === null ? [] : [certificate.done_entry]),
-  ];
+  const entries = [...certificate.entries, certificate.done_entry].filter((entry) => entry !== null);
   return [
     ...whoRows(certificate),
     ['Reason', reason],
@@ -62,16 +66,16 @@ function whatRows(certificate: Certificate): string[][] {
       'Received by the collector',
       first_received === last_received ? `${first_received}` : `${first_received} to ${last_received}`,
     ],
-    ...(mentions === null || mentions === 0
-      ? []
-      : [
-          [
-            'Mentions',
-            `${counted(mentions, 'event')} of these are of runs about others and mention the person`,
-          ],
-        ]),
-    ...(plan === null ? [] : [['Plan', `SHA-256 ${plan}`]]),
-    ...(marks === null ? [] : [['Marks in the plan', `SHA-256 ${marks}`]]),
+    ...rowIf(mentions, 'Mentions', (number) => {
+      return `${counted(number, 'event')} of these are of runs about others and mention the person`;
+    }),
+    ...rowIf(plan, 'Plan', (hash) => `SHA-256 ${hash}`),
+    ...rowIf(marks, 'Marks in the plan', (hash) => `SHA-256 ${hash}`),
+    ...rowIf(
+      certificate.set_by_hand,
+      'Marks set by hand',
+      ({ marked, unmarked }) => `${marked} set, ${unmarked} removed`,
+    ),
     ...overrideRows(certificate),
     ['Entries of the log', entries.map(({ sequence, id }) => `${sequence} (${id})`).join(', ')],
     [
@@ -81,8 +85,12 @@ function whatRows(certificate: Certificate): string[][] {
         : `signed by the log over ${checkpoint.size} entries, root ${checkpoint.root}` +
           (checkpoint.cosigned_by.length === 0 ? '' : `, cosigned by ${checkpoint.cosigned_by.join(', ')}`),
     ],
-    ['Made by', tool],
+    ['Printed', `${certificate.printed}, by ${tool}`],
   ];
+}
+
+function rowIf<Value>(value: Value | null, name: string, text: (value: Value) => string): string[][] {
+  return value === null || value === 0 ? [] : [[name, text(value)]];
 }
 
 function whoRows({ policy, rule, case: reference, planner, applier }: Certificate): string[][] {
@@ -109,9 +117,7 @@ function overrideRows({ floors_overridden, overridden, incomplete, unread }: Cer
   });
   const payloads = unread === null ? 'payloads' : counted(unread, 'payload');
   return [
-    ...(floors_overridden
-      ? [['Overridden', floors.length === 0 ? 'floors of the retention policy' : floors.join(', ')]]
-      : []),
+    ...(floors_overridden ? [['Overridden', floors.join(', ') || 'floors of the retention policy']] : []),
     ...(incomplete ? [['Incomplete', `${payloads} could not be opened when it was planned`]] : []),
   ];
 }
@@ -139,20 +145,18 @@ function placeRows(certificate: Certificate): string[][] {
     [
       'Replaced key files',
       certificate.key_epoch_ended === null
-        ? 'what a disk may still hold of replaced files can be opened until the next epoch of keys, which begins 12 hours after the erasure (collector encryption-keys rotate: at once)'
+        ? 'what a disk may still hold of the files of keys from before the erasure can be opened until the next epoch of keys, which begins 12 hours after it (collector encryption-keys rotate: at once)'
         : `the key that opened what a disk may still hold of replaced files was destroyed ${certificate.key_epoch_ended}`,
     ],
   ];
 }
 
 function awayText({ keys_away, mirror_of }: Certificate): string {
-  const away = keys_away.map(legible).join(', ');
-  const what =
-    away !== ''
-      ? `${away} cannot be reached`
-      : mirror_of === null
-        ? 'all directories of keys can be reached now'
-        : 'the database of keys cannot be reached, or this mirror has not followed';
+  const there =
+    mirror_of === null
+      ? 'all directories of keys can be reached now'
+      : 'the database of keys cannot be reached, or this mirror has not followed';
+  const what = keys_away.length > 0 ? `${keys_away.map(legible).join(', ')} cannot be reached` : there;
   return `${what}. It is retried automatically while a collector runs; the other keys are destroyed`;
 }
 
@@ -160,19 +164,11 @@ function bytesText({ bytes_removed, bytes_left }: Certificate): string {
   const { full_segments: full, live_segment: live } = bytes_left;
   if (full + live === 0)
     return bytes_removed === null
-      ? 'this data directory has none of them'
+      ? 'this data directory has no encrypted bytes of these events'
       : `${bytes_removed}, from the data directory`;
-  const left = [
-    ...(full === 0
-      ? []
-      : [
-          `${counted(full, 'event')}: collector retention compact removes them from each segment of which a fifth is erased`,
-        ]),
-    ...(live === 0
-      ? []
-      : [`${counted(live, 'event')} in the segment that is written to: it keeps them until it is full`]),
-  ];
-  return `pending; ${left.join('; ')}`;
+  const ofFull = `${counted(full, 'event')}: collector retention compact removes them from each segment of which a fifth is erased`;
+  const ofLive = `${counted(live, 'event')} in the segment that is written to, which collector retention compact passes over until it is full`;
+  return ['pending', ...(full === 0 ? [] : [ofFull]), ...(live === 0 ? [] : [ofLive])].join('; ');
 }
 
 function leftLines({ left, policy }: Certificate): string[] {
@@ -200,8 +196,9 @@ function notCovered({ action, mirror_of }: Certificate): string[] {
     'what senders keep: their spools, quarantines and own records; reject files of collector import',
     'content that an event names by address alone, such as files of the content store',
     `events that came after the plan: collector erase plan --subject-file finds new runs, collector erase plan --late ${action} what came late for the erased ones`,
-    'the envelope of each event, which stays: kind, organisation, API key, times, random ids',
-    'back-ups of the log: they hold the events encrypted, and no keys',
+    'the envelope of each event, which stays: kind, organisation, API key, times, ids of events and runs; and the erasure record',
+    'back-ups: those of collector backup hold the events encrypted, and no keys; a copy of whole directories may hold keys',
+    'older copies of the data directory: with the keys of names they list ids and times of the erased runs',
     ...(mirror_of === null
       ? []
       : [

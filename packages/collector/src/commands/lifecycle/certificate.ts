@@ -31,14 +31,15 @@ export interface Certificate {
   readonly format: typeof FORMAT;
   readonly action: string;
   readonly reason: string;
-  /** These six are of the erasure record, and null without it. */
+  /** These are of the erasure record, and null without it. */
   readonly case: string | null;
   readonly planner: Person | null;
   readonly applier: Person | null;
   readonly mentions: number | null;
   readonly left: readonly LeftEvents[] | null;
   readonly overridden: ErasureFacts['overridden'] | null;
-  /** Payloads that the plan could not open: of some or of none, and how many of them, where the record says it. */
+  readonly set_by_hand: ErasureFacts['setByHand'] | null;
+  /** Whether the plan could not open payloads, and how many, where the record has the number. */
   readonly incomplete: boolean;
   readonly unread: number | null;
   /** False where parts of what was ordered were not begun, because a hold began or a policy was set. */
@@ -66,6 +67,8 @@ export interface Certificate {
     readonly root: string;
     readonly cosigned_by: readonly string[];
   } | null;
+  /** When this was printed: what it says of places and copies is as of then. */
+  readonly printed: string;
   readonly began: string;
   readonly keys_destroyed: string | null;
   /** Directories of keys that cannot be reached now. */
@@ -87,6 +90,8 @@ export interface Certificate {
   readonly tool: string;
   /** Of each organisation, whose ids these are. */
   readonly event_ids: Readonly<Record<string, readonly string[]>>;
+  /** Of the same events in the same order, by which the entries name them. */
+  readonly event_numbers: Readonly<Record<string, readonly number[]>>;
 }
 
 /**
@@ -111,28 +116,28 @@ export async function certificateOf(
     const done = named.find((each) => each.said.does === 'done');
     const { record } = said;
     const facts = record === undefined ? undefined : erasureRecordOf(dataDir, action, record);
+    const { case: reference = null, planner = null, applier = null, mentions = null } = facts ?? {};
+    const { left = null, overridden = null, unread = null, setByHand = null } = facts ?? {};
     const sequences = eventsOf(retires.flatMap(({ keys }) => keys));
     const newest = await newestCheckpoint(dataDir, tree);
-    const isCovered = (newest?.newest.checkpoint.size ?? 0) >= (named.at(-1)?.sequence ?? Infinity);
+    const { size = 0, root = '' } = newest?.newest.checkpoint ?? {};
     const since = done === undefined ? [] : actions.logged.slice(actions.logged.indexOf(done));
     return {
       ...{ format: FORMAT, action, reason: said.reason, log: log.ledgerId, tool: `collector ${version()}` },
-      ...{ case: facts?.case ?? null, planner: facts?.planner ?? null, applier: facts?.applier ?? null },
-      ...{ mentions: facts?.mentions ?? null, left: facts?.left ?? null },
-      ...{ overridden: facts?.overridden ?? null, unread: facts?.unread ?? null },
+      ...{ case: reference, planner, applier, mentions, left, overridden, unread, set_by_hand: setByHand },
       ...{ incomplete: said.incomplete === true, whole: actions.isWhole(action) },
       floors_overridden: said.override === true,
       ...{ policy: said.policy ?? null, rule: said.rule ?? null },
       ...{ plan: said.plan ?? null, marks: said.marks ?? null },
       ...{ entries: parts.map(entryOf), done_entry: done === undefined ? null : entryOf(done) },
       checkpoint:
-        newest === undefined || !isCovered
+        newest === undefined || size < (named.at(-1)?.sequence ?? Infinity)
           ? null
           : {
-              size: newest.newest.checkpoint.size,
-              root: Buffer.from(newest.newest.checkpoint.root).toString('base64'),
+              ...{ size, root: Buffer.from(root).toString('base64') },
               cosigned_by: cosigners(newest.newest.note, newest.history),
             },
+      printed: new Date().toISOString(),
       ...{ began: iso(parts[0]?.at) ?? '', keys_destroyed: iso(done?.at) },
       ...(await erasedEvents(log, dataDir, sequences, withIds)),
       ...keysOf(dataDir, done?.at),
@@ -173,15 +178,20 @@ async function erasedEvents(log: EventLog, dataDir: string, sequences: SequenceS
   const segments = segmentsOf(dataDir, sequences);
   const kinds = new Map<EventKind, number>();
   const ids = new Map<string, string[]>();
+  const numbers = new Map<string, number[]>();
   const runs = new Set<string>();
   const left = { full_segments: 0, live_segment: 0 };
   let [first, last] = [Infinity, -Infinity];
   for await (const entry of entriesOf(log, sequences)) {
     const { kind, organisation, receivedAt, source, sequence } = entry;
     kinds.set(kind, (kinds.get(kind) ?? 0) + 1);
-    const known = ids.get(organisation) ?? [];
+    const [known, numbered] = [ids.get(organisation) ?? [], numbers.get(organisation) ?? []];
     ids.set(organisation, known);
-    if (withIds) known.push(uuidText(source, entry.eventIdAt));
+    numbers.set(organisation, numbered);
+    if (withIds) {
+      known.push(uuidText(source, entry.eventIdAt));
+      numbered.push(sequence);
+    }
     if (!isNoId(source, entry.runIdAt)) runs.add(`${uuidText(source, entry.runIdAt)} ${organisation}`);
     [first, last] = [Math.min(first, receivedAt), Math.max(last, receivedAt)];
     if (entry.bucket !== undefined) left[sequence >= segments.liveFrom ? 'live_segment' : 'full_segments']++;
@@ -193,6 +203,7 @@ async function erasedEvents(log: EventLog, dataDir: string, sequences: SequenceS
     bytes_left: left,
     bytes_removed: left.full_segments + left.live_segment > 0 ? null : iso(segments.compactedAt),
     event_ids: withIds ? Object.fromEntries(ids) : {},
+    event_numbers: withIds ? Object.fromEntries(numbers) : {},
   };
 }
 
@@ -200,13 +211,10 @@ async function* entriesOf(log: EventLog, sequences: SequenceSet): AsyncGenerator
   let from: Cursor = BEGINNING;
   for (const { first, end } of sequences.windows(MOST_BETWEEN)) {
     const pass = log.pass({ sequence: first, at: from.at }, { through: end - 1 });
-    for (let next = await pass.next(); ; next = await pass.next()) {
-      if (next.done) {
-        from = next.value;
-        break;
-      }
+    let next = await pass.next();
+    for (; !next.done; next = await pass.next())
       for (const entry of next.value) if (!entry.isOwn && sequences.has(entry.sequence)) yield entry;
-    }
+    from = next.value;
   }
 }
 

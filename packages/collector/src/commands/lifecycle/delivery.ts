@@ -24,7 +24,7 @@ const LOOK_MS = 100;
 const SILENT_MS = 5000;
 /** A mirror that runs has followed by then. */
 const FOLLOWED_MS = 60_000;
-/** For an answer of those who write the log no longer than this. */
+/** The longest wait for an answer. */
 const ANSWERED_MS = 600_000;
 
 /** @throws CommandFailure also for a database without a mirror of it. */
@@ -32,7 +32,7 @@ export function lifecycleConfigOf(command: Command): Config {
   const config = configOf(command, 'lifecycle');
   if (isShared(config) && readMirrorNote(config.dataDir) === undefined)
     throw usage(
-      `--store: this is done on a mirror of the log, and ${config.dataDir} is none: make one with collector mirror --store ` +
+      `--store: this is done on a mirror of the log, and ${config.dataDir} is not a mirror: make one with collector mirror --store ` +
         `${config.store} --data-dir DIR, and give --data-dir DIR with --store`,
     );
   return config;
@@ -48,7 +48,7 @@ export function beginLog(dataDir: string): { readonly log: EventLog; readonly ac
   return { log, actions };
 }
 
-/** What an action is asked for by the light of. */
+/** The policy and the holds by which an action is decided. */
 export function considered(actions: Actions): LifecycleRequest['considered'] {
   return { policy: actions.policy?.action ?? null, holds: [...actions.holds.keys()] };
 }
@@ -119,7 +119,7 @@ async function requestsOf(
   throw usage(`--store: ${describeStore(config)} holds another log than the one that this is a mirror of`);
 }
 
-/** Says of which events that were to be erased no action is in the log. @returns whether there is none. */
+/** Reports the events that were to be erased and of which no action is in the log. @returns whether there is none. */
 export async function isErased(dataDir: string, asked: SequenceSet): Promise<boolean> {
   const { log, actions } = beginLog(dataDir);
   await log.close();
@@ -128,7 +128,7 @@ export async function isErased(dataDir: string, asked: SequenceSet): Promise<boo
   const first = [...left].slice(0, 3).map(({ first: from, end }) => eventRange(from, end - from));
   process.stderr.write(
     `collector: not erased: ${first.join(', ')}${left.size > 3 ? ', …' : ''}. What is stored there is not what was written, ` +
-      'so that nobody knows by which key: see collector verify\n',
+      'so that the key of it is not known: see collector verify\n',
   );
   return false;
 }
@@ -198,10 +198,10 @@ async function awaitAnswer(
 /** On return the mirror has what the collectors have done, and has done it too. */
 async function followed({ dataDir }: Config, action: Action, answer: LifecycleAnswer): Promise<void> {
   const { log } = beginLog(dataDir);
-  const isDone = answer.state === 'done';
   for (let waited = 0; ; waited += LOOK_MS) {
-    const actions = log.actions?.();
-    if (actions !== undefined && hasDone(actions, action.action, isDone)) return log.close();
+    const logged = log.actions?.().logged.filter(({ said }) => said.action === action.action) ?? [];
+    const waitsForDone = answer.state === 'done' && logged.some(({ said }) => said.does === 'retire');
+    if (logged.some(({ said }) => said.does === 'done' || !waitsForDone)) return log.close();
     if (waited === SILENT_MS)
       process.stderr.write('collector: waiting for the mirror to follow: collector mirror has to run\n');
     if (waited >= FOLLOWED_MS)
@@ -212,9 +212,4 @@ async function followed({ dataDir }: Config, action: Action, answer: LifecycleAn
       );
     await sleep(LOOK_MS);
   }
-}
-
-function hasDone(actions: Actions, action: string, isDone: boolean): boolean {
-  if (isDone && actions.partsIn(action).length > 0) return actions.doneAt(action) !== undefined;
-  return actions.logged.some(({ said }) => said.action === action);
 }

@@ -59,7 +59,7 @@ const READ_TOGETHER = 1024;
 /** The keys of events, one entry for each bucket and organisation; and the events that have none. */
 export function keysOf(
   log: EventLog,
-  events: readonly LogEvent[],
+  events: readonly Pick<LogEvent, 'organisation' | 'sequence' | 'at' | 'size'>[],
 ): { readonly keys: readonly TakenKeys[]; readonly plain: ReadonlySet<number> } {
   const byKey = new Map<string, { tag: number; organisation: string; sequences: number[] }>();
   const plain = new Set<number>();

@@ -11,23 +11,25 @@ import { openCatalogue } from '../catalogue.js';
 import { CommandFailure, EXIT, interruption, usage } from '../exit-codes.js';
 import { assertReadable } from '../regular-files.js';
 import { collect } from '../verify/trusted-keys.js';
-import { applyPlan } from './apply.js';
+import { applyPlan, checkPlan } from './apply.js';
 import { certificateIn } from './certificate.js';
 import { isErased, lifecycleConfigOf } from './delivery.js';
-import { addErasureOptions, type ErasureOptions, printCertificate, showErasures } from './erasures.js';
+import { type ErasureOptions, printCertificate, showErasures } from './erasures.js';
 import { planFile, planTable, planText } from './plan-file.js';
 import { type Asked, makePlan } from './planning.js';
 
 const EXAMPLES = `
 Examples:
   $ collector erase plan --subject-file subject.txt --out plan.json
+  $ collector erase apply plan.json --check
   $ collector erase apply plan.json --reason erasure-request --case DSR-2026/114
   $ collector erase --list
   $ collector erase --certificate 4c1d7f0a-93be-4f5e-8a3e-5d1f6f0c2b11
 
 A plan reads the log and erases nothing. It lists every event that may be erased, why, about whom its run is, and what keeps
 it. A person reviews it and may change its marks. To apply it destroys the keys of what is marked, in every directory of keys,
-and prints the certificate. What is erased cannot be brought back, from no back-up.
+and prints the certificate. The log and its back-ups do not bring back what is erased; copies of the keys that were made
+elsewhere can open it until they are destroyed.
 
 Exit codes: 0 erased, 10 something has changed since it was planned: plan again, 9 begun and not at its end because a directory
 of keys cannot be reached, 8 a floor of the retention policy forbids all of it, 7 erased but for events that a floor keeps or
@@ -43,7 +45,7 @@ Examples:
 
 The ids of a person go into a file, one a line, or to standard input (-): in a list of arguments other users of this host
 could see them. They are compared with target_id and caller_id of every start, exactly. Marked are the runs that are about this
-person and about no other; of the others the plan says why not. --mentions searches every payload for the ids.
+person and about no other; for each other run the plan gives the reason. --mentions searches every payload for the ids.
 
 --late plans what came for runs after an action had erased these whole. --certificate plans again what certificates (JSON) name,
 for a log that was restored from before them.
@@ -68,6 +70,7 @@ interface ApplyOptions {
   readonly by?: string;
   readonly overrideFloor?: true;
   readonly incomplete?: true;
+  readonly check?: true;
   readonly json?: true;
 }
 
@@ -91,11 +94,15 @@ export function command(): Command {
     .option('--by <name>', 'who applies it, where the system knows no login user')
     .option('--override-floor', 'erase what a floor of the policy keeps, for a reason to which floors yield')
     .option('--incomplete', 'apply a plan for which payloads could not be opened')
+    .option('--check', 'print the plan as it is marked, its hashes and who planned it; nothing is erased')
     .option('--json', 'print the certificate as one JSON object');
-  const erase = new Command('erase').description(
-    'Destroy the keys of events, so that no directory of keys opens their payloads any more.',
-  );
-  return addConfigOptions(addErasureOptions(erase), 'lifecycle')
+  const erase = new Command('erase')
+    .description('Destroy the keys of events, so that no directory of keys opens their payloads any more.')
+    .enablePositionalOptions()
+    .option('--list', 'list erasures, holds, policies and epochs of keys, the oldest first')
+    .option('--certificate <action>', 'print the certificate of an erasure, as it stands now')
+    .option('--json', 'print JSON: with --list one object a line');
+  return addConfigOptions(erase, 'lifecycle')
     .addHelpText('after', EXAMPLES)
     .action((options: ErasureOptions, self: Command) => showErasures(options, self))
     .addCommand(
@@ -150,7 +157,8 @@ async function planErasure(dataDir: string, options: PlanOptions): Promise<void>
   reading.events = plan.plan.events.length;
   if (plan.plan.events.length === 0) {
     process.stdout.write(planTable(plan));
-    throw new CommandFailure(`there is nothing to erase in ${dataDir}`, EXIT.notFound);
+    const late = plan.plan.late.length > 0 ? ', but for what came late (see above)' : '';
+    throw new CommandFailure(`there is nothing to erase in ${dataDir}${late}`, EXIT.notFound);
   }
   // By this line it is known who planned it.
   const act = { command: 'erase plan', filter: { ...filter, plan: plan.sha256 }, isAct: true, ...more };
@@ -192,7 +200,11 @@ function assertName(by: string | undefined): void {
 }
 
 async function applyErasure(file: string, options: ApplyOptions, self: Command): Promise<number> {
-  const { reason, case: reference, by, overrideFloor, incomplete, json } = options;
+  const { reason, case: reference, by, check, json } = options;
+  if (check) {
+    process.stdout.write(await checkPlan(lifecycleConfigOf(self).dataDir, file));
+    return EXIT.ok;
+  }
   const words = REASONS.slice(1);
   if (reason === undefined) throw usage(`--reason: give one of ${words.join(', ')}`);
   const why = wordFrom('--reason', reason, words);
@@ -201,10 +213,8 @@ async function applyErasure(file: string, options: ApplyOptions, self: Command):
   assertName(by);
   const config = lifecycleConfigOf(self);
   const { dataDir } = config;
-  const { action, erased, left } = await applyPlan(config, file, {
-    ...{ reason: why, case: reference, by },
-    ...{ overrideFloor: overrideFloor === true, incomplete: incomplete === true },
-  });
+  const asked = { ...options, reason: why, case: reference };
+  const { action, erased, left } = await applyPlan(config, file, asked);
   // What was derived from what is erased goes with it.
   const signal = new AbortController().signal;
   await (await openCatalogue({ dataDir, quiet: !process.stderr.isTTY, signal })).close();

@@ -44,6 +44,8 @@ export interface ErasureFacts {
   readonly mentions: number;
   /** Erased events that a floor kept, which was overridden. */
   readonly overridden: readonly Omit<LeftEvents, 'why'>[];
+  /** Marks that a person set and removed after the plan was made. */
+  readonly setByHand: { readonly marked: number; readonly unmarked: number };
   /** Payloads that the plan could not open. */
   readonly unread: number;
 }

@@ -16,14 +16,6 @@ export interface ErasureOptions {
   readonly json?: true;
 }
 
-export function addErasureOptions(erase: Command): Command {
-  return erase
-    .enablePositionalOptions()
-    .option('--list', 'list erasures, holds, policies and epochs of keys, the oldest first')
-    .option('--certificate <action>', 'print the certificate of an erasure, as it stands now')
-    .option('--json', 'print JSON: with --list one object a line');
-}
-
 /** @throws CommandFailure also where an erasure is pending: what is printed then is no certificate. */
 export async function showErasures(
   { list, certificate, json }: ErasureOptions,
@@ -54,21 +46,9 @@ export async function printCertificate(dataDir: string, action: string, isJson: 
     throw new CommandFailure(`action ${action} is pending: it is retried automatically`, EXIT.pending);
 }
 
-/** The names are a promise to programs. */
-interface ActionLine {
-  readonly action: string;
-  readonly does: string;
-  readonly reason: string | null;
-  readonly rule: string | null;
-  readonly events: number | null;
-  readonly sequence: number;
-  readonly entry_id: string;
-  readonly at: string;
-  readonly state: 'done' | 'pending';
-}
-
-function linesOf(actions: Actions | undefined): ActionLine[] {
-  const lines: ActionLine[] = [];
+/** The names of the members are a promise to programs. */
+function linesOf(actions: Actions | undefined) {
+  const lines = [];
   const listed = new Set<string>();
   for (const { said, sequence, entryId, at } of actions?.logged ?? []) {
     // The first of several parts stands for all.
@@ -86,7 +66,7 @@ function linesOf(actions: Actions | undefined): ActionLine[] {
   return lines;
 }
 
-function tableOf(lines: readonly ActionLine[]): string {
+function tableOf(lines: ReturnType<typeof linesOf>): string {
   if (lines.length === 0) return '';
   const rows = lines.map(({ action, does, reason, rule, events, sequence, at, state }) => [
     ...[action, does, rule === null ? (reason ?? '-') : `${reason} (${rule})`, `${events ?? '-'}`],

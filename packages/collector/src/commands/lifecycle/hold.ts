@@ -12,8 +12,8 @@ import { alignedTable, legible, printableJson } from '../terminal.js';
 import { collect } from '../verify/trusted-keys.js';
 import { assertCollectorRuns, beginLog, considered, deliver, lifecycleConfigOf } from './delivery.js';
 import { type HoldRecord, holdsOf, keepRecord } from './holds.js';
-import { keysIn, type LogRun, LogRuns, type RecordKey } from './log-runs.js';
-import { type Id, textOf } from './log-stretch.js';
+import { type LogRun, LogRuns } from './log-runs.js';
+import { textOf } from './log-stretch.js';
 
 const EXAMPLES = `
 Examples:
@@ -70,9 +70,7 @@ export function command(): Command {
     'lifecycle',
   )
     .addHelpText('after', EXAMPLES)
-    .action(async (name: string, _: object, self: Command) => {
-      await releaseHold(name, self);
-    });
+    .action((name: string, _: object, self: Command) => releaseHold(name, self));
   return new Command('hold')
     .description('Keep events from being erased.')
     .addCommand(add)
@@ -156,24 +154,21 @@ async function meeting(dataDir: string, subjects: readonly string[], texts: read
   const reader = await LogRuns.open(dataDir, interruption());
   try {
     const digits = asked.map(({ id }) => id.replaceAll('-', ''));
-    const found = await reader.find({ subjects, runs: digits, events: [], mentions: false, erased: '' });
+    const found = await reader.find({ subjects, runs: digits });
+    const met = await reader.recordsOf(found);
     /** By the id that may have been typed: events without a run are known by the one that they hang on. */
-    const records = new Map<string, RecordKey[]>();
-    const add = (id: Id, key: RecordKey) =>
-      records.set(textOf(id), [...(records.get(textOf(id)) ?? []), key]);
-    for (const key of keysIn(found.runs)) add(key.id, key);
-    for (const { organisation, id } of keysIn(found.runless)) {
-      const record = await reader.recordOf(organisation, id);
-      if (record !== undefined) add(id, record);
-    }
+    const records = Map.groupBy(met, ({ id }) => textOf(id));
     const named = asked.flatMap(({ id, isWhole }) => {
       const [one, ...others] = [...records.keys()].filter((each) => each.startsWith(id));
       if (one === undefined && !isWhole) throw notThere({ what: 'run', id, dataDir });
       if (one === undefined) return [id];
       if (others.length > 0) throw severalRuns('--run', id, [one, ...others]);
-      return (records.get(one) ?? []).map((record) => textOf(record.id));
+      return (records.get(one) ?? []).map(({ record }) => textOf(record.id));
     });
-    const runs = await reader.collect([...records.values()].flat(), { nested: true, outer: false });
+    const runs = await reader.collect(
+      met.map(({ record }) => record),
+      { nested: true, outer: false },
+    );
     const { organisations, unread } = found;
     return { named: [...new Set(named)], runs, organisations, unread };
   } finally {
@@ -204,20 +199,16 @@ function whatOf({ runs, organisations, subjects }: HoldRecord): string {
   return [
     ...runs.map((run) => `run ${run}`),
     ...organisations.map((each) => `organisation ${legible(each)}`),
-    ...(subjects.length > 0
-      ? [`a subject (${subjects.length === 1 ? '1 id' : `${subjects.length} ids`})`]
-      : []),
+    ...(subjects.length > 0 ? [`a subject (${counted(subjects.length, 'id')})`] : []),
   ].join(', ');
 }
 
 function tableOf(records: readonly HoldRecord[]): string {
   if (records.length === 0) return '';
-  const rows = records.map((each) => [
-    each.name,
-    each.begun.slice(0, 16).replace('T', ' '),
-    each.action,
-    whatOf(each),
-  ]);
+  const rows = records.map((each) => {
+    const { name, begun, action } = each;
+    return [name, begun.slice(0, 16).replace('T', ' '), action, whatOf(each)];
+  });
   return alignedTable([['NAME', 'BEGUN (UTC)', 'ID', 'HOLDS'], ...rows]);
 }
 

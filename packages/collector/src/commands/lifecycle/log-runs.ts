@@ -34,7 +34,7 @@ import {
   type Wanted,
 } from './log-stretch.js';
 
-/** A thread takes a quarter of a second to start, in which another passes so many events. */
+/** Another thread passes this number of events while one starts, in a quarter of a second. */
 const LEAST_OF_A_THREAD = 16_384;
 const MOST_THREADS = 4;
 
@@ -43,6 +43,10 @@ export interface RecordKey {
   readonly organisation: string;
   readonly id: Id;
   readonly isRun: boolean;
+}
+
+export function nameOf({ organisation, id }: RecordKey): string {
+  return `${organisation} ${id}`;
 }
 
 /** The records of runs that were found. */
@@ -87,7 +91,10 @@ export function named({ starts }: LogRun, as: 'target' | 'caller'): string[] {
 }
 
 /** Why a run that was not found by an id is not about the person, although it is nested in one that was. */
-export const NESTED = 'nested in another run, and not about this person';
+export function whyNested(run: LogRun): string {
+  const isOfSomeone = named(run, 'target').length > 0;
+  return `nested in a planned run; ${isOfSomeone ? 'about someone else' : 'names no person'}`;
+}
 
 /**
  * What a run that was found by an id of a person says of this person.
@@ -139,23 +146,20 @@ export interface Around {
 
 export class LogRuns {
   readonly #threads: StretchThread[] = [];
-  readonly #log: EventLog;
   #bar: ProgressBar | undefined;
 
   private constructor(
     private readonly dataDir: string,
-    log: EventLog,
+    readonly log: EventLog,
     /** By default all that was durable when it was opened. */
     readonly range: Range,
     private readonly signal: AbortSignal,
-  ) {
-    this.#log = log;
-  }
+  ) {}
 
   /** @param part the sequences that are passed; all that is durable. @throws CommandFailure for a log that was cut. */
   static async open(dataDir: string, signal: AbortSignal, part: Partial<Range> = {}): Promise<LogRuns> {
     const { events: log, tree } = openStore(dataDir);
-    // Asked first: a running collector goes on while the log is read.
+    // Asked first: a collector that runs appends meanwhile.
     const claimed = await claimedSize(tree);
     const end = (await log.end()).sequence - 1;
     assertReaches(end, claimed);
@@ -163,13 +167,10 @@ export class LogRuns {
     return new LogRuns(dataDir, log, { from, through }, signal);
   }
 
-  get log(): EventLog {
-    return this.#log;
-  }
-
   /** @throws CommandFailure where the log is damaged; what the signal is aborted with. */
-  async find(sought: Sought): Promise<Found> {
-    const found = (await this.#pass((range) => ({ find: sought, ...range }))) as Found[];
+  async find(sought: Partial<Sought>): Promise<Found> {
+    const find = { subjects: [], runs: [], events: [], mentions: false, erased: '', ...sought };
+    const found = (await this.#pass((range) => ({ find, ...range }))) as Found[];
     const runs: ByOrganisation<true> = new Map();
     const runless: ByOrganisation<true> = new Map();
     const erased: Found['erased'] = { runs: new Map(), runless: new Map() };
@@ -190,14 +191,13 @@ export class LogRuns {
     };
   }
 
-  /** The records of runs, and of events without one. */
-  async recordsOf({ runs, runless }: Found['erased']): Promise<RecordKey[]> {
-    const records = keysIn(runs);
-    for (const [organisation, ids] of runless)
-      for (const id of ids.keys()) {
-        const record = await this.recordOf(organisation, id);
-        if (record !== undefined) records.push(record);
-      }
+  /** The records of runs, and of events without one, each with the id by which it was found. */
+  async recordsOf({ runs, runless }: Found['erased']): Promise<{ id: Id; record: RecordKey }[]> {
+    const records = keysIn(runs).map((record) => ({ id: record.id, record }));
+    for (const { organisation, id } of keysIn(runless)) {
+      const record = await this.recordOf(organisation, id);
+      if (record !== undefined) records.push({ id, record });
+    }
     return records;
   }
 
@@ -219,7 +219,7 @@ export class LogRuns {
   }
 
   /** The events of runs, and what hangs on events, in the order of the log. */
-  async events(wanted: Wanted): Promise<Collected['events']> {
+  async #events(wanted: Wanted): Promise<Collected['events']> {
     if (wanted.runs.size + wanted.on.size === 0) return [];
     const answers = (await this.#pass((range) => ({ collect: wanted, ...range }))) as Collected[];
     return answers.flatMap(({ events }) => events);
@@ -258,7 +258,7 @@ export class LogRuns {
     while (wanted.runs.size + wanted.on.size > 0) {
       const asked = wanted;
       wanted = { runs: new Map(), on: new Map() };
-      for (const event of await this.events(asked)) {
+      for (const event of await this.#events(asked)) {
         const { organisation, runId, parent = '' } = event;
         const outer = owners.get(organisation)?.get(parent);
         const own = runId === undefined ? outer : known.get(organisation)?.get(runId);
@@ -285,9 +285,9 @@ export class LogRuns {
   }
 
   async #event(organisation: string, id: Id): Promise<LogEvent | undefined> {
-    const place = await this.#log.find(organisation, Buffer.from(id, 'latin1'));
+    const place = await this.log.find(organisation, Buffer.from(id, 'latin1'));
     if (place === undefined || place.sequence > this.range.through) return undefined;
-    for await (const batch of this.#log.pass(place, { through: place.sequence }))
+    for await (const batch of this.log.pass(place, { through: place.sequence }))
       for (const entry of batch) return eventOf(entry);
     return undefined;
   }
@@ -297,10 +297,10 @@ export class LogRuns {
     const placed = runs.filter(({ events }) => events.length > 0).map((run) => ({ run, places: run.events }));
     for (const window of windowsOf(placed)) {
       let index = 0;
-      for await (const batch of eventBatchesOf(this.#log, window, new ScanningReader()))
+      for await (const batch of eventBatchesOf(this.log, window, new ScanningReader()))
         for (const events of batch) {
-          const run = window[index++]?.run ?? raise();
-          yield [run, summaryOf(assembleRun(events))];
+          const run = window[index++]?.run;
+          if (run !== undefined) yield [run, summaryOf(assembleRun(events))];
         }
       this.signal.throwIfAborted();
     }
@@ -309,19 +309,19 @@ export class LogRuns {
   async close(): Promise<void> {
     this.#bar?.clear();
     await Promise.all(this.#threads.map((thread) => thread.stop()));
-    await this.#log.close();
+    await this.log.close();
   }
 
   async #pass(jobOf: (range: Range) => Job): Promise<Answer[]> {
     const { from, through } = this.range;
-    if (through < from) return [await pass(this.#log, jobOf({ from, through: from - 1 }), () => undefined)];
+    if (through < from) return [await pass(this.log, jobOf({ from, through: from - 1 }), () => undefined)];
     const events = through - from + 1;
     const most = Math.min(MOST_THREADS, os.availableParallelism(), Math.floor(events / LEAST_OF_A_THREAD));
     this.#bar = new ProgressBar({ wanted: process.stderr.isTTY, unit: 'MiB', per: 1 << 20, from: 32 });
     let done = 0;
-    const onBytes = (bytes: number) => this.#bar?.show((done += bytes), this.#log.extent);
+    const onBytes = (bytes: number) => this.#bar?.show((done += bytes), this.log.extent);
     try {
-      if (most < 2) return [await pass(this.#log, jobOf({ from, through }), onBytes, this.signal)];
+      if (most < 2) return [await pass(this.log, jobOf({ from, through }), onBytes, this.signal)];
       const stop = () => {
         for (const thread of this.#threads) thread.stop().catch(() => undefined);
       };
@@ -372,8 +372,4 @@ class StretchThread {
   async stop(): Promise<void> {
     await this.#worker.terminate();
   }
-}
-
-function raise(): never {
-  throw new RangeError('a run was not asked for');
 }

@@ -1,5 +1,5 @@
 /**
- * One pass over a stretch of the log, on a thread of its own or on none: it finds what a request is about, or collects the
+ * One pass over a range of the log, on its own thread or on the main one: it finds what a request is about, or collects the
  * events of runs. It reads the log and never the catalogue: one changed row there would hide a run.
  */
 import type { EventKind } from '@clinical-events/protocol';
@@ -46,7 +46,7 @@ export interface LogEvent {
   readonly parent: Id | undefined;
 }
 
-/** What a start says. */
+/** The facts in a start. */
 export interface StartFacts {
   readonly sequence: number;
   /** `unread`: its payload cannot be opened, and no action erased it. */

@@ -4,7 +4,7 @@
  */
 import { hash } from 'node:crypto';
 import fs from 'node:fs';
-import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
+import type { EventKind } from '@clinical-events/protocol';
 import { readJson } from '../../ledger/strict-json.js';
 import { untilText } from '../../privacy/retention-policy.js';
 import { aboutBytes, counted } from '../../quantity.js';
@@ -14,9 +14,7 @@ import { usage } from '../exit-codes.js';
 import { alignedTable, legible } from '../terminal.js';
 import { NOT_FOUND_BY_SEARCH } from './mentions.js';
 
-const FORMAT = 'clinical-events/erasure-plan/v1';
-const BECAUSE = ['target', 'caller', 'run', 'event', 'late', 'mention', 'nested'] as const;
-const ABOUT = ['this person', 'someone else', 'nobody', 'not compared'] as const;
+export const PLAN_FORMAT = 'clinical-events/erasure-plan/v1';
 /** What one text of JSON may be. */
 const MOST_BYTES = 500 << 20;
 /** A plan has five. */
@@ -40,8 +38,8 @@ export interface PlanEvent {
   readonly received_at: string;
   /** In the log, in bytes. */
   readonly size: number;
-  readonly because: (typeof BECAUSE)[number];
-  readonly about: (typeof ABOUT)[number];
+  readonly because: 'target' | 'caller' | 'run' | 'event' | 'certificate' | 'late' | 'mention' | 'nested';
+  readonly about: 'this person' | 'someone else' | 'nobody' | 'not compared';
   readonly blocked: readonly Block[];
   /** Why it was not marked; empty where it was. */
   readonly why: string;
@@ -49,7 +47,7 @@ export interface PlanEvent {
 }
 
 export interface Plan {
-  readonly format: typeof FORMAT;
+  readonly format: typeof PLAN_FORMAT;
   readonly log: string;
   readonly made: string;
   /** The last event that it looked at. */
@@ -81,9 +79,15 @@ export function planFile(plan: Plan): PlanFile {
   const unmarked = plan.events.map((event) => ({ ...event, erase: undefined }));
   return {
     plan,
-    sha256: hash('sha256', JSON.stringify({ ...plan, events: unmarked })),
+    sha256: hash('sha256', JSON.stringify({ ...plan, events: unmarked }, inOrder)),
     marks: hash('sha256', plan.events.map(({ sequence, erase }) => `${sequence} ${erase}\n`).join('')),
   };
+}
+
+/** For JSON.stringify: the members of objects in one order, whatever order they have in the file. */
+function inOrder(_: string, value: unknown): unknown {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
+  return Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
 /** An event a line, so that a person can compare and edit it. */
@@ -113,131 +117,65 @@ export function readPlan(file: string): PlanFile {
   if (fault?.code === 'duplicate_key') throw unfit('a name stands twice in one object');
   if (fault !== undefined) throw unfit('it is not JSON, or was cut off');
   const { sha256, ...plan } = Object(read) as Record<string, unknown>;
-  if (plan['format'] !== FORMAT) throw unfit(`its format is not ${FORMAT}`);
-  const made = planIn(plan);
-  if (made === undefined) throw unfit('it does not have the members of one');
-  const whole = planFile(made);
+  if (plan['format'] !== PLAN_FORMAT) throw unfit(`its format is not ${PLAN_FORMAT}`);
+  if (!hasMarks(plan)) throw unfit('it does not have the members of one');
+  const whole = planFile(plan);
   if (whole.sha256 !== sha256)
     throw unfit('more than its marks (erase) was changed: plan again, or take the file as it was');
   return whole;
 }
 
-/** With its members in the order in which they are hashed; undefined where one is missing or another type. */
-function planIn(read: Record<string, unknown>): Plan | undefined {
-  const { log, made, through, policy, holds, asked, searched, unread, unmatched, late, events } = read;
-  if (![log, made, asked].every(isText) || ![through, unread].every(isCount)) return undefined;
-  if (!(policy === null || isText(policy)) || !(searched === 'starts' || searched === 'every payload'))
-    return undefined;
-  if (!isListOf(holds, isText) || !isListOf(unmatched, isCount)) return undefined;
-  const isLate = (each: unknown): each is Plan['late'][number] => {
-    const { action, events: count } = Object(each) as Record<string, unknown>;
-    return isText(action) && isCount(count);
-  };
-  if (!isListOf(late, isLate) || !isListOf(events, isPlanEvent)) return undefined;
-  return {
-    ...{ format: FORMAT, log, made, through, policy, holds, asked, searched, unread, unmatched },
-    late: late.map(({ action, events: count }) => ({ action, events: count })),
-    events: events.map(ordered),
-  } as Plan;
+/** All else is covered by the SHA-256, and the access log has that. */
+function hasMarks(read: Record<string, unknown>): read is Record<string, unknown> & Plan {
+  const { events } = read;
+  const isMarked = (event: unknown) =>
+    typeof (Object(event) as Partial<Record<keyof PlanEvent, unknown>>).erase === 'boolean';
+  return Array.isArray(events) && events.every(isMarked);
 }
 
-function isPlanEvent(value: unknown): value is PlanEvent {
-  const {
-    sequence,
-    id,
-    run,
-    organisation,
-    kind,
-    received_at: at,
-    size,
-    because,
-    about,
-    blocked,
-    why,
-    erase,
-  } = Object(value) as Record<string, unknown>;
-  const isBlock = (each: unknown): each is Block => {
-    const { by, name, until } = Object(each) as Record<string, unknown>;
-    return isText(by) && isText(name) && (until === null || isText(until));
-  };
-  return (
-    [id, run, organisation, at, why].every(isText) &&
-    [sequence, size].every(isCount) &&
-    typeof erase === 'boolean' &&
-    [
-      [EVENT_KINDS, kind],
-      [BECAUSE, because],
-      [ABOUT, about],
-    ].every(([words, word]) => (words as readonly unknown[]).includes(word)) &&
-    isListOf(blocked, isBlock)
-  );
-}
-
-function ordered(event: PlanEvent): PlanEvent {
-  const { sequence, id, run, organisation, kind, received_at, size, because, about, blocked, why, erase } =
-    event;
-  return {
-    ...{ sequence, id, run, organisation, kind, received_at, size, because, about },
-    blocked: blocked.map(({ by, name, until }) => ({ by, name, until })),
-    ...{ why, erase },
-  };
-}
-
-const isText = (value: unknown): value is string => typeof value === 'string';
-const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && Number(value) >= 0;
-
-function isListOf<Item>(value: unknown, isItem: (each: unknown) => each is Item): value is Item[] {
-  return Array.isArray(value) && value.every(isItem);
-}
-
-export { FORMAT as PLAN_FORMAT };
-
-/** For whoever reviews it: a line a run, what is blocked, what was not compared. */
-export function planTable({ plan, sha256 }: PlanFile): string {
+/** For the reviewer: a line for each run, what is blocked, and what was not compared. */
+export function planTable({ plan, sha256, marks }: PlanFile): string {
   const runs = Map.groupBy(plan.events, ({ organisation, run }) => `${organisation} ${run}`);
   const ids = [...new Set(plan.events.map(({ run }) => run))].sort();
   const short = new Map(
-    ids.map((id, i) => [
-      id,
-      shortId(
-        id,
-        [ids[i - 1], ids[i + 1]].filter((each) => each !== undefined),
-      ),
-    ]),
+    ids.map((id, i) => [id, shortId(id, [...ids.slice(i > 0 ? i - 1 : 0, i), ...ids.slice(i + 1, i + 2)])]),
   );
   const rows = [...runs.values()].map((events) => {
-    const [first] = events;
-    if (first === undefined) return [];
-    const marked = events.filter(({ erase }) => erase).length;
-    const why = [...new Set(events.filter(({ erase }) => !erase).map((event) => event.why))].join('; ');
+    const { run, organisation, received_at, about } = events[0] as PlanEvent;
+    const left = events.filter(({ erase }) => !erase);
     return [
-      ...[short.get(first.run) ?? first.run, legible(first.organisation)],
-      ...[first.received_at.slice(0, 16).replace('T', ' '), String(events.length)],
-      ...[[...new Set(events.map(({ because }) => because))].join(', '), first.about],
-      marked === 0 ? 'no' : marked === events.length ? 'yes' : `${marked} of them`,
-      why,
+      ...[short.get(run) ?? run, legible(organisation)],
+      ...[received_at.slice(0, 16).replace('T', ' '), String(events.length)],
+      ...[[...new Set(events.map(({ because }) => because))].join(', '), about],
+      left.length === 0
+        ? 'yes'
+        : left.length === events.length
+          ? 'no'
+          : `${events.length - left.length} of them`,
+      [
+        ...new Set([
+          ...left.map(({ why }) => why),
+          ...events.flatMap(({ erase, blocked }) => (erase ? blocked.map(blockText) : [])),
+        ]),
+      ].join('; '),
     ];
   });
-  const table =
-    rows.length === 0
-      ? ''
-      : alignedTable([
-          ['RUN', 'ORGANISATION', 'FIRST (UTC)', 'EVENTS', 'BECAUSE', 'ABOUT', 'ERASE', 'WHY NOT'],
-          ...rows,
-        ]);
+  const columns = ['RUN', 'ORGANISATION', 'FIRST (UTC)', 'EVENTS', 'BECAUSE', 'ABOUT', 'ERASE', 'NOTE'];
+  const table = rows.length === 0 ? '' : alignedTable([columns, ...rows]);
   const marked = plan.events.filter(({ erase }) => erase);
-  const blocks = new Map<string, number>();
-  for (const { blocked } of plan.events)
-    for (const block of blocked) blocks.set(blockText(block), (blocks.get(blockText(block)) ?? 0) + 1);
+  const blocks = Map.groupBy(
+    plan.events.flatMap(({ blocked }) => blocked.map(blockText)),
+    (text) => text,
+  );
   const size = marked.reduce((sum, event) => sum + event.size, 0);
   const lines = [
     `${counted(marked.length, 'event')} of ${counted(new Set(marked.map(({ run }) => run)).size, 'run')} marked to be erased (${aboutBytes(size)}), ` +
       `${plan.events.length - marked.length} not marked`,
-    ...[...blocks].map(([block, count]) => `${counted(count, 'event')}: ${block}`),
+    ...[...blocks].map(([block, { length }]) => `${counted(length, 'event')}: ${block}`),
     ...(plan.unmatched.length === 0
       ? []
       : [
-          `no start has ${counted(plan.unmatched.length, 'id')} of the subject file: number ${plan.unmatched.join(', ')}`,
+          `no start has ${counted(plan.unmatched.length, 'id')} of the subject file: number ${plan.unmatched.join(', ')} (a start that was erased before is not compared)`,
         ]),
     ...(plan.unread === 0
       ? []
@@ -251,7 +189,9 @@ export function planTable({ plan, sha256 }: PlanFile): string {
       ({ action, events }) =>
         `${counted(events, 'event')} came after action ${action} had erased their runs: plan them with --late ${action}`,
     ),
-    ...(plan.events.length === 0 ? [] : [`SHA-256 of the plan, which the access log has: ${sha256}`]),
+    ...(plan.events.length === 0
+      ? []
+      : [`SHA-256 of the plan, which the access log has: ${sha256}`, `SHA-256 of its marks: ${marks}`]),
   ];
   return `${table}${lines.map((line) => `${line}\n`).join('')}`;
 }

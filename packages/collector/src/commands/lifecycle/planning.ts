@@ -13,8 +13,9 @@ import {
   type LogRun,
   LogRuns,
   named,
-  NESTED,
+  nameOf,
   type RecordKey,
+  whyNested,
 } from './log-runs.js';
 import { type Found, idOf, type LogEvent, textOf } from './log-stretch.js';
 import { floorsOf, keysOf } from './erasable.js';
@@ -92,8 +93,7 @@ class Planning {
     const passedOver = wanted.length - this.#erasures.length;
     if (passedOver > 0)
       process.stderr.write(
-        `collector: for ${counted(passedOver, 'large or old erasure')} no late events were looked for: --late ACTION does
-`,
+        `collector: late events of ${counted(passedOver, 'large or old erasure')} were not looked for: use --late ACTION\n`,
       );
   }
 
@@ -130,37 +130,41 @@ class Planning {
     const seeds = new Set(whole.map(nameOf));
     const byName = new Map([...all, ...others].map((run) => [nameOf(run), run]));
     const runOf = (record: RecordKey) => byName.get(nameOf(record)) ?? raise();
-    for (const { event, record } of single) this.#plan(planned, runOf(record), [event], EVENT);
+    for (const { event, record } of single)
+      this.#plan(planned, runOf(record), [event], asked.certificates ? CERTIFICATE : EVENT);
     const ofSingle = new Set(single.map(({ record }) => nameOf(record)));
     for (const run of all) {
       const name = nameOf(run);
       if (seeds.has(name)) this.#plan(planned, run, run.events, this.#markOf(run));
-      else if (!ofSingle.has(name)) this.#plan(planned, run, run.events, this.#nested(run));
+      else if (!ofSingle.has(name)) {
+        const about = asked.subjects === undefined ? 'not compared' : aboutOf(run);
+        this.#plan(planned, run, run.events, { because: 'nested', about, why: whyNested(run) });
+      }
     }
     for (const { event, record } of mentioned) {
       const run = runOf(record);
       this.#plan(planned, run, [event], { because: 'mention', about: aboutOf(run), why: 'mentioned only' });
     }
-    const { subjects: ids, runs: ofRuns, events: ofEvents } = asked;
+    const texts = [
+      asked.subjects && `a subject (${counted(subjects.length, 'id')})`,
+      asked.runs && counted(runs.length, 'run'),
+      asked.events && counted(events.length, 'event'),
+      asked.late && `what came after action ${asked.late}`,
+      asked.certificates &&
+        `${counted(certificates.length, 'certificate')} (${absent} of ${counted(certified.length, 'event')} not in this log)`,
+      organisation && `of ${organisation}`,
+    ];
     return {
       ...{ format: PLAN_FORMAT, log: reader.log.ledgerId, made: new Date().toISOString() },
       ...{ through: reader.range.through, policy: by.policy, holds: by.holds },
-      asked: [
-        ...(ids === undefined ? [] : [`a subject (${counted(ids.length, 'id')})`]),
-        ...(ofRuns === undefined ? [] : [counted(ofRuns.length, 'run')]),
-        ...(ofEvents === undefined ? [] : [counted(ofEvents.length, 'event')]),
-        ...(asked.late === undefined ? [] : [`what came after action ${asked.late}`]),
-        ...(asked.certificates === undefined
-          ? []
-          : [
-              `${counted(certificates.length, 'certificate')} (${absent} of ${counted(certified.length, 'event')} not in this log)`,
-            ]),
-        ...(organisation === undefined ? [] : [`of ${organisation}`]),
-      ].join(', '),
+      asked: texts.filter((text) => text !== undefined).join(', '),
       searched: mentions ? 'every payload' : 'starts',
       unread: selected.unread,
       unmatched: unmatched(subjects, all),
-      late: [...late.counts].map(([action, count]) => ({ action, events: count })),
+      late: [...(asked.late === undefined ? late.counts : [])].map(([action, count]) => ({
+        action,
+        events: count,
+      })),
       events: await this.#judged(planned, holds),
     };
   }
@@ -169,7 +173,7 @@ class Planning {
   #assertFound({ runs, events }: Found): void {
     const { asked, dataDir } = this;
     const narrowed = asked.organisation === undefined ? '' : ` of ${asked.organisation}`;
-    const ids = [...runs].flatMap(([, each]) => [...each.keys()].map(textOf));
+    const ids = keysIn(runs).map(({ id }) => textOf(id));
     for (const digits of asked.runs ?? []) {
       const found = new Set(ids.filter((id) => id.replaceAll('-', '').startsWith(digits)));
       if (found.size === 0)
@@ -191,7 +195,7 @@ class Planning {
   async #late({ erased }: Found): Promise<{ counts: Map<string, number>; runs: RecordKey[] }> {
     const counts = new Map<string, number>();
     const runs: RecordKey[] = [];
-    const keys = await this.reader.recordsOf(erased);
+    const keys = (await this.reader.recordsOf(erased)).map(({ record }) => record);
     for (const run of await this.reader.collect(keys, { nested: false, outer: false })) {
       const erasure = this.#erasures.find(({ sequences }) =>
         run.events.some(({ sequence }) => sequences.has(sequence)),
@@ -228,24 +232,14 @@ class Planning {
 
   #markOf(run: LogRun): Mark {
     const { subjects, late } = this.asked;
-    if (late !== undefined) {
-      const names = run.starts.some(
-        ({ target, state }) => state !== 'erased' && (target !== undefined || state === 'unread'),
-      );
-      return {
-        because: 'late',
-        about: names ? 'someone else' : 'nobody',
-        why: names ? 'a late start names a target' : '',
-      };
-    }
-    return subjects === undefined
-      ? { because: 'run', about: 'not compared', why: '' }
-      : compared(run, this.#subjects);
-  }
-
-  #nested(run: LogRun): Mark {
-    const about = this.asked.subjects === undefined ? 'not compared' : aboutOf(run);
-    return { because: 'nested', about, why: NESTED };
+    if (subjects !== undefined) return compared(run, this.#subjects);
+    if (late === undefined) return { because: 'run', about: 'not compared', why: '' };
+    const names = run.starts.some(
+      ({ target, state }) => state !== 'erased' && (target !== undefined || state === 'unread'),
+    );
+    return names
+      ? { because: 'late', about: 'someone else', why: 'a late start names a target' }
+      : { because: 'late', about: 'nobody', why: '' };
   }
 
   /** With what keeps each event, in the order of the log. */
@@ -285,10 +279,7 @@ interface Planned {
 
 const AROUND = { nested: true, outer: true };
 const EVENT: Mark = { because: 'event', about: 'not compared', why: '' };
-
-function nameOf({ organisation, id }: RecordKey): string {
-  return `${organisation} ${id}`;
-}
+const CERTIFICATE: Mark = { ...EVENT, because: 'certificate' };
 
 function raise(): never {
   throw new RangeError('a record was not collected');
@@ -308,17 +299,13 @@ const MOST_LOOKED_AT = 500_000;
 
 /** Erasures that a person asked for: what a policy erased is not looked at again. */
 function erasuresIn(actions: Actions): Erasure[] {
-  const found = new Map<string, Erasure>();
-  for (const { said, sequence } of actions.logged) {
-    if (said.does !== 'retire' || said.reason === 'policy') continue;
-    const before = found.get(said.action)?.sequences ?? SequenceSet.EMPTY;
-    found.set(said.action, {
-      action: said.action,
-      entry: sequence,
-      sequences: before.with(eventsOf(said.keys)),
-    });
-  }
-  return [...found.values()];
+  const parts = actions.logged.flatMap(({ said, sequence }) =>
+    said.does === 'retire' && said.reason !== 'policy' ? [{ ...said, sequence }] : [],
+  );
+  return [...Map.groupBy(parts, ({ action }) => action)].map(([action, of]) => {
+    const sequences = eventsOf(of.flatMap(({ keys }) => keys));
+    return { action, entry: of.at(-1)?.sequence ?? 0, sequences };
+  });
 }
 
 function endOf(until: number): string | null {

@@ -16,7 +16,6 @@ import { eventsOf } from '../../privacy/actions.js';
 import type { TakenKeys } from '../../privacy/key-directory.js';
 import { SequenceSet } from '../../privacy/sequence-set.js';
 import { aboutBytes, counted } from '../../quantity.js';
-import type { EventLog } from '../../store/contract/events.js';
 import { compactLog, type Compacted } from '../../store/open-to-audit.js';
 import { openStore } from '../../store/open-to-read.js';
 import { systemCode } from '../../system-code.js';
@@ -38,7 +37,7 @@ import {
 } from './delivery.js';
 import { factsOf, floorOn, keysOf, ruleOf } from './erasable.js';
 import { type HoldRecord, Holds, holdsOf } from './holds.js';
-import { type LogRun, LogRuns, type RecordKey } from './log-runs.js';
+import { type LogRun, LogRuns, nameOf, type RecordKey } from './log-runs.js';
 import { idOf, type LogEvent, textOf } from './log-stretch.js';
 
 const EXAMPLES = `
@@ -92,7 +91,7 @@ export function command(): Command {
   const run = addConfigOptions(
     new Command('run')
       .description('Erase what the policy does not keep any longer.')
-      .option('--dry-run', 'say what is due, and change nothing')
+      .option('--dry-run', 'report what is due, and change nothing')
       .option('--at <time>', 'with --dry-run: what will be due then')
       .option('--json', 'print it as one JSON object'),
     'lifecycle',
@@ -135,7 +134,7 @@ export async function compactNow(dataDir: string): Promise<Compacted> {
   }
 }
 
-export function wonText({ before, after }: Compacted): string {
+function wonText({ before, after }: Compacted): string {
   return before === 0
     ? 'no room is given back yet: a segment is compacted once it is full and a fifth of it is erased'
     : `${aboutBytes(before - after)} given back`;
@@ -144,13 +143,8 @@ export function wonText({ before, after }: Compacted): string {
 /** A policy has four. */
 const MOST_NESTED = 16;
 
-interface ReadPolicy {
-  readonly text: string;
-  readonly policy: RetentionPolicy;
-}
-
 /** Warns of rules of zero retention. @throws CommandFailure for a file that is no policy. */
-function readPolicy(file: string): ReadPolicy {
+function readPolicy(file: string): { readonly text: string; readonly policy: RetentionPolicy } {
   try {
     const text = new TextDecoder().decode(fs.readFileSync(file));
     // Of a name that stands twice JSON.parse takes the last, and a floor would be gone.
@@ -170,7 +164,10 @@ function readPolicy(file: string): ReadPolicy {
   }
 }
 
-async function setPolicy({ policy: read, text }: ReadPolicy, config: Config): Promise<void> {
+async function setPolicy(
+  { policy: read, text }: ReturnType<typeof readPolicy>,
+  config: Config,
+): Promise<void> {
   const { actions } = beginLog(config.dataDir);
   assertCollectorRuns(config);
   const policy: unknown = JSON.parse(text);
@@ -197,44 +194,14 @@ const WINDOW = 200_000;
 const MOST_NAMED = 10;
 
 /** What a rule has due: of the events themselves only the keys are left. */
-class Due {
-  events = 0;
-  bytes = 0;
+interface Due {
+  readonly rule: string;
+  events: number;
+  bytes: number;
   /** Of them, how many have no key that could be destroyed. */
-  plain = 0;
-  readonly #keys = new Map<string, TakenKeys>();
-  #window: LogEvent[] = [];
-
-  constructor(
-    readonly rule: string,
-    private readonly log: EventLog,
-  ) {}
-
-  /** One for each bucket and organisation. */
-  get keys(): TakenKeys[] {
-    return [...this.#keys.values()];
-  }
-
-  add(event: LogEvent): void {
-    this.#window.push(event);
-  }
-
-  /** On return all that was added is counted. */
-  count(): void {
-    const { keys, plain } = keysOf(this.log, this.#window);
-    this.plain += plain.size;
-    for (const { size, sequence } of this.#window) {
-      if (plain.has(sequence)) continue;
-      this.events++;
-      this.bytes += size;
-    }
-    for (const each of keys) {
-      const name = `${each.tag} ${each.organisation}`;
-      const known = this.#keys.get(name)?.sequences ?? SequenceSet.EMPTY;
-      this.#keys.set(name, { ...each, sequences: known.with(each.sequences) });
-    }
-    this.#window = [];
-  }
+  plain: number;
+  /** One for each bucket and organisation, by both. */
+  readonly keys: Map<string, TakenKeys>;
 }
 
 /** A run of which something is due by what the catalogue says. */
@@ -290,7 +257,19 @@ class RetentionPlan {
   }
 
   async #judge(window: readonly Candidate[]): Promise<void> {
-    const { reader } = this;
+    const { reader, policy } = this;
+    const byRule = new Map<string, LogEvent[]>();
+    const decide = (run: LogRun, summary: RunSummary, event: LogEvent) => {
+      const facts = factsOf(summary);
+      if (this.#holds.on(run, event.sequence).length > 0) this.held++;
+      else if (floorOn(policy, facts, event, this.now) !== undefined) this.belowFloors++;
+      else {
+        const { id } = ruleOf(policy, facts, event.kind);
+        const events = byRule.get(id);
+        if (events === undefined) byRule.set(id, [event]);
+        else events.push(event);
+      }
+    };
     const runs = await reader.collect(window, { nested: false, outer: true });
     const found = new Map<string, readonly [LogRun, RunSummary]>();
     for await (const [run, summary] of reader.summaries(runs)) found.set(nameOf(run), [run, summary]);
@@ -302,12 +281,36 @@ class RetentionPlan {
         run !== undefined &&
         summary !== undefined &&
         decidingText(summary, run.events) === candidate.said &&
+        run.isRun === candidate.isRun &&
         (run.isRun || (await this.#isRecord(run)));
       if (!isAsSaid) this.#differ(candidate);
       else if (run.chain.some(({ starts }) => starts.some(({ state }) => state === 'unread'))) this.unread++;
-      else for (const event of run.events) if (this.#isDue(summary, event)) this.#decide(run, summary, event);
+      else for (const event of run.events) if (this.#isDue(summary, event)) decide(run, summary, event);
     }
-    for (const each of this.due.values()) each.count();
+    for (const [rule, events] of byRule) this.#count(rule, events);
+  }
+
+  #count(rule: string, events: readonly LogEvent[]): void {
+    const due = this.due.get(rule) ?? {
+      rule,
+      events: 0,
+      bytes: 0,
+      plain: 0,
+      keys: new Map<string, TakenKeys>(),
+    };
+    this.due.set(rule, due);
+    const { keys, plain } = keysOf(this.reader.log, events);
+    due.plain += plain.size;
+    for (const { size, sequence } of events) {
+      if (plain.has(sequence)) continue;
+      due.events++;
+      due.bytes += size;
+    }
+    for (const each of keys) {
+      const name = `${each.tag} ${each.organisation}`;
+      const known = due.keys.get(name)?.sequences ?? SequenceSet.EMPTY;
+      due.keys.set(name, { ...each, sequences: known.with(each.sequences) });
+    }
   }
 
   /** Whether events without a run are known by this id, and are of no run. */
@@ -329,27 +332,11 @@ class RetentionPlan {
     if (this.#erased.has(sequence)) return false;
     const { policy } = this;
     const rule = ruleOf(policy, factsOf(run), kind);
-    const from = rule.unit === 'event' || policy.ageFrom === 'received_at' ? receivedAt : ageOf(run, policy);
+    const ofRun = policy.ageFrom === 'run_start' ? run.began.received : run.lastReceivedAt;
+    const from = rule.unit === 'event' || policy.ageFrom === 'received_at' ? receivedAt : ofRun;
     const until = policy.keptUntil(rule.facts, from);
     return until !== undefined && until <= this.now;
   }
-
-  #decide(run: LogRun, summary: RunSummary, event: LogEvent): void {
-    const { policy, now, due, reader } = this;
-    const facts = factsOf(summary);
-    if (this.#holds.on(run, event.sequence).length > 0) this.held++;
-    else if (floorOn(policy, facts, event, now) !== undefined) this.belowFloors++;
-    else {
-      const { id } = ruleOf(policy, facts, event.kind);
-      const of = due.get(id) ?? new Due(id, reader.log);
-      due.set(id, of);
-      of.add(event);
-    }
-  }
-}
-
-function nameOf({ organisation, id, isRun }: RecordKey): string {
-  return `${organisation} ${id} ${isRun}`;
 }
 
 /** All of a run by which it is decided what of it is due and what keeps it, but for holds. */
@@ -379,15 +366,13 @@ async function runRetention(config: Config, options: RunOptions): Promise<number
   if (dryRun) return plan.isExact ? EXIT.ok : EXIT.partly;
   let isPending = false;
   let isAll = plan.isExact;
-  for (const { rule, keys, events } of plan.due.values()) {
+  for (const { rule, keys: byName, events } of plan.due.values()) {
     if (events === 0) continue;
     const id = randomUUID();
+    const keys = [...byName.values()];
     const action = { action: id, does: 'retire', reason: 'policy', policy: set.action, rule } as const;
-    const answer = await deliver(
-      config,
-      { action: { ...action, part: 1, parts: 1, keys }, considered: asked },
-      { signal },
-    );
+    const request = { action: { ...action, part: 1, parts: 1, keys }, considered: asked };
+    const answer = await deliver(config, request, { signal });
     if (!(await isErased(dataDir, eventsOf(keys)))) isAll = false;
     const done = answer.state === 'pending' ? 'begun, and a directory of keys has to follow' : 'erased';
     process.stderr.write(`collector: ${counted(events, 'event')} by ${rule}: ${done} (${id})\n`);
@@ -428,21 +413,15 @@ async function planned(
   }
 }
 
-function ageOf({ began, lastReceivedAt }: RunSummary, { ageFrom }: RetentionPolicy): number {
-  return ageFrom === 'run_start' ? began.received : lastReceivedAt;
-}
-
 function reported(plan: RetentionPlan, { json, dryRun }: RunOptions): string {
   const { policy, held, belowFloors, unread, differences } = plan;
   const due = [...plan.due.values()];
   if (json) {
-    const rules = due.map(({ rule, events, bytes, plain }) => ({
-      ...{ rule, events, bytes, stored_in_the_clear: plain },
-    }));
-    const fields = {
-      ...{ policy: policy.name, dry_run: dryRun === true, rules, held, below_floors: belowFloors },
-      ...{ unread_runs: unread, differences },
-    };
+    const rules = due.map(({ rule, events, bytes, plain }) => {
+      return { rule, events, bytes, stored_in_the_clear: plain };
+    });
+    const left = { held, below_floors: belowFloors, unread_runs: unread, differences };
+    const fields = { policy: policy.name, dry_run: dryRun === true, rules, ...left };
     return `${printableJson(JSON.stringify(fields, undefined, 2))}\n`;
   }
   const lines = due.length === 0 ? `nothing is due by ${policy.name}\n` : '';
@@ -451,29 +430,16 @@ function reported(plan: RetentionPlan, { json, dryRun }: RunOptions): string {
     plain === 0 ? '' : `${counted(plain, 'event')} stored in the clear stay`,
   ]);
   const table = rows.length === 0 ? '' : alignedTable([['RULE', 'EVENTS', 'SIZE', ''], ...rows]);
-  const kept = [
-    ...(held > 0 ? [`${counted(held, 'event')} due, and on hold\n`] : []),
-    ...(belowFloors > 0
-      ? [`${counted(belowFloors, 'event')} due, and younger than a floor of the policy\n`]
-      : []),
-  ];
-  return lines + table + kept.join('');
+  const onHold = held > 0 ? `${counted(held, 'event')} due, and on hold\n` : '';
+  const young =
+    belowFloors > 0 ? `${counted(belowFloors, 'event')} due, and younger than a floor of the policy\n` : '';
+  return lines + table + onHold + young;
 }
 
 /** Of runs that are left because it is not known what they are. */
 function leftText({ differences: { runs, first }, unread }: RetentionPlan): string {
   const named = `${first.join(', ')}${runs > first.length ? ', …' : ''}`;
-  const lines = [
-    ...(runs > 0
-      ? [
-          `the catalogue differs from the log in ${counted(runs, 'run')}, not erased: ${named}; derived; delete catalogue/`,
-        ]
-      : []),
-    ...(unread > 0
-      ? [
-          `${counted(unread, 'run')} not erased: a start cannot be opened, and whether a hold keeps the run is not known`,
-        ]
-      : []),
-  ];
-  return lines.map((line) => `collector: ${line}\n`).join('');
+  const differ = `collector: the catalogue differs from the log in ${counted(runs, 'run')}, not erased: ${named}; derived; delete catalogue/\n`;
+  const unopened = `collector: ${counted(unread, 'run')} not erased: a start cannot be opened, and whether a hold keeps the run is not known\n`;
+  return (runs > 0 ? differ : '') + (unread > 0 ? unopened : '');
 }

@@ -16,7 +16,7 @@ import {
   keysIn,
   type LogRun,
   LogRuns,
-  NESTED,
+  whyNested,
 } from '../lifecycle/log-runs.js';
 import { idOf, textOf } from '../lifecycle/log-stretch.js';
 import { assertReadable } from '../regular-files.js';
@@ -56,31 +56,19 @@ export async function answerAccessRequest(dataDir: string, request: AccessReques
   const { subjects, organisation, withOthers, format, out } = request;
   assertReadable(dataDir);
   const signal = interruption(out === undefined ? 'interrupted' : 'interrupted; no file was written');
-  const filter = {
-    subjects: subjects.length,
-    organisation,
-    with_others: withOthers,
-    format: format?.name,
-    out,
-  };
+  const subject = { subjects: subjects.length, organisation, with_others: withOthers };
+  const filter = { ...subject, format: format?.name, out };
   const givenOut = logAccess(dataDir, { command: 'records', filter });
   const reader = await LogRuns.open(dataDir, signal);
   try {
-    const found = await reader.find({
-      subjects,
-      organisation,
-      runs: [],
-      events: [],
-      mentions: false,
-      erased: '',
-    });
+    const found = await reader.find({ subjects, organisation });
     assertOneOrganisation(new Map([...found.runs].map(([name, ids]) => [name, ids.size])));
     const keys = keysIn(found.runs);
     const runs = inOrder(await reader.collect(keys, { nested: true, outer: false }));
     const ids = new Set(subjects);
     const isFound = ({ organisation: of, id }: LogRun) => found.runs.get(of)?.has(id) === true;
     const others = runs.flatMap((run): Other[] => {
-      const why = isFound(run) ? compared(run, ids).why : NESTED;
+      const why = isFound(run) ? compared(run, ids).why : whyNested(run);
       return why === '' ? [] : [{ run, why }];
     });
     const ofOthers = new Set(others.map(({ run }) => run));
