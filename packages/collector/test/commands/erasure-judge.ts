@@ -85,6 +85,9 @@ export const keyOf = ({ organisation, id }: { organisation: string; id: string }
 /** The run that an event names or opens. */
 export const runIdOf = (event: Sent): string | undefined =>
   fieldsOf(event).run_id ?? (event.kind === 'inference-start' ? event.id : undefined);
+/** What it is nested in or is a part of; an event that names its run is of this one alone. */
+const hangsOn = (event: Sent): string =>
+  (event.kind === 'inference-start' || runIdOf(event) === undefined ? fieldsOf(event).parent_event_id : '') ?? '';
 const fieldsOf = ({ body }: Sent) => JSON.parse(body) as Fields;
 
 export class Judge {
@@ -124,11 +127,9 @@ export class Judge {
     const ofPlace = [...new Set(run.values())].filter(
       ({ organisation }) => asked.organisation === undefined || organisation === asked.organisation,
     );
-    const late = new Map(
-      ofPlace.flatMap((each) => this.#lateOf(each, asked.late)).map(({ action }) => [action, 0]),
-    );
-    for (const each of ofPlace)
-      for (const { action, events } of this.#lateOf(each, asked.late))
+    const late = new Map<string, number>();
+    if (asked.late === undefined)
+      for (const { action, events } of ofPlace.flatMap((each) => this.#lateOf(each)))
         late.set(action, (late.get(action) ?? 0) + events);
     const marks = new Map<string, boolean>();
     const add = (events: readonly Sent[], mark: boolean) => {
@@ -272,11 +273,12 @@ export class Judge {
   #isHeld(run: Run | undefined, key: string, hold: Hold): boolean {
     const met = this.#holds.get(hold);
     if (run === undefined || met?.events.has(key)) return run !== undefined;
+    const isOfHold = (id: string) => hold.runs.includes(id) || met?.runs.has(id) === true;
     const chain = new Set([run]);
     for (const each of chain) for (const outer of each.outer) chain.add(outer);
     return (
       hold.organisations.includes(run.organisation) ||
-      [...chain].some(({ id }) => hold.runs.includes(id) || met?.runs.has(id)) ||
+      [...chain].some(({ id, events }) => isOfHold(id) || events.some((event) => isOfHold(hangsOn(event)))) ||
       [...chain].some((each) => this.#persons(each).some((id) => hold.subjects.includes(id)))
     );
   }

@@ -108,7 +108,10 @@ export class Sender {
   #parent(organisation: string): object {
     const { random } = this;
     const there = [...this.#made, ...this.#known].filter((each) => each.organisation === organisation);
-    return { parent_event_id: there.length === 0 || random.chance(10) ? random.uuid() : random.of(there).id };
+    if (there.length === 0 || random.chance(10)) return { parent_event_id: random.uuid() };
+    const event = random.of(there);
+    // A run has the id of the event that opens it, which may never come.
+    return { parent_event_id: (random.chance(3) ? runIdOf(event) : undefined) ?? event.id };
   }
 
   event(organisation: string, kind: EventKind, more: object, id = this.random.uuid()): Sent {
@@ -190,7 +193,9 @@ export class Sender {
         this.event(
           organisation,
           random.of(OTHER_KINDS),
-          hung ? { parent_event_id: random.of(own).id } : { run_id: id },
+          hung
+            ? { parent_event_id: random.of(own).id }
+            : { run_id: id, ...(random.chance(5) && this.#parent(organisation)) },
         ),
       );
     }
