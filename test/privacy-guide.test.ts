@@ -4,7 +4,12 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { expect, test } from 'vitest';
-import { planFile, planText, PLAN_FORMAT } from '../packages/collector/src/commands/lifecycle/plan-file.js';
+import {
+  planFile,
+  planText,
+  PLAN_FORMAT,
+  type PlanEvent,
+} from '../packages/collector/src/commands/lifecycle/plan-file.js';
 import { parsePolicy } from '../packages/collector/src/privacy/retention-policy.js';
 import { SequenceSet } from '../packages/collector/src/privacy/sequence-set.js';
 
@@ -98,16 +103,17 @@ test.skipIf(spawnSync('python3', ['--version']).status !== 0)(
     expect(run(0, JSON.stringify(entry))).toBe(
       'icu 1 to 3\nicu 127 to 128\nicu 300 to 300\nicu 70000 to 70001\n',
     );
-    const event = {
-      ...{ id: '2e4a6c8d-0b1f-4a3c-9d5e-7f9b1d3f5a62', run: '2e4a6c8d-0b1f-4a3c-9d5e-7f9b1d3f5a62' },
-      ...{
-        organisation: 'Süd "1"/\u007f',
-        kind: 'outcome',
-        received_at: '2026-11-01T00:00:00.000Z',
-        size: 500,
-      },
-      ...{ because: 'target', about: 'this person', why: '' },
-    } as const;
+    const event: Omit<PlanEvent, 'sequence' | 'blocked' | 'erase'> = {
+      id: '2e4a6c8d-0b1f-4a3c-9d5e-7f9b1d3f5a62',
+      run: '2e4a6c8d-0b1f-4a3c-9d5e-7f9b1d3f5a62',
+      organisation: 'Süd "1"/\u007f',
+      kind: 'outcome',
+      received_at: '2026-11-01T00:00:00.000Z',
+      size: 500,
+      because: 'target',
+      about: 'this person',
+      why: '',
+    };
     const blocked = [{ by: 'hold', name: 'CASE-7', until: null }] as const;
     const plan = planFile({
       ...{ format: PLAN_FORMAT, log: '0'.repeat(32), made: '2026-11-02T00:00:00.000Z', through: 70_001 },

@@ -192,7 +192,7 @@ function untilText(until: string | undefined): string {
 
 function notCovered({ action, mirror_of }: Certificate): string[] {
   return [
-    'what was given out: exports, records, reports (access.log names who took them, and when)',
+    'what was given out: exports, records, reports (access.log has the user and time of each command that gave them out)',
     'what senders keep: their spools, quarantines and own records; reject files of collector import',
     'content that an event names by address alone, such as files of the content store',
     `events that came after the plan: collector erase plan --subject-file finds new runs, collector erase plan --late ${action} what came late for the erased ones`,
