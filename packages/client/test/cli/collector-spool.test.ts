@@ -318,21 +318,21 @@ test('[R-866] drain tells a cause once, and gives up after so long without progr
   });
   const directory = await leftSpool();
   const env = { COLLECTOR_URL: collector.url, COLLECTOR_KEY: 'key' };
-  const piped = await command(['drain', directory, '--timeout', '2'], { env });
+  const piped = await command(['drain', directory, '--timeout', '6'], { env });
   expect(piped.code).toBe(7);
   expect(refusals).toBeGreaterThan(1);
   expect(piped.stderr.split('\n')).toEqual([
     'collector-spool: the collector answered 503',
-    'collector-spool: given up after 2 s: the collector answered 503',
+    'collector-spool: given up after 6 s: the collector answered 503',
     '',
   ]);
   expect(piped.stdout).toContain('1 event sent, 2 still waiting, 0 refused.');
-  const seen = await command(['drain', directory, '--timeout', '2'], { env, terminal: true });
+  const seen = await command(['drain', directory, '--timeout', '6'], { env, terminal: true });
   // One line, that is written over and gone in the end.
   expect(seen.stderr.split('\n')).toHaveLength(2);
   expect(seen.stderr).toContain(`${REWOUND}0 of 2 events sent; the collector answered 503${REWOUND}`);
   expect(seen.stderr).toContain(
-    `${REWOUND}collector-spool: given up after 2 s: the collector answered 503\n`,
+    `${REWOUND}collector-spool: given up after 6 s: the collector answered 503\n`,
   );
   // Scripts are shown none.
   const json = await command(['drain', directory, '--timeout', '1', '--json'], { env, terminal: true });

@@ -102,6 +102,7 @@ async function erase(
   const action = randomUUID();
   const whole: ErasureFacts = {
     ...{ action, case: CASE, left: [], overridden: [], mentions: 0, unread: 0 },
+    setByHand: { marked: 2, unmarked: 1 },
     planner: { name: 'Ada Privacy', isProven: false, at: '2026-11-27T10:00:00.000Z' },
     applier: { name: 'bob', isProven: true, at: '2026-11-27T11:00:00.000Z' },
     ...(facts === 'none' ? {} : facts),
@@ -178,8 +179,11 @@ describe('[R-1344] the certificate of an erasure', () => {
       '- 7 events not marked in the plan: the run is about someone else',
       '- 1 event stored in the clear, without a key that could be destroyed',
       'Copies of keys none on record; copies made by other means are not known here',
-      `collector proof ${made.entries[0]?.id} --out entry.proof`,
-      'collector check-proof entry.proof --event entry.json --key KEY',
+      `collector proof ${made.entries[0]?.id} --out ${made.entries[0]?.sequence}.proof`,
+      `collector proof ${made.done_entry?.id} --out ${made.done_entry?.sequence}.proof`,
+      `Printed ${new Date().toISOString().slice(0, 3)}`,
+      'Marks set by hand 2 set, 1 removed',
+      'collector check-proof NUMBER.proof --event NUMBER.json --key KEY',
     ])
       expect(said).toContain(sentence);
     expect(said).not.toMatch(/never be read|by anyone|undefined|null/);
@@ -214,7 +218,7 @@ describe('[R-1344] the certificate of an erasure', () => {
     });
     const said = await text(action);
     for (const row of ['Case', 'Planned by', 'Applied by']) expect(said).toContain(`${row} not available`);
-    expect(said).toContain('and not erased - not available');
+    expect(said).toContain('and not erased by this action - not available');
     expect(said).not.toContain(CASE);
   });
 
@@ -226,7 +230,7 @@ describe('[R-1344] the certificate of an erasure', () => {
     expect(await json(action)).toMatchObject({ code: 0, policy, rule, case: null, plan: null, left: null });
     const said = await text(action);
     expect(said).toContain(`Decided by rule old ones of the retention policy that action ${policy} has set`);
-    expect(said).toContain('and not erased - none: there was no plan');
+    expect(said).toContain('and not erased by this action - none: there was no plan');
     expect(said).not.toContain('not available');
   });
 
@@ -283,7 +287,7 @@ describe('[R-1344] the certificate of an erasure', () => {
       `Copies of keys made ${made}, to be destroyed by ${until}; ${left}, not in use since 20`,
     );
     expect(said).toContain(
-      'Replaced key files what a disk may still hold of replaced files can be opened until',
+      'Replaced key files what a disk may still hold of the files of keys from before the erasure can be opened until',
     );
     expect(await beside(async () => (await on('encryption-keys', 'rotate')).code)).toBe(0);
     expect(Date.parse((await json(action)).key_epoch_ended ?? '')).toBeGreaterThan(Date.parse(before.began));
@@ -346,7 +350,9 @@ describe('[R-1543] encrypted bytes', () => {
     expect(await json(late)).toMatchObject({
       ...{ bytes_removed: null, bytes_left: { full_segments: 0, live_segment: 2 } },
     });
-    expect(await text(late)).toContain('2 events in the segment that is written to: it keeps them until');
+    expect(await text(late)).toContain(
+      '2 events in the segment that is written to, which collector retention compact passes over until',
+    );
     // Compacted before this one was erased.
     const third = await beside(() => erase((sequence) => sequence === 50 || sequence === 51));
     expect(await json(third)).toMatchObject({ bytes_removed: null, bytes_left: { full_segments: 1 } });

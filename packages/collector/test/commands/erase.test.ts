@@ -1,5 +1,5 @@
 /** Erasures as a privacy officer has them done: planned, reviewed, applied. */
-import { randomUUID } from 'node:crypto';
+import { hash, randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -375,7 +375,11 @@ describe('[R-1573] a plan by run, event or certificate', () => {
     expect(planIn(again.file).asked).toContain(
       `${since.length} of ${made.marked.length} events not in this log`,
     );
-    await erase(again.file);
+    // What was erased once is erased again, although a floor was set since.
+    await setPolicy({ floors: [{ id: 'law', keep: 'P10Y' }], default: { keep: 'P10Y' } });
+    const floored = await plan('--certificate', fileOf(certificate.stdout));
+    expectEnd(await apply(floored.file), ended(8, /kept by the floor law/));
+    expectEnd(await apply(floored.file, '--override-floor'), ended(0));
     expect(await gone()).toEqual(mine);
     expect((await planned(where, ['--certificate', fileOf('{"events":1}')])).code).toBe(2);
   });
@@ -448,6 +452,20 @@ describe('[R-1580] a plan is applied', () => {
     expectEnd(await apply(file), ended(6, /marks no event/));
     // What a person has set is erased, and nothing else.
     mark(file, ({ id }) => id === others[1]);
+    // As docs/guide/privacy/erasure-request.md has it: members in alphabetical order, without marks and hash.
+    const { sha256, ...rest } = JSON.parse(fs.readFileSync(file, 'utf8')) as Record<string, unknown>;
+    const unmarked = JSON.stringify(rest, (name, value: unknown) => {
+      if (name === 'erase') return undefined;
+      if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
+      return Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)));
+    });
+    const marks = planIn(file).events.map(({ sequence, erase: isMarked }) => `${sequence} ${isMarked}\n`);
+    const checked = await on('erase', 'apply', file, '--check');
+    expectEnd(checked, ended(0, /1 event of 1 run marked/));
+    for (const hashed of [unmarked, marks.join('')]) expect(checked.stdout).toContain(hash('sha256', hashed));
+    expect(hash('sha256', unmarked)).toBe(sha256);
+    expect(checked.stdout).toContain(`planned by ${PLANNER}`);
+    expect(await gone()).toEqual([]);
     const action = await erase(file);
     expect(await gone()).toEqual([others[1]]);
     expectEnd(await apply(file), ended(6, new RegExp(`erased already, by action ${action}`)));
@@ -541,7 +559,7 @@ describe('[R-1580] a plan is applied', () => {
       ['law', true],
     ]);
     expect(stdout).toContain('2 events: kept by the floor law until 2036');
-    const floored = ended(8, /a floor of the policy keeps all/);
+    const floored = ended(8, /kept by the floor law until 2036.*--override-floor/);
     expectEnd(await apply(file), floored);
     expectEnd(await apply(file, '--reason', 'court-order'), floored);
     for (const reason of ['erasure-request', 'consent-withdrawn', 'objection'])

@@ -15,6 +15,7 @@ import { encryptionIn, fillDirectory } from '../store/embedded/filled-directory.
 const ACTION = randomUUID();
 const FACTS: ErasureFacts = {
   ...{ action: ACTION, case: 'DSR-2026/0042', mentions: 1, unread: 0 },
+  setByHand: { marked: 1, unmarked: 0 },
   planner: { name: 'Ada Privacy', isProven: false, at: '2026-11-27T10:00:00.000Z' },
   applier: { name: 'bob', isProven: true, at: '2026-11-27T11:00:00.000Z' },
   left: [{ why: 'hold', of: 'CASE-7', events: 2 }],

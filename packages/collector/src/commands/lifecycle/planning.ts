@@ -117,8 +117,36 @@ class Planning {
     this.#assertFound(selected);
     const absent = named.size - (named.size === 0 ? 0 : selected.events.length);
     const late = await this.#late(selected);
+    const planned = await this.#planned(selected, late.runs);
+    const texts = [
+      asked.subjects && `a subject (${counted(subjects.length, 'id')})`,
+      asked.runs && counted(runs.length, 'run'),
+      asked.events && counted(events.length, 'event'),
+      asked.late && `what came after action ${asked.late}`,
+      asked.certificates &&
+        `${counted(certificates.length, 'certificate')} (${absent} of ${counted(certified.length, 'event')} not in this log)`,
+      organisation && `of ${organisation}`,
+    ];
+    return {
+      ...{ format: PLAN_FORMAT, log: reader.log.ledgerId, made: new Date().toISOString() },
+      ...{ through: reader.range.through, policy: by.policy, holds: by.holds },
+      asked: texts.filter((text) => text !== undefined).join(', '),
+      searched: mentions ? 'every payload' : 'starts',
+      unread: selected.unread,
+      unmatched: unmatched(subjects, planned),
+      late: [...(asked.late === undefined ? late.counts : [])].map(([action, count]) => ({
+        action,
+        events: count,
+      })),
+      events: await this.#judged(planned, holds),
+    };
+  }
+
+  /** The events that are planned, by their sequences. */
+  async #planned(selected: Found, late: readonly RecordKey[]): Promise<Map<number, Planned>> {
+    const { reader, asked } = this;
     const records = await this.#recordsOf(selected);
-    const whole = [...late.runs, ...keysIn(selected.runs)];
+    const whole = [...late, ...keysIn(selected.runs)];
     const single = records.filter(({ event }) => !event.isMention);
     const mentioned = records.filter(({ event }) => event.isMention);
     const all = await reader.collect([...whole, ...single.map(({ record }) => record)], AROUND);
@@ -145,28 +173,7 @@ class Planning {
       const run = runOf(record);
       this.#plan(planned, run, [event], { because: 'mention', about: aboutOf(run), why: 'mentioned only' });
     }
-    const texts = [
-      asked.subjects && `a subject (${counted(subjects.length, 'id')})`,
-      asked.runs && counted(runs.length, 'run'),
-      asked.events && counted(events.length, 'event'),
-      asked.late && `what came after action ${asked.late}`,
-      asked.certificates &&
-        `${counted(certificates.length, 'certificate')} (${absent} of ${counted(certified.length, 'event')} not in this log)`,
-      organisation && `of ${organisation}`,
-    ];
-    return {
-      ...{ format: PLAN_FORMAT, log: reader.log.ledgerId, made: new Date().toISOString() },
-      ...{ through: reader.range.through, policy: by.policy, holds: by.holds },
-      asked: texts.filter((text) => text !== undefined).join(', '),
-      searched: mentions ? 'every payload' : 'starts',
-      unread: selected.unread,
-      unmatched: unmatched(subjects, all),
-      late: [...(asked.late === undefined ? late.counts : [])].map(([action, count]) => ({
-        action,
-        events: count,
-      })),
-      events: await this.#judged(planned, holds),
-    };
+    return planned;
   }
 
   /** @throws CommandFailure */
@@ -290,8 +297,9 @@ function aboutOf(run: LogRun): Mark['about'] {
 }
 
 /** The places of ids, counted from 1, that no start has. */
-function unmatched(ids: readonly string[], runs: readonly LogRun[]): number[] {
-  const there = new Set(runs.flatMap(({ persons }) => persons));
+function unmatched(ids: readonly string[], planned: ReadonlyMap<number, Planned>): number[] {
+  const runs = new Set(Array.from(planned.values(), ({ run }) => run));
+  const there = new Set([...runs].flatMap(({ persons }) => persons));
   return ids.flatMap((id, i) => (there.has(id) ? [] : i + 1));
 }
 
