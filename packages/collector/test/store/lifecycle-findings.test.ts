@@ -9,6 +9,7 @@ import {
   type HeldThings,
 } from '../../src/store/lifecycle-findings.js';
 import type { ErasedEvent } from '../../src/store/log-audit.js';
+import { candidate } from './candidate.js';
 
 const uuid = (n: number) => `00000000-0000-4000-8000-${String(n).padStart(12, '0')}`;
 const [HOLD, ERASED, RUN, OTHER] = [uuid(3), uuid(4), uuid(9), uuid(8)];
@@ -78,15 +79,8 @@ describe('[R-1501] an erasure', () => {
     ['outcome', OTHER, undefined],
     ['outcome', undefined, uuid(7)],
   ] as const)('of %s of run %s is judged by what it hangs on, where it does', (kind, run, parentId) => {
-    const id = (text: string) => Buffer.from(text.replaceAll('-', ''), 'hex');
-    const envelope = {
-      ...{ kind, profile: 'minimum', organisation: 'icu', keyId: 'a'.repeat(12), receivedAt: 0 },
-      ...{
-        eventId: id(uuid(6)),
-        runId: run === undefined ? Buffer.alloc(16) : id(run),
-        parentId: id(uuid(7)),
-      },
-    } as const;
+    const body = { parent_event_id: uuid(7) };
+    const envelope = candidate({ kind, eventId: uuid(6), ...(run !== undefined && { runId: run }), body });
     const bytes = Buffer.alloc(envelopeSize(envelope));
     encodeEnvelope(bytes, 0, envelope);
     expect(erasedEvent(2, bytes)).toMatchObject({ recordId: run ?? uuid(6), parentId });
