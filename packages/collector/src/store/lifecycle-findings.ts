@@ -140,9 +140,15 @@ export function tellLifecycle(
 /** What an envelope says of an event that was erased; undefined when it cannot be read. */
 export function erasedEvent(sequence: number, envelope: Buffer): ErasedEvent | undefined {
   try {
-    const { organisation, runId, eventId, parentId } = decodeEnvelope(envelope).envelope;
+    const { organisation, kind, runId, eventId, parentId } = decodeEnvelope(envelope).envelope;
     const recordId = uuidText(Buffer.from(isNoId(runId) ? eventId : runId));
-    return { sequence, organisation, recordId, parentId: uuidText(Buffer.from(parentId)) };
+    const hangs = kind === 'inference-start' || isNoId(runId);
+    return {
+      sequence,
+      organisation,
+      recordId,
+      parentId: hangs ? uuidText(Buffer.from(parentId)) : undefined,
+    };
   } catch (error) {
     if (error instanceof RangeError) return undefined;
     throw error;
@@ -222,7 +228,12 @@ function holdOver(
   holds: ReadonlyMap<string, HeldThings>,
 ): string | undefined {
   for (const { name, organisations, runs, events } of standing.flatMap((id) => holds.get(id) ?? []))
-    if (organisations.has(organisation) || runs.has(recordId) || runs.has(parentId) || events.has(sequence))
+    if (
+      organisations.has(organisation) ||
+      runs.has(recordId) ||
+      (parentId !== undefined && runs.has(parentId)) ||
+      events.has(sequence)
+    )
       return `the hold ${name} was on it`;
   const unknown = standing.find((id) => !holds.has(id));
   return unknown && `hold ${unknown} stood, and its record is not here as it was written`;

@@ -115,9 +115,10 @@ export interface AuditOptions {
 export interface ErasedEvent {
   readonly sequence: number;
   readonly organisation: string;
-  /** Of the record that it is of, and of the event that it names as its parent: a run has the id of the event that opens it. */
+  /** Of the record that it is of. */
   readonly recordId: string;
-  readonly parentId: string;
+  /** The event that it makes its record hang on, of a start or of an event without a run: a run has the id of the event that opens it. */
+  readonly parentId: string | undefined;
 }
 
 export interface AuditedLog {

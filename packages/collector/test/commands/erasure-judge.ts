@@ -87,7 +87,8 @@ export const runIdOf = (event: Sent): string | undefined =>
   fieldsOf(event).run_id ?? (event.kind === 'inference-start' ? event.id : undefined);
 /** What it is nested in or is a part of; an event that names its run is of this one alone. */
 const hangsOn = (event: Sent): string =>
-  (event.kind === 'inference-start' || runIdOf(event) === undefined ? fieldsOf(event).parent_event_id : '') ?? '';
+  (event.kind === 'inference-start' || runIdOf(event) === undefined ? fieldsOf(event).parent_event_id : '') ??
+  '';
 const fieldsOf = ({ body }: Sent) => JSON.parse(body) as Fields;
 
 export class Judge {

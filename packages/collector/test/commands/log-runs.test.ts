@@ -1,7 +1,8 @@
 /** Runs as the log has them, against a model: nested in circles, in organisations with equal ids, with events without a run. */
 import { describe, expect, test } from 'vitest';
 import { Random, runs, SEED } from '../../../../test/property-runs.js';
-import { type LogRun, LogRuns, type RecordKey } from '../../src/commands/lifecycle/log-runs.js';
+import { Holds } from '../../src/commands/lifecycle/holds.js';
+import { LogRun, LogRuns, type RecordKey } from '../../src/commands/lifecycle/log-runs.js';
 import { idOf } from '../../src/commands/lifecycle/log-stretch.js';
 import { scratch } from '../running/scratch.js';
 import { candidate } from '../store/candidate.js';
@@ -121,4 +122,24 @@ describe('[R-1575] runs in the log', () => {
       }
     },
   );
+});
+
+test('[R-1375] a hold on a run holds what hangs on the event that would open it, also where that never came', () => {
+  const [held, other] = [uuid(1), uuid(2)];
+  const record = {
+    format: 'clinical-events/hold/v1',
+    action: uuid(3),
+    name: 'CASE-7',
+    begun: '',
+    salt: '',
+  } as const;
+  const holds = new Holds([{ ...record, runs: [held], organisations: [], subjects: [] }], undefined);
+  const start = { sequence: 1, state: 'read', parent: idOf(held) } as const;
+  const event = { sequence: 1, at: 0, size: 0, kind: 'outcome', organisation: 'icu', receivedAt: 0 } as const;
+  const [nested, loose, inner] = [true, false, true].map((isRun) => new LogRun('icu', idOf(other), isRun));
+  nested?.starts.push(start);
+  loose?.events.push({ ...event, id: idOf(other), runId: undefined, parent: idOf(held) });
+  if (nested !== undefined) inner?.parents.add(nested);
+  for (const run of [nested, loose, inner]) expect(run && holds.on(run, 1)).toEqual(['CASE-7']);
+  expect(holds.on(new LogRun('icu', idOf(other), true), 1)).toEqual([]);
 });

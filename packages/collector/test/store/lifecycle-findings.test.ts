@@ -1,8 +1,15 @@
 import { describe, expect, test } from 'vitest';
+import { encodeEnvelope, envelopeSize } from '@clinical-events/protocol';
 import { Actions } from '../../src/privacy/actions.js';
 import { SequenceSet } from '../../src/privacy/sequence-set.js';
-import { erasedUnderHolds, heldFindings, type HeldThings } from '../../src/store/lifecycle-findings.js';
+import {
+  erasedEvent,
+  erasedUnderHolds,
+  heldFindings,
+  type HeldThings,
+} from '../../src/store/lifecycle-findings.js';
 import type { ErasedEvent } from '../../src/store/log-audit.js';
+import { candidate } from './candidate.js';
 
 const uuid = (n: number) => `00000000-0000-4000-8000-${String(n).padStart(12, '0')}`;
 const [HOLD, ERASED, RUN, OTHER] = [uuid(3), uuid(4), uuid(9), uuid(8)];
@@ -65,6 +72,18 @@ describe('[R-1501] an erasure', () => {
   ])('%s, was not', async (_, of) => {
     expect(await findings(logOf(hold, erased()), HOLDS, of)).toEqual(found(`event ${of.sequence} was`));
     expect(await findings(logOf(hold, erased({ reason: 'policy' })), HOLDS, of)).toHaveLength(1);
+  });
+
+  test.each([
+    ['inference-start', RUN, uuid(7)],
+    ['outcome', OTHER, undefined],
+    ['outcome', undefined, uuid(7)],
+  ] as const)('of %s of run %s is judged by what it hangs on, where it does', (kind, run, parentId) => {
+    const body = { parent_event_id: uuid(7) };
+    const envelope = candidate({ kind, eventId: uuid(6), ...(run !== undefined && { runId: run }), body });
+    const bytes = Buffer.alloc(envelopeSize(envelope));
+    encodeEnvelope(bytes, 0, envelope);
+    expect(erasedEvent(2, bytes)).toMatchObject({ recordId: run ?? uuid(6), parentId });
   });
 
   test('is one finding with its neighbours, and none with what is between them', async () => {

@@ -137,7 +137,7 @@ export class Holds {
         ({ organisations }, i) =>
           organisations.includes(run.organisation) ||
           this.#met[i]?.has(sequence) === true ||
-          chain.some(({ recordId }) => this.#runs[i]?.has(recordId)) ||
+          chain.some((each) => each.hangsOn.some((id) => this.#runs[i]?.has(id))) ||
           chain.some(({ persons }) => persons.some((id) => this.#subjects[i]?.has(this.#sealedOf(id)))),
       )
       .map(({ name }) => name);

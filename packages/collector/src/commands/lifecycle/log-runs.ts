@@ -80,6 +80,12 @@ export class LogRun implements RecordKey {
     return [...chain];
   }
 
+  /** Its id, and the events that it hangs on: a run has the id of the event that opens it, which may not be there. */
+  get hangsOn(): readonly string[] {
+    const parents = this.isRun ? this.starts.map(({ parent }) => parent) : [this.events[0]?.parent];
+    return [this.id, ...parents.filter((id) => id !== undefined)].map(textOf);
+  }
+
   /** Whom its starts name: targets, and callers. */
   get persons(): readonly string[] {
     return this.starts.flatMap(({ target, caller }) => [target, caller].filter((id) => id !== undefined));
