@@ -79,7 +79,7 @@ test('[R-1562] gives the records about this person alone, found in the log, and 
     [ofOther, 'the person is the caller, and someone else the target'],
     [twoTargets, 'its starts name several targets'],
     [twoCallers, 'its starts name several callers'],
-    [nested, 'nested in another run, and not about this person'],
+    [nested, 'nested in a planned run; names no person'],
   ] as const;
   const given = await asked('--format', 'json');
   expect(given.code, given.stderr).toBe(0);

@@ -192,9 +192,10 @@ describe('[R-1570] a plan by the ids of a person', () => {
         'the person is the caller, and someone else the target',
       ]);
     expect(made.of(both)).toEqual(['target', 'someone else', false, 'its starts name several targets']);
-    const nested = 'nested in another run, and not about this person';
-    for (const id of nestedOther) expect(made.of(id)).toEqual(['nested', 'someone else', false, nested]);
-    expect(made.of(nestedNobody)).toEqual(['nested', 'nobody', false, nested]);
+    const nested = 'nested in a planned run; ';
+    for (const id of nestedOther)
+      expect(made.of(id)).toEqual(['nested', 'someone else', false, `${nested}about someone else`]);
+    expect(made.of(nestedNobody)).toEqual(['nested', 'nobody', false, `${nested}names no person`]);
     expect(made.of(mentioned)).toEqual(['mention', 'someone else', false, 'mentioned only']);
     expect(made.of(others)).toBeUndefined();
     // Ids are compared exactly; of another in capitals a search says that the payload mentions it.
@@ -303,7 +304,7 @@ describe('[R-1570] a plan by the ids of a person', () => {
     }
     fs.writeFileSync(subjects, `${SUBJECT}\npatient-4171\n`);
     expect((await plan(...bySubject())).stdout).toContain(
-      'no start has 1 id of the subject file: number 2\n',
+      'no start has 1 id of the subject file: number 2 (a start that was erased before is not compared)\n',
     );
     for (const text of [Buffer.from(SUBJECT, 'utf16le'), 'a\0b', '\n']) {
       fs.writeFileSync(subjects, text);
