@@ -158,7 +158,7 @@ export class Sender {
     const twin = random.chance(15)
       ? this.#known.find(
           (each) =>
-            each.kind === 'inference-start' &&
+            runIdOf(each) === each.id &&
             each.organisation !== organisation &&
             !this.#isThere(organisation, each.id),
         )
