@@ -33,10 +33,7 @@ async function serverOf(...kind: Parameters<typeof PostgresServer.start>): Promi
   return server;
 }
 
-/** Heads of the access log are entries of no organisation. */
-const OF_SENDERS = `SELECT count(*)::int AS events FROM collector.event_ids JOIN collector.organisations
-  USING (organisation_id) WHERE name <> ''`;
-
+const OF_SENDERS = `SELECT count(*)::int AS events FROM collector.event_ids JOIN collector.organisations USING (organisation_id) WHERE name <> ''`;
 const FULL = whyNoSmallDisk();
 if (FULL !== undefined) console.warn(`\n*** THE DISK OF A SERVER IS NOT FILLED HERE: ${FULL}\n`);
 
