@@ -76,17 +76,9 @@ function begin({ target, caller, run: runId, parent }: Named, organisation?: str
   return send(event, 'inference-start', organisation);
 }
 
-function outcome(
-  runId: string | undefined,
-  description = 'the ECG showed it',
-  parent?: string,
-): Promise<string> {
-  const more = {
-    run_id: runId,
-    parent_event_id: parent,
-    outcome: { outcome_type: 'validated', description },
-  };
-  return send(sampleEvent('outcome', more), 'outcome');
+function outcome(runId?: string, description = 'the ECG showed it', parent?: string): Promise<string> {
+  const said = { outcome_type: 'validated', description };
+  return send(sampleEvent('outcome', { run_id: runId, parent_event_id: parent, outcome: said }), 'outcome');
 }
 
 /** A start and an outcome. @returns the id of the run, and of both events. */
@@ -624,7 +616,7 @@ describe('[R-1580] a plan is applied', () => {
   });
 
   test('[R-1586] with payloads that could not be opened only by --incomplete, which the certificate says', async () => {
-    await whole({ target: OTHER });
+    const [outer] = await whole({ target: OTHER });
     // Each process has buckets of its own.
     await collector.stop();
     collector = await start(dataDir, encrypted);
@@ -654,6 +646,12 @@ describe('[R-1580] a plan is applied', () => {
     shutKeys(true);
     expectEnd(await planned(where, bySubject()), ended(6, / 1 payload could not be opened/));
     shutKeys(false);
+    // Whom the run around it is about is not known, and something is on hold.
+    const inner = await begin({ target: SUBJECT, parent: outer });
+    expect((await plan('--run', inner)).marked).toEqual([inner]);
+    await hold('CASE-1', '--run', randomUUID());
+    const hidden = 'a start that it hangs on cannot be opened, and may name a person on hold';
+    expect((await plan('--run', inner)).of(inner)).toEqual(['run', 'not compared', false, hidden]);
   });
 
   test('[R-1587] leaves what has no key, and says so with exit code 7', async () => {

@@ -134,10 +134,7 @@ class Planning {
       searched: mentions ? 'every payload' : 'starts',
       unread: selected.unread,
       unmatched: unmatched(subjects, planned),
-      late: [...(asked.late === undefined ? late.counts : [])].map(([action, count]) => ({
-        action,
-        events: count,
-      })),
+      late: asked.late === undefined ? late.counts : [],
       events: await this.#judged(planned, holds),
     };
   }
@@ -199,7 +196,7 @@ class Planning {
   }
 
   /** How many events came for records after an action had erased these whole, and the records of `--late`. */
-  async #late({ erased }: Found): Promise<{ counts: Map<string, number>; runs: RecordKey[] }> {
+  async #late({ erased }: Found): Promise<{ counts: Plan['late']; runs: RecordKey[] }> {
     const counts = new Map<string, number>();
     const runs: RecordKey[] = [];
     const keys = (await this.reader.recordsOf(erased)).map(({ record }) => record);
@@ -213,7 +210,7 @@ class Planning {
       counts.set(erasure.action, (counts.get(erasure.action) ?? 0) + left.length);
       if (erasure.action === this.asked.late) runs.push(run);
     }
-    return { counts, runs };
+    return { counts: [...counts].map(([action, events]) => ({ action, events })), runs };
   }
 
   /** Events that were found one by one, with the record of each. */
@@ -268,7 +265,9 @@ class Planning {
       ];
       // A floor may be overridden when the plan is applied; a hold may not, and what has no key cannot be erased.
       const lasting = blocked.find(({ by }) => by !== 'floor');
-      const why = mark.why !== '' || lasting === undefined ? mark.why : blockText(lasting);
+      const isOpen = run.chain.every(({ starts }) => starts.every(({ state }) => state !== 'unread'));
+      const hidden = isOpen || this.#actions.holds.size === 0 ? '' : HIDDEN;
+      const why = mark.why || (lasting ? blockText(lasting) : hidden);
       return {
         ...{ sequence, id: textOf(id), run: run.recordId, organisation, kind },
         ...{ received_at: new Date(receivedAt).toISOString(), size },
@@ -287,6 +286,7 @@ interface Planned {
 const AROUND = { nested: true, outer: true };
 const EVENT: Mark = { because: 'event', about: 'not compared', why: '' };
 const CERTIFICATE: Mark = { ...EVENT, because: 'certificate' };
+const HIDDEN = 'a start that it hangs on cannot be opened, and may name a person on hold';
 
 function raise(): never {
   throw new RangeError('a record was not collected');
