@@ -146,18 +146,18 @@ class Finding {
     if (sought.organisation !== undefined && sought.organisation !== organisation) return;
     const isStart = kind === 'inference-start';
     const isRunless = isNoId(source, runIdAt);
-    if (this.#eventIds.size > 0 && this.#eventIds.has(latin1(source, eventIdAt, eventIdAt + ID_BYTES)))
+    if (this.#eventIds.size > 0 && this.#eventIds.has(idAt(source, eventIdAt)))
       this.#events.push({ ...eventOf(entry), isMention: false });
     if (sought.runs.length > 0) {
       const at = isRunless ? eventIdAt : runIdAt;
       const digits = source.toString('hex', at, at + ID_BYTES);
       if (sought.runs.some((beginning) => digits.startsWith(beginning)))
-        put(isRunless ? this.#runless : this.#runs, organisation, latin1(source, at, at + ID_BYTES), true);
+        put(isRunless ? this.#runless : this.#runs, organisation, idAt(source, at), true);
     }
     if (this.#inErased.has(entry.sequence)) {
       const { runs, runless } = this.#ofErased;
       const at = isRunless ? eventIdAt : runIdAt;
-      put(isRunless ? runless : runs, organisation, latin1(source, at, at + ID_BYTES), true);
+      put(isRunless ? runless : runs, organisation, idAt(source, at), true);
     }
     if (this.#subjects.size === 0 || !(isStart || this.#mentions !== undefined)) return;
     const body = entry.body();
@@ -177,7 +177,7 @@ class Finding {
   }
 
   #add({ organisation, source, runIdAt }: PassedEntry): void {
-    put(this.#runs, organisation, latin1(source, runIdAt, runIdAt + ID_BYTES), true);
+    put(this.#runs, organisation, idAt(source, runIdAt), true);
   }
 
   #isAbout(body: Buffer): boolean {
@@ -198,19 +198,18 @@ class Collecting {
   take(entry: PassedEntry): void {
     const { organisation, source, eventIdAt, runIdAt } = entry;
     const { runs, on } = this.wanted;
-    const isOfRun = runs.get(organisation)?.has(latin1(source, runIdAt, runIdAt + ID_BYTES)) === true;
+    const isOfRun = runs.get(organisation)?.has(idAt(source, runIdAt)) === true;
     if (!isOfRun && !this.#hangs(entry)) return;
     // What hangs on an event without a run is of the same record.
-    if (isNoId(source, runIdAt)) put(on, organisation, latin1(source, eventIdAt, eventIdAt + ID_BYTES), true);
-    this.#events.push({
-      ...eventOf(entry),
-      ...(entry.kind === 'inference-start' && { start: startOf(entry, this.erased) }),
-    });
+    if (isNoId(source, runIdAt)) put(on, organisation, idAt(source, eventIdAt), true);
+    const event = eventOf(entry);
+    const isStart = event.kind === 'inference-start';
+    this.#events.push({ ...event, ...(isStart && { start: startOf(entry, event, this.erased) }) });
   }
 
   #hangs({ organisation, source, parentIdAt, runIdAt, kind }: PassedEntry): boolean {
     if (kind !== 'inference-start' && !isNoId(source, runIdAt)) return false;
-    return this.wanted.on.get(organisation)?.has(latin1(source, parentIdAt, parentIdAt + ID_BYTES)) === true;
+    return this.wanted.on.get(organisation)?.has(idAt(source, parentIdAt)) === true;
   }
 
   answer(): Collected {
@@ -221,20 +220,18 @@ class Collecting {
 export function eventOf(entry: PassedEntry): LogEvent {
   const { sequence, at, size, kind, organisation, receivedAt, source, eventIdAt, runIdAt, parentIdAt } =
     entry;
-  const idAt = (from: number) => (isNoId(source, from) ? undefined : latin1(source, from, from + ID_BYTES));
   return {
-    ...{ sequence, at, size, kind, organisation, receivedAt },
-    ...{
-      id: latin1(source, eventIdAt, eventIdAt + ID_BYTES),
-      runId: idAt(runIdAt),
-      parent: idAt(parentIdAt),
-    },
+    ...{ sequence, at, size, kind, organisation, receivedAt, id: idAt(source, eventIdAt) },
+    runId: isNoId(source, runIdAt) ? undefined : idAt(source, runIdAt),
+    parent: isNoId(source, parentIdAt) ? undefined : idAt(source, parentIdAt),
   };
 }
 
-function startOf(entry: PassedEntry, erased: SequenceSet): StartFacts {
-  const { sequence, source, parentIdAt } = entry;
-  const parent = isNoId(source, parentIdAt) ? undefined : latin1(source, parentIdAt, parentIdAt + ID_BYTES);
+function idAt(source: Buffer, at: number): Id {
+  return latin1(source, at, at + ID_BYTES);
+}
+
+function startOf(entry: PassedEntry, { sequence, parent }: LogEvent, erased: SequenceSet): StartFacts {
   const body = entry.body();
   if (body === undefined) return { sequence, state: erased.has(sequence) ? 'erased' : 'unread', parent };
   return { sequence, state: 'read', parent, ...personsIn(body) };

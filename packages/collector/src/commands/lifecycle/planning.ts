@@ -265,8 +265,8 @@ class Planning {
       ];
       // A floor may be overridden when the plan is applied; a hold may not, and what has no key cannot be erased.
       const lasting = blocked.find(({ by }) => by !== 'floor');
-      const isOpen = run.chain.every(({ starts }) => starts.every(({ state }) => state !== 'unread'));
-      const hidden = isOpen || this.#actions.holds.size === 0 ? '' : HIDDEN;
+      const isOpen = () => run.chain.every(({ starts }) => starts.every(({ state }) => state !== 'unread'));
+      const hidden = this.#actions.holds.size === 0 || isOpen() ? '' : HIDDEN;
       const why = mark.why || (lasting ? blockText(lasting) : hidden);
       return {
         ...{ sequence, id: textOf(id), run: run.recordId, organisation, kind },
