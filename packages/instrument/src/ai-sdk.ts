@@ -1,6 +1,7 @@
 /** Captures the calls of the AI SDK: a middleware around a language model. */
-import { fields, type Fields, GrowingAnswer, list, text } from './answer.js';
+import { fields, GrowingAnswer } from './answer.js';
 import { checkOptions, type InstrumentationOptions, ModelCall, quietly, type RunsIn } from './model-call.js';
+import { takePart, takeResult } from './readers/ai-sdk.js';
 import { watchedStream } from './streams.js';
 
 export type { Answer, ToolCall, Usage } from './answer.js';
@@ -62,10 +63,7 @@ export function captureMiddleware(runs: RunsIn, options: InstrumentationOptions 
       try {
         const result = await answering;
         quietly(() => {
-          const { content, response, ...ended } = fields(result);
-          for (const [at, each] of list(content).entries()) takeContent(answer, at, fields(each));
-          takeEnd(answer, ended);
-          takeResponse(answer, response);
+          takeResult(answer, fields(result));
         });
         call.end({ ending: 'complete', answer });
         return result;
@@ -104,50 +102,12 @@ function watched<Part>(
       takePart(answer, part);
     },
     over(how, error = told) {
-      const { complete, failed } = answer;
-      if (failed) call.end({ ending: endingOf(wrapped, told), error: told, answer });
-      else if (complete) call.end({ ending: 'complete', answer });
+      if (answer.ending === 'failed') call.end({ ending: endingOf(wrapped, told), error: told, answer });
+      else if (answer.ending) call.end({ ending: answer.ending, answer });
       else if (how === 'failed') call.end({ ending: endingOf(wrapped, error), error, answer });
       else call.end({ ending: how === 'cancelled' ? 'aborted' : 'cut off', answer });
     },
   });
-}
-
-function takePart(answer: GrowingAnswer, part: Fields): void {
-  const { type, delta, toolCallId } = part;
-  if (type === 'text-delta') answer.text += text(delta) ?? '';
-  else if (type === 'reasoning-delta') answer.reasoning += text(delta) ?? '';
-  else if (type === 'tool-call') takeContent(answer, toolCallId, part);
-  else if (type === 'response-metadata') takeResponse(answer, part);
-  else if (type === 'finish') takeEnd(answer, part);
-  else if (type === 'error') answer.failed = true;
-}
-
-function takeContent(answer: GrowingAnswer, key: unknown, content: Fields): void {
-  const { type, text: words, toolCallId, toolName, input, providerExecuted } = content;
-  if (type === 'text') answer.text += text(words) ?? '';
-  else if (type === 'reasoning') answer.reasoning += text(words) ?? '';
-  else if (type === 'tool-call') {
-    const call = answer.toolCall(key);
-    call.id = text(toolCallId);
-    call.name = text(toolName);
-    call.input = text(input) ?? '';
-    call.byProvider = providerExecuted === true;
-  }
-}
-
-/** Version 5 gives the reason and each count by itself, later ones in objects. */
-function takeEnd(answer: GrowingAnswer, { finishReason, usage }: Fields): void {
-  answer.finishReason = text(fields(finishReason)['unified']) ?? text(finishReason);
-  const { inputTokens, outputTokens } = fields(usage);
-  answer.count(fields(inputTokens)['total'] ?? inputTokens, fields(outputTokens)['total'] ?? outputTokens);
-  answer.complete = true;
-}
-
-function takeResponse(answer: GrowingAnswer, response: unknown): void {
-  const { id, modelId } = fields(response);
-  answer.id = text(id) ?? answer.id;
-  answer.model = text(modelId) ?? answer.model;
 }
 
 function endingOf({ params }: Wrapped, error: unknown): 'aborted' | 'failed' {

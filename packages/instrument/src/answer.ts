@@ -7,86 +7,224 @@ export interface ToolCall {
   readonly input: string;
   /** The provider runs it itself: the application has nothing to do for it. */
   readonly byProvider: boolean;
+  /** The library could not read what the model asked. */
+  readonly invalid?: boolean | undefined;
 }
 
 type GrowingToolCall = { -readonly [Name in keyof ToolCall]: ToolCall[Name] };
 
+/** Tokens, under the names of OpenTelemetry's conventions for GenAI: the first two include the other three. */
 export interface Usage {
   readonly input_tokens?: number | undefined;
   readonly output_tokens?: number | undefined;
+  readonly cache_read_input_tokens?: number | undefined;
+  readonly cache_creation_input_tokens?: number | undefined;
+  readonly reasoning_output_tokens?: number | undefined;
 }
 
-export interface Answer {
+/** One of several answers to one question; most answers have one choice. */
+export interface Choice {
+  readonly text: string;
+  readonly reasoning: string;
+  readonly finishReason: string | undefined;
+  readonly toolCalls: readonly ToolCall[];
+}
+
+/** An answer with several choices has the words, reason and tool calls of the first here. */
+export interface Answer extends Choice {
   /** Under which the provider knows it. */
   readonly id: string | undefined;
   /** The model that answered, as the provider names it. */
   readonly model: string | undefined;
-  readonly finishReason: string | undefined;
   readonly usage: Usage;
-  readonly text: string;
-  readonly reasoning: string;
-  readonly toolCalls: readonly ToolCall[];
+  /** All of them, in the order of their numbers; at least one. */
+  readonly choices: readonly Choice[];
+  /** Parts of a form that is not known here, as they came. */
+  readonly unread: readonly unknown[];
   /** The same without words: what events say of every answer. */
   readonly facts: Readonly<Record<string, unknown>>;
 }
 
-/** An answer that grows. What comes is hostile: nothing is taken for what it should be. */
-export class GrowingAnswer implements Answer {
-  id: string | undefined;
-  model: string | undefined;
-  finishReason: string | undefined;
-  usage: Usage = {};
+/** What a provider has said of its answer. `unfinished`: queued, in progress, paused, or waiting for an approval. */
+type SaidEnding = 'complete' | 'failed' | 'unfinished';
+
+/** An answer with more choices, tool calls or unread parts than this is hostile: the others are passed over. */
+const MOST_PARTS = 4096;
+
+export class GrowingChoice implements Choice {
   text = '';
   reasoning = '';
-  /** The provider has said that this is all. */
-  complete = false;
-  /** The provider has said, in the midst of it, that it failed. */
-  failed = false;
+  finishReason: string | undefined;
   readonly #toolCalls = new Map<unknown, GrowingToolCall>();
 
   get toolCalls(): readonly ToolCall[] {
     return [...this.#toolCalls.values()];
   }
 
+  /** The tool call that goes by this key within the choice; made when there is none. */
+  toolCall(key: unknown): GrowingToolCall {
+    const known = this.#toolCalls.get(key);
+    if (known) return known;
+    const call = { id: undefined, name: undefined, input: '', byProvider: false };
+    if (this.#toolCalls.size < MOST_PARTS) this.#toolCalls.set(key, call);
+    return call;
+  }
+
+  hasToolCall(key: unknown): boolean {
+    return this.#toolCalls.has(key);
+  }
+
+  /** What events say of a choice, without words. */
   get facts(): Readonly<Record<string, unknown>> {
     return {
-      response_id: word(this.id),
-      response_model: word(this.model),
       finish_reason: word(this.finishReason),
-      usage: this.usage,
       characters: this.text.length,
       tool_calls: this.#toolCalls.size,
     };
   }
+}
 
-  /** The tool call that goes by this key within the answer; made when there is none. */
+/** An answer that grows. What comes is hostile: nothing is taken for what it should be. */
+export class GrowingAnswer implements Answer {
+  id: string | undefined;
+  model: string | undefined;
+  usage: Usage = {};
+  /** Undefined while the provider has said nothing of it. */
+  ending: SaidEnding | undefined;
+  /** The words are those of a refusal. */
+  refused = false;
+  errorName: string | undefined;
+  status: number | undefined;
+  readonly unread: unknown[] = [];
+  readonly #choices = new Map<number, GrowingChoice>([[0, new GrowingChoice()]]);
+  readonly #media = new Map<string, number>();
+  #unread = 0;
+
+  /** The choice of this number; a number that is none is taken for 0. */
+  choice(index: unknown): GrowingChoice {
+    const at = Number.isInteger(index) && (index as number) > 0 ? (index as number) : 0;
+    const known = this.#choices.get(at);
+    if (known) return known;
+    const choice = new GrowingChoice();
+    if (this.#choices.size < MOST_PARTS) this.#choices.set(at, choice);
+    return choice;
+  }
+
+  get choices(): readonly GrowingChoice[] {
+    return [...this.#choices].sort(([a], [b]) => a - b).map(([, choice]) => choice);
+  }
+
+  get #first(): GrowingChoice {
+    return this.choice(0);
+  }
+
+  get text(): string {
+    return this.#first.text;
+  }
+
+  set text(words: string) {
+    this.#first.text = words;
+  }
+
+  get reasoning(): string {
+    return this.#first.reasoning;
+  }
+
+  set reasoning(words: string) {
+    this.#first.reasoning = words;
+  }
+
+  get finishReason(): string | undefined {
+    return this.#first.finishReason;
+  }
+
+  set finishReason(reason: string | undefined) {
+    this.#first.finishReason = reason;
+  }
+
+  get toolCalls(): readonly ToolCall[] {
+    return this.#first.toolCalls;
+  }
+
   toolCall(key: unknown): GrowingToolCall {
-    let call = this.#toolCalls.get(key);
-    if (!call) {
-      call = { id: undefined, name: undefined, input: '', byProvider: false };
-      this.#toolCalls.set(key, call);
-    }
-    return call;
+    return this.#first.toolCall(key);
+  }
+
+  get facts(): Readonly<Record<string, unknown>> {
+    const { size } = this.#choices;
+    return {
+      response_id: word(this.id),
+      response_model: modelName(this.model),
+      usage: this.usage,
+      ...this.#first.facts,
+      ...(size > 1 && { choices: size }),
+      ...(this.refused && { refused: true }),
+      ...(this.#media.size > 0 && { media: Object.fromEntries(this.#media) }),
+      ...(this.#unread > 0 && { unread_parts: this.#unread }),
+    };
+  }
+
+  /** Whether a person can be shown something. */
+  get hasContent(): boolean {
+    return this.text !== '' || this.#media.size > 0;
+  }
+
+  /** `text`, or what there is in place of words: `image`, for one. */
+  get outputType(): string {
+    return this.text === '' ? (this.#media.keys().next().value ?? 'text') : 'text';
   }
 
   /** Each count that is one; others stay as they were. */
-  count(input: unknown, output: unknown): void {
-    this.usage = {
-      ...this.usage,
-      ...(typeof input === 'number' && { input_tokens: input }),
-      ...(typeof output === 'number' && { output_tokens: output }),
+  count({ input, output, cacheRead, cacheCreation, reasoning }: Readonly<Record<string, unknown>>): void {
+    const counts = {
+      input_tokens: input,
+      output_tokens: output,
+      cache_read_input_tokens: cacheRead,
+      cache_creation_input_tokens: cacheCreation,
+      reasoning_output_tokens: reasoning,
     };
+    const given = Object.entries(counts).filter(([, count]) => Number.isSafeInteger(count));
+    this.usage = { ...this.usage, ...Object.fromEntries(given) };
+  }
+
+  /** A picture, sound or file is a part of the answer. */
+  medium(kind: 'image' | 'audio' | 'video' | 'file'): void {
+    this.#media.set(kind, (this.#media.get(kind) ?? 0) + 1);
+  }
+
+  /** Keeps a part whose form is not known here. */
+  notRead(part: unknown): void {
+    this.#unread += 1;
+    if (this.unread.length < MOST_PARTS) this.unread.push(part);
+  }
+
+  /** The provider reports an error in its answer: `error` is that object, whatever it is. */
+  fail(error: unknown): void {
+    const { type, code, status, name } = fields(error);
+    this.ending = 'failed';
+    this.errorName = word(type) ?? word(code) ?? word(name) ?? this.errorName;
+    this.status = [code, status].map(Number).find(isFailureStatus) ?? this.status;
   }
 }
 
+/** Whether it is a status of HTTP that says failure: an answer of status 200 that fails has none. */
+export function isFailureStatus(status: unknown): status is number {
+  return Number.isInteger(status) && (status as number) >= 400 && (status as number) <= 599;
+}
+
 /** Whether the application has to run a tool before there is a final answer. Some libraries tell only the reason. */
-export function asksForTools({ toolCalls, finishReason }: Answer): boolean {
+export function asksForTools({ toolCalls, finishReason }: Choice): boolean {
   return toolCalls.some(({ byProvider }) => !byProvider) || /^(tool|function)/.test(finishReason ?? '');
 }
 
 /** A name or an id, if that is what it is. What has blanks may be words of a patient, and is left out. */
 export function word(value: unknown): string | undefined {
   return typeof value === 'string' && /^[\w.:/@+~-]{1,200}$/.test(value) ? value : undefined;
+}
+
+/** The name of a model, which may have blanks, brackets and the like, but no control characters. */
+export function modelName(value: unknown): string | undefined {
+  return typeof value === 'string' && /^[^\p{Cc}]{1,200}$/u.test(value) ? value.toWellFormed() : undefined;
 }
 
 export type Fields = Readonly<Record<string, unknown>>;

@@ -10,6 +10,7 @@ import {
   type RunsIn,
   startsRuns,
 } from './model-call.js';
+import type { AnswerReader } from './readers/reader.js';
 import { EventStream, watchedStream, type Watcher } from './streams.js';
 
 export interface FetchOptions extends InstrumentationOptions {
@@ -23,14 +24,6 @@ export interface FetchOptions extends InstrumentationOptions {
  */
 // eslint-disable-next-line @typescript-eslint/no-explicit-any -- Types of node-fetch, which is not a dependency.
 export type CapturedFetch = typeof fetch & ((input: any, init?: any) => Promise<any>);
-
-/** How answers of one address are read. */
-export interface AnswerReader {
-  /** An answer in one piece. */
-  whole(answer: GrowingAnswer, body: Fields): void;
-  /** An event of an answer in a stream. */
-  piece(answer: GrowingAnswer, event: Fields): void;
-}
 
 export interface Dialect {
   readonly provider: string;
@@ -209,17 +202,17 @@ class BodyWatcher implements Watcher<Uint8Array> {
   }
 
   #ending(how: 'read' | 'failed' | 'cancelled', error: unknown) {
-    const { complete, failed } = this.#answer;
+    const { ending } = this.#answer;
     // Anyone who stops reading after the last word has read it all.
-    if (failed) return 'failed';
-    if (complete) return 'complete';
+    if (ending) return ending;
     if (how === 'cancelled' || (how === 'failed' && wasAborted(this.#init, error))) return 'aborted';
-    if (how === 'failed') return 'failed';
+    // The connection broke after the answer had begun.
+    if (how === 'failed') return 'cut off';
     return this.#events && this.#characters <= MOST_CHARACTERS ? 'cut off' : 'not read';
   }
 
   #event(data: string): void {
-    if (data === '[DONE]') this.#answer.complete = true;
+    if (data === '[DONE]') this.#answer.ending ??= 'complete';
     else quietly(() => this.#reader.piece(this.#answer, fields(JSON.parse(data))));
   }
 }

@@ -10,6 +10,7 @@ import {
   quietly,
   type RunsIn,
 } from './model-call.js';
+import { takeResult } from './readers/langchain.js';
 
 export type { Answer, ToolCall, Usage } from './answer.js';
 export type { DescribedCall, Description, InstrumentationOptions, RunsIn, StartsRuns } from './model-call.js';
@@ -177,27 +178,5 @@ export class RunCallbackHandler {
     const answer = (call && this.#answers.get(call)) ?? new GrowingAnswer();
     const aborted = error instanceof Error && /^(Model)?AbortError$/.test(error.name);
     this.#end(id, { ending: aborted ? 'aborted' : 'failed', error, answer });
-  }
-}
-
-function takeResult(answer: GrowingAnswer, { generations, llmOutput }: Fields): void {
-  const generation = fields(list(list(generations)[0])[0]);
-  const message = fields(generation['message']);
-  const { response_metadata, usage_metadata, tool_calls, id } = message;
-  const said = { ...fields(generation['generationInfo']), ...fields(response_metadata) };
-  answer.id = text(id);
-  answer.model = text(said['model_name']) ?? text(said['model']);
-  answer.finishReason = text(said['finish_reason']) ?? text(said['stop_reason']);
-  answer.text = text(message['text']) ?? text(generation['text']) ?? '';
-  const { promptTokens, completionTokens } = fields(fields(llmOutput)['tokenUsage']);
-  answer.count(promptTokens, completionTokens);
-  const { input_tokens, output_tokens } = fields(usage_metadata);
-  answer.count(input_tokens, output_tokens);
-  for (const [at, called] of list(tool_calls).entries()) {
-    const { id: callId, name, args } = fields(called);
-    const call = answer.toolCall(at);
-    call.id = text(callId);
-    call.name = text(name);
-    if (args !== undefined) call.input = JSON.stringify(args);
   }
 }

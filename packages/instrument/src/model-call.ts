@@ -6,7 +6,15 @@
  */
 import type { Run, RunDetails, RunStart } from '@clinical-events/client';
 import { isDroppedPromise, unknownName } from '@clinical-events/client/hostile-values';
-import { type Answer, asksForTools, fields, word } from './answer.js';
+import {
+  type Answer,
+  asksForTools,
+  type Choice,
+  fields,
+  type GrowingAnswer,
+  isFailureStatus,
+  word,
+} from './answer.js';
 
 /** A client, or a run: then each call becomes a run nested in it. */
 export interface StartsRuns {
@@ -41,7 +49,17 @@ export interface Description extends Pick<RunStart, 'model' | 'user' | 'target' 
   readonly outputContent?: Content | undefined;
   readonly reasoningContent?: Content | undefined;
   /** For each of the answer's `toolCalls`, in their order: what the tool was asked, and more fields of the artifact. */
-  readonly toolCalls?: readonly { readonly content?: Content; readonly [name: string]: unknown }[];
+  readonly toolCalls?: DescribedTools;
+  /** For each further choice of the answer, in their order. */
+  readonly choices?: readonly DescribedChoice[] | undefined;
+}
+
+type DescribedTools = readonly { readonly content?: Content; readonly [name: string]: unknown }[];
+
+interface DescribedChoice {
+  readonly outputContent?: Content | undefined;
+  readonly reasoningContent?: Content | undefined;
+  readonly toolCalls?: DescribedTools;
 }
 
 export interface InstrumentationOptions {
@@ -74,9 +92,10 @@ export function checkOptions(options: InstrumentationOptions, ...more: readonly 
 
 /**
  * How a call ended. `cut off`: the stream was over before the answer was. `not read`: it was not in a form that can be
- * read here, or larger than 16 Mi characters.
+ * read here, or larger than 16 Mi characters. `unfinished`: the provider says that it is queued, in progress, paused, or
+ * waits for an approval.
  */
-type Ending = 'complete' | 'failed' | 'aborted' | 'cut off' | 'not read';
+type Ending = 'complete' | 'failed' | 'aborted' | 'cut off' | 'not read' | 'unfinished';
 
 export interface Begun {
   /** Which instrumentation has seen it. */
@@ -98,7 +117,7 @@ export interface Begun {
 
 export interface Ended {
   readonly ending: Ending;
-  readonly answer: Answer;
+  readonly answer: GrowingAnswer;
   readonly error?: unknown;
   /** What the failure is called, where there is no error to ask. */
   readonly errorName?: string | undefined;
@@ -161,7 +180,8 @@ export class ModelCall {
    */
   goesOn(begun: Begun): boolean {
     const { provider, model } = this.#begun;
-    if (this.#ending === undefined || this.#ending === 'complete') return false;
+    if (this.#ending === undefined || this.#ending === 'complete' || this.#ending === 'unfinished')
+      return false;
     if (begun.provider !== provider || begun.model !== model) return false;
     this.#begun = { attempt: this.attempt + 1, ...begun };
     this.#ending = undefined;
@@ -192,27 +212,27 @@ export class ModelCall {
 
   #end(ended: Ended): void {
     const { ending, answer, error, timestamp, latencyMs = this.#latency() } = ended;
-    const { worded = answer.text !== '', status = statusOf(error) } = ended;
-    const { errorName = error === undefined ? undefined : nameOf(error) } = ended;
+    const { worded = answer.hasContent, status = answer.status ?? statusOf(error) } = ended;
+    const { errorName = answer.errorName ?? (error === undefined ? undefined : nameOf(error)) } = ended;
     const { run } = this;
     if (!run) return;
     const shown = ending === 'complete' && worded ? this.#isShown(run.id, answer) : undefined;
     const said = this.#described({ runId: run.id, answer });
     const when = { latencyMs, timestamp };
-    if (answer.reasoning || said.reasoningContent !== undefined) {
-      const content = said.reasoningContent;
-      this.artifact('reasoning_trace', { characters: answer.reasoning.length }, { ...when, content });
-    }
-    for (const [at, { id, name, input }] of answer.toolCalls.entries()) {
-      const { content, ...fields } = said.toolCalls?.[at] ?? {};
-      const named = { tool_name: word(name), call_id: word(id), input_characters: input.length };
-      this.artifact('tool_call', { ...named, ...fields }, { ...when, content });
+    this.#steps(answer, said, when);
+    for (const [at, choice] of answer.choices.slice(1).entries()) {
+      const number = { choice: at + 1 };
+      const told = said.choices?.[at] ?? {};
+      this.#steps(choice, told, when, number);
+      const description = 'Another choice of the answer.';
+      const about = { description, ...number, ...choice.facts };
+      this.artifact('other', about, { ...when, content: told.outputContent });
     }
     const facts = {
       ending,
       ...answer.facts,
       ...(errorName !== undefined && { error_name: errorName }),
-      ...(status !== undefined && { status }),
+      ...(isFailureStatus(status) && { status }),
     };
     const content = said.outputContent;
     if (shown?.shown !== true || said.output === null) {
@@ -223,11 +243,34 @@ export class ModelCall {
       );
       return;
     }
-    const output = { output_type: 'text', ...facts, ...said.output };
+    const output = { output_type: answer.outputType, ...facts, ...said.output };
     const metadata = { instrumentation: { ...this.#metadata.instrumentation, shown_by: shown.by } };
     const details = { ...when, metadata };
     if (content !== undefined) run.output(output, { ...details, content });
     else run.output({ output_uri: `urn:uuid:${run.id}?=output=1`, ...output }, details);
+  }
+
+  /** What the model made on its way to a choice. */
+  #steps(
+    choice: Choice,
+    said: DescribedChoice,
+    when: Partial<Ended>,
+    number: { choice?: number } = {},
+  ): void {
+    if (choice.reasoning || said.reasoningContent !== undefined) {
+      const content = said.reasoningContent;
+      this.artifact(
+        'reasoning_trace',
+        { ...number, characters: choice.reasoning.length },
+        { ...when, content },
+      );
+    }
+    for (const [at, { id, name, input, invalid }] of choice.toolCalls.entries()) {
+      const { content, ...fields } = said.toolCalls?.[at] ?? {};
+      const named = { tool_name: word(name), call_id: word(id), input_characters: input.length };
+      const about = { ...number, ...named, ...(invalid && { invalid }), ...fields };
+      this.artifact('tool_call', about, { ...when, content });
+    }
   }
 
   #latency(): number {
@@ -293,7 +336,7 @@ function warn(): void {
 /** The status of HTTP that errors of the libraries have under one of two names. */
 function statusOf(error: unknown): number | undefined {
   const { status, statusCode } = fields(error);
-  return [status, statusCode].find((each): each is number => Number.isInteger(each));
+  return [status, statusCode].find(isFailureStatus);
 }
 
 /** The name alone: messages of libraries repeat what was asked. */

@@ -156,7 +156,10 @@ function answerOf(attributes: Fields): GrowingAnswer {
   answer.id = text(attributes['gen_ai.response.id']);
   answer.model = text(attributes['gen_ai.response.model']);
   answer.finishReason = text(list(attributes['gen_ai.response.finish_reasons'])[0]);
-  answer.count(attributes['gen_ai.usage.input_tokens'], attributes['gen_ai.usage.output_tokens']);
+  answer.count({
+    input: attributes['gen_ai.usage.input_tokens'],
+    output: attributes['gen_ai.usage.output_tokens'],
+  });
   quietly(() => takeMessages(answer, attributes['gen_ai.output.messages']));
   return answer;
 }

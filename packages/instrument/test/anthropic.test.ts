@@ -198,7 +198,7 @@ test.each(['break', 'abort', 'cut off', 'reset', 'error'] as const)(
       break: 'aborted',
       abort: 'aborted',
       'cut off': 'cut off',
-      reset: 'failed',
+      reset: 'cut off',
       error: 'failed',
     }[how];
     expect(ended?.artifact).toMatchObject({ artifact_type: 'other', ending, characters: SECRET.length });

@@ -1,0 +1,10 @@
+/** What every reader of answers is: a pure function of what the provider has sent. */
+import type { Fields, GrowingAnswer } from '../answer.js';
+
+/** How answers of one address are read. */
+export interface AnswerReader {
+  /** An answer in one piece. */
+  whole(answer: GrowingAnswer, body: Fields): void;
+  /** An event of an answer in a stream. */
+  piece(answer: GrowingAnswer, event: Fields): void;
+}
