@@ -57,5 +57,5 @@ describe('[R-1640] Anthropic, messages', () => {
 async function drained(answer: unknown): Promise<void> {
   const stream = answer as Partial<AsyncIterable<unknown>>;
   if (stream[Symbol.asyncIterator] === undefined) return;
-  for await (const _piece of stream as AsyncIterable<unknown>);
+  for await (const piece of stream as AsyncIterable<unknown>) expect(piece).toBeDefined();
 }

@@ -117,7 +117,7 @@ export async function captured(
     ...(others.length > 0 && { choices: others.map(choiceOf) }),
     ...given(said, 'response_model', 'refused', 'media', 'unread_parts', 'error_name', 'status'),
     ...(Object.keys(said.usage ?? {}).length > 0 && { usage: said.usage }),
-  } as Expected;
+  };
 }
 
 function choiceOf({ text, reasoning, finishReason, toolCalls }: Choice): ExpectedChoice {
