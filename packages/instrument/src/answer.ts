@@ -45,8 +45,11 @@ export interface Answer extends Choice {
   readonly facts: Readonly<Record<string, unknown>>;
 }
 
-/** What a provider has said of its answer. `unfinished`: queued, in progress, paused, or waiting for an approval. */
-type SaidEnding = 'complete' | 'failed' | 'unfinished';
+/**
+ * What a provider has said of its answer. `unfinished`: queued, in progress, paused, or waiting for an approval.
+ * `aborted`: the application has had it cancelled.
+ */
+type SaidEnding = 'complete' | 'failed' | 'unfinished' | 'aborted';
 
 /** An answer with more choices, tool calls or unread parts than this is hostile: the others are passed over. */
 const MOST_PARTS = 4096;

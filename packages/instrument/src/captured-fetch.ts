@@ -198,6 +198,7 @@ class BodyWatcher implements Watcher<Uint8Array> {
     const answer = this.#answer;
     if (!this.#events && how === 'read')
       quietly(() => this.#reader.whole(answer, fields(JSON.parse(this.#whole))));
+    if (this.#events) quietly(() => this.#reader.end?.(answer));
     this.#call.end({ ending: this.#ending(how, error), answer, ...(how === 'failed' && { error }) });
   }
 

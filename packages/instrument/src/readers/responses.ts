@@ -1,61 +1,354 @@
-/** Answers of the Responses API: of OpenAI, and of the servers that speak the same. */
-import { fields, type Fields, type GrowingAnswer, list, text } from '../answer.js';
+/** Answers of the Responses API: of OpenAI, and of servers that speak the same (docs/reference/model-answers.md). */
+import { fields, type Fields, type GrowingAnswer, list, text, type ToolCall } from '../answer.js';
 import type { AnswerReader } from './reader.js';
 
 export const RESPONSES: AnswerReader = {
-  whole: takeResponse,
+  whole(answer, response) {
+    takeEnd(answer, response);
+    // What an answer in progress has so far comes again when it is fetched later.
+    if (answer.ending === 'unfinished') return;
+    take(answer, read(list(response['output'])), response);
+  },
   piece(answer, event) {
-    const { type, delta, item, response } = event;
-    const piece = text(delta) ?? '';
-    if (type === 'response.output_text.delta' || type === 'response.refusal.delta') answer.text += piece;
-    else if (type === 'response.reasoning_summary_text.delta') answer.reasoning += piece;
-    else if (type === 'response.output_item.done') takeToolCall(answer, fields(item));
-    else if (type === 'response.created') takeIdentity(answer, fields(response));
-    else if (type === 'response.completed' || type === 'response.incomplete')
-      takeEnd(answer, fields(response));
-    else if (type === 'response.failed' || type === 'error') answer.ending = 'failed';
+    const type = text(event['type']) ?? '';
+    if (type === 'error' || type === '') {
+      if (type !== '' || event['error']) answer.fail(event['error'] ?? { ...event, type: undefined });
+      return;
+    }
+    const stream = streamOf(answer);
+    const dot = type.lastIndexOf('.');
+    const [name, how] = [type.slice(0, dot), type.slice(dot + 1)];
+    if (name === 'response') stream.lifecycle(answer, fields(event['response']), how);
+    else if (name === 'response.output_item') stream.item(event, how === 'done');
+    else if (how === 'delta' || how === 'done') stream.piece(name, event, how === 'done');
+  },
+  end(answer) {
+    const stream = streams.get(answer);
+    if (stream) take(answer, read(stream.output), stream.response);
   },
 };
+
+/* The end of an answer. */
+
+const ENDINGS = new Map([
+  ['completed', 'complete'],
+  ['done', 'complete'],
+  // As much as the limit or the filter let through: its reason says so.
+  ['incomplete', 'complete'],
+  ['cancelled', 'aborted'],
+] as const);
+
+/** @param how the end by the name of the event; it counts where the status is not that of an end. */
+function takeEnd(answer: GrowingAnswer, response: Fields, how?: string): void {
+  takeIdentity(answer, response);
+  const { usage, status, error, incomplete_details, output, output_text, object } = response;
+  const { input_tokens, output_tokens, prompt_tokens, completion_tokens, ...details } = fields(usage);
+  const input = fields(details['input_tokens_details'] ?? details['prompt_tokens_details']);
+  const made = fields(details['output_tokens_details'] ?? details['completion_tokens_details']);
+  answer.count({
+    ...{ input: input_tokens ?? prompt_tokens, output: output_tokens ?? completion_tokens },
+    ...{ cacheRead: input['cached_tokens'], cacheCreation: input['cache_write_tokens'] },
+    reasoning: made['reasoning_tokens'],
+  });
+  answer.finishReason = text(fields(incomplete_details)['reason']) ?? text(status);
+  const stale = how !== undefined && (status === 'queued' || status === 'in_progress');
+  const said = (stale ? how : text(status)) ?? how;
+  if (error || object === 'error') answer.fail(error ? error : response);
+  else if (said === 'failed') answer.fail(error);
+  else if (said !== undefined) answer.ending = ENDINGS.get(said as 'done') ?? 'unfinished';
+  else if (Array.isArray(output) || text(output_text) !== undefined) answer.ending = 'complete';
+}
 
 function takeIdentity(answer: GrowingAnswer, { id, model }: Fields): void {
   answer.id = text(id) ?? answer.id;
   answer.model = text(model) ?? answer.model;
 }
 
-function takeResponse(answer: GrowingAnswer, response: Fields): void {
-  for (const output of list(response['output'])) {
-    const item = fields(output);
-    for (const part of list(item['content'])) {
-      const { text: words, refusal } = fields(part);
-      if (item['type'] === 'message') answer.text += text(words) ?? text(refusal) ?? '';
-    }
-    for (const part of list(item['summary'])) answer.reasoning += text(fields(part)['text']) ?? '';
-    takeToolCall(answer, item);
+/* What items say. */
+
+/** The words of an answer, and what was said on the way to it: reasoning, commentary, other agents. */
+interface Said {
+  words: string;
+  readonly way: { readonly words: string; readonly thought: boolean }[];
+  refused: boolean;
+  asksForApproval: boolean;
+  readonly tools: ToolCall[];
+  readonly media: ('image' | 'audio' | 'video' | 'file')[];
+  readonly unread: unknown[];
+}
+
+function take(answer: GrowingAnswer, said: Said, { output_text }: Fields): void {
+  const aside = said.way.flatMap(({ words, thought }) => (thought ? [] : words)).join('');
+  const thoughts = said.way.filter(({ thought }) => thought || said.words !== '');
+  answer.text = said.words || aside || (text(output_text) ?? '');
+  answer.reasoning = thoughts.map(({ words }) => words).join('');
+  answer.refused ||= said.refused;
+  for (const [at, tool] of said.tools.entries()) Object.assign(answer.toolCall(at), tool);
+  for (const kind of said.media) answer.medium(kind);
+  for (const part of said.unread) answer.notRead(part);
+  if (said.asksForApproval && answer.ending === 'complete') answer.ending = 'unfinished';
+}
+
+function read(output: readonly unknown[]): Said {
+  const [tools, media, unread, way]: [Said['tools'], Said['media'], Said['unread'], Said['way']] = [
+    [],
+    [],
+    [],
+    [],
+  ];
+  const said: Said = { words: '', way, refused: false, asksForApproval: false, tools, media, unread };
+  const items = output.map(fields);
+  const outputs = items.filter(({ type }) => text(type)?.endsWith('_output'));
+  const answered = new Set(outputs.flatMap(({ call_id, id }) => [call_id, id]).filter((id) => text(id)));
+  for (const item of items) readItem(said, item, answered);
+  return said;
+}
+
+/** Items that neither say anything nor ask for anything. */
+const SILENT =
+  /^(compaction|additional_tools|configuration_update|mcp_list_tools|mcp_approval_response|item_reference|.*_output)$/;
+
+function readItem(said: Said, item: Fields, answered: ReadonlySet<unknown>): void {
+  const { role, content, summary, call_id, id, name } = item;
+  const type = text(item['type']) ?? (role === 'assistant' ? 'message' : '');
+  const input = asked(item);
+  if (type === 'message' && (role === undefined || role === 'assistant')) readMessage(said, item);
+  else if (type === 'reasoning') {
+    const [thought, short] = [wordsOf(content), wordsOf(summary)];
+    said.way.push({ words: thought.includes(short) ? thought : thought + short, thought: true });
+  } else if (/(_call|^mcp_approval_request|^program|^openrouter:.*)$/.test(type)) {
+    const byProvider = answered.has(call_id) || answered.has(id) || isRunByProvider(type, item);
+    said.tools.push({ id: text(call_id) ?? text(id), name: text(name) ?? type, input, byProvider });
+    if (type === 'mcp_approval_request') said.asksForApproval = true;
+    if (type === 'image_generation_call' && item['result']) said.media.push('image');
+  } else if (!SILENT.test(type)) said.unread.push(item);
+}
+
+/** What is no part of the answer itself: commentary, and what agents say that work for the one that answers. */
+function isAside({ phase, agent }: Fields): boolean {
+  const name = text(fields(agent)['agent_name']);
+  return phase === 'commentary' || phase === 'analysis' || (name !== undefined && !/^\/?root$/.test(name));
+}
+
+function readMessage(said: Said, item: Fields): void {
+  const { content } = item;
+  const parts = typeof content === 'string' ? [content] : list(content);
+  for (const part of parts) {
+    const { type, refusal } = fields(part);
+    const words = wordsOf([part]);
+    const kind = text(type) ?? '';
+    const medium = (['image', 'audio', 'video', 'file'] as const).find((each) => kind.includes(each));
+    if (medium) said.media.push(medium);
+    if (kind === 'reasoning_text' || kind === 'summary_text') said.way.push({ words, thought: true });
+    else if (isAside(item)) said.way.push({ words, thought: false });
+    else said.words += words;
+    if (text(refusal) !== undefined) said.refused = true;
+    else if (!medium && words === '' && !/^(output_text|text)$/.test(kind) && part !== '')
+      said.unread.push(part);
   }
-  takeEnd(answer, response);
 }
 
-const RUN_BY_PROVIDER = /^(web_search|file_search|code_interpreter|image_generation|mcp)_call$/;
-
-/** Tools of the application's and tools that the provider runs itself: `function_call`, `web_search_call`, … */
-function takeToolCall(
-  answer: GrowingAnswer,
-  { id, call_id, type, name, arguments: asked, input }: Fields,
-): void {
-  const kind = text(type);
-  if (!kind?.endsWith('_call')) return;
-  const call = answer.toolCall(id ?? call_id);
-  call.id = text(call_id) ?? text(id);
-  call.name = text(name) ?? kind;
-  call.input = text(asked) ?? text(input) ?? '';
-  call.byProvider = RUN_BY_PROVIDER.test(kind);
+function wordsOf(parts: unknown): string {
+  if (typeof parts === 'string') return parts;
+  const words = list(parts).map((part) => {
+    const { text: said, refusal, transcript } = fields(part);
+    return text(part) ?? text(said) ?? text(refusal) ?? text(transcript) ?? '';
+  });
+  return words.join('');
 }
 
-function takeEnd(answer: GrowingAnswer, response: Fields): void {
-  takeIdentity(answer, response);
-  const { input_tokens, output_tokens } = fields(response['usage']);
-  answer.count({ input: input_tokens, output: output_tokens });
-  const { status, incomplete_details } = response;
-  answer.finishReason = text(fields(incomplete_details)['reason']) ?? text(status);
-  answer.ending = status === 'failed' ? 'failed' : 'complete';
+const ASKED_IN = [
+  'arguments',
+  'input',
+  'code',
+  'revised_prompt',
+  'operation',
+  'actions',
+  'action',
+  'queries',
+  'query',
+];
+
+function asked(item: Fields): string {
+  const value = ASKED_IN.map((name) => item[name]).find(
+    (each) => each !== '' && (each ?? undefined) !== undefined,
+  );
+  if (typeof value !== 'object') return text(value) ?? '';
+  // What a search has found is no part of the question.
+  return JSON.stringify(Array.isArray(value) ? value : { ...value, sources: undefined });
+}
+
+const OF_APPLICATION = /^(function|custom_tool|computer|local_shell|apply_patch)_call$/;
+const OF_PROVIDER =
+  /^(program|mcp_approval_request|openrouter:.*|(web_search|file_search|code_interpreter|code_execution|image_generation|mcp|x_search|web_fetch|multi_agent)_call)$/;
+/** Searches that xAI runs itself and sends as calls of custom tools. */
+const OF_XAI = /^x_(user_search|keyword_search|semantic_search|thread_fetch)$/;
+
+function isRunByProvider(type: string, { name, execution, environment, call_id }: Fields): boolean {
+  if (type === 'custom_tool_call') return OF_XAI.test(text(name) ?? '');
+  if (OF_APPLICATION.test(type)) return false;
+  if (type === 'shell_call') return (text(fields(environment)['type']) ?? '').startsWith('container');
+  if (type === 'tool_search_call' && text(execution)) return execution !== 'client';
+  // An application answers a call by its call_id.
+  return OF_PROVIDER.test(type) || text(call_id) === undefined;
+}
+
+/* Streams. */
+
+/** The events that bring words, and the type of part that the words are of. */
+const WORDS = new Map([
+  ['response.output_text', 'output_text'],
+  ['response.refusal', 'refusal'],
+  ['response.audio.transcript', 'output_audio'],
+  ['response.reasoning_text', 'reasoning_text'],
+  ['response.reasoning', 'reasoning_text'],
+  ['response.reasoning_summary_text', 'summary_text'],
+  ['response.reasoning_summary', 'summary_text'],
+]);
+
+/** An item that is on its way. */
+class StreamedItem {
+  item: Fields;
+  isDone = false;
+  asked = '';
+  readonly at: unknown;
+  /** By type of part: those that are whole, and what has come of the next. */
+  readonly #parts = new Map<string, { readonly whole: string[]; open: string }>();
+
+  constructor(item: Fields, at: unknown) {
+    this.item = item;
+    this.at = at;
+  }
+
+  words(kind: string, words: string, isWhole: boolean): void {
+    const part = this.#parts.get(kind) ?? { whole: [], open: '' };
+    this.#parts.set(kind, part);
+    if (!isWhole) part.open += words;
+    // The end of a part is told twice: with its words, and as a part.
+    else if (part.open !== '' || part.whole.at(-1) !== words) {
+      part.whole.push(words === '' ? part.open : words);
+      part.open = '';
+    }
+  }
+
+  get output(): Fields {
+    const { item, asked: growing } = this;
+    if (growing !== '' && (!this.isDone || asked(item) === '')) return { ...item, arguments: growing };
+    if (wordsOf(item['content']) + wordsOf(item['summary']) !== '' || this.#parts.size === 0) return item;
+    const parts = [...this.#parts].map(([type, { whole, open }]) => {
+      return { type, text: whole.join('') + open, ...(type === 'refusal' && { refusal: '' }) };
+    });
+    const summary = parts.filter(({ type }) => type === 'summary_text');
+    return { ...item, content: parts.filter(({ type }) => type !== 'summary_text'), summary };
+  }
+}
+
+const MOST_ITEMS = 4096;
+
+class ResponseStream {
+  /** As the last event has it. */
+  response: Fields = {};
+  readonly #items: StreamedItem[] = [];
+  readonly #byId = new Map<unknown, StreamedItem>();
+  /** Words that came in pieces, by type of item. */
+  readonly #pieces = new Map<unknown, string>();
+
+  lifecycle(answer: GrowingAnswer, response: Fields, how: string): void {
+    if (!['completed', 'incomplete', 'failed', 'cancelled', 'done'].includes(how))
+      return takeIdentity(answer, response);
+    this.response = response;
+    takeEnd(answer, response, how);
+  }
+
+  item({ item, output_index }: Fields, isDone: boolean): void {
+    const { id, type } = fields(item);
+    const known =
+      this.#byId.get(id) ??
+      (isDone
+        ? this.#items.findLast(
+            (each) => !each.isDone && each.at === output_index && each.item['type'] === type,
+          )
+        : undefined);
+    const streamed = known ?? this.#add(fields(item), output_index);
+    streamed.item = fields(item);
+    streamed.isDone = isDone;
+  }
+
+  piece(name: string, event: Fields, isWhole: boolean): void {
+    const { delta, text: said, refusal, transcript, arguments: asked, input, code, command } = event;
+    const part = fields(
+      /^response\.(content|reasoning|reasoning_summary)_part$/.test(name) ? event['part'] : undefined,
+    );
+    const kind = WORDS.get(name) ?? text(part['type']);
+    if (kind !== undefined) {
+      const words = isWhole
+        ? (text(said) ?? text(refusal) ?? text(transcript) ?? wordsOf([part]))
+        : (text(delta) ?? '');
+      const type = kind === 'reasoning_text' || kind === 'summary_text' ? 'reasoning' : 'message';
+      if (!isWhole) this.#pieces.set(type, (this.#pieces.get(type) ?? '') + words);
+      this.#of(event, type).words(kind, words, isWhole);
+    } else if (name === 'response.audio') this.#of(event, 'message').words('output_audio', '', false);
+    else {
+      const [, type] = /^response\.(\w+_call)_(?:arguments|input|code|command)$/.exec(name) ?? [];
+      if (type === undefined) return;
+      const call = this.#of(event, type);
+      call.asked = isWhole
+        ? (([asked, input, code, command].find((each) => text(each)) as string | undefined) ?? call.asked)
+        : call.asked + (text(delta) ?? '');
+    }
+  }
+
+  /** Some servers give each piece an id of its own, or none: then it is of the last item of its type. */
+  #of({ item_id, output_index }: Fields, type: string): StreamedItem {
+    const known = this.#byId.get(item_id);
+    if (known?.item['type'] === type) return known;
+    const last = this.#items.findLast(
+      ({ item, at }) => item['type'] === type && (output_index === undefined || at === output_index),
+    );
+    return last ?? this.#add({ type, id: item_id }, output_index);
+  }
+
+  #add(item: Fields, at: unknown): StreamedItem {
+    const streamed = new StreamedItem(item, at);
+    if (this.#items.length < MOST_ITEMS) {
+      this.#items.push(streamed);
+      if (text(item['id'])) this.#byId.set(item['id'], streamed);
+    }
+    return streamed;
+  }
+
+  /** By type, what the response has, or what came before it where that is more. */
+  get output(): readonly unknown[] {
+    const streamed = this.#items.map(({ output }) => output);
+    const final = list(this.response['output']).map(fields);
+    const chosen = ['reasoning', 'message', undefined].map((sort) => {
+      const ofSort = ({ type }: Fields) =>
+        (type === 'reasoning' || type === 'message' ? type : undefined) === sort;
+      const [came, last] = [streamed.filter(ofSort), final.filter(ofSort)];
+      const words =
+        sort === 'message'
+          ? last.map(({ content }) => wordsOf(content)).join('')
+          : read(last)
+              .way.map((each) => each.words)
+              .join('');
+      const pieces = this.#pieces.get(sort) ?? '';
+      const isLess =
+        sort === undefined
+          ? last.length === 0
+          : words === '' || (pieces.length > words.length && pieces.endsWith(words));
+      return came.length > 0 && isLess ? { items: came, isLess } : { items: last, isLess: false };
+    });
+    if (chosen.every(({ isLess }) => !isLess)) return final;
+    return final.length === 0 ? streamed : chosen.flatMap(({ items }) => items);
+  }
+}
+
+const streams = new WeakMap<GrowingAnswer, ResponseStream>();
+
+function streamOf(answer: GrowingAnswer): ResponseStream {
+  const known = streams.get(answer);
+  if (known) return known;
+  const stream = new ResponseStream();
+  streams.set(answer, stream);
+  return stream;
 }
