@@ -206,7 +206,8 @@ export class GrowingAnswer implements Answer {
     const { type, code, status, name } = fields(error);
     this.ending = 'failed';
     this.errorName = word(type) ?? word(code) ?? word(name) ?? this.errorName;
-    this.status = [code, status].map(Number).find(isFailureStatus) ?? this.status;
+    const numbers = [code, status].map((said) => (typeof said === 'object' ? undefined : Number(said)));
+    this.status = numbers.find(isFailureStatus) ?? this.status;
   }
 }
 
