@@ -3,6 +3,7 @@
  * (docs/reference/model-answers.md).
  */
 import { fields, type Fields, type GrowingAnswer, type GrowingChoice, list, text } from '../answer.js';
+import { type Asked, CallsInPieces } from './calls-in-pieces.js';
 import type { AnswerReader } from './reader.js';
 
 export const CHAT: AnswerReader = {
@@ -50,17 +51,13 @@ const NO_CHOICES = { type: 'no_choices' };
 const GIVEN_UP = new Set(['error', 'abort', 'insufficient_system_resource']);
 
 type Medium = Parameters<GrowingAnswer['medium']>[0];
-type GrowingToolCall = ReturnType<GrowingChoice['toolCall']>;
 
 /** What is kept of a choice while it comes in pieces. */
 class Progress {
   /** Its words are those that were spoken. */
   spoken = false;
   hasSound = false;
-  calls = 0;
-  lastCall: GrowingToolCall | undefined;
-  readonly byIndex = new Map<number, GrowingToolCall>();
-  readonly byId = new Map<string, GrowingToolCall>();
+  readonly calls = new CallsInPieces();
 }
 
 interface AnswerProgress {
@@ -71,9 +68,11 @@ interface AnswerProgress {
 const progress = new WeakMap<GrowingAnswer, AnswerProgress>();
 
 function progressOf(answer: GrowingAnswer): AnswerProgress {
-  const known = progress.get(answer) ?? { begun: new Map(), ended: new Set() };
-  progress.set(answer, known);
-  return known;
+  const known = progress.get(answer);
+  if (known) return known;
+  const made = { begun: new Map(), ended: new Set<GrowingChoice>() };
+  progress.set(answer, made);
+  return made;
 }
 
 /** Google packs errors into a list. */
@@ -117,6 +116,7 @@ function takeCompletion(answer: GrowingAnswer, body: Fields): void {
  * shows by the total, or by parts that are more than the whole.
  */
 function takeUsage(answer: GrowingAnswer, usage: unknown): void {
+  if (!isObject(usage)) return;
   const said = fields(usage);
   const ofInput = fields(said['prompt_tokens_details']);
   const ofOutput = fields(said['completion_tokens_details']);
@@ -205,7 +205,8 @@ function takeMessage(
   if (called.length === 0 && isObject(function_call)) called.push({ function: function_call, index: 0 });
   for (const [at, call] of called.entries()) {
     if (!isObject(call)) answer.notRead(call);
-    else if (inPieces) takePieceOfCall(answer, choice, known, fields(call));
+    else if (inPieces)
+      known.calls.take(choice, numberOf(fields(call)['index']), askedOf(answer, fields(call)));
     else Object.assign(choice.toolCall(`whole ${at}`), askedOf(answer, fields(call)));
   }
   // Of Groq: it has run them itself.
@@ -276,12 +277,6 @@ function reasoningIn(answer: GrowingAnswer, said: unknown): string {
   return words;
 }
 
-interface Asked {
-  readonly id: string | undefined;
-  readonly name: string | undefined;
-  readonly input: string;
-}
-
 function askedOf(answer: GrowingAnswer, call: Fields): Asked {
   const { id, type, function: ofFunction, custom } = call;
   const inside = [ofFunction, custom].find(isObject);
@@ -298,59 +293,4 @@ function asText(input: unknown): string {
     // Nested too deep.
     return '';
   }
-}
-
-/** A piece of a call goes to the call of its index or id, or to the last; servers give either, both or none. */
-function takePieceOfCall(answer: GrowingAnswer, choice: GrowingChoice, known: Progress, piece: Fields): void {
-  const index = numberOf(piece['index']);
-  const asked = askedOf(answer, piece);
-  const { id = '', name } = asked;
-  let call = index === undefined ? known.lastCall : known.byIndex.get(index);
-  const byId = known.byId.get(id);
-  if (byId && (call ? call.id !== id : index === undefined || name === undefined)) call = byId;
-  if (!call || begins(call, index, asked)) call = choice.toolCall(known.calls++);
-  put(call, asked);
-  if (index !== undefined) known.byIndex.set(index, call);
-  if (id !== '') known.byId.set(id, call);
-  known.lastCall = call;
-}
-
-/** Whether a piece is of a new call, though it comes where this one is. */
-function begins(call: GrowingToolCall, index: number | undefined, { id, name, input }: Asked): boolean {
-  const whole = seemsWhole(call);
-  if (id !== undefined && call.id !== undefined && id !== call.id) return name !== undefined || whole;
-  if (name === undefined || call.name === undefined) return false;
-  if (name !== call.name) return whole || (index === undefined && id === undefined);
-  return id === undefined && whole && input.startsWith('{') && input !== call.input;
-}
-
-/** How an input begins and ends. To look at a text that has just grown costs its length. */
-const edges = new WeakMap<GrowingToolCall, { readonly first: string; last: string }>();
-
-function seemsWhole(call: GrowingToolCall): boolean {
-  const edge = edges.get(call);
-  return edge?.first === '{' && edge.last === '}';
-}
-
-/** As many characters as a name of a tool can have. */
-const LONGEST_NAME = 200;
-
-/** What servers say twice is taken once. */
-function put(call: GrowingToolCall, { id, name, input }: Asked): void {
-  call.id ??= id;
-  if (call.name === undefined || name?.startsWith(call.name)) call.name = name;
-  else if (call.input === '' && call.name.length < LONGEST_NAME) call.name += name ?? '';
-  const part = input.trim();
-  if (call.input === '{}' && part.startsWith('{')) call.input = input;
-  else if (seemsWhole(call) && isAgain(call.input, input)) return;
-  else call.input += input;
-  if (part === '') return;
-  const { first } = edges.get(call) ?? { first: part.charAt(0) };
-  edges.set(call, { first, last: part.charAt(part.length - 1) });
-}
-
-/** As it was, or as JSON of its JSON. */
-function isAgain(before: string, input: string): boolean {
-  if (input.length <= before.length) return input === before;
-  return input.startsWith('"{') && input === JSON.stringify(before);
 }
