@@ -1,7 +1,7 @@
 /** Captures what LangChain.js and LangGraph.js run: a callback handler. */
 import { fields, type Fields, GrowingAnswer, list, modelName, text } from './answer.js';
 import { endingOf, isPause } from './langchain-errors.js';
-import { modelsIn } from './langchain-chains.js';
+import { isGiven, modelsIn } from './langchain-chains.js';
 import {
   type Begun,
   checkOptions,
@@ -35,15 +35,12 @@ interface UnderWay {
 
 /** A chain is open too when it is no run: what `withRetry` repeats is found by it. */
 interface OpenChain extends Open {
-  /** The chain that repeats this one as a whole. */
+  /** The chain that may repeat this one as a whole: one that calls no more than a model. */
   readonly repeatedBy?: OpenChain | undefined;
+  readonly isRetry?: boolean;
 }
 
 const GRAPH_HANDLER: unique symbol = Symbol.for('langgraph.graph_callback_handler');
-
-/** Names that LangChain itself gives: none of them says which model or agent it is. */
-const OF_LANGCHAIN =
-  /^(Runnable|ChannelWrite|ChannelRead|LangGraph$|CompiledGraph$|CompiledStateGraph$|StateGraph$|Pregel|RemoteGraph$|__\w+__$|RouterRunnable$|DynamicRunnable$|\w*StructuredOutput\w*$|AgentExecutor$|\w+Chain$|retrieval_chain$|retrieve_documents$|stuff_documents_chain$|history_aware_retriever$|format_\w+$)/;
 
 /**
  * For the `callbacks` of a call, so that all within it inherits them. A call of a model becomes a run; so does the
@@ -151,13 +148,13 @@ export class RunCallbackHandler {
       if (parent !== undefined && outer === undefined) return;
       const isOutermost = parent === undefined || outer?.isTool === true;
       const given = isGiven(name, chain) ? modelName(name) : undefined;
-      const models = /StructuredOutput/.test(name ?? '') ? 1 : modelsIn(chain);
+      const models = modelsIn(chain, name);
       if (isOutermost && (given !== undefined || models > 1)) {
         this.#begin(id, parent, { provider: 'langchain', model: given, request: inputs, inputs: {} });
         return;
       }
-      const repeatedBy = isRetry(tags) && models <= 1 ? outer : undefined;
-      const open: OpenChain = { within: outer?.within, repeatedBy };
+      const repeatedBy = models <= 1 ? outer : undefined;
+      const open: OpenChain = { within: outer?.within, repeatedBy, isRetry: isRetry(tags) };
       this.#open.begin(id, open);
     });
   };
@@ -221,7 +218,11 @@ export class RunCallbackHandler {
     };
     const outer: OpenChain | undefined = this.#open.get(parent);
     // withRetry marks what it calls again, and calls it as a child of the same run of its own.
-    const before = isRetry(tags) ? outer?.lastModel : outer?.repeatedBy?.lastModel;
+    const before = isRetry(tags)
+      ? outer?.lastModel
+      : outer?.isRetry
+        ? outer.repeatedBy?.lastModel
+        : undefined;
     const call = this.#begin(id, parent, begun, before, fields(options)['signal']);
     for (const each of [outer, outer?.repeatedBy]) if (each) each.lastModel = call;
   }
@@ -252,14 +253,6 @@ export class RunCallbackHandler {
     const ended = quietly(() => endingOf(error, signal, hasBegun)) ?? { ending: 'failed' as const, error };
     open?.own?.end({ ...ended, answer });
   }
-}
-
-/** Whether the application has given this name to a chain. A class has one of its own, and takes that of what it wraps. */
-function isGiven(name: unknown, chain: unknown): boolean {
-  const { id, kwargs } = fields(chain);
-  const { bound } = fields(kwargs);
-  const wrapped = quietly(() => (bound as { getName?: () => unknown } | undefined)?.getName?.());
-  return name !== list(id).at(-1) && name !== wrapped && !OF_LANGCHAIN.test(text(name) ?? 'Runnable');
 }
 
 function isRetry(tags: unknown): boolean {
