@@ -1,5 +1,5 @@
 /** What an error says of the call that it ended, as LangChain.js and the packages of its providers throw it. */
-import { fields, isFailureStatus, text } from './answer.js';
+import { fields, GrowingAnswer, isFailureStatus, text, word } from './answer.js';
 import type { Ended } from './model-call.js';
 
 const PAUSES = /^(GraphInterrupt|NodeInterrupt|GraphDrained)$/;
@@ -23,7 +23,7 @@ export function endingOf(
   error: unknown,
   signal: unknown,
   hasBegun: boolean,
-): Pick<Ended, 'ending' | 'error' | 'errorName'> {
+): Pick<Ended, 'ending' | 'error' | 'errorName' | 'status'> {
   if (isPause(error)) return { ending: 'unfinished' };
   // Another graph goes on.
   if (fields(error)['is_bubble_up'] === true || fields(error)['name'] === 'ParentCommand')
@@ -38,8 +38,18 @@ export function endingOf(
   // The words of LangChain for a signal whose reason is no error.
   if (aborted === true || message === 'Aborted' || names.some((name) => ABORT.test(name)))
     return { ending: 'aborted', error };
+  const { error: body, code, cause } = fields(error);
+  if (body) return { ending: 'failed', error, ...inBody(body) };
   const isBroken = names.some((name) => BROKEN.test(name)) || BROKEN_IN_WORDS.test(text(message) ?? '');
-  return { ending: hasBegun && isBroken ? 'cut off' : 'failed', error };
+  if (!hasBegun || !isBroken) return { ending: 'failed', error };
+  return { ending: 'cut off', error, errorName: word(fields(cause)['code']) ?? word(code) };
+}
+
+/** The SDKs of OpenAI and Anthropic have in their error what the server has sent in the midst of an answer. */
+function inBody(body: unknown): Pick<Ended, 'errorName' | 'status'> {
+  const said = new GrowingAnswer();
+  said.fail(fields(body)['error'] ?? body);
+  return { errorName: said.errorName, status: said.status };
 }
 
 /** What it and its causes are called, by themselves, by their class and by their code. */

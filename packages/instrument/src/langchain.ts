@@ -115,17 +115,16 @@ export class RunCallbackHandler {
   };
 
   readonly handleLLMEnd = (result: unknown, id: string): void => {
+    const call = this.#open.end(id)?.own;
+    if (!call) return;
+    const { answer: grown, hasBegun = false } = this.#underWay.get(call) ?? {};
     let answer = new GrowingAnswer();
-    quietly(() => {
-      takeResult(answer, fields(result));
-      const call = this.#open.get(id)?.own;
-      const grown = call && this.#underWay.get(call)?.answer;
-      // LangChain puts the chunks of all choices together into one.
-      if (!grown || grown.choices.length <= answer.choices.length) return;
-      const { id: responseId, model, usage, ending } = answer;
-      answer = Object.assign(grown, { id: responseId, model, usage, ending });
-    });
-    this.#open.end(id)?.own?.end({ ending: answer.ending ?? 'not read', answer });
+    const ending = quietly(() => takeResult(answer, fields(result), hasBegun)) ?? answer.ending ?? 'not read';
+    // LangChain puts the chunks of all choices together into one.
+    const { id: responseId, model, usage } = answer;
+    if (grown && grown.choices.length > answer.choices.length)
+      answer = Object.assign(grown, { id: responseId, model, usage });
+    call.end({ ending, answer });
   };
 
   readonly handleLLMError = (error: unknown, id: string): void => {

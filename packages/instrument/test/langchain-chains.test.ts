@@ -114,7 +114,7 @@ describe('[R-1661] LangChain: a chain around one model is no run, and the model 
       }),
     ],
   ] as [string, Runnable][])('%s', async (_, chain) => {
-    const call = chain as Runnable;
+    const call = chain;
     const structured = _.startsWith('structured');
     const seen = await recorded(structured ? prompt.pipe(call as never) : call);
     expect(seen).toMatchObject(ONE);
@@ -207,6 +207,7 @@ describe('[R-1663] LangChain: endings of what breaks off', () => {
   const socket = new TypeError('fetch failed', {
     cause: Object.assign(new Error('x'), { code: 'UND_ERR_HEADERS_TIMEOUT' }),
   });
+  const inStream = named('Error', { error: { type: 'error', error: { type: 'overloaded_error' } } });
   const timeUp = AbortSignal.abort(named('TimeoutError'));
   const stopped = AbortSignal.abort(SECRET);
 
@@ -236,6 +237,7 @@ describe('[R-1663] LangChain: endings of what breaks off', () => {
       undefined,
       { ending: 'failed', error_name: 'Error' },
     ],
+    ['an error in a stream', inStream, undefined, { ending: 'failed', error_name: 'overloaded_error' }],
     ['an interrupt', named('GraphInterrupt', { is_bubble_up: true }), undefined, { ending: 'unfinished' }],
     ['no error', SECRET, undefined, { ending: 'failed', error_name: 'unknown' }],
   ] as [string, unknown, AbortSignal | undefined, object][])('%s', async (_, error, signal, expected) => {
@@ -299,6 +301,20 @@ describe('[R-1663] LangChain: endings of what breaks off', () => {
     const ends = (await events()).flatMap(({ artifact }) => artifact?.['ending'] ?? []);
     expect(ends).toEqual([...Array<string>(5).fill('unfinished'), 'complete', 'failed']);
   });
+});
+
+test('[R-1663] LangChain: what is no result is not read, and what comes twice is one end', async () => {
+  const { log, events } = await recording();
+  const handler = new RunCallbackHandler(log);
+  handler.handleChatModelStart({}, [[]], 'm');
+  for (let times = 0; times < 2; times++) handler.handleLLMEnd({ generations: null }, 'm');
+  handler.handleChatModelStart({}, [[]], 'n');
+  handler.handleLLMNewToken('', {}, 'n');
+  handler.handleLLMEnd({ generations: [[undefined]] }, 'n');
+  expect((await events()).flatMap(({ artifact }) => artifact?.['ending'] ?? [])).toEqual([
+    'not read',
+    'cut off',
+  ]);
 });
 
 describe('[R-1664] LangChain: the model that was asked', () => {

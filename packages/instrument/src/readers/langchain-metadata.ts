@@ -26,6 +26,12 @@ export function finishOf(generation: Fields): string | undefined {
   );
 }
 
+/** Providers whose streams have a reason at their end. */
+export function tellsEnds({ message }: Fields): boolean {
+  const { model_provider } = fields(fields(message)['response_metadata']);
+  return /^(openai|anthropic|openrouter|deepseek|groq|xai)$/.test(text(model_provider) ?? '');
+}
+
 function find(said: readonly Fields[], ...names: readonly string[]): string | undefined {
   for (const name of names) {
     const word = said.map((each) => text(each[name])).find(Boolean);

@@ -1,10 +1,17 @@
 /** Answers of models as LangChain.js reports them to its callbacks (docs/reference/model-answers.md). */
 import { fields, type Fields, GrowingAnswer, type GrowingChoice, list, text } from '../answer.js';
-import { finishOf, takeIdentity, takeUsage } from './langchain-metadata.js';
-import { RESPONSES } from './responses.js';
+import { finishOf, takeIdentity, takeUsage, tellsEnds } from './langchain-metadata.js';
+import { isItem, json, takeItems, takeTools } from './langchain-tools.js';
 
-/** What `handleLLMEnd` gets. An answer that has no ending afterwards could not be read. */
-export function takeResult(answer: GrowingAnswer, { generations, llmOutput }: Fields): void {
+/**
+ * What `handleLLMEnd` gets.
+ * @returns how the answer has ended where the provider has not said it.
+ */
+export function takeResult(
+  answer: GrowingAnswer,
+  { generations, llmOutput }: Fields,
+  isStreamed: boolean,
+): 'cut off' | 'not read' | 'failed' | undefined {
   const [answered, ...others] = list(generations);
   const found = list(answered)
     .map(fields)
@@ -15,7 +22,8 @@ export function takeResult(answer: GrowingAnswer, { generations, llmOutput }: Fi
   // LangChain reports each prompt as a call of its own.
   for (const other of others) answer.notRead(other);
   const [first] = found;
-  if (!first) return;
+  // A stream without a chunk; an answer that LangChain will throw for.
+  if (!first) return !Array.isArray(answered) ? 'not read' : answered.length > 0 ? 'cut off' : 'failed';
   takeIdentity(answer, first, llmOutput);
   takeUsage(answer, first, llmOutput);
   const { status, error } = fields(fields(first['message'])['response_metadata']);
@@ -24,7 +32,9 @@ export function takeResult(answer: GrowingAnswer, { generations, llmOutput }: Fi
   else if (status === 'cancelled') answer.ending = 'aborted';
   else if (isPaused || finishReason === 'pause_turn' || /^(queued|in_progress)$/.test(text(status) ?? ''))
     answer.ending = 'unfinished';
+  else if (isStreamed && finishReason === undefined && tellsEnds(first)) return 'cut off';
   else answer.ending = 'complete';
+  return undefined;
 }
 
 /** What `handleLLMNewToken` gets: a token, and in most libraries the chunk that it is of. */
@@ -73,18 +83,6 @@ function takeGeneration(answer: GrowingAnswer, choice: GrowingChoice, generation
   if (isEmpty && choice.text + choice.reasoning === '' && choice.toolCalls.length === 0)
     choice.text = text(generation['text']) ?? '';
   return takeItems(answer, choice, [...items, ...list(tool_outputs)]);
-}
-
-/** Tools that OpenAI runs itself: items of its Responses API. */
-function takeItems(answer: GrowingAnswer, choice: GrowingChoice, output: readonly unknown[]): boolean {
-  if (output.length === 0) return false;
-  const hosted = new GrowingAnswer();
-  RESPONSES.whole(hosted, { output, status: 'completed' });
-  const known = new Set(choice.toolCalls.map(({ id }) => id));
-  for (const call of hosted.toolCalls)
-    if (call.id === undefined || !known.has(call.id)) Object.assign(choice.toolCall(call), call);
-  for (const part of hosted.unread) answer.notRead(part);
-  return hosted.ending === 'unfinished';
 }
 
 /* What a message says. */
@@ -157,13 +155,6 @@ function isAside({ phase, thought }: Fields): boolean {
   return phase === 'commentary' || phase === 'analysis' || thought === true;
 }
 
-function isItem({ type }: Fields): boolean {
-  const kind = text(type) ?? '';
-  return (
-    /(_call|^mcp_approval_request)$/.test(kind) && !/^((server_|invalid_)?tool|function)_call$/.test(kind)
-  );
-}
-
 function takeRefusal(answer: GrowingAnswer, choice: GrowingChoice, words: string): void {
   if (!choice.text.endsWith(words)) choice.text += words;
   if (choice === answer.choice(0)) answer.refused = true;
@@ -186,35 +177,4 @@ function mediumOf({ type, mimeType, mime_type, inlineData, fileData, thought }: 
   const mime = text(mimeType ?? mime_type ?? fields(inlineData ?? fileData)['mimeType']) ?? '';
   const [said] = mime.split('/');
   return (['image', 'audio', 'video'] as const).find((each) => each === (known ?? said)) ?? 'file';
-}
-
-/* Tools that the application runs. */
-
-function takeTools(choice: GrowingChoice, message: Fields): void {
-  const { tool_calls, invalid_tool_calls, additional_kwargs, content } = message;
-  const [valid, invalid] = [list(tool_calls), list(invalid_tool_calls)];
-  const { tool_calls: older, function_call } = fields(additional_kwargs);
-  const blocks = list(content).filter((part) =>
-    /^(tool_use|tool_call|functionCall|function_call)$/.test(text(fields(part)['type']) ?? ''),
-  );
-  const oldest = function_call ? [function_call] : blocks;
-  const called = valid.length + invalid.length > 0 ? valid : list(older).length > 0 ? list(older) : oldest;
-  for (const each of [...called, ...invalid]) {
-    const { id, call_id, name, args, input, arguments: given, function: asked, functionCall } = fields(each);
-    const inner = fields(asked ?? functionCall);
-    const call = choice.toolCall(each);
-    call.id = text(call_id) ?? text(id);
-    call.name = text(name) ?? text(inner['name']);
-    call.input = json(args ?? input ?? given ?? inner['arguments'] ?? inner['args']);
-    if (invalid.includes(each)) call.invalid = true;
-  }
-}
-
-function json(value: unknown): string {
-  if (value === undefined || typeof value === 'string') return value ?? '';
-  try {
-    return JSON.stringify(value) ?? '';
-  } catch {
-    return '';
-  }
 }
