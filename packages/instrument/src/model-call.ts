@@ -127,6 +127,8 @@ export interface Ended {
   readonly worded?: boolean | undefined;
   readonly timestamp?: Date | undefined;
   readonly latencyMs?: number | undefined;
+  /** Whether the answer may be fetched later: then this attempt ends once more. */
+  readonly mayEndAgain?: boolean | undefined;
 }
 
 const INT32_MAX = 2 ** 31 - 1;
@@ -143,6 +145,8 @@ export class ModelCall {
   #ending: Ending | undefined;
   #describeFailed = false;
   #artifacts = 0;
+  /** Tool calls of an end that was not the last: they are not told again. */
+  #told: ReadonlySet<string | undefined> = new Set();
 
   /** The model is called. */
   constructor(runs: RunsIn, options: InstrumentationOptions, begun: Begun) {
@@ -188,12 +192,13 @@ export class ModelCall {
     return true;
   }
 
-  /** The answer is there, or will not come. To be called once an attempt. */
+  /** The answer is there, or will not come. To be called once an attempt, and again for what is fetched later. */
   end(ended: Ended): void {
     quietly(() => this.#end(ended));
     this.#ending = ended.ending;
+    this.#told = new Set(ended.mayEndAgain ? ended.answer.toolCalls.map(({ id }) => id) : []);
     // A call that may be repeated is kept for a while; what was asked need not be.
-    this.#begun = { ...this.#begun, request: undefined };
+    if (!ended.mayEndAgain) this.#begun = { ...this.#begun, request: undefined };
   }
 
   /** A product of the run, under a name that only this run has. */
@@ -266,6 +271,7 @@ export class ModelCall {
       );
     }
     for (const [at, { id, name, input, invalid }] of choice.toolCalls.entries()) {
+      if (id !== undefined && this.#told.has(id)) continue;
       const { content, ...fields } = said.toolCalls?.[at] ?? {};
       const named = { tool_name: word(name), call_id: word(id), input_characters: input.length };
       const about = { ...number, ...named, ...(invalid && { invalid }), ...fields };

@@ -29,5 +29,10 @@ const DIALECT: Dialect = {
     if (path.endsWith('/chat/completions')) return CHAT;
     return path.endsWith('/responses') ? RESPONSES : undefined;
   },
+  // `GET …/responses/{id}` and `POST …/responses/{id}/cancel`.
+  earlierAnswer: (method, path) => {
+    if (method === 'GET') return /\/responses\/[^/]+$/.test(path) ? path : undefined;
+    return method === 'POST' ? /^(.*\/responses\/[^/]+)\/cancel$/.exec(path)?.[1] : undefined;
+  },
   inputs: (request) => counts(request, request['messages'] ?? request['input']),
 };

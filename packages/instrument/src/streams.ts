@@ -74,6 +74,12 @@ export class EventStream {
     }
   }
 
+  /** The text is over: servers leave out the last empty line. */
+  end(): void {
+    this.#take(this.#line);
+    this.#take('');
+  }
+
   #take(line: string): void {
     if (line === '') {
       const data = this.#data;

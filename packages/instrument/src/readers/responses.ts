@@ -1,6 +1,7 @@
 /** Answers of the Responses API: of OpenAI, and of servers that speak the same (docs/reference/model-answers.md). */
-import { fields, type Fields, type GrowingAnswer, list, text, type ToolCall } from '../answer.js';
+import { fields, type Fields, type GrowingAnswer, list, text } from '../answer.js';
 import type { AnswerReader } from './reader.js';
+import { asked, read, type Said, wordsOf } from './response-items.js';
 
 export const RESPONSES: AnswerReader = {
   whole(answer, response) {
@@ -64,19 +65,6 @@ function takeIdentity(answer: GrowingAnswer, { id, model }: Fields): void {
   answer.model = text(model) ?? answer.model;
 }
 
-/* What items say. */
-
-/** The words of an answer, and what was said on the way to it: reasoning, commentary, other agents. */
-interface Said {
-  words: string;
-  readonly way: { readonly words: string; readonly thought: boolean }[];
-  refused: boolean;
-  asksForApproval: boolean;
-  readonly tools: ToolCall[];
-  readonly media: ('image' | 'audio' | 'video' | 'file')[];
-  readonly unread: unknown[];
-}
-
 function take(answer: GrowingAnswer, said: Said, { output_text }: Fields): void {
   const aside = said.way.flatMap(({ words, thought }) => (thought ? [] : words)).join('');
   const thoughts = said.way.filter(({ thought }) => thought || said.words !== '');
@@ -87,110 +75,6 @@ function take(answer: GrowingAnswer, said: Said, { output_text }: Fields): void 
   for (const kind of said.media) answer.medium(kind);
   for (const part of said.unread) answer.notRead(part);
   if (said.asksForApproval && answer.ending === 'complete') answer.ending = 'unfinished';
-}
-
-function read(output: readonly unknown[]): Said {
-  const [tools, media, unread, way]: [Said['tools'], Said['media'], Said['unread'], Said['way']] = [
-    [],
-    [],
-    [],
-    [],
-  ];
-  const said: Said = { words: '', way, refused: false, asksForApproval: false, tools, media, unread };
-  const items = output.map(fields);
-  const outputs = items.filter(({ type }) => text(type)?.endsWith('_output'));
-  const answered = new Set(outputs.flatMap(({ call_id, id }) => [call_id, id]).filter((id) => text(id)));
-  for (const item of items) readItem(said, item, answered);
-  return said;
-}
-
-/** Items that neither say anything nor ask for anything. */
-const SILENT =
-  /^(compaction|additional_tools|configuration_update|mcp_list_tools|mcp_approval_response|item_reference|.*_output)$/;
-
-function readItem(said: Said, item: Fields, answered: ReadonlySet<unknown>): void {
-  const { role, content, summary, call_id, id, name } = item;
-  const type = text(item['type']) ?? (role === 'assistant' ? 'message' : '');
-  const input = asked(item);
-  if (type === 'message' && (role === undefined || role === 'assistant')) readMessage(said, item);
-  else if (type === 'reasoning') {
-    const [thought, short] = [wordsOf(content), wordsOf(summary)];
-    said.way.push({ words: thought.includes(short) ? thought : thought + short, thought: true });
-  } else if (/(_call|^mcp_approval_request|^program|^openrouter:.*)$/.test(type)) {
-    const byProvider = answered.has(call_id) || answered.has(id) || isRunByProvider(type, item);
-    said.tools.push({ id: text(call_id) ?? text(id), name: text(name) ?? type, input, byProvider });
-    if (type === 'mcp_approval_request') said.asksForApproval = true;
-    if (type === 'image_generation_call' && item['result']) said.media.push('image');
-  } else if (!SILENT.test(type)) said.unread.push(item);
-}
-
-/** What is no part of the answer itself: commentary, and what agents say that work for the one that answers. */
-function isAside({ phase, agent }: Fields): boolean {
-  const name = text(fields(agent)['agent_name']);
-  return phase === 'commentary' || phase === 'analysis' || (name !== undefined && !/^\/?root$/.test(name));
-}
-
-function readMessage(said: Said, item: Fields): void {
-  const { content } = item;
-  const parts = typeof content === 'string' ? [content] : list(content);
-  for (const part of parts) {
-    const { type, refusal } = fields(part);
-    const words = wordsOf([part]);
-    const kind = text(type) ?? '';
-    const medium = (['image', 'audio', 'video', 'file'] as const).find((each) => kind.includes(each));
-    if (medium) said.media.push(medium);
-    if (kind === 'reasoning_text' || kind === 'summary_text') said.way.push({ words, thought: true });
-    else if (isAside(item)) said.way.push({ words, thought: false });
-    else said.words += words;
-    if (text(refusal) !== undefined) said.refused = true;
-    else if (!medium && words === '' && !/^(output_text|text)$/.test(kind) && part !== '')
-      said.unread.push(part);
-  }
-}
-
-function wordsOf(parts: unknown): string {
-  if (typeof parts === 'string') return parts;
-  const words = list(parts).map((part) => {
-    const { text: said, refusal, transcript } = fields(part);
-    return text(part) ?? text(said) ?? text(refusal) ?? text(transcript) ?? '';
-  });
-  return words.join('');
-}
-
-const ASKED_IN = [
-  'arguments',
-  'input',
-  'code',
-  'revised_prompt',
-  'operation',
-  'actions',
-  'action',
-  'queries',
-  'query',
-];
-
-function asked(item: Fields): string {
-  const value = ASKED_IN.map((name) => item[name]).find(
-    (each) => each !== '' && (each ?? undefined) !== undefined,
-  );
-  if (typeof value !== 'object') return text(value) ?? '';
-  // What a search has found is no part of the question.
-  return JSON.stringify(Array.isArray(value) ? value : { ...value, sources: undefined });
-}
-
-const OF_APPLICATION = /^(function|custom_tool|computer|local_shell|apply_patch)_call$/;
-const OF_PROVIDER =
-  /^(program|mcp_approval_request|openrouter:.*|(web_search|file_search|code_interpreter|code_execution|image_generation|mcp|x_search|web_fetch|multi_agent)_call)$/;
-/** Searches that xAI runs itself and sends as calls of custom tools. */
-const OF_XAI = /^x_(user_search|keyword_search|semantic_search|thread_fetch)$/;
-
-function isRunByProvider(type: string, { name, execution, environment, call_id }: Fields): boolean {
-  if (type === 'custom_tool_call') return OF_XAI.test(text(name) ?? '');
-  if (OF_APPLICATION.test(type)) return false;
-  if (type === 'shell_call') return (text(fields(environment)['type']) ?? '').startsWith('container');
-  if (type === 'tool_search_call' && text(execution)) return execution !== 'client';
-  // An application answers a call by its call_id.
-  return OF_PROVIDER.test(type) || text(call_id) === undefined;
 }
 
 /* Streams. */
