@@ -3,7 +3,11 @@ import { createHash } from 'node:crypto';
 import { fields, type Fields, text } from './answer.js';
 import { type Ended, quietly } from './model-call.js';
 
-/** Of the SDKs of OpenAI and Anthropic: how many attempts came before, and after how many seconds they give up. */
+/**
+ * Of the SDKs of OpenAI and Anthropic: that it is one, how many attempts came before, and after how many seconds it
+ * gives up, which OpenAI's says only of a limit that was given for this call.
+ */
+const LANGUAGE = 'x-stainless-lang';
 const RETRIES = 'x-stainless-retry-count';
 const TIMEOUT = 'x-stainless-timeout';
 /** The SDKs that do not send it give up after ten minutes, unless they are told otherwise. */
@@ -17,6 +21,7 @@ export class SentRequest {
   readonly #body: string | undefined;
   readonly #signal: AbortSignal | null | undefined;
   #request: Fields | undefined;
+  #abortedByTimer = false;
   readonly #headers: RequestInit['headers'];
 
   constructor(startedAt: number, ...[input, init]: Parameters<typeof fetch>) {
@@ -27,6 +32,9 @@ export class SentRequest {
     this.#body = text(init?.body);
     this.#signal = init?.signal ?? given?.signal;
     this.#headers = init?.headers ?? given?.headers;
+    if (this.#header(LANGUAGE) === null) return;
+    const aborted = () => (this.#abortedByTimer = quietly(isInTimer) ?? false);
+    this.#signal?.addEventListener('abort', aborted, { once: true });
   }
 
   /** Its body; empty when that is no JSON. */
@@ -54,15 +62,17 @@ export class SentRequest {
     const timedOut = { ending: 'failed', errorName: 'TimeoutError' } as const;
     if (isTimeOut(error) || (isAborted && isTimeOut(this.#signal.reason))) return timedOut;
     if (!isAborted && !(error instanceof Error && error.name === 'AbortError')) return undefined;
-    // The SDKs abort by a signal of their own when their time is up, which is no limit of a stream that has begun.
-    return !isStream && this.#isTimeUp ? timedOut : { ending: 'aborted' };
+    const isTimeUp = this.#abortedByTimer || (!isStream && this.#isTimeUp);
+    return isTimeUp ? timedOut : { ending: 'aborted' };
   }
 
+  /** As far as the SDK has said its limit. It is none of a stream that has begun. */
   get #isTimeUp(): boolean {
-    const given = this.#header(TIMEOUT);
-    const seconds = Number(given ?? (this.#header('x-stainless-lang') === null ? NaN : DEFAULT_TIMEOUT_S));
-    // Timers fire up to a millisecond early, and theirs has begun before this clock.
-    return performance.now() - this.#startedAt >= seconds * 1000 - 20;
+    const seconds = Number(
+      this.#header(TIMEOUT) ?? (this.#header(LANGUAGE) === null ? 0 : DEFAULT_TIMEOUT_S),
+    );
+    // Of less than a second it says 0. Timers fire a little early, and theirs has begun before this clock.
+    return seconds > 0 && performance.now() - this.#startedAt >= seconds * 1000 - 20;
   }
 
   #header(name: string): string | null {
@@ -75,4 +85,18 @@ function isTimeOut(error: unknown): boolean {
   const { name, code, cause } = fields(error);
   const names = [name, code, fields(cause)['name'], fields(cause)['code']];
   return names.some((each) => /timed?_?out/i.test(text(each) ?? ''));
+}
+
+/**
+ * For a listener of an SDK's signal, whose reason tells nothing: whether a timer of a library or of
+ * AbortSignal.timeout has aborted it. What the application does in a timer of its own is no time-out.
+ */
+function isInTimer(): boolean {
+  const { stackTraceLimit } = Error;
+  Error.stackTraceLimit = 50;
+  const { stack = '' } = new Error();
+  Error.stackTraceLimit = stackTraceLimit;
+  return /^ *at .*(node:internal\/abort_controller|[\\/]node_modules[\\/]).*\n *at listOnTimeout \(/m.test(
+    stack,
+  );
 }
