@@ -40,7 +40,9 @@ export const CHAT: AnswerReader = {
       answer.ending = begun.size === ended.size ? 'complete' : undefined;
   },
   end(answer) {
-    if (answer.ending === 'complete' && progressOf(answer).begun.size === 0) answer.fail(NO_CHOICES);
+    const { begun } = progressOf(answer);
+    if (begun.size > 0) answer.renumber(begun);
+    else if (answer.ending === 'complete') answer.fail(NO_CHOICES);
   },
 };
 
