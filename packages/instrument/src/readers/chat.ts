@@ -4,6 +4,7 @@
  */
 import { fields, type Fields, type GrowingAnswer, type GrowingChoice, list, text } from '../answer.js';
 import { type Asked, CallsInPieces } from './calls-in-pieces.js';
+import { takeUsage } from './chat-usage.js';
 import type { AnswerReader } from './reader.js';
 
 export const CHAT: AnswerReader = {
@@ -113,50 +114,6 @@ function takeCompletion(answer: GrowingAnswer, body: Fields): void {
   else if (!choices && (detail || list(errors).length > 0)) answer.fail(list(errors)[0] ?? body);
 }
 
-/**
- * One meaning for all servers: input with what is cached, output with what was reasoned. Some count these apart, which
- * shows by the total, or by parts that are more than the whole.
- */
-function takeUsage(answer: GrowingAnswer, usage: unknown): void {
-  if (!isObject(usage)) return;
-  const said = fields(usage);
-  const ofInput = fields(said['prompt_tokens_details']);
-  const ofOutput = fields(said['completion_tokens_details']);
-  const cacheRead = largest(
-    ofInput['cached_tokens'],
-    said['cached_tokens'],
-    said['cache_read_input_tokens'],
-    said['prompt_cache_hit_tokens'],
-  );
-  const cacheCreation = largest(
-    ofInput['cache_write_tokens'],
-    ofInput['cache_creation_tokens'],
-    ofInput['cache_creation_input_tokens'],
-    said['cache_creation_input_tokens'],
-  );
-  const reasoning = largest(ofOutput['reasoning_tokens'], said['reasoning_tokens']);
-  let input = largest(said['prompt_tokens'], said['input_tokens']);
-  let output = largest(said['completion_tokens'], said['output_tokens']);
-  const total = largest(said['total_tokens']) ?? 0;
-  if (input !== undefined) {
-    const cached = (cacheRead ?? 0) + (cacheCreation ?? 0);
-    let rest = total - input - (output ?? 0);
-    if (cached > input || (cached > 0 && rest === cached)) {
-      input += cached;
-      rest -= cached;
-    }
-    if (reasoning ? reasoning > (output ?? 0) || rest === reasoning : rest > 0)
-      output = (output ?? 0) + (reasoning || rest);
-  }
-  answer.count({ input, output, cacheRead, cacheCreation, reasoning });
-}
-
-function largest(...counts: readonly unknown[]): number | undefined {
-  const all = counts.map((count) => (typeof count === 'number' ? count : -1));
-  const most = Math.max(...all.filter((count) => Number.isSafeInteger(count)));
-  return most >= 0 ? most : undefined;
-}
-
 function takeChoice(answer: GrowingAnswer, index: number, said: Fields, streamed: boolean): void {
   const choice = answer.choice(index);
   const { begun, ended } = progressOf(answer);
@@ -164,7 +121,9 @@ function takeChoice(answer: GrowingAnswer, index: number, said: Fields, streamed
   begun.set(choice, known);
   const { delta, message, text: words, usage, error, finish_reason } = said;
   takeUsage(answer, usage);
-  const inPieces = streamed && (isObject(delta) || !isObject(message));
+  // A server that only seems to stream may send an empty delta beside the whole message.
+  const isDelta = isObject(delta) && (choice.text !== '' || Object.keys(fields(delta)).length > 0);
+  const inPieces = streamed && (isDelta || !isObject(message));
   if (streamed && !inPieces) {
     choice.text = '';
     choice.reasoning = '';
