@@ -17,7 +17,7 @@ function wordsOfA(kind: string, isWhole: boolean): Words {
   };
 }
 
-export const WORDS = new Map(
+const WORDS = new Map(
   [
     ['response.output_text', 'output_text'],
     ['response.refusal', 'refusal'],
@@ -93,7 +93,7 @@ export class ResponseStream {
   readonly #items: StreamedItem[] = [];
   readonly #byId = new Map<unknown, StreamedItem>();
   /** Where the last piece went: most go where the one before went. */
-  #last: { readonly id: unknown; readonly words: Words; readonly parts: StreamedParts } | undefined;
+  #last: { readonly event: string; readonly id: unknown; readonly parts: StreamedParts } | undefined;
 
   item({ item, output_index }: Fields, isDone: boolean): void {
     const { id, type } = fields(item);
@@ -105,14 +105,24 @@ export class ResponseStream {
     streamed.isDone = isDone;
   }
 
-  words(event: Fields, words: Words): void {
-    const { item_id: id, delta, text: said, refusal, transcript } = event;
+  /** @returns false for an event that does not bring words. */
+  words(type: string, event: Fields): boolean {
     const last = this.#last;
-    const isNext = last !== undefined && last.words === words && last.id === id && id !== undefined;
-    const parts = isNext ? last.parts : this.#of(event, words.type).parts(words.kind);
-    if (!isNext) this.#last = { id, words, parts };
-    if (!words.isWhole) parts.pieces += text(delta) ?? '';
-    else endOfPart(parts, text(said) ?? text(refusal) ?? text(transcript) ?? '');
+    const id = event['item_id'];
+    if (last?.event === type && last.id === id && id !== undefined) {
+      last.parts.pieces += text(event['delta']) ?? '';
+      return true;
+    }
+    const words = WORDS.get(type);
+    if (!words) return false;
+    const parts = this.#of(event, words.type).parts(words.kind);
+    if (words.isWhole) {
+      endOfPart(parts, text(event['text']) ?? text(event['refusal']) ?? text(event['transcript']) ?? '');
+    } else {
+      this.#last = { event: type, id, parts };
+      parts.pieces += text(event['delta']) ?? '';
+    }
+    return true;
   }
 
   piece(name: string, event: Fields, isWhole: boolean): void {

@@ -2,7 +2,7 @@
 import { fields, type Fields, type GrowingAnswer, list, text } from '../answer.js';
 import type { AnswerReader } from './reader.js';
 import { read, type Said } from './response-items.js';
-import { ResponseStream, WORDS } from './response-stream.js';
+import { ResponseStream } from './response-stream.js';
 
 export const RESPONSES: AnswerReader = {
   whole(answer, response) {
@@ -18,11 +18,7 @@ export const RESPONSES: AnswerReader = {
       return;
     }
     const stream = streamOf(answer);
-    const words = WORDS.get(type);
-    if (words) {
-      stream.words(event, words);
-      return;
-    }
+    if (stream.words(type, event)) return;
     const dot = type.lastIndexOf('.');
     const [name, how] = [type.slice(0, dot), type.slice(dot + 1)];
     const response = fields(event['response']);
