@@ -99,7 +99,7 @@ export class ResponseStream {
     const { id, type } = fields(item);
     const isIt = (each: StreamedItem) =>
       !each.isDone && each.at === output_index && each.item['type'] === type;
-    const known = this.#byId.get(id) ?? (isDone ? this.#items.findLast(isIt) : undefined);
+    const known = this.#byId.get(id) ?? (isDone ? this.#latest.findLast(isIt) : undefined);
     const streamed = known ?? this.#add(fields(item), output_index);
     streamed.item = fields(item);
     streamed.isDone = isDone;
@@ -145,10 +145,15 @@ export class ResponseStream {
   #of({ item_id, output_index }: Fields, type: string): StreamedItem {
     const known = this.#byId.get(item_id);
     if (known?.item['type'] === type) return known;
-    const last = this.#items.findLast(
+    const last = this.#latest.findLast(
       ({ item, at }) => item['type'] === type && (output_index === undefined || at === output_index),
     );
     return last ?? this.#add({ type, id: item_id }, output_index);
+  }
+
+  /** Few, so that many events with ids of their own take no long search each. */
+  get #latest(): readonly StreamedItem[] {
+    return this.#items.slice(-16);
   }
 
   #add(item: Fields, at: unknown): StreamedItem {
