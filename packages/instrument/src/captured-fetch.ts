@@ -207,8 +207,15 @@ class BodyWatcher implements Watcher<Uint8Array> {
   }
 
   #event(data: string): void {
-    if (data.startsWith('[DONE]')) this.#answer.ending ??= 'complete';
-    else quietly(() => this.#reader.piece(this.#answer, fields(JSON.parse(data))));
+    if (data.startsWith('[DONE]')) {
+      this.#answer.ending ??= 'complete';
+      return;
+    }
+    try {
+      this.#reader.piece(this.#answer, fields(JSON.parse(data)));
+    } catch {
+      // What cannot be read here is passed on all the same.
+    }
   }
 }
 
