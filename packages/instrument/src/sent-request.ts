@@ -1,4 +1,5 @@
 /** A request as the application has handed it over to fetch, and how it can come to nothing. */
+import { performance } from 'node:perf_hooks';
 import { createHash } from 'node:crypto';
 import { fields, type Fields, text } from './answer.js';
 import { type Ended, quietly } from './model-call.js';
