@@ -1,4 +1,5 @@
 /** The fetch of a library, with the calls of models that go through it captured. */
+import { performance } from 'node:perf_hooks';
 import { fields, type Fields, GrowingAnswer, list, text, word } from './answer.js';
 import {
   type Begun,

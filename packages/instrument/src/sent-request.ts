@@ -1,5 +1,6 @@
 /** A request as the application has handed it over to fetch, and how it can come to nothing. */
 import { hash } from 'node:crypto';
+import { performance } from 'node:perf_hooks';
 import { fields, type Fields, text } from './answer.js';
 import { type Ended, quietly } from './model-call.js';
 
