@@ -53,7 +53,7 @@ async function captured(spans: readonly RecordedSpan[], play = replay): Promise<
       shown_by: shownBy === 'default' ? undefined : shownBy,
       ...{ text, reasoning },
       tools_asked: toolCalls.map(({ name, id }) => [name, id].join(' ').trim()),
-      tools_executed: executed.map((tool) => [tool['tool_name'], tool['call_id']].join(' ').trim()),
+      tools_executed: executed.map((tool) => [tool['tool_name'], tool['call_id']].join(' ').trim()).sort(byId),
       documents: of('text_chunk').length || undefined,
       evaluations: of('explanation').map((made) => [made['evaluation_name'], made['score']].join(' ').trim()),
       usage: counted(said['usage']),
@@ -63,6 +63,11 @@ async function captured(spans: readonly RecordedSpan[], play = replay): Promise<
       status: said['status'],
     });
   });
+}
+
+/** Tools that run beside each other end in any order. */
+function byId(a: string, b: string): number {
+  return (a.split(' ')[1] ?? '') < (b.split(' ')[1] ?? '') ? -1 : 1;
 }
 
 /** Without what is not there. */
