@@ -24,9 +24,13 @@ export const langfuse: Dialect = {
   find({ attributes, name }, kind, found) {
     const { answer } = found;
     if (text(attributes['langfuse.observation.type']) === undefined) return;
-    if (attributes['langfuse.observation.level'] === 'ERROR') found.failed = true;
+    if (attributes['langfuse.observation.level'] === 'ERROR') {
+      found.failed = true;
+      // SDKs begin their messages with the status: that number, and no word of it.
+      const message = text(attributes['langfuse.observation.status_message']) ?? '';
+      answer.status = Number(/^(?:\w*Error: )?([45]\d\d) /.exec(message)?.[1]) || undefined;
+    }
     if (kind === 'tool') found.tool.name ??= name;
-    if (kind === 'model') answer.model ??= text(attributes['langfuse.observation.model.name']);
     const usage = fields(parsed(attributes['langfuse.observation.usage_details']));
     const { input, output, total } = usage;
     const cacheRead = usage['input_cached_tokens'] ?? usage['cache_read_input_tokens'];

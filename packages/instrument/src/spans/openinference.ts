@@ -25,9 +25,11 @@ export const openInference: Dialect = {
 
   find({ attributes }, kind, found) {
     const { answer } = found;
-    const called = text(attributes['llm.response.model_name']);
-    if (attributes['openinference.span.kind'] === 'LLM')
-      answer.model ??= called ?? text(attributes['llm.model_name']);
+    answer.model ??= text(attributes['llm.response.model_name']);
+    // The model that was asked for, until some instrumentations write the one that answered in its place.
+    const model = text(attributes['llm.model_name']);
+    const asked = askedModel(attributes);
+    if (kind === 'model' && asked !== undefined && model !== asked) answer.model ??= model;
     answer.finishReason ??= text(attributes['llm.finish_reason']);
     found.tool.name ??= attributes['tool.name'] ?? attributes['tool_call.function.name'];
     found.tool.id ??= attributes['tool_call.id'] ?? attributes['tool.id'];
@@ -44,6 +46,11 @@ export const openInference: Dialect = {
     if (!found.answered) findWords(attributes, kind, found);
   },
 };
+
+/** Of the parameters of a call. */
+function askedModel(attributes: SpanData['attributes']): unknown {
+  return fields(parsed(attributes['llm.invocation_parameters']))['model'];
+}
 
 function findDocuments(attributes: SpanData['attributes'], found: Findings): void {
   for (const prefix of ['retrieval.documents', 'reranker.output_documents']) {

@@ -165,7 +165,7 @@ function endingOf({ attributes, events, status }: SpanData, found: Findings): vo
   found.errorName = /time_?d?[-_ ]?out/i.test(name ?? '') ? 'TimeoutError' : name;
   const said = attributes['http.response.status_code'] ?? attributes['http.status_code'];
   const code = said ?? (isStatus ? Number(type) : undefined);
-  found.answer.status = isFailureStatus(code) ? code : undefined;
+  found.answer.status = isFailureStatus(code) ? code : found.answer.status;
   if (/abort/i.test(name ?? '')) found.ending = 'aborted';
   // The server has answered that all is well, and then the answer broke.
   else if (typeof said === 'number' && said >= 200 && said < 300) found.ending = 'cut off';
