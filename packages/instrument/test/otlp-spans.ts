@@ -119,6 +119,11 @@ export function timeOf(nanoseconds: bigint): [number, number] {
   return [Number(nanoseconds / 1_000_000_000n), Number(nanoseconds % 1_000_000_000n)];
 }
 
+/** Clocks of SDKs begin a span at a whole millisecond, and end it by another clock. */
+function wholeMilliseconds(nanoseconds: bigint): bigint {
+  return ((nanoseconds + 999_999n) / 1_000_000n) * 1_000_000n;
+}
+
 /** Parents begin first and end last, also where clocks say the same time. */
 export function inOrder(
   spans: readonly RecordedSpan[],
@@ -132,7 +137,7 @@ export function inOrder(
   };
   const moments = spans.flatMap((span) => [
     { at: span.start, order: depth(span), act: () => started(span) },
-    { at: span.end, order: 1_000_000 - depth(span), act: () => ended(span) },
+    { at: wholeMilliseconds(span.end), order: 1_000_000 - depth(span), act: () => ended(span) },
   ]);
   moments.sort((a, b) => (a.at < b.at ? -1 : a.at > b.at ? 1 : a.order - b.order));
   for (const { act } of moments) act();
