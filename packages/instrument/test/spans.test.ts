@@ -1,19 +1,26 @@
+import { type Attributes, type Context, ROOT_CONTEXT, type Span, trace } from '@opentelemetry/api';
+import { TracerProvider } from '@opentelemetry/sdk-trace';
+import { BasicTracerProvider } from '@opentelemetry/sdk-trace-base';
+import { BasicTracerProvider as BasicTracerProvider1 } from 'opentelemetry-trace-1.19';
 import { expect, test } from 'vitest';
 import type { Answer } from '../src/answer.js';
 import { RunSpanProcessor } from '../src/opentelemetry.js';
-import { identify } from '../src/spans/span.js';
-import { expectedOf, type RecordedSpan, recordings, replay, spansOf } from './otlp-spans.js';
+import { identify, type SpanData } from '../src/spans/span.js';
+import { expectedOf, inOrder, type RecordedSpan, recordings, replay, spansOf, timeOf } from './otlp-spans.js';
 import { expectMadeBy, recording } from './recording.js';
 
 /** What a processor has captured, in the form of the expectations. */
 async function captured(spans: readonly RecordedSpan[], play = replay): Promise<unknown[]> {
   const { log, events } = await recording();
   const answers = new Map<string, Answer>();
+  const kinds = new Map<string, unknown>();
   play(
     spans,
     new RunSpanProcessor(log, {
-      describe: ({ runId, answer }) => {
-        if (runId !== undefined && answer) answers.set(runId, answer);
+      describe: ({ runId, answer, request }) => {
+        if (runId === undefined || !answer) return {};
+        answers.set(runId, answer);
+        kinds.set(runId, identify(request as SpanData, true, true).kind);
         return {};
       },
     }),
@@ -41,13 +48,11 @@ async function captured(spans: readonly RecordedSpan[], play = replay): Promise<
     const executed = of('tool_call').filter((tool) => tool['executed'] === true);
     expect(of('tool_call').length - executed.length).toBe(toolCalls.length);
     expect(of('reasoning_trace')).toHaveLength(reasoning === '' ? 0 : 1);
-    const marks = start.system_metadata.instrumentation;
-    const span = spans.find(({ spanId }) => spanId === marks?.['span_id']);
     const shownBy = end?.system_metadata.instrumentation?.['shown_by'];
     return filled({
       run: nameOf(start),
       nested_in: outer && nameOf(outer),
-      kind: span && identify(span, true, true).kind,
+      kind: kinds.get(start.run_id),
       ending: said['ending'],
       shown: end?.kind === 'human-output',
       shown_by: shownBy === 'default' ? undefined : shownBy,
@@ -85,3 +90,64 @@ function counted(usage: unknown): object {
 test.each(recordings)('[R-1680] spans of %s become the runs that a person sees in them', async (name) => {
   expect(await captured(spansOf(name))).toEqual(expectedOf(name));
 });
+
+interface Tracer {
+  startSpan(name: string, options: { startTime: [number, number] }, context?: Context): Span;
+}
+
+/** As libraries do it: a span begins, and its attributes come after that. */
+function throughSdk(provider: (processor: RunSpanProcessor) => (scope: string) => Tracer): typeof replay {
+  return (spans, processor) => {
+    const tracers = provider(processor);
+    const made = new Map<string, Span>();
+    inOrder(
+      spans,
+      (span) => {
+        const parent = made.get(span.parentSpanId ?? '');
+        const around = parent ? trace.setSpan(ROOT_CONTEXT, parent) : ROOT_CONTEXT;
+        const started = tracers(span.scope).startSpan(span.name, { startTime: timeOf(span.start) }, around);
+        started.setAttributes(span.attributes as Attributes);
+        made.set(span.spanId, started);
+      },
+      (span) => {
+        const started = made.get(span.spanId);
+        for (const { name, attributes } of span.events) started?.addEvent(name, attributes as Attributes);
+        started?.setStatus({ code: span.status.code });
+        started?.end(timeOf(span.end));
+      },
+    );
+  };
+}
+
+const SDKS = {
+  'version 1': throughSdk((processor) => {
+    const provider = new BasicTracerProvider1();
+    provider.addSpanProcessor(processor as never);
+    return (scope) => provider.getTracer(scope) as Tracer;
+  }),
+  'version 2': throughSdk((processor) => {
+    const provider = new BasicTracerProvider({ spanProcessors: [processor] });
+    return (scope) => provider.getTracer(scope);
+  }),
+  'version 3': throughSdk((processor) => {
+    const provider = new TracerProvider({ spanProcessors: [processor] });
+    return (scope) => provider.getTracer(scope);
+  }),
+};
+
+const SOME = [
+  '02-genai-current-agent-tools-parallel',
+  '06-genai-1.27-span-events-tools',
+  '21-ai6-stream-both-tools',
+  '33-ai7-error500',
+  '56-oi-langchain-agent-both-tools',
+  '65-tl-anthropic-thinking-tool',
+  '85-langfuse5-observations',
+  '95-traceloop-sdk-workflow',
+];
+
+for (const [version, play] of Object.entries(SDKS)) {
+  test.each(SOME)(`[R-1680] through the SDK of OpenTelemetry, ${version}: %s`, async (name) => {
+    expect(await captured(spansOf(name), play)).toEqual(expectedOf(name));
+  });
+}
