@@ -1,4 +1,4 @@
-import { type Attributes, type Context, ROOT_CONTEXT, type Span, trace } from '@opentelemetry/api';
+import { type Context, ROOT_CONTEXT, type Span, trace } from '@opentelemetry/api';
 import { TracerProvider } from '@opentelemetry/sdk-trace';
 import { BasicTracerProvider } from '@opentelemetry/sdk-trace-base';
 import { BasicTracerProvider as BasicTracerProvider1 } from 'opentelemetry-trace-1.19';
@@ -84,7 +84,7 @@ function filled(object: object): object {
 
 /** Some emitters say 0 where others say nothing. */
 function counted(usage: unknown): object {
-  return Object.fromEntries(Object.entries((usage ?? {}) as object).filter(([, count]) => count !== 0));
+  return Object.fromEntries(Object.entries((usage ?? {})).filter(([, count]) => count !== 0));
 }
 
 test.each(recordings)('[R-1680] spans of %s become the runs that a person sees in them', async (name) => {
@@ -106,12 +106,12 @@ function throughSdk(provider: (processor: RunSpanProcessor) => (scope: string) =
         const parent = made.get(span.parentSpanId ?? '');
         const around = parent ? trace.setSpan(ROOT_CONTEXT, parent) : ROOT_CONTEXT;
         const started = tracers(span.scope).startSpan(span.name, { startTime: timeOf(span.start) }, around);
-        started.setAttributes(span.attributes as Attributes);
+        started.setAttributes(span.attributes);
         made.set(span.spanId, started);
       },
       (span) => {
         const started = made.get(span.spanId);
-        for (const { name, attributes } of span.events) started?.addEvent(name, attributes as Attributes);
+        for (const { name, attributes } of span.events) started?.addEvent(name, attributes);
         started?.setStatus({ code: span.status.code });
         started?.end(timeOf(span.end));
       },
@@ -122,8 +122,8 @@ function throughSdk(provider: (processor: RunSpanProcessor) => (scope: string) =
 const SDKS = {
   'version 1': throughSdk((processor) => {
     const provider = new BasicTracerProvider1();
-    provider.addSpanProcessor(processor as never);
-    return (scope) => provider.getTracer(scope) as Tracer;
+    provider.addSpanProcessor(processor);
+    return (scope) => provider.getTracer(scope);
   }),
   'version 2': throughSdk((processor) => {
     const provider = new BasicTracerProvider({ spanProcessors: [processor] });

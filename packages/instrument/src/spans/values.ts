@@ -31,7 +31,7 @@ export function indexed(attributes: Fields, prefix: string): Fields[] {
 
 /** What a tool is asked, as JSON, also where the emitter has made JSON of JSON. */
 export function inputOf(value: unknown): string {
-  if (typeof value !== 'string') return value === undefined ? '' : (JSON.stringify(value) ?? '');
+  if (typeof value !== 'string') return text(JSON.stringify(value)) ?? '';
   const inner = value.startsWith('"') ? parsed(value) : value;
   return text(inner) ?? value;
 }
