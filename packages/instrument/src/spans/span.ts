@@ -33,7 +33,7 @@ export interface Known {
   readonly conversation: string | undefined;
 }
 
-/** No run: `reason` is undefined when the span is not about models at all. */
+/** No run: `reason` is undefined when the span has no name of what is about models. */
 interface PassedOver {
   readonly kind: undefined;
   readonly reason: string | undefined;
@@ -98,14 +98,17 @@ const DIALECTS: readonly Dialect[] = [genAi, openInference, traceloop, aiSdk, la
  * @param isWhole whether it has ended: before that, what is not known may become so.
  */
 export function identify(span: SpanData, isRoot: boolean, isWhole: boolean): Known | PassedOver {
-  const { attributes } = span;
   for (const dialect of isWhole ? DIALECTS : DIALECTS.slice(0, -1)) {
     const kind = dialect.kindOf(span, isRoot);
-    if (typeof kind === 'object') return { kind: undefined, reason: kind.reason };
+    if (typeof kind === 'object') return passedOver(span, kind.reason);
     if (kind !== undefined) return known(span, kind);
   }
-  const about = Object.keys(attributes).find((name) => /^(gen_ai|llm)\./.test(name));
-  return { kind: undefined, reason: about === undefined ? undefined : 'unknown names' };
+  return passedOver(span, 'unknown names');
+}
+
+function passedOver({ attributes }: SpanData, reason: string): PassedOver {
+  const isAbout = Object.keys(attributes).some((name) => /^(gen_ai|llm)\./.test(name));
+  return { kind: undefined, reason: isAbout ? reason : undefined };
 }
 
 function known(span: SpanData, kind: Kind): Known {
@@ -146,7 +149,11 @@ export function findingsOf(span: SpanData, kind: Kind): Findings {
       // What is found by then stays.
     }
   }
-  endingOf(span, found);
+  try {
+    endingOf(span, found);
+  } catch {
+    found.failed ||= span.status.code === 2;
+  }
   if (kind === 'agent') {
     const { usage } = found.answer;
     if (Object.keys(usage).length > 0) found.usageOfAll = usage;
