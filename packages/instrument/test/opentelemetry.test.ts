@@ -4,7 +4,7 @@ import {
   InMemorySpanExporter,
   SimpleSpanProcessor,
 } from '@opentelemetry/sdk-trace-base';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { RunSpanProcessor, type InstrumentationOptions, type RunsIn } from '../src/opentelemetry.js';
 import { expectMadeBy, recording, SECRET } from './recording.js';
 
@@ -182,10 +182,9 @@ test('[R-1681] OpenTelemetry: a span marked by `gen_ai.conversation.id` says so 
 test('[R-1682] OpenTelemetry: spans about models that become nothing are told once for each reason, without words', async () => {
   const { log, events } = await recording();
   const warnings: string[] = [];
-  const warned = ({ message: words }: Error) => warnings.push(words);
-  process.on('warning', warned);
+  vi.spyOn(process, 'emitWarning').mockImplementation((words) => warnings.push(String(words)));
   onTestFinished(() => {
-    process.off('warning', warned);
+    vi.restoreAllMocks();
   });
   const { start } = tracing(log);
   start(SECRET, { 'gen_ai.operation.name': 'embeddings' }).end();
