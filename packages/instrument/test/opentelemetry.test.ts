@@ -175,7 +175,10 @@ test('[R-1681] OpenTelemetry: a span marked by `gen_ai.conversation.id` says so 
     .start('chat', { ...MODEL, 'gen_ai.conversation.id': 'c-1', 'gen_ai.agent.name': 'nurse' })
     .end();
   const all = await events();
-  expect(all.map((event) => event.system_metadata.instrumentation?.['conversation_id'])).toEqual(['c-1', 'c-1']);
+  expect(all.map((event) => event.system_metadata.instrumentation?.['conversation_id'])).toEqual([
+    'c-1',
+    'c-1',
+  ]);
   expect(all[0]).toMatchObject({ model_instance: { model_id: 'gpt-9' } });
 });
 

@@ -67,7 +67,8 @@ export function spansOf(recording: string): RecordedSpan[] {
     const body = JSON.parse(readFileSync(path.join(directory, file), 'utf8')) as OtlpBody;
     for (const { scopeSpans } of body.resourceSpans) {
       for (const { scope, spans: sent } of scopeSpans) {
-        for (const span of sent) spans.set(`${span.traceId}${span.spanId}`, recorded(span, scope?.name ?? ''));
+        for (const span of sent)
+          spans.set(`${span.traceId}${span.spanId}`, recorded(span, scope?.name ?? ''));
       }
     }
   }

@@ -7,9 +7,28 @@ import { recording, SECRET } from './recording.js';
 
 const DEEP = '['.repeat(50_000);
 const VALUES: readonly unknown[] = [
-  ...[undefined, null, true, -1, 0.5, NaN, 2 ** 60, '', ' ', SECRET, '{', DEEP, '[null, 1, "x", {}]', '"\\ud800"'],
+  ...[
+    undefined,
+    null,
+    true,
+    -1,
+    0.5,
+    NaN,
+    2 ** 60,
+    '',
+    ' ',
+    SECRET,
+    '{',
+    DEEP,
+    '[null, 1, "x", {}]',
+    '"\\ud800"',
+  ],
   ...[[], [null], [[]], {}, { parts: 1 }, [{ parts: [null, 1, { type: 'text', content: {} }] }]],
-  ...['{"__proto__": {"x": 1}}', '{"messages": [null]}', '[{"parts": [{"type": "tool_call", "arguments": 1}]}]'],
+  ...[
+    '{"__proto__": {"x": 1}}',
+    '{"messages": [null]}',
+    '[{"parts": [{"type": "tool_call", "arguments": 1}]}]',
+  ],
 ];
 const NAMES = [
   'llm.output_messages.__proto__.message.content',

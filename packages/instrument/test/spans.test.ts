@@ -58,7 +58,9 @@ async function captured(spans: readonly RecordedSpan[], play = replay): Promise<
       shown_by: shownBy === 'default' ? undefined : shownBy,
       ...{ text, reasoning },
       tools_asked: toolCalls.map(({ name, id }) => [name, id].join(' ').trim()),
-      tools_executed: executed.map((tool) => [tool['tool_name'], tool['call_id']].join(' ').trim()).sort(byId),
+      tools_executed: executed
+        .map((tool) => [tool['tool_name'], tool['call_id']].join(' ').trim())
+        .sort(byId),
       documents: of('text_chunk').length || undefined,
       evaluations: of('explanation').map((made) => [made['evaluation_name'], made['score']].join(' ').trim()),
       usage: counted(said['usage']),
@@ -78,13 +80,15 @@ function byId(a: string, b: string): number {
 /** Without what is not there. */
 function filled(object: object): object {
   const isEmpty = (value: unknown) =>
-    value === undefined || value === '' || (typeof value === 'object' && Object.keys(value ?? {}).length === 0);
+    value === undefined ||
+    value === '' ||
+    (typeof value === 'object' && Object.keys(value ?? {}).length === 0);
   return Object.fromEntries(Object.entries(object).filter(([, value]) => !isEmpty(value)));
 }
 
 /** Some emitters say 0 where others say nothing. */
 function counted(usage: unknown): object {
-  return Object.fromEntries(Object.entries((usage ?? {})).filter(([, count]) => count !== 0));
+  return Object.fromEntries(Object.entries(usage ?? {}).filter(([, count]) => count !== 0));
 }
 
 test.each(recordings)('[R-1680] spans of %s become the runs that a person sees in them', async (name) => {

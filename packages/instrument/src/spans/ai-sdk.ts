@@ -3,12 +3,7 @@ import { fields, list, text } from '../answer.js';
 import type { Dialect, SpanData } from './span.js';
 import { inputOf, parsed } from './values.js';
 
-const AGENTS = new Set([
-  'ai.generateText',
-  'ai.streamText',
-  'ai.generateObject',
-  'ai.streamObject',
-]);
+const AGENTS = new Set(['ai.generateText', 'ai.streamText', 'ai.generateObject', 'ai.streamObject']);
 /** The message of the error when the answer breaks in its midst. Read, not recorded. */
 const BROKEN = 'Failed to process successful response';
 

@@ -63,7 +63,8 @@ function findWords(
   const messages = attributes['gen_ai.output.messages'] ?? details?.['gen_ai.output.messages'];
   if (messages !== undefined) {
     found.answered = true;
-    for (const [at, message] of list(parsed(messages)).entries()) takeMessage(found.answer, at, message, kind);
+    for (const [at, message] of list(parsed(messages)).entries())
+      takeMessage(found.answer, at, message, kind);
     return;
   }
   for (const { name, attributes: said = {} } of events) {

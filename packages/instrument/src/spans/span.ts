@@ -13,7 +13,8 @@ import { parsed } from './values.js';
 export interface SpanData {
   readonly name: string;
   readonly attributes: Fields;
-  readonly events?: readonly { readonly name: string; readonly attributes?: Fields | undefined }[] | undefined;
+  readonly events?:
+    readonly { readonly name: string; readonly attributes?: Fields | undefined }[] | undefined;
   /** 2 says that what the span is of has failed. */
   readonly status: { readonly code?: number | undefined };
   /** The name of the library that has written it. */
@@ -132,8 +133,7 @@ function known(span: SpanData, kind: Kind): Known {
     ),
     model: kind === 'agent' ? (agent ?? span.name) : model,
     operation: word(said(...names, ...more)) ?? kind,
-    streamed:
-      span.attributes['gen_ai.request.stream'] === true || /\.(doStream|streamText)$/.test(span.name),
+    streamed: span.attributes['gen_ai.request.stream'] === true || /\.(doStream|streamText)$/.test(span.name),
     conversation: word(said('gen_ai.conversation.id', 'session.id')),
   };
 }
