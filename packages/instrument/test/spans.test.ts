@@ -2,10 +2,11 @@ import { type Context, ROOT_CONTEXT, type Span, trace } from '@opentelemetry/api
 import { TracerProvider } from '@opentelemetry/sdk-trace';
 import { BasicTracerProvider } from '@opentelemetry/sdk-trace-base';
 import { BasicTracerProvider as BasicTracerProvider1 } from 'opentelemetry-trace-1.19';
+import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import type { Answer } from '../src/answer.js';
 import { RunSpanProcessor } from '../src/opentelemetry.js';
-import { identify, type SpanData } from '../src/spans/span.js';
+import { findingsOf, identify, type SpanData } from '../src/spans/span.js';
 import { expectedOf, inOrder, type RecordedSpan, recordings, replay, spansOf, timeOf } from './otlp-spans.js';
 import { expectMadeBy, recording } from './recording.js';
 
@@ -155,3 +156,77 @@ for (const [version, play] of Object.entries(SDKS)) {
     expect(await captured(spansOf(name), play)).toEqual(expectedOf(name));
   });
 }
+
+const MESSAGES = 'llm.output_messages.0.message';
+
+test.each<[string, Record<string, unknown>, object]>([
+  [
+    'OpenLLMetry before it took the names of GenAI',
+    {
+      ...{ 'llm.request.type': 'chat', 'gen_ai.request.model': 'm', 'gen_ai.system': 'OpenAI' },
+      ...{ 'gen_ai.completion.0.content': 'Low dose.', 'gen_ai.completion.0.finish_reason': 'tool_calls' },
+      ...{
+        'gen_ai.completion.0.tool_calls.0.id': 'c1',
+        'gen_ai.completion.0.tool_calls.0.name': 'find_dose',
+      },
+      ...{ 'gen_ai.completion.1.content': 'High dose.' },
+      ...{ 'gen_ai.usage.prompt_tokens': 11, 'gen_ai.usage.completion_tokens': 7 },
+    },
+    {
+      text: 'Low dose.',
+      toolCalls: [{ id: 'c1', name: 'find_dose', input: '', byProvider: false }],
+      usage: { input_tokens: 11, output_tokens: 7 },
+    },
+  ],
+  [
+    'a model and no other name',
+    {
+      'gen_ai.request.model': 'm',
+      'gen_ai.output.messages': '[{"parts":[{"type":"text","content":"Yes."}]}]',
+    },
+    { text: 'Yes.' },
+  ],
+  [
+    'what OpenInference was told to hide',
+    {
+      'openinference.span.kind': 'LLM',
+      [`${MESSAGES}.content`]: '__REDACTED__',
+      'output.value': '__REDACTED__',
+    },
+    { text: '' },
+  ],
+  [
+    'tokens of Langfuse that are counted apart',
+    {
+      'langfuse.observation.type': 'generation',
+      'langfuse.observation.usage_details':
+        '{"input":40,"output":20,"total":75,"input_cached_tokens":12,"output_reasoning_tokens":3}',
+    },
+    {
+      usage: {
+        ...{ input_tokens: 52, output_tokens: 23, cache_read_input_tokens: 12 },
+        reasoning_output_tokens: 3,
+      },
+    },
+  ],
+  [
+    'a call that the application gave up',
+    { 'gen_ai.operation.name': 'chat', 'error.type': 'APIUserAbortError' },
+    { ending: 'aborted' },
+  ],
+])('[R-1680] %s', (_name, attributes, expected) => {
+  const span = { name: 'call', attributes, status: { code: 0 } };
+  const { kind } = identify(span, true, true);
+  expect(kind).toBe('model');
+  const { answer, ending } = findingsOf(span, 'model');
+  const { text, toolCalls, usage } = answer;
+  expect({ text, toolCalls, usage, ending }).toMatchObject(expected);
+  if ('gen_ai.completion.1.content' in attributes) expect(answer.choices).toHaveLength(2);
+});
+
+test('[R-1680] every recording that the table names is there', () => {
+  const table = readFileSync('docs/reference/model-answers.md', 'utf8').split('\n## Spans\n')[1] ?? '';
+  const named = [...table.matchAll(/`(\d\d)`/g)].map(([, number]) => number);
+  expect(named.length).toBeGreaterThan(30);
+  expect(named.filter((number) => !recordings.some((name) => name.startsWith(`${number}-`)))).toEqual([]);
+});
