@@ -4,7 +4,7 @@ import net from 'node:net';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { SecureVersion, TLSSocket } from 'node:tls';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { Authority, writePair } from '../running/certificates.js';
 import {
   limits,
@@ -14,6 +14,7 @@ import {
   storedEvents,
   temporaryDirectory,
   type Running,
+  UNHURRIED,
 } from '../running/collector-process.js';
 import { issueKey } from '../running/issued-keys.js';
 import { RawConnection, requestBytes } from '../running/raw-http.js';
@@ -168,10 +169,19 @@ describe('a client that is no good [R-821]', () => {
   });
 
   test('counts as a connection before its handshake, and is the first to go when all are taken', async () => {
+    const directory = temporaryDirectory();
+    onTestFinished(() => fs.rmSync(directory, { recursive: true, force: true }));
+    const data = path.join(directory, 'data');
+    fs.mkdirSync(data);
+    const own = (await issueKey(data)).text;
+    const pair = writePair(directory, authority.issue({ commonName: 'unhurried', names: NAMES }));
+    const args = [...pair, ...limits({ ...UNHURRIED, 'max-connections': MAX_CONNECTIONS })];
+    const { port, kill } = await start(data, args);
+    onTestFinished(() => kill());
     const silent: RawConnection[] = [];
-    while (silent.length < MAX_CONNECTIONS) silent.push(await RawConnection.open(running.port));
+    while (silent.length < MAX_CONNECTIONS) silent.push(await RawConnection.open(port));
     expect(silent.filter(({ socket }) => socket.closed)).toEqual([]);
-    expect((await post(running.port, key, sender)).status).toBe(201);
+    expect((await post(port, own, sender)).status).toBe(201);
     expect(await silent[0]?.ending()).not.toBe('open');
     for (const connection of silent) connection.close();
   });

@@ -43,7 +43,7 @@ export function limits(members: Readonly<Record<string, string | number>>): stri
 
 /** Members of `limits`: a connection ends by what a test does, and never because the machine is slow. */
 export const UNHURRIED = {
-  ...{ 'headers-timeout-ms': '1h', 'request-timeout-ms': '1h', 'keep-alive-timeout-ms': '1h' },
+  ...{ 'headers-timeout-ms': '10m', 'request-timeout-ms': '1h', 'keep-alive-timeout-ms': '1h' },
   'segment-bytes': '2MiB',
 };
 
