@@ -176,8 +176,9 @@ describe('a client that is no good [R-821]', () => {
     const own = (await issueKey(data)).text;
     const pair = writePair(directory, authority.issue({ commonName: 'unhurried', names: NAMES }));
     const args = [...pair, ...limits({ ...UNHURRIED, 'max-connections': MAX_CONNECTIONS })];
-    const { port, kill } = await start(data, args);
-    onTestFinished(() => kill());
+    const unhurried = await start(data, args);
+    onTestFinished(() => unhurried.kill());
+    const { port } = unhurried;
     const silent: RawConnection[] = [];
     while (silent.length < MAX_CONNECTIONS) silent.push(await RawConnection.open(port));
     expect(silent.filter(({ socket }) => socket.closed)).toEqual([]);

@@ -62,7 +62,11 @@ describe('[R-833] metrics', () => {
     expect(acks?.count).toBe('3');
     expect(Number(acks?.sum)).toBeGreaterThan(0);
     const flushes = scrape.family('collector_ledger_flush_duration_seconds').metrics[0];
-    expect(Number(flushes?.count)).toBe(2);
+    // The head of the access log, which has a line of the key, may be there already, in a batch of its own or not.
+    const own = (scrape.value('collector_ledger_entries') ?? NaN) - 2;
+    expect([0, 1]).toContain(own);
+    expect(Number(flushes?.count)).toBeGreaterThanOrEqual(2);
+    expect(Number(flushes?.count)).toBeLessThanOrEqual(2 + own);
     expect(Object.keys(flushes?.buckets ?? {})).toEqual(
       expect.arrayContaining(['0.0002', '0.001', '5', '+Inf']),
     );
