@@ -201,7 +201,7 @@ function modelsOf(report: RunReport): ModelNumbers[] {
       return {
         model_id: modelId,
         all: groupNumbers(all, report.leftOut),
-        versions: versionsOf(versions, report.leftOut),
+        versions: versionsOf(modelId, versions, report.leftOut),
       };
     })
     .sort(
@@ -212,15 +212,21 @@ function modelsOf(report: RunReport): ModelNumbers[] {
     );
 }
 
-function versionsOf(versions: readonly VersionTally[], leftOut: number): VersionNumbers[] {
+function versionsOf(
+  modelId: string | null,
+  versions: readonly VersionTally[],
+  leftOut: number,
+): VersionNumbers[] {
+  // A call without an answer counts against the name that was asked for, which may be another than that of a version.
+  const isNamed = (version: string | null) => version !== null && version !== modelId;
   // A version with events and no run of the period began before it.
   const inOrder = [...versions].sort(
     (a, b) => begun(a) - begun(b) || byText(a.version ?? '', b.version ?? ''),
   );
-  const first = inOrder.findIndex(({ version }) => version !== null);
+  const first = inOrder.findIndex(({ version }) => isNamed(version));
   return inOrder.map(({ version, tally }, i) => ({
     model_version: version,
-    is_new: version !== null && i > first && tally.runs > 0,
+    is_new: isNamed(version) && i > first && tally.runs > 0,
     ...groupNumbers(tally, leftOut),
   }));
 }

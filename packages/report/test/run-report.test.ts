@@ -296,7 +296,7 @@ describe('a report of a period [R-715]', () => {
     expect(versions.find(({ model_version }) => model_version === 'gpt-9')?.runs).toBe(2);
   });
 
-  test('takes runs of no known version, such as calls that failed, for no new version [R-721]', () => {
+  test('takes calls that failed, which count against what was asked for, for no new version [R-721] [R-1703]', () => {
     const failed = { ending: 'failed', status: 500 };
     const done = (response_model: string) => ({ ending: 'complete', response_model });
     const { models } = reported([
@@ -307,7 +307,7 @@ describe('a report of a period [R-715]', () => {
     const versions = models.flatMap((model) => model.versions);
     expect(versions.map(({ model_version, is_new }) => [model_version, is_new])).toEqual([
       ...[
-        [null, false],
+        ['sepsis-risk', false],
         ['a', false],
         ['b', true],
       ],

@@ -23,6 +23,7 @@ export const CALL_ENDINGS: readonly RecordedCall['ending'][] = [
   'aborted',
   'cut off',
   'not read',
+  'unfinished',
 ];
 const MOST_ATTEMPTS = 2 ** 31 - 1;
 

@@ -91,6 +91,25 @@ describe('the version of a model in columns', () => {
     expect(versionOf({ model_id: 'a' })).toEqual([{ model_id: 'a' }, 'gpt-9-2026-05-01']);
   });
 
+  test.each(['failed', 'aborted', 'cut off', 'not read', 'unfinished'])(
+    'is what was asked for where a call that was %s has no answer [R-1703]',
+    (ending) => {
+      const ended = artifact(2, { ...FAILED, ending });
+      expect(modelVersionOf(assembleRecord([start(), ended]))).toBe('gpt-9');
+      const versioned = start({ model_id: 'gpt-9', model_version: '2' });
+      expect(modelVersionOf(assembleRecord([versioned, ended]))).toBe('2');
+      const answering = artifact(2, { ...FAILED, ending, response_model: 'gpt-9-2026-05-01' });
+      expect(modelVersionOf(assembleRecord([start(), answering]))).toBe('gpt-9-2026-05-01');
+      expect(assembleRecord([start(), ended]).metadata.call).toMatchObject({ ending });
+    },
+  );
+
+  test('is not known where a complete answer names none [R-1703]', () => {
+    const unnamed = { ...ANSWERED, response_model: undefined };
+    expect(modelVersionOf(assembleRecord([start(), output(2, unnamed)]))).toBeUndefined();
+    expect(modelVersionOf(assembleRecord([start()]))).toBeUndefined();
+  });
+
   test('is not guessed where no start says which model it was [R-210]', () => {
     expect(modelVersionOf(assembleRecord([output(2, ANSWERED)]))).toBeUndefined();
   });

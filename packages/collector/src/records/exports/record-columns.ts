@@ -73,10 +73,15 @@ export function stringOf(text: Text | undefined): string | undefined {
   return typeof text === 'object' ? text.bytes.toString('utf8', text.from, text.to) : text;
 }
 
-/** As the start says; where it names a model and no version, the model that answered. */
-export function modelVersionOf({ model, metadata }: ColumnSource): Text | undefined {
+/**
+ * As the start says; where it names a model and no version, the model that answered. A call that ended without an answer
+ * counts against what was asked for.
+ */
+export function modelVersionOf({ model, metadata: { call } }: ColumnSource): Text | undefined {
   if (model === null) return undefined;
-  return textOf(model, NAMES.model_version) ?? metadata.call?.response_model ?? undefined;
+  const said = textOf(model, NAMES.model_version) ?? call?.response_model;
+  if (said !== undefined && said !== null) return said;
+  return call === null || call.ending === 'complete' ? undefined : textOf(model, NAMES.model_id);
 }
 
 export const RECORD_COLUMNS: readonly RecordColumn[] = [
