@@ -449,3 +449,46 @@ test('[R-862] blanks around a key, such as the line break of its file, are not o
   expect(await log.flush()).toEqual({ waiting: 0 });
   expect(collector.accepted.map(({ apiKey }) => apiKey)).toEqual(['key']);
 });
+
+test.each([
+  [11.51, 12],
+  [0.4, 0],
+  [1e300, 2 ** 31 - 1],
+  [Infinity, 2 ** 31 - 1],
+  [-1, undefined],
+  [NaN, undefined],
+])('[R-1701] a latency of %d ms costs no event: it says %s', async (latencyMs, said) => {
+  const collector = await fakeCollector();
+  const { log } = hurriedClient({ url: collector.url });
+  expect(await log.run(crypto.randomUUID()).output({ output_uri: 'urn:x:1' }, { latencyMs })).toBe('durable');
+  expect(await log.flush()).toEqual({ waiting: 0 });
+  expect(collector.accepted[0]?.event.system_metadata['latency_ms']).toBe(said);
+});
+
+test('[R-1702] an event is as large as the collector takes, and what that refuses is told with all else sent', async () => {
+  const collector = await fakeCollector(
+    (_event, response, number) =>
+      number === 2 && answer(response, 413, { code: 'body_too_large', message: 'm' }),
+  );
+  const { log, quarantined } = hurriedClient({ url: collector.url, concurrency: 1 }, { patienceMs: 600_000 });
+  const ids: string[] = [];
+  for (const size of [2e6, 3e6, 20e6]) {
+    const run = log.startRun({ inputs: { image: 'A'.repeat(size) } });
+    expect(await run.started).toBe('durable');
+    ids.push(run.id);
+  }
+  expect(await log.flush()).toEqual({ waiting: 0 });
+  expect(collector.accepted.map(({ event }) => event.event_id)).toEqual([ids[0], ids[2]]);
+  expect(quarantined).toMatchObject([{ status: 413, code: 'body_too_large' }]);
+});
+
+test('[R-1702] maxEventBytes refuses a larger event to its caller', async () => {
+  const collector = await fakeCollector();
+  const { log, refusals } = hurriedClient({ url: collector.url, maxEventBytes: 1000 });
+  const run = log.startRun({ inputs: { text: 'x'.repeat(1000) } });
+  await expect(run.started).rejects.toMatchObject({ code: 'body_too_large' });
+  expect(refusals).toHaveLength(1);
+  for (const maxEventBytes of [0, 1.5, NaN, 2 ** 26 + 1]) {
+    expect(() => createClient({ spool: { durability: 'memory' }, maxEventBytes })).toThrow(RangeError);
+  }
+});

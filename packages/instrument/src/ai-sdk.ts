@@ -1,4 +1,5 @@
 /** Captures the calls of the AI SDK: a middleware around a language model. */
+import { performance } from 'node:perf_hooks';
 import { fields, GrowingAnswer, text } from './answer.js';
 import {
   checkOptions,

@@ -117,6 +117,13 @@ export class GrowingAnswer implements Answer {
     return [...this.#choices].sort(([a], [b]) => a - b).map(([, choice]) => choice);
   }
 
+  /** Numbers the choices of which something came, and no others, from 0 on. */
+  renumber(came: { has(choice: GrowingChoice): boolean }): void {
+    const all = this.choices.filter((choice) => came.has(choice));
+    this.#choices.clear();
+    for (const [at, choice] of all.entries()) this.#choices.set(at, choice);
+  }
+
   get #first(): GrowingChoice {
     return this.choice(0);
   }
@@ -206,7 +213,8 @@ export class GrowingAnswer implements Answer {
     const { type, code, status, name } = fields(error);
     this.ending = 'failed';
     this.errorName = word(type) ?? word(code) ?? word(name) ?? this.errorName;
-    this.status = [code, status].map(Number).find(isFailureStatus) ?? this.status;
+    const numbers = [code, status].map((said) => (typeof said === 'object' ? undefined : Number(said)));
+    this.status = numbers.find(isFailureStatus) ?? this.status;
   }
 }
 

@@ -1,4 +1,5 @@
 /** The fetch of a library, with the calls of models that go through it captured. */
+import { performance } from 'node:perf_hooks';
 import { fields, type Fields, GrowingAnswer, list, text, word } from './answer.js';
 import {
   type Begun,
@@ -207,8 +208,15 @@ class BodyWatcher implements Watcher<Uint8Array> {
   }
 
   #event(data: string): void {
-    if (data.startsWith('[DONE]')) this.#answer.ending ??= 'complete';
-    else quietly(() => this.#reader.piece(this.#answer, fields(JSON.parse(data))));
+    if (data.startsWith('[DONE]')) {
+      this.#answer.ending ??= 'complete';
+      return;
+    }
+    try {
+      this.#reader.piece(this.#answer, fields(JSON.parse(data)));
+    } catch {
+      // What cannot be read here is passed on all the same.
+    }
   }
 }
 

@@ -4,6 +4,7 @@
  * of what was asked or answered, for those are patient data: the application chooses by `describe` what goes into
  * events (docs/CLIENT_SPEC.md, "Instrumentation").
  */
+import { performance } from 'node:perf_hooks';
 import type { Run, RunDetails, RunStart } from '@clinical-events/client';
 import { isDroppedPromise, unknownName } from '@clinical-events/client/hostile-values';
 import {

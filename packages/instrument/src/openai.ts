@@ -26,7 +26,8 @@ export function openaiFetch(runs: RunsIn, options: FetchOptions = {}): CapturedF
 const DIALECT: Dialect = {
   provider: 'openai',
   readerFor: (path) => {
-    if (path.endsWith('/chat/completions')) return CHAT;
+    // Also completions without chat.
+    if (path.endsWith('/completions')) return CHAT;
     return path.endsWith('/responses') ? RESPONSES : undefined;
   },
   // `GET …/responses/{id}` and `POST …/responses/{id}/cancel`.

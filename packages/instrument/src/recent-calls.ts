@@ -1,4 +1,5 @@
 /** Calls that may go on: by a retry, or by an answer that is fetched later. */
+import { performance } from 'node:perf_hooks';
 import { type ModelCall, quietly, type RunsIn, startsRuns } from './model-call.js';
 import type { AnswerReader } from './readers/reader.js';
 

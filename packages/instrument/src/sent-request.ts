@@ -1,5 +1,6 @@
 /** A request as the application has handed it over to fetch, and how it can come to nothing. */
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
+import { performance } from 'node:perf_hooks';
 import { fields, type Fields, text } from './answer.js';
 import { type Ended, quietly } from './model-call.js';
 
@@ -27,7 +28,7 @@ export class SentRequest {
   constructor(startedAt: number, ...[input, init]: Parameters<typeof fetch>) {
     const given = input instanceof Request ? input : undefined;
     this.#startedAt = startedAt;
-    this.url = new URL(given?.url ?? input);
+    this.url = new URL(given?.url ?? (input));
     this.method = (init?.method ?? given?.method ?? 'GET').toUpperCase();
     this.#body = text(init?.body);
     this.#signal = init?.signal ?? given?.signal;
@@ -50,7 +51,7 @@ export class SentRequest {
   /** The same for requests that ask for the same; undefined for a body that is no text. */
   get key(): string | undefined {
     if (this.#body === undefined) return undefined;
-    return createHash('sha256').update(this.url.href).update('\0').update(this.#body).digest('base64');
+    return hash('sha256', `${this.url.href}\0${this.#body}`, 'base64');
   }
 
   /**

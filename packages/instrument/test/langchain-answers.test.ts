@@ -6,6 +6,9 @@ import { ChatGenerationChunk, type ChatResult, type LLMResult } from '@langchain
 import type { CallbackManagerForLLMRun } from '@langchain/core/callbacks/manager';
 import { describe, expect, test } from 'vitest';
 import { RunCallbackHandler } from '../src/langchain.js';
+import { Random, runs, SEED } from '../../../test/property-runs.js';
+import { GrowingAnswer } from '../src/answer.js';
+import { takeOutputs, takeResult, takeToken } from '../src/readers/langchain.js';
 import { captured, type Vector, vectorsOf } from './vectors.js';
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -107,4 +110,45 @@ describe('[R-1660] LangChain', () => {
     });
     expect(seen).toEqual(vector.expected);
   });
+});
+
+const ODD = [
+  null,
+  undefined,
+  -1,
+  NaN,
+  true,
+  [],
+  {},
+  [[]],
+  17n,
+  '',
+  '\ud800',
+  'a'.repeat(5000),
+  'non_standard',
+];
+
+/** The same with members that are gone, or are something else. */
+function mutated(value: unknown, random: Random): unknown {
+  if (random.chance(14)) return random.of(ODD);
+  if (Array.isArray(value)) return value.map((each) => mutated(each, random));
+  if (typeof value !== 'object' || value === null) return value;
+  const kept = Object.entries(value).filter(() => !random.chance(20));
+  return Object.fromEntries(kept.map(([name, each]) => [name, mutated(each, random)]));
+}
+
+test('[R-1664] LangChain: a reader makes an answer of whatever it gets', () => {
+  const random = new Random(SEED);
+  for (let count = runs(100_000, 2000); count > 0; count--) {
+    const [, , { whole, stream = [] }] = random.of(vectors);
+    const answer = new GrowingAnswer();
+    const result = mutated(whole, random) as Fields | null | undefined;
+    takeResult(answer, result ?? {}, random.chance(2));
+    for (const piece of stream) takeToken(answer, mutated('x', random), piece, mutated(piece, random));
+    takeOutputs(answer, mutated(whole, random));
+    for (const { text, reasoning, toolCalls } of answer.choices) {
+      const words = [text, reasoning, ...toolCalls.map(({ input }) => input)];
+      expect(words.filter((each) => typeof each !== 'string')).toEqual([]);
+    }
+  }
 });

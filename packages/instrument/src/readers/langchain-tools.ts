@@ -5,13 +5,13 @@ import { RESPONSES } from './responses.js';
 /** Tools that the application runs. */
 export function takeTools(choice: GrowingChoice, message: Fields): void {
   const { tool_calls, invalid_tool_calls, additional_kwargs, content } = message;
-  const [valid, invalid] = [list(tool_calls), list(invalid_tool_calls)];
+  const [valid, invalid] = [list(tool_calls), new Set(list(invalid_tool_calls))];
   const { tool_calls: older, function_call } = fields(additional_kwargs);
   const blocks = list(content).filter((part) =>
     /^(tool_use|tool_call|functionCall|function_call)$/.test(text(fields(part)['type']) ?? ''),
   );
   const oldest = function_call ? [function_call] : blocks;
-  const called = valid.length + invalid.length > 0 ? valid : list(older).length > 0 ? list(older) : oldest;
+  const called = valid.length + invalid.size > 0 ? valid : list(older).length > 0 ? list(older) : oldest;
   for (const each of [...called, ...invalid]) {
     const { id, call_id, name, args, input, arguments: given, function: asked, functionCall } = fields(each);
     const inner = fields(asked ?? functionCall);
@@ -19,7 +19,7 @@ export function takeTools(choice: GrowingChoice, message: Fields): void {
     call.id = text(call_id) ?? text(id);
     call.name = text(name) ?? text(inner['name']);
     call.input = json(args ?? input ?? given ?? inner['arguments'] ?? inner['args']);
-    if (invalid.includes(each)) call.invalid = true;
+    if (invalid.has(each)) call.invalid = true;
   }
 }
 

@@ -162,7 +162,7 @@ function takeRefusal(answer: GrowingAnswer, choice: GrowingChoice, words: string
 
 /** Words in a string, in a list, or under one of the names that providers have for them. */
 function thoughtsOf(value: unknown, depth = 0): string {
-  if (typeof value === 'string' || depth > 4) return text(value) ?? '';
+  if (typeof value !== 'object' || value === null || depth > 4) return text(value) ?? '';
   if (Array.isArray(value)) return value.map((each) => thoughtsOf(each, depth + 1)).join('');
   const { thinking, reasoning, reasoningText, text: words, summary, content } = fields(value);
   const places = [thinking, reasoning, reasoningText, words, content, summary];

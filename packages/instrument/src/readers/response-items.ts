@@ -21,8 +21,11 @@ export function read(output: readonly unknown[]): Said {
   ];
   const said: Said = { words: '', way, refused: false, asksForApproval: false, tools, media, unread };
   const items = output.map(fields);
-  const outputs = items.filter(({ type }) => text(type)?.endsWith('_output'));
-  const answered = new Set(outputs.flatMap(({ call_id, id }) => [call_id, id]).filter((id) => text(id)));
+  const answered = new Set<unknown>();
+  for (const { type, call_id, id } of items) {
+    if (text(type)?.endsWith('_output')) answered.add(text(call_id)).add(text(id));
+  }
+  answered.delete(undefined);
   for (const item of items) readItem(said, item, answered);
   return said;
 }
@@ -34,14 +37,18 @@ const SILENT =
 function readItem(said: Said, item: Fields, answered: ReadonlySet<unknown>): void {
   const { role, content, summary, call_id, id, name } = item;
   const type = text(item['type']) ?? (role === 'assistant' ? 'message' : '');
-  const input = asked(item);
   if (type === 'message' && (role === undefined || role === 'assistant')) readMessage(said, item);
   else if (type === 'reasoning') {
     const [thought, short] = [wordsOf(content), wordsOf(summary)];
     said.way.push({ words: thought.includes(short) ? thought : thought + short, thought: true });
   } else if (/(_call|^mcp_approval_request|^program|^openrouter:.*)$/.test(type)) {
     const byProvider = answered.has(call_id) || answered.has(id) || isRunByProvider(type, item);
-    said.tools.push({ id: text(call_id) ?? text(id), name: text(name) ?? type, input, byProvider });
+    said.tools.push({
+      id: text(call_id) ?? text(id),
+      name: text(name) ?? type,
+      input: asked(item),
+      byProvider,
+    });
     if (type === 'mcp_approval_request') said.asksForApproval = true;
     if (type === 'image_generation_call' && item['result']) said.media.push('image');
   } else if (!SILENT.test(type)) said.unread.push(item);
