@@ -142,6 +142,10 @@ function endedBySignal({ params }: Wrapped): Broken | undefined {
 
 /** A connection that breaks is `cut off` once the answer has begun: when its status, or a part of it, was there. */
 function brokenBy(wrapped: Wrapped, error: unknown, begun?: 'stream'): Broken {
+  return quietly(() => lookedAt(wrapped, error, begun)) ?? { ending: 'failed' };
+}
+
+function lookedAt(wrapped: Wrapped, error: unknown, begun: 'stream' | undefined): Broken {
   const bySignal = endedBySignal(wrapped);
   if (bySignal) return bySignal;
   const { name, statusCode } = fields(error);

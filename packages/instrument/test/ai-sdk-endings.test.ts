@@ -125,6 +125,21 @@ test('[R-1642] AI SDK: a model that throws at once gives its error, and a run th
   expect(failed?.artifact).toMatchObject({ ending: 'failed', error_name: 'RangeError' });
 });
 
+test('[R-1642] AI SDK: an error that cannot be looked at reaches the application as it is', async () => {
+  const { log, events } = await recording();
+  const get = () => {
+    throw new Error(SECRET);
+  };
+  const wrong: unknown = new Proxy({}, { get, getPrototypeOf: get });
+  const call = { model: { provider: 'ward', modelId: 'm' }, params: { prompt: [] } };
+  const doGenerate = () => Promise.reject(wrong);
+  const caught = await captureMiddleware(log)
+    .wrapGenerate({ ...call, doGenerate })
+    .catch((error: unknown) => ({ isSame: error === wrong }));
+  expect(caught).toEqual({ isSame: true });
+  expect(JSON.stringify(await events())).not.toContain(SECRET);
+});
+
 test('[R-1642] AI SDK: a stream that is not read has no ending, one that is left is aborted', async () => {
   const { log, events } = await recording();
   const middleware = captureMiddleware(log);
