@@ -136,7 +136,7 @@ test('[R-861] a faulty event is refused to its caller with the issues that the c
   const faulty = { output_uri: 5, summary: ['x'] } as unknown as { summary: string };
   const captured = log
     .startRun({})
-    .output(faulty, { timestamp: 'yesterday', latencyMs: 1.5, parentEventId: 'x' });
+    .output(faulty, { timestamp: 'yesterday', latencyMs: 'soon' as never, parentEventId: 'x' });
   const error: unknown = await captured.then(
     () => undefined,
     (reason: unknown) => reason,
@@ -144,7 +144,7 @@ test('[R-861] a faulty event is refused to its caller with the issues that the c
   expect(error).toBeInstanceOf(EventInvalid);
   const body = JSON.stringify({
     ...{ event_id: crypto.randomUUID(), run_id: crypto.randomUUID(), parent_event_id: 'x' },
-    ...{ timestamp: 'yesterday', protocol_version: '0.0.1', system_metadata: { latency_ms: 1.5 } },
+    ...{ timestamp: 'yesterday', protocol_version: '0.0.1', system_metadata: { latency_ms: 'soon' } },
     output: faulty,
   });
   const response = await fetch(`${collector.url}/event/human-output`, {
@@ -203,7 +203,7 @@ test('[R-861] nothing that is captured is an event that the collector would not 
 
 test('[R-861] what is no JSON, or is too large, is refused to its caller and leaves the rest alone', async () => {
   const collector = await fakeCollector();
-  const { log, refusals } = hurriedClient({ url: collector.url });
+  const { log, refusals } = hurriedClient({ url: collector.url, maxEventBytes: 1 << 20 });
   const run = log.startRun({ model: MODEL });
   const cyclic: Record<string, unknown> = {};
   cyclic['self'] = cyclic;
@@ -479,7 +479,7 @@ test('[R-1702] an event is as large as the collector takes, and what that refuse
   }
   expect(await log.flush()).toEqual({ waiting: 0 });
   expect(collector.accepted.map(({ event }) => event.event_id)).toEqual([ids[0], ids[2]]);
-  expect(quarantined).toMatchObject([{ status: 413, code: 'body_too_large' }]);
+  expect(quarantined).toMatchObject([{ refusal: { status: 413, code: 'body_too_large' } }]);
 });
 
 test('[R-1702] maxEventBytes refuses a larger event to its caller', async () => {

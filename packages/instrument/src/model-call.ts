@@ -126,6 +126,10 @@ export interface Ended {
   readonly status?: number | undefined;
   /** Whether the answer has words, where that is known without the text. */
   readonly worded?: boolean | undefined;
+  /** What the application has said of this answer, in place of the option. */
+  readonly shown?: boolean | undefined;
+  /** More that the event says. */
+  readonly also?: Readonly<Record<string, unknown>> | undefined;
   readonly timestamp?: Date | undefined;
   readonly latencyMs?: number | undefined;
   /** Whether the answer may be fetched later: then this attempt ends once more. */
@@ -222,7 +226,7 @@ export class ModelCall {
     const { errorName = answer.errorName ?? (error === undefined ? undefined : nameOf(error)) } = ended;
     const { run } = this;
     if (!run) return;
-    const shown = ending === 'complete' && worded ? this.#isShown(run.id, answer) : undefined;
+    const shown = ending === 'complete' && worded ? this.#isShown(run.id, answer, ended.shown) : undefined;
     const said = this.#described({ runId: run.id, answer });
     const when = { latencyMs, timestamp };
     this.#steps(answer, said, when);
@@ -237,6 +241,7 @@ export class ModelCall {
     const facts = {
       ending,
       ...answer.facts,
+      ...ended.also,
       ...(errorName !== undefined && { error_name: errorName }),
       ...(isFailureStatus(status) && { status }),
     };
@@ -292,11 +297,15 @@ export class ModelCall {
   }
 
   /** Whether a person is shown the answer, and whether the application has said so. */
-  #isShown(runId: string, answer: Answer): { shown: boolean; by: 'application' | 'default' } {
+  #isShown(
+    runId: string,
+    answer: Answer,
+    given: boolean | undefined,
+  ): { shown: boolean; by: 'application' | 'default' } {
     const { provider, model, request } = this.#begun;
     const { shown } = this.#options;
     const call = { provider, model, request, runId, answer };
-    const said = typeof shown === 'function' ? quietly(() => shown(call)) : shown;
+    const said = given ?? (typeof shown === 'function' ? quietly(() => shown(call)) : shown);
     if (typeof said === 'boolean') return { shown: said, by: 'application' };
     isDroppedPromise(said);
     return { shown: !asksForTools(answer), by: 'default' };
@@ -366,10 +375,10 @@ export interface Open {
   lastModel?: ModelCall;
 }
 
-export class OpenCalls {
-  readonly #open = new Map<string, Open>();
+export class OpenCalls<Kept = Open> {
+  readonly #open = new Map<string, Kept>();
 
-  begin(id: string, open: Open): void {
+  begin(id: string, open: Kept): void {
     this.#open.set(id, open);
     for (const oldest of this.#open.keys()) {
       if (this.#open.size <= MOST_OPEN) break;
@@ -377,11 +386,11 @@ export class OpenCalls {
     }
   }
 
-  get(id: string | undefined): Open | undefined {
+  get(id: string | undefined): Kept | undefined {
     return id === undefined ? undefined : this.#open.get(id);
   }
 
-  end(id: string): Open | undefined {
+  end(id: string): Kept | undefined {
     const open = this.#open.get(id);
     this.#open.delete(id);
     return open;

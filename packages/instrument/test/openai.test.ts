@@ -11,7 +11,6 @@ import {
   SECRET,
   startStream,
   stream,
-  streamed,
 } from './recording.js';
 
 const MESSAGES = [{ role: 'user', content: SECRET }] as const;

@@ -16,7 +16,6 @@
  * this host and a copied spool, and it holds on NFS as long as no living process stands still for so long, and the
  * clocks of its hosts are less than a quarter of an hour apart.
  */
-import { performance } from 'node:perf_hooks';
 import path from 'node:path';
 import { types } from 'node:util';
 import { type OnTrouble, SpoolKeyWrong, type SpoolOptions, SpoolUnwritable } from './contract.js';

@@ -276,6 +276,7 @@ describe('[R-1570] a plan by the ids of a person', () => {
     const catalogue = path.join(dataDir, 'catalogue', 'catalogue.sqlite');
     const database = new DatabaseSync(
       fs.existsSync(catalogue) ? catalogue : path.join(dataDir, 'catalogue.sqlite'),
+      { timeout: 600_000 },
     );
     expect(database.prepare('DELETE FROM run').run().changes).toBe(2);
     database.close();

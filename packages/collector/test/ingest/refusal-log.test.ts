@@ -1,5 +1,4 @@
 import fs from 'node:fs';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { RefusalLog, type Log } from '../../src/ingest/refusal-log.js';
 import { Scrape, managementPort } from '../operate/managed.js';
@@ -20,8 +19,6 @@ async function running(...args: string[]) {
   /** What it logged from its start to its end. */
   const stopped = async (): Promise<Line[]> => {
     await collector.stop();
-    // What it wrote last may still be in the pipe.
-    await sleep(50);
     return collector.output.stderr
       .split('\n')
       .filter((line) => line !== '')

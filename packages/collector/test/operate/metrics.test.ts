@@ -24,7 +24,6 @@ async function scrapeUntil(holds: (scrape: Scrape) => boolean): Promise<Scrape> 
   return scrape;
 }
 
-const count = (scrape: Scrape, name: string) => scrape.value(name) ?? NaN;
 const requests = (scrape: Scrape, kind: string, code: string) =>
   scrape.value('collector_requests_total', { kind, code }) ?? NaN;
 
@@ -57,23 +56,26 @@ describe('[R-833] metrics', () => {
     const outcomes = (outcome: string) => scrape.value('collector_events_total', { outcome });
     expect([outcomes('accepted'), outcomes('duplicate'), outcomes('conflict')]).toEqual([2, 1, 1]);
     expect(outcomes('faulty')).toBe(1);
-    // A head of the access log, whose time comes when it comes, is an entry too.
-    expect(scrape.value('collector_ledger_events')).toBeGreaterThanOrEqual(2);
+    expect(scrape.value('collector_ledger_events')).toBe(2);
     expect(scrape.value('collector_ledger_bytes')).toBeGreaterThan(2 * 300);
     const acks = scrape.family('collector_ack_duration_seconds').metrics[0];
     expect(acks?.count).toBe('3');
     expect(Number(acks?.sum)).toBeGreaterThan(0);
     const flushes = scrape.family('collector_ledger_flush_duration_seconds').metrics[0];
+    // The head of the access log, which has a line of the key, may be there already, in a batch of its own or not.
+    const own = (scrape.value('collector_ledger_entries') ?? NaN) - 2;
+    expect([0, 1]).toContain(own);
     expect(Number(flushes?.count)).toBeGreaterThanOrEqual(2);
+    expect(Number(flushes?.count)).toBeLessThanOrEqual(2 + own);
     expect(Object.keys(flushes?.buckets ?? {})).toEqual(
       expect.arrayContaining(['0.0002', '0.001', '5', '+Inf']),
     );
-    expect(Number(scrape.family('collector_batch_events').metrics[0]?.sum)).toBeGreaterThanOrEqual(5);
+    expect(Number(scrape.family('collector_batch_events').metrics[0]?.sum)).toBe(5);
     const keyId = limited.slice(4, 16);
     expect(scrape.value('collector_key_rate_limited_total', { key_id: keyId })).toBe(1);
     expect(scrape.value('collector_key_requests_total', { key_id: keyId })).toBe(2);
     expect(scrape.value('collector_key_last_used_timestamp_seconds', { key_id: keyId })).toBeGreaterThan(
-      Date.now() / 1000 - 60,
+      Date.now() / 1000 - 36_000,
     );
     // The console's numbers are the same.
     const state = await getJson(port(), '/console/state.json');
@@ -84,7 +86,7 @@ describe('[R-833] metrics', () => {
         repeats: 1,
         conflicts: 1,
       },
-      ledger: { state: 'open' },
+      ledger: { state: 'open', events: 2 },
       health: { live: true, ready: true },
       sinks: [],
     });
@@ -94,20 +96,20 @@ describe('[R-833] metrics', () => {
     expect((await post(collector.port, collector.key, JSON.stringify(sampleEvent()))).status).toBe(201);
     const scrape = await scrapeUntil(
       (now) =>
-        count(now, 'collector_checkpoint_entries') >= count(now, 'collector_ledger_events') &&
-        count(now, 'collector_index_entries') >=
-          (now.value('collector_events_total', { outcome: 'accepted' }) ?? NaN),
+        // Of the entries, and not the events: a head of the access log, which has a line of a key by now, is one too.
+        now.value('collector_checkpoint_entries') === now.value('collector_ledger_entries') &&
+        now.value('collector_index_entries') === now.value('collector_ledger_entries'),
     );
     const now = Date.now() / 1000;
     for (const [name, least, most] of [
-      ['process_start_time_seconds', now - 600, now],
+      ['process_start_time_seconds', now - 36_000, now],
       ['nodejs_eventloop_lag_p99_seconds', 0, 60],
       ['collector_queue_capacity_events', 8192, 8192],
       ['collector_queue_capacity_bytes', 64 << 20, 64 << 20],
       ['collector_queue_events', 0, 0],
       ['collector_disk_free_bytes', 1, Infinity],
       ['collector_disk_size_bytes', 1, Infinity],
-      ['collector_checkpoint_timestamp_seconds', now - 600, now],
+      ['collector_checkpoint_timestamp_seconds', now - 36_000, now],
       ['collector_checkpoint_failing', 0, 0],
       ['collector_ready', 1, 1],
     ] as const) {
