@@ -130,7 +130,7 @@ test('[R-1642] AI SDK: an error that cannot be looked at reaches the application
   const get = () => {
     throw new Error(SECRET);
   };
-  const wrong: unknown = new Proxy({}, { get, getPrototypeOf: get });
+  const wrong = new Proxy(new Error(SECRET), { get, getPrototypeOf: get });
   const call = { model: { provider: 'ward', modelId: 'm' }, params: { prompt: [] } };
   const doGenerate = () => Promise.reject(wrong);
   const caught = await captureMiddleware(log)
