@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { defineConfig } from 'vitest/config';
-import { BaseSequencer, type TestSpecification } from 'vitest/node';
+import { BaseSequencer, type Reporter, type TestSpecification } from 'vitest/node';
 
 const PACKAGES = ['protocol', 'client', 'instrument', 'collector', 'exports', 'postgres', 'report'].map(
   (name) => `packages/${name}`,
@@ -82,6 +82,19 @@ class ProcessesFirst extends BaseSequencer {
   }
 }
 
+/** See test/second-try.ts. No failure of the run, and never silent. */
+const secondTries: Reporter = {
+  onTestRunEnd(modules) {
+    const all = modules.flatMap((module) =>
+      [...module.children.allTests('passed')]
+        .filter((test) => test.diagnostic()?.flaky)
+        .map((test) => `  ${module.relativeModuleId} > ${test.fullName}\n`),
+    );
+    if (all.length > 0) process.stdout.write(`passed only at the second try:\n${all.join('')}`);
+  },
+};
+const setupFiles = ['test/second-try.ts'];
+
 export default defineConfig({
   resolve: {
     // A test imports sources; what these import of another package must be the same module, not its compiled twin.
@@ -103,6 +116,7 @@ export default defineConfig({
   test: {
     // Process tests mostly wait for a process, a timer or a disk.
     maxWorkers: 4,
+    reporters: ['default', secondTries],
     sequence: { sequencer: ProcessesFirst },
     // To end what hangs, not to judge how fast a machine is.
     testTimeout: 1_800_000,
@@ -112,13 +126,14 @@ export default defineConfig({
     projects: [
       // Each file by itself would load the same modules again.
       { extends: true, test: { name: 'quick', include: quick, isolate: false, env } },
-      { extends: true, test: { name: 'process', include: processes, env } },
+      { extends: true, test: { name: 'process', include: processes, env, setupFiles } },
       // What is said to HTTP must not hang on who says it.
       {
         extends: true,
         test: {
           name: 'server',
           include: ingest,
+          setupFiles,
           env: { ...env, NODE_OPTIONS: `--import=${WITHOUT_SHORTCUT}` },
         },
       },

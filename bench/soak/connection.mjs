@@ -16,8 +16,8 @@ export class Connection {
   /** Who sends on it. */
   sender;
   renewWhenFree = false;
-  /** How often it was opened. */
-  opened = 0;
+  /** How often it has ended. */
+  ended = 0;
   #owner;
   #socket;
   #partial = '';
@@ -61,7 +61,6 @@ export class Connection {
     socket.setNoDelay(true);
     socket.on('secureConnect', () => {
       isOpen = true;
-      this.opened++;
       this.fingerprint = socket.getPeerX509Certificate().fingerprint256;
       this.life = this.#owner.life;
       this.#owner.free(this);
@@ -69,6 +68,7 @@ export class Connection {
     socket.on('data', (bytes) => this.#read(bytes.latin1Slice()));
     socket.on('error', () => undefined);
     socket.on('close', () => {
+      this.ended++;
       if (isOpen) this.#owner.lost(this);
       this.job = undefined;
       if (!this.#closing) setTimeout(() => this.#closing || this.#open(), REOPEN_MS);

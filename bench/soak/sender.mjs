@@ -141,10 +141,10 @@ export class Sender {
   }
 
   #rest(connection, ms) {
-    const { opened } = connection;
+    const { ended } = connection;
     setTimeout(() => {
-      // It may have ended meanwhile, and be free already as a new one.
-      if (connection.opened === opened && !this.#free.includes(connection)) this.free(connection);
+      // One that has ended meanwhile is free once it is open again: two requests would be under way on it at a time.
+      if (connection.ended === ended && !this.#free.includes(connection)) this.free(connection);
     }, ms);
   }
 

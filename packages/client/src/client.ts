@@ -1,4 +1,5 @@
 /** The client: one for a process, made once, closed at its end. */
+import { clearInterval, clearTimeout, setInterval, setTimeout } from 'node:timers';
 import type { EventKind, Profile } from '@clinical-events/protocol';
 import { Capture, type Outcome } from './capture.js';
 import { EventMaker } from './event.js';
@@ -63,7 +64,7 @@ export class Client<P extends Profile = 'minimum'> {
       spoolAt.durability === 'memory' ? undefined : spoolAt.directory,
     );
     const place = { ...spoolAt, onTrouble };
-    const maker = new EventMaker(options.app ?? {}, options.validate ?? 'minimum');
+    const maker = new EventMaker(options.app ?? {}, options.validate ?? 'minimum', options.maxEventBytes);
     const sampler = sampling === undefined ? undefined : new Sampler(sampling, { onTrouble });
     const store = contentStore(options.content);
     const { patienceMs, backoff, slowMs, settleMs = SETTLE_MS } = pace;

@@ -1,4 +1,5 @@
 /** Makes events: their ids and times, where they come from, and their bytes, which are fixed once. */
+import { performance } from 'node:perf_hooks';
 import { validateEvent } from '@clinical-events/protocol/validate';
 import { randomFillSync } from 'node:crypto';
 import os from 'node:os';
@@ -11,8 +12,10 @@ import {
 } from '@clinical-events/protocol';
 import { jsonCopy, membersOf, NoJson } from './json-value.js';
 
+/** The largest `--max-body-bytes` that a collector can be given. What more it refuses, it alone knows. */
+export const MAX_EVENT_BYTES = 64 << 20;
 /** What the default collector takes (docs/SPEC.md, R-312). */
-const LIMITS = { bytes: 1 << 20, levels: 64 };
+const MAX_LEVELS = 64;
 const INT32_MAX = 2 ** 31 - 1;
 
 /** What the caller says of an event beside its payload. */
@@ -21,7 +24,10 @@ export interface EventDetails {
   readonly parentEventId?: string | undefined;
   /** When it occurred, if that was not now. A text is taken as it is: RFC 3339 with an offset. */
   readonly timestamp?: Date | string | undefined;
-  /** How long the reported activity took. An output's is measured from the start of its run when it is not given. */
+  /**
+   * How long the reported activity took, in milliseconds; rounded. What is no time (NaN, less than 0) is left out.
+   * An output's is measured from the start of its run when it is not given.
+   */
   readonly latencyMs?: number | undefined;
   /** More fields of system_metadata. */
   readonly metadata?: SystemMetadata | undefined;
@@ -49,11 +55,13 @@ export class EventMaker {
   readonly #ids = new UuidSource();
   readonly #source: SystemMetadata;
   readonly #profile: Profile;
+  readonly #maxBytes: number;
 
-  constructor(source: EventSource, profile: Profile) {
+  constructor(source: EventSource, profile: Profile, maxBytes: number = MAX_EVENT_BYTES) {
     const { hostname = os.hostname(), app_name, proc_id = String(process.pid) } = source;
     this.#source = { hostname, ...(app_name !== undefined && { app_name }), proc_id };
     this.#profile = profile;
+    this.#maxBytes = maxBytes;
   }
 
   newId(): string {
@@ -66,7 +74,8 @@ export class EventMaker {
    */
   finish({ kind, eventId, runId, payload, details, marks }: UnfinishedEvent): Uint8Array {
     const { parentEventId, timestamp, latencyMs, metadata, more } = details;
-    const sent = asJson(() => ({
+    const latency = wholeLatency(latencyMs);
+    const sent = asJson(this.#maxBytes, () => ({
       ...membersOf('', more),
       event_id: eventId,
       run_id: asGiven(runId),
@@ -75,15 +84,15 @@ export class EventMaker {
       protocol_version: PROTOCOL_VERSION,
       system_metadata: {
         ...this.#source,
-        ...(latencyMs !== undefined && { latency_ms: latencyMs }),
+        ...(latency !== undefined && { latency_ms: latency }),
         ...membersOf('system_metadata', metadata),
         ...marks,
       },
       ...payload,
     }));
     const body = Buffer.from(JSON.stringify(sent));
-    if (body.length > LIMITS.bytes) {
-      throw new EventInvalid('body_too_large', `the event has more than ${LIMITS.bytes} bytes`);
+    if (body.length > this.#maxBytes) {
+      throw new EventInvalid('body_too_large', `the event has more than ${this.#maxBytes} bytes`);
     }
     const issues = validateEvent(kind, this.#profile, sent);
     if (issues) {
@@ -101,9 +110,9 @@ function asGiven(id: unknown): unknown {
 }
 
 /** @throws EventInvalid for what is no JSON, nests too deep or is certainly too large. */
-function asJson(event: () => object): unknown {
+function asJson(bytes: number, event: () => object): unknown {
   try {
-    return jsonCopy(event(), LIMITS);
+    return jsonCopy(event(), { bytes, levels: MAX_LEVELS });
   } catch (error) {
     // Not with the error of a getter: it may name values.
     const isOurs = error instanceof NoJson;
@@ -116,6 +125,12 @@ function asJson(event: () => object): unknown {
 /** Whole milliseconds since a moment of performance.now(), as an int32. */
 export function latencySince(startedAt: number): number {
   return Math.min(INT32_MAX, Math.max(0, Math.round(performance.now() - startedAt)));
+}
+
+/** As an int32. An imprecise or absurd time must not cost the record of what happened; what is no number is refused. */
+function wholeLatency(latencyMs: unknown): unknown {
+  if (typeof latencyMs !== 'number') return latencyMs;
+  return latencyMs >= 0 ? Math.min(INT32_MAX, Math.round(latencyMs)) : undefined;
 }
 
 /*

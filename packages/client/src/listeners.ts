@@ -1,4 +1,5 @@
 /** Those in the host application who are told what no call can report. */
+import { performance } from 'node:perf_hooks';
 import fs from 'node:fs';
 import type { EventKind } from '@clinical-events/protocol';
 import { isDroppedPromise } from './hostile-values.js';

@@ -7,7 +7,7 @@ import type { Agent } from 'node:http';
 import type { Profile } from '@clinical-events/protocol';
 import { type BucketOptions, ContentBucket } from './content/content-bucket.js';
 import { ContentDirectory, type ContentStore } from './content/content-store.js';
-import type { EventSource } from './event.js';
+import { type EventSource, MAX_EVENT_BYTES } from './event.js';
 import { unknownName } from './hostile-values.js';
 import type { Listeners } from './listeners.js';
 import type { Sampling } from './sampling.js';
@@ -44,6 +44,11 @@ export interface ClientOptions<P extends Profile = 'minimum'> extends Listeners 
   readonly content?: string | BucketOptions | ContentStore | undefined;
   /** How many events are sent at a time; 128. */
   readonly concurrency?: number | undefined;
+  /**
+   * An event of more bytes is refused to its caller; 64 MiB, which is the most that a collector can be set to take. The
+   * `--max-body-bytes` of the collector is 1 MiB unless its operator has raised it.
+   */
+  readonly maxEventBytes?: number | undefined;
   /** For a proxy, or certificates of one's own. */
   readonly agent?: Agent | undefined;
   /** Prints on standard error what is captured, sent and answered: kinds, ids and statuses, no contents. */
@@ -56,7 +61,15 @@ type Options = ClientOptions<Profile>;
 const namesOf = (names: Readonly<Record<string, true>>) => Object.keys(names);
 const OPTION_NAMES = namesOf({
   ...{ url: true, apiKey: true, spool: true, app: true, validate: true, sampling: true, content: true },
-  ...{ concurrency: true, agent: true, debug: true, onRefused: true, onQuarantine: true, onTrouble: true },
+  ...{
+    concurrency: true,
+    maxEventBytes: true,
+    agent: true,
+    debug: true,
+    onRefused: true,
+    onQuarantine: true,
+    onTrouble: true,
+  },
 } satisfies Record<keyof Options, true>);
 const SPOOL_NAMES = namesOf({
   ...{ directory: true, durability: true, key: true, maxBytes: true },
@@ -75,13 +88,16 @@ const BUCKET_NAMES = namesOf({
 export function checkChoices(options: Options): void {
   if (!isObject(options)) throw new RangeError('createClient needs its options');
   checkNames(options);
-  const { concurrency = 1, validate = 'minimum', spool } = options;
+  const { concurrency = 1, maxEventBytes = 1, validate = 'minimum', spool } = options;
   if (typeof spool !== 'string' && !isObject(spool)) {
     throw new RangeError('spool is a directory, or an object such as { directory }');
   }
   const { durability = 'fsync' } = typeof spool === 'string' ? {} : spool;
   if (!(Number.isInteger(concurrency) && concurrency >= 1)) {
     throw new RangeError('concurrency is a whole number from 1 on');
+  }
+  if (!(Number.isInteger(maxEventBytes) && maxEventBytes >= 1 && maxEventBytes <= MAX_EVENT_BYTES)) {
+    throw new RangeError(`maxEventBytes is a whole number from 1 to ${MAX_EVENT_BYTES}`);
   }
   if (!['minimum', 'full'].includes(validate)) throw new RangeError('validate is minimum or full');
   // A slip must not weaken what is promised of an event.

@@ -1,4 +1,5 @@
 /** A run as the application sees it: what happens in it is told here, and every call returns immediately. */
+import { performance } from 'node:perf_hooks';
 import type { EventKind, EventOf, ModelInstance, Profile } from '@clinical-events/protocol';
 import type { Capture, Captured } from './capture.js';
 import { type EventDetails, EventInvalid, latencySince } from './event.js';

@@ -3,6 +3,7 @@
  * decides at the start; a risk, an outcome or feedback may turn it later, and then what is held of the run follows.
  * Outcomes and feedback themselves are always captured: what became of a patient is never left to chance.
  */
+import { performance } from 'node:perf_hooks';
 import type { EventKind, EventOf, ModelInstance } from '@clinical-events/protocol';
 import { isDroppedPromise } from './hostile-values.js';
 

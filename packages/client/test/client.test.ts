@@ -136,7 +136,7 @@ test('[R-861] a faulty event is refused to its caller with the issues that the c
   const faulty = { output_uri: 5, summary: ['x'] } as unknown as { summary: string };
   const captured = log
     .startRun({})
-    .output(faulty, { timestamp: 'yesterday', latencyMs: 1.5, parentEventId: 'x' });
+    .output(faulty, { timestamp: 'yesterday', latencyMs: 'soon' as never, parentEventId: 'x' });
   const error: unknown = await captured.then(
     () => undefined,
     (reason: unknown) => reason,
@@ -144,7 +144,7 @@ test('[R-861] a faulty event is refused to its caller with the issues that the c
   expect(error).toBeInstanceOf(EventInvalid);
   const body = JSON.stringify({
     ...{ event_id: crypto.randomUUID(), run_id: crypto.randomUUID(), parent_event_id: 'x' },
-    ...{ timestamp: 'yesterday', protocol_version: '0.0.1', system_metadata: { latency_ms: 1.5 } },
+    ...{ timestamp: 'yesterday', protocol_version: '0.0.1', system_metadata: { latency_ms: 'soon' } },
     output: faulty,
   });
   const response = await fetch(`${collector.url}/event/human-output`, {
@@ -203,7 +203,7 @@ test('[R-861] nothing that is captured is an event that the collector would not 
 
 test('[R-861] what is no JSON, or is too large, is refused to its caller and leaves the rest alone', async () => {
   const collector = await fakeCollector();
-  const { log, refusals } = hurriedClient({ url: collector.url });
+  const { log, refusals } = hurriedClient({ url: collector.url, maxEventBytes: 1 << 20 });
   const run = log.startRun({ model: MODEL });
   const cyclic: Record<string, unknown> = {};
   cyclic['self'] = cyclic;
@@ -448,4 +448,47 @@ test('[R-862] blanks around a key, such as the line break of its file, are not o
   log.startRun({});
   expect(await log.flush()).toEqual({ waiting: 0 });
   expect(collector.accepted.map(({ apiKey }) => apiKey)).toEqual(['key']);
+});
+
+test.each([
+  [11.51, 12],
+  [0.4, 0],
+  [1e300, 2 ** 31 - 1],
+  [Infinity, 2 ** 31 - 1],
+  [-1, undefined],
+  [NaN, undefined],
+])('[R-1701] a latency of %d ms costs no event: it says %s', async (latencyMs, said) => {
+  const collector = await fakeCollector();
+  const { log } = hurriedClient({ url: collector.url });
+  expect(await log.run(crypto.randomUUID()).output({ output_uri: 'urn:x:1' }, { latencyMs })).toBe('durable');
+  expect(await log.flush()).toEqual({ waiting: 0 });
+  expect(collector.accepted[0]?.event.system_metadata['latency_ms']).toBe(said);
+});
+
+test('[R-1702] an event is as large as the collector takes, and what that refuses is told with all else sent', async () => {
+  const collector = await fakeCollector(
+    (_event, response, number) =>
+      number === 2 && answer(response, 413, { code: 'body_too_large', message: 'm' }),
+  );
+  const { log, quarantined } = hurriedClient({ url: collector.url, concurrency: 1 }, { patienceMs: 600_000 });
+  const ids: string[] = [];
+  for (const size of [2e6, 3e6, 20e6]) {
+    const run = log.startRun({ inputs: { image: 'A'.repeat(size) } });
+    expect(await run.started).toBe('durable');
+    ids.push(run.id);
+  }
+  expect(await log.flush()).toEqual({ waiting: 0 });
+  expect(collector.accepted.map(({ event }) => event.event_id)).toEqual([ids[0], ids[2]]);
+  expect(quarantined).toMatchObject([{ refusal: { status: 413, code: 'body_too_large' } }]);
+});
+
+test('[R-1702] maxEventBytes refuses a larger event to its caller', async () => {
+  const collector = await fakeCollector();
+  const { log, refusals } = hurriedClient({ url: collector.url, maxEventBytes: 1000 });
+  const run = log.startRun({ inputs: { text: 'x'.repeat(1000) } });
+  await expect(run.started).rejects.toMatchObject({ code: 'body_too_large' });
+  expect(refusals).toHaveLength(1);
+  for (const maxEventBytes of [0, 1.5, NaN, 2 ** 26 + 1]) {
+    expect(() => createClient({ spool: { durability: 'memory' }, maxEventBytes })).toThrow(RangeError);
+  }
 });

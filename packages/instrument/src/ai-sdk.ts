@@ -1,4 +1,5 @@
 /** Captures the calls of the AI SDK: a middleware around a language model. */
+import { performance } from 'node:perf_hooks';
 import { fields, GrowingAnswer } from './answer.js';
 import { checkOptions, type InstrumentationOptions, ModelCall, quietly, type RunsIn } from './model-call.js';
 import { takePart, takeResult } from './readers/ai-sdk.js';

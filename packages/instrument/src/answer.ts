@@ -45,8 +45,11 @@ export interface Answer extends Choice {
   readonly facts: Readonly<Record<string, unknown>>;
 }
 
-/** What a provider has said of its answer. `unfinished`: queued, in progress, paused, or waiting for an approval. */
-type SaidEnding = 'complete' | 'failed' | 'unfinished';
+/**
+ * What a provider has said of its answer. `unfinished`: queued, in progress, paused, or waiting for an approval.
+ * `aborted`: the application has had it cancelled.
+ */
+type SaidEnding = 'complete' | 'failed' | 'unfinished' | 'aborted';
 
 /** An answer with more choices, tool calls or unread parts than this is hostile: the others are passed over. */
 const MOST_PARTS = 4096;
@@ -112,6 +115,13 @@ export class GrowingAnswer implements Answer {
 
   get choices(): readonly GrowingChoice[] {
     return [...this.#choices].sort(([a], [b]) => a - b).map(([, choice]) => choice);
+  }
+
+  /** Numbers the choices of which something came, and no others, from 0 on. */
+  renumber(came: { has(choice: GrowingChoice): boolean }): void {
+    const all = this.choices.filter((choice) => came.has(choice));
+    this.#choices.clear();
+    for (const [at, choice] of all.entries()) this.#choices.set(at, choice);
   }
 
   get #first(): GrowingChoice {
@@ -203,7 +213,8 @@ export class GrowingAnswer implements Answer {
     const { type, code, status, name } = fields(error);
     this.ending = 'failed';
     this.errorName = word(type) ?? word(code) ?? word(name) ?? this.errorName;
-    this.status = [code, status].map(Number).find(isFailureStatus) ?? this.status;
+    const numbers = [code, status].map((said) => (typeof said === 'object' ? undefined : Number(said)));
+    this.status = numbers.find(isFailureStatus) ?? this.status;
   }
 }
 

@@ -1,16 +1,18 @@
 /** The fetch of a library, with the calls of models that go through it captured. */
-import { createHash } from 'node:crypto';
-import { fields, type Fields, GrowingAnswer, list, text } from './answer.js';
+import { performance } from 'node:perf_hooks';
+import { fields, type Fields, GrowingAnswer, list, text, word } from './answer.js';
 import {
   type Begun,
   checkOptions,
+  type Ended,
   type InstrumentationOptions,
   ModelCall,
   quietly,
   type RunsIn,
-  startsRuns,
 } from './model-call.js';
 import type { AnswerReader } from './readers/reader.js';
+import { laterCallsOf, RecentCalls } from './recent-calls.js';
+import { SentRequest } from './sent-request.js';
 import { EventStream, watchedStream, type Watcher } from './streams.js';
 
 export interface FetchOptions extends InstrumentationOptions {
@@ -29,6 +31,8 @@ export interface Dialect {
   readonly provider: string;
   /** Undefined when no model answers on this path. */
   readerFor(path: string): AnswerReader | undefined;
+  /** The path of the earlier answer that a request asks for; answers have the path of their call, and their id. */
+  earlierAnswer?(method: string, path: string): string | undefined;
   /** What the request is made of, without words. */
   inputs(request: Fields): Begun['inputs'];
 }
@@ -38,7 +42,8 @@ const MOST_CHARACTERS = 16 << 20;
 
 /**
  * A fetch that captures what goes to and comes from a model, and leaves all else alone. A retry is of the run of the
- * attempt before. The request is under way before anything is captured, and a stream is passed on as it comes.
+ * attempt before, and so is an answer that is fetched later. The request is under way before anything is captured,
+ * and a stream is passed on as it comes.
  */
 export function capturedFetch(runs: RunsIn, options: FetchOptions, dialect: Dialect): CapturedFetch {
   checkOptions(options, 'fetch');
@@ -47,17 +52,23 @@ export function capturedFetch(runs: RunsIn, options: FetchOptions, dialect: Dial
     const make = options.fetch ?? fetch;
     const startedAt = performance.now();
     const answering = make(input, init);
-    const reader = quietly(() => readerOf(dialect, input, init));
-    if (!reader) return answering;
-    const body = text(init?.body);
-    const request = quietly(() => fields(JSON.parse(body ?? '{}'))) ?? {};
+    const sent = quietly(() => new SentRequest(startedAt, input, init));
+    const reader = quietly(() =>
+      sent?.method === 'POST' ? dialect.readerFor(sent.url.pathname) : undefined,
+    );
+    if (!sent || !reader) {
+      const end = sent && quietly(() => endOfEarlier(runs, dialect, sent));
+      if (!end) return answering;
+      const response = await answering;
+      return quietly(() => watchedResponse(response, sent, end.reader, end)) ?? response;
+    }
     const { provider } = dialect;
     const begun = {
-      ...{ by: provider, provider, model: text(request['model']), request, startedAt },
-      inputs: quietly(() => dialect.inputs(request)) ?? {},
-      attempt: quietly(() => attemptOf(init)) ?? 1,
+      ...{ by: provider, provider, model: text(sent.request['model']), request: sent.request, startedAt },
+      inputs: quietly(() => dialect.inputs(sent.request)) ?? {},
+      attempt: quietly(() => sent.attempt) ?? 1,
     };
-    const key = quietly(() => keyOf(input, body));
+    const key = quietly(() => sent.key);
     const before = begun.attempt > 1 ? recent.retried(key, begun.attempt, runs) : undefined;
     const call = before?.goesOn(begun) ? before : new ModelCall(runs, options, begun);
     recent.add(key, call);
@@ -65,95 +76,71 @@ export function capturedFetch(runs: RunsIn, options: FetchOptions, dialect: Dial
     try {
       response = await answering;
     } catch (error) {
-      const ending = wasAborted(init, error) ? 'aborted' : 'failed';
-      call.end({ ending, error, answer: new GrowingAnswer() });
+      const broken = quietly(() => sent.brokenBy(error)) ?? { ending: 'failed' };
+      call.end({ ...broken, error, answer: new GrowingAnswer() });
       throw error;
     }
-    const watched = quietly(() => watchedResponse(response, call, reader, init));
+    const end = (ended: Ended) => {
+      const id = dialect.earlierAnswer && mayBeFetchedLater(ended, sent) ? ended.answer.id : undefined;
+      call.end({ ...ended, mayEndAgain: id !== undefined });
+      if (id === undefined) return;
+      laterCallsOf(runs).add(addressOf(sent, `${sent.url.pathname}/${id}`), { call, reader });
+    };
+    const watched = quietly(() => watchedResponse(response, sent, reader, end));
     if (!watched) call.end({ ending: 'not read', answer: new GrowingAnswer() });
     return watched ?? response;
   };
 }
 
-/** Of the SDKs of OpenAI and Anthropic: how many attempts came before. */
-const RETRIES = 'x-stainless-retry-count';
+/* Answers that are fetched later. */
 
-function attemptOf(init: RequestInit | undefined): number {
-  const retries = Number(new Headers(init?.headers).get(RETRIES) ?? 0);
-  return Number.isInteger(retries) && retries > 0 && retries < 1000 ? retries + 1 : 1;
+function addressOf({ url }: SentRequest, path: string): string {
+  return url.origin + decodeURIComponent(path);
 }
 
-/** The same for requests that ask for the same; undefined for a body that is no text. */
-function keyOf(input: Parameters<typeof fetch>[0], body: string | undefined): string | undefined {
-  if (body === undefined) return undefined;
-  const url = input instanceof Request ? input.url : String(input);
-  return createHash('sha256').update(url).update('\0').update(body).digest('base64');
+function mayBeFetchedLater({ answer }: Ended, { request }: SentRequest): boolean {
+  return answer.ending === 'unfinished' || (answer.ending === undefined && request['background'] === true);
 }
 
-/** SDKs wait for a minute at most before they try again. */
-const RETRIED_WITHIN_MS = 120_000;
-const MOST_RECENT = 1000;
-
-/** The calls of which a request that says to be a retry may be the next attempt. */
-class RecentCalls {
-  #calls: { readonly key: string; readonly call: ModelCall; readonly at: number }[] = [];
-
-  add(key: string | undefined, call: ModelCall): void {
-    const at = performance.now();
-    this.#calls = this.#calls
-      .filter((each) => each.call !== call && mayGoOn(each, at))
-      .slice(1 - MOST_RECENT);
-    if (key !== undefined) this.#calls.push({ key, call, at });
-  }
-
-  /**
-   * Equal requests at the same time cannot be told apart by what is sent, and taking one for the other could tell of
-   * the wrong patient. So there is an answer only if one call alone can be meant.
-   */
-  retried(key: string | undefined, attempt: number, runs: RunsIn): ModelCall | undefined {
-    const within = quietly(() => startsRuns(runs));
-    const now = performance.now();
-    const [one, ...others] = this.#calls.filter(
-      (each) =>
-        each.key === key &&
-        each.call.attempt === attempt - 1 &&
-        each.call.within === within &&
-        mayGoOn(each, now),
-    );
-    return others.length === 0 ? one?.call : undefined;
-  }
+/** Ends the call whose answer this request asks for, once the provider says that it has ended. */
+function endOfEarlier(runs: RunsIn, dialect: Dialect, sent: SentRequest) {
+  const path = dialect.earlierAnswer?.(sent.method, sent.url.pathname);
+  const address = path === undefined ? undefined : addressOf(sent, path);
+  const later = address === undefined ? undefined : laterCallsOf(runs).get(address);
+  if (address === undefined || !later) return undefined;
+  const end = (ended: Ended) => {
+    const { ending, id } = ended.answer;
+    if (ending === undefined || ending === 'unfinished' || id === undefined) return;
+    if (laterCallsOf(runs).remove(address, later)) later.call.end(ended);
+  };
+  return Object.assign(end, { reader: later.reader });
 }
 
-function mayGoOn({ call, at }: { readonly call: ModelCall; readonly at: number }, now: number): boolean {
-  return call.ending === undefined || (call.ending !== 'complete' && now - at < RETRIED_WITHIN_MS);
-}
-
-function readerOf(dialect: Dialect, ...[input, init]: Parameters<typeof fetch>): AnswerReader | undefined {
-  const [url, method] = input instanceof Request ? [input.url, input.method] : [input, 'GET'];
-  if ((init?.method ?? method).toUpperCase() !== 'POST') return undefined;
-  return dialect.readerFor(new URL(url).pathname);
-}
+/* What comes back. */
 
 function watchedResponse(
   response: Response,
-  call: ModelCall,
+  sent: SentRequest,
   reader: AnswerReader,
-  init: RequestInit | undefined,
+  end: (ended: Ended) => void,
 ): Response {
   const { status, statusText, headers, body } = response;
   const answer = new GrowingAnswer();
   if (!response.ok) {
-    call.end({ ending: 'failed', status, answer });
+    end({ ending: 'failed', status, answer });
     return response;
   }
-  const type = headers.get('content-type') ?? '';
-  const isStream = type.startsWith('text/event-stream');
+  const type = (headers.get('content-type') ?? '').toLowerCase();
+  // SDKs that have asked for a stream take the answer for one, whatever it says to be.
+  const isStream = type.startsWith('text/event-stream') || sent.request['stream'] === true;
+  const isReadable =
+    /^text\/event-stream|[/+]json\b/.test(type) || (isStream && /^$|^text\/plain/.test(type));
   // A fetch of the application's own may give bodies of another make.
-  if (!(body instanceof ReadableStream) || !(isStream || type.includes('json')) || response.bodyUsed) {
-    call.end({ ending: 'not read', answer });
+  if (!(body instanceof ReadableStream) || !isReadable || response.bodyUsed) {
+    end({ ending: 'not read', answer });
     return response;
   }
-  const watcher = new BodyWatcher(call, answer, reader, isStream, init);
+  const watcher = new BodyWatcher(sent, answer, reader, isStream, end);
   const Made = response.constructor as typeof Response;
   const passed = new Made(watchedStream(body, watcher), { status, statusText, headers });
   for (const name of ['url', 'redirected', 'type'] as const) {
@@ -163,32 +150,34 @@ function watchedResponse(
 }
 
 class BodyWatcher implements Watcher<Uint8Array> {
-  readonly #call: ModelCall;
+  readonly #sent: SentRequest;
   readonly #answer: GrowingAnswer;
   readonly #reader: AnswerReader;
-  readonly #init: RequestInit | undefined;
+  readonly #end: (ended: Ended) => void;
   readonly #decoder = new TextDecoder();
-  readonly #events: EventStream | undefined;
+  #events: EventStream | undefined;
   #whole = '';
   #characters = 0;
 
   constructor(
-    call: ModelCall,
+    sent: SentRequest,
     answer: GrowingAnswer,
     reader: AnswerReader,
     isStream: boolean,
-    init: RequestInit | undefined,
+    end: (ended: Ended) => void,
   ) {
-    this.#call = call;
+    this.#sent = sent;
     this.#answer = answer;
     this.#reader = reader;
-    this.#init = init;
+    this.#end = end;
     if (isStream) this.#events = new EventStream((data) => this.#event(data));
   }
 
   seen(chunk: Uint8Array): void {
     if (this.#characters > MOST_CHARACTERS) return;
     const piece = this.#decoder.decode(chunk, { stream: true });
+    // In place of a stream there may be one object, or the page of a proxy.
+    if (this.#characters === 0 && /^\s*[{[<]/.test(piece)) this.#events = undefined;
     this.#characters += piece.length;
     if (this.#events) this.#events.push(piece);
     else this.#whole += piece;
@@ -196,29 +185,39 @@ class BodyWatcher implements Watcher<Uint8Array> {
 
   over(how: 'read' | 'failed' | 'cancelled', error?: unknown): void {
     const answer = this.#answer;
-    if (!this.#events && how === 'read')
+    if (this.#events) {
+      if (how === 'read') this.#events.end();
+      quietly(() => this.#reader.end?.(answer));
+    } else if (how === 'read') {
       quietly(() => this.#reader.whole(answer, fields(JSON.parse(this.#whole))));
-    this.#call.end({ ending: this.#ending(how, error), answer, ...(how === 'failed' && { error }) });
+    }
+    this.#end({ ...this.#ended(how, error), answer, ...(how === 'failed' && { error }) });
   }
 
-  #ending(how: 'read' | 'failed' | 'cancelled', error: unknown) {
+  #ended(how: 'read' | 'failed' | 'cancelled', error: unknown): Pick<Ended, 'ending' | 'errorName'> {
     const { ending } = this.#answer;
     // Anyone who stops reading after the last word has read it all.
-    if (ending) return ending;
-    if (how === 'cancelled' || (how === 'failed' && wasAborted(this.#init, error))) return 'aborted';
-    // The connection broke after the answer had begun.
-    if (how === 'failed') return 'cut off';
-    return this.#events && this.#characters <= MOST_CHARACTERS ? 'cut off' : 'not read';
+    if (ending) return { ending };
+    if (how === 'cancelled') return { ending: 'aborted' };
+    if (how === 'failed') {
+      // The connection broke after the answer had begun.
+      const errorName = word(fields(fields(error)['cause'])['code']);
+      return this.#sent.brokenBy(error, this.#events !== undefined) ?? { ending: 'cut off', errorName };
+    }
+    return { ending: this.#events && this.#characters <= MOST_CHARACTERS ? 'cut off' : 'not read' };
   }
 
   #event(data: string): void {
-    if (data === '[DONE]') this.#answer.ending ??= 'complete';
-    else quietly(() => this.#reader.piece(this.#answer, fields(JSON.parse(data))));
+    if (data.startsWith('[DONE]')) {
+      this.#answer.ending ??= 'complete';
+      return;
+    }
+    try {
+      this.#reader.piece(this.#answer, fields(JSON.parse(data)));
+    } catch {
+      // What cannot be read here is passed on all the same.
+    }
   }
-}
-
-function wasAborted(init: RequestInit | undefined, error: unknown): boolean {
-  return init?.signal?.aborted === true || (error instanceof Error && error.name === 'AbortError');
 }
 
 /** What both dialects have in common of a request. */

@@ -1,16 +1,18 @@
 /** Captures what LangChain.js and LangGraph.js run: a callback handler. */
-import { fields, type Fields, GrowingAnswer, list, text } from './answer.js';
+import { fields, type Fields, GrowingAnswer, list, modelName, text } from './answer.js';
+import { endingOf, isPause } from './langchain-errors.js';
+import { isGiven, modelsIn } from './langchain-chains.js';
 import {
   type Begun,
   checkOptions,
-  type Ended,
   type InstrumentationOptions,
   ModelCall,
+  type Open,
   OpenCalls,
   quietly,
   type RunsIn,
 } from './model-call.js';
-import { takeResult } from './readers/langchain.js';
+import { takeOutputs, takeResult, takeToken } from './readers/langchain.js';
 
 export type { Answer, ToolCall, Usage } from './answer.js';
 export type { DescribedCall, Description, InstrumentationOptions, RunsIn, StartsRuns } from './model-call.js';
@@ -24,10 +26,27 @@ interface AskedModel extends Fields {
 /** What LangChain tells of a beginning beside what begins. */
 type CallDetails = [tags?: string[], metadata?: Record<string, unknown>, runName?: string];
 
+/** What has come of an answer that may break off, and the signal that the application may stop it by. */
+interface UnderWay {
+  readonly answer: GrowingAnswer;
+  readonly signal?: unknown;
+  hasBegun?: boolean;
+}
+
+/** A chain is open too when it is no run: what `withRetry` repeats is found by it. */
+interface OpenChain extends Open {
+  /** The chain that may repeat this one as a whole: one that calls no more than a model. */
+  readonly repeatedBy?: OpenChain | undefined;
+  readonly isRetry?: boolean;
+}
+
+const GRAPH_HANDLER: unique symbol = Symbol.for('langgraph.graph_callback_handler');
+
 /**
  * For the `callbacks` of a call, so that all within it inherits them. A call of a model becomes a run; so does the
- * outermost chain or agent, and one that a tool runs; what runs within is nested in it. What a retriever has found
- * becomes an artifact. The application sees what it would see without it. Does not throw.
+ * outermost chain or agent, and one that a tool runs, unless all that it does is to call one model; what runs within is
+ * nested in it. What a retriever has found becomes an artifact. The application sees what it would see without it. Does
+ * not throw.
  *
  * A plain object of callbacks: LangChain copies its own properties, so each callback is one, and takes what has a `name`
  * for a handler of its own make.
@@ -35,10 +54,14 @@ type CallDetails = [tags?: string[], metadata?: Record<string, unknown>, runName
 export class RunCallbackHandler {
   /** Or else a process that ends after its answer could end before the answer is captured. */
   readonly awaitHandlers = true;
+  /** By it LangGraph knows whom to tell of interrupts. */
+  readonly [GRAPH_HANDLER] = true;
   readonly #runs: RunsIn;
   readonly #options: InstrumentationOptions;
   readonly #open = new OpenCalls();
-  readonly #answers = new WeakMap<ModelCall, GrowingAnswer>();
+  readonly #underWay = new WeakMap<ModelCall, UnderWay>();
+  /** Agents that wait for a person. */
+  readonly #paused = new WeakSet<ModelCall>();
 
   /** @param runs the client, a run that the calls belong to, or a function that gives one of them. */
   constructor(runs: RunsIn, options: InstrumentationOptions = {}) {
@@ -55,7 +78,9 @@ export class RunCallbackHandler {
     extra?: Record<string, unknown>,
     ...told: CallDetails
   ): void => {
-    this.#beginModel({ model, messages, extra, count: messages[0]?.length ?? 0 }, id, parent, told);
+    quietly(() => {
+      this.#beginModel({ model, messages, extra, count: list(messages[0]).length }, id, parent, told);
+    });
   };
 
   readonly handleLLMStart = (
@@ -66,20 +91,40 @@ export class RunCallbackHandler {
     extra?: Record<string, unknown>,
     ...told: CallDetails
   ): void => {
-    this.#beginModel({ model, prompts, extra, count: prompts.length }, id, parent, told);
+    quietly(() => {
+      this.#beginModel({ model, prompts, extra, count: prompts.length }, id, parent, told);
+    });
   };
 
-  /** Only for a call that breaks off: how far it came. */
-  readonly handleLLMNewToken = (token: unknown, _indices: unknown, id: string): void => {
-    const call = this.#open.get(id)?.own;
-    const answer = call && this.#answers.get(call);
-    if (answer) answer.text += text(token) ?? '';
+  /** For a call that breaks off: how far it came. */
+  readonly handleLLMNewToken = (
+    token: unknown,
+    indices: unknown,
+    id: string,
+    _parent?: string,
+    _tags?: string[],
+    more?: unknown,
+  ): void => {
+    quietly(() => {
+      const call = this.#open.get(id)?.own;
+      const underWay = call && this.#underWay.get(call);
+      if (!underWay) return;
+      underWay.hasBegun = true;
+      takeToken(underWay.answer, token, indices, fields(more)['chunk']);
+    });
   };
 
   readonly handleLLMEnd = (result: unknown, id: string): void => {
-    const answer = new GrowingAnswer();
-    quietly(() => takeResult(answer, fields(result)));
-    this.#end(id, { ending: 'complete', answer });
+    const call = this.#open.end(id)?.own;
+    if (!call) return;
+    const { answer: grown, hasBegun = false } = this.#underWay.get(call) ?? {};
+    let answer = new GrowingAnswer();
+    const ending = quietly(() => takeResult(answer, fields(result), hasBegun)) ?? answer.ending ?? 'not read';
+    // LangChain puts the chunks of all choices together into one.
+    const { id: responseId, model, usage } = answer;
+    if (grown && grown.choices.length > answer.choices.length)
+      answer = Object.assign(grown, { id: responseId, model, usage });
+    call.end({ ending, answer });
   };
 
   readonly handleLLMError = (error: unknown, id: string): void => {
@@ -92,28 +137,37 @@ export class RunCallbackHandler {
     inputs: unknown,
     id: string,
     parent?: string,
-    _tags?: string[],
+    tags?: string[],
     _metadata?: Record<string, unknown>,
     _type?: string,
     name?: string,
   ): void => {
-    const outer = this.#open.get(parent);
-    if (parent === undefined || outer?.isTool) {
-      this.#begin(id, parent, {
-        ...{ provider: 'langchain', model: name ?? text(list(fields(chain)['id']).at(-1)) },
-        ...{ request: inputs, inputs: {} },
-      });
-    } else if (outer) this.#open.begin(id, { within: outer.within });
+    quietly(() => {
+      const outer = this.#open.get(parent);
+      if (parent !== undefined && outer === undefined) return;
+      const isOutermost = parent === undefined || outer?.isTool === true;
+      const given = isGiven(name, chain) ? modelName(name) : undefined;
+      const models = modelsIn(chain, name);
+      if (isOutermost && (given !== undefined || models > 1)) {
+        this.#begin(id, parent, { provider: 'langchain', model: given, request: inputs, inputs: {} });
+        return;
+      }
+      const repeatedBy = models <= 1 ? outer : undefined;
+      const open: OpenChain = { within: outer?.within, repeatedBy, isRetry: isRetry(tags) };
+      this.#open.begin(id, open);
+    });
   };
 
   readonly handleChainEnd = (outputs: unknown, id: string): void => {
+    const call = this.#open.end(id)?.own;
+    if (!call) return;
     const answer = new GrowingAnswer();
     quietly(() => {
-      const { output, messages } = fields(outputs);
-      answer.text = text(output) ?? text(fields(output ?? list(messages).at(-1) ?? outputs)['text']) ?? '';
+      takeOutputs(answer, outputs);
     });
+    const isPaused = this.#paused.has(call) || quietly(() => fields(outputs)['__interrupt__']) !== undefined;
     // The answer of the model within is the output already.
-    this.#end(id, { ending: 'complete', answer, worded: false });
+    call.end({ ending: isPaused ? 'unfinished' : 'complete', answer, worded: false });
   };
 
   readonly handleChainError = (error: unknown, id: string): void => {
@@ -128,13 +182,19 @@ export class RunCallbackHandler {
     this.#open.end(id);
   };
 
-  readonly handleToolError = (_error: unknown, id: string): void => {
-    this.#open.end(id);
+  readonly handleToolError = (error: unknown, id: string): void => {
+    this.#fail(id, error);
   };
 
   readonly handleRetrieverEnd = (documents: unknown, _id: string, parent?: string): void => {
     const within = this.#open.get(parent)?.within;
     quietly(() => within?.artifact('text_chunk', { documents: list(documents).length }));
+  };
+
+  /** Before the end of the chain. */
+  readonly handleInterrupt = (event: unknown): void => {
+    const call = quietly(() => this.#open.get(text(fields(event)['runId']))?.own);
+    if (call) this.#paused.add(call);
   };
 
   #beginModel(
@@ -143,40 +203,57 @@ export class RunCallbackHandler {
     parent: string | undefined,
     [tags, metadata]: CallDetails,
   ): void {
-    const { ls_provider, ls_model_name } = metadata ?? {};
-    const asked = fields(fields(request.extra)['invocation_params']);
+    const { options, invocation_params } = fields(request.extra);
+    const { id: kind, kwargs } = fields(request.model);
+    const asked = fields(invocation_params);
+    const names = ['model', 'model_name', 'modelName', 'model_id', 'modelId', 'deployment', 'deploymentName'];
+    const given = [metadata?.['ls_model_name'], ...names.map((name) => asked[name] ?? fields(kwargs)[name])];
     const begun = {
-      provider: text(ls_provider) ?? 'langchain',
-      model: text(ls_model_name) ?? text(asked['model']) ?? text(list(fields(request.model)['id']).at(-1)),
+      provider: text(metadata?.['ls_provider']) ?? 'langchain',
+      // A class of the application's own has no other name.
+      model: [...given, list(kind).at(-1)].map(modelName).find((name) => name !== undefined),
       request,
-      inputs: { message_count: count, tool_count: list(asked['tools']).length },
+      inputs: { message_count: count, tool_count: list(asked['tools'] ?? asked['functions']).length },
     };
+    const outer: OpenChain | undefined = this.#open.get(parent);
     // withRetry marks what it calls again, and calls it as a child of the same run of its own.
-    const isRetry = list(tags).some((tag) => /^retry:attempt:\d+$/.test(text(tag) ?? ''));
-    const outer = this.#open.get(parent);
-    const call = this.#begin(id, parent, begun, isRetry ? outer?.lastModel : undefined);
-    if (outer) outer.lastModel = call;
+    const before = isRetry(tags)
+      ? outer?.lastModel
+      : outer?.isRetry
+        ? outer.repeatedBy?.lastModel
+        : undefined;
+    const call = this.#begin(id, parent, begun, before, fields(options)['signal']);
+    for (const each of [outer, outer?.repeatedBy]) if (each) each.lastModel = call;
   }
 
-  #begin(id: string, parent: string | undefined, begun: Omit<Begun, 'by'>, before?: ModelCall): ModelCall {
+  #begin(
+    id: string,
+    parent: string | undefined,
+    begun: Omit<Begun, 'by'>,
+    before?: ModelCall,
+    signal?: unknown,
+  ): ModelCall {
     const within = this.#open.get(parent)?.within;
     const by = 'langchain';
     const call = before?.goesOn({ by, ...begun })
       ? before
       : new ModelCall(within?.run ?? this.#runs, this.#options, { by, ...begun });
-    this.#answers.set(call, new GrowingAnswer());
+    this.#underWay.set(call, { answer: new GrowingAnswer(), signal });
     this.#open.begin(id, { within: call, own: call });
     return call;
   }
 
-  #end(id: string, ended: Ended): void {
-    this.#open.end(id)?.own?.end(ended);
-  }
-
   #fail(id: string, error: unknown): void {
-    const call = this.#open.get(id)?.own;
-    const answer = (call && this.#answers.get(call)) ?? new GrowingAnswer();
-    const aborted = error instanceof Error && /^(Model)?AbortError$/.test(error.name);
-    this.#end(id, { ending: aborted ? 'aborted' : 'failed', error, answer });
+    const open = this.#open.end(id);
+    // A graph whose node has paused ends as one that is complete.
+    if (open?.within && quietly(() => isPause(error))) this.#paused.add(open.within);
+    const underWay = open?.own && this.#underWay.get(open.own);
+    const { answer, signal, hasBegun = false } = underWay ?? { answer: new GrowingAnswer() };
+    const ended = quietly(() => endingOf(error, signal, hasBegun)) ?? { ending: 'failed' as const, error };
+    open?.own?.end({ ...ended, answer });
   }
+}
+
+function isRetry(tags: unknown): boolean {
+  return list(tags).some((tag) => /^retry:attempt:\d+$/.test(text(tag) ?? ''));
 }

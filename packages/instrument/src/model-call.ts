@@ -4,6 +4,7 @@
  * of what was asked or answered, for those are patient data: the application chooses by `describe` what goes into
  * events (docs/CLIENT_SPEC.md, "Instrumentation").
  */
+import { performance } from 'node:perf_hooks';
 import type { Run, RunDetails, RunStart } from '@clinical-events/client';
 import { isDroppedPromise, unknownName } from '@clinical-events/client/hostile-values';
 import {
@@ -125,8 +126,14 @@ export interface Ended {
   readonly status?: number | undefined;
   /** Whether the answer has words, where that is known without the text. */
   readonly worded?: boolean | undefined;
+  /** What the application has said of this answer, in place of the option. */
+  readonly shown?: boolean | undefined;
+  /** More that the event says. */
+  readonly also?: Readonly<Record<string, unknown>> | undefined;
   readonly timestamp?: Date | undefined;
   readonly latencyMs?: number | undefined;
+  /** Whether the answer may be fetched later: then this attempt ends once more. */
+  readonly mayEndAgain?: boolean | undefined;
 }
 
 const INT32_MAX = 2 ** 31 - 1;
@@ -143,6 +150,8 @@ export class ModelCall {
   #ending: Ending | undefined;
   #describeFailed = false;
   #artifacts = 0;
+  /** Tool calls of an end that was not the last: they are not told again. */
+  #told: ReadonlySet<string | undefined> = new Set();
 
   /** The model is called. */
   constructor(runs: RunsIn, options: InstrumentationOptions, begun: Begun) {
@@ -188,12 +197,13 @@ export class ModelCall {
     return true;
   }
 
-  /** The answer is there, or will not come. To be called once an attempt. */
+  /** The answer is there, or will not come. To be called once an attempt, and again for what is fetched later. */
   end(ended: Ended): void {
     quietly(() => this.#end(ended));
     this.#ending = ended.ending;
+    this.#told = new Set(ended.mayEndAgain ? ended.answer.toolCalls.map(({ id }) => id) : []);
     // A call that may be repeated is kept for a while; what was asked need not be.
-    this.#begun = { ...this.#begun, request: undefined };
+    if (!ended.mayEndAgain) this.#begun = { ...this.#begun, request: undefined };
   }
 
   /** A product of the run, under a name that only this run has. */
@@ -216,7 +226,7 @@ export class ModelCall {
     const { errorName = answer.errorName ?? (error === undefined ? undefined : nameOf(error)) } = ended;
     const { run } = this;
     if (!run) return;
-    const shown = ending === 'complete' && worded ? this.#isShown(run.id, answer) : undefined;
+    const shown = ending === 'complete' && worded ? this.#isShown(run.id, answer, ended.shown) : undefined;
     const said = this.#described({ runId: run.id, answer });
     const when = { latencyMs, timestamp };
     this.#steps(answer, said, when);
@@ -231,6 +241,7 @@ export class ModelCall {
     const facts = {
       ending,
       ...answer.facts,
+      ...ended.also,
       ...(errorName !== undefined && { error_name: errorName }),
       ...(isFailureStatus(status) && { status }),
     };
@@ -266,6 +277,7 @@ export class ModelCall {
       );
     }
     for (const [at, { id, name, input, invalid }] of choice.toolCalls.entries()) {
+      if (id !== undefined && this.#told.has(id)) continue;
       const { content, ...fields } = said.toolCalls?.[at] ?? {};
       const named = { tool_name: word(name), call_id: word(id), input_characters: input.length };
       const about = { ...number, ...named, ...(invalid && { invalid }), ...fields };
@@ -285,11 +297,15 @@ export class ModelCall {
   }
 
   /** Whether a person is shown the answer, and whether the application has said so. */
-  #isShown(runId: string, answer: Answer): { shown: boolean; by: 'application' | 'default' } {
+  #isShown(
+    runId: string,
+    answer: Answer,
+    given: boolean | undefined,
+  ): { shown: boolean; by: 'application' | 'default' } {
     const { provider, model, request } = this.#begun;
     const { shown } = this.#options;
     const call = { provider, model, request, runId, answer };
-    const said = typeof shown === 'function' ? quietly(() => shown(call)) : shown;
+    const said = given ?? (typeof shown === 'function' ? quietly(() => shown(call)) : shown);
     if (typeof said === 'boolean') return { shown: said, by: 'application' };
     isDroppedPromise(said);
     return { shown: !asksForTools(answer), by: 'default' };
@@ -359,10 +375,10 @@ export interface Open {
   lastModel?: ModelCall;
 }
 
-export class OpenCalls {
-  readonly #open = new Map<string, Open>();
+export class OpenCalls<Kept = Open> {
+  readonly #open = new Map<string, Kept>();
 
-  begin(id: string, open: Open): void {
+  begin(id: string, open: Kept): void {
     this.#open.set(id, open);
     for (const oldest of this.#open.keys()) {
       if (this.#open.size <= MOST_OPEN) break;
@@ -370,11 +386,11 @@ export class OpenCalls {
     }
   }
 
-  get(id: string | undefined): Open | undefined {
+  get(id: string | undefined): Kept | undefined {
     return id === undefined ? undefined : this.#open.get(id);
   }
 
-  end(id: string): Open | undefined {
+  end(id: string): Kept | undefined {
     const open = this.#open.get(id);
     this.#open.delete(id);
     return open;

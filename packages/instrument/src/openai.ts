@@ -26,8 +26,14 @@ export function openaiFetch(runs: RunsIn, options: FetchOptions = {}): CapturedF
 const DIALECT: Dialect = {
   provider: 'openai',
   readerFor: (path) => {
-    if (path.endsWith('/chat/completions')) return CHAT;
+    // Also completions without chat.
+    if (path.endsWith('/completions')) return CHAT;
     return path.endsWith('/responses') ? RESPONSES : undefined;
+  },
+  // `GET …/responses/{id}` and `POST …/responses/{id}/cancel`.
+  earlierAnswer: (method, path) => {
+    if (method === 'GET') return /\/responses\/[^/]+$/.test(path) ? path : undefined;
+    return method === 'POST' ? /^(.*\/responses\/[^/]+)\/cancel$/.exec(path)?.[1] : undefined;
   },
   inputs: (request) => counts(request, request['messages'] ?? request['input']),
 };

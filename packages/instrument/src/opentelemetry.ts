@@ -1,8 +1,8 @@
 /**
- * Captures spans of generative AI: a span processor. Attributes are those of the semantic conventions for GenAI of
- * OpenTelemetry, which are not stable yet: names of version 1.45, and `gen_ai.system` of earlier ones.
+ * Captures spans of generative AI: a span processor. What a span says is read by `spans/span.ts`, for every emitter
+ * that is known there; here the spans of one process become runs, each in that of the nearest span around it.
  */
-import { fields, type Fields, GrowingAnswer, list, text, word } from './answer.js';
+import { word } from './answer.js';
 import {
   checkOptions,
   type InstrumentationOptions,
@@ -11,6 +11,7 @@ import {
   quietly,
   type RunsIn,
 } from './model-call.js';
+import { type Findings, findingsOf, identify, type Known, type SpanData } from './spans/span.js';
 
 export type { Answer, ToolCall, Usage } from './answer.js';
 export type { DescribedCall, Description, InstrumentationOptions, RunsIn, StartsRuns } from './model-call.js';
@@ -23,8 +24,7 @@ interface SpanId {
 type Time = readonly [seconds: number, nanoseconds: number];
 
 /** What spans of every version of the SDK have; its own types differ by version, and are not imported. */
-interface ReadableSpan {
-  readonly attributes: Fields;
+interface ReadableSpan extends Omit<SpanData, 'scope'> {
   readonly startTime: Time;
   readonly endTime: Time;
   readonly duration: Time;
@@ -32,20 +32,23 @@ interface ReadableSpan {
   readonly parentSpanContext?: SpanId | undefined;
   /** In version 1, in place of the context. */
   readonly parentSpanId?: string | undefined;
+  readonly instrumentationScope?: { readonly name: string } | undefined;
+  /** In version 1. */
+  readonly instrumentationLibrary?: { readonly name: string } | undefined;
   spanContext(): SpanId;
 }
 
-/** Operations that are calls of a model, or of an agent that calls models. */
-const CALLS = new Set<unknown>([
-  'chat',
-  'generate_content',
-  'text_completion',
-  'invoke_agent',
-  'invoke_workflow',
-]);
-const COMPLETE = { ending: 'complete', worded: true } as const;
-/** SpanStatusCode.ERROR of the API, which is not imported for one number. */
-const STATUS_ERROR = 2;
+/** A span that has not ended. */
+interface Node {
+  readonly span: ReadableSpan;
+  readonly around: Node | undefined;
+  readonly depth: number;
+  known?: Known;
+  call?: ModelCall;
+}
+
+/** Spans within more than so many others are nested in none. */
+const DEEPEST = 256;
 
 /**
  * Give it to the tracer provider beside other processors. A span of a model or an agent becomes a run, nested in that
@@ -55,7 +58,8 @@ const STATUS_ERROR = 2;
 export class RunSpanProcessor {
   readonly #runs: RunsIn;
   readonly #options: InstrumentationOptions;
-  readonly #open = new OpenCalls();
+  readonly #open = new OpenCalls<Node>();
+  readonly #warned = new Set<string>();
 
   /** @param runs the client, a run that the calls belong to, or a function that gives one of them. */
   constructor(runs: RunsIn, options: InstrumentationOptions = {}) {
@@ -66,42 +70,26 @@ export class RunSpanProcessor {
 
   onStart(span: ReadableSpan): void {
     quietly(() => {
-      const within = this.#open.get(parentOf(span))?.within;
-      const own = this.#begun(span, within);
-      if (own) this.#open.begin(idOf(span.spanContext()), { own, within: own });
-      else if (within) this.#open.begin(idOf(span.spanContext()), { within });
+      const around = this.#open.get(parentOf(span));
+      const depth = (around?.depth ?? 0) + 1;
+      const node: Node = { span, around: depth > DEEPEST ? undefined : around, depth };
+      this.#open.begin(idOf(span.spanContext()), node);
+      this.#identify(node, false);
     });
   }
 
   onEnd(span: ReadableSpan): void {
     quietly(() => {
-      const { attributes, duration, endTime } = span;
       const open = this.#open.end(idOf(span.spanContext()));
-      const within = this.#open.get(parentOf(span))?.within;
-      const when = {
-        latencyMs: Math.round(milliseconds(duration)),
-        timestamp: new Date(milliseconds(endTime)),
-      };
-      // A library that names the operation only at the end: its run is told late, with the times of the span.
-      const call = open?.own ?? this.#begun(span, within);
-      if (call) {
-        const failed = span.status.code === STATUS_ERROR;
-        const answer = answerOf(attributes);
-        // Spans do not say whether there were words.
-        const ended = failed ? ({ ending: 'failed', ...failureOf(attributes) } as const) : COMPLETE;
-        call.end({ ...ended, answer, ...when });
-      } else if (attributes['gen_ai.operation.name'] === 'execute_tool') {
-        const failure = word(attributes['error.type']);
-        (open?.within ?? within)?.artifact(
-          'tool_call',
-          {
-            tool_name: word(attributes['gen_ai.tool.name']),
-            call_id: word(attributes['gen_ai.tool.call.id']),
-            ...(failure !== undefined && { error_name: failure }),
-          },
-          when,
-        );
-      }
+      const node = open ?? { span, around: this.#open.get(parentOf(span)), depth: 0 };
+      const reason = this.#identify(node, true);
+      if (reason !== undefined) this.#passOver(reason);
+      const { known } = node;
+      if (!known) return;
+      const found = findingsOf(dataOf(span), known.kind);
+      const within = node.call ?? this.#around(node);
+      if (!within) this.#passOver('outside of any run');
+      else this.#tell(span, known, found, within, node.call !== undefined);
     });
   }
 
@@ -114,27 +102,82 @@ export class RunSpanProcessor {
     await Promise.resolve();
   }
 
-  #begun(span: ReadableSpan, within: ModelCall | undefined): ModelCall | undefined {
-    const { attributes } = span;
-    const operation = attributes['gen_ai.operation.name'];
-    if (!CALLS.has(operation)) return undefined;
-    const provider = attributes['gen_ai.provider.name'] ?? attributes['gen_ai.system'];
-    const model = attributes['gen_ai.request.model'] ?? attributes['gen_ai.agent.name'];
-    return new ModelCall(within?.run ?? this.#runs, this.#options, {
-      ...{ by: 'opentelemetry', provider: text(provider) ?? 'unknown', model: text(model), request: span },
-      inputs: { operation, streamed: attributes['gen_ai.request.stream'] === true },
-      timestamp: new Date(milliseconds(span.startTime)),
-      marks: { trace_id: span.spanContext().traceId, span_id: span.spanContext().spanId },
+  /**
+   * Begins the run of a span that is a call, as soon as its attributes say so.
+   * @returns why the span is nothing.
+   */
+  #identify(node: Node, isWhole: boolean): string | undefined {
+    if (node.known) return undefined;
+    const within = this.#around(node);
+    const found = identify(dataOf(node.span), within === undefined, isWhole);
+    if (found.kind === undefined) return found.reason;
+    node.known = found;
+    if (found.kind !== 'model' && found.kind !== 'agent') return undefined;
+    const { operation, streamed, provider = 'unknown', model, conversation } = found;
+    const { traceId, spanId } = node.span.spanContext();
+    node.call = new ModelCall(within?.run ?? this.#runs, this.#options, {
+      ...{ by: 'opentelemetry', provider, model, request: node.span },
+      inputs: { operation, streamed },
+      timestamp: new Date(milliseconds(node.span.startTime)),
+      marks: {
+        ...{ trace_id: traceId, span_id: spanId },
+        ...(conversation !== undefined && { conversation_id: conversation }),
+      },
     });
+    return undefined;
+  }
+
+  /** The innermost run around it. Some SDKs name a span only after it has begun: those are asked once more. */
+  #around({ around }: Node): ModelCall | undefined {
+    if (!around) return undefined;
+    if (!around.known) this.#identify(around, false);
+    return around.call ?? this.#around(around);
+  }
+
+  #tell(span: ReadableSpan, { kind }: Known, found: Findings, call: ModelCall, isOwn: boolean): void {
+    const { answer, tool, errorName } = found;
+    const timestamp = new Date(milliseconds(span.endTime));
+    const when = { latencyMs: Math.round(milliseconds(span.duration)), timestamp };
+    const failure = found.failed && { error_name: errorName ?? 'unknown' };
+    if (kind === 'tool') {
+      const named = { tool_name: word(tool.name), call_id: word(tool.id) };
+      call.artifact('tool_call', { ...named, executed: true, ...failure }, when);
+    }
+    if (kind === 'retrieval') {
+      for (const { id, score, text = '' } of found.documents) {
+        const about = { document_id: word(id), ...(typeof score === 'number' && { score }) };
+        call.artifact('text_chunk', { ...about, characters: text.length, ...failure }, when);
+      }
+    }
+    if (kind === 'evaluation' && found.evaluations.length === 0) found.evaluations.push({ name: span.name });
+    for (const { name, score, label } of found.evaluations) {
+      const about = { evaluation_name: word(name), ...(typeof score === 'number' && { score }) };
+      call.artifact('explanation', { ...about, label: word(label), ...failure }, when);
+    }
+    if (!isOwn) return;
+    const said = span.attributes['clinical_events.shown'];
+    const shown = typeof said === 'boolean' ? said : undefined;
+    const isLost = !found.answered && (span.droppedAttributesCount ?? 0) > 0;
+    const ending = found.ending ?? (found.failed ? 'failed' : isLost ? 'not read' : 'complete');
+    // A model's span without words is one whose words were not captured; an agent's says nothing.
+    const worded = answer.hasContent || shown === true || (kind === 'model' && !found.answered);
+    const also = found.usageOfAll && { usage_of_all: found.usageOfAll };
+    const name = found.failed ? (errorName ?? 'unknown') : undefined;
+    call.end({ ...{ ending, answer, worded, shown, also }, errorName: name, ...when });
+  }
+
+  /** One warning a reason, without words. */
+  #passOver(reason: string): void {
+    if (this.#warned.has(reason)) return;
+    this.#warned.add(reason);
+    process.emitWarning(`spans about models are passed over: ${reason}`, 'ClinicalEventsWarning');
   }
 }
 
-/** `error.type` is the name of an error, or the status of HTTP. */
-function failureOf(attributes: Fields): { errorName: string | undefined; status: number | undefined } {
-  const type = word(attributes['error.type']);
-  const status =
-    attributes['http.response.status_code'] ?? (/^[1-5]\d\d$/.test(type ?? '') ? Number(type) : 0);
-  return { errorName: type, status: typeof status === 'number' && status > 0 ? status : undefined };
+function dataOf(span: ReadableSpan): SpanData {
+  const { name, attributes, events, status, droppedAttributesCount } = span;
+  const scope = (span.instrumentationScope ?? span.instrumentationLibrary)?.name;
+  return { name, attributes, events, status, droppedAttributesCount, scope };
 }
 
 function idOf({ traceId, spanId }: SpanId): string {
@@ -149,29 +192,4 @@ function parentOf(span: ReadableSpan): string | undefined {
 
 function milliseconds([seconds, nanoseconds]: Time): number {
   return seconds * 1000 + nanoseconds / 1e6;
-}
-
-function answerOf(attributes: Fields): GrowingAnswer {
-  const answer = new GrowingAnswer();
-  answer.id = text(attributes['gen_ai.response.id']);
-  answer.model = text(attributes['gen_ai.response.model']);
-  answer.finishReason = text(list(attributes['gen_ai.response.finish_reasons'])[0]);
-  answer.count({
-    input: attributes['gen_ai.usage.input_tokens'],
-    output: attributes['gen_ai.usage.output_tokens'],
-  });
-  quietly(() => takeMessages(answer, attributes['gen_ai.output.messages']));
-  return answer;
-}
-
-/** There only when the application has told its library to record content: JSON, since an attribute is no object. */
-function takeMessages(answer: GrowingAnswer, messages: unknown): void {
-  const told = typeof messages === 'string' ? (JSON.parse(messages) as unknown) : messages;
-  for (const message of list(told)) {
-    for (const part of list(fields(message)['parts'])) {
-      const { type, content } = fields(part);
-      if (type === 'text') answer.text += text(content) ?? '';
-      else if (type === 'reasoning') answer.reasoning += text(content) ?? '';
-    }
-  }
 }

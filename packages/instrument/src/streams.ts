@@ -53,7 +53,7 @@ export function watchedStream<T>(stream: ReadableStream<T>, watcher: Watcher<T>)
 export class EventStream {
   readonly #onData: (data: string) => void;
   #line = '';
-  #data: string[] = [];
+  #data: string | undefined;
   #afterReturn = false;
 
   constructor(onData: (data: string) => void) {
@@ -63,26 +63,43 @@ export class EventStream {
   /** Takes text as it comes, cut anywhere. An event is told once its empty line is there. */
   push(text: string): void {
     if (text === '') return;
+    if (!this.#afterReturn && !text.includes('\r')) {
+      this.#lines(text.split('\n'));
+      return;
+    }
     // A line end of two characters may be cut in two.
     const rest = this.#afterReturn && text.startsWith('\n') ? text.slice(1) : text;
     this.#afterReturn = text.endsWith('\r');
-    const [first = '', ...others] = rest.split(/\r\n|\r|\n/);
-    this.#line += first;
-    for (const next of others) {
+    this.#lines(rest.split(/\r\n|\r|\n/));
+  }
+
+  #lines(lines: readonly string[]): void {
+    this.#line += lines[0] ?? '';
+    for (let at = 1; at < lines.length; at++) {
       this.#take(this.#line);
-      this.#line = next;
+      this.#line = lines[at] ?? '';
     }
+  }
+
+  /** The text is over: servers leave out the last empty line. */
+  end(): void {
+    this.#take(this.#line);
+    this.#take('');
   }
 
   #take(line: string): void {
     if (line === '') {
       const data = this.#data;
-      this.#data = [];
-      if (data.length > 0) this.#onData(data.join('\n'));
-    } else if (line === 'data') {
-      this.#data.push('');
+      this.#data = undefined;
+      if (data !== undefined) this.#onData(data);
     } else if (line.startsWith('data:')) {
-      this.#data.push(line.slice(line.startsWith('data: ') ? 6 : 5));
+      this.#add(line.slice(line.startsWith('data: ') ? 6 : 5));
+    } else if (line === 'data') {
+      this.#add('');
     }
+  }
+
+  #add(data: string): void {
+    this.#data = this.#data === undefined ? data : `${this.#data}\n${data}`;
   }
 }

@@ -304,3 +304,63 @@ test('[R-865] a stream is not read before the application reads it, and is given
   const [, ended] = await events();
   expect(ended?.artifact).toMatchObject({ ending: 'aborted', characters: 2 });
 });
+
+const RESPONSES = '/v1/responses';
+const RESPONSE = {
+  ...{ id: 'resp_1', model: 'gpt-9', status: 'completed' },
+  output: [{ type: 'message', role: 'assistant', content: [{ type: 'output_text', text: SECRET }] }],
+};
+const EVENT = `data: ${JSON.stringify({ type: 'response.completed', response: RESPONSE })}`;
+const PAGE = '<!doctype html><p>Sign in to the portal</p>';
+
+test.each([
+  ['events in place of an object', false, 'text/event-stream', `${EVENT}\n\n`, 'complete'],
+  ['events without the last empty line', true, 'text/event-stream', EVENT, 'complete'],
+  ['events under the type of an object', true, 'application/json', `${EVENT}\n\n`, 'complete'],
+  ['events without a type', true, undefined, `: ok\n\n${EVENT}\n\n`, 'complete'],
+  ['an object in place of events', true, 'application/json', JSON.stringify(RESPONSE), 'complete'],
+  ['an object under the type of events', true, 'text/event-stream', JSON.stringify(RESPONSE), 'complete'],
+  ['an error in place of events', true, 'text/event-stream', '{"error":{"code":502}}', 'failed'],
+  ['a type in capitals', false, 'Application/JSON; charset=utf-8', JSON.stringify(RESPONSE), 'complete'],
+  ['a page', false, 'text/html', PAGE, 'not read'],
+  ['a page in place of events', true, 'text/event-stream', PAGE, 'not read'],
+  ['a page under the type of an object', false, 'application/json', PAGE, 'not read'],
+  ['nothing', false, 'application/json', '', 'not read'],
+  ['no events', true, 'text/event-stream', '', 'cut off'],
+  ['an object of another form', false, 'application/json', '{"detail":"ok"}', 'not read'],
+  ['lines of objects', true, 'application/x-ndjson', `${JSON.stringify(RESPONSE)}\n`, 'not read'],
+  ['no body', false, undefined, undefined, 'not read'],
+] as const)('[R-1623] %s', async (_, streamed, type, body, ending) => {
+  const { log, events } = await recording();
+  const { url } = await modelServer((response) => {
+    response.writeHead(body === undefined ? 204 : 200, type === undefined ? {} : { 'content-type': type });
+    response.end(body);
+  });
+  const request = {
+    method: 'POST',
+    body: JSON.stringify({ model: 'gpt-9', input: SECRET, stream: streamed }),
+  };
+  const answer = await capturing(log)(url + RESPONSES, request);
+  expect(await answer.text()).toBe(body ?? '');
+  const end = (await events()).at(-1);
+  expect((end?.output ?? end?.artifact)?.['ending']).toBe(ending);
+  expect(end?.kind).toBe(ending === 'complete' ? 'human-output' : 'internal-artifact');
+  expect(JSON.stringify(end)).not.toContain(SECRET);
+});
+
+test('[R-865] a request that is given as a Request, or whose body is no text, is captured without its model', async () => {
+  const { log, events } = await recording();
+  const { url } = await modelServer((response) => json(response, RESPONSE));
+  const captured = capturing(log);
+  await (await captured(new Request(url + RESPONSES, { method: 'POST', body: '{"model":"gpt-9"}' }))).json();
+  const body = Buffer.from('{"model":"gpt-9"}');
+  await (await captured(new URL(url + RESPONSES), { method: 'post', body })).json();
+  const all = await events();
+  expect(all.map(({ kind }) => kind)).toEqual([
+    'inference-start',
+    'human-output',
+    'inference-start',
+    'human-output',
+  ]);
+  expect(all[0]?.['model_instance']).toEqual({ provider: 'openai' });
+});

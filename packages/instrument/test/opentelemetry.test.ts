@@ -1,10 +1,10 @@
-import { context, SpanStatusCode, trace, type Span } from '@opentelemetry/api';
+import { context, trace, type Span } from '@opentelemetry/api';
 import {
   BasicTracerProvider,
   InMemorySpanExporter,
   SimpleSpanProcessor,
 } from '@opentelemetry/sdk-trace-base';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { RunSpanProcessor, type InstrumentationOptions, type RunsIn } from '../src/opentelemetry.js';
 import { expectMadeBy, recording, SECRET } from './recording.js';
 
@@ -95,7 +95,8 @@ test('[R-865] [R-898] OpenTelemetry: an agent with its models and tools becomes 
     run_id: outer?.run_id,
     artifact: { artifact_type: 'tool_call', tool_name: 'find_dose', call_id: 'call_1' },
   });
-  expect(ended).toMatchObject({ kind: 'human-output', run_id: outer?.run_id });
+  // An agent's span without words says nothing of what a person was shown.
+  expect(ended).toMatchObject({ kind: 'internal-artifact', artifact: { ending: 'complete' } });
   expectMadeBy('opentelemetry', all);
   expect(JSON.stringify(all)).not.toContain(SECRET);
   expect(exporter.getFinishedSpans()).toHaveLength(6);
@@ -116,17 +117,6 @@ test('[R-865] OpenTelemetry: events have the times of their spans, and an operat
     timestamp: '2026-03-01T10:00:02.500Z',
     system_metadata: { latency_ms: 2500 },
   });
-});
-
-test('[R-865] OpenTelemetry: a span that failed has no output, and no message', async () => {
-  const { log, events } = await recording();
-  const span = tracing(log).start('chat', { ...MODEL, 'error.type': '429' });
-  span.recordException(new Error(SECRET));
-  span.setStatus({ code: SpanStatusCode.ERROR, message: SECRET });
-  span.end();
-  const all = await events();
-  expect(all[1]?.artifact).toMatchObject({ artifact_type: 'other', ending: 'failed', status: 429 });
-  expect(JSON.stringify(all)).not.toContain(SECRET);
 });
 
 test('[R-897] OpenTelemetry: the application says which answers a person is shown', async () => {
@@ -160,4 +150,51 @@ test('[R-865] OpenTelemetry: spans of other things leave nothing behind, and a c
   await log.close();
   start('chat', MODEL).end();
   expect(exporter.getFinishedSpans()).toHaveLength(4);
+});
+
+test('[R-1681] OpenTelemetry: a span says whether its answer was shown, before the option and by itself', async () => {
+  const { log, events } = await recording();
+  const { start } = tracing(log, { shown: true });
+  const ask = (attributes: Record<string, string | boolean>) => {
+    const span = start('call', { 'gen_ai.operation.name': 'invoke_agent', 'gen_ai.agent.name': 'nurse' });
+    span.setAttributes(attributes);
+    span.end();
+  };
+  ask({ 'gen_ai.output.messages': message(SECRET), 'clinical_events.shown': false });
+  ask({ 'clinical_events.shown': true });
+  ask({ 'gen_ai.output.messages': message(SECRET) });
+  ask({});
+  const ends = (await events()).filter(({ kind }) => kind !== 'inference-start');
+  expect(ends.map(({ kind }) => kind === 'human-output')).toEqual([false, true, true, false]);
+  expect(ends[1]?.system_metadata.instrumentation?.['shown_by']).toBe('application');
+});
+
+test('[R-1681] OpenTelemetry: a span marked by `gen_ai.conversation.id` says so in each of its events', async () => {
+  const { log, events } = await recording();
+  tracing(log)
+    .start('chat', { ...MODEL, 'gen_ai.conversation.id': 'c-1', 'gen_ai.agent.name': 'nurse' })
+    .end();
+  const all = await events();
+  expect(all.map((event) => event.system_metadata.instrumentation?.['conversation_id'])).toEqual([
+    'c-1',
+    'c-1',
+  ]);
+  expect(all[0]).toMatchObject({ model_instance: { model_id: 'gpt-9' } });
+});
+
+test('[R-1682] OpenTelemetry: spans about models that become nothing are told once for each reason, without words', async () => {
+  const { log, events } = await recording();
+  const warnings: string[] = [];
+  vi.spyOn(process, 'emitWarning').mockImplementation((words) => warnings.push(String(words)));
+  onTestFinished(() => {
+    vi.restoreAllMocks();
+  });
+  const { start } = tracing(log);
+  start(SECRET, { 'gen_ai.operation.name': 'embeddings' }).end();
+  start(SECRET, { 'gen_ai.operation.name': 'embeddings' }).end();
+  start(SECRET, { 'llm.of.tomorrow': SECRET }).end();
+  start(SECRET, { 'db.query.text': SECRET }).end();
+  expect(await events()).toEqual([]);
+  const about = 'spans about models are passed over';
+  expect(warnings).toEqual([`${about}: embeddings`, `${about}: unknown names`]);
 });

@@ -212,6 +212,7 @@ test.each([
 const TEMPLATE = '{question}';
 const ASKED = { question: SECRET };
 const responses = [SECRET];
+const NAMED = { runName: 'triage' };
 type Callbacks = Pick<RunCallbackHandler, keyof RunCallbackHandler>;
 
 test.each([
@@ -220,6 +221,7 @@ test.each([
     (callbacks: [Callbacks]) =>
       ChatPromptTemplate02.fromTemplate(TEMPLATE)
         .pipe<FakeListChatModel02>(new FakeListChatModel02({ responses }) as never)
+        .withConfig(NAMED)
         .invoke(ASKED, { callbacks }),
   ],
   [
@@ -227,6 +229,7 @@ test.each([
     (callbacks: [Callbacks]) =>
       ChatPromptTemplate03.fromTemplate(TEMPLATE)
         .pipe(new FakeListChatModel03({ responses }))
+        .withConfig(NAMED)
         .invoke(ASKED, { callbacks }),
   ],
   [
@@ -234,6 +237,7 @@ test.each([
     (callbacks: [Callbacks]) =>
       ChatPromptTemplate.fromTemplate(TEMPLATE)
         .pipe(new FakeListChatModel({ responses }))
+        .withConfig(NAMED)
         .invoke(ASKED, { callbacks }),
   ],
 ] as const)('[R-1401] LangChain %s: a chain and its model become nested runs', async (_, ask) => {

@@ -15,6 +15,7 @@ import {
 } from '../../../packages/collector/test/running/collector-process.js';
 import { issueKey } from '../../../packages/collector/test/running/issued-keys.js';
 import { oneCollector } from '../../../packages/collector/test/running/one-collector.js';
+import { send } from '../../../packages/collector/test/running/raw-http.js';
 
 const one = oneCollector();
 
@@ -40,6 +41,11 @@ async function told(organisation: string, ...args: readonly string[]): Promise<[
   expect([code, stderr]).toEqual([0, '']);
   const stored = await storedEvents(one.dataDir, '--organisation', organisation);
   return [JSON.parse(stdout) as Told, stored];
+}
+
+/** On return the running collector knows the key. */
+async function isKnown(key: string): Promise<void> {
+  await expect.poll(async () => (await send(one.port, { key, body: '{}' })).status).toBe(400);
 }
 
 function keyFile(text: string): string {
@@ -156,7 +162,7 @@ test('the key that is made for it is of an organisation of its own, expires, and
 
 test('[R-717] a key of profile full takes all but the outcomes in own words', async () => {
   const { text } = await issueKey(one.dataDir, { organisation: 'strict', profile: 'full' });
-  await new Promise((resolve) => setTimeout(resolve, 1000));
+  await isKnown(text);
   const { code, stdout } = await demo('--key', keyFile(text), '--json', '--runs', '150');
   const { mixed_in: mixed, events, sent } = JSON.parse(stdout) as Told;
   expect(code).toBe(0);
@@ -174,7 +180,7 @@ test('[R-717] a key of profile full takes all but the outcomes in own words', as
 
 test('a key that may not send everything is refused before anything is sent', async () => {
   const { text } = await issueKey(one.dataDir, { permissions: ['inference-start', 'outcome'] });
-  await new Promise((resolve) => setTimeout(resolve, 1000));
+  await isKnown(text);
   const before = await storedEvents(one.dataDir);
   const { code, stderr } = await demo('--key', keyFile(text));
   expect(code).toBe(1);

@@ -2,6 +2,7 @@
  * Content in a bucket that speaks the interface of S3, each under `<prefix><hash>`. A bucket shows an object whole or
  * not at all, and checks it against the hash that was signed with it.
  */
+import { setTimeout } from 'node:timers';
 import { createHash, createHmac } from 'node:crypto';
 import http from 'node:http';
 import https from 'node:https';

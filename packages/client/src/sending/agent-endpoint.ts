@@ -1,4 +1,6 @@
 /** Requests by `node:http` and an agent of the application's own, which alone knows how to connect. */
+import { performance } from 'node:perf_hooks';
+import { setImmediate } from 'node:timers';
 import http from 'node:http';
 import https from 'node:https';
 import type net from 'node:net';

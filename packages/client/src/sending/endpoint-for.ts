@@ -1,4 +1,5 @@
 /** Which endpoint the options of an application ask for. */
+import { setImmediate } from 'node:timers';
 import type { Agent } from 'node:http';
 import { AgentEndpoint } from './agent-endpoint.js';
 import { collectorUrl, type Endpoint, type EndpointOptions, keyOf } from './endpoint.js';

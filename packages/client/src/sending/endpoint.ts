@@ -1,4 +1,5 @@
 /** Where requests go: what a sender may know of it. Each request has one answer, or none. */
+import { clearInterval, setImmediate, setInterval, setTimeout } from 'node:timers';
 import type http from 'node:http';
 import type { EventKind } from '@clinical-events/protocol';
 import { isDroppedPromise } from '../hostile-values.js';

@@ -8,6 +8,8 @@
  *
  * Nothing of it keeps the process running but requests that are under way.
  */
+import { performance } from 'node:perf_hooks';
+import { clearTimeout, setImmediate, setTimeout } from 'node:timers';
 import type { EventKind } from '@clinical-events/protocol';
 import type { Refusal, Spool, SpooledEvent } from '../spool/spool.js';
 import { type Answer, verdictOn } from './answer.js';

@@ -2,6 +2,8 @@
  * Requests on connections of our own, straight on sockets: what `node:http` does for each request costs more than
  * everything else that the client does for it (docs/internals/adr/0015-client-sending.md).
  */
+import { performance } from 'node:perf_hooks';
+import { setImmediate } from 'node:timers';
 import net from 'node:net';
 import tls from 'node:tls';
 import { EVENT_PATHS, type EventKind } from '@clinical-events/protocol';

@@ -6,6 +6,7 @@
  * back to where it began. After a flush that failed nothing more is appended to that segment, because the kernel may
  * have dropped what it could not write and call it clean.
  */
+import { setImmediate } from 'node:timers';
 import type { EventKind } from '@clinical-events/protocol';
 import type { Backlog } from './backlog.js';
 import { type Durability, type OnTrouble, SpoolClosed, SpoolFull, SpoolUnwritable } from './contract.js';

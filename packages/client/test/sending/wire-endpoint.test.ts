@@ -18,7 +18,7 @@ const STORED = { status: 201, accepted: true };
 const BODY = Buffer.from('{"event_id":"é"}');
 
 function endpointAt(url: string, more: Partial<EndpointOptions> = {}): WireEndpoint {
-  const endpoint = new WireEndpoint({ url: new URL(url), apiKey: 'key', patienceMs: 10_000, ...more });
+  const endpoint = new WireEndpoint({ url: new URL(url), apiKey: 'key', patienceMs: 600_000, ...more });
   onTestFinished(() => endpoint.close());
   return endpoint;
 }
@@ -259,14 +259,17 @@ test('[R-894] a 201 counts for nothing when the rest of its answer never comes',
 });
 
 test('[R-862] silence is given up, and is no reason to ask again at once', async () => {
-  let requests = 0;
+  let [requests, silent] = [0, false];
   const { url } = await rawServer((socket) => {
-    if (++requests === 1) socket.write(CREATED);
+    requests++;
+    if (!silent) socket.write(CREATED);
   });
   const endpoint = endpointAt(url, { patienceMs: 60 });
-  await post(endpoint);
+  // A busy machine may take longer than that for an answer that comes.
+  while (!(await post(endpoint).then(Boolean, () => false)));
+  [requests, silent] = [0, true];
   await expect(post(endpoint)).rejects.toThrow('no answer within 0.06 s');
-  expect(requests).toBe(2);
+  expect(requests).toBe(1);
 });
 
 test('[R-862] a connection that no one needs is closed after some seconds', async () => {
@@ -402,10 +405,14 @@ test.each(['sockets', 'an agent'])(
     const url = `http://127.0.0.1:${(between.address() as AddressInfo).port}`;
     const agent = by === 'an agent' ? new http.Agent({ keepAlive: true }) : undefined;
     onTestFinished(() => agent?.destroy());
-    const { log, quarantined } = hurriedClient({ url, ...(agent && { agent }) }, { patienceMs: 10_000 });
-    const ids = [20_000, 100_000, 300_000, 900_000].map(
-      (size) => log.startRun({ inputs: { text: 'x'.repeat(size) } }).startEventId,
-    );
+    const { log, quarantined } = hurriedClient({ url, ...(agent && { agent }) }, { patienceMs: 600_000 });
+    // More than the buffers of a connection hold: what they hold is sent, and a 201 for it is an answer.
+    const ids: string[] = [];
+    for (const size of [12e6, 13e6, 14e6, 15e6]) {
+      const run = log.startRun({ inputs: { text: 'x'.repeat(size) } });
+      await run.started;
+      ids.push(run.startEventId);
+    }
     expect(await log.flush()).toEqual({ waiting: 0 });
     expect(collector.accepted.map(({ event }) => event.event_id).sort()).toEqual(ids);
     expect(quarantined).toEqual([]);

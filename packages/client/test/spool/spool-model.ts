@@ -79,9 +79,10 @@ export class SpoolModel {
     );
   }
 
-  async take(running: Running, count: number): Promise<number> {
+  /** @param patienceMs for how long what waits may be not given out: what cannot be read waits as well. */
+  async take(running: Running, count: number, patienceMs = 200): Promise<number> {
     if (running.process.ended || running.spool.state.waiting === running.out.length) return 0;
-    const signal = AbortSignal.timeout(200);
+    const signal = AbortSignal.timeout(patienceMs);
     const events = await running.spool.take(count, 10_000, signal);
     for (const event of events) {
       const name = this.nameOf(event);
@@ -158,7 +159,7 @@ export class SpoolModel {
     while (this.running[0]) await this.kill(this.running[0]);
     const last = await this.open();
     if (!last) throw new Error('the last one could not be opened');
-    while ((await this.take(last, 1000)) > 0);
+    while ((await this.take(last, 1000, 600_000)) > 0);
     // What waits no more may still have to be looked through for damage.
     expect(await last.spool.take(1, 1, AbortSignal.timeout(5))).toEqual([]);
     const left = new Set(last.out.map((event) => this.nameOf(event)));

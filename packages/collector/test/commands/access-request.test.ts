@@ -70,7 +70,9 @@ test('[R-1562] gives the records about this person alone, found in the log, and 
   expect((await records('--format', 'json')).code).toBe(0);
   await collector.stop();
   // What the catalogue says is of no account.
-  const database = new DatabaseSync(path.join(dataDir, 'catalogue', 'catalogue.sqlite'));
+  const database = new DatabaseSync(path.join(dataDir, 'catalogue', 'catalogue.sqlite'), {
+    timeout: 600_000,
+  });
   const alone = database.prepare('DELETE FROM run WHERE record <> ?');
   alone.run(Buffer.from(alien.replaceAll('-', ''), 'hex'));
   database.close();

@@ -118,9 +118,7 @@ async function erase(
     considered: { policy: null, holds },
   });
   let answer: LifecycleAnswer | undefined;
-  await expect
-    .poll(async () => (answer = await answerTo(requests, action)), { timeout: 20_000 })
-    .toBeDefined();
+  await expect.poll(async () => (answer = await answerTo(requests, action))).toBeDefined();
   expect(answer?.state).not.toBe('refused');
   return action;
 }
@@ -267,7 +265,7 @@ describe('[R-1344] the certificate of an erasure', () => {
       fs.renameSync(`${mirror}.away`, mirror);
       return asked;
     });
-    await beside(() => expect.poll(async () => (await json(action)).code, { timeout: 20_000 }).toBe(0));
+    await beside(() => expect.poll(async () => (await json(action)).code).toBe(0));
     expect(await text(action)).toMatch(/Keys destroyed 20\S+Z, in 2 directories/);
   });
 

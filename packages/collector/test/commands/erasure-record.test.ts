@@ -17,7 +17,7 @@ const FACTS: ErasureFacts = {
   ...{ action: ACTION, case: 'DSR-2026/0042', mentions: 1, unread: 0 },
   setByHand: { marked: 1, unmarked: 0 },
   planner: { name: 'Ada Privacy', isProven: false, at: '2026-11-27T10:00:00.000Z' },
-  applier: { name: 'bob', isProven: true, at: '2026-11-27T11:00:00.000Z' },
+  applier: { name: 'Bob Operator', isProven: true, at: '2026-11-27T11:00:00.000Z' },
   left: [{ why: 'hold', of: 'CASE-7', events: 2 }],
   overridden: [{ of: 'ward', until: '2027-01-01T00:00:00.000Z', events: 3 }],
 };
@@ -40,7 +40,7 @@ describe('[R-1541] the record of an erasure', () => {
     expect(fs.statSync(fileOf(ACTION)).mode & 0o777).toBe(0o600);
     const text = fs.readFileSync(fileOf(ACTION), 'latin1');
     const sealed = (JSON.parse(text) as { sealed: string }).sealed;
-    for (const word of ['DSR-2026', 'Ada', 'bob', 'CASE-7'])
+    for (const word of ['DSR-2026', 'Ada Privacy', 'Bob Operator', 'CASE-7'])
       expect(text + Buffer.from(sealed, 'base64').toString('latin1')).not.toContain(word);
   });
 

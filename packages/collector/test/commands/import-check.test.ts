@@ -23,8 +23,8 @@ describe('collector import --check [R-1122]', () => {
     const input = file([
       sparse,
       '',
-      '{"4711"',
-      sparse.replace('2026-03-04T05:06:07Z', 'MRN 4711'),
+      '{"wxyz"',
+      sparse.replace('2026-03-04T05:06:07Z', 'MRN wxyz'),
       sparse.slice(1),
     ]);
     const words = ['import', '--check', input, '--kind', 'outcome'];
@@ -36,7 +36,7 @@ describe('collector import --check [R-1122]', () => {
     expect(stdout).toContain(
       `${input}:3: invalid_json: The body is not JSON: it ends too soon, at line 1, column 8.\n${input}:4: validation_failed: /timestamp `,
     );
-    expect(stdout).not.toContain('4711');
+    expect(stdout).not.toContain('wxyz');
     expect(fs.readdirSync(scratch)).toEqual(['events.ndjson']);
 
     const rejects = path.join(scratch, 'faults');
@@ -47,7 +47,7 @@ describe('collector import --check [R-1122]', () => {
     });
     const lines = fs.readFileSync(rejects, 'utf8').trimEnd().split('\n');
     expect(lines.map((line) => JSON.parse(line) as unknown)).toMatchObject([
-      { file: input, line: 3, text: '{"4711"', outcome: 'rejected' },
+      { file: input, line: 3, text: '{"wxyz"', outcome: 'rejected' },
       { line: 4, code: 'validation_failed', details: { issues: [{ pointer: '/timestamp' }] } },
       { line: 5, text: sparse.slice(1) },
     ]);

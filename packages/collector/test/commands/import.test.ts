@@ -125,14 +125,24 @@ describe('collector import [R-714]', () => {
   test('refuses faulty lines and stores all others; the reject file has what it takes to correct and import them', async () => {
     const [good, known] = [outcomeText('1'), outcomeText('"before"')];
     expect((await told(file([known], 'known'), '--kind', 'outcome')).code).toBe(0);
-    const faulty = outcomeText('"MRN 4711"').replace('"outcome":{}', '"outcome":"MRN 4711"');
-    const lines = [good, faulty, known, known.replace('before', 'MRN 4711'), 'MRN 4711', good.slice(0, 50)];
+    const faulty = outcomeText('"MRN zwiebelkuchen"').replace(
+      '"outcome":{}',
+      '"outcome":"MRN zwiebelkuchen"',
+    );
+    const lines = [
+      good,
+      faulty,
+      known,
+      known.replace('before', 'MRN zwiebelkuchen'),
+      'MRN zwiebelkuchen',
+      good.slice(0, 50),
+    ];
     const input = file([...lines, Buffer.from([0x7b, 0xff]), outcomeOfSize((1 << 20) + 1)]);
     const { code, stdout, stderr } = await importFiles(input, '--kind', 'outcome');
     expect(code).toBe(7);
     expect(stdout).toContain('8 lines of 1 file read: 2 events stored, 6 refused.\n');
     expect(stdout).toContain(`see ${input}.rejects.ndjson. It holds patient data`);
-    expect(stdout + stderr).not.toContain('4711');
+    expect(stdout + stderr).not.toContain('zwiebelkuchen');
     const rejects = rejectsIn(`${input}.rejects.ndjson`);
     expect(fs.statSync(`${input}.rejects.ndjson`).mode & 0o777).toBe(0o600);
     const idOf = (text: string) => (JSON.parse(text) as { event_id: string }).event_id;
@@ -140,20 +150,21 @@ describe('collector import [R-714]', () => {
     expect(rejects).toMatchObject([
       { line: 2, code: 'validation_failed', ...faultyId },
       { line: 4, code: 'event_id_conflict', event_id: idOf(known), outcome: 'conflict', text: lines[3] },
-      { line: 5, code: 'invalid_json', outcome: 'rejected', text: 'MRN 4711' },
+      { line: 5, code: 'invalid_json', outcome: 'rejected', text: 'MRN zwiebelkuchen' },
       { line: 6, code: 'invalid_json', outcome: 'rejected', text: lines[5] },
       { line: 7, code: 'invalid_encoding', outcome: 'rejected', text_base64: 'e/8=' },
       { line: 8, code: 'body_too_large', outcome: 'rejected' },
     ]);
     expect(rejects[0]).toMatchObject({ details: { issues: [{ pointer: '/outcome', rule: 'type' }] } });
     // Only the text of a line may hold anything of it.
-    for (const reject of rejects) expect(JSON.stringify({ ...reject, text: '' })).not.toContain('4711');
+    for (const reject of rejects)
+      expect(JSON.stringify({ ...reject, text: '' })).not.toContain('zwiebelkuchen');
 
     // The file is not written over, until it is out of the way.
     const again = await importFiles(input, '--kind', 'outcome');
     expect(again).toMatchObject({ code: 2, stdout: '' });
     expect(again.stderr).toContain('--rejects');
-    const text = String(rejects[0]?.['text']).replace('"outcome":"MRN 4711"', '"outcome":{}');
+    const text = String(rejects[0]?.['text']).replace('"outcome":"MRN zwiebelkuchen"', '"outcome":{}');
     expect(await told(file([text], 'corrected'), '--kind', 'outcome')).toMatchObject({ code: 0, stored: 1 });
     expect(await storedEvents(dataDir)).toHaveLength(3);
   });

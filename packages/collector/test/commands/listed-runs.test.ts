@@ -282,7 +282,7 @@ describe('the catalogue of a command', () => {
       let asked = 0;
       const found = await access.ask((catalogue) => {
         if (asked++ === 0) {
-          const writer = new DatabaseSync(catalogueFile());
+          const writer = new DatabaseSync(catalogueFile(), { timeout: 600_000 });
           writer.exec('DELETE FROM name');
           writer.close();
           // Rows that name texts which are gone are seen in the next state only.

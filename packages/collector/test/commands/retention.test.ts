@@ -84,7 +84,9 @@ const model = (model_id: string) => ({ model_instance: { model_id, model_version
 
 /** Changes the catalogue as someone does who may write there, and not in the log. */
 function tamper(change: (database: DatabaseSync) => void): void {
-  const database = new DatabaseSync(path.join(dataDir, 'catalogue', 'catalogue.sqlite'));
+  const database = new DatabaseSync(path.join(dataDir, 'catalogue', 'catalogue.sqlite'), {
+    timeout: 600_000,
+  });
   change(database);
   database.close();
 }

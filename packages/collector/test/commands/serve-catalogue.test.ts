@@ -128,7 +128,7 @@ describe('[R-1068] a catalogue that is not what it was, under a running collecto
       const log = openStore(dataDir).events;
       const { sequence } = await log.end();
       await log.close();
-      using database = new DatabaseSync(fileOf(), { readOnly: true });
+      using database = new DatabaseSync(fileOf(), { readOnly: true, timeout: 600_000 });
       const taken = database.prepare("SELECT value FROM meta WHERE name = 'sequence'").get()?.['value'];
       expect(taken).toBe(sequence);
     };
@@ -184,7 +184,7 @@ describe('[R-1070] doctor', () => {
   }
 
   function change(sql: string): void {
-    using database = new DatabaseSync(fileOf());
+    using database = new DatabaseSync(fileOf(), { timeout: 600_000 });
     database.exec(sql);
   }
 

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ERRORS, type ErrorCode } from '@clinical-events/protocol';
 import { afterEach, describe, expect, test, vi } from 'vitest';
+import { limits, UNHURRIED } from '../running/collector-process.js';
 import { oneCollector } from '../running/one-collector.js';
 import {
   chunked,
@@ -15,7 +16,7 @@ import {
 import { outcomeOfSize, outcomeText, sampleEvent } from '../running/sample-events.js';
 import { allStoredBodies, storedBodies } from '../running/stored-bodies.js';
 
-const collector = oneCollector();
+const collector = oneCollector(limits(UNHURRIED));
 const opened: RawConnection[] = [];
 
 async function open(): Promise<RawConnection> {
@@ -315,8 +316,8 @@ describe('Expect', () => {
     async (_what, code, parts) => {
       const connection = await open();
       connection.write(expecting('100-continue', parts).head);
-      expectError(await connection.answer({ patienceMs: 900 }), code);
-      expect(await connection.ending(3000)).not.toBe('open');
+      expectError(await connection.answer(), code);
+      expect(await connection.ending()).not.toBe('open');
       expect(connection.rest).toBe('');
     },
   );
@@ -507,7 +508,7 @@ describe('an early answer to a body that is not read', () => {
       const answer = await connection.answer();
       expectError(answer, code);
       expect(answer?.header('Connection')).toBe('close');
-      expect(await connection.ending(5000)).not.toBe('open');
+      expect(await connection.ending()).not.toBe('open');
     },
   );
 

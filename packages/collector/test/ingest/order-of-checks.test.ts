@@ -149,7 +149,7 @@ describe('of two faults the earlier is answered [R-313]', () => {
     connection.write(
       requestBytes({ ...parts, headers: { ...parts.headers, 'Content-Length': '60000' }, body: '' }),
     );
-    const answer = await connection.answer({ patienceMs: 1000 });
+    const answer = await connection.answer();
     expect(answer?.error().code).toBe(ANSWERS[check]);
     connection.close();
   });
@@ -165,7 +165,7 @@ describe('of two faults the earlier is answered [R-313]', () => {
     const connection = await RawConnection.open(collector.port);
     const headers = { 'Content-Length': String(MAX_BODY + 1) };
     connection.write(requestBytes({ key: collector.key, headers }));
-    expect((await connection.answer({ patienceMs: 1000 }))?.error().code).toBe('body_too_large');
+    expect((await connection.answer())?.error().code).toBe('body_too_large');
     connection.close();
   });
 });

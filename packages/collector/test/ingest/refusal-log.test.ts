@@ -1,9 +1,8 @@
 import fs from 'node:fs';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { RefusalLog, type Log } from '../../src/ingest/refusal-log.js';
 import { Scrape, managementPort } from '../operate/managed.js';
-import { limits, start, temporaryDirectory } from '../running/collector-process.js';
+import { limits, start, temporaryDirectory, UNHURRIED } from '../running/collector-process.js';
 import { issueKey } from '../running/issued-keys.js';
 import { RawConnection, requestBytes, send, sendBytes } from '../running/raw-http.js';
 import { sampleEvent } from '../running/sample-events.js';
@@ -20,8 +19,6 @@ async function running(...args: string[]) {
   /** What it logged from its start to its end. */
   const stopped = async (): Promise<Line[]> => {
     await collector.stop();
-    // What it wrote last may still be in the pipe.
-    await sleep(50);
     return collector.output.stderr
       .split('\n')
       .filter((line) => line !== '')
@@ -108,7 +105,7 @@ describe('[R-318] the number of those that are not listed', () => {
 });
 
 test('[R-869] connections that are closed because all are taken are counted, and summed up in the log', async () => {
-  const collector = await running(...limits({ 'max-connections': 4 }));
+  const collector = await running(...limits({ ...UNHURRIED, 'max-connections': 4 }));
   const { port, key, stopped } = collector;
   const open = async (bytes: string | Uint8Array = ''): Promise<RawConnection> => {
     const connection = await RawConnection.open(port);

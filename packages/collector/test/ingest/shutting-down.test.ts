@@ -7,6 +7,7 @@ import {
   storedEvents,
   temporaryDirectory,
   type Running,
+  UNHURRIED,
 } from '../running/collector-process.js';
 import { issueKey } from '../running/issued-keys.js';
 import { RawConnection, requestBytes, type RawAnswer } from '../running/raw-http.js';
@@ -21,8 +22,8 @@ const opened: RawConnection[] = [];
 beforeEach(async () => {
   dataDir = temporaryDirectory();
   key = (await issueKey(dataDir)).text;
-  // What waits for it to pass does so for longer than a test may take.
-  running = await start(dataDir, limits({ 'shutdown-timeout-ms': '10m' }));
+  // What waits for one of these to pass does so for longer than a test may take.
+  running = await start(dataDir, limits({ ...UNHURRIED, 'shutdown-timeout-ms': '10m' }));
 });
 
 afterEach(async () => {
@@ -138,7 +139,7 @@ describe('told to stop [R-609]', () => {
 
   test('it does not wait forever for a body that does not come', async () => {
     expect(await running.stop()).toBe(0);
-    running = await start(dataDir, limits({ 'shutdown-timeout-ms': SHUTDOWN_MS }));
+    running = await start(dataDir, limits({ ...UNHURRIED, 'shutdown-timeout-ms': SHUTDOWN_MS }));
     const connection = await open();
     connection.write(bytesOf(sampleEvent()).subarray(0, -1));
     await allIsRead();

@@ -4,7 +4,7 @@ import net from 'node:net';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { SecureVersion, TLSSocket } from 'node:tls';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { Authority, writePair } from '../running/certificates.js';
 import {
   limits,
@@ -14,6 +14,7 @@ import {
   storedEvents,
   temporaryDirectory,
   type Running,
+  UNHURRIED,
 } from '../running/collector-process.js';
 import { issueKey } from '../running/issued-keys.js';
 import { RawConnection, requestBytes } from '../running/raw-http.js';
@@ -47,10 +48,7 @@ beforeAll(async () => {
   key = (await issueKey(dataDir)).text;
   running = await start(dataDir, [
     ...renew('first'),
-    ...limits({
-      ...{ 'headers-timeout-ms': `${HEADERS_MS}ms`, 'max-connections': MAX_CONNECTIONS },
-      'segment-bytes': '2MiB',
-    }),
+    ...limits({ ...UNHURRIED, 'max-connections': MAX_CONNECTIONS }),
   ]);
 });
 afterAll(async () => {
@@ -134,25 +132,42 @@ describe('a client that is no good [R-821]', () => {
     expect(logged('refused')).toHaveLength(refusals);
   });
 
+  /** Of no other test: a busy machine takes longer than that for a handshake. */
+  async function hurried(): Promise<Running> {
+    const own = temporaryDirectory();
+    onTestFinished(() => fs.rmSync(own, { recursive: true, force: true }));
+    const pair = writePair(own, authority.issue({ names: NAMES }));
+    const args = [...pair, ...limits({ ...UNHURRIED, 'headers-timeout-ms': `${HEADERS_MS}ms` })];
+    const collector = await start(path.join(own, 'data'), args);
+    onTestFinished(() => collector.kill());
+    return collector;
+  }
+
   test.each([
     ['says nothing', []],
     ['stops in its first message', [0x16, 0x03, 0x01, 0x02, 0x00, 0x01]],
   ])('and %s is cut off in time', async (_what, bytes) => {
+    const { port } = await hurried();
     const begun = performance.now();
-    const connection = await RawConnection.open(running.port);
+    const connection = await RawConnection.open(port);
     connection.write(Uint8Array.from(bytes));
     expect(await connection.ending()).not.toBe('open');
     expect(performance.now() - begun).toBeGreaterThan(HEADERS_MS - 100);
   });
 
   test('and is done with the handshake has to send its request in time as well', async () => {
-    const socket = await handshake(running.port, sender);
+    const collector = await hurried();
     let text = '';
-    socket.setEncoding('utf8').on('data', (piece: string) => (text += piece));
-    await new Promise((resolve) => socket.once('close', resolve));
+    // Again where the handshake itself took longer.
+    while (text === '') {
+      const socket = await handshake(collector.port, sender).catch(() => undefined);
+      socket?.setEncoding('utf8').on('data', (piece: string) => (text += piece));
+      socket?.on('error', () => undefined);
+      await new Promise((resolve) => (socket ? socket.once('close', resolve) : resolve(undefined)));
+    }
     expect(text).toMatch(/^HTTP\/1\.1 408 /);
     // No one has asked for anything: browsers open spare connections.
-    expect(logged('refused').filter(({ code }) => code === 'request_timeout')).toEqual([]);
+    expect(logged('refused', collector).filter(({ code }) => code === 'request_timeout')).toEqual([]);
   });
 
   test('and sends bytes of its own below the encryption harms nobody', async () => {

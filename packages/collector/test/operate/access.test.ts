@@ -2,8 +2,9 @@ import { randomBytes } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { freePort } from '../../../../test/free-port.js';
 import { run, start, temporaryDirectory, type Running } from '../running/collector-process.js';
-import { freePort, get, managementPort, type GetOptions } from './managed.js';
+import { get, managementPort, type GetOptions } from './managed.js';
 
 function scratch(): string {
   const directory = temporaryDirectory();

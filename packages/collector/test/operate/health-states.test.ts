@@ -1,7 +1,9 @@
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import http from 'node:http';
+import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
+import { freePort } from '../../../../test/free-port.js';
 import {
   limits,
   outcomeEvent,
@@ -14,7 +16,7 @@ import { post } from '../running/load.js';
 import { RawConnection, requestBytes } from '../running/raw-http.js';
 import { sampleEvent } from '../running/sample-events.js';
 import { canMount, makeWritable, readOnly } from '../running/restricted-process.js';
-import { freePort, get, managementPort, Scrape } from './managed.js';
+import { get, managementPort, Scrape } from './managed.js';
 
 async function scratch(): Promise<{ dataDir: string; key: string }> {
   const dataDir = temporaryDirectory();
@@ -54,10 +56,14 @@ async function live(port: number): Promise<boolean> {
 test('[R-832] it lives and is not ready while the ledger is being opened', async () => {
   const { dataDir } = await scratch();
   const port = await freePort();
-  // The ledger's thread takes its time.
+  // The ledger's thread takes its time, until it is let.
+  const isLet = path.join(temporaryDirectory(), 'is-let');
+  onTestFinished(() => fs.rmSync(path.dirname(isLet), { recursive: true, force: true }));
   const slow = `
+    import { existsSync } from 'node:fs';
     import { isMainThread } from 'node:worker_threads';
-    if (!isMainThread) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2500);
+    const waits = new Int32Array(new SharedArrayBuffer(4));
+    while (!isMainThread && !existsSync(${JSON.stringify(isLet)})) Atomics.wait(waits, 0, 0, 20);
   `;
   const preload = ['--import', `data:text/javascript,${encodeURIComponent(slow)}`];
   const starting = running(dataDir, ['--management-port', String(port)], preload);
@@ -67,6 +73,7 @@ test('[R-832] it lives and is not ready while the ledger is being opened', async
     '[-]startup failed: the ledger is being opened',
   );
   expect((await Scrape.of(port)).value('collector_ready')).toBe(0);
+  fs.writeFileSync(isLet, '');
   await starting;
   await expect.poll(() => notReady(port)).toEqual([]);
   expect((await get(port, '/readyz?verbose')).body).toContain('[+]startup ok');

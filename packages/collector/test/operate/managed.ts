@@ -1,6 +1,5 @@
 /** The management listener of a running collector, as its clients see it. */
 import http from 'node:http';
-import net from 'node:net';
 import parse, { type ParsedFamily } from 'parse-prometheus-text-format';
 import { expect } from 'vitest';
 import type { Running } from '../running/collector-process.js';
@@ -75,13 +74,4 @@ export class Scrape {
     );
     return line?.value === undefined ? undefined : Number(line.value);
   }
-}
-
-/** A port that was free a moment ago, for what has to be known before anything listens there. */
-export async function freePort(): Promise<number> {
-  const server = net.createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as net.AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
 }

@@ -41,6 +41,12 @@ export function limits(members: Readonly<Record<string, string | number>>): stri
   return ['--config', file];
 }
 
+/** Members of `limits`: a connection ends by what a test does, and never because the machine is slow. */
+export const UNHURRIED = {
+  ...{ 'headers-timeout-ms': '10m', 'request-timeout-ms': '1h', 'keep-alive-timeout-ms': '1h' },
+  'segment-bytes': '2MiB',
+};
+
 export interface Running {
   readonly process: ChildProcess;
   readonly url: string;
@@ -49,7 +55,7 @@ export interface Running {
   readonly output: { stdout: string; stderr: string };
   /** Resolves with the exit code, or null when a signal ended it. */
   readonly exited: Promise<number | null>;
-  /** SIGTERM, then the exit code. */
+  /** SIGTERM, then the exit code, once all that it wrote has been read. */
   stop(): Promise<number | null>;
   /** SIGKILL, and resolves when it is gone. */
   kill(): Promise<void>;
@@ -109,6 +115,8 @@ export async function start(
   const child = spawn(command, rest, { env: { ...ENVIRONMENT, ...env } });
   const output = { stdout: '', stderr: '' };
   const exited = new Promise<number | null>((resolve) => child.on('exit', (code) => resolve(code)));
+  // What it wrote last may come behind its end.
+  const closed = new Promise<number | null>((resolve) => child.on('close', (code) => resolve(code)));
   child.stdout.setEncoding('utf8').on('data', (text: string) => (output.stdout += text));
   const port = await new Promise<number>((resolve, reject) => {
     child.stderr.setEncoding('utf8').on('data', (text: string) => {
@@ -129,7 +137,7 @@ export async function start(
     exited,
     stop: () => {
       child.kill('SIGTERM');
-      return exited;
+      return closed;
     },
     kill: async () => {
       child.kill('SIGKILL');

@@ -54,7 +54,7 @@ export async function collectorWithoutLedger(
     ingest,
     {
       ...{ host: '127.0.0.1', port: 0, maxConnections },
-      ...{ headersTimeoutMs: 60_000, requestTimeoutMs: 60_000, keepAliveTimeoutMs: 60_000 },
+      ...{ headersTimeoutMs: 3_600_000, requestTimeoutMs: 3_600_000, keepAliveTimeoutMs: 3_600_000 },
     },
     tls && { ...tls, clientAuth: 'optional', log },
   );

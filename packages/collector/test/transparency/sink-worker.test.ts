@@ -50,8 +50,8 @@ function isRunning(pid: number): boolean {
 }
 
 async function ended(pid: number): Promise<boolean> {
-  for (let i = 0; i < 200 && isRunning(pid); i++) await sleep(10);
-  return !isRunning(pid);
+  while (isRunning(pid)) await sleep(10);
+  return true;
 }
 
 function pidOf(worker: SinkWorker): number {

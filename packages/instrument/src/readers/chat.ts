@@ -1,44 +1,257 @@
-/** Answers of chat completions: of OpenAI, and of the servers that speak the same. */
-import { fields, type Fields, type GrowingAnswer, list, text } from '../answer.js';
+/**
+ * Answers of chat completions: of OpenAI, and of the servers that speak the same, each in its own way
+ * (docs/reference/model-answers.md).
+ */
+import { fields, type Fields, type GrowingAnswer, type GrowingChoice, list, text } from '../answer.js';
+import { type Asked, CallsInPieces } from './calls-in-pieces.js';
+import { takeUsage } from './chat-usage.js';
 import type { AnswerReader } from './reader.js';
 
 export const CHAT: AnswerReader = {
   whole(answer, body) {
-    takeCompletion(answer, body);
-    for (const choice of list(body['choices'])) takeChoice(answer, fields(choice), 'message');
-    answer.ending = 'complete';
+    const completion = unpacked(body);
+    takeCompletion(answer, completion);
+    const { choices, message, request_id } = completion;
+    const objects = list(choices).filter((choice) => isChoice(answer, choice));
+    // By index, and where that tells nothing, by place.
+    const inOrder = objects
+      .map((choice, at) => ({ choice, index: numberOf(fields(choice)['index']) ?? at }))
+      .sort((a, b) => a.index - b.index);
+    for (const [at, { choice }] of inOrder.entries()) takeChoice(answer, at, fields(choice), false);
+    if (answer.ending) return;
+    if (objects.length > 0) answer.ending = 'complete';
+    else if (Array.isArray(choices)) answer.fail(NO_CHOICES);
+    else if (choices !== undefined && choices !== null) answer.notRead(choices);
+    else if (text(message) !== undefined) answer.fail(completion);
+    // Of xAI: the answer is fetched later.
+    else if (text(request_id) !== undefined) answer.ending = 'unfinished';
   },
   piece(answer, event) {
-    if (event['error']) answer.ending = 'failed';
-    takeCompletion(answer, event);
-    for (const choice of list(event['choices'])) takeChoice(answer, fields(choice), 'delta');
+    const chunk = unpacked(event);
+    takeCompletion(answer, chunk);
+    const { choices } = chunk;
+    if (choices !== undefined && choices !== null && !Array.isArray(choices)) answer.notRead(choices);
+    for (const [at, choice] of list(choices).entries()) {
+      if (!isChoice(answer, choice)) continue;
+      takeChoice(answer, numberOf(fields(choice)['index']) ?? at, fields(choice), true);
+    }
+    const { begun, ended } = progressOf(answer);
+    // Servers that only speak the dialect may leave out the mark at the end of the stream.
+    if (answer.ending !== 'failed' && begun.size > 0)
+      answer.ending = begun.size === ended.size ? 'complete' : undefined;
+  },
+  end(answer) {
+    const { begun } = progressOf(answer);
+    if (begun.size > 0) answer.renumber(begun);
+    else if (answer.ending === 'complete') answer.fail(NO_CHOICES);
   },
 };
 
-function takeCompletion(answer: GrowingAnswer, body: Fields): void {
-  const { id, model } = body;
-  answer.id = text(id) ?? answer.id;
-  answer.model = text(model) ?? answer.model;
-  const { prompt_tokens, completion_tokens } = fields(body['usage']);
-  answer.count({ input: prompt_tokens, output: completion_tokens });
+/** The provider has answered nothing, as to a prompt that it blocks: a call that gave nothing is found as failed. */
+const NO_CHOICES = { type: 'no_choices' };
+
+/** By these the server says that it has given the answer up. */
+const GIVEN_UP = new Set(['error', 'abort', 'insufficient_system_resource']);
+
+type Medium = Parameters<GrowingAnswer['medium']>[0];
+
+/** What is kept of a choice while it comes in pieces. */
+class Progress {
+  /** Its words are those that were spoken. */
+  spoken = false;
+  hasSound = false;
+  readonly calls = new CallsInPieces();
 }
 
-function takeChoice(answer: GrowingAnswer, choice: Fields, part: 'message' | 'delta'): void {
-  const { content, refusal, tool_calls } = fields(choice[part]);
-  answer.text += (text(content) ?? '') + (text(refusal) ?? '');
-  const finish = text(choice['finish_reason']);
-  if (finish !== undefined) {
-    answer.finishReason = finish;
-    // Servers that only speak the dialect may leave out the mark at the end of the stream.
-    answer.ending = 'complete';
+interface AnswerProgress {
+  readonly begun: Map<GrowingChoice, Progress>;
+  readonly ended: Set<GrowingChoice>;
+}
+
+const progress = new WeakMap<GrowingAnswer, AnswerProgress>();
+
+function progressOf(answer: GrowingAnswer): AnswerProgress {
+  const known = progress.get(answer);
+  if (known) return known;
+  const made = { begun: new Map(), ended: new Set<GrowingChoice>() };
+  progress.set(answer, made);
+  return made;
+}
+
+/** Google packs errors into a list. */
+function unpacked(body: Fields): Fields {
+  return Array.isArray(body) ? fields(body[0]) : body;
+}
+
+function isObject(value: unknown): boolean {
+  return typeof value === 'object' && value !== null;
+}
+
+/** An index, also as text. */
+function numberOf(index: unknown): number | undefined {
+  const number = typeof index === 'string' && /^\d{1,15}$/.test(index) ? Number(index) : index;
+  return Number.isSafeInteger(number) && (number as number) >= 0 ? (number as number) : undefined;
+}
+
+function isChoice(answer: GrowingAnswer, choice: unknown): boolean {
+  if (!isObject(choice) && choice !== null) answer.notRead(choice);
+  return isObject(choice);
+}
+
+function takeCompletion(answer: GrowingAnswer, body: Fields): void {
+  const { id, model, usage, x_groq, error, object, base_resp, choices, detail, errors } = body;
+  // Of Azure, the first chunk has empty ones.
+  answer.id = text(id) || answer.id;
+  answer.model = text(model) || answer.model;
+  const { usage: usageOfGroq, error: errorOfGroq } = fields(x_groq);
+  takeUsage(answer, usage);
+  takeUsage(answer, usageOfGroq);
+  const { status_code } = fields(base_resp);
+  if (error) answer.fail(error);
+  else if (object === 'error') answer.fail(body);
+  else if (errorOfGroq) answer.fail(errorOfGroq);
+  else if (status_code) answer.fail({ code: status_code });
+  else if (!choices && (detail || list(errors).length > 0)) answer.fail(list(errors)[0] ?? body);
+}
+
+function takeChoice(answer: GrowingAnswer, index: number, said: Fields, streamed: boolean): void {
+  const choice = answer.choice(index);
+  const { begun, ended } = progressOf(answer);
+  const known = begun.get(choice) ?? new Progress();
+  begun.set(choice, known);
+  const { delta, message, text: words, usage, error, finish_reason } = said;
+  takeUsage(answer, usage);
+  // A server that only seems to stream may send an empty delta beside the whole message.
+  const isDelta = isObject(delta) && (choice.text !== '' || Object.keys(fields(delta)).length > 0);
+  const inPieces = streamed && (isDelta || !isObject(message));
+  if (streamed && !inPieces) {
+    choice.text = '';
+    choice.reasoning = '';
   }
-  for (const [at, called] of list(tool_calls).entries()) {
-    const { index = at, id, function: asked, custom } = fields(called);
-    const { name, arguments: input } = fields(asked);
-    const { name: customName, input: customInput } = fields(custom);
-    const call = answer.toolCall(`${String(choice['index'])}:${String(index)}`);
-    call.id ??= text(id);
-    call.name ??= text(name) ?? text(customName);
-    call.input += text(input) ?? text(customInput) ?? '';
+  choice.text += text(words) ?? '';
+  takeMessage(answer, choice, known, fields(inPieces ? delta : message), inPieces);
+  if (error) answer.fail(error);
+  const reason = text(finish_reason);
+  if (!reason || reason === 'null') return;
+  choice.finishReason = reason;
+  ended.add(choice);
+  if (GIVEN_UP.has(reason) && answer.ending !== 'failed') answer.fail({ type: reason });
+}
+
+function takeMessage(
+  answer: GrowingAnswer,
+  choice: GrowingChoice,
+  known: Progress,
+  message: Fields,
+  inPieces: boolean,
+): void {
+  const { content, refusal, audio, images, tool_calls, function_call, executed_tools } = message;
+  if (typeof content === 'string') choice.text += content;
+  else for (const part of packed(content)) takePart(answer, choice, part);
+  refuse(answer, choice, refusal);
+  const { transcript, data } = fields(audio);
+  // Where there is text too, what is spoken repeats it.
+  if (text(transcript) && (known.spoken || choice.text === '')) {
+    choice.text += text(transcript) ?? '';
+    known.spoken = true;
+  }
+  if (text(data) && !known.hasSound) {
+    answer.medium('audio');
+    known.hasSound = true;
+  }
+  for (const image of list(images)) if (image) answer.medium('image');
+  choice.reasoning += reasoningOf(answer, message);
+  const called = list(tool_calls).filter((call) => call !== null);
+  // The older form may repeat the newer one.
+  if (called.length === 0 && isObject(function_call)) called.push({ function: function_call, index: 0 });
+  for (const [at, call] of called.entries()) {
+    if (!isObject(call)) answer.notRead(call);
+    else if (inPieces)
+      known.calls.take(choice, numberOf(fields(call)['index']), askedOf(answer, fields(call)));
+    else Object.assign(choice.toolCall(`whole ${at}`), askedOf(answer, fields(call)));
+  }
+  // Of Groq: it has run them itself.
+  for (const [at, executed] of list(executed_tools).entries()) {
+    const { index, type, name, arguments: asked } = fields(executed);
+    const call = choice.toolCall(`executed ${numberOf(index) ?? at}`);
+    call.byProvider = true;
+    call.name ??= text(name) ?? text(type);
+    call.input = asText(asked) || call.input;
+  }
+}
+
+function packed(parts: unknown): readonly unknown[] {
+  if (Array.isArray(parts)) return parts.filter((part) => part !== null);
+  return parts === undefined || parts === null ? [] : [parts];
+}
+
+/** They point to sources, or are closed: no words. */
+const WITHOUT_WORDS = /^(reference|tool_reference|redacted_thinking|reasoning\.encrypted)$/;
+const REASONING = /^(text|summary_text|reasoning_text|reasoning\.text|reasoning\.summary|thinking)$/;
+const MEDIUM = /^(?:input_|output_|tool_)?(image|audio|video|file|document)(?:_url)?$/;
+
+function takePart(answer: GrowingAnswer, choice: GrowingChoice, part: unknown): void {
+  const { type = 'text', text: inside, thinking, summary, refusal, transcript } = fields(part);
+  const kind = text(type) ?? '';
+  const words = text(part) ?? text(inside);
+  const medium = MEDIUM.exec(kind)?.[1] as Medium | 'document' | undefined;
+  if (words !== undefined && (kind === 'text' || kind === 'output_text')) choice.text += words;
+  else if (kind === 'thinking' || kind === 'reasoning')
+    choice.reasoning += reasoningIn(answer, thinking ?? summary ?? words);
+  else if (kind === 'refusal') refuse(answer, choice, refusal);
+  else if (medium) {
+    answer.medium(medium === 'document' ? 'file' : medium);
+    choice.text += text(transcript) ?? '';
+  } else if (!WITHOUT_WORDS.test(kind)) answer.notRead(part);
+}
+
+function refuse(answer: GrowingAnswer, choice: GrowingChoice, refusal: unknown): void {
+  const words = text(refusal);
+  if (!words) return;
+  choice.text += words;
+  if (choice === answer.choice(0)) answer.refused = true;
+}
+
+/** The names that servers give to reasoning. Some say the same words under several. */
+const REASONING_NAMES = [
+  ...['reasoning_content', 'reasoning', 'reasoning_text', 'thinking'],
+  ...['reasoning_details', 'thinking_blocks'],
+];
+
+function reasoningOf(answer: GrowingAnswer, message: Fields): string {
+  for (const name of REASONING_NAMES) {
+    const words = reasoningIn(answer, message[name]);
+    if (words !== '') return words;
+  }
+  return '';
+}
+
+function reasoningIn(answer: GrowingAnswer, said: unknown): string {
+  if (typeof said === 'string') return said;
+  let words = '';
+  for (const part of packed(said)) {
+    const { type, text: plain, summary, thinking } = fields(part);
+    const kind = text(type) ?? '';
+    if (REASONING.test(kind)) words += text(plain) ?? text(summary) ?? text(thinking) ?? '';
+    else if (!WITHOUT_WORDS.test(kind)) answer.notRead(part);
+  }
+  return words;
+}
+
+function askedOf(answer: GrowingAnswer, call: Fields): Asked {
+  const { id, type, function: ofFunction, custom } = call;
+  const inside = [ofFunction, custom].find(isObject);
+  const { name, arguments: asked, input } = fields(inside ?? call);
+  if (!inside && text(type) && text(name) === undefined) answer.notRead(call);
+  return { id: text(id) || undefined, name: text(name) || undefined, input: asText(asked ?? input) };
+}
+
+function asText(input: unknown): string {
+  if (typeof input === 'string') return input;
+  try {
+    return input === undefined || input === null ? '' : JSON.stringify(input);
+  } catch {
+    // Nested too deep.
+    return '';
   }
 }

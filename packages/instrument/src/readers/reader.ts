@@ -7,4 +7,6 @@ export interface AnswerReader {
   whole(answer: GrowingAnswer, body: Fields): void;
   /** An event of an answer in a stream. */
   piece(answer: GrowingAnswer, event: Fields): void;
+  /** The stream is over, whether or not the answer is: what was only gathered is put into the answer. */
+  end?(answer: GrowingAnswer): void;
 }

@@ -1,61 +1,97 @@
-/** Answers of the Responses API: of OpenAI, and of the servers that speak the same. */
+/** Answers of the Responses API: of OpenAI, and of servers that speak the same (docs/reference/model-answers.md). */
 import { fields, type Fields, type GrowingAnswer, list, text } from '../answer.js';
 import type { AnswerReader } from './reader.js';
+import { read, type Said } from './response-items.js';
+import { ResponseStream } from './response-stream.js';
 
 export const RESPONSES: AnswerReader = {
-  whole: takeResponse,
+  whole(answer, response) {
+    takeEnd(answer, response);
+    // What an answer in progress has so far comes again when it is fetched later.
+    if (answer.ending === 'unfinished') return;
+    take(answer, read(list(response['output'])), response);
+  },
   piece(answer, event) {
-    const { type, delta, item, response } = event;
-    const piece = text(delta) ?? '';
-    if (type === 'response.output_text.delta' || type === 'response.refusal.delta') answer.text += piece;
-    else if (type === 'response.reasoning_summary_text.delta') answer.reasoning += piece;
-    else if (type === 'response.output_item.done') takeToolCall(answer, fields(item));
-    else if (type === 'response.created') takeIdentity(answer, fields(response));
-    else if (type === 'response.completed' || type === 'response.incomplete')
-      takeEnd(answer, fields(response));
-    else if (type === 'response.failed' || type === 'error') answer.ending = 'failed';
+    const type = text(event['type']) ?? '';
+    if (type === 'error' || type === '') {
+      if (type !== '' || event['error']) answer.fail(event['error'] ?? { ...event, type: undefined });
+      return;
+    }
+    const stream = streamOf(answer);
+    if (stream.words(type, event)) return;
+    const dot = type.lastIndexOf('.');
+    const [name, how] = [type.slice(0, dot), type.slice(dot + 1)];
+    const response = fields(event['response']);
+    if (name === 'response' && LAST.has(how)) {
+      stream.response = response;
+      takeEnd(answer, response, how);
+    } else if (name === 'response') takeIdentity(answer, response);
+    else if (name === 'response.output_item') stream.item(event, how === 'done');
+    else if (how === 'delta' || how === 'done') stream.piece(name, event, how === 'done');
+  },
+  end(answer) {
+    const stream = streams.get(answer);
+    if (stream) take(answer, read(stream.output), stream.response);
   },
 };
+
+/* The end of an answer. */
+
+const ENDINGS = new Map([
+  ['completed', 'complete'],
+  ['done', 'complete'],
+  // As much as the limit or the filter let through: its reason says so.
+  ['incomplete', 'complete'],
+  ['cancelled', 'aborted'],
+] as const);
+
+/** The events that end a response. */
+const LAST = new Set([...ENDINGS.keys(), 'failed']) as ReadonlySet<string>;
+
+/** @param how the end by the name of the event; it counts where the status is not that of an end. */
+function takeEnd(answer: GrowingAnswer, response: Fields, how?: string): void {
+  takeIdentity(answer, response);
+  const { usage, status, error, incomplete_details, output, output_text, object } = response;
+  const { input_tokens, output_tokens, prompt_tokens, completion_tokens, ...details } = fields(usage);
+  const input = fields(details['input_tokens_details'] ?? details['prompt_tokens_details']);
+  const made = fields(details['output_tokens_details'] ?? details['completion_tokens_details']);
+  answer.count({
+    ...{ input: input_tokens ?? prompt_tokens, output: output_tokens ?? completion_tokens },
+    ...{ cacheRead: input['cached_tokens'], cacheCreation: input['cache_write_tokens'] },
+    reasoning: made['reasoning_tokens'],
+  });
+  answer.finishReason = text(fields(incomplete_details)['reason']) ?? text(status);
+  const stale = how !== undefined && (status === 'queued' || status === 'in_progress');
+  const said = (stale ? how : text(status)) ?? how;
+  if (error || object === 'error') answer.fail(error ? error : response);
+  else if (said === 'failed') answer.fail(error);
+  else if (said !== undefined) answer.ending = ENDINGS.get(said as 'done') ?? 'unfinished';
+  else if (Array.isArray(output) || text(output_text) !== undefined) answer.ending = 'complete';
+}
 
 function takeIdentity(answer: GrowingAnswer, { id, model }: Fields): void {
   answer.id = text(id) ?? answer.id;
   answer.model = text(model) ?? answer.model;
 }
 
-function takeResponse(answer: GrowingAnswer, response: Fields): void {
-  for (const output of list(response['output'])) {
-    const item = fields(output);
-    for (const part of list(item['content'])) {
-      const { text: words, refusal } = fields(part);
-      if (item['type'] === 'message') answer.text += text(words) ?? text(refusal) ?? '';
-    }
-    for (const part of list(item['summary'])) answer.reasoning += text(fields(part)['text']) ?? '';
-    takeToolCall(answer, item);
-  }
-  takeEnd(answer, response);
+function take(answer: GrowingAnswer, said: Said, { output_text }: Fields): void {
+  const aside = said.way.flatMap(({ words, thought }) => (thought ? [] : words)).join('');
+  const thoughts = said.way.filter(({ thought }) => thought || said.words !== '');
+  answer.text = said.words || aside || (text(output_text) ?? '');
+  answer.reasoning = thoughts.map(({ words }) => words).join('');
+  answer.refused ||= said.refused;
+  for (const [at, tool] of said.tools.entries()) Object.assign(answer.toolCall(at), tool);
+  for (const kind of said.media) answer.medium(kind);
+  for (const part of said.unread) answer.notRead(part);
+  if (said.asksForApproval && answer.ending === 'complete') answer.ending = 'unfinished';
 }
 
-const RUN_BY_PROVIDER = /^(web_search|file_search|code_interpreter|image_generation|mcp)_call$/;
+const streams = new WeakMap<GrowingAnswer, ResponseStream>();
 
-/** Tools of the application's and tools that the provider runs itself: `function_call`, `web_search_call`, … */
-function takeToolCall(
-  answer: GrowingAnswer,
-  { id, call_id, type, name, arguments: asked, input }: Fields,
-): void {
-  const kind = text(type);
-  if (!kind?.endsWith('_call')) return;
-  const call = answer.toolCall(id ?? call_id);
-  call.id = text(call_id) ?? text(id);
-  call.name = text(name) ?? kind;
-  call.input = text(asked) ?? text(input) ?? '';
-  call.byProvider = RUN_BY_PROVIDER.test(kind);
-}
-
-function takeEnd(answer: GrowingAnswer, response: Fields): void {
-  takeIdentity(answer, response);
-  const { input_tokens, output_tokens } = fields(response['usage']);
-  answer.count({ input: input_tokens, output: output_tokens });
-  const { status, incomplete_details } = response;
-  answer.finishReason = text(fields(incomplete_details)['reason']) ?? text(status);
-  answer.ending = status === 'failed' ? 'failed' : 'complete';
+function streamOf(answer: GrowingAnswer): ResponseStream {
+  const known = streams.get(answer);
+  if (known) return known;
+  const stream = new ResponseStream();
+  streams.set(answer, stream);
+  return stream;
 }

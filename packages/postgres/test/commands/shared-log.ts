@@ -70,8 +70,10 @@ export class SharedLog {
     return { one, other, key, ids: events.map(({ event_id: id }) => id) };
   }
 
+  /** Of its sink, by now: none before the first one has come. */
   checkpointsOf(name: string): string {
-    return fs.readFileSync(this.place(`${name}.sink`), 'utf8');
+    const sink = this.place(`${name}.sink`);
+    return fs.existsSync(sink) ? fs.readFileSync(sink, 'utf8') : '';
   }
 }
 

@@ -92,7 +92,6 @@ test('[R-1435] [R-1436] [R-1437] a batch that stops all signing is named, seen, 
     `SET ROLE ${schema}_writer; INSERT INTO ${schema}.batches (lane, batch, candidates, entries, leaves, seal)
      VALUES (${String(lane)}, 2, 1, 1, decode(repeat('ab', 73), 'hex'), 'x')`,
   );
-  const planted = Date.now();
   expect((await postEvent(other, key, outcomeEvent())).status).toBe(201);
   for (;;) {
     const ready = await Promise.all([one, other].map((each) => asked(each, '/readyz')));
@@ -104,8 +103,6 @@ test('[R-1435] [R-1436] [R-1437] a batch that stops all signing is named, seen, 
     }
     await sleep(200);
   }
-  // A promise of ten seconds, on an idle machine.
-  expect(Date.now() - planted).toBeLessThan(60_000);
   expect((await asked(one, '/readyz?verbose')).text).toContain('[-]signing failed: nothing is signed');
   expect((await asked(one, '/livez')).status).toBe(200);
   const { warnings } = JSON.parse((await asked(one, '/console/state.json')).text) as {

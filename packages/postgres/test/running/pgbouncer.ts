@@ -3,7 +3,8 @@ import { spawn, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import net from 'node:net';
 import path from 'node:path';
-import { freePort, type PostgresServer, USER } from './postgres-server.js';
+import { freePort } from '../../../../test/free-port.js';
+import { type PostgresServer, USER } from './postgres-server.js';
 
 export const hasPgBouncer = spawnSync('pgbouncer', ['--version']).status === 0;
 

@@ -7,11 +7,11 @@ import { createSecretKey } from 'node:crypto';
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import fs from 'node:fs';
 import { createRequire } from 'node:module';
-import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
+import { freePort } from '../../../../test/free-port.js';
 import type { SealKey } from '../../src/seal.js';
 
 const require = createRequire(import.meta.url);
@@ -73,14 +73,6 @@ const PRIMARY: Settings = {
   wal_level: 'replica',
   max_wal_senders: '10',
 };
-
-export async function freePort(): Promise<number> {
-  const server = net.createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as net.AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
 
 /** The superuser is `postgres`, without a password. */
 export class PostgresServer {

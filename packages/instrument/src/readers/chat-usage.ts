@@ -1,0 +1,46 @@
+/** The tokens that a server of chat completions has counted. */
+import { fields, type GrowingAnswer } from '../answer.js';
+
+/**
+ * One meaning for all servers: input with what is cached, output with what was reasoned. Some count these apart, which
+ * shows by the total, or by parts that are more than the whole.
+ */
+export function takeUsage(answer: GrowingAnswer, usage: unknown): void {
+  if (typeof usage !== 'object' || usage === null) return;
+  const said = fields(usage);
+  const ofInput = fields(said['prompt_tokens_details']);
+  const ofOutput = fields(said['completion_tokens_details']);
+  const cacheRead = largest(
+    ofInput['cached_tokens'],
+    said['cached_tokens'],
+    said['cache_read_input_tokens'],
+    said['prompt_cache_hit_tokens'],
+  );
+  const cacheCreation = largest(
+    ofInput['cache_write_tokens'],
+    ofInput['cache_creation_tokens'],
+    ofInput['cache_creation_input_tokens'],
+    said['cache_creation_input_tokens'],
+  );
+  const reasoning = largest(ofOutput['reasoning_tokens'], said['reasoning_tokens']);
+  let input = largest(said['prompt_tokens'], said['input_tokens']);
+  let output = largest(said['completion_tokens'], said['output_tokens']);
+  const total = largest(said['total_tokens']) ?? 0;
+  if (input !== undefined) {
+    const cached = (cacheRead ?? 0) + (cacheCreation ?? 0);
+    let rest = total - input - (output ?? 0);
+    if (cached > input || (cached > 0 && rest === cached)) {
+      input += cached;
+      rest -= cached;
+    }
+    if (reasoning ? reasoning > (output ?? 0) || rest === reasoning : rest > 0)
+      output = (output ?? 0) + (reasoning || rest);
+  }
+  answer.count({ input, output, cacheRead, cacheCreation, reasoning });
+}
+
+function largest(...counts: readonly unknown[]): number | undefined {
+  const all = counts.map((count) => (typeof count === 'number' ? count : -1));
+  const most = Math.max(...all.filter((count) => Number.isSafeInteger(count)));
+  return most >= 0 ? most : undefined;
+}

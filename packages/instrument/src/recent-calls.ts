@@ -1,0 +1,83 @@
+/** Calls that may go on: by a retry, or by an answer that is fetched later. */
+import { performance } from 'node:perf_hooks';
+import { type ModelCall, quietly, type RunsIn, startsRuns } from './model-call.js';
+import type { AnswerReader } from './readers/reader.js';
+
+/** SDKs wait for a minute at most before they try again. */
+const RETRIED_WITHIN_MS = 120_000;
+const MOST_RECENT = 1000;
+
+/** The calls of which a request that says to be a retry may be the next attempt. */
+export class RecentCalls {
+  #calls: { readonly key: string; readonly call: ModelCall; readonly at: number }[] = [];
+
+  add(key: string | undefined, call: ModelCall): void {
+    const at = performance.now();
+    this.#calls = this.#calls
+      .filter((each) => each.call !== call && mayGoOn(each, at))
+      .slice(1 - MOST_RECENT);
+    if (key !== undefined) this.#calls.push({ key, call, at });
+  }
+
+  /**
+   * Equal requests at the same time cannot be told apart by what is sent, and taking one for the other could tell of
+   * the wrong patient. So there is an answer only if one call alone can be meant.
+   */
+  retried(key: string | undefined, attempt: number, runs: RunsIn): ModelCall | undefined {
+    const within = quietly(() => startsRuns(runs));
+    const now = performance.now();
+    const [one, ...others] = this.#calls.filter(
+      (each) =>
+        each.key === key &&
+        each.call.attempt === attempt - 1 &&
+        each.call.within === within &&
+        mayGoOn(each, now),
+    );
+    return others.length === 0 ? one?.call : undefined;
+  }
+}
+
+function mayGoOn({ call, at }: { readonly call: ModelCall; readonly at: number }, now: number): boolean {
+  const { ending } = call;
+  if (ending === undefined) return true;
+  return ending !== 'complete' && ending !== 'unfinished' && now - at < RETRIED_WITHIN_MS;
+}
+
+export interface LaterCall {
+  readonly call: ModelCall;
+  readonly reader: AnswerReader;
+}
+
+/** Calls whose answers were unfinished, by their addresses; beyond so many the oldest are forgotten. */
+class LaterCalls {
+  readonly #calls = new Map<string, LaterCall | undefined>();
+
+  add(address: string, later: LaterCall): void {
+    const isTaken = this.#calls.has(address) && this.#calls.get(address)?.call !== later.call;
+    this.#calls.delete(address);
+    // Two answers under one id, perhaps of two patients: it names neither.
+    this.#calls.set(address, isTaken ? undefined : later);
+    for (const oldest of this.#calls.keys()) {
+      if (this.#calls.size <= MOST_RECENT) break;
+      this.#calls.delete(oldest);
+    }
+  }
+
+  get(address: string): LaterCall | undefined {
+    return this.#calls.get(address);
+  }
+
+  /** @returns false when it was ended before. */
+  remove(address: string, later: LaterCall): boolean {
+    return this.get(address) === later && this.#calls.delete(address);
+  }
+}
+
+/** Of the client, run or function that was given: several instances of an SDK may share it. */
+const laterCalls = new WeakMap<RunsIn, LaterCalls>();
+
+export function laterCallsOf(runs: RunsIn): LaterCalls {
+  const known = laterCalls.get(runs) ?? new LaterCalls();
+  laterCalls.set(runs, known);
+  return known;
+}

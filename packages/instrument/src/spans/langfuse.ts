@@ -1,0 +1,56 @@
+/** Observations of Langfuse's SDKs. */
+import { fields, list, text } from '../answer.js';
+import { takeChat } from './genai.js';
+import type { Dialect } from './span.js';
+import { documentOf, parsed } from './values.js';
+
+const KINDS = new Map<unknown, ReturnType<Dialect['kindOf']>>([
+  ['generation', 'model'],
+  ['agent', 'agent'],
+  ['tool', 'tool'],
+  ['retriever', 'retrieval'],
+  ['evaluator', 'evaluation'],
+  ['embedding', { reason: 'embeddings' }],
+]);
+
+export const langfuse: Dialect = {
+  kindOf({ attributes }, isRoot) {
+    const type = attributes['langfuse.observation.type'];
+    if (type === 'chain') return isRoot ? 'agent' : { reason: 'inner chains' };
+    // A plain span of Langfuse is of anything.
+    return KINDS.get(type);
+  },
+
+  find({ attributes, name }, kind, found) {
+    const { answer } = found;
+    if (text(attributes['langfuse.observation.type']) === undefined) return;
+    if (attributes['langfuse.observation.level'] === 'ERROR') {
+      found.failed = true;
+      // SDKs begin their messages with the status: that number, and no word of it.
+      const message = text(attributes['langfuse.observation.status_message']) ?? '';
+      answer.status = Number(/^(?:\w*Error: )?([45]\d\d) /.exec(message)?.[1]) || undefined;
+    }
+    if (kind === 'tool') found.tool.name ??= name;
+    const usage = fields(parsed(attributes['langfuse.observation.usage_details']));
+    const { input, output, total } = usage;
+    const cacheRead = usage['input_cached_tokens'] ?? usage['cache_read_input_tokens'];
+    const cacheCreation = usage['cache_creation_input_tokens'] ?? usage['input_cache_creation'];
+    const reasoning = usage['output_reasoning_tokens'];
+    // The total says whether what is in the details is in the first two as well.
+    const apart = Number(total) > Number(input) + Number(output);
+    const withReasoning = apart ? Number(output) + (Number(reasoning) || 0) : output;
+    found.count({ input, output: withReasoning, cacheRead, cacheCreation, reasoning }, apart);
+    const said = text(attributes['langfuse.observation.output']);
+    if (said === undefined) return;
+    const told = parsed(said) ?? said;
+    if (kind === 'retrieval' && found.documents.length === 0)
+      found.documents = list(fields(told)['documents'] ?? told).map(documentOf);
+    if (kind === 'evaluation') found.evaluations.push({ name, score: fields(told)['score'] });
+    if (found.answered || (kind !== 'model' && kind !== 'agent')) return;
+    found.answered = true;
+    const { content, tool_calls: calls } = fields(told);
+    if (text(told) !== undefined || content !== undefined || calls !== undefined)
+      takeChat(answer, 0, told, undefined, kind);
+    else answer.text = said;
+  },
+};

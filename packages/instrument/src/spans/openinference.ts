@@ -1,0 +1,116 @@
+/** OpenInference, of Arize. */
+import { fields, list, text } from '../answer.js';
+import type { Dialect, Findings, SpanData } from './span.js';
+import { documentOf, indexed, inputOf, parsed } from './values.js';
+
+const KINDS = new Map<unknown, ReturnType<Dialect['kindOf']>>([
+  ['LLM', 'model'],
+  ['AGENT', 'agent'],
+  ['TOOL', 'tool'],
+  ['RETRIEVER', 'retrieval'],
+  ['RERANKER', 'retrieval'],
+  ['EVALUATOR', 'evaluation'],
+  ['EMBEDDING', { reason: 'embeddings' }],
+  ['PROMPT', { reason: 'prompts' }],
+]);
+/** In place of what the application has told it to hide. */
+const REDACTED = '__REDACTED__';
+
+export const openInference: Dialect = {
+  kindOf({ attributes }, isRoot) {
+    const kind = attributes['openinference.span.kind'];
+    if (kind === 'CHAIN') return isRoot ? 'agent' : { reason: 'inner chains' };
+    return KINDS.get(kind) ?? (text(kind) === undefined ? undefined : { reason: 'kinds that are no calls' });
+  },
+
+  find({ attributes }, kind, found) {
+    const { answer } = found;
+    answer.model ??= text(attributes['llm.response.model_name']);
+    // The model that was asked for, until some instrumentations write the one that answered in its place.
+    const model = text(attributes['llm.model_name']);
+    const asked = askedModel(attributes);
+    if (kind === 'model' && asked !== undefined && model !== asked) answer.model ??= model;
+    answer.finishReason ??= text(attributes['llm.finish_reason']);
+    found.tool.name ??= attributes['tool.name'] ?? attributes['tool_call.function.name'];
+    found.tool.id ??= attributes['tool_call.id'] ?? attributes['tool.id'];
+    const details = 'llm.token_count.prompt_details';
+    found.count({
+      input: attributes['llm.token_count.prompt'],
+      output: attributes['llm.token_count.completion'],
+      cacheRead: attributes[`${details}.cache_read`],
+      cacheCreation: attributes[`${details}.cache_write`],
+      reasoning: attributes['llm.token_count.completion_details.reasoning'],
+    });
+    if (kind === 'retrieval') findDocuments(attributes, found);
+    if (kind === 'tool') found.tool.id ??= toolCallId(attributes['output.value']);
+    if (!found.answered) findWords(attributes, kind, found);
+  },
+};
+
+/** Of the parameters of a call. */
+function askedModel(attributes: SpanData['attributes']): unknown {
+  return fields(parsed(attributes['llm.invocation_parameters']))['model'];
+}
+
+function findDocuments(attributes: SpanData['attributes'], found: Findings): void {
+  for (const prefix of ['retrieval.documents', 'reranker.output_documents']) {
+    if (found.documents.length > 0) return;
+    found.documents = indexed(attributes, prefix).map((document) =>
+      documentOf({
+        id: document['document.id'],
+        score: document['document.score'],
+        content: document['document.content'],
+        metadata: document['document.metadata'],
+      }),
+    );
+  }
+}
+
+/** LangChain's answer of a tool says which call it is of. */
+function toolCallId(output: unknown): unknown {
+  const said = fields(parsed(output));
+  const message = fields(said['output'] ?? said);
+  return fields(message['kwargs'])['tool_call_id'] ?? message['tool_call_id'];
+}
+
+function findWords(attributes: SpanData['attributes'], kind: string, found: Findings): void {
+  const { answer } = found;
+  for (const message of indexed(attributes, 'llm.output_messages')) {
+    const contents = indexed(message, 'message.contents');
+    const words = message['message.content'];
+    if (words !== undefined && words !== REDACTED) found.answered = true;
+    if (contents.length === 0 && words !== REDACTED) answer.text += text(words) ?? '';
+    answer.reasoning += text(message['message.reasoning_content']) ?? '';
+    for (const part of contents) {
+      const type = part['message_content.type'];
+      const said = text(part['message_content.text']) ?? '';
+      if (said === REDACTED) continue;
+      found.answered = true;
+      if (type === 'reasoning') answer.reasoning += said;
+      else if (type === 'image') answer.medium('image');
+      else answer.text += said;
+      if (type === 'refusal') answer.refused = true;
+    }
+    if (kind === 'agent') continue;
+    for (const call of indexed(message, 'message.tool_calls')) {
+      found.answered = true;
+      const made = answer.toolCall(answer.toolCalls.length);
+      made.id = text(call['tool_call.id']);
+      made.name = text(call['tool_call.function.name']);
+      made.input = inputOf(call['tool_call.function.arguments']);
+    }
+  }
+  const output = text(attributes['output.value']);
+  if (found.answered || output === undefined || output === REDACTED) return;
+  if (kind !== 'agent' && kind !== 'model') return;
+  // A model's output is what its interface has answered, in a form that is not said: text alone is words.
+  if (kind === 'model' && attributes['output.mime_type'] !== 'text/plain') return;
+  found.answered = true;
+  answer.text = lastMessage(output) ?? output;
+}
+
+/** Of the state of a graph: its last message. */
+function lastMessage(output: string): string | undefined {
+  const message = fields(list(fields(parsed(output))['messages']).at(-1));
+  return text(fields(message['kwargs'])['content']) ?? text(message['content']);
+}

@@ -1,0 +1,185 @@
+/**
+ * What one span says, under whatever names its emitter uses: a function of that span alone. Attributes are hostile:
+ * nothing is taken for what it should be, and nothing here throws.
+ */
+import { type Fields, fields, GrowingAnswer, isFailureStatus, text, word } from '../answer.js';
+import { aiSdk } from './ai-sdk.js';
+import { genAi, olderGenAi } from './genai.js';
+import { langfuse } from './langfuse.js';
+import { openInference } from './openinference.js';
+import { traceloop } from './traceloop.js';
+import { parsed } from './values.js';
+
+export interface SpanData {
+  readonly name: string;
+  readonly attributes: Fields;
+  readonly events?:
+    readonly { readonly name: string; readonly attributes?: Fields | undefined }[] | undefined;
+  /** 2 says that what the span is of has failed. */
+  readonly status: { readonly code?: number | undefined };
+  /** The name of the library that has written it. */
+  readonly scope?: string | undefined;
+  readonly droppedAttributesCount?: number | undefined;
+}
+
+type Kind = 'model' | 'agent' | 'tool' | 'retrieval' | 'evaluation';
+
+export interface Known {
+  readonly kind: Kind;
+  readonly provider: string | undefined;
+  /** The model that was asked for; of an agent its name, or that of the workflow. */
+  readonly model: string | undefined;
+  readonly operation: string;
+  readonly streamed: boolean;
+  readonly conversation: string | undefined;
+}
+
+/** No run: `reason` is undefined when the span has no name of what is about models. */
+interface PassedOver {
+  readonly kind: undefined;
+  readonly reason: string | undefined;
+}
+
+export interface Document {
+  readonly id: unknown;
+  readonly score: unknown;
+  readonly text: string | undefined;
+}
+
+interface Evaluation {
+  readonly name: unknown;
+  readonly score?: unknown;
+  readonly label?: unknown;
+}
+
+/** What the dialects fill, each what it knows by a name of its own. */
+export class Findings {
+  readonly answer = new GrowingAnswer();
+  /** Whether the span carries an answer; most carry words only where the application has said so. */
+  answered = false;
+  ending: 'aborted' | 'cut off' | undefined;
+  tool: { name?: unknown; id?: unknown } = {};
+  documents: readonly Document[] = [];
+  readonly evaluations: Evaluation[] = [];
+  errorName: string | undefined;
+  failed = false;
+  /** Of an agent: the sum of its models. */
+  usageOfAll: GrowingAnswer['usage'] | undefined;
+
+  /** Counts that are not known yet. `apart`: the input is what came from no cache. */
+  count(counts: Readonly<Record<string, unknown>>, apart = false): void {
+    const { usage } = this.answer;
+    const numbers = Object.entries(counts).map(([name, count]) => [name, countOf(count)] as const);
+    const { input, cacheRead = 0, cacheCreation = 0, ...others } = Object.fromEntries(numbers);
+    const cached = cacheRead + cacheCreation;
+    const all = input !== undefined && (apart || cached > input) ? input + cached : input;
+    const given = new GrowingAnswer();
+    given.count({ ...counts, ...others, input: all });
+    this.answer.usage = { ...given.usage, ...usage };
+  }
+}
+
+function countOf(value: unknown): number | undefined {
+  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : undefined;
+}
+
+export interface Dialect {
+  /** What the span is, a reason why it is nothing, or undefined when this dialect does not know it. */
+  kindOf(span: SpanData, isRoot: boolean): Kind | { readonly reason: string } | undefined;
+  /** What is not found yet. */
+  find(span: SpanData, kind: Kind, into: Findings): void;
+}
+
+/** The first that knows a span decides what it is; what is said by its names goes before the others. */
+const DIALECTS: readonly Dialect[] = [genAi, openInference, traceloop, aiSdk, langfuse, olderGenAi];
+
+/**
+ * Asked when a span begins, with the attributes that it has by then, or when it ends.
+ * @param isRoot whether nothing around it is a run: an outermost chain is an agent.
+ * @param isWhole whether it has ended: before that, what is not known may become so.
+ */
+export function identify(span: SpanData, isRoot: boolean, isWhole: boolean): Known | PassedOver {
+  for (const dialect of isWhole ? DIALECTS : DIALECTS.slice(0, -1)) {
+    const kind = dialect.kindOf(span, isRoot);
+    if (typeof kind === 'object') return passedOver(span, kind.reason);
+    if (kind !== undefined) return known(span, kind);
+  }
+  return passedOver(span, 'unknown names');
+}
+
+function passedOver({ attributes }: SpanData, reason: string): PassedOver {
+  const isAbout = Object.keys(attributes).some((name) => /^(gen_ai|llm)\./.test(name));
+  return { kind: undefined, reason: isAbout ? reason : undefined };
+}
+
+function known(span: SpanData, kind: Kind): Known {
+  const said = (...names: readonly string[]) => first(span.attributes, names);
+  const { model: parameter } = fields(parsed(said('llm.invocation_parameters')));
+  const model =
+    said('gen_ai.request.model', 'llm.request.model_name', 'llm.request.model') ??
+    text(parameter) ??
+    said('llm.model_name', 'ai.model.id', 'langfuse.observation.model.name');
+  const agent = said(
+    ...['gen_ai.agent.name', 'gen_ai.workflow.name', 'agent.name', 'traceloop.entity.name'],
+    ...['traceloop.workflow.name', 'ai.telemetry.functionId'],
+  );
+  const names = ['gen_ai.operation.name', 'openinference.span.kind', 'traceloop.span.kind'];
+  const more = ['ai.operationId', 'langfuse.observation.type', 'llm.request.type'];
+  return {
+    kind,
+    provider: said(
+      ...['gen_ai.provider.name', 'gen_ai.system', 'llm.provider', 'llm.system', 'llm.vendor'],
+      'ai.model.provider',
+    ),
+    model: kind === 'agent' ? (agent ?? span.name) : model,
+    operation: word(said(...names, ...more)) ?? kind,
+    streamed: span.attributes['gen_ai.request.stream'] === true || /\.(doStream|streamText)$/.test(span.name),
+    conversation: word(said('gen_ai.conversation.id', 'session.id')),
+  };
+}
+
+/** Asked when a span has ended. */
+export function findingsOf(span: SpanData, kind: Kind): Findings {
+  const found = new Findings();
+  const decides = DIALECTS.find((dialect) => dialect.kindOf(span, true) !== undefined);
+  for (const dialect of [...(decides ? [decides] : []), ...DIALECTS.filter((other) => other !== decides)]) {
+    try {
+      dialect.find(span, kind, found);
+    } catch {
+      // What is found by then stays.
+    }
+  }
+  try {
+    endingOf(span, found);
+  } catch {
+    found.failed ||= span.status.code === 2;
+  }
+  if (kind === 'agent') {
+    const { usage } = found.answer;
+    if (Object.keys(usage).length > 0) found.usageOfAll = usage;
+    found.answer.usage = {};
+  }
+  return found;
+}
+
+function endingOf({ attributes, events, status }: SpanData, found: Findings): void {
+  const type = text(attributes['error.type']);
+  const exception = events?.findLast(({ name }) => name === 'exception')?.attributes?.['exception.type'];
+  found.failed ||= status.code === 2 || type !== undefined;
+  if (!found.failed) return;
+  const isStatus = /^[1-5]\d\d$/.test(type ?? '');
+  const name = word((isStatus ? undefined : type) ?? exception) ?? word(type) ?? found.errorName;
+  found.errorName = /time_?d?[-_ ]?out/i.test(name ?? '') ? 'TimeoutError' : name;
+  const said = attributes['http.response.status_code'] ?? attributes['http.status_code'];
+  const code = said ?? (isStatus ? Number(type) : undefined);
+  found.answer.status = isFailureStatus(code) ? code : found.answer.status;
+  if (/abort/i.test(name ?? '')) found.ending = 'aborted';
+  // The server has answered that all is well, and then the answer broke.
+  else if (typeof said === 'number' && said >= 200 && said < 300) found.ending = 'cut off';
+}
+
+/** The first that is text. */
+function first(attributes: Fields, names: readonly string[]): string | undefined {
+  const name = names.find((each) => typeof attributes[each] === 'string' && attributes[each] !== '');
+  return name === undefined ? undefined : (attributes[name] as string);
+}

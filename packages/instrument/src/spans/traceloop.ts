@@ -1,0 +1,55 @@
+/** OpenLLMetry, of Traceloop: its SDKs, and its instrumentations before they took the names of GenAI. */
+import { text } from '../answer.js';
+import type { Dialect } from './span.js';
+import { indexed, inputOf, parsed, wordsOf } from './values.js';
+
+/** Every runnable of LangChain is a workflow there, without a parent. */
+const LANGCHAIN = '@traceloop/instrumentation-langchain';
+
+export const traceloop: Dialect = {
+  kindOf({ attributes, scope }) {
+    const kind = attributes['traceloop.span.kind'];
+    if (kind === 'workflow' || kind === 'agent')
+      return scope === LANGCHAIN ? { reason: 'runnables of LangChain' } : 'agent';
+    if (kind === 'tool') return 'tool';
+    if (kind === 'task') return { reason: 'tasks' };
+    const request = attributes['llm.request.type'];
+    if (request === 'chat' || request === 'completion') return 'model';
+    return text(request) === undefined ? undefined : { reason: 'other requests to models' };
+  },
+
+  find({ attributes, name }, kind, found) {
+    const { answer } = found;
+    const isTool = attributes['traceloop.span.kind'] === 'tool' || kind === 'tool';
+    if (isTool)
+      found.tool.name ??= attributes['traceloop.entity.name'] ?? name.replace(/^execute_tool |\.tool$/g, '');
+    answer.model ??= text(attributes['llm.response.model']);
+    found.count({
+      input: attributes['llm.usage.prompt_tokens'],
+      output: attributes['llm.usage.completion_tokens'],
+    });
+    if (found.answered) return;
+    if (kind === 'agent' && attributes['traceloop.entity.output'] !== undefined) {
+      found.answered = true;
+      const output = parsed(attributes['traceloop.entity.output']);
+      answer.text = text(output) ?? text(attributes['traceloop.entity.output']) ?? '';
+      return;
+    }
+    for (const prefix of ['gen_ai.completion', 'llm.completions']) {
+      for (const [at, message] of indexed(attributes, prefix).entries()) {
+        found.answered = true;
+        const choice = answer.choice(at);
+        choice.finishReason ??= text(message['finish_reason']);
+        choice.text += wordsOf(message['content']);
+        choice.reasoning += text(message['reasoning']) ?? '';
+        for (const [number, call] of indexed(message, 'tool_calls').entries()) {
+          const made = choice.toolCall(number);
+          made.id = text(call['id']);
+          made.name = text(call['name']);
+          made.input = inputOf(call['arguments']);
+        }
+      }
+      if (found.answered) return;
+    }
+  },
+};

@@ -1,0 +1,55 @@
+/** Readers take whatever a server sends: recordings with parts that are exchanged, left out or of another form. */
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { runs } from '../../../test/property-runs.js';
+import { fields, GrowingAnswer } from '../src/answer.js';
+import { RESPONSES } from '../src/readers/responses.js';
+import type { AnswerReader } from '../src/readers/reader.js';
+import { vectorsOf } from './vectors.js';
+
+const ODD: readonly unknown[] = [
+  ...[null, undefined, true, 0, -1, 1e300, '', 'words of a patient', '__proto__', 'in_progress', 'message'],
+  ...[[], [[]], [null], {}, { type: 7 }, { type: 'reasoning', content: {} }, { length: -1 }],
+  ...[{ text: { toString: 5 } }, { type: 'message', content: [7, null, { text: [] }] }],
+];
+
+/** The value with one of its members, that of this number, exchanged for another or left out. */
+function mutated(value: unknown, at: { left: number }, odd: unknown): unknown {
+  if (at.left-- === 0) return odd;
+  if (Array.isArray(value)) return value.map((each) => mutated(each, at, odd));
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, mutated(each, at, odd)]));
+}
+
+const mutation = fc.record({ at: fc.nat({ max: 200 }), odd: fc.constantFrom(...ODD) });
+
+function read(reader: AnswerReader, form: 'whole' | 'stream', value: unknown): GrowingAnswer {
+  const answer = new GrowingAnswer();
+  if (form === 'whole') reader.whole(answer, fields(value));
+  else for (const piece of Array.isArray(value) ? value : [value]) reader.piece(answer, fields(piece));
+  reader.end?.(answer);
+  return answer;
+}
+
+describe.each([['responses', RESPONSES]] as const)('[R-1620] %s', (api, reader) => {
+  test('a mutated answer throws nothing, and its facts have no words', () => {
+    const vectors = vectorsOf(api).map(([, form, vector]) => ({ form, value: vector[form] }));
+    const mutations = fc.array(mutation, { minLength: 1, maxLength: 4 });
+    fc.assert(
+      fc.property(fc.constantFrom(...vectors), mutations, ({ form, value }, changes) => {
+        const sent = changes.reduce<unknown>((each, { at, odd }) => mutated(each, { left: at }, odd), value);
+        const { text, reasoning, toolCalls, facts } = read(reader, form, sent);
+        expect([typeof text, typeof reasoning]).toEqual(['string', 'string']);
+        for (const { input, name, id } of toolCalls) {
+          expect([typeof input, typeof (name ?? ''), typeof (id ?? '')]).toEqual([
+            'string',
+            'string',
+            'string',
+          ]);
+        }
+        expect(JSON.stringify({ ...facts, response_model: undefined })).not.toContain(' ');
+      }),
+      { numRuns: runs(30_000, 2000) },
+    );
+  });
+});
