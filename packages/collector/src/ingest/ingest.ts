@@ -177,10 +177,13 @@ export class Ingest {
     return { state: this.#ledgerState, reason: this.#storageReason };
   }
 
-  /** Who shows this key, if it is known, valid, and not bound to another client's certificate. */
-  principalOf(apiKey: string | undefined, socket: Socket): Principal | undefined {
+  /**
+   * Who shows this key, if it is known, valid, and not bound to another client's certificate.
+   * @param counts whether it is a use of the key: not while its request is looked at again.
+   */
+  principalOf(apiKey: string | undefined, socket: Socket, counts: boolean): Principal | undefined {
     const now = Date.now();
-    const principal = this.#options.keys.authenticate(apiKey, now);
+    const principal = this.#options.keys.authenticate(apiKey, now, counts);
     if (typeof principal === 'string') return undefined;
     const { clientCertificate } = principal;
     const isProven = clientCertificate === undefined || showsCertificate(socket, clientCertificate, now);
