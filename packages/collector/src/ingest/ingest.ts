@@ -177,10 +177,7 @@ export class Ingest {
     return { state: this.#ledgerState, reason: this.#storageReason };
   }
 
-  /**
-   * Who shows this key, if it is known, valid, and not bound to another client's certificate.
-   * @param counts whether it is a use of the key: not while its request is looked at again.
-   */
+  /** Who shows this key, if it is known, valid, not bound to another certificate; `counts` it as a use. */
   principalOf(apiKey: string | undefined, socket: Socket, counts: boolean): Principal | undefined {
     const now = Date.now();
     const principal = this.#options.keys.authenticate(apiKey, now, counts);
