@@ -11,7 +11,8 @@ import {
   quietly,
   type RunsIn,
 } from './model-call.js';
-import { type Findings, findingsOf, identify, type Known, type SpanData } from './spans/span.js';
+import type { Findings, SpanData } from './spans/dialect.js';
+import { findingsOf, identify, type Known } from './spans/span.js';
 
 export type { Answer, ToolCall, Usage } from './answer.js';
 export type { DescribedCall, Description, InstrumentationOptions, RunsIn, StartsRuns } from './model-call.js';

@@ -1,6 +1,6 @@
 /** Semantic conventions for GenAI of OpenTelemetry, 1.26 and later, and what came before them. */
 import { fields, type GrowingAnswer, list, text } from '../answer.js';
-import type { Dialect, Findings, SpanData } from './span.js';
+import type { Dialect, Findings, SpanData } from './dialect.js';
 import { documentOf, inputOf, parsed, wordsOf } from './values.js';
 
 const KINDS = new Map<unknown, ReturnType<Dialect['kindOf']>>([

@@ -1,7 +1,7 @@
 /** Observations of Langfuse's SDKs. */
 import { type Fields, fields, list, text } from '../answer.js';
 import { takeChat } from './genai.js';
-import type { Dialect, Findings } from './span.js';
+import type { Dialect, Findings } from './dialect.js';
 import { documentOf, parsed } from './values.js';
 
 const KINDS = new Map<unknown, ReturnType<Dialect['kindOf']>>([

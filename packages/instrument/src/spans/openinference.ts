@@ -1,6 +1,6 @@
 /** OpenInference, of Arize. */
 import { fields, list, text } from '../answer.js';
-import type { Dialect, Findings, SpanData } from './span.js';
+import type { Dialect, Findings, SpanData } from './dialect.js';
 import { documentOf, indexed, inputOf, parsed } from './values.js';
 
 const KINDS = new Map<unknown, ReturnType<Dialect['kindOf']>>([

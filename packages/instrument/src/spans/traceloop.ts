@@ -1,6 +1,6 @@
 /** OpenLLMetry, of Traceloop: its SDKs, and its instrumentations before they took the names of GenAI. */
 import { text } from '../answer.js';
-import type { Dialect } from './span.js';
+import type { Dialect } from './dialect.js';
 import { indexed, inputOf, parsed, wordsOf } from './values.js';
 
 /** Every runnable of LangChain is a workflow there, without a parent. */
