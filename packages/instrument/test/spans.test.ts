@@ -6,7 +6,8 @@ import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import type { Answer } from '../src/answer.js';
 import { RunSpanProcessor } from '../src/opentelemetry.js';
-import { findingsOf, identify, type SpanData } from '../src/spans/span.js';
+import type { SpanData } from '../src/spans/dialect.js';
+import { findingsOf, identify } from '../src/spans/span.js';
 import { expectedOf, inOrder, type RecordedSpan, recordings, replay, spansOf, timeOf } from './otlp-spans.js';
 import { expectMadeBy, recording } from './recording.js';
 
