@@ -201,7 +201,7 @@ function modelsOf(report: RunReport): ModelNumbers[] {
       return {
         model_id: modelId,
         all: groupNumbers(all, report.leftOut),
-        versions: versionsOf(versions, report.leftOut),
+        versions: versionsOf(modelId, versions, report.leftOut),
       };
     })
     .sort(
@@ -212,16 +212,33 @@ function modelsOf(report: RunReport): ModelNumbers[] {
     );
 }
 
-function versionsOf(versions: readonly VersionTally[], leftOut: number): VersionNumbers[] {
+/** Calls that failed count under the name that was asked for: which version it stood for is not known. */
+export function isKnownVersion(
+  modelId: string | null,
+  { model_version, runs, calls }: Pick<VersionNumbers, 'model_version' | 'runs' | 'calls'>,
+): boolean {
+  const isAskedFor = model_version === modelId && runs > 0 && calls.failed.count === runs;
+  return model_version !== null && !isAskedFor;
+}
+
+function versionsOf(
+  modelId: string | null,
+  versions: readonly VersionTally[],
+  leftOut: number,
+): VersionNumbers[] {
   // A version with events and no run of the period began before it.
   const inOrder = [...versions].sort(
     (a, b) => begun(a) - begun(b) || byText(a.version ?? '', b.version ?? ''),
   );
-  const first = inOrder.findIndex(({ version }) => version !== null);
-  return inOrder.map(({ version, tally }, i) => ({
+  const numbers = inOrder.map(({ version, tally }) => ({
     model_version: version,
-    is_new: version !== null && i > first && tally.runs > 0,
     ...groupNumbers(tally, leftOut),
+  }));
+  const first = numbers.findIndex((each) => isKnownVersion(modelId, each));
+  return numbers.map(({ model_version, ...each }, i) => ({
+    model_version,
+    is_new: i > first && each.runs > 0 && isKnownVersion(modelId, { model_version, ...each }),
+    ...each,
   }));
 }
 

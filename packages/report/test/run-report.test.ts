@@ -294,9 +294,38 @@ describe('a report of a period [R-715]', () => {
     // Of the runs whose start names no version.
     const versions = models.flatMap((model) => model.versions);
     expect(versions.find(({ model_version }) => model_version === 'gpt-9')?.runs).toBe(2);
+    const askedFor = versions.find(({ model_version }) => model_version === 'sepsis-risk');
+    expect(askedFor?.calls.failed).toMatchObject({ count: 3, of: 3 });
   });
 
-  test('takes runs of no known version, such as calls that failed, for no new version [R-721]', () => {
+  test('counts a time-out as a failure, and by itself what a provider has not finished [R-1704]', () => {
+    const { all } = reported([
+      { n: 1, ended: { ending: 'failed', error_name: 'TimeoutError' } },
+      { n: 2, ended: { ending: 'unfinished', response_model: 'gpt-9' } },
+    ]);
+    expect(all.calls).toMatchObject({
+      endings: { complete: 0, failed: 1, unfinished: 1 },
+      failed: { count: 1, of: 2 },
+    });
+  });
+
+  test.each([
+    ['named as the model that was asked for', { ending: 'complete', response_model: 'sepsis-risk' }, true],
+    ['of failed calls alone', { ending: 'failed', response_model: 'sepsis-risk' }, false],
+  ])('takes what answers behind a version %s accordingly for new [R-1703]', (_, ended, isNew) => {
+    const { models } = reported([
+      { n: 1, day: 1, ended },
+      { n: 2, day: 2, ended: { ending: 'complete', response_model: 'a' } },
+      { n: 3, day: 3, ended: { ending: 'failed' } },
+    ]);
+    const versions = models.flatMap((model) => model.versions);
+    expect(versions.map(({ model_version, is_new }) => [model_version, is_new])).toEqual([
+      ['sepsis-risk', false],
+      ['a', isNew],
+    ]);
+  });
+
+  test('takes the name under which calls failed for no new version [R-721] [R-1703]', () => {
     const failed = { ending: 'failed', status: 500 };
     const done = (response_model: string) => ({ ending: 'complete', response_model });
     const { models } = reported([
@@ -307,7 +336,7 @@ describe('a report of a period [R-715]', () => {
     const versions = models.flatMap((model) => model.versions);
     expect(versions.map(({ model_version, is_new }) => [model_version, is_new])).toEqual([
       ...[
-        [null, false],
+        ['sepsis-risk', false],
         ['a', false],
         ['b', true],
       ],

@@ -66,7 +66,7 @@ function markOf(pid: number): string | undefined {
 }
 
 /** Counts up with every change of a table, or of what a row means. */
-const VERSION = 5;
+const VERSION = 6;
 /** For a -wal of 128 MiB, twice what is kept of it. */
 const INDEX_REGIONS = 4;
 export const CATALOGUE_FILE = 'catalogue.sqlite';

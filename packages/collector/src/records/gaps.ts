@@ -17,12 +17,14 @@ import { type Sent, hasMember, memberIn, sentIn } from './run-event.js';
  * "Instrumentation", sets for clients in all languages. What an application says by itself is not taken for it.
  */
 
+/** Final as places, for rows of the catalogue have them: append only. */
 export const CALL_ENDINGS: readonly RecordedCall['ending'][] = [
   'complete',
   'failed',
   'aborted',
   'cut off',
   'not read',
+  'unfinished',
 ];
 const MOST_ATTEMPTS = 2 ** 31 - 1;
 

@@ -73,10 +73,15 @@ export function stringOf(text: Text | undefined): string | undefined {
   return typeof text === 'object' ? text.bytes.toString('utf8', text.from, text.to) : text;
 }
 
-/** As the start says; where it names a model and no version, the model that answered. */
-export function modelVersionOf({ model, metadata }: ColumnSource): Text | undefined {
+/**
+ * As the start says; where it names a model and no version, the model that answered. Of a call that failed, the model
+ * that was asked for, whatever the failed answer says of itself.
+ */
+export function modelVersionOf({ model, metadata: { call } }: ColumnSource): Text | undefined {
   if (model === null) return undefined;
-  return textOf(model, NAMES.model_version) ?? metadata.call?.response_model ?? undefined;
+  const named = textOf(model, NAMES.model_version);
+  if (named !== undefined) return named;
+  return call?.ending === 'failed' ? textOf(model, NAMES.model_id) : (call?.response_model ?? undefined);
 }
 
 export const RECORD_COLUMNS: readonly RecordColumn[] = [
