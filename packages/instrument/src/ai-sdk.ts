@@ -1,8 +1,15 @@
 /** Captures the calls of the AI SDK: a middleware around a language model. */
 import { performance } from 'node:perf_hooks';
-import { fields, GrowingAnswer } from './answer.js';
-import { checkOptions, type InstrumentationOptions, ModelCall, quietly, type RunsIn } from './model-call.js';
-import { takePart, takeResult } from './readers/ai-sdk.js';
+import { fields, GrowingAnswer, text } from './answer.js';
+import {
+  checkOptions,
+  type Ended,
+  type InstrumentationOptions,
+  ModelCall,
+  quietly,
+  type RunsIn,
+} from './model-call.js';
+import { ModelAnswer } from './readers/ai-sdk.js';
 import { watchedStream } from './streams.js';
 
 export type { Answer, ToolCall, Usage } from './answer.js';
@@ -58,61 +65,109 @@ export function captureMiddleware(runs: RunsIn, options: InstrumentationOptions 
     specificationVersion: 'v4' as never,
     async wrapGenerate(wrapped) {
       const startedAt = performance.now();
-      const answering = wrapped.doGenerate();
-      const call = begin(wrapped, startedAt, false);
+      const answering = called(wrapped.doGenerate);
+      const call = quietly(() => begin(wrapped, startedAt, false));
       const answer = new GrowingAnswer();
       try {
         const result = await answering;
         quietly(() => {
-          takeResult(answer, fields(result));
+          new ModelAnswer(answer).whole(fields(result));
         });
-        call.end({ ending: 'complete', answer });
+        const said = answer.finishReason === 'interrupted' ? 'cut off' : 'not read';
+        call?.end({ ending: answer.ending ?? said, answer });
         return result;
       } catch (error) {
-        call.end({ ending: endingOf(wrapped, error), error, answer });
+        call?.end({ ...brokenBy(wrapped, error), error, answer });
         throw error;
       }
     },
     async wrapStream(wrapped) {
       const startedAt = performance.now();
-      const answering = wrapped.doStream();
-      const call = begin(wrapped, startedAt, true);
-      const answer = new GrowingAnswer();
+      const answering = called(wrapped.doStream);
+      const call = quietly(() => begin(wrapped, startedAt, true));
       try {
         const result = await answering;
-        return { ...result, stream: watched(result.stream, wrapped, call, answer) };
+        return (call && quietly(() => passedOn(result, wrapped, call))) ?? result;
       } catch (error) {
-        call.end({ ending: endingOf(wrapped, error), error, answer });
+        call?.end({ ...brokenBy(wrapped, error), error, answer: new GrowingAnswer() });
         throw error;
       }
     },
   };
 }
 
-function watched<Part>(
-  stream: ReadableStream<Part>,
-  wrapped: Wrapped,
-  call: ModelCall,
-  answer: GrowingAnswer,
-) {
-  let told: unknown;
-  return watchedStream(stream, {
-    seen(chunk) {
-      const part = fields(chunk);
-      if (part['type'] === 'error') told = part['error'];
-      takePart(answer, part);
-    },
-    over(how, error = told) {
-      if (answer.ending === 'failed') call.end({ ending: endingOf(wrapped, told), error: told, answer });
-      else if (answer.ending) call.end({ ending: answer.ending, answer });
-      else if (how === 'failed') call.end({ ending: endingOf(wrapped, error), error, answer });
-      else call.end({ ending: how === 'cancelled' ? 'aborted' : 'cut off', answer });
-    },
-  });
+/** At once; what it throws, it rejects with. */
+async function called<Result>(act: () => PromiseLike<Result>): Promise<Result> {
+  return await act();
 }
 
-function endingOf({ params }: Wrapped, error: unknown): 'aborted' | 'failed' {
-  const aborted =
-    params.abortSignal?.aborted === true || (error instanceof Error && error.name === 'AbortError');
-  return aborted ? 'aborted' : 'failed';
+function passedOn<Part, Result extends Streamed<Part>>(result: Result, wrapped: Wrapped, call: ModelCall) {
+  const answer = new GrowingAnswer();
+  const reader = new ModelAnswer(answer);
+  let told: unknown;
+  const stream = watchedStream(result.stream, {
+    seen(part) {
+      if (fields(part)['type'] === 'error') told = fields(part)['error'];
+      reader.part(fields(part));
+    },
+    over(how, error = told) {
+      quietly(() => {
+        reader.end();
+      });
+      call.end({ ...endedBy(how, error), answer });
+    },
+  });
+  const endedBy = (how: 'read' | 'failed' | 'cancelled', error: unknown) => {
+    if (answer.ending === 'failed') return { ...brokenBy(wrapped, told, 'stream'), error: told };
+    if (answer.ending) return { ending: answer.ending };
+    if (how === 'failed') return { ...brokenBy(wrapped, error, 'stream'), error };
+    if (how === 'read') return { ending: 'cut off' as const };
+    return endedBySignal(wrapped) ?? { ending: 'aborted' as const };
+  };
+  return { ...result, stream };
+}
+
+/* How a call can come to nothing. */
+
+type Broken = Pick<Ended, 'ending' | 'errorName'>;
+
+const TIMED_OUT: Broken = { ending: 'failed', errorName: 'TimeoutError' };
+
+/** A time that was up has failed; an abort is the application's. */
+function endedBySignal({ params }: Wrapped): Broken | undefined {
+  const signal = params.abortSignal;
+  if (signal?.aborted !== true) return undefined;
+  return isTimeOut(signal.reason) ? TIMED_OUT : { ending: 'aborted' };
+}
+
+/** A connection that breaks is `cut off` once the answer has begun: when its status, or a part of it, was there. */
+function brokenBy(wrapped: Wrapped, error: unknown, begun?: 'stream'): Broken {
+  return quietly(() => lookedAt(wrapped, error, begun)) ?? { ending: 'failed' };
+}
+
+function lookedAt(wrapped: Wrapped, error: unknown, begun: 'stream' | undefined): Broken {
+  const bySignal = endedBySignal(wrapped);
+  if (bySignal) return bySignal;
+  const { name, statusCode } = fields(error);
+  if (name === 'AbortError') return { ending: 'aborted' };
+  const all = withCauses(error);
+  if (all.some(isTimeOut)) return TIMED_OUT;
+  const code = all.map((each) => fields(each)['code']).find((each) => CONNECTION.test(text(each) ?? ''));
+  const isBegun = begun === 'stream' || (Number(statusCode) >= 200 && Number(statusCode) < 300);
+  return isBegun && code !== undefined ? { ending: 'cut off', errorName: text(code) } : { ending: 'failed' };
+}
+
+/** Of Node.js and undici: the other side has closed it, or it broke on the way. */
+const CONNECTION =
+  /^(UND_ERR_SOCKET|ECONNRESET|EPIPE|ECONNABORTED|ERR_STREAM_PREMATURE_CLOSE|ERR_HTTP2_\w+)$/;
+
+function withCauses(error: unknown): readonly unknown[] {
+  const all: unknown[] = [];
+  for (let each = error; each !== undefined && all.length < 5; each = fields(each)['cause']) all.push(each);
+  return all;
+}
+
+function isTimeOut(error: unknown): boolean {
+  const { name, code } = fields(error);
+  return [name, code].some((each) => /timed?_?out/i.test(text(each) ?? ''));
 }

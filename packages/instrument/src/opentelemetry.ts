@@ -74,7 +74,7 @@ export class RunSpanProcessor {
       const depth = (around?.depth ?? 0) + 1;
       const node: Node = { span, around: depth > DEEPEST ? undefined : around, depth };
       this.#open.begin(idOf(span.spanContext()), node);
-      this.#identify(node, false);
+      this.#identify(node, false, this.#around(node));
     });
   }
 
@@ -82,7 +82,7 @@ export class RunSpanProcessor {
     quietly(() => {
       const open = this.#open.end(idOf(span.spanContext()));
       const node = open ?? { span, around: this.#open.get(parentOf(span)), depth: 0 };
-      const reason = this.#identify(node, true);
+      const reason = this.#identify(node, true, this.#around(node));
       if (reason !== undefined) this.#passOver(reason);
       const { known } = node;
       if (!known) return;
@@ -106,9 +106,8 @@ export class RunSpanProcessor {
    * Begins the run of a span that is a call, as soon as its attributes say so.
    * @returns why the span is nothing.
    */
-  #identify(node: Node, isWhole: boolean): string | undefined {
+  #identify(node: Node, isWhole: boolean, within: ModelCall | undefined): string | undefined {
     if (node.known) return undefined;
-    const within = this.#around(node);
     const found = identify(dataOf(node.span), within === undefined, isWhole);
     if (found.kind === undefined) return found.reason;
     node.known = found;
@@ -128,10 +127,16 @@ export class RunSpanProcessor {
   }
 
   /** The innermost run around it. Some SDKs name a span only after it has begun: those are asked once more. */
-  #around({ around }: Node): ModelCall | undefined {
-    if (!around) return undefined;
-    if (!around.known) this.#identify(around, false);
-    return around.call ?? this.#around(around);
+  #around(node: Node): ModelCall | undefined {
+    const unknown: Node[] = [];
+    let { around } = node;
+    for (; around && !around.call; around = around.around) if (!around.known) unknown.push(around);
+    let call = around?.call;
+    for (const each of unknown.reverse()) {
+      this.#identify(each, false, call);
+      call = each.call ?? call;
+    }
+    return call;
   }
 
   #tell(span: ReadableSpan, { kind }: Known, found: Findings, call: ModelCall, isOwn: boolean): void {

@@ -11,7 +11,7 @@ import { MockLanguageModelV4 } from 'ai/test';
 import { expect, test } from 'vitest';
 import { z } from 'zod';
 import { captureMiddleware, type RunsIn } from '../src/ai-sdk.js';
-import { eventually, expectMadeBy, recording, SECRET } from './recording.js';
+import { expectMadeBy, recording, SECRET } from './recording.js';
 
 const usage = {
   inputTokens: { total: 11, noCache: 11, cacheRead: 0, cacheWrite: 0 },
@@ -199,29 +199,4 @@ test('[R-896] [R-897] AI SDK: a retry is of the run that it repeats, and one mor
     system_metadata: { instrumentation: { by: 'ai-sdk' } },
   });
   expect(JSON.stringify(all)).not.toContain(SECRET);
-});
-
-test('[R-865] AI SDK: an aborted stream has no output', async () => {
-  const { log, events } = await recording();
-  const abort = new AbortController();
-  const mock = new MockLanguageModelV4({
-    doStream: ({ abortSignal }) =>
-      Promise.resolve({
-        stream: new ReadableStream({
-          start(controller) {
-            for (const part of words(SECRET)) controller.enqueue(part);
-            abortSignal?.addEventListener('abort', () => controller.error(abortSignal.reason));
-          },
-        }),
-      }),
-  });
-  const { textStream } = streamText({ model: modelOf(log, mock), prompt: 'p', abortSignal: abort.signal });
-  for await (const text of textStream) if (text !== '') abort.abort();
-  const ended = await eventually(async () => (await events())[2]);
-  expect(ended.artifact).toMatchObject({
-    artifact_type: 'other',
-    ending: 'aborted',
-    characters: SECRET.length,
-  });
-  expect((await events()).some(({ kind }) => kind === 'human-output')).toBe(false);
 });

@@ -124,16 +124,6 @@ test('[R-865] [R-898] Anthropic: a message becomes a run with its tools, in one 
   expect(JSON.stringify(all)).not.toContain(SECRET);
 });
 
-test('[R-897] Anthropic: an answer for which the provider has run a tool itself is final', async () => {
-  const { log, events } = await recording();
-  const content = MESSAGE.content.filter(({ type }) => type !== 'tool_use');
-  const server = await modelServer((response) =>
-    json(response, { ...MESSAGE, content, stop_reason: 'end_turn' }),
-  );
-  await clientOf(server.url, anthropicFetch(log)).messages.create(REQUEST);
-  expect((await events()).at(-1)).toMatchObject({ kind: 'human-output', output: { tool_calls: 1 } });
-});
-
 test('[R-896] Anthropic: a retry is of the run that it repeats', async () => {
   const { log, events } = await recording();
   const server = await modelServer((response, number) =>
@@ -166,42 +156,27 @@ test('[R-865] Anthropic: a failed call says its status and no message, and the a
   expect(JSON.stringify(failed)).not.toContain(SECRET);
 });
 
-test.each(['break', 'abort', 'cut off', 'reset', 'error'] as const)(
-  '[R-865] Anthropic: a stream that ends by %s has no output',
+test.each(['break', 'abort'] as const)(
+  '[R-865] Anthropic: a stream that the application ends by %s has no output',
   async (how) => {
     const { log, events } = await recording();
     const server = await modelServer(async (response) => {
       startStream(response);
       await stream(response, [START, ...block(0, { type: 'text', text: '' }, ...TEXT)]);
-      if (how === 'cut off') response.end();
-      if (how === 'reset') response.destroy();
-      if (how === 'error')
-        await stream(response, [{ type: 'error', error: { type: 'api_error', message: SECRET } }]);
     });
     const anthropic = clientOf(server.url, anthropicFetch(log));
     const pieces = await anthropic.messages.create({ ...REQUEST, stream: true });
-    const reading = (async () => {
-      for await (const { type } of pieces) {
-        if (type !== 'content_block_stop') continue;
-        if (how === 'break') break;
-        if (how === 'abort') pieces.controller.abort();
-      }
-    })();
-    if (how === 'error' || how === 'reset') await expect(reading).rejects.toThrow();
-    else await reading;
+    for await (const { type } of pieces) {
+      if (type !== 'content_block_stop') continue;
+      if (how === 'break') break;
+      pieces.controller.abort();
+    }
     const [, ended, ...more] = await eventually(async () => {
       const all = await events();
       return all.length > 1 ? all : undefined;
     });
     expect(more).toEqual([]);
-    const ending = {
-      break: 'aborted',
-      abort: 'aborted',
-      'cut off': 'cut off',
-      reset: 'cut off',
-      error: 'failed',
-    }[how];
-    expect(ended?.artifact).toMatchObject({ artifact_type: 'other', ending, characters: SECRET.length });
+    expect(ended?.artifact).toMatchObject({ ending: 'aborted', characters: SECRET.length });
     expect(JSON.stringify(ended)).not.toContain(SECRET);
   },
 );

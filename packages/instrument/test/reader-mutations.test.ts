@@ -3,6 +3,8 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { runs } from '../../../test/property-runs.js';
 import { fields, GrowingAnswer } from '../src/answer.js';
+import { ModelAnswer } from '../src/readers/ai-sdk.js';
+import { MESSAGES } from '../src/readers/messages.js';
 import { RESPONSES } from '../src/readers/responses.js';
 import type { AnswerReader } from '../src/readers/reader.js';
 import { vectorsOf } from './vectors.js';
@@ -31,7 +33,28 @@ function read(reader: AnswerReader, form: 'whole' | 'stream', value: unknown): G
   return answer;
 }
 
-describe.each([['responses', RESPONSES]] as const)('[R-1620] %s', (api, reader) => {
+const gathered = new WeakMap<GrowingAnswer, ModelAnswer>();
+const AI_SDK: AnswerReader = {
+  whole(answer, result) {
+    new ModelAnswer(answer).whole(result);
+  },
+  piece(answer, part) {
+    const reader = gathered.get(answer) ?? new ModelAnswer(answer);
+    gathered.set(answer, reader);
+    reader.part(part);
+  },
+  end(answer) {
+    gathered.get(answer)?.end();
+  },
+};
+
+const READERS = [
+  ['R-1620', 'responses', RESPONSES],
+  ['R-1640', 'messages', MESSAGES],
+  ['R-1641', 'ai-sdk', AI_SDK],
+] as const;
+
+describe.each(READERS)('[%s] %s', (_requirement, api, reader) => {
   test('a mutated answer throws nothing, and its facts have no words', () => {
     const vectors = vectorsOf(api).map(([, form, vector]) => ({ form, value: vector[form] }));
     const mutations = fc.array(mutation, { minLength: 1, maxLength: 4 });

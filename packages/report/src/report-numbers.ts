@@ -212,13 +212,13 @@ function modelsOf(report: RunReport): ModelNumbers[] {
     );
 }
 
-/** Calls that failed count under the name that was asked for: which version it stood for is not known. */
+/** Calls without an answer count under the name that was asked for: which version it stood for is not known. */
 export function isKnownVersion(
   modelId: string | null,
   { model_version, runs, calls }: Pick<VersionNumbers, 'model_version' | 'runs' | 'calls'>,
 ): boolean {
-  const isAskedFor = model_version === modelId && runs > 0 && calls.failed.count === runs;
-  return model_version !== null && !isAskedFor;
+  const hasNoAnswer = runs > 0 && calls.runs === runs && calls.endings.complete === 0;
+  return model_version !== null && !(model_version === modelId && hasNoAnswer);
 }
 
 function versionsOf(
@@ -235,10 +235,9 @@ function versionsOf(
     ...groupNumbers(tally, leftOut),
   }));
   const first = numbers.findIndex((each) => isKnownVersion(modelId, each));
-  return numbers.map(({ model_version, ...each }, i) => ({
-    model_version,
-    is_new: i > first && each.runs > 0 && isKnownVersion(modelId, { model_version, ...each }),
+  return numbers.map((each, i) => ({
     ...each,
+    is_new: i > first && each.runs > 0 && isKnownVersion(modelId, each),
   }));
 }
 

@@ -155,8 +155,8 @@ function isListed(record: ClinicalRecord, { filter }: RunsRequest): boolean {
   const { completeness, conflicts, call } = record.metadata;
   const began = beganOf(record, filter.clock);
   const last = record.outcomes.at(-1)?.outcome['outcome_type'];
-  const answeredBy = call?.ending === 'failed' ? record.model?.model_id : call?.response_model;
-  const version = record.model?.model_version ?? answeredBy ?? '';
+  const asked = call && call.ending !== 'complete' ? record.model?.model_id : undefined;
+  const version = record.model?.model_version ?? call?.response_model ?? asked ?? '';
   const { since = -Infinity, until = Infinity, outcome, models, level } = filter;
   return (
     record.metadata.run_id !== null &&

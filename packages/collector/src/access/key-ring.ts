@@ -148,9 +148,10 @@ export class KeyRing {
   /**
    * @param presented the value of the X-API-Key header, or undefined when there is none.
    * @param nowMs the wall clock, in milliseconds since 1970 UTC.
+   * @param counts whether it is a use: a request whose key is looked at twice is one.
    * @returns the principal of a valid key, else why it is refused. Never throws, whatever is presented.
    */
-  authenticate(presented: string | undefined, nowMs: number): Principal | KeyRefusal {
+  authenticate(presented: string | undefined, nowMs: number, counts = true): Principal | KeyRefusal {
     if (presented === undefined || presented === '') return 'key_missing';
     // Before anything that reads the text: a header may hold many kilobytes of it.
     if (presented.length !== KEY_TEXT_LENGTH) return 'key_invalid';
@@ -164,7 +165,7 @@ export class KeyRing {
     }
     if (proven === undefined) this.#remember(presented, entry);
     entry.lastUsedAt = nowMs;
-    entry.uses++;
+    if (counts) entry.uses++;
     return entry.principal;
   }
 

@@ -177,10 +177,10 @@ export class Ingest {
     return { state: this.#ledgerState, reason: this.#storageReason };
   }
 
-  /** Who shows this key, if it is known, valid, and not bound to another client's certificate. */
-  principalOf(apiKey: string | undefined, socket: Socket): Principal | undefined {
+  /** Who shows this key, if it is known, valid, not bound to another certificate; `counts` it as a use. */
+  principalOf(apiKey: string | undefined, socket: Socket, counts: boolean): Principal | undefined {
     const now = Date.now();
-    const principal = this.#options.keys.authenticate(apiKey, now);
+    const principal = this.#options.keys.authenticate(apiKey, now, counts);
     if (typeof principal === 'string') return undefined;
     const { clientCertificate } = principal;
     const isProven = clientCertificate === undefined || showsCertificate(socket, clientCertificate, now);

@@ -314,10 +314,12 @@ class Connection implements WholeRequest, Reply {
     const head = this.#headOf(bytes);
     // The client leaves answers unread; Node knows how to wait for it.
     if (head === undefined || socket.writableLength > 0) return this.#handOver(bytes);
-    const principal = shortcut.ingest.principalOf(head.headers.apiKey, socket);
     const { requestBytes } = head;
-    if (principal === undefined || bytes.length > requestBytes) return this.#handOver(bytes);
-    if (bytes.length < requestBytes) return this.#await(bytes, requestBytes);
+    if (bytes.length > requestBytes) return this.#handOver(bytes);
+    const isWhole = bytes.length === requestBytes;
+    const principal = shortcut.ingest.principalOf(head.headers.apiKey, socket, isWhole);
+    if (principal === undefined) return this.#handOver(bytes);
+    if (!isWhole) return this.#await(bytes, requestBytes);
     this.#isOpen = true;
     this.shouldKeepAlive = true;
     this.body = bytes.subarray(head.bytes);

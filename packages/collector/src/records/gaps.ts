@@ -17,7 +17,6 @@ import { type Sent, hasMember, memberIn, sentIn } from './run-event.js';
  * "Instrumentation", sets for clients in all languages. What an application says by itself is not taken for it.
  */
 
-/** Final as places, for rows of the catalogue have them: append only. */
 export const CALL_ENDINGS: readonly RecordedCall['ending'][] = [
   'complete',
   'failed',

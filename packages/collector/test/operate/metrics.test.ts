@@ -1,11 +1,12 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { ERRORS, EVENT_KINDS } from '@clinical-events/protocol';
 import fc from 'fast-check';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { WARNING_IDS } from '../../src/operate/warnings.js';
 import { createKey } from '../running/collector-process.js';
 import { post } from '../running/load.js';
 import { oneCollector } from '../running/one-collector.js';
-import { send } from '../running/raw-http.js';
+import { RawConnection, requestBytes, send } from '../running/raw-http.js';
 import { sampleEvent } from '../running/sample-events.js';
 import { get, getJson, managementPort, Scrape } from './managed.js';
 
@@ -90,6 +91,29 @@ describe('[R-833] metrics', () => {
       health: { live: true, ready: true },
       sinks: [],
     });
+  });
+
+  test('count a request once for its key, in however many pieces it comes', async () => {
+    const key = await createKey(collector.dataDir);
+    const uses = (scrape: Scrape) =>
+      scrape.value('collector_key_requests_total', { key_id: key.slice(4, 16) }) ?? 0;
+    const sizes = [100, 20_000, 40_000, 200_000];
+    for (const size of sizes) {
+      const connection = await RawConnection.open(collector.port);
+      onTestFinished(() => connection.close());
+      const bytes = requestBytes({
+        key,
+        body: JSON.stringify(sampleEvent('outcome', { text: 'x'.repeat(size) })),
+      });
+      connection.write(bytes.subarray(0, bytes.length / 2));
+      // Most often long enough for the first half to be read alone.
+      await sleep(20);
+      connection.write(bytes.subarray(bytes.length / 2));
+      expect((await connection.answer())?.status).toBe(201);
+    }
+    await scrapeUntil((scrape) => uses(scrape) >= sizes.length);
+    const seen = await scrapeUntil((scrape) => scrape.value('collector_queue_events') === 0);
+    expect(uses(seen)).toBe(sizes.length);
   });
 
   test('tell of the process, the queue, the disk, the checkpoint and the index', async () => {

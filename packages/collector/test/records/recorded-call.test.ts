@@ -58,15 +58,6 @@ describe('how the call of a model ended', () => {
     expect(record.metadata.call).toMatchObject({ ending: 'complete', attempts: 2, status: null });
   });
 
-  test('may be that its provider has not finished it [R-1704]', () => {
-    const queued = artifact(2, { ...FAILED, ending: 'unfinished', status: undefined });
-    const record = assembleRecord([start(), queued]);
-    expect(record.metadata.call).toMatchObject({ event_id: id(2), ending: 'unfinished' });
-    expect(schemaFaults(record)).toEqual([]);
-    const fetched = assembleRecord([start(), queued, output(3, ANSWERED)]);
-    expect(fetched.metadata.call).toMatchObject({ event_id: id(3), ending: 'complete' });
-  });
-
   test.each([
     ['an application by itself', FAILED, { hostname: 'h' }],
     ['an instrumentation without a name', FAILED, { instrumentation: {} }],
@@ -100,19 +91,23 @@ describe('the version of a model in columns', () => {
     expect(versionOf({ model_id: 'a' })).toEqual([{ model_id: 'a' }, 'gpt-9-2026-05-01']);
   });
 
-  test.each([
-    ['says nothing of a model', FAILED],
-    ['names another model', { ...FAILED, response_model: 'gpt-8-fallback' }],
-  ])('is the model that was asked for where a failed call %s [R-1703]', (_, said) => {
-    const versionIn = (model: object) => modelVersionOf(assembleRecord([start(model), artifact(2, said)]));
-    expect(versionIn({ model_id: 'gpt-9' })).toBe('gpt-9');
-    expect(versionIn({ model_id: 'gpt-9', model_version: '1' })).toBe('1');
-    expect(versionIn({ provider: 'openai' })).toBeUndefined();
-  });
+  test.each(['failed', 'aborted', 'cut off', 'not read', 'unfinished'])(
+    'is what was asked for where a call that was %s has no answer [R-1703]',
+    (ending) => {
+      const ended = artifact(2, { ...FAILED, ending });
+      expect(modelVersionOf(assembleRecord([start(), ended]))).toBe('gpt-9');
+      const versioned = start({ model_id: 'gpt-9', model_version: '2' });
+      expect(modelVersionOf(assembleRecord([versioned, ended]))).toBe('2');
+      const answering = artifact(2, { ...FAILED, ending, response_model: 'gpt-9-2026-05-01' });
+      expect(modelVersionOf(assembleRecord([start(), answering]))).toBe('gpt-9-2026-05-01');
+      expect(assembleRecord([start(), ended]).metadata.call).toMatchObject({ ending });
+    },
+  );
 
-  test('is that of the answer where an attempt failed before it [R-1703]', () => {
-    const record = assembleRecord([start(), artifact(2, FAILED), output(3, ANSWERED)]);
-    expect(modelVersionOf(record)).toBe('gpt-9-2026-05-01');
+  test('is not known where a complete answer names none [R-1703]', () => {
+    const unnamed = { ...ANSWERED, response_model: undefined };
+    expect(modelVersionOf(assembleRecord([start(), output(2, unnamed)]))).toBeUndefined();
+    expect(modelVersionOf(assembleRecord([start()]))).toBeUndefined();
   });
 
   test('is not guessed where no start says which model it was [R-210]', () => {

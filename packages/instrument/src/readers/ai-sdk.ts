@@ -1,51 +1,156 @@
-/** Answers of language models as the AI SDK gives them to a middleware: versions 5 to 7. */
-import { fields, type Fields, type GrowingAnswer, list, text } from '../answer.js';
+/**
+ * Answers of language models as the AI SDK gives them to a middleware: versions 5 to 7. What each member means, and
+ * from which documents: docs/reference/model-answers.md, "AI SDK".
+ */
+import { fields, type Fields, type GrowingAnswer, text } from '../answer.js';
+import { takeUsage } from './ai-sdk-usage.js';
 
-/** An answer in one piece: what `doGenerate` gives. */
-export function takeResult(answer: GrowingAnswer, result: Fields): void {
-  const { content, response, ...ended } = result;
-  for (const [at, each] of list(content).entries()) takeContent(answer, at, fields(each));
-  takeEnd(answer, ended);
-  takeResponse(answer, response);
-}
+type GrowingToolCall = ReturnType<GrowingAnswer['toolCall']>;
 
-/** A part of the stream that `doStream` gives. */
-export function takePart(answer: GrowingAnswer, part: Fields): void {
-  const { type, delta, toolCallId } = part;
-  if (type === 'text-delta') answer.text += text(delta) ?? '';
-  else if (type === 'reasoning-delta') answer.reasoning += text(delta) ?? '';
-  else if (type === 'tool-call') takeContent(answer, toolCallId, part);
-  else if (type === 'response-metadata') takeResponse(answer, part);
-  else if (type === 'finish') takeEnd(answer, part);
-  else if (type === 'error') answer.fail(part['error']);
-}
+/** Texts by their ids, in the order in which they began; a later one may have the id of one that is over. */
+class Texts {
+  readonly #all: { words: string }[] = [];
+  readonly #open = new Map<unknown, { words: string }>();
 
-function takeContent(answer: GrowingAnswer, key: unknown, content: Fields): void {
-  const { type, text: words, toolCallId, toolName, input, providerExecuted } = content;
-  if (type === 'text') answer.text += text(words) ?? '';
-  else if (type === 'reasoning') answer.reasoning += text(words) ?? '';
-  else if (type === 'tool-call') {
-    const call = answer.toolCall(key);
-    call.id = text(toolCallId);
-    call.name = text(toolName);
-    call.input = text(input) ?? '';
-    call.byProvider = providerExecuted === true;
+  begin(id: unknown): { words: string } {
+    const text = { words: '' };
+    this.#all.push(text);
+    this.#open.set(id, text);
+    return text;
+  }
+
+  add(id: unknown, piece: string): void {
+    const text = this.#open.get(id) ?? this.begin(id);
+    text.words += piece;
+  }
+
+  get words(): string {
+    return this.#all.map(({ words }) => words).join('');
   }
 }
 
-/** Version 5 gives the reason and each count by itself, later ones in objects. */
-function takeEnd(answer: GrowingAnswer, { finishReason, usage }: Fields): void {
-  answer.finishReason = text(fields(finishReason)['unified']) ?? text(finishReason);
-  const { inputTokens, outputTokens } = fields(usage);
-  answer.count({
-    input: fields(inputTokens)['total'] ?? inputTokens,
-    output: fields(outputTokens)['total'] ?? outputTokens,
-  });
-  answer.ending = 'complete';
+/** One answer: a result in one piece, or the parts of a stream as they come. */
+export class ModelAnswer {
+  readonly #answer: GrowingAnswer;
+  readonly #text = new Texts();
+  readonly #reasoning = new Texts();
+  /** Of calls whose input comes in pieces. */
+  readonly #begun = new Map<unknown, GrowingToolCall>();
+  readonly #calls = new Map<unknown, GrowingToolCall>();
+  #waits = false;
+
+  constructor(answer: GrowingAnswer) {
+    this.#answer = answer;
+  }
+
+  /** What `doGenerate` gives. */
+  whole(result: Fields): void {
+    const { content, response } = result;
+    this.#takeResponse(response);
+    if (!Array.isArray(content)) return;
+    for (const [at, value] of content.entries()) {
+      const part = fields(value);
+      const { type, text: words } = part;
+      if (type === 'text' && typeof words === 'string') this.#text.add(at, words);
+      else if (type === 'reasoning' && typeof words === 'string') this.#reasoning.add(at, words);
+      else this.#takeContent(part, value);
+    }
+    this.#takeEnd(result);
+    this.end();
+  }
+
+  /** A part of the stream that `doStream` gives. */
+  part(part: Fields): void {
+    const { type, id, delta } = part;
+    if (type === 'text-delta' && typeof delta === 'string') this.#text.add(id, delta);
+    else if (type === 'reasoning-delta' && typeof delta === 'string') this.#reasoning.add(id, delta);
+    else if (type === 'tool-input-delta') this.#takeInput(id, text(delta) ?? '');
+    else if (type === 'text-start') this.#text.begin(id);
+    else if (type === 'reasoning-start') this.#reasoning.begin(id);
+    else if (type === 'tool-input-start') this.#begin(part);
+    else if (type === 'response-metadata') this.#takeResponse(part);
+    else if (type === 'finish') this.#takeEnd(part);
+    else if (type === 'error') this.#answer.fail(part['error']);
+    else if (!WORDLESS.has(type as string)) this.#takeContent(part, part);
+  }
+
+  /** The stream is over, whether or not the answer is: what was gathered is put into the answer. */
+  end(): void {
+    this.#answer.text = this.#text.words;
+    this.#answer.reasoning = this.#reasoning.words;
+  }
+
+  #takeContent(part: Fields, value: unknown): void {
+    const { type, mediaType, toolCallId } = part;
+    if (type === 'tool-call') this.#takeCall(part);
+    else if (type === 'tool-result') {
+      // Its tool was run already. What it says is not shown, and its error no failure.
+      const call = this.#calls.get(toolCallId);
+      if (call) call.byProvider = true;
+    } else if (type === 'tool-approval-request') this.#waits = true;
+    else if (type === 'file') this.#answer.medium(kindOf(text(mediaType) ?? ''));
+    else if (type !== 'source' && type !== 'reasoning-file') this.#answer.notRead(value);
+  }
+
+  /* Tools. */
+
+  #begin({ id, toolName, providerExecuted }: Fields): void {
+    // Calls of some providers have the id of another one.
+    const call = this.#answer.toolCall(Symbol());
+    call.id = text(id);
+    call.name = text(toolName);
+    call.byProvider = providerExecuted === true;
+    this.#begun.set(id, call);
+  }
+
+  #takeInput(id: unknown, piece: string): void {
+    const call = this.#begun.get(id);
+    if (call) call.input += piece;
+  }
+
+  /** All that is asked, also when it came in pieces. */
+  #takeCall({ toolCallId: id, toolName, input, providerExecuted, invalid }: Fields): void {
+    if (!this.#begun.has(id)) this.#begin({ id });
+    const call = this.#begun.get(id);
+    if (!call) return;
+    this.#begun.delete(id);
+    this.#calls.set(id, call);
+    call.name = text(toolName) ?? call.name;
+    call.input = text(input) ?? (input === undefined ? call.input : JSON.stringify(input));
+    call.byProvider ||= providerExecuted === true;
+    if (invalid === true) call.invalid = true;
+  }
+
+  /* What is said of all of it. */
+
+  #takeResponse(response: unknown): void {
+    const { id, modelId } = fields(response);
+    this.#answer.id = text(id) ?? this.#answer.id;
+    this.#answer.model = text(modelId) ?? this.#answer.model;
+  }
+
+  /** Version 5 gives the reason by itself, later ones in an object. */
+  #takeEnd(end: Fields): void {
+    const { finishReason } = end;
+    const { unified, raw } = fields(finishReason);
+    const reason = text(unified) ?? text(finishReason);
+    this.#answer.finishReason = reason;
+    this.#answer.refused ||= raw === 'refusal';
+    takeUsage(this.#answer, end);
+    // The provider has not said that it was over: how the call ended is said by what it gives no more.
+    if (reason === 'interrupted') return;
+    const isPaused = this.#waits || PAUSED.has(raw as string);
+    this.#answer.ending ??= reason === 'error' ? 'failed' : isPaused ? 'unfinished' : 'complete';
+  }
 }
 
-function takeResponse(answer: GrowingAnswer, response: unknown): void {
-  const { id, modelId } = fields(response);
-  answer.id = text(id) ?? answer.id;
-  answer.model = text(modelId) ?? answer.model;
+/** Parts of a stream that are no part of the answer. */
+const WORDLESS = new Set(['stream-start', 'text-end', 'reasoning-end', 'tool-input-end', 'raw', 'ping']);
+
+/** Reasons of providers that the AI SDK has no name for: the conversation is sent once more before there is an answer. */
+const PAUSED = new Set(['pause_turn', 'compaction']);
+
+function kindOf(mediaType: string) {
+  const kind = (['image', 'audio', 'video'] as const).find((each) => mediaType.startsWith(`${each}/`));
+  return kind ?? 'file';
 }

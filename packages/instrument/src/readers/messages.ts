@@ -1,53 +1,187 @@
-/** Answers of the Messages API: of Anthropic, and of the servers that speak the same. */
-import { fields, type Fields, type GrowingAnswer, list, text } from '../answer.js';
+/**
+ * Answers of the Messages API: of Anthropic, and of the servers that speak the same. What each member means, and from
+ * which documents: docs/reference/model-answers.md, "Messages".
+ */
+import { fields, type Fields, type GrowingAnswer, list, text, type ToolCall } from '../answer.js';
+import { type Counts, takeUsage } from './messages-usage.js';
 import type { AnswerReader } from './reader.js';
+
+type GrowingToolCall = ReturnType<GrowingAnswer['toolCall']>;
+
+/** A block that pieces may follow. */
+interface Block {
+  /** Undefined when it is no tool call. */
+  readonly call?: GrowingToolCall | undefined;
+  /** What the tool is asked has come in pieces. */
+  inPieces: boolean;
+  /** Pieces of a block that is not read are kept with it. */
+  readonly unread?: unknown[] | undefined;
+}
+
+/** What is known of an answer that is under way, beside the answer. */
+interface Growing {
+  readonly blocks: Map<unknown, Block>;
+  readonly calls: Map<string, GrowingToolCall>;
+  readonly counts: Counts;
+}
+
+const growing = new WeakMap<GrowingAnswer, Growing>();
+
+function growingOf(answer: GrowingAnswer): Growing {
+  const known = growing.get(answer);
+  if (known) return known;
+  const made: Growing = { blocks: new Map(), calls: new Map(), counts: {} };
+  growing.set(answer, made);
+  return made;
+}
 
 export const MESSAGES: AnswerReader = {
   whole(answer, message) {
-    takeMessage(answer, message);
-    for (const [index, block] of list(message['content']).entries())
-      takeBlock(answer, index, fields(block), true);
-    answer.ending = 'complete';
+    const { type, error, content } = message;
+    if (isError(type, error)) answer.fail(error);
+    else if (Array.isArray(content) || typeof content === 'string' || type === 'message') {
+      takeMessage(answer, message);
+      answer.text += text(content) ?? '';
+      for (const block of list(content)) takeWholeBlock(answer, block);
+      takeStop(answer, message);
+      answer.ending ??= 'complete';
+    }
   },
-  piece(answer, { type, index, message, content_block, delta, usage }) {
-    if (type === 'message_start') takeMessage(answer, fields(message));
-    else if (type === 'content_block_start') takeBlock(answer, index, fields(content_block), false);
-    else if (type === 'content_block_delta') takeDelta(answer, index, fields(delta));
-    else if (type === 'message_delta') takeMessage(answer, { ...fields(delta), usage });
-    else if (type === 'message_stop') answer.ending = 'complete';
-    else if (type === 'error') answer.ending = 'failed';
+  piece(answer, event) {
+    const { type, index, message, content_block, delta, usage, error } = event;
+    if (type === 'content_block_delta') takeDelta(answer, index, fields(delta));
+    else if (type === 'content_block_start') takeStart(answer, index, content_block);
+    else if (type === 'content_block_stop') takeBlockEnd(answer, index);
+    else if (type === 'message_start') takeMessage(answer, fields(message));
+    else if (type === 'message_delta') {
+      takeUsage(answer, growingOf(answer).counts, fields(usage));
+      takeStop(answer, fields(delta));
+    } else if (type === 'message_stop') answer.ending ??= 'complete';
+    else if (type === 'message') this.whole(answer, event);
+    else if (isError(type, error)) answer.fail(error);
   },
 };
 
-function takeMessage(answer: GrowingAnswer, { id, model, stop_reason, usage }: Fields): void {
+/** The error of a gateway has no type around it. */
+function isError(type: unknown, error: unknown): boolean {
+  return type === 'error' || (error !== undefined && error !== null && error !== false);
+}
+
+function takeMessage(answer: GrowingAnswer, { id, model, usage }: Fields): void {
   answer.id = text(id) ?? answer.id;
   answer.model = text(model) ?? answer.model;
-  answer.finishReason = text(stop_reason) ?? answer.finishReason;
-  const { input_tokens, output_tokens } = fields(usage);
-  answer.count({ input: input_tokens, output: output_tokens });
+  takeUsage(answer, growingOf(answer).counts, fields(usage));
+}
+
+/** The turn is paused: the same conversation is sent once more before there is an answer. */
+const PAUSED = new Set(['pause_turn', 'compaction']);
+
+function takeStop(answer: GrowingAnswer, { stop_reason }: Fields): void {
+  const reason = text(stop_reason);
+  if (reason === undefined) return;
+  answer.finishReason = reason;
+  answer.refused ||= reason === 'refusal';
+  answer.ending ??= PAUSED.has(reason) ? 'unfinished' : 'complete';
+}
+
+/* Blocks. */
+
+/**
+ * What is neither shown nor asked: a thought that is encrypted, a listing of tools, files for a container, and a
+ * summary of what was said before (`compaction`). Results of tools are known by the end of their type.
+ */
+const WORDLESS = new Set(['redacted_thinking', 'container_upload', 'compaction', 'mcp_tool_listing']);
+const MEDIA = { image: 'image', document: 'file' } as const;
+
+function takeWholeBlock(answer: GrowingAnswer, value: unknown): void {
+  const block = fields(value);
+  const call = takeBlock(answer, block, value)?.call;
+  if (call && block['input'] !== undefined) call.input = json(block['input']);
+}
+
+/** At the start of a stream `input` is an empty object, and follows in pieces; or it is there, and no piece follows. */
+function takeStart(answer: GrowingAnswer, index: unknown, value: unknown): void {
+  const block = fields(value);
+  const begun = takeBlock(answer, block, value) ?? { inPieces: false };
+  growingOf(answer).blocks.set(index, begun);
+  const input = json(block['input'] ?? {});
+  if (begun.call && input !== '{}') begun.call.input = input;
+}
+
+/** A tool that nothing was said to is asked nothing, if the answer has not broken off before. */
+function takeBlockEnd(answer: GrowingAnswer, index: unknown): void {
+  const { blocks } = growingOf(answer);
+  const call = blocks.get(index)?.call;
+  if (call) call.input ||= '{}';
+  blocks.delete(index);
+}
+
+/** @returns what its pieces have to know; undefined for a block of words. */
+function takeBlock(answer: GrowingAnswer, block: Fields, value: unknown): Block | undefined {
+  const { text: words, thinking, tool_use_id, to } = block;
+  const type = text(block['type']) ?? '';
+  if (type === 'text' && typeof words === 'string') answer.text += words;
+  else if (type === 'thinking' && typeof thinking === 'string') answer.reasoning += thinking;
+  else if (type.endsWith('tool_use')) return { call: takeToolUse(answer, block), inPieces: false };
+  else if (type.endsWith('tool_result')) takeToolResult(answer, tool_use_id);
+  // Another model goes on where this one has declined.
+  else if (type === 'fallback') answer.model = text(fields(to)['model']) ?? answer.model;
+  else if (type === 'image' || type === 'document') answer.medium(MEDIA[type]);
+  else if (!WORDLESS.has(type)) return { unread: takeUnread(answer, value), inPieces: false };
+  return undefined;
+}
+
+/** @returns the list that its pieces are added to: the part that is kept has them beside the block. */
+function takeUnread(answer: GrowingAnswer, block: unknown): unknown[] {
+  const deltas: unknown[] = [];
+  answer.notRead(typeof block === 'object' && block !== null ? { ...block, deltas } : block);
+  return deltas;
 }
 
 /** `tool_use` is of the application's tools; `server_tool_use` and `mcp_tool_use` are run by the provider. */
-function takeBlock(answer: GrowingAnswer, index: unknown, block: Fields, whole: boolean): void {
-  const { type, id, name, input, text: words, thinking } = block;
-  answer.text += text(words) ?? '';
-  answer.reasoning += text(thinking) ?? '';
-  if (!text(type)?.endsWith('tool_use')) return;
-  const call = answer.toolCall(index);
-  call.byProvider = type !== 'tool_use';
+function takeToolUse(answer: GrowingAnswer, { type, id, name }: Fields): GrowingToolCall {
+  // Blocks of gateways may have the index or the id of another one.
+  const call = answer.toolCall(Symbol());
   call.id = text(id);
   call.name = text(name);
-  // At the start of a stream it is an empty object, and its text follows in pieces.
-  if (whole && input !== undefined) call.input = JSON.stringify(input);
+  call.byProvider = type !== 'tool_use';
+  if (call.id !== undefined) growingOf(answer).calls.set(call.id, call);
+  return call;
 }
 
-function takeDelta(
-  answer: GrowingAnswer,
-  index: unknown,
-  { text: words, thinking, partial_json }: Fields,
-): void {
-  answer.text += text(words) ?? '';
-  answer.reasoning += text(thinking) ?? '';
-  const input = text(partial_json);
-  if (input !== undefined) answer.toolCall(index).input += input;
+/** Where the result is beside it, a tool is run already. What it says is not shown, and its error no failure. */
+function takeToolResult(answer: GrowingAnswer, id: unknown): void {
+  const call = growingOf(answer).calls.get(id as string);
+  if (call) call.byProvider = true;
+}
+
+/* Pieces. */
+
+const WORDLESS_DELTAS = new Set(['signature_delta', 'citations_delta', 'compaction_delta']);
+
+function takeDelta(answer: GrowingAnswer, index: unknown, delta: Fields): void {
+  const { type, text: words, thinking, partial_json } = delta;
+  const block = growingOf(answer).blocks.get(index);
+  if (block?.unread) block.unread.push(delta);
+  else if (type === 'text_delta' && typeof words === 'string') answer.text += words;
+  else if (type === 'thinking_delta' && typeof thinking === 'string') answer.reasoning += thinking;
+  else if (type === 'input_json_delta' && typeof partial_json === 'string')
+    takeInput(answer, index, block, partial_json);
+  else if (!WORDLESS_DELTAS.has(text(type) ?? '')) answer.notRead(delta);
+}
+
+/** Gateways send pieces without words to blocks that are no tools. */
+function takeInput(answer: GrowingAnswer, index: unknown, known: Block | undefined, piece: string): void {
+  if (piece === '') return;
+  const block = known ?? { call: answer.toolCall(Symbol()), inPieces: false };
+  if (!known) growingOf(answer).blocks.set(index, block);
+  const { call } = block;
+  if (call) call.input = block.inPieces ? call.input + piece : piece;
+  else answer.notRead(piece);
+  block.inPieces = true;
+}
+
+/** What a tool is asked: text as it is, all else as JSON. */
+function json(input: unknown): ToolCall['input'] {
+  return text(input) ?? JSON.stringify(input);
 }

@@ -51,9 +51,9 @@ export const aiSdk: Dialect = {
     answer.text = words ?? '';
     answer.reasoning = text(said('response.reasoning')) ?? '';
     if (kind === 'agent') return;
-    for (const call of list(parsed(calls))) {
+    for (const [number, call] of list(parsed(calls)).entries()) {
       const { toolCallId, toolName, input, args, providerExecuted, invalid } = fields(call);
-      const made = answer.toolCall(answer.toolCalls.length);
+      const made = answer.toolCall(number);
       made.id = text(toolCallId);
       made.name = text(toolName);
       made.input = inputOf(input ?? args);

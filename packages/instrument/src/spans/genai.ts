@@ -15,30 +15,43 @@ const KINDS = new Map<unknown, ReturnType<Dialect['kindOf']>>([
   ['agent_step', { reason: 'steps of agents' }],
   ['create_agent', { reason: 'agents that are made' }],
 ]);
+/** Operations of models that answer no one. */
+const OTHERS = /embed|image|audio|speech|transcri|moderat|rerank|video|memory|search/i;
+/** The conventions, the SDKs of Anthropic, Pydantic AI and Sentry, Langfuse's users. */
+const CACHE_READ = ['cache_read.input_tokens', 'cache_read_input_tokens', 'cache_read_tokens'].concat(
+  'input_cached_tokens',
+  'input_tokens.cached',
+);
+const CACHE_CREATION = ['cache_creation.input_tokens', 'cache_creation_input_tokens'].concat(
+  ...['cache_write.input_tokens', 'cache_write_tokens', 'input_cache_creation', 'input_tokens.cache_write'],
+);
 
 export const genAi: Dialect = {
-  kindOf: ({ attributes }) => KINDS.get(attributes['gen_ai.operation.name']),
+  kindOf({ attributes }) {
+    const operation = attributes['gen_ai.operation.name'];
+    const isOther = OTHERS.test(text(operation) ?? '');
+    return KINDS.get(operation) ?? (isOther ? { reason: 'other operations' } : undefined);
+  },
 
   find({ attributes, events = [], scope }, kind, found) {
     const { answer } = found;
     answer.id ??= text(attributes['gen_ai.response.id']);
     answer.model ??= text(attributes['gen_ai.response.model']);
-    answer.finishReason ??= text(list(attributes['gen_ai.response.finish_reasons'])[0]);
+    answer.finishReason ??=
+      reasonOf(attributes['gen_ai.response.finish_reasons'] ?? attributes['gen_ai.response.finish_reason']) ??
+      text(attributes['anthropic.message.stop_reason']);
     found.tool.name ??= attributes['gen_ai.tool.name'];
     found.tool.id ??= attributes['gen_ai.tool.call.id'];
     if (kind === 'retrieval' && found.documents.length === 0)
       found.documents = list(parsed(attributes['gen_ai.retrieval.documents'])).map(documentOf);
+    const usage = (...names: readonly string[]) =>
+      names.map((name) => attributes[`gen_ai.usage.${name}`]).find((count) => count !== undefined);
     const counts = {
-      input: attributes['gen_ai.usage.input_tokens'],
-      output: attributes['gen_ai.usage.output_tokens'],
-      cacheRead:
-        attributes['gen_ai.usage.cache_read.input_tokens'] ??
-        attributes['gen_ai.usage.cache_read_input_tokens'],
-      cacheCreation:
-        attributes['gen_ai.usage.cache_creation.input_tokens'] ??
-        attributes['gen_ai.usage.cache_creation_input_tokens'],
-      reasoning:
-        attributes['gen_ai.usage.reasoning.output_tokens'] ?? attributes['gen_ai.usage.reasoning_tokens'],
+      input: usage('input_tokens'),
+      output: usage('output_tokens'),
+      cacheRead: usage(...CACHE_READ),
+      cacheCreation: usage(...CACHE_CREATION),
+      reasoning: usage('reasoning.output_tokens', 'reasoning_tokens', 'output_tokens.reasoning'),
     };
     // Anthropic's own count, as its interface gives it.
     if (counts.input !== undefined || counts.output !== undefined)
@@ -63,8 +76,10 @@ function findWords(
   const messages = attributes['gen_ai.output.messages'] ?? details?.['gen_ai.output.messages'];
   if (messages !== undefined) {
     found.answered = true;
-    for (const [at, message] of list(parsed(messages)).entries())
-      takeMessage(found.answer, at, message, kind);
+    const all = list(parsed(messages));
+    // An agent's are steps of one answer, the last of them with words.
+    const told = kind === 'agent' ? [all.findLast(hasWords) ?? all.at(-1)] : all;
+    for (const [at, message] of told.entries()) takeMessage(found.answer, at, message, kind);
     return;
   }
   for (const { name, attributes: said = {} } of events) {
@@ -80,6 +95,15 @@ function findWords(
   found.answered = true;
   for (const [at, message] of list(parsed(completion['gen_ai.completion'])).entries())
     takeChat(found.answer, at, message, undefined, kind);
+}
+
+/** The first; some emitters write one text, or JSON, in place of a list. */
+function reasonOf(reasons: unknown): string | undefined {
+  return text(list(parsed(reasons))[0]) ?? (/^\[/.test(text(reasons) ?? '[') ? undefined : text(reasons));
+}
+
+function hasWords(message: unknown): boolean {
+  return list(fields(message)['parts']).some((part) => fields(part)['type'] === 'text');
 }
 
 /** A message of the conventions: a choice, in parts. An agent's tools are asked for by its models. */

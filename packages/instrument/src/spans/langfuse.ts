@@ -1,7 +1,7 @@
 /** Observations of Langfuse's SDKs. */
-import { fields, list, text } from '../answer.js';
+import { type Fields, fields, list, text } from '../answer.js';
 import { takeChat } from './genai.js';
-import type { Dialect } from './span.js';
+import type { Dialect, Findings } from './span.js';
 import { documentOf, parsed } from './values.js';
 
 const KINDS = new Map<unknown, ReturnType<Dialect['kindOf']>>([
@@ -31,15 +31,9 @@ export const langfuse: Dialect = {
       answer.status = Number(/^(?:\w*Error: )?([45]\d\d) /.exec(message)?.[1]) || undefined;
     }
     if (kind === 'tool') found.tool.name ??= name;
-    const usage = fields(parsed(attributes['langfuse.observation.usage_details']));
-    const { input, output, total } = usage;
-    const cacheRead = usage['input_cached_tokens'] ?? usage['cache_read_input_tokens'];
-    const cacheCreation = usage['cache_creation_input_tokens'] ?? usage['input_cache_creation'];
-    const reasoning = usage['output_reasoning_tokens'];
-    // The total says whether what is in the details is in the first two as well.
-    const apart = Number(total) > Number(input) + Number(output);
-    const withReasoning = apart ? Number(output) + (Number(reasoning) || 0) : output;
-    found.count({ input, output: withReasoning, cacheRead, cacheCreation, reasoning }, apart);
+    const reason = text(attributes['langfuse.observation.metadata.finish_reason']);
+    answer.finishReason ??= text(parsed(reason)) ?? reason;
+    countUsage(fields(parsed(attributes['langfuse.observation.usage_details'])), found);
     const said = text(attributes['langfuse.observation.output']);
     if (said === undefined) return;
     const told = parsed(said) ?? said;
@@ -54,3 +48,20 @@ export const langfuse: Dialect = {
     else answer.text = said;
   },
 };
+
+/** Langfuse's own names, those of chat completions, or those of responses. */
+function countUsage(usage: Fields, found: Findings): void {
+  const inputDetails = fields(usage['prompt_tokens_details'] ?? usage['input_tokens_details']);
+  const outputDetails = fields(usage['completion_tokens_details'] ?? usage['output_tokens_details']);
+  const input = usage['input'] ?? usage['prompt_tokens'] ?? usage['input_tokens'];
+  const output = usage['output'] ?? usage['completion_tokens'] ?? usage['output_tokens'];
+  const cached = usage['input_cached_tokens'] ?? usage['cache_read_input_tokens'];
+  const cacheRead = cached ?? inputDetails['cached_tokens'];
+  const cacheCreation = usage['cache_creation_input_tokens'] ?? usage['input_cache_creation'];
+  const reasoning = usage['output_reasoning_tokens'] ?? outputDetails['reasoning_tokens'];
+  const total = usage['total'] ?? usage['total_tokens'];
+  // The total says whether what is in the details is in the first two as well.
+  const apart = Number(total) > Number(input) + Number(output);
+  const withReasoning = apart ? Number(output) + (Number(reasoning) || 0) : output;
+  found.count({ input, output: withReasoning, cacheRead, cacheCreation, reasoning }, apart);
+}

@@ -75,26 +75,29 @@ function toolCallId(output: unknown): unknown {
 
 function findWords(attributes: SpanData['attributes'], kind: string, found: Findings): void {
   const { answer } = found;
-  for (const message of indexed(attributes, 'llm.output_messages')) {
+  const messages = indexed(attributes, 'llm.output_messages');
+  const several = messages.length > 1 && hasChoices(attributes);
+  for (const [at, message] of messages.entries()) {
+    const choice = answer.choice(several ? at : 0);
     const contents = indexed(message, 'message.contents');
     const words = message['message.content'];
     if (words !== undefined && words !== REDACTED) found.answered = true;
-    if (contents.length === 0 && words !== REDACTED) answer.text += text(words) ?? '';
-    answer.reasoning += text(message['message.reasoning_content']) ?? '';
+    if (contents.length === 0 && words !== REDACTED) choice.text += text(words) ?? '';
+    choice.reasoning += text(message['message.reasoning_content']) ?? '';
     for (const part of contents) {
       const type = part['message_content.type'];
       const said = text(part['message_content.text']) ?? '';
       if (said === REDACTED) continue;
       found.answered = true;
-      if (type === 'reasoning') answer.reasoning += said;
+      if (type === 'reasoning') choice.reasoning += said;
       else if (type === 'image') answer.medium('image');
-      else answer.text += said;
+      else choice.text += said;
       if (type === 'refusal') answer.refused = true;
     }
     if (kind === 'agent') continue;
-    for (const call of indexed(message, 'message.tool_calls')) {
+    for (const [number, call] of toolCallsOf(message).entries()) {
       found.answered = true;
-      const made = answer.toolCall(answer.toolCalls.length);
+      const made = choice.toolCall(`${at}.${number}`);
       made.id = text(call['tool_call.id']);
       made.name = text(call['tool_call.function.name']);
       made.input = inputOf(call['tool_call.function.arguments']);
@@ -113,4 +116,18 @@ function findWords(attributes: SpanData['attributes'], kind: string, found: Find
 function lastMessage(output: string): string | undefined {
   const message = fields(list(fields(parsed(output))['messages']).at(-1));
   return text(fields(message['kwargs'])['content']) ?? text(message['content']);
+}
+
+/** Messages of one answer (of the Responses API, for one) and choices have the same names. */
+function hasChoices(attributes: SpanData['attributes']): boolean {
+  const { n } = fields(parsed(attributes['llm.invocation_parameters']));
+  return Number(n) > 1 || list(fields(parsed(attributes['output.value']))['choices']).length > 1;
+}
+
+function toolCallsOf(message: SpanData['attributes']): readonly SpanData['attributes'][] {
+  const calls = indexed(message, 'message.tool_calls');
+  const name = message['message.function_call_name'];
+  if (calls.length > 0 || text(name) === undefined) return calls;
+  const input = message['message.function_call_arguments_json'];
+  return [{ 'tool_call.function.name': name, 'tool_call.function.arguments': input }];
 }

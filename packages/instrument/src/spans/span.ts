@@ -165,17 +165,18 @@ export function findingsOf(span: SpanData, kind: Kind): Findings {
 function endingOf({ attributes, events, status }: SpanData, found: Findings): void {
   const type = text(attributes['error.type']);
   const exception = events?.findLast(({ name }) => name === 'exception')?.attributes?.['exception.type'];
-  found.failed ||= status.code === 2 || type !== undefined;
+  found.failed ||= status.code === 2 || type !== undefined || found.answer.finishReason === 'error';
   if (!found.failed) return;
   const isStatus = /^[1-5]\d\d$/.test(type ?? '');
   const name = word((isStatus ? undefined : type) ?? exception) ?? word(type) ?? found.errorName;
-  found.errorName = /time_?d?[-_ ]?out/i.test(name ?? '') ? 'TimeoutError' : name;
+  found.errorName = /time_?d?[-_ ]?out|deadline_?exceeded/i.test(name ?? '') ? 'TimeoutError' : name;
   const said = attributes['http.response.status_code'] ?? attributes['http.status_code'];
   const code = said ?? (isStatus ? Number(type) : undefined);
   found.answer.status = isFailureStatus(code) ? code : found.answer.status;
-  if (/abort/i.test(name ?? '')) found.ending = 'aborted';
+  if (/abort|cancell?ed/i.test(name ?? '')) found.ending = 'aborted';
   // The server has answered that all is well, and then the answer broke.
-  else if (typeof said === 'number' && said >= 200 && said < 300) found.ending = 'cut off';
+  else if (found.errorName !== 'TimeoutError' && typeof said === 'number' && said >= 200 && said < 300)
+    found.ending = 'cut off';
 }
 
 /** The first that is text. */

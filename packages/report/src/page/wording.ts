@@ -57,7 +57,7 @@ export const ENDING_TEXT: Readonly<Record<CallEnding, string>> = {
   aborted: 'stopped by the application',
   'cut off': 'cut off',
   'not read': 'not known',
-  unfinished: 'not finished by the provider',
+  unfinished: 'not finished',
 };
 
 export function countText(count: number): string {

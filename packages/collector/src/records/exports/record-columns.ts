@@ -74,14 +74,14 @@ export function stringOf(text: Text | undefined): string | undefined {
 }
 
 /**
- * As the start says; where it names a model and no version, the model that answered. Of a call that failed, the model
- * that was asked for, whatever the failed answer says of itself.
+ * As the start says; where it names a model and no version, the model that answered. A call that ended without an answer
+ * counts against what was asked for.
  */
 export function modelVersionOf({ model, metadata: { call } }: ColumnSource): Text | undefined {
   if (model === null) return undefined;
-  const named = textOf(model, NAMES.model_version);
-  if (named !== undefined) return named;
-  return call?.ending === 'failed' ? textOf(model, NAMES.model_id) : (call?.response_model ?? undefined);
+  const said = textOf(model, NAMES.model_version) ?? call?.response_model;
+  if (said !== undefined && said !== null) return said;
+  return call === null || call.ending === 'complete' ? undefined : textOf(model, NAMES.model_id);
 }
 
 export const RECORD_COLUMNS: readonly RecordColumn[] = [

@@ -1,0 +1,46 @@
+/** Tokens of the Messages API, whose `input_tokens` are those beside the cache. */
+import { fields, type Fields, type GrowingAnswer } from '../answer.js';
+
+/** The last count of each that came. */
+export interface Counts {
+  input?: number | undefined;
+  cacheRead?: number | undefined;
+  cacheCreation?: number | undefined;
+}
+
+/**
+ * Takes the counts that are there: of a stream they are cumulative, and any event may have any of them. The input is
+ * the sum of all three (Anthropic API reference, `usage`). `iterations` are parts of them, or of other work.
+ */
+export function takeUsage(answer: GrowingAnswer, counts: Counts, usage: Fields): void {
+  const { output_tokens, output_tokens_details } = usage;
+  const given = {
+    input: count(usage['input_tokens']),
+    cacheRead: count(usage['cache_read_input_tokens']),
+    cacheCreation: count(usage['cache_creation_input_tokens']) ?? creation(fields(usage['cache_creation'])),
+  };
+  // Nothing has no tokens: a server that says so at the end has not counted.
+  const uncounted = counts.input !== undefined && !given.cacheRead && !given.cacheCreation;
+  counts.input = (uncounted && given.input === 0 ? undefined : given.input) ?? counts.input;
+  counts.cacheRead = given.cacheRead ?? counts.cacheRead;
+  counts.cacheCreation = given.cacheCreation ?? counts.cacheCreation;
+  const { input, cacheRead, cacheCreation } = counts;
+  answer.count({
+    input: input === undefined ? undefined : input + (cacheRead ?? 0) + (cacheCreation ?? 0),
+    output: count(output_tokens),
+    cacheRead,
+    cacheCreation,
+    reasoning: count(fields(output_tokens_details)['thinking_tokens']),
+  });
+}
+
+/** By how long it is kept. */
+function creation({ ephemeral_5m_input_tokens, ephemeral_1h_input_tokens }: Fields): number | undefined {
+  const short = count(ephemeral_5m_input_tokens);
+  const long = count(ephemeral_1h_input_tokens);
+  return short === undefined && long === undefined ? undefined : (short ?? 0) + (long ?? 0);
+}
+
+function count(value: unknown): number | undefined {
+  return Number.isSafeInteger(value) && (value as number) >= 0 ? (value as number) : undefined;
+}
