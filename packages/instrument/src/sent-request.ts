@@ -28,7 +28,7 @@ export class SentRequest {
   constructor(startedAt: number, ...[input, init]: Parameters<typeof fetch>) {
     const given = input instanceof Request ? input : undefined;
     this.#startedAt = startedAt;
-    this.url = new URL(given?.url ?? (input));
+    this.url = new URL(given?.url ?? input);
     this.method = (init?.method ?? given?.method ?? 'GET').toUpperCase();
     this.#body = text(init?.body);
     this.#signal = init?.signal ?? given?.signal;
