@@ -212,22 +212,32 @@ function modelsOf(report: RunReport): ModelNumbers[] {
     );
 }
 
+/** Calls without an answer count under the name that was asked for: which version it stood for is not known. */
+export function isKnownVersion(
+  modelId: string | null,
+  { model_version, runs, calls }: Pick<VersionNumbers, 'model_version' | 'runs' | 'calls'>,
+): boolean {
+  const hasNoAnswer = runs > 0 && calls.runs === runs && calls.endings.complete === 0;
+  return model_version !== null && !(model_version === modelId && hasNoAnswer);
+}
+
 function versionsOf(
   modelId: string | null,
   versions: readonly VersionTally[],
   leftOut: number,
 ): VersionNumbers[] {
-  // A call without an answer counts against the name that was asked for, which may be another than that of a version.
-  const isNamed = (version: string | null) => version !== null && version !== modelId;
   // A version with events and no run of the period began before it.
   const inOrder = [...versions].sort(
     (a, b) => begun(a) - begun(b) || byText(a.version ?? '', b.version ?? ''),
   );
-  const first = inOrder.findIndex(({ version }) => isNamed(version));
-  return inOrder.map(({ version, tally }, i) => ({
+  const numbers = inOrder.map(({ version, tally }) => ({
     model_version: version,
-    is_new: isNamed(version) && i > first && tally.runs > 0,
     ...groupNumbers(tally, leftOut),
+  }));
+  const first = numbers.findIndex((each) => isKnownVersion(modelId, each));
+  return numbers.map((each, i) => ({
+    ...each,
+    is_new: i > first && each.runs > 0 && isKnownVersion(modelId, each),
   }));
 }
 

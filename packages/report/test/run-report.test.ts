@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { findingsOf } from '../src/page/findings.js';
 import type { GroupNumbers } from '../src/report-numbers.js';
 import { MARCH, reported, type WantedRun } from './report-runs.js';
 
@@ -294,6 +295,44 @@ describe('a report of a period [R-715]', () => {
     // Of the runs whose start names no version.
     const versions = models.flatMap((model) => model.versions);
     expect(versions.find(({ model_version }) => model_version === 'gpt-9')?.runs).toBe(2);
+  });
+
+  test('counts a time-out as a failure, and by itself what a provider has not finished [R-1703]', () => {
+    const { all } = reported([
+      { n: 1, ended: { ending: 'failed', error_name: 'TimeoutError' } },
+      { n: 2, ended: { ending: 'unfinished', response_model: 'gpt-9' } },
+    ]);
+    expect(all.calls).toMatchObject({
+      endings: { complete: 0, failed: 1, unfinished: 1 },
+      failed: { count: 1, of: 2 },
+    });
+  });
+
+  test.each([
+    ['one that has answered under the name that was asked for is new', 'complete', true],
+    ['calls that failed alone is not new', 'failed', false],
+  ])('a version behind %s [R-1703]', (_, ending, isNew) => {
+    const numbers = reported([
+      { n: 1, day: 1, ended: { ending, response_model: 'sepsis-risk' } },
+      { n: 2, day: 2, ended: { ending: 'complete', response_model: 'a' } },
+      { n: 3, day: 3, ended: { ending: 'failed' } },
+    ]);
+    const versions = numbers.models.flatMap((model) => model.versions);
+    expect(versions.map(({ model_version, is_new }) => [model_version, is_new])).toEqual([
+      ['sepsis-risk', false],
+      ['a', isNew],
+    ]);
+    expect(findingsOf(numbers).some(({ about }) => about.endsWith(' a'))).toBe(isNew);
+  });
+
+  test('compares a new version with the one before, not with calls that failed between them [R-1703]', () => {
+    const numbers = reported([
+      { n: 1, day: 1, ended: { ending: 'complete', response_model: 'a' } },
+      { n: 2, day: 2, ended: { ending: 'failed' } },
+      { n: 3, day: 3, ended: { ending: 'complete', response_model: 'b' } },
+    ]);
+    const told = findingsOf(numbers).flatMap(({ says }) => says);
+    expect(told).toContainEqual(expect.stringMatching(/^First seen on .*, after a\.$/));
   });
 
   test('takes calls that failed, which count against what was asked for, for no new version [R-721] [R-1703]', () => {

@@ -45,7 +45,7 @@ const optional = (text: fc.Arbitrary<string>) => fc.option(text, { nil: undefine
 const ending = fc
   .record(
     {
-      ending: fc.constantFrom('"complete"', '"failed"', '"\\u0066ailed"', '"done"', '7'),
+      ending: fc.constantFrom('"complete"', '"failed"', '"\\u0066ailed"', '"unfinished"', '"done"', '7'),
       status: fc.constantFrom('429', '"500"', '4.29e2', '99', '"x"'),
       error_name: fc.constantFrom('"TypeError"', '"\\ud800"', '{}'),
       response_model: fc.constantFrom('"m-2026"', '""', '[]'),

@@ -5,6 +5,7 @@ import { EVENT_KINDS } from '@clinical-events/protocol';
 import type { Share } from '../statistics.js';
 import {
   CONFLICT_WORDS,
+  isKnownVersion,
   type ModelNumbers,
   type ReportNumbers,
   type VersionNumbers,
@@ -63,7 +64,7 @@ function mostTelling(changes: readonly Finding[]): Finding[] {
 /** Each version that is new, against the one before it. */
 function changesOf(model: ModelNumbers): Finding[] {
   return model.versions.flatMap((version, i) => {
-    const before = model.versions.slice(0, i).findLast(({ model_version }) => model_version !== null);
+    const before = model.versions.slice(0, i).findLast((each) => isKnownVersion(model.model_id, each));
     if (!version.is_new || before === undefined) return [];
     const old = versionText(before);
     const known = sameWait(version, before);
