@@ -156,7 +156,8 @@ function isListed(record: ClinicalRecord, { filter }: RunsRequest): boolean {
   const began = beganOf(record, filter.clock);
   const last = record.outcomes.at(-1)?.outcome['outcome_type'];
   const asked = call && call.ending !== 'complete' ? record.model?.model_id : undefined;
-  const version = record.model?.model_version ?? call?.response_model ?? asked ?? '';
+  const answered = call?.ending === 'failed' ? null : call?.response_model;
+  const version = record.model?.model_version ?? answered ?? asked ?? '';
   const { since = -Infinity, until = Infinity, outcome, models, level } = filter;
   return (
     record.metadata.run_id !== null &&

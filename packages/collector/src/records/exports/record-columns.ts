@@ -74,14 +74,15 @@ export function stringOf(text: Text | undefined): string | undefined {
 }
 
 /**
- * As the start says; where it names a model and no version, the model that answered. A call that ended without an answer
- * counts against what was asked for.
+ * As the start says; where it names a model and no version, the model that answered. A call that failed, or that ended
+ * without an answer, counts against what was asked for.
  */
 export function modelVersionOf({ model, metadata: { call } }: ColumnSource): Text | undefined {
   if (model === null) return undefined;
-  const said = textOf(model, NAMES.model_version) ?? call?.response_model;
-  if (said !== undefined && said !== null) return said;
-  return call === null || call.ending === 'complete' ? undefined : textOf(model, NAMES.model_id);
+  const answered = call?.ending === 'failed' ? null : call?.response_model;
+  const said = textOf(model, NAMES.model_version) ?? answered ?? undefined;
+  if (said !== undefined || call === null || call.ending === 'complete') return said;
+  return textOf(model, NAMES.model_id);
 }
 
 export const RECORD_COLUMNS: readonly RecordColumn[] = [
