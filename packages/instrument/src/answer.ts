@@ -252,3 +252,13 @@ export function list(value: unknown): readonly unknown[] {
 export function text(value: unknown): string | undefined {
   return typeof value === 'string' ? value : undefined;
 }
+
+/** What a tool is asked: text as it is, all else as JSON; empty for what JSON cannot say. Does not throw. */
+export function asText(value: unknown): string {
+  if (typeof value === 'string') return value;
+  try {
+    return text(JSON.stringify(value)) ?? '';
+  } catch {
+    return '';
+  }
+}

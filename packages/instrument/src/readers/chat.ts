@@ -2,7 +2,15 @@
  * Answers of chat completions: of OpenAI, and of the servers that speak the same, each in its own way
  * (docs/reference/model-answers.md).
  */
-import { fields, type Fields, type GrowingAnswer, type GrowingChoice, list, text } from '../answer.js';
+import {
+  asText,
+  fields,
+  type Fields,
+  type GrowingAnswer,
+  type GrowingChoice,
+  list,
+  text,
+} from '../answer.js';
 import { type Asked, CallsInPieces } from './calls-in-pieces.js';
 import { takeUsage } from './chat-usage.js';
 import type { AnswerReader } from './reader.js';
@@ -176,7 +184,7 @@ function takeMessage(
     const call = choice.toolCall(`executed ${numberOf(index) ?? at}`);
     call.byProvider = true;
     call.name ??= text(name) ?? text(type);
-    call.input = asText(asked) || call.input;
+    call.input = asText(asked ?? undefined) || call.input;
   }
 }
 
@@ -243,15 +251,9 @@ function askedOf(answer: GrowingAnswer, call: Fields): Asked {
   const inside = [ofFunction, custom].find(isObject);
   const { name, arguments: asked, input } = fields(inside ?? call);
   if (!inside && text(type) && text(name) === undefined) answer.notRead(call);
-  return { id: text(id) || undefined, name: text(name) || undefined, input: asText(asked ?? input) };
-}
-
-function asText(input: unknown): string {
-  if (typeof input === 'string') return input;
-  try {
-    return input === undefined || input === null ? '' : JSON.stringify(input);
-  } catch {
-    // Nested too deep.
-    return '';
-  }
+  return {
+    id: text(id) || undefined,
+    name: text(name) || undefined,
+    input: asText(asked ?? input ?? undefined),
+  };
 }

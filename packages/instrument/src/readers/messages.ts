@@ -2,7 +2,7 @@
  * Answers of the Messages API: of Anthropic, and of the servers that speak the same. What each member means, and from
  * which documents: docs/reference/model-answers.md, "Messages".
  */
-import { fields, type Fields, type GrowingAnswer, list, text, type ToolCall } from '../answer.js';
+import { asText, fields, type Fields, type GrowingAnswer, list, text } from '../answer.js';
 import { type Counts, takeUsage } from './messages-usage.js';
 import type { AnswerReader } from './reader.js';
 
@@ -96,7 +96,7 @@ const MEDIA = { image: 'image', document: 'file' } as const;
 function takeWholeBlock(answer: GrowingAnswer, value: unknown): void {
   const block = fields(value);
   const call = takeBlock(answer, block, value)?.call;
-  if (call && block['input'] !== undefined) call.input = json(block['input']);
+  if (call && block['input'] !== undefined) call.input = asText(block['input']);
 }
 
 /** At the start of a stream `input` is an empty object, and follows in pieces; or it is there, and no piece follows. */
@@ -104,7 +104,7 @@ function takeStart(answer: GrowingAnswer, index: unknown, value: unknown): void 
   const block = fields(value);
   const begun = takeBlock(answer, block, value) ?? { inPieces: false };
   growingOf(answer).blocks.set(index, begun);
-  const input = json(block['input'] ?? {});
+  const input = asText(block['input'] ?? {});
   if (begun.call && input !== '{}') begun.call.input = input;
 }
 
@@ -179,9 +179,4 @@ function takeInput(answer: GrowingAnswer, index: unknown, known: Block | undefin
   if (call) call.input = block.inPieces ? call.input + piece : piece;
   else answer.notRead(piece);
   block.inPieces = true;
-}
-
-/** What a tool is asked: text as it is, all else as JSON. */
-function json(input: unknown): ToolCall['input'] {
-  return text(input) ?? JSON.stringify(input);
 }
