@@ -43,13 +43,13 @@ export const CHAT: AnswerReader = {
       if (!isChoice(answer, choice)) continue;
       takeChoice(answer, numberOf(fields(choice)['index']) ?? at, fields(choice), true);
     }
-    const { begun, ended } = progressOf(answer);
+    const { begun, ended } = answer.keeping(AnswerProgress);
     // Servers that only speak the dialect may leave out the mark at the end of the stream.
     if (answer.ending !== 'failed' && begun.size > 0)
       answer.ending = begun.size === ended.size ? 'complete' : undefined;
   },
   end(answer) {
-    const { begun } = progressOf(answer);
+    const { begun } = answer.keeping(AnswerProgress);
     if (begun.size > 0) answer.renumber(begun);
     else if (answer.ending === 'complete') answer.fail(NO_CHOICES);
   },
@@ -71,19 +71,9 @@ class Progress {
   readonly calls = new CallsInPieces();
 }
 
-interface AnswerProgress {
-  readonly begun: Map<GrowingChoice, Progress>;
-  readonly ended: Set<GrowingChoice>;
-}
-
-const progress = new WeakMap<GrowingAnswer, AnswerProgress>();
-
-function progressOf(answer: GrowingAnswer): AnswerProgress {
-  const known = progress.get(answer);
-  if (known) return known;
-  const made = { begun: new Map(), ended: new Set<GrowingChoice>() };
-  progress.set(answer, made);
-  return made;
+class AnswerProgress {
+  readonly begun = new Map<GrowingChoice, Progress>();
+  readonly ended = new Set<GrowingChoice>();
 }
 
 /** Google packs errors into a list. */
@@ -124,7 +114,7 @@ function takeCompletion(answer: GrowingAnswer, body: Fields): void {
 
 function takeChoice(answer: GrowingAnswer, index: number, said: Fields, streamed: boolean): void {
   const choice = answer.choice(index);
-  const { begun, ended } = progressOf(answer);
+  const { begun, ended } = answer.keeping(AnswerProgress);
   const known = begun.get(choice) ?? new Progress();
   begun.set(choice, known);
   const { delta, message, text: words, usage, error, finish_reason } = said;
