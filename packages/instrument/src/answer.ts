@@ -103,6 +103,7 @@ export class GrowingAnswer implements Answer {
   readonly #media = new Map<string, number>();
   #unread = 0;
   #kept: object | undefined;
+
   /** What its reader keeps beside it while it grows. */
   get kept(): unknown {
     return this.#kept;
