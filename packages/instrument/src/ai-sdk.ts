@@ -1,6 +1,7 @@
 /** Captures the calls of the AI SDK: a middleware around a language model. */
 import { performance } from 'node:perf_hooks';
-import { fields, GrowingAnswer, text } from './answer.js';
+import { fields, GrowingAnswer } from './answer.js';
+import { isTimeOut, namesOf } from './errors.js';
 import {
   checkOptions,
   type Ended,
@@ -150,24 +151,12 @@ function lookedAt(wrapped: Wrapped, error: unknown, begun: 'stream' | undefined)
   if (bySignal) return bySignal;
   const { name, statusCode } = fields(error);
   if (name === 'AbortError') return { ending: 'aborted' };
-  const all = withCauses(error);
-  if (all.some(isTimeOut)) return TIMED_OUT;
-  const code = all.map((each) => fields(each)['code']).find((each) => CONNECTION.test(text(each) ?? ''));
+  if (isTimeOut(error)) return TIMED_OUT;
+  const code = namesOf(error).find((each) => CONNECTION.test(each));
   const isBegun = begun === 'stream' || (Number(statusCode) >= 200 && Number(statusCode) < 300);
-  return isBegun && code !== undefined ? { ending: 'cut off', errorName: text(code) } : { ending: 'failed' };
+  return isBegun && code !== undefined ? { ending: 'cut off', errorName: code } : { ending: 'failed' };
 }
 
 /** Of Node.js and undici: the other side has closed it, or it broke on the way. */
 const CONNECTION =
   /^(UND_ERR_SOCKET|ECONNRESET|EPIPE|ECONNABORTED|ERR_STREAM_PREMATURE_CLOSE|ERR_HTTP2_\w+)$/;
-
-function withCauses(error: unknown): readonly unknown[] {
-  const all: unknown[] = [];
-  for (let each = error; each !== undefined && all.length < 5; each = fields(each)['cause']) all.push(each);
-  return all;
-}
-
-function isTimeOut(error: unknown): boolean {
-  const { name, code } = fields(error);
-  return [name, code].some((each) => /timed?_?out/i.test(text(each) ?? ''));
-}

@@ -102,6 +102,20 @@ export class GrowingAnswer implements Answer {
   readonly #choices = new Map<number, GrowingChoice>([[0, new GrowingChoice()]]);
   readonly #media = new Map<string, number>();
   #unread = 0;
+  #kept: object | undefined;
+
+  /** What its reader keeps beside it while it grows. */
+  get kept(): unknown {
+    return this.#kept;
+  }
+
+  /** The same, which is of this class; made when there is none. */
+  keeping<Kept extends object>(Kind: new () => Kept): Kept {
+    if (this.#kept instanceof Kind) return this.#kept;
+    const made = new Kind();
+    this.#kept = made;
+    return made;
+  }
 
   /** The choice of this number; a number that is none is taken for 0. */
   choice(index: unknown): GrowingChoice {
@@ -251,4 +265,14 @@ export function list(value: unknown): readonly unknown[] {
 
 export function text(value: unknown): string | undefined {
   return typeof value === 'string' ? value : undefined;
+}
+
+/** What a tool is asked: text as it is, all else as JSON; empty for what JSON cannot say. Does not throw. */
+export function asText(value: unknown): string {
+  if (typeof value === 'string') return value;
+  try {
+    return text(JSON.stringify(value)) ?? '';
+  } catch {
+    return '';
+  }
 }

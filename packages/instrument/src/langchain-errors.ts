@@ -1,14 +1,13 @@
 /** What an error says of the call that it ended, as LangChain.js and the packages of its providers throw it. */
 import { fields, GrowingAnswer, isFailureStatus, text, word } from './answer.js';
+import { isTimeOut, namesOf } from './errors.js';
 import type { Ended } from './model-call.js';
 
 const PAUSES = /^(GraphInterrupt|NodeInterrupt|GraphDrained)$/;
-const TIME_OUT = /timed?_?out/i;
 /** `AbortError` of the web, `ModelAbortError` of LangChain, and what the SDKs of providers have for it. */
 const ABORT = /^(Abort|ModelAbort|APIUserAbort|RequestAborted|Cancell?ed)(Error)?$/;
 const BROKEN = /^(ECONN\w+|EPIPE|UND_ERR_\w+|ERR_STREAM_\w+|APIConnectionError|ConnectionError|SocketError)$/;
 const BROKEN_IN_WORDS = /terminated|premature close|socket hang up|network|connection|other side closed/i;
-const DEEPEST = 4;
 
 /** LangGraph stops by an error of its own what a person has to go on with. */
 export function isPause(error: unknown): boolean {
@@ -32,8 +31,7 @@ export function endingOf(
   if ([status, statusCode].some(isFailureStatus)) return { ending: 'failed', error };
   const { aborted, reason } = fields(signal);
   const names = namesOf(error);
-  const stopped = aborted === true ? namesOf(reason) : [];
-  if ([...names, ...stopped].some((name) => TIME_OUT.test(name)))
+  if (isTimeOut(error) || (aborted === true && isTimeOut(reason)))
     return { ending: 'failed', error, errorName: 'TimeoutError' };
   // The words of LangChain for a signal whose reason is no error.
   if (aborted === true || message === 'Aborted' || names.some((name) => ABORT.test(name)))
@@ -50,14 +48,4 @@ function inBody(body: unknown): Pick<Ended, 'errorName' | 'status'> {
   const said = new GrowingAnswer();
   said.fail(fields(body)['error'] ?? body);
   return { errorName: said.errorName, status: said.status };
-}
-
-/** What it and its causes are called, by themselves, by their class and by their code. */
-function namesOf(error: unknown): string[] {
-  const names: unknown[] = [];
-  for (let [each, depth] = [error, 0]; each instanceof Error && depth < DEEPEST; depth++) {
-    names.push(each.name, each.constructor.name, fields(each)['code']);
-    each = each.cause;
-  }
-  return names.flatMap((name) => text(name) ?? []);
 }

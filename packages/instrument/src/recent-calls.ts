@@ -43,7 +43,7 @@ function mayGoOn({ call, at }: { readonly call: ModelCall; readonly at: number }
   return ending !== 'complete' && ending !== 'unfinished' && now - at < RETRIED_WITHIN_MS;
 }
 
-export interface LaterCall {
+interface LaterCall {
   readonly call: ModelCall;
   readonly reader: AnswerReader;
 }

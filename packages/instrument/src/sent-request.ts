@@ -2,6 +2,7 @@
 import { hash } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
 import { fields, type Fields, text } from './answer.js';
+import { isTimeOut } from './errors.js';
 import { type Ended, quietly } from './model-call.js';
 
 /**
@@ -80,12 +81,6 @@ export class SentRequest {
     const given = this.#headers;
     return (given instanceof Headers ? given : new Headers(given)).get(name);
   }
-}
-
-function isTimeOut(error: unknown): boolean {
-  const { name, code, cause } = fields(error);
-  const names = [name, code, fields(cause)['name'], fields(cause)['code']];
-  return names.some((each) => /timed?_?out/i.test(text(each) ?? ''));
 }
 
 /**

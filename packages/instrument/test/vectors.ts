@@ -7,7 +7,7 @@ import type { Answer, Choice, Usage } from '../src/answer.js';
 import type { InstrumentationOptions } from '../src/model-call.js';
 import { json, modelServer, recording, startStream, stream } from './recording.js';
 
-export const DIRECTORY = path.resolve('test/vectors/answers');
+const DIRECTORY = path.resolve('test/vectors/answers');
 
 interface ExpectedTool {
   readonly name?: string;

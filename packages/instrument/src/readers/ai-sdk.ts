@@ -2,7 +2,7 @@
  * Answers of language models as the AI SDK gives them to a middleware: versions 5 to 7. What each member means, and
  * from which documents: docs/reference/model-answers.md, "AI SDK".
  */
-import { fields, type Fields, type GrowingAnswer, text } from '../answer.js';
+import { asText, fields, type Fields, type GrowingAnswer, text } from '../answer.js';
 import { takeUsage } from './ai-sdk-usage.js';
 
 type GrowingToolCall = ReturnType<GrowingAnswer['toolCall']>;
@@ -116,7 +116,7 @@ export class ModelAnswer {
     this.#begun.delete(id);
     this.#calls.set(id, call);
     call.name = text(toolName) ?? call.name;
-    call.input = text(input) ?? (input === undefined ? call.input : JSON.stringify(input));
+    call.input = input === undefined ? call.input : asText(input);
     call.byProvider ||= providerExecuted === true;
     if (invalid === true) call.invalid = true;
   }

@@ -2,7 +2,15 @@
  * Answers of chat completions: of OpenAI, and of the servers that speak the same, each in its own way
  * (docs/reference/model-answers.md).
  */
-import { fields, type Fields, type GrowingAnswer, type GrowingChoice, list, text } from '../answer.js';
+import {
+  asText,
+  fields,
+  type Fields,
+  type GrowingAnswer,
+  type GrowingChoice,
+  list,
+  text,
+} from '../answer.js';
 import { type Asked, CallsInPieces } from './calls-in-pieces.js';
 import { takeUsage } from './chat-usage.js';
 import type { AnswerReader } from './reader.js';
@@ -35,13 +43,13 @@ export const CHAT: AnswerReader = {
       if (!isChoice(answer, choice)) continue;
       takeChoice(answer, numberOf(fields(choice)['index']) ?? at, fields(choice), true);
     }
-    const { begun, ended } = progressOf(answer);
+    const { begun, ended } = answer.keeping(AnswerProgress);
     // Servers that only speak the dialect may leave out the mark at the end of the stream.
     if (answer.ending !== 'failed' && begun.size > 0)
       answer.ending = begun.size === ended.size ? 'complete' : undefined;
   },
   end(answer) {
-    const { begun } = progressOf(answer);
+    const { begun } = answer.keeping(AnswerProgress);
     if (begun.size > 0) answer.renumber(begun);
     else if (answer.ending === 'complete') answer.fail(NO_CHOICES);
   },
@@ -63,19 +71,9 @@ class Progress {
   readonly calls = new CallsInPieces();
 }
 
-interface AnswerProgress {
-  readonly begun: Map<GrowingChoice, Progress>;
-  readonly ended: Set<GrowingChoice>;
-}
-
-const progress = new WeakMap<GrowingAnswer, AnswerProgress>();
-
-function progressOf(answer: GrowingAnswer): AnswerProgress {
-  const known = progress.get(answer);
-  if (known) return known;
-  const made = { begun: new Map(), ended: new Set<GrowingChoice>() };
-  progress.set(answer, made);
-  return made;
+class AnswerProgress {
+  readonly begun = new Map<GrowingChoice, Progress>();
+  readonly ended = new Set<GrowingChoice>();
 }
 
 /** Google packs errors into a list. */
@@ -116,7 +114,7 @@ function takeCompletion(answer: GrowingAnswer, body: Fields): void {
 
 function takeChoice(answer: GrowingAnswer, index: number, said: Fields, streamed: boolean): void {
   const choice = answer.choice(index);
-  const { begun, ended } = progressOf(answer);
+  const { begun, ended } = answer.keeping(AnswerProgress);
   const known = begun.get(choice) ?? new Progress();
   begun.set(choice, known);
   const { delta, message, text: words, usage, error, finish_reason } = said;
@@ -176,7 +174,7 @@ function takeMessage(
     const call = choice.toolCall(`executed ${numberOf(index) ?? at}`);
     call.byProvider = true;
     call.name ??= text(name) ?? text(type);
-    call.input = asText(asked) || call.input;
+    call.input = asText(asked ?? undefined) || call.input;
   }
 }
 
@@ -243,15 +241,9 @@ function askedOf(answer: GrowingAnswer, call: Fields): Asked {
   const inside = [ofFunction, custom].find(isObject);
   const { name, arguments: asked, input } = fields(inside ?? call);
   if (!inside && text(type) && text(name) === undefined) answer.notRead(call);
-  return { id: text(id) || undefined, name: text(name) || undefined, input: asText(asked ?? input) };
-}
-
-function asText(input: unknown): string {
-  if (typeof input === 'string') return input;
-  try {
-    return input === undefined || input === null ? '' : JSON.stringify(input);
-  } catch {
-    // Nested too deep.
-    return '';
-  }
+  return {
+    id: text(id) || undefined,
+    name: text(name) || undefined,
+    input: asText(asked ?? input ?? undefined),
+  };
 }

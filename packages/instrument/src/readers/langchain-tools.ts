@@ -1,5 +1,5 @@
 /** Tools that models ask for, as packages of LangChain.js give them. */
-import { fields, type Fields, GrowingAnswer, type GrowingChoice, list, text } from '../answer.js';
+import { asText, fields, type Fields, GrowingAnswer, type GrowingChoice, list, text } from '../answer.js';
 import { RESPONSES } from './responses.js';
 
 /** Tools that the application runs. */
@@ -18,19 +18,8 @@ export function takeTools(choice: GrowingChoice, message: Fields): void {
     const call = choice.toolCall(each);
     call.id = text(call_id) ?? text(id);
     call.name = text(name) ?? text(inner['name']);
-    call.input = json(args ?? input ?? given ?? inner['arguments'] ?? inner['args']);
+    call.input = asText(args ?? input ?? given ?? inner['arguments'] ?? inner['args']);
     if (invalid.has(each)) call.invalid = true;
-  }
-}
-
-/** What a tool is asked: text as it is, all else as JSON. */
-export function json(value: unknown): string {
-  if (value === undefined || typeof value === 'string') return value ?? '';
-  try {
-    const said: unknown = JSON.stringify(value);
-    return text(said) ?? '';
-  } catch {
-    return '';
   }
 }
 

@@ -1,7 +1,7 @@
 /** Answers of models as LangChain.js reports them to its callbacks (docs/reference/model-answers.md). */
-import { fields, type Fields, GrowingAnswer, type GrowingChoice, list, text } from '../answer.js';
+import { asText, fields, type Fields, GrowingAnswer, type GrowingChoice, list, text } from '../answer.js';
 import { finishOf, takeIdentity, takeUsage, tellsEnds } from './langchain-metadata.js';
-import { isItem, json, takeItems, takeTools } from './langchain-tools.js';
+import { isItem, takeItems, takeTools } from './langchain-tools.js';
 
 /**
  * What `handleLLMEnd` gets.
@@ -140,7 +140,7 @@ function takePart(answer: GrowingAnswer, choice: GrowingChoice, part: unknown, h
     const call = choice.toolCall(part);
     call.id = text(id);
     call.name = text(name) ?? (executableCode === undefined ? undefined : 'executable_code');
-    call.input = json(args ?? input ?? fields(executableCode)['code']);
+    call.input = asText(args ?? input ?? fields(executableCode)['code']);
     call.byProvider = true;
   } else if (!SILENT.test(kind)) answer.notRead(part);
 }

@@ -2,7 +2,7 @@
  * Answers of the Messages API: of Anthropic, and of the servers that speak the same. What each member means, and from
  * which documents: docs/reference/model-answers.md, "Messages".
  */
-import { fields, type Fields, type GrowingAnswer, list, text, type ToolCall } from '../answer.js';
+import { asText, fields, type Fields, type GrowingAnswer, list, text } from '../answer.js';
 import { type Counts, takeUsage } from './messages-usage.js';
 import type { AnswerReader } from './reader.js';
 
@@ -19,20 +19,10 @@ interface Block {
 }
 
 /** What is known of an answer that is under way, beside the answer. */
-interface Growing {
-  readonly blocks: Map<unknown, Block>;
-  readonly calls: Map<string, GrowingToolCall>;
-  readonly counts: Counts;
-}
-
-const growing = new WeakMap<GrowingAnswer, Growing>();
-
-function growingOf(answer: GrowingAnswer): Growing {
-  const known = growing.get(answer);
-  if (known) return known;
-  const made: Growing = { blocks: new Map(), calls: new Map(), counts: {} };
-  growing.set(answer, made);
-  return made;
+class Growing {
+  readonly blocks = new Map<unknown, Block>();
+  readonly calls = new Map<string, GrowingToolCall>();
+  readonly counts: Counts = {};
 }
 
 export const MESSAGES: AnswerReader = {
@@ -54,7 +44,7 @@ export const MESSAGES: AnswerReader = {
     else if (type === 'content_block_stop') takeBlockEnd(answer, index);
     else if (type === 'message_start') takeMessage(answer, fields(message));
     else if (type === 'message_delta') {
-      takeUsage(answer, growingOf(answer).counts, fields(usage));
+      takeUsage(answer, answer.keeping(Growing).counts, fields(usage));
       takeStop(answer, fields(delta));
     } else if (type === 'message_stop') answer.ending ??= 'complete';
     else if (type === 'message') this.whole(answer, event);
@@ -70,7 +60,7 @@ function isError(type: unknown, error: unknown): boolean {
 function takeMessage(answer: GrowingAnswer, { id, model, usage }: Fields): void {
   answer.id = text(id) ?? answer.id;
   answer.model = text(model) ?? answer.model;
-  takeUsage(answer, growingOf(answer).counts, fields(usage));
+  takeUsage(answer, answer.keeping(Growing).counts, fields(usage));
 }
 
 /** The turn is paused: the same conversation is sent once more before there is an answer. */
@@ -96,21 +86,21 @@ const MEDIA = { image: 'image', document: 'file' } as const;
 function takeWholeBlock(answer: GrowingAnswer, value: unknown): void {
   const block = fields(value);
   const call = takeBlock(answer, block, value)?.call;
-  if (call && block['input'] !== undefined) call.input = json(block['input']);
+  if (call && block['input'] !== undefined) call.input = asText(block['input']);
 }
 
 /** At the start of a stream `input` is an empty object, and follows in pieces; or it is there, and no piece follows. */
 function takeStart(answer: GrowingAnswer, index: unknown, value: unknown): void {
   const block = fields(value);
   const begun = takeBlock(answer, block, value) ?? { inPieces: false };
-  growingOf(answer).blocks.set(index, begun);
-  const input = json(block['input'] ?? {});
+  answer.keeping(Growing).blocks.set(index, begun);
+  const input = asText(block['input'] ?? {});
   if (begun.call && input !== '{}') begun.call.input = input;
 }
 
 /** A tool that nothing was said to is asked nothing, if the answer has not broken off before. */
 function takeBlockEnd(answer: GrowingAnswer, index: unknown): void {
-  const { blocks } = growingOf(answer);
+  const { blocks } = answer.keeping(Growing);
   const call = blocks.get(index)?.call;
   if (call) call.input ||= '{}';
   blocks.delete(index);
@@ -145,13 +135,13 @@ function takeToolUse(answer: GrowingAnswer, { type, id, name }: Fields): Growing
   call.id = text(id);
   call.name = text(name);
   call.byProvider = type !== 'tool_use';
-  if (call.id !== undefined) growingOf(answer).calls.set(call.id, call);
+  if (call.id !== undefined) answer.keeping(Growing).calls.set(call.id, call);
   return call;
 }
 
 /** Where the result is beside it, a tool is run already. What it says is not shown, and its error no failure. */
 function takeToolResult(answer: GrowingAnswer, id: unknown): void {
-  const call = growingOf(answer).calls.get(id as string);
+  const call = answer.keeping(Growing).calls.get(id as string);
   if (call) call.byProvider = true;
 }
 
@@ -161,7 +151,7 @@ const WORDLESS_DELTAS = new Set(['signature_delta', 'citations_delta', 'compacti
 
 function takeDelta(answer: GrowingAnswer, index: unknown, delta: Fields): void {
   const { type, text: words, thinking, partial_json } = delta;
-  const block = growingOf(answer).blocks.get(index);
+  const block = answer.keeping(Growing).blocks.get(index);
   if (block?.unread) block.unread.push(delta);
   else if (type === 'text_delta' && typeof words === 'string') answer.text += words;
   else if (type === 'thinking_delta' && typeof thinking === 'string') answer.reasoning += thinking;
@@ -174,14 +164,9 @@ function takeDelta(answer: GrowingAnswer, index: unknown, delta: Fields): void {
 function takeInput(answer: GrowingAnswer, index: unknown, known: Block | undefined, piece: string): void {
   if (piece === '') return;
   const block = known ?? { call: answer.toolCall(Symbol()), inPieces: false };
-  if (!known) growingOf(answer).blocks.set(index, block);
+  if (!known) answer.keeping(Growing).blocks.set(index, block);
   const { call } = block;
   if (call) call.input = block.inPieces ? call.input + piece : piece;
   else answer.notRead(piece);
   block.inPieces = true;
-}
-
-/** What a tool is asked: text as it is, all else as JSON. */
-function json(input: unknown): ToolCall['input'] {
-  return text(input) ?? JSON.stringify(input);
 }

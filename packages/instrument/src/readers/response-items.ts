@@ -1,5 +1,5 @@
 /** What the items of a response say: words, what was said on the way to them, and tools. */
-import { fields, type Fields, list, text, type ToolCall } from '../answer.js';
+import { asText, fields, type Fields, list, text, type ToolCall } from '../answer.js';
 
 /** The words of an answer, and what was said on the way to it: reasoning, commentary, other agents. */
 export interface Said {
@@ -105,7 +105,7 @@ export function asked(item: Fields): string {
   );
   if (typeof value !== 'object') return text(value) ?? '';
   // What a search has found is no part of the question.
-  return JSON.stringify(Array.isArray(value) ? value : { ...value, sources: undefined });
+  return asText(Array.isArray(value) ? value : { ...value, sources: undefined });
 }
 
 const OF_APPLICATION = /^(function|custom_tool|computer|local_shell|apply_patch)_call$/;

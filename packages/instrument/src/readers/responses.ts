@@ -17,7 +17,7 @@ export const RESPONSES: AnswerReader = {
       if (type !== '' || event['error']) answer.fail(event['error'] ?? { ...event, type: undefined });
       return;
     }
-    const stream = streamOf(answer);
+    const stream = answer.keeping(ResponseStream);
     if (stream.words(type, event)) return;
     const dot = type.lastIndexOf('.');
     const [name, how] = [type.slice(0, dot), type.slice(dot + 1)];
@@ -30,8 +30,8 @@ export const RESPONSES: AnswerReader = {
     else if (how === 'delta' || how === 'done') stream.piece(name, event, how === 'done');
   },
   end(answer) {
-    const stream = streams.get(answer);
-    if (stream) take(answer, read(stream.output), stream.response);
+    const { kept } = answer;
+    if (kept instanceof ResponseStream) take(answer, read(kept.output), kept.response);
   },
 };
 
@@ -84,14 +84,4 @@ function take(answer: GrowingAnswer, said: Said, { output_text }: Fields): void 
   for (const kind of said.media) answer.medium(kind);
   for (const part of said.unread) answer.notRead(part);
   if (said.asksForApproval && answer.ending === 'complete') answer.ending = 'unfinished';
-}
-
-const streams = new WeakMap<GrowingAnswer, ResponseStream>();
-
-function streamOf(answer: GrowingAnswer): ResponseStream {
-  const known = streams.get(answer);
-  if (known) return known;
-  const stream = new ResponseStream();
-  streams.set(answer, stream);
-  return stream;
 }

@@ -1,5 +1,5 @@
 /** Values of attributes: flat names, and JSON where an attribute is no object. */
-import { type Fields, fields, list, text } from '../answer.js';
+import { asText, type Fields, fields, list, text } from '../answer.js';
 
 /** More than this is not read. */
 const MOST_CHARACTERS = 16 * 1024 * 1024;
@@ -31,7 +31,7 @@ export function indexed(attributes: Fields, prefix: string): Fields[] {
 
 /** What a tool is asked, as JSON, also where the emitter has made JSON of JSON. */
 export function inputOf(value: unknown): string {
-  if (typeof value !== 'string') return text(JSON.stringify(value)) ?? '';
+  if (typeof value !== 'string') return asText(value);
   const inner = value.startsWith('"') ? parsed(value) : value;
   return text(inner) ?? value;
 }
