@@ -113,7 +113,7 @@ export class RunSpanProcessor {
     if (found.kind === undefined) return found.reason;
     node.known = found;
     if (found.kind !== 'model' && found.kind !== 'agent') return undefined;
-    const { operation, streamed, provider = 'unknown', model, conversation } = found;
+    const { operation, streamed, provider = 'unknown', model, conversation, agentName, agentModel } = found;
     const { traceId, spanId } = node.span.spanContext();
     node.call = new ModelCall(within?.run ?? this.#runs, this.#options, {
       ...{ by: 'opentelemetry', provider, model, request: node.span },
@@ -122,6 +122,8 @@ export class RunSpanProcessor {
       marks: {
         ...{ trace_id: traceId, span_id: spanId },
         ...(conversation !== undefined && { conversation_id: conversation }),
+        ...(agentName !== undefined && { agent_name: agentName }),
+        ...(agentModel !== undefined && { agent_model: agentModel }),
       },
     });
     return undefined;

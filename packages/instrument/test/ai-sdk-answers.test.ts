@@ -74,7 +74,7 @@ function through(server: string, vector: Vector, form: 'whole' | 'stream'): Play
   };
 }
 
-describe('[R-1641] AI SDK', () => {
+describe('[R-1600] AI SDK', () => {
   const cases = vectorsOf('ai-sdk').flatMap(([name, form, vector]) => [
     [name, form, 'the middleware alone', vector.expected, alone(vector, form)] as const,
     ...vector.from.servers.map(

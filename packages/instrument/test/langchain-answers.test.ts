@@ -87,7 +87,7 @@ class RecordedPlain extends BaseLLM {
 
 const vectors = vectorsOf('langchain');
 
-describe('[R-1660] LangChain', () => {
+describe('[R-1600] LangChain', () => {
   test.each(vectors)('%s, %s, of a model', async (_name, form, vector) => {
     const isPlain = vector.whole && !JSON.stringify(vector.whole).includes('"message"');
     const seen = await captured(async (log, options) => {

@@ -182,6 +182,25 @@ test('[R-1681] OpenTelemetry: a span marked by `gen_ai.conversation.id` says so 
   expect(all[0]).toMatchObject({ model_instance: { model_id: 'gpt-9' } });
 });
 
+test('[R-1681] OpenTelemetry: the agent stands beside the model that it asks, and its model beside an agent', async () => {
+  const { log, events } = await recording();
+  const tracer = tracing(log);
+  tracer.start('chat', { ...MODEL, 'gen_ai.agent.name': 'ward nurse' }).end();
+  const agent = { 'gen_ai.operation.name': 'invoke_agent', 'gen_ai.agent.name': 'ward nurse' };
+  tracer.start('agent', { ...MODEL, ...agent }).end();
+  const starts = (await events()).filter(({ kind }) => kind === 'inference-start');
+  expect(starts).toMatchObject([
+    {
+      model_instance: { model_id: 'gpt-9' },
+      system_metadata: { instrumentation: { agent_name: 'ward nurse' } },
+    },
+    {
+      model_instance: { model_id: 'ward nurse' },
+      system_metadata: { instrumentation: { agent_model: 'gpt-9' } },
+    },
+  ]);
+});
+
 test('[R-1682] OpenTelemetry: spans about models that become nothing are told once for each reason, without words', async () => {
   const { log, events } = await recording();
   const warnings: string[] = [];

@@ -25,7 +25,7 @@ describe('[R-1600] OpenAI, chat completions', () => {
   });
 });
 
-describe('[R-1620] OpenAI, responses', () => {
+describe('[R-1600] OpenAI, responses', () => {
   test.each(vectorsOf('responses'))('%s, %s', async (_name, form, vector) => {
     const { url } = await serverOf(vector, form);
     const seen = await captured(async (log, options) => {
@@ -41,7 +41,7 @@ describe('[R-1620] OpenAI, responses', () => {
   });
 });
 
-describe('[R-1640] Anthropic, messages', () => {
+describe('[R-1600] Anthropic, messages', () => {
   test.each(vectorsOf('messages'))('%s, %s', async (_name, form, vector) => {
     const { url } = await serverOf(vector, form);
     const seen = await captured(async (log, options) => {

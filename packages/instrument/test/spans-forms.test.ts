@@ -21,7 +21,7 @@ function found(attributes: Record<string, unknown>) {
   return findingsOf(span({ attributes }), kind ?? 'model');
 }
 
-test('[R-1683] spans within many others are each asked once for what they are', async () => {
+test('[R-1601] spans within many others are each asked once for what they are', async () => {
   const { log } = await recording();
   const processor = new RunSpanProcessor(log);
   const idOf = (number: number) => number.toString(16).padStart(16, '0');

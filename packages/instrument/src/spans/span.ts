@@ -2,7 +2,7 @@
  * What one span says, under whatever names its emitter uses: a function of that span alone. Attributes are hostile:
  * nothing is taken for what it should be, and nothing here throws.
  */
-import { type Fields, fields, isFailureStatus, text, word } from '../answer.js';
+import { type Fields, fields, isFailureStatus, modelName, text, word } from '../answer.js';
 import { aiSdk } from './ai-sdk.js';
 import { type Dialect, Findings, type Kind, type SpanData } from './dialect.js';
 import { genAi, olderGenAi } from './genai.js';
@@ -14,6 +14,9 @@ import { parsed } from './values.js';
 export interface Known {
   readonly kind: Kind;
   readonly provider: string | undefined;
+  /** The agent that asks a model, and the model that an agent is said to have: each beside the other. */
+  readonly agentName: string | undefined;
+  readonly agentModel: string | undefined;
   /** The model that was asked for; of an agent its name, or that of the workflow. */
   readonly model: string | undefined;
   readonly operation: string;
@@ -69,6 +72,8 @@ function known(span: SpanData, kind: Kind): Known {
       'ai.model.provider',
     ),
     model: kind === 'agent' ? (agent ?? span.name) : model,
+    agentName: kind === 'model' ? modelName(said('gen_ai.agent.name', 'agent.name')) : undefined,
+    agentModel: kind === 'agent' ? modelName(model) : undefined,
     operation: word(said(...names, ...more)) ?? kind,
     streamed: span.attributes['gen_ai.request.stream'] === true || /\.(doStream|streamText)$/.test(span.name),
     conversation: word(said('gen_ai.conversation.id', 'session.id')),
