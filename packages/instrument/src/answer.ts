@@ -267,6 +267,15 @@ export function text(value: unknown): string | undefined {
   return typeof value === 'string' ? value : undefined;
 }
 
+export function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
+}
+
+/** Of those that are counts; others add nothing. */
+export function sum(...counts: readonly unknown[]): number {
+  return counts.filter(isCount).reduce((all, count) => all + count, 0);
+}
+
 /** What a tool is asked: text as it is, all else as JSON; empty for what JSON cannot say. Does not throw. */
 export function asText(value: unknown): string {
   if (typeof value === 'string') return value;

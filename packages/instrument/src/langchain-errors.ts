@@ -24,7 +24,7 @@ export function endingOf(
   hasBegun: boolean,
 ): Pick<Ended, 'ending' | 'error' | 'errorName' | 'status'> {
   if (isPause(error)) return { ending: 'unfinished' };
-  // Another graph goes on.
+  // Another graph takes over.
   if (fields(error)['is_bubble_up'] === true || fields(error)['name'] === 'ParentCommand')
     return { ending: 'complete' };
   const { status, statusCode, message } = fields(error);

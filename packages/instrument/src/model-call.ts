@@ -110,7 +110,7 @@ export interface Begun {
   readonly startedAt?: number | undefined;
   /** The number of this attempt, from 1 on; 1 when it is not given. */
   readonly attempt?: number | undefined;
-  /** When it began, for a call that is told later. */
+  /** When it began, for a call that is reported later. */
   readonly timestamp?: Date | undefined;
   /** What system_metadata says beside who captured it. */
   readonly marks?: Readonly<Record<string, unknown>> | undefined;
@@ -362,7 +362,7 @@ function nameOf(error: unknown): string {
 
 /* What is under way, by the ids that a tracer gives to it, so that what begins within finds the run that it is in. */
 
-/** Beyond so many the oldest are forgotten: a library that never ends what it began must not fill the memory. */
+/** Beyond this number the oldest are forgotten: a library that never ends what it began must not fill the memory. */
 const MOST_OPEN = 10_000;
 
 export interface Open {

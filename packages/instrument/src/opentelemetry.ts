@@ -48,7 +48,7 @@ interface Node {
   call?: ModelCall;
 }
 
-/** Spans within more than so many others are nested in none. */
+/** Spans within more others than this are nested in none. */
 const DEEPEST = 256;
 
 /**

@@ -48,7 +48,7 @@ interface LaterCall {
   readonly reader: AnswerReader;
 }
 
-/** Calls whose answers were unfinished, by their addresses; beyond so many the oldest are forgotten. */
+/** Calls whose answers were unfinished, by their addresses; beyond `MOST_RECENT` the oldest are forgotten. */
 class LaterCalls {
   readonly #calls = new Map<string, LaterCall | undefined>();
 

@@ -60,7 +60,7 @@ export class EventStream {
     this.#onData = onData;
   }
 
-  /** Takes text as it comes, cut anywhere. An event is told once its empty line is there. */
+  /** Takes text as it comes, cut anywhere. An event is passed on once its empty line is there. */
   push(text: string): void {
     if (text === '') return;
     if (!this.#afterReturn && !text.includes('\r')) {

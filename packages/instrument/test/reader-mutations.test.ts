@@ -4,15 +4,25 @@ import { describe, expect, test } from 'vitest';
 import { runs } from '../../../test/property-runs.js';
 import { fields, GrowingAnswer } from '../src/answer.js';
 import { ModelAnswer } from '../src/readers/ai-sdk.js';
+import { CHAT } from '../src/readers/chat.js';
 import { MESSAGES } from '../src/readers/messages.js';
 import { RESPONSES } from '../src/readers/responses.js';
 import type { AnswerReader } from '../src/readers/reader.js';
 import { vectorsOf } from './vectors.js';
 
+function deep(levels: number): unknown {
+  let value: unknown = {};
+  for (let level = 0; level < levels; level++) value = level % 2 === 0 ? [value] : { function: value };
+  return value;
+}
+
 const ODD: readonly unknown[] = [
   ...[null, undefined, true, 0, -1, 1e300, '', 'words of a patient', '__proto__', 'in_progress', 'message'],
   ...[[], [[]], [null], {}, { type: 7 }, { type: 'reasoning', content: {} }, { length: -1 }],
   ...[{ text: { toString: 5 } }, { type: 'message', content: [7, null, { text: [] }] }],
+  ...[1.5, 2 ** 53, '0', '99999999999999999', 'error', '{}', '}', [{}], ['x'], { length: 1e9 }, { type: {} }],
+  ...[JSON.parse('{"__proto__":{"text":"x"},"constructor":1,"toString":2}') as unknown, deep(500)],
+  [{ index: 2 ** 53 }, { index: '__proto__', id: '__proto__', function: { arguments: {} } }],
 ];
 
 /** The value with one of its members, that of this number, exchanged for another or left out. */
@@ -49,6 +59,7 @@ const AI_SDK: AnswerReader = {
 };
 
 const READERS = [
+  ['R-1601', 'chat', CHAT],
   ['R-1620', 'responses', RESPONSES],
   ['R-1640', 'messages', MESSAGES],
   ['R-1641', 'ai-sdk', AI_SDK],

@@ -7,49 +7,28 @@ import { anthropicFetch } from '../src/anthropic.js';
 import { openaiFetch } from '../src/openai.js';
 import { captured, serverOf, vectorsOf } from './vectors.js';
 
-describe('[R-1600] OpenAI, chat completions', () => {
-  test.each(vectorsOf('chat'))('%s, %s', async (_name, form, vector) => {
-    const { url } = await serverOf(vector, form);
-    const seen = await captured(async (log, options) => {
-      const openai = new OpenAI({
-        baseURL: url,
-        apiKey: 'key',
-        maxRetries: 0,
-        fetch: openaiFetch(log, options),
-      });
-      await drained(
-        await openai.chat.completions.create({ ...vector.request, stream: form === 'stream' } as never),
-      );
-    });
-    expect(seen).toEqual(vector.expected);
-  });
-});
+type Ask = (baseURL: string, asked: never, ...given: Parameters<typeof openaiFetch>) => PromiseLike<unknown>;
 
-describe('[R-1600] OpenAI, responses', () => {
-  test.each(vectorsOf('responses'))('%s, %s', async (_name, form, vector) => {
-    const { url } = await serverOf(vector, form);
-    const seen = await captured(async (log, options) => {
-      const openai = new OpenAI({
-        baseURL: url,
-        apiKey: 'key',
-        maxRetries: 0,
-        fetch: openaiFetch(log, options),
-      });
-      await drained(await openai.responses.create({ ...vector.request, stream: form === 'stream' } as never));
-    });
-    expect(seen).toEqual(vector.expected);
-  });
-});
+const openai = (baseURL: string, ...given: Parameters<typeof openaiFetch>) =>
+  new OpenAI({ baseURL, apiKey: 'key', maxRetries: 0, fetch: openaiFetch(...given) });
 
-describe('[R-1600] Anthropic, messages', () => {
-  test.each(vectorsOf('messages'))('%s, %s', async (_name, form, vector) => {
+const chat: Ask = (url, asked, ...given) => openai(url, ...given).chat.completions.create(asked);
+const responses: Ask = (url, asked, ...given) => openai(url, ...given).responses.create(asked);
+const messages: Ask = (baseURL, asked, ...given) =>
+  new Anthropic({ baseURL, apiKey: 'key', maxRetries: 0, fetch: anthropicFetch(...given) }).messages.create(
+    asked,
+  );
+
+describe.each([
+  ['R-1600', 'chat', chat],
+  ['R-1620', 'responses', responses],
+  ['R-1640', 'messages', messages],
+])('[%s] %s', (_requirement, api, ask) => {
+  test.each(vectorsOf(api))('%s, %s', async (_name, form, vector) => {
     const { url } = await serverOf(vector, form);
-    const seen = await captured(async (log, options) => {
-      const fetch = anthropicFetch(log, options);
-      const anthropic = new Anthropic({ baseURL: url, apiKey: 'key', maxRetries: 0, fetch });
-      await drained(
-        await anthropic.messages.create({ ...vector.request, stream: form === 'stream' } as never),
-      );
+    const asked = { ...vector.request, stream: form === 'stream' } as never;
+    const seen = await captured(async (...given) => {
+      await drained(await ask(url, asked, ...given));
     });
     expect(seen).toEqual(vector.expected);
   });
@@ -62,6 +41,7 @@ async function drained(answer: unknown): Promise<void> {
 }
 
 test.each([
+  ['R-1600', 'Chat completions', 'chat'],
   ['R-1640', 'Messages', 'messages'],
   ['R-1641', 'AI SDK', 'ai-sdk'],
 ])('[%s] every recording of the table of %s is there, and stands in it', (_requirement, title, api) => {

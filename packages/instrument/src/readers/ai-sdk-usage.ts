@@ -1,5 +1,5 @@
 /** Tokens of the AI SDK, whose version 5 gives them as its providers count. */
-import { fields, type Fields, type GrowingAnswer } from '../answer.js';
+import { fields, type Fields, type GrowingAnswer, isCount, sum } from '../answer.js';
 
 /** Version 5 gives numbers, later ones objects whose totals include the cache and the reasoning. */
 export function takeUsage(answer: GrowingAnswer, { usage, providerMetadata }: Fields): void {
@@ -40,14 +40,9 @@ function countFlat(answer: GrowingAnswer, usage: Fields, providerMetadata: Field
   });
 }
 
-/** @returns undefined when the first is no count; others that are none add nothing. */
+/** @returns undefined when the first is no count. */
 function sumWith(first: unknown, ...more: readonly unknown[]): number | undefined {
-  if (!isCount(first)) return undefined;
-  return more.filter(isCount).reduce((sum, each) => sum + each, first);
-}
-
-function isCount(value: unknown): value is number {
-  return Number.isSafeInteger(value) && (value as number) >= 0;
+  return isCount(first) ? sum(first, ...more) : undefined;
 }
 
 function isObject(value: unknown): boolean {

@@ -1,5 +1,5 @@
 /** The tokens that a server of chat completions has counted. */
-import { fields, type GrowingAnswer } from '../answer.js';
+import { fields, type GrowingAnswer, isCount, sum } from '../answer.js';
 
 /**
  * One meaning for all servers: input with what is cached, output with what was reasoned. Some count these apart, which
@@ -27,7 +27,7 @@ export function takeUsage(answer: GrowingAnswer, usage: unknown): void {
   let output = largest(said['completion_tokens'], said['output_tokens']);
   const total = largest(said['total_tokens']) ?? 0;
   if (input !== undefined) {
-    const cached = (cacheRead ?? 0) + (cacheCreation ?? 0);
+    const cached = sum(cacheRead, cacheCreation);
     let rest = total - input - (output ?? 0);
     if (cached > input || (cached > 0 && rest === cached)) {
       input += cached;
@@ -40,7 +40,6 @@ export function takeUsage(answer: GrowingAnswer, usage: unknown): void {
 }
 
 function largest(...counts: readonly unknown[]): number | undefined {
-  const all = counts.map((count) => (typeof count === 'number' ? count : -1));
-  const most = Math.max(...all.filter((count) => Number.isSafeInteger(count)));
-  return most >= 0 ? most : undefined;
+  const all = counts.filter(isCount);
+  return all.length === 0 ? undefined : Math.max(...all);
 }

@@ -8,6 +8,7 @@ import {
   type Fields,
   type GrowingAnswer,
   type GrowingChoice,
+  isCount,
   list,
   text,
 } from '../answer.js';
@@ -88,7 +89,7 @@ function isObject(value: unknown): boolean {
 /** An index, also as text. */
 function numberOf(index: unknown): number | undefined {
   const number = typeof index === 'string' && /^\d{1,15}$/.test(index) ? Number(index) : index;
-  return Number.isSafeInteger(number) && (number as number) >= 0 ? (number as number) : undefined;
+  return isCount(number) ? number : undefined;
 }
 
 function isChoice(answer: GrowingAnswer, choice: unknown): boolean {

@@ -1,5 +1,5 @@
 /** What LangChain.js tells of an answer beside its words: name, reason of the end, tokens. */
-import { fields, type Fields, type GrowingAnswer, text } from '../answer.js';
+import { fields, type Fields, type GrowingAnswer, isCount, sum, text } from '../answer.js';
 
 /** Where providers' packages put it. */
 function sources(generation: Fields): Fields[] {
@@ -54,14 +54,6 @@ function once(word: string): string {
 
 /* Tokens. */
 
-interface Counts {
-  readonly input: unknown;
-  readonly output: unknown;
-  readonly cacheRead: unknown;
-  readonly cacheCreation: unknown;
-  readonly reasoning: unknown;
-}
-
 /** The later ones count: what LangChain has made of it last. */
 export function takeUsage(answer: GrowingAnswer, generation: Fields, llmOutput: unknown): void {
   const { message, generationInfo } = generation;
@@ -72,9 +64,9 @@ export function takeUsage(answer: GrowingAnswer, generation: Fields, llmOutput: 
   const told = fields(usage_metadata);
   const tokenUsage = metadata['tokenUsage'] ?? fields(generationInfo)['tokenUsage'];
   const all = [metadata, output['tokenUsage'], tokenUsage, usage, told];
-  for (const each of all) answer.count({ ...countsOf(fields(each)) });
+  for (const each of all) answer.count(countsOf(fields(each)));
   // Older versions have passed on the number of Anthropic, which leaves the cached tokens out.
-  if (isApart(usage) && usage['input_tokens'] === told['input_tokens']) answer.count({ ...countsOf(usage) });
+  if (isApart(usage) && usage['input_tokens'] === told['input_tokens']) answer.count(countsOf(usage));
 }
 
 /** Anthropic and Amazon Bedrock count cached tokens beside the others. */
@@ -83,7 +75,7 @@ function isApart(usage: Fields): boolean {
   return prompt_tokens === undefined && (input_tokens ?? inputTokens) !== undefined;
 }
 
-function countsOf(usage: Fields): Counts {
+function countsOf(usage: Fields): Fields {
   const first = (...names: readonly string[]) => names.map((name) => usage[name]).find(isCount);
   const asked = fields(
     usage['input_token_details'] ?? usage['input_tokens_details'] ?? usage['prompt_tokens_details'],
@@ -111,12 +103,4 @@ function countsOf(usage: Fields): Counts {
   const isLess =
     isCount(reasoning) && usage['total_tokens'] === sum(given, answered) + reasoning && reasoning > 0;
   return { input, output: isLess ? sum(answered, reasoning) : answered, cacheRead, cacheCreation, reasoning };
-}
-
-function sum(...counts: readonly unknown[]): number {
-  return counts.filter(isCount).reduce((all, count) => all + count, 0);
-}
-
-function isCount(value: unknown): value is number {
-  return Number.isSafeInteger(value);
 }

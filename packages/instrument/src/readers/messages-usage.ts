@@ -1,5 +1,5 @@
 /** Tokens of the Messages API, whose `input_tokens` are those beside the cache. */
-import { fields, type Fields, type GrowingAnswer } from '../answer.js';
+import { fields, type Fields, type GrowingAnswer, isCount, sum } from '../answer.js';
 
 /** The last count of each that came. */
 export interface Counts {
@@ -26,7 +26,7 @@ export function takeUsage(answer: GrowingAnswer, counts: Counts, usage: Fields):
   counts.cacheCreation = given.cacheCreation ?? counts.cacheCreation;
   const { input, cacheRead, cacheCreation } = counts;
   answer.count({
-    input: input === undefined ? undefined : input + (cacheRead ?? 0) + (cacheCreation ?? 0),
+    input: input === undefined ? undefined : sum(input, cacheRead, cacheCreation),
     output: count(output_tokens),
     cacheRead,
     cacheCreation,
@@ -35,12 +35,10 @@ export function takeUsage(answer: GrowingAnswer, counts: Counts, usage: Fields):
 }
 
 /** By how long it is kept. */
-function creation({ ephemeral_5m_input_tokens, ephemeral_1h_input_tokens }: Fields): number | undefined {
-  const short = count(ephemeral_5m_input_tokens);
-  const long = count(ephemeral_1h_input_tokens);
-  return short === undefined && long === undefined ? undefined : (short ?? 0) + (long ?? 0);
+function creation({ ephemeral_5m_input_tokens: short, ephemeral_1h_input_tokens: long }: Fields) {
+  return isCount(short) || isCount(long) ? sum(short, long) : undefined;
 }
 
 function count(value: unknown): number | undefined {
-  return Number.isSafeInteger(value) && (value as number) >= 0 ? (value as number) : undefined;
+  return isCount(value) ? value : undefined;
 }

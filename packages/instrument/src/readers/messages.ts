@@ -114,7 +114,7 @@ function takeBlock(answer: GrowingAnswer, block: Fields, value: unknown): Block 
   else if (type === 'thinking' && typeof thinking === 'string') answer.reasoning += thinking;
   else if (type.endsWith('tool_use')) return { call: takeToolUse(answer, block), inPieces: false };
   else if (type.endsWith('tool_result')) takeToolResult(answer, tool_use_id);
-  // Another model goes on where this one has declined.
+  // Another model answers where this one has declined.
   else if (type === 'fallback') answer.model = text(fields(to)['model']) ?? answer.model;
   else if (type === 'image' || type === 'document') answer.medium(MEDIA[type]);
   else if (!WORDLESS.has(type)) return { unread: takeUnread(answer, value), inPieces: false };

@@ -79,7 +79,7 @@ class StreamedItem {
 
 function endOfPart(parts: StreamedParts, words: string): void {
   const { whole, pieces, next } = parts;
-  // The end of a part is told twice: with its words, and as a part.
+  // The end of a part comes twice: with its words, and as a part.
   if (pieces.length === next && whole.at(-1) === words) return;
   whole.push(words === '' ? pieces.slice(next) : words);
   parts.next = pieces.length;
