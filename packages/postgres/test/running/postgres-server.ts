@@ -11,7 +11,8 @@ import os from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
-import { freePort } from '../../../../test/free-port.js';
+// Scripts and benches load this file as it is, without a compiler that would find the source behind a .js.
+import { freePort } from '../../../../test/free-port.ts';
 import type { SealKey } from '../../src/seal.js';
 
 const require = createRequire(import.meta.url);
