@@ -106,9 +106,8 @@ describe('the version of a model in columns', () => {
   );
 
   test('is not known where a complete answer names none [R-1703]', () => {
-    const unnamed = { ...ANSWERED, response_model: undefined };
-    expect(modelVersionOf(assembleRecord([start(), output(2, unnamed)]))).toBeUndefined();
-    expect(modelVersionOf(assembleRecord([start()]))).toBeUndefined();
+    const ended = output(2, { ...ANSWERED, response_model: undefined });
+    expect(modelVersionOf(assembleRecord([start(), ended]))).toBeUndefined();
   });
 
   test('is not guessed where no start says which model it was [R-210]', () => {
