@@ -9,7 +9,7 @@ import { expect, vi } from 'vitest';
 const ROOMS = /\/(postgres\/test|store|ledger|integrity|catalogue|backup|privacy|spool|verify)\//;
 // A process that is killed when its test is over is no fault.
 const WORDS =
-  /SIGKILL|(?<!=> (?:void )?[\w.]+)\.kill\(|fsync|flush|\b(torn|faults?|lost|verify|doctor)\b|recover|restore|acknowledge|spool|stored(Events|Bodies)|property-runs/i;
+  /SIGKILL|(?<!=> (?:void )?[\w.]+)\.kill\((?!'SIGHUP')|fsync|flush|\b(torn|faults?|lost|verify|doctor)\b|recover|restore|acknowledge|spool|stored(Events|Bodies)|property-runs/i;
 
 const { testPath = '' } = expect.getState();
 if (process.env['CI'] === 'true' && !ROOMS.test(testPath) && !WORDS.test(readFileSync(testPath, 'utf8')))

@@ -3,7 +3,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { CONTAINER_USER, ROOT, textOf } from './repository.js';
 
 const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'collector-assembled-'));
@@ -57,7 +57,8 @@ test('[R-844] what is deployed runs as another user, writes into its data direct
     });
     child.on('close', () => reject(new Error(output.stderr)));
   });
-  const key = /cek_[a-z2-7]{12}_[\w-]{43}/.exec(output.stdout)?.[0] ?? '';
+  const keyOf = () => /cek_[a-z2-7]{12}_[\w-]{43}/.exec(output.stdout)?.[0];
+  const key = await vi.waitUntil(keyOf, { timeout: 300_000 });
   const answer = await fetch(`http://127.0.0.1:${port}/event/outcome`, {
     method: 'POST',
     headers: { 'X-API-Key': key, 'Content-Type': 'application/json' },

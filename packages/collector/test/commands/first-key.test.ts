@@ -1,11 +1,9 @@
 /** The key that the first start makes: never one that no one has seen. */
 import net from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
-import { launch, outcomeEvent, run, start } from '../running/collector-process.js';
+import { keyFrom, launch, outcomeEvent, run, start } from '../running/collector-process.js';
 import { post } from '../running/load.js';
 import { scratch } from '../running/scratch.js';
-
-const KEY_LINE = /(cek_[\w-]+)\s/;
 
 async function keysIn(dataDir: string): Promise<unknown> {
   return JSON.parse((await run(['keys', 'list', '--json', '--data-dir', dataDir])).stdout);
@@ -13,9 +11,7 @@ async function keysIn(dataDir: string): Promise<unknown> {
 
 async function expectFirstKey(dataDir: string): Promise<void> {
   const running = await start(dataDir);
-  // It was printed before the collector listened, and comes by another pipe.
-  await expect.poll(() => running.output.stdout).toMatch(KEY_LINE);
-  const key = KEY_LINE.exec(running.output.stdout)?.[1] ?? '';
+  const key = await keyFrom(running);
   expect(await post(running.port, key, JSON.stringify(outcomeEvent()))).toMatchObject({ status: 201 });
   expect(await running.stop()).toBe(0);
   expect(await keysIn(dataDir)).toHaveLength(1);

@@ -5,6 +5,7 @@ import { exposureOf } from '../../src/store/directory-lock.js';
 import {
   beside,
   createKey,
+  keyFrom,
   outcomeEvent,
   run,
   start,
@@ -26,8 +27,7 @@ test('everything in the data directory is for its owner alone, whatever the umas
   const dataDir = path.join(scratch, 'data');
   const collector = await start(dataDir, [], ['--import', OPEN]);
   onTestFinished(() => collector.kill());
-  await expect.poll(() => collector.output.stdout).toContain('cek_');
-  const [key = ''] = /cek_[\w-]+/.exec(collector.output.stdout) ?? [];
+  const key = await keyFrom(collector);
   expect((await post(collector.port, key, JSON.stringify(outcomeEvent()))).status).toBe(201);
   await storedEvents(dataDir);
   const modes = new Map<string, string>();

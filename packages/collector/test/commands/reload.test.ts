@@ -7,14 +7,9 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { Reload } from '../../src/commands/serve/reload.js';
 import { type Config, loadConfig, reloaded } from '../../src/config.js';
 import { Authority, writePair } from '../running/certificates.js';
-import { limits, run, start, temporaryDirectory, type Running } from '../running/collector-process.js';
+import { keyFrom, limits, run, start, type Running } from '../running/collector-process.js';
 import { hasTerminal } from '../running/restricted-process.js';
-
-function scratch(): string {
-  const directory = temporaryDirectory();
-  onTestFinished(() => fs.rmSync(directory, { recursive: true, force: true }));
-  return directory;
-}
+import { scratch } from '../running/scratch.js';
 
 /** Resolves once the collector has logged a line with the text behind what it had logged before. */
 async function logged(running: Running, text: string, from = 0): Promise<string> {
@@ -50,7 +45,7 @@ describe('[R-842] SIGHUP', () => {
     write({ profile: 'minimum', limits: { 'queue-events': 100 } });
     const running = await start(path.join(directory, 'data'), ['--config', config]);
     onTestFinished(async () => expect(await running.stop()).toBe(0));
-    const key = /cek_[a-z2-7]{12}_[\w-]{43}/.exec(running.output.stdout)?.[0] ?? '';
+    const key = await keyFrom(running);
     const send = async () => {
       const headers = { 'X-API-Key': key, 'Content-Type': 'application/json' };
       const answer = await fetch(`${running.url}/event/outcome`, {

@@ -238,7 +238,7 @@ describe('[R-911] a signing key that dies with the disk of the log', () => {
     const running = await start(dataDir);
     onTestFinished(() => running.kill());
     const notice = `${path.join(dataDir, 'signing-keys')}. Without it the log cannot be continued.\nCopy it to a safe place.\n`;
-    expect(running.output.stdout).toContain(notice);
+    await expect.poll(() => running.output.stdout).toContain(notice);
     const rotated = await collector(['signing-key', 'rotate', '--overlap', '0', '--data-dir', dataDir]);
     expect(rotated.stdout).toContain(notice);
   });

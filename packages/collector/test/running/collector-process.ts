@@ -167,10 +167,13 @@ export async function createKey(dataDir: string, ...args: readonly string[]): Pr
     ...args,
   ]);
   if (code !== 0) throw new Error(stderr);
-  const found = /cek_[a-z2-7]{12}_[\w-]{43}/.exec(stdout)?.[0];
+  const found = KEY.exec(stdout)?.[0];
   if (found === undefined) throw new Error('no key was printed');
   return found;
 }
+
+/** An API key, in what a command or a first start prints. */
+export const KEY = /cek_[a-z2-7]{12}_[\w-]{43}/;
 
 export interface PrintedEvent {
   readonly sequence: number;
@@ -203,9 +206,6 @@ export function outcomeEvent(
     ...more,
   };
 }
-
-/** An API key, in what a command or a first start prints. */
-export const KEY = /cek_[a-z2-7]{12}_[\w-]{43}/;
 
 /** The key that a first start prints, which may come behind what it logs. */
 export async function keyFrom({ output }: Running): Promise<string> {

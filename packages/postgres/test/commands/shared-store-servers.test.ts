@@ -5,7 +5,7 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
 import {
-  KEY,
+  keyFrom,
   outcomeEvent,
   postEvent,
   run,
@@ -48,7 +48,7 @@ test.skipIf(FULL !== undefined)(
     const store = server.url();
     await succeeds('store', 'migrate', '--store', store, '--durability', 'local');
     const collector = await start(scratch(), ['--store', store]);
-    const key = KEY.exec(collector.output.stdout)?.[0] ?? '';
+    const key = await keyFrom(collector);
     const large = () => outcomeEvent({ system_metadata: { note: 'x'.repeat(100_000) } });
     disk.fill();
     let refused = large();
@@ -79,7 +79,7 @@ test('[R-1281] when the password of its role changes a collector answers 503 unt
   has('first');
   const store = ['--store', server.url('postgres', 'app')];
   const collector = await start(scratch(), store, [], { PGPASSFILE: file });
-  const key = KEY.exec(collector.output.stdout)?.[0] ?? '';
+  const key = await keyFrom(collector);
   expect(await post(collector, key, outcomeEvent())).toBe(201);
   expect(collector.output.stderr).not.toContain('Warning');
   await server.query(`ALTER ROLE app PASSWORD 'second'`);
@@ -139,7 +139,7 @@ test(`[R-1284] a log that was restored from ${WAY} is not written to until it wa
   const options = ['--checkpoint-sink', `file:${sink}`];
   await succeeds('store', 'migrate', '--store', from.url(), '--durability', 'local');
   const before = await start(directory, ['--store', from.url(), ...options]);
-  const key = KEY.exec(before.output.stdout)?.[0] ?? '';
+  const key = await keyFrom(before);
   const events = Array.from({ length: 20 }, () => outcomeEvent());
   for (const event of events) expect(await post(before, key, event)).toBe(201);
   await signed(from, events.length);
