@@ -1,11 +1,12 @@
 /** `collector-spool drain`: sends what waits, where no application does: after a host was retired, say. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { withReason } from '../listeners.js';
 import { checkDestination, type Destination, endpointFor } from '../sending/endpoint-for.js';
 import { Sender } from '../sending/sender.js';
 import type { Setback } from '../sending/setback.js';
-import type { Damage } from '../spool/contract.js';
+import type { Damage, SpoolState } from '../spool/contract.js';
 import { type InspectedSpool, inspectSpool } from '../spool/inspection.js';
-import { type Holder, OLD_MS } from '../spool/process-directory.js';
+import { type Holder, PATIENCE_MS } from '../spool/process-directory.js';
 import { Spool } from '../spool/spool.js';
 import type { Request } from './arguments.js';
 import { seenAt, sums } from './inspect.js';
@@ -18,15 +19,20 @@ const LOOK_MS = 200;
 /** Someone waits, and one request at a time is made while it fails: shorter pauses than an application's. */
 const BACKOFF = { firstMs: 200, longestMs: 5000 };
 
-export async function drain(request: Request, output: Output): Promise<ExitCode> {
-  const { directory, key, json, timeoutMs = TIMEOUT_MS } = request;
+/** @param patienceMs see `SpoolOptions`. */
+export async function drain(
+  request: Request,
+  output: Output,
+  patienceMs: number = PATIENCE_MS,
+): Promise<ExitCode> {
+  const { directory, key, json } = request;
   const destination = destinationOf(request);
   const onTrouble = (what: string, error: unknown) => output.tell(withReason(what, error));
   // With what no one holds taken over, or the error of a spool that cannot be used.
-  const course = new Course(timeoutMs, output, !json && process.stderr.isTTY);
+  const course = new Course(request.timeoutMs, output, !json && process.stderr.isTTY);
   const damages: Damage[] = [];
   const spool = await Spool.open({
-    ...{ directory, durability: 'fsync', onTrouble, reading: course.over },
+    ...{ directory, durability: 'fsync', onTrouble, reading: course.over, patienceMs },
     onDamage: (damage) => damages.push(damage),
     ...(key && { key }),
   });
@@ -37,11 +43,16 @@ export async function drain(request: Request, output: Output): Promise<ExitCode>
     onQuarantine: () => course.refused++,
     onSetback: (setback) => course.setBack(setback),
   });
-  const looking = setInterval(() => course.look(sender.sent + sender.retired, spool.state.waiting), LOOK_MS);
+  const look = () => course.look(sender.sent + sender.retired, spool.state);
+  const looking = setInterval(look, LOOK_MS);
   await sender.idle(course.over);
+  while (spool.state.watched > 0 && !course.over.aborted) {
+    await sleep(LOOK_MS);
+    await sender.idle(course.over);
+  }
   await sender.stop();
   await spool.flush();
-  const { waiting } = spool.state;
+  const { waiting, cut } = spool.state;
   // Looks on to the end, for damage behind the last event: close waits for it.
   const lookedOn = spool.take(1, 1, AbortSignal.timeout(0));
   await spool.close();
@@ -68,6 +79,7 @@ export async function drain(request: Request, output: Output): Promise<ExitCode>
       in_quarantine: quarantined,
       held_by_others: held.uncounted > 0 ? null : held.waiting,
       not_taken: notTaken,
+      cut,
       damaged: { bytes: damage.bytes, missing_events: damage.missing, files: damage.files },
       cause: cause ?? null,
     });
@@ -119,8 +131,7 @@ function leftOf({ parts }: InspectedSpool) {
 }
 
 function unknownHolder(holder: Holder): string {
-  const minutes = OLD_MS / 60_000;
-  return `held by another host or before a restart of this one, last seen ${seenAt(holder)}; drain takes it ${minutes} minutes after that, and a running client sooner`;
+  return `held by another host or before a restart of this one, last seen ${seenAt(holder)}; drain and running clients take it once they have seen it unchanged for ${PATIENCE_MS / 60_000} minutes`;
 }
 
 /** How it goes, told as it goes, and when it is over. */
@@ -130,7 +141,8 @@ class Course {
   /** Why it has ended before all was sent. */
   why: string | undefined;
   interrupted = false;
-  readonly #timeoutMs: number;
+  /** As it was asked for. */
+  readonly #timeoutMs: number | undefined;
   readonly #output: Output;
   /** Whether someone looks on, at a terminal. */
   readonly #live: boolean;
@@ -143,7 +155,7 @@ class Course {
   /** That of a kind lasts, whatever becomes of the others. */
   #ofKind: Setback | undefined;
 
-  constructor(timeoutMs: number, output: Output, live: boolean) {
+  constructor(timeoutMs: number | undefined, output: Output, live: boolean) {
     this.#timeoutMs = timeoutMs;
     this.#output = output;
     this.#live = live;
@@ -169,16 +181,18 @@ class Course {
     this.#output.tell(told);
   }
 
-  look(sent: number, waiting: number): void {
+  look(sent: number, { waiting, watched }: SpoolState): void {
+    if (waiting === 0) return this.#watch(sent, watched);
     if (sent + this.refused > this.#settled) {
       this.#settled = sent + this.refused;
       this.#progressAt = performance.now();
       this.#setback = undefined;
     }
     const standingMs = performance.now() - this.#progressAt;
-    if (standingMs >= this.#timeoutMs) {
+    const timeoutMs = this.#timeoutMs ?? TIMEOUT_MS;
+    if (standingMs >= timeoutMs) {
       const still = this.cause === undefined ? ': no event was read or answered in that time' : '';
-      return this.end(`given up after ${this.#timeoutMs / 1000} s${still}`);
+      return this.end(`given up after ${timeoutMs / 1000} s${still}`);
     }
     if (!this.#setback && this.#ofKind && standingMs >= KIND_TIMEOUT_MS) {
       return this.end('nothing more is sent');
@@ -187,6 +201,19 @@ class Course {
     const { cause } = this;
     const done = `${sent.toLocaleString('en')} of ${counted(this.#settled + waiting, 'event')} sent`;
     this.#output.progress(cause === undefined ? done : `${done}; ${cause}`);
+  }
+
+  /** All is sent but for what someone may hold who cannot be asked. */
+  #watch(sent: number, watched: number): void {
+    if (watched === 0) return;
+    const still = performance.now() - this.#progressAt;
+    if (this.#timeoutMs !== undefined && still >= this.#timeoutMs) return this.end('given up');
+    const said = `${counted(watched, 'part')} of another host, or from before a restart: taken when ${PATIENCE_MS / 60_000} minutes show no sign of life`;
+    if (this.#live) this.#output.progress(`${counted(sent, 'event')} sent; ${said}`);
+    else if (!this.#told.has(said)) {
+      this.#told.add(said);
+      this.#output.tell(said);
+    }
   }
 
   interrupt(): void {

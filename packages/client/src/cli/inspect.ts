@@ -182,13 +182,15 @@ function bodyOf(body: Uint8Array): Body {
 /* `show --check`: every byte, and what is damaged. */
 
 async function check({ directory, key, json }: Request, output: Output): Promise<ExitCode> {
-  const { segments, events, done, quarantined, sealed, findings } = await readSpool(directory, key);
+  const { segments, events, done, cut, quarantined, sealed, findings } = await readSpool(directory, key);
   if (json) {
-    const figures = { segments, events, done, quarantined, quarantine_not_opened: sealed };
+    const figures = { segments, events, done, cut, quarantined, quarantine_not_opened: sealed };
     await output.sayJson({ intact: findings.length === 0, ...figures, findings });
   } else {
     const waiting = `${counted(events, 'event')} in ${counted(segments, 'segment')}, ${done} of them done`;
     await output.say(`${waiting}; ${counted(quarantined, 'event')} in quarantine.`);
+    if (cut > 0)
+      await output.say(`${counted(cut, 'write')} cut off by the end of a process, never acknowledged.`);
     if (sealed > 0) await output.say(`${counted(sealed, 'event')} in quarantine not opened: see --key-file.`);
     for (const { path, message } of findings) await output.say(`DAMAGED: ${path}: ${message}`);
     if (findings.length === 0) await output.say('Every byte is as it was written.');

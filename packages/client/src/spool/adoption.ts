@@ -1,10 +1,9 @@
 /** Taking over the segments of a spool that is no more. */
 import path from 'node:path';
-import { type OnTrouble, SpoolKeyWrong } from './contract.js';
-import { errorCode, isFull, moved, namesIn, reading, type SpoolFiles } from './files.js';
+import { type OnTrouble, SpoolKeyWrong, SpoolUnwritable } from './contract.js';
+import { errorCode, moved, namesIn, reading, type SpoolFiles } from './files.js';
 import {
   decodeFrame,
-  eventsOf,
   FRAME_HEADER_BYTES,
   frameCapturedAt,
   frameSize,
@@ -40,6 +39,11 @@ interface UnfitSegment {
   readonly why: string;
 }
 
+const OTHER_VERSION = {
+  earlier: 'has an earlier format, which this version does not read: move its directory out of the spool',
+  later: 'was written by a later version of the client, which can read it',
+};
+
 export interface Abandoned {
   readonly directory: string;
   readonly segments: readonly LeftSegment[];
@@ -51,7 +55,7 @@ export interface Abandoned {
 
 /**
  * Looks at the segments of an abandoned directory, and changes nothing.
- * @throws SpoolKeyWrong when the key does not open one of them.
+ * @throws SpoolKeyWrong when the key does not open one of them; SpoolUnwritable for a segment of an earlier format.
  */
 export async function examine(
   files: SpoolFiles,
@@ -59,6 +63,8 @@ export async function examine(
   key: Uint8Array | undefined,
 ): Promise<Abandoned> {
   const examined = await examineBlind(files, directory, key);
+  const earlier = examined.unfit.find(({ why }) => why === OTHER_VERSION.earlier);
+  if (earlier) throw new SpoolUnwritable(`${earlier.path} ${earlier.why}`);
   if (examined.locked !== undefined) throw new SpoolKeyWrong(examined.locked);
   return examined;
 }
@@ -78,12 +84,15 @@ export async function examineBlind(
     const at = path.join(directory, file);
     const bytes = await readHead(files, at);
     if (!bytes) continue;
-    const header = typeof bytes === 'string' ? undefined : decodeSegmentHeader(bytes);
-    if (typeof bytes === 'string') unfit.push({ path: at, why: bytes });
-    else if (header === 'later') {
-      unfit.push({ path: at, why: 'was written by a later version of the client, which can read it' });
+    if (typeof bytes === 'string') {
+      unfit.push({ path: at, why: bytes });
+      continue;
     }
-    if (typeof bytes === 'string' || header === undefined || header === 'later') continue;
+    const header = decodeSegmentHeader(bytes);
+    if (header === 'earlier' || header === 'later') {
+      unfit.push({ path: at, why: OTHER_VERSION[header] });
+      continue;
+    }
     if (header === 'damaged') {
       const id = Buffer.from(name, 'hex');
       segments.push({
@@ -106,7 +115,7 @@ export async function examineBlind(
 
 /**
  * On return the segments lie in `target`, and the directory that they came from is gone. Those that someone else took
- * meanwhile are left out; those for whose names the disk has no room lie where they lay.
+ * meanwhile are left out, and those for whose names the disk has no room.
  */
 export async function adopt(
   files: SpoolFiles,
@@ -127,11 +136,8 @@ export async function adopt(
         continue;
       }
     } catch (error) {
-      if (isFull(error)) {
-        // A directory that grows takes room too: it is read where it lies.
-        adopted.push(await surveyed(files, abandoned.directory, left, onTrouble));
-        alone = false;
-      } else onTrouble(`segment ${name} could not be taken over`, error);
+      alone = false;
+      onTrouble(`segment ${name} could not be taken over`, error);
       continue;
     }
     // Only now: the marks are for anyone who has won the segment.
@@ -150,20 +156,6 @@ export async function adopt(
       onTrouble(`${abandoned.directory} could not be removed`, error);
   }
   return adopted;
-}
-
-/**
- * The segments where they lie, for a spool that has no directory of its own: that takes no room. No one is kept from
- * adopting them meanwhile, and then their events are sent twice.
- */
-export async function readInPlace(
-  files: SpoolFiles,
-  { directory, segments }: Abandoned,
-  onTrouble: OnTrouble,
-): Promise<WaitingSegment[]> {
-  const found: WaitingSegment[] = [];
-  for (const left of segments) found.push(await surveyed(files, directory, left, onTrouble));
-  return found;
 }
 
 async function surveyed(
@@ -187,27 +179,26 @@ async function surveyed(
 }
 
 /**
- * Counts what waits in the segment: by the frame that ends it, or else by reading all of it. On return the segment
- * counts as read when nothing waits in it and nothing is damaged.
+ * Counts what waits in the segment: by the frame that ends it where nothing is done, or else by reading all of it. On
+ * return the segment counts as read when nothing waits in it and nothing is damaged.
  */
 export async function survey(files: SpoolFiles, segment: WaitingSegment): Promise<void> {
   const done = await loadMarks(files, segment);
-  const doneBytes = [...done.values()].reduce((sum, size) => sum + size, 0);
   const fd = await files.open(segment.path, 'read');
   try {
     segment.end = Math.max(SEGMENT_HEADER_BYTES, await files.size(fd));
     segment.firstCapturedAt = await firstCapturedAt(files, fd);
-    const end = await readEnd(files, fd, segment);
-    if (end) {
-      const bytes = segment.end - SEGMENT_HEADER_BYTES - end.size - doneBytes;
-      segment.unread = { events: Math.max(0, end.events - done.size), bytes: Math.max(0, bytes) };
-      segment.readToEnd = segment.unread.events === 0 && bytes === 0;
+    segment.unread = { events: 0, bytes: 0 };
+    const events = done.size === 0 ? await readEnd(files, fd, segment) : undefined;
+    if (events !== undefined) {
+      const bytes = segment.end - SEGMENT_HEADER_BYTES - frameSize(0, segment.context);
+      segment.unread = { events, bytes };
+      segment.readToEnd = bytes === 0;
       return;
     }
     let whole = true;
-    for await (const { frame, offset, size } of new SegmentReader(files, fd, segment.context).all(
-      segment.end,
-    )) {
+    const reader = new SegmentReader(files, fd, segment.context);
+    for await (const { frame, offset, size } of reader.all(segment.end)) {
       if (!frame) whole = false;
       else if (frame.kind !== undefined && !done.has(offset)) {
         segment.unread.events++;
@@ -220,19 +211,17 @@ export async function survey(files: SpoolFiles, segment: WaitingSegment): Promis
   }
 }
 
-/** How many events the segment has, by the frame that ends it, and the size of that; undefined when it has none. */
-async function readEnd(
-  files: SpoolFiles,
-  fd: number,
-  segment: WaitingSegment,
-): Promise<{ events: number; size: number } | undefined> {
-  const size = frameSize(4, segment.context);
+/** How many events the segment has, by the frame that ends it; undefined when it has none. */
+async function readEnd(files: SpoolFiles, fd: number, segment: WaitingSegment): Promise<number | undefined> {
+  const size = frameSize(0, segment.context);
   if (segment.end < SEGMENT_HEADER_BYTES + size) return undefined;
   const bytes = Buffer.alloc(size);
   if ((await files.read(fd, bytes, segment.end - size)) < size) return undefined;
   if (plausibleSize(bytes, 0, size) !== size) return undefined;
   const frame = decodeFrame(bytes, 0, size, segment.context);
-  return frame && frame.kind === undefined ? { events: eventsOf(frame), size } : undefined;
+  // Each event takes a frame: a number that cannot be is not believed.
+  const most = (segment.end - SEGMENT_HEADER_BYTES - size) / frameSize(0, segment.context);
+  return frame?.kind === undefined && frame !== undefined && frame.number <= most ? frame.number : undefined;
 }
 
 /** When its first event was captured, if that can be read; without looking at whether its frame is damaged. */

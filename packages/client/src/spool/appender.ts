@@ -3,15 +3,17 @@
  * write is under way at a time; in `fsync` mode its flush belongs to it.
  *
  * A group is all there or not at all, as far as this process lives to see it: when its write fails, the file is cut
- * back to where it began. After a flush that failed nothing more is appended to that segment, because the kernel may
- * have dropped what it could not write and call it clean.
+ * back to where it began. Nothing more is appended to that segment: its numbers are used up, by which events are sealed,
+ * and after a flush that failed the kernel may have dropped what it could not write and call it clean.
  */
+import path from 'node:path';
 import { setImmediate } from 'node:timers';
 import type { EventKind } from '@clinical-events/protocol';
 import type { Backlog } from './backlog.js';
 import { type Durability, type OnTrouble, SpoolClosed, SpoolFull, SpoolUnwritable } from './contract.js';
-import { isFull, type SpoolFiles } from './files.js';
+import { errorCode, isFull, type SpoolFiles } from './files.js';
 import { encodeEnd, encodeFrame, frameSize } from './frame.js';
+import type { ProcessDirectory } from './process-directory.js';
 import type { Quarantine } from './quarantine.js';
 import { encodeSegmentHeader, sealOf, SEGMENT_HEADER_BYTES, segmentId, WaitingSegment } from './segment.js';
 
@@ -21,39 +23,68 @@ const GROUP_BYTES = 1 << 20;
 /** What may wait for a disk that does not answer, in memory; more is refused. */
 const PENDING_BYTES = 32 << 20;
 
-/** Events that are written by one write. */
+interface PendingEvent {
+  readonly kind: EventKind;
+  readonly capturedAt: number;
+  /** Of its body, in the buffer of the group. */
+  readonly from: number;
+  readonly to: number;
+}
+
+/** Events that are written by one write, into one segment. */
 class Group {
-  readonly segment: WaitingSegment;
-  buffer: Buffer;
+  readonly events: PendingEvent[] = [];
+  #bodies = Buffer.allocUnsafe(FIRST_BUFFER_BYTES);
+  #filled = 0;
+  /** What their frames take. */
   bytes = 0;
-  events = 0;
   readonly settled: Promise<'durable'>;
   resolve!: (fate: 'durable') => void;
   reject!: (error: Error) => void;
 
-  constructor(segment: WaitingSegment, buffer: Buffer) {
-    this.segment = segment;
-    this.buffer = buffer;
+  constructor() {
     this.settled = new Promise((resolve, reject) => {
       this.resolve = resolve;
       this.reject = reject;
     });
   }
 
-  /** Room for so many bytes behind those that it has. */
-  room(bytes: number): void {
-    const needed = this.bytes + bytes;
-    if (needed <= this.buffer.length) return;
-    const larger = Buffer.allocUnsafe(Math.max(needed, 2 * this.buffer.length));
-    this.buffer.copy(larger, 0, 0, this.bytes);
-    this.buffer = larger;
+  /** @param size of its frame. */
+  add(kind: EventKind, capturedAt: number, body: Uint8Array, size: number): void {
+    const to = this.#filled + body.length;
+    if (to > this.#bodies.length) {
+      const larger = Buffer.allocUnsafe(Math.max(to, 2 * this.#bodies.length));
+      this.#bodies.copy(larger, 0, 0, this.#filled);
+      this.#bodies = larger;
+    }
+    this.#bodies.set(body, this.#filled);
+    this.events.push({ kind, capturedAt, from: this.#filled, to });
+    this.#filled = to;
+    this.bytes += size;
   }
+
+  /** The frames of all its events, as they stand in the segment behind what it has. */
+  encode({ context, events: number }: WaitingSegment): Buffer {
+    const frames = Buffer.allocUnsafe(this.bytes);
+    let at = 0;
+    this.events.forEach(({ kind, capturedAt, from, to }, i) => {
+      encodeFrame(frames, at, context, kind, capturedAt, number + i, this.#bodies.subarray(from, to));
+      at += frameSize(to - from, context);
+    });
+    return frames;
+  }
+}
+
+/** What is written just now. */
+interface Write {
+  readonly group: Group;
+  readonly segment: WaitingSegment;
+  readonly frames: Buffer;
 }
 
 export interface AppenderOptions {
   readonly files: SpoolFiles;
-  readonly directory: string;
-  readonly series: string;
+  readonly home: ProcessDirectory;
   readonly durability: Durability;
   readonly key: Uint8Array | undefined;
   readonly segmentBytes: number;
@@ -63,57 +94,51 @@ export interface AppenderOptions {
   readonly onTrouble: OnTrouble;
   /** Called when events have become durable. */
   readonly onAppended: () => void;
+  /** Called when the directory is not there any more. On return `moveTo` was called. @throws SpoolUnwritable, SpoolFull */
+  readonly onHomeGone: () => Promise<void>;
 }
 
 export class Appender {
   readonly #options: AppenderOptions;
+  #home: ProcessDirectory;
   /** In the order in which they are written; the first one may be under way. */
   readonly #groups: Group[] = [];
   /** The group that takes what comes next. */
   #gathering: Group | undefined;
-  #spare: Buffer | undefined;
   #pendingBytes = 0;
-  /** The segment that the latest group goes to, and how long it will be. */
-  #segment: WaitingSegment | undefined;
-  #planned = 0;
   #nextSegment = 0;
-  #nextNumber = 0;
   /** The segment that is being written, once its file is there. */
   #open: { segment: WaitingSegment; fd: number } | undefined;
-  /** The segment that nothing more is appended to, and why what was meant for it is refused. */
-  #over: { segment: WaitingSegment; reason: Error } | undefined;
+  #write: Write | undefined;
   #working: Promise<void> | undefined;
   #refusal: Error | undefined;
 
   constructor(options: AppenderOptions) {
     this.#options = options;
+    this.#home = options.home;
   }
 
   /** See `Spool.append`. */
   append(kind: EventKind, body: Uint8Array): Promise<'durable'> {
     if (this.#refusal) return Promise.reject(this.#refusal);
-    const { maxBytes, backlog, quarantine } = this.#options;
-    // 64 bytes more than needed at most: the seal is not known yet.
-    const estimate = body.length + SEGMENT_HEADER_BYTES;
-    if (backlog.storedBytes + quarantine.bytes + this.#pendingBytes + estimate > maxBytes) {
+    const { maxBytes, segmentBytes, backlog, quarantine, key } = this.#options;
+    const size = frameSize(body.length, { seal: key });
+    if (backlog.storedBytes + quarantine.bytes + this.#pendingBytes + size + SEGMENT_HEADER_BYTES > maxBytes) {
       const held = `${maxBytes} bytes, ${quarantine.bytes} of them in quarantine`;
       return Promise.reject(new SpoolFull(`the spool holds ${held}, and takes no more`));
     }
-    if (this.#pendingBytes > 0 && this.#pendingBytes + estimate > PENDING_BYTES) {
+    if (this.#pendingBytes > 0 && this.#pendingBytes + size > PENDING_BYTES) {
       return Promise.reject(new SpoolFull(`${PENDING_BYTES} bytes wait for the disk to be written`));
     }
-    const group = this.#groupFor(body.length);
-    const { context } = group.segment;
-    const size = frameSize(body.length, context);
-    const capturedAt = Date.now();
-    group.room(size);
-    encodeFrame(group.buffer, group.bytes, context, kind, capturedAt, this.#nextNumber++, body);
-    group.segment.firstCapturedAt ??= capturedAt;
-    group.bytes += size;
-    group.events++;
-    this.#planned += size;
+    let group = this.#gathering;
+    if (!group || group.bytes + size > Math.min(GROUP_BYTES, segmentBytes - SEGMENT_HEADER_BYTES)) {
+      group = new Group();
+      this.#gathering = group;
+      this.#groups.push(group);
+      this.#working ??= this.#work();
+    }
+    group.add(kind, Date.now(), body, size);
     this.#pendingBytes += size;
-    if (group.bytes >= GROUP_BYTES) this.#gathering = undefined;
     return group.settled;
   }
 
@@ -125,6 +150,12 @@ export class Appender {
   /** Refuses all that comes from now on. */
   refuse(error: Error): void {
     this.#refusal = error;
+  }
+
+  /** What is written from now on goes there, but for a write that is under way. */
+  moveTo(home: ProcessDirectory): void {
+    this.#home = home;
+    this.#nextSegment = 0;
   }
 
   /** Refuses what comes from now on. On return what came before is durable or refused, and the segment has its end. */
@@ -142,50 +173,38 @@ export class Appender {
     this.refuse(new SpoolClosed('the process is ending'));
     const { files, durability } = this.#options;
     for (let group = this.#groups[0]; group; group = this.#groups[0]) {
-      const { segment } = group;
+      const { segment, frames } = this.#write?.group === group ? this.#write : this.#writeOf(group);
       if (this.#open?.segment !== segment) {
         this.#open = { segment, fd: files.openNow(segment.path) };
         files.writeNow(this.#open.fd, encodeSegmentHeader(segment.id, segment.context.seal), 0);
       }
-      files.writeNow(this.#open.fd, group.buffer.subarray(0, group.bytes), segment.end);
+      files.writeNow(this.#open.fd, frames, segment.end);
       if (durability === 'fsync') files.datasyncNow(this.#open.fd);
-      segment.end += group.bytes;
+      segment.end += frames.length;
+      segment.events += group.events.length;
       this.#groups.shift();
     }
   }
 
   /** Events that are not written. */
   get unwritten(): number {
-    return this.#groups.reduce((sum, { events }) => sum + events, 0);
+    return this.#groups.reduce((sum, { events }) => sum + events.length, 0);
   }
 
-  /** The group for a body of so many bytes. */
-  #groupFor(bytes: number): Group {
-    const { segmentBytes } = this.#options;
-    const segment = this.#segment;
-    const fits =
-      segment !== undefined &&
-      segment !== this.#over?.segment &&
-      (this.#planned === SEGMENT_HEADER_BYTES ||
-        this.#planned + frameSize(bytes, segment.context) <= segmentBytes);
-    const target = fits ? segment : this.#newSegment();
-    if (this.#gathering?.segment === target) return this.#gathering;
-    const group = new Group(target, this.#spare ?? Buffer.allocUnsafe(FIRST_BUFFER_BYTES));
-    this.#spare = undefined;
-    this.#gathering = group;
-    this.#groups.push(group);
-    this.#working ??= this.#work();
-    return group;
+  /** Where the group goes, and its frames there. */
+  #writeOf(group: Group): Write {
+    const { segmentBytes, key } = this.#options;
+    let segment = this.#isHome ? this.#open?.segment : undefined;
+    if (!segment || (segment.events > 0 && segment.end + group.bytes > segmentBytes)) {
+      const id = segmentId(this.#home.series, this.#nextSegment++);
+      segment = new WaitingSegment(this.#home.path, id, key && sealOf(key, id));
+    }
+    return { group, segment, frames: group.encode(segment) };
   }
 
-  #newSegment(): WaitingSegment {
-    const { series, directory, key } = this.#options;
-    // Its end is written later, and must not take a number from among those of the next segment.
-    if (this.#segment) this.#segment.endNumber = this.#nextNumber++;
-    const id = segmentId(series, this.#nextSegment++);
-    this.#segment = new WaitingSegment(directory, id, key && sealOf(key, id));
-    this.#planned = SEGMENT_HEADER_BYTES;
-    return this.#segment;
+  /** Whether the segment that is open is in the directory of this spool. */
+  get #isHome(): boolean {
+    return this.#open !== undefined && path.dirname(this.#open.segment.path) === this.#home.path;
   }
 
   async #work(): Promise<void> {
@@ -193,61 +212,74 @@ export class Appender {
     await new Promise((resolve) => setImmediate(resolve));
     for (let group = this.#groups[0]; group; group = this.#groups[0]) {
       if (this.#gathering === group) this.#gathering = undefined;
-      const failure = await this.#write(group);
+      const failure = await this.#settle(group);
       // At the end of the process all is written by then.
       if (this.#groups[0] === group) this.#groups.shift();
       this.#pendingBytes -= group.bytes;
-      if (failure) {
-        if (group.segment === this.#segment) this.#planned -= group.bytes;
-        group.reject(failure);
-      } else {
-        this.#options.backlog.appended(group.segment, group.events, group.bytes);
+      if (failure) group.reject(failure);
+      else {
         group.resolve('durable');
         this.#options.onAppended();
       }
-      if (group.buffer.length <= GROUP_BYTES) this.#spare ??= group.buffer;
     }
     this.#working = undefined;
   }
 
-  async #write(group: Group): Promise<Error | undefined> {
-    const { files, durability } = this.#options;
-    const { segment } = group;
-    if (segment === this.#over?.segment) return this.#over.reason;
-    let written = false;
+  /** Writes the group, into another directory if the one of this spool is gone. @returns why it is refused. */
+  async #settle(group: Group): Promise<Error | undefined> {
+    for (let moves = 0; ; moves++) {
+      const failure = await this.#attempt(group);
+      if (failure !== 'home gone') return failure;
+      if (moves > 0) return new SpoolUnwritable(`${this.#home.path} was taken away`);
+      try {
+        await this.#options.onHomeGone();
+      } catch (error) {
+        return error as Error;
+      }
+    }
+  }
+
+  async #attempt(group: Group): Promise<Error | 'home gone' | undefined> {
+    const { files, durability, backlog } = this.#options;
+    const write = this.#writeOf(group);
+    const { segment, frames } = write;
+    this.#write = write;
     try {
       const fd = await this.#turnTo(segment);
-      await files.write(fd, group.buffer.subarray(0, group.bytes), segment.end);
-      written = true;
+      await files.write(fd, frames, segment.end);
       if (durability === 'fsync') await files.datasync(fd);
-      return undefined;
+      // Whoever took this process for dead may have sent all that it had found, and removed the file.
+      if (!(await files.linked(fd))) {
+        await this.#leave();
+        return 'home gone';
+      }
     } catch (error) {
-      const undone = await this.#undo(segment);
-      if (written || !undone) await this.#abandon(segment);
-      if (!undone) {
+      const opened = this.#open?.segment === segment;
+      if (!opened && errorCode(error) === 'ENOENT') return 'home gone';
+      if (!(await this.#undone(segment))) {
         const message = 'the event could be neither made durable nor taken back';
         return new SpoolUnwritable(message, { cause: error, uncertain: true });
       }
-      if (!isFull(error)) return new SpoolUnwritable('the event could not be written', { cause: error });
-      const reason = new SpoolFull('there is no room on the disk', { cause: error });
-      if (this.#open?.segment === segment) {
-        // Only its going makes room, and it goes once it is sent and no more can be appended to it.
-        this.#over = { segment, reason };
-        await this.#finish();
-      }
-      return reason;
+      return isFull(error)
+        ? new SpoolFull('there is no room on the disk', { cause: error })
+        : new SpoolUnwritable('the event could not be written', { cause: error });
+    } finally {
+      this.#write = undefined;
     }
+    segment.firstCapturedAt ??= group.events[0]?.capturedAt;
+    backlog.appended(segment, group.events.length, frames.length);
+    return undefined;
   }
 
   /** On return the segment's file is there, with its header and, in `fsync` mode, its name on stable storage. */
   async #turnTo(segment: WaitingSegment): Promise<number> {
     if (this.#open?.segment === segment) return this.#open.fd;
-    await this.#finish();
-    const { files, durability, directory, backlog } = this.#options;
+    await (this.#isHome ? this.#finish() : this.#leave());
+    const { files, durability, backlog } = this.#options;
     const fd = await files.open(segment.path, 'new');
     try {
       await files.write(fd, encodeSegmentHeader(segment.id, segment.context.seal), 0);
-      if (durability === 'fsync') await files.syncDirectory(directory);
+      if (durability === 'fsync') await files.syncDirectory(this.#home.path);
     } catch (error) {
       await this.#discard(segment, fd);
       throw error;
@@ -257,45 +289,41 @@ export class Appender {
     return fd;
   }
 
-  /** Ends the segment that was written so far. Only a reader that counts misses the frame that ends it. */
+  /** Ends the segment that was written so far. Without the frame that ends it, whoever adopts it reads it to count. */
   async #finish(): Promise<void> {
-    const open = this.#open;
-    if (!open) return;
-    this.#open = undefined;
-    const { files, onTrouble, backlog } = this.#options;
-    const { segment, fd } = open;
+    if (!this.#open) return;
+    const { files, onTrouble } = this.#options;
+    const { segment, fd } = this.#open;
     try {
-      const number = segment.endNumber ?? this.#nextNumber++;
-      const end = encodeEnd(segment.context, segment.events, Date.now(), number);
-      await files.write(fd, end, segment.end);
+      await files.write(fd, encodeEnd(segment.context, segment.events, Date.now()), segment.end);
     } catch (error) {
       onTrouble('the end of a segment could not be written; its events are there', error);
     }
-    await this.#close(fd);
-    backlog.complete(segment);
+    await this.#leave();
   }
 
-  /** @returns whether nothing of a group that could not be written is there any more. */
-  async #undo(segment: WaitingSegment): Promise<boolean> {
+  /** Nothing more is appended to the segment that is open; what was acknowledged in it stays. */
+  async #leave(): Promise<void> {
+    const open = this.#open;
+    if (!open) return;
+    this.#open = undefined;
+    await this.#close(open.fd);
+    this.#options.backlog.complete(open.segment);
+  }
+
+  /** Leaves the segment. @returns whether nothing of a group that could not be written is there any more. */
+  async #undone(segment: WaitingSegment): Promise<boolean> {
     const { files, durability } = this.#options;
     if (this.#open?.segment !== segment) return true;
+    let undone = true;
     try {
       await files.truncate(this.#open.fd, segment.end);
       if (durability === 'fsync') await files.datasync(this.#open.fd);
-      return true;
     } catch {
-      return false;
+      undone = false;
     }
-  }
-
-  /** Nothing more is appended to the segment; what was acknowledged in it stays. */
-  async #abandon(segment: WaitingSegment): Promise<void> {
-    this.#over = { segment, reason: unwritable() };
-    const open = this.#open;
-    if (open?.segment !== segment) return;
-    this.#open = undefined;
-    await this.#close(open.fd);
-    this.#options.backlog.complete(segment);
+    await this.#leave();
+    return undone;
   }
 
   /** Takes back a segment that has been made and holds nothing. */
@@ -304,8 +332,6 @@ export class Appender {
     try {
       await this.#options.files.remove(segment.path);
     } catch (error) {
-      // Its name is taken: the next one gets another.
-      this.#over = { segment, reason: unwritable() };
       this.#options.onTrouble('a segment without events could not be removed', error);
     }
   }
@@ -317,8 +343,4 @@ export class Appender {
       this.#options.onTrouble('a segment could not be closed', error);
     }
   }
-}
-
-function unwritable(): SpoolUnwritable {
-  return new SpoolUnwritable('the segment that it was meant for cannot be written');
 }

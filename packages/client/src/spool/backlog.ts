@@ -3,16 +3,10 @@
  * Of events that no one has taken it holds nothing but their number, so a million of them take no memory.
  */
 import type { OnDamage, OnTrouble, SpooledEvent } from './contract.js';
-import { isFull, type SpoolFiles } from './files.js';
-import {
-  DamagedBytes,
-  type FoundFrame,
-  FrameCount,
-  type LostBytes,
-  missingWords,
-  SegmentReader,
-} from './segment-reader.js';
-import { encodeMarks, loadMarks, type Mark, type WaitingSegment } from './segment.js';
+import { survey } from './adoption.js';
+import { errorCode, type SpoolFiles } from './files.js';
+import { DamagedBytes, type FoundFrame, FrameCount, type LostBytes, SegmentReader } from './segment-reader.js';
+import { encodeMarks, loadMarks, type WaitingSegment } from './segment.js';
 
 /** An event that was given out, with what the spool has to remember of it. */
 interface TakenEvent extends SpooledEvent {
@@ -26,7 +20,7 @@ interface Reading {
   readonly fd: number;
   readonly reader: SegmentReader;
   /** Done before this spool read it: not given out. */
-  readonly done: ReadonlyMap<number, number>;
+  readonly done: ReadonlySet<number>;
   readonly count: FrameCount;
 }
 
@@ -39,13 +33,15 @@ interface Batch {
 
 const hasRoom = ({ events, count, bytes }: Batch) => events.length < count && bytes > 0;
 
-const NONE: ReadonlyMap<number, number> = new Map();
+const NONE: ReadonlySet<number> = new Set();
 
 export class Backlog {
   waiting = 0;
   waitingBytes = 0;
   /** Of all segments, those done among them that are still there. */
   storedBytes = 0;
+  /** Writes that were cut off before they were acknowledged, in segments of others. */
+  cut = 0;
   readonly #files: SpoolFiles;
   readonly #damaged: DamagedBytes;
   readonly #onTrouble: OnTrouble;
@@ -57,6 +53,8 @@ export class Backlog {
   /** Of the event that was read last. */
   #readAt: number | undefined;
   readonly #taken = new Set<TakenEvent>();
+  /** Done, and not to be removed yet: see `WaitingSegment.restsUntil`. */
+  readonly #resting = new Set<WaitingSegment>();
   /** Given back, oldest first. */
   #back: TakenEvent[] = [];
   #backFirst = false;
@@ -145,7 +143,7 @@ export class Backlog {
     this.waiting--;
     this.waitingBytes -= size;
     segment.left--;
-    this.notes.add(segment, { offset: event.position.offset, size });
+    this.notes.add(segment, event.position.offset);
     this.#finish(segment);
   }
 
@@ -157,6 +155,22 @@ export class Backlog {
 
   isOut(event: SpooledEvent): event is TakenEvent {
     return this.#taken.has(event as TakenEvent);
+  }
+
+  /** Looks once more at segments whose rest is over: what they have gained waits, and the others are removed. */
+  async endRests(): Promise<void> {
+    const rested = [...this.#resting].filter(({ restsUntil }) => restsUntil <= performance.now());
+    if (rested.length > 0) await this.notes.written();
+    for (const segment of rested) {
+      this.#resting.delete(segment);
+      this.storedBytes -= segment.end;
+      try {
+        await survey(this.#files, segment);
+        this.adopt([segment]);
+      } catch (error) {
+        this.#onTrouble(`segment ${segment.name} could not be looked at once more`, error);
+      }
+    }
   }
 
   /** Takes no more notice of anything. On return all files are closed, and what is done is noted. */
@@ -207,8 +221,9 @@ export class Backlog {
       this.#reading = { segment, fd, reader, done, count: new FrameCount() };
       return this.#reading;
     } catch (error) {
-      // Whatever is wrong with this one, what is behind it goes on. The next spool on the directory tries again.
-      this.#onTrouble(`segment ${segment.name} cannot be opened; its events wait for the next start`, error);
+      // Whatever is wrong with this one, the next one is read. One that is gone was adopted by another spool.
+      if (errorCode(error) !== 'ENOENT')
+        this.#onTrouble(`segment ${segment.name} cannot be opened; its events wait for the next start`, error);
       if (fd !== undefined) await this.#close(fd);
       this.#toRead.shift();
       this.#forget(segment);
@@ -228,7 +243,12 @@ export class Backlog {
     return { position: { segment: segment.name, offset }, kind, body, capturedAt, segment, size };
   }
 
-  async #setAside({ segment, fd }: Reading, lost: LostBytes): Promise<void> {
+  async #setAside({ segment, fd, count }: Reading, lost: LostBytes): Promise<void> {
+    // What this spool has acknowledged is no write that was cut off, whatever it looks like now.
+    if (!segment.own && count.isCut(lost)) {
+      this.cut++;
+      return;
+    }
     const what =
       `${lost.size} bytes at ${lost.offset} of segment ${segment.name} are no whole frame` +
       (lost.atEnd ? ', nor is what is behind them' : '');
@@ -244,23 +264,18 @@ export class Backlog {
     this.#onDamage({ segment: segment.name, lost: { offset, bytes }, missing: 0, kept: file });
   }
 
-  /**
-   * Events that are not there are noted in `damaged/` before the segment goes, and with it the last trace of them. On a
-   * full disk only the segment's going makes room for the note.
-   */
-  async #noteMissing({ segment, count }: Reading, missing: number): Promise<void> {
-    const { name, own } = segment;
+  /** Events that are not there are noted in `damaged/` before the segment goes, and with it the last trace of them. */
+  async #noteMissing(segment: WaitingSegment, missing: number): Promise<void> {
+    const { name } = segment;
     let kept: string | undefined;
     let failure: unknown;
     try {
       kept = await this.#damaged.note(name, missing);
     } catch (error) {
-      if (isFull(error)) segment.missing = missing;
-      else segment.keep = true;
+      segment.keep = true;
       failure = error;
     }
-    const promised = own ? segment.events : count.promised;
-    this.#onTrouble(`segment ${name} is damaged: ${missingWords(missing, promised)}`, failure);
+    this.#onTrouble(`segment ${name} is damaged: ${missing} of its events are missing`, failure);
     this.#onDamage({ segment: name, lost: undefined, missing, kept });
   }
 
@@ -274,7 +289,7 @@ export class Backlog {
       if (unread > 0) {
         this.#onTrouble(`${unread} events of segment ${segment.name} cannot be read`, reader.unreadable);
       }
-    } else if (missing > 0) await this.#noteMissing(reading, missing);
+    } else if (missing > 0) await this.#noteMissing(segment, missing);
     // From here on nothing is awaited: meanwhile its last event may be done, and the segment be finished. So far it
     // could not be: events of it were not read, or another spool has begun it.
     this.#reading = undefined;
@@ -291,6 +306,10 @@ export class Backlog {
   /** Forgets the segment when nothing in it is needed any more, and has its files removed. */
   #finish(segment: WaitingSegment): void {
     if (!segment.finished) return;
+    if (segment.restsUntil > performance.now()) {
+      this.#resting.add(segment);
+      return;
+    }
     this.storedBytes -= segment.end;
     if (!segment.keep) this.notes.drop(segment);
     const next = this.#toRead.indexOf(segment);
@@ -303,7 +322,6 @@ export class Backlog {
       // In this order: marks without a segment mean nothing.
       await this.#files.remove(segment.path);
       await this.#files.remove(segment.marksPath);
-      if (segment.missing > 0) await this.#damaged.note(segment.name, segment.missing);
     });
   }
 
@@ -348,10 +366,10 @@ export class DoneNotes {
     this.#onTrouble = onTrouble;
   }
 
-  add(segment: WaitingSegment, mark: Mark): void {
+  add(segment: WaitingSegment, offset: number): void {
     if (this.#unwritten >= MOST_MARKS) return;
     this.#unwritten++;
-    segment.marks.push(mark);
+    segment.marks.push(offset);
     this.#marked.add(segment);
   }
 
@@ -415,7 +433,11 @@ export class DoneNotes {
       }
     } catch (error) {
       if (this.#dropped.delete(segment)) this.#unwritten -= marks.length;
-      else this.#marked.add(segment);
+      else if (errorCode(error) === 'ENOENT') {
+        // Its directory was adopted: what is done in it is sent again.
+        this.#unwritten -= segment.marks.splice(0).length;
+        return;
+      } else this.#marked.add(segment);
       throw error;
     } finally {
       segment.marksInFlight = 0;

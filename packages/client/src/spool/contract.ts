@@ -38,6 +38,8 @@ export interface SpoolOptions {
   readonly maxBytes?: number;
   /** The file layer; tests put another one here. */
   readonly files?: SpoolFiles;
+  /** How long a part is watched whose holder cannot be asked, before it is adopted; for tests. 3 minutes. */
+  readonly patienceMs?: number;
   /** Told of all that went wrong and that no call could report, each time. Never given anything of an event. */
   readonly onTrouble?: OnTrouble;
   /** Told of damage as it is found, beside `onTrouble`. */
@@ -83,6 +85,10 @@ export interface SpoolState {
   readonly quarantined: number;
   /** RFC 3339; no event that waits was captured before. Undefined when none waits. */
   readonly oldest?: string;
+  /** Writes that were cut off before they were acknowledged, in what others have left. */
+  readonly cut: number;
+  /** Parts whose holder cannot be asked, and that show no sign of life as yet: adopted when they have shown none for long. */
+  readonly watched: number;
 }
 
 export interface Spool {

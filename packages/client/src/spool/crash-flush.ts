@@ -58,7 +58,7 @@ export function crashFlush(
           segmentId(series, number),
           key && keyed(key, series, number),
         );
-        const { bytes, count } = encodeSegment(segment, events, kept, kept + number);
+        const { bytes, count } = encodeSegment(segment, events, kept);
         room -= bytes.length;
         if (room < 0) throw new SpoolFull(`the spool holds ${place.maxBytes} bytes and takes no more`);
         writeFile(segment.path, bytes, durable);
@@ -80,7 +80,7 @@ const keyed = (key: Uint8Array, series: string, number: number) => sealOf(key, s
 
 /**
  * What all segments take that are there, and the quarantine.
- * @throws SpoolKeyWrong when the key does not open one of them: beside it, what is written now would not be read.
+ * @throws SpoolKeyWrong when the key does not open one of them: what is written now would not be read with the same key.
  */
 function storedBytes(root: string, key: Uint8Array | undefined): number {
   let bytes = 0;
@@ -95,8 +95,8 @@ function storedBytes(root: string, key: Uint8Array | undefined): number {
       const found = quietly(() => readHead(path.join(directory, file)));
       const header = found && decodeSegmentHeader(found.head);
       bytes += found?.size ?? 0;
-      if (typeof header !== 'object' || !header.keyCheck) continue;
-      if (!key || !sealOf(key, header.id).check.equals(header.keyCheck)) {
+      if (typeof header !== 'object' || !header.keyCheck || !key) continue;
+      if (!sealOf(key, header.id).check.equals(header.keyCheck)) {
         throw new SpoolKeyWrong(`${directory} is sealed, and not by the key that was given`);
       }
     }
@@ -128,15 +128,11 @@ function makeHome(root: string, series: string): string {
   return home;
 }
 
-/**
- * A whole segment of as many events as it takes, from the one at `from` on, and at least one.
- * @param firstNumber of its frames, the one that ends it among them: they count up through the series.
- */
+/** A whole segment of as many events as it takes, from the one at `from` on, and at least one. */
 function encodeSegment(
   segment: WaitingSegment,
   events: readonly UnspooledEvent[],
   from: number,
-  firstNumber: number,
 ): { bytes: Buffer; count: number } {
   const { id, context } = segment;
   let size = SEGMENT_HEADER_BYTES;
@@ -152,10 +148,10 @@ function encodeSegment(
   let at = SEGMENT_HEADER_BYTES;
   for (let next = 0; next < count; next++) {
     const { kind, capturedAt, body } = events[from + next] as UnspooledEvent;
-    encodeFrame(frames, at, context, kind, capturedAt, firstNumber + next, body);
+    encodeFrame(frames, at, context, kind, capturedAt, next, body);
     at += frameSize(body.length, context);
   }
-  const end = encodeEnd(context, count, Date.now(), firstNumber + count);
+  const end = encodeEnd(context, count, Date.now());
   return { bytes: Buffer.concat([frames, end]), count };
 }
 

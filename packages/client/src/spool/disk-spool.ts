@@ -4,7 +4,7 @@
  */
 import path from 'node:path';
 import type { EventKind } from '@clinical-events/protocol';
-import { type Abandoned, adopt, examine, readInPlace } from './adoption.js';
+import { type Abandoned, adopt, examine } from './adoption.js';
 import { Appender } from './appender.js';
 import { Backlog } from './backlog.js';
 import {
@@ -19,14 +19,14 @@ import {
   type SpoolState,
   SpoolUnwritable,
 } from './contract.js';
-import { isFull, nodeFiles, type SpoolFiles } from './files.js';
+import { errorCode, isFull, nodeFiles, type SpoolFiles } from './files.js';
 import {
   HEARTBEAT_MS,
   Neighbours,
   placeOf,
+  PATIENCE_MS,
   preparePrivate,
   ProcessDirectory,
-  removeEmptied,
 } from './process-directory.js';
 import { Quarantine, quarantineBytes } from './quarantine.js';
 import { MAX_SEGMENT_BYTES, newSeries, type WaitingSegment } from './segment.js';
@@ -50,17 +50,16 @@ interface Parts {
 
 /** Where this spool writes. */
 interface Home {
-  readonly directory: ProcessDirectory;
+  directory: ProcessDirectory;
   readonly appender: Appender;
 }
 
 export class DiskSpool implements Spool {
   readonly #parts: Parts;
   readonly #backlog: Backlog;
-  /** None for as long as the disk has no room for one: what others have left is sent all the same. */
+  /** None for as long as the disk has no room for one. */
   #home: Home | undefined;
-  /** What is read where it lies, because there was no home to take it to: by directory. */
-  readonly #inPlace = new Map<string, readonly WaitingSegment[]>();
+  #renewing: Promise<void> | undefined;
   readonly #queue: TakeQueue;
   readonly #quarantine: Quarantine;
   #quarantined = 0;
@@ -93,7 +92,7 @@ export class DiskSpool implements Spool {
     if (!(maxBytes >= 1 && segmentBytes >= 1 && segmentBytes <= MAX_SEGMENT_BYTES)) {
       throw new RangeError('the sizes of a spool are from 1 byte on, and of a segment up to 256 MiB');
     }
-    const neighbours = new Neighbours(files, root, onTrouble);
+    const neighbours = new Neighbours(files, root, onTrouble, options.patienceMs);
     let left: readonly Abandoned[] = [];
     let home: ProcessDirectory | undefined;
     try {
@@ -103,7 +102,7 @@ export class DiskSpool implements Spool {
       home = await ProcessDirectory.create(files, root);
     } catch (error) {
       if (!isForWantOfRoom(error)) throw error;
-      onTrouble(`the disk has no room for a part in ${root}: new events are refused until it has`, error);
+      onTrouble(`the disk has no room for a part in ${root}: events are neither taken nor sent until it has`, error);
     }
     const place = { files, root, neighbours, key: key && Buffer.from(key), onTrouble };
     const spool = new DiskSpool({ ...place, options, maxBytes, segmentBytes }, home);
@@ -145,10 +144,9 @@ export class DiskSpool implements Spool {
   }
 
   get state(): SpoolState {
-    const { waiting, waitingBytes, oldest } = this.#backlog;
+    const { waiting, waitingBytes, oldest, cut } = this.#backlog;
     return {
-      waiting,
-      waitingBytes,
+      ...{ waiting, waitingBytes, cut, watched: this.#parts.neighbours.watched },
       quarantined: this.#quarantined,
       ...(oldest !== undefined && { oldest: new Date(oldest).toISOString() }),
     };
@@ -176,10 +174,6 @@ export class DiskSpool implements Spool {
     } catch (error) {
       this.#parts.onTrouble('the directory of this process could not be released', error);
     }
-    // Those in which something still waits stay.
-    for (const directory of this.#inPlace.keys()) {
-      await removeEmptied(this.#parts.files, directory).catch(() => undefined);
-    }
   }
 
   /** Whether what waits and what is in quarantine take all that the spool may have. */
@@ -190,13 +184,12 @@ export class DiskSpool implements Spool {
   #homeIn(directory: ProcessDirectory): Home {
     const { files, key, onTrouble, maxBytes, segmentBytes, options } = this.#parts;
     const appender = new Appender({
-      ...{ files, key, onTrouble, maxBytes, segmentBytes },
-      directory: directory.path,
-      series: directory.series,
+      ...{ files, key, onTrouble, maxBytes, segmentBytes, home: directory },
       durability: options.durability,
       backlog: this.#backlog,
       quarantine: this.#quarantine,
       onAppended: () => this.#queue.serve(),
+      onHomeGone: () => this.#renew(),
     });
     return { directory, appender };
   }
@@ -209,15 +202,14 @@ export class DiskSpool implements Spool {
         if (this.#home) await this.#home.directory.touch();
         else await this.#settle();
       } catch (error) {
-        this.#loseHome(error);
-        return;
+        if (errorCode(error) === 'ENOENT') await this.#renew().catch(() => undefined);
+        else onTrouble('this process could not show that it lives', error);
       }
       await this.#weighQuarantine();
+      await this.#backlog.endRests();
+      if (!this.#home) return;
       try {
-        // Or what is finished where it lies would be found once more.
-        if (this.#inPlace.size > 0) await this.#backlog.notes.written();
-        const found = await neighbours.abandoned(this.#home?.directory.path);
-        const left = found.filter((directory) => !this.#isReadInPlace(directory));
+        const left = await neighbours.abandoned(this.#home.directory.path);
         await this.#adoptAll(await examineAll(files, left, key, onTrouble, true));
       } catch (error) {
         onTrouble('what other processes may have left could not be looked at', error);
@@ -238,12 +230,6 @@ export class DiskSpool implements Spool {
     }
   }
 
-  /** Once there is a home, what could not be finished where it lies is taken there. */
-  #isReadInPlace(directory: string): boolean {
-    const segments = this.#inPlace.get(directory);
-    return segments !== undefined && !(this.#home && segments.every(({ finished }) => finished));
-  }
-
   async #weighQuarantine(): Promise<void> {
     const { files, root, onTrouble } = this.#parts;
     try {
@@ -253,24 +239,43 @@ export class DiskSpool implements Spool {
     }
   }
 
-  /** Someone has removed the directory, or has taken it over: what is written there now, no one would find. */
-  #loseHome(error: unknown): void {
-    if (!this.#home) return;
-    const { directory, appender } = this.#home;
-    const lost = new SpoolUnwritable(`${directory.path} was taken away`, { cause: error });
-    appender.refuse(lost);
-    this.#parts.onTrouble(lost.message, error);
+  /**
+   * The directory was removed, or another process adopted it while this one was stopped. On return there is another one.
+   * @throws SpoolUnwritable, SpoolFull
+   */
+  #renew(): Promise<void> {
+    this.#renewing ??= this.#moved().finally(() => (this.#renewing = undefined));
+    return this.#renewing;
+  }
+
+  async #moved(): Promise<void> {
+    const home = this.#home;
+    if (!home) return;
+    const { files, root, onTrouble } = this.#parts;
+    const lost = home.directory;
+    try {
+      await preparePrivate(files, root);
+      home.directory = await ProcessDirectory.create(files, root);
+    } catch (error) {
+      onTrouble(`${lost.path} was taken away, and there can be no other: new events are refused`, error);
+      throw isForWantOfRoom(error) ? new SpoolFull(`the disk has no room for a part in ${root}`) : error;
+    }
+    home.appender.moveTo(home.directory);
+    onTrouble(`${lost.path} was taken away; new events go to ${home.directory.path}`, undefined);
+    await lost.release().catch(() => undefined);
   }
 
   async #adoptAll(left: readonly Abandoned[]): Promise<void> {
-    const { files, onTrouble } = this.#parts;
+    const { files, neighbours, onTrouble } = this.#parts;
+    if (!this.#home) return;
     const segments: WaitingSegment[] = [];
     for (const abandoned of left) {
-      const taken = this.#home
-        ? await adopt(files, abandoned, this.#home.directory.path, onTrouble)
-        : await readInPlace(files, abandoned, onTrouble);
-      const stayed = taken.filter((segment) => path.dirname(segment.path) === abandoned.directory);
-      if (stayed.length > 0) this.#inPlace.set(abandoned.directory, stayed);
+      const mayComeBack = neighbours.mayComeBack(abandoned.directory);
+      const taken = await adopt(files, abandoned, this.#home.directory.path, onTrouble);
+      if (mayComeBack) {
+        const rest = (this.#parts.options.patienceMs ?? PATIENCE_MS) / 6;
+        for (const segment of taken) segment.restsUntil = performance.now() + rest;
+      }
       segments.push(...taken);
     }
     // By their names, and so by the time at which they were begun.
@@ -305,8 +310,9 @@ function withoutWords({ status, code, at }: Refusal): Refusal {
 }
 
 /**
- * @param lenient whether the wrong key is only told as well: while running there is no one to refuse.
- * @throws SpoolKeyWrong
+ * @param lenient whether the wrong key, or an earlier format, is only reported: while running there is no one to refuse.
+ * Sealed segments are left alone by a spool without a key.
+ * @throws SpoolKeyWrong, SpoolUnwritable
  */
 async function examineAll(
   files: SpoolFiles,
@@ -322,7 +328,8 @@ async function examineAll(
       for (const { path, why } of examined.unfit) onTrouble(`${path} ${why}; it is left as it is`, undefined);
       left.push(examined);
     } catch (error) {
-      if (!lenient && error instanceof SpoolKeyWrong) throw error;
+      const wrongKey = key !== undefined && error instanceof SpoolKeyWrong;
+      if (!lenient && (wrongKey || error instanceof SpoolUnwritable)) throw error;
       onTrouble(`${directory} is left as it is`, error);
     }
   }

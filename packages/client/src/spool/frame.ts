@@ -5,11 +5,11 @@
  *        0     4  CRC-32 of the segment's id followed by bytes 4 up to the end of the frame
  *        4     4  marker FF 5A CE FE
  *        8     4  size of the whole frame in bytes
- *       12     1  kind: its place in EVENT_KINDS; 255: the segment ends here, and the body is how many events it has
+ *       12     1  kind: its place in EVENT_KINDS; 255: the segment ends here
  *       13     1  flags: bit 0 sealed
  *       14     2  zero
  *       16     8  captured at, Unix time in milliseconds
- *       24     8  number: no two frames of a series have the same, nor has one that could not be written
+ *       24     8  number: how many frames of the segment stand before it
  *       32     B  body; when sealed, the ciphertext and then the tag of 16 bytes
  *
  * Sealed with the nonce of four zeros and then the number, and with bytes 4 to 31 authenticated. The byte FF is in no
@@ -32,7 +32,7 @@ export const MARKER = Buffer.from([0xff, 0x5a, 0xce, 0xfe]);
 export const MARKER_OFFSET = 4;
 const SEALED = 1;
 const END_OF_SEGMENT = 255;
-/** Times and numbers stay below 2^53, so that a double holds them exactly. */
+/** Times stay below 2^53, so that a double holds them exactly. */
 const HIGH = 0x1_0000_0000;
 /** The last time that a Date can hold. */
 export const LATEST = 8.64e15;
@@ -50,18 +50,18 @@ export interface Frame {
   /** Undefined for the frame that ends a segment. */
   readonly kind: EventKind | undefined;
   readonly capturedAt: number;
-  /** Counts up through the series; one that was used for a frame that could not be written is left out. */
+  /** How many events of the segment were written before it: of the frame that ends a segment, all. */
   readonly number: number;
   /** Memory of its own. */
   readonly body: Buffer;
 }
 
-/** The size of the frame of a body of so many bytes. */
-export function frameSize(bodyBytes: number, context: FrameContext): number {
-  return FRAME_HEADER_BYTES + bodyBytes + (context.seal ? TAG_BYTES : 0);
+/** The size of the frame of a body of so many bytes; `seal` tells whether it is sealed. */
+export function frameSize(bodyBytes: number, { seal }: { readonly seal: unknown }): number {
+  return FRAME_HEADER_BYTES + bodyBytes + (seal === undefined ? 0 : TAG_BYTES);
 }
 
-/** Writes a frame into `target` at `offset`. The number must never have been used in the segment. */
+/** Writes a frame into `target` at `offset`. In one segment no number is used twice: see Seal. */
 export function encodeFrame(
   target: Buffer,
   offset: number,
@@ -74,12 +74,10 @@ export function encodeFrame(
   encode(target, offset, context, EVENT_KINDS.indexOf(kind), capturedAt, number, body);
 }
 
-/** The frame that ends a segment of so many events. */
-export function encodeEnd(context: FrameContext, events: number, capturedAt: number, number: number): Buffer {
-  const body = Buffer.alloc(4);
-  body.writeUInt32LE(events);
-  const frame = Buffer.alloc(frameSize(body.length, context));
-  encode(frame, 0, context, END_OF_SEGMENT, capturedAt, number, body);
+/** The frame that ends a segment of so many events. A segment may be without. */
+export function encodeEnd(context: FrameContext, events: number, capturedAt: number): Buffer {
+  const frame = Buffer.alloc(frameSize(0, context));
+  encode(frame, 0, context, END_OF_SEGMENT, capturedAt, events, Buffer.alloc(0));
   return frame;
 }
 
@@ -151,9 +149,17 @@ export function frameCapturedAt(source: Buffer, offset: number): number {
   return readUint64(source, offset + 16);
 }
 
-/** How many events the segment has, by the frame that ends it. */
-export function eventsOf(end: Frame): number {
-  return end.body.length === 4 ? end.body.readUInt32LE() : 0;
+/**
+ * Whether the last bytes of a segment, which are no frame, are what a write that was cut off leaves of one: as far as
+ * they go they are a frame's head, and the frame would end behind them. Its event was never acknowledged.
+ */
+export function looksCut(source: Buffer, offset: number, bytes: number): boolean {
+  const marker = Math.max(0, Math.min(MARKER.length, bytes - MARKER_OFFSET));
+  const at = offset + MARKER_OFFSET;
+  if (MARKER.compare(source, at, at + marker, 0, marker) !== 0) return false;
+  if (bytes < 12) return true;
+  const size = source.readUInt32LE(offset + 8);
+  return size >= FRAME_HEADER_BYTES && size > bytes;
 }
 
 function nonceOf(frame: Buffer, offset: number): Buffer {

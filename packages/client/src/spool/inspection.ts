@@ -9,7 +9,7 @@ import {
   quarantinedLines,
   quarantineFiles,
 } from './quarantine.js';
-import { DamagedBytes, FrameCount, type KeptDamage, missingWords, walk } from './segment-reader.js';
+import { DamagedBytes, FrameCount, type KeptDamage, type LostBytes, walk } from './segment-reader.js';
 import { SERIES_NAME, WaitingSegment } from './segment.js';
 
 const MOST_REASONS = 100;
@@ -198,6 +198,8 @@ export interface ReadSpool {
   /** Events whose frames hold, and how many of them are done. */
   readonly events: number;
   readonly done: number;
+  /** Writes that were cut off before their events were acknowledged. */
+  readonly cut: number;
   /** Events in quarantine, and how many of them the key does not open. */
   readonly quarantined: number;
   readonly sealed: number;
@@ -229,7 +231,7 @@ export async function readSpool(
   files: SpoolFiles = nodeFiles,
 ): Promise<ReadSpool> {
   const root = path.resolve(directory);
-  const sums: Sums = { segments: 0, events: 0, done: 0, quarantined: 0, sealed: 0, findings: [] };
+  const sums: Sums = { segments: 0, events: 0, done: 0, cut: 0, quarantined: 0, sealed: 0, findings: [] };
   for (const part of await partsOf(root, files)) {
     const examined = await examine(files, part, key);
     for (const { path: at, why } of examined.unfit) sums.findings.push({ path: at, message: `it ${why}` });
@@ -268,13 +270,11 @@ async function readSegment(
   visit: Visit | undefined,
 ): Promise<void> {
   const count = new FrameCount();
-  const lost: { message: string; atEnd: boolean }[] = [];
+  const lost: LostBytes[] = [];
   const walked = await walk(files, segment, (found, done) => {
     const { frame, offset, size } = found;
     if (!frame) {
-      const message = `${size} bytes at ${offset} are no whole frame`;
-      const torn = ', nor is what is behind them: damage, or what a crash in the middle of a write leaves';
-      lost.push({ message: message + (found.atEnd ? torn : ''), atEnd: found.atEnd });
+      lost.push(found);
       return undefined;
     }
     count.meet(found, done);
@@ -290,8 +290,12 @@ async function readSegment(
   const tell = (message: string) => sums.findings.push({ path: segment.path, message });
   // The end of a segment that is being written may be half of a frame.
   const held = lost.at(-1)?.atEnd === true && (await isHeld(files, root, part));
-  for (const { message, atEnd } of lost) if (!(atEnd && held)) tell(message);
-  if (count.missing > 0) tell(missingWords(count.missing, count.promised));
+  for (const bytes of lost) {
+    if (bytes.atEnd && held) continue;
+    if (count.isCut(bytes)) sums.cut++;
+    else tell(`${bytes.size} bytes at ${bytes.offset} are no whole frame`);
+  }
+  if (count.missing > 0) tell(`${count.missing} of its events are missing`);
   if (walked.unreadable !== undefined) tell('some of it cannot be read');
 }
 

@@ -10,11 +10,9 @@
  * abandoned may be adopted by anybody: its segments are renamed into the directory of the adopter, one by one, and a
  * rename has one winner.
  *
- * Abandoned is one without an owner, or one of this host on whose lock no one listens. About one of another host this
- * kernel cannot tell: it is abandoned when its owner has not been touched for three minutes while someone looked on, or
- * is a quarter of an hour old by the clock, so that anyone who comes later need not look on. That takes in another boot of
- * this host and a copied spool, and it holds on NFS as long as no living process stands still for so long, and the
- * clocks of its hosts are less than a quarter of an hour apart.
+ * Abandoned is one without an owner; one of this boot of this host on whose lock no one listens; and one without a lock,
+ * or of another boot or host, whose owner was not touched for three minutes while someone looked on. No clock that can
+ * be set has a say.
  */
 import path from 'node:path';
 import { types } from 'node:util';
@@ -25,9 +23,7 @@ import { newSeries, SERIES_NAME } from './segment.js';
 
 export const HEARTBEAT_MS = 10_000;
 /** Longer than a client of NFS keeps the times of a file by itself (acregmax, 60 seconds). */
-const PATIENCE_MS = 180_000;
-/** Clocks of hosts that share a directory are nearer to each other than this. */
-export const OLD_MS = 15 * 60_000;
+export const PATIENCE_MS = 180_000;
 export const DRAFT = 'new-';
 export const LOCK = 'lock';
 export const OWNER = 'owner';
@@ -131,8 +127,9 @@ export class Neighbours {
   readonly #root: string;
   readonly #onTrouble: OnTrouble;
   readonly #patienceMs: number;
-  /** Of those about which only waiting tells: when they were last seen to change, by the monotonic clock. */
-  readonly #watched = new Map<string, { touchedAt: number; since: number }>();
+  readonly #warned = new Set<string>();
+  /** Those about which only waiting tells: when they were last seen to change, by the monotonic clock. */
+  readonly #watched = new Map<string, { touchedAt: number; since: number; alive: boolean }>();
 
   constructor(files: SpoolFiles, root: string, onTrouble: OnTrouble, patienceMs = PATIENCE_MS) {
     this.#files = files;
@@ -187,24 +184,42 @@ export class Neighbours {
   async #stateOf(directory: string): Promise<'held' | 'unknown' | 'abandoned'> {
     const owner = path.join(directory, OWNER);
     const holder = await readOwner(this.#files, directory);
-    if (holder === undefined) return 'abandoned';
-    const { host } = holder;
-    const state = await this.#files.lockState(path.join(directory, LOCK));
-    if (state === 'free' && host === this.#files.host) return 'abandoned';
+    const state = holder && (await this.#files.lockState(path.join(directory, LOCK)));
     // A lock that is missing may have been swept away under a living process.
-    if (state === 'held' && host === this.#files.host) return 'held';
-    return (await this.#isQuiet(directory, owner)) ? 'abandoned' : 'unknown';
+    if (holder === undefined || (holder.host === this.#files.host && state !== 'missing')) {
+      this.#watched.delete(directory);
+      return state === 'held' ? 'held' : 'abandoned';
+    }
+    if (await this.#isQuiet(directory, owner)) return 'abandoned';
+    if (holder.host !== this.#files.host) this.#warnOfOther(directory);
+    return 'unknown';
   }
 
   async #isQuiet(directory: string, file: string): Promise<boolean> {
     const touchedAt = await this.#files.touchedAt(file);
-    if (Date.now() - touchedAt >= OLD_MS) return true;
+    const now = performance.now();
     const watched = this.#watched.get(directory);
-    if (watched?.touchedAt !== touchedAt) {
-      this.#watched.set(directory, { touchedAt, since: performance.now() });
-      return this.#patienceMs === 0;
-    }
-    return performance.now() - watched.since >= this.#patienceMs;
+    if (watched?.touchedAt === touchedAt) return now - watched.since >= this.#patienceMs;
+    this.#watched.set(directory, { touchedAt, since: now, alive: watched !== undefined });
+    return this.#patienceMs === 0;
+  }
+
+  /** Once, when a process of another host shows that it lives. */
+  #warnOfOther(directory: string): void {
+    if (this.#watched.get(directory)?.alive !== true || this.#warned.has(directory)) return;
+    this.#warned.add(directory);
+    this.#onTrouble(`${directory} is in use by another host: a spool is for the processes of one`, undefined);
+  }
+
+  /** How many directories are watched that have shown no sign of life since. */
+  get watched(): number {
+    const parts = [...this.#watched].filter(([directory]) => SERIES_NAME.test(path.basename(directory)));
+    return parts.filter(([, { alive }]) => !alive).length;
+  }
+
+  /** Whether the directory was found abandoned by watching it alone, so that its holder may come back. */
+  mayComeBack(directory: string): boolean {
+    return this.#watched.has(directory);
   }
 }
 

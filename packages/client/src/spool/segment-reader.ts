@@ -6,10 +6,10 @@ import path from 'node:path';
 import { namesIn, reading, type SpoolFiles } from './files.js';
 import {
   decodeFrame,
-  eventsOf,
   type Frame,
   FRAME_HEADER_BYTES,
   type FrameContext,
+  looksCut,
   MARKER,
   MARKER_OFFSET,
   plausibleSize,
@@ -33,6 +33,8 @@ export interface LostBytes {
   readonly size: number;
   /** No frame is behind them. */
   readonly atEnd: boolean;
+  /** They are what a write that was cut off leaves: see `looksCut`. */
+  readonly cut: boolean;
 }
 
 export class SegmentReader {
@@ -47,6 +49,7 @@ export class SegmentReader {
   #filled = 0;
   #offset = SEGMENT_HEADER_BYTES;
   #lostFrom: number | undefined;
+  #cut = false;
   #needed = 0;
   #fileEnd = Infinity;
 
@@ -78,7 +81,10 @@ export class SegmentReader {
         this.#offset += size;
         return { frame, offset, size };
       }
-      this.#lostFrom ??= offset;
+      if (this.#lostFrom === undefined) {
+        this.#lostFrom = offset;
+        this.#cut = looksCut(this.#window, at, room);
+      }
       this.#offset = Math.min(limit, this.#nextMarked(at));
     }
   }
@@ -134,7 +140,7 @@ export class SegmentReader {
     if (this.#lostFrom === undefined) return undefined;
     const offset = this.#lostFrom;
     this.#lostFrom = undefined;
-    return { frame: undefined, offset, size: this.#offset - offset, atEnd };
+    return { frame: undefined, offset, size: this.#offset - offset, atEnd, cut: atEnd && this.#cut };
   }
 
   /** Where the first frame behind `at` may begin; at the latest where the window's end could cut a marker in two. */
@@ -157,7 +163,7 @@ export class SegmentReader {
 export async function walk(
   files: SpoolFiles,
   segment: WaitingSegment,
-  visit: (found: FoundFrame | LostBytes, done: ReadonlyMap<number, number>) => void | Promise<void>,
+  visit: (found: FoundFrame | LostBytes, done: ReadonlySet<number>) => void | Promise<void>,
 ): Promise<{ readonly unreadable: unknown } | undefined> {
   return reading(files, segment.path, async (fd) => {
     const done = await loadMarks(files, segment);
@@ -175,50 +181,35 @@ export class FrameCount {
   /** Events met, and how many of them are done. */
   events = 0;
   done = 0;
-  /** By the frame that ends the segment. */
-  #promised: number | undefined;
-  #next: number | undefined;
-  #leftOut = 0;
-
+  /** How many events the segment had, by its frames. */
+  #written = 0;
+  #ended = false;
   /** How many marks of events that are done there are. */
   #marks = 0;
 
   /**
    * Given each frame, in the order in which they stand.
-   * @param done what is marked, by offset.
+   * @param done what is marked.
    */
-  meet({ frame, offset }: FoundFrame, done: ReadonlyMap<number, number>): void {
+  meet({ frame, offset }: FoundFrame, done: ReadonlySet<number>): void {
     this.#marks = done.size;
-    if (frame.kind === undefined) this.#promised = eventsOf(frame);
+    if (frame.kind === undefined) this.#ended = true;
     else {
       this.events++;
       if (done.has(offset)) this.done++;
-      if (this.#next !== undefined) this.#leftOut += Math.max(0, frame.number - this.#next);
-      this.#next = frame.number + 1;
     }
+    this.#written = Math.max(this.#written, frame.number + (frame.kind === undefined ? 0 : 1));
   }
 
-  /** How many events the segment had, by the frame that ends it; undefined when there is none. */
-  get promised(): number | undefined {
-    return this.#promised;
+  /** Whether the lost bytes are a write that was cut off: never behind the frame that ends the segment. */
+  isCut({ cut }: LostBytes): boolean {
+    return cut && !this.#ended;
   }
 
-  /**
-   * How many events that are not done are not there. Exact where the segment has its end. Else it is the numbers left
-   * out between the first frame and the last: of events that are missing, or that were never acknowledged, because a disk
-   * failed or a crash cut them.
-   */
+  /** How many events that are not done are not there; of a segment without its end, but for the last ones. */
   get missing(): number {
-    const lost = this.#promised === undefined ? this.#leftOut : this.#promised - this.events;
-    return Math.max(0, lost - (this.#marks - this.done));
+    return Math.max(0, this.#written - this.events - (this.#marks - this.done));
   }
-}
-
-/** For people. @param promised see FrameCount. */
-export function missingWords(missing: number, promised: number | undefined): string {
-  return promised === undefined
-    ? `between its frames ${missing} numbers are left out: so many events are missing, or were never acknowledged`
-    : `${missing} of its ${promised} events are missing`;
 }
 
 /*

@@ -3,7 +3,7 @@
  *
  *   offset  size  field
  *        0     8  "CE-SPOOL"
- *        8     1  format version, 1
+ *        8     1  format version, 2
  *        9     1  cipher: 0 none, 1 AES-256-GCM
  *       10     2  zero
  *       12     4  size of this header, 64
@@ -26,7 +26,7 @@ export const SEGMENT_HEADER_BYTES = 64;
 /** No segment is larger: what is, no one has written as one, and reading it could take forever. */
 export const MAX_SEGMENT_BYTES = 256 << 20;
 const MAGIC = Buffer.from('CE-SPOOL');
-const VERSION = 1;
+const VERSION = 2;
 const SERIES_BYTES = 13;
 const SEGMENT_NAME = /^([0-9a-f]{32})\.segment$/;
 export const SERIES_NAME = /^[0-9a-f]{26}$/;
@@ -69,15 +69,16 @@ export function encodeSegmentHeader(id: Uint8Array, seal: Seal | undefined): Buf
   return header;
 }
 
-/** `later`: written by a later version. `damaged`: no header, or one that was changed. */
+/** `earlier`, `later`: of another version of the format. `damaged`: no header, or one that was changed. */
 export type SegmentHeader =
-  { readonly id: Buffer; readonly keyCheck: Buffer | undefined } | 'later' | 'damaged';
+  { readonly id: Buffer; readonly keyCheck: Buffer | undefined } | 'earlier' | 'later' | 'damaged';
 
 export function decodeSegmentHeader(header: Buffer): SegmentHeader {
   if (header.length < SEGMENT_HEADER_BYTES) return 'damaged';
   if (crc32(header.subarray(0, 60)) !== header.readUInt32LE(60)) return 'damaged';
   if (!header.subarray(0, 8).equals(MAGIC)) return 'damaged';
-  if (header[8] !== VERSION || (header[9] ?? 0) > 1) return 'later';
+  if ((header[8] as number) < VERSION) return 'earlier';
+  if (header[8] !== VERSION || (header[9] as number) > 1) return 'later';
   return {
     id: Buffer.from(header.subarray(16, 32)),
     keyCheck: header[9] === 1 ? Buffer.from(header.subarray(32, 32 + KEY_CHECK_BYTES)) : undefined,
@@ -106,16 +107,17 @@ export class WaitingSegment {
   /** Events that the reader has met and that are not done. */
   left = 0;
   readToEnd = false;
-  /** The number of the frame that ends it, once one was set aside for it. */
-  endNumber: number | undefined;
   /** When the first of its events was captured. */
   firstCapturedAt: number | undefined;
   /** Not to be removed when it is finished: something in it could not be read, or put aside. */
   keep = false;
-  /** How many events are missing in it, when that could not be noted yet. */
-  missing = 0;
-  /** Done and not written down. */
-  readonly marks: Mark[] = [];
+  /**
+   * By the monotonic clock: not to be removed before, and then only if it has not grown. Whoever wrote it may have been
+   * stopped and may not know that it was adopted.
+   */
+  restsUntil = 0;
+  /** Offsets of what is done and not written down. */
+  readonly marks: number[] = [];
   /** How many of them, from the first, are being written down just now. */
   marksInFlight = 0;
   /** Where the next marks go in their file. */
@@ -149,64 +151,47 @@ export class WaitingSegment {
  *   offset  size  field
  *        0     4  CRC-32 of the segment's id followed by bytes 4 up to the end of the batch
  *        4     4  N, how many events this batch marks
- *        8   8 N  offset and size of the frame of each, 4 bytes each
+ *        8   4 N  the offset of the frame of each
  *
  * A reader stops at the first batch that does not hold: what is behind it will be sent again, and known for a duplicate. Never flushed, for the same reason.
  */
 
 const HEADER_BYTES = 8;
-const MARK_BYTES = 8;
-
-export interface Mark {
-  readonly offset: number;
-  readonly size: number;
-}
+const MARK_BYTES = 4;
 
 /** @param checksumStart CRC-32 of the segment's id. */
-export function encodeMarks(marks: readonly Mark[], checksumStart: number): Buffer {
-  const batch = Buffer.alloc(HEADER_BYTES + MARK_BYTES * marks.length);
-  batch.writeUInt32LE(marks.length, 4);
-  let at = HEADER_BYTES;
-  for (const { offset, size } of marks) {
-    batch.writeUInt32LE(offset, at);
-    batch.writeUInt32LE(size, at + 4);
-    at += MARK_BYTES;
-  }
+export function encodeMarks(offsets: readonly number[], checksumStart: number): Buffer {
+  const batch = Buffer.alloc(HEADER_BYTES + MARK_BYTES * offsets.length);
+  batch.writeUInt32LE(offsets.length, 4);
+  offsets.forEach((offset, i) => batch.writeUInt32LE(offset, HEADER_BYTES + MARK_BYTES * i));
   batch.writeUInt32LE(crc32(batch.subarray(4), checksumStart), 0);
   return batch;
 }
 
-/**
- * @returns the sizes of the frames that are done, by offset, and how many bytes of the file hold.
- */
-function decodeMarks(file: Buffer, checksumStart: number): { done: Map<number, number>; end: number } {
-  const done = new Map<number, number>();
+/** @returns the offsets of the frames that are done, and how many bytes of the file hold. */
+function decodeMarks(file: Buffer, checksumStart: number): { done: Set<number>; end: number } {
+  const done = new Set<number>();
   let end = 0;
   while (end + HEADER_BYTES <= file.length) {
     const next = end + HEADER_BYTES + MARK_BYTES * file.readUInt32LE(end + 4);
     if (next > file.length) break;
     if (crc32(file.subarray(end + 4, next), checksumStart) !== file.readUInt32LE(end)) break;
-    for (let at = end + HEADER_BYTES; at < next; at += MARK_BYTES) {
-      done.set(file.readUInt32LE(at), file.readUInt32LE(at + 4));
-    }
+    for (let at = end + HEADER_BYTES; at < next; at += MARK_BYTES) done.add(file.readUInt32LE(at));
     end = next;
   }
   return { done, end };
 }
 
 /** More than all events of a segment take, each marked by itself. */
-const MOST_BYTES = 16 * (MAX_SEGMENT_BYTES / FRAME_HEADER_BYTES);
+const MOST_BYTES = (HEADER_BYTES + MARK_BYTES) * (MAX_SEGMENT_BYTES / FRAME_HEADER_BYTES);
 
-/** The sizes of the frames that are done, by offset; on return `marksEnd` stands behind the marks that hold. */
-export async function loadMarks(
-  files: SpoolFiles,
-  segment: WaitingSegment,
-): Promise<ReadonlyMap<number, number>> {
+/** The offsets of the frames that are done; on return `marksEnd` stands behind the marks that hold. */
+export async function loadMarks(files: SpoolFiles, segment: WaitingSegment): Promise<ReadonlySet<number>> {
   const marks = await reading(files, segment.marksPath, async (fd) => {
     const bytes = Buffer.alloc(Math.min(MOST_BYTES, await files.size(fd)));
     await files.read(fd, bytes, 0);
     return decodeMarks(bytes, segment.context.checksumStart);
   });
   segment.marksEnd = marks?.end ?? 0;
-  return marks?.done ?? new Map();
+  return marks?.done ?? new Set();
 }

@@ -1,0 +1,146 @@
+/** The spools of test/vectors/spool, which the clients of all languages are tested with. */
+import { execFileSync } from 'node:child_process';
+import fs from 'node:fs';
+import net from 'node:net';
+import path from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { Spool, type SpooledEvent } from '../../src/spool/spool.js';
+import { HOST, nodeFiles } from '../../src/spool/files.js';
+import { readSpool } from '../../src/spool/inspection.js';
+import { Neighbours } from '../../src/spool/process-directory.js';
+import { temporaryDirectory } from './spooled-segments.js';
+
+interface Case {
+  readonly what: string;
+  readonly parts: Readonly<Record<string, { owner: 'none' | 'here' | 'elsewhere' | 'empty'; lock: string }>>;
+  readonly key?: string;
+  readonly touched?: string;
+  readonly make?: Readonly<Record<string, 'link' | 'directory' | 'pipe'>>;
+  /** The case holds for every length of the file from the one to the other. */
+  readonly truncate?: { readonly file: string; readonly from: number; readonly to: number };
+  readonly expect: {
+    readonly events: readonly object[];
+    readonly cut: number;
+    readonly missing: number;
+    readonly damaged: readonly { readonly file: string; readonly bytes: number }[];
+    readonly left: readonly string[];
+    readonly watched?: true;
+    readonly refused?: 'key' | 'format';
+  };
+}
+
+const VECTORS = path.resolve(import.meta.dirname, '../../../../test/vectors/spool');
+const NAMES = fs.readdirSync(VECTORS).filter((name) => fs.statSync(path.join(VECTORS, name)).isDirectory());
+const OWNERS = { none: undefined, here: `${HOST}\n1\n`, elsewhere: 'another boot\n1\n', empty: '' };
+
+/** The spool of the case in a directory of its own, with what no repository can hold. */
+async function laidOut(name: string, said: Case): Promise<string> {
+  const root = path.join(temporaryDirectory(), 'spool');
+  fs.cpSync(path.join(VECTORS, name, 'spool'), root, { recursive: true });
+  fs.chmodSync(root, 0o700);
+  for (const [part, { owner, lock }] of Object.entries(said.parts)) {
+    const file = path.join(root, part, 'owner');
+    const text = OWNERS[owner];
+    if (text !== undefined) fs.writeFileSync(file, text);
+    if (said.touched !== undefined) fs.utimesSync(file, new Date(said.touched), new Date(said.touched));
+    if (lock === 'none') continue;
+    const server = net.createServer();
+    await new Promise<void>((resolve) => server.listen(path.join(root, part, 'lock'), resolve));
+    // Node takes the socket away when it stops listening: what a dead process leaves keeps its name.
+    const left = path.join(root, part, 'left');
+    fs.linkSync(path.join(root, part, 'lock'), left);
+    const ended = new Promise((resolve) => server.on('close', resolve));
+    if (lock === 'free') {
+      server.close();
+      await ended;
+      fs.renameSync(left, path.join(root, part, 'lock'));
+    } else {
+      fs.rmSync(left);
+      onTestFinished(() => void server.close());
+    }
+  }
+  for (const [file, kind] of Object.entries(said.make ?? {})) {
+    const at = path.join(root, file);
+    if (kind === 'link') fs.symlinkSync('/etc/hostname', at);
+    else if (kind === 'directory') fs.mkdirSync(at);
+    else execFileSync('mkfifo', [at]);
+  }
+  return root;
+}
+
+function filesIn(root: string): string[] {
+  const entries = fs.readdirSync(root, { recursive: true, withFileTypes: true });
+  return entries
+    .filter((entry) => !entry.isDirectory() || entry.name.endsWith('.segment'))
+    .map((entry) => path.relative(root, path.join(entry.parentPath, entry.name)))
+    .filter((file) => !/^damaged\/|\/lock$|^\w{26}\/owner$/.test(file))
+    .sort();
+}
+
+const shown = ({ kind, capturedAt, body }: SpooledEvent) => {
+  const [bytes, text] = [Buffer.from(body), Buffer.from(body).toString()];
+  const as = Buffer.from(text).equals(bytes) ? { event: text } : { event_base64: bytes.toString('base64') };
+  return { kind, captured_at: new Date(capturedAt).toISOString(), ...as };
+};
+
+async function found(root: string, said: Case): Promise<Case['expect']> {
+  const key = said.key === undefined ? {} : { key: Buffer.from(said.key, 'hex') };
+  const damaged: { file: string; bytes: number }[] = [];
+  let missing = 0;
+  const spool = await Spool.open({
+    ...{ directory: root, durability: 'os', ...key },
+    ...(said.expect.watched && { patienceMs: 0 }),
+    onDamage: (damage) => {
+      missing += damage.missing;
+      if (damage.kept !== undefined && damage.lost)
+        damaged.push({ file: path.basename(damage.kept), bytes: damage.lost.bytes });
+    },
+  });
+  const taking = spool.take(1000, 1 << 30);
+  if (said.expect.events.length === 0) await spool.close();
+  const events = await taking;
+  for (const event of events) spool.done(event);
+  await spool.flush();
+  const { cut } = spool.state;
+  // The part of this spool is gone once it is closed.
+  await spool.close();
+  return { events: events.map(shown), cut, missing, damaged, left: filesIn(root) };
+}
+
+test.each(NAMES)('[R-1720] a spool is read as the corpus says: %s', async (name) => {
+  const said = JSON.parse(fs.readFileSync(path.join(VECTORS, name, 'case.json'), 'utf8')) as Case;
+  const { watched, refused, ...expected } = said.expect;
+  const { file, from, to } = said.truncate ?? { file: '', from: 0, to: 0 };
+  for (let length = from; length <= to; length++) {
+    const root = await laidOut(name, said);
+    if (said.truncate) fs.truncateSync(path.join(root, file), length);
+    if (watched) expect(await new Neighbours(nodeFiles, root, () => undefined).abandoned()).toEqual([]);
+    if (refused) {
+      await expect(found(root, said)).rejects.toThrow(
+        refused === 'key' ? 'is sealed by another key than the one given' : 'has an earlier format',
+      );
+      expect(filesIn(root)).toEqual(expected.left);
+      continue;
+    }
+    if (said.key === undefined || !name.includes('other')) {
+      const { cut } = await readSpool(root, said.key === undefined ? undefined : Buffer.from(said.key, 'hex'))
+        .catch(() => expected);
+      expect(cut).toBe(expected.cut);
+    }
+    expect(await found(root, said)).toEqual(expected);
+  }
+});
+
+test('the corpus is what its script makes', () => {
+  const made = temporaryDirectory();
+  const script = path.resolve(VECTORS, '../../../scripts/spool-corpus.mjs');
+  execFileSync(process.execPath, [script, made]);
+  const contents = (root: string) =>
+    fs
+      .readdirSync(root, { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile() && entry.name !== 'README.md')
+      .map((entry) => path.join(entry.parentPath, entry.name))
+      .map((file) => [path.relative(root, file), fs.readFileSync(file).toString('latin1')])
+      .sort();
+  expect(contents(made)).toEqual(contents(VECTORS));
+});
