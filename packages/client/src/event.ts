@@ -1,5 +1,4 @@
 /** Makes events: their ids and times, where they come from, and their bytes, which are fixed once. */
-import { performance } from 'node:perf_hooks';
 import { validateEvent } from '@clinical-events/protocol/validate';
 import { randomFillSync } from 'node:crypto';
 import os from 'node:os';
@@ -120,11 +119,6 @@ function asJson(bytes: number, event: () => object): unknown {
     const issues = [{ pointer, rule: ruleOf(code), message }];
     throw new EventInvalid(code, `the event is not valid: ${pointer || 'the event'} ${message}`, issues);
   }
-}
-
-/** Whole milliseconds since a moment of performance.now(), as an int32. */
-export function latencySince(startedAt: number): number {
-  return Math.min(INT32_MAX, Math.max(0, Math.round(performance.now() - startedAt)));
 }
 
 /** As an int32. An imprecise or absurd time must not cost the record of what happened; what is no number is refused. */

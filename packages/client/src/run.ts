@@ -2,7 +2,7 @@
 import { performance } from 'node:perf_hooks';
 import type { EventKind, EventOf, ModelInstance, Profile } from '@clinical-events/protocol';
 import type { Capture, Captured } from './capture.js';
-import { type EventDetails, EventInvalid, latencySince } from './event.js';
+import { type EventDetails, EventInvalid } from './event.js';
 import { isJsonObject, jsonForm } from './json-value.js';
 import { unknownName } from './hostile-values.js';
 import type { SampledRun } from './sampling.js';
@@ -163,7 +163,7 @@ export class Run<P extends Profile = 'minimum'> extends RunHandle<P> {
   protected override latencyOf(kind: EventKind, { latencyMs, timestamp }: AllDetails): number | undefined {
     const startedAt = this.#startedAt;
     const measured = kind === 'human-output' && startedAt !== undefined && timestamp === undefined;
-    return latencyMs ?? (measured ? latencySince(startedAt) : undefined);
+    return latencyMs ?? (measured ? performance.now() - startedAt : undefined);
   }
 }
 

@@ -1,7 +1,7 @@
 /** Captures the calls of the AI SDK: a middleware around a language model. */
 import { performance } from 'node:perf_hooks';
 import { fields, GrowingAnswer } from './answer.js';
-import { isTimeOut, namesOf } from './errors.js';
+import { isTimeOut, namesOf, TIMED_OUT } from './errors.js';
 import {
   checkOptions,
   type Ended,
@@ -57,7 +57,7 @@ export function captureMiddleware(runs: RunsIn, options: InstrumentationOptions 
       inputs: { message_count: params.prompt.length, tool_count: params.tools?.length ?? 0, streamed },
     };
     const before = made.get(params.prompt);
-    if (before?.goesOn(begun)) return before;
+    if (before?.beginAgain(begun)) return before;
     const call = new ModelCall(runs, options, begun);
     made.set(params.prompt, call);
     return call;
@@ -131,8 +131,6 @@ function passedOn<Part, Result extends Streamed<Part>>(result: Result, wrapped: 
 /* How a call can come to nothing. */
 
 type Broken = Pick<Ended, 'ending' | 'errorName'>;
-
-const TIMED_OUT: Broken = { ending: 'failed', errorName: 'TimeoutError' };
 
 /** A time that was up has failed; an abort is the application's. */
 function endedBySignal({ params }: Wrapped): Broken | undefined {

@@ -11,7 +11,7 @@ export interface ToolCall {
   readonly invalid?: boolean | undefined;
 }
 
-type GrowingToolCall = { -readonly [Name in keyof ToolCall]: ToolCall[Name] };
+export type GrowingToolCall = { -readonly [Name in keyof ToolCall]: ToolCall[Name] };
 
 /** Tokens, under the names of OpenTelemetry's conventions for GenAI: the first two include the other three. */
 export interface Usage {
@@ -50,6 +50,13 @@ export interface Answer extends Choice {
  * `aborted`: the application has had it cancelled.
  */
 type SaidEnding = 'complete' | 'failed' | 'unfinished' | 'aborted';
+
+export type Medium = 'image' | 'audio' | 'video' | 'file';
+
+/** By the name of its kind; what is none of the others is a file. */
+export function mediumOf(kind: unknown): Medium {
+  return (['image', 'audio', 'video'] as const).find((known) => known === kind) ?? 'file';
+}
 
 /** An answer with more choices, tool calls or unread parts than this is hostile: the others are passed over. */
 const MOST_PARTS = 4096;
@@ -212,7 +219,7 @@ export class GrowingAnswer implements Answer {
   }
 
   /** A picture, sound or file is a part of the answer. */
-  medium(kind: 'image' | 'audio' | 'video' | 'file'): void {
+  medium(kind: Medium): void {
     this.#media.set(kind, (this.#media.get(kind) ?? 0) + 1);
   }
 
@@ -254,9 +261,13 @@ export function modelName(value: unknown): string | undefined {
 
 export type Fields = Readonly<Record<string, unknown>>;
 
+export function isObject(value: unknown): value is Fields {
+  return typeof value === 'object' && value !== null;
+}
+
 /** An object, whatever it was. */
 export function fields(value: unknown): Fields {
-  return typeof value === 'object' && value !== null ? (value as Fields) : {};
+  return isObject(value) ? value : {};
 }
 
 export function list(value: unknown): readonly unknown[] {
@@ -271,9 +282,19 @@ export function isCount(value: unknown): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 0;
 }
 
+/** The count, if it is one. */
+export function countOf(value: unknown): number | undefined {
+  return isCount(value) ? value : undefined;
+}
+
 /** Of those that are counts; others add nothing. */
 export function sum(...counts: readonly unknown[]): number {
   return counts.filter(isCount).reduce((all, count) => all + count, 0);
+}
+
+/** @returns undefined when the first is no count. */
+export function sumWith(first: unknown, ...more: readonly unknown[]): number | undefined {
+  return isCount(first) ? sum(first, ...more) : undefined;
 }
 
 /** What a tool is asked: text as it is, all else as JSON; empty for what JSON cannot say. Does not throw. */

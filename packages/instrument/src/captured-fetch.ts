@@ -70,7 +70,7 @@ export function capturedFetch(runs: RunsIn, options: FetchOptions, dialect: Dial
     };
     const key = quietly(() => sent.key);
     const before = begun.attempt > 1 ? recent.retried(key, begun.attempt, runs) : undefined;
-    const call = before?.goesOn(begun) ? before : new ModelCall(runs, options, begun);
+    const call = before?.beginAgain(begun) ? before : new ModelCall(runs, options, begun);
     recent.add(key, call);
     let response: Response;
     try {

@@ -3,6 +3,9 @@ import { fields, text } from './answer.js';
 
 const DEEPEST = 5;
 
+/** How a call ends whose time was up, whosever limit it was. */
+export const TIMED_OUT = { ending: 'failed', errorName: 'TimeoutError' } as const;
+
 /** What it and its causes are called, by themselves, by their class and by their code. */
 export function namesOf(error: unknown): string[] {
   const names: unknown[] = [];

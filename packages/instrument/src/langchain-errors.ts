@@ -1,6 +1,6 @@
 /** What an error says of the call that it ended, as LangChain.js and the packages of its providers throw it. */
 import { fields, GrowingAnswer, isFailureStatus, text, word } from './answer.js';
-import { isTimeOut, namesOf } from './errors.js';
+import { isTimeOut, namesOf, TIMED_OUT } from './errors.js';
 import type { Ended } from './model-call.js';
 
 const PAUSES = /^(GraphInterrupt|NodeInterrupt|GraphDrained)$/;
@@ -31,8 +31,7 @@ export function endingOf(
   if ([status, statusCode].some(isFailureStatus)) return { ending: 'failed', error };
   const { aborted, reason } = fields(signal);
   const names = namesOf(error);
-  if (isTimeOut(error) || (aborted === true && isTimeOut(reason)))
-    return { ending: 'failed', error, errorName: 'TimeoutError' };
+  if (isTimeOut(error) || (aborted === true && isTimeOut(reason))) return { ...TIMED_OUT, error };
   // The words of LangChain for a signal whose reason is no error.
   if (aborted === true || message === 'Aborted' || names.some((name) => ABORT.test(name)))
     return { ending: 'aborted', error };

@@ -235,7 +235,7 @@ export class RunCallbackHandler {
   ): ModelCall {
     const within = this.#open.get(parent)?.within;
     const by = 'langchain';
-    const call = before?.goesOn({ by, ...begun })
+    const call = before?.beginAgain({ by, ...begun })
       ? before
       : new ModelCall(within?.run ?? this.#runs, this.#options, { by, ...begun });
     this.#underWay.set(call, { answer: new GrowingAnswer(), signal });

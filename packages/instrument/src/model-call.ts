@@ -136,7 +136,6 @@ export interface Ended {
   readonly mayEndAgain?: boolean | undefined;
 }
 
-const INT32_MAX = 2 ** 31 - 1;
 let warned = false;
 
 export class ModelCall {
@@ -183,14 +182,18 @@ export class ModelCall {
     return this.#begun.attempt ?? 1;
   }
 
+  /** Whether the last attempt has ended so that libraries make another. */
+  get mayBeRetried(): boolean {
+    return this.#ending !== undefined && this.#ending !== 'complete' && this.#ending !== 'unfinished';
+  }
+
   /**
    * The same request is made once more: what follows is of this run, if the attempt before has failed.
    * @returns false, and changes nothing, when it is under way or complete, or was a call of another model.
    */
-  goesOn(begun: Begun): boolean {
+  beginAgain(begun: Begun): boolean {
     const { provider, model } = this.#begun;
-    if (this.#ending === undefined || this.#ending === 'complete' || this.#ending === 'unfinished')
-      return false;
+    if (!this.mayBeRetried) return false;
     if (begun.provider !== provider || begun.model !== model) return false;
     this.#begun = { attempt: this.attempt + 1, ...begun };
     this.#ending = undefined;
@@ -221,7 +224,7 @@ export class ModelCall {
   }
 
   #end(ended: Ended): void {
-    const { ending, answer, error, timestamp, latencyMs = this.#latency() } = ended;
+    const { ending, answer, error, timestamp, latencyMs = performance.now() - this.#startedAt } = ended;
     const { worded = answer.hasContent, status = answer.status ?? statusOf(error) } = ended;
     const { errorName = answer.errorName ?? (error === undefined ? undefined : nameOf(error)) } = ended;
     const { run } = this;
@@ -247,11 +250,8 @@ export class ModelCall {
     };
     const content = said.outputContent;
     if (shown?.shown !== true || said.output === null) {
-      this.artifact(
-        'other',
-        { description: 'How the call of the model ended.', ...facts },
-        { ...when, content },
-      );
+      const about = { description: 'How the call of the model ended.', ...facts };
+      this.artifact('other', about, { ...when, content });
       return;
     }
     const output = { output_type: answer.outputType, ...facts, ...said.output };
@@ -269,12 +269,8 @@ export class ModelCall {
     number: { choice?: number } = {},
   ): void {
     if (choice.reasoning || said.reasoningContent !== undefined) {
-      const content = said.reasoningContent;
-      this.artifact(
-        'reasoning_trace',
-        { ...number, characters: choice.reasoning.length },
-        { ...when, content },
-      );
+      const about = { ...number, characters: choice.reasoning.length };
+      this.artifact('reasoning_trace', about, { ...when, content: said.reasoningContent });
     }
     for (const [at, { id, name, input, invalid }] of choice.toolCalls.entries()) {
       if (id !== undefined && this.#told.has(id)) continue;
@@ -283,10 +279,6 @@ export class ModelCall {
       const about = { ...number, ...named, ...(invalid && { invalid }), ...fields };
       this.artifact('tool_call', about, { ...when, content });
     }
-  }
-
-  #latency(): number {
-    return Math.min(INT32_MAX, Math.max(0, Math.round(performance.now() - this.#startedAt)));
   }
 
   get #metadata(): { readonly instrumentation: Readonly<Record<string, unknown>> } {
@@ -365,6 +357,14 @@ function nameOf(error: unknown): string {
 /** Beyond this number the oldest are forgotten: a library that never ends what it began must not fill the memory. */
 const MOST_OPEN = 10_000;
 
+/** On return the map has as many entries at most: the oldest are gone. */
+export function forgetOldest(map: Map<string, unknown>, most: number): void {
+  for (const oldest of map.keys()) {
+    if (map.size <= most) break;
+    map.delete(oldest);
+  }
+}
+
 export interface Open {
   /** The innermost run that this is in, or is. */
   readonly within: ModelCall | undefined;
@@ -380,10 +380,7 @@ export class OpenCalls<Kept = Open> {
 
   begin(id: string, open: Kept): void {
     this.#open.set(id, open);
-    for (const oldest of this.#open.keys()) {
-      if (this.#open.size <= MOST_OPEN) break;
-      this.#open.delete(oldest);
-    }
+    forgetOldest(this.#open, MOST_OPEN);
   }
 
   get(id: string | undefined): Kept | undefined {

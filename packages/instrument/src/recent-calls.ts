@@ -1,6 +1,6 @@
 /** Calls that may go on: by a retry, or by an answer that is fetched later. */
 import { performance } from 'node:perf_hooks';
-import { type ModelCall, quietly, type RunsIn, startsRuns } from './model-call.js';
+import { forgetOldest, type ModelCall, quietly, type RunsIn, startsRuns } from './model-call.js';
 import type { AnswerReader } from './readers/reader.js';
 
 /** SDKs wait for a minute at most before they try again. */
@@ -14,7 +14,7 @@ export class RecentCalls {
   add(key: string | undefined, call: ModelCall): void {
     const at = performance.now();
     this.#calls = this.#calls
-      .filter((each) => each.call !== call && mayGoOn(each, at))
+      .filter((each) => each.call !== call && mayBeRepeated(each, at))
       .slice(1 - MOST_RECENT);
     if (key !== undefined) this.#calls.push({ key, call, at });
   }
@@ -31,16 +31,17 @@ export class RecentCalls {
         each.key === key &&
         each.call.attempt === attempt - 1 &&
         each.call.within === within &&
-        mayGoOn(each, now),
+        mayBeRepeated(each, now),
     );
     return others.length === 0 ? one?.call : undefined;
   }
 }
 
-function mayGoOn({ call, at }: { readonly call: ModelCall; readonly at: number }, now: number): boolean {
-  const { ending } = call;
-  if (ending === undefined) return true;
-  return ending !== 'complete' && ending !== 'unfinished' && now - at < RETRIED_WITHIN_MS;
+function mayBeRepeated(
+  { call, at }: { readonly call: ModelCall; readonly at: number },
+  now: number,
+): boolean {
+  return call.ending === undefined || (call.mayBeRetried && now - at < RETRIED_WITHIN_MS);
 }
 
 interface LaterCall {
@@ -57,10 +58,7 @@ class LaterCalls {
     this.#calls.delete(address);
     // Two answers under one id, perhaps of two patients: it names neither.
     this.#calls.set(address, isTaken ? undefined : later);
-    for (const oldest of this.#calls.keys()) {
-      if (this.#calls.size <= MOST_RECENT) break;
-      this.#calls.delete(oldest);
-    }
+    forgetOldest(this.#calls, MOST_RECENT);
   }
 
   get(address: string): LaterCall | undefined {

@@ -2,7 +2,7 @@
 import { hash } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
 import { fields, type Fields, text } from './answer.js';
-import { isTimeOut } from './errors.js';
+import { isTimeOut, TIMED_OUT } from './errors.js';
 import { type Ended, quietly } from './model-call.js';
 
 /**
@@ -61,11 +61,10 @@ export class SentRequest {
    */
   brokenBy(error: unknown, isStream = false): Pick<Ended, 'ending' | 'errorName'> | undefined {
     const isAborted = this.#signal?.aborted === true;
-    const timedOut = { ending: 'failed', errorName: 'TimeoutError' } as const;
-    if (isTimeOut(error) || (isAborted && isTimeOut(this.#signal.reason))) return timedOut;
+    if (isTimeOut(error) || (isAborted && isTimeOut(this.#signal.reason))) return TIMED_OUT;
     if (!isAborted && !(error instanceof Error && error.name === 'AbortError')) return undefined;
     const isTimeUp = this.#abortedByTimer || (!isStream && this.#isTimeUp);
-    return isTimeUp ? timedOut : { ending: 'aborted' };
+    return isTimeUp ? TIMED_OUT : { ending: 'aborted' };
   }
 
   /** As far as the SDK has said its limit. It is none of a stream that has begun. */

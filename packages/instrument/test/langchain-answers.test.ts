@@ -68,21 +68,18 @@ class Recorded extends BaseChatModel {
   }
 }
 
-class RecordedPlain extends BaseLLM {
-  readonly #vector: Vector;
+/** The same of a model without messages. */
+function recordedPlain({ whole }: Vector): BaseLLM {
+  class RecordedPlain extends BaseLLM {
+    override _llmType(): string {
+      return 'recorded';
+    }
 
-  constructor(vector: Vector) {
-    super({ maxRetries: 0 });
-    this.#vector = vector;
+    override _generate(): Promise<LLMResult> {
+      return Promise.resolve(structuredClone(whole) as LLMResult);
+    }
   }
-
-  override _llmType(): string {
-    return 'recorded';
-  }
-
-  override _generate(): Promise<LLMResult> {
-    return Promise.resolve(structuredClone(this.#vector.whole) as LLMResult);
-  }
+  return new RecordedPlain({ maxRetries: 0 });
 }
 
 const vectors = vectorsOf('langchain');
@@ -92,7 +89,7 @@ describe('[R-1600] LangChain', () => {
     const isPlain = vector.whole && !JSON.stringify(vector.whole).includes('"message"');
     const seen = await captured(async (log, options) => {
       const callbacks = [new RunCallbackHandler(log, options)];
-      const model = isPlain && form === 'whole' ? new RecordedPlain(vector) : new Recorded(vector);
+      const model = isPlain && form === 'whole' ? recordedPlain(vector) : new Recorded(vector);
       if (form === 'whole') await model.invoke('When is it taken?', { callbacks });
       else
         for await (const piece of await model.stream('When is it taken?', { callbacks }))

@@ -1,5 +1,5 @@
 /** Tokens of the AI SDK, whose version 5 gives them as its providers count. */
-import { fields, type Fields, type GrowingAnswer, isCount, sum } from '../answer.js';
+import { fields, type Fields, type GrowingAnswer, isCount, isObject, sumWith } from '../answer.js';
 
 /** Version 5 gives numbers, later ones objects whose totals include the cache and the reasoning. */
 export function takeUsage(answer: GrowingAnswer, { usage, providerMetadata }: Fields): void {
@@ -38,13 +38,4 @@ function countFlat(answer: GrowingAnswer, usage: Fields, providerMetadata: Field
     output: isReasoningApart ? withReasoning : outputTokens,
     ...{ cacheRead: cachedInputTokens, cacheCreation: written, reasoning: reasoningTokens },
   });
-}
-
-/** @returns undefined when the first is no count. */
-function sumWith(first: unknown, ...more: readonly unknown[]): number | undefined {
-  return isCount(first) ? sum(first, ...more) : undefined;
-}
-
-function isObject(value: unknown): boolean {
-  return typeof value === 'object' && value !== null;
 }

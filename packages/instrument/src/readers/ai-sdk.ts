@@ -2,10 +2,17 @@
  * Answers of language models as the AI SDK gives them to a middleware: versions 5 to 7. What each member means, and
  * from which documents: docs/reference/model-answers.md, "AI SDK".
  */
-import { asText, fields, type Fields, type GrowingAnswer, text } from '../answer.js';
+import {
+  asText,
+  fields,
+  type Fields,
+  type GrowingAnswer,
+  type GrowingToolCall,
+  mediumOf,
+  text,
+} from '../answer.js';
 import { takeUsage } from './ai-sdk-usage.js';
-
-type GrowingToolCall = ReturnType<GrowingAnswer['toolCall']>;
+import { PAUSED } from './messages.js';
 
 /** Texts by their ids, in the order in which they began; a later one may have the id of one that is over. */
 class Texts {
@@ -88,7 +95,7 @@ export class ModelAnswer {
       const call = this.#calls.get(toolCallId);
       if (call) call.byProvider = true;
     } else if (type === 'tool-approval-request') this.#waits = true;
-    else if (type === 'file') this.#answer.medium(kindOf(text(mediaType) ?? ''));
+    else if (type === 'file') this.#answer.medium(mediumOf(/^(\w+)\//.exec(text(mediaType) ?? '')?.[1]));
     else if (type !== 'source' && type !== 'reasoning-file') this.#answer.notRead(value);
   }
 
@@ -139,6 +146,7 @@ export class ModelAnswer {
     takeUsage(this.#answer, end);
     // The provider has not said that it was over: how the call ended is said by what it gives no more.
     if (reason === 'interrupted') return;
+    // The AI SDK has no name for these reasons of its providers.
     const isPaused = this.#waits || PAUSED.has(raw as string);
     this.#answer.ending ??= reason === 'error' ? 'failed' : isPaused ? 'unfinished' : 'complete';
   }
@@ -146,11 +154,3 @@ export class ModelAnswer {
 
 /** Parts of a stream that are no part of the answer. */
 const WORDLESS = new Set(['stream-start', 'text-end', 'reasoning-end', 'tool-input-end', 'raw', 'ping']);
-
-/** Reasons of providers that the AI SDK has no name for: the conversation is sent once more before there is an answer. */
-const PAUSED = new Set(['pause_turn', 'compaction']);
-
-function kindOf(mediaType: string) {
-  const kind = (['image', 'audio', 'video'] as const).find((each) => mediaType.startsWith(`${each}/`));
-  return kind ?? 'file';
-}

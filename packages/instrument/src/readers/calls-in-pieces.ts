@@ -1,7 +1,5 @@
 /** Calls of tools in a stream, put together from pieces that servers number by index, by id, by both or by nothing. */
-import type { GrowingChoice } from '../answer.js';
-
-type GrowingToolCall = ReturnType<GrowingChoice['toolCall']>;
+import type { GrowingChoice, GrowingToolCall } from '../answer.js';
 
 export interface Asked {
   readonly id: string | undefined;

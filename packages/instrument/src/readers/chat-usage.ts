@@ -1,13 +1,12 @@
 /** The tokens that a server of chat completions has counted. */
-import { fields, type GrowingAnswer, isCount, sum } from '../answer.js';
+import { fields, type GrowingAnswer, isCount, isObject, sum } from '../answer.js';
 
 /**
  * One meaning for all servers: input with what is cached, output with what was reasoned. Some count these apart, which
  * shows by the total, or by parts that are more than the whole.
  */
-export function takeUsage(answer: GrowingAnswer, usage: unknown): void {
-  if (typeof usage !== 'object' || usage === null) return;
-  const said = fields(usage);
+export function takeUsage(answer: GrowingAnswer, said: unknown): void {
+  if (!isObject(said)) return;
   const ofInput = fields(said['prompt_tokens_details']);
   const ofOutput = fields(said['completion_tokens_details']);
   const cacheRead = largest(

@@ -4,12 +4,14 @@
  */
 import {
   asText,
+  countOf,
   fields,
   type Fields,
   type GrowingAnswer,
   type GrowingChoice,
-  isCount,
+  isObject,
   list,
+  type Medium,
   text,
 } from '../answer.js';
 import { type Asked, CallsInPieces } from './calls-in-pieces.js';
@@ -62,8 +64,6 @@ const NO_CHOICES = { type: 'no_choices' };
 /** By these the server says that it has given the answer up. */
 const GIVEN_UP = new Set(['error', 'abort', 'insufficient_system_resource']);
 
-type Medium = Parameters<GrowingAnswer['medium']>[0];
-
 /** What is kept of a choice while it comes in pieces. */
 class Progress {
   /** Its words are those that were spoken. */
@@ -82,14 +82,9 @@ function unpacked(body: Fields): Fields {
   return Array.isArray(body) ? fields(body[0]) : body;
 }
 
-function isObject(value: unknown): boolean {
-  return typeof value === 'object' && value !== null;
-}
-
 /** An index, also as text. */
 function numberOf(index: unknown): number | undefined {
-  const number = typeof index === 'string' && /^\d{1,15}$/.test(index) ? Number(index) : index;
-  return isCount(number) ? number : undefined;
+  return countOf(typeof index === 'string' && /^\d{1,15}$/.test(index) ? Number(index) : index);
 }
 
 function isChoice(answer: GrowingAnswer, choice: unknown): boolean {

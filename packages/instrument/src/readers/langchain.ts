@@ -1,5 +1,14 @@
 /** Answers of models as LangChain.js reports them to its callbacks (docs/reference/model-answers.md). */
-import { asText, fields, type Fields, GrowingAnswer, type GrowingChoice, list, text } from '../answer.js';
+import {
+  asText,
+  fields,
+  type Fields,
+  GrowingAnswer,
+  type GrowingChoice,
+  list,
+  mediumOf,
+  text,
+} from '../answer.js';
 import { finishOf, takeIdentity, takeUsage, tellsEnds } from './langchain-metadata.js';
 import { isItem, takeItems, takeTools } from './langchain-tools.js';
 
@@ -120,7 +129,7 @@ function takePart(answer: GrowingAnswer, choice: GrowingChoice, part: unknown, h
   const block = fields(part);
   const { type, text: words, refusal, thought, value, transcript, citationsContent } = block;
   const kind = text(type) ?? '';
-  const medium = mediumOf(block);
+  const medium = mediumIn(block);
   if (typeof part === 'string') choice.text += part;
   else if (THOUGHT.test(kind)) choice.reasoning += thoughtsOf(block);
   else if (thought === true || (isText(block) && hasAnswer && isAside(block)))
@@ -169,12 +178,12 @@ function thoughtsOf(value: unknown, depth = 0): string {
   return places.map((each) => thoughtsOf(each, depth + 1)).find((found) => found !== '') ?? '';
 }
 
-function mediumOf({ type, mimeType, mime_type, inlineData, fileData, thought }: Fields) {
+function mediumIn({ type, mimeType, mime_type, inlineData, fileData, thought }: Fields) {
   const kind = text(type) ?? '';
   const known = /^(?:output_|input_)?(image|audio|video)(?:_url)?$/.exec(kind)?.[1];
   if (known === undefined && !/^(file|document|text-plain|media|inlineData|fileData)$/.test(kind)) return;
   if (thought === true) return;
   const mime = text(mimeType ?? mime_type ?? fields(inlineData ?? fileData)['mimeType']) ?? '';
   const [said] = mime.split('/');
-  return (['image', 'audio', 'video'] as const).find((each) => each === (known ?? said)) ?? 'file';
+  return mediumOf(known ?? said);
 }

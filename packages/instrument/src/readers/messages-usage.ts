@@ -1,5 +1,5 @@
 /** Tokens of the Messages API, whose `input_tokens` are those beside the cache. */
-import { fields, type Fields, type GrowingAnswer, isCount, sum } from '../answer.js';
+import { countOf, fields, type Fields, type GrowingAnswer, isCount, sum, sumWith } from '../answer.js';
 
 /** The last count of each that came. */
 export interface Counts {
@@ -15,9 +15,9 @@ export interface Counts {
 export function takeUsage(answer: GrowingAnswer, counts: Counts, usage: Fields): void {
   const { output_tokens, output_tokens_details } = usage;
   const given = {
-    input: count(usage['input_tokens']),
-    cacheRead: count(usage['cache_read_input_tokens']),
-    cacheCreation: count(usage['cache_creation_input_tokens']) ?? creation(fields(usage['cache_creation'])),
+    input: countOf(usage['input_tokens']),
+    cacheRead: countOf(usage['cache_read_input_tokens']),
+    cacheCreation: countOf(usage['cache_creation_input_tokens']) ?? creation(fields(usage['cache_creation'])),
   };
   // Nothing has no tokens: a server that says so at the end has not counted.
   const uncounted = counts.input !== undefined && !given.cacheRead && !given.cacheCreation;
@@ -26,19 +26,15 @@ export function takeUsage(answer: GrowingAnswer, counts: Counts, usage: Fields):
   counts.cacheCreation = given.cacheCreation ?? counts.cacheCreation;
   const { input, cacheRead, cacheCreation } = counts;
   answer.count({
-    input: input === undefined ? undefined : sum(input, cacheRead, cacheCreation),
-    output: count(output_tokens),
+    input: sumWith(input, cacheRead, cacheCreation),
+    output: countOf(output_tokens),
     cacheRead,
     cacheCreation,
-    reasoning: count(fields(output_tokens_details)['thinking_tokens']),
+    reasoning: countOf(fields(output_tokens_details)['thinking_tokens']),
   });
 }
 
 /** By how long it is kept. */
 function creation({ ephemeral_5m_input_tokens: short, ephemeral_1h_input_tokens: long }: Fields) {
   return isCount(short) || isCount(long) ? sum(short, long) : undefined;
-}
-
-function count(value: unknown): number | undefined {
-  return isCount(value) ? value : undefined;
 }

@@ -2,11 +2,17 @@
  * Answers of the Messages API: of Anthropic, and of the servers that speak the same. What each member means, and from
  * which documents: docs/reference/model-answers.md, "Messages".
  */
-import { asText, fields, type Fields, type GrowingAnswer, list, text } from '../answer.js';
+import {
+  asText,
+  fields,
+  type Fields,
+  type GrowingAnswer,
+  type GrowingToolCall,
+  list,
+  text,
+} from '../answer.js';
 import { type Counts, takeUsage } from './messages-usage.js';
 import type { AnswerReader } from './reader.js';
-
-type GrowingToolCall = ReturnType<GrowingAnswer['toolCall']>;
 
 /** A block that pieces may follow. */
 interface Block {
@@ -63,8 +69,8 @@ function takeMessage(answer: GrowingAnswer, { id, model, usage }: Fields): void 
   takeUsage(answer, answer.keeping(Growing).counts, fields(usage));
 }
 
-/** The turn is paused: the same conversation is sent once more before there is an answer. */
-const PAUSED = new Set(['pause_turn', 'compaction']);
+/** Reasons of Anthropic: the same conversation is sent once more before there is an answer. */
+export const PAUSED = new Set(['pause_turn', 'compaction']);
 
 function takeStop(answer: GrowingAnswer, { stop_reason }: Fields): void {
   const reason = text(stop_reason);

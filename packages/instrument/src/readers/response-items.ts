@@ -1,5 +1,5 @@
 /** What the items of a response say: words, what was said on the way to them, and tools. */
-import { asText, fields, type Fields, list, text, type ToolCall } from '../answer.js';
+import { asText, fields, type Fields, list, type Medium, text, type ToolCall } from '../answer.js';
 
 /** The words of an answer, and what was said on the way to it: reasoning, commentary, other agents. */
 export interface Said {
@@ -8,18 +8,13 @@ export interface Said {
   refused: boolean;
   asksForApproval: boolean;
   readonly tools: ToolCall[];
-  readonly media: ('image' | 'audio' | 'video' | 'file')[];
+  readonly media: Medium[];
   readonly unread: unknown[];
 }
 
 export function read(output: readonly unknown[]): Said {
-  const [tools, media, unread, way]: [Said['tools'], Said['media'], Said['unread'], Said['way']] = [
-    [],
-    [],
-    [],
-    [],
-  ];
-  const said: Said = { words: '', way, refused: false, asksForApproval: false, tools, media, unread };
+  const lists = { way: [], tools: [], media: [], unread: [] };
+  const said: Said = { words: '', refused: false, asksForApproval: false, ...lists };
   const items = output.map(fields);
   const answered = new Set<unknown>();
   for (const { type, call_id, id } of items) {

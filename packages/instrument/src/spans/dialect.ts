@@ -1,5 +1,5 @@
 /** What every dialect of spans is given, and what it fills. */
-import { type Fields, GrowingAnswer } from '../answer.js';
+import { countOf, type Fields, GrowingAnswer } from '../answer.js';
 
 export interface SpanData {
   readonly name: string;
@@ -52,10 +52,6 @@ export class Findings {
     given.count({ ...counts, ...others, input: all });
     this.answer.usage = { ...given.usage, ...usage };
   }
-}
-
-function countOf(value: unknown): number | undefined {
-  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : undefined;
 }
 
 export interface Dialect {

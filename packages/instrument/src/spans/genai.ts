@@ -1,5 +1,5 @@
 /** Semantic conventions for GenAI of OpenTelemetry, 1.26 and later, and what came before them. */
-import { fields, type GrowingAnswer, list, text } from '../answer.js';
+import { fields, type GrowingAnswer, list, mediumOf, text } from '../answer.js';
 import type { Dialect, Findings, SpanData } from './dialect.js';
 import { documentOf, inputOf, parsed, wordsOf } from './values.js';
 
@@ -126,8 +126,7 @@ function takeMessage(answer: GrowingAnswer, at: number, message: unknown, kind: 
       call.input = inputOf(input);
       call.byProvider = type === 'server_tool_call';
     } else if (type === 'blob' || type === 'uri' || type === 'file') {
-      const medium = (['image', 'audio', 'video'] as const).find((known) => known === modality);
-      answer.medium(medium ?? 'file');
+      answer.medium(mediumOf(modality));
     } else if (type !== 'tool_call_response' && type !== 'server_tool_call_response') answer.notRead(part);
   }
 }

@@ -3,6 +3,7 @@
  * nothing is taken for what it should be, and nothing here throws.
  */
 import { type Fields, fields, isFailureStatus, modelName, text, word } from '../answer.js';
+import { TIMED_OUT } from '../errors.js';
 import { aiSdk } from './ai-sdk.js';
 import { type Dialect, Findings, type Kind, type SpanData } from './dialect.js';
 import { genAi, olderGenAi } from './genai.js';
@@ -111,13 +112,13 @@ function endingOf({ attributes, events, status }: SpanData, found: Findings): vo
   if (!found.failed) return;
   const isStatus = /^[1-5]\d\d$/.test(type ?? '');
   const name = word((isStatus ? undefined : type) ?? exception) ?? word(type) ?? found.errorName;
-  found.errorName = /time_?d?[-_ ]?out|deadline_?exceeded/i.test(name ?? '') ? 'TimeoutError' : name;
+  found.errorName = /time_?d?[-_ ]?out|deadline_?exceeded/i.test(name ?? '') ? TIMED_OUT.errorName : name;
   const said = attributes['http.response.status_code'] ?? attributes['http.status_code'];
   const code = said ?? (isStatus ? Number(type) : undefined);
   found.answer.status = isFailureStatus(code) ? code : found.answer.status;
   if (/abort|cancell?ed/i.test(name ?? '')) found.ending = 'aborted';
   // The server has answered that all is well, and then the answer broke.
-  else if (found.errorName !== 'TimeoutError' && typeof said === 'number' && said >= 200 && said < 300)
+  else if (found.errorName !== TIMED_OUT.errorName && typeof said === 'number' && said >= 200 && said < 300)
     found.ending = 'cut off';
 }
 
