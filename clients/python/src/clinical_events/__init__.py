@@ -1,0 +1,1 @@
+"""Captures what a clinical AI does, writes it to disk before it is sent, and loses nothing."""

@@ -1,0 +1,31 @@
+"""Threads, locks and sockets of the system itself, also where gevent has replaced those of Python.
+
+The client needs real threads: a greenlet sends nothing while the application computes. gevent is found in
+``sys.modules`` and never imported, which would cost 100 ms.
+"""
+
+from __future__ import annotations
+
+import _thread
+import socket as _socket
+import sys
+import time
+from typing import Any
+
+_monkey: Any = sys.modules.get("gevent.monkey")
+
+
+def _original(module: str, name: str, present: Any) -> Any:
+    if _monkey is None or not _monkey.is_module_patched("threading" if module == "_thread" else module):
+        return present
+    return _monkey.get_original(module, name)
+
+
+start_thread = _original("_thread", "start_new_thread", _thread.start_new_thread)
+allocate_lock = _original("_thread", "allocate_lock", _thread.allocate_lock)
+thread_ident = _original("_thread", "get_ident", _thread.get_ident)
+sleep = _original("time", "sleep", time.sleep)
+Socket = _original("socket", "socket", _socket.socket)
+create_connection = _original("socket", "create_connection", _socket.create_connection)
+RLock = _thread.RLock
+monotonic = time.monotonic
