@@ -193,7 +193,7 @@ export async function survey(files: SpoolFiles, segment: WaitingSegment): Promis
     if (events !== undefined) {
       const bytes = segment.end - SEGMENT_HEADER_BYTES - frameSize(0, segment.context);
       segment.unread = { events, bytes };
-      segment.readToEnd = bytes === 0;
+      segment.readToEnd = events === 0 && bytes === 0;
       return;
     }
     let whole = true;
