@@ -196,7 +196,9 @@ export class DiskProcess {
     close: (fd) => this.#do('close', this.#at(fd).file, () => void this.#descriptors.delete(fd)),
     size: (fd) => this.#do('size', this.#at(fd).file, () => this.#at(fd).inode.bytes.length),
     linked: (fd) =>
-      this.#do('linked', this.#at(fd).file, () => [...this.#disk.names.values()].includes(this.#at(fd).inode)),
+      this.#do('linked', this.#at(fd).file, () =>
+        [...this.#disk.names.values()].includes(this.#at(fd).inode),
+      ),
     read: (fd, target, position) =>
       this.#do('read', this.#at(fd).file, () => {
         const source = this.#at(fd).inode.bytes.subarray(position, position + target.length);
