@@ -1,4 +1,4 @@
-"""Binds the user and the request of an ASGI application (ASGI 3.0) to the runs that start within that request."""
+"""Binds the user and the request of an application of ASGI 3.0 to the runs that start within a request."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ _ASYNC = 0x80
 class Middleware:
     """Every run of ``log`` that starts while a request or websocket is served has its user and its request.
 
-    ``user`` is asked with the scope when a run starts, so it sees what the application's own middleware and routing
-    have put there: it returns the id of the caller, the fields of ``user``, or None. A user that the application gives
-    to the run itself goes before it. ``request`` returns what ``system_metadata.request`` says in place of ``id``,
-    ``method`` and ``route``. Neither path nor query is recorded: they may name a patient. ``log`` is the client.
+    ``user`` is asked with the scope when a run starts, so it sees what the application's own middleware and
+    routing have put there: it returns the id of the caller, the fields of ``user``, or None. A user that the
+    application gives to the run itself goes before it. ``request`` returns what ``system_metadata.request``
+    says in place of ``id``, ``method`` and ``route``. Neither path nor query is recorded: they may name a
+    patient. ``log`` is the client.
 
     What the application gets and sends, and what it raises, passes unchanged; ``lifespan`` binds nothing.
     """

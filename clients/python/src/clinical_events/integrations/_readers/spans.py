@@ -1,7 +1,7 @@
 """What one span of OpenTelemetry says of a model, under whatever names its emitter uses.
 
-A span is read by itself (docs/reference/model-answers.md, "Spans"). Attributes are hostile: nothing is what it should
-be, and nothing here raises.
+A span is read by itself (docs/reference/model-answers.md, "Spans"). Attributes are hostile: nothing is what
+it should be, and nothing here raises.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 
 from ._answer import (
     Answer,
@@ -39,7 +39,7 @@ REDACTED = "__REDACTED__"
 
 @dataclass(frozen=True)
 class Span:
-    """A span as it is now. Times are nanoseconds since 1970; ``status`` 2 says that what it is of has failed."""
+    """A span as it is now. Times are nanoseconds since 1970; ``status`` 2 says that it has failed."""
 
     name: str
     attributes: Fields
@@ -119,7 +119,7 @@ class Findings:
 class Dialect:
     """The names of one family of emitters."""
 
-    kinds: Mapping[object, Kind | PassedOver]
+    kinds: ClassVar[Mapping[object, Kind | PassedOver]] = {}
 
     def kind_of(self, span: Span, is_root: bool) -> Kind | PassedOver | None:
         """What the span is, why it is nothing, or None when this dialect does not know it."""
@@ -134,7 +134,7 @@ class Dialect:
 
 
 class GenAi(Dialect):
-    kinds = {
+    kinds: ClassVar[Mapping[object, Kind | PassedOver]] = {
         **dict.fromkeys(("chat", "generate_content", "text_completion"), "model"),
         **dict.fromkeys(("invoke_agent", "invoke_workflow"), "agent"),
         **{"execute_tool": "tool", "retrieval": "retrieval", "embeddings": PassedOver("embeddings")},
@@ -189,7 +189,7 @@ class GenAi(Dialect):
             self._words(span, kind, found)
 
     def _words(self, span: Span, kind: Kind, found: Findings) -> None:
-        events = {name: of for name, of in reversed(span.events)}
+        events = dict(reversed(span.events))
         details = events.get("gen_ai.client.inference.operation.details", {})
         messages = _or(*(of.get("gen_ai.output.messages") for of in (span.attributes, details)))
         if messages is not None:
@@ -220,8 +220,8 @@ class OlderGenAi(Dialect):
         return None if text(span.attributes.get("gen_ai.request.model")) is None else "model"
 
     def find(self, span: Span, kind: Kind, found: Findings) -> None:
-        names = {"input": "gen_ai.usage.prompt_tokens", "output": "gen_ai.usage.completion_tokens"}
-        found.count(**{name: span.attributes.get(said) for name, said in names.items()})
+        said = span.attributes.get
+        found.count(input=said("gen_ai.usage.prompt_tokens"), output=said("gen_ai.usage.completion_tokens"))
 
 
 def _reason(reasons: object) -> str | None:
@@ -279,7 +279,7 @@ def _take_chat(
 class OpenInference(Dialect):
     """Of Arize."""
 
-    kinds = {
+    kinds: ClassVar[Mapping[object, Kind | PassedOver]] = {
         **{"LLM": "model", "AGENT": "agent", "TOOL": "tool", "EVALUATOR": "evaluation"},
         **{"RETRIEVER": "retrieval", "RERANKER": "retrieval"},
         **{"EMBEDDING": PassedOver("embeddings"), "PROMPT": PassedOver("prompts")},
@@ -358,14 +358,14 @@ class OpenInference(Dialect):
             found.answered = True
             # Of the state of a graph its last message.
             last = fields(next(reversed(list_of(fields(parsed(output)).get("messages"))), None))
-            message = (text(of.get("content")) for of in (fields(last.get("kwargs")), last))
-            answer.choice().words.set(_or(*message, output))
+            words = _or(*(text(of.get("content")) for of in (fields(last.get("kwargs")), last)), output)
+            answer.choice().words.set(words)
 
     def _has_choices(self, attributes: Fields) -> bool:
         """Messages of one answer (of the Responses API, for one) and choices have the same names."""
         asked = fields(parsed(attributes.get("llm.invocation_parameters")))
         output = fields(parsed(attributes.get("output.value")))
-        return (_number(asked.get("n")) or 0) > 1 or len(list_of(output.get("choices"))) > 1
+        return (number(asked.get("n")) or 0) > 1 or len(list_of(output.get("choices"))) > 1
 
     def _calls(self, message: Fields) -> Sequence[Fields]:
         name = message.get("message.function_call_name")
@@ -478,7 +478,7 @@ class AiSdk(Dialect):
 class Langfuse(Dialect):
     """Observations of its SDKs. A plain span of Langfuse is of anything."""
 
-    kinds = {
+    kinds: ClassVar[Mapping[object, Kind | PassedOver]] = {
         **{"generation": "model", "agent": "agent", "tool": "tool", "retriever": "retrieval"},
         **{"evaluator": "evaluation", "embedding": PassedOver("embeddings")},
     }
@@ -533,12 +533,12 @@ class Langfuse(Dialect):
         output = said("output", "completion_tokens", "output_tokens")
         reasoning = _or(said("output_reasoning_tokens"), made.get("reasoning_tokens"))
         # The total says whether what is in the details is in the first two as well.
-        parts, whole = (_number(given), _number(output)), _number(said("total", "total_tokens"))
+        parts, whole = (number(given), number(output)), number(said("total", "total_tokens"))
         apart = whole is not None and None not in parts and whole > sum(cast(tuple[float, ...], parts))
         found.count(
             apart=apart,
             input=given,
-            output=(parts[1] or 0) + (_number(reasoning) or 0) if apart else output,
+            output=(parts[1] or 0) + (number(reasoning) or 0) if apart else output,
             cache_read=_or(
                 said("input_cached_tokens", "cache_read_input_tokens"), asked.get("cached_tokens")
             ),
@@ -556,8 +556,8 @@ _DIALECTS: tuple[Dialect, ...] = (
 def identify(span: Span, *, is_root: bool, is_whole: bool) -> Known | PassedOver:
     """Says what a span is, by the attributes that it has by now.
 
-    ``is_root``: nothing around it is a run, so an outermost chain is an agent. ``is_whole``: it has ended; before
-    that, what is not known may become so.
+    ``is_root``: nothing around it is a run, so an outermost chain is an agent. ``is_whole``: it has ended;
+    before that, what is not known may become so.
     """
     for dialect in _DIALECTS if is_whole else _DIALECTS[:-1]:
         kind = dialect.kind_of(span, is_root)
@@ -646,7 +646,7 @@ def _take_ending(span: Span, found: Findings) -> None:
 
 
 def spans_of(body: object) -> Iterator[Span]:
-    """The spans of a request to export traces (opentelemetry-proto, ``ExportTraceServiceRequest``), as they come."""
+    """The spans of an ``ExportTraceServiceRequest`` (opentelemetry-proto, in JSON), as they come."""
     for resource in list_of(fields(body).get("resourceSpans")):
         for scoped in list_of(fields(resource).get("scopeSpans")):
             scope = text(fields(fields(scoped).get("scope")).get("name")) or ""
@@ -689,9 +689,9 @@ def _value(said: Fields, depth: int) -> Any:
 
 
 def in_order(spans: Iterable[Span]) -> list[tuple[Span, bool]]:
-    """Finished spans as a process would have seen them: what begins (True) and ends (False), in the order of time.
+    """Finished spans as a process has seen them: each begins (True) and ends (False), in the order of time.
 
-    A span that was sent twice is there once. Parents begin first and end last, also where clocks say the same time.
+    A span that was sent twice is there once. Parents begin first and end last, whatever clocks say.
     """
     known = {(span.trace_id, span.span_id): span for span in spans}
     moments: list[tuple[int, int, Span, bool]] = []
@@ -742,12 +742,11 @@ def _or(*values: Any) -> Any:
     return next((value for value in values if value is not None), None)
 
 
-def _number(value: object) -> float | None:
-    return (
-        float(value)
-        if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 2**53
-        else None
-    )
+def number(value: object) -> float | None:
+    """A finite number that every language reads alike."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 2**53:
+        return None
+    return value
 
 
 def _index(value: object) -> int:
