@@ -63,7 +63,7 @@ def take_result(answer: Answer, result: Fields, *, is_streamed: bool) -> MISSED 
         answer.ending = "aborted"
     elif any(paused) or answer.finish_reason == "pause_turn" or status in ("queued", "in_progress"):
         answer.ending = "unfinished"
-    elif is_streamed and answer.finish_reason is None and _is(_TELLS_ENDS, metadata.get("model_provider")):
+    elif is_streamed and answer.finish_reason is None and _tells_ends(metadata):
         return "cut off"
     else:
         answer.ending = "complete"
@@ -283,6 +283,10 @@ def _finish(generation: Fields) -> str | None:
         _find([metadata], "status"),
     )
     return reason
+
+
+def _tells_ends(metadata: Fields) -> bool:
+    return _is(_TELLS_ENDS, _once(text(metadata.get("model_provider")) or ""))
 
 
 def _find(said: list[Fields], *names: str) -> str | None:
