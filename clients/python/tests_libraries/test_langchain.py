@@ -371,7 +371,7 @@ def test_graph() -> None:
     log = recorded(graph.compile())
     assert (models(log), parents(log)) == ([None, "ward-model"], [-1, 0])
     assert endings(log) == ["complete", "complete"]
-    log = recorded(graph.compile(name="ward rounds"))
+    log = recorded(graph.compile().with_config(run_name="ward rounds"))
     assert models(log) == ["ward rounds", "ward-model"]
     graph.add_node("approve", approve)
     graph.add_edge("ask", "approve")
