@@ -1,1 +1,29 @@
 """Captures what a clinical AI does, writes it to disk before it is sent, and loses nothing."""
+
+from ._client import Client, ClientState, Run, RunHandle, current_run
+from ._core import Captured
+from ._errors import (
+    ClientClosed,
+    ContentNotStored,
+    EventInvalid,
+    Refused,
+    SpoolFull,
+    SpoolRefused,
+    SpoolUnwritable,
+)
+
+__all__ = [
+    "Captured",
+    "Client",
+    "ClientClosed",
+    "ClientState",
+    "ContentNotStored",
+    "EventInvalid",
+    "Refused",
+    "Run",
+    "RunHandle",
+    "SpoolFull",
+    "SpoolRefused",
+    "SpoolUnwritable",
+    "current_run",
+]

@@ -1,0 +1,865 @@
+"""The client and its runs: what happens is told here, and every call returns at once.
+
+The one exception that a call raises is Python's own TypeError for a name that it does not have. Whatever else
+is wrong with an event is told by what the call returns, by ``on_refused``, and by one warning.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import itertools
+import os
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from contextvars import ContextVar
+
+from . import _system
+from ._core import Captured, Core
+from ._errors import ClientClosed, ContentNotStored, EventInvalid, Refused, SpoolRefused
+from ._schema import KINDS, PROFILES, validator
+from ._sender import Sender
+from ._spool import MemorySpool, Spool
+from ._values import json_bytes, json_value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Generator
+    from types import TracebackType
+    from typing import Any, TypeVar
+
+    from ._content import ContentDirectory
+
+    Fields = Mapping[str, Any]
+    Content = str | bytes | bytearray | memoryview
+    Function = TypeVar("Function", bound=Callable[..., Any])
+
+PROTOCOL_VERSION = "0.0.1"
+START, ARTIFACT, OUTPUT, OUTCOME, FEEDBACK = range(5)
+#: By kind: the field that has the payload, of a start that has its content; and where in it the content is named.
+PAYLOADS = ("inputs", "artifact", "output", "outcome", "feedback")
+URI_FIELDS = ("input_uri", "artifact_uri", "output_uri", "evidence_uri", "")
+MODES = ("os", "fsync", "memory", "direct")
+MAX_EVENT_BYTES = 64 << 20
+_INT32_MAX = 2**31 - 1
+_SILENCE = 60.0
+_GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x20, 0x80, 0x200
+
+_current: ContextVar[Run | None] = ContextVar("clinical_events_run", default=None)
+#: Clients that have captured and are not closed.
+_open: list[Client] = []
+
+
+def current_run() -> Run | None:
+    """The innermost run of ``with`` or of a decorator around this code; None outside."""
+    return _current.get()
+
+
+class ClientState:
+    """What a client holds; sizes in bytes, ``oldest`` in milliseconds since 1970, None when nothing waits."""
+
+    __slots__ = (
+        *("cut", "oldest", "quarantined", "refused", "retired"),
+        *("waiting", "waiting_bytes", "watched"),
+    )
+
+    def __init__(self) -> None:
+        self.waiting = self.waiting_bytes = self.quarantined = self.cut = self.watched = 0
+        self.refused = self.retired = 0
+        self.oldest: int | None = None
+
+    def __repr__(self) -> str:
+        return f"ClientState({', '.join(f'{name}={getattr(self, name)}' for name in self.__slots__)})"
+
+
+class Client:
+    """Captures what a clinical AI does, and sends it to a collector. One for the whole process is right.
+
+    Nothing is opened and no thread starts before the first capture. What a deployment sets (address, key,
+    directory) raises nothing: it is told by a warning, and events wait or are refused. Raises ValueError for
+    what stands in the code and is no choice: mode, profile, a size below 1.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        api_key: str | None = None,
+        spool: str | os.PathLike[str] | None = None,
+        *,
+        mode: str = "os",
+        profile: str = "minimum",
+        app_name: str | None = None,
+        hostname: str | None = None,
+        content: str | os.PathLike[str] | None = None,
+        sampling: Any = None,
+        max_bytes: int = 8 << 30,
+        max_event_bytes: int = MAX_EVENT_BYTES,
+        connections: int = 4,
+        ca_file: str | None = None,
+        on_refused: Callable[[str, str, Refused], None] | None = None,
+        on_quarantine: Callable[[str, str | None, dict[str, Any]], None] | None = None,
+        on_warning: Callable[[str], None] | None = None,
+        exit_timeout: float = 2.0,
+        enabled: bool = True,
+    ) -> None:
+        if mode not in MODES:
+            raise ValueError(f"mode is one of {', '.join(MODES)}")
+        if profile not in PROFILES:
+            raise ValueError(f"profile is one of {', '.join(PROFILES)}")
+        if min(max_bytes, connections) < 1 or not 1 <= max_event_bytes <= MAX_EVENT_BYTES:
+            raise ValueError(f"sizes are from 1 on, max_event_bytes up to {MAX_EVENT_BYTES}")
+        environment = os.environ
+        self._url = url or environment.get("COLLECTOR_URL") or None
+        self._api_key = api_key or environment.get("COLLECTOR_KEY") or None
+        directory = os.fspath(spool or environment.get("COLLECTOR_SPOOL") or "")
+        self._directory = os.path.abspath(directory) if directory else None
+        self._mode, self._max_bytes, self._max_event_bytes = mode, max_bytes, max_event_bytes
+        self._connections, self._ca_file, self._exit_timeout = connections, ca_file, exit_timeout
+        self._told_refused, self._told_quarantine, self._told_warning = on_refused, on_quarantine, on_warning
+        self._content = _content_directory(content)
+        self._validators = [validator(kind, profile) for kind in KINDS]
+        self._source = {"hostname": hostname or socket.gethostname()}
+        if app_name is not None:
+            self._source["app_name"] = app_name
+        self._enabled, self._closed = enabled, False
+        self._cores: dict[int, Core] = {}
+        self._warned: dict[str, float] = {}
+        _take_hook_of_uwsgi()
+
+    def start_run(
+        self,
+        *,
+        model: Fields | None = None,
+        target: Fields | None = None,
+        user: Fields | None = None,
+        inputs: Fields | None = None,
+        run_id: str | None = None,
+        parent: Run | None = None,
+        content: Content | None = None,
+        fields: Fields | None = None,
+        timestamp: Any = None,
+        latency_ms: float | None = None,
+        parent_event_id: str | None = None,
+        metadata: Fields | None = None,
+    ) -> Run:
+        """Begins a run: its start is captured, and the events that it is asked for belong to it.
+
+        Nested in ``parent``, or in the current run of this client. ``content`` is stored by itself, and becomes
+        ``inputs.input_uri``. ``fields`` are more fields of the event.
+        """
+        payload = {
+            "model_instance": model,
+            "user_identity": user,
+            "target_identity": target,
+            "inputs": inputs,
+        }
+        details = _Details(timestamp, latency_ms, parent_event_id, metadata, content)
+        return Run(self, run_id, parent, payload, fields, details)
+
+    def run(self, run_id: str) -> RunHandle:
+        """A run by its id alone, on any day and in any process: for outcomes and feedback."""
+        return RunHandle(self, run_id)
+
+    def runs(
+        self,
+        *,
+        model: Fields | None = None,
+        target: Fields | None = None,
+        user: Fields | None = None,
+        inputs: Fields | None = None,
+        fields: Fields | None = None,
+        metadata: Fields | None = None,
+    ) -> Callable[[Function], Function]:
+        """Decorates a def, async def, generator or async generator: each call is a run, and ``current_run()`` in it.
+
+        Of a generator the run is the current one during its steps alone, and begins with the first.
+        """
+        said: dict[str, Any] = {
+            "model": model,
+            "target": target,
+            "user": user,
+            "inputs": inputs,
+            "fields": fields,
+            "metadata": metadata,
+        }
+
+        def decorate(function: Function) -> Function:
+            return _decorated(function, lambda: self.start_run(**said))
+
+        return decorate
+
+    def flush(self, timeout: float = 30.0) -> bool:
+        """Whether the collector has everything, within so many seconds; what other processes have left, too."""
+        core = self._core() if self._enabled and not self._closed else None
+        try:
+            return core.flush(timeout) if core is not None else True
+        except Exception as error:  # noqa: BLE001
+            self._warn(f"the spool could not be flushed ({type(error).__name__})")
+            return False
+
+    async def aflush(self, timeout: float = 30.0) -> bool:
+        """The same, in a thread of the loop's executor."""
+        # Whoever awaits has imported it.
+        loop = sys.modules["asyncio"].get_running_loop()
+        flushed: bool = await loop.run_in_executor(None, self.flush, timeout)
+        return flushed
+
+    def close(self, timeout: float = 5.0) -> bool:
+        """Refuses what comes from now on, and gives the collector so many seconds. Returns whether it has everything.
+
+        What still waits stays in the spool, for the next client on the directory.
+        """
+        self._closed = True
+        core = self._cores.get(os.getpid())
+        if self in _open:
+            _open.remove(self)
+        return self._finish(core, timeout) if core is not None else True
+
+    def _finish(self, core: Core, timeout: float) -> bool:
+        try:
+            return core.finish(timeout)
+        except Exception as error:  # noqa: BLE001
+            self._warn(f"the client could not be closed in order ({type(error).__name__})")
+            return False
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def state(self) -> ClientState:
+        """What waits now in this process, and what became of the rest."""
+        state = ClientState()
+        core = self._cores.get(os.getpid())
+        if core is None:
+            return state
+        state.refused = core.refused
+        state.waiting, state.waiting_bytes = core.waiting
+        if core.sender is not None:
+            state.retired = core.sender.retired
+        if core.spool is not None:
+            held = core.spool.state()
+            state.waiting += held.waiting
+            state.waiting_bytes += held.waiting_bytes
+            state.quarantined, state.cut, state.watched = held.quarantined, held.cut, held.watched
+            state.oldest = held.oldest
+        return state
+
+    def _core(self) -> Core:
+        """That of this process; those of its parents are forgotten. Every step of it is atomic."""
+        pid = os.getpid()
+        core = self._cores.get(pid)
+        if core is None:
+            core = self._cores.setdefault(
+                pid, Core(self._mode, self._open_spool, self._open_sender, self._on_refused, self._warn)
+            )
+            self._forget_parents()
+            if self not in _open:
+                _open.append(self)
+            _finish_with_multiprocessing(self, pid)
+        return core
+
+    def _forget_parents(self) -> None:
+        """In a forked child: what the parent has opened is closed here."""
+        own = os.getpid()
+        for pid in list(self._cores):
+            core = self._cores.pop(pid, None) if pid != own else None
+            if core is not None:
+                core.forget()
+
+    def _open_spool(self) -> Spool | MemorySpool:
+        if self._mode == "memory" or (self._mode == "direct" and self._directory is None):
+            return MemorySpool()
+        if self._directory is None:
+            raise SpoolRefused("no directory is given for the spool: set spool or COLLECTOR_SPOOL")
+        durability = "fsync" if self._mode == "fsync" else "os"
+        return Spool(
+            self._directory, durability=durability, max_bytes=self._max_bytes, on_trouble=self._warn
+        )
+
+    def _open_sender(self, spool: Spool | MemorySpool) -> Sender:
+        return Sender(
+            spool,
+            url=self._url,
+            api_key=self._api_key,
+            ca_file=self._ca_file,
+            connections=self._connections,
+            on_warning=self._warn,
+            on_quarantine=self._on_quarantine,
+        )
+
+    def _capture(
+        self, kind: int, run_id: Any, payload: dict[str, Any], details: _Details, more: Fields | None
+    ) -> Captured:
+        """Makes the event, fixes its bytes, and hands it to the spool. ``run_id`` None: that of the event."""
+        if not self._enabled:
+            return Captured.left_out()
+        core = self._core()
+        now = time.time_ns() // 1_000_000
+        event = Captured(core.new_id(now))
+        try:
+            if self._closed:
+                raise ClientClosed
+            core.put(event, kind, now, self._body(core, event.event_id, kind, now, run_id, payload, details, more))
+        except Refused as error:
+            self._refuse(core, event, kind, error)
+        except Exception:  # noqa: BLE001
+            # Not with the error: it may name values.
+            self._refuse(core, event, kind, EventInvalid("the event cannot be read", code="not_json"))
+        return event
+
+    def _body(
+        self,
+        core: Core,
+        event_id: str,
+        kind: int,
+        now: int,
+        run_id: Any,
+        payload: dict[str, Any],
+        details: _Details,
+        more: Fields | None,
+    ) -> bytes:
+        if details.content is not None:
+            self._store(kind, details.content, payload)
+        event: dict[str, Any] = {
+            "event_id": event_id,
+            "run_id": event_id if run_id is None else run_id,
+            "timestamp": _stamp(now) if details.timestamp is None else details.timestamp,
+            "protocol_version": PROTOCOL_VERSION,
+            "system_metadata": self._system_metadata(core, details),
+        }
+        if details.parent_event_id is not None:
+            event["parent_event_id"] = details.parent_event_id
+        event.update(payload)
+        if more is not None:
+            name = "" if kind == START else PAYLOADS[kind]
+            _add(event[name] if name else event, more, f"/{name}" if name else "")
+        value = json_value(event, self._max_event_bytes)
+        issues = self._validators[kind](value)
+        if issues:
+            told = "; ".join(f"{pointer or 'the event'} {message}" for pointer, _, message in issues)
+            raise EventInvalid(
+                f"the event is not valid: {told}", code="validation_failed", pointer=issues[0][0]
+            )
+        return json_bytes(value, self._max_event_bytes)
+
+    def _system_metadata(self, core: Core, details: _Details) -> dict[str, Any]:
+        metadata: dict[str, Any] = {**self._source, "proc_id": str(core.pid)}
+        latency = _whole(details.latency_ms)
+        if latency is not None:
+            metadata["latency_ms"] = latency
+        if details.metadata is not None:
+            metadata.update(_members(details.metadata, "/system_metadata"))
+        return metadata
+
+    def _store(self, kind: int, content: Any, payload: dict[str, Any]) -> None:
+        """On return the content is durable, and the payload names it."""
+        if self._content is None:
+            raise ContentNotStored("the client was made without a directory for content")
+        uri = self._content.put(content)
+        name = PAYLOADS[kind]
+        given = payload.get(name)
+        payload[name] = {**(_members(given, f"/{name}") if given is not None else {}), URI_FIELDS[kind]: uri}
+
+    def _refuse(self, core: Core, event: Captured, kind: int, error: Refused) -> None:
+        event._kind = kind
+        event._settle(error)
+        core.refused += 1
+        self._on_refused(event, error)
+
+    def _on_refused(self, event: Captured, error: Refused) -> None:
+        kind = KINDS[event._kind]
+        if self._told_refused is None:
+            self._warn(f"an event ({kind}) was not captured: {error}")
+            return
+        try:
+            self._told_refused(kind, event.event_id, error)
+        except Exception:  # noqa: BLE001
+            # It is the application's, and no one could act on it here.
+            return
+
+    def _on_quarantine(self, kind: str, event_id: str | None, refusal: dict[str, Any]) -> None:
+        if self._told_quarantine is None:
+            status, code = refusal.get("status"), refusal.get("code") or ""
+            self._warn(
+                f"an event ({kind}) was refused: {f'{status} {code}'.strip()}. It is kept in quarantine; "
+                "to see it: clinical-events show --events"
+            )
+            return
+        try:
+            self._told_quarantine(kind, event_id, refusal)
+        except Exception:  # noqa: BLE001
+            return
+
+    def _warn(self, text: str) -> None:
+        """The same sentence once a minute at most. Raises nothing."""
+        try:
+            now = _system.monotonic()
+            if now - self._warned.get(text, -_SILENCE) < _SILENCE:
+                return
+            if len(self._warned) > 100:
+                self._warned.clear()
+            self._warned[text] = now
+            if self._told_warning is not None:
+                self._told_warning(text)
+            else:
+                sys.stderr.write(f"clinical-events: {text}\n")
+        except Exception:  # noqa: BLE001
+            return
+
+
+class _Details:
+    """What a call says beside the payload."""
+
+    __slots__ = ("content", "latency_ms", "metadata", "parent_event_id", "timestamp")
+
+    def __init__(
+        self,
+        timestamp: Any = None,
+        latency_ms: Any = None,
+        parent_event_id: Any = None,
+        metadata: Fields | None = None,
+        content: Any = None,
+    ) -> None:
+        self.timestamp = timestamp
+        self.latency_ms = latency_ms
+        self.parent_event_id = parent_event_id
+        self.metadata = metadata
+        self.content = content
+
+
+class RunHandle:
+    """A run of which nothing is known but its id."""
+
+    def __init__(self, client: Client, run_id: Any) -> None:
+        self._client = client
+        #: A UUID, the same in all events of the run.
+        self.id: str = run_id
+
+    def artifact(
+        self,
+        artifact_type: str,
+        *,
+        artifact_uri: str | None = None,
+        mime_type: str | None = None,
+        description: str | None = None,
+        content: Content | None = None,
+        fields: Fields | None = None,
+        timestamp: Any = None,
+        latency_ms: float | None = None,
+        parent_event_id: str | None = None,
+        metadata: Fields | None = None,
+    ) -> Captured:
+        """The model has made something on its way: a tool call, a trace, text that was retrieved.
+
+        Without ``artifact_uri`` and ``content`` a URI of its own is made.
+        """
+        if artifact_uri is None and content is None:
+            artifact_uri = self._artifact_uri()
+        named = {
+            "artifact_type": artifact_type,
+            "artifact_uri": artifact_uri,
+            "mime_type": mime_type,
+            "description": description,
+        }
+        details = _Details(timestamp, latency_ms, parent_event_id, metadata, content)
+        return self._tell(ARTIFACT, named, fields, details)
+
+    def output(
+        self,
+        *,
+        output_uri: str | None = None,
+        summary: str | None = None,
+        output_type: str | None = None,
+        content: Content | None = None,
+        fields: Fields | None = None,
+        timestamp: Any = None,
+        latency_ms: float | None = None,
+        parent_event_id: str | None = None,
+        metadata: Fields | None = None,
+    ) -> Captured:
+        """Content has been shown to a person. Measures ``latency_ms`` since the run began, where nothing else is said."""
+        named = {"output_uri": output_uri, "summary": summary, "output_type": output_type}
+        details = _Details(timestamp, latency_ms, parent_event_id, metadata, content)
+        if latency_ms is None and timestamp is None:
+            details.latency_ms = self._elapsed()
+        return self._tell(OUTPUT, named, fields, details)
+
+    def outcome(
+        self,
+        *,
+        outcome_type: str | None = None,
+        occurred_at: Any = None,
+        description: str | None = None,
+        evidence_uri: str | None = None,
+        content: Content | None = None,
+        fields: Fields | None = None,
+        timestamp: Any = None,
+        latency_ms: float | None = None,
+        parent_event_id: str | None = None,
+        metadata: Fields | None = None,
+    ) -> Captured:
+        """Something has happened, perhaps much later, that bears on the run. Content becomes its ``evidence_uri``."""
+        named = {
+            "outcome_type": outcome_type,
+            "occurred_at": occurred_at,
+            "description": description,
+            "evidence_uri": evidence_uri,
+        }
+        details = _Details(timestamp, latency_ms, parent_event_id, metadata, content)
+        return self._tell(OUTCOME, named, fields, details)
+
+    def feedback(
+        self,
+        *,
+        feedback_type: str | None = None,
+        rating_value: float | None = None,
+        comment: str | None = None,
+        direction: str | None = None,
+        fields: Fields | None = None,
+        timestamp: Any = None,
+        latency_ms: float | None = None,
+        parent_event_id: str | None = None,
+        metadata: Fields | None = None,
+    ) -> Captured:
+        """A user has said what they think of the run. Thumbs have a ``direction``: ``up`` or ``down``."""
+        named = {
+            "feedback_type": feedback_type,
+            "rating_value": rating_value,
+            "comment": comment,
+            "direction": direction,
+        }
+        details = _Details(timestamp, latency_ms, parent_event_id, metadata)
+        return self._tell(FEEDBACK, named, fields, details)
+
+    def _tell(self, kind: int, named: dict[str, Any], fields: Fields | None, details: _Details) -> Captured:
+        said = {name: value for name, value in named.items() if value is not None}
+        # An id that is missing must not become one of the event's own.
+        run_id = "" if self.id is None else self.id  # pyright: ignore[reportUnnecessaryComparison]
+        return self._client._capture(kind, run_id, {PAYLOADS[kind]: said}, details, fields)
+
+    def _artifact_uri(self) -> str | None:
+        return None
+
+    def _elapsed(self) -> float | None:
+        return None
+
+
+class Run(RunHandle):
+    """A run that was started here. ``start`` is what became of the event that opened it.
+
+    ``with`` and ``async with`` make it the current run, and write its ending when an exception leaves them.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        run_id: Any,
+        parent: Run | None,
+        payload: dict[str, Any],
+        fields: Fields | None,
+        details: _Details,
+    ) -> None:
+        self._began = _system.monotonic() if details.timestamp is None else None
+        self._artifacts = itertools.count(1)
+        self._tokens: list[Any] = []
+        self._ended = False
+        outer = parent or _current.get()
+        if outer is not None and details.parent_event_id is None and outer._client is client:
+            details.parent_event_id = outer.start.event_id
+        given = {name: value for name, value in payload.items() if value is not None}
+        self.start = client._capture(START, run_id, given, details, fields)
+        super().__init__(client, self.start.event_id if run_id is None else run_id)
+
+    def start_run(
+        self,
+        *,
+        model: Fields | None = None,
+        target: Fields | None = None,
+        user: Fields | None = None,
+        inputs: Fields | None = None,
+        run_id: str | None = None,
+        content: Content | None = None,
+        fields: Fields | None = None,
+        timestamp: Any = None,
+        latency_ms: float | None = None,
+        parent_event_id: str | None = None,
+        metadata: Fields | None = None,
+    ) -> Run:
+        """A run within this one: of another model, say, that this one has called."""
+        return self._client.start_run(
+            model=model,
+            target=target,
+            user=user,
+            inputs=inputs,
+            run_id=run_id,
+            parent=self,
+            content=content,
+            fields=fields,
+            timestamp=timestamp,
+            latency_ms=latency_ms,
+            parent_event_id=parent_event_id,
+            metadata=metadata,
+        )
+
+    def fail(self, error: BaseException | None = None) -> None:
+        """The run has failed; of the error the name of its class and a status of HTTP are told, never its words.
+
+        What is no Exception (CancelledError, GeneratorExit, KeyboardInterrupt, SystemExit) is an abort.
+        """
+        aborted = error is not None and not isinstance(error, Exception)
+        self._end("aborted" if aborted else "failed", error)
+
+    def abort(self) -> None:
+        """The application has given the run up."""
+        self._end("aborted", None)
+
+    def unfinished(self) -> None:
+        """The run waits for someone, or for something that another process does."""
+        self._end("unfinished", None)
+
+    def _end(self, ending: str, error: BaseException | None) -> None:
+        """One ending a run: the first."""
+        if self._ended:
+            return
+        self._ended = True
+        facts: dict[str, Any] = {"ending": ending}
+        if error is not None:
+            facts["error_name"] = type(error).__name__
+        elif ending == "failed":
+            facts["error_name"] = "unknown"
+        status = _status_of(error)
+        if status is not None:
+            facts["status"] = status
+        self.artifact(
+            "other",
+            description="How the run ended.",
+            fields=facts,
+            latency_ms=self._elapsed(),
+            metadata={"instrumentation": {"by": "python"}},
+        )
+
+    def __enter__(self) -> Run:
+        self._tokens.append(_current.set(self))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            _current.reset(self._tokens.pop())
+        except (ValueError, RuntimeError, IndexError):
+            # Left in another context than entered, as when a loop closes an async generator.
+            pass
+        if error is not None:
+            self.fail(error)
+
+    async def __aenter__(self) -> Run:
+        return self.__enter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.__exit__(kind, error, trace)
+
+    def _artifact_uri(self) -> str | None:
+        return f"urn:uuid:{self.id}?=artifact={next(self._artifacts)}"
+
+    def _elapsed(self) -> float | None:
+        return None if self._began is None else (_system.monotonic() - self._began) * 1000
+
+
+def _status_of(error: BaseException | None) -> int | None:
+    """The status of HTTP that errors of the libraries have under one of three names."""
+    for name in ("status_code", "status", "code"):
+        try:
+            status = getattr(error, name, None)
+        except Exception:  # noqa: BLE001, S112
+            continue
+        if type(status) is int and 400 <= status <= 599:
+            return status
+    return None
+
+
+def _decorated(function: Any, start: Callable[[], Run]) -> Any:
+    """By the flags of its code: ``inspect`` would take 5 ms to import."""
+    flags = getattr(getattr(function, "__code__", None), "co_flags", 0)
+    wrapper: Any
+    if flags & _ASYNC_GENERATOR:
+
+        async def wrapper(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
+            run = start()
+            steps = function(*args, **kwargs)
+            try:
+                sent: Any = None
+                thrown: BaseException | None = None
+                while True:
+                    token = _current.set(run)
+                    try:
+                        value = await (steps.asend(sent) if thrown is None else steps.athrow(thrown))
+                    except StopAsyncIteration:
+                        return
+                    finally:
+                        _left(token)
+                    sent = thrown = None
+                    try:
+                        sent = yield value
+                    except GeneratorExit:
+                        raise
+                    except BaseException as error:  # noqa: BLE001
+                        thrown = error
+            except BaseException as error:
+                run.fail(error)
+                raise
+            finally:
+                await steps.aclose()
+
+    elif flags & _GENERATOR:
+
+        def wrapper(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+            run = start()
+            steps = function(*args, **kwargs)
+            try:
+                sent: Any = None
+                thrown: BaseException | None = None
+                while True:
+                    token = _current.set(run)
+                    try:
+                        value = steps.send(sent) if thrown is None else steps.throw(thrown)
+                    except StopIteration as stop:
+                        return stop.value
+                    finally:
+                        _left(token)
+                    sent = thrown = None
+                    try:
+                        sent = yield value
+                    except GeneratorExit:
+                        raise
+                    except BaseException as error:  # noqa: BLE001
+                        thrown = error
+            except BaseException as error:
+                run.fail(error)
+                raise
+            finally:
+                steps.close()
+
+    elif flags & _COROUTINE:
+
+        async def wrapper(*args: Any, **kwargs: Any) -> Any:
+            with start():
+                return await function(*args, **kwargs)
+
+    else:
+
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            with start():
+                return function(*args, **kwargs)
+
+    return functools.wraps(function)(wrapper)
+
+
+def _left(token: Any) -> None:
+    try:
+        _current.reset(token)
+    except (ValueError, RuntimeError):
+        # The step ended in another context than it began in.
+        return
+
+
+def _add(into: dict[str, Any], fields: Any, pointer: str) -> None:
+    """The application's own fields, none of which may be there already."""
+    for name, value in _members(fields, pointer).items():
+        if name in into:
+            raise EventInvalid(
+                "the event is not valid: fields has a name that the call has too",
+                code="validation_failed",
+                pointer=f"{pointer}/{name}",
+            )
+        into[name] = value
+
+
+def _members(given: Any, pointer: str) -> dict[Any, Any]:
+    if isinstance(given, Mapping):
+        return dict(given)
+    raise EventInvalid(
+        f"the event is not valid: {pointer or 'the event'} must be an object", code="not_json", pointer=pointer
+    )
+
+
+def _whole(latency_ms: Any) -> Any:
+    """As an int32. A time that is absurd must not cost the record of what happened; what is no number is refused."""
+    if type(latency_ms) is not float:
+        return latency_ms
+    if not latency_ms >= 0:
+        return None
+    return _INT32_MAX if latency_ms >= _INT32_MAX else round(latency_ms)
+
+
+def _content_directory(directory: str | os.PathLike[str] | None) -> ContentDirectory | None:
+    if directory is None:
+        return None
+    # Only for those who use it: hashlib takes 3 ms to import.
+    from ._content import ContentDirectory
+
+    return ContentDirectory(os.fspath(directory))
+
+
+_second, _text = 0, ""
+
+
+def _stamp(now: int) -> str:
+    """RFC 3339 in UTC with milliseconds."""
+    global _second, _text
+    second, millisecond = divmod(now, 1000)
+    text = _text if second == _second else ""
+    if not text:
+        text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
+        _second, _text = -1, text
+        _second = second
+    return f"{text}.{millisecond:03d}Z"
+
+
+def _after_fork() -> None:
+    for client in list(_open):
+        client._forget_parents()
+
+
+def _at_exit() -> None:
+    """In each process that ends in code, also in a forked child that has captured nothing: that has no core."""
+    for client in list(_open):
+        core = client._cores.get(os.getpid())
+        if core is not None:
+            client._finish(core, client._exit_timeout)
+
+
+def _finish_with_multiprocessing(client: Client, pid: int) -> None:
+    """Children of multiprocessing, and of Celery's billiard, end without atexit."""
+    for package in ("multiprocessing", "billiard"):
+        process, util = sys.modules.get(f"{package}.process"), sys.modules.get(f"{package}.util")
+        if process is None or util is None:
+            continue
+        if getattr(process.current_process(), "_parent_pid", None) is not None:
+            util.Finalize(None, _at_exit, exitpriority=-100)
+
+
+def _take_hook_of_uwsgi() -> None:
+    """uWSGI forks without the hooks of Python."""
+    uwsgi: Any = sys.modules.get("uwsgi")
+    if uwsgi is None or getattr(uwsgi, "_clinical_events", False):
+        return
+    before = getattr(uwsgi, "post_fork_hook", None)
+
+    def hook() -> None:
+        _after_fork()
+        if before is not None:
+            before()
+
+    uwsgi.post_fork_hook, uwsgi._clinical_events = hook, True
+
+
+os.register_at_fork(after_in_child=_after_fork)
+atexit.register(_at_exit)
