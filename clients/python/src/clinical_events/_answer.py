@@ -5,8 +5,11 @@ What two readers could understand differently is no answer, because an answer ha
 
 from __future__ import annotations
 
+import datetime
+import json
 import re
 from collections.abc import Generator, Iterator, Mapping
+from typing import Any, cast
 
 _MOST_HEAD = 16 << 10
 _MOST_BODY = 64 << 10
@@ -15,6 +18,10 @@ _STATUS = re.compile(rb"HTTP/1\.([01]) ([1-9][0-9][0-9])(?: [\t\x20-\x7e\x80-\xf
 _FIELD = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*([\t\x20-\x7e\x80-\xff]*)")
 _LENGTH = re.compile(r"[0-9]{1,15}")
 _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,8})[ \t]*(?:;[\t\x20-\x7e\x80-\xff]*)?")
+_MOST_LEVELS = 32
+_REQUEST_ID = re.compile(r"[A-Za-z0-9_.:+/=-]{1,128}")
+_DATE = re.compile(r"[A-Za-z]{3}, ([0-9]{2}) ([A-Z][a-z]{2}) ([0-9]{4}) ([0-9]{2}):([0-9]{2}):([0-9]{2}) GMT")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
 class NoAnswer(Exception):
@@ -164,3 +171,61 @@ def _framing(status: int, newer: bool, headers: dict[str, str]) -> int | None:
     if status in (204, 304):
         return 0
     return -1 if encoding is not None else None if length is None else int(length)
+
+
+def fields(body: bytes) -> dict[str, Any]:
+    """The members of a JSON object; none for anything else."""
+    try:
+        value = json.loads(body, parse_constant=_no_number, parse_float=_finite)
+    except (ValueError, RecursionError):
+        return {}
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _no_number(_: str) -> None:
+    raise ValueError
+
+
+def _finite(text: str) -> float | None:
+    number = float(text)
+    return number if number - number == 0 else None
+
+
+def _nests_deeper(value: object, levels: int) -> bool:
+    if not isinstance(value, (dict, list)):
+        return False
+    inner = cast(
+        "list[object]", [*cast("dict[str, object]", value).values()] if isinstance(value, dict) else value
+    )
+    return levels == 0 or any(_nests_deeper(each, levels - 1) for each in inner)
+
+
+def refusal(answer: Answer, said: dict[str, Any]) -> dict[str, Any]:
+    """What is kept of an answer that refuses an event; ``said`` is its body."""
+    now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds")
+    kept: dict[str, Any] = {"status": answer.status, "at": now.replace("+00:00", "Z")}
+    kept.update({name: said[name] for name in ("code", "message") if isinstance(said.get(name), str)})
+    details = said.get("details")
+    if isinstance(details, (dict, list)) and not _nests_deeper(cast(object, details), _MOST_LEVELS):
+        kept["details"] = details
+    request_id = answer.headers.get("x-request-id", "")
+    if _REQUEST_ID.fullmatch(request_id):
+        kept["request_id"] = request_id
+    # A lone surrogate is in no UTF-8, and so in no line of the quarantine.
+    return cast("dict[str, Any]", json.loads(json.dumps(kept, ensure_ascii=False).encode("utf-8", "replace")))
+
+
+def retry_after(value: str) -> float:
+    """Seconds or a date (RFC 9110, 10.2.3); 0 for anything else."""
+    if re.fullmatch("[0-9]{1,9}", value):
+        return float(value)
+    match = _DATE.fullmatch(value)
+    if match is None or match[2] not in _MONTHS:
+        return 0.0
+    try:
+        day, year, hour, minute, second = (int(match[group]) for group in (1, 3, 4, 5, 6))
+        utc = datetime.timezone.utc
+        at = datetime.datetime(year, _MONTHS.index(match[2]) + 1, day, hour, minute, second, tzinfo=utc)
+        return max(0.0, (at - datetime.datetime.now(utc)).total_seconds())
+    except ValueError:
+        return 0.0
