@@ -178,6 +178,7 @@ class _Appender:
         self._segment_bytes = segment_bytes
         self._backlog = backlog
         self.part: Part | None = None
+        self.groups = 0
         self._next = 0
         self._fd = -1
         self._segment: Segment | None = None
@@ -223,8 +224,9 @@ class _Appender:
         self._backlog.written += len(frames)
         segment.bytes += len(frames)
         segment.events = number + len(events)
-        # Last: from here on the reader gives them out.
+        # Last: from here on the reader gives them out. No interrupt comes between the two.
         segment.end += len(frames)
+        self.groups += 1
 
     def _write_rest(self, frames: bytes, written: int, end: int) -> None:
         while written < len(frames):
@@ -980,6 +982,11 @@ class Spool:
         return SpoolState(waiting, size, self._quarantined, self._backlog.cut, self._watch.watched, oldest)
 
     @property
+    def groups(self) -> int:
+        """How many groups were appended: tells what became of one whose append was interrupted."""
+        return self._appender.groups
+
+    @property
     def watched(self) -> int:
         """As ``SpoolState`` has it."""
         return self._watch.watched
@@ -1154,6 +1161,7 @@ class MemorySpool:
         self._gone: deque[int] = deque()
         self._quarantined = 0
         self._closed = False
+        self.groups = 0
 
     def append(self, events: Sequence[tuple[int, int, bytes]]) -> None:
         """On return the group waits. Raises SpoolFull, ClientClosed."""
@@ -1170,6 +1178,7 @@ class MemorySpool:
             event = SpooledEvent(kind, at, body, None, 0, FRAME_BYTES + len(body))
             self._events[event] = None
             self._waiting.append(event)
+        self.groups += 1
 
     def take(self) -> SpooledEvent | None:
         """The next event that waits; None when there is nothing now."""
