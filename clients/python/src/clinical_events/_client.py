@@ -17,7 +17,8 @@ from collections.abc import Mapping
 from contextvars import ContextVar
 
 from . import _system
-from ._core import Captured, Core
+from ._context import binding
+from ._core import Captured, Core, nothing_captured
 from ._errors import ClientClosed, ContentNotStored, EventInvalid, Refused, SpoolRefused
 from ._schema import KINDS, PROFILES, validator
 from ._sender import Sender
@@ -126,6 +127,7 @@ class Client:
         self._enabled, self._closed = enabled, False
         self._cores: dict[int, Core] = {}
         self._warned: dict[str, float] = {}
+        self._telling: set[int] = set()
         _take_hook_of_uwsgi()
 
     def start_run(
@@ -149,6 +151,12 @@ class Client:
         Nested in ``parent``, or in the current run of this client. ``content`` is stored by itself, and becomes
         ``inputs.input_uri``. ``fields`` are more fields of the event.
         """
+        bound = binding.get()
+        if bound is not None and bound.log is self:
+            bound_user, bound_metadata = bound.said()
+            user = bound_user if user is None else user
+            if metadata is None or isinstance(metadata, Mapping):
+                metadata = {**bound_metadata, **(metadata or {})}
         payload = {
             "model_instance": model,
             "user_identity": user,
@@ -186,7 +194,8 @@ class Client:
         }
 
         def decorate(function: Function) -> Function:
-            return _decorated(function, lambda: self.start_run(**said))
+            wrapped: Function = _decorated(function, lambda: self.start_run(**said))
+            return wrapped
 
         return decorate
 
@@ -281,13 +290,14 @@ class Client:
             self._directory, durability=durability, max_bytes=self._max_bytes, on_trouble=self._warn
         )
 
-    def _open_sender(self, spool: Spool | MemorySpool) -> Sender:
+    def _open_sender(self, spool: Spool | MemorySpool, quick: bool) -> Sender:
         return Sender(
             spool,
             url=self._url,
             api_key=self._api_key,
             ca_file=self._ca_file,
             connections=self._connections,
+            timeout=max(0.1, self._exit_timeout) if quick else 30.0,
             on_warning=self._warn,
             on_quarantine=self._on_quarantine,
         )
@@ -297,24 +307,25 @@ class Client:
     ) -> Captured:
         """Makes the event, fixes its bytes, and hands it to the spool. ``run_id`` None: that of the event."""
         if not self._enabled:
-            return Captured.left_out()
+            return nothing_captured()
         core = self._core()
         now = time.time_ns() // 1_000_000
-        event = Captured(core.new_id(now))
+        event = core.new_event(kind, now)
         try:
             if self._closed:
                 raise ClientClosed
-            core.put(event, kind, now, self._body(core, event.event_id, kind, now, run_id, payload, details, more))
+            body = self._body(core.pid, event.event_id, kind, now, run_id, payload, details, more)
+            core.put(event, body)
         except Refused as error:
-            self._refuse(core, event, kind, error)
+            core.refuse(event, error)
         except Exception:  # noqa: BLE001
             # Not with the error: it may name values.
-            self._refuse(core, event, kind, EventInvalid("the event cannot be read", code="not_json"))
+            core.refuse(event, EventInvalid("the event cannot be read", code="not_json"))
         return event
 
     def _body(
         self,
-        core: Core,
+        pid: int,
         event_id: str,
         kind: int,
         now: int,
@@ -330,7 +341,7 @@ class Client:
             "run_id": event_id if run_id is None else run_id,
             "timestamp": _stamp(now) if details.timestamp is None else details.timestamp,
             "protocol_version": PROTOCOL_VERSION,
-            "system_metadata": self._system_metadata(core, details),
+            "system_metadata": self._system_metadata(pid, details),
         }
         if details.parent_event_id is not None:
             event["parent_event_id"] = details.parent_event_id
@@ -347,8 +358,8 @@ class Client:
             )
         return json_bytes(value, self._max_event_bytes)
 
-    def _system_metadata(self, core: Core, details: _Details) -> dict[str, Any]:
-        metadata: dict[str, Any] = {**self._source, "proc_id": str(core.pid)}
+    def _system_metadata(self, pid: int, details: _Details) -> dict[str, Any]:
+        metadata: dict[str, Any] = {**self._source, "proc_id": str(pid)}
         latency = _whole(details.latency_ms)
         if latency is not None:
             metadata["latency_ms"] = latency
@@ -365,22 +376,22 @@ class Client:
         given = payload.get(name)
         payload[name] = {**(_members(given, f"/{name}") if given is not None else {}), URI_FIELDS[kind]: uri}
 
-    def _refuse(self, core: Core, event: Captured, kind: int, error: Refused) -> None:
-        event._kind = kind
-        event._settle(error)
-        core.refused += 1
-        self._on_refused(event, error)
-
-    def _on_refused(self, event: Captured, error: Refused) -> None:
-        kind = KINDS[event._kind]
+    def _on_refused(self, kind: int, event_id: str, error: Refused) -> None:
         if self._told_refused is None:
-            self._warn(f"an event ({kind}) was not captured: {error}")
+            self._warn(f"an event ({KINDS[kind]}) was not captured: {error}")
             return
+        me = _system.thread_ident()
+        if me in self._telling:
+            # What the callback itself captures, and is refused: it would be told without end.
+            return
+        self._telling.add(me)
         try:
-            self._told_refused(kind, event.event_id, error)
-        except Exception:  # noqa: BLE001
+            self._told_refused(KINDS[kind], event_id, error)
+        except Exception:  # noqa: BLE001, S110
             # It is the application's, and no one could act on it here.
-            return
+            pass
+        finally:
+            self._telling.discard(me)
 
     def _on_quarantine(self, kind: str, event_id: str | None, refusal: dict[str, Any]) -> None:
         if self._told_quarantine is None:
@@ -407,7 +418,8 @@ class Client:
             if self._told_warning is not None:
                 self._told_warning(text)
             else:
-                sys.stderr.write(f"clinical-events: {text}\n")
+                # Not by sys.stderr, whose lock a thread of the parent may have held at a fork.
+                os.write(2, f"clinical-events: {text}\n".encode(errors="replace"))
         except Exception:  # noqa: BLE001
             return
 
@@ -564,6 +576,7 @@ class Run(RunHandle):
         fields: Fields | None,
         details: _Details,
     ) -> None:
+        self.start: Captured
         self._began = _system.monotonic() if details.timestamp is None else None
         self._artifacts = itertools.count(1)
         self._tokens: list[Any] = []

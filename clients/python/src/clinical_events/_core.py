@@ -2,8 +2,8 @@
 
 In mode ``os`` the caller writes, for whatever else loses what it holds at every end of a process that runs
 no code. Whoever captures joins a queue, and the first to find no one writing writes what is there, at most
-twice; a thread writes while the disk is slow. Nothing here waits for a lock that a thread may hold for long, and
-everything may be entered again by a signal handler or a destructor.
+twice; a thread writes while the disk is slow. All of it may be entered again by a signal handler, a callback
+or a destructor, and so nothing waits for a lock that its own thread may hold.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 _MOST_WAITING = 32 << 20
 _GROUP_BYTES = 4 << 20
 _SLOW_DISK = 0.02
-#: How long the end of the process waits for a write that is under way.
+#: Seconds that the end of the process waits for a write that is under way.
 _LAST_WRITE = 5.0
+_NO_ID = "00000000-0000-0000-0000-000000000000"
 
 _is_finalizing = sys.is_finalizing
 
@@ -35,24 +36,22 @@ _is_finalizing = sys.is_finalizing
 class Captured:
     """An event on its way into the spool; it may be awaited, and need not be.
 
-    ``event_id`` is known at once, and never used again, whatever becomes of the event.
+    ``event_id`` is known at once, and never used again, whatever becomes of the event. ``error`` says why it
+    was not captured, once that is known.
     """
 
     __slots__ = ("_at", "_body", "_core", "_kind", "_settled", "_waiters", "error", "event_id")
 
-    def __init__(self, event_id: str) -> None:
+    def __init__(self, core: Core | None, event_id: str, kind: int, at: int) -> None:
         self.event_id = event_id
         self.error: Refused | None = None
-        self._settled = False
-        self._core: Core | None = None
+        self._core = core
+        self._kind = kind
+        self._at = at
+        self._body = b""
+        # Of a client that is switched off there is nothing to wait for.
+        self._settled = core is None
         self._waiters: list[Callable[[], object]] = []
-
-    @classmethod
-    def left_out(cls) -> Captured:
-        """Of a client that is switched off: an id that nothing has."""
-        event = cls("00000000-0000-0000-0000-000000000000")
-        event._settled = True
-        return event
 
     @property
     def done(self) -> bool:
@@ -62,7 +61,8 @@ class Captured:
     def wait(self, timeout: float | None = None) -> bool:
         """True once the event is as durable as the mode says; False after ``timeout`` seconds.
 
-        Raises Refused when it was not captured. In a child forked meanwhile, False: the event is the parent's.
+        Raises Refused when it was not captured. In a child that was forked meanwhile the event is the parent's:
+        False.
         """
         if not self._settled:
             if self._core is None or self._core.forgotten:
@@ -110,20 +110,39 @@ class Captured:
                 continue
 
 
+def nothing_captured() -> Captured:
+    """Of a client that is switched off."""
+    return Captured(None, _NO_ID, 0, 0)
+
+
+class _NoLock:
+    """While the interpreter ends one thread runs, and others may have been stopped while they held a lock."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+
+_NO_LOCK = _NoLock()
+
+
 class Core:
-    """The client in one process. Made at the first capture there, and opened by the first write."""
+    """The client in one process: made at the first capture there, and opened by the first write."""
 
     def __init__(
         self,
         mode: str,
         open_spool: Callable[[], Spool | MemorySpool],
-        open_sender: Callable[[Spool | MemorySpool], Sender],
-        on_refused: Callable[[Captured, Refused], None],
+        open_sender: Callable[[Spool | MemorySpool, bool], Sender],
+        on_refused: Callable[[int, str, Refused], None],
         on_warning: Callable[[str], None],
     ) -> None:
         self.pid = os.getpid()
+        #: In a forked child, which has a core of its own.
         self.forgotten = False
-        #: No thread writes or sends any more: whoever captures writes.
+        #: No thread writes any more: whoever captures writes.
         self.ended = False
         self.refused = 0
         self.spool: Spool | MemorySpool | None = None
@@ -136,50 +155,45 @@ class Core:
         self._lock = _system.RLock()
         self._queue: deque[Captured] = deque()
         self._waiting_bytes = 0
-        self._writing = 0
+        #: The thread that writes; 0: no one.
+        self._writer = 0
         self._slow = False
         self._threaded = False
-        self._sending = False
+        self._sends = False
         self._signal = _system.allocate_lock()
         self._signal.acquire()
         self._last_stamp = 0
 
-    def new_id(self, now: int) -> str:
-        """UUID version 7 (RFC 9562): 12 bits of counter behind the milliseconds, so that the ids of one client rise.
+    def new_event(self, kind: int, at: int) -> Captured:
+        """With a UUID of version 7 (RFC 9562): a counter of 12 bits behind the milliseconds, so that ids rise.
 
-        A clock that is set back by more than ten seconds was put right, and is followed.
+        A clock that is set back by more than ten seconds has been put right, and is followed.
         """
         chance = os.urandom(10)
-        stamp = (now << 12) | (int.from_bytes(chance[8:], "big") & 0x7FF)
+        stamp = (at << 12) | (int.from_bytes(chance[8:], "big") & 0x7FF)
         with self._lock if not _is_finalizing() else _NO_LOCK:
             last = self._last_stamp
-            if (last >> 12) - 10_000 <= now <= last >> 12:
+            if (last >> 12) - 10_000 <= at <= last >> 12:
                 stamp = last + 1
             self._last_stamp = stamp
-        text = f"{stamp >> 12:012x}"
-        low = int.from_bytes(chance[:8], "big") & 0x3FFFFFFFFFFFFFFF | 0x8000000000000000
-        tail = f"{low:016x}"
-        return f"{text[:8]}-{text[8:]}-{0x7000 | (stamp & 0xFFF):04x}-{tail[:4]}-{tail[4:]}"
+        low = int.from_bytes(chance[:8], "big") & 0x3FFF_FFFF_FFFF_FFFF | 0x8000_0000_0000_0000
+        digits = f"{stamp >> 12:012x}{0x7000 | (stamp & 0xFFF):04x}{low:016x}"
+        event_id = f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+        return Captured(self, event_id, kind, at)
 
-    def put(self, event: Captured, kind: int, at: int, body: bytes) -> None:
+    def put(self, event: Captured, body: bytes) -> None:
         """The event joins the queue, and what the queue holds is written where nothing forbids it.
 
-        Raises SpoolFull. What becomes of it later is told to ``event``, and a refusal to ``on_refused``.
+        Raises SpoolFull when too much waits. What becomes of the event later is told to it.
         """
-        event._core = self
-        event._kind = kind
-        event._at = at
         event._body = body
         with self._lock if not _is_finalizing() else _NO_LOCK:
             if self._waiting_bytes and self._waiting_bytes + len(body) > _MOST_WAITING:
                 raise SpoolFull(f"{_MOST_WAITING >> 20} MiB of events wait for the disk")
             self._waiting_bytes += len(body)
             self._queue.append(event)
-        self._write_soon()
-
-    def _write_soon(self) -> None:
         if self.forgotten:
-            # The fork of a signal handler: the event is the parent's, which writes it.
+            # A signal handler forked within this call: the event is the parent's, which goes on with the call.
             return
         if not self._threaded:
             self._write_all()
@@ -187,145 +201,26 @@ class Core:
             for _ in range(2):
                 if self._slow or not self._queue or not self._write_once():
                     break
-        if self._threaded and self._queue:
-            self.wake()
-        if self._mode == "direct":
-            self._send_now()
+        if self._threaded:
+            if self._queue:
+                self._wake()
+        elif self._mode == "direct" and self.sender is not None:
+            self._send_now(self.sender)
 
-    def wake(self) -> None:
-        """The thread looks at the queue. Never waits."""
-        try:
-            if self._signal.locked():
-                self._signal.release()
-        except RuntimeError:
-            # A signal handler was faster.
-            return
-
-    def _write_all(self) -> None:
-        """Without a thread: until nothing waits, or for the caller that was interrupted in a write."""
-        limit = _system.monotonic() + _LAST_WRITE
-        while self._queue and not self.forgotten:
-            if self._write_once():
-                continue
-            if self._writing == _system.thread_ident():
-                return
-            if _is_finalizing() or _system.monotonic() > limit:
-                # Its thread will never run again, and nothing is known of what it was doing.
-                self.spool = None
-                self._writing = 0
-            else:
-                _system.sleep(0.001)
-
-    def _write_once(self) -> bool:
-        """Writes a group; false when someone else is writing."""
-        mine = False
-        try:
-            with self._lock if not _is_finalizing() else _NO_LOCK:
-                if not self._writing:
-                    self._writing = _system.thread_ident()
-                    mine = True
-            if mine:
-                self._write_group()
-        finally:
-            if mine:
-                self._writing = 0
-        return mine
-
-    def _write_group(self) -> None:
-        group: list[Captured] = []
-        queue = self._queue
-        size = 0
-        error: Refused | None = None
-        began = _system.monotonic()
-        try:
-            while queue and size < _GROUP_BYTES:
-                group.append(queue.popleft())
-                size += len(group[-1]._body)
-            if not group:
-                return
-            spool = self.spool or self._open()
-            spool.append([(event._kind, event._at, event._body) for event in group])
-        except Forked:
-            return
-        except Refused as refused:
-            error = refused
-        except Exception as unforeseen:  # noqa: BLE001
-            error = SpoolUnwritable(f"the event could not be written ({type(unforeseen).__name__})")
-        except BaseException:
-            # KeyboardInterrupt, or what a signal handler raises: the spool has cut it off, and it waits again.
-            queue.extendleft(reversed(group))
-            raise
-        self._slow = _system.monotonic() - began > _SLOW_DISK
-        with self._lock if not _is_finalizing() else _NO_LOCK:
-            self._waiting_bytes -= size
-        for event in group:
-            event._settle(error)
-        if error is not None:
-            self.refused += len(group)
-            for event in group:
-                self._on_refused(event, error)
-        elif self.sender is not None:
-            self.sender.wake()
-
-    def _open(self) -> Spool | MemorySpool:
-        spool = self._open_spool()
-        sender = self._open_sender(spool)
-        self.spool, self.sender = spool, sender
-        if self.ended or self._mode == "direct":
-            return spool
-        sender.start()
-        try:
-            _system.start_thread(self._keep, ())
-            self._threaded = True
-        except RuntimeError:
-            # Since 3.12 no thread starts once the interpreter ends.
-            self.ended = True
-        return spool
-
-    def _keep(self) -> None:
-        """The thread that writes for a slow disk, and in mode ``fsync``, and tends the spool each second."""
-        due = _system.monotonic() + 1.0
-        while not self.ended and not self.forgotten:
-            self._signal.acquire(True, max(0.0, due - _system.monotonic()))
-            while self._queue and not self.ended:
-                if not self._write_once():
-                    _system.sleep(0.001)
-            if _system.monotonic() >= due:
-                self.tend()
-                due = _system.monotonic() + 1.0
-
-    def tend(self) -> None:
-        spool = self.spool
-        if spool is None or self.forgotten:
-            return
-        try:
-            spool.tend()
-        except Forked:
-            return
-        except Exception as error:  # noqa: BLE001
-            self._on_warning(f"the spool could not be tended ({type(error).__name__})")
-
-    def _send_now(self) -> None:
-        """Mode ``direct``. A signal handler leaves it to the call that it interrupted."""
-        if self._sending or self.sender is None:
-            return
-        self._sending = True
-        try:
-            while self.sender.run_once():
-                pass
-        except Forked:
-            return
-        finally:
-            self._sending = False
+    def refuse(self, event: Captured, error: Refused) -> None:
+        """The event is not captured."""
+        event._settle(error)
+        self.refused += 1
+        self._on_refused(event._kind, event.event_id, error)
 
     def flush(self, timeout: float, *, ending: bool = False) -> bool:
-        """Whether the collector has everything, within so many seconds; ``ending``: not beyond the first failure.
+        """Whether the collector has everything, within so many seconds; when ``ending``, until the first failure.
 
-        What other processes have left is adopted and sent too.
+        What other processes have left is adopted and sent, too.
         """
         limit = _system.monotonic() + timeout
-        self.wake()
         while self._queue and _system.monotonic() < limit:
+            self._wake()
             if not self._threaded:
                 self._write_all()
             _system.sleep(0.001)
@@ -336,58 +231,43 @@ class Core:
         sender.wake()
         pause = 0.001
         while spool.state().waiting:
-            hopeless = sender.hopeless is not None or (ending and self._is_idle(sender))
+            hopeless = sender.hopeless is not None or (ending and sender.idle)
             if hopeless or _system.monotonic() >= limit:
                 return False
-            if not self._threaded and sender.run_once():
-                continue
-            _system.sleep(pause)
-            pause = min(0.02, pause * 2)
+            if self._sends or not sender.run_once():
+                _system.sleep(pause)
+                pause = min(0.02, pause * 2)
         return not self._queue
 
-    @staticmethod
-    def _is_idle(sender: Sender) -> bool:
-        return sender.idle
-
     def finish(self, timeout: float) -> bool:
-        """The process ends, or the client is closed: what waits is written, sent for so long, and left to others.
+        """The client or the process ends: what waits is written, sent for so long, and left to others.
 
-        Later captures are written by their callers. Returns whether nothing waits.
+        Returns whether nothing waits. What is captured later is written by its caller, to a part of its own.
         """
         if self.forgotten or self.pid != os.getpid():
             return False
         self.ended = True
-        self.wake()
-        self._threaded, threaded = False, self._threaded
+        self._threaded = False
+        self._wake()
         self._write_all()
-        sent = self._drain(timeout, threaded)
-        spool, sender = self.spool, self.sender
-        if sender is not None:
-            sender.stop(max(0.1, timeout))
-        # Whoever captures from now on takes another one.
-        self.spool = self.sender = None
-        if spool is not None:
-            self._settled(spool)
+        limit = _system.monotonic() + timeout
+        sent = self.flush(timeout, ending=True)
+        if self.sender is not None:
+            self.sender.stop(max(0.0, limit - _system.monotonic()))
+        last = _system.monotonic() + _LAST_WRITE
+        while not self._in_turn(self._let_go) and _system.monotonic() < last:
+            _system.sleep(0.001)
         return sent and not self._queue
 
-    def _drain(self, timeout: float, threaded: bool) -> bool:
-        self._threaded = threaded
-        try:
-            return timeout > 0 and self.flush(timeout, ending=True)
-        finally:
-            self._threaded = False
-
-    def _settled(self, spool: Spool | MemorySpool) -> None:
-        try:
-            spool.tend()
+    def _let_go(self) -> list[Captured]:
+        spool, self.spool, self.sender = self.spool, None, None
+        if spool is not None:
+            self._tend(spool)
             spool.close()
-        except Forked:
-            return
-        except Exception as error:  # noqa: BLE001
-            self._on_warning(f"the spool could not be closed ({type(error).__name__})")
+        return []
 
     def forget(self) -> None:
-        """In a forked child: closes what was inherited. Every lock may be held by a thread that is not here."""
+        """In a forked child: closes what was inherited, and touches no lock: a thread that is not here may hold it."""
         self.forgotten = True
         if self.sender is not None:
             self.sender.forget()
@@ -399,15 +279,143 @@ class Core:
         """Events that are not in the spool yet, and their bytes."""
         return len(self._queue), self._waiting_bytes
 
+    def _wake(self) -> None:
+        """The thread looks at the queue. Never waits."""
+        try:
+            if self._signal.locked():
+                self._signal.release()
+        except RuntimeError:
+            # Another thread, or a signal handler, was faster.
+            return
 
-class _NoLock:
-    """While the interpreter ends one thread runs, and the others may have stopped in a lock."""
+    def _write_all(self) -> None:
+        """Without a thread: until nothing waits."""
+        limit = _system.monotonic() + _LAST_WRITE
+        while self._queue and not self.forgotten:
+            if self._write_once():
+                continue
+            if self._writer == _system.thread_ident():
+                # Left to the call that was interrupted, which looks again.
+                return
+            if _is_finalizing() or _system.monotonic() > limit:
+                # Its thread does not run any more, and what it has done is not known: a part of its own.
+                self.spool = None
+                self._writer = 0
+            else:
+                _system.sleep(0.001)
 
-    def __enter__(self) -> None:
-        return None
+    def _write_once(self) -> bool:
+        return self._in_turn(self._write_group)
 
-    def __exit__(self, *_: object) -> None:
-        return None
+    def _in_turn(self, act: Callable[[], list[Captured]]) -> bool:
+        """Acts while no one else writes, and tells of the events that it returns; False when someone else writes."""
+        mine = False
+        refused: list[Captured] = []
+        try:
+            with self._lock if not _is_finalizing() else _NO_LOCK:
+                if not self._writer:
+                    # In one step: an interrupt comes with a call.
+                    self._writer, mine = _system.thread_ident(), True
+            if mine:
+                refused = act()
+        finally:
+            if mine:
+                self._writer = 0
+        for event in refused:
+            self.refuse(event, event.error or SpoolUnwritable("the event could not be written"))
+        return mine
 
+    def _write_group(self) -> list[Captured]:
+        """Returns the events that the spool has refused."""
+        group: list[Captured] = []
+        error: Refused | None = None
+        began = _system.monotonic()
+        groups = self.spool.groups if self.spool is not None else 0
+        try:
+            size = 0
+            while self._queue and size < _GROUP_BYTES:
+                group.append(self._queue.popleft())
+                size += len(group[-1]._body)
+            if group:
+                spool = self.spool or self._open()
+                spool.append([(event._kind, event._at, event._body) for event in group])
+        except Forked:
+            # A signal handler forked within this call: the parent goes on with it.
+            return []
+        except Refused as refusal:
+            error = refusal
+        except Exception as unforeseen:  # noqa: BLE001
+            error = SpoolUnwritable(f"the event could not be written ({type(unforeseen).__name__})")
+        except BaseException:
+            # KeyboardInterrupt, or what a signal handler raises.
+            if self.spool is None or self.spool.groups == groups:
+                self._queue.extendleft(reversed(group))
+            else:
+                self._settle(group, None)
+            raise
+        self._slow = _system.monotonic() - began > _SLOW_DISK
+        self._settle(group, error)
+        if error is None and self.sender is not None:
+            self.sender.wake()
+        return group if error is not None else []
 
-_NO_LOCK = _NoLock()
+    def _settle(self, group: list[Captured], error: Refused | None) -> None:
+        size = sum(len(event._body) for event in group)
+        with self._lock if not _is_finalizing() else _NO_LOCK:
+            self._waiting_bytes -= size
+        try:
+            for event in group:
+                event._settle(error)
+        except BaseException:
+            # An interrupt must not leave someone who waits.
+            for event in group:
+                event._settle(error)
+            raise
+
+    def _open(self) -> Spool | MemorySpool:
+        spool = self._open_spool()
+        # Without threads a request must not take longer than the process may.
+        quick = self.ended
+        sender = self._open_sender(spool, quick)
+        self.spool, self.sender = spool, sender
+        if self.ended or self._mode == "direct":
+            return spool
+        sender.start()
+        try:
+            _system.start_thread(self._keep, ())
+            self._threaded = self._sends = True
+        except RuntimeError:
+            # Since 3.12 no thread starts once the interpreter ends.
+            self.ended = True
+        return spool
+
+    def _keep(self) -> None:
+        """The thread that writes for a slow disk and in mode ``fsync``, and tends the spool each second."""
+        due = _system.monotonic() + 1.0
+        while not self.ended and not self.forgotten:
+            self._signal.acquire(True, max(0.0, due - _system.monotonic()))
+            while self._queue and not self.ended:
+                if not self._write_once():
+                    _system.sleep(0.001)
+            if _system.monotonic() >= due:
+                self._tend(self.spool)
+                due = _system.monotonic() + 1.0
+
+    def _tend(self, spool: Spool | MemorySpool | None) -> None:
+        if spool is None:
+            return
+        try:
+            spool.tend()
+        except Forked:
+            return
+        except Exception as error:  # noqa: BLE001
+            self._on_warning(f"the spool could not be tended ({type(error).__name__})")
+
+    def _send_now(self, sender: Sender) -> None:
+        """Mode ``direct``: all that can be sent now."""
+        try:
+            while sender.run_once():
+                pass
+            self._tend(self.spool)
+        except Forked:
+            return
