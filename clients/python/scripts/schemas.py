@@ -1,4 +1,4 @@
-"""Copies the schemas of the protocol into the package: ``python3 scripts/schemas.py`` after a change of them."""
+"""Copies the schemas of the protocol into the package; to be run after a change of them."""
 
 from __future__ import annotations
 

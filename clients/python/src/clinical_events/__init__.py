@@ -1,6 +1,6 @@
 """Captures what a clinical AI does, writes it to disk before it is sent, and loses nothing."""
 
-from ._client import Client, ClientState, Run, RunHandle, current_run
+from ._client import Client, ClientState
 from ._core import Captured
 from ._errors import (
     ClientClosed,
@@ -11,6 +11,7 @@ from ._errors import (
     SpoolRefused,
     SpoolUnwritable,
 )
+from ._runs import Run, RunHandle, current_run
 
 __all__ = [
     "Captured",

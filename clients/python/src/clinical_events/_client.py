@@ -4,22 +4,23 @@ The one exception that a call raises is Python's own TypeError for a name that i
 is wrong with an event is told by what the call returns, by ``on_refused``, and by one warning.
 """
 
+# What a process ends with belongs to the client, and stands outside of it.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 import atexit
-import functools
-import itertools
 import os
 import socket
 import sys
 import time
 from collections.abc import Mapping
-from contextvars import ContextVar
 
 from . import _system
 from ._context import binding
 from ._core import Captured, Core, nothing_captured
 from ._errors import ClientClosed, ContentNotStored, EventInvalid, Refused, SpoolRefused
+from ._runs import PAYLOADS, START, URI_FIELDS, Details, Run, RunHandle, decorated
 from ._schema import KINDS, PROFILES, validator
 from ._sender import Sender
 from ._spool import MemorySpool, Spool
@@ -27,8 +28,7 @@ from ._values import json_bytes, json_value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Generator
-    from types import TracebackType
+    from collections.abc import Callable
     from typing import Any, TypeVar
 
     from ._content import ContentDirectory
@@ -38,24 +38,13 @@ if TYPE_CHECKING:
     Function = TypeVar("Function", bound=Callable[..., Any])
 
 PROTOCOL_VERSION = "0.0.1"
-START, ARTIFACT, OUTPUT, OUTCOME, FEEDBACK = range(5)
-#: By kind: the field that has the payload, of a start that has its content; and where in it the content is named.
-PAYLOADS = ("inputs", "artifact", "output", "outcome", "feedback")
-URI_FIELDS = ("input_uri", "artifact_uri", "output_uri", "evidence_uri", "")
 MODES = ("os", "fsync", "memory", "direct")
 MAX_EVENT_BYTES = 64 << 20
 _INT32_MAX = 2**31 - 1
 _SILENCE = 60.0
-_GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x20, 0x80, 0x200
 
-_current: ContextVar[Run | None] = ContextVar("clinical_events_run", default=None)
 #: Clients that have captured and are not closed.
 _open: list[Client] = []
-
-
-def current_run() -> Run | None:
-    """The innermost run of ``with`` or of a decorator around this code; None outside."""
-    return _current.get()
 
 
 class ClientState:
@@ -148,22 +137,21 @@ class Client:
     ) -> Run:
         """Begins a run: its start is captured, and the events that it is asked for belong to it.
 
-        Nested in ``parent``, or in the current run of this client. ``content`` is stored by itself, and becomes
-        ``inputs.input_uri``. ``fields`` are more fields of the event.
+        Nested in ``parent``, or in the current run of this client. ``content`` is stored by itself, and
+        named by ``inputs.input_uri``. ``fields`` are more fields of the event.
         """
         bound = binding.get()
         if bound is not None and bound.log is self:
             bound_user, bound_metadata = bound.said()
             user = bound_user if user is None else user
-            if metadata is None or isinstance(metadata, Mapping):
-                metadata = {**bound_metadata, **(metadata or {})}
+            metadata = _over(bound_metadata, metadata)
         payload = {
             "model_instance": model,
             "user_identity": user,
             "target_identity": target,
             "inputs": inputs,
         }
-        details = _Details(timestamp, latency_ms, parent_event_id, metadata, content)
+        details = Details(timestamp, latency_ms, parent_event_id, metadata, content)
         return Run(self, run_id, parent, payload, fields, details)
 
     def run(self, run_id: str) -> RunHandle:
@@ -180,7 +168,7 @@ class Client:
         fields: Fields | None = None,
         metadata: Fields | None = None,
     ) -> Callable[[Function], Function]:
-        """Decorates a def, async def, generator or async generator: each call is a run, and ``current_run()`` in it.
+        """Decorates a def, async def, generator or async generator: each call is a run.
 
         Of a generator the run is the current one during its steps alone, and begins with the first.
         """
@@ -194,13 +182,13 @@ class Client:
         }
 
         def decorate(function: Function) -> Function:
-            wrapped: Function = _decorated(function, lambda: self.start_run(**said))
+            wrapped: Function = decorated(function, lambda: self.start_run(**said))
             return wrapped
 
         return decorate
 
     def flush(self, timeout: float = 30.0) -> bool:
-        """Whether the collector has everything, within so many seconds; what other processes have left, too."""
+        """Whether the collector has everything, within so many seconds: what others have left, too."""
         core = self._core() if self._enabled and not self._closed else None
         try:
             return core.flush(timeout) if core is not None else True
@@ -216,9 +204,9 @@ class Client:
         return flushed
 
     def close(self, timeout: float = 5.0) -> bool:
-        """Refuses what comes from now on, and gives the collector so many seconds. Returns whether it has everything.
+        """Refuses what comes from now on, and gives the collector so many seconds.
 
-        What still waits stays in the spool, for the next client on the directory.
+        Returns whether it has everything. What still waits stays in the spool, for the next client on the directory.
         """
         self._closed = True
         core = self._cores.get(os.getpid())
@@ -286,9 +274,7 @@ class Client:
         if self._directory is None:
             raise SpoolRefused("no directory is given for the spool: set spool or COLLECTOR_SPOOL")
         durability = "fsync" if self._mode == "fsync" else "os"
-        return Spool(
-            self._directory, durability=durability, max_bytes=self._max_bytes, on_trouble=self._warn
-        )
+        return Spool(self._directory, durability=durability, max_bytes=self._max_bytes, on_trouble=self._warn)
 
     def _open_sender(self, spool: Spool | MemorySpool, quick: bool) -> Sender:
         return Sender(
@@ -302,8 +288,8 @@ class Client:
             on_quarantine=self._on_quarantine,
         )
 
-    def _capture(
-        self, kind: int, run_id: Any, payload: dict[str, Any], details: _Details, more: Fields | None
+    def capture(
+        self, kind: int, run_id: Any, payload: dict[str, Any], details: Details, more: Fields | None
     ) -> Captured:
         """Makes the event, fixes its bytes, and hands it to the spool. ``run_id`` None: that of the event."""
         if not self._enabled:
@@ -331,7 +317,7 @@ class Client:
         now: int,
         run_id: Any,
         payload: dict[str, Any],
-        details: _Details,
+        details: Details,
         more: Fields | None,
     ) -> bytes:
         if details.content is not None:
@@ -358,7 +344,7 @@ class Client:
             )
         return json_bytes(value, self._max_event_bytes)
 
-    def _system_metadata(self, pid: int, details: _Details) -> dict[str, Any]:
+    def _system_metadata(self, pid: int, details: Details) -> dict[str, Any]:
         metadata: dict[str, Any] = {**self._source, "proc_id": str(pid)}
         latency = _whole(details.latency_ms)
         if latency is not None:
@@ -424,365 +410,6 @@ class Client:
             return
 
 
-class _Details:
-    """What a call says beside the payload."""
-
-    __slots__ = ("content", "latency_ms", "metadata", "parent_event_id", "timestamp")
-
-    def __init__(
-        self,
-        timestamp: Any = None,
-        latency_ms: Any = None,
-        parent_event_id: Any = None,
-        metadata: Fields | None = None,
-        content: Any = None,
-    ) -> None:
-        self.timestamp = timestamp
-        self.latency_ms = latency_ms
-        self.parent_event_id = parent_event_id
-        self.metadata = metadata
-        self.content = content
-
-
-class RunHandle:
-    """A run of which nothing is known but its id."""
-
-    def __init__(self, client: Client, run_id: Any) -> None:
-        self._client = client
-        #: A UUID, the same in all events of the run.
-        self.id: str = run_id
-
-    def artifact(
-        self,
-        artifact_type: str,
-        *,
-        artifact_uri: str | None = None,
-        mime_type: str | None = None,
-        description: str | None = None,
-        content: Content | None = None,
-        fields: Fields | None = None,
-        timestamp: Any = None,
-        latency_ms: float | None = None,
-        parent_event_id: str | None = None,
-        metadata: Fields | None = None,
-    ) -> Captured:
-        """The model has made something on its way: a tool call, a trace, text that was retrieved.
-
-        Without ``artifact_uri`` and ``content`` a URI of its own is made.
-        """
-        if artifact_uri is None and content is None:
-            artifact_uri = self._artifact_uri()
-        named = {
-            "artifact_type": artifact_type,
-            "artifact_uri": artifact_uri,
-            "mime_type": mime_type,
-            "description": description,
-        }
-        details = _Details(timestamp, latency_ms, parent_event_id, metadata, content)
-        return self._tell(ARTIFACT, named, fields, details)
-
-    def output(
-        self,
-        *,
-        output_uri: str | None = None,
-        summary: str | None = None,
-        output_type: str | None = None,
-        content: Content | None = None,
-        fields: Fields | None = None,
-        timestamp: Any = None,
-        latency_ms: float | None = None,
-        parent_event_id: str | None = None,
-        metadata: Fields | None = None,
-    ) -> Captured:
-        """Content has been shown to a person. Measures ``latency_ms`` since the run began, where nothing else is said."""
-        named = {"output_uri": output_uri, "summary": summary, "output_type": output_type}
-        details = _Details(timestamp, latency_ms, parent_event_id, metadata, content)
-        if latency_ms is None and timestamp is None:
-            details.latency_ms = self._elapsed()
-        return self._tell(OUTPUT, named, fields, details)
-
-    def outcome(
-        self,
-        *,
-        outcome_type: str | None = None,
-        occurred_at: Any = None,
-        description: str | None = None,
-        evidence_uri: str | None = None,
-        content: Content | None = None,
-        fields: Fields | None = None,
-        timestamp: Any = None,
-        latency_ms: float | None = None,
-        parent_event_id: str | None = None,
-        metadata: Fields | None = None,
-    ) -> Captured:
-        """Something has happened, perhaps much later, that bears on the run. Content becomes its ``evidence_uri``."""
-        named = {
-            "outcome_type": outcome_type,
-            "occurred_at": occurred_at,
-            "description": description,
-            "evidence_uri": evidence_uri,
-        }
-        details = _Details(timestamp, latency_ms, parent_event_id, metadata, content)
-        return self._tell(OUTCOME, named, fields, details)
-
-    def feedback(
-        self,
-        *,
-        feedback_type: str | None = None,
-        rating_value: float | None = None,
-        comment: str | None = None,
-        direction: str | None = None,
-        fields: Fields | None = None,
-        timestamp: Any = None,
-        latency_ms: float | None = None,
-        parent_event_id: str | None = None,
-        metadata: Fields | None = None,
-    ) -> Captured:
-        """A user has said what they think of the run. Thumbs have a ``direction``: ``up`` or ``down``."""
-        named = {
-            "feedback_type": feedback_type,
-            "rating_value": rating_value,
-            "comment": comment,
-            "direction": direction,
-        }
-        details = _Details(timestamp, latency_ms, parent_event_id, metadata)
-        return self._tell(FEEDBACK, named, fields, details)
-
-    def _tell(self, kind: int, named: dict[str, Any], fields: Fields | None, details: _Details) -> Captured:
-        said = {name: value for name, value in named.items() if value is not None}
-        # An id that is missing must not become one of the event's own.
-        run_id = "" if self.id is None else self.id  # pyright: ignore[reportUnnecessaryComparison]
-        return self._client._capture(kind, run_id, {PAYLOADS[kind]: said}, details, fields)
-
-    def _artifact_uri(self) -> str | None:
-        return None
-
-    def _elapsed(self) -> float | None:
-        return None
-
-
-class Run(RunHandle):
-    """A run that was started here. ``start`` is what became of the event that opened it.
-
-    ``with`` and ``async with`` make it the current run, and write its ending when an exception leaves them.
-    """
-
-    def __init__(
-        self,
-        client: Client,
-        run_id: Any,
-        parent: Run | None,
-        payload: dict[str, Any],
-        fields: Fields | None,
-        details: _Details,
-    ) -> None:
-        self.start: Captured
-        self._began = _system.monotonic() if details.timestamp is None else None
-        self._artifacts = itertools.count(1)
-        self._tokens: list[Any] = []
-        self._ended = False
-        outer = parent or _current.get()
-        if outer is not None and details.parent_event_id is None and outer._client is client:
-            details.parent_event_id = outer.start.event_id
-        given = {name: value for name, value in payload.items() if value is not None}
-        self.start = client._capture(START, run_id, given, details, fields)
-        super().__init__(client, self.start.event_id if run_id is None else run_id)
-
-    def start_run(
-        self,
-        *,
-        model: Fields | None = None,
-        target: Fields | None = None,
-        user: Fields | None = None,
-        inputs: Fields | None = None,
-        run_id: str | None = None,
-        content: Content | None = None,
-        fields: Fields | None = None,
-        timestamp: Any = None,
-        latency_ms: float | None = None,
-        parent_event_id: str | None = None,
-        metadata: Fields | None = None,
-    ) -> Run:
-        """A run within this one: of another model, say, that this one has called."""
-        return self._client.start_run(
-            model=model,
-            target=target,
-            user=user,
-            inputs=inputs,
-            run_id=run_id,
-            parent=self,
-            content=content,
-            fields=fields,
-            timestamp=timestamp,
-            latency_ms=latency_ms,
-            parent_event_id=parent_event_id,
-            metadata=metadata,
-        )
-
-    def fail(self, error: BaseException | None = None) -> None:
-        """The run has failed; of the error the name of its class and a status of HTTP are told, never its words.
-
-        What is no Exception (CancelledError, GeneratorExit, KeyboardInterrupt, SystemExit) is an abort.
-        """
-        aborted = error is not None and not isinstance(error, Exception)
-        self._end("aborted" if aborted else "failed", error)
-
-    def abort(self) -> None:
-        """The application has given the run up."""
-        self._end("aborted", None)
-
-    def unfinished(self) -> None:
-        """The run waits for someone, or for something that another process does."""
-        self._end("unfinished", None)
-
-    def _end(self, ending: str, error: BaseException | None) -> None:
-        """One ending a run: the first."""
-        if self._ended:
-            return
-        self._ended = True
-        facts: dict[str, Any] = {"ending": ending}
-        if error is not None:
-            facts["error_name"] = type(error).__name__
-        elif ending == "failed":
-            facts["error_name"] = "unknown"
-        status = _status_of(error)
-        if status is not None:
-            facts["status"] = status
-        self.artifact(
-            "other",
-            description="How the run ended.",
-            fields=facts,
-            latency_ms=self._elapsed(),
-            metadata={"instrumentation": {"by": "python"}},
-        )
-
-    def __enter__(self) -> Run:
-        self._tokens.append(_current.set(self))
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            _current.reset(self._tokens.pop())
-        except (ValueError, RuntimeError, IndexError):
-            # Left in another context than entered, as when a loop closes an async generator.
-            pass
-        if error is not None:
-            self.fail(error)
-
-    async def __aenter__(self) -> Run:
-        return self.__enter__()
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.__exit__(kind, error, trace)
-
-    def _artifact_uri(self) -> str | None:
-        return f"urn:uuid:{self.id}?=artifact={next(self._artifacts)}"
-
-    def _elapsed(self) -> float | None:
-        return None if self._began is None else (_system.monotonic() - self._began) * 1000
-
-
-def _status_of(error: BaseException | None) -> int | None:
-    """The status of HTTP that errors of the libraries have under one of three names."""
-    for name in ("status_code", "status", "code"):
-        try:
-            status = getattr(error, name, None)
-        except Exception:  # noqa: BLE001, S112
-            continue
-        if type(status) is int and 400 <= status <= 599:
-            return status
-    return None
-
-
-def _decorated(function: Any, start: Callable[[], Run]) -> Any:
-    """By the flags of its code: ``inspect`` would take 5 ms to import."""
-    flags = getattr(getattr(function, "__code__", None), "co_flags", 0)
-    wrapper: Any
-    if flags & _ASYNC_GENERATOR:
-
-        async def wrapper(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
-            run = start()
-            steps = function(*args, **kwargs)
-            try:
-                sent: Any = None
-                thrown: BaseException | None = None
-                while True:
-                    token = _current.set(run)
-                    try:
-                        value = await (steps.asend(sent) if thrown is None else steps.athrow(thrown))
-                    except StopAsyncIteration:
-                        return
-                    finally:
-                        _left(token)
-                    sent = thrown = None
-                    try:
-                        sent = yield value
-                    except GeneratorExit:
-                        raise
-                    except BaseException as error:  # noqa: BLE001
-                        thrown = error
-            except BaseException as error:
-                run.fail(error)
-                raise
-            finally:
-                await steps.aclose()
-
-    elif flags & _GENERATOR:
-
-        def wrapper(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-            run = start()
-            steps = function(*args, **kwargs)
-            try:
-                sent: Any = None
-                thrown: BaseException | None = None
-                while True:
-                    token = _current.set(run)
-                    try:
-                        value = steps.send(sent) if thrown is None else steps.throw(thrown)
-                    except StopIteration as stop:
-                        return stop.value
-                    finally:
-                        _left(token)
-                    sent = thrown = None
-                    try:
-                        sent = yield value
-                    except GeneratorExit:
-                        raise
-                    except BaseException as error:  # noqa: BLE001
-                        thrown = error
-            except BaseException as error:
-                run.fail(error)
-                raise
-            finally:
-                steps.close()
-
-    elif flags & _COROUTINE:
-
-        async def wrapper(*args: Any, **kwargs: Any) -> Any:
-            with start():
-                return await function(*args, **kwargs)
-
-    else:
-
-        def wrapper(*args: Any, **kwargs: Any) -> Any:
-            with start():
-                return function(*args, **kwargs)
-
-    return functools.wraps(function)(wrapper)
-
-
-def _left(token: Any) -> None:
-    try:
-        _current.reset(token)
-    except (ValueError, RuntimeError):
-        # The step ended in another context than it began in.
-        return
-
-
 def _add(into: dict[str, Any], fields: Any, pointer: str) -> None:
     """The application's own fields, none of which may be there already."""
     for name, value in _members(fields, pointer).items():
@@ -795,16 +422,25 @@ def _add(into: dict[str, Any], fields: Any, pointer: str) -> None:
         into[name] = value
 
 
+def _over(bound: dict[str, Any], metadata: Any) -> Any:
+    """What is no mapping stays, and is refused where the event is made."""
+    return (
+        {**bound, **(metadata or {})} if metadata is None or issubclass(type(metadata), Mapping) else metadata
+    )
+
+
 def _members(given: Any, pointer: str) -> dict[Any, Any]:
-    if isinstance(given, Mapping):
+    if issubclass(type(given), Mapping):
         return dict(given)
     raise EventInvalid(
-        f"the event is not valid: {pointer or 'the event'} must be an object", code="not_json", pointer=pointer
+        f"the event is not valid: {pointer or 'the event'} must be an object",
+        code="not_json",
+        pointer=pointer,
     )
 
 
 def _whole(latency_ms: Any) -> Any:
-    """As an int32. A time that is absurd must not cost the record of what happened; what is no number is refused."""
+    """As an int32: an absurd time must not cost the record of what happened. What is no number is refused."""
     if type(latency_ms) is not float:
         return latency_ms
     if not latency_ms >= 0:
@@ -842,7 +478,7 @@ def _after_fork() -> None:
 
 
 def _at_exit() -> None:
-    """In each process that ends in code, also in a forked child that has captured nothing: that has no core."""
+    """In each process that ends in code. A forked child that has captured nothing has no core."""
     for client in list(_open):
         core = client._cores.get(os.getpid())
         if core is not None:

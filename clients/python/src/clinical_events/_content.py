@@ -1,7 +1,10 @@
-"""Content that events refer to, in a directory: ``<directory>/<first two digits of its SHA-256>/<all digits>``.
+"""Content that events refer to, in a directory by its SHA-256: ``<first two digits>/<all digits>``.
 
 It is stored in the caller's call, for an event is captured after its content is durable, and not before.
 """
+
+# What is checked here may be of any type.
+# pyright: reportUnknownVariableType=false
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ class ContentDirectory:
         self._root = os.path.abspath(directory) if directory else None
 
     def put(self, content: Any) -> str:
-        """On return a text (as UTF-8) or bytes are durable under their hash, whole. Returns ``sha256:<hash>``.
+        """On return a text (as UTF-8) or bytes are durable under their hash; returns ``sha256:<hash>``.
 
         Raises ContentNotStored: for what is neither, without a word of it, and for what the disk refuses.
         """
@@ -56,7 +59,8 @@ def _bytes_of(content: Any) -> bytes:
             return content.encode()
         except UnicodeEncodeError:
             raise ContentNotStored("the content has a lone surrogate") from None
-    if isinstance(content, (bytes, bytearray, memoryview)):
+    kind: type[Any] = type(content)
+    if issubclass(kind, (bytes, bytearray, memoryview)):
         return bytes(content)
     raise ContentNotStored("content is a text or bytes")
 

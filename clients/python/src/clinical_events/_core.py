@@ -6,6 +6,9 @@ twice; a thread writes while the disk is slow. All of it may be entered again by
 or a destructor, and so nothing waits for a lock that its own thread may hold.
 """
 
+# What becomes of an event is set by the core alone.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 import os
@@ -61,8 +64,8 @@ class Captured:
     def wait(self, timeout: float | None = None) -> bool:
         """True once the event is as durable as the mode says; False after ``timeout`` seconds.
 
-        Raises Refused when it was not captured. In a child that was forked meanwhile the event is the parent's:
-        False.
+        Raises Refused when it was not captured. False, too, in a child that was forked meanwhile: the event
+        is the parent's.
         """
         if not self._settled:
             if self._core is None or self._core.forgotten:
@@ -165,7 +168,7 @@ class Core:
         self._last_stamp = 0
 
     def new_event(self, kind: int, at: int) -> Captured:
-        """With a UUID of version 7 (RFC 9562): a counter of 12 bits behind the milliseconds, so that ids rise.
+        """With a UUID of version 7 (RFC 9562): 12 bits of counter behind the milliseconds, so that ids rise.
 
         A clock that is set back by more than ten seconds has been put right, and is followed.
         """
@@ -193,7 +196,7 @@ class Core:
             self._waiting_bytes += len(body)
             self._queue.append(event)
         if self.forgotten:
-            # A signal handler forked within this call: the event is the parent's, which goes on with the call.
+            # A signal handler forked within this call: the event is the parent's, which completes the call.
             return
         if not self._threaded:
             self._write_all()
@@ -214,7 +217,7 @@ class Core:
         self._on_refused(event._kind, event.event_id, error)
 
     def flush(self, timeout: float, *, ending: bool = False) -> bool:
-        """Whether the collector has everything, within so many seconds; when ``ending``, until the first failure.
+        """Whether the collector has everything, within so many seconds; ``ending``: until a failure.
 
         What other processes have left is adopted and sent, too.
         """
@@ -267,7 +270,7 @@ class Core:
         return []
 
     def forget(self) -> None:
-        """In a forked child: closes what was inherited, and touches no lock: a thread that is not here may hold it."""
+        """In a forked child: closes what was inherited, and touches no lock, which may be held for ever."""
         self.forgotten = True
         if self.sender is not None:
             self.sender.forget()
@@ -308,7 +311,7 @@ class Core:
         return self._in_turn(self._write_group)
 
     def _in_turn(self, act: Callable[[], list[Captured]]) -> bool:
-        """Acts while no one else writes, and tells of the events that it returns; False when someone else writes."""
+        """Acts while no one else writes, and tells of the events that it returns; else False."""
         mine = False
         refused: list[Captured] = []
         try:

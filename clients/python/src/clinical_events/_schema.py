@@ -4,6 +4,9 @@ It knows the keywords that those schemas use, and refuses to be made from one th
 pointers nor messages hold a value, or a name that the schemas do not know.
 """
 
+# What is checked here may be of any type.
+# pyright: reportUnknownVariableType=false
+
 from __future__ import annotations
 
 import json
@@ -34,7 +37,7 @@ _NOUNS = {"string": "a string", "object": "an object", "number": "a number", "in
 
 
 def validator(kind: str, profile: str) -> Callable[[Any], list[Issue]]:
-    """A function that returns the faults of a JSON value as (pointer, rule, message), at most 20, none if it is valid."""
+    """A function that returns the faults of a JSON value, at most 20, each as pointer, rule and message."""
     check = _compiled(_composed(f"{kind}.{profile}.json"), "")
 
     def validate(value: Any) -> list[Issue]:
@@ -47,7 +50,7 @@ def validator(kind: str, profile: str) -> Callable[[Any], list[Issue]]:
 
 def _read(name: str) -> dict[str, Any]:
     # By the loader, for a package that is imported from an archive.
-    text = __loader__.get_data(os.path.join(_SCHEMAS, name))  # type: ignore[name-defined]  # noqa: F821
+    text = __loader__.get_data(os.path.join(_SCHEMAS, name))  # type: ignore[name-defined]
     schema: dict[str, Any] = json.loads(text)
     return schema
 
@@ -88,7 +91,7 @@ def _merge(into: dict[str, Any], schema: dict[str, Any]) -> None:
 
 def expectation(schema: dict[str, Any]) -> str:
     """What a field must be, in the words of the collector."""
-    types = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+    types = _types(schema)
     kind = next(name for name in types if name != "null")
     if "enum" in schema:
         noun = f"one of {', '.join(schema['enum'])}"
@@ -103,9 +106,14 @@ def expectation(schema: dict[str, Any]) -> str:
     return f"must be {noun}{' or null' if 'null' in types else ''}"
 
 
+def _types(schema: dict[str, Any]) -> list[str]:
+    types: Any = schema["type"]
+    return [types] if isinstance(types, str) else types
+
+
 def _compiled(schema: dict[str, Any], pointer: str) -> Check:
     message = expectation(schema)
-    types = tuple(schema["type"]) if isinstance(schema["type"], list) else (schema["type"],)
+    types = _types(schema)
     if "object" in types:
         return _object_check(schema, pointer, message)
     rules = _leaf_rules(schema)
@@ -113,7 +121,7 @@ def _compiled(schema: dict[str, Any], pointer: str) -> Check:
     whole = "integer" in types
 
     def check(value: Any, issues: list[Issue]) -> None:
-        kind = type(value)
+        kind: type[Any] = type(value)
         if kind not in kinds or (whole and kind is float and not value.is_integer()):
             issues.append((pointer, "type", message))
             return
@@ -132,19 +140,18 @@ def _object_check(schema: dict[str, Any], pointer: str, message: str) -> Check:
     inner = {
         name: _compiled(value, f"{pointer}/{name}") for name, value in schema.get("properties", {}).items()
     }
-    absent = object()
 
     def check(value: Any, issues: list[Issue]) -> None:
-        if type(value) is not dict:
+        kind: type[Any] = type(value)
+        if kind is not dict:
             issues.append((pointer, "type", message))
             return
         for name in required:
             if name not in value:
                 issues.append((f"{pointer}/{name}", "required", "is required"))
         for name, check_inner in inner.items():
-            item = value.get(name, absent)
-            if item is not absent:
-                check_inner(item, issues)
+            if name in value:
+                check_inner(value[name], issues)
 
     return check
 
@@ -175,7 +182,7 @@ _DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
 def is_date_time(text: str) -> bool:
-    """RFC 3339 section 5.6: a real day, and an offset. The second 60 in the last minute of a day in UTC alone."""
+    """RFC 3339 section 5.6: a real day, and an offset; the second 60 in the last minute of a day in UTC."""
     match = _DATE_TIME.fullmatch(text)
     if match is None:
         return False

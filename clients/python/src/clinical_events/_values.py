@@ -3,6 +3,9 @@
 A refusal names the type and the place of what is at fault, and never a value: values are patient data.
 """
 
+# What is checked here may be of any type.
+# pyright: reportUnknownVariableType=false
+
 from __future__ import annotations
 
 import json
@@ -14,6 +17,7 @@ from ._errors import EventInvalid
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any, NoReturn
 
 #: What the collector takes (docs/SPEC.md, R-312).
@@ -39,7 +43,7 @@ def json_value(event: Mapping[str, Any], max_bytes: int) -> dict[str, Any]:
         copy: dict[str, Any] = _Copying(max_bytes, path).copy(event)
     except EventInvalid:
         raise
-    except (Exception, RecursionError):
+    except Exception:  # noqa: BLE001
         # Not with the error: it may name values.
         raise _fault(path, _CANNOT_BE_READ) from None
     return copy
@@ -83,7 +87,7 @@ class _Copying:
         self._path = path
 
     def copy(self, value: Any) -> Any:
-        kind = type(value)
+        kind: type[Any] = type(value)
         if kind is str:
             return self._text(value)
         if value is None or kind is bool:
@@ -122,7 +126,8 @@ class _Copying:
 
     def _array(self, value: Any) -> list[Any]:
         self._enter()
-        path, copy = self._path, []
+        path = self._path
+        copy: list[Any] = []
         path.append(0)
         for index, item in enumerate(value):
             path[-1] = index
@@ -132,13 +137,15 @@ class _Copying:
 
     def _object(self, value: Mapping[Any, Any]) -> dict[str, Any]:
         self._enter()
-        path, copy = self._path, {}
+        path = self._path
+        copy: dict[str, Any] = {}
         path.append("")
         for key, item in value.items():
-            if not isinstance(key, str):
+            kind: type[Any] = type(key)
+            if not issubclass(kind, str):
                 path.pop()
-                self._refuse(f"has a key that is {_named(type(key))}, where JSON has texts alone")
-            path[-1] = name = self._text(key if type(key) is str else str.__str__(key))
+                self._refuse(f"has a key that is {_named(kind)}, where JSON has texts alone")
+            path[-1] = name = self._text(key if kind is str else str.__str__(key))
             copy[name] = self.copy(item)
         path.pop()
         return copy
@@ -151,8 +158,8 @@ class _Copying:
         if len(self._path) == MAX_LEVELS:
             self._refuse(f"nests more than {MAX_LEVELS} levels deep, or holds itself", "nesting_too_deep")
 
-    def _converted(self, value: Any, kind: type) -> Any:
-        """Classes are known by the names of their bases: a value of a class shows that its module is loaded."""
+    def _converted(self, value: Any, kind: type[Any]) -> Any:
+        """Classes are known by the names of their bases, for a value shows that its module is loaded."""
         for base in kind.__mro__:
             convert = _BY_NAME.get((base.__module__, base.__qualname__))
             if convert is not None:
@@ -163,8 +170,9 @@ class _Copying:
             return self._float(float.__float__(value))
         if isinstance(value, int):
             return self._int(int.__index__(value))
-        if isinstance(value, (dict, Mapping)):
-            return self._object(value)
+        if isinstance(value, Mapping):
+            mapping: Any = value
+            return self._object(mapping)
         if isinstance(value, (list, tuple)):
             return self._array(value)
         if hasattr(kind, "__dataclass_fields__"):
@@ -176,7 +184,7 @@ class _Copying:
             return self.copy(value.dict())
         return self._scalar(value, kind)
 
-    def _scalar(self, value: Any, kind: type) -> Any:
+    def _scalar(self, value: Any, kind: type[Any]) -> Any:
         """A number of numpy, or of what is like it: without dimensions, and of a kind that JSON has."""
         if hasattr(kind, "item") and getattr(value, "ndim", 1) == 0:
             dtype_kind = getattr(getattr(value, "dtype", None), "kind", "f")
@@ -184,7 +192,7 @@ class _Copying:
             if dtype_kind in "biuf" and type(item) in (bool, int, float):
                 return self.copy(item)
         hint = ": use tolist()" if hasattr(kind, "tolist") else ""
-        self._refuse(f"is {_named(kind)}, which JSON does not have{hint}")
+        return self._refuse(f"is {_named(kind)}, which JSON does not have{hint}")
 
     def date_time(self, value: Any) -> str:
         if value.tzinfo is None or value.utcoffset() is None:
@@ -204,12 +212,12 @@ class _Copying:
         raise _fault(self._path, message, code)
 
 
-def _named(kind: type) -> str:
+def _named(kind: type[Any]) -> str:
     name = kind.__name__
     return f"of the type {name}" if _is_shown(name) else "of another type"
 
 
-_BY_NAME: dict[tuple[str, str], Any] = {
+_BY_NAME: dict[tuple[str, str], Callable[[_Copying, Any], Any]] = {
     ("enum", "Enum"): lambda _, value: value.value,
     ("datetime", "datetime"): _Copying.date_time,
     ("datetime", "date"): lambda _, value: value.isoformat(),
