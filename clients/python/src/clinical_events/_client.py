@@ -206,7 +206,8 @@ class Client:
     def close(self, timeout: float = 5.0) -> bool:
         """Refuses what comes from now on, and gives the collector so many seconds.
 
-        Returns whether it has everything. What still waits stays in the spool, for the next client on the directory.
+        Returns whether it has everything. What still waits stays in the spool, for the
+        next client on the directory.
         """
         self._closed = True
         core = self._cores.get(os.getpid())
@@ -424,9 +425,10 @@ def _add(into: dict[str, Any], fields: Any, pointer: str) -> None:
 
 def _over(bound: dict[str, Any], metadata: Any) -> Any:
     """What is no mapping stays, and is refused where the event is made."""
-    return (
-        {**bound, **(metadata or {})} if metadata is None or issubclass(type(metadata), Mapping) else metadata
-    )
+    if metadata is not None and not issubclass(type(metadata), Mapping):
+        return metadata
+    merged: dict[str, Any] = {**bound, **(metadata or {})}
+    return merged
 
 
 def _members(given: Any, pointer: str) -> dict[Any, Any]:
