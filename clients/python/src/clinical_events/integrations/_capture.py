@@ -1,9 +1,9 @@
 """The HTTP client of an SDK, with the calls of models that go through it captured.
 
 What is replaced is ``send`` of the httpx client that the SDK holds: it is public, every attempt of an SDK is
-one call of it, and redirects, authentication, proxies and transports stay inside of it, while a transport sees
-each redirect as a request and is private. The body passes through a stream that looks at each chunk when the
-SDK has asked for it, and never asks by itself.
+one call of it, and redirects, authentication, proxies and transports stay inside of it; a transport sees each
+redirect as a request, and is private. The body passes through a stream that looks at each chunk when the SDK
+has asked for it, and never asks by itself.
 """
 
 from __future__ import annotations
@@ -69,7 +69,6 @@ class _Sending:
 
     def __init__(self, http: Any, before: Any, capture: _Capture) -> None:
         self._http = weakref.ref(http)
-        self._send: Any = getattr(type(http), "send")  # noqa: B009
         self.before = before
         self.capture = capture
 
@@ -77,7 +76,7 @@ class _Sending:
         if self.before is not None:
             return self.before(request, **given)
         http: Any = self._http()
-        return self._send(http, request, **given)
+        return http.__class__.send(http, request, **given)
 
 
 class _SyncSending(_Sending):
@@ -526,7 +525,7 @@ _kinds: dict[Any, Any] = {}
 
 def _watched(inner: Any, watch: _Watch, decode: Callable[[bytes], bytes] | None) -> Any:
     """httpx looks at the class of a stream: what watches one has the same base, of httpx or of httpx2."""
-    kind: Any = type(inner)
+    kind: Any = inner.__class__
     made = _kinds.get(kind)
     if made is None:
         is_async = hasattr(kind, "__aiter__")
