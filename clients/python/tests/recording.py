@@ -12,7 +12,7 @@ class Run:
 
     def __init__(self, log: Log, outer: str | None, **said: Any) -> None:
         self.log = log
-        self.id = said.get("run_id") or str(uuid.uuid4())
+        self.id = said.pop("run_id", None) or str(uuid.uuid4())
         self.event_id = self.id
         log.take("inference-start", self.id, parent=outer, **said)
 

@@ -1,9 +1,9 @@
 """The HTTP client of an SDK, with the calls of models that go through it captured.
 
 What is replaced is ``send`` of the httpx client that the SDK holds: it is public, every attempt of an SDK is
-one call of it, and redirects, authentication, proxies and transports stay inside of it, while a transport sees
-each redirect as a request and is private. The body passes through a stream that looks at each chunk when the
-SDK has asked for it, and never asks by itself.
+one call of it, and redirects, authentication, proxies and transports stay inside of it; a transport sees each
+redirect as a request, and is private. The body passes through a stream that looks at each chunk when the SDK
+has asked for it, and never asks by itself.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import json
 import re
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -30,6 +30,8 @@ _RETRIED_WITHIN_S = 120
 _MOST_LATER = 1000
 
 C = TypeVar("C")
+# Of httpx bytes, of httpx2 several.
+Decode = Callable[[bytes], bytes | Iterable[bytes]]
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,6 @@ class _Sending:
 
     def __init__(self, http: Any, before: Any, capture: _Capture) -> None:
         self._http = weakref.ref(http)
-        self._send: Any = getattr(type(http), "send")  # noqa: B009
         self.before = before
         self.capture = capture
 
@@ -77,7 +78,7 @@ class _Sending:
         if self.before is not None:
             return self.before(request, **given)
         http: Any = self._http()
-        return self._send(http, request, **given)
+        return http.__class__.send(http, request, **given)
 
 
 class _SyncSending(_Sending):
@@ -296,21 +297,20 @@ class _Watch:
         ):
             self._over("not read")
             return True
-        body = _Body(self._reader, is_stream)
         if response.is_stream_consumed:
             # A transport of the application's own, or one of its hooks, has the whole body already.
-            self._body = body
+            self._body = _Body(self._reader, is_stream, None)
             self.seen(response.content)
             self.over()
             return True
-        decode = _decoder_of(response)
-        self._body = body
-        response.stream = _watched(response.stream, self, decode)
+        self._body = _Body(self._reader, is_stream, _decoder_of(response))
+        response.stream = _watched(response.stream, self)
         return True
 
     def seen(self, chunk: bytes) -> None:
-        if self._body is not None:
-            self._body.take(chunk)
+        body = self._body
+        if body is not None:
+            quietly(lambda: body.take(chunk))
 
     def over(self, error: BaseException | None = None) -> None:
         """The body was read to its end, or it broke off."""
@@ -359,11 +359,12 @@ def _nothing(_ended: Ended) -> None:
 class _Body:
     """The body of an answer, which is one object, or a stream of events."""
 
-    def __init__(self, reader: Reader, is_stream: bool) -> None:
+    def __init__(self, reader: Reader, is_stream: bool, decode: Decode | None) -> None:
         self._reader = reader
+        self._decode = decode
         self.is_stream = is_stream
         self._characters = 0
-        self._decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")
+        self._text = codecs.getincrementaldecoder("utf-8-sig")("replace")
         self._whole: list[str] = []
         self._events = EventStream(self._event)
 
@@ -374,7 +375,10 @@ class _Body:
     def take(self, chunk: bytes) -> None:
         if self.is_too_long:
             return
-        piece = self._decoder.decode(chunk)
+        if self._decode is not None:
+            decoded = self._decode(chunk)
+            chunk = decoded if isinstance(decoded, bytes) else b"".join(decoded)
+        piece = self._text.decode(chunk)
         # In place of a stream there may be one object, or the page of a proxy.
         if self._characters == 0 and re.match(r"\s*[{\[<]", piece):
             self.is_stream = False
@@ -446,23 +450,23 @@ class EventStream:
             self._data.append(line[6:] if line.startswith("data: ") else line[5:])
 
 
-def _decoder_of(response: Any) -> Callable[[bytes], bytes] | None:
+def _decoder_of(response: Any) -> Decode | None:
     """Undoes the encoding of the body, which streams of httpx pass on as it is. None: there is none."""
     if (response.headers.get("content-encoding") or "identity").lower() == "identity":
         return None
     # httpx knows them all. It makes one decoder for a response and keeps it: that one is taken, not shared.
-    decoder = response._get_content_decoder()
+    decoder: Any = response._get_content_decoder()
     del response._decoder
-    return decoder.decode  # type: ignore[no-any-return]
+    decode: Decode = decoder.decode
+    return decode
 
 
 class _Watched:
     """Gives what the stream of a response gives, when it is asked. All else is that stream's."""
 
-    def __init__(self, inner: Any, watch: _Watch, decode: Callable[[bytes], bytes] | None) -> None:
+    def __init__(self, inner: Any, watch: _Watch) -> None:
         self._inner = inner
         self._watch = watch
-        self._decode = decode
         self._chunks: Any = None
 
     def __getattr__(self, name: str) -> Any:
@@ -471,11 +475,6 @@ class _Watched:
     def __del__(self) -> None:
         # A response that was dropped was given up.
         quietly(self._watch.given_up)
-
-    def _seen(self, chunk: bytes) -> bytes:
-        decode = self._decode
-        quietly(lambda: self._watch.seen(chunk if decode is None else decode(chunk)))
-        return chunk
 
     def _stop(self, error: BaseException) -> None:
         is_end = isinstance(error, StopIteration | StopAsyncIteration)
@@ -492,11 +491,12 @@ class _WatchedSync(_Watched):
 
     def __next__(self) -> bytes:
         try:
-            chunk = next(self._chunks)
+            chunk: bytes = next(self._chunks)
         except BaseException as error:
             self._stop(error)
             raise
-        return self._seen(chunk)
+        self._watch.seen(chunk)
+        return chunk
 
     def close(self) -> None:
         quietly(self._watch.given_up)
@@ -510,11 +510,12 @@ class _WatchedAsync(_Watched):
 
     async def __anext__(self) -> bytes:
         try:
-            chunk = await self._chunks.__anext__()
+            chunk: bytes = await self._chunks.__anext__()
         except BaseException as error:
             self._stop(error)
             raise
-        return self._seen(chunk)
+        self._watch.seen(chunk)
+        return chunk
 
     async def aclose(self) -> None:
         quietly(self._watch.given_up)
@@ -524,13 +525,13 @@ class _WatchedAsync(_Watched):
 _kinds: dict[Any, Any] = {}
 
 
-def _watched(inner: Any, watch: _Watch, decode: Callable[[bytes], bytes] | None) -> Any:
+def _watched(inner: Any, watch: _Watch) -> Any:
     """httpx looks at the class of a stream: what watches one has the same base, of httpx or of httpx2."""
-    kind: Any = type(inner)
+    kind: Any = inner.__class__
     made = _kinds.get(kind)
     if made is None:
         is_async = hasattr(kind, "__aiter__")
         watched, name = (_WatchedAsync, "AsyncByteStream") if is_async else (_WatchedSync, "SyncByteStream")
         base = next(each for each in kind.__mro__ if each.__name__ == name)
         made = _kinds[kind] = type(watched.__name__, (watched, base), {})
-    return made(inner, watch, decode)
+    return made(inner, watch)

@@ -1,6 +1,6 @@
 """Captures what the Anthropic SDK asks of models: messages, in one piece and in streams.
 
-The SDK from 0.34 on will do: earlier ones do not say which request is a retry.
+The SDK from 0.35 on will do: earlier ones do not say which request is a retry.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Captures what the OpenAI SDK asks of models: chat completions and responses, in one piece and in streams.
 
-Any server that speaks the same will do. The SDK from 1.52 on: earlier ones do not say what is a retry.
+Any server that speaks the same will do. The SDK from 1.48 on: earlier ones do not say what is a retry.
 """
 
 from __future__ import annotations
