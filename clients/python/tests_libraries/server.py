@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import http.server
 import json
+import os
 import pathlib
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,12 +17,62 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 from tests import support  # noqa: E402
-from tests.recording import Log  # noqa: E402
+
+from clinical_events import Client  # noqa: E402
 
 __all__ = ["SECRET", "Answering", "Log", "captured", "expected", "give", "recordings", "serving"]
 
+KINDS = ("inference-start", "internal-artifact", "human-output")
 # Words of patients: what must never be in an event unless the application says so.
 SECRET = "Mrs Example has a rash"  # noqa: S105
+
+
+class Log(Client):
+    """A client, and the events that it has captured: their payload and what stands around it in one dict."""
+
+    def __init__(self) -> None:
+        self._kept = tempfile.TemporaryDirectory()
+        self._read: list[dict[str, Any]] = []
+        spool, content = f"{self._kept.name}/spool", f"{self._kept.name}/content"
+        super().__init__(
+            spool=spool, content=content, on_refused=self._was_refused, on_warning=lambda _: None
+        )
+        self.refusals: list[str] = []
+
+    def _was_refused(self, _kind: str, _event_id: str, refused: Exception) -> None:
+        self.refusals.append(str(refused))
+
+    def __del__(self) -> None:
+        self.close(0)
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        assert self.refusals == []
+        core = self._cores.get(os.getpid())
+        while core is not None and core.spool is not None and (taken := core.spool.take()) is not None:
+            event = json.loads(taken.body)
+            metadata = event.pop("system_metadata")
+            payload = event.pop(("artifact", "output")[taken.kind - 1], {}) if taken.kind else {}
+            around = (
+                {"kind": KINDS[taken.kind], "by": metadata["instrumentation"]}
+                if "instrumentation" in metadata
+                else {"kind": KINDS[taken.kind]}
+            )
+            latency = {"latency_ms": metadata["latency_ms"]} if "latency_ms" in metadata else {}
+            self._read.append({**event, **payload, **around, **latency})
+        return self._read
+
+    @property
+    def starts(self) -> list[dict[str, Any]]:
+        return [event for event in self.events if event["kind"] == "inference-start"]
+
+    @property
+    def ends(self) -> list[dict[str, Any]]:
+        return [event for event in self.events if "ending" in event]
+
+    def clear(self) -> None:
+        """Forgets what was captured until now."""
+        del self.events[:]
 
 
 class Answering(http.server.BaseHTTPRequestHandler):
@@ -134,6 +186,7 @@ def give(request: Answering, form: str, vector: dict[str, Any]) -> None:
 def captured(log: Log, answers: list[Any]) -> dict[str, Any]:
     """What was captured of one call, in the form of ``expected``."""
     (end,) = log.ends
+    assert log.events[0]["kind"] == "inference-start"
     answer = answers[-1]
     expect_no_words(log, answer)
     first, *others = answer.choices
@@ -149,7 +202,7 @@ def captured(log: Log, answers: list[Any]) -> dict[str, Any]:
             seen[name] = end[name]
     if end.get("usage"):
         seen["usage"] = end["usage"]
-    types = [event.get("type") for event in log.of("internal-artifact")]
+    types = [event.get("artifact_type") for event in log.events]
     assert types.count("reasoning_trace") == sum(1 for each in answer.choices if each.reasoning)
     assert types.count("tool_call") == sum(len(each.tool_calls) for each in answer.choices)
     return seen

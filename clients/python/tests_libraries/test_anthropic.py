@@ -1,4 +1,4 @@
-"""The Anthropic SDK, captured: what is recorded, and that the application gets what it would get without it."""
+"""The Anthropic SDK, captured: what is recorded, and that the application gets what it gets without it."""
 
 from __future__ import annotations
 
@@ -97,6 +97,7 @@ def test_every_recording_is_captured_as_expected_and_costs_the_application_nothi
     answers: list[Any] = []
 
     async def play(url: str) -> None:
+        log = Log()
         plain, sync = client_of(url), client_of(url)
         client = client_of(url, anthropic.AsyncAnthropic)
         for name, form, vector in recordings("messages"):
@@ -104,7 +105,7 @@ def test_every_recording_is_captured_as_expected_and_costs_the_application_nothi
             ask = asker({**vector["request"], "stream": form == "stream"})
             given = outcome_of(lambda ask=ask: ask(plain))
             for each in (sync, client):
-                log = Log()
+                log.clear()
                 capture(each, log, describe=lambda call: answers.append(call.answer))
                 if each is sync:
                     seen = outcome_of(lambda ask=ask: ask(sync))
@@ -125,9 +126,9 @@ def test_a_message_becomes_a_start_and_an_output_without_its_words() -> None:
     with serving(lambda request: request.json(MESSAGE)) as server:
         asks(capture(client_of(server.url), log))
     start, output = log.events
-    assert start["model"] == {"model_id": "claude-9", "provider": "anthropic"}
+    assert start["model_instance"] == {"model_id": "claude-9", "provider": "anthropic"}
     assert start["inputs"] == {"message_count": 1, "tool_count": 0, "streamed": False}
-    assert start["metadata"] == {"instrumentation": {"by": "anthropic"}}
+    assert start["by"] == {"by": "anthropic"}
     assert (output["kind"], output["ending"], output["response_id"]) == ("human-output", "complete", "msg_1")
     assert (output["finish_reason"], output["characters"]) == ("end_turn", len(SECRET))
     assert output["usage"] == {

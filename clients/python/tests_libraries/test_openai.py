@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import gzip
+import hashlib
 import json
 import threading
 import weakref
@@ -115,6 +116,7 @@ def test_every_recording_is_captured_as_expected_and_costs_the_application_nothi
     answers: list[Any] = []
 
     async def play(url: str) -> None:
+        log = Log()
         plain, sync = client_of(url), client_of(url)
         client = client_of(url, openai.AsyncOpenAI)
         for name, form, vector in recordings(api):
@@ -122,7 +124,7 @@ def test_every_recording_is_captured_as_expected_and_costs_the_application_nothi
             ask = asker(api, {**vector["request"], "stream": form == "stream"})
             given = outcome_of(lambda ask=ask: ask(plain))
             for each in (sync, client):
-                log = Log()
+                log.clear()
                 capture(each, log, describe=lambda call: answers.append(call.answer))
                 if each is sync:
                     seen = outcome_of(lambda ask=ask: ask(sync))
@@ -147,17 +149,18 @@ def test_a_completion_becomes_a_start_and_an_output_without_its_words() -> None:
         tools: Any = [{"type": "function", "function": {"name": "find_dose", "parameters": {}}}]
         asks(capture(client_of(server.url), log), tools=tools)
     start, output = log.events
-    assert start["model"] == {"model_id": "gpt-9", "provider": "openai"}
+    assert start["model_instance"] == {"model_id": "gpt-9", "provider": "openai"}
     assert start["inputs"] == {"message_count": 1, "tool_count": 1, "streamed": False}
-    assert start["metadata"] == {"instrumentation": {"by": "openai"}}
+    assert start["by"] == {"by": "openai"}
     assert output["latency_ms"] >= 0
-    del output["latency_ms"]
+    for name in ("latency_ms", "event_id", "timestamp", "protocol_version"):
+        del output[name]
     assert output == {
         **{"kind": "human-output", "run_id": start["run_id"], "output_type": "text", "ending": "complete"},
         **{"output_uri": f"urn:uuid:{start['run_id']}?=output=1", "response_id": "chatcmpl-1"},
         **{"response_model": "gpt-9-2026-05-01", "finish_reason": "stop", "characters": len(SECRET)},
         **{"usage": {"input_tokens": 11, "output_tokens": 7}, "tool_calls": 0},
-        "metadata": {"instrumentation": {"by": "openai", "shown_by": "default"}},
+        "by": {"by": "openai", "shown_by": "default"},
     }
     assert SECRET not in json.dumps(log.events)
 
@@ -172,10 +175,10 @@ def test_tools_and_further_choices_become_artifacts() -> None:
     start, first, next_, other, end = log.events
     uri = f"urn:uuid:{start['run_id']}?=artifact="
     for at, event in enumerate((first, next_), 1):
-        assert (event["type"], event["tool_name"]) == ("tool_call", "find_dose")
+        assert (event["artifact_type"], event["tool_name"]) == ("tool_call", "find_dose")
         assert (event["call_id"], event["artifact_uri"]) == (f"call_{at}", f"{uri}{at}")
         assert event["input_characters"] == len(ARGUMENTS)
-    assert (other["type"], other["choice"], other["characters"]) == ("other", 1, len(SECRET))
+    assert (other["artifact_type"], other["choice"], other["characters"]) == ("other", 1, len(SECRET))
     assert (end["ending"], end["tool_calls"], end["choices"]) == ("complete", 2, 2)
     assert SECRET not in json.dumps(log.events)
 
@@ -224,7 +227,7 @@ def test_a_retry_of_the_sdk_is_of_the_run_that_it_repeats() -> None:
     assert [end.get("status") for end in ends] == [None, 429, None]
     assert [end["ending"] for end in ends] == ["failed", "failed", "complete"]
     assert ends[0]["error_name"] in ("RemoteProtocolError", "ReadError")
-    marks = [end["metadata"]["instrumentation"] for end in ends]
+    marks = [end["by"] for end in ends]
     assert [mark.get("attempt") for mark in marks] == [None, 2, 3]
     assert SECRET not in json.dumps(log.events)
 
@@ -299,7 +302,7 @@ def test_a_stream_that_is_abandoned_half_way_is_aborted(how: str) -> None:
         gc.collect()
     start, end = log.events
     assert start["kind"] == "inference-start"
-    assert (end["type"], end["ending"], end["characters"]) == ("other", "aborted", len(SECRET))
+    assert (end["artifact_type"], end["ending"], end["characters"]) == ("other", "aborted", len(SECRET))
     assert "error_name" not in end
 
 
@@ -571,13 +574,13 @@ def test_the_application_chooses_what_goes_into_events() -> None:
             )
         )
     start, output, *_, hidden = log.events
-    assert (start["run_id"], start["user"], start["content"]) == (run_id, {"caller_id": "u1"}, SECRET)
-    assert start["model"] == {"model_id": "gpt-9", "provider": "openai", "model_version": "9.1"}
-    assert start["inputs"]["template"] == "rash"
-    assert (output["summary"], output["content"]) == ("a finding", SECRET)
-    assert "output_uri" not in output
-    assert output["metadata"]["instrumentation"]["shown_by"] == "application"
-    assert (hidden["type"], hidden["ending"]) == ("other", "complete")
+    content = f"sha256:{hashlib.sha256(SECRET.encode()).hexdigest()}"
+    assert (start["run_id"], start["user_identity"]) == (run_id, {"caller_id": "u1"})
+    assert (start["inputs"]["input_uri"], start["inputs"]["template"]) == (content, "rash")
+    assert start["model_instance"] == {"model_id": "gpt-9", "provider": "openai", "model_version": "9.1"}
+    assert (output["summary"], output["output_uri"]) == ("a finding", content)
+    assert output["by"]["shown_by"] == "application"
+    assert (hidden["artifact_type"], hidden["ending"]) == ("other", "complete")
     assert [(call.run_id, call.request["model"]) for call in seen] == [(None, "gpt-9"), (run_id, "gpt-9")]
 
 
@@ -597,8 +600,8 @@ def test_a_function_that_raises_or_is_async_costs_the_words_and_not_the_call(fun
         asks(capture(client_of(server.url), log, describe=function, shown=function))
     start, output = log.events
     for event in (start, output):
-        assert event["metadata"]["instrumentation"]["describe_failed"] is True
-    assert output["metadata"]["instrumentation"]["shown_by"] == "default"
+        assert event["by"]["describe_failed"] is True
+    assert output["by"]["shown_by"] == "default"
     assert SECRET not in json.dumps(log.events)
 
 
@@ -612,14 +615,26 @@ def test_an_application_whose_log_fails_goes_on() -> None:
             assert asks(capture(client_of(server.url), log)).id == "chatcmpl-1"
 
 
-def test_calls_are_nested_in_the_run_that_is_given() -> None:
+def test_calls_are_nested_in_the_run_that_is_given_or_active() -> None:
+    """[R-1784] Of a client the calls are nested in its run that is active, also in tasks and across a retry."""
     log = Log()
     outer = log.start_run(model={"model_id": "agent"})
+
+    async def ask(url: str) -> None:
+        async with client_of(url, openai.AsyncOpenAI) as client, outer:
+            await asyncio.gather(asks(capture(client, log)), asks(client))
+
     with serving(lambda request: request.json(completion({"content": SECRET}))) as server:
-        asks(capture(client_of(server.url), outer))
-        asks(capture(client_of(server.url), lambda: outer))
-        asks(capture(client_of(server.url), log))
-    assert [start["parent"] for start in log.starts] == [None, outer.event_id, outer.event_id, None]
+        client = client_of(server.url)
+        asks(capture(client, outer))
+        asks(capture(client, lambda: outer))
+        asks(capture(client, log))
+        with outer:
+            asks(client)
+        asyncio.run(ask(server.url))
+    within = [start.get("parent_event_id") for start in log.starts]
+    id_ = outer.start.event_id
+    assert within == [None, id_, id_, None, id_, id_, id_]
 
 
 def test_one_capture_takes_the_place_of_another_and_options_are_checked() -> None:

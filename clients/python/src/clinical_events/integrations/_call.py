@@ -108,7 +108,6 @@ class ModelCall:
         self._options = options
         self._started_at = monotonic() if begun.started_at is None else begun.started_at
         self._describe_failed = False
-        self._artifacts = itertools.count(1)
         # Tool calls of an end that was not the last: they are not told once more.
         self._told: frozenset[str | None] = frozenset()
         self.ending: Ending | None = None
@@ -172,14 +171,13 @@ class ModelCall:
         latency_ms: float | None = None,
         timestamp: datetime | None = None,
     ) -> None:
-        """A product of the run, under a name that only this run has."""
+        """A product of the run, which names what has no address and no content of its own."""
         if self.run is None:
             return
-        where: dict[str, Any] = {}
-        if content is None:
-            where["artifact_uri"] = f"urn:uuid:{self.run.id}?=artifact={next(self._artifacts)}"
-        details = present(latency_ms=latency_ms, timestamp=timestamp, content=content)
-        self.run.artifact(artifact_type, fields={**where, **said}, metadata=self._metadata(), **details)
+        own = dict(said)
+        where = own.pop("artifact_uri", None)
+        details = present(latency_ms=latency_ms, timestamp=timestamp, content=content, artifact_uri=where)
+        self.run.artifact(artifact_type, fields=own, metadata=self._metadata(), **details)
 
     def _end(self, ended: Ended) -> None:
         answer, latency_ms = ended.answer, ended.latency_ms
