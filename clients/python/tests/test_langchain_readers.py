@@ -75,7 +75,7 @@ def told(answer: Answer, vector: dict[str, Any]) -> dict[str, Any]:
 class Mutations(unittest.TestCase):
     def test_mutated(self) -> None:
         """[R-1787] Whatever LangChain tells, a reader makes an answer of it, whose words are text."""
-        chance = random.Random(SEED)  # noqa: S311
+        chance = random.Random(SEED)
 
         def mutate(value: Any) -> Any:
             if chance.random() < 1 / 14:

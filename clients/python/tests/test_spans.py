@@ -6,13 +6,14 @@ import json
 import random
 import unittest
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from tests import support
 from tests.recording import Log
 
-from clinical_events.integrations._call import DescribedCall
+from clinical_events.integrations._call import Describe, DescribedCall
 from clinical_events.integrations._readers import Answer
 from clinical_events.integrations._readers.spans import (
     PassedOver,
@@ -23,7 +24,7 @@ from clinical_events.integrations._readers.spans import (
     indexed,
     spans_of,
 )
-from clinical_events.integrations.opentelemetry import SpanProcessor
+from clinical_events.integrations.opentelemetry import SpanProcessor, _read
 
 OTLP = support.VECTORS / "otlp"
 SEED = 39
@@ -42,20 +43,30 @@ def spans_in(recording: str) -> list[Span]:
 
 def captured(spans: list[Span]) -> list[dict[str, Any]]:
     """What a processor has captured, in the form of the expectations."""
-    log = Log()
+
+    def run(describe: Describe) -> Log:
+        log = Log()
+        SpanProcessor(log, describe=describe).replay(spans)
+        return log
+
+    return captured_of(run)
+
+
+def captured_of(run: Callable[[Describe], Log]) -> list[dict[str, Any]]:
+    """What is captured while something runs with a processor that has this ``describe``."""
     answers: dict[str, Answer] = {}
     kinds: dict[str, str] = {}
 
     def describe(call: DescribedCall) -> dict[str, Any]:
         if call.run_id is not None and call.answer is not None:
             answers[call.run_id] = call.answer
-            known = identify(call.request, is_root=True, is_whole=True)
+            known = identify(_read(call.request), is_root=True, is_whole=True)
             kinds[call.run_id] = "" if isinstance(known, PassedOver) else known.kind
         return {}
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        SpanProcessor(log, describe=describe).replay(spans)
+        log = run(describe)
     written = json.dumps(log.events, ensure_ascii=False)
     for answer in answers.values():
         for words in (answer.text, answer.reasoning):
@@ -305,7 +316,7 @@ class Mutations(unittest.TestCase):
     def test_mutated(self) -> None:
         """[R-1787] Whatever a span says, nothing raises, and each run has one end and no words."""
         spans = [span for name in recordings() for span in spans_in(name)]
-        chance = random.Random(SEED)  # noqa: S311
+        chance = random.Random(SEED)
         for number in range(MUTATIONS):
             span = chance.choice(spans)
             attributes = dict(span.attributes)
@@ -337,7 +348,7 @@ class Mutations(unittest.TestCase):
 
     def test_mutated_otlp(self) -> None:
         """No body of OTLP raises, whatever stands in place of its members."""
-        chance = random.Random(SEED)  # noqa: S311
+        chance = random.Random(SEED)
         bodies = [json.loads(path.read_text("utf-8")) for path in sorted(OTLP.glob("0*/request*.json"))]
 
         def mutate(value: Any) -> Any:
