@@ -300,9 +300,7 @@ def _rows(data: Any, picked: list[int] | None) -> list[Any]:
 
 
 def _as_row(row: Any) -> Sequence[Any]:
-    listed: Any = (
-        row.tolist() if hasattr(row, "tolist") else list(row.values()) if isinstance(row, dict) else row
-    )
+    listed: Any = row.tolist() if hasattr(row, "tolist") else row
     return listed if _is_list(listed) else [listed]
 
 
@@ -335,8 +333,10 @@ def _exact(value: Any, unread: list[str], depth: int = 0) -> Any:
         return None
     if type(value).__name__ in ("Decimal", "datetime64"):
         return str(value)
-    for name in ("isoformat", "item", "tolist"):
+    for name in ("isoformat", "tolist", "item"):
         if hasattr(value, name) and depth < 8:
-            return _exact(getattr(value, name)(), unread, depth + 1)
+            plain = quietly(getattr(value, name))
+            if plain is not None:
+                return _exact(plain, unread, depth + 1)
     unread.append(type(value).__name__)
     return None
