@@ -229,8 +229,20 @@ def streams(length: int) -> dict[str, tuple[type[Reader], list[Any]]]:
     }
 
 
+def bodies(length: int) -> dict[str, tuple[type[Reader], Any]]:
+    """Answers in one piece, with as many parts."""
+    call = {"id": "c", "function": {"name": "f", "arguments": "{}"}}
+    item = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
+    block = {"type": "tool_use", "id": "c", "name": "f", "input": {}}
+    return {
+        "chat": (ChatReader, {"choices": [{"message": {"tool_calls": [call] * length}}]}),
+        "responses": (ResponsesReader, {"output": [item] * length}),
+        "messages": (MessagesReader, {"content": [block] * length}),
+    }
+
+
 class Cost(unittest.TestCase):
-    def cost_of(self, reader: Reader, events: list[Any]) -> int:
+    def cost_of(self, form: str, reader: Reader, sent: Any) -> int:
         """Lines of the readers that run, and characters that they put together."""
         counted = 0
         joined = _answer.Words.__str__
@@ -252,20 +264,23 @@ class Cost(unittest.TestCase):
         before = sys.gettrace()
         sys.settrace(trace)
         try:
-            read(reader, "stream", events)
+            read(reader, form, sent)
         finally:
             sys.settrace(before)
             _answer.Words.__str__ = joined  # type: ignore[method-assign]
         return counted
 
-    def test_a_stream_twice_as_long_costs_about_twice_as_much(self) -> None:
-        """[R-1777] What a reader does for a stream grows with its length and not with the square of it."""
-        short, long = streams(1000), streams(2000)
-        for name in short:
-            with self.subTest(name):
-                first, second = (self.cost_of(kind(), events) for kind, events in (short[name], long[name]))
-                self.assertGreater(first, 1000)
-                self.assertLess(second, 2.5 * first)
+    def test_an_answer_twice_as_long_costs_about_twice_as_much(self) -> None:
+        """[R-1777] What a reader does for an answer grows with its length and not with the square of it."""
+        for form, made in (("stream", streams), ("whole", bodies)):
+            short, long = made(1000), made(2000)
+            for name in short:
+                with self.subTest(form, name=name):
+                    first, second = (
+                        self.cost_of(form, kind(), sent) for kind, sent in (short[name], long[name])
+                    )
+                    self.assertGreater(first, 1000)
+                    self.assertLess(second, 2.5 * first)
 
 
 if __name__ == "__main__":

@@ -511,7 +511,7 @@ def test_a_redirect_is_one_request() -> None:
             False,
             "application/json",
             b'{"usage": NaN, "choices": [{"message": {"content": "a"}}]}',
-            "not read",
+            "complete",
         ),
         (False, "text/html", b"<p>Sign in to the portal</p>", "not read"),
         (True, "text/event-stream", b"<p>Sign in to the portal</p>", "not read"),
@@ -616,7 +616,7 @@ def test_an_application_whose_log_fails_goes_on() -> None:
 
 
 def test_calls_are_nested_in_the_run_that_is_given_or_active() -> None:
-    """[R-1784] Of a client the calls are nested in its run that is active, also in tasks and across a retry."""
+    """[R-1784] Of a client in its active run: also in tasks, whose calls overlap."""
     log = Log()
     outer = log.start_run(model={"model_id": "agent"})
 

@@ -14,13 +14,13 @@ import json
 import re
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from .._system import monotonic
 from ._call import Begun, Ended, Ending, ModelCall, Options, Runs, is_time_out, quietly, starts_runs
-from ._readers import Answer, Reader
+from ._readers import Reader
 from ._readers._answer import Fields, fields, text
 
 # More characters than an answer has; beyond them it is passed on and not looked at any more.
@@ -30,8 +30,7 @@ _RETRIED_WITHIN_S = 120
 _MOST_LATER = 1000
 
 C = TypeVar("C")
-# Of httpx bytes, of httpx2 several.
-Decode = Callable[[bytes], bytes | Iterable[bytes]]
+Later = tuple[ModelCall, type[Reader]]
 
 
 @dataclass(frozen=True)
@@ -54,14 +53,11 @@ def attach(client: C, runs: Runs, options: Options, dialect: Dialect) -> C:
     :raises TypeError: ``client`` has no httpx client.
     """
     http: Any = getattr(client, "_client", client)
-    send = getattr(http, "send", None)
-    if not callable(send):
+    if not callable(getattr(http, "send", None)):
         raise TypeError("capture takes a client of the SDK")
-    # By a weak reference: a cycle would keep the client from being freed with its last reference.
-    before = send if "send" in vars(http) and not isinstance(send, _Sending) else None
-    if isinstance(send, _Sending):
-        before = send.before
-    kind = _AsyncSending if hasattr(http, "aclose") else _SyncSending
+    own: Any = http.__dict__.get("send")
+    before = own.before if isinstance(own, _Sending) else own
+    kind = _AsyncSending if hasattr(http, "aclose") else _Sending
     http.send = kind(http, before, _Capture(runs, options, dialect))
     return client
 
@@ -70,26 +66,25 @@ class _Sending:
     """``send`` of one httpx client."""
 
     def __init__(self, http: Any, before: Any, capture: _Capture) -> None:
+        # By a weak reference: a cycle would keep the client from being freed with its last reference.
         self._http = weakref.ref(http)
         self.before = before
         self.capture = capture
 
-    def original(self, request: Any, **given: Any) -> Any:
+    def _original(self, request: Any, **given: Any) -> Any:
         if self.before is not None:
             return self.before(request, **given)
         http: Any = self._http()
         return http.__class__.send(http, request, **given)
 
-
-class _SyncSending(_Sending):
     def __call__(self, request: Any, *, stream: bool = False, **given: Any) -> Any:
         watch = self.capture.begin(request)
         if watch is None:
-            return self.original(request, stream=stream, **given)
+            return self._original(request, stream=stream, **given)
         try:
-            response = self.original(request, stream=True, **given)
+            response = self._original(request, stream=True, **given)
         except BaseException as error:
-            watch.refused(error)
+            watch.stopped(error)
             raise
         watch.answered(response)
         if not stream:
@@ -106,11 +101,11 @@ class _AsyncSending(_Sending):
     async def __call__(self, request: Any, *, stream: bool = False, **given: Any) -> Any:
         watch = self.capture.begin(request)
         if watch is None:
-            return await self.original(request, stream=stream, **given)
+            return await self._original(request, stream=stream, **given)
         try:
-            response = await self.original(request, stream=True, **given)
+            response = await self._original(request, stream=True, **given)
         except BaseException as error:
-            watch.refused(error)
+            watch.stopped(error)
             raise
         watch.answered(response)
         if not stream:
@@ -122,38 +117,13 @@ class _AsyncSending(_Sending):
         return response
 
 
-# The last call of this thread or task: an SDK makes its next attempt where it has made the one before.
+# The last call of this thread or task, its key and when it began: an SDK repeats a call in the same one.
 _last: contextvars.ContextVar[tuple[object, float, ModelCall] | None]
 _last = contextvars.ContextVar("last", default=None)
 
-
-class _Sent:
-    """A request as it is handed over to httpx."""
-
-    def __init__(self, request: Any) -> None:
-        self.method: str = request.method
-        self.path: str = request.url.path
-        self._origin = f"{request.url.scheme}://{request.url.netloc}"
-        self._headers = request.headers
-        self._body: bytes = quietly(lambda: request.content) or b""
-
-    def fields(self) -> Fields:
-        """Its body; empty when that is no JSON."""
-        return fields(quietly(lambda: json.loads(self._body)))
-
-    @property
-    def key(self) -> object:
-        """The same for requests that ask for the same."""
-        return self.address(self.path), hash(self._body)
-
-    @property
-    def attempt(self) -> int:
-        """By what the SDKs of OpenAI and Anthropic say of the attempts before."""
-        retries = self._headers.get("x-stainless-retry-count") or ""
-        return int(retries) + 1 if re.fullmatch("[0-9]{1,3}", retries) else 1
-
-    def address(self, path: str) -> str:
-        return self._origin + path
+# Calls whose answers were unfinished, by their addresses; of the client, run or function that was given:
+# several clients of an SDK may share it.
+_later: weakref.WeakKeyDictionary[Any, OrderedDict[str, Later | None]] = weakref.WeakKeyDictionary()
 
 
 class _Capture:
@@ -166,14 +136,16 @@ class _Capture:
 
     def begin(self, request: Any) -> _Watch | None:
         """None for a request that is none of a model, and where nothing can be known of it."""
-        return quietly(lambda: self._begin(_Sent(request)))
+        return quietly(lambda: self._begin(request, f"{request.url.scheme}://{request.url.netloc}"))
 
-    def _begin(self, sent: _Sent) -> _Watch | None:
-        dialect = self._dialect
-        reader = dialect.reader_for(sent.path) if sent.method == "POST" else None
+    def _begin(self, request: Any, origin: str) -> _Watch | None:
+        dialect, path = self._dialect, request.url.path
+        reader = dialect.reader_for(path) if request.method == "POST" else None
         if reader is None:
-            return self._earlier(sent)
-        asked = sent.fields()
+            return self._earlier(origin, dialect.earlier(request.method, path))
+        body: bytes = quietly(lambda: request.content) or b""
+        asked = fields(quietly(lambda: json.loads(body)))
+        retries = request.headers.get("x-stainless-retry-count") or ""
         begun = Begun(
             by=dialect.provider,
             provider=dialect.provider,
@@ -181,18 +153,20 @@ class _Capture:
             request=asked,
             inputs=dialect.inputs(asked),
             started_at=monotonic(),
-            attempt=sent.attempt,
+            attempt=int(retries) + 1 if re.fullmatch("[0-9]{1,3}", retries) else 1,
         )
-        call = self._repeated(sent.key, begun) or ModelCall(self._runs, self._options, begun)
-        _last.set((sent.key, monotonic(), call))
+        key = (origin, path, hash(body))
+        call = self._repeated(key, begun) or ModelCall(self._runs, self._options, begun)
+        _last.set((key, monotonic(), call))
 
         def end(ended: Ended) -> None:
-            path = f"{sent.path}/{ended.answer.id}"
-            is_known = ended.answer.id is not None and dialect.earlier("GET", path) is not None
-            is_later = is_known and _may_be_fetched_later(ended.answer, asked)
+            answer, its_path = ended.answer, f"{path}/{ended.answer.id}"
+            is_under_way = answer.ending is None and asked.get("background") is True
+            is_later = answer.ending == "unfinished" or is_under_way
+            is_later &= answer.id is not None and dialect.earlier("GET", its_path) is not None
             call.end(replace(ended, may_end_again=is_later))
             if is_later:
-                _later_of(self._runs).add(sent.address(path), call, reader)
+                self._fetched_later(origin + its_path, (call, reader))
 
         return _Watch(reader(), asked.get("stream") is True, end)
 
@@ -207,59 +181,31 @@ class _Capture:
             return None
         return call if call.begin_again(begun) else None
 
-    def _earlier(self, sent: _Sent) -> _Watch | None:
+    def _fetched_later(self, address: str, later: Later) -> None:
+        calls = _later.setdefault(self._runs, OrderedDict())
+        before = calls.pop(address, later)
+        # Two answers under one id, perhaps of two patients: it names neither.
+        calls[address] = later if before is not None and before[0] is later[0] else None
+        while len(calls) > _MOST_LATER:
+            calls.popitem(last=False)
+
+    def _earlier(self, origin: str, path: str | None) -> _Watch | None:
         """Ends the call whose answer this request asks for, once the provider says that it has ended."""
-        path = self._dialect.earlier(sent.method, sent.path)
-        if path is None:
-            return None
-        calls, address = _later_of(self._runs), sent.address(path)
-        later = calls.get(address)
-        if later is None:
+        calls = None if path is None else _later.get(self._runs)
+        address = f"{origin}{path}"
+        later = calls.get(address) if calls else None
+        if calls is None or later is None:
             return None
         call, reader = later
 
         def end(ended: Ended) -> None:
             answer = ended.answer
-            if answer.ending in (None, "unfinished") or answer.id is None:
-                return
-            if calls.remove(address, call):
+            is_ended = answer.ending not in (None, "unfinished") and answer.id is not None
+            if is_ended and calls.get(address) is later:
+                del calls[address]
                 call.end(ended)
 
         return _Watch(reader(), False, end)
-
-
-def _may_be_fetched_later(answer: Answer, asked: Fields) -> bool:
-    return answer.ending == "unfinished" or (answer.ending is None and asked.get("background") is True)
-
-
-class _Later:
-    """Calls whose answers were unfinished, by their addresses; of too many the oldest are forgotten."""
-
-    def __init__(self) -> None:
-        self._calls: OrderedDict[str, tuple[ModelCall, type[Reader]] | None] = OrderedDict()
-
-    def add(self, address: str, call: ModelCall, reader: type[Reader]) -> None:
-        before = self._calls.pop(address, (call, reader))
-        # Two answers under one id, perhaps of two patients: it names neither.
-        self._calls[address] = (call, reader) if before is not None and before[0] is call else None
-        while len(self._calls) > _MOST_LATER:
-            self._calls.popitem(last=False)
-
-    def get(self, address: str) -> tuple[ModelCall, type[Reader]] | None:
-        return self._calls.get(address)
-
-    def remove(self, address: str, call: ModelCall) -> bool:
-        """False when it was ended before."""
-        known = self._calls.get(address)
-        return known is not None and known[0] is call and self._calls.pop(address, None) is not None
-
-
-# Of the client, run or function that was given: several clients of an SDK may share it.
-_later: weakref.WeakKeyDictionary[Any, _Later] = weakref.WeakKeyDictionary()
-
-
-def _later_of(runs: Runs) -> _Later:
-    return _later.setdefault(runs, _Later())
 
 
 # What comes back.
@@ -271,95 +217,88 @@ class _Watch:
     def __init__(self, reader: Reader, is_stream: bool, end: Callable[[Ended], None]) -> None:
         self._reader = reader
         self._is_stream = is_stream
-        self._end = end
-        self._is_over = False
+        self._end: Callable[[Ended], None] | None = end
         self._body: _Body | None = None
-
-    def refused(self, error: BaseException) -> None:
-        """There is no answer: the connection failed, a time was up, or the application gave it up."""
-        self._over("failed", error)
 
     def answered(self, response: Any) -> None:
         """The head of an answer is there. On return its body is watched, if there is one that can be read."""
-        if quietly(lambda: self._answered(response)) is None:
+        if not quietly(lambda: self._answered(response)):
             self._over("not read")
 
     def _answered(self, response: Any) -> bool:
+        """False for an answer that cannot be read."""
         if not 200 <= response.status_code <= 299:
             self._over("failed", status=response.status_code)
             return True
         kind: str = (response.headers.get("content-type") or "").lower()
         # SDKs that have asked for a stream take the answer for one, whatever it says to be.
         is_stream = kind.startswith("text/event-stream") or self._is_stream
-        if not (
-            re.match(r"text/event-stream|.*[/+]json\b", kind)
-            or (is_stream and re.match(r"$|text/plain", kind))
-        ):
-            self._over("not read")
-            return True
-        if response.is_stream_consumed:
-            # A transport of the application's own, or one of its hooks, has the whole body already.
-            self._body = _Body(self._reader, is_stream, None)
+        known = r"text/event-stream|.*[/+]json\b|$|text/plain" if is_stream else r".*[/+]json\b"
+        if not re.match(known, kind):
+            return False
+        # A transport of the application's own, or one of its hooks, may have the whole body already.
+        is_there: bool = response.is_stream_consumed
+        self._body = _Body(self._reader, is_stream, None if is_there else _decoder_of(response))
+        if is_there:
             self.seen(response.content)
-            self.over()
-            return True
-        self._body = _Body(self._reader, is_stream, _decoder_of(response))
-        response.stream = _watched(response.stream, self)
+            self.stopped(None)
+        else:
+            response.stream = _watched(response.stream, self)
         return True
 
-    def seen(self, chunk: bytes) -> None:
+    def seen(self, chunk: bytes) -> bytes:
+        """Returns the chunk as it is."""
         body = self._body
         if body is not None:
             quietly(lambda: body.take(chunk))
+        return chunk
 
-    def over(self, error: BaseException | None = None) -> None:
-        """The body was read to its end, or it broke off."""
-        body = self._body
-        if self._is_over or body is None:
+    def stopped(self, error: BaseException | None = None) -> None:
+        """There is no more: None at the end of the body, else why it broke off or never came."""
+        body, is_whole = self._body, error is None
+        if self._end is None:
             return
-        is_whole = error is None
-        quietly(lambda: body.end(is_whole))
+        if body is not None:
+            quietly(lambda: body.end(is_whole))
         said = self._reader.answer.ending
         if said is not None:
             # Anyone who stops reading after the last word has read it all.
-            self._over(said, error)
+            self._over(said)
         elif error is None:
-            self._over("cut off" if body.is_stream and not body.is_too_long else "not read")
+            self._over("cut off" if body and body.is_stream and not body.is_too_long else "not read")
+        elif is_time_out(error):
+            self._over("failed", error, name="TimeoutError")
+        elif not isinstance(error, Exception):
+            # A task that is cancelled, a stream that is closed, an interrupt: it is the application's.
+            self._over("aborted")
         else:
-            self._over("cut off", error)
+            self._over("failed" if body is None else "cut off", error)
 
     def given_up(self) -> None:
-        """The body was closed before its end."""
-        self.over(GeneratorExit())
+        """The application wants no more."""
+        self.stopped(GeneratorExit())
 
-    def _over(self, ending: Ending, error: BaseException | None = None, status: int | None = None) -> None:
-        if self._is_over:
-            return
-        self._is_over = True
-        name: str | None = None
-        answer = self._reader.answer
-        if error is not None and answer.ending is None:
-            if is_time_out(error):
-                ending, name = "failed", "TimeoutError"
-            elif not isinstance(error, Exception):
-                # A task that is cancelled, a stream that is closed, an interrupt: it is the application's.
-                ending, error = "aborted", None
-        elif answer.ending is not None:
-            error = None
-        ended = Ended(ending, answer, error=error, error_name=name, status=status)
-        quietly(lambda: self._end(ended))
+    def _over(
+        self,
+        ending: Ending,
+        error: BaseException | None = None,
+        *,
+        name: str | None = None,
+        status: int | None = None,
+    ) -> None:
         # What was asked and answered is not kept as long as the response is.
-        self._body, self._end = None, _nothing
-
-
-def _nothing(_ended: Ended) -> None:
-    """In place of what has been done."""
+        end, self._end, self._body = self._end, None, None
+        if end is not None:
+            ended = Ended(ending, self._reader.answer, error=error, error_name=name, status=status)
+            quietly(lambda: end(ended))
 
 
 class _Body:
     """The body of an answer, which is one object, or a stream of events."""
 
-    def __init__(self, reader: Reader, is_stream: bool, decode: Decode | None) -> None:
+    def __init__(
+        self, reader: Reader, is_stream: bool, decode: Callable[[bytes], bytes | Iterable[bytes]] | None
+    ) -> None:
         self._reader = reader
         self._decode = decode
         self.is_stream = is_stream
@@ -375,10 +314,8 @@ class _Body:
     def take(self, chunk: bytes) -> None:
         if self.is_too_long:
             return
-        if self._decode is not None:
-            decoded = self._decode(chunk)
-            chunk = decoded if isinstance(decoded, bytes) else b"".join(decoded)
-        piece = self._text.decode(chunk)
+        decoded = chunk if self._decode is None else self._decode(chunk)
+        piece = self._text.decode(decoded if isinstance(decoded, bytes) else b"".join(decoded))
         # In place of a stream there may be one object, or the page of a proxy.
         if self._characters == 0 and re.match(r"\s*[{\[<]", piece):
             self.is_stream = False
@@ -394,7 +331,7 @@ class _Body:
                 self._events.end()
             self._reader.end()
         elif is_whole and not self.is_too_long:
-            self._reader.whole(parsed("".join(self._whole)))
+            self._reader.whole(_parsed("".join(self._whole)))
 
     def _event(self, data: str) -> None:
         answer = self._reader.answer
@@ -402,16 +339,12 @@ class _Body:
             answer.ending = answer.ending or "complete"
         else:
             # What cannot be read here is passed on all the same.
-            quietly(lambda: self._reader.piece(parsed(data)))
+            quietly(lambda: self._reader.piece(_parsed(data)))
 
 
-def parsed(words: str) -> Any:
-    """The value of JSON. NaN and Infinity are none (RFC 8259, section 6)."""
-    return json.loads(words, parse_constant=_refuse)
-
-
-def _refuse(_name: str) -> None:
-    raise ValueError("no JSON")
+def _parsed(words: str) -> Any:
+    """The value of JSON. NaN and Infinity are taken for null: servers in Python send them."""
+    return json.loads(words, parse_constant=lambda _: None)
 
 
 class EventStream:
@@ -450,15 +383,14 @@ class EventStream:
             self._data.append(line[6:] if line.startswith("data: ") else line[5:])
 
 
-def _decoder_of(response: Any) -> Decode | None:
+def _decoder_of(response: Any) -> Any:
     """Undoes the encoding of the body, which streams of httpx pass on as it is. None: there is none."""
     if (response.headers.get("content-encoding") or "identity").lower() == "identity":
         return None
     # httpx knows them all. It makes one decoder for a response and keeps it: that one is taken, not shared.
     decoder: Any = response._get_content_decoder()
     del response._decoder
-    decode: Decode = decoder.decode
-    return decode
+    return decoder.decode
 
 
 class _Watched:
@@ -467,59 +399,68 @@ class _Watched:
     def __init__(self, inner: Any, watch: _Watch) -> None:
         self._inner = inner
         self._watch = watch
-        self._chunks: Any = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
+
+    def __iter__(self) -> _Chunks:
+        return _Chunks(iter(self._inner), self._watch)
+
+    def close(self) -> None:
+        self._watch.given_up()
+        self._inner.close()
 
     def __del__(self) -> None:
         # A response that was dropped was given up.
         quietly(self._watch.given_up)
 
-    def _stop(self, error: BaseException) -> None:
-        is_end = isinstance(error, StopIteration | StopAsyncIteration)
-        quietly(lambda: self._watch.over(None if is_end else error))
+
+class _AsyncWatched(_Watched):
+    def __aiter__(self) -> _AsyncChunks:
+        return _AsyncChunks(self._inner.__aiter__(), self._watch)
+
+    async def aclose(self) -> None:
+        self._watch.given_up()
+        await self._inner.aclose()
 
 
-# No generators: one that is dropped would be closed later, and by the event loop.
+# No functions with `yield`: one that is dropped would be closed later than what it gives, by the event loop.
 
 
-class _WatchedSync(_Watched):
-    def __iter__(self) -> _WatchedSync:
-        self._chunks = iter(self._inner)
-        return self
+class _Chunks(Iterator[bytes]):
+    def __init__(self, chunks: Any, watch: _Watch) -> None:
+        self._chunks = chunks
+        self._watch = watch
 
     def __next__(self) -> bytes:
         try:
-            chunk: bytes = next(self._chunks)
+            return self._watch.seen(next(self._chunks))
         except BaseException as error:
-            self._stop(error)
+            self._watch.stopped(None if isinstance(error, StopIteration) else error)
             raise
-        self._watch.seen(chunk)
-        return chunk
-
-    def close(self) -> None:
-        quietly(self._watch.given_up)
-        self._inner.close()
 
 
-class _WatchedAsync(_Watched):
-    def __aiter__(self) -> _WatchedAsync:
-        self._chunks = self._inner.__aiter__()
-        return self
+class _AsyncChunks(AsyncGenerator[bytes, None]):
+    """A generator, for httpx2 closes what is one as soon as it is done with it."""
 
-    async def __anext__(self) -> bytes:
+    def __init__(self, chunks: Any, watch: _Watch) -> None:
+        self._chunks = chunks
+        self._watch = watch
+
+    async def asend(self, value: None) -> bytes:
         try:
-            chunk: bytes = await self._chunks.__anext__()
+            return self._watch.seen(await self._chunks.__anext__())
         except BaseException as error:
-            self._stop(error)
+            self._watch.stopped(None if isinstance(error, StopAsyncIteration) else error)
             raise
-        self._watch.seen(chunk)
-        return chunk
+
+    async def athrow(self, *error: Any) -> Any:
+        throw: Any = self._chunks.athrow
+        return await throw(*error)
 
     async def aclose(self) -> None:
-        quietly(self._watch.given_up)
-        await self._inner.aclose()
+        if hasattr(self._chunks, "aclose"):
+            await self._chunks.aclose()
 
 
 _kinds: dict[Any, Any] = {}
@@ -528,10 +469,9 @@ _kinds: dict[Any, Any] = {}
 def _watched(inner: Any, watch: _Watch) -> Any:
     """httpx looks at the class of a stream: what watches one has the same base, of httpx or of httpx2."""
     kind: Any = inner.__class__
-    made = _kinds.get(kind)
-    if made is None:
+    if kind not in _kinds:
         is_async = hasattr(kind, "__aiter__")
-        watched, name = (_WatchedAsync, "AsyncByteStream") if is_async else (_WatchedSync, "SyncByteStream")
+        watched, name = (_AsyncWatched, "AsyncByteStream") if is_async else (_Watched, "SyncByteStream")
         base = next(each for each in kind.__mro__ if each.__name__ == name)
-        made = _kinds[kind] = type(watched.__name__, (watched, base), {})
-    return made(inner, watch)
+        _kinds[kind] = type(watched.__name__, (watched, base), {})
+    return _kinds[kind](inner, watch)

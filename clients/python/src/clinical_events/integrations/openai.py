@@ -41,11 +41,12 @@ def _reader_for(path: str) -> type[Reader] | None:
 def _earlier(method: str, path: str) -> str | None:
     """``GET …/responses/{id}`` and ``POST …/responses/{id}/cancel``."""
     found = re.fullmatch(r"(.*/responses/[^/]+)(/cancel)?", path)
-    return found[1] if found and (method == "POST") == bool(found[2]) else None
+    return found[1] if found and method == ("POST" if found[2] else "GET") else None
 
 
 def _inputs(request: Fields) -> dict[str, object]:
-    return counts(request, request.get("messages") or request.get("input"))
+    messages = request.get("messages")
+    return counts(request, request.get("input") if messages is None else messages)
 
 
 _DIALECT = Dialect("openai", _reader_for, _inputs, _earlier)

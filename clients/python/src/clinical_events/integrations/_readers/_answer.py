@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal, TypeGuard
 
 # An answer with more choices, tool calls or unread parts than this is hostile: the others are passed over.
@@ -104,10 +104,11 @@ class Choice:
         )
 
 
-class Answer:
-    """An answer that grows. The words, reason and tool calls of its first choice are its own."""
+class Answer(Choice):
+    """An answer that grows. Itself it is the first of its choices."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.id: str | None = None
         self.model: str | None = None
         self.usage: dict[str, int] = {}
@@ -119,7 +120,7 @@ class Answer:
         self.unread: list[object] = []
         self.media: dict[str, int] = {}
         self._unread_parts = 0
-        self._choices: dict[int, Choice] = {0: Choice()}
+        self._choices: dict[int, Choice] = {0: self}
 
     def choice(self, index: int = 0) -> Choice:
         """The choice of this number; made when there is none."""
@@ -135,40 +136,24 @@ class Answer:
         """All of them, in the order of their numbers; at least one."""
         return [self._choices[at] for at in sorted(self._choices)]
 
-    def renumber(self, came: Iterable[Choice]) -> None:
+    def renumber(self, came: Collection[Choice]) -> None:
         """On return these choices and no others are numbered from 0 on."""
-        kept = set(came)
-        self._choices = dict(enumerate(choice for choice in self.choices if choice in kept))
-
-    @property
-    def text(self) -> str:
-        return self.choice().text
-
-    @property
-    def reasoning(self) -> str:
-        return self.choice().reasoning
-
-    @property
-    def finish_reason(self) -> str | None:
-        return self.choice().finish_reason
-
-    @property
-    def tool_calls(self) -> Sequence[ToolCall]:
-        return self.choice().tool_calls
-
-    @property
-    def asks_for_tools(self) -> bool:
-        return self.choice().asks_for_tools
+        kept = [choice for choice in self.choices if choice in came]
+        if kept and kept[0] is not self:
+            first, kept[0] = kept[0], self
+            self.words, self.thoughts, self.finish_reason = first.words, first.thoughts, first.finish_reason
+            self._tool_calls = first._tool_calls
+        self._choices = dict(enumerate(kept))
 
     @property
     def has_content(self) -> bool:
         """Whether a person can be shown something."""
-        return self.choice().words.length > 0 or bool(self.media)
+        return self.words.length > 0 or bool(self.media)
 
     @property
     def output_type(self) -> str:
         """``text``, or what there is in place of words: ``image``, for one."""
-        return "text" if self.choice().words.length or not self.media else next(iter(self.media))
+        return "text" if self.words.length or not self.media else next(iter(self.media))
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -177,7 +162,7 @@ class Answer:
             response_id=word(self.id),
             response_model=model_name(self.model),
             usage=dict(self.usage),
-            **self.choice().facts,
+            **super().facts,
             choices=len(self._choices) if len(self._choices) > 1 else None,
             refused=self.refused or None,
             media=dict(self.media) or None,

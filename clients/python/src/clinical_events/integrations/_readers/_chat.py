@@ -59,10 +59,8 @@ class ChatReader(Reader):
         answer = self.answer
         completion = self._completion(body)
         choices = completion.get("choices")
-        objects = [choice for choice in self._objects(choices) if choice is not None]
-        numbered = [(_number(choice.get("index"), at), choice) for at, choice in enumerate(objects)]
-        # By index, and where that tells nothing, by place.
-        for at, (_, choice) in enumerate(sorted(numbered, key=lambda each: each[0])):
+        numbered = sorted(self._numbered(choices), key=lambda each: each[0])
+        for at, (_, choice) in enumerate(numbered):
             self._choice(at, choice, streamed=False)
         if answer.ending:
             return
@@ -83,9 +81,8 @@ class ChatReader(Reader):
         choices = self._completion(event).get("choices")
         if choices is not None and not is_list(choices):
             answer.not_read(choices)
-        for at, choice in enumerate(self._objects(choices)):
-            if choice is not None:
-                self._choice(_number(choice.get("index"), at), choice, streamed=True)
+        for index, choice in self._numbered(choices):
+            self._choice(index, choice, streamed=True)
         # Servers that only speak the dialect may leave out the mark at the end of the stream.
         if answer.ending != "failed" and self._begun:
             answer.ending = "complete" if len(self._begun) == len(self._ended) else None
@@ -96,13 +93,15 @@ class ChatReader(Reader):
         elif self.answer.ending == "complete":
             self.answer.fail(_NO_CHOICES)
 
-    def _objects(self, choices: object) -> list[Fields | None]:
-        """The choices at their places; None for what is no choice."""
-        every = list_of(choices)
-        for choice in every:
-            if choice is not None and not is_object(choice):
+    def _numbered(self, choices: object) -> list[tuple[int, Fields]]:
+        """The choices and their numbers: by index, and where that tells nothing, by place."""
+        numbered: list[tuple[int, Fields]] = []
+        for at, choice in enumerate(list_of(choices)):
+            if is_object(choice):
+                numbered.append((_number(choice.get("index"), at), choice))
+            elif choice is not None:
                 self.answer.not_read(choice)
-        return [choice if is_object(choice) else None for choice in every]
+        return numbered
 
     def _completion(self, body: object) -> Fields:
         # Google packs errors into a list.
@@ -234,7 +233,7 @@ class ChatReader(Reader):
         words = text(refusal)
         if words:
             choice.words.add(words)
-            self.answer.refused |= choice is self.answer.choice()
+            self.answer.refused |= choice is self.answer
 
     def _reasoning_of(self, message: Fields) -> str:
         for name in _REASONING_NAMES:
@@ -368,23 +367,15 @@ def _take_usage(answer: Answer, usage: object) -> None:
     Some count these apart, which shows by the total, or by parts that are more than the whole.
     """
     said = fields(usage)
-    of_input = fields(said.get("prompt_tokens_details"))
-    of_output = fields(said.get("completion_tokens_details"))
-    cache_read = _largest(
-        of_input.get("cached_tokens"),
-        said.get("cached_tokens"),
-        said.get("cache_read_input_tokens"),
-        said.get("prompt_cache_hit_tokens"),
+    of_input = (fields(said.get("prompt_tokens_details")), said)
+    of_output = (fields(said.get("completion_tokens_details")), said)
+    cache_read = _most(of_input, "cached_tokens", "cache_read_input_tokens", "prompt_cache_hit_tokens")
+    cache_creation = _most(
+        of_input, "cache_write_tokens", "cache_creation_tokens", "cache_creation_input_tokens"
     )
-    cache_creation = _largest(
-        of_input.get("cache_write_tokens"),
-        of_input.get("cache_creation_tokens"),
-        of_input.get("cache_creation_input_tokens"),
-        said.get("cache_creation_input_tokens"),
-    )
-    reasoning = _largest(of_output.get("reasoning_tokens"), said.get("reasoning_tokens"))
-    input_ = _largest(said.get("prompt_tokens"), said.get("input_tokens"))
-    output = _largest(said.get("completion_tokens"), said.get("output_tokens"))
+    reasoning = _most(of_output, "reasoning_tokens")
+    input_ = _most((said,), "prompt_tokens", "input_tokens")
+    output = _most((said,), "completion_tokens", "output_tokens")
     if input_ is not None:
         made = output or 0
         rest = total(said.get("total_tokens")) - input_ - made
@@ -399,5 +390,7 @@ def _take_usage(answer: Answer, usage: object) -> None:
     )
 
 
-def _largest(*counts: object) -> int | None:
-    return max((each for each in map(count_of, counts) if each is not None), default=None)
+def _most(places: tuple[Fields, ...], *names: str) -> int | None:
+    """The largest count under these names."""
+    counts = (count_of(place.get(name)) for place in places for name in names)
+    return max((each for each in counts if each is not None), default=None)

@@ -45,7 +45,6 @@ class MessagesReader(Reader):
         super().__init__()
         self._blocks: dict[object, _Block] = {}
         self._calls: dict[str, ToolCall] = {}
-        self._number = 0
         # The last count of each that came.
         self._counts: dict[str, int | None] = {}
 
@@ -56,7 +55,7 @@ class MessagesReader(Reader):
             self.answer.fail(message.get("error"))
         elif is_list(content) or isinstance(content, str) or message.get("type") == "message":
             self._take_message(message)
-            self.answer.choice().words.add(text(content))
+            self.answer.words.add(text(content))
             for block in list_of(content):
                 begun = self._take_block(block)
                 if begun is not None and begun.call and "input" in fields(block):
@@ -97,7 +96,7 @@ class MessagesReader(Reader):
         reason = text(said.get("stop_reason"))
         if reason is None:
             return
-        self.answer.choice().finish_reason = reason
+        self.answer.finish_reason = reason
         self.answer.refused |= reason == "refusal"
         self.answer.ending = self.answer.ending or ("unfinished" if reason in _PAUSED else "complete")
 
@@ -115,9 +114,9 @@ class MessagesReader(Reader):
         kind = text(block.get("type")) or ""
         words, thinking = text(block.get("text")), text(block.get("thinking"))
         if kind == "text" and words is not None:
-            self.answer.choice().words.add(words)
+            self.answer.words.add(words)
         elif kind == "thinking" and thinking is not None:
-            self.answer.choice().thoughts.add(thinking)
+            self.answer.thoughts.add(thinking)
         elif kind.endswith("tool_use"):
             return _Block(call=self._take_tool_use(kind, block))
         elif kind.endswith("tool_result"):
@@ -138,7 +137,8 @@ class MessagesReader(Reader):
 
     def _take_tool_use(self, kind: str, block: Fields) -> ToolCall:
         """``tool_use`` is of the application's tools; others are run by the provider."""
-        call = self._new_call()
+        # By a key of its own: blocks of gateways may have the index or the id of another one.
+        call = self.answer.tool_call(object())
         call.id = text(block.get("id"))
         call.name = text(block.get("name"))
         call.by_provider = kind != "tool_use"
@@ -146,20 +146,15 @@ class MessagesReader(Reader):
             self._calls[call.id] = call
         return call
 
-    def _new_call(self) -> ToolCall:
-        """By number: blocks of gateways may have the index or the id of another one."""
-        self._number += 1
-        return self.answer.choice().tool_call(self._number)
-
     def _take_delta(self, index: object, delta: Fields) -> None:
         kind, block = delta.get("type"), self._blocks.get(index)
         words, thinking, asked = (text(delta.get(name)) for name in ("text", "thinking", "partial_json"))
         if block is not None and block.unread is not None:
             block.unread.append(delta)
         elif kind == "text_delta" and words is not None:
-            self.answer.choice().words.add(words)
+            self.answer.words.add(words)
         elif kind == "thinking_delta" and thinking is not None:
-            self.answer.choice().thoughts.add(thinking)
+            self.answer.thoughts.add(thinking)
         elif kind == "input_json_delta" and asked is not None:
             # Gateways send pieces without words to blocks that are no tools.
             if asked:
@@ -168,7 +163,7 @@ class MessagesReader(Reader):
             self.answer.not_read(delta)
 
     def _take_input(self, index: object, known: _Block | None, piece: str) -> None:
-        block = known or _Block(call=self._new_call())
+        block = known or _Block(call=self.answer.tool_call(object()))
         self._blocks[index] = block
         if block.call is None:
             self.answer.not_read(piece)

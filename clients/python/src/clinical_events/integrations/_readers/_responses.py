@@ -77,6 +77,8 @@ class ResponsesReader(Reader):
     def __init__(self) -> None:
         super().__init__()
         self._stream: _Stream | None = None
+        # What was said on the way to the words of the answer, and whether it is a thought.
+        self._way: list[tuple[str, bool]] = []
 
     def whole(self, body: object) -> None:
         response = fields(body)
@@ -123,7 +125,7 @@ class ResponsesReader(Reader):
         self._take_usage(fields(response.get("usage")))
         status = text(response.get("status"))
         reason = text(fields(response.get("incomplete_details")).get("reason"))
-        self.answer.choice().finish_reason = status if reason is None else reason
+        self.answer.finish_reason = status if reason is None else reason
         is_stale = how is not None and status in ("queued", "in_progress")
         said = how if is_stale or status is None else status
         error = response.get("error")
@@ -148,32 +150,19 @@ class ResponsesReader(Reader):
         )
 
     def _take(self, output: list[Any], response: Fields) -> None:
-        said = _Items(self)
         items = [fields(item) for item in output]
-        ids = [text(item.get(name)) for item in items if _is_output(item) for name in ("call_id", "id")]
+        ids = (text(item.get(name)) for item in items if _is_output(item) for name in ("call_id", "id"))
         answered = {each for each in ids if each is not None}
         for item in items:
-            said.take(item, answered)
-        words = str(said.words)
-        choice = self.answer.choice()
-        aside = "".join(each for each, is_thought in said.way if not is_thought)
-        choice.words.set(words or aside or text(response.get("output_text")) or "")
-        choice.thoughts.set("".join(each for each, is_thought in said.way if is_thought or words))
-        if said.asks_for_approval and self.answer.ending == "complete":
-            self.answer.ending = "unfinished"
+            self._item(item, answered)
+        answer = self.answer
+        said = answer.words.length > 0
+        if not said:
+            aside = "".join(words for words, is_thought in self._way if not is_thought)
+            answer.words.set(aside or text(response.get("output_text")) or "")
+        answer.thoughts.set("".join(words for words, is_thought in self._way if is_thought or said))
 
-
-class _Items:
-    """What items say: the words of the answer, and what was said on the way to it, which may be thoughts."""
-
-    def __init__(self, reader: ResponsesReader) -> None:
-        self._answer = reader.answer
-        self.words = Words()
-        self.way: list[tuple[str, bool]] = []
-        self.asks_for_approval = False
-        self._calls = 0
-
-    def take(self, item: Fields, answered: set[str]) -> None:
+    def _item(self, item: Fields, answered: set[str]) -> None:
         role = item.get("role")
         kind = text(item.get("type"))
         kind = ("message" if role == "assistant" else "") if kind is None else kind
@@ -181,24 +170,24 @@ class _Items:
             self._message(item)
         elif kind == "reasoning":
             thought, short = _words_of(item.get("content")), _words_of(item.get("summary"))
-            self.way.append((thought if short in thought else thought + short, True))
+            self._way.append((thought if short in thought else thought + short, True))
         elif _is_tool(kind):
             self._tool(kind, item, answered)
         elif not _is_silent(kind):
-            self._answer.not_read(item)
+            self.answer.not_read(item)
 
     def _tool(self, kind: str, item: Fields, answered: set[str]) -> None:
-        call = self._answer.choice().tool_call(self._calls)
-        self._calls += 1
+        call = self.answer.tool_call(object())
         ids = (text(item.get("call_id")), text(item.get("id")))
         call.id = next((each for each in ids if each is not None), None)
         name = text(item.get("name"))
         call.name = kind if name is None else name
         call.asked.set(_asked(item))
         call.by_provider = not answered.isdisjoint(ids) or _by_provider(kind, item)
-        self.asks_for_approval |= kind == "mcp_approval_request"
+        if kind == "mcp_approval_request" and self.answer.ending == "complete":
+            self.answer.ending = "unfinished"
         if kind == "image_generation_call" and is_said(item.get("result")):
-            self._answer.medium("image")
+            self.answer.medium("image")
 
     def _message(self, item: Fields) -> None:
         content = item.get("content")
@@ -211,17 +200,17 @@ class _Items:
             words = _words_of([part])
             medium = next((each for each in _MEDIA if each in kind), None)
             if medium:
-                self._answer.medium(medium)
+                self.answer.medium(medium)
             if kind in _THOUGHTS:
-                self.way.append((words, True))
+                self._way.append((words, True))
             elif is_aside:
-                self.way.append((words, False))
+                self._way.append((words, False))
             else:
-                self.words.add(words)
+                self.answer.words.add(words)
             if text(said.get("refusal")) is not None:
-                self._answer.refused = True
+                self.answer.refused = True
             elif not medium and not words and kind not in ("output_text", "text") and part != "":
-                self._answer.not_read(part)
+                self.answer.not_read(part)
 
 
 class _Parts:
