@@ -26,6 +26,7 @@ from ._answer import (
     list_of,
     model_name,
     text,
+    total,
     word,
 )
 
@@ -35,6 +36,7 @@ FAILED = 2
 MOST_CHARACTERS = 16 * 1024 * 1024
 DEEPEST = 100
 REDACTED = "__REDACTED__"
+_COUNTS = ("input", "output", "cache_read", "cache_creation", "reasoning")
 
 
 @dataclass(frozen=True)
@@ -93,33 +95,29 @@ class Findings:
     evaluations: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     usage_of_all: dict[str, int] | None = None
 
-    def count(self, *, apart: bool = False, **counts: object) -> None:
-        """Takes counts that are not known yet. ``apart``: the input is what came from no cache."""
-        cached = (count_of(counts.get("cache_read")) or 0) + (count_of(counts.get("cache_creation")) or 0)
-        given = count_of(counts.get("input"))
+    def take(self, *, apart: bool = False, **said: Any) -> None:
+        """Takes what is not known yet: ``id``, ``model``, ``reason``, ``tool``, ``call``, counts of tokens.
+
+        ``apart``: the input is what came from no cache.
+        """
+        answer, first, counts = self.answer, self.answer.choice(), Answer()
+        answer.id = _or(answer.id, text(said.get("id")))
+        answer.model = _or(answer.model, text(said.get("model")))
+        first.finish_reason = _or(first.finish_reason, _reason(said.get("reason")))
+        self.tool_name = _or(self.tool_name, said.get("tool"))
+        self.tool_id = _or(self.tool_id, said.get("call"))
+        given, cached = count_of(said.get("input")), total(said.get("cache_read"), said.get("cache_creation"))
         if given is not None and (apart or cached > given):
-            counts["input"] = given + cached
-        told = Answer()
-        told.count(**counts)
-        self.answer.usage = {**told.usage, **self.answer.usage}
-
-    def identity(self, *, id: object = None, model: object = None, reason: str | None = None) -> None:
-        """Takes what is not known yet."""
-        answer = self.answer
-        answer.id = answer.id if answer.id is not None else text(id)
-        answer.model = answer.model if answer.model is not None else text(model)
-        first = answer.choice()
-        first.finish_reason = first.finish_reason if first.finish_reason is not None else reason
-
-    def tool(self, name: object, id: object) -> None:
-        self.tool_name = name if self.tool_name is None else self.tool_name
-        self.tool_id = id if self.tool_id is None else self.tool_id
+            said["input"] = given + cached
+        counts.count(**{name: said.get(name) for name in _COUNTS})
+        answer.usage = {**counts.usage, **answer.usage}
 
 
 class Dialect:
-    """The names of one family of emitters."""
+    """The names of one family of emitters. ``names``: for what ``Findings.take`` takes, by which attributes."""
 
     kinds: ClassVar[Mapping[object, Kind | PassedOver]] = {}
+    names: ClassVar[Mapping[str, str]] = {}
 
     def kind_of(self, span: Span, is_root: bool) -> Kind | PassedOver | None:
         """What the span is, why it is nothing, or None when this dialect does not know it."""
@@ -127,7 +125,10 @@ class Dialect:
 
     def find(self, span: Span, kind: Kind, found: Findings) -> None:
         """Takes what is not found yet."""
-        raise NotImplementedError
+        found.take(**self.said(span))
+
+    def said(self, span: Span) -> dict[str, Any]:
+        return {name: _or(*map(span.attributes.get, of.split())) for name, of in self.names.items()}
 
 
 # GenAI: the semantic conventions of OpenTelemetry, 1.26 and later.
@@ -143,14 +144,23 @@ class GenAi(Dialect):
     # Operations of models that answer no person.
     others = re.compile("embed|image|audio|speech|transcri|moderat|rerank|video|memory|search", re.IGNORECASE)
     # The conventions, the SDKs of Anthropic, Pydantic AI and Sentry, and users of Langfuse.
-    cache_read = (
-        *("cache_read.input_tokens", "cache_read_input_tokens", "cache_read_tokens"),
-        *("input_cached_tokens", "input_tokens.cached"),
-    )
-    cache_creation = (
-        *("cache_creation.input_tokens", "cache_creation_input_tokens", "cache_write.input_tokens"),
-        *("cache_write_tokens", "input_cache_creation", "input_tokens.cache_write"),
-    )
+    names: ClassVar[Mapping[str, str]] = {
+        "id": "gen_ai.response.id",
+        "model": "gen_ai.response.model",
+        "reason": "gen_ai.response.finish_reasons gen_ai.response.finish_reason"
+        " anthropic.message.stop_reason",
+        "tool": "gen_ai.tool.name",
+        "call": "gen_ai.tool.call.id",
+        "input": "gen_ai.usage.input_tokens",
+        "output": "gen_ai.usage.output_tokens",
+        "cache_read": "gen_ai.usage.cache_read.input_tokens gen_ai.usage.cache_read_input_tokens"
+        " gen_ai.usage.cache_read_tokens gen_ai.usage.input_cached_tokens gen_ai.usage.input_tokens.cached",
+        "cache_creation": "gen_ai.usage.cache_creation.input_tokens gen_ai.usage.cache_creation_input_tokens"
+        " gen_ai.usage.cache_write.input_tokens gen_ai.usage.cache_write_tokens"
+        " gen_ai.usage.input_cache_creation gen_ai.usage.input_tokens.cache_write",
+        "reasoning": "gen_ai.usage.reasoning.output_tokens gen_ai.usage.reasoning_tokens"
+        " gen_ai.usage.output_tokens.reasoning",
+    }
 
     def kind_of(self, span: Span, is_root: bool) -> Kind | PassedOver | None:
         operation = text(span.attributes.get("gen_ai.operation.name"))
@@ -158,28 +168,14 @@ class GenAi(Dialect):
         return known or (PassedOver("other operations") if self.others.search(operation or "") else None)
 
     def find(self, span: Span, kind: Kind, found: Findings) -> None:
-        said = span.attributes.get
-        reasons = _or(said("gen_ai.response.finish_reasons"), said("gen_ai.response.finish_reason"))
-        reason = _or(_reason(reasons), text(said("anthropic.message.stop_reason")))
-        found.identity(id=said("gen_ai.response.id"), model=said("gen_ai.response.model"), reason=reason)
-        found.tool(said("gen_ai.tool.name"), said("gen_ai.tool.call.id"))
+        said = self.said(span)
+        if said["input"] is None and said["output"] is None:
+            said = {name: value for name, value in said.items() if name not in _COUNTS}
+        # Anthropic's own count, as its interface gives it.
+        found.take(apart=span.scope == "@traceloop/instrumentation-anthropic", **said)
         if kind == "retrieval" and not found.documents:
-            found.documents = [_document(d) for d in list_of(parsed(said("gen_ai.retrieval.documents")))]
-
-        def usage(*names: str) -> object:
-            return _or(*(said(f"gen_ai.usage.{name}") for name in names))
-
-        given, made = usage("input_tokens"), usage("output_tokens")
-        if given is not None or made is not None:
-            found.count(
-                # Anthropic's own count, as its interface gives it.
-                apart=span.scope == "@traceloop/instrumentation-anthropic",
-                input=given,
-                output=made,
-                cache_read=usage(*self.cache_read),
-                cache_creation=usage(*self.cache_creation),
-                reasoning=usage("reasoning.output_tokens", "reasoning_tokens", "output_tokens.reasoning"),
-            )
+            documents = list_of(parsed(span.attributes.get("gen_ai.retrieval.documents")))
+            found.documents = [_document(each) for each in documents]
         for name, of in span.events:
             if name == "gen_ai.evaluation.result":
                 names = ("name", "score.value", "score.label")
@@ -216,18 +212,20 @@ class GenAi(Dialect):
 class OlderGenAi(Dialect):
     """A model, and no name of the others."""
 
+    names: ClassVar[Mapping[str, str]] = {
+        "input": "gen_ai.usage.prompt_tokens",
+        "output": "gen_ai.usage.completion_tokens",
+    }
+
     def kind_of(self, span: Span, is_root: bool) -> Kind | PassedOver | None:
         return None if text(span.attributes.get("gen_ai.request.model")) is None else "model"
 
-    def find(self, span: Span, kind: Kind, found: Findings) -> None:
-        said = span.attributes.get
-        found.count(input=said("gen_ai.usage.prompt_tokens"), output=said("gen_ai.usage.completion_tokens"))
 
-
-def _reason(reasons: object) -> str | None:
-    """The first; some emitters write one text, or JSON, in place of a list."""
-    first = text(next(iter(list_of(parsed(reasons))), None))
-    whole = text(reasons)
+def _reason(said: object) -> str | None:
+    """A text, JSON of one, or the first of a list, which some emitters write as JSON."""
+    inner = parsed(said)
+    first = text(inner) or text(next(iter(list_of(inner)), None))
+    whole = text(said)
     return first if first is not None or whole is None or whole.startswith("[") else whole
 
 
@@ -250,7 +248,8 @@ def _take_message(answer: Answer, at: int, message: object, kind: Kind) -> None:
         elif sort in ("tool_call", "server_tool_call"):
             if kind != "agent":
                 key = _or(text(part.get("id")), number)
-                _ask(choice, key, part, part.get("arguments"), by_provider=sort == "server_tool_call")
+                call = _ask(choice, key, part, part.get("arguments"))
+                call.by_provider = sort == "server_tool_call"
         elif sort in ("blob", "uri", "file"):
             medium = part.get("modality")
             answer.medium(medium if medium in ("image", "audio", "video") else "file")
@@ -285,6 +284,18 @@ class OpenInference(Dialect):
         **{"EMBEDDING": PassedOver("embeddings"), "PROMPT": PassedOver("prompts")},
     }
 
+    names: ClassVar[Mapping[str, str]] = {
+        "model": "llm.response.model_name",
+        "reason": "llm.finish_reason",
+        "tool": "tool.name tool_call.function.name",
+        "call": "tool_call.id tool.id",
+        "input": "llm.token_count.prompt",
+        "output": "llm.token_count.completion",
+        "cache_read": "llm.token_count.prompt_details.cache_read",
+        "cache_creation": "llm.token_count.prompt_details.cache_write",
+        "reasoning": "llm.token_count.completion_details.reasoning",
+    }
+
     def kind_of(self, span: Span, is_root: bool) -> Kind | PassedOver | None:
         kind = text(span.attributes.get("openinference.span.kind"))
         if kind == "CHAIN":
@@ -293,23 +304,11 @@ class OpenInference(Dialect):
 
     def find(self, span: Span, kind: Kind, found: Findings) -> None:
         said = span.attributes.get
-        found.identity(model=said("llm.response.model_name"), reason=text(said("llm.finish_reason")))
+        found.take(**self.said(span))
         # The model that was asked for, until an instrumentation writes the one that answered in its place.
         asked = fields(parsed(said("llm.invocation_parameters"))).get("model")
         if kind == "model" and asked is not None and said("llm.model_name") != asked:
-            found.identity(model=said("llm.model_name"))
-        found.tool(
-            _or(said("tool.name"), said("tool_call.function.name")),
-            _or(said("tool_call.id"), said("tool.id")),
-        )
-        count = "llm.token_count."
-        found.count(
-            input=said(count + "prompt"),
-            output=said(count + "completion"),
-            cache_read=said(count + "prompt_details.cache_read"),
-            cache_creation=said(count + "prompt_details.cache_write"),
-            reasoning=said(count + "completion_details.reasoning"),
-        )
+            found.take(model=said("llm.model_name"))
         for prefix in ("retrieval.documents", "reranker.output_documents"):
             if kind == "retrieval" and not found.documents:
                 names = ("id", "score", "content", "metadata")
@@ -319,7 +318,7 @@ class OpenInference(Dialect):
             output = fields(parsed(said("output.value")))
             message = fields(_or(output.get("output"), output))
             calls = (of.get("tool_call_id") for of in (fields(message.get("kwargs")), message))
-            found.tool(None, _or(*calls))
+            found.take(call=_or(*calls))
         if not found.answered:
             self._words(span.attributes, kind, found)
 
@@ -377,6 +376,12 @@ class OpenInference(Dialect):
 class Traceloop(Dialect):
     """OpenLLMetry: its SDKs, and its instrumentations before they took the names of GenAI."""
 
+    names: ClassVar[Mapping[str, str]] = {
+        "model": "llm.response.model",
+        "input": "llm.usage.prompt_tokens",
+        "output": "llm.usage.completion_tokens",
+    }
+
     def kind_of(self, span: Span, is_root: bool) -> Kind | PassedOver | None:
         kind, request = (span.attributes.get(name) for name in ("traceloop.span.kind", "llm.request.type"))
         if kind in ("workflow", "agent"):
@@ -393,9 +398,8 @@ class Traceloop(Dialect):
         said = span.attributes.get
         if said("traceloop.span.kind") == "tool" or kind == "tool":
             named = re.sub(r"^execute_tool |\.tool$", "", span.name)
-            found.tool(_or(said("traceloop.entity.name"), named), None)
-        found.identity(model=said("llm.response.model"))
-        found.count(input=said("llm.usage.prompt_tokens"), output=said("llm.usage.completion_tokens"))
+            found.take(tool=_or(said("traceloop.entity.name"), named))
+        found.take(**self.said(span))
         output = said("traceloop.entity.output")
         if kind == "agent" and output is not None and not found.answered:
             found.answered = True
@@ -418,6 +422,19 @@ class AiSdk(Dialect):
     # The message of the error when the answer breaks in its midst. Read, not recorded.
     broken = "Failed to process successful response"
 
+    names: ClassVar[Mapping[str, str]] = {
+        "id": "ai.response.id",
+        "model": "ai.response.model",
+        "reason": "ai.response.finishReason ai.finishReason",
+        "tool": "ai.toolCall.name",
+        "call": "ai.toolCall.id",
+        "input": "ai.usage.inputTokens ai.usage.promptTokens",
+        "output": "ai.usage.outputTokens ai.usage.completionTokens",
+        "cache_read": "ai.usage.inputTokenDetails.cacheReadTokens ai.usage.cachedInputTokens",
+        "cache_creation": "ai.usage.inputTokenDetails.cacheWriteTokens",
+        "reasoning": "ai.usage.outputTokenDetails.reasoningTokens ai.usage.reasoningTokens",
+    }
+
     def kind_of(self, span: Span, is_root: bool) -> Kind | PassedOver | None:
         operation = text(span.attributes.get("ai.operationId"))
         if operation is None and text(span.attributes.get("operation.name")) is not None:
@@ -436,25 +453,16 @@ class AiSdk(Dialect):
         def said(*names: str) -> Any:
             return _or(*(span.attributes.get(f"ai.{name}") for name in names))
 
-        reason = text(said("response.finishReason", "finishReason"))
-        found.identity(id=said("response.id"), model=said("response.model"), reason=reason)
-        found.tool(said("toolCall.name"), said("toolCall.id"))
-        counts = {
-            "input": said("usage.inputTokens", "usage.promptTokens"),
-            "output": said("usage.outputTokens", "usage.completionTokens"),
-            "cache_read": said("usage.inputTokenDetails.cacheReadTokens", "usage.cachedInputTokens"),
-            "cache_creation": said("usage.inputTokenDetails.cacheWriteTokens"),
-            "reasoning": said("usage.outputTokenDetails.reasoningTokens", "usage.reasoningTokens"),
-        }
+        told = self.said(span)
         # Version 5 passes on Anthropic's count, which is without what came from the cache.
         metadata = fields(fields(parsed(said("response.providerMetadata"))).get("anthropic"))
         usage = fields(metadata.get("usage"))
-        apart = counts["input"] is not None and usage.get("input_tokens") == counts["input"]
+        apart = told["input"] is not None and usage.get("input_tokens") == told["input"]
         if apart:
             for name in ("cache_read", "cache_creation"):
-                counts[name] = _or(counts[name], usage.get(f"{name}_input_tokens"))
+                told[name] = _or(told[name], usage.get(f"{name}_input_tokens"))
             found.answer.usage = {}
-        found.count(apart=apart, **counts)
+        found.take(apart=apart, **told)
         if any(of.get("exception.message") == self.broken for _, of in span.events):
             found.ending = "cut off"
         words = text(said("response.text", "response.object", "result.text"))
@@ -468,10 +476,8 @@ class AiSdk(Dialect):
         for number, each in enumerate([] if kind == "agent" else list_of(parsed(calls))):
             call = fields(each)
             named = {"id": call.get("toolCallId"), "name": call.get("toolName")}
-            by_provider = call.get("providerExecuted") is True
-            made = _ask(
-                choice, number, named, _or(call.get("input"), call.get("args")), by_provider=by_provider
-            )
+            made = _ask(choice, number, named, _or(call.get("input"), call.get("args")))
+            made.by_provider = call.get("providerExecuted") is True
             made.invalid = call.get("invalid") is True
 
 
@@ -501,9 +507,8 @@ class Langfuse(Dialect):
             status = re.match(r"(?:\w*Error: )?([45][0-9]{2}) ", text(said("status_message")) or "")
             found.answer.status = int(status[1]) if status else None
         if kind == "tool":
-            found.tool(span.name, None)
-        reason = text(said("metadata.finish_reason"))
-        found.identity(reason=_or(text(parsed(reason)), reason))
+            found.take(tool=span.name)
+        found.take(reason=text(said("metadata.finish_reason")))
         self._count(fields(parsed(said("usage_details"))), found)
         output = text(said("output"))
         if output is None:
@@ -535,7 +540,7 @@ class Langfuse(Dialect):
         # The total says whether what is in the details is in the first two as well.
         parts, whole = (number(given), number(output)), number(said("total", "total_tokens"))
         apart = whole is not None and None not in parts and whole > sum(cast(tuple[float, ...], parts))
-        found.count(
+        found.take(
             apart=apart,
             input=given,
             output=(parts[1] or 0) + (number(reasoning) or 0) if apart else output,
@@ -756,11 +761,10 @@ def _index(value: object) -> int:
     return value if isinstance(value, int) and 0 <= value < 2**64 else 0
 
 
-def _ask(choice: Choice, key: object, call: Fields, asked: object, *, by_provider: bool = False) -> ToolCall:
+def _ask(choice: Choice, key: object, call: Fields, asked: object) -> ToolCall:
     made = choice.tool_call(key)
     made.id, made.name = text(call.get("id")), text(call.get("name"))
     made.asked.set(_input(asked))
-    made.by_provider = by_provider
     return made
 
 
