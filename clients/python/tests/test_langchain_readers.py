@@ -9,7 +9,7 @@ from typing import Any
 from tests.test_answers import ODD, seen, vectors_of
 
 from clinical_events.integrations._readers import Answer
-from clinical_events.integrations._readers.langchain import take_outputs, take_result, take_token
+from clinical_events.integrations._readers._langchain import take_outputs, take_result, take_token
 
 SEED = 39
 MUTATIONS = 2000

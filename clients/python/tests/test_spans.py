@@ -15,15 +15,8 @@ from tests.recording import Log
 
 from clinical_events.integrations._call import Describe, DescribedCall
 from clinical_events.integrations._readers import Answer
-from clinical_events.integrations._readers.spans import (
-    PassedOver,
-    Span,
-    findings_of,
-    identify,
-    in_order,
-    indexed,
-    spans_of,
-)
+from clinical_events.integrations._readers._dialects import PassedOver, Span, indexed
+from clinical_events.integrations._readers._spans import findings_of, identify, in_order, spans_of
 from clinical_events.integrations.opentelemetry import SpanProcessor, _read
 
 OTLP = support.VECTORS / "otlp"

@@ -19,7 +19,8 @@ from opentelemetry.trace import Status, StatusCode
 from tests.recording import Log
 from tests.test_spans import OTLP, captured_of, spans_in
 
-from clinical_events.integrations._readers.spans import FAILED, Span, in_order
+from clinical_events.integrations._readers._dialects import Span
+from clinical_events.integrations._readers._spans import FAILED, in_order
 from clinical_events.integrations.opentelemetry import SpanExporter, SpanProcessor
 
 SOME = [

@@ -24,7 +24,7 @@ from ._call import (
 )
 from ._readers import Answer
 from ._readers._answer import fields, list_of, model_name, text
-from ._readers.langchain import take_outputs, take_result, take_token
+from ._readers._langchain import take_outputs, take_result, take_token
 
 if TYPE_CHECKING:
     BaseCallbackHandler = object

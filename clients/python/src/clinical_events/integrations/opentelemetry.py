@@ -1,6 +1,6 @@
 """Captures spans of generative AI that an application makes with OpenTelemetry.
 
-What a span says is read by ``_readers/spans.py``, for every emitter that is known there; here the spans of
+What a span says is read by ``_readers/_spans.py``, for every emitter that is known there; here the spans of
 one process become runs, each in that of the nearest span around it.
 """
 
@@ -16,8 +16,9 @@ from typing import Any, cast
 
 from ._call import Begun, Describe, Ended, ModelCall, Options, Runs, Shown, quietly
 from ._readers._answer import characters, present, word
-from ._readers.spans import FAILED, Findings, PassedOver, Span, findings_of, identify, in_order, number
-from ._readers.spans import Known as KnownSpan
+from ._readers._dialects import Findings, PassedOver, Span, number
+from ._readers._spans import FAILED, findings_of, identify, in_order
+from ._readers._spans import Known as KnownSpan
 
 __all__ = ["SpanExporter", "SpanProcessor"]
 

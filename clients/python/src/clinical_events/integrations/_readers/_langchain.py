@@ -15,6 +15,7 @@ from ._answer import (
     as_text,
     count_of,
     fields,
+    first_of,
     is_list,
     is_object,
     is_said,
@@ -52,7 +53,7 @@ def take_result(answer: Answer, result: Fields, *, is_streamed: bool) -> MISSED 
         answer.not_read(other)
     if not found:  # A stream without a chunk; an answer that LangChain raises for.
         return "not read" if not is_list(answered) else "cut off" if answered else "failed"
-    first, output = found[0], fields(_or(result.get("llm_output"), result.get("llmOutput")))
+    first, output = found[0], fields(first_of(result.get("llm_output"), result.get("llmOutput")))
     _take_identity(answer, first, output)
     _take_usage(answer, first, output)
     metadata = _metadata(first)
@@ -83,20 +84,20 @@ def take_token(answer: Answer, token: object, chunk: Fields, index: int = 0) -> 
         known = choice.tool_call(key)
         # Some servers give each call the same index.
         call = choice.tool_call(id) if id is not None and known.id not in (None, id) else known
-        call.id = _or(call.id, id)
-        call.name = _or(call.name, text(part.get("name")))
+        call.id = first_of(call.id, id)
+        call.name = first_of(call.name, text(part.get("name")))
         call.asked.add(text(part.get("args")))
-    choice.finish_reason = _or(_finish(chunk), choice.finish_reason)
+    choice.finish_reason = first_of(_finish(chunk), choice.finish_reason)
 
 
 def take_outputs(answer: Answer, outputs: object) -> None:
     """Takes what a chain has ended with, as far as these are words."""
     said = fields(outputs)
     messages = list_of(said.get("messages"))
-    last = _or(said.get("output"), messages[-1] if messages else None, outputs)
+    last = first_of(said.get("output"), messages[-1] if messages else None, outputs)
     scratch = Answer()
     _take_message(scratch, scratch.choice(), fields(last))
-    answer.choice().words.set(_or(text(last), scratch.text))
+    answer.choice().words.set(first_of(text(last), scratch.text))
 
 
 def _take_generation(answer: Answer, choice: Choice, generation: Fields) -> bool:
@@ -159,11 +160,13 @@ def _take_part(answer: Answer, choice: Choice, part: object, has_answer: bool, d
         answer.medium(medium)
         choice.words.add(text(block.get("transcript")))
     elif _HOSTED.fullmatch(kind):
-        code = _or(block.get("executableCode"), block.get("executable_code"))
+        code = first_of(block.get("executableCode"), block.get("executable_code"))
         call = choice.tool_call(("part", id(part)))
         call.id = text(block.get("id"))
-        call.name = _or(text(block.get("name")), None if code is None else "executable_code")
-        call.asked.set(as_text(_or(block.get("args"), block.get("input"), fields(code).get("code"), code)))
+        call.name = first_of(text(block.get("name")), None if code is None else "executable_code")
+        call.asked.set(
+            as_text(first_of(block.get("args"), block.get("input"), fields(code).get("code"), code))
+        )
         call.by_provider = True
     elif not _SILENT.fullmatch(kind):
         answer.not_read(part)
@@ -203,8 +206,8 @@ def _medium(block: Fields) -> str | None:
     known = _MEDIUM.fullmatch(kind)
     if block.get("thought") is True or not (known or _FILE.fullmatch(kind)):
         return None
-    data = fields(_or(block.get("inlineData"), block.get("fileData")))
-    mime = text(_or(block.get("mimeType"), block.get("mime_type"), data.get("mimeType"))) or ""
+    data = fields(first_of(block.get("inlineData"), block.get("fileData")))
+    mime = text(first_of(block.get("mimeType"), block.get("mime_type"), data.get("mimeType"))) or ""
     said = known[1] if known else mime.partition("/")[0]
     return said if said in ("image", "audio", "video") else "file"
 
@@ -218,12 +221,12 @@ def _take_tools(choice: Choice, message: Fields) -> None:
     called = valid if valid or invalid else list_of(kwargs.get("tool_calls")) or oldest
     for at, each in enumerate([*called, *invalid]):
         said = fields(each)
-        inner = fields(_or(said.get("function"), said.get("functionCall")))
+        inner = fields(first_of(said.get("function"), said.get("functionCall")))
         call = choice.tool_call(("asked", at))
-        call.id = _or(text(said.get("call_id")), text(said.get("id")))
-        call.name = _or(text(said.get("name")), text(inner.get("name")))
+        call.id = first_of(text(said.get("call_id")), text(said.get("id")))
+        call.name = first_of(text(said.get("name")), text(inner.get("name")))
         asked = (*(said.get(name) for name in ("args", "input", "arguments")), inner.get("arguments"))
-        call.asked.set(as_text(_or(*asked, inner.get("args"))))
+        call.asked.set(as_text(first_of(*asked, inner.get("args"))))
         call.invalid = at >= len(called)
 
 
@@ -258,14 +261,14 @@ def _metadata(generation: Fields) -> Fields:
 
 def _sources(generation: Fields) -> list[Fields]:
     """Where the packages of providers put it."""
-    info = fields(_or(generation.get("generation_info"), generation.get("generationInfo")))
+    info = fields(first_of(generation.get("generation_info"), generation.get("generationInfo")))
     return [_metadata(generation), info, fields(fields(generation.get("message")).get("additional_kwargs"))]
 
 
 def _take_identity(answer: Answer, generation: Fields, output: Fields) -> None:
     said = [*_sources(generation), output]
     own = text(fields(generation.get("message")).get("id"))
-    answer.id = _or(_find(said, "id"), None if own is None or re.match("(lc_)?run-", own) else own)
+    answer.id = first_of(_find(said, "id"), None if own is None or re.match("(lc_)?run-", own) else own)
     answer.model = _find(said, "model_name", "model", "model_id", "modelId", "modelVersion")
     # Chunks that are put together: the name that was asked for, and then the one that answered.
     alias, both = answer.model or "", _find(said, "model") or ""
@@ -276,7 +279,7 @@ def _take_identity(answer: Answer, generation: Fields, output: Fields) -> None:
 def _finish(generation: Fields) -> str | None:
     said = _sources(generation)
     metadata = said[0]
-    reason: str | None = _or(
+    reason: str | None = first_of(
         _find(said, "finish_reason", "stop_reason", "done_reason", "finishReason", "stopReason"),
         _find([fields(metadata.get("messageStop"))], "stopReason"),
         _find([fields(metadata.get("incomplete_details"))], "reason"),
@@ -306,11 +309,11 @@ def _once(word: str) -> str:
 def _take_usage(answer: Answer, generation: Fields, output: Fields) -> None:
     """The later ones count: what LangChain has made of it last."""
     metadata = _metadata(generation)
-    usage = fields(_or(metadata.get("usage"), output.get("usage")))
+    usage = fields(first_of(metadata.get("usage"), output.get("usage")))
     told = fields(fields(generation.get("message")).get("usage_metadata"))
     names = ("token_usage", "tokenUsage")
-    counted = _or(*(of.get(name) for of in _sources(generation)[:2] for name in names))
-    all_of_them = (metadata, fields(_or(*map(output.get, names))), fields(counted), usage, told)
+    counted = first_of(*(of.get(name) for of in _sources(generation)[:2] for name in names))
+    all_of_them = (metadata, fields(first_of(*map(output.get, names))), fields(counted), usage, told)
     for each in all_of_them:
         answer.count(**_counts(each))
     # Older versions have passed on the number of Anthropic, which leaves the cached tokens out.
@@ -320,7 +323,7 @@ def _take_usage(answer: Answer, generation: Fields, output: Fields) -> None:
 
 def _is_apart(usage: Fields) -> bool:
     """Anthropic and Amazon Bedrock count cached tokens beside the others."""
-    given = _or(usage.get("input_tokens"), usage.get("inputTokens"))
+    given = first_of(usage.get("input_tokens"), usage.get("inputTokens"))
     return usage.get("prompt_tokens") is None and given is not None
 
 
@@ -332,16 +335,16 @@ def _counts(usage: Fields) -> dict[str, object]:
 
     def details(kind: str, older: str) -> Fields:
         names = (f"{kind}_token_details", f"{kind}_tokens_details", f"{older}_tokens_details")
-        return fields(_or(*(usage.get(name) for name in names)))
+        return fields(first_of(*(usage.get(name) for name in names)))
 
     asked, made = details("input", "prompt"), details("output", "completion")
     given = first("input_tokens", "prompt_tokens", "promptTokens", "inputTokens", "prompt_eval_count")
     answered = first("output_tokens", "completion_tokens", "completionTokens", "outputTokens", "eval_count")
     read_apart = first("cache_read_input_tokens", "cacheReadInputTokens")
     created_apart = first("cache_creation_input_tokens", "cacheWriteInputTokens")
-    cache_read = _or(asked.get("cache_read"), asked.get("cached_tokens"), read_apart)
-    cache_creation = _or(asked.get("cache_creation"), created_apart)
-    reasoning = _or(made.get("reasoning"), made.get("reasoning_tokens"))
+    cache_read = first_of(asked.get("cache_read"), asked.get("cached_tokens"), read_apart)
+    cache_creation = first_of(asked.get("cache_creation"), created_apart)
+    reasoning = first_of(made.get("reasoning"), made.get("reasoning_tokens"))
     cached = total(cache_read, cache_creation)
     beside = _is_apart(usage) and total(read_apart, created_apart) > 0
     # xAI leaves the reasoning out of the tokens of the answer, but not out of all.
@@ -362,8 +365,3 @@ def _key(value: object) -> object:
 
 def _is(pattern: re.Pattern[str], value: object) -> bool:
     return isinstance(value, str) and pattern.fullmatch(value) is not None
-
-
-def _or(*values: Any) -> Any:
-    """The first that is not None."""
-    return next((value for value in values if value is not None), None)

@@ -1,7 +1,6 @@
-"""What one span of OpenTelemetry says of a model, under whatever names its emitter uses.
+"""The names that emitters of OpenTelemetry have for what is about models, and what they mean.
 
-A span is read by itself (docs/reference/model-answers.md, "Spans"). Attributes are hostile: nothing is what
-it should be, and nothing here raises.
+Attributes are hostile: nothing is what it should be, and nothing here raises.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, cast
 
@@ -20,21 +19,17 @@ from ._answer import (
     ToolCall,
     as_text,
     count_of,
-    failure_status,
     fields,
+    first_of,
     is_said,
     list_of,
-    model_name,
     text,
     total,
-    word,
 )
 
 Kind = Literal["model", "agent", "tool", "retrieval", "evaluation"]
 
-FAILED = 2
 MOST_CHARACTERS = 16 * 1024 * 1024
-DEEPEST = 100
 REDACTED = "__REDACTED__"
 _COUNTS = ("input", "output", "cache_read", "cache_creation", "reasoning")
 
@@ -54,20 +49,6 @@ class Span:
     parent_id: str | None = None
     start: int = 0
     end: int = 0
-
-
-@dataclass(frozen=True)
-class Known:
-    """What a span is. ``model`` of an agent is its name, or that of the workflow."""
-
-    kind: Kind
-    provider: str
-    model: str | None
-    agent_name: str | None
-    agent_model: str | None
-    operation: str
-    streamed: bool
-    conversation: str | None
 
 
 @dataclass(frozen=True)
@@ -101,11 +82,11 @@ class Findings:
         ``apart``: the input is what came from no cache.
         """
         answer, first, counts = self.answer, self.answer.choice(), Answer()
-        answer.id = _or(answer.id, text(said.get("id")))
-        answer.model = _or(answer.model, text(said.get("model")))
-        first.finish_reason = _or(first.finish_reason, _reason(said.get("reason")))
-        self.tool_name = _or(self.tool_name, said.get("tool"))
-        self.tool_id = _or(self.tool_id, said.get("call"))
+        answer.id = first_of(answer.id, text(said.get("id")))
+        answer.model = first_of(answer.model, text(said.get("model")))
+        first.finish_reason = first_of(first.finish_reason, _reason(said.get("reason")))
+        self.tool_name = first_of(self.tool_name, said.get("tool"))
+        self.tool_id = first_of(self.tool_id, said.get("call"))
         given, cached = count_of(said.get("input")), total(said.get("cache_read"), said.get("cache_creation"))
         if given is not None and (apart or cached > given):
             said["input"] = given + cached
@@ -114,7 +95,7 @@ class Findings:
 
 
 class Dialect:
-    """The names of one family of emitters. ``names``: for what ``Findings.take`` takes, by which attributes."""
+    """The names of one family of emitters. ``names``: what ``Findings.take`` takes, by which attributes."""
 
     kinds: ClassVar[Mapping[object, Kind | PassedOver]] = {}
     names: ClassVar[Mapping[str, str]] = {}
@@ -128,7 +109,7 @@ class Dialect:
         found.take(**self.said(span))
 
     def said(self, span: Span) -> dict[str, Any]:
-        return {name: _or(*map(span.attributes.get, of.split())) for name, of in self.names.items()}
+        return {name: first_of(*map(span.attributes.get, of.split())) for name, of in self.names.items()}
 
 
 # GenAI: the semantic conventions of OpenTelemetry, 1.26 and later.
@@ -187,7 +168,7 @@ class GenAi(Dialect):
     def _words(self, span: Span, kind: Kind, found: Findings) -> None:
         events = dict(reversed(span.events))
         details = events.get("gen_ai.client.inference.operation.details", {})
-        messages = _or(*(of.get("gen_ai.output.messages") for of in (span.attributes, details)))
+        messages = first_of(*(of.get("gen_ai.output.messages") for of in (span.attributes, details)))
         if messages is not None:
             found.answered = True
             told = list_of(parsed(messages))
@@ -201,7 +182,9 @@ class GenAi(Dialect):
             if name == "gen_ai.choice":
                 found.answered = True
                 message, reason = parsed(of.get("message", of)), text(of.get("finish_reason"))
-                _take_chat(found.answer.choice(_index(of.get("index"))), message, kind, found.answer, reason)
+                _take_chat(
+                    found.answer.choice(index_of(of.get("index"))), message, kind, found.answer, reason
+                )
         completion = events.get("gen_ai.content.completion")
         if not found.answered and completion is not None:
             found.answered = True
@@ -236,7 +219,7 @@ def _parts(message: object) -> list[Fields]:
 def _take_message(answer: Answer, at: int, message: object, kind: Kind) -> None:
     """A message of the conventions: a choice, in parts. An agent's tools are asked for by its models."""
     choice = answer.choice(at)
-    choice.finish_reason = _or(choice.finish_reason, text(fields(message).get("finish_reason")) or None)
+    choice.finish_reason = first_of(choice.finish_reason, text(fields(message).get("finish_reason")) or None)
     for number, raw in enumerate(list_of(fields(message).get("parts"))):
         part = fields(raw)
         sort = text(part.get("type")) or ""
@@ -247,7 +230,7 @@ def _take_message(answer: Answer, at: int, message: object, kind: Kind) -> None:
             choice.thoughts.add(text(part.get("content")))
         elif sort in ("tool_call", "server_tool_call"):
             if kind != "agent":
-                key = _or(text(part.get("id")), number)
+                key = first_of(text(part.get("id")), number)
                 call = _ask(choice, key, part, part.get("arguments"))
                 call.by_provider = sort == "server_tool_call"
         elif sort in ("blob", "uri", "file"):
@@ -263,16 +246,16 @@ def _take_chat(
     """A message as interfaces of chat write it."""
     said = fields(message)
     content, refusal = said.get("content"), text(said.get("refusal"))
-    choice.finish_reason = _or(choice.finish_reason, reason)
-    choice.words.add(_or(text(message), _words(content)) or refusal)
+    choice.finish_reason = first_of(choice.finish_reason, reason)
+    choice.words.add(first_of(text(message), _words(content)) or refusal)
     answer.refused = answer.refused or bool(refusal and not is_said(content))
     choice.thoughts.add(text(said.get("reasoning_content")))
     for number, call in enumerate([] if kind == "agent" else list_of(parsed(said.get("tool_calls")))):
         outer = fields(call)
         inner = fields(outer.get("function"))
-        made = _ask(choice, _or(text(outer.get("id")), number), outer, None)
-        made.name = _or(text(inner.get("name")), made.name)
-        made.asked.set(_input(_or(inner.get("arguments"), outer.get("arguments"))))
+        made = _ask(choice, first_of(text(outer.get("id")), number), outer, None)
+        made.name = first_of(text(inner.get("name")), made.name)
+        made.asked.set(_input(first_of(inner.get("arguments"), outer.get("arguments"))))
 
 
 class OpenInference(Dialect):
@@ -316,9 +299,9 @@ class OpenInference(Dialect):
                     found.documents.append(_document({n: each.get(f"document.{n}") for n in names}))
         if kind == "tool":  # LangChain's answer of a tool says which call it is of.
             output = fields(parsed(said("output.value")))
-            message = fields(_or(output.get("output"), output))
+            message = fields(first_of(output.get("output"), output))
             calls = (of.get("tool_call_id") for of in (fields(message.get("kwargs")), message))
-            found.take(call=_or(*calls))
+            found.take(call=first_of(*calls))
         if not found.answered:
             self._words(span.attributes, kind, found)
 
@@ -357,7 +340,7 @@ class OpenInference(Dialect):
             found.answered = True
             # Of the state of a graph its last message.
             last = fields(next(reversed(list_of(fields(parsed(output)).get("messages"))), None))
-            words = _or(*(text(of.get("content")) for of in (fields(last.get("kwargs")), last)), output)
+            words = first_of(*(text(of.get("content")) for of in (fields(last.get("kwargs")), last)), output)
             answer.choice().words.set(words)
 
     def _has_choices(self, attributes: Fields) -> bool:
@@ -398,16 +381,16 @@ class Traceloop(Dialect):
         said = span.attributes.get
         if said("traceloop.span.kind") == "tool" or kind == "tool":
             named = re.sub(r"^execute_tool |\.tool$", "", span.name)
-            found.take(tool=_or(said("traceloop.entity.name"), named))
+            found.take(tool=first_of(said("traceloop.entity.name"), named))
         found.take(**self.said(span))
         output = said("traceloop.entity.output")
         if kind == "agent" and output is not None and not found.answered:
             found.answered = True
-            found.answer.choice().words.set(_or(text(parsed(output)), text(output), ""))
+            found.answer.choice().words.set(first_of(text(parsed(output)), text(output), ""))
         for prefix in ("gen_ai.completion", "llm.completions"):
             for at, message in enumerate([] if found.answered else indexed(span.attributes, prefix)):
                 choice = found.answer.choice(at)
-                choice.finish_reason = _or(choice.finish_reason, text(message.get("finish_reason")))
+                choice.finish_reason = first_of(choice.finish_reason, text(message.get("finish_reason")))
                 choice.words.add(_words(message.get("content")))
                 choice.thoughts.add(text(message.get("reasoning")))
                 for number, call in enumerate(indexed(message, "tool_calls")):
@@ -451,7 +434,7 @@ class AiSdk(Dialect):
 
     def find(self, span: Span, kind: Kind, found: Findings) -> None:
         def said(*names: str) -> Any:
-            return _or(*(span.attributes.get(f"ai.{name}") for name in names))
+            return first_of(*(span.attributes.get(f"ai.{name}") for name in names))
 
         told = self.said(span)
         # Version 5 passes on Anthropic's count, which is without what came from the cache.
@@ -460,7 +443,7 @@ class AiSdk(Dialect):
         apart = told["input"] is not None and usage.get("input_tokens") == told["input"]
         if apart:
             for name in ("cache_read", "cache_creation"):
-                told[name] = _or(told[name], usage.get(f"{name}_input_tokens"))
+                told[name] = first_of(told[name], usage.get(f"{name}_input_tokens"))
             found.answer.usage = {}
         found.take(apart=apart, **told)
         if any(of.get("exception.message") == self.broken for _, of in span.events):
@@ -476,7 +459,7 @@ class AiSdk(Dialect):
         for number, each in enumerate([] if kind == "agent" else list_of(parsed(calls))):
             call = fields(each)
             named = {"id": call.get("toolCallId"), "name": call.get("toolName")}
-            made = _ask(choice, number, named, _or(call.get("input"), call.get("args")))
+            made = _ask(choice, number, named, first_of(call.get("input"), call.get("args")))
             made.by_provider = call.get("providerExecuted") is True
             made.invalid = call.get("invalid") is True
 
@@ -513,9 +496,9 @@ class Langfuse(Dialect):
         output = text(said("output"))
         if output is None:
             return
-        told = _or(parsed(output), output)
+        told = first_of(parsed(output), output)
         if kind == "retrieval" and not found.documents:
-            documents = list_of(_or(fields(told).get("documents"), told))
+            documents = list_of(first_of(fields(told).get("documents"), told))
             found.documents = [_document(each) for each in documents]
         if kind == "evaluation":
             found.evaluations.append({"name": span.name, "score": fields(told).get("score")})
@@ -530,13 +513,13 @@ class Langfuse(Dialect):
         """Langfuse's own names, those of chat completions, or those of responses."""
 
         def said(*names: str) -> Any:
-            return _or(*(usage.get(name) for name in names))
+            return first_of(*(usage.get(name) for name in names))
 
         asked = fields(said("prompt_tokens_details", "input_tokens_details"))
         made = fields(said("completion_tokens_details", "output_tokens_details"))
         given = said("input", "prompt_tokens", "input_tokens")
         output = said("output", "completion_tokens", "output_tokens")
-        reasoning = _or(said("output_reasoning_tokens"), made.get("reasoning_tokens"))
+        reasoning = first_of(said("output_reasoning_tokens"), made.get("reasoning_tokens"))
         # The total says whether what is in the details is in the first two as well.
         parts, whole = (number(given), number(output)), number(said("total", "total_tokens"))
         apart = whole is not None and None not in parts and whole > sum(cast(tuple[float, ...], parts))
@@ -544,7 +527,7 @@ class Langfuse(Dialect):
             apart=apart,
             input=given,
             output=(parts[1] or 0) + (number(reasoning) or 0) if apart else output,
-            cache_read=_or(
+            cache_read=first_of(
                 said("input_cached_tokens", "cache_read_input_tokens"), asked.get("cached_tokens")
             ),
             cache_creation=said("cache_creation_input_tokens", "input_cache_creation"),
@@ -553,161 +536,7 @@ class Langfuse(Dialect):
 
 
 # The first that knows a span decides what it is; what is said by its names goes before the others.
-_DIALECTS: tuple[Dialect, ...] = (
-    *(GenAi(), OpenInference(), Traceloop(), AiSdk(), Langfuse(), OlderGenAi()),
-)
-
-
-def identify(span: Span, *, is_root: bool, is_whole: bool) -> Known | PassedOver:
-    """Says what a span is, by the attributes that it has by now.
-
-    ``is_root``: nothing around it is a run, so an outermost chain is an agent. ``is_whole``: it has ended;
-    before that, what is not known may become so.
-    """
-    for dialect in _DIALECTS if is_whole else _DIALECTS[:-1]:
-        kind = dialect.kind_of(span, is_root)
-        if isinstance(kind, PassedOver):
-            return _passed_over(span, kind.reason)
-        if kind is not None:
-            return _known(span, kind)
-    return _passed_over(span, "unknown names")
-
-
-def _passed_over(span: Span, reason: str | None) -> PassedOver:
-    is_about = any(name.startswith(("gen_ai.", "llm.")) for name in span.attributes)
-    return PassedOver(reason if is_about else None)
-
-
-def _known(span: Span, kind: Kind) -> Known:
-    def said(*names: str) -> str | None:
-        return next(
-            (text(span.attributes.get(name)) for name in names if text(span.attributes.get(name))), None
-        )
-
-    parameters = fields(parsed(said("llm.invocation_parameters")))
-    model = _or(
-        said("gen_ai.request.model", "llm.request.model_name", "llm.request.model"),
-        text(parameters.get("model")),
-        said("llm.model_name", "ai.model.id", "langfuse.observation.model.name"),
-    )
-    agent = said(
-        *("gen_ai.agent.name", "gen_ai.workflow.name", "agent.name", "traceloop.entity.name"),
-        *("traceloop.workflow.name", "ai.telemetry.functionId"),
-    )
-    operations = ("gen_ai.operation.name", "openinference.span.kind", "traceloop.span.kind")
-    more = ("ai.operationId", "langfuse.observation.type", "llm.request.type")
-    providers = ("gen_ai.provider.name", "gen_ai.system", "llm.provider", "llm.system", "llm.vendor")
-    streamed = span.attributes.get("gen_ai.request.stream") is True
-    return Known(
-        kind=kind,
-        provider=said(*providers, "ai.model.provider") or "unknown",
-        model=_or(agent, span.name) if kind == "agent" else model,
-        agent_name=model_name(said("gen_ai.agent.name", "agent.name")) if kind == "model" else None,
-        agent_model=model_name(model) if kind == "agent" else None,
-        operation=word(said(*operations, *more)) or kind,
-        streamed=streamed or span.name.endswith((".doStream", ".streamText")),
-        conversation=word(said("gen_ai.conversation.id", "session.id")),
-    )
-
-
-def findings_of(span: Span, kind: Kind) -> Findings:
-    """Says what a span of this kind tells, once it has ended."""
-    found = Findings()
-    decides = next((each for each in _DIALECTS if each.kind_of(span, True) is not None), None)
-    for dialect in sorted(_DIALECTS, key=lambda each: each is not decides):
-        dialect.find(span, kind, found)
-    _take_ending(span, found)
-    if kind == "agent":
-        found.usage_of_all = found.answer.usage or None
-        found.answer.usage = {}
-    return found
-
-
-def _take_ending(span: Span, found: Findings) -> None:
-    said = span.attributes.get
-    sort = text(said("error.type"))
-    reason = found.answer.finish_reason
-    found.failed = found.failed or span.status == FAILED or sort is not None or reason == "error"
-    if not found.failed:
-        return
-    exceptions = [of.get("exception.type") for name, of in span.events if name == "exception"]
-    is_status = re.fullmatch("[1-5][0-9]{2}", sort or "") is not None
-    # An exception of Python has its module before its name.
-    exception = word(exceptions[-1]) if exceptions else None
-    name = word(None if is_status else sort) or exception or word(sort)
-    timed_out = re.search(r"time_?d?[-_ ]?out|deadline_?exceeded", name or "", re.IGNORECASE)
-    found.error_name = "TimeoutError" if timed_out else name
-    answered = _or(said("http.response.status_code"), said("http.status_code"))
-    status = answered if answered is not None else sort if is_status else None
-    found.answer.status = _or(failure_status(status), found.answer.status)
-    if re.search("abort|cancell?ed", name or "", re.IGNORECASE):
-        found.ending = "aborted"
-    # The server has answered that all is well, and then the answer broke.
-    elif not timed_out and 200 <= (count_of(answered) or 0) < 300:
-        found.ending = "cut off"
-
-
-# Spans of OTLP/JSON.
-
-
-def spans_of(body: object) -> Iterator[Span]:
-    """The spans of an ``ExportTraceServiceRequest`` (opentelemetry-proto, in JSON), as they come."""
-    for resource in list_of(fields(body).get("resourceSpans")):
-        for scoped in list_of(fields(resource).get("scopeSpans")):
-            scope = text(fields(fields(scoped).get("scope")).get("name")) or ""
-            for span in list_of(fields(scoped).get("spans")):
-                yield _span(fields(span), scope)
-
-
-def _span(said: Fields, scope: str) -> Span:
-    events = [fields(event) for event in list_of(said.get("events"))]
-    return Span(
-        name=text(said.get("name")) or "",
-        attributes=_object(said.get("attributes")),
-        events=[(text(of.get("name")) or "", _object(of.get("attributes"))) for of in events],
-        status=_index(fields(said.get("status")).get("code")),
-        scope=scope,
-        dropped=_index(said.get("droppedAttributesCount")),
-        trace_id=text(said.get("traceId")) or "",
-        span_id=text(said.get("spanId")) or "",
-        parent_id=text(said.get("parentSpanId")) or None,
-        start=_index(said.get("startTimeUnixNano")),
-        end=_index(said.get("endTimeUnixNano")),
-    )
-
-
-def _object(attributes: object, depth: int = 0) -> dict[str, Any]:
-    pairs = (fields(each) for each in list_of(attributes))
-    return {name: _value(fields(of.get("value")), depth) for of in pairs if (name := text(of.get("key")))}
-
-
-def _value(said: Fields, depth: int) -> Any:
-    if depth > DEEPEST:
-        return None
-    if "arrayValue" in said:
-        return [_value(fields(each), depth + 1) for each in list_of(fields(said["arrayValue"]).get("values"))]
-    if "kvlistValue" in said:
-        return _object(fields(said["kvlistValue"]).get("values"), depth + 1)
-    number = said.get("intValue")  # A number in what SDKs send, text in the mapping of protobuf.
-    count = int(number) if isinstance(number, str) and re.fullmatch("-?[0-9]{1,19}", number) else number
-    return _or(said.get("stringValue"), count, said.get("doubleValue"), said.get("boolValue"))
-
-
-def in_order(spans: Iterable[Span]) -> list[tuple[Span, bool]]:
-    """Finished spans as a process has seen them: each begins (True) and ends (False), in the order of time.
-
-    A span that was sent twice is there once. Parents begin first and end last, whatever clocks say.
-    """
-    known = {(span.trace_id, span.span_id): span for span in spans}
-    moments: list[tuple[int, int, Span, bool]] = []
-    for span in known.values():
-        depth, around = 0, span
-        while depth < DEEPEST and (outer := known.get((span.trace_id, around.parent_id or ""))):
-            depth, around = depth + 1, outer
-        # Clocks of SDKs begin a span at a whole millisecond, and end it by another clock.
-        end = max(span.start, -(-span.end // 1_000_000) * 1_000_000)
-        moments += [(span.start, depth, span, True), (end, 2 * DEEPEST - depth, span, False)]
-    return [(span, begins) for _, _, span, begins in sorted(moments, key=lambda moment: moment[:2])]
+DIALECTS: tuple[Dialect, ...] = (*(GenAi(), OpenInference(), Traceloop(), AiSdk(), Langfuse(), OlderGenAi()),)
 
 
 # Values of attributes.
@@ -742,11 +571,6 @@ def indexed(attributes: Fields, prefix: str) -> list[dict[str, Any]]:
     return [by_index[at] for at in sorted(by_index)]
 
 
-def _or(*values: Any) -> Any:
-    """The first that is not None."""
-    return next((value for value in values if value is not None), None)
-
-
 def number(value: object) -> float | None:
     """A finite number that every language reads alike."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 2**53:
@@ -754,7 +578,7 @@ def number(value: object) -> float | None:
     return value
 
 
-def _index(value: object) -> int:
+def index_of(value: object) -> int:
     """A whole number from 0 on, also as text; 0 for all else."""
     if isinstance(value, str) and re.fullmatch("[0-9]{1,19}", value):
         return int(value)
@@ -779,7 +603,7 @@ def _input(value: object) -> str:
 def _words(content: object) -> str:
     """The words of a message: text, or parts that have some."""
     parts = [content] if isinstance(content, str) else list_of(content)
-    return "".join(_or(text(part), text(fields(part).get("text")), "") for part in parts)
+    return "".join(first_of(text(part), text(fields(part).get("text")), "") for part in parts)
 
 
 def _document(value: object) -> dict[str, Any]:
@@ -789,5 +613,5 @@ def _document(value: object) -> dict[str, Any]:
         text(value),
         *(text(said.get(name)) for name in ("content", "text", "pageContent", "page_content")),
     )
-    id = _or(said.get("id"), fields(parsed(said.get("metadata"))).get("source"))
-    return {"id": id, "score": said.get("score"), "text": _or(*texts, "")}
+    id = first_of(said.get("id"), fields(parsed(said.get("metadata"))).get("source"))
+    return {"id": id, "score": said.get("score"), "text": first_of(*texts, "")}
