@@ -92,7 +92,7 @@ class SpanProcessor:
         self._open[(read.trace_id, read.span_id)] = node
         while len(self._open) > _MOST_OPEN:
             self._open.pop(next(iter(self._open)), None)
-        self._identify(node, self._around(node), is_whole=False)
+        self._identify(node, read, self._around(node), is_whole=False)
 
     def _end(self, span: Any) -> None:
         read = _read(span)
@@ -101,7 +101,7 @@ class SpanProcessor:
             node = _Node(span, self._open.get((read.trace_id, read.parent_id or "")), 0)
         node.span = span
         around = self._around(node)
-        reason = self._identify(node, around, is_whole=True)
+        reason = self._identify(node, read, around, is_whole=True)
         within = node.call or around
         if reason is not None:
             self._pass_over(reason)
@@ -123,18 +123,17 @@ class SpanProcessor:
             around = around.around
         call = around.call if around is not None else None
         for each in reversed(unknown):
-            self._identify(each, call, is_whole=False)
+            self._identify(each, _read(each.span), call, is_whole=False)
             call = each.call or call
         return call
 
-    def _identify(self, node: _Node, within: ModelCall | None, *, is_whole: bool) -> str | None:
+    def _identify(self, node: _Node, span: Span, within: ModelCall | None, *, is_whole: bool) -> str | None:
         """Begins the run of a span that is a call, as soon as its attributes say so.
 
         Returns why the span is nothing.
         """
         if node.known is not None:
             return None
-        span = _read(node.span)
         known = identify(span, is_root=within is None, is_whole=is_whole)
         if isinstance(known, PassedOver):
             return known.reason
