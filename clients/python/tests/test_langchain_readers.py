@@ -44,6 +44,14 @@ class Recordings(unittest.TestCase):
                     for member in ("text", "reasoning", "tools", "choices"):
                         assert got.get(member) == vector["expected"].get(member)
 
+    def test_names_that_are_put_together(self) -> None:
+        """A name that came with several chunks, which LangChain has put together, is taken once."""
+        answer = Answer()
+        info = {"finish_reason": "stopstop", "model_name": "ward" * 3}
+        result = {"generations": [[{"text": "Rest.", "generation_info": info}]]}
+        assert take_result(answer, result, is_streamed=True) is None
+        assert (answer.finish_reason, answer.model, answer.text) == ("stop", "ward", "Rest.")
+
     def test_outputs(self) -> None:
         """The words of a chain are those of its output, or of its last message."""
         for outputs, expected in [

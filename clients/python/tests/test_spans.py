@@ -166,6 +166,7 @@ FORMS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         {
             "openinference.span.kind": "LLM",
             f"{MESSAGE}.content": "__REDACTED__",
+            f"{MESSAGE}.contents.0.message_content.text": "__REDACTED__",
             "output.value": "__REDACTED__",
         },
         {"text": ""},
@@ -266,16 +267,29 @@ class Forms(unittest.TestCase):
         assert log.events == []
 
     def test_open_spans(self) -> None:
-        """Spans that never end are forgotten, the oldest first, and deep ones are nested in none."""
+        """Spans that never end are forgotten, the oldest first."""
         log = Log()
         processor = SpanProcessor(log)
         for at in range(10_100):
             parent = str(at - 1) if at % 1000 else None
             processor.on_start(Span("step", {}, span_id=str(at), parent_id=parent))
         assert len(processor._open) == 10000
-        processor.on_start(Span("call", {"gen_ai.operation.name": "chat"}, span_id="c", parent_id="10099"))
-        processor.on_end(Span("call", {"gen_ai.operation.name": "chat"}, span_id="c", parent_id="10099"))
-        assert len(log.ends) == 1
+        ended = Span("call", {"gen_ai.operation.name": "chat"}, span_id="c", parent_id="10099")
+        processor.on_start(ended)
+        processor.on_end(ended)
+        self.assertEqual(len(log.ends), 1)
+
+    def test_deep_spans(self) -> None:
+        """A span is nested in the run around it, unless it is within more than 256 others."""
+        for depth, nested in [(200, 1), (300, 0)]:
+            log = Log()
+            processor = SpanProcessor(log)
+            processor.on_start(Span("agent", {"gen_ai.operation.name": "invoke_agent"}, span_id="0"))
+            for at in range(1, depth):
+                processor.on_start(Span("step", {}, span_id=str(at), parent_id=str(at - 1)))
+            call = Span("call", {"gen_ai.operation.name": "chat"}, span_id="c", parent_id=str(depth - 1))
+            processor.on_start(call)
+            self.assertEqual(len([start for start in log.starts if start["parent"]]), nested)
 
 
 VALUES: list[Any] = [
