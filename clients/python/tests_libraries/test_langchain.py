@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("langchain_core", reason="langchain-core is not installed")
+langchain_core = pytest.importorskip("langchain_core", reason="langchain-core is not installed")
 
 from langchain_core.documents import Document
 from langchain_core.language_models import BaseChatModel, FakeListLLM
@@ -266,6 +266,33 @@ def test_aborted() -> None:
 
     asyncio.run(cancelled())
     assert endings(log) == ["aborted", "aborted"]
+
+
+class Whole(Ward):
+    async def _agenerate(self, messages: Any, *args: Any, **kwargs: Any) -> ChatResult:
+        if messages[0].content == "wait":
+            await asyncio.get_running_loop().create_future()
+        return ChatResult(generations=[ChatGeneration(message=AIMessage(content=WORDS))])
+
+
+def test_cancelled_tasks() -> None:
+    """[R-1790] An answer in one piece whose task is cancelled is aborted, and no task is watched for longer."""
+    log = Log()
+    config: Any = {"callbacks": [CallbackHandler(log)]}
+
+    async def main() -> None:
+        task = asyncio.create_task(Whole().ainvoke("wait", config))
+        while not log.starts:
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+        await Whole().ainvoke("x", config)
+        assert "_watch" not in repr(asyncio.current_task())
+
+    asyncio.run(main())
+    # The first versions begin a model in a task of its own: there nothing tells.
+    told = ["aborted"] if int(langchain_core.__version__.partition(".")[0]) >= 1 else []
+    assert endings(log) == [*told, "complete"]
 
 
 def test_tool() -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
@@ -63,6 +65,8 @@ class _Open:
     has_begun: bool = False
     answer: Answer = field(default_factory=Answer)
     around: _Open | None = None
+    # What forgets to ask how the task of the call has ended.
+    unwatch: Callable[[], object] | None = None
 
 
 class CallbackHandler(BaseCallbackHandler):
@@ -102,7 +106,7 @@ class CallbackHandler(BaseCallbackHandler):
             quietly(lambda: take_token(open_.answer, token, _generation(chunk)))
 
     def on_llm_end(self, response: Any, *, run_id: UUID, **more: Any) -> None:
-        open_ = self._open.pop(run_id, None)
+        open_ = self._take(run_id)
         if open_ is None or open_.own is None:
             return
         answer = Answer()
@@ -180,6 +184,7 @@ class CallbackHandler(BaseCallbackHandler):
         for each in (outer, outer.repeated_by if outer is not None else None):
             if each is not None:
                 each.last_model = call
+        self._watch(id, self._open[id])
 
     def _begin_chain(
         self, chain: Any, inputs: Any, id: UUID, parent: UUID | None, more: dict[str, Any]
@@ -216,8 +221,27 @@ class CallbackHandler(BaseCallbackHandler):
         while len(self._open) > _MOST_OPEN:
             self._open.pop(next(iter(self._open)), None)
 
-    def _fail(self, id: UUID, error: BaseException) -> None:
+    def _take(self, id: UUID) -> _Open | None:
         open_ = self._open.pop(id, None)
+        if open_ is not None and open_.unwatch is not None:
+            quietly(open_.unwatch)
+        return open_
+
+    def _watch(self, id: UUID, open_: _Open) -> None:
+        """LangChain reports nothing of an answer in one piece whose task is cancelled."""
+        task = quietly(asyncio.current_task)
+        if task is None:
+            return
+
+        def done(task: asyncio.Task[Any]) -> None:
+            if task.cancelled():
+                self._fail(id, asyncio.CancelledError())
+
+        task.add_done_callback(done)
+        open_.unwatch = partial(task.remove_done_callback, done)
+
+    def _fail(self, id: UUID, error: BaseException) -> None:
+        open_ = self._take(id)
         if open_ is None:
             return
         # A graph whose node has paused ends as one that is complete.
