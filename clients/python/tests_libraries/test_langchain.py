@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-langchain_core = pytest.importorskip("langchain_core", reason="langchain-core is not installed")
+pytest.importorskip("langchain_core", reason="langchain-core is not installed")
 
+from langchain_core import __version__
 from langchain_core.documents import Document
 from langchain_core.language_models import BaseChatModel, FakeListLLM
 from langchain_core.messages import AIMessage, AIMessageChunk
@@ -276,7 +277,7 @@ class Whole(Ward):
 
 
 def test_cancelled_tasks() -> None:
-    """[R-1790] An answer in one piece whose task is cancelled is aborted, and no task is watched for longer."""
+    """[R-1790] An answer in one piece whose task is cancelled is aborted; no task is watched for longer."""
     log = Log()
     config: Any = {"callbacks": [CallbackHandler(log)]}
 
@@ -291,7 +292,7 @@ def test_cancelled_tasks() -> None:
 
     asyncio.run(main())
     # The first versions begin a model in a task of its own: there nothing tells.
-    told = ["aborted"] if int(langchain_core.__version__.partition(".")[0]) >= 1 else []
+    told = ["aborted"] if int(__version__.partition(".")[0]) >= 1 else []
     assert endings(log) == [*told, "complete"]
 
 
