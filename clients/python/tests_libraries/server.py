@@ -48,6 +48,8 @@ class Log(Client):
     @property
     def events(self) -> list[dict[str, Any]]:
         assert self.refusals == []
+        # Where the disk is slow a thread of the client writes. No collector is waited for: there is no address.
+        self.flush(120)
         core = self._cores.get(os.getpid())
         while core is not None and core.spool is not None and (taken := core.spool.take()) is not None:
             event = json.loads(taken.body)
