@@ -88,7 +88,7 @@ class ProgramTest(unittest.TestCase):
             stderr=subprocess.PIPE,
             text=True,
             env={**os.environ, "PYTHONWARNINGS": "ignore", "COLLECTOR_URL": "", "COLLECTOR_KEY": ""},
-            preexec_fn=end_with_parent,  # noqa: PLW1509
+            preexec_fn=end_with_parent,
         )
         self.addCleanup(process.communicate)
         self.addCleanup(process.kill)

@@ -137,7 +137,7 @@ _circle: dict[str, Any] = {}
 _circle["again"] = [_circle]
 
 REFUSED: list[tuple[str, Any, str, str]] = [
-    ("a naive datetime", datetime.datetime(2026, 11, 28), "without a time zone", "/value"),  # noqa: DTZ001
+    ("a naive datetime", datetime.datetime(2026, 11, 28), "without a time zone", "/value"),
     ("NaN", float("nan"), "not a finite number", "/value"),
     ("infinity", {"x": [1, float("inf")]}, "not a finite number", "/value/x/1"),
     ("a NaN of numpy", Scalar(float("nan"), "f"), "not a finite number", "/value"),
@@ -220,7 +220,12 @@ class Values(unittest.TestCase):
         self.assertEqual(sent([numpy.float32(0.93), numpy.int64(3), numpy.bool_(1), numpy.float64(0.1)]), [
             float(numpy.float32(0.93)), 3, True, 0.1,
         ])  # fmt: skip
-        for value in (numpy.zeros(2), numpy.datetime64("2026-11-28"), numpy.float32("nan"), numpy.longdouble(1)):
+        for value in (
+            numpy.zeros(2),
+            numpy.datetime64("2026-11-28"),
+            numpy.float32("nan"),
+            numpy.longdouble(1),
+        ):
             with self.assertRaises(EventInvalid):
                 sent(value)
 
