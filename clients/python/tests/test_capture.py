@@ -82,14 +82,14 @@ class Writing(unittest.TestCase):
         log = Client(
             spool="unused", on_refused=lambda *told: self.refusals.append(told), on_warning=str, **options
         )
-        patch = mock.patch.object(log, "_open_spool", lambda: disk)
+        patch = mock.patch.object(log, "_open_spool", return_value=disk)
         patch.start()
         self.addCleanup(patch.stop)
         self.addCleanup(log.close, 0)
         return log
 
     def test_the_caller_writes_before_the_call_returns(self) -> None:
-        """[R-1753] In mode `os` the caller itself writes, so that nothing waits in a queue at the end of a process."""
+        """[R-1753] In mode `os` the caller itself writes: nothing waits in a queue when the process ends."""
         disk = Disk()
         with mock.patch.object(clinical_events._core, "_SLOW_DISK", 1e9):
             run = self.client(disk).start_run()
