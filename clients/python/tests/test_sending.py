@@ -193,7 +193,7 @@ class ConnectionTest(Case):
         self.assertEqual([each.connection for each in collector.requests], [1, 2])
 
     def test_what_says_that_an_event_is_stored_before_it_was_sent_is_no_answer(self) -> None:
-        """[R-1766] A 201 or a 409 that begins before the whole request was handed over counts as no answer."""
+        """[R-1766] A 201 or a 409 that begins before all of the request was handed over is no answer."""
         for early in (STORED, refusal(409, "event_retired"), STORED[:30]):
             collector = self.collector(lambda _: CLOSE, early=lambda _, early=early: early)
             with self.subTest(early), self.assertRaisesRegex(NoAnswer, "before|without"):
@@ -268,7 +268,7 @@ class SenderTest(Case):
         return lambda: not spool.queue and not spool.taken
 
     def test_an_event_is_done_once_a_collector_says_so(self) -> None:
-        """[R-1765] Only a whole 201 with the body of a collector's, or 409 event_retired, deletes an event."""
+        """[R-1765] An event leaves the spool by a whole 201 with a collector's body or 409 event_retired."""
         statuses = (200, 204, 302, 101, 401, 403, 404, 405, 407, 408, 421, 425, 426, 429, 500, 503)
         foreign = [answer(201, body) for body in (b"", b"{}", b"[]", b"<html>", STORED_BODY[:-1])]
         cut = [STORED[:-1] + CLOSE, CLOSE, RESET, b"<html>" + CLOSE, b"\x16\x03\x01" + CLOSE]
@@ -484,9 +484,11 @@ def _certificate(directory: pathlib.Path) -> tuple[ssl.SSLContext, str] | None:
         return None
     certificate, key = directory / "certificate.pem", directory / "key.pem"
     subprocess.run(
-        [program, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-        + ["-days", "2", "-subj", "/CN=collector", "-addext", "subjectAltName=IP:127.0.0.1"]
-        + ["-keyout", str(key), "-out", str(certificate)],
+        [
+            *(program, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"),
+            *("-days", "2", "-subj", "/CN=collector", "-addext", "subjectAltName=IP:127.0.0.1"),
+            *("-keyout", str(key), "-out", str(certificate)),
+        ],
         check=True,
         capture_output=True,
     )
