@@ -65,6 +65,8 @@ class Appender:
                 datasync(self._fd)
             # Whoever took this process for dead may have sent all that it found, and removed the file.
             linked = os.fstat(self._fd).st_nlink > 0
+            if linked:
+                self._publish(segment, events, len(frames))
         except BaseException as error:
             self._mine.check()
             undone = self._undo(segment)
@@ -74,13 +76,15 @@ class Appender:
         if not linked:
             self.leave()
             raise HomeGone
+
+    def _publish(self, segment: Segment, events: Sequence[tuple[int, int, bytes]], size: int) -> None:
         if segment.first_at is None:
             segment.first_at = events[0][1]
-        self._backlog.written += len(frames)
-        segment.bytes += len(frames)
-        segment.events = number + len(events)
+        self._backlog.written += size
+        segment.bytes += size
+        segment.events = (segment.events or 0) + len(events)
         # Last: from here on the reader gives them out.
-        segment.end += len(frames)
+        segment.end += size
 
     def _begin(self) -> Segment:
         self.finish()

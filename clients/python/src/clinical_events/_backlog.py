@@ -20,7 +20,8 @@ _CHUNK_BYTES = 1 << 20
 class Backlog:
     """All that waits. Of events that nothing has taken it holds only their number.
 
-    Every method but ``begin`` is called by one thread at a time, which holds the lock of the spool.
+    Every method but ``begin`` is called by one thread at a time, which holds the lock of the spool; ``settled``
+    and ``arrived`` are put into without it.
     """
 
     def __init__(
@@ -35,6 +36,8 @@ class Backlog:
         self._reading: tuple[Segment, Reader] | None = None
         self._fd = -1
         self.settled: deque[tuple[SpooledEvent, bool]] = deque()
+        self.arrived: deque[list[Segment]] = deque()
+        """Segments that others have left, in the order of their names."""
         self._back: deque[SpooledEvent] = deque()
         self._back_first = False
         self._marks = 0
@@ -54,16 +57,9 @@ class Backlog:
         self.segments.append(segment)
         self._to_read.append(segment)
 
-    def adopt(self, segments: list[Segment]) -> None:
-        """What others have left is read before what this process has begun and not come to yet."""
-        self._adopted += sum(segment.end for segment in segments)
-        at = 1 if self._reading else 0
-        self.segments[0:0] = segments
-        self._to_read[at:at] = segments
-
     def take(self) -> SpooledEvent | None:
         """The next event. Those given back come first every other time, so that none waits forever."""
-        self._drain()
+        self.drain()
         self._back_first = not self._back_first
         if not (self._back_first and self._back):
             event = self._read_on()
@@ -73,7 +69,15 @@ class Backlog:
         event.out = True
         return event
 
-    def _drain(self) -> None:
+    def drain(self) -> None:
+        """On return what was settled and what has arrived is taken note of."""
+        while self.arrived:
+            segments = self.arrived.popleft()
+            self._adopted += sum(segment.end for segment in segments)
+            self.segments[0:0] = segments
+            # Before what this process has begun and not come to yet.
+            at = 1 if self._reading else 0
+            self._to_read[at:at] = segments
         while self.settled:
             event, done = self.settled.popleft()
             segment = event.segment
@@ -93,6 +97,8 @@ class Backlog:
             complete = segment.complete
             reader = self._reading[1] if self._reading else self._open(segment)
             if reader is None:
+                if segment in self._to_read:
+                    return None
                 continue
             found = reader.step(segment.end)
             if isinstance(found, Frame):
@@ -113,9 +119,11 @@ class Backlog:
     def _open(self, segment: Segment) -> Reader | None:
         try:
             if not segment.own:
-                load_marks(segment)
+                segment.done, segment.marks_end = load_marks(segment)
             self._fd = fd = open_file(segment.path, os.O_RDONLY)
         except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
+                return None
             # Whatever is wrong with this one, the next one is read. One that is gone was adopted.
             if error.errno != errno.ENOENT:
                 self._tell(
@@ -187,6 +195,7 @@ class Backlog:
         text = json.dumps({"segment": segment.name, "missing_events": missing}, separators=(",", ":"))
         try:
             make_inside(directory)
+            self._mine.check()
             fd = open_file(
                 os.path.join(directory, segment.name + ".missing"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC
             )
@@ -213,6 +222,7 @@ class Backlog:
             self._tell(f"some of {segment.path} cannot be read ({errno_name(reader.unreadable)})")
         elif missing:
             self._note_missing(segment, missing)
+        segment.done = set()
         segment.events = segment.met
         segment.bytes = segment.met_bytes
         segment.read = True
@@ -226,7 +236,7 @@ class Backlog:
 
     def note(self) -> None:
         """Writes down what is done, and removes what is finished; what goes wrong is told."""
-        self._drain()
+        self.drain()
         for segment in list(self.segments):
             try:
                 if segment.finished and self._remove(segment):
@@ -300,10 +310,11 @@ class Backlog:
 
     def _survey(self, segment: Segment) -> None:
         """Counts what waits in a segment of another."""
-        load_marks(segment)
+        being_read = self._reading is not None and self._reading[0] is segment
+        done = segment.done if being_read else load_marks(segment)[0]
         fd = open_file(segment.path, os.O_RDONLY)
         try:
-            counted = survey(self._read(fd), segment.end, segment.start, segment.done)
+            counted = survey(self._read(fd), segment.end, segment.start, done)
         finally:
             os.close(fd)
         segment.events, segment.bytes, segment.first_at = counted

@@ -83,11 +83,9 @@ class SpooledEvent:
         self.out = True
 
 
-def load_marks(segment: Segment) -> None:
-    """On return ``done`` has what is marked, and ``marks_end`` is where the next marks go. Raises OSError."""
-    segment.done, segment.marks_end = decode_marks(
-        segment.start, read_all(segment.marks_path, _MOST_MARKS_BYTES)
-    )
+def load_marks(segment: Segment) -> tuple[set[int], int]:
+    """The offsets that are marked, and where the next marks go. Raises OSError."""
+    return decode_marks(segment.start, read_all(segment.marks_path, _MOST_MARKS_BYTES))
 
 
 def survey(

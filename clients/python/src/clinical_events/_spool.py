@@ -1,7 +1,7 @@
 """What one process has of a spool directory: it appends, adopts, gives out what waits, marks what is done.
 
 ``append`` takes no lock, so that a capture in a signal handler or a destructor never waits for one that its
-own thread holds: the appender alone changes what it counts, and what the reader counts changes under one lock.
+own thread holds: the appender alone changes what it counts, and what the reader counts changes under a lock.
 What a crash at any moment leaves is docs/CLIENT_SPEC.md.
 """
 
@@ -52,12 +52,15 @@ class SpoolState:
 class _Teller:
     """Tells each sentence once an hour: what fails each second would hide all else."""
 
-    def __init__(self, on_trouble: Callable[[str], None], clock: Callable[[], float]) -> None:
+    def __init__(self, mine: Mine, on_trouble: Callable[[str], None], clock: Callable[[], float]) -> None:
+        self._mine = mine
         self._on_trouble = on_trouble
         self._clock = clock
         self._next: dict[str, float] = {}
 
     def __call__(self, sentence: str) -> None:
+        # What fails in a child because its descriptors are closed is nothing to tell.
+        self._mine.check()
         now = self._clock()
         if now < self._next.get(sentence, now):
             return
@@ -70,8 +73,8 @@ class _Teller:
 class Spool:
     """All that one process has of a spool directory.
 
-    ``append`` and ``close`` have one caller at a time; any thread may call the others. In a forked child every
-    method but ``forget`` raises Forked.
+    ``append`` and ``close`` have one caller at a time; any thread may call the others. In a forked child
+    every method but ``forget`` raises Forked.
     """
 
     def __init__(
@@ -92,11 +95,11 @@ class Spool:
         if not directory:
             raise SpoolRefused("the directory of the spool has no name")
         self._root = os.path.abspath(directory)
-        self._tell = tell = _Teller(on_trouble, clock)
+        self._mine = mine = Mine()
+        self._tell = tell = _Teller(mine, on_trouble, clock)
         self._clock = clock
         self._patience = patience
         self._max_bytes = max_bytes
-        self._mine = mine = Mine()
         self._watch = Watch(self._root, mine, tell, patience=patience, clock=clock)
         self._backlog = Backlog(self._root, mine, tell, clock)
         durable = durability == "fsync"
@@ -122,8 +125,8 @@ class Spool:
             _parts.prepare(self._root)
             left = self._watch.abandoned()
             for path in left:
-                # Before anything is made or moved.
-                with contextlib.suppress(FileNotFoundError):
+                # Before anything is made or moved. What is wrong otherwise is told when it is to be adopted.
+                with contextlib.suppress(OSError):
                     for segment in examine(path):
                         if segment.why == EARLIER:
                             raise SpoolRefused(f"{segment.path} {EARLIER}")
@@ -180,7 +183,8 @@ class Spool:
                 raise SpoolUnwritable(f"nothing can be made in {self._root} ({errno_name(error)})") from error
             if self._appender.part is not lost or self._closed:
                 # A capture in a signal handler was faster.
-                part.end()
+                with contextlib.suppress(OSError):
+                    part.end()
                 return
             self._appender.part = part
         if lost is not None:
@@ -263,15 +267,18 @@ class Spool:
         self._mine.check()
         waiting = size = 0
         oldest: int | None = None
-        if self._enter():
-            try:
-                for segment in list(self._backlog.segments):
-                    events, taken = self._backlog.waiting(segment)
-                    waiting += events
-                    size += taken
-                    if events and segment.first_at is not None:
-                        oldest = min(oldest or segment.first_at, segment.first_at)
-            finally:
+        entered = self._enter()
+        try:
+            if entered:
+                self._backlog.drain()
+            for segment in list(self._backlog.segments):
+                events, taken = self._backlog.waiting(segment)
+                waiting += events
+                size += taken
+                if events and segment.first_at is not None:
+                    oldest = min(oldest or segment.first_at, segment.first_at)
+        finally:
+            if entered:
                 self._exit()
         return SpoolState(waiting, size, self._quarantined, self._backlog.cut, self._watch.watched, oldest)
 
@@ -381,11 +388,8 @@ class Spool:
             for segment in taken:
                 segment.rests_until = rests
             segments += taken
-        if segments and self._enter():
-            try:
-                self._backlog.adopt(sorted(segments, key=lambda segment: segment.name))
-            finally:
-                self._exit()
+        if segments:
+            self._backlog.arrived.append(sorted(segments, key=lambda segment: segment.name))
 
     def _adopt_part(self, directory: str, part: Part) -> list[Segment]:
         found = examine(directory)
@@ -406,10 +410,13 @@ class Spool:
             except OSError as error:
                 alone = False
                 self._tell(f"{left.path} could not be taken over ({errno_name(error)})")
-        if taken:
-            sync_directory(part.path)
-        if alone:
-            self._remove_part(directory)
+        try:
+            if taken:
+                sync_directory(part.path)
+            if alone:
+                self._remove_part(directory)
+        except OSError as error:
+            self._tell(f"{directory} could not be removed ({errno_name(error)})")
         return taken
 
     def _move(self, left: LeftSegment, directory: str, part: Part) -> Segment:
@@ -422,16 +429,12 @@ class Spool:
         return segment
 
     def _remove_part(self, directory: str) -> None:
-        try:
+        with contextlib.suppress(FileNotFoundError):
             for file in os.listdir(directory):
                 # Its segment is gone.
                 if file.endswith(".done"):
                     self._mine.remove(os.path.join(directory, file))
             _parts.remove_emptied(directory, self._mine)
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            self._tell(f"{directory} could not be removed ({errno_name(error)})")
 
 
 class MemorySpool:
