@@ -29,7 +29,7 @@ export interface ClientState extends SpoolState {
   readonly retired: number;
 }
 
-const NOTHING: SpoolState = { waiting: 0, waitingBytes: 0, quarantined: 0 };
+const NOTHING: SpoolState = { waiting: 0, waitingBytes: 0, quarantined: 0, cut: 0, watched: 0 };
 const FLUSH_MS = 30_000;
 const CLOSE_MS = 5000;
 /**
@@ -153,11 +153,11 @@ export class Client<P extends Profile = 'minimum'> {
 
   get state(): ClientState {
     const { refused, queue } = this.#capture;
-    const { waiting, waitingBytes, quarantined, oldest }: SpoolState = this.#spool?.state ?? NOTHING;
+    const { waiting, waitingBytes, oldest, ...others }: SpoolState = this.#spool?.state ?? NOTHING;
     const first = queue.oldest === undefined ? undefined : new Date(queue.oldest).toISOString();
     const [earliest] = [oldest, first].filter((at) => at !== undefined).sort();
     return {
-      ...{ waiting: waiting + queue.waiting, waitingBytes: waitingBytes + queue.bytes, quarantined, refused },
+      ...{ ...others, waiting: waiting + queue.waiting, waitingBytes: waitingBytes + queue.bytes, refused },
       retired: this.#sender?.retired ?? 0,
       ...(earliest !== undefined && { oldest: earliest }),
     };

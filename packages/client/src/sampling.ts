@@ -207,7 +207,7 @@ function isSize(value: unknown): boolean {
 
 /*
  * Which runs are captured, when not all are. Whatever is left out is counted, and the counts go to the collector, so
- * that rates can be computed from what is there (docs/CLIENT_SPEC.md, "Sampling on the record").
+ * that rates can be computed from what is there (docs/reference/sampling.md).
  */
 
 interface Payloads {

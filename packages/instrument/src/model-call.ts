@@ -2,7 +2,7 @@
  * A call of a model that a library makes, turned into a run: start, what the model made on its way, and one event that
  * ends it. Nothing here throws, waits, or changes an object that the application holds. By itself it records no word
  * of what was asked or answered, for those are patient data: the application chooses by `describe` what goes into
- * events (docs/CLIENT_SPEC.md, "Instrumentation").
+ * events (docs/reference/instrumentation.md).
  */
 import { performance } from 'node:perf_hooks';
 import type { Run, RunDetails, RunStart } from '@clinical-events/client';

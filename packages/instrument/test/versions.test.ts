@@ -52,7 +52,7 @@ interface Manifest {
 const manifest = JSON.parse(fs.readFileSync(path.join(PACKAGE, 'package.json'), 'utf8')) as Manifest;
 
 test('[R-1401] the oldest version that the specification names of each library is tested, and a newer one', () => {
-  const spec = fs.readFileSync(path.join(PACKAGE, '../../docs/CLIENT_SPEC.md'), 'utf8');
+  const spec = fs.readFileSync(path.join(PACKAGE, '../../docs/reference/instrumentation.md'), 'utf8');
   const [table = ''] = /(^\| `@clinical-events\/instrument\/.*\n)+/m.exec(spec) ?? [];
   const libraries = [...table.matchAll(/`([^`]+)` from ([\d.]+)/g)];
   expect(libraries).toHaveLength(6);

@@ -12,7 +12,7 @@ import {
   type Seal,
 } from './frame.js';
 import { LOCK, OWNER, removeEmptied } from './process-directory.js';
-import { SegmentReader } from './segment-reader.js';
+import { FrameCount, SegmentReader } from './segment-reader.js';
 import {
   decodeSegmentHeader,
   loadMarks,
@@ -180,7 +180,7 @@ async function surveyed(
 
 /**
  * Counts what waits in the segment: by the frame that ends it where nothing is done, or else by reading all of it. On
- * return the segment counts as read when nothing waits in it and nothing is damaged.
+ * return the segment counts as read when nothing waits in it, nothing is damaged and nothing is missing.
  */
 export async function survey(files: SpoolFiles, segment: WaitingSegment): Promise<void> {
   const done = await loadMarks(files, segment);
@@ -193,19 +193,22 @@ export async function survey(files: SpoolFiles, segment: WaitingSegment): Promis
     if (events !== undefined) {
       const bytes = segment.end - SEGMENT_HEADER_BYTES - frameSize(0, segment.context);
       segment.unread = { events, bytes };
-      segment.readToEnd = bytes === 0;
+      segment.readToEnd = events === 0 && bytes === 0;
       return;
     }
     let whole = true;
+    const count = new FrameCount();
     const reader = new SegmentReader(files, fd, segment.context);
-    for await (const { frame, offset, size } of reader.all(segment.end)) {
-      if (!frame) whole = false;
-      else if (frame.kind !== undefined && !done.has(offset)) {
+    for await (const found of reader.all(segment.end)) {
+      if (!found.frame) whole = false;
+      else {
+        count.meet(found, done);
+        if (found.frame.kind === undefined || done.has(found.offset)) continue;
         segment.unread.events++;
-        segment.unread.bytes += size;
+        segment.unread.bytes += found.size;
       }
     }
-    segment.readToEnd = segment.unread.events === 0 && whole;
+    segment.readToEnd = segment.unread.events === 0 && whole && count.missing === 0;
   } finally {
     await files.close(fd);
   }

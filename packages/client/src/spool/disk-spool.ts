@@ -2,7 +2,6 @@
  * The spool on the disk: the appender writes, the backlog reads, the process directory keeps others away. What a crash
  * at any moment leaves is in docs/CLIENT_SPEC.md.
  */
-import path from 'node:path';
 import type { EventKind } from '@clinical-events/protocol';
 import { type Abandoned, adopt, examine } from './adoption.js';
 import { Appender } from './appender.js';

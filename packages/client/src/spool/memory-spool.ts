@@ -85,9 +85,7 @@ export class MemorySpool implements Spool {
     const held = [...this.#out, ...this.#back, ...this.#events.slice(this.#next, this.#next + 1)];
     const oldest = held.reduce((least, event) => Math.min(least, event.capturedAt), Infinity);
     return {
-      waiting,
-      waitingBytes: this.#bytes,
-      quarantined: this.#quarantined,
+      ...{ waiting, waitingBytes: this.#bytes, quarantined: this.#quarantined, cut: 0, watched: 0 },
       ...(waiting > 0 && { oldest: new Date(oldest).toISOString() }),
     };
   }

@@ -129,7 +129,7 @@ test('what is given back comes again; what is done does not, here or after the n
 
 test('the state tells how many wait, how large they are, and since when', async () => {
   const { spool } = await onDisk();
-  expect(spool.state).toEqual({ waiting: 0, waitingBytes: 0, quarantined: 0 });
+  expect(spool.state).toEqual({ waiting: 0, waitingBytes: 0, quarantined: 0, cut: 0, watched: 0 });
   const before = new Date().toISOString();
   await spool.append('outcome', event('one'));
   expect(spool.state).toMatchObject({ waiting: 1, waitingBytes: 32 + event('one').length });
@@ -138,7 +138,7 @@ test('the state tells how many wait, how large they are, and since when', async 
   const [one] = await spool.take(1, 1e6);
   expect(spool.state.oldest).toBe(oldest);
   if (one) spool.done(one);
-  expect(spool.state).toEqual({ waiting: 0, waitingBytes: 0, quarantined: 0 });
+  expect(spool.state).toEqual({ waiting: 0, waitingBytes: 0, quarantined: 0, cut: 0, watched: 0 });
 });
 
 test('a clock that is set back changes neither the order nor what is given out', async () => {

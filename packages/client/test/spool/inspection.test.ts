@@ -104,9 +104,11 @@ test.each([undefined, KEY])('[R-866] any byte of a segment that has changed is f
   for (let at = 0; at < bytes.length; at++) {
     const changed = Buffer.from(bytes);
     changed[at] = (changed[at] as number) ^ 1;
-    const { findings } = await read(changed);
-    expect(findings, `byte ${at}`).not.toEqual([]);
-    expect(findings[0]?.path).toBe(`${ROOT}/${SERIES}/${name}.segment`);
+    const { findings, cut } = await read(changed);
+    // A size that has grown in the last frame looks like a write that was cut off.
+    expect(findings.length + cut, `byte ${at}`).toBeGreaterThan(0);
+    expect(cut === 0 || at >= bytes.length - (key ? 48 : 32)).toBe(true);
+    for (const { path } of findings) expect(path).toBe(`${ROOT}/${SERIES}/${name}.segment`);
   }
 });
 
@@ -115,10 +117,10 @@ test('[R-866] frames that were cut out of a segment that was ended are missed', 
   const cut = Buffer.concat([bytes.subarray(0, 64 + 35), bytes.subarray(64 + 2 * 35)]);
   const { files } = diskWith({ [`${name}.segment`]: cut }).process();
   const { findings } = await readSpool(ROOT, undefined, undefined, files);
-  expect(findings.map(({ message }) => message)).toEqual(['1 of its 2 events are missing']);
+  expect(findings.map(({ message }) => message)).toEqual(['1 of its events are missing']);
 });
 
-test('[R-866] what a living process is writing just now is no damage, and what a dead one has left is', async () => {
+test('[R-866] what a living process is writing just now is not looked at, and what a dead one has left is', async () => {
   const disk = new MemoryDisk();
   const writer = disk.process();
   const spool = await Spool.open({ directory: ROOT, durability: 'os', files: writer.files });
@@ -127,12 +129,13 @@ test('[R-866] what a living process is writing just now is no damage, and what a
   const bytes = Buffer.from(disk.bytesOf(file));
   disk.put(file, Buffer.concat([bytes, bytes.subarray(64, 90)]));
   const { files } = disk.process();
-  expect(await readSpool(ROOT, undefined, undefined, files)).toMatchObject({ events: 1, findings: [] });
+  const found = () => readSpool(ROOT, undefined, undefined, files);
+  expect(await found()).toMatchObject({ events: 1, cut: 0, findings: [] });
   writer.end();
-  const { findings } = await readSpool(ROOT, undefined, undefined, files);
-  expect(findings.map(({ message }) => message)).toEqual([
-    '26 bytes at 101 are no whole frame, nor is what is behind them: damage, or what a crash in the middle of a write leaves',
-  ]);
+  expect(await found()).toMatchObject({ events: 1, cut: 1, findings: [] });
+  disk.put(file, Buffer.concat([bytes, Buffer.alloc(26, 1)]));
+  const { findings } = await found();
+  expect(findings.map(({ message }) => message)).toEqual(['26 bytes at 101 are no whole frame']);
   await spool.close();
 });
 

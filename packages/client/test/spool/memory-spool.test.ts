@@ -16,7 +16,7 @@ test('a spool in memory gives out what went in, in order, and what is given back
   const events = await spool.take(5000, 1e6);
   expect(events.map(textOf)).toEqual([...Array(3000).keys()].map(String));
   for (const event of events) spool.done(event);
-  expect(spool.state).toEqual({ waiting: 0, waitingBytes: 0, quarantined: 0 });
+  expect(spool.state).toEqual({ waiting: 0, waitingBytes: 0, quarantined: 0, cut: 0, watched: 0 });
   await spool.close();
 });
 

@@ -144,20 +144,31 @@ describe('a spool that runs', () => {
     await spool.close();
   });
 
-  test('[R-854] refuses events once its directory was taken away', async () => {
-    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
-    onTestFinished(() => void vi.useRealTimers());
-    const directory = scratchDirectory();
-    const troubles: string[] = [];
-    const onTrouble = (what: string) => troubles.push(what);
-    const spool = await Spool.open({ directory, durability: 'os', onTrouble });
-    await spool.append('outcome', event);
-    fs.rmSync(directory, { recursive: true });
-    vi.advanceTimersByTime(10_001);
-    await expect.poll(() => troubles).toHaveLength(1);
-    await expect(spool.append('outcome', event)).rejects.toThrow(/was taken away/);
-    await spool.close();
-  });
+  test.each(['at the next write', 'when it shows that it lives'])(
+    '[R-1722] whose directory was taken away begins another one with one warning, %s',
+    async (when) => {
+      vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+      onTestFinished(() => void vi.useRealTimers());
+      const directory = scratchDirectory();
+      const troubles: string[] = [];
+      const onTrouble = (what: string) => troubles.push(what);
+      const spool = await Spool.open({ directory, durability: 'os', onTrouble });
+      await spool.append('outcome', event);
+      const [part = ''] = fs.readdirSync(directory);
+      fs.rmSync(path.join(directory, part), { recursive: true });
+      if (when !== 'at the next write') {
+        vi.advanceTimersByTime(10_001);
+        await expect.poll(() => troubles, { timeout: 120_000 }).toHaveLength(1);
+      }
+      await spool.append('outcome', Buffer.from('later'));
+      await spool.append('outcome', Buffer.from('later still'));
+      expect(troubles).toHaveLength(1);
+      await spool.close();
+      const next = await Spool.open({ directory, durability: 'os' });
+      expect((await next.take(9, 1e6)).map(textOf)).toEqual(['later', 'later still']);
+      await next.close();
+    },
+  );
 });
 
 describe('the directory', () => {

@@ -36,6 +36,8 @@ interface Found {
   readonly troubles: string[];
   /** What was put aside, by file name. */
   readonly damaged: Map<string, Buffer>;
+  /** Writes that were cut off. */
+  readonly cut: number;
   readonly disk: MemoryDisk;
 }
 
@@ -64,12 +66,13 @@ export async function read(
       spool.done(event);
     }
   } while (events.length > 0);
-  expect(spool.state.waiting).toBe(0);
+  const { waiting, cut } = spool.state;
+  expect(waiting).toBe(0);
   await spool.close();
   const damaged = new Map(
     disk
       .files(DAMAGED, '.bytes')
       .map((file) => [file.slice(DAMAGED.length + 1), Buffer.from(disk.bytesOf(file))]),
   );
-  return { texts, troubles, damaged, disk };
+  return { texts, troubles, damaged, cut, disk };
 }

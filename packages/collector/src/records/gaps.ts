@@ -13,8 +13,8 @@ import { isNumberInText, numberIn } from './raw-json.js';
 import { type Sent, hasMember, memberIn, sentIn } from './run-event.js';
 
 /*
- * How the call of a model ended, as an instrumentation of its library reported it: the form that docs/CLIENT_SPEC.md,
- * "Instrumentation", sets for clients in all languages. What an application says by itself is not taken for it.
+ * How the call of a model ended, as an instrumentation of its library reported it: the form that
+ * docs/reference/instrumentation.md sets for clients in all languages. What an application says by itself is not taken for it.
  */
 
 export const CALL_ENDINGS: readonly RecordedCall['ending'][] = [

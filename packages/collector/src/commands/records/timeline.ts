@@ -169,7 +169,7 @@ function memberText(name: string, value: unknown, columns: number): string {
   return `${label.trimEnd()}\n${below.join('')}`;
 }
 
-/** The instrumentation that has made the event (docs/CLIENT_SPEC.md); undefined for one of the application's own. */
+/** The instrumentation that has made the event (docs/reference/instrumentation.md); undefined for one of the application's own. */
 function makerOf({ system_metadata }: RecordedEvent): string | undefined {
   const { by } = (system_metadata?.['instrumentation'] ?? {}) as Readonly<Record<string, unknown>>;
   return typeof by === 'string' ? by : undefined;
