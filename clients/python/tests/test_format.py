@@ -47,7 +47,7 @@ class Examples(unittest.TestCase):
         found = steps(_format.encode_header(SEGMENT) + frame)
         self.assertEqual(found, [(64, 34, 2, 1_800_000_000_000, 7, b"{}", False)])
 
-    def test_a_sealed_segment_is_known_as_one_and_its_frames_are_counted_without_the_key(self) -> None:
+    def test_a_sealed_segment_is_known_and_its_frames_are_counted_without_the_key(self) -> None:
         found = re.findall("43452d53504f4f4c0201.{108}|35fc.{96}", EXAMPLES)
         header, frame = map(bytes.fromhex, found)
         self.assertEqual(_format.decode_header(header), ("sealed", SEGMENT))
@@ -61,7 +61,7 @@ class Examples(unittest.TestCase):
 
 
 class Changed(unittest.TestCase):
-    """[R-1742] Whatever happens to a segment, what is whole is given out, and nothing that was never written."""
+    """[R-1742] Whatever happens to a segment, what is whole is given out, and nothing else."""
 
     def setUp(self) -> None:
         self.random = random.Random(1740)

@@ -33,6 +33,7 @@ class Appender:
         self._segment_bytes = segment_bytes
         self._backlog = backlog
         self.part: Part | None = None
+        self.groups = 0
         self._next = 0
         self._fd = -1
         self._segment: Segment | None = None
@@ -63,19 +64,19 @@ class Appender:
                 write_all(self._mine, self._fd, frames[written:], segment.end + written)
             if self._durable:
                 datasync(self._fd)
-            # Whoever took this process for dead may have sent all that it found, and removed the file.
-            linked = os.fstat(self._fd).st_nlink > 0
-            if linked:
-                self._publish(segment, events, len(frames))
+            # Whoever took this process for dead has renamed the file, and may not have found this write.
+            os.stat(segment.path)
+            self._publish(segment, events, len(frames))
+        except FileNotFoundError as error:
+            self._mine.check()
+            self.leave()
+            raise HomeGone from error
         except BaseException as error:
             self._mine.check()
             undone = self._undo(segment)
             if isinstance(error, OSError):
                 raise _refusal(error, undone) from error
             raise
-        if not linked:
-            self.leave()
-            raise HomeGone
 
     def _publish(self, segment: Segment, events: Sequence[tuple[int, int, bytes]], size: int) -> None:
         if segment.first_at is None:
@@ -83,8 +84,9 @@ class Appender:
         self._backlog.written += size
         segment.bytes += size
         segment.events = (segment.events or 0) + len(events)
-        # Last: from here on the reader gives them out.
+        # Last: from here on the reader gives them out. No interrupt comes between the two.
         segment.end += size
+        self.groups += 1
 
     def _begin(self) -> Segment:
         self.finish()

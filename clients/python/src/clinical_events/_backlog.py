@@ -20,16 +20,22 @@ _CHUNK_BYTES = 1 << 20
 class Backlog:
     """All that waits. Of events that nothing has taken it holds only their number.
 
-    Every method but ``begin`` is called by one thread at a time, which holds the lock of the spool; ``settled``
-    and ``arrived`` are put into without it.
+    All methods but ``begin`` are for the one thread that holds the lock of the spool. Any thread puts into
+    ``settled`` and ``arrived``.
     """
 
     def __init__(
-        self, root: str, mine: Mine, tell: Callable[[str], None], clock: Callable[[], float]
+        self,
+        root: str,
+        mine: Mine,
+        tell: Callable[[str], None],
+        on_damage: Callable[[int, int, str | None], None],
+        clock: Callable[[], float],
     ) -> None:
         self._root = root
         self._mine = mine
         self._tell = tell
+        self._on_damage = on_damage
         self._clock = clock
         self.segments: list[Segment] = []
         self._to_read: list[Segment] = []
@@ -156,6 +162,7 @@ class Backlog:
         if lost.cut and not segment.own and not segment.count.ended:
             segment.cut += 1
             return
+        kept: str | None = None
         what = f"{lost.size} bytes at {lost.offset} of segment {segment.name} are no whole frame"
         try:
             kept = self._keep(segment, lost)
@@ -165,6 +172,7 @@ class Backlog:
             self._tell(
                 f"{what}, and cannot be kept ({errno_name(error)}); the segment is left for the next start"
             )
+        self._on_damage(lost.size, 0, kept)
 
     def _keep(self, segment: Segment, lost: Lost) -> str | None:
         """On return the bytes are durable in ``damaged``, in the file that is returned, or all zeros."""
@@ -192,13 +200,12 @@ class Backlog:
     def _note_missing(self, segment: Segment, missing: int) -> None:
         """Before the segment goes, and with it the last trace of them."""
         directory = os.path.join(self._root, "damaged")
+        path: str | None = os.path.join(directory, segment.name + ".missing")
         text = json.dumps({"segment": segment.name, "missing_events": missing}, separators=(",", ":"))
         try:
             make_inside(directory)
             self._mine.check()
-            fd = open_file(
-                os.path.join(directory, segment.name + ".missing"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-            )
+            fd = open_file(f"{path}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             try:
                 write_all(self._mine, fd, text.encode() + b"\n", 0)
                 datasync(fd)
@@ -207,7 +214,9 @@ class Backlog:
                 os.close(fd)
         except OSError:
             segment.keep = True
+            path = None
         self._tell(f"segment {segment.name} is damaged: {missing} of its events are missing")
+        self._on_damage(0, missing, path)
 
     def _end_reading(self, segment: Segment, reader: Reader) -> None:
         self.stop_reading()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 from zlib import crc32
 
 from ._files import errno_name, open_file, pread, read_all
@@ -114,8 +114,7 @@ def survey(
     return events, total, first_at
 
 
-@dataclass(frozen=True)
-class LeftSegment:
+class LeftSegment(NamedTuple):
     """A segment in an abandoned part; ``why`` is empty when it can be read here, or says what it is."""
 
     name: str

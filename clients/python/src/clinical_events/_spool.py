@@ -11,8 +11,7 @@ import contextlib
 import os
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import _parts, _system
 from ._appender import Appender, HomeGone
@@ -33,8 +32,7 @@ BEAT = 10.0
 _AGAIN = 3600.0
 
 
-@dataclass(frozen=True)
-class SpoolState:
+class SpoolState(NamedTuple):
     """What a spool holds; sizes in bytes with their frames, times in milliseconds since 1970."""
 
     waiting: int
@@ -70,6 +68,10 @@ class _Teller:
         self._on_trouble(sentence)
 
 
+def _ignore(_bytes: int, _missing: int, _kept: str | None) -> None:
+    return
+
+
 class Spool:
     """All that one process has of a spool directory.
 
@@ -84,10 +86,14 @@ class Spool:
         durability: str = "os",
         max_bytes: int = MAX_BYTES,
         on_trouble: Callable[[str], None],
+        on_damage: Callable[[int, int, str | None], None] | None = None,
         patience: float = PATIENCE,
         clock: Callable[[], float] = _system.monotonic,
     ) -> None:
         """On return what others have left waits here too. ``patience`` is in seconds.
+
+        ``on_damage`` is given the number of bytes that are no frame, that of events that are missing, and the
+        file that keeps or notes them.
 
         Raises SpoolRefused, and then nothing was touched; SpoolUnwritable. A full disk raises nothing:
         ``append`` refuses until a part can be made.
@@ -101,7 +107,7 @@ class Spool:
         self._patience = patience
         self._max_bytes = max_bytes
         self._watch = Watch(self._root, mine, tell, patience=patience, clock=clock)
-        self._backlog = Backlog(self._root, mine, tell, clock)
+        self._backlog = Backlog(self._root, mine, tell, on_damage or _ignore, clock)
         durable = durability == "fsync"
         size = min(SEGMENT_BYTES, max_bytes // 4)
         self._appender = Appender(mine, durable=durable, segment_bytes=size, backlog=self._backlog)
@@ -283,6 +289,11 @@ class Spool:
         return SpoolState(waiting, size, self._quarantined, self._backlog.cut, self._watch.watched, oldest)
 
     @property
+    def groups(self) -> int:
+        """How many groups were appended: tells what became of one whose append was interrupted."""
+        return self._appender.groups
+
+    @property
     def watched(self) -> int:
         """As ``SpoolState`` has it."""
         return self._watch.watched
@@ -452,6 +463,7 @@ class MemorySpool:
         self._gone: deque[int] = deque()
         self._quarantined = 0
         self._closed = False
+        self.groups = 0
 
     def append(self, events: Sequence[tuple[int, int, bytes]]) -> None:
         """On return the group waits. Raises SpoolFull, ClientClosed."""
@@ -468,6 +480,7 @@ class MemorySpool:
             event = SpooledEvent(kind, at, body, None, 0, FRAME_BYTES + len(body))
             self._events[event] = None
             self._waiting.append(event)
+        self.groups += 1
 
     def take(self) -> SpooledEvent | None:
         """The next event that waits; None when there is nothing now."""
