@@ -115,17 +115,21 @@ def survey(
 
 
 class LeftSegment(NamedTuple):
-    """A segment in an abandoned part; ``why`` is empty when it can be read here, or says what it is."""
+    """A segment in a part; ``why`` is empty when it can be read here, or says what it is.
+
+    ``damaged``: its header is, and what it is was told by its name and its frames.
+    """
 
     name: str
     path: str
     header: Header
     why: str = ""
+    damaged: bool = False
 
 
 EARLIER = "has an earlier format, which this version does not read: move its directory out of the spool"
 LATER = "was written by a later version of the client, which can read it"
-SEALED = "is sealed, and Python has no key for it"
+SEALED = "is sealed, and no key was given"
 
 
 def examine(directory: str) -> list[LeftSegment]:
@@ -155,7 +159,8 @@ def _examined(name: str, path: str) -> LeftSegment:
     try:
         size = os.fstat(fd).st_size
         header = decode_header(pread(fd, HEADER_BYTES, 0))
-        if header.what == "damaged":
+        damaged = header.what == "damaged"
+        if damaged:
             identity = bytes.fromhex(name)
             reader = Reader(lambda size, offset: pread(fd, size, offset), crc32(identity), blind=True)
             found = reader.step(size)
@@ -168,4 +173,4 @@ def _examined(name: str, path: str) -> LeftSegment:
     why = {"earlier": EARLIER, "later": LATER, "sealed": SEALED}.get(header.what, "")
     if size > MAX_SEGMENT_BYTES:
         why = f"has more than the {MAX_SEGMENT_BYTES} bytes of a segment"
-    return LeftSegment(name, path, header, why)
+    return LeftSegment(name, path, header, why, damaged and size >= HEADER_BYTES)

@@ -437,6 +437,8 @@ class Spool:
         with contextlib.suppress(OSError):
             self._mine.rename(os.path.join(directory, left.name + ".done"), segment.marks_path)
         segment.end = max(HEADER_BYTES, os.stat(segment.path).st_size)
+        if left.damaged:
+            self._tell(f"the header of segment {left.name} is damaged; it is read by its name")
         return segment
 
     def _remove_part(self, directory: str) -> None:
