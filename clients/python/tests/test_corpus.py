@@ -16,11 +16,12 @@ from unittest import mock
 
 from tests import support
 
-from clinical_events import _backlog, _format, _parts, _quarantine, _segment, _spool
+from clinical_events import _backlog, _format, _inspection, _parts, _quarantine, _segment, _spool
 from clinical_events._errors import SpoolRefused
 
 CASES = support.VECTORS / "spool"
 NAMES = sorted(path.parent.name for path in CASES.glob("*/case.json"))
+SEALED_HEADER = b"CE-SPOOL\x02\x01"
 ONE = "0190aabbccdd01020304050607"
 LEFT = f"{ONE}/{ONE}000000.segment"
 OWNERS = {"here": f"{_parts.HOST}\n1\n", "elsewhere": "another boot\n1\n", "empty": ""}
@@ -82,6 +83,21 @@ def shown(event: _spool.SpooledEvent) -> dict[str, str]:
         return {**said, "event": event.body.decode()}
     except UnicodeDecodeError:
         return {**said, "event_base64": base64.b64encode(event.body).decode()}
+
+
+def looks_of(root: pathlib.Path) -> dict[str, tuple[int, int, int]]:
+    stats = {str(path): path.lstat() for path in root.rglob("*")}
+    return {path: (stat.st_ino, stat.st_size, stat.st_mtime_ns) for path, stat in stats.items()}
+
+
+def shown_met(met: _inspection.Met) -> dict[str, str]:
+    assert isinstance(met.event, _quarantine.QuarantinedEvent)
+    kind, captured_at, body, _ = met.event
+    try:
+        return {"kind": kind, "captured_at": captured_at, "event": body.decode()}
+    except UnicodeDecodeError:
+        said = base64.b64encode(body).decode()
+        return {"kind": kind, "captured_at": captured_at, "event_base64": said}
 
 
 def found_in(root: pathlib.Path, patience: float) -> dict[str, Any]:
@@ -147,6 +163,7 @@ class Corpus(unittest.TestCase):
             if expect.get("watched"):
                 before = found_in(root, _parts.PATIENCE)
                 self.assertEqual(before["events"], [])
+            self.check_reading(root, case, expect)
             found = found_in(root, 0 if expect.get("watched") else _parts.PATIENCE)
             events = [
                 event if isinstance(event, dict) else {**found["events"][at], "event": event}
@@ -158,6 +175,24 @@ class Corpus(unittest.TestCase):
             # Where nothing is damaged or missing, the count before reading is exact too.
             if name.startswith(("whole", "marks", "torn")):
                 self.assertEqual(found["counted"], len(events), f"{name}: counted")
+
+    def check_reading(self, root: pathlib.Path, case: dict[str, Any], expect: dict[str, Any]) -> None:
+        """What only looks on finds the same and changes nothing."""
+        before = looks_of(root)
+        segments = [path for path in root.glob("*/*.segment") if path.is_file()]
+        if any(path.read_bytes().startswith(SEALED_HEADER) for path in segments):
+            with self.assertRaisesRegex(SpoolRefused, "is sealed, and no key was given"):
+                _inspection.read(str(root))
+            return
+        met: list[dict[str, str]] = []
+        reading = _inspection.read(str(root), lambda event: met.append(shown_met(event)))
+        parts = _inspection.inspect(str(root)).parts
+        self.assertEqual(reading.cut, expect["cut"])
+        if case["parts"][ONE] != {"owner": "here", "lock": "held"}:
+            self.assertEqual(met, expect["events"])
+            self.assertEqual(reading.events - reading.done, len(met))
+            self.assertEqual([part.holder is not None for part in parts].count(True), "watched" in expect)
+        self.assertEqual(looks_of(root), before)
 
 
 def _add(name: str) -> None:

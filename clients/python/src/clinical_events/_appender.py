@@ -33,6 +33,7 @@ class Appender:
         self._segment_bytes = segment_bytes
         self._backlog = backlog
         self.part: Part | None = None
+        self.groups = 0
         self._next = 0
         self._fd = -1
         self._segment: Segment | None = None
@@ -63,24 +64,29 @@ class Appender:
                 write_all(self._mine, self._fd, frames[written:], segment.end + written)
             if self._durable:
                 datasync(self._fd)
-            # Whoever took this process for dead may have sent all that it found, and removed the file.
-            linked = os.fstat(self._fd).st_nlink > 0
+            # Whoever took this process for dead has renamed the file, and may not have found this write.
+            os.stat(segment.path)
+            self._publish(segment, events, len(frames))
+        except FileNotFoundError as error:
+            self._mine.check()
+            self.leave()
+            raise HomeGone from error
         except BaseException as error:
             self._mine.check()
             undone = self._undo(segment)
             if isinstance(error, OSError):
                 raise _refusal(error, undone) from error
             raise
-        if not linked:
-            self.leave()
-            raise HomeGone
+
+    def _publish(self, segment: Segment, events: Sequence[tuple[int, int, bytes]], size: int) -> None:
         if segment.first_at is None:
             segment.first_at = events[0][1]
-        self._backlog.written += len(frames)
-        segment.bytes += len(frames)
-        segment.events = number + len(events)
-        # Last: from here on the reader gives them out.
-        segment.end += len(frames)
+        self._backlog.written += size
+        segment.bytes += size
+        segment.events = (segment.events or 0) + len(events)
+        # Last: from here on the reader gives them out. No interrupt comes between the two.
+        segment.end += size
+        self.groups += 1
 
     def _begin(self) -> Segment:
         self.finish()

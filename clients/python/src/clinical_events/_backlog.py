@@ -20,21 +20,30 @@ _CHUNK_BYTES = 1 << 20
 class Backlog:
     """All that waits. Of events that nothing has taken it holds only their number.
 
-    Every method but ``begin`` is called by one thread at a time, which holds the lock of the spool.
+    All methods but ``begin`` are for the one thread that holds the lock of the spool. Any thread puts into
+    ``settled`` and ``arrived``.
     """
 
     def __init__(
-        self, root: str, mine: Mine, tell: Callable[[str], None], clock: Callable[[], float]
+        self,
+        root: str,
+        mine: Mine,
+        tell: Callable[[str], None],
+        on_damage: Callable[[int, int, str | None], None],
+        clock: Callable[[], float],
     ) -> None:
         self._root = root
         self._mine = mine
         self._tell = tell
+        self._on_damage = on_damage
         self._clock = clock
         self.segments: list[Segment] = []
         self._to_read: list[Segment] = []
         self._reading: tuple[Segment, Reader] | None = None
         self._fd = -1
         self.settled: deque[tuple[SpooledEvent, bool]] = deque()
+        self.arrived: deque[list[Segment]] = deque()
+        """Segments that others have left, in the order of their names."""
         self._back: deque[SpooledEvent] = deque()
         self._back_first = False
         self._marks = 0
@@ -54,16 +63,9 @@ class Backlog:
         self.segments.append(segment)
         self._to_read.append(segment)
 
-    def adopt(self, segments: list[Segment]) -> None:
-        """What others have left is read before what this process has begun and not come to yet."""
-        self._adopted += sum(segment.end for segment in segments)
-        at = 1 if self._reading else 0
-        self.segments[0:0] = segments
-        self._to_read[at:at] = segments
-
     def take(self) -> SpooledEvent | None:
         """The next event. Those given back come first every other time, so that none waits forever."""
-        self._drain()
+        self.drain()
         self._back_first = not self._back_first
         if not (self._back_first and self._back):
             event = self._read_on()
@@ -73,7 +75,15 @@ class Backlog:
         event.out = True
         return event
 
-    def _drain(self) -> None:
+    def drain(self) -> None:
+        """On return what was settled and what has arrived is taken note of."""
+        while self.arrived:
+            segments = self.arrived.popleft()
+            self._adopted += sum(segment.end for segment in segments)
+            self.segments[0:0] = segments
+            # Before what this process has begun and not come to yet.
+            at = 1 if self._reading else 0
+            self._to_read[at:at] = segments
         while self.settled:
             event, done = self.settled.popleft()
             segment = event.segment
@@ -93,6 +103,8 @@ class Backlog:
             complete = segment.complete
             reader = self._reading[1] if self._reading else self._open(segment)
             if reader is None:
+                if segment in self._to_read:
+                    return None
                 continue
             found = reader.step(segment.end)
             if isinstance(found, Frame):
@@ -113,9 +125,11 @@ class Backlog:
     def _open(self, segment: Segment) -> Reader | None:
         try:
             if not segment.own:
-                load_marks(segment)
+                segment.done, segment.marks_end = load_marks(segment)
             self._fd = fd = open_file(segment.path, os.O_RDONLY)
         except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
+                return None
             # Whatever is wrong with this one, the next one is read. One that is gone was adopted.
             if error.errno != errno.ENOENT:
                 self._tell(
@@ -148,6 +162,7 @@ class Backlog:
         if lost.cut and not segment.own and not segment.count.ended:
             segment.cut += 1
             return
+        kept: str | None = None
         what = f"{lost.size} bytes at {lost.offset} of segment {segment.name} are no whole frame"
         try:
             kept = self._keep(segment, lost)
@@ -157,6 +172,7 @@ class Backlog:
             self._tell(
                 f"{what}, and cannot be kept ({errno_name(error)}); the segment is left for the next start"
             )
+        self._on_damage(lost.size, 0, kept)
 
     def _keep(self, segment: Segment, lost: Lost) -> str | None:
         """On return the bytes are durable in ``damaged``, in the file that is returned, or all zeros."""
@@ -184,12 +200,12 @@ class Backlog:
     def _note_missing(self, segment: Segment, missing: int) -> None:
         """Before the segment goes, and with it the last trace of them."""
         directory = os.path.join(self._root, "damaged")
+        path: str | None = os.path.join(directory, segment.name + ".missing")
         text = json.dumps({"segment": segment.name, "missing_events": missing}, separators=(",", ":"))
         try:
             make_inside(directory)
-            fd = open_file(
-                os.path.join(directory, segment.name + ".missing"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-            )
+            self._mine.check()
+            fd = open_file(f"{path}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             try:
                 write_all(self._mine, fd, text.encode() + b"\n", 0)
                 datasync(fd)
@@ -198,7 +214,9 @@ class Backlog:
                 os.close(fd)
         except OSError:
             segment.keep = True
+            path = None
         self._tell(f"segment {segment.name} is damaged: {missing} of its events are missing")
+        self._on_damage(0, missing, path)
 
     def _end_reading(self, segment: Segment, reader: Reader) -> None:
         self.stop_reading()
@@ -213,6 +231,7 @@ class Backlog:
             self._tell(f"some of {segment.path} cannot be read ({errno_name(reader.unreadable)})")
         elif missing:
             self._note_missing(segment, missing)
+        segment.done = set()
         segment.events = segment.met
         segment.bytes = segment.met_bytes
         segment.read = True
@@ -226,7 +245,7 @@ class Backlog:
 
     def note(self) -> None:
         """Writes down what is done, and removes what is finished; what goes wrong is told."""
-        self._drain()
+        self.drain()
         for segment in list(self.segments):
             try:
                 if segment.finished and self._remove(segment):
@@ -300,10 +319,11 @@ class Backlog:
 
     def _survey(self, segment: Segment) -> None:
         """Counts what waits in a segment of another."""
-        load_marks(segment)
+        being_read = self._reading is not None and self._reading[0] is segment
+        done = segment.done if being_read else load_marks(segment)[0]
         fd = open_file(segment.path, os.O_RDONLY)
         try:
-            counted = survey(self._read(fd), segment.end, segment.start, segment.done)
+            counted = survey(self._read(fd), segment.end, segment.start, done)
         finally:
             os.close(fd)
         segment.events, segment.bytes, segment.first_at = counted

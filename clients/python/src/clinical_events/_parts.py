@@ -110,10 +110,11 @@ class Part:
     def touch(self) -> None:
         """Shows that this process lives. Raises FileNotFoundError when another one has adopted the part."""
         os.utime(os.path.join(self.path, OWNER))
-        # BSD refuses a connection when the queue is full, which would look like a holder that has ended.
-        with contextlib.suppress(OSError):
-            while True:
-                self._socket.accept()[0].close()
+        if sys.platform != "linux":
+            # BSD refuses a connection when the queue is full, which would look like a holder that has ended.
+            with contextlib.suppress(OSError):
+                while True:
+                    self._socket.accept()[0].close()
 
     def end(self) -> None:
         """On return anyone may adopt the part, or it is gone if nothing is left in it. Raises OSError."""

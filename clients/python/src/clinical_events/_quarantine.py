@@ -8,9 +8,9 @@ import errno
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta, timezone
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from ._files import Mine, datasync, make_inside, open_file, pread, sync_directory
 from ._format import KINDS
@@ -109,3 +109,85 @@ def _line(event: SpooledEvent, refusal: Mapping[str, Any], *, full: bool) -> byt
 
 def _json(record: Mapping[str, Any]) -> bytes:
     return json.dumps(record, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode() + b"\n"
+
+
+_PIECE_BYTES = 1 << 20
+_LONGEST_BYTES = 256 << 20
+_TAKEN = ".requeue"
+
+
+class QuarantinedEvent(NamedTuple):
+    """An event in quarantine: ``captured_at`` is RFC 3339, ``body`` the exact bytes that were captured."""
+
+    kind: str
+    captured_at: str
+    body: bytes
+    refusal: dict[str, Any]
+
+
+class Line(NamedTuple):
+    """A line of a quarantine, whose ``event`` is None when it is none that a quarantine has."""
+
+    offset: int
+    size: int
+    event: QuarantinedEvent | Literal["sealed"] | None
+
+
+def quarantine_files(root: str) -> list[str]:
+    """The paths of the files, those that a requeue has begun among them. Raises OSError."""
+    directory = os.path.join(root, "quarantine")
+    try:
+        names = sorted(os.listdir(directory))
+    except FileNotFoundError:
+        return []
+    return [os.path.join(directory, name) for name in names if name.endswith((".ndjson", _TAKEN))]
+
+
+def quarantined_lines(path: str) -> Iterator[Line]:
+    """The lines of a file but for empty ones, in bounded memory; none when it is gone. Raises OSError."""
+    try:
+        fd = open_file(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return
+    try:
+        for offset, size, text in _lines(fd):
+            if text is None or text.strip():
+                yield Line(offset, size, None if text is None else _event_in(text))
+    finally:
+        os.close(fd)
+
+
+def _lines(fd: int) -> Iterator[tuple[int, int, bytes | None]]:
+    """Offset, size and text of each line; no text where it is longer than any that a quarantine has."""
+    offset = position = 0
+    held: list[bytes] = []
+    while piece := os.pread(fd, _PIECE_BYTES, position):
+        start = 0
+        while (end := piece.find(b"\n", start) + 1) > 0:
+            size = position + end - offset
+            yield offset, size, b"".join([*held, piece[start:end]]) if size <= _LONGEST_BYTES else None
+            held.clear()
+            offset, start = position + end, end
+        position += len(piece)
+        if position - offset <= _LONGEST_BYTES:
+            held.append(piece[start:])
+        else:
+            held.clear()
+    if position > offset:
+        size = position - offset
+        yield offset, size, b"".join(held) if size <= _LONGEST_BYTES else None
+
+
+def _event_in(text: bytes) -> QuarantinedEvent | Literal["sealed"] | None:
+    try:
+        said = json.loads(text)
+        if isinstance(said.get("sealed"), str):
+            return "sealed"
+        kind, at, refusal = said["kind"], said["captured_at"], said["refusal"]
+        if kind not in KINDS or not isinstance(at, str) or not {"status", "at"} <= refusal.keys():
+            return None
+        event = said.get("event")
+        body = event.encode() if event is not None else base64.b64decode(said["event_base64"])
+        return QuarantinedEvent(kind, at, body, refusal)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None

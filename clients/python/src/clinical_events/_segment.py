@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 from zlib import crc32
 
 from ._files import errno_name, open_file, pread, read_all
@@ -83,11 +83,9 @@ class SpooledEvent:
         self.out = True
 
 
-def load_marks(segment: Segment) -> None:
-    """On return ``done`` has what is marked, and ``marks_end`` is where the next marks go. Raises OSError."""
-    segment.done, segment.marks_end = decode_marks(
-        segment.start, read_all(segment.marks_path, _MOST_MARKS_BYTES)
-    )
+def load_marks(segment: Segment) -> tuple[set[int], int]:
+    """The offsets that are marked, and where the next marks go. Raises OSError."""
+    return decode_marks(segment.start, read_all(segment.marks_path, _MOST_MARKS_BYTES))
 
 
 def survey(
@@ -116,19 +114,22 @@ def survey(
     return events, total, first_at
 
 
-@dataclass(frozen=True)
-class LeftSegment:
-    """A segment in an abandoned part; ``why`` is empty when it can be read here, or says what it is."""
+class LeftSegment(NamedTuple):
+    """A segment in a part; ``why`` is empty when it can be read here, or says what it is.
+
+    ``damaged``: its header is, and what it is was told by its name and its frames.
+    """
 
     name: str
     path: str
     header: Header
     why: str = ""
+    damaged: bool = False
 
 
 EARLIER = "has an earlier format, which this version does not read: move its directory out of the spool"
 LATER = "was written by a later version of the client, which can read it"
-SEALED = "is sealed, and Python has no key for it"
+SEALED = "is sealed, and no key was given"
 
 
 def examine(directory: str) -> list[LeftSegment]:
@@ -158,7 +159,8 @@ def _examined(name: str, path: str) -> LeftSegment:
     try:
         size = os.fstat(fd).st_size
         header = decode_header(pread(fd, HEADER_BYTES, 0))
-        if header.what == "damaged":
+        damaged = header.what == "damaged"
+        if damaged:
             identity = bytes.fromhex(name)
             reader = Reader(lambda size, offset: pread(fd, size, offset), crc32(identity), blind=True)
             found = reader.step(size)
@@ -171,4 +173,4 @@ def _examined(name: str, path: str) -> LeftSegment:
     why = {"earlier": EARLIER, "later": LATER, "sealed": SEALED}.get(header.what, "")
     if size > MAX_SEGMENT_BYTES:
         why = f"has more than the {MAX_SEGMENT_BYTES} bytes of a segment"
-    return LeftSegment(name, path, header, why)
+    return LeftSegment(name, path, header, why, damaged and size >= HEADER_BYTES)

@@ -1,7 +1,7 @@
 """What one process has of a spool directory: it appends, adopts, gives out what waits, marks what is done.
 
 ``append`` takes no lock, so that a capture in a signal handler or a destructor never waits for one that its
-own thread holds: the appender alone changes what it counts, and what the reader counts changes under one lock.
+own thread holds: the appender alone changes what it counts, and what the reader counts changes under a lock.
 What a crash at any moment leaves is docs/CLIENT_SPEC.md.
 """
 
@@ -11,8 +11,7 @@ import contextlib
 import os
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import _parts, _system
 from ._appender import Appender, HomeGone
@@ -33,8 +32,7 @@ BEAT = 10.0
 _AGAIN = 3600.0
 
 
-@dataclass(frozen=True)
-class SpoolState:
+class SpoolState(NamedTuple):
     """What a spool holds; sizes in bytes with their frames, times in milliseconds since 1970."""
 
     waiting: int
@@ -52,12 +50,15 @@ class SpoolState:
 class _Teller:
     """Tells each sentence once an hour: what fails each second would hide all else."""
 
-    def __init__(self, on_trouble: Callable[[str], None], clock: Callable[[], float]) -> None:
+    def __init__(self, mine: Mine, on_trouble: Callable[[str], None], clock: Callable[[], float]) -> None:
+        self._mine = mine
         self._on_trouble = on_trouble
         self._clock = clock
         self._next: dict[str, float] = {}
 
     def __call__(self, sentence: str) -> None:
+        # What fails in a child because its descriptors are closed is nothing to tell.
+        self._mine.check()
         now = self._clock()
         if now < self._next.get(sentence, now):
             return
@@ -67,11 +68,15 @@ class _Teller:
         self._on_trouble(sentence)
 
 
+def _ignore(_bytes: int, _missing: int, _kept: str | None) -> None:
+    return
+
+
 class Spool:
     """All that one process has of a spool directory.
 
-    ``append`` and ``close`` have one caller at a time; any thread may call the others. In a forked child every
-    method but ``forget`` raises Forked.
+    ``append`` and ``close`` have one caller at a time; any thread may call the others. In a forked child
+    every method but ``forget`` raises Forked.
     """
 
     def __init__(
@@ -81,10 +86,14 @@ class Spool:
         durability: str = "os",
         max_bytes: int = MAX_BYTES,
         on_trouble: Callable[[str], None],
+        on_damage: Callable[[int, int, str | None], None] | None = None,
         patience: float = PATIENCE,
         clock: Callable[[], float] = _system.monotonic,
     ) -> None:
         """On return what others have left waits here too. ``patience`` is in seconds.
+
+        ``on_damage`` is given the number of bytes that are no frame, that of events that are missing, and the
+        file that keeps or notes them.
 
         Raises SpoolRefused, and then nothing was touched; SpoolUnwritable. A full disk raises nothing:
         ``append`` refuses until a part can be made.
@@ -92,13 +101,13 @@ class Spool:
         if not directory:
             raise SpoolRefused("the directory of the spool has no name")
         self._root = os.path.abspath(directory)
-        self._tell = tell = _Teller(on_trouble, clock)
+        self._mine = mine = Mine()
+        self._tell = tell = _Teller(mine, on_trouble, clock)
         self._clock = clock
         self._patience = patience
         self._max_bytes = max_bytes
-        self._mine = mine = Mine()
         self._watch = Watch(self._root, mine, tell, patience=patience, clock=clock)
-        self._backlog = Backlog(self._root, mine, tell, clock)
+        self._backlog = Backlog(self._root, mine, tell, on_damage or _ignore, clock)
         durable = durability == "fsync"
         size = min(SEGMENT_BYTES, max_bytes // 4)
         self._appender = Appender(mine, durable=durable, segment_bytes=size, backlog=self._backlog)
@@ -122,8 +131,8 @@ class Spool:
             _parts.prepare(self._root)
             left = self._watch.abandoned()
             for path in left:
-                # Before anything is made or moved.
-                with contextlib.suppress(FileNotFoundError):
+                # Before anything is made or moved. What is wrong otherwise is told when it is to be adopted.
+                with contextlib.suppress(OSError):
                     for segment in examine(path):
                         if segment.why == EARLIER:
                             raise SpoolRefused(f"{segment.path} {EARLIER}")
@@ -180,7 +189,8 @@ class Spool:
                 raise SpoolUnwritable(f"nothing can be made in {self._root} ({errno_name(error)})") from error
             if self._appender.part is not lost or self._closed:
                 # A capture in a signal handler was faster.
-                part.end()
+                with contextlib.suppress(OSError):
+                    part.end()
                 return
             self._appender.part = part
         if lost is not None:
@@ -263,17 +273,25 @@ class Spool:
         self._mine.check()
         waiting = size = 0
         oldest: int | None = None
-        if self._enter():
-            try:
-                for segment in list(self._backlog.segments):
-                    events, taken = self._backlog.waiting(segment)
-                    waiting += events
-                    size += taken
-                    if events and segment.first_at is not None:
-                        oldest = min(oldest or segment.first_at, segment.first_at)
-            finally:
+        entered = self._enter()
+        try:
+            if entered:
+                self._backlog.drain()
+            for segment in list(self._backlog.segments):
+                events, taken = self._backlog.waiting(segment)
+                waiting += events
+                size += taken
+                if events and segment.first_at is not None:
+                    oldest = min(oldest or segment.first_at, segment.first_at)
+        finally:
+            if entered:
                 self._exit()
         return SpoolState(waiting, size, self._quarantined, self._backlog.cut, self._watch.watched, oldest)
+
+    @property
+    def groups(self) -> int:
+        """How many groups were appended: tells what became of one whose append was interrupted."""
+        return self._appender.groups
 
     @property
     def watched(self) -> int:
@@ -381,11 +399,8 @@ class Spool:
             for segment in taken:
                 segment.rests_until = rests
             segments += taken
-        if segments and self._enter():
-            try:
-                self._backlog.adopt(sorted(segments, key=lambda segment: segment.name))
-            finally:
-                self._exit()
+        if segments:
+            self._backlog.arrived.append(sorted(segments, key=lambda segment: segment.name))
 
     def _adopt_part(self, directory: str, part: Part) -> list[Segment]:
         found = examine(directory)
@@ -406,10 +421,13 @@ class Spool:
             except OSError as error:
                 alone = False
                 self._tell(f"{left.path} could not be taken over ({errno_name(error)})")
-        if taken:
-            sync_directory(part.path)
-        if alone:
-            self._remove_part(directory)
+        try:
+            if taken:
+                sync_directory(part.path)
+            if alone:
+                self._remove_part(directory)
+        except OSError as error:
+            self._tell(f"{directory} could not be removed ({errno_name(error)})")
         return taken
 
     def _move(self, left: LeftSegment, directory: str, part: Part) -> Segment:
@@ -419,19 +437,17 @@ class Spool:
         with contextlib.suppress(OSError):
             self._mine.rename(os.path.join(directory, left.name + ".done"), segment.marks_path)
         segment.end = max(HEADER_BYTES, os.stat(segment.path).st_size)
+        if left.damaged:
+            self._tell(f"the header of segment {left.name} is damaged; it is read by its name")
         return segment
 
     def _remove_part(self, directory: str) -> None:
-        try:
+        with contextlib.suppress(FileNotFoundError):
             for file in os.listdir(directory):
                 # Its segment is gone.
                 if file.endswith(".done"):
                     self._mine.remove(os.path.join(directory, file))
             _parts.remove_emptied(directory, self._mine)
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            self._tell(f"{directory} could not be removed ({errno_name(error)})")
 
 
 class MemorySpool:
@@ -449,6 +465,7 @@ class MemorySpool:
         self._gone: deque[int] = deque()
         self._quarantined = 0
         self._closed = False
+        self.groups = 0
 
     def append(self, events: Sequence[tuple[int, int, bytes]]) -> None:
         """On return the group waits. Raises SpoolFull, ClientClosed."""
@@ -465,6 +482,7 @@ class MemorySpool:
             event = SpooledEvent(kind, at, body, None, 0, FRAME_BYTES + len(body))
             self._events[event] = None
             self._waiting.append(event)
+        self.groups += 1
 
     def take(self) -> SpooledEvent | None:
         """The next event that waits; None when there is nothing now."""

@@ -248,14 +248,13 @@ export class Appender {
       const fd = await this.#turnTo(segment);
       await files.write(fd, frames, segment.end);
       if (durability === 'fsync') await files.datasync(fd);
-      // Whoever took this process for dead may have sent all that it had found, and removed the file.
-      if (!(await files.linked(fd))) {
+      // Whoever took this process for dead has renamed the file, and may not have found this write in it.
+      await files.touchedAt(segment.path);
+    } catch (error) {
+      if (errorCode(error) === 'ENOENT') {
         await this.#leave();
         return 'home gone';
       }
-    } catch (error) {
-      const opened = this.#open?.segment === segment;
-      if (!opened && errorCode(error) === 'ENOENT') return 'home gone';
       if (!(await this.#undone(segment))) {
         const message = 'the event could be neither made durable nor taken back';
         return new SpoolUnwritable(message, { cause: error, uncertain: true });

@@ -31,8 +31,6 @@ export interface SpoolFiles {
   open(file: string, how: 'read' | 'write' | 'new'): Promise<number>;
   close(fd: number): Promise<void>;
   size(fd: number): Promise<number>;
-  /** Whether the file has a name yet. */
-  linked(fd: number): Promise<boolean>;
   /** Reads until `target` is full or the file ends. */
   read(fd: number, target: Uint8Array, position: number): Promise<number>;
   /** Writes all of it or throws; after a throw any part may have been written. */
@@ -134,7 +132,6 @@ export const nodeFiles: SpoolFiles = {
   },
   close: (fd) => promised.close(fd),
   size: async (fd) => (await promised.fstat(fd)).size,
-  linked: async (fd) => (await promised.fstat(fd)).nlink > 0,
   async read(fd, target, position) {
     let done = 0;
     while (done < target.length) {

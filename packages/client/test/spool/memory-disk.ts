@@ -195,10 +195,6 @@ export class DiskProcess {
     open: (file, how) => this.#do('open', file, () => this.#open(file, how)),
     close: (fd) => this.#do('close', this.#at(fd).file, () => void this.#descriptors.delete(fd)),
     size: (fd) => this.#do('size', this.#at(fd).file, () => this.#at(fd).inode.bytes.length),
-    linked: (fd) =>
-      this.#do('linked', this.#at(fd).file, () =>
-        [...this.#disk.names.values()].includes(this.#at(fd).inode),
-      ),
     read: (fd, target, position) =>
       this.#do('read', this.#at(fd).file, () => {
         const source = this.#at(fd).inode.bytes.subarray(position, position + target.length);
@@ -233,7 +229,12 @@ export class DiskProcess {
         if (!inode) throw missing(file);
         inode.touched++;
       }),
-    touchedAt: (file) => this.#do('touchedAt', file, () => this.#disk.names.get(file)?.touched ?? STARTED),
+    touchedAt: (file) =>
+      this.#do('touchedAt', file, () => {
+        const inode = this.#disk.names.get(file);
+        if (!inode && !this.#disk.directories.has(file)) throw missing(file);
+        return inode?.touched ?? STARTED;
+      }),
     openNow: (file) => this.#open(file, 'write'),
     writeNow: (fd, source, position) => this.#write(fd, source, position),
     datasyncNow: (fd) => this.#at(fd).inode.persist(() => true),
