@@ -20,8 +20,9 @@ from tests.collector import CLOSE, RESET, STORED, STORED_BODY, FakeCollector, Re
 
 from clinical_events import _http
 from clinical_events._answer import NoAnswer
+from clinical_events._format import KINDS
 from clinical_events._http import CannotSend, Connection, Destination
-from clinical_events._sender import KINDS, Backoff, Sender
+from clinical_events._sender import Backoff, Sender
 
 LARGE = b'{"x":"' + b"a" * (4 << 20) + b'"}'
 QUICK = Backoff(0.001, 0.01)

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple, Protocol, cast
 
 from . import _system
 from ._answer import Answer, NoAnswer, fields, refusal, retry_after
+from ._format import KINDS
 from ._http import CannotSend, Connection, Destination, said
 
-KINDS = ("inference-start", "internal-artifact", "human-output", "outcome", "user-feedback")
 _UNWELCOME = frozenset((401, 404, 405, 407, 421, 426))
 _ACCEPTED = b'{"status":"accepted"}'
 _SLOW = 60.0
