@@ -12,12 +12,23 @@ import sys
 from collections.abc import Callable, Sequence
 
 from ._command_drain import drain
-from ._command_line import FAILURE, NOT_FOUND, OK, USAGE, CommandFailure, Output, Request, read_arguments
+from ._command_line import (
+    FAILURE,
+    NOT_FOUND,
+    OK,
+    USAGE,
+    WRONG,
+    CommandFailure,
+    Output,
+    Request,
+    read_arguments,
+)
 from ._command_requeue import requeue
 from ._command_show import show
 from ._errors import Refused
 from ._http import said
 from ._inspection import looks_like_spool
+from ._segment import SEALED
 
 
 def _version() -> str:
@@ -65,6 +76,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code, message = failure.code, str(failure)
     except Refused as refused:
         code, message = FAILURE, str(refused)
+        if message.endswith(SEALED):
+            code, message = WRONG, f"{message}; collector-spool has --key-file"
     except Exception as error:  # noqa: BLE001 - one line, and no traceback with values in it
         code, message = FAILURE, said(error)
     sys.stdout.buffer.flush()

@@ -55,7 +55,9 @@ class _Course:
 
     @property
     def cause(self) -> str | None:
-        return self._final or (self.sender and (self.sender.setback or self.sender.denied))
+        if self._final is not None or self.sender is None:
+            return self._final
+        return self.sender.setback or self.sender.denied
 
     def interrupt(self, *_: object) -> None:
         self.interrupted = True
@@ -146,7 +148,7 @@ def drain(request: Request, output: Output, patience: float = PATIENCE) -> int:
         url=request.url,
         api_key=request.api_key,
         on_warning=course.warn,
-        on_quarantine=lambda *_: None,
+        on_quarantine=_ignore,
         backoff=_BACKOFF,
     )
     for each in _SIGNALS:
@@ -158,6 +160,10 @@ def drain(request: Request, output: Output, patience: float = PATIENCE) -> int:
     if state.waiting > 0 and course.why is not None:
         output.tell(f"{course.why}: {course.cause}" if course.cause else course.why)
     return _report(request, output, course, sender, damage, state)
+
+
+def _ignore(*_: object) -> None:
+    """Events in quarantine are counted, not reported one by one."""
 
 
 def _send(spool: Spool, sender: Sender, course: _Course) -> None:

@@ -33,8 +33,8 @@ Options:
   --version            print the version
 
 drain stops immediately when waiting does not help: the collector does not take the key, its certificate is
-not trusted (SSL_CERT_FILE=FILE names authorities of your own), or the address is not a collector's. Nothing is
-lost by it. A spool that is sealed by a key is for collector-spool, the command of the client for Node.
+not trusted (SSL_CERT_FILE=FILE names authorities of your own), or the address is not a collector's. Nothing
+is lost by it. A spool that is sealed by a key is for collector-spool, the command of the client for Node.
 
 Exit codes:
   0    done
@@ -42,7 +42,7 @@ Exit codes:
   2    the command line is wrong; nothing was done
   3    something in the spool is damaged: show --check; drain, when it met damage, whatever else it did
   6    there is no spool
-  7    some of the events still wait, or were refused (drain), or cannot be read (show --events); the rest is done
+  7    some of the events still wait, or were refused (drain), or cannot be read (show --events)
   130  a signal ended it; what was sent is done (drain)
 """
 OK, FAILURE, WRONG, DAMAGED, NOT_FOUND, PARTLY, INTERRUPTED = 0, 1, 2, 3, 6, 7, 130
@@ -176,7 +176,10 @@ def read_arguments(arguments: Sequence[str]) -> Request | str:
     return Request(
         command,
         words[1],
-        *(name in options for name in ("json", "events", "check", "contents")),
+        "json" in options,
+        "events" in options,
+        "check" in options,
+        "contents" in options,
         options.get("url", os.environ.get("COLLECTOR_URL", "")),
         os.environ.get("COLLECTOR_KEY", "") if file is None else _text_in(file),
         _seconds(options["timeout"]) if "timeout" in options else None,
