@@ -49,6 +49,9 @@ class Segment:
         self.settled = 0
         self.settled_bytes = 0
         self.read = False
+        self.reader: Reader | None = None
+        self.fd = -1
+        """What ``reader`` reads from."""
         self.count = Count()
         self.cut = 0
         self.done: set[int] = set()
@@ -64,6 +67,13 @@ class Segment:
         if self.own and self.complete and self.settled == self.events:
             return True
         return self.read and self.settled == self.met
+
+    def stop_reading(self) -> None:
+        """Closes what it was read from."""
+        self.reader = None
+        fd, self.fd = self.fd, -1
+        if fd >= 0:
+            os.close(fd)
 
 
 class SpooledEvent:
