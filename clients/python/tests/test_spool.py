@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import json
 import os
 import pathlib
@@ -77,6 +78,11 @@ class SpoolTest(unittest.TestCase):
         self.clock = Clock()
         self.spools: list[Spool] = []
         self.addCleanup(self.end_of_process)
+        # Series that rise also within a millisecond.
+        rising = (bytes(6) + number.to_bytes(7, "big") for number in itertools.count())
+        series = mock.patch.object(_parts, "new_series", lambda: next(rising))
+        series.start()
+        self.addCleanup(series.stop)
 
     def spool(self, **options: Any) -> Spool:
         spool = Spool(str(self.root), on_trouble=self.told.append, clock=self.clock, **options)

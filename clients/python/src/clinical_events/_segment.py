@@ -20,6 +20,7 @@ from ._format import (
     Header,
     Lost,
     Reader,
+    captured_at,
     decode_header,
     decode_marks,
 )
@@ -105,8 +106,7 @@ def survey(
 
     By the frame that ends the segment where nothing is done, or else by reading all of it.
     """
-    first = Reader(read, start, blind=blind).step(end)
-    first_at = first.captured_at if isinstance(first, Frame) and first.kind != END else None
+    first_at = captured_at(read(FRAME_BYTES, HEADER_BYTES))
     for size in (FRAME_BYTES, FRAME_BYTES + 16) if blind else (FRAME_BYTES,):
         at = end - size
         last = Reader(read, start, at=at, blind=blind).step(end) if at >= HEADER_BYTES and not done else None
