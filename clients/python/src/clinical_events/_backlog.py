@@ -39,11 +39,9 @@ class Backlog:
         self._clock = clock
         self.segments: list[Segment] = []
         self._to_read: list[Segment] = []
-        self._reading: tuple[Segment, Reader] | None = None
-        self._fd = -1
         self.settled: deque[tuple[SpooledEvent, bool]] = deque()
         self.arrived: deque[list[Segment]] = deque()
-        """Segments that others have left, in the order of their names."""
+        """Segments that others have left."""
         self._back: deque[SpooledEvent] = deque()
         self._back_first = False
         self._marks = 0
@@ -78,12 +76,10 @@ class Backlog:
     def drain(self) -> None:
         """On return what was settled and what has arrived is taken note of."""
         while self.arrived:
-            segments = self.arrived.popleft()
-            self._adopted += sum(segment.end for segment in segments)
-            self.segments[0:0] = segments
-            # Before what this process has begun and not come to yet.
-            at = 1 if self._reading else 0
-            self._to_read[at:at] = segments
+            for left in self.arrived.popleft():
+                self._adopted += left.end
+                self.segments.append(left)
+                self._read_in_order(left)
         while self.settled:
             event, done = self.settled.popleft()
             segment = event.segment
@@ -96,12 +92,20 @@ class Backlog:
                     self._marks += 1
                     segment.marks.append(event.offset)
 
+    def _read_in_order(self, segment: Segment) -> None:
+        """The oldest first. The appender may append meanwhile."""
+        at = 0
+        while at < len(self._to_read) and self._to_read[at].name < segment.name:
+            at += 1
+        self._to_read.insert(at, segment)
+
     def _read_on(self) -> SpooledEvent | None:
-        while self._to_read:
-            segment = self._to_read[0]
+        at = 0
+        while at < len(self._to_read):
+            segment = self._to_read[at]
             # Before its end is asked for: what was appended before it was complete is in front of that.
             complete = segment.complete
-            reader = self._reading[1] if self._reading else self._open(segment)
+            reader = segment.reader or self._open(segment)
             if reader is None:
                 if segment in self._to_read:
                     return None
@@ -112,21 +116,22 @@ class Backlog:
                     continue
                 segment.met += 1
                 segment.met_bytes += found.size
-                kind, at, body = found.kind, found.captured_at, found.body
-                return SpooledEvent(kind, at, body, segment, found.offset, found.size)
+                kind, captured_at, body = found.kind, found.captured_at, found.body
+                return SpooledEvent(kind, captured_at, body, segment, found.offset, found.size)
             if found is not None:
                 self._set_aside(segment, found)
             elif complete:
                 self._end_reading(segment, reader)
             else:
-                return None
+                # It may grow, and others may wait behind it.
+                at += 1
         return None
 
     def _open(self, segment: Segment) -> Reader | None:
         try:
             if not segment.own:
                 segment.done, segment.marks_end = load_marks(segment)
-            self._fd = fd = open_file(segment.path, os.O_RDONLY)
+            segment.fd = open_file(segment.path, os.O_RDONLY)
         except OSError as error:
             if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
                 return None
@@ -138,9 +143,8 @@ class Backlog:
             self._to_read.remove(segment)
             self._drop(segment)
             return None
-        reader = Reader(self._read(fd), segment.start)
-        self._reading = (segment, reader)
-        return reader
+        segment.reader = Reader(self._read(segment.fd), segment.start)
+        return segment.reader
 
     def _read(self, fd: int) -> Callable[[int, int], bytes]:
         def read(size: int, offset: int) -> bytes:
@@ -181,7 +185,7 @@ class Backlog:
         copy = -1
         try:
             for done in range(0, lost.size, _CHUNK_BYTES):
-                data = pread(self._fd, min(_CHUNK_BYTES, lost.size - done), lost.offset + done)
+                data = pread(segment.fd, min(_CHUNK_BYTES, lost.size - done), lost.offset + done)
                 if copy < 0:
                     if not any(data):
                         continue
@@ -219,9 +223,8 @@ class Backlog:
         self._on_damage(0, missing, path)
 
     def _end_reading(self, segment: Segment, reader: Reader) -> None:
-        self.stop_reading()
-        if segment in self._to_read:
-            self._to_read.remove(segment)
+        segment.stop_reading()
+        self._to_read.remove(segment)
         missing = segment.count.missing(segment.done)
         if segment.own:
             missing = max(missing, (segment.events or 0) - segment.met)
@@ -237,11 +240,9 @@ class Backlog:
         segment.read = True
 
     def stop_reading(self) -> None:
-        """Closes the segment that is being read."""
-        self._reading = None
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            os.close(fd)
+        """Closes all that is being read."""
+        for segment in list(self.segments):
+            segment.stop_reading()
 
     def note(self) -> None:
         """Writes down what is done, and removes what is finished; what goes wrong is told."""
@@ -280,8 +281,7 @@ class Backlog:
             if segment.marks:
                 self._mark(segment)
             return self._look_again(segment)
-        if self._reading and self._reading[0] is segment:
-            self.stop_reading()
+        segment.stop_reading()
         if segment in self._to_read:
             self._to_read.remove(segment)
         if segment.keep:
@@ -304,8 +304,8 @@ class Backlog:
         again.end = size
         self._adopted += size - segment.end
         self.segments.remove(segment)
-        self.segments.insert(0, again)
-        self._to_read.insert(1 if self._reading else 0, again)
+        self.segments.append(again)
+        self._read_in_order(again)
         return True
 
     def waiting(self, segment: Segment) -> tuple[int, int]:
@@ -319,8 +319,7 @@ class Backlog:
 
     def _survey(self, segment: Segment) -> None:
         """Counts what waits in a segment of another."""
-        being_read = self._reading is not None and self._reading[0] is segment
-        done = segment.done if being_read else load_marks(segment)[0]
+        done = segment.done if segment.reader else load_marks(segment)[0]
         fd = open_file(segment.path, os.O_RDONLY)
         try:
             counted = survey(self._read(fd), segment.end, segment.start, done)
@@ -332,7 +331,3 @@ class Backlog:
     def cut(self) -> int:
         """Writes of others that were cut off."""
         return self._cut + sum(segment.cut for segment in self.segments)
-
-    def forget(self) -> None:
-        """In a child: closes the descriptor."""
-        self.stop_reading()

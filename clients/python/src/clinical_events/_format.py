@@ -144,6 +144,14 @@ def decode_frame(data: bytes, at: int, offset: int, room: int, start: int, blind
     return Frame(offset, size, kind, captured_at, number, b"", True)
 
 
+def captured_at(head: bytes) -> int | None:
+    """The time in the first 32 bytes of a frame, whether its checksum holds or not; None where none stands."""
+    if len(head) < FRAME_BYTES or head[4:8] != MARKER:
+        return None
+    _, size, _, _, _, at, _ = _HEAD.unpack_from(head, 4)
+    return at if size >= FRAME_BYTES and at <= LATEST else None
+
+
 def looks_cut(head: bytes, room: int) -> bool:
     """Whether the last ``room`` bytes of a segment begin as a frame does that ends behind them.
 

@@ -20,6 +20,7 @@ from ._format import (
     Header,
     Lost,
     Reader,
+    captured_at,
     decode_header,
     decode_marks,
 )
@@ -49,6 +50,9 @@ class Segment:
         self.settled = 0
         self.settled_bytes = 0
         self.read = False
+        self.reader: Reader | None = None
+        self.fd = -1
+        """What ``reader`` reads from."""
         self.count = Count()
         self.cut = 0
         self.done: set[int] = set()
@@ -64,6 +68,13 @@ class Segment:
         if self.own and self.complete and self.settled == self.events:
             return True
         return self.read and self.settled == self.met
+
+    def stop_reading(self) -> None:
+        """Closes what it was read from."""
+        self.reader = None
+        fd, self.fd = self.fd, -1
+        if fd >= 0:
+            os.close(fd)
 
 
 class SpooledEvent:
@@ -95,8 +106,7 @@ def survey(
 
     By the frame that ends the segment where nothing is done, or else by reading all of it.
     """
-    first = Reader(read, start, blind=blind).step(end)
-    first_at = first.captured_at if isinstance(first, Frame) and first.kind != END else None
+    first_at = captured_at(read(FRAME_BYTES, HEADER_BYTES))
     for size in (FRAME_BYTES, FRAME_BYTES + 16) if blind else (FRAME_BYTES,):
         at = end - size
         last = Reader(read, start, at=at, blind=blind).step(end) if at >= HEADER_BYTES and not done else None

@@ -302,7 +302,7 @@ class Spool:
         """In a forked child: closes what was inherited. Takes no lock and changes nothing on the disk."""
         self._mine.gone = True
         self._appender.forget()
-        self._backlog.forget()
+        self._backlog.stop_reading()
         if self._appender.part is not None:
             self._appender.part.forget()
 
@@ -323,7 +323,7 @@ class Spool:
                 self._exit()
         if held:
             self._tending.release()
-        part, self._appender.part = self._appender.part, None
+        part = self._appender.part
         try:
             if part is not None:
                 part.end()
@@ -400,7 +400,7 @@ class Spool:
                 segment.rests_until = rests
             segments += taken
         if segments:
-            self._backlog.arrived.append(sorted(segments, key=lambda segment: segment.name))
+            self._backlog.arrived.append(segments)
 
     def _adopt_part(self, directory: str, part: Part) -> list[Segment]:
         found = examine(directory)
