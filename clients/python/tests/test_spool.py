@@ -755,6 +755,27 @@ class Reentrant(SpoolTest):
             self.assertEqual(self.numbers(spool), [0, 1, 2])
         self.assertEqual(seen, ["signal", None, 3])
 
+    def test_an_interrupt_while_an_event_is_taken_or_the_spool_is_tended_leaves_no_lock(self) -> None:
+        spool = self.spool()
+        self.append(spool, 0, 1)
+        interrupt = mock.Mock(side_effect=KeyboardInterrupt)
+        with mock.patch.object(_format.Reader, "step", interrupt), self.assertRaises(KeyboardInterrupt):
+            spool.take()
+        with mock.patch.object(_parts.Part, "touch", interrupt), self.assertRaises(KeyboardInterrupt):
+            self.beat(spool)
+        given: list[int] = []
+
+        def other() -> None:
+            given.extend(self.numbers(spool))
+            self.beat(spool)
+            spool.adopt()
+
+        thread = threading.Thread(target=other, daemon=True)
+        thread.start()
+        thread.join(120)
+        self.assertEqual(given, [0, 1])
+        self.assertFalse(thread.is_alive())
+
     def test_a_signal_while_a_line_is_put_into_quarantine_puts_no_other_in_its_place(self) -> None:
         spool = self.spool()
         self.append(spool, 0, 1)
