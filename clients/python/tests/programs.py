@@ -81,7 +81,7 @@ class ProgramTest(unittest.TestCase):
     def begin(self, program: str, *arguments: str) -> subprocess.Popen[str]:
         file = self.directory / "program.py"
         file.write_text(_PRELUDE.format(sources=str(support.PACKAGE / "src")) + program)
-        process = subprocess.Popen(  # noqa: S603
+        process = subprocess.Popen(
             [sys.executable, str(file), *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -26,7 +26,7 @@ class Events(unittest.TestCase):
         self.addCleanup(self.log.close, 0)
 
     def test_a_call_says_what_its_event_says(self) -> None:
-        """[R-1750] The events of the Python client are those that the client for Node makes of the same calls."""
+        """[R-1750] The events are those that the client for Node makes of the same calls."""
         run = self.log.start_run(
             model=MODEL,
             target={"target_id": "p"},
@@ -171,7 +171,7 @@ class Endings(unittest.TestCase):
         self.addCleanup(self.log.close, 0)
 
     def test_an_exception_ends_a_run_as_failed_and_what_is_no_exception_as_aborted(self) -> None:
-        """[R-1757] A run that an exception leaves has an ending, with the name of its class and none of its words."""
+        """[R-1757] A run that an exception leaves has an ending: the name of its class, and no word of it."""
 
         class Unavailable(Exception):
             status_code = 503
@@ -232,7 +232,7 @@ class Endings(unittest.TestCase):
         self.assertEqual([event["model_instance"] for event in starts], [MODEL] * 3)
 
     def test_a_generator_has_its_run_during_its_steps_alone(self) -> None:
-        """[R-1757] The run of a decorated generator never leaks into what its caller does between two steps."""
+        """[R-1757] The run of a decorated generator is not the current one between two steps."""
 
         @self.log.runs()
         def words() -> Iterator[Any]:

@@ -217,15 +217,10 @@ class Values(unittest.TestCase):
             import numpy
         except ImportError:
             self.skipTest("numpy is not installed")
-        self.assertEqual(sent([numpy.float32(0.93), numpy.int64(3), numpy.bool_(1), numpy.float64(0.1)]), [
-            float(numpy.float32(0.93)), 3, True, 0.1,
-        ])  # fmt: skip
-        for value in (
-            numpy.zeros(2),
-            numpy.datetime64("2026-11-28"),
-            numpy.float32("nan"),
-            numpy.longdouble(1),
-        ):
+        taken = [numpy.float32(0.93), numpy.int64(3), numpy.bool_(1), numpy.float64(0.1)]
+        self.assertEqual(sent(taken), [float(numpy.float32(0.93)), 3, True, 0.1])
+        day = numpy.datetime64("2026-11-28")
+        for value in (numpy.zeros(2), day, numpy.float32("nan"), numpy.longdouble(1)):
             with self.assertRaises(EventInvalid):
                 sent(value)
 
