@@ -7,10 +7,10 @@ import re
 import unittest
 from typing import Any
 
+from scripts import schemas
 from tests import support
 
 from clinical_events._schema import KINDS, PROFILES, expectation, is_date_time, is_uri, resolved, validator
-from scripts import schemas
 
 EXAMPLES = support.ROOT / "packages" / "protocol" / "examples"
 EXPECTATIONS = support.ROOT / "packages" / "protocol" / "src" / "generated" / "expectations.ts"
