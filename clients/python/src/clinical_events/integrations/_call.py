@@ -265,7 +265,7 @@ class ModelCall:
             if said is None or is_object(said):
                 return fields(said)
             _is_dropped_awaitable(said)
-        except Exception:  # noqa: BLE001 -- Not the error itself: it may name values of the call.
+        except Exception:  # noqa: BLE001, S110 -- Not the error itself: it may name values of the call.
             pass
         self._describe_failed = True
         _warn_once()
