@@ -257,6 +257,15 @@ class Marks(SpoolTest):
             spool.forget()
         self.assertEqual(self.numbers(self.spool()), [2, 3, 5])
 
+    def test_marks_of_one_process_stand_one_behind_the_other(self) -> None:
+        spool = self.spool()
+        self.append(spool, 0, 1, 2)
+        for event in self.take(spool)[:2]:
+            spool.settle(event, True)
+            spool.tend()
+        spool.forget()
+        self.assertEqual(self.numbers(self.spool()), [2])
+
     def test_marks_that_the_disk_does_not_take_are_written_later(self) -> None:
         spool = self.spool()
         self.append(spool, 0, 1)
@@ -469,6 +478,7 @@ class Home(SpoolTest):
         (self.files("?" * 26)[0] / "owner").unlink()
         self.beat(spool)
         self.append(spool, 1)
+        self.assertTrue((self.files("*/*.segment")[-1].parent / "owner").exists())
         self.assertEqual(sorted(self.numbers(spool)), [0, 1])
 
     def test_a_series_without_another_number_is_followed_by_the_next(self) -> None:
@@ -480,6 +490,7 @@ class Home(SpoolTest):
                     spool.settle(event, True)
                 spool.tend()
         self.append(spool, 6)
+        self.assertGreater(len(self.told), 0)
 
     def test_a_segment_of_a_process_that_may_come_back_rests_and_is_read_again(self) -> None:
         self.left(0, 1, host="the boot before")
@@ -537,8 +548,11 @@ class Ends(SpoolTest):
         spool = self.spool()
         self.append(spool, 0, 1, 2)
         spool.close()
-        with mock.patch.object(_format.Count, "meet", fail(errno.EIO)):
-            self.assertEqual(self.spool().state().waiting, 3)
+        segment = self.files("*/*.segment")[0]
+        data = bytearray(segment.read_bytes())
+        data[64] ^= 1
+        segment.write_bytes(data)
+        self.assertEqual(self.spool().state().waiting, 3)
 
     def test_a_spool_that_was_forgotten_does_nothing_more(self) -> None:
         spool = self.spool()
