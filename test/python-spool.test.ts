@@ -1,6 +1,8 @@
 /** The clients for Node and for Python on one spool: each shows, sends and puts back what the other has written. */
 import { spawn, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
+import http from 'node:http';
+import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { answer, fakeCollector } from '../packages/client/test/running/fake-collector.js';
@@ -131,6 +133,53 @@ test.skipIf(!hasPython)(
           NAMES[Math.floor(at / VIEWS.length)],
           ...(JSON.parse(printed[at] as string) as unknown[]),
         ]).toEqual([...[NAMES[Math.floor(at / VIEWS.length)], code, stdout]]);
+      }
+    };
+    await Promise.all([compare(), compare()]);
+  },
+  480_000,
+);
+
+/** Of a drain, with paths below the spool; without what stands in a sentence, which names what a language lacks. */
+function drained(root: string, code: number | null, stdout: string): unknown {
+  const said = (stdout === '' ? {} : JSON.parse(stdout.replaceAll(root, ''))) as { not_taken?: object[] };
+  return { code, ...said, not_taken: said.not_taken?.map((part) => ({ ...part, why: 'so' })) };
+}
+
+test.skipIf(!hasPython)(
+  '[R-1767] both commands drain every spool of the corpus alike',
+  async () => {
+    const keyFile = path.join(path.dirname(temporaryDirectory()), 'key');
+    fs.writeFileSync(keyFile, 'key\n');
+    // Some bodies of the corpus are no JSON.
+    const server = http.createServer((request, response) => {
+      request.resume().on('end', () => response.writeHead(201).end('{"status":"accepted"}'));
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    onTestFinished(() => void server.close());
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const layOut = (name: string) => laidOut(name, caseOf(name));
+    // Without those that are watched for three minutes first, and those with a key, which Python has not.
+    const names = NAMES.filter((name) => !caseOf(name).expect.watched && caseOf(name).key === undefined);
+    const roots = await Promise.all(names.map(layOut));
+    const line = (root: string) => ['drain', root, '--json', '--url', url, '--api-key-file', keyFile];
+    const python = await ended(
+      'python3',
+      ['-c', MANY],
+      roots.map((root) => `${JSON.stringify(line(root))}\n`).join(''),
+    );
+    const printed = python.stdout.trimEnd().split('\n');
+    expect(printed).toHaveLength(names.length);
+    let next = 0;
+    const compare = async () => {
+      for (let at = next++; at < names.length; at = next++) {
+        const root = await layOut(names[at] as string);
+        const { code, stdout } = await COMMANDS.node(...line(root));
+        const [exit, text] = JSON.parse(printed[at] as string) as [number, string];
+        expect([names[at], drained(roots[at] as string, exit, text)]).toEqual([
+          names[at],
+          drained(root, code, stdout),
+        ]);
       }
     };
     await Promise.all([compare(), compare()]);

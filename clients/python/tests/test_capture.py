@@ -208,6 +208,20 @@ class Writing(unittest.TestCase):
         self.assertTrue(all(one.wait(120) for one in captured if one not in full))
         self.assertEqual(log._core().waiting, (0, 0))
 
+    def test_a_wait_in_the_middle_of_a_write_ends(self) -> None:
+        disk = Disk()
+        log = self.client(disk)
+        run = log.start_run()
+        found: list[bool] = []
+
+        def append(events: Any) -> None:
+            if not found:
+                found.append(run.output().wait())
+
+        with mock.patch.object(disk, "append", append):
+            self.assertTrue(run.output().wait(120))
+            self.assertEqual(found, [False])
+
     def test_a_callback_that_captures_and_raises_does_no_harm(self) -> None:
         told: list[str] = []
 
@@ -333,6 +347,11 @@ class Lifetime(unittest.TestCase):
         self.assertEqual(file.read_text("utf-8"), "é")
         self.assertEqual((file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777), (0o600, 0o700))
         self.assertEqual(sorted(path.suffix for path in file.parent.iterdir()), [""])
+
+    def test_content_of_an_event_that_is_refused_is_not_stored(self) -> None:
+        log = self.client(content=self.directory / "content")
+        self.assertIsNotNone(log.start_run().artifact("no type", content="text").error)
+        self.assertFalse((self.directory / "content").exists())
 
     def test_damaged_content_is_replaced_and_what_cannot_be_stored_costs_its_event(self) -> None:
         log = self.client(content=self.directory / "content")

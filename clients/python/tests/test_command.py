@@ -165,7 +165,8 @@ class CommandTest(unittest.TestCase):
         segment.write_bytes(data)
         code, found, _ = self.drain(self.collector().url)
         self.assertEqual((code, found["sent"], found["damaged"]["bytes"] > 0), (3, 1, True))
-        self.assertEqual(len(found["damaged"]["files"]), 1)
+        kept = sorted(pathlib.Path(file).suffix for file in found["damaged"]["files"])
+        self.assertEqual((kept, found["damaged"]["missing_events"]), ([".bytes", ".missing"], 1))
 
     def test_a_signal_ends_a_drain_and_keeps_what_was_not_sent(self) -> None:
         self.wrote(b"{}")

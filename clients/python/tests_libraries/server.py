@@ -48,20 +48,15 @@ class Log(Client):
     @property
     def events(self) -> list[dict[str, Any]]:
         assert self.refusals == []
-        # Where the disk is slow a thread of the client writes. No collector is waited for: there is no address.
+        # Where the disk is slow a thread of the client writes. No collector is waited for: there is none.
         self.flush(120)
         core = self._cores.get(os.getpid())
         while core is not None and core.spool is not None and (taken := core.spool.take()) is not None:
             event = json.loads(taken.body)
             metadata = event.pop("system_metadata")
             payload = event.pop(("artifact", "output")[taken.kind - 1], {}) if taken.kind else {}
-            around = (
-                {"kind": KINDS[taken.kind], "by": metadata["instrumentation"]}
-                if "instrumentation" in metadata
-                else {"kind": KINDS[taken.kind]}
-            )
-            latency = {"latency_ms": metadata["latency_ms"]} if "latency_ms" in metadata else {}
-            self._read.append({**event, **payload, **around, **latency})
+            around = {"by": metadata.get("instrumentation"), "latency_ms": metadata.get("latency_ms")}
+            self._read.append({**event, **payload, **around, "kind": KINDS[taken.kind]})
         return self._read
 
     @property

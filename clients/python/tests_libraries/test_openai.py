@@ -482,7 +482,11 @@ def test_the_application_sees_the_error_that_it_would_see() -> None:
     with serving(lambda request: request.json(error, 404)) as server:
         plain = outcome_of(lambda: asks(client_of(server.url)))
         assert outcome_of(lambda: asks(capture(client_of(server.url), log))) == plain
-    away = outcome_of(lambda: asks(capture(client_of("http://127.0.0.1:1"), log)))
+    try:
+        raise TimeoutError
+    except TimeoutError:
+        # What the application handles is no reason of what comes later.
+        away = outcome_of(lambda: asks(capture(client_of("http://127.0.0.1:1"), log)))
     assert away[1] == "APIConnectionError"
     assert [(end["ending"], end.get("status"), end.get("error_name")) for end in log.ends] == [
         ("failed", 404, None),
@@ -582,6 +586,23 @@ def test_the_application_chooses_what_goes_into_events() -> None:
     assert output["by"]["shown_by"] == "application"
     assert (hidden["artifact_type"], hidden["ending"]) == ("other", "complete")
     assert [(call.run_id, call.request["model"]) for call in seen] == [(None, "gpt-9"), (run_id, "gpt-9")]
+
+
+def test_what_describe_says_wrongly_is_refused_and_the_rest_is_captured() -> None:
+    log = Log()
+    call = {"id": "call_1", "type": "function", "function": {"name": "find_dose", "arguments": ARGUMENTS}}
+    tools = ({"mime_type": "application/json", "content": ARGUMENTS},)
+    with serving(lambda request: request.json(completion({"tool_calls": [call]}))) as server:
+        asks(capture(client_of(server.url), log, describe=lambda _: {"model": "gpt", "tool_calls": tools}))
+    log.flush(120)
+    assert len(log.refusals) == 1
+    log.refusals.clear()
+    tool, end = log.events
+    assert (tool["mime_type"], tool["artifact_uri"][:7], end["ending"]) == (
+        "application/json",
+        "sha256:",
+        "complete",
+    )
 
 
 def raises(*_given: Any) -> Any:

@@ -70,10 +70,7 @@ class _Course:
         """Told by the sender."""
         if self.why is not None:
             return
-        if self.sender is not None and text == self.sender.hopeless:
-            self._final = text
-            self.end("nothing more is sent")
-        elif not self._live:
+        if not (self.sender and text == self.sender.hopeless) and not self._live:
             self._tell(text)
 
     def _tell(self, text: str) -> None:
@@ -82,6 +79,10 @@ class _Course:
             self._output.tell(text)
 
     def look(self, sender: Sender, state: SpoolState) -> None:
+        if sender.hopeless is not None:
+            self._final = sender.hopeless
+            self.end("nothing more is sent")
+            return
         now = _system.monotonic()
         settled = sender.sent + sender.retired + sender.refused
         if settled > self._settled:

@@ -9,6 +9,7 @@ pointers nor messages hold a value, or a name that the schemas do not know.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -36,6 +37,7 @@ _CHECKED = {
 _NOUNS = {"string": "a string", "object": "an object", "number": "a number", "integer": "an integer"}
 
 
+@functools.cache
 def validator(kind: str, profile: str) -> Callable[[Any], list[Issue]]:
     """A function that returns the faults of a JSON value, at most 20, each as pointer, rule and message."""
     check = _compiled(resolved(f"{kind}.{profile}.json"), "")

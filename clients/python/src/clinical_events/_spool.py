@@ -335,25 +335,21 @@ class Spool:
 
     def _beat(self) -> None:
         part = self._appender.part
+        gone = part is None
         try:
-            if part is None:
-                self._renew(None)
-            else:
+            if part is not None:
                 part.touch()
         except FileNotFoundError:
-            self._renew_or_tell(part)
+            gone = True
         except OSError as error:
             self._tell(f"this process could not show that it lives ({errno_name(error)})")
+        try:
+            if gone:
+                self._renew(part)
         except Refused as error:
-            self._tell(f"there is no part for this process: {error}")
+            self._tell(f"there is no part for this process, and new events are refused: {error}")
         self._quarantine.weigh()
         self._look_around()
-
-    def _renew_or_tell(self, part: Part | None) -> None:
-        try:
-            self._renew(part)
-        except Refused as error:
-            self._tell(f"the part of this process was taken away, and there can be no other: {error}")
 
     def _look_around(self) -> None:
         part = self._appender.part

@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, cast
 
 from .._system import monotonic
 from ._readers import Answer, Choice
@@ -120,8 +120,8 @@ class ModelCall:
         said = self._described()
         named = present(model_id=begun.model, model_version=begun.model_version, provider=begun.provider)
         return self.within.start_run(
-            model={**named, **(said.get("model") or {})},
-            inputs={**begun.inputs, **(said.get("inputs") or {})},
+            model=_with(named, said.get("model")),
+            inputs=_with(begun.inputs, said.get("inputs")),
             metadata=self._metadata(),
             **present(
                 user=said.get("user"),
@@ -190,7 +190,7 @@ class ModelCall:
         is_shown, by = self._is_shown(ended) if ended.ending == "complete" and worded else (False, "")
         said = self._described(run_id=self.run.id, answer=answer)
         self._steps(answer.choices[0], said, when, {})
-        told = list_of(said.get("choices"))
+        told = _items(said.get("choices"))
         for number, choice in enumerate(answer.choices[1:], 1):
             of_choice: Mapping[str, Any] = fields(told[number - 1]) if number <= len(told) else {}
             self._steps(choice, of_choice, when, {"choice": number})
@@ -217,7 +217,7 @@ class ModelCall:
             self.artifact(
                 "reasoning_trace", {**number, "characters": characters(thoughts)}, content=content, **when
             )
-        described = list_of(said.get("tool_calls"))
+        described = _items(said.get("tool_calls"))
         for at, call in enumerate(choice.tool_calls):
             if call.id is not None and call.id in self._told:
                 continue
@@ -253,7 +253,7 @@ class ModelCall:
             said = option
         if isinstance(said, bool):
             return said, "application"
-        _is_dropped_awaitable(said)
+        _drop(said)
         return not ended.answer.asks_for_tools, "default"
 
     def _described(self, **more: Any) -> Mapping[str, Any]:
@@ -264,7 +264,7 @@ class ModelCall:
             said: Any = describe(self._call(**more))
             if said is None or is_object(said):
                 return fields(said)
-            _is_dropped_awaitable(said)
+            _drop(said)
         except Exception:  # noqa: BLE001, S110 -- Not the error itself: it may name values of the call.
             pass
         self._describe_failed = True
@@ -286,13 +286,13 @@ def quietly(act: Callable[[], T]) -> T | None:
 
 
 def is_time_out(error: BaseException | None) -> bool:
-    """Whether a time was up, by the class of the error or of one of its causes."""
+    """Whether a time was up, by the class of the error or of a cause. Its context may be the application's."""
     for _ in range(5):
         if error is None:
             return False
         if re.search(r"timed?_?out", type(error).__name__, re.IGNORECASE):
             return True
-        error = error.__cause__ or error.__context__
+        error = error.__cause__
     return False
 
 
@@ -311,11 +311,19 @@ def _asked(error: object, name: str) -> object:
     return quietly(lambda: getattr(error, name, None))
 
 
-def _is_dropped_awaitable(said: object) -> bool:
+def _with(own: Mapping[str, Any], more: object) -> Any:
+    """With more members; what has none is left for the client to refuse."""
+    return {**own, **more} if is_object(more) else own if more is None else more
+
+
+def _items(value: object) -> list[Any]:
+    return list(cast("list[Any]", value)) if isinstance(value, list | tuple) else []
+
+
+def _drop(said: object) -> None:
     """On return a coroutine is closed, so that Python does not warn of it."""
     if inspect.iscoroutine(said):
         said.close()
-    return inspect.isawaitable(said)
 
 
 _warnings = itertools.count()
