@@ -31,10 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, TypeVar
 
-    from ._content import ContentDirectory
+    from ._content import Content, ContentDirectory
+    from ._runs import Fields, GivenContent
 
-    Fields = Mapping[str, Any]
-    Content = str | bytes | bytearray | memoryview
     Function = TypeVar("Function", bound=Callable[..., Any])
 
 PROTOCOL_VERSION = "0.0.1"
@@ -128,7 +127,7 @@ class Client:
         inputs: Fields | None = None,
         run_id: str | None = None,
         parent: Run | None = None,
-        content: Content | None = None,
+        content: GivenContent | None = None,
         fields: Fields | None = None,
         timestamp: Any = None,
         latency_ms: float | None = None,
@@ -289,7 +288,7 @@ class Client:
             on_quarantine=self._on_quarantine,
         )
 
-    def capture(
+    def _capture(
         self, kind: int, run_id: Any, payload: dict[str, Any], details: Details, more: Fields | None
     ) -> Captured:
         """Makes the event, fixes its bytes, and hands it to the spool. ``run_id`` None: that of the event."""
@@ -321,8 +320,9 @@ class Client:
         details: Details,
         more: Fields | None,
     ) -> bytes:
+        content = None
         if details.content is not None:
-            self._store(kind, details.content, payload)
+            content = self._named(kind, details.content, payload)
         event: dict[str, Any] = {
             "event_id": event_id,
             "run_id": event_id if run_id is None else run_id,
@@ -343,7 +343,10 @@ class Client:
             raise EventInvalid(
                 f"the event is not valid: {told}", code="validation_failed", pointer=issues[0][0]
             )
-        return json_bytes(value, self._max_event_bytes)
+        body = json_bytes(value, self._max_event_bytes)
+        if content is not None and self._content is not None:
+            self._content.put(content)
+        return body
 
     def _system_metadata(self, pid: int, details: Details) -> dict[str, Any]:
         metadata: dict[str, Any] = {**self._source, "proc_id": str(pid)}
@@ -354,14 +357,16 @@ class Client:
             metadata.update(_members(details.metadata, "/system_metadata"))
         return metadata
 
-    def _store(self, kind: int, content: Any, payload: dict[str, Any]) -> None:
-        """On return the content is durable, and the payload names it."""
+    def _named(self, kind: int, content: Any, payload: dict[str, Any]) -> Content:
+        """Returns what is to be stored once the event is valid. On return the payload names it."""
         if self._content is None:
             raise ContentNotStored("the client was made without a directory for content")
-        uri = self._content.put(content)
+        stored = self._content.read(content)
+        uri = f"sha256:{stored.sha256}"
         name = PAYLOADS[kind]
         given = payload.get(name)
         payload[name] = {**(_members(given, f"/{name}") if given is not None else {}), URI_FIELDS[kind]: uri}
+        return stored
 
     def _on_refused(self, kind: int, event_id: str, error: Refused) -> None:
         if self._told_refused is None:
@@ -443,7 +448,7 @@ def _members(given: Any, pointer: str) -> dict[Any, Any]:
 
 def _whole(latency_ms: Any) -> Any:
     """As an int32: an absurd time must not cost the record of what happened. What is no number is refused."""
-    if type(latency_ms) is not float:
+    if not isinstance(latency_ms, float):
         return latency_ms
     if not latency_ms >= 0:
         return None
@@ -459,18 +464,18 @@ def _content_directory(directory: str | os.PathLike[str] | None) -> ContentDirec
     return ContentDirectory(os.fspath(directory))
 
 
-_second, _text = 0, ""
+_last_second = (0, "1970-01-01T00:00:00")
 
 
 def _stamp(now: int) -> str:
     """RFC 3339 in UTC with milliseconds."""
-    global _second, _text
+    global _last_second
     second, millisecond = divmod(now, 1000)
-    text = _text if second == _second else ""
-    if not text:
+    # Read and replaced in one step: threads share it.
+    last, text = _last_second
+    if second != last:
         text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
-        _second, _text = -1, text
-        _second = second
+        _last_second = (second, text)
     return f"{text}.{millisecond:03d}Z"
 
 

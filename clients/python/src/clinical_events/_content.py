@@ -19,6 +19,16 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+class Content:
+    """Bytes, and their hash in lower-case hexadecimal."""
+
+    __slots__ = ("data", "sha256")
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.sha256 = hashlib.sha256(data).hexdigest()
+
+
 class ContentDirectory:
     """A directory of which only its user can read what it holds."""
 
@@ -26,31 +36,29 @@ class ContentDirectory:
         # Without a name nothing is stored: never in the working directory by a slip.
         self._root = os.path.abspath(directory) if directory else None
 
-    def put(self, content: Any) -> str:
-        """On return a text (as UTF-8) or bytes are durable under their hash; returns ``sha256:<hash>``.
+    def read(self, content: Any) -> Content:
+        """A copy of a text (as UTF-8) or of bytes. Raises ContentNotStored for what is neither."""
+        return Content(_bytes_of(content))
 
-        Raises ContentNotStored: for what is neither, without a word of it, and for what the disk refuses.
-        """
-        data = _bytes_of(content)
-        digits = hashlib.sha256(data).hexdigest()
+    def put(self, content: Content) -> None:
+        """On return the content is durable under its hash, whole. Raises ContentNotStored."""
         if self._root is None:
             raise ContentNotStored("the directory for content has no name")
-        directory = os.path.join(self._root, digits[:2])
+        directory = os.path.join(self._root, content.sha256[:2])
         try:
             if not os.path.isdir(directory):
                 os.makedirs(directory, mode=0o700, exist_ok=True)
                 _sync(self._root)
                 _sync(os.path.dirname(self._root))
-            path = os.path.join(directory, digits)
-            if not _is_there(path, data, digits):
-                _write(path, data)
+            path = os.path.join(directory, content.sha256)
+            if not _is_there(path, content):
+                _write(path, content.data)
             # Also for content that was there: whoever renamed it may have ended before this.
             _sync(directory)
         except OSError as error:
             raise ContentNotStored(
                 f"the content that the event refers to could not be stored ({error.strerror})"
             ) from None
-        return f"sha256:{digits}"
 
 
 def _bytes_of(content: Any) -> bytes:
@@ -65,7 +73,7 @@ def _bytes_of(content: Any) -> bytes:
     raise ContentNotStored("content is a text or bytes")
 
 
-def _is_there(path: str, data: bytes, digits: str) -> bool:
+def _is_there(path: str, content: Content) -> bool:
     """A file under this name with other bytes is damaged, and is replaced."""
     try:
         # Whatever lies there, opening it does not wait: a pipe would.
@@ -73,7 +81,7 @@ def _is_there(path: str, data: bytes, digits: str) -> bool:
     except OSError:
         return False
     with open(fd, "rb") as file:
-        return os.fstat(fd).st_size == len(data) and hashlib.sha256(file.read()).hexdigest() == digits
+        return os.fstat(fd).st_size == len(content.data) and file.read() == content.data
 
 
 def _write(path: str, data: bytes) -> None:

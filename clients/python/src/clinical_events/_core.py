@@ -64,11 +64,12 @@ class Captured:
     def wait(self, timeout: float | None = None) -> bool:
         """True once the event is as durable as the mode says; False after ``timeout`` seconds.
 
-        Raises Refused when it was not captured. False, too, in a child that was forked meanwhile: the event
-        is the parent's.
+        Raises Refused when it was not captured. False, too, in a child that was forked meanwhile, for the event
+        is the parent's; and in a signal handler within the write.
         """
         if not self._settled:
-            if self._core is None or self._core.forgotten:
+            core = self._core
+            if core is None or core.forgotten or core.interrupted:
                 return False
             gate = _system.allocate_lock()
             gate.acquire()
@@ -227,6 +228,8 @@ class Core:
             if not self._threaded:
                 self._write_all()
             _system.sleep(0.001)
+        if self.spool is None and not self.ended:
+            self._in_turn(self._open_for_others)
         spool, sender = self.spool, self.sender
         if spool is None or sender is None:
             return not self._queue
@@ -278,6 +281,11 @@ class Core:
             self.spool.forget()
 
     @property
+    def interrupted(self) -> bool:
+        """Whether this thread is within a write, as a signal handler is: to wait for it would be for ever."""
+        return bool(self._writer == _system.thread_ident())
+
+    @property
     def waiting(self) -> tuple[int, int]:
         """Events that are not in the spool yet, and their bytes."""
         return len(self._queue), self._waiting_bytes
@@ -297,7 +305,7 @@ class Core:
         while self._queue and not self.forgotten:
             if self._write_once():
                 continue
-            if self._writer == _system.thread_ident():
+            if self.interrupted:
                 # Left to the call that was interrupted, which looks again.
                 return
             if _is_finalizing() or _system.monotonic() > limit:
@@ -391,6 +399,12 @@ class Core:
             # Since 3.12 no thread starts once the interpreter ends.
             self.ended = True
         return spool
+
+    def _open_for_others(self) -> list[Captured]:
+        """For a flush of a client that has captured nothing: others may have left something."""
+        if self.spool is None:
+            self._open()
+        return []
 
     def _keep(self) -> None:
         """The thread that writes for a slow disk and in mode ``fsync``, and tends the spool each second."""

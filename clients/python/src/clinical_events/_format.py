@@ -1,4 +1,4 @@
-"""The spool format, version 2, as bytes: headers, frames, marks, and where frames are in what a disk gives back.
+"""The spool format, version 2, as bytes: headers, frames, marks, and where frames are in what a disk gives.
 
 Nothing here opens a file. The layout, and what counts as a frame, is docs/CLIENT_SPEC.md ("Spool format").
 """
@@ -98,12 +98,12 @@ def decode_marks(start: int, data: bytes) -> tuple[set[int], int]:
 
 
 def checksum_holds(checksum: int, data: bytes, start: int, end: int, initial: int) -> bool:
-    """Whether the bytes from ``start`` to ``end`` behind the id whose CRC-32 is ``initial`` have that checksum."""
+    """Whether ``data[start:end]``, behind an id whose CRC-32 is ``initial``, has that checksum."""
     return crc32(memoryview(data)[start:end], initial) == checksum
 
 
 class Frame(NamedTuple):
-    """A frame that holds. ``size`` is that of the whole frame; ``body`` is empty when the reader is blind to it."""
+    """A frame that holds. ``size`` is that of the whole frame; the ``body`` of a sealed one is not given."""
 
     offset: int
     size: int
@@ -144,6 +144,14 @@ def decode_frame(data: bytes, at: int, offset: int, room: int, start: int, blind
     return Frame(offset, size, kind, captured_at, number, b"", True)
 
 
+def captured_at(head: bytes) -> int | None:
+    """The time in the first 32 bytes of a frame, whether its checksum holds or not."""
+    if len(head) < FRAME_BYTES or head[4:8] != MARKER:
+        return None
+    _, size, _, _, _, at, _ = _HEAD.unpack_from(head, 4)
+    return at if size >= FRAME_BYTES and at <= LATEST else None
+
+
 def looks_cut(head: bytes, room: int) -> bool:
     """Whether the last ``room`` bytes of a segment begin as a frame does that ends behind them.
 
@@ -160,8 +168,8 @@ def looks_cut(head: bytes, room: int) -> bool:
 class Reader:
     """Gives the frames of one segment in order, and the stretches between them that are no frames.
 
-    ``read(size, offset)`` gives bytes of the file, fewer at its end, or raises OSError. Memory is 256 KiB, or one frame
-    if that is more. A ``blind`` reader gives sealed frames too, without their bodies.
+    ``read(size, offset)`` gives bytes of the file, fewer at its end, or raises OSError. Memory is 256 KiB, or
+    one frame if that is more. A ``blind`` reader gives sealed frames too, without their bodies.
     """
 
     __slots__ = ("_base", "_blind", "_cut", "_data", "_end", "_lost", "_read", "_start", "at", "unreadable")
@@ -212,7 +220,7 @@ class Reader:
         return lost
 
     def _next(self, at: int) -> int:
-        """Where a frame may begin behind ``at``: four bytes before a marker, or where the data may cut one in two."""
+        """Where a frame may begin behind ``at``: before a marker, also one that the data may cut in two."""
         marker = self._data.find(MARKER, at + 5)
         return marker - 4 if marker >= 0 else max(at + 1, len(self._data) - 7)
 
@@ -261,5 +269,5 @@ class Count:
         return not marked
 
     def missing(self, done: set[int]) -> int:
-        """How many events are not there; those that are marked do not count, and no frame tells of the last ones."""
+        """How many events are not there and not marked. No frame tells of the last ones."""
         return max(0, self._written - self.events - (len(done) - self.done))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import _socket
 import contextlib
+import errno
 import os
 import re
 import select
@@ -251,9 +252,8 @@ class Connection:
         error = connection.connect_ex(address)
         if error != 0:
             self._poller.register(connection, select.POLLOUT)
-            if not self._poller.poll(1000 * seconds):
-                raise TimeoutError("no connection in time")
-            error = connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            ready = self._poller.poll(1000 * seconds)
+            error = connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) if ready else errno.ETIMEDOUT
             if error != 0:
                 raise OSError(error, os.strerror(error))
         self._poller.register(connection, select.POLLIN)

@@ -1,7 +1,7 @@
 """The parts of a spool: one directory for each process, held by a socket, adopted when it is abandoned.
 
-The kernel answers for the holder: it refuses a connection once nothing listens any more, however the holder ended.
-A file with a process id does not show that: a container sees no process of its neighbour.
+The kernel answers for the holder: it refuses a connection once nothing listens, however the holder ended. A
+file with a process id does not show that: a container sees no process of its neighbour.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import contextlib
 import errno
 import os
 import socket
-import stat
 import sys
 import time
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from typing import NamedTuple
 
 from . import _system
 from ._errors import SpoolRefused
+from ._files import Mine, errno_name, make_directory, open_file, sync_directory
 from ._format import SERIES_NAME
 
 PATIENCE = 180.0
@@ -25,57 +25,8 @@ PATIENCE = 180.0
 DRAFT = "new-"
 LOCK = "lock"
 OWNER = "owner"
-PLAIN = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-"""How every file of a spool is opened: through no link, and without a wait for the other end of a pipe."""
 _LONGEST_PATH = 103
 _QUEUE = 128
-
-
-class Forked(Exception):
-    """This process is a child of the one that made the object."""
-
-
-class Mine:
-    """Whether this process is the one that made the spool: what a child does must never reach its parent's files.
-
-    A fork in a signal handler runs the rest of the interrupted call in the child too, so every step that changes a
-    file asks immediately before it. ``gone`` is set by ``forget``, and costs no call behind which a signal may come.
-    """
-
-    __slots__ = ("gone", "pid")
-
-    def __init__(self) -> None:
-        self.pid = os.getpid()
-        self.gone = False
-
-    def check(self) -> None:
-        """Raises Forked in a child."""
-        if os.getpid() != self.pid:
-            self.gone = True
-        if self.gone:
-            raise Forked
-
-    def rename(self, source: str, target: str) -> None:
-        """As os.rename."""
-        self.check()
-        if self.gone:
-            raise Forked
-        os.rename(source, target)
-
-    def remove(self, path: str) -> None:
-        """As os.unlink, and no error when the file is not there."""
-        self.check()
-        if self.gone:
-            raise Forked
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)
-
-    def remove_directory(self, path: str) -> None:
-        """As os.rmdir."""
-        self.check()
-        if self.gone:
-            raise Forked
-        os.rmdir(path)
 
 
 def _host() -> str:
@@ -88,51 +39,6 @@ def _host() -> str:
 
 HOST = _host()
 """What tells this host from others, and one start of it from the next where the system says so."""
-
-
-def sync_directory(path: str) -> None:
-    """On return the names in the directory are on stable storage."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-def make_directory(path: str) -> None:
-    """On return the directory exists, mode 0700 where it was made, and the names of all that was made are durable."""
-    missing: list[str] = []
-    at = path
-    while not os.path.isdir(at):
-        missing.append(at)
-        at = os.path.dirname(at)
-        if at == missing[-1]:
-            break
-    for directory in reversed(missing):
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(directory, 0o700)
-        sync_directory(os.path.dirname(directory))
-
-
-def make_inside(path: str) -> None:
-    """The same inside a spool, where a link might lead out of it. Raises OSError."""
-    make_directory(path)
-    if not stat.S_ISDIR(os.lstat(path).st_mode):
-        raise OSError(errno.ENOTDIR, "a link is in the place of a directory", path)
-
-
-def open_file(path: str, flags: int) -> int:
-    """A descriptor of a regular file; what is made has mode 0600. Raises OSError, EINVAL for what is no regular file."""
-    try:
-        fd = os.open(path, flags | PLAIN, 0o600)
-    except OSError as error:
-        if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
-            raise OSError(errno.EINVAL, "is no regular file", path) from error
-        raise
-    if stat.S_ISREG(os.fstat(fd).st_mode):
-        return fd
-    os.close(fd)
-    raise OSError(errno.EINVAL, "is no regular file", path)
 
 
 def prepare(directory: str) -> None:
@@ -176,7 +82,7 @@ class Part:
     """A directory of the spool that this process holds from its making to ``end``."""
 
     def __init__(self, root: str, mine: Mine) -> None:
-        """On return the part is there, held, and its name durable. Raises OSError; then nothing of it is left."""
+        """On return the part is there, held and durable. Raises OSError; then nothing of it is left."""
         self._root = root
         self._mine = mine
         self.series = new_series()
@@ -195,19 +101,20 @@ class Part:
                 os.close(fd)
             mine.rename(draft, self.path)
             sync_directory(root)
-        except OSError:
+        except BaseException:
             self.forget()
             with contextlib.suppress(OSError):
                 remove_emptied(draft, mine)
             raise
 
     def touch(self) -> None:
-        """Shows that this process lives. Raises FileNotFoundError when another process has adopted the part."""
+        """Shows that this process lives. Raises FileNotFoundError when another one has adopted the part."""
         os.utime(os.path.join(self.path, OWNER))
-        # BSD refuses a connection when the queue is full, which would look like a holder that has ended.
-        with contextlib.suppress(OSError):
-            while True:
-                self._socket.accept()[0].close()
+        if sys.platform != "linux":
+            # BSD refuses a connection when the queue is full, which would look like a holder that has ended.
+            with contextlib.suppress(OSError):
+                while True:
+                    self._socket.accept()[0].close()
 
     def end(self) -> None:
         """On return anyone may adopt the part, or it is gone if nothing is left in it. Raises OSError."""
@@ -255,7 +162,7 @@ def read_owner(directory: str) -> Holder | None:
 
 
 def lock_state(directory: str) -> str:
-    """``free``: nothing listens. ``missing``: no socket is there. Whatever else the system answers is ``held``."""
+    """``free``: nothing listens. ``missing``: no socket is there. Every other answer means ``held``."""
     probe: socket.socket = _system.Socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         # A call that blocks would wait as long as the queue of the holder is full.
@@ -282,7 +189,7 @@ class _Seen:
 
 
 class Watch:
-    """Looks for parts that are abandoned. No clock that can be set has a say: ``clock`` is monotonic, in seconds."""
+    """Looks for parts that are abandoned. ``clock`` is monotonic, in seconds: one that is set has no say."""
 
     def __init__(
         self,
@@ -299,10 +206,9 @@ class Watch:
         self._patience = patience
         self._clock = clock
         self._seen: dict[str, _Seen] = {}
-        self._told: set[str] = set()
 
     def abandoned(self, own: str | None = None) -> list[str]:
-        """The paths of abandoned parts but for ``own``, the oldest first. Raises OSError for the spool as a whole."""
+        """The paths of abandoned parts but for ``own``, oldest first. Raises OSError for the whole spool."""
         names = sorted(os.listdir(self._root))
         for name in self._seen.keys() - set(names):
             del self._seen[name]
@@ -321,7 +227,7 @@ class Watch:
             except FileNotFoundError:
                 continue
             except OSError as error:
-                self._tell_once(path, f"{path} cannot be looked at ({errno_name(error)})")
+                self._on_trouble(f"{path} cannot be looked at ({errno_name(error)})")
         return found
 
     def state_of(self, name: str) -> str:
@@ -338,7 +244,7 @@ class Watch:
         if self._is_quiet(name, os.path.join(path, OWNER)):
             return "abandoned"
         if holder.host != HOST and self._seen[name].alive:
-            self._tell_once(path, f"{path} is in use by another host: a spool is for the processes of one")
+            self._on_trouble(f"{path} is in use by another host: a spool is for the processes of one")
         return "unknown"
 
     def _is_quiet(self, name: str, path: str) -> bool:
@@ -349,11 +255,6 @@ class Watch:
             return now - seen.since >= self._patience
         self._seen[name] = _Seen(touched, now, seen is not None)
         return self._patience == 0
-
-    def _tell_once(self, path: str, message: str) -> None:
-        if path not in self._told:
-            self._told.add(path)
-            self._on_trouble(message)
 
     @property
     def watched(self) -> int:
@@ -367,8 +268,3 @@ class Watch:
     def may_come_back(self, path: str) -> bool:
         """Whether only watching has shown that the part is abandoned: its holder may have been stopped."""
         return os.path.basename(path) in self._seen
-
-
-def errno_name(error: OSError) -> str:
-    """The system's short name of an error: its message may repeat the name of a file, which this does not."""
-    return errno.errorcode.get(error.errno or 0, "unknown")

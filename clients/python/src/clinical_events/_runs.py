@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ._core import Captured
 
     Fields = Mapping[str, Any]
-    Content = str | bytes | bytearray | memoryview
+    GivenContent = str | bytes | bytearray | memoryview
 
 START, ARTIFACT, OUTPUT, OUTCOME, FEEDBACK = range(5)
 #: By kind: the field that has the payload, of a start that has its content; and where in it content is named.
@@ -73,7 +73,7 @@ class RunHandle:
         artifact_uri: str | None = None,
         mime_type: str | None = None,
         description: str | None = None,
-        content: Content | None = None,
+        content: GivenContent | None = None,
         fields: Fields | None = None,
         timestamp: Any = None,
         latency_ms: float | None = None,
@@ -101,7 +101,7 @@ class RunHandle:
         output_uri: str | None = None,
         summary: str | None = None,
         output_type: str | None = None,
-        content: Content | None = None,
+        content: GivenContent | None = None,
         fields: Fields | None = None,
         timestamp: Any = None,
         latency_ms: float | None = None,
@@ -122,7 +122,7 @@ class RunHandle:
         occurred_at: Any = None,
         description: str | None = None,
         evidence_uri: str | None = None,
-        content: Content | None = None,
+        content: GivenContent | None = None,
         fields: Fields | None = None,
         timestamp: Any = None,
         latency_ms: float | None = None,
@@ -166,7 +166,7 @@ class RunHandle:
         said = {name: value for name, value in named.items() if value is not None}
         # An id that is missing must not become one of the event's own.
         run_id = "" if self.id is None else self.id  # pyright: ignore[reportUnnecessaryComparison]
-        return self._client.capture(kind, run_id, {PAYLOADS[kind]: said}, details, fields)
+        return self._client._capture(kind, run_id, {PAYLOADS[kind]: said}, details, fields)
 
     def _artifact_uri(self) -> str | None:
         return None
@@ -199,7 +199,7 @@ class Run(RunHandle):
         if outer is not None and details.parent_event_id is None and outer._client is client:
             details.parent_event_id = outer.start.event_id
         given = {name: value for name, value in payload.items() if value is not None}
-        self.start = client.capture(START, run_id, given, details, fields)
+        self.start = client._capture(START, run_id, given, details, fields)
         super().__init__(client, self.start.event_id if run_id is None else run_id)
 
     def start_run(
@@ -210,7 +210,7 @@ class Run(RunHandle):
         user: Fields | None = None,
         inputs: Fields | None = None,
         run_id: str | None = None,
-        content: Content | None = None,
+        content: GivenContent | None = None,
         fields: Fields | None = None,
         timestamp: Any = None,
         latency_ms: float | None = None,

@@ -9,6 +9,7 @@ pointers nor messages hold a value, or a name that the schemas do not know.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -36,9 +37,10 @@ _CHECKED = {
 _NOUNS = {"string": "a string", "object": "an object", "number": "a number", "integer": "an integer"}
 
 
+@functools.cache
 def validator(kind: str, profile: str) -> Callable[[Any], list[Issue]]:
     """A function that returns the faults of a JSON value, at most 20, each as pointer, rule and message."""
-    check = _compiled(_composed(f"{kind}.{profile}.json"), "")
+    check = _compiled(resolved(f"{kind}.{profile}.json"), "")
 
     def validate(value: Any) -> list[Issue]:
         issues: list[Issue] = []
@@ -55,23 +57,23 @@ def _read(name: str) -> dict[str, Any]:
     return schema
 
 
-def _composed(name: str) -> dict[str, Any]:
-    return _resolved(_read(name))
+def resolved(name: str) -> dict[str, Any]:
+    return _resolve(_read(name))
 
 
-def _resolved(schema: dict[str, Any]) -> dict[str, Any]:
+def _resolve(schema: dict[str, Any]) -> dict[str, Any]:
     """One schema without references: what it refers to, and its own behind it."""
     unknown = schema.keys() - _CHECKED - _ANNOTATIONS
     if unknown:
         raise ValueError(f"a schema has {sorted(unknown)[0]}, which is not known here")
     merged: dict[str, Any] = {}
     if "$ref" in schema:
-        _merge(merged, _composed(schema["$ref"]))
+        _merge(merged, resolved(schema["$ref"]))
     for part in schema.get("allOf", ()):
-        _merge(merged, _resolved(part))
+        _merge(merged, _resolve(part))
     own = {name: value for name, value in schema.items() if name not in ("allOf", "$ref")}
     if "properties" in own:
-        own["properties"] = {name: _resolved(value) for name, value in own["properties"].items()}
+        own["properties"] = {name: _resolve(value) for name, value in own["properties"].items()}
     _merge(merged, own)
     return merged
 
@@ -202,11 +204,8 @@ def is_date_time(text: str) -> bool:
 _HOST = r"[A-Za-z0-9\-._~!$&'()*+,;=]|%[0-9A-Fa-f]{2}"
 _PATH = rf"(?:{_HOST}|[:@/])*"
 _QUERY = rf"(?:{_HOST}|[:@/?])*"
-_URI = re.compile(
-    rf"[A-Za-z][A-Za-z0-9+\-.]*:"
-    rf"(?://(?:(?:{_HOST}|:)*@)?(?:\[([^\]]*)\]|(?:{_HOST})*)(?::[0-9]*)?(?=[/?#]|\Z))?"
-    rf"(?:(?<!:)|(?!//)){_PATH}(?:\?{_QUERY})?(?:#{_QUERY})?"
-)
+_AUTHORITY = rf"//(?:(?:{_HOST}|:)*@)?(?:\[([^\]]*)\]|(?:{_HOST})*)(?::[0-9]*)?(?=[/?#]|\Z)"
+_URI = re.compile(rf"[A-Za-z][A-Za-z0-9+\-.]*:(?:{_AUTHORITY}|(?!//)){_PATH}(?:\?{_QUERY})?(?:#{_QUERY})?")
 _FUTURE = re.compile(r"[vV][0-9A-Fa-f]+\.[A-Za-z0-9\-._~!$&'()*+,;=:]+")
 _LONGEST_IPV6 = 45
 

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple, Protocol, cast
 
 from . import _system
 from ._answer import Answer, NoAnswer, fields, refusal, retry_after
+from ._format import KINDS
 from ._http import CannotSend, Connection, Destination, said
 
-KINDS = ("inference-start", "internal-artifact", "human-output", "outcome", "user-feedback")
 _UNWELCOME = frozenset((401, 404, 405, 407, 421, 426))
 _ACCEPTED = b'{"status":"accepted"}'
 _SLOW = 60.0
@@ -72,8 +72,8 @@ class Sender:
 
     An event leaves the spool when it is stored, was stored and erased since, or stands in quarantine.
 
-    ``sent``, ``retired`` and ``refused`` count events; ``hopeless`` says why waiting does not help, ``denied``
-    that the key may not send a kind, ``setback`` what went wrong since an event was stored.
+    ``sent``, ``retired`` and ``refused`` count events; ``hopeless`` says why waiting does not help,
+    ``denied`` that the key may not send a kind, ``setback`` what went wrong since an event was stored.
     """
 
     def __init__(
@@ -197,8 +197,11 @@ class Sender:
         with self._lock:
             self._gone = True
             retries, self._retries = self._retries, []
+            spare, self._spare = self._spare, []
         for job in retries:
             self._spool.settle(job.event, False)
+        for connection in spare:
+            connection.close()
 
     def forget(self) -> None:
         """In a forked child: closes the parent's connections here, and touches no lock."""

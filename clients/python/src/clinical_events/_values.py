@@ -201,9 +201,9 @@ class _Copying:
         return text
 
     def decimal(self, value: Any) -> float:
-        number = float(value)
         if not value.is_finite():
             self._refuse("is not a finite number")
+        number = float(value)
         if not math.isfinite(number) or type(value)(repr(number)) != value:
             self._refuse("is a Decimal that no double equals: use str()")
         return number

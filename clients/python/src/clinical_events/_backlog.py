@@ -1,0 +1,345 @@
+"""All that waits: the segments in the order in which they are read, what was given out, and what is done."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections import deque
+from collections.abc import Callable
+
+from ._files import Mine, datasync, errno_name, make_inside, open_file, pread, sync_directory, write_all
+from ._format import Frame, Lost, Reader, encode_marks
+from ._segment import Segment, SpooledEvent, load_marks, survey
+
+_MOST_MARKS = 1 << 17
+"""What is done beyond that, while the disk takes no marks, is sent again after a crash."""
+_CHUNK_BYTES = 1 << 20
+
+
+class Backlog:
+    """All that waits. Of events that nothing has taken it holds only their number.
+
+    All methods but ``begin`` are for the one thread that holds the lock of the spool. Any thread puts into
+    ``settled`` and ``arrived``.
+    """
+
+    def __init__(
+        self,
+        root: str,
+        mine: Mine,
+        tell: Callable[[str], None],
+        on_damage: Callable[[int, int, str | None], None],
+        clock: Callable[[], float],
+    ) -> None:
+        self._root = root
+        self._mine = mine
+        self._tell = tell
+        self._on_damage = on_damage
+        self._clock = clock
+        self.segments: list[Segment] = []
+        self._to_read: list[Segment] = []
+        self.settled: deque[tuple[SpooledEvent, bool]] = deque()
+        self.arrived: deque[list[Segment]] = deque()
+        """Segments that others have left."""
+        self._back: deque[SpooledEvent] = deque()
+        self._back_first = False
+        self._marks = 0
+        self.written = 0
+        self._adopted = 0
+        self._removed = 0
+        self._cut = 0
+
+    @property
+    def stored(self) -> int:
+        """Bytes of all segments, those done among them that are still there."""
+        return self.written + self._adopted - self._removed
+
+    def begin(self, segment: Segment) -> None:
+        """A segment to read behind all others, which may grow. Called by the appender, without the lock."""
+        self.written += segment.end
+        self.segments.append(segment)
+        self._to_read.append(segment)
+
+    def take(self) -> SpooledEvent | None:
+        """The next event. Those given back come first every other time, so that none waits forever."""
+        self.drain()
+        self._back_first = not self._back_first
+        if not (self._back_first and self._back):
+            event = self._read_on()
+            if event is not None or not self._back:
+                return event
+        event = self._back.popleft()
+        event.out = True
+        return event
+
+    def drain(self) -> None:
+        """On return what was settled and what has arrived is taken note of."""
+        while self.arrived:
+            for left in self.arrived.popleft():
+                self._adopted += left.end
+                self.segments.append(left)
+                self._read_in_order(left)
+        while self.settled:
+            event, done = self.settled.popleft()
+            segment = event.segment
+            if not done:
+                self._back.append(event)
+            elif segment is not None:
+                segment.settled += 1
+                segment.settled_bytes += event.size
+                if self._marks < _MOST_MARKS:
+                    self._marks += 1
+                    segment.marks.append(event.offset)
+
+    def _read_in_order(self, segment: Segment) -> None:
+        """The oldest first. The appender may append meanwhile."""
+        at = 0
+        while at < len(self._to_read) and self._to_read[at].name < segment.name:
+            at += 1
+        self._to_read.insert(at, segment)
+
+    def _read_on(self) -> SpooledEvent | None:
+        at = 0
+        while at < len(self._to_read):
+            segment = self._to_read[at]
+            # Before its end is asked for: what was appended before it was complete is in front of that.
+            complete = segment.complete
+            reader = segment.reader or self._open(segment)
+            if reader is None:
+                if segment in self._to_read:
+                    return None
+                continue
+            found = reader.step(segment.end)
+            if isinstance(found, Frame):
+                if not segment.count.meet(found, segment.done):
+                    continue
+                segment.met += 1
+                segment.met_bytes += found.size
+                kind, captured_at, body = found.kind, found.captured_at, found.body
+                return SpooledEvent(kind, captured_at, body, segment, found.offset, found.size)
+            if found is not None:
+                self._set_aside(segment, found)
+            elif complete:
+                self._end_reading(segment, reader)
+            else:
+                # It may grow, and others may wait behind it.
+                at += 1
+        return None
+
+    def _open(self, segment: Segment) -> Reader | None:
+        try:
+            if not segment.own:
+                segment.done, segment.marks_end = load_marks(segment)
+            segment.fd = open_file(segment.path, os.O_RDONLY)
+        except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
+                return None
+            # Whatever is wrong with this one, the next one is read. One that is gone was adopted.
+            if error.errno != errno.ENOENT:
+                self._tell(
+                    f"{segment.path} cannot be read ({errno_name(error)}); its events wait for the next start"
+                )
+            self._to_read.remove(segment)
+            self._drop(segment)
+            return None
+        segment.reader = Reader(self._read(segment.fd), segment.start)
+        return segment.reader
+
+    def _read(self, fd: int) -> Callable[[int, int], bytes]:
+        def read(size: int, offset: int) -> bytes:
+            self._mine.check()
+            return pread(fd, size, offset)
+
+        return read
+
+    def _drop(self, segment: Segment) -> None:
+        if segment in self.segments:
+            self.segments.remove(segment)
+            self._removed += segment.end
+            self._cut += segment.cut
+            self._marks -= len(segment.marks)
+            segment.marks.clear()
+
+    def _set_aside(self, segment: Segment, lost: Lost) -> None:
+        # What this process has acknowledged is no write that was cut off, whatever it looks like now.
+        if lost.cut and not segment.own and not segment.count.ended:
+            segment.cut += 1
+            return
+        kept: str | None = None
+        what = f"{lost.size} bytes at {lost.offset} of segment {segment.name} are no whole frame"
+        try:
+            kept = self._keep(segment, lost)
+            self._tell(f"{what}; they are {'kept in ' + kept if kept else 'zeros'}")
+        except OSError as error:
+            segment.keep = True
+            self._tell(
+                f"{what}, and cannot be kept ({errno_name(error)}); the segment is left for the next start"
+            )
+        self._on_damage(lost.size, 0, kept)
+
+    def _keep(self, segment: Segment, lost: Lost) -> str | None:
+        """On return the bytes are durable in ``damaged``, in the file that is returned, or all zeros."""
+        directory = os.path.join(self._root, "damaged")
+        path = os.path.join(directory, f"{segment.name}-{lost.offset}.bytes")
+        copy = -1
+        try:
+            for done in range(0, lost.size, _CHUNK_BYTES):
+                data = pread(segment.fd, min(_CHUNK_BYTES, lost.size - done), lost.offset + done)
+                if copy < 0:
+                    if not any(data):
+                        continue
+                    make_inside(directory)
+                    copy = open_file(path, os.O_WRONLY | os.O_CREAT)
+                write_all(self._mine, copy, data, done)
+            if copy < 0:
+                return None
+            datasync(copy)
+            sync_directory(directory)
+            return path
+        finally:
+            if copy >= 0:
+                os.close(copy)
+
+    def _note_missing(self, segment: Segment, missing: int) -> None:
+        """Before the segment goes, and with it the last trace of them."""
+        directory = os.path.join(self._root, "damaged")
+        path: str | None = os.path.join(directory, segment.name + ".missing")
+        text = json.dumps({"segment": segment.name, "missing_events": missing}, separators=(",", ":"))
+        try:
+            make_inside(directory)
+            self._mine.check()
+            fd = open_file(f"{path}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            try:
+                write_all(self._mine, fd, text.encode() + b"\n", 0)
+                datasync(fd)
+                sync_directory(directory)
+            finally:
+                os.close(fd)
+        except OSError:
+            segment.keep = True
+            path = None
+        self._tell(f"segment {segment.name} is damaged: {missing} of its events are missing")
+        self._on_damage(0, missing, path)
+
+    def _end_reading(self, segment: Segment, reader: Reader) -> None:
+        segment.stop_reading()
+        self._to_read.remove(segment)
+        missing = segment.count.missing(segment.done)
+        if segment.own:
+            missing = max(missing, (segment.events or 0) - segment.met)
+        if reader.unreadable is not None:
+            # Whatever the disk could not read now, it may at the next start.
+            segment.keep = True
+            self._tell(f"some of {segment.path} cannot be read ({errno_name(reader.unreadable)})")
+        elif missing:
+            self._note_missing(segment, missing)
+        segment.done = set()
+        segment.events = segment.met
+        segment.bytes = segment.met_bytes
+        segment.read = True
+
+    def stop_reading(self) -> None:
+        """Closes all that is being read."""
+        for segment in list(self.segments):
+            segment.stop_reading()
+
+    def note(self) -> None:
+        """Writes down what is done, and removes what is finished; what goes wrong is told."""
+        self.drain()
+        for segment in list(self.segments):
+            try:
+                if segment.finished and self._remove(segment):
+                    continue
+                if segment.marks:
+                    self._mark(segment)
+            except OSError as error:
+                self._tell(f"what is done in {segment.path} could not be noted ({errno_name(error)})")
+
+    def _mark(self, segment: Segment) -> None:
+        batch = encode_marks(segment.start, segment.marks)
+        try:
+            fd = open_file(segment.marks_path, os.O_RDWR | os.O_CREAT)
+        except FileNotFoundError:
+            # The directory was adopted: what is done in it is sent again.
+            self._marks -= len(segment.marks)
+            segment.marks.clear()
+            return
+        try:
+            write_all(self._mine, fd, batch, segment.marks_end)
+        finally:
+            os.close(fd)
+        segment.marks_end += len(batch)
+        self._marks -= len(segment.marks)
+        segment.marks.clear()
+
+    def _remove(self, segment: Segment) -> bool:
+        """Returns whether the segment is forgotten. One that rests is marked as any other."""
+        if segment.rests_until:
+            if self._clock() < segment.rests_until:
+                return False
+            if segment.marks:
+                self._mark(segment)
+            return self._look_again(segment)
+        segment.stop_reading()
+        if segment in self._to_read:
+            self._to_read.remove(segment)
+        if segment.keep:
+            if segment.marks:
+                self._mark(segment)
+        else:
+            # In this order: marks without a segment mean nothing.
+            self._mine.remove(segment.path)
+            self._mine.remove(segment.marks_path)
+        self._drop(segment)
+        return True
+
+    def _look_again(self, segment: Segment) -> bool:
+        """Whoever wrote it may have been stopped, and may not know yet that it was adopted."""
+        size = os.stat(segment.path, follow_symlinks=False).st_size
+        segment.rests_until = 0.0
+        if size <= segment.end:
+            return self._remove(segment)
+        again = Segment(os.path.dirname(segment.path), segment.name, segment.id, own=False)
+        again.end = size
+        self._adopted += size - segment.end
+        self.segments.remove(segment)
+        self.segments.append(again)
+        self._read_in_order(again)
+        return True
+
+    def count(self) -> tuple[int, int, int | None]:
+        """How many events wait, how many bytes they take, and when the first of them was captured."""
+        waiting = size = 0
+        oldest: int | None = None
+        for segment in list(self.segments):
+            events, taken = self._waiting(segment)
+            waiting += events
+            size += taken
+            if events and segment.first_at is not None:
+                oldest = min(oldest or segment.first_at, segment.first_at)
+        return waiting, size, oldest
+
+    def _waiting(self, segment: Segment) -> tuple[int, int]:
+        """How many events of it are not settled, and how many bytes they take."""
+        if segment.events is None:
+            try:
+                self._survey(segment)
+            except OSError:
+                return 0, 0
+        return (segment.events or 0) - segment.settled, max(0, segment.bytes - segment.settled_bytes)
+
+    def _survey(self, segment: Segment) -> None:
+        """Counts what waits in a segment of another."""
+        done = segment.done if segment.reader else load_marks(segment)[0]
+        fd = open_file(segment.path, os.O_RDONLY)
+        try:
+            counted = survey(self._read(fd), segment.end, segment.start, done)
+        finally:
+            os.close(fd)
+        segment.events, segment.bytes, segment.first_at = counted
+
+    @property
+    def cut(self) -> int:
+        """Writes of others that were cut off."""
+        return self._cut + sum(segment.cut for segment in self.segments)

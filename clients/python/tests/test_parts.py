@@ -1,0 +1,290 @@
+"""Parts: who holds one, and when it is abandoned."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import unittest
+from unittest import mock
+
+from tests import support
+
+from clinical_events import _parts
+from clinical_events._errors import SpoolRefused
+from clinical_events._files import Forked, Mine
+from clinical_events._parts import Part, Watch
+
+# Holds a part until its standard input ends, which it does when the test process does.
+HOLDER = """
+import sys
+sys.path.insert(0, sys.argv[2])
+from clinical_events._files import Mine
+from clinical_events._parts import Part
+part = Part(sys.argv[1], Mine())
+print(part.path, flush=True)
+sys.stdin.read()
+"""
+
+
+class Clock:
+    """A monotonic clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Parts(unittest.TestCase):
+    def setUp(self) -> None:
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.root = pathlib.Path(scratch.name) / "spool"
+        self.root.mkdir(mode=0o700)
+        self.clock = Clock()
+        self.told: list[str] = []
+        self.mine = Mine()
+
+    def part(self, root: pathlib.Path | None = None) -> Part:
+        part = Part(str(root or self.root), self.mine)
+        self.addCleanup(part.forget)
+        return part
+
+    def watch(self) -> Watch:
+        return Watch(str(self.root), self.mine, self.told.append, clock=self.clock)
+
+    def left_by(self, host: str) -> pathlib.Path:
+        """A part as a process of that host leaves it when it is killed."""
+        with mock.patch.object(_parts, "HOST", host):
+            part = self.part()
+        part.forget()
+        return pathlib.Path(part.path)
+
+    def touch(self, path: pathlib.Path, seconds: int) -> None:
+        os.utime(path / "owner", (seconds, seconds))
+
+
+class Making(Parts):
+    def test_a_part_has_a_lock_and_an_owner_and_no_draft_is_left(self) -> None:
+        part = self.part()
+        self.assertEqual(os.listdir(self.root), [part.series.hex()])
+        self.assertEqual(sorted(os.listdir(part.path)), ["lock", "owner"])
+        owner = pathlib.Path(part.path, "owner")
+        self.assertEqual(owner.read_text(), f"{_parts.HOST}\n{os.getpid()}\n")
+        self.assertEqual((os.stat(part.path).st_mode & 0o777, owner.stat().st_mode & 0o777), (0o700, 0o600))
+        self.assertEqual(_parts.read_owner(part.path), (_parts.HOST, os.getpid()))
+
+    def test_later_parts_sort_behind_earlier_ones(self) -> None:
+        first = self.part()
+        with mock.patch.object(_parts.time, "time", lambda: 5_000_000_000.0):
+            self.assertGreater(self.part().series, first.series)
+
+    def test_a_part_that_cannot_be_made_leaves_nothing(self) -> None:
+        for name in ("mkdir", "rename", "open"):
+            failing = mock.patch.object(os, name, side_effect=OSError(28, "full"))
+            with failing, self.assertRaises(OSError):
+                self.part()
+            self.assertEqual(os.listdir(self.root), [], name)
+
+    def test_the_path_of_a_spool_may_be_longer_than_that_of_a_socket(self) -> None:
+        long = self.root / ("long" * 30) / ("er" * 60)
+        _parts.make_directory(str(long))
+        part = self.part(long)
+        self.assertEqual(_parts.lock_state(part.path), "held")
+        watch = Watch(str(long), self.mine, self.told.append)
+        self.assertEqual(watch.abandoned(), [])
+        part.forget()
+        self.assertEqual(_parts.lock_state(part.path), "free")
+        self.assertEqual(watch.abandoned(), [part.path])
+
+    def test_an_empty_part_is_gone_after_its_end(self) -> None:
+        part = self.part()
+        part.end()
+        self.assertEqual(os.listdir(self.root), [])
+
+    def test_a_part_with_files_is_anyones_after_its_end(self) -> None:
+        part = self.part()
+        pathlib.Path(part.path, "file").touch()
+        part.end()
+        self.assertEqual(sorted(os.listdir(part.path)), ["file", "lock"])
+        self.assertEqual(self.watch().abandoned(), [part.path])
+
+    def test_a_child_closes_what_it_inherited_and_its_parent_still_holds_the_part(self) -> None:
+        part = self.part()
+        pid = os.fork()
+        if pid == 0:
+            part.forget()
+            self.mine.gone = True
+            try:
+                part.end()
+            except Forked:
+                os._exit(0)
+            finally:
+                os._exit(1)
+        self.assertEqual(os.waitpid(pid, 0)[1], 0)
+        self.assertEqual(_parts.lock_state(part.path), "held")
+        self.assertEqual(sorted(os.listdir(part.path)), ["lock", "owner"])
+
+    def test_a_directory_of_another_user_or_that_others_can_write_to_is_refused(self) -> None:
+        with (
+            mock.patch.object(os, "geteuid", lambda: os.stat(self.root).st_uid + 1),
+            self.assertRaisesRegex(SpoolRefused, "a spool is for one user"),
+        ):
+            _parts.prepare(str(self.root))
+        for mode in (0o770, 0o702):
+            self.root.chmod(mode)
+            with self.assertRaisesRegex(SpoolRefused, f"others can write to .*{mode:o}"):
+                _parts.prepare(str(self.root))
+
+    def test_directories_on_the_way_to_a_spool_are_made_for_one_user(self) -> None:
+        deep = self.root / "a" / "b"
+        _parts.prepare(str(deep))
+        self.assertEqual([path.stat().st_mode & 0o777 for path in (deep, deep.parent)], [0o700, 0o700])
+
+
+class Abandonment(Parts):
+    """[R-1743] A part is abandoned by three rules and no others, and no clock that can be set has a say."""
+
+    def test_a_part_is_held_as_long_as_its_process_lives(self) -> None:
+        part = self.part()
+        watch = self.watch()
+        for _ in range(3):
+            self.assertEqual(watch.abandoned(), [])
+            self.touch(pathlib.Path(part.path), 0)
+            self.clock.now += 10_000
+        self.assertEqual(watch.watched, 0)
+
+    def test_a_part_is_abandoned_when_its_process_was_killed(self) -> None:
+        source = str(support.PACKAGE / "src")
+        arguments = [sys.executable, "-c", HOLDER, str(self.root), source]
+        with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+            assert holder.stdout is not None
+            path = holder.stdout.readline().strip()
+            self.assertEqual(self.watch().abandoned(), [])
+            holder.send_signal(signal.SIGKILL)
+        self.assertEqual(self.watch().abandoned(), [path])
+        self.assertFalse(self.watch().may_come_back(path))
+
+    def test_a_part_without_an_owner_is_abandoned_whatever_its_lock(self) -> None:
+        part = self.part()
+        os.unlink(os.path.join(part.path, "owner"))
+        self.assertEqual(self.watch().abandoned(), [part.path])
+
+    def test_a_full_queue_of_connections_means_held_and_whoever_asks_does_not_wait(self) -> None:
+        part = pathlib.Path(self.part().path)
+        (part / "lock").unlink()
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as lock:
+            lock.bind(str(part / "lock"))
+            lock.listen(0)
+            waiting: list[socket.socket] = []
+            while True:
+                waiting.append(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+                self.addCleanup(waiting[-1].close)
+                waiting[-1].setblocking(False)
+                try:
+                    waiting[-1].connect(str(part / "lock"))
+                except BlockingIOError:
+                    break
+            self.assertEqual(_parts.lock_state(str(part)), "held")
+            self.assertEqual(self.watch().abandoned(), [])
+
+    def test_a_lock_that_is_missing_is_watched_for_three_minutes(self) -> None:
+        path = pathlib.Path(self.part().path)
+        (path / "lock").unlink()
+        watch = self.watch()
+        self.assertEqual((watch.abandoned(), watch.watched), ([], 1))
+        self.clock.now += 179.9
+        self.assertEqual((watch.abandoned(), watch.watched), ([], 1))
+        self.clock.now += 0.2
+        self.assertEqual((watch.abandoned(), watch.watched), ([str(path)], 0))
+        self.assertTrue(watch.may_come_back(str(path)))
+
+    def test_three_minutes_begin_again_when_the_owner_is_touched_by_whatever_clock(self) -> None:
+        path = self.left_by("the boot before")
+        watch = self.watch()
+        for seconds in (0, 4_000_000_000, 1_000_000_000):
+            self.touch(path, seconds)
+            self.assertEqual(watch.abandoned(), [])
+            self.clock.now += 179
+            self.assertEqual(watch.abandoned(), [])
+        self.clock.now += 2
+        self.assertEqual(watch.abandoned(), [str(path)])
+
+    def test_what_a_host_left_before_it_started_again_is_watched(self) -> None:
+        path = self.left_by("the boot before")
+        watch = self.watch()
+        self.assertEqual((watch.abandoned(), watch.watched), ([], 1))
+        self.clock.now += 180
+        self.assertEqual(watch.abandoned(), [str(path)])
+        self.assertEqual(self.told, [])
+
+    def test_a_volume_that_has_moved_is_watched(self) -> None:
+        part = pathlib.Path(self.part().path)
+        moved = self.root.parent / "moved"
+        shutil.copytree(self.root, moved, ignore=shutil.ignore_patterns("lock"))
+        self.root = moved
+        watch = self.watch()
+        self.assertEqual((watch.abandoned(), watch.watched), ([], 1))
+        self.clock.now += 180
+        self.assertEqual(watch.abandoned(), [str(moved / part.name)])
+
+    def test_another_host_that_lives_is_warned_of_and_nothing_of_it_is_taken(self) -> None:
+        with mock.patch.object(_parts, "HOST", "another host"):
+            part = self.part()
+        watch = self.watch()
+        for beat in range(40):
+            self.touch(pathlib.Path(part.path), 1_800_000_000 + beat)
+            self.assertEqual(watch.abandoned(), [])
+            self.clock.now += 10
+        self.assertTrue(all("is in use by another host" in told for told in self.told))
+        self.assertGreater(len(self.told), 0)
+        self.assertEqual(watch.watched, 0)
+
+    def test_the_own_part_is_not_looked_at(self) -> None:
+        path = self.left_by(_parts.HOST)
+        self.assertEqual(self.watch().abandoned(str(path)), [])
+        self.assertEqual(self.watch().abandoned(), [str(path)])
+
+    def test_a_draft_goes_after_three_minutes_if_nothing_is_in_it(self) -> None:
+        empty, full = (self.root / f"new-{digit * 26}" for digit in "ab")
+        empty.mkdir()
+        (empty / "owner").touch()
+        full.mkdir()
+        (full / "file").touch()
+        watch = self.watch()
+        watch.abandoned()
+        self.assertTrue(empty.exists())
+        self.clock.now += 180
+        watch.abandoned()
+        self.assertEqual(os.listdir(self.root), [full.name])
+        self.assertEqual(watch.watched, 0)
+
+    def test_an_owner_that_is_a_link_is_told_and_its_part_left(self) -> None:
+        path = self.left_by(_parts.HOST)
+        (path / "owner").unlink()
+        (path / "owner").symlink_to("/etc/hostname")
+        self.assertEqual(self.watch().abandoned(), [])
+        self.assertRegex(self.told[0], r"cannot be looked at \(EINVAL\)")
+
+    def test_what_is_gone_is_forgotten(self) -> None:
+        path = self.left_by("the boot before")
+        watch = self.watch()
+        watch.abandoned()
+        shutil.rmtree(path)
+        self.assertEqual((watch.abandoned(), watch.watched), ([], 0))
+
+    def test_other_names_are_not_looked_at(self) -> None:
+        for name in ("quarantine", "damaged", "series", "A" * 26, "0" * 27):
+            (self.root / name).mkdir()
+        self.assertEqual(self.watch().abandoned(), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
