@@ -1,72 +1,15 @@
 /** The spools of test/vectors/spool, which the clients of all languages are tested with. */
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
-import net from 'node:net';
 import path from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { pathToFileURL } from 'node:url';
+import { expect, test } from 'vitest';
 import { temporaryDirectory } from '../running/hurried-client.js';
 import { Spool, type SpooledEvent } from '../../src/spool/spool.js';
-import { HOST, nodeFiles } from '../../src/spool/files.js';
+import { nodeFiles } from '../../src/spool/files.js';
 import { readSpool } from '../../src/spool/inspection.js';
 import { Neighbours } from '../../src/spool/process-directory.js';
-
-interface Case {
-  readonly what: string;
-  readonly parts: Readonly<Record<string, { owner: 'none' | 'here' | 'elsewhere' | 'empty'; lock: string }>>;
-  readonly key?: string;
-  readonly touched?: string;
-  readonly make?: Readonly<Record<string, 'link' | 'directory' | 'pipe'>>;
-  /** The case holds for every length of the file from the one to the other. */
-  readonly truncate?: { readonly file: string; readonly from: number; readonly to: number };
-  readonly expect: {
-    readonly events: readonly object[];
-    readonly cut: number;
-    readonly missing: number;
-    readonly damaged: readonly { readonly file: string; readonly bytes: number }[];
-    readonly left: readonly string[];
-    readonly watched?: true;
-    readonly refused?: 'key' | 'format';
-  };
-}
-
-const VECTORS = path.resolve(import.meta.dirname, '../../../../test/vectors/spool');
-const NAMES = fs.readdirSync(VECTORS).filter((name) => fs.statSync(path.join(VECTORS, name)).isDirectory());
-const OWNERS = { none: undefined, here: `${HOST}\n1\n`, elsewhere: 'another boot\n1\n', empty: '' };
-
-/** The spool of the case in a directory of its own, with what no repository can hold. */
-async function laidOut(name: string, said: Case): Promise<string> {
-  const root = path.join(temporaryDirectory(), 'spool');
-  fs.cpSync(path.join(VECTORS, name, 'spool'), root, { recursive: true });
-  fs.chmodSync(root, 0o700);
-  for (const [part, { owner, lock }] of Object.entries(said.parts)) {
-    const file = path.join(root, part, 'owner');
-    const text = OWNERS[owner];
-    if (text !== undefined) fs.writeFileSync(file, text);
-    if (said.touched !== undefined) fs.utimesSync(file, new Date(said.touched), new Date(said.touched));
-    if (lock === 'none') continue;
-    const server = net.createServer();
-    await new Promise<void>((resolve) => server.listen(path.join(root, part, 'lock'), resolve));
-    // Node takes the socket away when it stops listening: what a dead process leaves keeps its name.
-    const left = path.join(root, part, 'left');
-    fs.linkSync(path.join(root, part, 'lock'), left);
-    const ended = new Promise((resolve) => server.on('close', resolve));
-    if (lock === 'free') {
-      server.close();
-      await ended;
-      fs.renameSync(left, path.join(root, part, 'lock'));
-    } else {
-      fs.rmSync(left);
-      onTestFinished(() => void server.close());
-    }
-  }
-  for (const [file, kind] of Object.entries(said.make ?? {})) {
-    const at = path.join(root, file);
-    if (kind === 'link') fs.symlinkSync('/etc/hostname', at);
-    else if (kind === 'directory') fs.mkdirSync(at);
-    else execFileSync('mkfifo', [at]);
-  }
-  return root;
-}
+import { type Case, caseOf, laidOut, NAMES, VECTORS } from './corpus.js';
 
 function filesIn(root: string): string[] {
   const entries = fs.readdirSync(root, { recursive: true, withFileTypes: true });
@@ -83,11 +26,15 @@ const shown = ({ kind, capturedAt, body }: SpooledEvent) => {
   return { kind, captured_at: new Date(capturedAt).toISOString(), ...as };
 };
 
-async function found(root: string, said: Case): Promise<Case['expect']> {
+async function found(
+  root: string,
+  said: Case,
+  client: Pick<typeof Spool, 'open'> = Spool,
+): Promise<Case['expect']> {
   const key = said.key === undefined ? {} : { key: Buffer.from(said.key, 'hex') };
   const damaged: { file: string; bytes: number }[] = [];
   let missing = 0;
-  const spool = await Spool.open({
+  const spool = await client.open({
     ...{ directory: root, durability: 'os', ...key },
     ...(said.expect.watched && { patienceMs: 0 }),
     onDamage: (damage) => {
@@ -114,7 +61,7 @@ async function found(root: string, said: Case): Promise<Case['expect']> {
 }
 
 test.each(NAMES)('[R-1720] a spool is read as the corpus says: %s', async (name) => {
-  const said = JSON.parse(fs.readFileSync(path.join(VECTORS, name, 'case.json'), 'utf8')) as Case;
+  const said = caseOf(name);
   const { watched, refused, ...expected } = said.expect;
   const { file, from, to } = said.truncate ?? { file: '', from: 0, to: 0 };
   for (let length = from; length <= to; length++) {
@@ -137,6 +84,40 @@ test.each(NAMES)('[R-1720] a spool is read as the corpus says: %s', async (name)
     }
     expect(await found(root, said)).toEqual(expected);
   }
+});
+
+/** The spool of the built client, with one place of one file changed. */
+async function mutated(file: string, from: string, to: string): Promise<typeof Spool> {
+  const [copy, client] = [temporaryDirectory(), path.resolve(import.meta.dirname, '../..')];
+  fs.cpSync(path.join(client, 'dist'), path.join(copy, 'dist'), { recursive: true });
+  fs.copyFileSync(path.join(client, 'package.json'), path.join(copy, 'package.json'));
+  fs.symlinkSync(path.resolve(client, '../../node_modules'), path.join(copy, 'node_modules'));
+  const at = path.join(copy, 'dist/spool', file);
+  const text = fs.readFileSync(at, 'utf8');
+  expect(text.split(from)).toHaveLength(2);
+  fs.writeFileSync(at, text.replace(from, to));
+  const built = (await import(pathToFileURL(path.join(copy, 'dist/spool/spool.js')).href)) as {
+    Spool: typeof Spool;
+  };
+  return built.Spool;
+}
+
+test.each([
+  [
+    'that skips the checksum',
+    'damaged-middle',
+    'frame.js',
+    'checksum !== source.readUInt32LE(offset)',
+    'false',
+  ],
+  ['that trusts the end frame', 'missing-none', 'backlog.js', 'segment.own && !segment.complete && ', ''],
+  ['that ignores marks', 'marks-some', 'segment.js', 'done.add(file.readUInt32LE(at))', '0'],
+  ['that takes a cut write for damage', 'torn-large', 'segment-reader.js', 'cut && !this.#ended', 'false'],
+])('[R-1720] the corpus finds a reader %s', async (_fault, name, file, from, to) => {
+  const said = caseOf(name);
+  expect(await found(await laidOut(name, said), said)).toEqual(said.expect);
+  const faulty = await mutated(file, from, to);
+  expect(await found(await laidOut(name, said), said, faulty)).not.toEqual(said.expect);
 });
 
 test('the corpus is what its script makes', () => {
