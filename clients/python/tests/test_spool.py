@@ -193,10 +193,13 @@ class Giving(SpoolTest):
         spool = self.spool()
         first = spool.take()
         assert first is not None
-        self.assertEqual(spool.state().waiting, 8)
         spool.settle(first, True)
         spool.tend()
         self.assertEqual(spool.state().waiting, 7)
+        second = spool.take()
+        assert second is not None
+        spool.settle(second, True)
+        self.assertEqual(spool.state().waiting, 6)
         for event in self.take(spool):
             spool.settle(event, True)
         self.assertEqual((spool.state().waiting, spool.state().waiting_bytes), (0, 0))
@@ -257,6 +260,15 @@ class Marks(SpoolTest):
             spool.forget()
         self.assertEqual(self.numbers(self.spool()), [2, 3, 5])
 
+    def test_marks_of_one_process_stand_one_behind_the_other(self) -> None:
+        spool = self.spool()
+        self.append(spool, 0, 1, 2)
+        for event in self.take(spool)[:2]:
+            spool.settle(event, True)
+            spool.tend()
+        spool.forget()
+        self.assertEqual(self.numbers(self.spool()), [2])
+
     def test_marks_that_the_disk_does_not_take_are_written_later(self) -> None:
         spool = self.spool()
         self.append(spool, 0, 1)
@@ -269,6 +281,16 @@ class Marks(SpoolTest):
         spool.tend()
         spool.forget()
         self.assertEqual(self.numbers(self.spool()), [1])
+
+    def test_what_no_disk_takes_is_not_kept_in_memory_without_bound(self) -> None:
+        spool = self.spool()
+        self.append(spool, 0, 1, 2, 3)
+        with mock.patch.object(_backlog, "_MOST_MARKS", 2):
+            for event in self.take(spool)[:3]:
+                spool.settle(event, True)
+            spool.tend()
+        spool.forget()
+        self.assertEqual(self.numbers(self.spool()), [2, 3])
 
     def test_a_mark_is_written_once(self) -> None:
         spool = self.spool()
@@ -469,6 +491,7 @@ class Home(SpoolTest):
         (self.files("?" * 26)[0] / "owner").unlink()
         self.beat(spool)
         self.append(spool, 1)
+        self.assertTrue((self.files("*/*.segment")[-1].parent / "owner").exists())
         self.assertEqual(sorted(self.numbers(spool)), [0, 1])
 
     def test_a_series_without_another_number_is_followed_by_the_next(self) -> None:
@@ -480,6 +503,7 @@ class Home(SpoolTest):
                     spool.settle(event, True)
                 spool.tend()
         self.append(spool, 6)
+        self.assertGreater(len(self.told), 0)
 
     def test_a_segment_of_a_process_that_may_come_back_rests_and_is_read_again(self) -> None:
         self.left(0, 1, host="the boot before")
@@ -537,8 +561,11 @@ class Ends(SpoolTest):
         spool = self.spool()
         self.append(spool, 0, 1, 2)
         spool.close()
-        with mock.patch.object(_format.Count, "meet", fail(errno.EIO)):
-            self.assertEqual(self.spool().state().waiting, 3)
+        segment = self.files("*/*.segment")[0]
+        data = bytearray(segment.read_bytes())
+        data[64] ^= 1
+        segment.write_bytes(data)
+        self.assertEqual(self.spool().state().waiting, 3)
 
     def test_a_spool_that_was_forgotten_does_nothing_more(self) -> None:
         spool = self.spool()
@@ -619,11 +646,12 @@ class Quarantine(SpoolTest):
             if not moved:
                 path = self.files("quarantine/*.ndjson")[0]
                 moved.append(path.rename(path.with_suffix(".requeue")))
+                path.touch()
             return written
 
         with mock.patch.object(os, "write", write):
             spool.quarantine(self.take(spool)[0], REFUSAL)
-        self.assertEqual(len(self.files("quarantine/*.ndjson")), 1)
+        self.assertEqual(len(self.files("quarantine/*.ndjson")[0].read_bytes().splitlines()), 1)
         self.assertEqual(len(self.lines()), 2)
 
     def test_an_answer_that_json_has_no_form_for_and_one_in_a_full_spool_lose_their_words(self) -> None:
@@ -754,6 +782,27 @@ class Reentrant(SpoolTest):
         with mock.patch.object(_format.Reader, "step", step):
             self.assertEqual(self.numbers(spool), [0, 1, 2])
         self.assertEqual(seen, ["signal", None, 3])
+
+    def test_an_interrupt_while_an_event_is_taken_or_the_spool_is_tended_leaves_no_lock(self) -> None:
+        spool = self.spool()
+        self.append(spool, 0, 1)
+        interrupt = mock.Mock(side_effect=KeyboardInterrupt)
+        with mock.patch.object(_format.Reader, "step", interrupt), self.assertRaises(KeyboardInterrupt):
+            spool.take()
+        with mock.patch.object(_parts.Part, "touch", interrupt), self.assertRaises(KeyboardInterrupt):
+            self.beat(spool)
+        given: list[int] = []
+
+        def other() -> None:
+            given.extend(self.numbers(spool))
+            self.beat(spool)
+            spool.adopt()
+
+        thread = threading.Thread(target=other, daemon=True)
+        thread.start()
+        thread.join(120)
+        self.assertEqual(given, [0, 1])
+        self.assertFalse(thread.is_alive())
 
     def test_a_signal_while_a_line_is_put_into_quarantine_puts_no_other_in_its_place(self) -> None:
         spool = self.spool()

@@ -57,7 +57,6 @@ class Appender:
             [encode_frame(start, kind, at, number + i, body) for i, (kind, at, body) in enumerate(events)]
         )
         try:
-            self._mine.check()
             # By the attribute, which ``forget`` has changed when a signal came here and this is a child.
             written = os.pwrite(self._fd, frames, segment.end)
             if written < len(frames):

@@ -308,7 +308,19 @@ class Backlog:
         self._read_in_order(again)
         return True
 
-    def waiting(self, segment: Segment) -> tuple[int, int]:
+    def count(self) -> tuple[int, int, int | None]:
+        """How many events wait, how many bytes they take, and when the first of them was captured."""
+        waiting = size = 0
+        oldest: int | None = None
+        for segment in list(self.segments):
+            events, taken = self._waiting(segment)
+            waiting += events
+            size += taken
+            if events and segment.first_at is not None:
+                oldest = min(oldest or segment.first_at, segment.first_at)
+        return waiting, size, oldest
+
+    def _waiting(self, segment: Segment) -> tuple[int, int]:
         """How many events of it are not settled, and how many bytes they take."""
         if segment.events is None:
             try:

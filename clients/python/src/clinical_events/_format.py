@@ -145,7 +145,7 @@ def decode_frame(data: bytes, at: int, offset: int, room: int, start: int, blind
 
 
 def captured_at(head: bytes) -> int | None:
-    """The time in the first 32 bytes of a frame, whether its checksum holds or not; None where none stands."""
+    """The time in the first 32 bytes of a frame, whether its checksum holds or not."""
     if len(head) < FRAME_BYTES or head[4:8] != MARKER:
         return None
     _, size, _, _, _, at, _ = _HEAD.unpack_from(head, 4)

@@ -101,7 +101,7 @@ class Part:
                 os.close(fd)
             mine.rename(draft, self.path)
             sync_directory(root)
-        except OSError:
+        except BaseException:
             self.forget()
             with contextlib.suppress(OSError):
                 remove_emptied(draft, mine)

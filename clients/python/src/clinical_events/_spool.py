@@ -11,7 +11,7 @@ import contextlib
 import os
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from . import _parts, _system
 from ._appender import Appender, HomeGone
@@ -30,6 +30,7 @@ MEMORY_BYTES = 64 << 20
 BEAT = 10.0
 """Seconds between two signs of life, and between two looks at what others have left."""
 _AGAIN = 3600.0
+_T = TypeVar("_T")
 
 
 class SpoolState(NamedTuple):
@@ -116,7 +117,8 @@ class Spool:
         self._renewing = _system.RLock()
         self._quarantining = _system.RLock()
         self._in_quarantine = False
-        self._tending = _system.allocate_lock()
+        self._tending = _system.RLock()
+        self._tending_by = 0
         self._closed = False
         self._quarantined = 0
         self._next_beat = clock() + BEAT
@@ -201,12 +203,7 @@ class Spool:
     def take(self) -> SpooledEvent | None:
         """The next event that waits, the oldest segment first; None when there is nothing now."""
         self._mine.check()
-        if self._closed or not self._enter():
-            return None
-        try:
-            return self._backlog.take()
-        finally:
-            self._exit()
+        return None if self._closed else self._alone(self._backlog.take)
 
     def settle(self, event: SpooledEvent, done: bool) -> None:
         """``done``: it is marked within a second, and never given out. Otherwise ``take`` gives it again."""
@@ -226,9 +223,9 @@ class Spool:
         with self._quarantining:
             if self._in_quarantine:
                 raise SpoolUnwritable("a signal came while another event was put into quarantine")
-            self._in_quarantine = True
-            full = self._backlog.stored + self._quarantine.bytes >= self._max_bytes
             try:
+                self._in_quarantine = True
+                full = self._backlog.stored + self._quarantine.bytes >= self._max_bytes
                 self._quarantine.add(event, refusal, full=full)
                 self._quarantined += 1
             except OSError as error:
@@ -238,7 +235,7 @@ class Spool:
                 self._in_quarantine = False
         self.settle(event, True)
         # At once: after a crash it would stand there twice.
-        self._note()
+        self._alone(self._backlog.note)
 
     def tend(self) -> None:
         """On return what is done is marked, and what is finished removed; what goes wrong is told.
@@ -246,46 +243,20 @@ class Spool:
         One thread calls it about each second. Every ten seconds it shows that this process lives, and adopts.
         """
         self._mine.check()
-        if not self._tending.acquire(False):
-            return
-        try:
-            self._note()
-            if self._clock() >= self._next_beat and not self._closed:
-                self._next_beat = self._clock() + BEAT
-                self._beat()
-        finally:
-            self._tending.release()
+        self._tend_alone(self._tend)
 
     def adopt(self) -> None:
         """On return what is abandoned now waits here."""
         self._mine.check()
-        # A thread that is just adopting does the same; a signal handler must not wait for its own thread.
-        if not self._tending.acquire(True, 5):
-            return
-        try:
-            if not self._closed:
-                self._look_around()
-        finally:
-            self._tending.release()
+        self._await_tending()
+        self._tend_alone(self._look_around)
 
     def state(self) -> SpoolState:
         """What waits now. Reads what others have left to count it, once."""
         self._mine.check()
-        waiting = size = 0
-        oldest: int | None = None
-        entered = self._enter()
-        try:
-            if entered:
-                self._backlog.drain()
-            for segment in list(self._backlog.segments):
-                events, taken = self._backlog.waiting(segment)
-                waiting += events
-                size += taken
-                if events and segment.first_at is not None:
-                    oldest = min(oldest or segment.first_at, segment.first_at)
-        finally:
-            if entered:
-                self._exit()
+        self._alone(self._backlog.drain)
+        # Counting changes nothing, so that a signal handler may do it in the middle of another call.
+        waiting, size, oldest = self._alone(self._backlog.count) or self._backlog.count()
         return SpoolState(waiting, size, self._quarantined, self._backlog.cut, self._watch.watched, oldest)
 
     @property
@@ -312,17 +283,10 @@ class Spool:
         if self._closed:
             return
         self._closed = True
-        # What a thread is just adopting comes first, unless this is a signal handler in that thread.
-        held = self._tending.acquire(True, 5)
+        self._await_tending()
         self._appender.finish()
-        self._note()
-        if self._enter():
-            try:
-                self._backlog.stop_reading()
-            finally:
-                self._exit()
-        if held:
-            self._tending.release()
+        self._alone(self._backlog.note)
+        self._alone(self._backlog.stop_reading)
         part = self._appender.part
         try:
             if part is not None:
@@ -330,51 +294,66 @@ class Spool:
         except OSError as error:
             self._tell(f"the part of this process could not be released ({errno_name(error)})")
 
-    def _enter(self) -> bool:
-        """Takes the lock of the backlog; false when this very thread is in it, interrupted by a signal."""
-        self._lock.acquire()
-        if self._inside:
-            self._lock.release()
-            return False
-        self._inside = True
-        return True
+    # An interrupt comes between a call of ``acquire`` and the next statement, and never into a ``with``.
 
-    def _exit(self) -> None:
-        self._inside = False
-        self._lock.release()
-
-    def _note(self) -> None:
-        if self._enter():
+    def _alone(self, work: Callable[[], _T]) -> _T | None:
+        """Works while no other thread does; not at all when a signal has interrupted this thread in it."""
+        with self._lock:
+            if self._inside:
+                return None
             try:
-                self._backlog.note()
+                self._inside = True
+                return work()
             finally:
-                self._exit()
+                self._inside = False
+
+    def _tend_alone(self, work: Callable[[], None]) -> None:
+        """The same for tending, and not at all when another thread tends."""
+        if self._tending_by:
+            return
+        with self._tending:
+            if self._tending_by:
+                return
+            try:
+                self._tending_by = _system.thread_ident()
+                work()
+            finally:
+                self._tending_by = 0
+
+    def _await_tending(self) -> None:
+        """Waits five seconds at most for a thread that tends, never for this one."""
+        for _ in range(500):
+            if self._tending_by in (0, _system.thread_ident()):
+                return
+            _system.sleep(0.01)
+
+    def _tend(self) -> None:
+        self._alone(self._backlog.note)
+        if self._clock() >= self._next_beat and not self._closed:
+            self._next_beat = self._clock() + BEAT
+            self._beat()
 
     def _beat(self) -> None:
         part = self._appender.part
+        gone = part is None
         try:
-            if part is None:
-                self._renew(None)
-            else:
+            if part is not None:
                 part.touch()
         except FileNotFoundError:
-            self._renew_or_tell(part)
+            gone = True
         except OSError as error:
             self._tell(f"this process could not show that it lives ({errno_name(error)})")
+        try:
+            if gone:
+                self._renew(part)
         except Refused as error:
-            self._tell(f"there is no part for this process: {error}")
+            self._tell(f"there is no part for this process, and new events are refused: {error}")
         self._quarantine.weigh()
         self._look_around()
 
-    def _renew_or_tell(self, part: Part | None) -> None:
-        try:
-            self._renew(part)
-        except Refused as error:
-            self._tell(f"the part of this process was taken away, and there can be no other: {error}")
-
     def _look_around(self) -> None:
         part = self._appender.part
-        if part is None:
+        if part is None or self._closed:
             return
         try:
             self._adopt(self._watch.abandoned(part.path))

@@ -2,6 +2,7 @@
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { expect, test } from 'vitest';
 import { temporaryDirectory } from '../running/hurried-client.js';
 import { Spool, type SpooledEvent } from '../../src/spool/spool.js';
@@ -25,11 +26,15 @@ const shown = ({ kind, capturedAt, body }: SpooledEvent) => {
   return { kind, captured_at: new Date(capturedAt).toISOString(), ...as };
 };
 
-async function found(root: string, said: Case): Promise<Case['expect']> {
+async function found(
+  root: string,
+  said: Case,
+  client: Pick<typeof Spool, 'open'> = Spool,
+): Promise<Case['expect']> {
   const key = said.key === undefined ? {} : { key: Buffer.from(said.key, 'hex') };
   const damaged: { file: string; bytes: number }[] = [];
   let missing = 0;
-  const spool = await Spool.open({
+  const spool = await client.open({
     ...{ directory: root, durability: 'os', ...key },
     ...(said.expect.watched && { patienceMs: 0 }),
     onDamage: (damage) => {
@@ -79,6 +84,40 @@ test.each(NAMES)('[R-1720] a spool is read as the corpus says: %s', async (name)
     }
     expect(await found(root, said)).toEqual(expected);
   }
+});
+
+/** The spool of the built client, with one place of one file changed. */
+async function mutated(file: string, from: string, to: string): Promise<typeof Spool> {
+  const [copy, client] = [temporaryDirectory(), path.resolve(import.meta.dirname, '../..')];
+  fs.cpSync(path.join(client, 'dist'), path.join(copy, 'dist'), { recursive: true });
+  fs.copyFileSync(path.join(client, 'package.json'), path.join(copy, 'package.json'));
+  fs.symlinkSync(path.resolve(client, '../../node_modules'), path.join(copy, 'node_modules'));
+  const at = path.join(copy, 'dist/spool', file);
+  const text = fs.readFileSync(at, 'utf8');
+  expect(text.split(from)).toHaveLength(2);
+  fs.writeFileSync(at, text.replace(from, to));
+  const built = (await import(pathToFileURL(path.join(copy, 'dist/spool/spool.js')).href)) as {
+    Spool: typeof Spool;
+  };
+  return built.Spool;
+}
+
+test.each([
+  [
+    'that skips the checksum',
+    'damaged-middle',
+    'frame.js',
+    'checksum !== source.readUInt32LE(offset)',
+    'false',
+  ],
+  ['that trusts the end frame', 'missing-none', 'backlog.js', 'segment.own && !segment.complete && ', ''],
+  ['that ignores marks', 'marks-some', 'segment.js', 'done.add(file.readUInt32LE(at))', '0'],
+  ['that takes a cut write for damage', 'torn-large', 'segment-reader.js', 'cut && !this.#ended', 'false'],
+])('[R-1720] the corpus finds a reader %s', async (_fault, name, file, from, to) => {
+  const said = caseOf(name);
+  expect(await found(await laidOut(name, said), said)).toEqual(said.expect);
+  const faulty = await mutated(file, from, to);
+  expect(await found(await laidOut(name, said), said, faulty)).not.toEqual(said.expect);
 });
 
 test('the corpus is what its script makes', () => {

@@ -24,7 +24,7 @@ interface Running {
 /** A process of the host with a spool on the disk, which sends what it finds. */
 async function onHost(host: string, disk: MemoryDisk, more: Partial<SpoolOptions> = {}): Promise<Running> {
   const process = disk.process();
-  const { touch } = process.files;
+  const touch = process.files.touch.bind(process.files);
   const troubles: string[] = [];
   const sent: string[] = [];
   const files = Object.assign(process.files, {

@@ -1,0 +1,521 @@
+"""The client and its runs: what happens is told here, and every call returns at once.
+
+The one exception that a call raises is Python's own TypeError for a name that it does not have. Whatever else
+is wrong with an event is told by what the call returns, by ``on_refused``, and by one warning.
+"""
+
+# What a process ends with belongs to the client, and stands outside of it.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+import atexit
+import os
+import socket
+import sys
+import time
+from collections.abc import Mapping
+
+from . import _system
+from ._context import binding
+from ._core import Captured, Core, nothing_captured
+from ._errors import ClientClosed, ContentNotStored, EventInvalid, Refused, SpoolRefused
+from ._runs import PAYLOADS, START, URI_FIELDS, Details, Run, RunHandle, decorated
+from ._schema import KINDS, PROFILES, validator
+from ._sender import Sender
+from ._spool import MemorySpool, Spool
+from ._values import json_bytes, json_value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeVar
+
+    from ._content import Content, ContentDirectory
+    from ._runs import Fields, GivenContent
+
+    Function = TypeVar("Function", bound=Callable[..., Any])
+
+PROTOCOL_VERSION = "0.0.1"
+MODES = ("os", "fsync", "memory", "direct")
+MAX_EVENT_BYTES = 64 << 20
+_INT32_MAX = 2**31 - 1
+_SILENCE = 60.0
+
+#: Clients that have captured and are not closed.
+_open: list[Client] = []
+
+
+class ClientState:
+    """What a client holds; sizes in bytes, ``oldest`` in milliseconds since 1970, None when nothing waits."""
+
+    __slots__ = (
+        *("cut", "oldest", "quarantined", "refused", "retired"),
+        *("waiting", "waiting_bytes", "watched"),
+    )
+
+    def __init__(self) -> None:
+        self.waiting = self.waiting_bytes = self.quarantined = self.cut = self.watched = 0
+        self.refused = self.retired = 0
+        self.oldest: int | None = None
+
+    def __repr__(self) -> str:
+        return f"ClientState({', '.join(f'{name}={getattr(self, name)}' for name in self.__slots__)})"
+
+
+class Client:
+    """Captures what a clinical AI does, and sends it to a collector. One for the whole process is right.
+
+    Nothing is opened and no thread starts before the first capture. What a deployment sets (address, key,
+    directory) raises nothing: it is told by a warning, and events wait or are refused. Raises ValueError for
+    what stands in the code and is no choice: mode, profile, a size below 1.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        api_key: str | None = None,
+        spool: str | os.PathLike[str] | None = None,
+        *,
+        mode: str = "os",
+        profile: str = "minimum",
+        app_name: str | None = None,
+        hostname: str | None = None,
+        content: str | os.PathLike[str] | None = None,
+        sampling: Any = None,
+        max_bytes: int = 8 << 30,
+        max_event_bytes: int = MAX_EVENT_BYTES,
+        connections: int = 4,
+        ca_file: str | None = None,
+        on_refused: Callable[[str, str, Refused], None] | None = None,
+        on_quarantine: Callable[[str, str | None, dict[str, Any]], None] | None = None,
+        on_warning: Callable[[str], None] | None = None,
+        exit_timeout: float = 2.0,
+        enabled: bool = True,
+    ) -> None:
+        if mode not in MODES:
+            raise ValueError(f"mode is one of {', '.join(MODES)}")
+        if profile not in PROFILES:
+            raise ValueError(f"profile is one of {', '.join(PROFILES)}")
+        if min(max_bytes, connections) < 1 or not 1 <= max_event_bytes <= MAX_EVENT_BYTES:
+            raise ValueError(f"sizes are from 1 on, max_event_bytes up to {MAX_EVENT_BYTES}")
+        environment = os.environ
+        self._url = url or environment.get("COLLECTOR_URL") or None
+        self._api_key = api_key or environment.get("COLLECTOR_KEY") or None
+        directory = os.fspath(spool or environment.get("COLLECTOR_SPOOL") or "")
+        self._directory = os.path.abspath(directory) if directory else None
+        self._mode, self._max_bytes, self._max_event_bytes = mode, max_bytes, max_event_bytes
+        self._connections, self._ca_file, self._exit_timeout = connections, ca_file, exit_timeout
+        self._told_refused, self._told_quarantine, self._told_warning = on_refused, on_quarantine, on_warning
+        self._content = _content_directory(content)
+        self._validators = [validator(kind, profile) for kind in KINDS]
+        self._source = {"hostname": hostname or socket.gethostname()}
+        if app_name is not None:
+            self._source["app_name"] = app_name
+        self._enabled, self._closed = enabled, False
+        self._cores: dict[int, Core] = {}
+        self._warned: dict[str, float] = {}
+        self._telling: set[int] = set()
+        _take_hook_of_uwsgi()
+
+    def start_run(
+        self,
+        *,
+        model: Fields | None = None,
+        target: Fields | None = None,
+        user: Fields | None = None,
+        inputs: Fields | None = None,
+        run_id: str | None = None,
+        parent: Run | None = None,
+        content: GivenContent | None = None,
+        fields: Fields | None = None,
+        timestamp: Any = None,
+        latency_ms: float | None = None,
+        parent_event_id: str | None = None,
+        metadata: Fields | None = None,
+    ) -> Run:
+        """Begins a run: its start is captured, and the events that it is asked for belong to it.
+
+        Nested in ``parent``, or in the current run of this client. ``content`` is stored by itself, and
+        named by ``inputs.input_uri``. ``fields`` are more fields of the event.
+        """
+        bound = binding.get()
+        if bound is not None and bound.log is self:
+            bound_user, bound_metadata = bound.said()
+            user = bound_user if user is None else user
+            metadata = _over(bound_metadata, metadata)
+        payload = {
+            "model_instance": model,
+            "user_identity": user,
+            "target_identity": target,
+            "inputs": inputs,
+        }
+        details = Details(timestamp, latency_ms, parent_event_id, metadata, content)
+        return Run(self, run_id, parent, payload, fields, details)
+
+    def run(self, run_id: str) -> RunHandle:
+        """A run by its id alone, on any day and in any process: for outcomes and feedback."""
+        return RunHandle(self, run_id)
+
+    def runs(
+        self,
+        *,
+        model: Fields | None = None,
+        target: Fields | None = None,
+        user: Fields | None = None,
+        inputs: Fields | None = None,
+        fields: Fields | None = None,
+        metadata: Fields | None = None,
+    ) -> Callable[[Function], Function]:
+        """Decorates a def, async def, generator or async generator: each call is a run.
+
+        Of a generator the run is the current one during its steps alone, and begins with the first.
+        """
+        said: dict[str, Any] = {
+            "model": model,
+            "target": target,
+            "user": user,
+            "inputs": inputs,
+            "fields": fields,
+            "metadata": metadata,
+        }
+
+        def decorate(function: Function) -> Function:
+            wrapped: Function = decorated(function, lambda: self.start_run(**said))
+            return wrapped
+
+        return decorate
+
+    def flush(self, timeout: float = 30.0) -> bool:
+        """Whether the collector has everything, within so many seconds: what others have left, too."""
+        core = self._core() if self._enabled and not self._closed else None
+        try:
+            return core.flush(timeout) if core is not None else True
+        except Exception as error:  # noqa: BLE001
+            self._warn(f"the spool could not be flushed ({type(error).__name__})")
+            return False
+
+    async def aflush(self, timeout: float = 30.0) -> bool:
+        """The same, in a thread of the loop's executor."""
+        # Whoever awaits has imported it.
+        loop = sys.modules["asyncio"].get_running_loop()
+        flushed: bool = await loop.run_in_executor(None, self.flush, timeout)
+        return flushed
+
+    def close(self, timeout: float = 5.0) -> bool:
+        """Refuses what comes from now on, and gives the collector so many seconds.
+
+        Returns whether it has everything. What still waits stays in the spool, for the
+        next client on the directory.
+        """
+        self._closed = True
+        core = self._cores.get(os.getpid())
+        if self in _open:
+            _open.remove(self)
+        return self._finish(core, timeout) if core is not None else True
+
+    def _finish(self, core: Core, timeout: float) -> bool:
+        try:
+            return core.finish(timeout)
+        except Exception as error:  # noqa: BLE001
+            self._warn(f"the client could not be closed in order ({type(error).__name__})")
+            return False
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def state(self) -> ClientState:
+        """What waits now in this process, and what became of the rest."""
+        state = ClientState()
+        core = self._cores.get(os.getpid())
+        if core is None:
+            return state
+        state.refused = core.refused
+        state.waiting, state.waiting_bytes = core.waiting
+        if core.sender is not None:
+            state.retired = core.sender.retired
+        if core.spool is not None:
+            held = core.spool.state()
+            state.waiting += held.waiting
+            state.waiting_bytes += held.waiting_bytes
+            state.quarantined, state.cut, state.watched = held.quarantined, held.cut, held.watched
+            state.oldest = held.oldest
+        return state
+
+    def _core(self) -> Core:
+        """That of this process; those of its parents are forgotten. Every step of it is atomic."""
+        pid = os.getpid()
+        core = self._cores.get(pid)
+        if core is None:
+            core = self._cores.setdefault(
+                pid, Core(self._mode, self._open_spool, self._open_sender, self._on_refused, self._warn)
+            )
+            self._forget_parents()
+            if self not in _open:
+                _open.append(self)
+            _finish_with_multiprocessing(self, pid)
+        return core
+
+    def _forget_parents(self) -> None:
+        """In a forked child: what the parent has opened is closed here."""
+        own = os.getpid()
+        for pid in list(self._cores):
+            core = self._cores.pop(pid, None) if pid != own else None
+            if core is not None:
+                core.forget()
+
+    def _open_spool(self) -> Spool | MemorySpool:
+        if self._mode == "memory" or (self._mode == "direct" and self._directory is None):
+            return MemorySpool()
+        if self._directory is None:
+            raise SpoolRefused("no directory is given for the spool: set spool or COLLECTOR_SPOOL")
+        durability = "fsync" if self._mode == "fsync" else "os"
+        return Spool(self._directory, durability=durability, max_bytes=self._max_bytes, on_trouble=self._warn)
+
+    def _open_sender(self, spool: Spool | MemorySpool, quick: bool) -> Sender:
+        return Sender(
+            spool,
+            url=self._url,
+            api_key=self._api_key,
+            ca_file=self._ca_file,
+            connections=self._connections,
+            timeout=max(0.1, self._exit_timeout) if quick else 30.0,
+            on_warning=self._warn,
+            on_quarantine=self._on_quarantine,
+        )
+
+    def _capture(
+        self, kind: int, run_id: Any, payload: dict[str, Any], details: Details, more: Fields | None
+    ) -> Captured:
+        """Makes the event, fixes its bytes, and hands it to the spool. ``run_id`` None: that of the event."""
+        if not self._enabled:
+            return nothing_captured()
+        core = self._core()
+        now = time.time_ns() // 1_000_000
+        event = core.new_event(kind, now)
+        try:
+            if self._closed:
+                raise ClientClosed
+            body = self._body(core.pid, event.event_id, kind, now, run_id, payload, details, more)
+            core.put(event, body)
+        except Refused as error:
+            core.refuse(event, error)
+        except Exception:  # noqa: BLE001
+            # Not with the error: it may name values.
+            core.refuse(event, EventInvalid("the event cannot be read", code="not_json"))
+        return event
+
+    def _body(
+        self,
+        pid: int,
+        event_id: str,
+        kind: int,
+        now: int,
+        run_id: Any,
+        payload: dict[str, Any],
+        details: Details,
+        more: Fields | None,
+    ) -> bytes:
+        content = None
+        if details.content is not None:
+            content = self._named(kind, details.content, payload)
+        event: dict[str, Any] = {
+            "event_id": event_id,
+            "run_id": event_id if run_id is None else run_id,
+            "timestamp": _stamp(now) if details.timestamp is None else details.timestamp,
+            "protocol_version": PROTOCOL_VERSION,
+            "system_metadata": self._system_metadata(pid, details),
+        }
+        if details.parent_event_id is not None:
+            event["parent_event_id"] = details.parent_event_id
+        event.update(payload)
+        if more is not None:
+            name = "" if kind == START else PAYLOADS[kind]
+            _add(event[name] if name else event, more, f"/{name}" if name else "")
+        value = json_value(event, self._max_event_bytes)
+        issues = self._validators[kind](value)
+        if issues:
+            told = "; ".join(f"{pointer or 'the event'} {message}" for pointer, _, message in issues)
+            raise EventInvalid(
+                f"the event is not valid: {told}", code="validation_failed", pointer=issues[0][0]
+            )
+        body = json_bytes(value, self._max_event_bytes)
+        if content is not None and self._content is not None:
+            self._content.put(content)
+        return body
+
+    def _system_metadata(self, pid: int, details: Details) -> dict[str, Any]:
+        metadata: dict[str, Any] = {**self._source, "proc_id": str(pid)}
+        latency = _whole(details.latency_ms)
+        if latency is not None:
+            metadata["latency_ms"] = latency
+        if details.metadata is not None:
+            metadata.update(_members(details.metadata, "/system_metadata"))
+        return metadata
+
+    def _named(self, kind: int, content: Any, payload: dict[str, Any]) -> Content:
+        """Returns what is to be stored once the event is valid. On return the payload names it."""
+        if self._content is None:
+            raise ContentNotStored("the client was made without a directory for content")
+        stored = self._content.read(content)
+        uri = f"sha256:{stored.sha256}"
+        name = PAYLOADS[kind]
+        given = payload.get(name)
+        payload[name] = {**(_members(given, f"/{name}") if given is not None else {}), URI_FIELDS[kind]: uri}
+        return stored
+
+    def _on_refused(self, kind: int, event_id: str, error: Refused) -> None:
+        if self._told_refused is None:
+            self._warn(f"an event ({KINDS[kind]}) was not captured: {error}")
+            return
+        me = _system.thread_ident()
+        if me in self._telling:
+            # What the callback itself captures, and is refused: it would be told without end.
+            return
+        self._telling.add(me)
+        try:
+            self._told_refused(KINDS[kind], event_id, error)
+        except Exception:  # noqa: BLE001, S110
+            # It is the application's, and no one could act on it here.
+            pass
+        finally:
+            self._telling.discard(me)
+
+    def _on_quarantine(self, kind: str, event_id: str | None, refusal: dict[str, Any]) -> None:
+        if self._told_quarantine is None:
+            status, code = refusal.get("status"), refusal.get("code") or ""
+            self._warn(
+                f"an event ({kind}) was refused: {f'{status} {code}'.strip()}. It is kept in quarantine; "
+                "to see it: clinical-events show --events"
+            )
+            return
+        try:
+            self._told_quarantine(kind, event_id, refusal)
+        except Exception:  # noqa: BLE001
+            return
+
+    def _warn(self, text: str) -> None:
+        """The same sentence once a minute at most. Raises nothing."""
+        try:
+            now = _system.monotonic()
+            if now - self._warned.get(text, -_SILENCE) < _SILENCE:
+                return
+            if len(self._warned) > 100:
+                self._warned.clear()
+            self._warned[text] = now
+            if self._told_warning is not None:
+                self._told_warning(text)
+            else:
+                # Not by sys.stderr, whose lock a thread of the parent may have held at a fork.
+                os.write(2, f"clinical-events: {text}\n".encode(errors="replace"))
+        except Exception:  # noqa: BLE001
+            return
+
+
+def _add(into: dict[str, Any], fields: Any, pointer: str) -> None:
+    """The application's own fields, none of which may be there already."""
+    for name, value in _members(fields, pointer).items():
+        if name in into:
+            raise EventInvalid(
+                "the event is not valid: fields has a name that the call has too",
+                code="validation_failed",
+                pointer=f"{pointer}/{name}",
+            )
+        into[name] = value
+
+
+def _over(bound: dict[str, Any], metadata: Any) -> Any:
+    """What is no mapping stays, and is refused where the event is made."""
+    if metadata is not None and not issubclass(type(metadata), Mapping):
+        return metadata
+    merged: dict[str, Any] = {**bound, **(metadata or {})}
+    return merged
+
+
+def _members(given: Any, pointer: str) -> dict[Any, Any]:
+    if issubclass(type(given), Mapping):
+        return dict(given)
+    raise EventInvalid(
+        f"the event is not valid: {pointer or 'the event'} must be an object",
+        code="not_json",
+        pointer=pointer,
+    )
+
+
+def _whole(latency_ms: Any) -> Any:
+    """As an int32: an absurd time must not cost the record of what happened. What is no number is refused."""
+    if not isinstance(latency_ms, float):
+        return latency_ms
+    if not latency_ms >= 0:
+        return None
+    return _INT32_MAX if latency_ms >= _INT32_MAX else round(latency_ms)
+
+
+def _content_directory(directory: str | os.PathLike[str] | None) -> ContentDirectory | None:
+    if directory is None:
+        return None
+    # Only for those who use it: hashlib takes 3 ms to import.
+    from ._content import ContentDirectory
+
+    return ContentDirectory(os.fspath(directory))
+
+
+_last_second = (0, "1970-01-01T00:00:00")
+
+
+def _stamp(now: int) -> str:
+    """RFC 3339 in UTC with milliseconds."""
+    global _last_second
+    second, millisecond = divmod(now, 1000)
+    # Read and replaced in one step: threads share it.
+    last, text = _last_second
+    if second != last:
+        text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
+        _last_second = (second, text)
+    return f"{text}.{millisecond:03d}Z"
+
+
+def _after_fork() -> None:
+    for client in list(_open):
+        client._forget_parents()
+
+
+def _at_exit() -> None:
+    """In each process that ends in code. A forked child that has captured nothing has no core."""
+    for client in list(_open):
+        core = client._cores.get(os.getpid())
+        if core is not None:
+            client._finish(core, client._exit_timeout)
+
+
+def _finish_with_multiprocessing(client: Client, pid: int) -> None:
+    """Children of multiprocessing, and of Celery's billiard, end without atexit."""
+    for package in ("multiprocessing", "billiard"):
+        process, util = sys.modules.get(f"{package}.process"), sys.modules.get(f"{package}.util")
+        if process is None or util is None:
+            continue
+        if getattr(process.current_process(), "_parent_pid", None) is not None:
+            util.Finalize(None, _at_exit, exitpriority=-100)
+
+
+def _take_hook_of_uwsgi() -> None:
+    """uWSGI forks without the hooks of Python."""
+    uwsgi: Any = sys.modules.get("uwsgi")
+    if uwsgi is None or getattr(uwsgi, "_clinical_events", False):
+        return
+    before = getattr(uwsgi, "post_fork_hook", None)
+
+    def hook() -> None:
+        _after_fork()
+        if before is not None:
+            before()
+
+    uwsgi.post_fork_hook, uwsgi._clinical_events = hook, True
+
+
+os.register_at_fork(after_in_child=_after_fork)
+atexit.register(_at_exit)

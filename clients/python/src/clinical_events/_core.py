@@ -1,0 +1,438 @@
+"""What belongs to one process: the events on their way to the spool, its threads, and its end.
+
+In mode ``os`` the caller writes, for whatever else loses what it holds at every end of a process that runs
+no code. Whoever captures joins a queue, and the first to find no one writing writes what is there, at most
+twice; a thread writes while the disk is slow. All of it may be entered again by a signal handler, a callback
+or a destructor, and so nothing waits for a lock that its own thread may hold.
+"""
+
+# What becomes of an event is set by the core alone.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import deque
+
+from . import _system
+from ._errors import Refused, SpoolFull, SpoolUnwritable
+from ._sender import Sender
+from ._spool import Forked, MemorySpool, Spool
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+#: What may wait for a disk that does not answer.
+_MOST_WAITING = 32 << 20
+_GROUP_BYTES = 4 << 20
+_SLOW_DISK = 0.02
+#: Seconds that the end of the process waits for a write that is under way.
+_LAST_WRITE = 5.0
+_NO_ID = "00000000-0000-0000-0000-000000000000"
+
+_is_finalizing = sys.is_finalizing
+
+
+class Captured:
+    """An event on its way into the spool; it may be awaited, and need not be.
+
+    ``event_id`` is known at once, and never used again, whatever becomes of the event. ``error`` says why it
+    was not captured, once that is known.
+    """
+
+    __slots__ = ("_at", "_body", "_core", "_kind", "_settled", "_waiters", "error", "event_id")
+
+    def __init__(self, core: Core | None, event_id: str, kind: int, at: int) -> None:
+        self.event_id = event_id
+        self.error: Refused | None = None
+        self._core = core
+        self._kind = kind
+        self._at = at
+        self._body = b""
+        # Of a client that is switched off there is nothing to wait for.
+        self._settled = core is None
+        self._waiters: list[Callable[[], object]] = []
+
+    @property
+    def done(self) -> bool:
+        """Whether it is known what became of the event: it is in the spool, or ``error`` says why not."""
+        return self._settled
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """True once the event is as durable as the mode says; False after ``timeout`` seconds.
+
+        Raises Refused when it was not captured. False, too, in a child that was forked meanwhile, for the event
+        is the parent's; and in a signal handler within the write.
+        """
+        if not self._settled:
+            core = self._core
+            if core is None or core.forgotten or core.interrupted:
+                return False
+            gate = _system.allocate_lock()
+            gate.acquire()
+            self._when_settled(gate.release)
+            gate.acquire(True, -1 if timeout is None else max(0.0, timeout))
+        if self.error is not None:
+            raise self.error
+        return self._settled
+
+    def __await__(self) -> Any:
+        if not self._settled:
+            # Whoever awaits has imported it.
+            loop = sys.modules["asyncio"].get_running_loop()
+            future = loop.create_future()
+
+            def tell() -> None:
+                if not future.done():
+                    future.set_result(None)
+
+            self._when_settled(lambda: loop.call_soon_threadsafe(tell))
+            yield from future
+        return self.wait()
+
+    def _when_settled(self, call: Callable[[], object]) -> None:
+        self._waiters.append(call)
+        if self._settled:
+            self._tell()
+
+    def _settle(self, error: Refused | None) -> None:
+        self.error = error
+        self._body = b""
+        self._settled = True
+        if self._waiters:
+            self._tell()
+
+    def _tell(self) -> None:
+        while self._waiters:
+            try:
+                self._waiters.pop()()
+            except (RuntimeError, IndexError):
+                # A loop that is closed; another thread that was faster.
+                continue
+
+
+def nothing_captured() -> Captured:
+    """Of a client that is switched off."""
+    return Captured(None, _NO_ID, 0, 0)
+
+
+class _NoLock:
+    """While the interpreter ends one thread runs, and others may have been stopped while they held a lock."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+
+_NO_LOCK = _NoLock()
+
+
+class Core:
+    """The client in one process: made at the first capture there, and opened by the first write."""
+
+    def __init__(
+        self,
+        mode: str,
+        open_spool: Callable[[], Spool | MemorySpool],
+        open_sender: Callable[[Spool | MemorySpool, bool], Sender],
+        on_refused: Callable[[int, str, Refused], None],
+        on_warning: Callable[[str], None],
+    ) -> None:
+        self.pid = os.getpid()
+        #: In a forked child, which has a core of its own.
+        self.forgotten = False
+        #: No thread writes any more: whoever captures writes.
+        self.ended = False
+        self.refused = 0
+        self.spool: Spool | MemorySpool | None = None
+        self.sender: Sender | None = None
+        self._mode = mode
+        self._open_spool = open_spool
+        self._open_sender = open_sender
+        self._on_refused = on_refused
+        self._on_warning = on_warning
+        self._lock = _system.RLock()
+        self._queue: deque[Captured] = deque()
+        self._waiting_bytes = 0
+        #: The thread that writes; 0: no one.
+        self._writer = 0
+        self._slow = False
+        self._threaded = False
+        self._sends = False
+        self._signal = _system.allocate_lock()
+        self._signal.acquire()
+        self._last_stamp = 0
+
+    def new_event(self, kind: int, at: int) -> Captured:
+        """With a UUID of version 7 (RFC 9562): 12 bits of counter behind the milliseconds, so that ids rise.
+
+        A clock that is set back by more than ten seconds has been put right, and is followed.
+        """
+        chance = os.urandom(10)
+        stamp = (at << 12) | (int.from_bytes(chance[8:], "big") & 0x7FF)
+        with self._lock if not _is_finalizing() else _NO_LOCK:
+            last = self._last_stamp
+            if (last >> 12) - 10_000 <= at <= last >> 12:
+                stamp = last + 1
+            self._last_stamp = stamp
+        low = int.from_bytes(chance[:8], "big") & 0x3FFF_FFFF_FFFF_FFFF | 0x8000_0000_0000_0000
+        digits = f"{stamp >> 12:012x}{0x7000 | (stamp & 0xFFF):04x}{low:016x}"
+        event_id = f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+        return Captured(self, event_id, kind, at)
+
+    def put(self, event: Captured, body: bytes) -> None:
+        """The event joins the queue, and what the queue holds is written where nothing forbids it.
+
+        Raises SpoolFull when too much waits. What becomes of the event later is told to it.
+        """
+        event._body = body
+        with self._lock if not _is_finalizing() else _NO_LOCK:
+            if self._waiting_bytes and self._waiting_bytes + len(body) > _MOST_WAITING:
+                raise SpoolFull(f"{_MOST_WAITING >> 20} MiB of events wait for the disk")
+            self._waiting_bytes += len(body)
+            self._queue.append(event)
+        if self.forgotten:
+            # A signal handler forked within this call: the event is the parent's, which completes the call.
+            return
+        if not self._threaded:
+            self._write_all()
+        elif self._mode != "fsync":
+            for _ in range(2):
+                if self._slow or not self._queue or not self._write_once():
+                    break
+        if self._threaded:
+            if self._queue:
+                self._wake()
+        elif self._mode == "direct" and self.sender is not None:
+            self._send_now(self.sender)
+
+    def refuse(self, event: Captured, error: Refused) -> None:
+        """The event is not captured."""
+        event._settle(error)
+        self.refused += 1
+        self._on_refused(event._kind, event.event_id, error)
+
+    def flush(self, timeout: float, *, ending: bool = False) -> bool:
+        """Whether the collector has everything, within so many seconds; ``ending``: until a failure.
+
+        What other processes have left is adopted and sent, too.
+        """
+        limit = _system.monotonic() + timeout
+        while self._queue and _system.monotonic() < limit:
+            self._wake()
+            if not self._threaded:
+                self._write_all()
+            _system.sleep(0.001)
+        if self.spool is None and not self.ended:
+            self._in_turn(self._open_for_others)
+        spool, sender = self.spool, self.sender
+        if spool is None or sender is None:
+            return not self._queue
+        spool.adopt()
+        sender.wake()
+        pause = 0.001
+        while spool.state().waiting:
+            hopeless = sender.hopeless is not None or (ending and sender.idle)
+            if hopeless or _system.monotonic() >= limit:
+                return False
+            if self._sends or not sender.run_once():
+                _system.sleep(pause)
+                pause = min(0.02, pause * 2)
+        return not self._queue
+
+    def finish(self, timeout: float) -> bool:
+        """The client or the process ends: what waits is written, sent for so long, and left to others.
+
+        Returns whether nothing waits. What is captured later is written by its caller, to a part of its own.
+        """
+        if self.forgotten or self.pid != os.getpid():
+            return False
+        self.ended = True
+        self._threaded = False
+        self._wake()
+        self._write_all()
+        limit = _system.monotonic() + timeout
+        sent = self.flush(timeout, ending=True)
+        if self.sender is not None:
+            self.sender.stop(max(0.0, limit - _system.monotonic()))
+        last = _system.monotonic() + _LAST_WRITE
+        while not self._in_turn(self._let_go) and _system.monotonic() < last:
+            _system.sleep(0.001)
+        return sent and not self._queue
+
+    def _let_go(self) -> list[Captured]:
+        spool, self.spool, self.sender = self.spool, None, None
+        if spool is not None:
+            self._tend(spool)
+            spool.close()
+        return []
+
+    def forget(self) -> None:
+        """In a forked child: closes what was inherited, and touches no lock, which may be held for ever."""
+        self.forgotten = True
+        if self.sender is not None:
+            self.sender.forget()
+        if self.spool is not None:
+            self.spool.forget()
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether this thread is within a write, as a signal handler is: to wait for it would be for ever."""
+        return bool(self._writer == _system.thread_ident())
+
+    @property
+    def waiting(self) -> tuple[int, int]:
+        """Events that are not in the spool yet, and their bytes."""
+        return len(self._queue), self._waiting_bytes
+
+    def _wake(self) -> None:
+        """The thread looks at the queue. Never waits."""
+        try:
+            if self._signal.locked():
+                self._signal.release()
+        except RuntimeError:
+            # Another thread, or a signal handler, was faster.
+            return
+
+    def _write_all(self) -> None:
+        """Without a thread: until nothing waits."""
+        limit = _system.monotonic() + _LAST_WRITE
+        while self._queue and not self.forgotten:
+            if self._write_once():
+                continue
+            if self.interrupted:
+                # Left to the call that was interrupted, which looks again.
+                return
+            if _is_finalizing() or _system.monotonic() > limit:
+                # Its thread does not run any more, and what it has done is not known: a part of its own.
+                self.spool = None
+                self._writer = 0
+            else:
+                _system.sleep(0.001)
+
+    def _write_once(self) -> bool:
+        return self._in_turn(self._write_group)
+
+    def _in_turn(self, act: Callable[[], list[Captured]]) -> bool:
+        """Acts while no one else writes, and tells of the events that it returns; else False."""
+        mine = False
+        refused: list[Captured] = []
+        try:
+            with self._lock if not _is_finalizing() else _NO_LOCK:
+                if not self._writer:
+                    # In one step: an interrupt comes with a call.
+                    self._writer, mine = _system.thread_ident(), True
+            if mine:
+                refused = act()
+        finally:
+            if mine:
+                self._writer = 0
+        for event in refused:
+            self.refuse(event, event.error or SpoolUnwritable("the event could not be written"))
+        return mine
+
+    def _write_group(self) -> list[Captured]:
+        """Returns the events that the spool has refused."""
+        group: list[Captured] = []
+        error: Refused | None = None
+        began = _system.monotonic()
+        groups = self.spool.groups if self.spool is not None else 0
+        try:
+            size = 0
+            while self._queue and size < _GROUP_BYTES:
+                group.append(self._queue.popleft())
+                size += len(group[-1]._body)
+            if group:
+                spool = self.spool or self._open()
+                spool.append([(event._kind, event._at, event._body) for event in group])
+        except Forked:
+            # A signal handler forked within this call: the parent goes on with it.
+            return []
+        except Refused as refusal:
+            error = refusal
+        except Exception as unforeseen:  # noqa: BLE001
+            error = SpoolUnwritable(f"the event could not be written ({type(unforeseen).__name__})")
+        except BaseException:
+            # KeyboardInterrupt, or what a signal handler raises.
+            if self.spool is None or self.spool.groups == groups:
+                self._queue.extendleft(reversed(group))
+            else:
+                self._settle(group, None)
+            raise
+        self._slow = _system.monotonic() - began > _SLOW_DISK
+        self._settle(group, error)
+        if error is None and self.sender is not None:
+            self.sender.wake()
+        return group if error is not None else []
+
+    def _settle(self, group: list[Captured], error: Refused | None) -> None:
+        size = sum(len(event._body) for event in group)
+        with self._lock if not _is_finalizing() else _NO_LOCK:
+            self._waiting_bytes -= size
+        try:
+            for event in group:
+                event._settle(error)
+        except BaseException:
+            # An interrupt must not leave someone who waits.
+            for event in group:
+                event._settle(error)
+            raise
+
+    def _open(self) -> Spool | MemorySpool:
+        spool = self._open_spool()
+        # Without threads a request must not take longer than the process may.
+        quick = self.ended
+        sender = self._open_sender(spool, quick)
+        self.spool, self.sender = spool, sender
+        if self.ended or self._mode == "direct":
+            return spool
+        sender.start()
+        try:
+            _system.start_thread(self._keep, ())
+            self._threaded = self._sends = True
+        except RuntimeError:
+            # Since 3.12 no thread starts once the interpreter ends.
+            self.ended = True
+        return spool
+
+    def _open_for_others(self) -> list[Captured]:
+        """For a flush of a client that has captured nothing: others may have left something."""
+        if self.spool is None:
+            self._open()
+        return []
+
+    def _keep(self) -> None:
+        """The thread that writes for a slow disk and in mode ``fsync``, and tends the spool each second."""
+        due = _system.monotonic() + 1.0
+        while not self.ended and not self.forgotten:
+            self._signal.acquire(True, max(0.0, due - _system.monotonic()))
+            while self._queue and not self.ended:
+                if not self._write_once():
+                    _system.sleep(0.001)
+            if _system.monotonic() >= due:
+                self._tend(self.spool)
+                due = _system.monotonic() + 1.0
+
+    def _tend(self, spool: Spool | MemorySpool | None) -> None:
+        if spool is None:
+            return
+        try:
+            spool.tend()
+        except Forked:
+            return
+        except Exception as error:  # noqa: BLE001
+            self._on_warning(f"the spool could not be tended ({type(error).__name__})")
+
+    def _send_now(self, sender: Sender) -> None:
+        """Mode ``direct``: all that can be sent now."""
+        try:
+            while sender.run_once():
+                pass
+            self._tend(self.spool)
+        except Forked:
+            return

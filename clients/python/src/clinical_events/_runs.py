@@ -1,0 +1,408 @@
+"""Runs as the application sees them: what happens in one is told to it, and every call returns at once."""
+
+# The two classes of a run know each other.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+from contextvars import ContextVar
+
+from . import _system
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+    from types import TracebackType
+    from typing import Any
+
+    from ._client import Client
+    from ._core import Captured
+
+    Fields = Mapping[str, Any]
+    GivenContent = str | bytes | bytearray | memoryview
+
+START, ARTIFACT, OUTPUT, OUTCOME, FEEDBACK = range(5)
+#: By kind: the field that has the payload, of a start that has its content; and where in it content is named.
+PAYLOADS = ("inputs", "artifact", "output", "outcome", "feedback")
+URI_FIELDS = ("input_uri", "artifact_uri", "output_uri", "evidence_uri", "")
+_GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x20, 0x80, 0x200
+
+_current: ContextVar[Run | None] = ContextVar("clinical_events_run", default=None)
+
+
+def current_run() -> Run | None:
+    """The innermost run of ``with`` or of a decorator around this code; None outside."""
+    return _current.get()
+
+
+class Details:
+    """What a call says beside the payload."""
+
+    __slots__ = ("content", "latency_ms", "metadata", "parent_event_id", "timestamp")
+
+    def __init__(
+        self,
+        timestamp: Any = None,
+        latency_ms: Any = None,
+        parent_event_id: Any = None,
+        metadata: Fields | None = None,
+        content: Any = None,
+    ) -> None:
+        self.timestamp = timestamp
+        self.latency_ms = latency_ms
+        self.parent_event_id = parent_event_id
+        self.metadata = metadata
+        self.content = content
+
+
+class RunHandle:
+    """A run of which nothing is known but its id."""
+
+    def __init__(self, client: Client, run_id: Any) -> None:
+        self._client = client
+        #: A UUID, the same in all events of the run.
+        self.id: str = run_id
+
+    def artifact(
+        self,
+        artifact_type: str,
+        *,
+        artifact_uri: str | None = None,
+        mime_type: str | None = None,
+        description: str | None = None,
+        content: GivenContent | None = None,
+        fields: Fields | None = None,
+        timestamp: Any = None,
+        latency_ms: float | None = None,
+        parent_event_id: str | None = None,
+        metadata: Fields | None = None,
+    ) -> Captured:
+        """The model has made something on its way: a tool call, a trace, text that was retrieved.
+
+        Without ``artifact_uri`` and ``content`` a URI of its own is made.
+        """
+        if artifact_uri is None and content is None:
+            artifact_uri = self._artifact_uri()
+        named = {
+            "artifact_type": artifact_type,
+            "artifact_uri": artifact_uri,
+            "mime_type": mime_type,
+            "description": description,
+        }
+        details = Details(timestamp, latency_ms, parent_event_id, metadata, content)
+        return self._tell(ARTIFACT, named, fields, details)
+
+    def output(
+        self,
+        *,
+        output_uri: str | None = None,
+        summary: str | None = None,
+        output_type: str | None = None,
+        content: GivenContent | None = None,
+        fields: Fields | None = None,
+        timestamp: Any = None,
+        latency_ms: float | None = None,
+        parent_event_id: str | None = None,
+        metadata: Fields | None = None,
+    ) -> Captured:
+        """Content has been shown to a person. ``latency_ms`` is measured from the start of its run."""
+        named = {"output_uri": output_uri, "summary": summary, "output_type": output_type}
+        details = Details(timestamp, latency_ms, parent_event_id, metadata, content)
+        if latency_ms is None and timestamp is None:
+            details.latency_ms = self._elapsed()
+        return self._tell(OUTPUT, named, fields, details)
+
+    def outcome(
+        self,
+        *,
+        outcome_type: str | None = None,
+        occurred_at: Any = None,
+        description: str | None = None,
+        evidence_uri: str | None = None,
+        content: GivenContent | None = None,
+        fields: Fields | None = None,
+        timestamp: Any = None,
+        latency_ms: float | None = None,
+        parent_event_id: str | None = None,
+        metadata: Fields | None = None,
+    ) -> Captured:
+        """Something has happened, perhaps much later, that bears on the run. Content is its evidence."""
+        named = {
+            "outcome_type": outcome_type,
+            "occurred_at": occurred_at,
+            "description": description,
+            "evidence_uri": evidence_uri,
+        }
+        details = Details(timestamp, latency_ms, parent_event_id, metadata, content)
+        return self._tell(OUTCOME, named, fields, details)
+
+    def feedback(
+        self,
+        *,
+        feedback_type: str | None = None,
+        rating_value: float | None = None,
+        comment: str | None = None,
+        direction: str | None = None,
+        fields: Fields | None = None,
+        timestamp: Any = None,
+        latency_ms: float | None = None,
+        parent_event_id: str | None = None,
+        metadata: Fields | None = None,
+    ) -> Captured:
+        """A user has said what they think of the run. Thumbs have a ``direction``: ``up`` or ``down``."""
+        named = {
+            "feedback_type": feedback_type,
+            "rating_value": rating_value,
+            "comment": comment,
+            "direction": direction,
+        }
+        details = Details(timestamp, latency_ms, parent_event_id, metadata)
+        return self._tell(FEEDBACK, named, fields, details)
+
+    def _tell(self, kind: int, named: dict[str, Any], fields: Fields | None, details: Details) -> Captured:
+        said = {name: value for name, value in named.items() if value is not None}
+        # An id that is missing must not become one of the event's own.
+        run_id = "" if self.id is None else self.id  # pyright: ignore[reportUnnecessaryComparison]
+        return self._client._capture(kind, run_id, {PAYLOADS[kind]: said}, details, fields)
+
+    def _artifact_uri(self) -> str | None:
+        return None
+
+    def _elapsed(self) -> float | None:
+        return None
+
+
+class Run(RunHandle):
+    """A run that was started here. ``start`` is what became of the event that opened it.
+
+    ``with`` and ``async with`` make it the current run, and write its ending when an exception leaves them.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        run_id: Any,
+        parent: Run | None,
+        payload: dict[str, Any],
+        fields: Fields | None,
+        details: Details,
+    ) -> None:
+        self.start: Captured
+        self._began = _system.monotonic() if details.timestamp is None else None
+        self._artifacts = itertools.count(1)
+        self._tokens: list[Any] = []
+        self._ended = False
+        outer = parent or _current.get()
+        if outer is not None and details.parent_event_id is None and outer._client is client:
+            details.parent_event_id = outer.start.event_id
+        given = {name: value for name, value in payload.items() if value is not None}
+        self.start = client._capture(START, run_id, given, details, fields)
+        super().__init__(client, self.start.event_id if run_id is None else run_id)
+
+    def start_run(
+        self,
+        *,
+        model: Fields | None = None,
+        target: Fields | None = None,
+        user: Fields | None = None,
+        inputs: Fields | None = None,
+        run_id: str | None = None,
+        content: GivenContent | None = None,
+        fields: Fields | None = None,
+        timestamp: Any = None,
+        latency_ms: float | None = None,
+        parent_event_id: str | None = None,
+        metadata: Fields | None = None,
+    ) -> Run:
+        """A run within this one: of another model, say, that this one has called."""
+        return self._client.start_run(
+            model=model,
+            target=target,
+            user=user,
+            inputs=inputs,
+            run_id=run_id,
+            parent=self,
+            content=content,
+            fields=fields,
+            timestamp=timestamp,
+            latency_ms=latency_ms,
+            parent_event_id=parent_event_id,
+            metadata=metadata,
+        )
+
+    def fail(self, error: BaseException | None = None) -> None:
+        """The run has failed. Of the error its class and a status of HTTP are told, never its words.
+
+        What is no Exception (CancelledError, GeneratorExit, KeyboardInterrupt, SystemExit) is an abort.
+        """
+        aborted = error is not None and not isinstance(error, Exception)
+        self._end("aborted" if aborted else "failed", error)
+
+    def abort(self) -> None:
+        """The application has given the run up."""
+        self._end("aborted", None)
+
+    def unfinished(self) -> None:
+        """The run waits for someone, or for something that another process does."""
+        self._end("unfinished", None)
+
+    def _end(self, ending: str, error: BaseException | None) -> None:
+        """One ending a run: the first."""
+        if self._ended:
+            return
+        self._ended = True
+        facts: dict[str, Any] = {"ending": ending}
+        if error is not None:
+            facts["error_name"] = type(error).__name__
+        elif ending == "failed":
+            facts["error_name"] = "unknown"
+        status = _status_of(error)
+        if status is not None:
+            facts["status"] = status
+        self.artifact(
+            "other",
+            description="How the run ended.",
+            fields=facts,
+            latency_ms=self._elapsed(),
+            metadata={"instrumentation": {"by": "python"}},
+        )
+
+    def __enter__(self) -> Run:
+        self._tokens.append(_current.set(self))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # Left in another context than entered, as when a loop closes an async generator.
+        with contextlib.suppress(ValueError, RuntimeError, IndexError):
+            _current.reset(self._tokens.pop())
+        if error is not None:
+            self.fail(error)
+
+    async def __aenter__(self) -> Run:
+        return self.__enter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.__exit__(kind, error, trace)
+
+    def _artifact_uri(self) -> str | None:
+        return f"urn:uuid:{self.id}?=artifact={next(self._artifacts)}"
+
+    def _elapsed(self) -> float | None:
+        return None if self._began is None else (_system.monotonic() - self._began) * 1000
+
+
+def _status_of(error: BaseException | None) -> int | None:
+    """The status of HTTP that errors of the libraries have under one of three names."""
+    for name in ("status_code", "status", "code"):
+        try:
+            status = getattr(error, name, None)
+        except Exception:  # noqa: BLE001, S112
+            continue
+        if type(status) is int and 400 <= status <= 599:
+            return status
+    return None
+
+
+def decorated(function: Any, start: Callable[[], Run]) -> Any:
+    """By the flags of its code: ``inspect`` would take 5 ms to import."""
+    flags = getattr(getattr(function, "__code__", None), "co_flags", 0)
+    wrap = _around_call
+    if flags & _ASYNC_GENERATOR:
+        wrap = _around_async_generator
+    elif flags & _GENERATOR:
+        wrap = _around_generator
+    elif flags & _COROUTINE:
+        wrap = _around_coroutine
+    return functools.wraps(function)(wrap(function, start))
+
+
+def _around_call(function: Any, start: Callable[[], Run]) -> Any:
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        with start():
+            return function(*args, **kwargs)
+
+    return wrapper
+
+
+def _around_coroutine(function: Any, start: Callable[[], Run]) -> Any:
+    async def wrapper(*args: Any, **kwargs: Any) -> Any:
+        with start():
+            return await function(*args, **kwargs)
+
+    return wrapper
+
+
+def _around_generator(function: Any, start: Callable[[], Run]) -> Any:
+    def wrapper(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+        run = start()
+        steps = function(*args, **kwargs)
+        sent: Any = None
+        thrown: BaseException | None = None
+        try:
+            while True:
+                # Set for the step alone: what is set across a yield leaks to the caller.
+                token = _current.set(run)
+                try:
+                    value = steps.send(sent) if thrown is None else steps.throw(thrown)
+                except StopIteration as stop:
+                    return stop.value
+                finally:
+                    _left(token)
+                sent = thrown = None
+                try:
+                    sent = yield value
+                except GeneratorExit:
+                    raise
+                except BaseException as error:  # noqa: BLE001
+                    thrown = error
+        except BaseException as error:
+            run.fail(error)
+            raise
+        finally:
+            steps.close()
+
+    return wrapper
+
+
+def _around_async_generator(function: Any, start: Callable[[], Run]) -> Any:
+    async def wrapper(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
+        run = start()
+        steps = function(*args, **kwargs)
+        sent: Any = None
+        thrown: BaseException | None = None
+        try:
+            while True:
+                token = _current.set(run)
+                try:
+                    value = await (steps.asend(sent) if thrown is None else steps.athrow(thrown))
+                except StopAsyncIteration:
+                    return
+                finally:
+                    _left(token)
+                sent = thrown = None
+                try:
+                    sent = yield value
+                except GeneratorExit:
+                    raise
+                except BaseException as error:  # noqa: BLE001
+                    thrown = error
+        except BaseException as error:
+            run.fail(error)
+            raise
+        finally:
+            await steps.aclose()
+
+    return wrapper
+
+
+def _left(token: Any) -> None:
+    # Unless the step ended in another context than it began in.
+    with contextlib.suppress(ValueError, RuntimeError):
+        _current.reset(token)

@@ -1,0 +1,1 @@
+"""Captures what libraries do; each module is for one library, which the application brings along."""

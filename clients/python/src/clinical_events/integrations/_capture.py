@@ -1,0 +1,477 @@
+"""The HTTP client of an SDK, with the calls of models that go through it captured.
+
+What is replaced is ``send`` of the httpx client that the SDK holds: it is public, every attempt of an SDK is
+one call of it, and redirects, authentication, proxies and transports stay inside of it; a transport sees each
+redirect as a request, and is private. The body passes through a stream that looks at each chunk when the SDK
+has asked for it, and never asks by itself.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextvars
+import json
+import re
+import weakref
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from .._system import monotonic
+from ._call import Begun, Ended, Ending, ModelCall, Options, Runs, is_time_out, quietly, starts_runs
+from ._readers import Reader
+from ._readers._answer import Fields, fields, text
+
+# More characters than an answer has; beyond them it is passed on and not looked at any more.
+MOST_CHARACTERS = 16 << 20
+# SDKs wait for a minute at most before they try again.
+_RETRIED_WITHIN_S = 120
+_MOST_LATER = 1000
+
+C = TypeVar("C")
+Later = tuple[ModelCall, type[Reader]]
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How requests of a provider are known.
+
+    ``reader_for``: by a path, None where no model answers. ``earlier``: by method and path, the path of the
+    earlier answer that is asked for; an answer has the path of its call, and its id.
+    """
+
+    provider: str
+    reader_for: Callable[[str], type[Reader] | None]
+    inputs: Callable[[Fields], dict[str, Any]]
+    earlier: Callable[[str, str], str | None] = lambda _method, _path: None
+
+
+def attach(client: C, runs: Runs, options: Options, dialect: Dialect) -> C:
+    """On return the requests of ``client`` are captured; one capture takes the place of another.
+
+    :raises TypeError: ``client`` has no httpx client.
+    """
+    http: Any = getattr(client, "_client", client)
+    if not callable(getattr(http, "send", None)):
+        raise TypeError("capture takes a client of the SDK")
+    own: Any = http.__dict__.get("send")
+    before = own.before if isinstance(own, _Sending) else own
+    kind = _AsyncSending if hasattr(http, "aclose") else _Sending
+    http.send = kind(http, before, _Capture(runs, options, dialect))
+    return client
+
+
+class _Sending:
+    """``send`` of one httpx client."""
+
+    def __init__(self, http: Any, before: Any, capture: _Capture) -> None:
+        # By a weak reference: a cycle would keep the client from being freed with its last reference.
+        self._http = weakref.ref(http)
+        self.before = before
+        self.capture = capture
+
+    def _original(self, request: Any, **given: Any) -> Any:
+        if self.before is not None:
+            return self.before(request, **given)
+        http: Any = self._http()
+        return http.__class__.send(http, request, **given)
+
+    def __call__(self, request: Any, *, stream: bool = False, **given: Any) -> Any:
+        watch = self.capture.begin(request)
+        if watch is None:
+            return self._original(request, stream=stream, **given)
+        try:
+            response = self._original(request, stream=True, **given)
+        except BaseException as error:
+            watch.stopped(error)
+            raise
+        watch.answered(response)
+        if not stream:
+            # As httpx does: the answer is read before it is given.
+            try:
+                response.read()
+            except BaseException:
+                response.close()
+                raise
+        return response
+
+
+class _AsyncSending(_Sending):
+    async def __call__(self, request: Any, *, stream: bool = False, **given: Any) -> Any:
+        watch = self.capture.begin(request)
+        if watch is None:
+            return await self._original(request, stream=stream, **given)
+        try:
+            response = await self._original(request, stream=True, **given)
+        except BaseException as error:
+            watch.stopped(error)
+            raise
+        watch.answered(response)
+        if not stream:
+            try:
+                await response.aread()
+            except BaseException:
+                await response.aclose()
+                raise
+        return response
+
+
+# The last call of this thread or task, its key and when it began: an SDK repeats a call in the same one.
+_last: contextvars.ContextVar[tuple[object, float, ModelCall] | None]
+_last = contextvars.ContextVar("last", default=None)
+
+# Calls whose answers were unfinished, by their addresses; of the client, run or function that was given:
+# several clients of an SDK may share it.
+_later: weakref.WeakKeyDictionary[Any, OrderedDict[str, Later | None]] = weakref.WeakKeyDictionary()
+
+
+class _Capture:
+    """What is captured of the requests of one SDK client."""
+
+    def __init__(self, runs: Runs, options: Options, dialect: Dialect) -> None:
+        self._runs = runs
+        self._options = options
+        self._dialect = dialect
+
+    def begin(self, request: Any) -> _Watch | None:
+        """None for a request that is none of a model, and where nothing can be known of it."""
+        return quietly(lambda: self._begin(request, f"{request.url.scheme}://{request.url.netloc}"))
+
+    def _begin(self, request: Any, origin: str) -> _Watch | None:
+        dialect, path = self._dialect, request.url.path
+        reader = dialect.reader_for(path) if request.method == "POST" else None
+        if reader is None:
+            return self._earlier(origin, dialect.earlier(request.method, path))
+        body: bytes = quietly(lambda: request.content) or b""
+        asked = fields(quietly(lambda: json.loads(body)))
+        retries = request.headers.get("x-stainless-retry-count") or ""
+        begun = Begun(
+            by=dialect.provider,
+            provider=dialect.provider,
+            model=text(asked.get("model")),
+            request=asked,
+            inputs=dialect.inputs(asked),
+            started_at=monotonic(),
+            attempt=int(retries) + 1 if re.fullmatch("[0-9]{1,3}", retries) else 1,
+        )
+        key = (origin, path, hash(body))
+        call = self._repeated(key, begun) or ModelCall(self._runs, self._options, begun)
+        _last.set((key, monotonic(), call))
+
+        def end(ended: Ended) -> None:
+            answer, its_path = ended.answer, f"{path}/{ended.answer.id}"
+            is_under_way = answer.ending is None and asked.get("background") is True
+            is_later = answer.ending == "unfinished" or is_under_way
+            is_later &= answer.id is not None and dialect.earlier("GET", its_path) is not None
+            call.end(replace(ended, may_end_again=is_later))
+            if is_later:
+                self._fetched_later(origin + its_path, (call, reader))
+
+        return _Watch(reader(), asked.get("stream") is True, end)
+
+    def _repeated(self, key: object, begun: Begun) -> ModelCall | None:
+        """The last call of this thread or task, if it failed and asked for the same."""
+        last, attempt = _last.get(), begun.attempt or 1
+        if last is None or attempt == 1:
+            return None
+        before, at, call = last
+        is_it = before == key and call.attempt == attempt - 1 and monotonic() - at < _RETRIED_WITHIN_S
+        if not is_it or call.within is not starts_runs(self._runs):
+            return None
+        return call if call.begin_again(begun) else None
+
+    def _fetched_later(self, address: str, later: Later) -> None:
+        calls = _later.setdefault(self._runs, OrderedDict())
+        before = calls.pop(address, later)
+        # Two answers under one id, perhaps of two patients: it names neither.
+        calls[address] = later if before is not None and before[0] is later[0] else None
+        while len(calls) > _MOST_LATER:
+            calls.popitem(last=False)
+
+    def _earlier(self, origin: str, path: str | None) -> _Watch | None:
+        """Ends the call whose answer this request asks for, once the provider says that it has ended."""
+        calls = None if path is None else _later.get(self._runs)
+        address = f"{origin}{path}"
+        later = calls.get(address) if calls else None
+        if calls is None or later is None:
+            return None
+        call, reader = later
+
+        def end(ended: Ended) -> None:
+            answer = ended.answer
+            is_ended = answer.ending not in (None, "unfinished") and answer.id is not None
+            if is_ended and calls.get(address) is later:
+                del calls[address]
+                call.end(ended)
+
+        return _Watch(reader(), False, end)
+
+
+# What comes back.
+
+
+class _Watch:
+    """Looks at what answers a request, and ends its call once."""
+
+    def __init__(self, reader: Reader, is_stream: bool, end: Callable[[Ended], None]) -> None:
+        self._reader = reader
+        self._is_stream = is_stream
+        self._end: Callable[[Ended], None] | None = end
+        self._body: _Body | None = None
+
+    def answered(self, response: Any) -> None:
+        """The head of an answer is there. On return its body is watched, if there is one that can be read."""
+        if not quietly(lambda: self._answered(response)):
+            self._over("not read")
+
+    def _answered(self, response: Any) -> bool:
+        """False for an answer that cannot be read."""
+        if not 200 <= response.status_code <= 299:
+            self._over("failed", status=response.status_code)
+            return True
+        kind: str = (response.headers.get("content-type") or "").lower()
+        # SDKs that have asked for a stream take the answer for one, whatever it says to be.
+        is_stream = kind.startswith("text/event-stream") or self._is_stream
+        known = r"text/event-stream|.*[/+]json\b|$|text/plain" if is_stream else r".*[/+]json\b"
+        if not re.match(known, kind):
+            return False
+        # A transport of the application's own, or one of its hooks, may have the whole body already.
+        is_there: bool = response.is_stream_consumed
+        self._body = _Body(self._reader, is_stream, None if is_there else _decoder_of(response))
+        if is_there:
+            self.seen(response.content)
+            self.stopped(None)
+        else:
+            response.stream = _watched(response.stream, self)
+        return True
+
+    def seen(self, chunk: bytes) -> bytes:
+        """Returns the chunk as it is."""
+        body = self._body
+        if body is not None:
+            quietly(lambda: body.take(chunk))
+        return chunk
+
+    def stopped(self, error: BaseException | None = None) -> None:
+        """There is no more: None at the end of the body, else why it broke off or never came."""
+        body, is_whole = self._body, error is None
+        if self._end is None:
+            return
+        if body is not None:
+            quietly(lambda: body.end(is_whole))
+        said = self._reader.answer.ending
+        if said is not None:
+            # Anyone who stops reading after the last word has read it all.
+            self._over(said)
+        elif error is None:
+            self._over("cut off" if body and body.is_stream and not body.is_too_long else "not read")
+        elif is_time_out(error):
+            self._over("failed", error, name="TimeoutError")
+        elif not isinstance(error, Exception):
+            # A task that is cancelled, a stream that is closed, an interrupt: it is the application's.
+            self._over("aborted")
+        else:
+            self._over("failed" if body is None else "cut off", error)
+
+    def given_up(self) -> None:
+        """The application wants no more."""
+        self.stopped(GeneratorExit())
+
+    def _over(
+        self,
+        ending: Ending,
+        error: BaseException | None = None,
+        *,
+        name: str | None = None,
+        status: int | None = None,
+    ) -> None:
+        # What was asked and answered is not kept as long as the response is.
+        end, self._end, self._body = self._end, None, None
+        if end is not None:
+            ended = Ended(ending, self._reader.answer, error=error, error_name=name, status=status)
+            quietly(lambda: end(ended))
+
+
+class _Body:
+    """The body of an answer, which is one object, or a stream of events."""
+
+    def __init__(
+        self, reader: Reader, is_stream: bool, decode: Callable[[bytes], bytes | Iterable[bytes]] | None
+    ) -> None:
+        self._reader = reader
+        self._decode = decode
+        self.is_stream = is_stream
+        self._characters = 0
+        self._text = codecs.getincrementaldecoder("utf-8-sig")("replace")
+        self._whole: list[str] = []
+        self._events = EventStream(self._event)
+
+    @property
+    def is_too_long(self) -> bool:
+        return self._characters > MOST_CHARACTERS
+
+    def take(self, chunk: bytes) -> None:
+        if self.is_too_long:
+            return
+        decoded = chunk if self._decode is None else self._decode(chunk)
+        piece = self._text.decode(decoded if isinstance(decoded, bytes) else b"".join(decoded))
+        # In place of a stream there may be one object, or the page of a proxy.
+        if self._characters == 0 and re.match(r"\s*[{\[<]", piece):
+            self.is_stream = False
+        self._characters += len(piece)
+        if self.is_stream:
+            self._events.push(piece)
+        else:
+            self._whole.append(piece)
+
+    def end(self, is_whole: bool) -> None:
+        if self.is_stream:
+            if is_whole:
+                self._events.end()
+            self._reader.end()
+        elif is_whole and not self.is_too_long:
+            self._reader.whole(_parsed("".join(self._whole)))
+
+    def _event(self, data: str) -> None:
+        answer = self._reader.answer
+        if data.startswith("[DONE]"):
+            answer.ending = answer.ending or "complete"
+        else:
+            # What cannot be read here is passed on all the same.
+            quietly(lambda: self._reader.piece(_parsed(data)))
+
+
+def _parsed(words: str) -> Any:
+    """The value of JSON. NaN and Infinity are taken for null: servers in Python send them."""
+    return json.loads(words, parse_constant=lambda _: None)
+
+
+class EventStream:
+    """Server-sent events (HTML Living Standard, section 9.2.6), as far as their data goes."""
+
+    def __init__(self, on_data: Callable[[str], None]) -> None:
+        self._on_data = on_data
+        self._line: list[str] = []
+        self._data: list[str] = []
+        self._is_after_return = False
+
+    def push(self, words: str) -> None:
+        """Takes text as it comes, cut anywhere. An event is passed on once its empty line is there."""
+        if not words:
+            return
+        # A line end of two characters may be cut in two.
+        if self._is_after_return and words.startswith("\n"):
+            words = words[1:]
+        self._is_after_return = words.endswith("\r")
+        first, *others = re.split(r"\r\n|\r|\n", words)
+        self._line.append(first)
+        for line in others:
+            self._take("".join(self._line))
+            self._line = [line]
+
+    def end(self) -> None:
+        """The text is over: servers leave out the last empty line."""
+        self._take("".join(self._line))
+        self._take("")
+
+    def _take(self, line: str) -> None:
+        if not line and self._data:
+            data, self._data = "\n".join(self._data), []
+            self._on_data(data)
+        elif line == "data" or line.startswith("data:"):
+            self._data.append(line[6:] if line.startswith("data: ") else line[5:])
+
+
+def _decoder_of(response: Any) -> Any:
+    """Undoes the encoding of the body, which streams of httpx pass on as it is. None: there is none."""
+    if (response.headers.get("content-encoding") or "identity").lower() == "identity":
+        return None
+    # httpx knows them all. It makes one decoder for a response and keeps it: that one is taken, not shared.
+    decoder: Any = response._get_content_decoder()
+    del response._decoder
+    return decoder.decode
+
+
+class _Watched:
+    """Gives what the stream of a response gives, when it is asked. All else is that stream's."""
+
+    def __init__(self, inner: Any, watch: _Watch) -> None:
+        self._inner = inner
+        self._watch = watch
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def __iter__(self) -> _Chunks:
+        return _Chunks(iter(self._inner), self._watch)
+
+    def close(self) -> None:
+        self._watch.given_up()
+        self._inner.close()
+
+    def __del__(self) -> None:
+        # A response that was dropped was given up.
+        quietly(self._watch.given_up)
+
+
+class _AsyncWatched(_Watched):
+    def __aiter__(self) -> _AsyncChunks:
+        return _AsyncChunks(self._inner.__aiter__(), self._watch)
+
+    async def aclose(self) -> None:
+        self._watch.given_up()
+        await self._inner.aclose()
+
+
+# No functions with `yield`: one that is dropped would be closed later than what it gives, by the event loop.
+
+
+class _Chunks(Iterator[bytes]):
+    def __init__(self, chunks: Any, watch: _Watch) -> None:
+        self._chunks = chunks
+        self._watch = watch
+
+    def __next__(self) -> bytes:
+        try:
+            return self._watch.seen(next(self._chunks))
+        except BaseException as error:
+            self._watch.stopped(None if isinstance(error, StopIteration) else error)
+            raise
+
+
+class _AsyncChunks(AsyncGenerator[bytes, None]):
+    """A generator, for httpx2 closes what is one as soon as it is done with it."""
+
+    def __init__(self, chunks: Any, watch: _Watch) -> None:
+        self._chunks = chunks
+        self._watch = watch
+
+    async def asend(self, value: None) -> bytes:
+        try:
+            return self._watch.seen(await self._chunks.__anext__())
+        except BaseException as error:
+            self._watch.stopped(None if isinstance(error, StopAsyncIteration) else error)
+            raise
+
+    async def athrow(self, *error: Any) -> Any:
+        throw: Any = self._chunks.athrow
+        return await throw(*error)
+
+    async def aclose(self) -> None:
+        if hasattr(self._chunks, "aclose"):
+            await self._chunks.aclose()
+
+
+_kinds: dict[Any, Any] = {}
+
+
+def _watched(inner: Any, watch: _Watch) -> Any:
+    """httpx looks at the class of a stream: what watches one has the same base, of httpx or of httpx2."""
+    kind: Any = inner.__class__
+    if kind not in _kinds:
+        is_async = hasattr(kind, "__aiter__")
+        watched, name = (_AsyncWatched, "AsyncByteStream") if is_async else (_Watched, "SyncByteStream")
+        base = next(each for each in kind.__mro__ if each.__name__ == name)
+        _kinds[kind] = type(watched.__name__, (watched, base), {})
+    return _kinds[kind](inner, watch)
