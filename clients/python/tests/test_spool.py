@@ -379,6 +379,20 @@ class Refusing(SpoolTest):
         spool.forget()
         self.assertEqual(self.numbers(self.spool()), [0, 2])
 
+    def test_an_interrupt_while_a_segment_is_made_does_not_hinder_the_next(self) -> None:
+        spool = self.spool()
+        real = os.open
+
+        def interrupted(*arguments: Any) -> int:
+            os.close(real(*arguments))
+            raise KeyboardInterrupt
+
+        with mock.patch.object(os, "open", interrupted), self.assertRaises(KeyboardInterrupt):
+            self.append(spool, 0)
+        self.append(spool, 1)
+        spool.forget()
+        self.assertEqual(self.numbers(self.spool()), [1])
+
     def test_an_fsync_spool_has_flushed_the_event_and_the_name_of_its_segment(self) -> None:
         spool = self.spool(durability="fsync")
         flushed: list[str] = []
