@@ -508,6 +508,20 @@ class Home(SpoolTest):
         self.assertTrue((self.files("*/*.segment")[-1].parent / "owner").exists())
         self.assertEqual(sorted(self.numbers(spool)), [0, 1])
 
+    def test_a_part_that_a_capture_has_replaced_is_not_replaced_again(self) -> None:
+        spool = self.spool()
+        shutil.rmtree(self.files("?" * 26)[0])
+        real = _parts.Part.touch
+
+        def touch(part: _parts.Part) -> None:
+            self.append(spool, 0)
+            real(part)
+
+        with mock.patch.object(_parts.Part, "touch", touch):
+            self.beat(spool)
+        self.assertEqual(len(self.files("?" * 26)), 1)
+        self.assertEqual(self.numbers(spool), [0])
+
     def test_a_series_without_another_number_is_followed_by_the_next(self) -> None:
         spool = self.spool(max_bytes=256)
         with mock.patch.object(_appender, "_LAST", 1):
