@@ -775,6 +775,29 @@ class Damage(SpoolTest):
             self.assertIsNone(spool.take())
         self.assertEqual(self.numbers(spool), [0])
 
+    def lay_beside(self, part: pathlib.Path, version: int, cipher: int) -> list[str]:
+        """Another segment with its marks in the part, and the names of all that is in it then."""
+        name = "f" * 32
+        header = bytearray(_format.encode_header(bytes.fromhex(name))[:60])
+        header[8:10] = version, cipher
+        (part / f"{name}.segment").write_bytes(header + crc32(header).to_bytes(4, "little"))
+        (part / f"{name}.done").write_bytes(_format.encode_marks(crc32(b"\xff" * 16), [64]))
+        return sorted(os.listdir(part))
+
+    def test_a_part_with_a_sealed_segment_is_left_alone_as_a_whole(self) -> None:
+        part = self.left(0)
+        before = self.lay_beside(part, 2, 1)
+        self.assertIsNone(self.spool().take())
+        self.assertEqual(sorted(os.listdir(part)), before)
+
+    def test_a_segment_of_a_later_version_keeps_its_marks(self) -> None:
+        part = self.left(0)
+        self.lay_beside(part, 3, 0)
+        spool = self.spool()
+        self.assertEqual(self.numbers(spool), [0])
+        left = [f"{'f' * 32}.done", f"{'f' * 32}.segment"]
+        self.assertEqual([name for name in sorted(os.listdir(part)) if name[0] == "f"], left)
+
     def test_a_sealed_segment_whose_header_is_damaged_is_left_alone(self) -> None:
         part = self.left(0)
         segment = next(part.glob("*.segment"))
