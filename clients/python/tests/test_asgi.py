@@ -15,7 +15,7 @@ from clinical_events import Client
 from clinical_events._context import binding
 from clinical_events.integrations.asgi import Middleware
 
-WORDS = "mrs smith has fever"
+WORDS = "the patient has fever"
 
 
 def scope(kind: str = "http", **more: Any) -> dict[str, Any]:
@@ -84,7 +84,7 @@ class Binding(unittest.TestCase):
         self.assertEqual(found, sorted([*map(str, range(20)), *["run"] * 20, *map(str, range(20))]))
 
     def test_fields_of_a_user(self) -> None:
-        """A user may be fields, or none; the application may say itself what is told of a request."""
+        """A user may be fields, or none; the application may say itself what a request is."""
         for said, expected in [({"caller_id": "n", "ward": 3}, {"caller_id": "n", "ward": 3}), (None, None)]:
             (start,) = self.serve(
                 self.start, scope(), user=lambda _, said=said: said, request=lambda _: {"a": 1}

@@ -18,11 +18,11 @@ from clinical_events import Client
 from clinical_events.integrations._call import DescribedCall
 from clinical_events.integrations.sklearn import Prediction, capture
 
-WORDS = "mrs smith has fever"
+WORDS = "the patient has fever"
 
 
 class Array:
-    """As numpy has it, of so many dimensions as its values."""
+    """As numpy has it, of one dimension or two."""
 
     def __init__(self, values: list[Any]) -> None:
         self.values = values
@@ -39,6 +39,9 @@ class Array:
 
     def tolist(self) -> list[Any]:
         return self.values
+
+    def __iter__(self) -> Any:
+        return iter(self.values)
 
 
 def _is_row(value: Any) -> bool:
@@ -84,6 +87,7 @@ class Risk:
     def __init__(self, result: Callable[[Any], Any] | None = None) -> None:
         self.threshold = 0.5
         self.result = result
+        self.feature_names_in_: Any = None
 
     def predict(self, X: Any, scale: float = 1.0) -> Any:
         if self.result is not None:
@@ -257,6 +261,15 @@ class Capture(unittest.TestCase):
             self.capture(Risk(lambda _, result=result: result), values=True).predict(data)
             told = [end.get("prediction", end.get("predictions")) for end in self.log.ends]
             self.assertEqual(told, expected)
+            self.assertIs(
+                self.log.starts[0]["inputs"].get("unread_rows"), None if isinstance(data, list) else True
+            )
+        named = Risk(lambda data: Array([1]))
+        named.feature_names_in_ = Array(["age", "rate"])
+        for row, features in [([1, 2], {"age": 1, "rate": 2}), ([1, 2, 3], [1, 2, 3])]:
+            self.log.events.clear()
+            self.capture(named, values=True).predict([row])
+            self.assertEqual(self.log.starts[0]["inputs"]["features"], features)
         self.log.events.clear()
         self.capture(Risk(lambda _: 5)).predict(5)
         self.assertEqual([end["ending"] for end in self.log.ends], ["complete"])

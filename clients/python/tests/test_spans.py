@@ -22,7 +22,7 @@ from clinical_events.integrations.opentelemetry import SpanProcessor, _read
 OTLP = support.VECTORS / "otlp"
 SEED = 39
 MUTATIONS = 2000
-WORDS = "mrs smith has fever"
+WORDS = "the patient has fever"
 
 
 def recordings() -> list[str]:

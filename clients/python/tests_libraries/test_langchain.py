@@ -36,7 +36,7 @@ from clinical_events.integrations._call import DescribedCall
 from clinical_events.integrations._readers import Answer
 from clinical_events.integrations.langchain import CallbackHandler
 
-WORDS = "mrs smith has fever"
+WORDS = "the patient has fever"
 ASKED = {"question": WORDS}
 
 
@@ -49,7 +49,7 @@ class BusyError(Exception):
 
 
 class Ward(BaseChatModel):
-    """A model that fails as often as it is told, and then answers."""
+    """A model that raises the errors that it has, and then answers."""
 
     model_name: str = "ward-model"
     errors: Any = ()

@@ -286,7 +286,7 @@ def quietly(act: Callable[[], T]) -> T | None:
 
 
 def is_time_out(error: BaseException | None) -> bool:
-    """Whether a time was up, by the class of the error or of a cause. Its context may be the application's."""
+    """Whether a time was up, by the class of the error or of a cause; not of what was handled before."""
     for _ in range(5):
         if error is None:
             return False

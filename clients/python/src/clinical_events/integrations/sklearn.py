@@ -162,6 +162,7 @@ class _Capture:
             row_count=count if count is not None else len(made) if made is not None else None,
             captured_rows=len(picked) if picked is not None else None,
             feature_count=len(rows[0]) if rows else len(names) if names else None,
+            unread_rows=True if not rows and count != 0 else None,
         )
         each_row = self.per == "row" and made is not None and len(made) == len(rows or made)
         if not each_row:
@@ -188,13 +189,12 @@ class _Capture:
         facts: dict[str, Any] = {"method": about.method}
         if self.values:
             rows = [[_exact(value, unread) for value in row] for row in about.rows]
-            unique = about.names is not None and len(set(about.names)) == len(about.names)
+            names = about.names or ()
+            is_named = len(rows) > 0 and len(set(names)) == len(names) == len(rows[0])
             if not is_row:
                 inputs["rows"] = rows
             elif rows:
-                inputs["features"] = (
-                    dict(zip(about.names or (), rows[0], strict=False)) if unique else rows[0]
-                )
+                inputs["features"] = dict(zip(names, rows[0], strict=True)) if is_named else rows[0]
             if about.predictions is not None:
                 told = [_exact(value, unread) for value in about.predictions]
                 facts["prediction" if is_row else "predictions"] = told[0] if is_row else told

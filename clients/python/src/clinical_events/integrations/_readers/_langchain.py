@@ -252,7 +252,7 @@ def _take_items(answer: Answer, choice: Choice, output: list[Any]) -> bool:
     return hosted.answer.ending == "unfinished"
 
 
-# What is told beside the words: name, reason of the end, tokens.
+# Beside the words: name, reason of the end, tokens.
 
 
 def _metadata(generation: Fields) -> Fields:
