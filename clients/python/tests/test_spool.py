@@ -595,6 +595,28 @@ class Ends(SpoolTest):
         segment.write_bytes(data)
         self.assertEqual(self.spool().state().waiting, 3)
 
+    def test_a_spool_that_is_closed_waits_for_a_thread_that_adopts(self) -> None:
+        self.left(0)
+        spool = self.spool()
+        adopting, closing = threading.Event(), threading.Event()
+        left = self.left(1)
+
+        def look(*_: object) -> list[str]:
+            adopting.set()
+            self.assertTrue(closing.wait(120))
+            return [str(left)]
+
+        thread = threading.Thread(target=spool.adopt, daemon=True)
+        with (
+            mock.patch.object(_parts.Watch, "abandoned", look),
+            mock.patch.object(_spool._system, "sleep", lambda _: (closing.set(), thread.join(120))),
+        ):
+            thread.start()
+            self.assertTrue(adopting.wait(120))
+            spool.close()
+        self.assertTrue(closing.is_set())
+        self.assertEqual(self.numbers(self.spool()), [0, 1])
+
     def test_a_spool_that_was_forgotten_does_nothing_more(self) -> None:
         spool = self.spool()
         self.append(spool, 0)
