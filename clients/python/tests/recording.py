@@ -20,6 +20,8 @@ class Run:
         return Run(self.log, self.event_id, **said)
 
     def artifact(self, artifact_type: str, **said: Any) -> None:
+        if "artifact_uri" in said.get("fields", {}):
+            raise ValueError("the run names its artifacts itself")
         self.log.take("internal-artifact", self.id, type=artifact_type, **said)
 
     def output(self, **said: Any) -> None:

@@ -6,29 +6,23 @@ import json
 import random
 import unittest
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from tests import support
 from tests.recording import Log
 
-from clinical_events.integrations._call import DescribedCall
+from clinical_events.integrations._call import Describe, DescribedCall
 from clinical_events.integrations._readers import Answer
-from clinical_events.integrations._readers.spans import (
-    PassedOver,
-    Span,
-    findings_of,
-    identify,
-    in_order,
-    indexed,
-    spans_of,
-)
-from clinical_events.integrations.opentelemetry import SpanProcessor
+from clinical_events.integrations._readers._dialects import PassedOver, Span, indexed
+from clinical_events.integrations._readers._spans import findings_of, identify, in_order, spans_of
+from clinical_events.integrations.opentelemetry import SpanProcessor, _read
 
 OTLP = support.VECTORS / "otlp"
 SEED = 39
 MUTATIONS = 2000
-WORDS = "mrs smith has fever"
+WORDS = "the patient has fever"
 
 
 def recordings() -> list[str]:
@@ -42,20 +36,30 @@ def spans_in(recording: str) -> list[Span]:
 
 def captured(spans: list[Span]) -> list[dict[str, Any]]:
     """What a processor has captured, in the form of the expectations."""
-    log = Log()
+
+    def run(describe: Describe) -> Log:
+        log = Log()
+        SpanProcessor(log, describe=describe).replay(spans)
+        return log
+
+    return captured_of(run)
+
+
+def captured_of(run: Callable[[Describe], Log]) -> list[dict[str, Any]]:
+    """What is captured while something runs with a processor that has this ``describe``."""
     answers: dict[str, Answer] = {}
     kinds: dict[str, str] = {}
 
     def describe(call: DescribedCall) -> dict[str, Any]:
         if call.run_id is not None and call.answer is not None:
             answers[call.run_id] = call.answer
-            known = identify(call.request, is_root=True, is_whole=True)
+            known = identify(_read(call.request), is_root=True, is_whole=True)
             kinds[call.run_id] = "" if isinstance(known, PassedOver) else known.kind
         return {}
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        SpanProcessor(log, describe=describe).replay(spans)
+        log = run(describe)
     written = json.dumps(log.events, ensure_ascii=False)
     for answer in answers.values():
         for words in (answer.text, answer.reasoning):
@@ -162,6 +166,7 @@ FORMS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         {
             "openinference.span.kind": "LLM",
             f"{MESSAGE}.content": "__REDACTED__",
+            f"{MESSAGE}.contents.0.message_content.text": "__REDACTED__",
             "output.value": "__REDACTED__",
         },
         {"text": ""},
@@ -262,16 +267,29 @@ class Forms(unittest.TestCase):
         assert log.events == []
 
     def test_open_spans(self) -> None:
-        """Spans that never end are forgotten, the oldest first, and deep ones are nested in none."""
+        """Spans that never end are forgotten, the oldest first."""
         log = Log()
         processor = SpanProcessor(log)
         for at in range(10_100):
             parent = str(at - 1) if at % 1000 else None
             processor.on_start(Span("step", {}, span_id=str(at), parent_id=parent))
         assert len(processor._open) == 10000
-        processor.on_start(Span("call", {"gen_ai.operation.name": "chat"}, span_id="c", parent_id="10099"))
-        processor.on_end(Span("call", {"gen_ai.operation.name": "chat"}, span_id="c", parent_id="10099"))
-        assert len(log.ends) == 1
+        ended = Span("call", {"gen_ai.operation.name": "chat"}, span_id="c", parent_id="10099")
+        processor.on_start(ended)
+        processor.on_end(ended)
+        self.assertEqual(len(log.ends), 1)
+
+    def test_deep_spans(self) -> None:
+        """A span is nested in the run around it, unless it is within more than 256 others."""
+        for depth, nested in [(200, 1), (300, 0)]:
+            log = Log()
+            processor = SpanProcessor(log)
+            processor.on_start(Span("agent", {"gen_ai.operation.name": "invoke_agent"}, span_id="0"))
+            for at in range(1, depth):
+                processor.on_start(Span("step", {}, span_id=str(at), parent_id=str(at - 1)))
+            call = Span("call", {"gen_ai.operation.name": "chat"}, span_id="c", parent_id=str(depth - 1))
+            processor.on_start(call)
+            self.assertEqual(len([start for start in log.starts if start["parent"]]), nested)
 
 
 VALUES: list[Any] = [
@@ -305,7 +323,7 @@ class Mutations(unittest.TestCase):
     def test_mutated(self) -> None:
         """[R-1787] Whatever a span says, nothing raises, and each run has one end and no words."""
         spans = [span for name in recordings() for span in spans_in(name)]
-        chance = random.Random(SEED)  # noqa: S311
+        chance = random.Random(SEED)
         for number in range(MUTATIONS):
             span = chance.choice(spans)
             attributes = dict(span.attributes)
@@ -337,7 +355,7 @@ class Mutations(unittest.TestCase):
 
     def test_mutated_otlp(self) -> None:
         """No body of OTLP raises, whatever stands in place of its members."""
-        chance = random.Random(SEED)  # noqa: S311
+        chance = random.Random(SEED)
         bodies = [json.loads(path.read_text("utf-8")) for path in sorted(OTLP.glob("0*/request*.json"))]
 
         def mutate(value: Any) -> Any:

@@ -77,6 +77,7 @@ class Begun:
     attempt: int | None = None
     timestamp: datetime | None = None
     marks: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    model_version: str | None = None
 
 
 @dataclass(frozen=True)
@@ -117,8 +118,9 @@ class ModelCall:
     def _start(self) -> Any:
         begun = self._begun
         said = self._described()
+        named = present(model_id=begun.model, model_version=begun.model_version, provider=begun.provider)
         return self.within.start_run(
-            model=_with(present(model_id=begun.model, provider=begun.provider), said.get("model")),
+            model=_with(named, said.get("model")),
             inputs=_with(begun.inputs, said.get("inputs")),
             metadata=self._metadata(),
             **present(

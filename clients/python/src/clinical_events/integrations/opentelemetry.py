@@ -1,6 +1,6 @@
 """Captures spans of generative AI that an application makes with OpenTelemetry.
 
-What a span says is read by ``_readers/spans.py``, for every emitter that is known there; here the spans of
+What a span says is read by ``_readers/_spans.py``, for every emitter that is known there; here the spans of
 one process become runs, each in that of the nearest span around it.
 """
 
@@ -16,8 +16,9 @@ from typing import Any, cast
 
 from ._call import Begun, Describe, Ended, ModelCall, Options, Runs, Shown, quietly
 from ._readers._answer import characters, present, word
-from ._readers.spans import FAILED, Findings, PassedOver, Span, findings_of, identify, in_order, number
-from ._readers.spans import Known as KnownSpan
+from ._readers._dialects import Findings, PassedOver, Span, number
+from ._readers._spans import FAILED, findings_of, identify, in_order
+from ._readers._spans import Known as KnownSpan
 
 __all__ = ["SpanExporter", "SpanProcessor"]
 
@@ -91,7 +92,7 @@ class SpanProcessor:
         self._open[(read.trace_id, read.span_id)] = node
         while len(self._open) > _MOST_OPEN:
             self._open.pop(next(iter(self._open)), None)
-        self._identify(node, self._around(node), is_whole=False)
+        self._identify(node, read, self._around(node), is_whole=False)
 
     def _end(self, span: Any) -> None:
         read = _read(span)
@@ -100,7 +101,7 @@ class SpanProcessor:
             node = _Node(span, self._open.get((read.trace_id, read.parent_id or "")), 0)
         node.span = span
         around = self._around(node)
-        reason = self._identify(node, around, is_whole=True)
+        reason = self._identify(node, read, around, is_whole=True)
         within = node.call or around
         if reason is not None:
             self._pass_over(reason)
@@ -122,18 +123,17 @@ class SpanProcessor:
             around = around.around
         call = around.call if around is not None else None
         for each in reversed(unknown):
-            self._identify(each, call, is_whole=False)
+            self._identify(each, _read(each.span), call, is_whole=False)
             call = each.call or call
         return call
 
-    def _identify(self, node: _Node, within: ModelCall | None, *, is_whole: bool) -> str | None:
+    def _identify(self, node: _Node, span: Span, within: ModelCall | None, *, is_whole: bool) -> str | None:
         """Begins the run of a span that is a call, as soon as its attributes say so.
 
         Returns why the span is nothing.
         """
         if node.known is not None:
             return None
-        span = _read(node.span)
         known = identify(span, is_root=within is None, is_whole=is_whole)
         if isinstance(known, PassedOver):
             return known.reason

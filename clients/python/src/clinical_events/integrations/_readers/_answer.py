@@ -278,6 +278,11 @@ def text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
+def first_of(*values: Any) -> Any:
+    """The first that is not None."""
+    return next((value for value in values if value is not None), None)
+
+
 def is_said(value: object) -> bool:
     """Neither null, false, zero nor an empty text."""
     return isinstance(value, dict | list) or bool(value)

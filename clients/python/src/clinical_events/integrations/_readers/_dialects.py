@@ -1,7 +1,6 @@
-"""What one span of OpenTelemetry says of a model, under whatever names its emitter uses.
+"""The names that emitters of OpenTelemetry have for what is about models, and what they mean.
 
-A span is read by itself (docs/reference/model-answers.md, "Spans"). Attributes are hostile: nothing is what
-it should be, and nothing here raises.
+Attributes are hostile: nothing is what it should be, and nothing here raises.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, cast
 
@@ -20,21 +19,19 @@ from ._answer import (
     ToolCall,
     as_text,
     count_of,
-    failure_status,
     fields,
+    first_of,
     is_said,
     list_of,
-    model_name,
     text,
-    word,
+    total,
 )
 
 Kind = Literal["model", "agent", "tool", "retrieval", "evaluation"]
 
-FAILED = 2
 MOST_CHARACTERS = 16 * 1024 * 1024
-DEEPEST = 100
 REDACTED = "__REDACTED__"
+_COUNTS = ("input", "output", "cache_read", "cache_creation", "reasoning")
 
 
 @dataclass(frozen=True)
@@ -52,20 +49,6 @@ class Span:
     parent_id: str | None = None
     start: int = 0
     end: int = 0
-
-
-@dataclass(frozen=True)
-class Known:
-    """What a span is. ``model`` of an agent is its name, or that of the workflow."""
-
-    kind: Kind
-    provider: str
-    model: str | None
-    agent_name: str | None
-    agent_model: str | None
-    operation: str
-    streamed: bool
-    conversation: str | None
 
 
 @dataclass(frozen=True)
@@ -93,33 +76,29 @@ class Findings:
     evaluations: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     usage_of_all: dict[str, int] | None = None
 
-    def count(self, *, apart: bool = False, **counts: object) -> None:
-        """Takes counts that are not known yet. ``apart``: the input is what came from no cache."""
-        cached = (count_of(counts.get("cache_read")) or 0) + (count_of(counts.get("cache_creation")) or 0)
-        given = count_of(counts.get("input"))
+    def take(self, *, apart: bool = False, **said: Any) -> None:
+        """Takes what is not known yet: ``id``, ``model``, ``reason``, ``tool``, ``call``, counts of tokens.
+
+        ``apart``: the input is what came from no cache.
+        """
+        answer, first, counts = self.answer, self.answer.choice(), Answer()
+        answer.id = first_of(answer.id, text(said.get("id")))
+        answer.model = first_of(answer.model, text(said.get("model")))
+        first.finish_reason = first_of(first.finish_reason, _reason(said.get("reason")))
+        self.tool_name = first_of(self.tool_name, said.get("tool"))
+        self.tool_id = first_of(self.tool_id, said.get("call"))
+        given, cached = count_of(said.get("input")), total(said.get("cache_read"), said.get("cache_creation"))
         if given is not None and (apart or cached > given):
-            counts["input"] = given + cached
-        told = Answer()
-        told.count(**counts)
-        self.answer.usage = {**told.usage, **self.answer.usage}
-
-    def identity(self, *, id: object = None, model: object = None, reason: str | None = None) -> None:
-        """Takes what is not known yet."""
-        answer = self.answer
-        answer.id = answer.id if answer.id is not None else text(id)
-        answer.model = answer.model if answer.model is not None else text(model)
-        first = answer.choice()
-        first.finish_reason = first.finish_reason if first.finish_reason is not None else reason
-
-    def tool(self, name: object, id: object) -> None:
-        self.tool_name = name if self.tool_name is None else self.tool_name
-        self.tool_id = id if self.tool_id is None else self.tool_id
+            said["input"] = given + cached
+        counts.count(**{name: said.get(name) for name in _COUNTS})
+        answer.usage = {**counts.usage, **answer.usage}
 
 
 class Dialect:
-    """The names of one family of emitters."""
+    """The names of one family of emitters. ``names``: what ``Findings.take`` takes, by which attributes."""
 
     kinds: ClassVar[Mapping[object, Kind | PassedOver]] = {}
+    names: ClassVar[Mapping[str, str]] = {}
 
     def kind_of(self, span: Span, is_root: bool) -> Kind | PassedOver | None:
         """What the span is, why it is nothing, or None when this dialect does not know it."""
@@ -127,7 +106,10 @@ class Dialect:
 
     def find(self, span: Span, kind: Kind, found: Findings) -> None:
         """Takes what is not found yet."""
-        raise NotImplementedError
+        found.take(**self.said(span))
+
+    def said(self, span: Span) -> dict[str, Any]:
+        return {name: first_of(*map(span.attributes.get, of.split())) for name, of in self.names.items()}
 
 
 # GenAI: the semantic conventions of OpenTelemetry, 1.26 and later.
@@ -143,14 +125,23 @@ class GenAi(Dialect):
     # Operations of models that answer no person.
     others = re.compile("embed|image|audio|speech|transcri|moderat|rerank|video|memory|search", re.IGNORECASE)
     # The conventions, the SDKs of Anthropic, Pydantic AI and Sentry, and users of Langfuse.
-    cache_read = (
-        *("cache_read.input_tokens", "cache_read_input_tokens", "cache_read_tokens"),
-        *("input_cached_tokens", "input_tokens.cached"),
-    )
-    cache_creation = (
-        *("cache_creation.input_tokens", "cache_creation_input_tokens", "cache_write.input_tokens"),
-        *("cache_write_tokens", "input_cache_creation", "input_tokens.cache_write"),
-    )
+    names: ClassVar[Mapping[str, str]] = {
+        "id": "gen_ai.response.id",
+        "model": "gen_ai.response.model",
+        "reason": "gen_ai.response.finish_reasons gen_ai.response.finish_reason"
+        " anthropic.message.stop_reason",
+        "tool": "gen_ai.tool.name",
+        "call": "gen_ai.tool.call.id",
+        "input": "gen_ai.usage.input_tokens",
+        "output": "gen_ai.usage.output_tokens",
+        "cache_read": "gen_ai.usage.cache_read.input_tokens gen_ai.usage.cache_read_input_tokens"
+        " gen_ai.usage.cache_read_tokens gen_ai.usage.input_cached_tokens gen_ai.usage.input_tokens.cached",
+        "cache_creation": "gen_ai.usage.cache_creation.input_tokens gen_ai.usage.cache_creation_input_tokens"
+        " gen_ai.usage.cache_write.input_tokens gen_ai.usage.cache_write_tokens"
+        " gen_ai.usage.input_cache_creation gen_ai.usage.input_tokens.cache_write",
+        "reasoning": "gen_ai.usage.reasoning.output_tokens gen_ai.usage.reasoning_tokens"
+        " gen_ai.usage.output_tokens.reasoning",
+    }
 
     def kind_of(self, span: Span, is_root: bool) -> Kind | PassedOver | None:
         operation = text(span.attributes.get("gen_ai.operation.name"))
@@ -158,28 +149,14 @@ class GenAi(Dialect):
         return known or (PassedOver("other operations") if self.others.search(operation or "") else None)
 
     def find(self, span: Span, kind: Kind, found: Findings) -> None:
-        said = span.attributes.get
-        reasons = _or(said("gen_ai.response.finish_reasons"), said("gen_ai.response.finish_reason"))
-        reason = _or(_reason(reasons), text(said("anthropic.message.stop_reason")))
-        found.identity(id=said("gen_ai.response.id"), model=said("gen_ai.response.model"), reason=reason)
-        found.tool(said("gen_ai.tool.name"), said("gen_ai.tool.call.id"))
+        said = self.said(span)
+        if said["input"] is None and said["output"] is None:
+            said = {name: value for name, value in said.items() if name not in _COUNTS}
+        # Anthropic's own count, as its interface gives it.
+        found.take(apart=span.scope == "@traceloop/instrumentation-anthropic", **said)
         if kind == "retrieval" and not found.documents:
-            found.documents = [_document(d) for d in list_of(parsed(said("gen_ai.retrieval.documents")))]
-
-        def usage(*names: str) -> object:
-            return _or(*(said(f"gen_ai.usage.{name}") for name in names))
-
-        given, made = usage("input_tokens"), usage("output_tokens")
-        if given is not None or made is not None:
-            found.count(
-                # Anthropic's own count, as its interface gives it.
-                apart=span.scope == "@traceloop/instrumentation-anthropic",
-                input=given,
-                output=made,
-                cache_read=usage(*self.cache_read),
-                cache_creation=usage(*self.cache_creation),
-                reasoning=usage("reasoning.output_tokens", "reasoning_tokens", "output_tokens.reasoning"),
-            )
+            documents = list_of(parsed(span.attributes.get("gen_ai.retrieval.documents")))
+            found.documents = [_document(each) for each in documents]
         for name, of in span.events:
             if name == "gen_ai.evaluation.result":
                 names = ("name", "score.value", "score.label")
@@ -191,7 +168,7 @@ class GenAi(Dialect):
     def _words(self, span: Span, kind: Kind, found: Findings) -> None:
         events = dict(reversed(span.events))
         details = events.get("gen_ai.client.inference.operation.details", {})
-        messages = _or(*(of.get("gen_ai.output.messages") for of in (span.attributes, details)))
+        messages = first_of(*(of.get("gen_ai.output.messages") for of in (span.attributes, details)))
         if messages is not None:
             found.answered = True
             told = list_of(parsed(messages))
@@ -205,7 +182,9 @@ class GenAi(Dialect):
             if name == "gen_ai.choice":
                 found.answered = True
                 message, reason = parsed(of.get("message", of)), text(of.get("finish_reason"))
-                _take_chat(found.answer.choice(_index(of.get("index"))), message, kind, found.answer, reason)
+                _take_chat(
+                    found.answer.choice(index_of(of.get("index"))), message, kind, found.answer, reason
+                )
         completion = events.get("gen_ai.content.completion")
         if not found.answered and completion is not None:
             found.answered = True
@@ -216,18 +195,20 @@ class GenAi(Dialect):
 class OlderGenAi(Dialect):
     """A model, and no name of the others."""
 
+    names: ClassVar[Mapping[str, str]] = {
+        "input": "gen_ai.usage.prompt_tokens",
+        "output": "gen_ai.usage.completion_tokens",
+    }
+
     def kind_of(self, span: Span, is_root: bool) -> Kind | PassedOver | None:
         return None if text(span.attributes.get("gen_ai.request.model")) is None else "model"
 
-    def find(self, span: Span, kind: Kind, found: Findings) -> None:
-        said = span.attributes.get
-        found.count(input=said("gen_ai.usage.prompt_tokens"), output=said("gen_ai.usage.completion_tokens"))
 
-
-def _reason(reasons: object) -> str | None:
-    """The first; some emitters write one text, or JSON, in place of a list."""
-    first = text(next(iter(list_of(parsed(reasons))), None))
-    whole = text(reasons)
+def _reason(said: object) -> str | None:
+    """A text, JSON of one, or the first of a list, which some emitters write as JSON."""
+    inner = parsed(said)
+    first = text(inner) or text(next(iter(list_of(inner)), None))
+    whole = text(said)
     return first if first is not None or whole is None or whole.startswith("[") else whole
 
 
@@ -238,7 +219,7 @@ def _parts(message: object) -> list[Fields]:
 def _take_message(answer: Answer, at: int, message: object, kind: Kind) -> None:
     """A message of the conventions: a choice, in parts. An agent's tools are asked for by its models."""
     choice = answer.choice(at)
-    choice.finish_reason = _or(choice.finish_reason, text(fields(message).get("finish_reason")) or None)
+    choice.finish_reason = first_of(choice.finish_reason, text(fields(message).get("finish_reason")) or None)
     for number, raw in enumerate(list_of(fields(message).get("parts"))):
         part = fields(raw)
         sort = text(part.get("type")) or ""
@@ -249,8 +230,9 @@ def _take_message(answer: Answer, at: int, message: object, kind: Kind) -> None:
             choice.thoughts.add(text(part.get("content")))
         elif sort in ("tool_call", "server_tool_call"):
             if kind != "agent":
-                key = _or(text(part.get("id")), number)
-                _ask(choice, key, part, part.get("arguments"), by_provider=sort == "server_tool_call")
+                key = first_of(text(part.get("id")), number)
+                call = _ask(choice, key, part, part.get("arguments"))
+                call.by_provider = sort == "server_tool_call"
         elif sort in ("blob", "uri", "file"):
             medium = part.get("modality")
             answer.medium(medium if medium in ("image", "audio", "video") else "file")
@@ -264,16 +246,16 @@ def _take_chat(
     """A message as interfaces of chat write it."""
     said = fields(message)
     content, refusal = said.get("content"), text(said.get("refusal"))
-    choice.finish_reason = _or(choice.finish_reason, reason)
-    choice.words.add(_or(text(message), _words(content)) or refusal)
+    choice.finish_reason = first_of(choice.finish_reason, reason)
+    choice.words.add(first_of(text(message), _words(content)) or refusal)
     answer.refused = answer.refused or bool(refusal and not is_said(content))
     choice.thoughts.add(text(said.get("reasoning_content")))
     for number, call in enumerate([] if kind == "agent" else list_of(parsed(said.get("tool_calls")))):
         outer = fields(call)
         inner = fields(outer.get("function"))
-        made = _ask(choice, _or(text(outer.get("id")), number), outer, None)
-        made.name = _or(text(inner.get("name")), made.name)
-        made.asked.set(_input(_or(inner.get("arguments"), outer.get("arguments"))))
+        made = _ask(choice, first_of(text(outer.get("id")), number), outer, None)
+        made.name = first_of(text(inner.get("name")), made.name)
+        made.asked.set(_input(first_of(inner.get("arguments"), outer.get("arguments"))))
 
 
 class OpenInference(Dialect):
@@ -285,6 +267,18 @@ class OpenInference(Dialect):
         **{"EMBEDDING": PassedOver("embeddings"), "PROMPT": PassedOver("prompts")},
     }
 
+    names: ClassVar[Mapping[str, str]] = {
+        "model": "llm.response.model_name",
+        "reason": "llm.finish_reason",
+        "tool": "tool.name tool_call.function.name",
+        "call": "tool_call.id tool.id",
+        "input": "llm.token_count.prompt",
+        "output": "llm.token_count.completion",
+        "cache_read": "llm.token_count.prompt_details.cache_read",
+        "cache_creation": "llm.token_count.prompt_details.cache_write",
+        "reasoning": "llm.token_count.completion_details.reasoning",
+    }
+
     def kind_of(self, span: Span, is_root: bool) -> Kind | PassedOver | None:
         kind = text(span.attributes.get("openinference.span.kind"))
         if kind == "CHAIN":
@@ -293,23 +287,11 @@ class OpenInference(Dialect):
 
     def find(self, span: Span, kind: Kind, found: Findings) -> None:
         said = span.attributes.get
-        found.identity(model=said("llm.response.model_name"), reason=text(said("llm.finish_reason")))
+        found.take(**self.said(span))
         # The model that was asked for, until an instrumentation writes the one that answered in its place.
         asked = fields(parsed(said("llm.invocation_parameters"))).get("model")
         if kind == "model" and asked is not None and said("llm.model_name") != asked:
-            found.identity(model=said("llm.model_name"))
-        found.tool(
-            _or(said("tool.name"), said("tool_call.function.name")),
-            _or(said("tool_call.id"), said("tool.id")),
-        )
-        count = "llm.token_count."
-        found.count(
-            input=said(count + "prompt"),
-            output=said(count + "completion"),
-            cache_read=said(count + "prompt_details.cache_read"),
-            cache_creation=said(count + "prompt_details.cache_write"),
-            reasoning=said(count + "completion_details.reasoning"),
-        )
+            found.take(model=said("llm.model_name"))
         for prefix in ("retrieval.documents", "reranker.output_documents"):
             if kind == "retrieval" and not found.documents:
                 names = ("id", "score", "content", "metadata")
@@ -317,9 +299,9 @@ class OpenInference(Dialect):
                     found.documents.append(_document({n: each.get(f"document.{n}") for n in names}))
         if kind == "tool":  # LangChain's answer of a tool says which call it is of.
             output = fields(parsed(said("output.value")))
-            message = fields(_or(output.get("output"), output))
+            message = fields(first_of(output.get("output"), output))
             calls = (of.get("tool_call_id") for of in (fields(message.get("kwargs")), message))
-            found.tool(None, _or(*calls))
+            found.take(call=first_of(*calls))
         if not found.answered:
             self._words(span.attributes, kind, found)
 
@@ -358,7 +340,7 @@ class OpenInference(Dialect):
             found.answered = True
             # Of the state of a graph its last message.
             last = fields(next(reversed(list_of(fields(parsed(output)).get("messages"))), None))
-            words = _or(*(text(of.get("content")) for of in (fields(last.get("kwargs")), last)), output)
+            words = first_of(*(text(of.get("content")) for of in (fields(last.get("kwargs")), last)), output)
             answer.choice().words.set(words)
 
     def _has_choices(self, attributes: Fields) -> bool:
@@ -377,6 +359,12 @@ class OpenInference(Dialect):
 class Traceloop(Dialect):
     """OpenLLMetry: its SDKs, and its instrumentations before they took the names of GenAI."""
 
+    names: ClassVar[Mapping[str, str]] = {
+        "model": "llm.response.model",
+        "input": "llm.usage.prompt_tokens",
+        "output": "llm.usage.completion_tokens",
+    }
+
     def kind_of(self, span: Span, is_root: bool) -> Kind | PassedOver | None:
         kind, request = (span.attributes.get(name) for name in ("traceloop.span.kind", "llm.request.type"))
         if kind in ("workflow", "agent"):
@@ -393,17 +381,16 @@ class Traceloop(Dialect):
         said = span.attributes.get
         if said("traceloop.span.kind") == "tool" or kind == "tool":
             named = re.sub(r"^execute_tool |\.tool$", "", span.name)
-            found.tool(_or(said("traceloop.entity.name"), named), None)
-        found.identity(model=said("llm.response.model"))
-        found.count(input=said("llm.usage.prompt_tokens"), output=said("llm.usage.completion_tokens"))
+            found.take(tool=first_of(said("traceloop.entity.name"), named))
+        found.take(**self.said(span))
         output = said("traceloop.entity.output")
         if kind == "agent" and output is not None and not found.answered:
             found.answered = True
-            found.answer.choice().words.set(_or(text(parsed(output)), text(output), ""))
+            found.answer.choice().words.set(first_of(text(parsed(output)), text(output), ""))
         for prefix in ("gen_ai.completion", "llm.completions"):
             for at, message in enumerate([] if found.answered else indexed(span.attributes, prefix)):
                 choice = found.answer.choice(at)
-                choice.finish_reason = _or(choice.finish_reason, text(message.get("finish_reason")))
+                choice.finish_reason = first_of(choice.finish_reason, text(message.get("finish_reason")))
                 choice.words.add(_words(message.get("content")))
                 choice.thoughts.add(text(message.get("reasoning")))
                 for number, call in enumerate(indexed(message, "tool_calls")):
@@ -417,6 +404,19 @@ class AiSdk(Dialect):
     agents = frozenset(("ai.generateText", "ai.streamText", "ai.generateObject", "ai.streamObject"))
     # The message of the error when the answer breaks in its midst. Read, not recorded.
     broken = "Failed to process successful response"
+
+    names: ClassVar[Mapping[str, str]] = {
+        "id": "ai.response.id",
+        "model": "ai.response.model",
+        "reason": "ai.response.finishReason ai.finishReason",
+        "tool": "ai.toolCall.name",
+        "call": "ai.toolCall.id",
+        "input": "ai.usage.inputTokens ai.usage.promptTokens",
+        "output": "ai.usage.outputTokens ai.usage.completionTokens",
+        "cache_read": "ai.usage.inputTokenDetails.cacheReadTokens ai.usage.cachedInputTokens",
+        "cache_creation": "ai.usage.inputTokenDetails.cacheWriteTokens",
+        "reasoning": "ai.usage.outputTokenDetails.reasoningTokens ai.usage.reasoningTokens",
+    }
 
     def kind_of(self, span: Span, is_root: bool) -> Kind | PassedOver | None:
         operation = text(span.attributes.get("ai.operationId"))
@@ -434,27 +434,18 @@ class AiSdk(Dialect):
 
     def find(self, span: Span, kind: Kind, found: Findings) -> None:
         def said(*names: str) -> Any:
-            return _or(*(span.attributes.get(f"ai.{name}") for name in names))
+            return first_of(*(span.attributes.get(f"ai.{name}") for name in names))
 
-        reason = text(said("response.finishReason", "finishReason"))
-        found.identity(id=said("response.id"), model=said("response.model"), reason=reason)
-        found.tool(said("toolCall.name"), said("toolCall.id"))
-        counts = {
-            "input": said("usage.inputTokens", "usage.promptTokens"),
-            "output": said("usage.outputTokens", "usage.completionTokens"),
-            "cache_read": said("usage.inputTokenDetails.cacheReadTokens", "usage.cachedInputTokens"),
-            "cache_creation": said("usage.inputTokenDetails.cacheWriteTokens"),
-            "reasoning": said("usage.outputTokenDetails.reasoningTokens", "usage.reasoningTokens"),
-        }
+        told = self.said(span)
         # Version 5 passes on Anthropic's count, which is without what came from the cache.
         metadata = fields(fields(parsed(said("response.providerMetadata"))).get("anthropic"))
         usage = fields(metadata.get("usage"))
-        apart = counts["input"] is not None and usage.get("input_tokens") == counts["input"]
+        apart = told["input"] is not None and usage.get("input_tokens") == told["input"]
         if apart:
             for name in ("cache_read", "cache_creation"):
-                counts[name] = _or(counts[name], usage.get(f"{name}_input_tokens"))
+                told[name] = first_of(told[name], usage.get(f"{name}_input_tokens"))
             found.answer.usage = {}
-        found.count(apart=apart, **counts)
+        found.take(apart=apart, **told)
         if any(of.get("exception.message") == self.broken for _, of in span.events):
             found.ending = "cut off"
         words = text(said("response.text", "response.object", "result.text"))
@@ -468,10 +459,8 @@ class AiSdk(Dialect):
         for number, each in enumerate([] if kind == "agent" else list_of(parsed(calls))):
             call = fields(each)
             named = {"id": call.get("toolCallId"), "name": call.get("toolName")}
-            by_provider = call.get("providerExecuted") is True
-            made = _ask(
-                choice, number, named, _or(call.get("input"), call.get("args")), by_provider=by_provider
-            )
+            made = _ask(choice, number, named, first_of(call.get("input"), call.get("args")))
+            made.by_provider = call.get("providerExecuted") is True
             made.invalid = call.get("invalid") is True
 
 
@@ -501,16 +490,15 @@ class Langfuse(Dialect):
             status = re.match(r"(?:\w*Error: )?([45][0-9]{2}) ", text(said("status_message")) or "")
             found.answer.status = int(status[1]) if status else None
         if kind == "tool":
-            found.tool(span.name, None)
-        reason = text(said("metadata.finish_reason"))
-        found.identity(reason=_or(text(parsed(reason)), reason))
+            found.take(tool=span.name)
+        found.take(reason=text(said("metadata.finish_reason")))
         self._count(fields(parsed(said("usage_details"))), found)
         output = text(said("output"))
         if output is None:
             return
-        told = _or(parsed(output), output)
+        told = first_of(parsed(output), output)
         if kind == "retrieval" and not found.documents:
-            documents = list_of(_or(fields(told).get("documents"), told))
+            documents = list_of(first_of(fields(told).get("documents"), told))
             found.documents = [_document(each) for each in documents]
         if kind == "evaluation":
             found.evaluations.append({"name": span.name, "score": fields(told).get("score")})
@@ -525,21 +513,21 @@ class Langfuse(Dialect):
         """Langfuse's own names, those of chat completions, or those of responses."""
 
         def said(*names: str) -> Any:
-            return _or(*(usage.get(name) for name in names))
+            return first_of(*(usage.get(name) for name in names))
 
         asked = fields(said("prompt_tokens_details", "input_tokens_details"))
         made = fields(said("completion_tokens_details", "output_tokens_details"))
         given = said("input", "prompt_tokens", "input_tokens")
         output = said("output", "completion_tokens", "output_tokens")
-        reasoning = _or(said("output_reasoning_tokens"), made.get("reasoning_tokens"))
+        reasoning = first_of(said("output_reasoning_tokens"), made.get("reasoning_tokens"))
         # The total says whether what is in the details is in the first two as well.
         parts, whole = (number(given), number(output)), number(said("total", "total_tokens"))
         apart = whole is not None and None not in parts and whole > sum(cast(tuple[float, ...], parts))
-        found.count(
+        found.take(
             apart=apart,
             input=given,
             output=(parts[1] or 0) + (number(reasoning) or 0) if apart else output,
-            cache_read=_or(
+            cache_read=first_of(
                 said("input_cached_tokens", "cache_read_input_tokens"), asked.get("cached_tokens")
             ),
             cache_creation=said("cache_creation_input_tokens", "input_cache_creation"),
@@ -548,161 +536,7 @@ class Langfuse(Dialect):
 
 
 # The first that knows a span decides what it is; what is said by its names goes before the others.
-_DIALECTS: tuple[Dialect, ...] = (
-    *(GenAi(), OpenInference(), Traceloop(), AiSdk(), Langfuse(), OlderGenAi()),
-)
-
-
-def identify(span: Span, *, is_root: bool, is_whole: bool) -> Known | PassedOver:
-    """Says what a span is, by the attributes that it has by now.
-
-    ``is_root``: nothing around it is a run, so an outermost chain is an agent. ``is_whole``: it has ended;
-    before that, what is not known may become so.
-    """
-    for dialect in _DIALECTS if is_whole else _DIALECTS[:-1]:
-        kind = dialect.kind_of(span, is_root)
-        if isinstance(kind, PassedOver):
-            return _passed_over(span, kind.reason)
-        if kind is not None:
-            return _known(span, kind)
-    return _passed_over(span, "unknown names")
-
-
-def _passed_over(span: Span, reason: str | None) -> PassedOver:
-    is_about = any(name.startswith(("gen_ai.", "llm.")) for name in span.attributes)
-    return PassedOver(reason if is_about else None)
-
-
-def _known(span: Span, kind: Kind) -> Known:
-    def said(*names: str) -> str | None:
-        return next(
-            (text(span.attributes.get(name)) for name in names if text(span.attributes.get(name))), None
-        )
-
-    parameters = fields(parsed(said("llm.invocation_parameters")))
-    model = _or(
-        said("gen_ai.request.model", "llm.request.model_name", "llm.request.model"),
-        text(parameters.get("model")),
-        said("llm.model_name", "ai.model.id", "langfuse.observation.model.name"),
-    )
-    agent = said(
-        *("gen_ai.agent.name", "gen_ai.workflow.name", "agent.name", "traceloop.entity.name"),
-        *("traceloop.workflow.name", "ai.telemetry.functionId"),
-    )
-    operations = ("gen_ai.operation.name", "openinference.span.kind", "traceloop.span.kind")
-    more = ("ai.operationId", "langfuse.observation.type", "llm.request.type")
-    providers = ("gen_ai.provider.name", "gen_ai.system", "llm.provider", "llm.system", "llm.vendor")
-    streamed = span.attributes.get("gen_ai.request.stream") is True
-    return Known(
-        kind=kind,
-        provider=said(*providers, "ai.model.provider") or "unknown",
-        model=_or(agent, span.name) if kind == "agent" else model,
-        agent_name=model_name(said("gen_ai.agent.name", "agent.name")) if kind == "model" else None,
-        agent_model=model_name(model) if kind == "agent" else None,
-        operation=word(said(*operations, *more)) or kind,
-        streamed=streamed or span.name.endswith((".doStream", ".streamText")),
-        conversation=word(said("gen_ai.conversation.id", "session.id")),
-    )
-
-
-def findings_of(span: Span, kind: Kind) -> Findings:
-    """Says what a span of this kind tells, once it has ended."""
-    found = Findings()
-    decides = next((each for each in _DIALECTS if each.kind_of(span, True) is not None), None)
-    for dialect in sorted(_DIALECTS, key=lambda each: each is not decides):
-        dialect.find(span, kind, found)
-    _take_ending(span, found)
-    if kind == "agent":
-        found.usage_of_all = found.answer.usage or None
-        found.answer.usage = {}
-    return found
-
-
-def _take_ending(span: Span, found: Findings) -> None:
-    said = span.attributes.get
-    sort = text(said("error.type"))
-    reason = found.answer.finish_reason
-    found.failed = found.failed or span.status == FAILED or sort is not None or reason == "error"
-    if not found.failed:
-        return
-    exceptions = [of.get("exception.type") for name, of in span.events if name == "exception"]
-    is_status = re.fullmatch("[1-5][0-9]{2}", sort or "") is not None
-    # An exception of Python has its module before its name.
-    exception = word(exceptions[-1]) if exceptions else None
-    name = word(None if is_status else sort) or exception or word(sort)
-    timed_out = re.search(r"time_?d?[-_ ]?out|deadline_?exceeded", name or "", re.IGNORECASE)
-    found.error_name = "TimeoutError" if timed_out else name
-    answered = _or(said("http.response.status_code"), said("http.status_code"))
-    status = answered if answered is not None else sort if is_status else None
-    found.answer.status = _or(failure_status(status), found.answer.status)
-    if re.search("abort|cancell?ed", name or "", re.IGNORECASE):
-        found.ending = "aborted"
-    # The server has answered that all is well, and then the answer broke.
-    elif not timed_out and 200 <= (count_of(answered) or 0) < 300:
-        found.ending = "cut off"
-
-
-# Spans of OTLP/JSON.
-
-
-def spans_of(body: object) -> Iterator[Span]:
-    """The spans of an ``ExportTraceServiceRequest`` (opentelemetry-proto, in JSON), as they come."""
-    for resource in list_of(fields(body).get("resourceSpans")):
-        for scoped in list_of(fields(resource).get("scopeSpans")):
-            scope = text(fields(fields(scoped).get("scope")).get("name")) or ""
-            for span in list_of(fields(scoped).get("spans")):
-                yield _span(fields(span), scope)
-
-
-def _span(said: Fields, scope: str) -> Span:
-    events = [fields(event) for event in list_of(said.get("events"))]
-    return Span(
-        name=text(said.get("name")) or "",
-        attributes=_object(said.get("attributes")),
-        events=[(text(of.get("name")) or "", _object(of.get("attributes"))) for of in events],
-        status=_index(fields(said.get("status")).get("code")),
-        scope=scope,
-        dropped=_index(said.get("droppedAttributesCount")),
-        trace_id=text(said.get("traceId")) or "",
-        span_id=text(said.get("spanId")) or "",
-        parent_id=text(said.get("parentSpanId")) or None,
-        start=_index(said.get("startTimeUnixNano")),
-        end=_index(said.get("endTimeUnixNano")),
-    )
-
-
-def _object(attributes: object, depth: int = 0) -> dict[str, Any]:
-    pairs = (fields(each) for each in list_of(attributes))
-    return {name: _value(fields(of.get("value")), depth) for of in pairs if (name := text(of.get("key")))}
-
-
-def _value(said: Fields, depth: int) -> Any:
-    if depth > DEEPEST:
-        return None
-    if "arrayValue" in said:
-        return [_value(fields(each), depth + 1) for each in list_of(fields(said["arrayValue"]).get("values"))]
-    if "kvlistValue" in said:
-        return _object(fields(said["kvlistValue"]).get("values"), depth + 1)
-    number = said.get("intValue")  # A number in what SDKs send, text in the mapping of protobuf.
-    count = int(number) if isinstance(number, str) and re.fullmatch("-?[0-9]{1,19}", number) else number
-    return _or(said.get("stringValue"), count, said.get("doubleValue"), said.get("boolValue"))
-
-
-def in_order(spans: Iterable[Span]) -> list[tuple[Span, bool]]:
-    """Finished spans as a process has seen them: each begins (True) and ends (False), in the order of time.
-
-    A span that was sent twice is there once. Parents begin first and end last, whatever clocks say.
-    """
-    known = {(span.trace_id, span.span_id): span for span in spans}
-    moments: list[tuple[int, int, Span, bool]] = []
-    for span in known.values():
-        depth, around = 0, span
-        while depth < DEEPEST and (outer := known.get((span.trace_id, around.parent_id or ""))):
-            depth, around = depth + 1, outer
-        # Clocks of SDKs begin a span at a whole millisecond, and end it by another clock.
-        end = max(span.start, -(-span.end // 1_000_000) * 1_000_000)
-        moments += [(span.start, depth, span, True), (end, 2 * DEEPEST - depth, span, False)]
-    return [(span, begins) for _, _, span, begins in sorted(moments, key=lambda moment: moment[:2])]
+DIALECTS: tuple[Dialect, ...] = (*(GenAi(), OpenInference(), Traceloop(), AiSdk(), Langfuse(), OlderGenAi()),)
 
 
 # Values of attributes.
@@ -737,11 +571,6 @@ def indexed(attributes: Fields, prefix: str) -> list[dict[str, Any]]:
     return [by_index[at] for at in sorted(by_index)]
 
 
-def _or(*values: Any) -> Any:
-    """The first that is not None."""
-    return next((value for value in values if value is not None), None)
-
-
 def number(value: object) -> float | None:
     """A finite number that every language reads alike."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 2**53:
@@ -749,18 +578,17 @@ def number(value: object) -> float | None:
     return value
 
 
-def _index(value: object) -> int:
+def index_of(value: object) -> int:
     """A whole number from 0 on, also as text; 0 for all else."""
     if isinstance(value, str) and re.fullmatch("[0-9]{1,19}", value):
         return int(value)
     return value if isinstance(value, int) and 0 <= value < 2**64 else 0
 
 
-def _ask(choice: Choice, key: object, call: Fields, asked: object, *, by_provider: bool = False) -> ToolCall:
+def _ask(choice: Choice, key: object, call: Fields, asked: object) -> ToolCall:
     made = choice.tool_call(key)
     made.id, made.name = text(call.get("id")), text(call.get("name"))
     made.asked.set(_input(asked))
-    made.by_provider = by_provider
     return made
 
 
@@ -775,7 +603,7 @@ def _input(value: object) -> str:
 def _words(content: object) -> str:
     """The words of a message: text, or parts that have some."""
     parts = [content] if isinstance(content, str) else list_of(content)
-    return "".join(_or(text(part), text(fields(part).get("text")), "") for part in parts)
+    return "".join(first_of(text(part), text(fields(part).get("text")), "") for part in parts)
 
 
 def _document(value: object) -> dict[str, Any]:
@@ -785,5 +613,5 @@ def _document(value: object) -> dict[str, Any]:
         text(value),
         *(text(said.get(name)) for name in ("content", "text", "pageContent", "page_content")),
     )
-    id = _or(said.get("id"), fields(parsed(said.get("metadata"))).get("source"))
-    return {"id": id, "score": said.get("score"), "text": _or(*texts, "")}
+    id = first_of(said.get("id"), fields(parsed(said.get("metadata"))).get("source"))
+    return {"id": id, "score": said.get("score"), "text": first_of(*texts, "")}
