@@ -9,11 +9,12 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-import anthropic
 import pytest
 from server import SECRET, Answering, Log, captured, expected, give, recordings, serving
 
 from clinical_events.integrations.anthropic import capture
+
+anthropic = pytest.importorskip("anthropic")
 
 MESSAGES: Any = [{"role": "user", "content": SECRET}]
 HEAD = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-9", "stop_sequence": None}

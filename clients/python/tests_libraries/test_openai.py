@@ -12,11 +12,12 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-import openai
 import pytest
 from server import SECRET, Answering, Log, captured, expected, give, recordings, serving
 
 from clinical_events.integrations.openai import capture
+
+openai = pytest.importorskip("openai")
 
 MESSAGES: Any = [{"role": "user", "content": SECRET}]
 ARGUMENTS = json.dumps({"patient": SECRET})
@@ -235,7 +236,7 @@ def test_a_retry_of_the_sdk_is_of_the_run_that_it_repeats() -> None:
 
 
 def test_equal_requests_of_several_threads_and_tasks_are_retried_in_their_own_runs() -> None:
-    """[R-1780] Two patients may ask the same at once: a retry goes on with the call of its thread or task."""
+    """[R-1780] Two patients may ask the same at once: a retry is of the call of its thread or task."""
     log = Log()
     together = threading.Barrier(8)
 
