@@ -85,6 +85,10 @@ class FakeCollector:
             with contextlib.suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
 
+    def say(self, unasked: bytes) -> None:
+        """Sends what no one has asked for on the first connection."""
+        self._open[0].sendall(unasked)
+
     def _accept(self) -> None:
         while True:
             try:

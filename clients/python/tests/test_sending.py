@@ -3,6 +3,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pathlib
+import select
 import shutil
 import socket
 import ssl
@@ -167,12 +168,26 @@ class ConnectionTest(Case):
         self.assertEqual(len(collector.requests), 1)
 
     def test_a_used_connection_that_closes_within_an_answer_is_not_tried_again(self) -> None:
-        collector = self.collector(lambda each: STORED if each.number == 1 else STORED[:5] + CLOSE)
+        for how in (CLOSE, RESET):
+            with self.subTest(how):
+                said = STORED[:5] + how
+                collector = self.collector(lambda each, said=said: STORED if each.number == 1 else said)
+                connection = self.connect(collector)
+                connection.post("outcome", b"{}")
+                with self.assertRaises(NoAnswer):
+                    connection.post("outcome", b"{}")
+                self.assertEqual(len(collector.requests), 2)
+
+    def test_what_comes_between_two_requests_answers_none(self) -> None:
+        collector = self.collector()
         connection = self.connect(collector)
         connection.post("outcome", b"{}")
-        with self.assertRaises(NoAnswer):
-            connection.post("outcome", b"{}")
-        self.assertEqual(len(collector.requests), 2)
+        collector.say(STORED)
+        until(lambda: select.select([connection._socket], [], [], 0)[0])
+        connection.post("outcome", b"[]")
+        self.assertEqual(
+            [(each.body, each.connection) for each in collector.requests], [(b"{}", 1), (b"[]", 2)]
+        )
 
     def test_a_connection_is_replaced_when_it_spoke_closed_or_was_idle(self) -> None:
         for said in (
@@ -357,6 +372,20 @@ class SenderTest(Case):
         until(lambda: sender.sent == 49)
         sender.stop(120)
         self.assertEqual([each.body for each in spool.queue], [b'{"n":0}'])
+
+    def test_events_that_have_waited_in_memory_make_room_once_they_are_sent(self) -> None:
+        bodies = [b'{"n":%d,"x":"%s"}' % (n, b"a" * (1 << 20)) for n in range(20)]
+        spool = Waiting(*bodies)
+        seen: set[bytes] = set()
+
+        def fail_once(each: Request) -> bytes:
+            new = each.body not in seen
+            seen.add(each.body)
+            return answer(500) if new else STORED
+
+        self.sender(spool, self.collector(fail_once).url).start()
+        until(self.drained(spool))
+        self.assertEqual(sorted(spool.done), sorted(bodies))
 
     def test_while_it_fails_one_request_is_made_at_a_time_and_one_warning_given(self) -> None:
         under_way, most = [0], [0]

@@ -120,7 +120,10 @@ class Capture(unittest.TestCase):
         self.assertEqual(result.values, [161.5, 124.0, 5.1])
         self.assertEqual(len(self.log.starts), 3)
         start, end = self.log.starts[0], self.log.ends[0]
-        self.assertEqual(start["model"], {"model_id": "sepsis", "model_version": "3.1", "provider": "tests"})
+        self.assertEqual(
+            start["model"],
+            {"model_id": "sepsis", "model_version": "3.1", "provider": __name__.partition(".")[0]},
+        )
         inputs = {"method": "predict", "row": 0, "row_count": 3, "feature_count": 2}
         self.assertEqual(start["inputs"], {**inputs, "features": {"age": 71, "Heart rate": 90.5}})
         self.assertEqual((end["ending"], end["kind"], end["prediction"]), ("complete", "human-output", 161.5))

@@ -379,6 +379,20 @@ class Refusing(SpoolTest):
         spool.forget()
         self.assertEqual(self.numbers(self.spool()), [0, 2])
 
+    def test_an_interrupt_while_a_segment_is_made_does_not_hinder_the_next(self) -> None:
+        spool = self.spool()
+        real = os.open
+
+        def interrupted(*arguments: Any) -> int:
+            os.close(real(*arguments))
+            raise KeyboardInterrupt
+
+        with mock.patch.object(os, "open", interrupted), self.assertRaises(KeyboardInterrupt):
+            self.append(spool, 0)
+        self.append(spool, 1)
+        spool.forget()
+        self.assertEqual(self.numbers(self.spool()), [1])
+
     def test_an_fsync_spool_has_flushed_the_event_and_the_name_of_its_segment(self) -> None:
         spool = self.spool(durability="fsync")
         flushed: list[str] = []
@@ -493,6 +507,20 @@ class Home(SpoolTest):
         self.append(spool, 1)
         self.assertTrue((self.files("*/*.segment")[-1].parent / "owner").exists())
         self.assertEqual(sorted(self.numbers(spool)), [0, 1])
+
+    def test_a_part_that_a_capture_has_replaced_is_not_replaced_again(self) -> None:
+        spool = self.spool()
+        shutil.rmtree(self.files("?" * 26)[0])
+        real = _parts.Part.touch
+
+        def touch(part: _parts.Part) -> None:
+            self.append(spool, 0)
+            real(part)
+
+        with mock.patch.object(_parts.Part, "touch", touch):
+            self.beat(spool)
+        self.assertEqual(len(self.files("?" * 26)), 1)
+        self.assertEqual(self.numbers(spool), [0])
 
     def test_a_series_without_another_number_is_followed_by_the_next(self) -> None:
         spool = self.spool(max_bytes=256)

@@ -24,7 +24,7 @@ __all__ = ["SECRET", "Answering", "Log", "captured", "expected", "give", "record
 
 KINDS = ("inference-start", "internal-artifact", "human-output")
 # Words of patients: what must never be in an event unless the application says so.
-SECRET = "Mrs Example has a rash"  # noqa: S105
+SECRET = "Mrs Example has a rash"
 
 
 class Log(Client):

@@ -12,6 +12,7 @@ from ._errors import (
     SpoolUnwritable,
 )
 from ._runs import Run, RunHandle, current_run
+from ._sampling import Sampling
 
 __all__ = [
     "Captured",
@@ -23,6 +24,7 @@ __all__ = [
     "Refused",
     "Run",
     "RunHandle",
+    "Sampling",
     "SpoolFull",
     "SpoolRefused",
     "SpoolUnwritable",

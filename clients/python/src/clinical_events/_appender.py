@@ -97,6 +97,8 @@ class Appender:
         if self._next > _LAST:
             raise HomeGone
         identity = segment_id(part.series, self._next)
+        # Before the file is made: an interrupt behind that leaves it there.
+        self._next += 1
         segment = Segment(part.path, identity.hex(), identity, own=True)
         self._mine.check()
         try:
@@ -117,7 +119,6 @@ class Appender:
             if isinstance(error, OSError):
                 raise _refusal(error, True) from error
             raise
-        self._next += 1
         self._segment = segment
         self._backlog.begin(segment)
         return segment

@@ -20,7 +20,8 @@ from . import _system
 from ._context import binding
 from ._core import Captured, Core, nothing_captured
 from ._errors import ClientClosed, ContentNotStored, EventInvalid, Refused, SpoolRefused
-from ._runs import PAYLOADS, START, URI_FIELDS, Details, Run, RunHandle, decorated
+from ._runs import ARTIFACT, PAYLOADS, START, URI_FIELDS, Details, Run, RunHandle, decorated
+from ._sampling import CAPTURED, HELD, Sampler, Sampling
 from ._schema import KINDS, PROFILES, validator
 from ._sender import Sender
 from ._spool import MemorySpool, Spool
@@ -82,7 +83,7 @@ class Client:
         app_name: str | None = None,
         hostname: str | None = None,
         content: str | os.PathLike[str] | None = None,
-        sampling: Any = None,
+        sampling: Sampling | None = None,
         max_bytes: int = 8 << 30,
         max_event_bytes: int = MAX_EVENT_BYTES,
         connections: int = 4,
@@ -97,6 +98,8 @@ class Client:
             raise ValueError(f"mode is one of {', '.join(MODES)}")
         if profile not in PROFILES:
             raise ValueError(f"profile is one of {', '.join(PROFILES)}")
+        if sampling is not None and type(sampling) is not Sampling:
+            raise ValueError("sampling is a Sampling")
         if min(max_bytes, connections) < 1 or not 1 <= max_event_bytes <= MAX_EVENT_BYTES:
             raise ValueError(f"sizes are from 1 on, max_event_bytes up to {MAX_EVENT_BYTES}")
         environment = os.environ
@@ -112,6 +115,7 @@ class Client:
         self._source = {"hostname": hostname or socket.gethostname()}
         if app_name is not None:
             self._source["app_name"] = app_name
+        self._sampling = sampling
         self._enabled, self._closed = enabled, False
         self._cores: dict[int, Core] = {}
         self._warned: dict[str, float] = {}
@@ -216,6 +220,9 @@ class Client:
 
     def _finish(self, core: Core, timeout: float) -> bool:
         try:
+            if core.sampler is not None:
+                core.sampler.expire(all_of_them=True)
+                self._summarise(core, at_least=0.0)
             return core.finish(timeout)
         except Exception as error:  # noqa: BLE001
             self._warn(f"the client could not be closed in order ({type(error).__name__})")
@@ -251,13 +258,17 @@ class Client:
         pid = os.getpid()
         core = self._cores.get(pid)
         if core is None:
-            core = self._cores.setdefault(
-                pid, Core(self._mode, self._open_spool, self._open_sender, self._on_refused, self._warn)
-            )
+            core = self._cores.setdefault(pid, self._new_core())
             self._forget_parents()
             if self not in _open:
                 _open.append(self)
             _finish_with_multiprocessing(self, pid)
+        return core
+
+    def _new_core(self) -> Core:
+        sampler = None if self._sampling is None else Sampler(self._sampling, self._warn)
+        core = Core(self._mode, self._open_spool, self._open_sender, self._on_refused, self._warn, sampler)
+        core.each_second = lambda: self._summarise(core)
         return core
 
     def _forget_parents(self) -> None:
@@ -300,8 +311,11 @@ class Client:
         try:
             if self._closed:
                 raise ClientClosed
-            body = self._body(core.pid, event.event_id, kind, now, run_id, payload, details, more)
-            core.put(event, body)
+            value, content = self._value(core.pid, event.event_id, kind, now, run_id, payload, details, more)
+            if core.sampler is None:
+                self._keep(core, event, json_bytes(value, self._max_event_bytes), content)
+            else:
+                self._sample(core, core.sampler, event, kind, value, content, details)
         except Refused as error:
             core.refuse(event, error)
         except Exception:  # noqa: BLE001
@@ -309,7 +323,12 @@ class Client:
             core.refuse(event, EventInvalid("the event cannot be read", code="not_json"))
         return event
 
-    def _body(
+    def _keep(self, core: Core, event: Captured, body: bytes, content: Content | None) -> None:
+        if content is not None and self._content is not None:
+            self._content.put(content)
+        core.put(event, body)
+
+    def _value(
         self,
         pid: int,
         event_id: str,
@@ -319,7 +338,8 @@ class Client:
         payload: dict[str, Any],
         details: Details,
         more: Fields | None,
-    ) -> bytes:
+    ) -> tuple[dict[str, Any], Content | None]:
+        """The event as JSON, and what is to be stored before it. Raises EventInvalid, ContentNotStored."""
         content = None
         if details.content is not None:
             content = self._named(kind, details.content, payload)
@@ -343,10 +363,71 @@ class Client:
             raise EventInvalid(
                 f"the event is not valid: {told}", code="validation_failed", pointer=issues[0][0]
             )
+        return value, content
+
+    def _sample(
+        self,
+        core: Core,
+        sampler: Sampler,
+        event: Captured,
+        kind: int,
+        value: dict[str, Any],
+        content: Content | None,
+        details: Details,
+    ) -> None:
+        """Of a valid event: what is left out was checked like the rest."""
+        name, run_id = KINDS[kind], value["run_id"]
+        if kind == START:
+            details.sampled = sampler.begin(run_id, value.get("model_instance", {}), details.sampled)
+        run = sampler.known(details.sampled, run_id)
+        fate, marks = sampler.judge(run, name, value)
+        if marks:
+            value["system_metadata"]["sampling"] = marks
+        told = sampler.take() if fate == CAPTURED else None
+        if told is not None:
+            value["system_metadata"]["not_captured"] = told
+            core.undo(event, lambda: sampler.put_back(told))
         body = json_bytes(value, self._max_event_bytes)
-        if content is not None and self._content is not None:
-            self._content.put(content)
-        return body
+        if fate == CAPTURED or run is None:
+            self._keep(core, event, body, content)
+            return
+        core.leave_out(event)
+        if fate == HELD:
+            size = len(body) + (0 if content is None else len(content.data))
+            sampler.hold(run, name, size, lambda: self._release(core, core.again(event), body, content))
+        else:
+            sampler.leave_out(name, run)
+
+    def _release(self, core: Core, event: Captured, body: bytes, content: Content | None) -> None:
+        try:
+            self._keep(core, event, body, content)
+        except Refused as error:
+            core.refuse(event, error)
+
+    def _summarise(self, core: Core, *, at_least: float = 60.0) -> None:
+        """Tells what was left out in an event of its own, when no other has for so many seconds."""
+        sampler = core.sampler
+        if sampler is None or core.forgotten:
+            return
+        sampler.expire()
+        told = sampler.take() if _system.monotonic() - sampler.omissions.told_at >= at_least else None
+        if told is None:
+            return
+        now = time.time_ns() // 1_000_000
+        event = core.new_event(ARTIFACT, now)
+        core.undo(event, lambda: sampler.put_back(told))
+        value = {
+            "event_id": event.event_id,
+            "timestamp": _stamp(now),
+            "protocol_version": PROTOCOL_VERSION,
+            "system_metadata": {**self._source, "proc_id": str(core.pid), "not_captured": told},
+            "artifact": {
+                "artifact_type": "other",
+                "artifact_uri": f"urn:uuid:{event.event_id}",
+                "description": "How many runs and events sampling has left out: see system_metadata.",
+            },
+        }
+        self._release(core, event, json_bytes(value, self._max_event_bytes), None)
 
     def _system_metadata(self, pid: int, details: Details) -> dict[str, Any]:
         metadata: dict[str, Any] = {**self._source, "proc_id": str(pid)}

@@ -17,6 +17,7 @@ from collections import deque
 
 from . import _system
 from ._errors import Refused, SpoolFull, SpoolUnwritable
+from ._guard import guarded, is_finalizing
 from ._sender import Sender
 from ._spool import Forked, MemorySpool, Spool
 
@@ -24,6 +25,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
+
+    from ._sampling import Sampler
 
 #: What may wait for a disk that does not answer.
 _MOST_WAITING = 32 << 20
@@ -33,8 +36,6 @@ _SLOW_DISK = 0.02
 _LAST_WRITE = 5.0
 _NO_ID = "00000000-0000-0000-0000-000000000000"
 
-_is_finalizing = sys.is_finalizing
-
 
 class Captured:
     """An event on its way into the spool; it may be awaited, and need not be.
@@ -43,7 +44,10 @@ class Captured:
     was not captured, once that is known.
     """
 
-    __slots__ = ("_at", "_body", "_core", "_kind", "_settled", "_waiters", "error", "event_id")
+    __slots__ = (
+        *("_at", "_body", "_core", "_kind", "_left_out", "_settled", "_undo", "_waiters"),
+        *("error", "event_id"),
+    )
 
     def __init__(self, core: Core | None, event_id: str, kind: int, at: int) -> None:
         self.event_id = event_id
@@ -55,6 +59,9 @@ class Captured:
         # Of a client that is switched off there is nothing to wait for.
         self._settled = core is None
         self._waiters: list[Callable[[], object]] = []
+        #: Sampling has decided against it, or holds it.
+        self._left_out = False
+        self._undo: Callable[[], object] | None = None
 
     @property
     def done(self) -> bool:
@@ -64,8 +71,8 @@ class Captured:
     def wait(self, timeout: float | None = None) -> bool:
         """True once the event is as durable as the mode says; False after ``timeout`` seconds.
 
-        Raises Refused when it was not captured. False, too, in a child that was forked meanwhile, for the event
-        is the parent's; and in a signal handler within the write.
+        Raises Refused when it was not captured. False, too, when sampling left it out or holds it, in a child
+        that was forked meanwhile, for the event is the parent's, and in a signal handler within the write.
         """
         if not self._settled:
             core = self._core
@@ -77,7 +84,7 @@ class Captured:
             gate.acquire(True, -1 if timeout is None else max(0.0, timeout))
         if self.error is not None:
             raise self.error
-        return self._settled
+        return self._settled and not self._left_out
 
     def __await__(self) -> Any:
         if not self._settled:
@@ -119,19 +126,6 @@ def nothing_captured() -> Captured:
     return Captured(None, _NO_ID, 0, 0)
 
 
-class _NoLock:
-    """While the interpreter ends one thread runs, and others may have been stopped while they held a lock."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, *_: object) -> None:
-        return None
-
-
-_NO_LOCK = _NoLock()
-
-
 class Core:
     """The client in one process: made at the first capture there, and opened by the first write."""
 
@@ -142,7 +136,11 @@ class Core:
         open_sender: Callable[[Spool | MemorySpool, bool], Sender],
         on_refused: Callable[[int, str, Refused], None],
         on_warning: Callable[[str], None],
+        sampler: Sampler | None = None,
     ) -> None:
+        self.sampler = sampler
+        #: Called by the thread that tends the spool.
+        self.each_second: Callable[[], object] = int
         self.pid = os.getpid()
         #: In a forked child, which has a core of its own.
         self.forgotten = False
@@ -175,7 +173,7 @@ class Core:
         """
         chance = os.urandom(10)
         stamp = (at << 12) | (int.from_bytes(chance[8:], "big") & 0x7FF)
-        with self._lock if not _is_finalizing() else _NO_LOCK:
+        with guarded(self._lock):
             last = self._last_stamp
             if (last >> 12) - 10_000 <= at <= last >> 12:
                 stamp = last + 1
@@ -191,7 +189,7 @@ class Core:
         Raises SpoolFull when too much waits. What becomes of the event later is told to it.
         """
         event._body = body
-        with self._lock if not _is_finalizing() else _NO_LOCK:
+        with guarded(self._lock):
             if self._waiting_bytes and self._waiting_bytes + len(body) > _MOST_WAITING:
                 raise SpoolFull(f"{_MOST_WAITING >> 20} MiB of events wait for the disk")
             self._waiting_bytes += len(body)
@@ -211,10 +209,25 @@ class Core:
         elif self._mode == "direct" and self.sender is not None:
             self._send_now(self.sender)
 
+    def undo(self, event: Captured, undo: Callable[[], object]) -> None:
+        """What is to be called if the event is refused."""
+        event._undo = undo
+
+    def leave_out(self, event: Captured) -> None:
+        """Sampling has decided, or holds the event."""
+        event._left_out = True
+        event._settle(None)
+
+    def again(self, event: Captured) -> Captured:
+        """The same event, that sampling held, on its way into the spool."""
+        return Captured(self, event.event_id, event._kind, event._at)
+
     def refuse(self, event: Captured, error: Refused) -> None:
         """The event is not captured."""
         event._settle(error)
         self.refused += 1
+        if event._undo is not None:
+            event._undo()
         self._on_refused(event._kind, event.event_id, error)
 
     def flush(self, timeout: float, *, ending: bool = False) -> bool:
@@ -308,7 +321,7 @@ class Core:
             if self.interrupted:
                 # Left to the call that was interrupted, which looks again.
                 return
-            if _is_finalizing() or _system.monotonic() > limit:
+            if is_finalizing() or _system.monotonic() > limit:
                 # Its thread does not run any more, and what it has done is not known: a part of its own.
                 self.spool = None
                 self._writer = 0
@@ -323,7 +336,7 @@ class Core:
         mine = False
         refused: list[Captured] = []
         try:
-            with self._lock if not _is_finalizing() else _NO_LOCK:
+            with guarded(self._lock):
                 if not self._writer:
                     # In one step: an interrupt comes with a call.
                     self._writer, mine = _system.thread_ident(), True
@@ -372,7 +385,7 @@ class Core:
 
     def _settle(self, group: list[Captured], error: Refused | None) -> None:
         size = sum(len(event._body) for event in group)
-        with self._lock if not _is_finalizing() else _NO_LOCK:
+        with guarded(self._lock):
             self._waiting_bytes -= size
         try:
             for event in group:
@@ -416,6 +429,7 @@ class Core:
                     _system.sleep(0.001)
             if _system.monotonic() >= due:
                 self._tend(self.spool)
+                self.each_second()
                 due = _system.monotonic() + 1.0
 
     def _tend(self, spool: Spool | MemorySpool | None) -> None:

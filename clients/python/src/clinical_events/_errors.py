@@ -43,7 +43,7 @@ class SpoolUnwritable(Refused):
 
 
 class SpoolRefused(Refused):
-    """The whole spool is refused: an earlier format, another user's directory, or a place that others can write to."""
+    """The whole spool is refused: its format is earlier, or others than its user have or can write it."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, code="spool_refused")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from ._client import Client
     from ._core import Captured
+    from ._sampling import SampledRun
 
     Fields = Mapping[str, Any]
     GivenContent = str | bytes | bytearray | memoryview
@@ -41,7 +42,7 @@ def current_run() -> Run | None:
 class Details:
     """What a call says beside the payload."""
 
-    __slots__ = ("content", "latency_ms", "metadata", "parent_event_id", "timestamp")
+    __slots__ = ("content", "latency_ms", "metadata", "parent_event_id", "sampled", "timestamp")
 
     def __init__(
         self,
@@ -56,10 +57,14 @@ class Details:
         self.parent_event_id = parent_event_id
         self.metadata = metadata
         self.content = content
+        #: Of a start: the decision that it shares, and then its own.
+        self.sampled: SampledRun | None = None
 
 
 class RunHandle:
     """A run of which nothing is known but its id."""
+
+    _sampled: SampledRun | None = None
 
     def __init__(self, client: Client, run_id: Any) -> None:
         self._client = client
@@ -165,6 +170,7 @@ class RunHandle:
     def _tell(self, kind: int, named: dict[str, Any], fields: Fields | None, details: Details) -> Captured:
         said = {name: value for name, value in named.items() if value is not None}
         # An id that is missing must not become one of the event's own.
+        details.sampled = self._sampled
         run_id = "" if self.id is None else self.id  # pyright: ignore[reportUnnecessaryComparison]
         return self._client._capture(kind, run_id, {PAYLOADS[kind]: said}, details, fields)
 
@@ -196,10 +202,13 @@ class Run(RunHandle):
         self._tokens: list[Any] = []
         self._ended = False
         outer = parent or _current.get()
-        if outer is not None and details.parent_event_id is None and outer._client is client:
-            details.parent_event_id = outer.start.event_id
+        if outer is not None and outer._client is client:
+            details.sampled = outer._sampled
+            if details.parent_event_id is None:
+                details.parent_event_id = outer.start.event_id
         given = {name: value for name, value in payload.items() if value is not None}
         self.start = client._capture(START, run_id, given, details, fields)
+        self._sampled = details.sampled
         super().__init__(client, self.start.event_id if run_id is None else run_id)
 
     def start_run(

@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# All that the client for Python is checked by, beside its tests that need the standard library alone (npm test): style,
+# types, the package in an empty environment, and the integrations with the newest and the oldest libraries they claim.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+if ! python3 -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then
+  echo 'skipped: there is no python3 of version 3.10 or newer with venv'
+  exit 0
+fi
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+export PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONDONTWRITEBYTECODE=1
+
+# environment NAME: an empty one.
+environment() { python3 -m venv "$scratch/$1"; }
+# install NAME WHAT…: a registry that is away for a moment is no fault of a change.
+install() {
+  "$scratch/$1/bin/python" -m pip install --quiet --retries 10 --timeout 60 "${@:2}" ||
+    { echo "$1: once more" && sleep 30 && "$scratch/$1/bin/python" -m pip install --quiet --retries 10 "${@:2}"; }
+}
+
+echo '- style and types'
+environment tools
+install tools -r scripts/tools.txt
+tools=$scratch/tools/bin
+"$tools/ruff" check --no-cache .
+"$tools/ruff" format --no-cache --check .
+"$tools/mypy" --cache-dir "$scratch/mypy"
+"$tools/pyright" --pythonpath "$tools/python"
+
+echo '- the wheel, in an empty environment'
+"$tools/python" -m build --outdir "$scratch/built" . >"$scratch/build.log" 2>&1 ||
+  { cat "$scratch/build.log"; exit 1; }
+environment wheel
+install wheel --no-index "$scratch"/built/*.whl
+(cd "$scratch" && wheel/bin/python -I -c 'from clinical_events import Client; Client()' && wheel/bin/clinical-events --version)
+"$tools/python" -c '
+import sys, zipfile
+names = zipfile.ZipFile(sys.argv[1]).namelist()
+needed = ["clinical_events/py.typed", "clinical_events/schemas/outcome.full.json"]
+sys.exit([name for name in needed if name not in names] or None)' "$scratch"/built/*.whl
+
+echo '- the sources, installed by pip'
+environment source
+install source .
+(cd "$scratch" && source/bin/python -I -c 'import clinical_events' && source/bin/clinical-events --version)
+
+for versions in newest oldest; do
+  echo "- the integrations, with the $versions libraries"
+  environment "$versions"
+  install "$versions" -r "tests_libraries/$versions.txt"
+  (cd tests_libraries && "$scratch/$versions/bin/python" -m pytest -q -p no:cacheprovider -W ignore .)
+done
