@@ -9,11 +9,12 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-import anthropic
 import pytest
 from server import SECRET, Answering, Log, captured, expected, give, recordings, serving
 
 from clinical_events.integrations.anthropic import capture
+
+anthropic = pytest.importorskip("anthropic")
 
 MESSAGES: Any = [{"role": "user", "content": SECRET}]
 HEAD = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-9", "stop_sequence": None}
@@ -98,24 +99,26 @@ def test_every_recording_is_captured_as_expected_and_costs_the_application_nothi
 
     async def play(url: str) -> None:
         log = Log()
-        plain, sync = client_of(url), client_of(url)
-        client = client_of(url, anthropic.AsyncAnthropic)
+        sync, plain_sync = client_of(url), client_of(url)
+        client, plain = (client_of(url, anthropic.AsyncAnthropic) for _ in range(2))
         for name, form, vector in recordings("messages"):
             current.append((form, vector))
             ask = asker({**vector["request"], "stream": form == "stream"})
-            given = outcome_of(lambda ask=ask: ask(plain))
             for each in (sync, client):
                 log.clear()
                 capture(each, log, describe=lambda call: answers.append(call.answer))
                 if each is sync:
+                    given = outcome_of(lambda ask=ask: ask(plain_sync))
                     seen = outcome_of(lambda ask=ask: ask(sync))
                 else:
+                    given = await async_outcome_of(lambda ask=ask: ask(plain))
                     seen = await async_outcome_of(lambda ask=ask: ask(client))
                 assert seen == given, (name, form)
                 await let_go(log)
                 found = captured(log, answers)
                 assert found == expected(vector, found), (name, form)
         await client.close()
+        await plain.close()
 
     with serving(lambda request: give(request, *current[-1])) as server:
         asyncio.run(play(server.url))

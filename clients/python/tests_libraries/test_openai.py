@@ -12,11 +12,12 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-import openai
 import pytest
 from server import SECRET, Answering, Log, captured, expected, give, recordings, serving
 
 from clinical_events.integrations.openai import capture
+
+openai = pytest.importorskip("openai")
 
 MESSAGES: Any = [{"role": "user", "content": SECRET}]
 ARGUMENTS = json.dumps({"patient": SECRET})
@@ -117,24 +118,26 @@ def test_every_recording_is_captured_as_expected_and_costs_the_application_nothi
 
     async def play(url: str) -> None:
         log = Log()
-        plain, sync = client_of(url), client_of(url)
-        client = client_of(url, openai.AsyncOpenAI)
+        sync, plain_sync = client_of(url), client_of(url)
+        client, plain = (client_of(url, openai.AsyncOpenAI) for _ in range(2))
         for name, form, vector in recordings(api):
             current.append((form, vector))
             ask = asker(api, {**vector["request"], "stream": form == "stream"})
-            given = outcome_of(lambda ask=ask: ask(plain))
             for each in (sync, client):
                 log.clear()
                 capture(each, log, describe=lambda call: answers.append(call.answer))
                 if each is sync:
+                    given = outcome_of(lambda ask=ask: ask(plain_sync))
                     seen = outcome_of(lambda ask=ask: ask(sync))
                 else:
+                    given = await async_outcome_of(lambda ask=ask: ask(plain))
                     seen = await async_outcome_of(lambda ask=ask: ask(client))
                 assert seen == given, (name, form)
                 await let_go(log)
                 found = captured(log, answers)
                 assert found == expected(vector, found), (name, form)
         await client.close()
+        await plain.close()
 
     if api == "responses" and not hasattr(client_of(""), "responses"):
         pytest.skip("this version of openai has no Responses API")
@@ -233,7 +236,7 @@ def test_a_retry_of_the_sdk_is_of_the_run_that_it_repeats() -> None:
 
 
 def test_equal_requests_of_several_threads_and_tasks_are_retried_in_their_own_runs() -> None:
-    """[R-1780] Two patients may ask the same at once: a retry goes on with the call of its thread or task."""
+    """[R-1780] Two patients may ask the same at once: a retry is of the call of its thread or task."""
     log = Log()
     together = threading.Barrier(8)
 
