@@ -19,38 +19,56 @@ class Forked(Exception):
     """This process is a child of the one that made the object."""
 
 
+_forks = [0]
+
+
+def _count_fork() -> None:
+    _forks[0] += 1
+
+
+os.register_at_fork(after_in_child=_count_fork)
+
+
 class Mine:
     """Whether this process is the one that made the spool.
 
     A fork in a signal handler runs the rest of the interrupted call in the child too, and what a child does
     must never reach its parent's files: every step that changes one asks just before it. ``gone`` is set
-    by ``forget``, and costs no call behind which a signal could come.
+    by ``forget``; it and the number of forks are asked without a call, behind which a signal could come.
     """
 
-    __slots__ = ("gone", "pid")
+    __slots__ = ("_forks", "gone", "pid")
 
     def __init__(self) -> None:
+        self._forks = _forks[0]
         self.pid = os.getpid()
         self.gone = False
 
     def check(self) -> None:
         """Raises Forked in a child."""
-        if os.getpid() != self.pid:
+        if os.getpid() != self.pid or _forks[0] != self._forks:
             self.gone = True
         if self.gone:
             raise Forked
 
+    def make_directory(self, path: str) -> None:
+        """As os.mkdir, for its user alone."""
+        self.check()
+        if self.gone or _forks[0] != self._forks:
+            raise Forked
+        os.mkdir(path, 0o700)
+
     def rename(self, source: str, target: str) -> None:
         """As os.rename."""
         self.check()
-        if self.gone:
+        if self.gone or _forks[0] != self._forks:
             raise Forked
         os.rename(source, target)
 
     def remove(self, path: str) -> None:
         """As os.unlink, and no error when the file is not there."""
         self.check()
-        if self.gone:
+        if self.gone or _forks[0] != self._forks:
             raise Forked
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
@@ -58,7 +76,7 @@ class Mine:
     def remove_directory(self, path: str) -> None:
         """As os.rmdir."""
         self.check()
-        if self.gone:
+        if self.gone or _forks[0] != self._forks:
             raise Forked
         os.rmdir(path)
 

@@ -23,8 +23,8 @@ _NO_LOCK = _NoLock()
 
 
 def guarded(lock: Any) -> Any:
-    """The lock; none while the interpreter ends: one thread runs then, and others were stopped in between.
+    """The lock; none while the interpreter ends: one thread runs then, others were stopped in it.
 
-    For ``with``, which no interrupt leaves between the lock and its release. A call of ``acquire`` is left so.
+    For ``with``, which no interrupt leaves between the lock and its release. A call of acquire is left so.
     """
     return _NO_LOCK if is_finalizing() else lock

@@ -88,12 +88,14 @@ class Part:
         self.series = new_series()
         self.path = os.path.join(root, self.series.hex())
         draft = os.path.join(root, DRAFT + self.series.hex())
-        os.mkdir(draft, 0o700)
+        mine.make_directory(draft)
         self._socket: socket.socket = _system.Socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             self._socket.setblocking(False)
+            mine.check()
             _at_lock(draft, self._socket.bind)
             self._socket.listen(_QUEUE)
+            mine.check()
             fd = open_file(os.path.join(draft, OWNER), os.O_WRONLY | os.O_CREAT | os.O_EXCL)
             try:
                 os.write(fd, f"{HOST}\n{os.getpid()}\n".encode())
