@@ -156,7 +156,7 @@ class Making(Parts):
 
 
 class Abandonment(Parts):
-    """[R-1743] A part is abandoned by three rules and no others, and no clock that can be set has a say."""
+    """[R-854] A part is abandoned by three rules and no others, and no clock that can be set has a say."""
 
     def test_a_part_is_held_as_long_as_its_process_lives(self) -> None:
         part = self.part()

@@ -242,7 +242,7 @@ class Giving(SpoolTest):
 
 
 class Marks(SpoolTest):
-    """[R-1744] What is done is given out never more once it is marked, and what is not done is."""
+    """[R-851] What is done is given out never more once it is marked, and what is not done is."""
 
     def test_after_a_crash_only_what_was_not_marked_is_given_out(self) -> None:
         self.left(*range(6), done=(1, 4))
@@ -303,7 +303,7 @@ class Marks(SpoolTest):
 
 
 class Refusing(SpoolTest):
-    """[R-1745] An event that was refused is not in the spool, and one that was acknowledged is."""
+    """[R-852] An event that was refused is not in the spool, and one that was acknowledged is."""
 
     def half_written(self, code: int) -> Callable[[int, bytes, int], int]:
         real = os.pwrite
@@ -466,7 +466,7 @@ class Refusing(SpoolTest):
 
 
 class Home(SpoolTest):
-    """[R-1746] A process whose part was taken away begins another and loses no event."""
+    """[R-1722] A process whose part was taken away begins another and loses no event."""
 
     def test_a_part_that_was_removed_is_replaced_with_one_warning(self) -> None:
         spool = self.spool()
@@ -639,7 +639,7 @@ class Ends(SpoolTest):
 
 
 class Quarantine(SpoolTest):
-    """[R-1747] What the collector never takes stands in quarantine with its answer before it is done."""
+    """[R-862] What the collector never takes stands in quarantine with its answer before it is done."""
 
     def lines(self) -> list[dict[str, Any]]:
         files = self.files("quarantine/*")
@@ -835,7 +835,7 @@ class Damage(SpoolTest):
 
 
 class Reentrant(SpoolTest):
-    """[R-1748] A capture in a signal handler, wherever it comes, neither waits nor is lost."""
+    """[R-1795] A capture in a signal handler, wherever it comes, neither waits nor is lost."""
 
     def test_a_signal_while_an_event_is_taken_captures_and_sees_what_waits(self) -> None:
         spool = self.spool()
@@ -954,7 +954,7 @@ def crashing(step: int) -> Iterator[list[int]]:
 
 
 class Crashes(SpoolTest):
-    """[R-1749] Wherever a process ends, what it acknowledged is given out until done."""
+    """[R-1796] Wherever a process ends, what it acknowledged is given out until done."""
 
     def scenario(self, acknowledged: set[int], settled: set[int]) -> None:
         """Adopts, appends over several segments, marks, puts into quarantine, removes and closes."""
@@ -1024,7 +1024,7 @@ class Crashes(SpoolTest):
 
 
 class Forks(SpoolTest):
-    """[R-1749] A child that a signal handler forks in the middle of a call changes no file of its parent."""
+    """[R-1796] A child that a signal handler forks in the middle of a call changes no file of its parent."""
 
     def contents(self) -> dict[str, bytes]:
         return {str(path): path.read_bytes() for path in self.root.rglob("*") if path.is_file()}

@@ -93,7 +93,7 @@ def asker(asked: dict[str, Any]) -> Callable[[Any], Any]:
 
 
 def test_every_recording_is_captured_as_expected_and_costs_the_application_nothing() -> None:
-    """[R-1778] Sync and async, whole and in streams; the application gets what it gets without a capture."""
+    """[R-865] Sync and async, whole and in streams; the application gets what it gets without a capture."""
     current: list[Any] = []
     answers: list[Any] = []
 
@@ -165,7 +165,7 @@ def test_the_streams_of_the_sdk_are_captured() -> None:
 
 
 def test_a_retry_of_the_sdk_is_of_the_run_that_it_repeats() -> None:
-    """[R-1780] An overload is an attempt of the run, with its status, and what comes after it too."""
+    """[R-896] An overload is an attempt of the run, with its status, and what comes after it too."""
     log = Log()
 
     def answer(request: Answering) -> None:
@@ -183,7 +183,7 @@ def test_a_retry_of_the_sdk_is_of_the_run_that_it_repeats() -> None:
 
 @pytest.mark.parametrize("how", ["abandoned", "time-out", "cancelled"])
 def test_a_stream_that_does_not_come_whole_is_no_output(how: str) -> None:
-    """[R-1781] Whoever stops it: the application by leaving or by a cancellation, or a time that is up."""
+    """[R-1622] Whoever stops it: the application by leaving or by a cancellation, or a time that is up."""
     log, over = Log(), threading.Event()
 
     def answer(request: Answering) -> None:
