@@ -25,10 +25,6 @@ _NO_LOCK = _NoLock()
 def guarded(lock: Any) -> Any:
     """The lock; none while the interpreter ends: one thread runs then, others were stopped in it.
 
-<<<<<<< HEAD
-    For ``with``, which no interrupt leaves between the lock and its release. A call of ``acquire`` is.
-=======
     For ``with``, which no interrupt leaves between the lock and its release. A call of acquire is left so.
->>>>>>> pyclient
     """
     return _NO_LOCK if is_finalizing() else lock
