@@ -28,6 +28,8 @@ interface Reading {
   /** Done before this spool read it: not given out. */
   readonly done: ReadonlySet<number>;
   readonly count: FrameCount;
+  /** When the event that was read last was captured. */
+  readAt: number | undefined;
 }
 
 /** What a call of `collect` has gathered, and how much more it takes. */
@@ -53,11 +55,10 @@ export class Backlog {
   readonly #onTrouble: OnTrouble;
   readonly #onDamage: OnDamage;
   readonly #until: AbortSignal | undefined;
-  /** Not read to the end; the first one is being read. */
+  /** Not read to the end, in the order in which they are read; those of this spool come last. */
   readonly #toRead: WaitingSegment[] = [];
-  #reading: Reading | undefined;
-  /** Of the event that was read last. */
-  #readAt: number | undefined;
+  /** Of those that were begun: one of others at most, and the one that this spool writes. */
+  readonly #readings = new Map<WaitingSegment, Reading>();
   readonly #taken = new Set<TakenEvent>();
   /** Done, and not to be removed yet: see `WaitingSegment.restsUntil`. */
   readonly #resting = new Set<WaitingSegment>();
@@ -89,7 +90,7 @@ export class Backlog {
     for (const event of this.#taken) oldest = Math.min(oldest, event.capturedAt);
     for (const event of this.#back) oldest = Math.min(oldest, event.capturedAt);
     const unread = this.#toRead.find((segment) => segment.unread.events > 0);
-    const begun = unread === this.#reading?.segment ? this.#readAt : undefined;
+    const begun = unread && this.#readings.get(unread)?.readAt;
     oldest = Math.min(oldest, begun ?? unread?.firstCapturedAt ?? Infinity);
     return Number.isFinite(oldest) ? oldest : undefined;
   }
@@ -100,14 +101,15 @@ export class Backlog {
     this.storedBytes += segment.end;
   }
 
-  /** Segments that other spools have left: they are read before what this spool has begun and not come to yet. */
+  /** Segments that other spools have left: they are read before those of this spool. */
   adopt(segments: readonly WaitingSegment[]): void {
     for (const segment of segments) {
       this.storedBytes += segment.end;
       this.waiting += segment.unread.events;
       this.waitingBytes += segment.unread.bytes;
     }
-    this.#toRead.splice(this.#reading ? 1 : 0, 0, ...segments);
+    const own = this.#toRead.findIndex((segment) => segment.own);
+    this.#toRead.splice(own < 0 ? this.#toRead.length : own, 0, ...segments);
     for (const segment of segments) this.#finish(segment);
   }
 
@@ -182,9 +184,9 @@ export class Backlog {
   /** Takes no more notice of anything. On return all files are closed, and what is done is noted. */
   async close(): Promise<void> {
     await this.notes.written();
-    const reading = this.#reading;
-    this.#reading = undefined;
-    if (reading) await this.#close(reading.fd);
+    const readings = [...this.#readings.values()];
+    this.#readings.clear();
+    for (const { fd } of readings) await this.#close(fd);
   }
 
   #collectBack(batch: Batch): void {
@@ -197,7 +199,7 @@ export class Backlog {
     while (hasRoom(batch) && !this.#until?.aborted) {
       const segment = this.#toRead[0];
       if (!segment || (segment.own && !segment.complete && segment.unread.events === 0)) return;
-      const reading = this.#reading ?? (await this.#open(segment));
+      const reading = this.#readings.get(segment) ?? (await this.#open(segment));
       if (!reading) continue;
       const step = reading.reader.step(segment.end);
       if (step === 'more') await reading.reader.more(segment.end);
@@ -223,9 +225,9 @@ export class Backlog {
       fd = await this.#files.open(segment.path, 'read');
       const done = segment.own ? NONE : await loadMarks(this.#files, segment);
       const reader = new SegmentReader(this.#files, fd, segment.context);
-      this.#readAt = undefined;
-      this.#reading = { segment, fd, reader, done, count: new FrameCount() };
-      return this.#reading;
+      const reading = { segment, fd, reader, done, count: new FrameCount(), readAt: undefined };
+      this.#readings.set(segment, reading);
+      return reading;
     } catch (error) {
       // Whatever is wrong with this one, the next one is read. One that is gone was adopted by another spool.
       if (errorCode(error) !== 'ENOENT')
@@ -234,17 +236,18 @@ export class Backlog {
           error,
         );
       if (fd !== undefined) await this.#close(fd);
-      this.#toRead.shift();
+      this.#pass(segment);
       this.#forget(segment);
       return undefined;
     }
   }
 
-  #met({ segment, done, count }: Reading, found: FoundFrame): TakenEvent | undefined {
+  #met(reading: Reading, found: FoundFrame): TakenEvent | undefined {
+    const { segment, done, count } = reading;
     const { frame, offset, size } = found;
     count.meet(found, done);
     if (frame.kind === undefined || done.has(offset)) return undefined;
-    this.#readAt = frame.capturedAt;
+    reading.readAt = frame.capturedAt;
     segment.unread.events--;
     segment.unread.bytes -= size;
     segment.left++;
@@ -301,8 +304,7 @@ export class Backlog {
     } else if (missing > 0) await this.#noteMissing(segment, missing);
     // From here on nothing is awaited: meanwhile its last event may be done, and the segment be finished. So far it
     // could not be: events of it were not read, or another spool has begun it.
-    this.#reading = undefined;
-    this.#toRead.shift();
+    this.#pass(segment);
     segment.readToEnd = true;
     const { events, bytes } = segment.unread;
     this.waiting -= events;
@@ -321,10 +323,7 @@ export class Backlog {
     }
     this.storedBytes -= segment.end;
     if (!segment.keep) this.notes.drop(segment);
-    const next = this.#toRead.indexOf(segment);
-    if (next >= 0) this.#toRead.splice(next, 1);
-    const reading = this.#reading?.segment === segment ? this.#reading : undefined;
-    if (reading) this.#reading = undefined;
+    const reading = this.#pass(segment);
     this.notes.chore(`segment ${segment.name}, which is done, could not be removed`, async () => {
       if (reading) await this.#close(reading.fd);
       if (segment.keep) return;
@@ -341,6 +340,15 @@ export class Backlog {
     } catch (error) {
       this.#onTrouble('a segment could not be closed', error);
     }
+  }
+
+  /** Nothing more is read of the segment. @returns what was under way, whose file is to be closed. */
+  #pass(segment: WaitingSegment): Reading | undefined {
+    const reading = this.#readings.get(segment);
+    this.#readings.delete(segment);
+    const at = this.#toRead.indexOf(segment);
+    if (at >= 0) this.#toRead.splice(at, 1);
+    return reading;
   }
 
   #forget(segment: WaitingSegment): void {

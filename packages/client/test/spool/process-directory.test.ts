@@ -128,6 +128,25 @@ describe('a spool that starts', () => {
 });
 
 describe('a spool that runs', () => {
+  test('[R-854] gives out what it adopts though it waits for events of its own', async () => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const disk = new MemoryDisk();
+    const dying = disk.process();
+    const left = await Spool.open({ directory: ROOT, durability: 'os', files: dying.files });
+    await left.append('outcome', event);
+    const spool = await Spool.open({ directory: ROOT, durability: 'os', files: disk.process().files });
+    await spool.append('outcome', Buffer.from('own'));
+    expect((await spool.take(9, 1000)).map(textOf)).toEqual(['own']);
+    const taken = spool.take(1, 1000);
+    dying.end();
+    await vi.advanceTimersByTimeAsync(10_001);
+    expect((await taken).map(textOf)).toEqual([event.toString()]);
+    await spool.append('outcome', Buffer.from('own too'));
+    expect((await spool.take(9, 1000)).map(textOf)).toEqual(['own too']);
+    await spool.close();
+  });
+
   test('[R-854] looks every ten seconds for what others have left', async () => {
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
     onTestFinished(() => void vi.useRealTimers());
