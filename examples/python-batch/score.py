@@ -55,7 +55,7 @@ def outcome(log: Client, admission: str, outcome_type: str) -> None:
     """Also months later, in another process: the id of the run is all that is needed."""
     run_id = pd.read_csv(PREDICTIONS, index_col="admission").loc[admission, "run_id"]
     log.run(run_id).outcome(outcome_type=outcome_type, description="From the discharge diagnosis.")
-    print(f"The outcome is told of run {run_id}.")
+    print(f"Run {run_id} has an outcome now.")
 
 
 if __name__ == "__main__":
