@@ -21,7 +21,7 @@ run_id: ContextVar[str | None] = ContextVar("run_id", default=None)
 
 
 def describe(call: captured.DescribedCall) -> dict[str, object]:
-    """What the events say of a call beside the model, ids and counts: here the words, stored by themselves."""
+    """What events say of a call beside the model, ids and counts: here the words, stored by themselves."""
     if call.answer is None:
         question = call.request["messages"][-1]["content"]
         target = {"target_id": "bed-4", "target_type": "patient"}
