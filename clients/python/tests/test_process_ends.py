@@ -141,6 +141,19 @@ print(len(inside) + len(outside) + 1)
                 left = self.assert_kept(1001)
                 self.assertEqual(len(left.ids), int(printed))
 
+    def test_no_thread_of_the_client_takes_a_signal_of_the_process(self) -> None:
+        program = """
+log = Client("http://127.0.0.1:1", "cek_x", SPOOL)
+acknowledged(log.start_run().start)
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+signal.signal(signal.SIGUSR1, lambda *_: None)
+# Pending: no thread has taken it. One that is just about to begin may take the first ones.
+while signal.SIGUSR1 not in signal.sigpending():
+    os.kill(os.getpid(), signal.SIGUSR1)
+    time.sleep(0.05)
+"""
+        self.run_program(program)
+
     def test_interrupts_that_leave_a_capture_by_an_exception(self) -> None:
         program = """
 class Stop(BaseException): pass

@@ -7,9 +7,11 @@ The client needs real threads: a greenlet sends nothing while the application co
 from __future__ import annotations
 
 import _thread
+import signal as _signal
 import socket as _socket
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 _monkey: Any = sys.modules.get("gevent.monkey")
@@ -21,7 +23,7 @@ def _original(module: str, name: str, present: Any) -> Any:
     return _monkey.get_original(module, name)
 
 
-start_thread = _original("_thread", "start_new_thread", _thread.start_new_thread)
+_start = _original("_thread", "start_new_thread", _thread.start_new_thread)
 allocate_lock = _original("_thread", "allocate_lock", _thread.allocate_lock)
 thread_ident = _original("_thread", "get_ident", _thread.get_ident)
 sleep = _original("time", "sleep", time.sleep)
@@ -29,3 +31,25 @@ Socket = _original("socket", "socket", _socket.socket)
 create_connection = _original("socket", "create_connection", _socket.create_connection)
 RLock = _thread.RLock
 monotonic = time.monotonic
+
+#: A fault of a thread itself stays its own.
+_BLOCKED = _signal.valid_signals() - {
+    _signal.SIGSEGV,
+    _signal.SIGBUS,
+    _signal.SIGFPE,
+    _signal.SIGILL,
+    _signal.SIGABRT,
+}
+
+
+def start_thread(function: Callable[..., object], args: tuple[Any, ...]) -> None:
+    """Starts a thread that takes no signal of the process. Raises RuntimeError when none can start.
+
+    uWSGI calls exit() in its handler: on a thread of ours that waits without end for the main one.
+    """
+    _start(_deaf, (function, args))
+
+
+def _deaf(function: Callable[..., object], args: tuple[Any, ...]) -> None:
+    _signal.pthread_sigmask(_signal.SIG_BLOCK, _BLOCKED)
+    function(*args)

@@ -7,8 +7,8 @@ import { formatByteSize, formatDuration, parseByteSize, parseDuration } from '..
 
 export const PREFIX = 'COLLECTOR_';
 export const CONFIG_VARIABLE = `${PREFIX}CONFIG`;
-/** With our prefix, and said to the client: where a collector is, and a key for it. One shell may have both. */
-export const CLIENT_VARIABLES: readonly string[] = [`${PREFIX}URL`, `${PREFIX}KEY`];
+/** With our prefix, and for clients: where a collector is, a key for it, and a spool. One shell may have all. */
+export const CLIENT_VARIABLES: readonly string[] = [`${PREFIX}URL`, `${PREFIX}KEY`, `${PREFIX}SPOOL`];
 
 /** What the names of the options in `limits` begin with. */
 export const LIMITS = 'limits.';

@@ -168,7 +168,12 @@ test('[R-801] every fault is told at once, each with its source', () => {
 });
 
 test('[R-801] the variables of the client are no settings, and no one is told of them', () => {
-  expect(faultsOf({}, { COLLECTOR_URL: 'http://127.0.0.1:8080', COLLECTOR_KEY: 'cek_x' })).toEqual([]);
+  const ofClients = {
+    COLLECTOR_URL: 'http://127.0.0.1:8080',
+    COLLECTOR_KEY: 'cek_x',
+    COLLECTOR_SPOOL: './spool',
+  };
+  expect(faultsOf({}, ofClients)).toEqual([]);
   expect(faultsOf({}, { COLLECTOR_KEYS: 'cek_x' })).toEqual([expect.stringContaining('no such setting')]);
 });
 
