@@ -23,12 +23,18 @@ const [ONE, TWO] = ['0190aabbccdd01020304050607', '0190aabbccde01020304050607'];
 const u32 = (value) => Buffer.from(Uint32Array.of(value).buffer);
 const u64 = (value) => Buffer.from(BigUint64Array.of(BigInt(value)).buffer);
 const idOf = (series, number) => Buffer.concat([Buffer.from(series, 'hex'), Buffer.from([0, 0, number])]);
-const derived = (key, id) =>
-  Buffer.from(hkdfSync('sha256', key, id, 'clinical-events spool segment 1', 48));
+const derived = (key, id) => Buffer.from(hkdfSync('sha256', key, id, 'clinical-events spool segment 1', 48));
 
 function header(id, { key, version = 2, cipher = key ? 1 : 0, magic = 'CE-SPOOL' } = {}) {
   const check = key ? derived(key, id).subarray(32) : Buffer.alloc(16);
-  const head = [Buffer.from(magic), Buffer.from([version, cipher, 0, 0]), u32(64), id, check, Buffer.alloc(12)];
+  const head = [
+    Buffer.from(magic),
+    Buffer.from([version, cipher, 0, 0]),
+    u32(64),
+    id,
+    check,
+    Buffer.alloc(12),
+  ];
   const bytes = Buffer.concat(head);
   return Buffer.concat([bytes, u32(crc32(bytes))]);
 }
@@ -129,7 +135,12 @@ const cases = [];
  * @param {object} more `expect`: what differs from a spool whose events all wait; `owner`, `lock`: of the parts;
  * `key`: that the client is given; `files`: others, by path.
  */
-function spool(name, what, segments, { expect = {}, owner = 'none', lock = 'none', key, files = {}, ...more } = {}) {
+function spool(
+  name,
+  what,
+  segments,
+  { expect = {}, owner = 'none', lock = 'none', key, files = {}, ...more } = {},
+) {
   const parts = [...new Set(segments.map(({ series, part = series }) => part))];
   const lying = Object.fromEntries(
     segments.flatMap(({ series, part = series, name: id, pieces, marks: done }) => [
@@ -170,13 +181,24 @@ spool('whole-large', 'an event of 300,000 bytes', [
   new Segment().event(JSON.stringify({ long: 'x'.repeat(300_000) })).event('{}'),
 ]);
 spool('whole-marker-in-body', 'a body that holds the marker', [
-  new Segment().event(Buffer.concat([Buffer.from('a'), MARKER, Buffer.alloc(40, 1)])).event('{}').end(),
+  new Segment()
+    .event(Buffer.concat([Buffer.from('a'), MARKER, Buffer.alloc(40, 1)]))
+    .event('{}')
+    .end(),
 ]);
 spool('whole-frame-in-body', 'a body that is a whole frame of another segment', [
-  new Segment().event(frame(idOf(TWO, 0), 2, 0, '{"not":"this"}')).event('{}').end(),
+  new Segment()
+    .event(frame(idOf(TWO, 0), 2, 0, '{"not":"this"}'))
+    .event('{}')
+    .end(),
 ]);
-spool('whole-latest-time', 'the last time that is allowed', [new Segment().event('{}', { at: 8_640_000_000_000_000 })]);
-spool('whole-two-segments', 'a series of two segments', [whole().end(), new Segment(ONE, 1).event('{"n":3}')]);
+spool('whole-latest-time', 'the last time that is allowed', [
+  new Segment().event('{}', { at: 8_640_000_000_000_000 }),
+]);
+spool('whole-two-segments', 'a series of two segments', [
+  whole().end(),
+  new Segment(ONE, 1).event('{"n":3}'),
+]);
 spool('whole-two-parts', 'parts of two processes', [whole().end(), new Segment(TWO).event('{"n":3}')]);
 {
   const taken = new Segment(TWO).event('{"n":3}');
@@ -188,7 +210,9 @@ spool('whole-other-files', 'files of other names in a part stay there', [whole()
   expect: { left: [`${ONE}/AA.segment`, `${ONE}/notes.txt`] },
 });
 spool('whole-other-directories', 'directories of other names are not looked at', [whole()], {
-  files: { [`series/${idOf(TWO, 0).toString('hex')}.segment`]: Buffer.concat(new Segment(TWO).event('{}').pieces) },
+  files: {
+    [`series/${idOf(TWO, 0).toString('hex')}.segment`]: Buffer.concat(new Segment(TWO).event('{}').pieces),
+  },
   expect: { left: [`series/${idOf(TWO, 0).toString('hex')}.segment`] },
 });
 
@@ -196,11 +220,15 @@ spool('whole-other-directories', 'directories of other names are not looked at',
 
 {
   const segment = whole().end();
-  spool('marks-some', 'the second of three events is done', [segment.marked([segment.offsets[1]]).without(1)]);
+  spool('marks-some', 'the second of three events is done', [
+    segment.marked([segment.offsets[1]]).without(1),
+  ]);
 }
 {
   const segment = whole();
-  spool('marks-batches', 'two batches', [segment.marked([segment.offsets[0]], [segment.offsets[2]]).without(0, 2)]);
+  spool('marks-batches', 'two batches', [
+    segment.marked([segment.offsets[0]], [segment.offsets[2]]).without(0, 2),
+  ]);
 }
 {
   const segment = whole().end();
@@ -258,20 +286,31 @@ function torn(name, what, segment, last, more = {}) {
 torn('torn', 'the last of three frames was cut off', whole(), 2);
 torn('torn-only', 'the only frame was cut off', new Segment().event('{"n":0}'), 0);
 torn('torn-end', 'the frame that ends the segment was cut off', whole().end(), 9);
-torn('torn-sealed', 'a sealed frame was cut off', new Segment(ONE, 0, { key: KEY }).event('{"n":0}').event('{}'), 1, {
-  key: KEY,
-});
+torn(
+  'torn-sealed',
+  'a sealed frame was cut off',
+  new Segment(ONE, 0, { key: KEY }).event('{"n":0}').event('{}'),
+  1,
+  {
+    key: KEY,
+  },
+);
 {
   const segment = whole();
   const file = `${ONE}/${segment.name}.segment`;
   segment.events = [];
-  spool('torn-header', 'a segment was cut off in its header', [segment], { truncate: { file, from: 0, to: 64 } });
+  spool('torn-header', 'a segment was cut off in its header', [segment], {
+    truncate: { file, from: 0, to: 64 },
+  });
 }
 {
   const segment = whole();
-  spool('torn-large', 'a frame of which a page was written', [
-    segment.bytes(frame(segment.id, 2, 3, JSON.stringify({ long: 'x'.repeat(20_000) })).subarray(0, 4096)),
-  ], { expect: { cut: 1 } });
+  spool(
+    'torn-large',
+    'a frame of which a page was written',
+    [segment.bytes(frame(segment.id, 2, 3, JSON.stringify({ long: 'x'.repeat(20_000) })).subarray(0, 4096))],
+    { expect: { cut: 1 } },
+  );
 }
 
 /* No cut: damage. */
@@ -279,9 +318,12 @@ torn('torn-sealed', 'a sealed frame was cut off', new Segment(ONE, 0, { key: KEY
 {
   const segment = whole().end();
   const at = segment.size;
-  spool('tail-behind-end', 'half a frame behind the frame that ends the segment', [
-    segment.bytes(frame(segment.id, 2, 3, '{}').subarray(0, 33)),
-  ], { expect: { damaged: [damagedAt(segment, at, 33)] } });
+  spool(
+    'tail-behind-end',
+    'half a frame behind the frame that ends the segment',
+    [segment.bytes(frame(segment.id, 2, 3, '{}').subarray(0, 33))],
+    { expect: { damaged: [damagedAt(segment, at, 33)] } },
+  );
 }
 {
   const segment = whole();
@@ -293,16 +335,22 @@ torn('torn-sealed', 'a sealed frame was cut off', new Segment(ONE, 0, { key: KEY
 {
   const segment = whole();
   const at = segment.size;
-  spool('tail-small-size', 'a head at the end whose size is less than a head takes', [
-    segment.bytes(frame(segment.id, 2, 3, '{}', { size: 31 }).subarray(0, 32)),
-  ], { expect: { damaged: [damagedAt(segment, at, 32)] } });
+  spool(
+    'tail-small-size',
+    'a head at the end whose size is less than a head takes',
+    [segment.bytes(frame(segment.id, 2, 3, '{}', { size: 31 }).subarray(0, 32))],
+    { expect: { damaged: [damagedAt(segment, at, 32)] } },
+  );
 }
 {
   const segment = whole();
   const at = segment.size;
-  spool('tail-changed', 'the last frame was changed', [
-    segment.event('{"n":3}', { checksum: Buffer.from('other'), lost: true }),
-  ], { expect: { damaged: [damagedAt(segment, at, 39)] } });
+  spool(
+    'tail-changed',
+    'the last frame was changed',
+    [segment.event('{"n":3}', { checksum: Buffer.from('other'), lost: true })],
+    { expect: { damaged: [damagedAt(segment, at, 39)] } },
+  );
 }
 {
   const segment = whole();
@@ -313,23 +361,32 @@ torn('torn-sealed', 'a sealed frame was cut off', new Segment(ONE, 0, { key: KEY
 {
   const segment = whole();
   const at = segment.size;
-  spool('tail-half-and-zeros', 'half a frame and then zeros', [
-    segment.bytes(frame(segment.id, 2, 3, 'y'.repeat(60)).subarray(0, 60)).bytes(Buffer.alloc(4096)),
-  ], { expect: { damaged: [damagedAt(segment, at, 60 + 4096)] } });
+  spool(
+    'tail-half-and-zeros',
+    'half a frame and then zeros',
+    [segment.bytes(frame(segment.id, 2, 3, 'y'.repeat(60)).subarray(0, 60)).bytes(Buffer.alloc(4096))],
+    { expect: { damaged: [damagedAt(segment, at, 60 + 4096)] } },
+  );
 }
 
 /* Damage between frames. */
 
 {
   const segment = new Segment();
-  segment.event('{"n":0}').event('{"n":1}', { checksum: Buffer.from('other'), lost: true }).event('{"n":2}');
+  segment
+    .event('{"n":0}')
+    .event('{"n":1}', { checksum: Buffer.from('other'), lost: true })
+    .event('{"n":2}');
   spool('damaged-middle', 'the second of three frames was changed', [segment], {
     expect: { damaged: [damagedAt(segment, segment.offsets[1], 39)], missing: 1 },
   });
 }
 {
   const segment = new Segment();
-  segment.event('{"n":0}', { checksum: Buffer.from('other'), lost: true }).event('{"n":1}').event('{"n":2}');
+  segment
+    .event('{"n":0}', { checksum: Buffer.from('other'), lost: true })
+    .event('{"n":1}')
+    .event('{"n":2}');
   spool('damaged-first', 'the first frame was changed', [segment], {
     expect: { damaged: [damagedAt(segment, 64, 39)], missing: 1 },
   });
@@ -353,7 +410,11 @@ for (const [name, what, damage] of [
   ['sealed', 'a frame that says it is sealed, in a segment that is not', { flags: 1 }],
   ['time', 'a time beyond the last', { at: 8_640_000_000_000_001n }],
 ]) {
-  const segment = new Segment().event('{"n":0}').event('{"n":1}', { ...damage, lost: true }).event('{"n":2}').end();
+  const segment = new Segment()
+    .event('{"n":0}')
+    .event('{"n":1}', { ...damage, lost: true })
+    .event('{"n":2}')
+    .end();
   spool(`damaged-${name}`, what, [segment], {
     expect: { damaged: [damagedAt(segment, segment.offsets[1], 39)], missing: 1 },
   });
@@ -361,7 +422,10 @@ for (const [name, what, damage] of [
 {
   const segment = new Segment().event('{"n":0}');
   const at = segment.size;
-  segment.bytes(frame(idOf(TWO, 0), 2, 0, '{"not":"this"}')).event('{"n":1}').end();
+  segment
+    .bytes(frame(idOf(TWO, 0), 2, 0, '{"not":"this"}'))
+    .event('{"n":1}')
+    .end();
   spool('damaged-foreign-frame', 'a whole frame of another segment between two', [segment], {
     expect: { damaged: [damagedAt(segment, at, 46)] },
   });
@@ -369,21 +433,29 @@ for (const [name, what, damage] of [
 {
   const segment = new Segment().event('{"n":0}');
   const at = segment.size;
-  segment.bytes(Buffer.concat([Buffer.alloc(9, 1), MARKER, MARKER, Buffer.alloc(7, 2)])).event('{"n":1}').end();
+  segment
+    .bytes(Buffer.concat([Buffer.alloc(9, 1), MARKER, MARKER, Buffer.alloc(7, 2)]))
+    .event('{"n":1}')
+    .end();
   spool('damaged-markers', 'markers in bytes that are no frame', [segment], {
     expect: { damaged: [damagedAt(segment, at, 24)] },
   });
 }
 {
-  const segment = new Segment().event('{"n":0}').event('{"n":1}', { checksum: Buffer.from('other'), lost: true });
+  const segment = new Segment()
+    .event('{"n":0}')
+    .event('{"n":1}', { checksum: Buffer.from('other'), lost: true });
   segment.event('{"n":2}').end().marked([segment.offsets[1]]);
   spool('damaged-and-done', 'the frame that was changed was done', [segment], {
     expect: { damaged: [damagedAt(segment, segment.offsets[1], 39)] },
   });
 }
-spool('missing-middle', 'frames are missing of which no byte is left', [
-  new Segment().event('{"n":0}').event('{"n":3}', { number: 3 }).end(),
-], { expect: { missing: 2 } });
+spool(
+  'missing-middle',
+  'frames are missing of which no byte is left',
+  [new Segment().event('{"n":0}').event('{"n":3}', { number: 3 }).end()],
+  { expect: { missing: 2 } },
+);
 spool('missing-first', 'the first frame is missing', [new Segment().event('{"n":1}', { number: 1 })], {
   expect: { missing: 1 },
 });
@@ -394,16 +466,25 @@ spool('missing-none', 'the frame that ends the segment says fewer than there are
 spool('missing-all', 'a frame that ends a segment, and nothing before it', [new Segment().end(4)], {
   expect: { missing: 4 },
 });
-spool('missing-many', 'the frame that ends the segment says more than it could hold', [whole().end(1_000_000)], {
-  expect: { missing: 999_997 },
-});
+spool(
+  'missing-many',
+  'the frame that ends the segment says more than it could hold',
+  [whole().end(1_000_000)],
+  {
+    expect: { missing: 999_997 },
+  },
+);
 spool('end-in-the-middle', 'events behind a frame that ends the segment', [whole().end().event('{"n":3}')]);
 spool('number-twice', 'two frames have one number', [whole().event('{"n":3}', { number: 2 })]);
 
 /* Headers. */
 
 for (const [name, what, bytes] of [
-  ['checksum', 'a header that was changed', Buffer.concat([header(idOf(ONE, 0)).subarray(0, 63), Buffer.from([0x5a])])],
+  [
+    'checksum',
+    'a header that was changed',
+    Buffer.concat([header(idOf(ONE, 0)).subarray(0, 63), Buffer.from([0x5a])]),
+  ],
   ['zeros', 'a header of zeros', Buffer.alloc(64)],
   ['magic', 'a header that begins otherwise', header(idOf(ONE, 0), { magic: 'XX-SPOOL' })],
   ['foreign', 'the header of another segment, which says nothing', header(idOf(TWO, 0)).fill(0, 60, 61)],
@@ -413,12 +494,17 @@ for (const [name, what, bytes] of [
 }
 {
   const old = new Segment(ONE, 0, { version: 1 }).event('{}').without(0);
-  spool('version-1', 'a segment of an earlier format: the spool is refused, and nothing is touched', [old, new Segment(TWO).event('{}').without(0)], {
-    expect: {
-      refused: 'format',
-      left: [`${ONE}/${old.name}.segment`, `${TWO}/${idOf(TWO, 0).toString('hex')}.segment`],
+  spool(
+    'version-1',
+    'a segment of an earlier format: the spool is refused, and nothing is touched',
+    [old, new Segment(TWO).event('{}').without(0)],
+    {
+      expect: {
+        refused: 'format',
+        left: [`${ONE}/${old.name}.segment`, `${TWO}/${idOf(TWO, 0).toString('hex')}.segment`],
+      },
     },
-  });
+  );
 }
 for (const [name, what, options] of [
   ['version-3', 'a segment of a later format is left alone', { version: 3 }],
@@ -439,25 +525,42 @@ for (const kind of ['link', 'directory', 'pipe']) {
 
 const sealed = () => new Segment(ONE, 0, { key: KEY }).event('{"n":0}').event('{"n":1}');
 spool('sealed', 'a sealed segment', [sealed().end()], { key: KEY });
-spool('sealed-and-clear', 'a sealed part and one in the clear', [sealed(), new Segment(TWO).event('{"n":2}')], { key: KEY });
+spool(
+  'sealed-and-clear',
+  'a sealed part and one in the clear',
+  [sealed(), new Segment(TWO).event('{"n":2}')],
+  { key: KEY },
+);
 {
   const segment = sealed();
-  spool('sealed-no-key', 'a client without a key leaves a sealed part alone', [segment.without(0, 1), new Segment(TWO).event('{"n":2}')], {
-    expect: { left: [`${ONE}/${segment.name}.segment`] },
-  });
-}
-{
-  const segment = sealed();
-  spool('sealed-other-key', 'a client with another key refuses the spool, and touches nothing', [segment.without(0, 1), new Segment(TWO).event('{}').without(0)], {
-    key: OTHER_KEY,
-    expect: {
-      refused: 'key',
-      left: [`${ONE}/${segment.name}.segment`, `${TWO}/${idOf(TWO, 0).toString('hex')}.segment`],
+  spool(
+    'sealed-no-key',
+    'a client without a key leaves a sealed part alone',
+    [segment.without(0, 1), new Segment(TWO).event('{"n":2}')],
+    {
+      expect: { left: [`${ONE}/${segment.name}.segment`] },
     },
-  });
+  );
 }
 {
-  const segment = new Segment(ONE, 0, { key: KEY }).event('{"n":0}').event('{"n":1}', { tampered: true, lost: true });
+  const segment = sealed();
+  spool(
+    'sealed-other-key',
+    'a client with another key refuses the spool, and touches nothing',
+    [segment.without(0, 1), new Segment(TWO).event('{}').without(0)],
+    {
+      key: OTHER_KEY,
+      expect: {
+        refused: 'key',
+        left: [`${ONE}/${segment.name}.segment`, `${TWO}/${idOf(TWO, 0).toString('hex')}.segment`],
+      },
+    },
+  );
+}
+{
+  const segment = new Segment(ONE, 0, { key: KEY })
+    .event('{"n":0}')
+    .event('{"n":1}', { tampered: true, lost: true });
   segment.event('{"n":2}').end();
   spool('sealed-tampered', 'a sealed frame that does not open', [segment], {
     key: KEY,
@@ -475,7 +578,13 @@ for (const [name, what, owner, lock, found] of [
   ['here-missing', 'a part of this boot without a lock is watched', 'here', 'none', 'watched'],
   ['elsewhere-free', 'a part of another boot is watched, whatever its lock', 'elsewhere', 'free', 'watched'],
   ['elsewhere-missing', 'a part of another boot without a lock is watched', 'elsewhere', 'none', 'watched'],
-  ['elsewhere-old', 'a part of another boot is watched, however old its owner is', 'elsewhere', 'none', 'watched'],
+  [
+    'elsewhere-old',
+    'a part of another boot is watched, however old its owner is',
+    'elsewhere',
+    'none',
+    'watched',
+  ],
   ['empty', 'an owner that names no host is one of another', 'empty', 'none', 'watched'],
 ]) {
   const segment = whole().end();

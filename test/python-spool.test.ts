@@ -7,6 +7,7 @@ import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { answer, fakeCollector } from '../packages/client/test/running/fake-collector.js';
 import { temporaryDirectory } from '../packages/client/test/running/hurried-client.js';
+import { realCollector } from '../packages/client/test/running/real-collector.js';
 import { caseOf, laidOut, NAMES } from '../packages/client/test/spool/corpus.js';
 import { Spool } from '../packages/client/src/spool/spool.js';
 
@@ -104,7 +105,7 @@ async function json(language: Language, ...args: readonly string[]): Promise<Rec
 const VIEWS = [['show'], ['show', '--check'], ['show', '--events', '--contents']] as const;
 
 test.skipIf(!hasPython)(
-  '[R-1767] collector-spool and clinical-events print the same of every spool of the corpus',
+  '[R-1799] collector-spool and clinical-events print the same of every spool of the corpus',
   async () => {
     const roots = await Promise.all(
       NAMES.map(async (name) => {
@@ -147,7 +148,7 @@ function drained(root: string, code: number | null, stdout: string): unknown {
 }
 
 test.skipIf(!hasPython)(
-  '[R-1767] both commands drain every spool of the corpus alike',
+  '[R-1799] both commands drain every spool of the corpus alike',
   async () => {
     const keyFile = path.join(path.dirname(temporaryDirectory()), 'key');
     fs.writeFileSync(keyFile, 'key\n');
@@ -188,7 +189,7 @@ test.skipIf(!hasPython)(
 );
 
 test.skipIf(!hasPython).each(['node', 'python'] as const)(
-  '[R-1768] what %s has written the other sends, and refusals of one the other puts back',
+  '[R-1799] what %s has written the other sends, and refusals of one the other puts back',
   async (language) => {
     const other = OTHER[language];
     const directory = temporaryDirectory();
@@ -328,6 +329,48 @@ test.skipIf(!hasPython)(
       }
     }
     expect(fake.accepted).toEqual([]);
+  },
+  240_000,
+);
+
+/** Captures a run with the client, with words of so many bytes, and ends without a word. */
+const CAPTURE = `
+import os, sys
+from clinical_events import Client
+log = Client(spool=sys.argv[1])
+for size in (1, 20_000, 900_000):
+    with log.start_run(model={"model_id": "m", "model_version": "1"}, target={"target_id": "p"}, inputs={"n": size}) as run:
+        assert run.output(summary="w\u00f6rter", fields={"words": "x" * size}).wait(120)
+os._exit(0)
+`;
+
+test.skipIf(!hasPython)(
+  'a collector stores what a Python process that ended at once has captured, once a drain sends it',
+  async () => {
+    const directory = temporaryDirectory();
+    const collector = await realCollector();
+    const captured = await ended('python3', ['-c', CAPTURE, directory]);
+    expect(captured.code, captured.stderr).toBe(0);
+    const keyFile = path.join(path.dirname(temporaryDirectory()), 'key');
+    fs.writeFileSync(keyFile, 'cek_aaaaaaaaaaaa_' + 'a'.repeat(43));
+    const drain = () =>
+      COMMANDS.python('drain', directory, '--url', collector.url, '--api-key-file', keyFile, '--json');
+    const refused = await drain();
+    expect(refused.code).toBe(7);
+    expect(JSON.parse(refused.stdout)).toMatchObject({
+      sent: 0,
+      waiting: 6,
+      cause: expect.stringContaining('401') as string,
+    });
+    fs.writeFileSync(keyFile, collector.apiKey);
+    const sent = await drain();
+    expect(sent.stderr).toBe('');
+    expect(JSON.parse(sent.stdout)).toMatchObject({ found: 6, sent: 6, waiting: 0, refused: 0 });
+    const bodies = [...(await collector.stored()).values()];
+    expect(bodies.map((body) => /wörter|\\u00f6rter/.test(body)).sort()).toEqual([
+      ...[false, false, false, true, true, true],
+    ]);
+    expect(Math.max(...bodies.map((body) => body.length))).toBeGreaterThan(900_000);
   },
   240_000,
 );

@@ -18,7 +18,9 @@ const spec = fs.readFileSync(path.join(ROOT, 'docs/SPEC.md'), 'utf8');
 const required = [...spec.matchAll(/^- \*\*(R-\d{3,4})\*\*/gm)].map((match) => match[1]);
 const retired = [...spec.matchAll(/^\| (R-\d{3,4}) /gm)].map((match) => match[1]);
 const named = new Map<string, string[]>();
-for (const file of ['packages', 'tools', 'test', 'clients'].flatMap((name) => testFiles(path.join(ROOT, name)))) {
+for (const file of ['packages', 'tools', 'test', 'clients'].flatMap((name) =>
+  testFiles(path.join(ROOT, name)),
+)) {
   if (file === import.meta.filename) continue;
   const code = fs.readFileSync(file, 'utf8').replace(/^\s*(\/\/|\/?\*).*$/gm, '');
   if (/\b(test|it|describe)\.(skip|todo|only)\b/.test(code)) throw new Error(`${file} skips a test`);

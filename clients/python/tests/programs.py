@@ -22,6 +22,7 @@ _PRELUDE = """
 import os, signal, sys, threading, time
 sys.path.insert(0, {sources!r})
 from clinical_events import Client, Refused, current_run
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for what runs in its background
 HERE = os.path.dirname(os.path.abspath(__file__))
 SPOOL, ACKNOWLEDGED = os.path.join(HERE, "spool"), os.path.join(HERE, "acknowledged")
 

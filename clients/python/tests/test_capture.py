@@ -81,7 +81,7 @@ class Writing(unittest.TestCase):
         return log
 
     def test_the_caller_writes_before_the_call_returns(self) -> None:
-        """[R-1753] In mode `os` the caller itself writes: nothing waits in a queue when the process ends."""
+        """[R-1797] In mode `os` the caller itself writes: nothing waits in a queue when the process ends."""
         disk = Disk()
         with mock.patch.object(clinical_events._core, "_SLOW_DISK", 1e9):
             run = self.client(disk).start_run()
@@ -174,7 +174,7 @@ class Writing(unittest.TestCase):
         self.assertTrue(run.output().wait(120))
 
     def test_a_full_or_broken_disk_refuses_and_captures_when_there_is_room(self) -> None:
-        """[R-1758] A disk that refuses costs the event that it refuses, with one warning, no later one."""
+        """[R-852] A disk that refuses costs the event that it refuses, with one warning, no later one."""
         disk = Disk()
         log = self.client(disk)
         run = log.start_run()
@@ -404,7 +404,7 @@ os_write = os.write
 
 class Imports(unittest.TestCase):
     def test_a_capture_imports_nothing_and_neither_does_a_fork(self) -> None:
-        """[R-1755] All modules are loaded when the client is made: an import in a forked child can hang."""
+        """[R-1796] All modules are loaded when the client is made: an import in a forked child can hang."""
         program = f"""
 import sys
 sys.path.insert(0, {str(support.PACKAGE / "src")!r})

@@ -87,7 +87,7 @@ class CommandTest(unittest.TestCase):
         self.assertIn("    in base64: /w==\n", out)
 
     def test_requeue_puts_back_what_can_be_read_and_keeps_the_rest(self) -> None:
-        """[R-1769] Every event in quarantine waits again, and a line that cannot be read is kept."""
+        """[R-866] Every event in quarantine waits again, and a line that cannot be read is kept."""
         self.wrote(*[b'{"n":%d}' % n for n in range(600)])
         spool = Spool(self.directory, on_trouble=print)
         while (event := spool.take()) is not None:

@@ -199,7 +199,7 @@ def _add(name: str) -> None:
     def test(self: Corpus) -> None:
         self.check(name)
 
-    test.__doc__ = f"[R-1740] A spool is read as the corpus says: {name}."
+    test.__doc__ = f"[R-1720] A spool is read as the corpus says: {name}."
     setattr(Corpus, f"test_{name.replace('-', '_')}", test)
 
 
@@ -221,7 +221,7 @@ class TrustingReader(_format.Reader):
 
 
 class Mutants(unittest.TestCase):
-    """[R-1741] A reader that is wrong in one place does not pass the corpus."""
+    """[R-1720] A reader that is wrong in one place does not pass the corpus."""
 
     def failing(self) -> list[str]:
         names: list[str] = []

@@ -35,7 +35,7 @@ class Delivery(unittest.TestCase):
         return log
 
     def test_what_is_captured_arrives_in_every_mode_once(self) -> None:
-        """[R-1759] In every mode what is captured arrives, and a flush tells so."""
+        """[R-862] In every mode what is captured arrives, and a flush tells so."""
         for mode in ("os", "fsync", "memory", "direct"):
             with self.subTest(mode), FakeCollector() as collector:
                 log = self.client(collector.url, mode=mode)
@@ -136,7 +136,7 @@ if __name__ == "__main__":
         self.assertEqual(Left(self.directory).ids, [])
 
     def test_a_short_program_sends_what_a_killed_one_has_left(self) -> None:
-        """[R-1756] What a killed process has left is sent by the next one, however short.
+        """[R-854] What a killed process has left is sent by the next one, however short.
 
         Also by one that captures nothing.
         """

@@ -61,7 +61,7 @@ class Examples(unittest.TestCase):
 
 
 class Changed(unittest.TestCase):
-    """[R-1742] Whatever happens to a segment, what is whole is given out, and nothing else."""
+    """[R-853] Whatever happens to a segment, what is whole is given out, and nothing else."""
 
     def setUp(self) -> None:
         self.random = random.Random(1740)

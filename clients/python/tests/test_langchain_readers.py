@@ -26,7 +26,7 @@ def tokens(answer: Answer, stream: list[Any]) -> Answer:
 
 class Recordings(unittest.TestCase):
     def test_whole(self) -> None:
-        """[R-1788] Every recorded answer of LangChain's, in one piece, gives what a person expects of it."""
+        """[R-1600] Every recorded answer of LangChain's, in one piece, gives what a person expects of it."""
         whole = [(name, vector) for name, form, vector in VECTORS if form == "whole"]
         assert len(whole) > 50
         for name, vector in whole:
@@ -82,7 +82,7 @@ def told(answer: Answer, vector: dict[str, Any]) -> dict[str, Any]:
 
 class Mutations(unittest.TestCase):
     def test_mutated(self) -> None:
-        """[R-1787] Whatever LangChain tells, a reader makes an answer of it, whose words are text."""
+        """[R-1601] Whatever LangChain tells, a reader makes an answer of it, whose words are text."""
         chance = random.Random(SEED)
 
         def mutate(value: Any) -> Any:

@@ -81,6 +81,12 @@ class Making(Parts):
         self.assertEqual((os.stat(part.path).st_mode & 0o777, owner.stat().st_mode & 0o777), (0o700, 0o600))
         self.assertEqual(_parts.read_owner(part.path), (_parts.HOST, os.getpid()))
 
+    def test_the_name_of_a_part_is_durable(self) -> None:
+        flushed: list[str] = []
+        with mock.patch.object(_parts, "sync_directory", flushed.append):
+            self.part()
+        self.assertEqual(flushed, [str(self.root)])
+
     def test_later_parts_sort_behind_earlier_ones(self) -> None:
         first = self.part()
         with mock.patch.object(_parts.time, "time", lambda: 5_000_000_000.0):
@@ -150,7 +156,7 @@ class Making(Parts):
 
 
 class Abandonment(Parts):
-    """[R-1743] A part is abandoned by three rules and no others, and no clock that can be set has a say."""
+    """[R-854] A part is abandoned by three rules and no others, and no clock that can be set has a say."""
 
     def test_a_part_is_held_as_long_as_its_process_lives(self) -> None:
         part = self.part()
@@ -176,6 +182,14 @@ class Abandonment(Parts):
         part = self.part()
         os.unlink(os.path.join(part.path, "owner"))
         self.assertEqual(self.watch().abandoned(), [part.path])
+
+    def test_a_part_that_ended_while_it_was_watched_is_not_one_whose_process_may_come_back(self) -> None:
+        path = self.left_by("the boot before")
+        watch = self.watch()
+        watch.abandoned()
+        (path / "owner").unlink()
+        self.assertEqual(watch.abandoned(), [str(path)])
+        self.assertFalse(watch.may_come_back(str(path)))
 
     def test_a_full_queue_of_connections_means_held_and_whoever_asks_does_not_wait(self) -> None:
         part = pathlib.Path(self.part().path)

@@ -26,7 +26,7 @@ class Events(unittest.TestCase):
         self.addCleanup(self.log.close, 0)
 
     def test_a_call_says_what_its_event_says(self) -> None:
-        """[R-1750] The events are those that the client for Node makes of the same calls."""
+        """[R-861] The events are those that the client for Node makes of the same calls."""
         run = self.log.start_run(
             model=MODEL,
             target={"target_id": "p"},
@@ -107,7 +107,7 @@ class Events(unittest.TestCase):
         self.assertNotIn("parent_event_id", other.events()[0][1])
 
     def test_no_call_raises_and_each_refusal_is_told_once_with_its_place(self) -> None:
-        """[R-1750] A call raises nothing but a TypeError for a name that it does not have."""
+        """[R-861] A call raises nothing but a TypeError for a name that it does not have."""
         run = self.log.start_run()
         wrong: list[tuple[Any, str]] = [
             (run.output(fields={"summary": "twice"}, summary="once"), "/output/summary"),
@@ -171,7 +171,7 @@ class Endings(unittest.TestCase):
         self.addCleanup(self.log.close, 0)
 
     def test_an_exception_ends_a_run_as_failed_and_what_is_no_exception_as_aborted(self) -> None:
-        """[R-1757] A run that an exception leaves has an ending: the name of its class, and no word of it."""
+        """[R-1798] A run that an exception leaves has an ending: the name of its class, and no word of it."""
 
         class Unavailable(Exception):
             status_code = 503
@@ -232,7 +232,7 @@ class Endings(unittest.TestCase):
         self.assertEqual([event["model_instance"] for event in starts], [MODEL] * 3)
 
     def test_a_generator_has_its_run_during_its_steps_alone(self) -> None:
-        """[R-1757] The run of a decorated generator is not the current one between two steps."""
+        """[R-1798] The run of a decorated generator is not the current one between two steps."""
 
         @self.log.runs()
         def words() -> Iterator[Any]:

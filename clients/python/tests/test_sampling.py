@@ -42,7 +42,7 @@ class SamplingTest(unittest.TestCase):
         self.assertEqual(sampling, [marks, marks, None, None])
 
     def test_what_is_left_out_is_counted_by_the_next_event_that_is_captured(self) -> None:
-        """[R-1760] What the Python client leaves out it counts, and the counts go to the collector once."""
+        """[R-863] What the Python client leaves out it counts, and the counts go to the collector once."""
         log = self.client(0.0)
         for _ in range(3):
             log.start_run(model=MODEL).output()
@@ -68,7 +68,7 @@ class SamplingTest(unittest.TestCase):
         self.assertEqual(event["system_metadata"]["not_captured"]["events"], 1)
 
     def test_a_risk_brings_in_the_events_before_it_and_those_that_follow(self) -> None:
-        """[R-1760] A risk, an outcome or feedback brings in the whole run that was held."""
+        """[R-863] A risk, an outcome or feedback brings in the whole run that was held."""
         log = self.client(0.0, risk=high)
         run = log.start_run(model=MODEL)
         held = [run.start, run.artifact("other"), run.output(fields={"risk": 0.1})]

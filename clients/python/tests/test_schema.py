@@ -147,7 +147,7 @@ class Schemas(unittest.TestCase):
         self.check = {(kind, profile): validator(kind, profile) for kind in KINDS for profile in PROFILES}
 
     def test_the_package_has_the_schemas_of_the_protocol(self) -> None:
-        """[R-1752] The client checks by the very schemas of the protocol."""
+        """[R-861] The client checks by the very schemas of the protocol."""
         held = {path.name: path.read_bytes() for path in schemas.TARGET.glob("*.json")}
         self.assertEqual(held, schemas.wanted(), "run clients/python/scripts/schemas.py")
 
@@ -163,7 +163,7 @@ class Schemas(unittest.TestCase):
                     self.assertEqual(issues == [], profile in example["profiles"], (kind, profile, issues))
 
     def test_every_field_takes_what_it_may_be_and_nothing_else(self) -> None:
-        """[R-1752] An event is valid for the client where it is for the collector, with the same words."""
+        """[R-861] An event is valid for the client where it is for the collector, with the same words."""
         for kind, profile, pointer, (good, bad, message), known in self.each_field():
             check = self.check[kind, profile]
             for value in good:

@@ -115,7 +115,7 @@ def counted(usage: dict[str, int] | None) -> dict[str, int]:
 
 class Recordings(unittest.TestCase):
     def test_every_recording(self) -> None:
-        """[R-1785] The recorded spans of every emitter become the runs that a person sees in them."""
+        """[R-1680] The recorded spans of every emitter become the runs that a person sees in them."""
         assert len(recordings()) > 70
         for name in recordings():
             with self.subTest(name):
@@ -254,7 +254,7 @@ class Forms(unittest.TestCase):
             assert (end["kind"], end["metadata"]["instrumentation"].get("shown_by")) == (kind, by)
 
     def test_passed_over(self) -> None:
-        """[R-1786] Spans about models that become nothing give one warning a reason, without words."""
+        """[R-1682] Spans about models that become nothing give one warning a reason, without words."""
         log = Log()
         processor = SpanProcessor(log)
         span = Span(WORDS, {"gen_ai.operation.name": "embeddings", "gen_ai.input": WORDS})
@@ -321,7 +321,7 @@ NAMED = ("model", "agent.name", "workflow", "entity.name", "functionId", "provid
 
 class Mutations(unittest.TestCase):
     def test_mutated(self) -> None:
-        """[R-1787] Whatever a span says, nothing raises, and each run has one end and no words."""
+        """[R-1601] Whatever a span says, nothing raises, and each run has one end and no words."""
         spans = [span for name in recordings() for span in spans_in(name)]
         chance = random.Random(SEED)
         for number in range(MUTATIONS):

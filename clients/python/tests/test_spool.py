@@ -23,7 +23,7 @@ from zlib import crc32
 
 from tests import support
 
-from clinical_events import _appender, _backlog, _format, _inspection, _parts, _quarantine, _spool
+from clinical_events import _appender, _backlog, _files, _format, _inspection, _parts, _quarantine, _spool
 from clinical_events._errors import ClientClosed, SpoolFull, SpoolRefused, SpoolUnwritable
 from clinical_events._spool import Forked, MemorySpool, Spool
 
@@ -242,7 +242,7 @@ class Giving(SpoolTest):
 
 
 class Marks(SpoolTest):
-    """[R-1744] What is done is given out never more once it is marked, and what is not done is."""
+    """[R-851] What is done is given out never more once it is marked, and what is not done is."""
 
     def test_after_a_crash_only_what_was_not_marked_is_given_out(self) -> None:
         self.left(*range(6), done=(1, 4))
@@ -303,7 +303,7 @@ class Marks(SpoolTest):
 
 
 class Refusing(SpoolTest):
-    """[R-1745] An event that was refused is not in the spool, and one that was acknowledged is."""
+    """[R-852] An event that was refused is not in the spool, and one that was acknowledged is."""
 
     def half_written(self, code: int) -> Callable[[int, bytes, int], int]:
         real = os.pwrite
@@ -466,7 +466,7 @@ class Refusing(SpoolTest):
 
 
 class Home(SpoolTest):
-    """[R-1746] A process whose part was taken away begins another and loses no event."""
+    """[R-1722] A process whose part was taken away begins another and loses no event."""
 
     def test_a_part_that_was_removed_is_replaced_with_one_warning(self) -> None:
         spool = self.spool()
@@ -595,6 +595,28 @@ class Ends(SpoolTest):
         segment.write_bytes(data)
         self.assertEqual(self.spool().state().waiting, 3)
 
+    def test_a_spool_that_is_closed_waits_for_a_thread_that_adopts(self) -> None:
+        self.left(0)
+        spool = self.spool()
+        adopting, closing = threading.Event(), threading.Event()
+        left = self.left(1)
+
+        def look(*_: object) -> list[str]:
+            adopting.set()
+            self.assertTrue(closing.wait(120))
+            return [str(left)]
+
+        thread = threading.Thread(target=spool.adopt, daemon=True)
+        with (
+            mock.patch.object(_parts.Watch, "abandoned", look),
+            mock.patch.object(_spool._system, "sleep", lambda _: (closing.set(), thread.join(120))),
+        ):
+            thread.start()
+            self.assertTrue(adopting.wait(120))
+            spool.close()
+        self.assertTrue(closing.is_set())
+        self.assertEqual(self.numbers(self.spool()), [0, 1])
+
     def test_a_spool_that_was_forgotten_does_nothing_more(self) -> None:
         spool = self.spool()
         self.append(spool, 0)
@@ -617,7 +639,7 @@ class Ends(SpoolTest):
 
 
 class Quarantine(SpoolTest):
-    """[R-1747] What the collector never takes stands in quarantine with its answer before it is done."""
+    """[R-862] What the collector never takes stands in quarantine with its answer before it is done."""
 
     def lines(self) -> list[dict[str, Any]]:
         files = self.files("quarantine/*")
@@ -775,6 +797,29 @@ class Damage(SpoolTest):
             self.assertIsNone(spool.take())
         self.assertEqual(self.numbers(spool), [0])
 
+    def lay_beside(self, part: pathlib.Path, version: int, cipher: int) -> list[str]:
+        """Another segment with its marks in the part, and the names of all that is in it then."""
+        name = "f" * 32
+        header = bytearray(_format.encode_header(bytes.fromhex(name))[:60])
+        header[8:10] = version, cipher
+        (part / f"{name}.segment").write_bytes(header + crc32(header).to_bytes(4, "little"))
+        (part / f"{name}.done").write_bytes(_format.encode_marks(crc32(b"\xff" * 16), [64]))
+        return sorted(os.listdir(part))
+
+    def test_a_part_with_a_sealed_segment_is_left_alone_as_a_whole(self) -> None:
+        part = self.left(0)
+        before = self.lay_beside(part, 2, 1)
+        self.assertIsNone(self.spool().take())
+        self.assertEqual(sorted(os.listdir(part)), before)
+
+    def test_a_segment_of_a_later_version_keeps_its_marks(self) -> None:
+        part = self.left(0)
+        self.lay_beside(part, 3, 0)
+        spool = self.spool()
+        self.assertEqual(self.numbers(spool), [0])
+        left = [f"{'f' * 32}.done", f"{'f' * 32}.segment"]
+        self.assertEqual([name for name in sorted(os.listdir(part)) if name[0] == "f"], left)
+
     def test_a_sealed_segment_whose_header_is_damaged_is_left_alone(self) -> None:
         part = self.left(0)
         segment = next(part.glob("*.segment"))
@@ -790,7 +835,7 @@ class Damage(SpoolTest):
 
 
 class Reentrant(SpoolTest):
-    """[R-1748] A capture in a signal handler, wherever it comes, neither waits nor is lost."""
+    """[R-1795] A capture in a signal handler, wherever it comes, neither waits nor is lost."""
 
     def test_a_signal_while_an_event_is_taken_captures_and_sees_what_waits(self) -> None:
         spool = self.spool()
@@ -909,7 +954,7 @@ def crashing(step: int) -> Iterator[list[int]]:
 
 
 class Crashes(SpoolTest):
-    """[R-1749] Wherever a process ends, what it acknowledged is given out until done."""
+    """[R-1796] Wherever a process ends, what it acknowledged is given out until done."""
 
     def scenario(self, acknowledged: set[int], settled: set[int]) -> None:
         """Adopts, appends over several segments, marks, puts into quarantine, removes and closes."""
@@ -979,44 +1024,45 @@ class Crashes(SpoolTest):
 
 
 class Forks(SpoolTest):
-    """[R-1749] A child that a signal handler forks in the middle of a call changes no file of its parent."""
+    """[R-1796] A child that a signal handler forks in the middle of a call changes no file of its parent."""
 
     def contents(self) -> dict[str, bytes]:
         return {str(path): path.read_bytes() for path in self.root.rglob("*") if path.is_file()}
 
-    def run_with_fork(self, at: int) -> bool:
-        """Runs a scenario in which a child is forked at the check of that number; returns whether it was."""
+    def run_with_fork(self, at: int, owner: object, name: str) -> bool:
+        """Runs a scenario in which that call of a function ends in a fork; returns whether it came to it."""
         self.left(0, 1)
         spool = self.spool(max_bytes=1200)
-        getpid = os.getpid
-        checks = 0
+        real_pid = os.getpid
+        real = getattr(owner, name)
+        calls = 0
         forked = False
 
-        def with_fork() -> int:
-            nonlocal checks, forked
-            pid = getpid()
-            checks += 1
-            if checks == at:
+        def with_fork(*arguments: Any) -> Any:
+            nonlocal calls, forked
+            answer = real(*arguments)
+            calls += 1
+            if calls == at:
                 forked = True
                 before = self.contents()
                 child = os.fork()
                 if child == 0:
+                    # As when a signal comes behind this call: its caller has the answer to the parent.
                     spool.forget()
-                    # As when a signal comes behind this call: the caller gets the number of its parent.
-                    return pid
-                self.assertEqual(os.waitpid(child, 0)[1], 0, f"check {at}")
-                self.assertEqual(self.contents(), before, f"check {at}")
-            return pid
+                    return answer
+                self.assertEqual(os.waitpid(child, 0)[1], 0, f"{name} {at}")
+                self.assertEqual(self.contents(), before, f"{name} {at}")
+            return answer
 
         try:
-            with mock.patch.object(os, "getpid", with_fork):
+            with mock.patch.object(owner, name, with_fork):
                 self.scenario(spool)
         except BaseException as error:
             # In the child nothing may run but its end.
-            if getpid() != self.pid:
+            if real_pid() != self.pid:
                 os._exit(0 if isinstance(error, Forked) else 1)
             raise
-        if getpid() != self.pid:
+        if real_pid() != self.pid:
             os._exit(2)
         self.assertEqual(self.numbers(self.spool()), [])
         return forked
@@ -1032,13 +1078,15 @@ class Forks(SpoolTest):
         self.beat(spool)
         spool.close()
 
-    def test_a_fork_at_any_check_leaves_the_parents_files_alone(self) -> None:
+    def test_a_fork_behind_any_check_leaves_the_parents_files_alone(self) -> None:
         self.pid = os.getpid()
-        at = 1
-        while self.run_with_fork(at):
+        for owner, name in ((os, "getpid"), (_files.Mine, "check")):
+            at = 1
+            while self.run_with_fork(at, owner, name):
+                shutil.rmtree(self.root)
+                at += 1
             shutil.rmtree(self.root)
-            at += 1
-        self.assertGreater(at, 40)
+            self.assertGreater(at, 40)
 
 
 class Memory(unittest.TestCase):

@@ -164,14 +164,14 @@ REFUSED: list[tuple[str, Any, str, str]] = [
 
 class Values(unittest.TestCase):
     def test_every_value_that_json_has_is_sent_exactly(self) -> None:
-        """[R-1751] A value of an application is sent exactly as it is."""
+        """[R-1413] A value of an application is sent exactly as it is."""
         for name, given, wanted in TAKEN:
             with self.subTest(name):
                 self.assertEqual(sent(given), wanted)
                 self.assertIs(type(sent(given)), type(wanted))
 
     def test_every_other_value_is_refused_with_its_type_and_place(self) -> None:
-        """[R-1751] Anything else is refused with type and place, and never with a value."""
+        """[R-1413] Anything else is refused with type and place, and never with a value."""
         for name, given, words, pointer in REFUSED:
             with self.subTest(name):
                 with self.assertRaises(EventInvalid) as raised:

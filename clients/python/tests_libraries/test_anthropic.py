@@ -9,11 +9,12 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-import anthropic
 import pytest
 from server import SECRET, Answering, Log, captured, expected, give, recordings, serving
 
 from clinical_events.integrations.anthropic import capture
+
+anthropic = pytest.importorskip("anthropic")
 
 MESSAGES: Any = [{"role": "user", "content": SECRET}]
 HEAD = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-9", "stop_sequence": None}
@@ -92,30 +93,32 @@ def asker(asked: dict[str, Any]) -> Callable[[Any], Any]:
 
 
 def test_every_recording_is_captured_as_expected_and_costs_the_application_nothing() -> None:
-    """[R-1778] Sync and async, whole and in streams; the application gets what it gets without a capture."""
+    """[R-865] Sync and async, whole and in streams; the application gets what it gets without a capture."""
     current: list[Any] = []
     answers: list[Any] = []
 
     async def play(url: str) -> None:
         log = Log()
-        plain, sync = client_of(url), client_of(url)
-        client = client_of(url, anthropic.AsyncAnthropic)
+        sync, plain_sync = client_of(url), client_of(url)
+        client, plain = (client_of(url, anthropic.AsyncAnthropic) for _ in range(2))
         for name, form, vector in recordings("messages"):
             current.append((form, vector))
             ask = asker({**vector["request"], "stream": form == "stream"})
-            given = outcome_of(lambda ask=ask: ask(plain))
             for each in (sync, client):
                 log.clear()
                 capture(each, log, describe=lambda call: answers.append(call.answer))
                 if each is sync:
+                    given = outcome_of(lambda ask=ask: ask(plain_sync))
                     seen = outcome_of(lambda ask=ask: ask(sync))
                 else:
+                    given = await async_outcome_of(lambda ask=ask: ask(plain))
                     seen = await async_outcome_of(lambda ask=ask: ask(client))
                 assert seen == given, (name, form)
                 await let_go(log)
                 found = captured(log, answers)
                 assert found == expected(vector, found), (name, form)
         await client.close()
+        await plain.close()
 
     with serving(lambda request: give(request, *current[-1])) as server:
         asyncio.run(play(server.url))
@@ -162,7 +165,7 @@ def test_the_streams_of_the_sdk_are_captured() -> None:
 
 
 def test_a_retry_of_the_sdk_is_of_the_run_that_it_repeats() -> None:
-    """[R-1780] An overload is an attempt of the run, with its status, and what comes after it too."""
+    """[R-896] An overload is an attempt of the run, with its status, and what comes after it too."""
     log = Log()
 
     def answer(request: Answering) -> None:
@@ -180,7 +183,7 @@ def test_a_retry_of_the_sdk_is_of_the_run_that_it_repeats() -> None:
 
 @pytest.mark.parametrize("how", ["abandoned", "time-out", "cancelled"])
 def test_a_stream_that_does_not_come_whole_is_no_output(how: str) -> None:
-    """[R-1781] Whoever stops it: the application by leaving or by a cancellation, or a time that is up."""
+    """[R-1622] Whoever stops it: the application by leaving or by a cancellation, or a time that is up."""
     log, over = Log(), threading.Event()
 
     def answer(request: Answering) -> None:

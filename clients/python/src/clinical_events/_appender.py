@@ -100,9 +100,8 @@ class Appender:
         # Before the file is made: an interrupt behind that leaves it there.
         self._next += 1
         segment = Segment(part.path, identity.hex(), identity, own=True)
-        self._mine.check()
         try:
-            self._fd = open_file(segment.path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+            self._fd = open_file(segment.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, self._mine)
         except FileNotFoundError as error:
             raise HomeGone from error
         except OSError as error:

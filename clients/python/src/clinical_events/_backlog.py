@@ -190,7 +190,7 @@ class Backlog:
                     if not any(data):
                         continue
                     make_inside(directory)
-                    copy = open_file(path, os.O_WRONLY | os.O_CREAT)
+                    copy = open_file(path, os.O_WRONLY | os.O_CREAT, self._mine)
                 write_all(self._mine, copy, data, done)
             if copy < 0:
                 return None
@@ -208,8 +208,7 @@ class Backlog:
         text = json.dumps({"segment": segment.name, "missing_events": missing}, separators=(",", ":"))
         try:
             make_inside(directory)
-            self._mine.check()
-            fd = open_file(f"{path}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            fd = open_file(f"{path}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, self._mine)
             try:
                 write_all(self._mine, fd, text.encode() + b"\n", 0)
                 datasync(fd)
@@ -259,7 +258,7 @@ class Backlog:
     def _mark(self, segment: Segment) -> None:
         batch = encode_marks(segment.start, segment.marks)
         try:
-            fd = open_file(segment.marks_path, os.O_RDWR | os.O_CREAT)
+            fd = open_file(segment.marks_path, os.O_RDWR | os.O_CREAT, self._mine)
         except FileNotFoundError:
             # The directory was adopted: what is done in it is sent again.
             self._marks -= len(segment.marks)

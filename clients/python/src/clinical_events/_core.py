@@ -192,8 +192,8 @@ class Core:
         with guarded(self._lock):
             if self._waiting_bytes and self._waiting_bytes + len(body) > _MOST_WAITING:
                 raise SpoolFull(f"{_MOST_WAITING >> 20} MiB of events wait for the disk")
-            self._waiting_bytes += len(body)
             self._queue.append(event)
+            self._waiting_bytes += len(body)
         if self.forgotten:
             # A signal handler forked within this call: the event is the parent's, which completes the call.
             return
@@ -358,7 +358,9 @@ class Core:
         try:
             size = 0
             while self._queue and size < _GROUP_BYTES:
-                group.append(self._queue.popleft())
+                # Not the other way round: an interrupt between the two must not lose it.
+                group.append(self._queue[0])
+                self._queue.popleft()
                 size += len(group[-1]._body)
             if group:
                 spool = self.spool or self._open()
@@ -372,6 +374,8 @@ class Core:
             error = SpoolUnwritable(f"the event could not be written ({type(unforeseen).__name__})")
         except BaseException:
             # KeyboardInterrupt, or what a signal handler raises.
+            if group and self._queue and self._queue[0] is group[-1]:
+                group.pop()
             if self.spool is None or self.spool.groups == groups:
                 self._queue.extendleft(reversed(group))
             else:
@@ -386,7 +390,8 @@ class Core:
     def _settle(self, group: list[Captured], error: Refused | None) -> None:
         size = sum(len(event._body) for event in group)
         with guarded(self._lock):
-            self._waiting_bytes -= size
+            # What an interrupt left uncounted is forgotten whenever nothing waits.
+            self._waiting_bytes = self._waiting_bytes - size if self._queue else 0
         try:
             for event in group:
                 event._settle(error)

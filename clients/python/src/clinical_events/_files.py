@@ -68,10 +68,40 @@ class Mine:
     def remove(self, path: str) -> None:
         """As os.unlink, and no error when the file is not there."""
         self.check()
+        try:
+            if self.gone or _forks[0] != self._forks:
+                raise Forked
+            os.unlink(path)
+        except FileNotFoundError:
+            return
+
+    def open(self, path: str, flags: int) -> int:
+        """As os.open; what is made is for its user alone."""
+        self.check()
         if self.gone or _forks[0] != self._forks:
             raise Forked
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)
+        return os.open(path, flags, 0o600)
+
+    def write(self, fd: int, data: bytes | memoryview, offset: int) -> int:
+        """As os.pwrite."""
+        self.check()
+        if self.gone or _forks[0] != self._forks:
+            raise Forked
+        return os.pwrite(fd, data, offset)
+
+    def append(self, fd: int, data: bytes) -> int:
+        """As os.write."""
+        self.check()
+        if self.gone or _forks[0] != self._forks:
+            raise Forked
+        return os.write(fd, data)
+
+    def truncate(self, fd: int, size: int) -> None:
+        """As os.ftruncate."""
+        self.check()
+        if self.gone or _forks[0] != self._forks:
+            raise Forked
+        os.ftruncate(fd, size)
 
     def remove_directory(self, path: str) -> None:
         """As os.rmdir."""
@@ -112,10 +142,10 @@ def make_inside(path: str) -> None:
         raise OSError(errno.ENOTDIR, "a link is in the place of a directory", path)
 
 
-def open_file(path: str, flags: int) -> int:
-    """A descriptor of a regular file, made with mode 0600. Raises OSError, EINVAL for anything else."""
+def open_file(path: str, flags: int, mine: Mine | None = None) -> int:
+    """A descriptor of a regular file, made if ``mine`` is given. Raises OSError, EINVAL for anything else."""
     try:
-        fd = os.open(path, flags | PLAIN, 0o600)
+        fd = mine.open(path, flags | PLAIN) if mine else os.open(path, flags | PLAIN)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
             raise OSError(errno.EINVAL, "is no regular file", path) from error
@@ -135,8 +165,7 @@ def write_all(mine: Mine, fd: int, data: bytes, offset: int) -> None:
     """On return all of it is written. Raises OSError; then any part of it may be."""
     written = 0
     while written < len(data):
-        mine.check()
-        written += os.pwrite(fd, memoryview(data)[written:], offset + written)
+        written += mine.write(fd, memoryview(data)[written:], offset + written)
 
 
 def read_all(path: str, most: int) -> bytes:

@@ -95,8 +95,7 @@ class Part:
             mine.check()
             _at_lock(draft, self._socket.bind)
             self._socket.listen(_QUEUE)
-            mine.check()
-            fd = open_file(os.path.join(draft, OWNER), os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+            fd = open_file(os.path.join(draft, OWNER), os.O_WRONLY | os.O_CREAT | os.O_EXCL, mine)
             try:
                 os.write(fd, f"{HOST}\n{os.getpid()}\n".encode())
             finally:

@@ -51,19 +51,17 @@ class Quarantine:
 
     def _append(self, line: bytes) -> bool:
         """Returns false when the file was moved away, so that whoever did that may not have seen the line."""
-        fd = open_file(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        fd = open_file(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, self._mine)
         try:
             at = os.fstat(fd).st_size
             try:
-                self._mine.check()
-                if os.write(fd, line) < len(line):
+                if self._mine.append(fd, line) < len(line):
                     raise OSError(errno.ENOSPC, "no room for a line")
                 if self._durable:
                     datasync(fd)
                     sync_directory(self.directory)
             except OSError:
-                self._mine.check()
-                os.ftruncate(fd, at)
+                self._mine.truncate(fd, at)
                 raise
         finally:
             os.close(fd)

@@ -179,8 +179,6 @@ class Spool:
     def _renew(self, lost: Part | None) -> None:
         """On return there is another part than ``lost``. Raises SpoolFull, SpoolUnwritable, SpoolRefused."""
         with self._renewing:
-            if self._appender.part is not lost:
-                return
             try:
                 self._mine.check()
                 _parts.prepare(self._root)
@@ -190,7 +188,7 @@ class Spool:
                     raise SpoolFull(f"the disk has no room for a part in {self._root}") from error
                 raise SpoolUnwritable(f"nothing can be made in {self._root} ({errno_name(error)})") from error
             if self._appender.part is not lost or self._closed:
-                # A capture in a signal handler was faster.
+                # Another thread, or a capture in a signal handler, was faster.
                 with contextlib.suppress(OSError):
                     part.end()
                 return

@@ -123,7 +123,10 @@ export class Appender {
     if (this.#refusal) return Promise.reject(this.#refusal);
     const { maxBytes, segmentBytes, backlog, quarantine, key } = this.#options;
     const size = frameSize(body.length, { seal: key });
-    if (backlog.storedBytes + quarantine.bytes + this.#pendingBytes + size + SEGMENT_HEADER_BYTES > maxBytes) {
+    if (
+      backlog.storedBytes + quarantine.bytes + this.#pendingBytes + size + SEGMENT_HEADER_BYTES >
+      maxBytes
+    ) {
       const held = `${maxBytes} bytes, ${quarantine.bytes} of them in quarantine`;
       return Promise.reject(new SpoolFull(`the spool holds ${held}, and takes no more`));
     }

@@ -5,7 +5,13 @@
 import type { OnDamage, OnTrouble, SpooledEvent } from './contract.js';
 import { survey } from './adoption.js';
 import { errorCode, type SpoolFiles } from './files.js';
-import { DamagedBytes, type FoundFrame, FrameCount, type LostBytes, SegmentReader } from './segment-reader.js';
+import {
+  DamagedBytes,
+  type FoundFrame,
+  FrameCount,
+  type LostBytes,
+  SegmentReader,
+} from './segment-reader.js';
 import { encodeMarks, loadMarks, type WaitingSegment } from './segment.js';
 
 /** An event that was given out, with what the spool has to remember of it. */
@@ -223,7 +229,10 @@ export class Backlog {
     } catch (error) {
       // Whatever is wrong with this one, the next one is read. One that is gone was adopted by another spool.
       if (errorCode(error) !== 'ENOENT')
-        this.#onTrouble(`segment ${segment.name} cannot be opened; its events wait for the next start`, error);
+        this.#onTrouble(
+          `segment ${segment.name} cannot be opened; its events wait for the next start`,
+          error,
+        );
       if (fd !== undefined) await this.#close(fd);
       this.#toRead.shift();
       this.#forget(segment);

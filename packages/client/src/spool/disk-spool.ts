@@ -101,7 +101,10 @@ export class DiskSpool implements Spool {
       home = await ProcessDirectory.create(files, root);
     } catch (error) {
       if (!isForWantOfRoom(error)) throw error;
-      onTrouble(`the disk has no room for a part in ${root}: events are neither taken nor sent until it has`, error);
+      onTrouble(
+        `the disk has no room for a part in ${root}: events are neither taken nor sent until it has`,
+        error,
+      );
     }
     const place = { files, root, neighbours, key: key && Buffer.from(key), onTrouble };
     const spool = new DiskSpool({ ...place, options, maxBytes, segmentBytes }, home);

@@ -194,9 +194,8 @@ class Answer(Choice):
         said = fields(error)
         self.ending = "failed"
         names = (word(said.get(name)) for name in ("type", "code", "name"))
-        self.error_name = next((name for name in names if name), self.error_name)
-        statuses = (failure_status(said.get(name)) for name in ("code", "status"))
-        self.status = next((status for status in statuses if status), self.status)
+        self.error_name = first_of(*names, self.error_name)
+        self.status = first_of(*(failure_status(said.get(name)) for name in ("code", "status")), self.status)
 
 
 _USAGE = {
@@ -276,6 +275,12 @@ def list_of(value: object) -> list[Any]:
 
 def text(value: object) -> str | None:
     return value if isinstance(value, str) else None
+
+
+def first_text(said: Fields, *names: str) -> str | None:
+    """Of the members of these names the first that is a text."""
+    found: str | None = first_of(*(text(said.get(name)) for name in names))
+    return found
 
 
 def first_of(*values: Any) -> Any:

@@ -20,6 +20,8 @@ from ._answer import (
     count_of,
     fields,
     find,
+    first_of,
+    first_text,
     is_list,
     is_object,
     is_said,
@@ -203,12 +205,8 @@ class ChatReader(Reader):
         name = text(said.get("name"))
         if inside is None and text(call.get("type")) and name is None:
             self.answer.not_read(call)
-        asked = said.get("arguments")
-        return (
-            text(call.get("id")) or None,
-            name or None,
-            as_text(said.get("input") if asked is None else asked),
-        )
+        asked = as_text(first_of(said.get("arguments"), said.get("input")))
+        return text(call.get("id")) or None, name or None, asked
 
     def _part(self, choice: Choice, part: object) -> None:
         said = fields(part)
@@ -218,9 +216,8 @@ class ChatReader(Reader):
         if words is not None and kind in ("text", "output_text"):
             choice.words.add(words)
         elif kind in ("thinking", "reasoning"):
-            inside = said.get("thinking")
-            inside = said.get("summary") if inside is None else inside
-            choice.thoughts.add(self._reasoning_in(words if inside is None else inside))
+            inside = first_of(said.get("thinking"), said.get("summary"), words)
+            choice.thoughts.add(self._reasoning_in(inside))
         elif kind == "refusal":
             self._refuse(choice, said.get("refusal"))
         elif medium:
@@ -250,8 +247,7 @@ class ChatReader(Reader):
             inside = fields(part)
             kind = text(inside.get("type")) or ""
             if _is_reasoning(kind):
-                every = (text(inside.get(name)) for name in ("text", "summary", "thinking"))
-                words.add(next((each for each in every if each is not None), None))
+                words.add(first_text(inside, "text", "summary", "thinking"))
             elif not _is_wordless(kind):
                 self.answer.not_read(part)
         return str(words)

@@ -16,6 +16,8 @@ from ._answer import (
     as_text,
     fields,
     find,
+    first_of,
+    first_text,
     is_list,
     is_object,
     is_said,
@@ -125,7 +127,7 @@ class ResponsesReader(Reader):
         self._take_usage(fields(response.get("usage")))
         status = text(response.get("status"))
         reason = text(fields(response.get("incomplete_details")).get("reason"))
-        self.answer.finish_reason = status if reason is None else reason
+        self.answer.finish_reason = first_of(reason, status)
         is_stale = how is not None and status in ("queued", "in_progress")
         said = how if is_stale or status is None else status
         error = response.get("error")
@@ -139,11 +141,13 @@ class ResponsesReader(Reader):
             self.answer.ending = "complete"
 
     def _take_usage(self, usage: Fields) -> None:
-        of_input = fields(_first(usage, "input_tokens_details", "prompt_tokens_details"))
-        of_output = fields(_first(usage, "output_tokens_details", "completion_tokens_details"))
+        of_input = fields(first_of(usage.get("input_tokens_details"), usage.get("prompt_tokens_details")))
+        of_output = fields(
+            first_of(usage.get("output_tokens_details"), usage.get("completion_tokens_details"))
+        )
         self.answer.count(
-            input=_first(usage, "input_tokens", "prompt_tokens"),
-            output=_first(usage, "output_tokens", "completion_tokens"),
+            input=first_of(usage.get("input_tokens"), usage.get("prompt_tokens")),
+            output=first_of(usage.get("output_tokens"), usage.get("completion_tokens")),
             cache_read=of_input.get("cached_tokens"),
             cache_creation=of_input.get("cache_write_tokens"),
             reasoning=of_output.get("reasoning_tokens"),
@@ -164,8 +168,7 @@ class ResponsesReader(Reader):
 
     def _item(self, item: Fields, answered: set[str]) -> None:
         role = item.get("role")
-        kind = text(item.get("type"))
-        kind = ("message" if role == "assistant" else "") if kind is None else kind
+        kind: str = first_of(text(item.get("type")), "message" if role == "assistant" else "")
         if kind == "message" and role in (None, "assistant"):
             self._message(item)
         elif kind == "reasoning":
@@ -179,9 +182,8 @@ class ResponsesReader(Reader):
     def _tool(self, kind: str, item: Fields, answered: set[str]) -> None:
         call = self.answer.tool_call(object())
         ids = (text(item.get("call_id")), text(item.get("id")))
-        call.id = next((each for each in ids if each is not None), None)
-        name = text(item.get("name"))
-        call.name = kind if name is None else name
+        call.id = first_of(*ids)
+        call.name = first_of(text(item.get("name")), kind)
         call.asked.set(_asked(item))
         call.by_provider = not answered.isdisjoint(ids) or _by_provider(kind, item)
         if kind == "mcp_approval_request" and self.answer.ending == "complete":
@@ -290,8 +292,7 @@ class _Stream:
         """Words of a part of this type: all of them or some more."""
         parts = self._of(event, _item_of(kind)).parts(kind)
         if is_whole:
-            said = (text(event.get(name)) for name in ("text", "refusal", "transcript"))
-            parts.end(next((each for each in said if each is not None), ""))
+            parts.end(first_text(event, "text", "refusal", "transcript") or "")
         else:
             parts.pieces.append(text(event.get("delta")) or "")
 
@@ -305,8 +306,7 @@ class _Stream:
             self._of(event, "message").parts("output_audio")
         elif _is_asked(name):
             call = self._of(event, name[len("response.") : name.rindex("_call_") + len("_call")])
-            given = (text(event.get(each)) for each in ("arguments", "input", "code", "command"))
-            whole = next((each for each in given if each is not None), None)
+            whole = first_text(event, "arguments", "input", "code", "command")
             if not is_whole:
                 call.asked.add(text(event.get("delta")))
             elif whole is not None:
@@ -384,9 +384,7 @@ def _words_of(parts: object) -> str:
         return parts
     words = Words()
     for part in list_of(parts):
-        said = fields(part)
-        every = (text(part), *(text(said.get(name)) for name in ("text", "refusal", "transcript")))
-        words.add(next((each for each in every if each is not None), None))
+        words.add(first_of(text(part), first_text(fields(part), "text", "refusal", "transcript")))
     return str(words)
 
 
@@ -409,7 +407,3 @@ def _by_provider(kind: str, item: Fields) -> bool:
         return text(item.get("execution")) != "client"
     # An application answers a call by its call_id.
     return _is_run_by_provider(kind) or text(item.get("call_id")) is None
-
-
-def _first(said: Fields, *names: str) -> object:
-    return next((said[name] for name in names if said.get(name) is not None), None)
