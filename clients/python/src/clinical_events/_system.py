@@ -29,3 +29,10 @@ Socket = _original("socket", "socket", _socket.socket)
 create_connection = _original("socket", "create_connection", _socket.create_connection)
 RLock = _thread.RLock
 monotonic = time.monotonic
+
+
+def is_before_fork() -> bool:
+    """Whether this is the master of uWSGI. What it forks while a thread runs Python hangs for ever."""
+    uwsgi: Any = sys.modules.get("uwsgi")
+    worker, mule = getattr(uwsgi, "worker_id", None), getattr(uwsgi, "mule_id", None)
+    return worker is not None and mule is not None and worker() == 0 and mule() == 0
