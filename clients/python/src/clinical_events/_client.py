@@ -23,14 +23,14 @@ from ._errors import ClientClosed, ContentNotStored, EventInvalid, Refused, Spoo
 from ._runs import ARTIFACT, PAYLOADS, START, URI_FIELDS, Details, Run, RunHandle, decorated
 from ._sampling import CAPTURED, HELD, Sampler, Sampling
 from ._schema import KINDS, PROFILES, validator
-from ._sender import Sender
+from ._sender import CODE, Sender
 from ._spool import MemorySpool, Spool
 from ._values import json_bytes, json_value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, TypeVar
+    from typing import Any, NoReturn, TypeVar
 
     from ._content import Content, ContentDirectory
     from ._runs import Fields, GivenContent
@@ -227,6 +227,11 @@ class Client:
         except Exception as error:  # noqa: BLE001
             self._warn(f"the client could not be closed in order ({type(error).__name__})")
             return False
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a Client cannot be copied or pickled: make one in each process, and pass ids of runs"
+        )
 
     def __enter__(self) -> Client:
         return self
@@ -469,6 +474,9 @@ class Client:
     def _on_quarantine(self, kind: str, event_id: str | None, refusal: dict[str, Any]) -> None:
         if self._told_quarantine is None:
             status, code = refusal.get("status"), refusal.get("code") or ""
+            if not CODE.fullmatch(code):
+                # Whatever answers may repeat what it was sent.
+                code = ""
             self._warn(
                 f"an event ({kind}) was refused: {f'{status} {code}'.strip()}. It is kept in quarantine; "
                 "to see it: clinical-events show --events"
@@ -581,6 +589,14 @@ def _finish_with_multiprocessing(client: Client, pid: int) -> None:
             continue
         if getattr(process.current_process(), "_parent_pid", None) is not None:
             util.Finalize(None, _at_exit, exitpriority=-100)
+    # Workers of Celery end without those, too.
+    signals = sys.modules.get("celery.signals")
+    if signals is not None:
+        signals.worker_process_shutdown.connect(_finish_with_celery, weak=False)
+
+
+def _finish_with_celery(**_: object) -> None:
+    _at_exit()
 
 
 def _take_hook_of_uwsgi() -> None:

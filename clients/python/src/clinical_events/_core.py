@@ -199,6 +199,9 @@ class Core:
             return
         if not self._threaded:
             self._write_all()
+            if _system.is_before_fork():
+                # The workers take it over, and send it.
+                self._in_turn(self._let_go)
         elif self._mode != "fsync":
             for _ in range(2):
                 if self._slow or not self._queue or not self._write_once():
@@ -407,7 +410,7 @@ class Core:
         quick = self.ended
         sender = self._open_sender(spool, quick)
         self.spool, self.sender = spool, sender
-        if self.ended or self._mode == "direct":
+        if self.ended or self._mode == "direct" or _system.is_before_fork():
             return spool
         sender.start()
         try:

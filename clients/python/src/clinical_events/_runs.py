@@ -201,8 +201,8 @@ class Run(RunHandle):
         self._artifacts = itertools.count(1)
         self._tokens: list[Any] = []
         self._ended = False
-        outer = parent or _current.get()
-        if outer is not None and outer._client is client:
+        outer = _current.get() if parent is None else parent
+        if isinstance(outer, Run) and outer._client is client:
             details.sampled = outer._sampled
             if details.parent_event_id is None:
                 details.parent_event_id = outer.start.event_id
@@ -247,7 +247,7 @@ class Run(RunHandle):
 
         What is no Exception (CancelledError, GeneratorExit, KeyboardInterrupt, SystemExit) is an abort.
         """
-        aborted = error is not None and not isinstance(error, Exception)
+        aborted = error is not None and not issubclass(type(error), Exception)
         self._end("aborted" if aborted else "failed", error)
 
     def abort(self) -> None:
@@ -265,7 +265,7 @@ class Run(RunHandle):
         self._ended = True
         facts: dict[str, Any] = {"ending": ending}
         if error is not None:
-            facts["error_name"] = type(error).__name__
+            facts["error_name"] = _class_of(error)
         elif ending == "failed":
             facts["error_name"] = "unknown"
         status = _status_of(error)
@@ -305,6 +305,12 @@ class Run(RunHandle):
 
     def _elapsed(self) -> float | None:
         return None if self._began is None else (_system.monotonic() - self._began) * 1000
+
+
+def _class_of(error: BaseException) -> str:
+    # By no way that the class may have changed.
+    name: str = type.__dict__["__name__"].__get__(type(error))
+    return name
 
 
 def _status_of(error: BaseException | None) -> int | None:

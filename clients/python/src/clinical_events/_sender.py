@@ -26,7 +26,7 @@ _MOST_RETRIES = 1024
 _MOST_RETRY_BYTES = 8 << 20
 _LOOK = 1.0
 _EVENT_ID = re.compile(r"[0-9A-Fa-f-]{36}")
-_CODE = re.compile(r"[a-z_]{1,40}")
+CODE = re.compile(r"[a-z_]{1,40}")
 
 
 class Event(Protocol):
@@ -304,7 +304,7 @@ class Sender:
             return
         told = fields(answer.body)
         code = told.get("code")
-        words = f"{status} {code}" if isinstance(code, str) and _CODE.fullmatch(code) else str(status)
+        words = f"{status} {code}" if isinstance(code, str) and CODE.fullmatch(code) else str(status)
         if status == 409 and code == "event_retired":
             self.hopeless = self.setback = None
             self._settle(job, True, retired=True)

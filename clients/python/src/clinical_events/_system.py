@@ -53,3 +53,10 @@ def start_thread(function: Callable[..., object], args: tuple[Any, ...]) -> None
 def _deaf(function: Callable[..., object], args: tuple[Any, ...]) -> None:
     _signal.pthread_sigmask(_signal.SIG_BLOCK, _BLOCKED)
     function(*args)
+
+
+def is_before_fork() -> bool:
+    """Whether this is the master of uWSGI. What it forks while a thread runs Python hangs for ever."""
+    uwsgi: Any = sys.modules.get("uwsgi")
+    worker, mule = getattr(uwsgi, "worker_id", None), getattr(uwsgi, "mule_id", None)
+    return worker is not None and mule is not None and worker() == 0 and mule() == 0

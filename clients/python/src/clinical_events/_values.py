@@ -104,7 +104,7 @@ class _Copying:
         return self._converted(value, kind)
 
     def _text(self, value: str) -> str:
-        self._left -= len(value)
+        self._left -= len(value) + 2
         if not value.isascii():
             try:
                 value.encode()
@@ -132,6 +132,8 @@ class _Copying:
         for index, item in enumerate(value):
             path[-1] = index
             copy.append(self.copy(item))
+            if self._left < 0:
+                raise too_large(self._max_bytes)
         path.pop()
         return copy
 
@@ -147,6 +149,9 @@ class _Copying:
                 self._refuse(f"has a key that is {_named(kind)}, where JSON has texts alone")
             path[-1] = name = self._text(key if kind is str else str.__str__(key))
             copy[name] = self.copy(item)
+            if self._left < 0:
+                # Here too: what the application gives may have no end.
+                raise too_large(self._max_bytes)
         path.pop()
         return copy
 
