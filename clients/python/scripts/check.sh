@@ -52,3 +52,6 @@ for versions in newest oldest; do
   install "$versions" -r "tests_libraries/$versions.txt"
   (cd tests_libraries && "$scratch/$versions/bin/python" -m pytest -q -p no:cacheprovider -W ignore .)
 done
+
+echo '- a campaign of a few kills'
+python3 campaign/kills.py --captures 20000 --kills 6
