@@ -18,7 +18,7 @@ from collections.abc import Mapping
 
 from . import _system
 from ._context import binding
-from ._core import Captured, Core, nothing_captured
+from ._core import Captured, Core, not_copied, nothing_captured
 from ._errors import ClientClosed, ContentNotStored, EventInvalid, Refused, SpoolRefused
 from ._runs import ARTIFACT, PAYLOADS, START, URI_FIELDS, Details, Run, RunHandle, decorated
 from ._sampling import CAPTURED, HELD, Sampler, Sampling
@@ -30,7 +30,7 @@ from ._values import json_bytes, json_value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, NoReturn, TypeVar
+    from typing import Any, TypeVar
 
     from ._content import Content, ContentDirectory
     from ._runs import Fields, GivenContent
@@ -228,10 +228,7 @@ class Client:
             self._warn(f"the client could not be closed in order ({type(error).__name__})")
             return False
 
-    def __reduce__(self) -> NoReturn:
-        raise TypeError(
-            "a Client cannot be copied or pickled: make one in each process, and pass ids of runs"
-        )
+    __reduce__ = not_copied
 
     def __enter__(self) -> Client:
         return self
