@@ -83,6 +83,11 @@ class Hostile(unittest.TestCase):
         self.assertIsNone(error.__traceback__)
         self.assertNotIn(CANARY, "".join(traceback.format_exception(error)))
 
+    def test_a_clock_that_is_absurd_costs_no_event(self) -> None:
+        for now in (-5 * 10**9, 2**80):
+            with mock.patch("time.time_ns", return_value=now):
+                self.assertTrue(self.log.start_run().start.wait(120))
+
     def test_a_client_is_not_copied_and_says_why(self) -> None:
         run = self.log.start_run()
         for each in (self.log, run, run.start, self.log.run(run.id)):

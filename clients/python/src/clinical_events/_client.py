@@ -41,6 +41,8 @@ PROTOCOL_VERSION = "0.0.1"
 MODES = ("os", "fsync", "memory", "direct")
 MAX_EVENT_BYTES = 64 << 20
 _INT32_MAX = 2**31 - 1
+#: The year 9999: RFC 3339 has no later one.
+_LATEST = 253_402_300_799_999
 _SILENCE = 60.0
 
 #: Clients that have captured and are not closed.
@@ -308,7 +310,8 @@ class Client:
         if not self._enabled:
             return nothing_captured()
         core = self._core()
-        now = time.time_ns() // 1_000_000
+        # A clock before 1970 or beyond what a frame has costs no event.
+        now = min(max(0, time.time_ns() // 1_000_000), _LATEST)
         event = core.new_event(kind, now)
         try:
             if self._closed:

@@ -121,7 +121,7 @@ class Captured:
                 continue
 
 
-def not_copied(_: object) -> NoReturn:
+def not_copied(self: object) -> NoReturn:
     """Instead of a copy or a pickle of what belongs to one process."""
     raise TypeError("a client cannot be copied or pickled: make one in each process, pass the ids of runs")
 

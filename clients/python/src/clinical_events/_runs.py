@@ -201,7 +201,7 @@ class Run(RunHandle):
         self._artifacts = itertools.count(1)
         self._tokens: list[Any] = []
         self._ended = False
-        outer = _current.get() if parent is None else parent
+        outer: Any = _current.get() if parent is None else parent
         if outer is not None and issubclass(type(outer), Run) and outer._client is client:
             details.sampled = outer._sampled
             if details.parent_event_id is None:
