@@ -18,7 +18,7 @@ from collections.abc import Mapping
 
 from . import _system
 from ._context import binding
-from ._core import Captured, Core, nothing_captured
+from ._core import Captured, Core, not_copied, nothing_captured
 from ._errors import ClientClosed, ContentNotStored, EventInvalid, Refused, SpoolRefused
 from ._runs import ARTIFACT, PAYLOADS, START, URI_FIELDS, Details, Run, RunHandle, decorated
 from ._sampling import CAPTURED, HELD, Sampler, Sampling
@@ -30,7 +30,7 @@ from ._values import json_bytes, json_value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, NoReturn, TypeVar
+    from typing import Any, TypeVar
 
     from ._content import Content, ContentDirectory
     from ._runs import Fields, GivenContent
@@ -41,6 +41,8 @@ PROTOCOL_VERSION = "0.0.1"
 MODES = ("os", "fsync", "memory", "direct")
 MAX_EVENT_BYTES = 64 << 20
 _INT32_MAX = 2**31 - 1
+#: The year 9999: RFC 3339 has no later one.
+_LATEST = 253_402_300_799_999
 _SILENCE = 60.0
 
 #: Clients that have captured and are not closed.
@@ -228,10 +230,7 @@ class Client:
             self._warn(f"the client could not be closed in order ({type(error).__name__})")
             return False
 
-    def __reduce__(self) -> NoReturn:
-        raise TypeError(
-            "a Client cannot be copied or pickled: make one in each process, and pass ids of runs"
-        )
+    __reduce__ = not_copied
 
     def __enter__(self) -> Client:
         return self
@@ -311,7 +310,8 @@ class Client:
         if not self._enabled:
             return nothing_captured()
         core = self._core()
-        now = time.time_ns() // 1_000_000
+        # A clock before 1970 or beyond what a frame has costs no event.
+        now = min(max(0, time.time_ns() // 1_000_000), _LATEST)
         event = core.new_event(kind, now)
         try:
             if self._closed:

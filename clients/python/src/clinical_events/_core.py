@@ -24,7 +24,7 @@ from ._spool import Forked, MemorySpool, Spool
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, NoReturn
 
     from ._sampling import Sampler
 
@@ -121,6 +121,11 @@ class Captured:
                 continue
 
 
+def not_copied(self: object) -> NoReturn:
+    """Instead of a copy or a pickle of what belongs to one process."""
+    raise TypeError("a client cannot be copied or pickled: make one in each process, pass the ids of runs")
+
+
 def nothing_captured() -> Captured:
     """Of a client that is switched off."""
     return Captured(None, _NO_ID, 0, 0)
@@ -128,6 +133,8 @@ def nothing_captured() -> Captured:
 
 class Core:
     """The client in one process: made at the first capture there, and opened by the first write."""
+
+    __reduce__ = not_copied
 
     def __init__(
         self,
@@ -199,7 +206,7 @@ class Core:
             return
         if not self._threaded:
             self._write_all()
-            if _system.is_before_fork():
+            if self._mode in ("os", "fsync") and _system.is_before_fork():
                 # The workers take it over, and send it.
                 self._in_turn(self._let_go)
         elif self._mode != "fsync":
@@ -226,7 +233,8 @@ class Core:
         return Captured(self, event.event_id, event._kind, event._at)
 
     def refuse(self, event: Captured, error: Refused) -> None:
-        """The event is not captured."""
+        """The event is not captured. What raised the error may hold values, and so may its frames."""
+        error.__context__ = error.__traceback__ = None
         event._settle(error)
         self.refused += 1
         if event._undo is not None:

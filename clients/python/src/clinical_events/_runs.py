@@ -201,8 +201,8 @@ class Run(RunHandle):
         self._artifacts = itertools.count(1)
         self._tokens: list[Any] = []
         self._ended = False
-        outer = _current.get() if parent is None else parent
-        if isinstance(outer, Run) and outer._client is client:
+        outer: Any = _current.get() if parent is None else parent
+        if outer is not None and issubclass(type(outer), Run) and outer._client is client:
             details.sampled = outer._sampled
             if details.parent_event_id is None:
                 details.parent_event_id = outer.start.event_id
