@@ -39,7 +39,10 @@ def write(place: pathlib.Path, seed: int) -> None:
 
     def capture(count: int) -> None:
         run = log.start_run(model={"model_id": "m"})
-        events = [run.output(summary="s" * int(chance.paretovariate(0.9)) * 10) for _ in range(count - 1)]
+        events = [
+            run.output(summary="s" * min(200_000, int(chance.paretovariate(0.9)) * 10))
+            for _ in range(count - 1)
+        ]
         kept = [event.event_id for event in (run.start, *events) if event.wait()]
         os.write(notes, "".join(f"{event_id}\n" for event_id in kept).encode())
 

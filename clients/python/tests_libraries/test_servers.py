@@ -372,18 +372,18 @@ POOL = """
 import multiprocessing, os, signal, sys
 import application
 
-def work(_):
+def work(number):
     application.work()
-    return os.getpid()
+    if number == 47:
+        # In the midst of a task: a process that waits for one holds a lock of the pool.
+        os.kill(os.getpid(), signal.SIGKILL)
 
 if __name__ == "__main__":
     application.work()
     with multiprocessing.get_context(sys.argv[1]).Pool(3, maxtasksperchild=5) as pool:
         # Of a task whose process is killed a pool never hears again.
-        tasks = [pool.apply_async(work, (number,)) for number in range(30)]
-        os.kill(tasks[-1].get(240), signal.SIGKILL)
-        tasks = [pool.apply_async(work, (number,)) for number in range(30)]
-        while sum(task.ready() for task in tasks) < 29:
+        tasks = [pool.apply_async(work, (number,)) for number in range(60)]
+        while sum(task.ready() for task in tasks) < 59:
             tasks[0].wait(0.01)
         pool.close()
 """
