@@ -29,6 +29,7 @@ from clinical_events import (
     ClientClosed,
     ContentNotStored,
     EventInvalid,
+    Refused,
     SpoolFull,
     SpoolRefused,
     SpoolUnwritable,
@@ -46,7 +47,7 @@ class Disk(MemorySpool):
         self.delay = 0.0
         self.stuck = threading.Event()
         self.stuck.set()
-        self.error: BaseException | None = None
+        self.error: Exception | None = None
         self.closed = 0
 
     def append(self, events: Sequence[tuple[int, int, bytes]]) -> None:
@@ -54,9 +55,10 @@ class Disk(MemorySpool):
         time.sleep(self.delay)
         if not self.stuck.wait(120):
             raise AssertionError("stuck for good")
-        if self.error is not None:
+        if isinstance(self.error, Refused):
             raise self.error
-        super().append(events)
+        # What no one has foreseen comes out of the client's own code.
+        super().append(events if self.error is None else [("Jane Doe",)])  # type: ignore[list-item]
         self.groups_written.append([body for _, _, body in events])
 
     def close(self) -> None:
@@ -221,6 +223,45 @@ class Writing(unittest.TestCase):
         with mock.patch.object(disk, "append", append):
             self.assertTrue(run.output().wait(120))
             self.assertEqual(found, [False])
+
+    def test_an_exception_of_a_signal_handler_costs_no_event_and_reaches_the_application(self) -> None:
+        """[R-1795] A soft time limit, as Celery raises it, may come wherever a function begins."""
+
+        class TimeIsUp(Exception):
+            pass
+
+        disk = Disk()
+        log = self.client(disk)
+        log.start_run().output(summary="before")
+        call, reached, raised = 0, True, 0
+        while reached:
+            call, reached, left = call + 1, False, call + 1
+
+            def trace(frame: Any, event: str, _: Any) -> None:
+                # Signals are handled where functions begin.
+                nonlocal left, reached
+                if event == "call" and "clinical_events" in frame.f_code.co_filename:
+                    left -= 1
+                    if left == 0:
+                        reached = True
+                        raise TimeIsUp
+
+            sys.settrace(trace)
+            try:
+                log.run("0190aabb-ccdd-7102-8304-050607000000").output(summary=f"at {call}")
+            except TimeIsUp:
+                raised += 1
+            finally:
+                sys.settrace(None)
+        self.assertTrue(log.run("0190aabb-ccdd-7102-8304-050607000000").output(summary="last").wait(120))
+        self.assertGreater(raised, 5)
+        bodies = [json.loads(body) for group in disk.groups_written for body in group]
+        written = [body["event_id"] for body in bodies]
+        self.assertEqual(len(written), len(set(written)))
+        for _, event_id, error in self.refusals:
+            self.assertNotIn(event_id, written)
+            # Before the event was in the queue: that it is not captured is told.
+            self.assertIsInstance(error, EventInvalid)
 
     def test_a_callback_that_captures_and_raises_does_no_harm(self) -> None:
         told: list[str] = []

@@ -321,11 +321,14 @@ class Client:
                 self._keep(core, event, json_bytes(value, self._max_event_bytes), content)
             else:
                 self._sample(core, core.sampler, event, kind, value, content, details)
-        except Refused as error:
+        except Exception as error:
+            if core.has(event):
+                # A signal handler has raised it: the event is on its way.
+                raise
+            if not isinstance(error, Refused):
+                # Not with the error: it may name values.
+                error = EventInvalid("the event cannot be read", code="not_json")
             core.refuse(event, error)
-        except Exception:  # noqa: BLE001
-            # Not with the error: it may name values.
-            core.refuse(event, EventInvalid("the event cannot be read", code="not_json"))
         return event
 
     def _keep(self, core: Core, event: Captured, body: bytes, content: Content | None) -> None:

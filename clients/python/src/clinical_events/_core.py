@@ -195,10 +195,10 @@ class Core:
 
         Raises SpoolFull when too much waits. What becomes of the event later is told to it.
         """
-        event._body = body
         with guarded(self._lock):
             if self._waiting_bytes and self._waiting_bytes + len(body) > _MOST_WAITING:
                 raise SpoolFull(f"{_MOST_WAITING >> 20} MiB of events wait for the disk")
+            event._body = body
             self._queue.append(event)
             self._waiting_bytes += len(body)
         if self.forgotten:
@@ -231,6 +231,11 @@ class Core:
     def again(self, event: Captured) -> Captured:
         """The same event, that sampling held, on its way into the spool."""
         return Captured(self, event.event_id, event._kind, event._at)
+
+    @staticmethod
+    def has(event: Captured) -> bool:
+        """Whether the event was queued, and so is not refused for what a signal handler raises."""
+        return event._settled or bool(event._body)
 
     def refuse(self, event: Captured, error: Refused) -> None:
         """The event is not captured. What raised the error may hold values, and so may its frames."""
@@ -379,19 +384,19 @@ class Core:
         except Forked:
             # A signal handler forked within this call: the parent goes on with it.
             return []
-        except Refused as refusal:
-            error = refusal
-        except Exception as unforeseen:  # noqa: BLE001
-            error = SpoolUnwritable(f"the event could not be written ({type(unforeseen).__name__})")
-        except BaseException:
-            # KeyboardInterrupt, or what a signal handler raises.
-            if group and self._queue and self._queue[0] is group[-1]:
-                group.pop()
-            if self.spool is None or self.spool.groups == groups:
-                self._queue.extendleft(reversed(group))
-            else:
-                self._settle(group, None)
-            raise
+        except BaseException as fault:
+            taken = not (group and self._queue and self._queue[0] is group[-1])
+            written = self.spool is not None and self.spool.groups != groups
+            error = _refusal_of(fault) if taken and not written else None
+            if error is None:
+                # KeyboardInterrupt, or what a signal handler raises.
+                if not taken:
+                    group.pop()
+                if written:
+                    self._settle(group, None)
+                else:
+                    self._queue.extendleft(reversed(group))
+                raise
         self._slow = _system.monotonic() - began > _SLOW_DISK
         self._settle(group, error)
         if error is None and self.sender is not None:
@@ -466,3 +471,16 @@ class Core:
             self._tend(self.spool)
         except Forked:
             return
+
+
+def _refusal_of(fault: BaseException) -> Refused | None:
+    """Why the spool refused a group; None for what a signal handler has raised in the midst of a write."""
+    if isinstance(fault, Refused):
+        return fault
+    trace = fault.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    where = "" if trace is None else str(trace.tb_frame.f_globals.get("__name__"))
+    if not isinstance(fault, Exception) or not where.startswith("clinical_events."):
+        return None
+    return SpoolUnwritable(f"the event could not be written ({type(fault).__name__})")
