@@ -1,4 +1,4 @@
-"""A process with the client for Python in it, as client.mjs is for Node: client.py <what> <JSON of its options>.
+"""A process with the client for Python in it, as client.mjs is for Node: client.py <what> <JSON of options>.
 
 Says as one line of JSON what it measured, and stops by itself. Each says how long its import took, too.
 """
