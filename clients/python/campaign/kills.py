@@ -74,10 +74,23 @@ def start_collector(place: pathlib.Path) -> tuple[subprocess.Popen[str], str, st
 
 
 def run(captures: int, kills: int, writers: int, seed: int, place: pathlib.Path) -> dict[str, object]:
-    chance = random.Random(seed)
     serving, url, key = start_collector(place)
     # Its log must not fill the pipe.
     drain = subprocess.Popen(["cat"], stdin=serving.stdout, stdout=subprocess.DEVNULL)
+    try:
+        quarantined = capture_and_kill(captures, kills, writers, seed, place, url, key)
+    finally:
+        serving.terminate()
+        serving.wait()
+        drain.wait()
+    return {"seed": seed, "killed": kills, **compare(place, quarantined)}
+
+
+def capture_and_kill(
+    captures: int, kills: int, writers: int, seed: int, place: pathlib.Path, url: str, key: str
+) -> int:
+    """On return the collector has everything. Returns how many events are in quarantine."""
+    chance = random.Random(seed)
     spool = place / "spool"
     environment = {
         **os.environ,
@@ -121,10 +134,10 @@ def run(captures: int, kills: int, writers: int, seed: int, place: pathlib.Path)
             if log.state.watched:
                 raise SystemExit("a part of this host is watched")
             time.sleep(0.1)
-        quarantined = log.state.quarantined
-    serving.terminate()
-    serving.wait()
-    drain.wait()
+    return len(list((spool / "quarantine").glob("*.ndjson")))
+
+
+def compare(place: pathlib.Path, quarantined: int) -> dict[str, object]:
     kept = set((place / "acknowledged").read_text().split())
     stored: dict[str, int] = {}
     listing = subprocess.Popen(
@@ -135,14 +148,12 @@ def run(captures: int, kills: int, writers: int, seed: int, place: pathlib.Path)
         stored[event_id] = stored.get(event_id, 0) + 1
     verified = subprocess.run([*COLLECTOR, "verify", "--data-dir", str(place / "data")], capture_output=True)
     return {
-        "seed": seed,
         "acknowledged": len(kept),
-        "killed": killed,
         "stored": len(stored),
         "lost": len(kept - stored.keys()),
         "twice": sum(count > 1 for count in stored.values()),
-        "quarantined": quarantined + len(list((spool / "quarantine").glob("*.ndjson"))),
-        "damaged": len(list((spool / "damaged").glob("*"))),
+        "quarantined": quarantined,
+        "damaged": len(list((place / "spool/damaged").glob("*"))),
         "intact": listing.wait() == 0 and verified.returncode == 0,
     }
 
@@ -159,6 +170,7 @@ def main() -> int:
     if given.writer is not None:
         write(given.place, given.writer)
         return 0
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with tempfile.TemporaryDirectory(prefix="campaign-") as place:
         result = run(given.captures, given.kills, given.writers, given.seed, pathlib.Path(place))
     print(json.dumps(result))

@@ -50,8 +50,13 @@ for versions in newest oldest; do
   echo "- the integrations, with the $versions libraries"
   environment "$versions"
   install "$versions" -r "tests_libraries/$versions.txt"
-  (cd tests_libraries && "$scratch/$versions/bin/python" -m pytest -q -p no:cacheprovider -W ignore .)
+  (cd tests_libraries && "$scratch/$versions/bin/python" -m pytest -q -p no:cacheprovider -W ignore --ignore test_servers.py .)
 done
+
+echo '- servers and workers that fork'
+environment servers
+install servers -r tests_libraries/servers.txt
+(cd tests_libraries && "$scratch/servers/bin/python" -m pytest -q -p no:cacheprovider -W ignore test_servers.py)
 
 echo '- a campaign of a few kills'
 python3 campaign/kills.py --captures 20000 --kills 6
