@@ -1,6 +1,6 @@
 /** The clients: what capturing costs, how much waits without memory, and how fast a collector takes what waits. */
 import path from 'node:path';
-import { Child, removeDirectory, temporaryDirectory } from '../lib/children.mjs';
+import { Child, removeDirectory, run, temporaryDirectory } from '../lib/children.mjs';
 import { countByReading, createKey, startCollector, stopCollector } from '../lib/collector.mjs';
 import { figuresTable } from '../lib/figures.mjs';
 import { newEvent } from '../lib/event.mjs';
@@ -11,6 +11,7 @@ import { table } from '../lib/table.mjs';
 import { failuresIn, load } from '../lib/wrk.mjs';
 
 const LOAD = path.resolve(import.meta.dirname, '../load');
+const SOURCES = path.resolve(import.meta.dirname, '../../clients/python/src');
 /** In the order in which each round measures them. */
 const CLIENTS = {
   Node: [process.execPath, path.join(LOAD, 'client.mjs')],
@@ -141,6 +142,8 @@ export function importLine(rounds) {
 }
 
 export async function client({ options, seeds, say, print }) {
+  // As pip does when it installs a package.
+  await run('the compiler of Python', 'python3', ['-m', 'compileall', '-q', SOURCES]);
   const rounds = [];
   for (let i = 0; i < options.rounds; i++) {
     say(`client, round ${i + 1} of ${options.rounds}`);
