@@ -12,7 +12,7 @@ import { PEERS } from './lib/peers.mjs';
 import { startsTable } from './lib/starts.mjs';
 import { table } from './lib/table.mjs';
 import { catalogueTable } from './scenarios/catalogue.mjs';
-import { captureTable, drainTable } from './scenarios/client.mjs';
+import { captureTable, drainTable, importLine } from './scenarios/client.mjs';
 import { memoryTable, slowClientsLine } from './scenarios/memory.mjs';
 import { metricsTable } from './scenarios/metrics.mjs';
 import { boundLine, overloadTable, overloadUsageTable } from './scenarios/overload.mjs';
@@ -254,7 +254,7 @@ function client() {
   const drain =
     `The backlog is then sent by a new process to a collector. Its rate is that of wrk (${load.connections} ` +
     `connections, ${load.seconds} s) before and behind it, on average:`;
-  return [how, captureTable(rounds), drain, drainTable(rounds)].join('\n\n');
+  return [how, captureTable(rounds), drain, drainTable(rounds), importLine(rounds)].join('\n\n');
 }
 
 function notes() {

@@ -187,6 +187,27 @@ export const FIGURES = {
     judgedBy: 'median',
     places: 0,
   },
+  'client-python/p50': { title: 'Python: a capture, p50, us', atMost: 60, judgedBy: 'max', places: 1 },
+  'client-python/p99': { title: 'Python: a capture, p99, us', atMost: 1000, judgedBy: 'max', places: 1 },
+  'client-python/rate': {
+    title: 'Python: captured events/s, at full speed',
+    atLeast: 20_000,
+    judgedBy: 'median',
+    places: 0,
+  },
+  'client-python/drain': {
+    title: 'Python: backlog drained, events/s',
+    atLeast: 8000,
+    judgedBy: 'median',
+    places: 0,
+  },
+  'client-python/backlog': {
+    title: 'Python: RSS with a backlog, growth, MiB',
+    atMost: 16,
+    judgedBy: 'max',
+    places: 1,
+  },
+  'client-python/import': { title: 'Python: import, ms', atMost: 30, judgedBy: 'median', places: 1 },
   'records/rss': { title: 'records to Parquet, peak RSS, MiB', atMost: 1024, judgedBy: 'max', places: 0 },
 };
 

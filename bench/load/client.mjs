@@ -8,17 +8,16 @@
  *   drain     how fast a collector takes what waits in a spool
  */
 import { createClient } from '../../packages/client/dist/index.js';
-import { newEvent } from '../lib/event.mjs';
 
 /** No one listens there. */
 const AWAY = 'http://127.0.0.1:9';
 /** In a turn of a program that awaits nothing. */
 const AT_ONCE = 500;
 
-const { run_id, parent_event_id, system_metadata, artifact } = JSON.parse(newEvent());
-const { latency_ms: latencyMs, ...app } = system_metadata;
 const [what, text] = process.argv.slice(2);
 const options = JSON.parse(text);
+const { run_id, parent_event_id, system_metadata, artifact } = JSON.parse(options.event);
+const { latency_ms: latencyMs, ...app } = system_metadata;
 const turn = () => new Promise((resolve) => setTimeout(resolve, 0));
 let refused = 0;
 

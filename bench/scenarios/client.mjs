@@ -1,23 +1,32 @@
-/** The client: what capturing costs, how much waits without memory, and how fast a collector takes what waits. */
+/** The clients: what capturing costs, how much waits without memory, and how fast a collector takes what waits. */
 import path from 'node:path';
-import { Child, removeDirectory, temporaryDirectory } from '../lib/children.mjs';
+import { Child, removeDirectory, run, temporaryDirectory } from '../lib/children.mjs';
 import { countByReading, createKey, startCollector, stopCollector } from '../lib/collector.mjs';
 import { figuresTable } from '../lib/figures.mjs';
+import { newEvent } from '../lib/event.mjs';
 import { checkStored } from '../lib/measure.mjs';
-import { decimals, mebibytes, whole } from '../lib/numbers.mjs';
+import { decimals, mebibytes, spread, whole, withSpread } from '../lib/numbers.mjs';
 import { usageOf } from '../lib/procfs.mjs';
 import { table } from '../lib/table.mjs';
 import { failuresIn, load } from '../lib/wrk.mjs';
 
-const PROCESS = path.resolve(import.meta.dirname, '../load/client.mjs');
+const LOAD = path.resolve(import.meta.dirname, '../load');
+const SOURCES = path.resolve(import.meta.dirname, '../../clients/python/src');
+/** In the order in which each round measures them. */
+const CLIENTS = {
+  Node: [process.execPath, path.join(LOAD, 'client.mjs')],
+  Python: ['python3', path.join(LOAD, 'client.py')],
+};
 const CAPTURES = { rate: 5000, seconds: 5 };
 const FLUSHES = { rate: 20_000, seconds: 5 };
 /** wrk runs so often on one ledger: to warm up, and on both sides of the drain. */
 const LOADS = 3;
 
 /** Resolves with what the process says. */
-async function inClient(what, options) {
-  const child = new Child(`the client (${what})`, process.execPath, [PROCESS, what, JSON.stringify(options)]);
+async function inClient(language, what, options) {
+  const [file, program] = CLIENTS[language];
+  const given = JSON.stringify({ ...options, event: newEvent() });
+  const child = new Child(`the client for ${language} (${what})`, file, [program, what, given]);
   const measured = await child.json('stdout', (value) => 'refused' in value);
   await child.exited;
   if (measured.refused > 0) throw new Error(`${what}: ${measured.refused} events were refused`);
@@ -25,7 +34,7 @@ async function inClient(what, options) {
 }
 
 /** wrk before the drain and behind it: what changes on the machine meanwhile meets both. */
-async function drained({ directory, options, seeds }) {
+async function drained(language, { directory, waiting, options, seeds }) {
   const data = temporaryDirectory(options.scratch, 'collector');
   const { key } = await createKey(data);
   const collector = await startCollector(data, key);
@@ -33,14 +42,14 @@ async function drained({ directory, options, seeds }) {
   const { connections } = options;
   const sendBy = (seconds) => load({ port, key, connections, seed: seeds.next(), seconds });
   const url = `http://127.0.0.1:${port}`;
-  const sending = await inClient('cost', {
+  const sending = await inClient(language, 'cost', {
     ...{ ...CAPTURES, url, key },
     directory: temporaryDirectory(options.scratch, 'sending'),
   });
   const warm = await sendBy(options.warmup);
   const before = await sendBy(options.seconds);
   const cpuBefore = usageOf(pid).cpuSeconds;
-  const drain = await inClient('drain', { directory, url, key });
+  const drain = await inClient(language, 'drain', { directory, waiting, url, key });
   const collectorCpu = usageOf(pid).cpuSeconds - cpuBefore;
   const after = await sendBy(options.seconds);
   await stopCollector(collector);
@@ -58,23 +67,39 @@ async function drained({ directory, options, seeds }) {
   return { ...drain, collectorRate, collectorCpu, sending, failures };
 }
 
-async function measureRound({ options, seeds }) {
-  const directory = temporaryDirectory(options.scratch, 'spool');
-  const backlog = await inClient('backlog', { directory, events: options.events });
-  const apart = () => temporaryDirectory(options.scratch, 'apart');
-  const away = await inClient('cost', { ...CAPTURES, directory: apart() });
-  const fsync = await inClient('durable', { ...FLUSHES, directory: apart() });
-  const drain = await drained({ directory, options, seeds });
+async function measureClient(language, { options, seeds }) {
+  const apart = (name) => temporaryDirectory(options.scratch, name);
+  const directory = apart('spool');
+  const backlog = await inClient(language, 'backlog', { directory, events: options.events });
+  const away = await inClient(language, 'cost', { ...CAPTURES, directory: apart('away') });
+  const fsync = await inClient(language, 'durable', { ...FLUSHES, directory: apart('fsync') });
+  const drain = await drained(language, { directory, waiting: backlog.waiting, options, seeds });
   removeDirectory(directory);
   return { backlog, away, fsync, drain };
 }
+
+async function measureRound(given) {
+  const round = {};
+  for (const language of Object.keys(CLIENTS)) round[language] = await measureClient(language, given);
+  return round;
+}
+
+const inEach = (rounds, row) =>
+  rounds.flatMap(([title, round]) =>
+    Object.entries(round).map(([language, measured]) => [title, language, ...row(measured)]),
+  );
+
+/** What the import of the client took, in each process. */
+const imports = (rounds) =>
+  rounds.flatMap(({ Python: { backlog, away, fsync, drain } }) =>
+    [backlog, away, fsync, drain, drain.sending].map(({ importedMs }) => importedMs),
+  );
 
 const micro = (seconds, events) => decimals((seconds / events) * 1e6, 1);
 
 /** One row a round. `rounds` are pairs of what the round is called and what was measured. */
 export function drainTable(rounds) {
-  const rows = rounds.map(([title, { drain }]) => [
-    title,
+  const rows = inEach(rounds, ({ drain }) => [
     whole(drain.taken),
     whole(drain.rate),
     whole(drain.collectorRate),
@@ -82,14 +107,13 @@ export function drainTable(rounds) {
     micro(drain.cpuSeconds, drain.taken),
     micro(drain.collectorCpu, drain.taken),
   ]);
-  const heading = ['Round', 'waiting', 'drained/s', "collector's 201/s by wrk", 'ratio'];
+  const heading = ['Round', 'client', 'waiting', 'drained/s', "collector's 201/s by wrk", 'ratio'];
   return table([[...heading, 'client CPU us/event', 'collector CPU us/event'], ...rows]);
 }
 
 /** The same for what concerns the capturing side. */
 export function captureTable(rounds) {
-  const rows = rounds.map(([title, { backlog, away, fsync, drain }]) => [
-    title,
+  const rows = inEach(rounds, ({ backlog, away, fsync, drain }) => [
     ...[away, drain.sending].flatMap(({ microseconds: { p50, p99 } }) => [
       decimals(p50, 1),
       decimals(p99, 1),
@@ -101,6 +125,7 @@ export function captureTable(rounds) {
   ]);
   const heading = [
     'Round',
+    'client',
     'away: p50 us',
     'p99 us',
     'sending: p50 us',
@@ -111,22 +136,40 @@ export function captureTable(rounds) {
   return table([[...heading, 'backlog: captured/s', 'RSS grew by MiB'], ...rows]);
 }
 
+export function importLine(rounds) {
+  const measured = withSpread(spread(imports(rounds.map(([, round]) => round))), (ms) => decimals(ms, 1));
+  return `The import of the client for Python takes ${measured} ms.`;
+}
+
 export async function client({ options, seeds, say, print }) {
+  // As pip does when it installs a package.
+  await run('the compiler of Python', 'python3', ['-m', 'compileall', '-q', SOURCES]);
   const rounds = [];
   for (let i = 0; i < options.rounds; i++) {
     say(`client, round ${i + 1} of ${options.rounds}`);
     rounds.push(await measureRound({ options, seeds: seeds.fork(i) }));
   }
   const titled = rounds.map((round, i) => [`${i + 1}`, round]);
-  print(`\n${captureTable(titled)}\n\n${drainTable(titled)}`);
-  const costs = rounds.flatMap(({ away, drain }) => [away, drain.sending]);
+  print(`\n${captureTable(titled)}\n\n${drainTable(titled)}\n\n${importLine(titled)}`);
+  const node = rounds.map(({ Node }) => Node);
+  const python = rounds.map(({ Python }) => Python);
+  const costs = (measured, at) =>
+    measured.flatMap(({ away, drain }) => [away.microseconds[at], drain.sending.microseconds[at]]);
+  const grown = (measured) => measured.map(({ backlog }) => backlog.grownBytes / (1 << 20));
   const figures = {
-    'client/drain': rounds.map(({ drain }) => drain.rate / drain.collectorRate),
-    'client/backlog': rounds.map(({ backlog }) => backlog.grownBytes / (1 << 20)),
-    'client/p50': costs.map(({ microseconds }) => microseconds.p50),
-    'client/p99': costs.map(({ microseconds }) => microseconds.p99),
-    'client/fsync': rounds.map(({ fsync }) => fsync.rate),
+    'client/drain': node.map(({ drain }) => drain.rate / drain.collectorRate),
+    'client/backlog': grown(node),
+    'client/p50': costs(node, 'p50'),
+    'client/p99': costs(node, 'p99'),
+    'client/fsync': node.map(({ fsync }) => fsync.rate),
+    'client-python/p50': costs(python, 'p50'),
+    'client-python/p99': costs(python, 'p99'),
+    'client-python/rate': python.map(({ backlog }) => backlog.rate),
+    'client-python/drain': python.map(({ drain }) => drain.rate),
+    'client-python/backlog': grown(python),
+    'client-python/import': imports(rounds),
   };
   print(`\n${figuresTable(figures)}`);
-  return { rounds, figures, failures: rounds.reduce((sum, { drain }) => sum + drain.failures, 0) };
+  const failures = [...node, ...python].reduce((sum, { drain }) => sum + drain.failures, 0);
+  return { rounds, figures, failures };
 }

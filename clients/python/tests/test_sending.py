@@ -407,6 +407,18 @@ class SenderTest(Case):
         until(lambda: len(collector.requests) > 40)
         self.assertEqual((most[0], self.warnings), (1, ["the collector answered 503"]))
 
+    def test_a_capture_rouses_a_thread_and_none_while_the_collector_is_away(self) -> None:
+        spool = Waiting(b"{}")
+        sender = self.sender(spool, "http://127.0.0.1:9", backoff=Backoff(1000, 1000))
+        signal = sender._signal
+        signal.acquire()
+        sender.wake()
+        self.assertFalse(signal.locked())
+        self.assertTrue(sender.run_once())
+        signal.acquire(False)
+        sender.wake()
+        self.assertTrue(signal.locked())
+
     def test_no_more_than_1024_events_or_8_mib_wait_in_memory(self) -> None:
         for count, body in ((1500, b"{}"), (30, b'"' + b"a" * (1 << 20) + b'"')):
             with self.subTest(count):

@@ -149,6 +149,11 @@ class Sender:
     def wake(self) -> None:
         """Something was appended. Never waits, and may be called in a signal handler."""
         self._dry = False
+        if _system.monotonic() >= self._shut_until:
+            # In an outage a thread comes by itself when the pause is over; no capture pays for it.
+            self._rouse()
+
+    def _rouse(self) -> None:
         if self._signal.locked():
             # Another thread may be faster.
             with contextlib.suppress(RuntimeError):
@@ -186,13 +191,13 @@ class Sender:
         self._stopping = True
         deadline = _system.monotonic() + timeout
         while (self._in_flight or self._threads) and _system.monotonic() < deadline:
-            self.wake()
+            self._rouse()
             _system.sleep(0.002)
         for connection in list(self._connections):
             connection.abort()
         deadline = _system.monotonic() + 0.5
         while (self._in_flight or self._threads) and _system.monotonic() < deadline:
-            self.wake()
+            self._rouse()
             _system.sleep(0.002)
         with self._lock:
             self._gone = True
@@ -340,7 +345,7 @@ class Sender:
             self._told = {text: at for text, at in self._told.items() if at > old}
         if self._failures:
             self._failures = 0
-            self.wake()
+            self._rouse()
 
     def _deny(self, job: _Job, words: str) -> None:
         kind = job.event.kind
