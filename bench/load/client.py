@@ -46,7 +46,11 @@ def open_client(mode="os"):
         on_warning=lambda said: print(said, file=sys.stderr),
     )
     run = log.run(event["run_id"])
-    of = {"parent_event_id": event["parent_event_id"], "latency_ms": app["latency_ms"], **artifact}
+    of = {
+        "parent_event_id": event["parent_event_id"],
+        "latency_ms": app["latency_ms"],
+        **artifact,
+    }
     artifact_type = of.pop("artifact_type")
     return log, lambda: run.artifact(artifact_type, **of)
 
@@ -68,7 +72,10 @@ def percentiles(values):
     """In microseconds."""
     ordered = sorted(values)
     at = {"p50": 0.5, "p99": 0.99, "max": 1}
-    return {name: ordered[min(len(ordered) - 1, int(len(ordered) * share))] for name, share in at.items()}
+    return {
+        name: ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+        for name, share in at.items()
+    }
 
 
 def cost():
@@ -156,5 +163,7 @@ def drain():
     }
 
 
-measured = {"cost": cost, "durable": durable, "backlog": backlog, "drain": drain}[what]()
+measured = {"cost": cost, "durable": durable, "backlog": backlog, "drain": drain}[
+    what
+]()
 print(json.dumps({**measured, "importedMs": IMPORTED_MS, "refused": refused}))
