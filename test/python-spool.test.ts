@@ -333,7 +333,7 @@ test.skipIf(!hasPython)(
   240_000,
 );
 
-/** Captures a run with the client, with words of so many bytes, and ends without a word. */
+/** Captures a run with the client, with words of a given size, and ends without a word. */
 const CAPTURE = `
 import os, sys
 from clinical_events import Client

@@ -56,7 +56,7 @@ def open_client(mode="os"):
 
 
 def steadily(per_second, seconds, act, between):
-    """Calls act so often a second, for so many seconds."""
+    """Calls act at a rate a second, for a number of seconds."""
     count = per_second * seconds
     begin = time.perf_counter()
     done = 0

@@ -260,7 +260,7 @@ class Writing(unittest.TestCase):
         self.assertEqual(len(written), len(set(written)))
         for _, event_id, error in self.refusals:
             self.assertNotIn(event_id, written)
-            # Before the event was in the queue: that it is not captured is told.
+            # The event was not in the queue yet, and the refusal says so.
             self.assertIsInstance(error, EventInvalid)
 
     def test_a_callback_that_captures_and_raises_does_no_harm(self) -> None:

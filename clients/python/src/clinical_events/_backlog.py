@@ -244,7 +244,7 @@ class Backlog:
             segment.stop_reading()
 
     def note(self) -> None:
-        """Writes down what is done, and removes what is finished; what goes wrong is told."""
+        """Writes down what is done, and removes what is finished; ``on_trouble`` hears of faults."""
         self.drain()
         for segment in list(self.segments):
             try:

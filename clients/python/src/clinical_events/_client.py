@@ -1,7 +1,7 @@
-"""The client and its runs: what happens is told here, and every call returns at once.
+"""The client and its runs: the application reports what happens, and every call returns at once.
 
 The one exception that a call raises is Python's own TypeError for a name that it does not have. Whatever else
-is wrong with an event is told by what the call returns, by ``on_refused``, and by one warning.
+is wrong with an event stands in what the call returns, in ``on_refused``, and in one warning.
 """
 
 # What a process ends with belongs to the client, and stands outside of it.
@@ -70,7 +70,7 @@ class Client:
     """Captures what a clinical AI does, and sends it to a collector. One for the whole process is right.
 
     Nothing is opened and no thread starts before the first capture. What a deployment sets (address, key,
-    directory) raises nothing: it is told by a warning, and events wait or are refused. Raises ValueError for
+    directory) raises nothing: a warning reports it, and events wait or are refused. Raises ValueError for
     what stands in the code and is no choice: mode, profile, a size below 1.
     """
 
@@ -193,7 +193,7 @@ class Client:
         return decorate
 
     def flush(self, timeout: float = 30.0) -> bool:
-        """Whether the collector has everything, within so many seconds: what others have left, too."""
+        """Whether the collector has everything within ``timeout`` seconds: what others have left, too."""
         core = self._core() if self._enabled and not self._closed else None
         try:
             return core.flush(timeout) if core is not None else True
@@ -209,7 +209,7 @@ class Client:
         return flushed
 
     def close(self, timeout: float = 5.0) -> bool:
-        """Refuses what comes from now on, and gives the collector so many seconds.
+        """Refuses what comes from now on, and gives the collector ``timeout`` seconds.
 
         Returns whether it has everything. What still waits stays in the spool, for the
         next client on the directory.
@@ -413,7 +413,7 @@ class Client:
             core.refuse(event, error)
 
     def _summarise(self, core: Core, *, at_least: float = 60.0) -> None:
-        """Tells what was left out in an event of its own, when no other has for so many seconds."""
+        """Tells what was left out in an event of its own, when no other has for ``at_least`` seconds."""
         sampler = core.sampler
         if sampler is None or core.forgotten:
             return

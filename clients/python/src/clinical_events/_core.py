@@ -193,7 +193,7 @@ class Core:
     def put(self, event: Captured, body: bytes) -> None:
         """The event joins the queue, and what the queue holds is written where nothing forbids it.
 
-        Raises SpoolFull when too much waits. What becomes of the event later is told to it.
+        Raises SpoolFull when too much waits. The event itself learns what becomes of it later.
         """
         with guarded(self._lock):
             if self._waiting_bytes and self._waiting_bytes + len(body) > _MOST_WAITING:
@@ -247,7 +247,7 @@ class Core:
         self._on_refused(event._kind, event.event_id, error)
 
     def flush(self, timeout: float, *, ending: bool = False) -> bool:
-        """Whether the collector has everything, within so many seconds; ``ending``: until a failure.
+        """Whether the collector has everything, within ``timeout`` seconds; ``ending``: until a failure.
 
         What other processes have left is adopted and sent, too.
         """
@@ -382,7 +382,7 @@ class Core:
                 spool = self.spool or self._open()
                 spool.append([(event._kind, event._at, event._body) for event in group])
         except Forked:
-            # A signal handler forked within this call: the parent goes on with it.
+            # A signal handler forked within this call: the parent completes it.
             return []
         except BaseException as fault:
             taken = not (group and self._queue and self._queue[0] is group[-1])

@@ -169,7 +169,7 @@ def write_all(mine: Mine, fd: int, data: bytes, offset: int) -> None:
 
 
 def read_all(path: str, most: int) -> bytes:
-    """At most so many bytes of a file, none when it is not there. Raises OSError."""
+    """The first bytes of a file, none when it is not there. Raises OSError."""
     try:
         fd = open_file(path, os.O_RDONLY)
     except FileNotFoundError:
@@ -181,7 +181,7 @@ def read_all(path: str, most: int) -> bytes:
 
 
 def pread(fd: int, size: int, offset: int) -> bytes:
-    """So many bytes, or those up to the end of the file. Raises OSError."""
+    """The bytes that were asked for, or those up to the end of the file. Raises OSError."""
     data = os.pread(fd, size, offset)
     while 0 < len(data) < size and (more := os.pread(fd, size - len(data), offset + len(data))):
         data += more

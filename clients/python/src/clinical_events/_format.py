@@ -155,7 +155,7 @@ def captured_at(head: bytes) -> int | None:
 def looks_cut(head: bytes, room: int) -> bool:
     """Whether the last ``room`` bytes of a segment begin as a frame does that ends behind them.
 
-    ``head`` are the first of them, 12 if so many are there. The event of such a frame was never acknowledged.
+    ``head`` are the first of them, 12 if there are as many. The event of such a frame was never acknowledged.
     """
     if head[4:8] != MARKER[: max(0, min(4, room - 4))]:
         return False

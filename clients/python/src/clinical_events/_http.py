@@ -259,7 +259,7 @@ class Connection:
         self._poller.register(connection, select.POLLIN)
 
     def _wait(self, mask: int, seconds: float | None = None) -> int:
-        """What of the mask is possible; 0 after so many seconds. Raises NoAnswer at the deadline."""
+        """What of the mask is possible; 0 when the time is up. Raises NoAnswer at the deadline."""
         left = self._deadline - _system.monotonic()
         if mask != select.POLLIN:
             self._poller.modify(self._socket, mask)

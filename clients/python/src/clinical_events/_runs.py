@@ -1,4 +1,4 @@
-"""Runs as the application sees them: what happens in one is told to it, and every call returns at once."""
+"""Runs as the application sees them: it reports what happens in one, and every call returns at once."""
 
 # The two classes of a run know each other.
 # pyright: reportPrivateUsage=false

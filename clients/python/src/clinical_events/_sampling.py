@@ -35,7 +35,7 @@ class Sampling:
 
     ``rate`` is the share that chance selects. ``risk(kind, event)`` is asked for each event, as JSON, until
     it says that its run must be captured; one that raises has said so. Until then the events of runs that
-    chance did not select are held: of so many runs, for so many seconds, in so many bytes. For
+    chance did not select are held, within three bounds: of runs, of seconds and of bytes. For
     ``after_model_change`` seconds after this process has first seen a version of a model,
     ``rate_after_model_change`` counts.
     """
@@ -129,7 +129,7 @@ class Sampler:
         return CAPTURED, marks
 
     def hold(self, run: SampledRun, kind: str, size: int, release: Callable[[], object]) -> None:
-        """Keeps an event of so many bytes until its run is captured or has to go."""
+        """Keeps an event of ``size`` bytes until its run is captured or has to go."""
         with guarded(self._lock):
             late = run._state
             if late == HELD:
@@ -214,7 +214,7 @@ class Sampler:
 
 
 class Omissions:
-    """Counts what was left out until it is told."""
+    """Counts what was left out until an event reports it."""
 
     def __init__(self) -> None:
         self.events = 0

@@ -184,7 +184,7 @@ class Sender:
             self._callers.discard(caller)
 
     def stop(self, timeout: float) -> None:
-        """Begins nothing more, and gives requests under way so many seconds.
+        """Begins nothing more, and gives requests under way ``timeout`` seconds.
 
         On return the spool has back what has no answer.
         """

@@ -133,7 +133,7 @@ class Spool:
             _parts.prepare(self._root)
             left = self._watch.abandoned()
             for path in left:
-                # Before anything is made or moved. What is wrong otherwise is told when it is to be adopted.
+                # Before anything is made or moved. Adoption reports what else is wrong.
                 with contextlib.suppress(OSError):
                     for segment in examine(path):
                         if segment.why == EARLIER:
@@ -236,7 +236,7 @@ class Spool:
         self._alone(self._backlog.note)
 
     def tend(self) -> None:
-        """On return what is done is marked, and what is finished removed; what goes wrong is told.
+        """On return what is done is marked, and what is finished removed; ``on_trouble`` hears of faults.
 
         One thread calls it about each second. Every ten seconds it shows that this process lives, and adopts.
         """

@@ -53,7 +53,7 @@ async function send({ spool, sent }: Running): Promise<void> {
   }
 }
 
-/** Lets so many seconds pass, as those who run see them. */
+/** Lets seconds pass, as those who run see them. */
 async function pass(seconds: number): Promise<void> {
   for (let at = 0; at < seconds; at += 10) await vi.advanceTimersByTimeAsync(10_000);
   // What a heartbeat has begun ends.
