@@ -58,7 +58,7 @@ class Disk(MemorySpool):
         if isinstance(self.error, Refused):
             raise self.error
         # What no one has foreseen comes out of the client's own code.
-        super().append(events if self.error is None else [("Jane Doe",)])  # type: ignore[list-item]
+        super().append(events if self.error is None else [("secret words",)])  # type: ignore[list-item]
         self.groups_written.append([body for _, _, body in events])
 
     def close(self) -> None:
@@ -181,11 +181,11 @@ class Writing(unittest.TestCase):
         log = self.client(disk)
         run = log.start_run()
         run.start.wait(120)
-        for error, kind in ((SpoolFull("full"), SpoolFull), (RuntimeError("Jane Doe"), SpoolUnwritable)):
+        for error, kind in ((SpoolFull("full"), SpoolFull), (RuntimeError("secret words"), SpoolUnwritable)):
             disk.error = error
             with self.assertRaises(kind) as raised:
                 run.output().wait(120)
-            self.assertNotIn("Jane", str(raised.exception))
+            self.assertNotIn("secret", str(raised.exception))
         disk.error = None
         self.assertTrue(run.output().wait(120))
         self.assertEqual((len(self.refusals), log.state.refused, disk.written), (2, 2, 2))

@@ -97,7 +97,7 @@ class Frozen(Mapping[str, Any]):
 class Hostile:
     @property
     def ndim(self) -> int:
-        raise ValueError("Jane Doe")
+        raise ValueError("secret words")
 
     def item(self) -> int:
         return 1
@@ -143,8 +143,8 @@ REFUSED: list[tuple[str, Any, str, str]] = [
     ("a NaN of numpy", Scalar(float("nan"), "f"), "not a finite number", "/value"),
     ("a lone surrogate", ["\ud800"], "lone surrogate", "/value/0"),
     ("a lone surrogate in a key", {"\udc80": 1}, "lone surrogate", "/value/*"),
-    ("bytes", b"Jane Doe", "of the type bytes", "/value"),
-    ("a set", {"Jane Doe"}, "of the type set", "/value"),
+    ("bytes", b"secret words", "of the type bytes", "/value"),
+    ("a set", {"secret words"}, "of the type set", "/value"),
     ("a timedelta", datetime.timedelta(1), "of the type timedelta", "/value"),
     ("a time of day", datetime.time(9), "of the type time", "/value"),
     ("a generator", (x for x in "ab"), "of the type generator", "/value"),
@@ -158,7 +158,7 @@ REFUSED: list[tuple[str, Any, str, str]] = [
     ("a key that is None", {"a": {None: 1}}, "of the type NoneType", "/value/a"),
     ("a number beyond a double", 10**400, "beyond the numbers", "/value"),
     ("what holds itself", _circle, "64 levels", "/value" + "/again/0" * 31 + "/again"),
-    ("what throws when it is read", {"Jane Doe": Hostile()}, "cannot be read", "/value/*"),
+    ("what throws when it is read", {"secret words": Hostile()}, "cannot be read", "/value/*"),
 ]
 
 
@@ -178,7 +178,7 @@ class Values(unittest.TestCase):
                     sent(given)
                 self.assertIn(words, str(raised.exception))
                 self.assertEqual(raised.exception.pointer, pointer)
-                self.assertNotIn("Jane", str(raised.exception))
+                self.assertNotIn("secret", str(raised.exception))
 
     def test_sixty_four_levels_are_taken_and_sixty_five_are_refused(self) -> None:
         for levels, fits in ((63, True), (64, False)):
