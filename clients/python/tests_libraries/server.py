@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import gc
 import http.server
 import json
 import os
@@ -20,7 +22,20 @@ from tests import support  # noqa: E402
 
 from clinical_events import Client  # noqa: E402
 
-__all__ = ["SECRET", "Answering", "Log", "captured", "expected", "give", "recordings", "serving"]
+__all__ = [
+    "SECRET",
+    "Answering",
+    "Log",
+    "async_outcome_of",
+    "captured",
+    "expected",
+    "give",
+    "let_go",
+    "outcome_of",
+    "recordings",
+    "serving",
+    "shape",
+]
 
 KINDS = ("inference-start", "internal-artifact", "human-output")
 # Words of patients: what must never be in an event unless the application says so.
@@ -234,3 +249,42 @@ def expected(vector: dict[str, Any], seen: dict[str, Any]) -> dict[str, Any]:
     if "[CUT]" in vector.get("stream", []) and seen.get("error_name"):
         said["error_name"] = seen["error_name"]
     return said
+
+
+def shape(answer: Any) -> Any:
+    return answer.model_dump(warnings=False) if hasattr(answer, "model_dump") else answer
+
+
+def outcome_of(act: Callable[[], Any]) -> Any:
+    """What the application gets: a result, what a stream gave, or how it failed."""
+    pieces: list[Any] = []
+    try:
+        answer = act()
+        if not hasattr(answer, "__next__"):
+            return shape(answer)
+        for piece in answer:
+            pieces.append(shape(piece))
+    except Exception as error:  # noqa: BLE001 -- Of any class: both clients must give the same.
+        return pieces, type(error).__name__, str(error)
+    return pieces
+
+
+async def async_outcome_of(act: Callable[[], Any]) -> Any:
+    pieces: list[Any] = []
+    try:
+        answer = await act()
+        if not hasattr(answer, "__anext__"):
+            return shape(answer)
+        async for piece in answer:
+            pieces.append(shape(piece))
+    except Exception as error:  # noqa: BLE001
+        return pieces, type(error).__name__, str(error)
+    return pieces
+
+
+async def let_go(log: Log) -> None:
+    """Streams of earlier SDKs are closed when they are collected, those of tasks by the event loop."""
+    for _ in range(20):
+        if not log.ends:
+            gc.collect()
+            await asyncio.sleep(0)

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import threading
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from server import SECRET, Answering, Log, captured, expected, give, recordings, serving
+from server import (
+    SECRET,
+    Answering,
+    Log,
+    async_outcome_of,
+    captured,
+    expected,
+    give,
+    let_go,
+    outcome_of,
+    recordings,
+    serving,
+)
 
 from clinical_events.integrations.anthropic import capture
 
@@ -44,45 +55,6 @@ def client_of(url: str, kind: Any = anthropic.Anthropic, **options: Any) -> Any:
 
 def asks(client: Any, **said: Any) -> Any:
     return client.messages.create(model="claude-9", max_tokens=99, messages=MESSAGES, **said)
-
-
-def shape(answer: Any) -> Any:
-    return answer.model_dump(warnings=False) if hasattr(answer, "model_dump") else answer
-
-
-def outcome_of(act: Callable[[], Any]) -> Any:
-    """What the application gets: a result, what a stream gave, or how it failed."""
-    pieces: list[Any] = []
-    try:
-        answer = act()
-        if not isinstance(answer, anthropic.Stream):
-            return shape(answer)
-        for piece in answer:
-            pieces.append(shape(piece))
-    except Exception as error:  # noqa: BLE001 -- Of any class: both clients must give the same.
-        return pieces, type(error).__name__, str(error)
-    return pieces
-
-
-async def async_outcome_of(act: Callable[[], Any]) -> Any:
-    pieces: list[Any] = []
-    try:
-        answer = await act()
-        if not isinstance(answer, anthropic.AsyncStream):
-            return shape(answer)
-        async for piece in answer:
-            pieces.append(shape(piece))
-    except Exception as error:  # noqa: BLE001
-        return pieces, type(error).__name__, str(error)
-    return pieces
-
-
-async def let_go(log: Log) -> None:
-    """Streams of earlier SDKs are closed when they are collected, those of tasks by the event loop."""
-    for _ in range(20):
-        if not log.ends:
-            gc.collect()
-            await asyncio.sleep(0)
 
 
 def asker(asked: dict[str, Any]) -> Callable[[Any], Any]:

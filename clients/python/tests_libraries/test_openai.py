@@ -13,7 +13,19 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from server import SECRET, Answering, Log, captured, expected, give, recordings, serving
+from server import (
+    SECRET,
+    Answering,
+    Log,
+    async_outcome_of,
+    captured,
+    expected,
+    give,
+    let_go,
+    outcome_of,
+    recordings,
+    serving,
+)
 
 from clinical_events.integrations.openai import capture
 
@@ -58,45 +70,6 @@ def client_of(url: str, kind: Any = openai.OpenAI, **options: Any) -> Any:
 
 def asks(client: Any, **said: Any) -> Any:
     return client.chat.completions.create(model="gpt-9", messages=MESSAGES, **said)
-
-
-def shape(answer: Any) -> Any:
-    return answer.model_dump(warnings=False) if hasattr(answer, "model_dump") else answer
-
-
-def outcome_of(act: Callable[[], Any]) -> Any:
-    """What the application gets: a result, what a stream gave, or how it failed."""
-    pieces: list[Any] = []
-    try:
-        answer = act()
-        if not isinstance(answer, openai.Stream):
-            return shape(answer)
-        for piece in answer:
-            pieces.append(shape(piece))
-    except Exception as error:  # noqa: BLE001 -- Of any class: both clients must give the same.
-        return pieces, type(error).__name__, str(error)
-    return pieces
-
-
-async def async_outcome_of(act: Callable[[], Any]) -> Any:
-    pieces: list[Any] = []
-    try:
-        answer = await act()
-        if not isinstance(answer, openai.AsyncStream):
-            return shape(answer)
-        async for piece in answer:
-            pieces.append(shape(piece))
-    except Exception as error:  # noqa: BLE001
-        return pieces, type(error).__name__, str(error)
-    return pieces
-
-
-async def let_go(log: Log) -> None:
-    """Streams of earlier SDKs are closed when they are collected, those of tasks by the event loop."""
-    for _ in range(20):
-        if not log.ends:
-            gc.collect()
-            await asyncio.sleep(0)
 
 
 def asker(api: str, asked: dict[str, Any]) -> Callable[[Any], Any]:
