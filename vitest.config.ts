@@ -88,7 +88,12 @@ const secondTries: Reporter = {
     const all = modules.flatMap((module) =>
       [...module.children.allTests('passed')]
         .filter((test) => test.diagnostic()?.flaky)
-        .map((test) => `  ${module.relativeModuleId} > ${test.fullName}\n`),
+        .map((test) => {
+          const why = test
+            .result()
+            .errors?.map(({ message }) => `    ${message.replaceAll('\n', '\n    ')}\n`);
+          return `  ${module.relativeModuleId} > ${test.fullName}\n${why?.join('') ?? ''}`;
+        }),
     );
     if (all.length > 0) process.stdout.write(`passed only at the second try:\n${all.join('')}`);
   },
