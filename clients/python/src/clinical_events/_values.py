@@ -148,7 +148,7 @@ class _Copying:
                 path.pop()
                 self._refuse(f"has a key that is {_named(kind)}, where JSON has texts alone")
             path[-1] = name = self._text(key if kind is str else str.__str__(key))
-            copy[name] = self._text(item) if type(item) is str else self.copy(item)
+            copy[name] = self.copy(item)
             if self._left < 0:
                 # Here too: what the application gives may have no end.
                 raise too_large(self._max_bytes)
