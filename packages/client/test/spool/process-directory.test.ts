@@ -128,7 +128,8 @@ describe('a spool that starts', () => {
 });
 
 describe('a spool that runs', () => {
-  test('[R-854] gives out what it adopts though it waits for events of its own', async () => {
+  /** The spool of a process, and that of another one, which has an event. No time passes by itself. */
+  async function besideAnother() {
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
     onTestFinished(() => void vi.useRealTimers());
     const disk = new MemoryDisk();
@@ -136,6 +137,11 @@ describe('a spool that runs', () => {
     const left = await Spool.open({ directory: ROOT, durability: 'os', files: dying.files });
     await left.append('outcome', event);
     const spool = await Spool.open({ directory: ROOT, durability: 'os', files: disk.process().files });
+    return { dying, left, spool };
+  }
+
+  test('[R-854] gives out what it adopts though it waits for events of its own', async () => {
+    const { dying, spool } = await besideAnother();
     await spool.append('outcome', Buffer.from('own'));
     expect((await spool.take(9, 1000)).map(textOf)).toEqual(['own']);
     const taken = spool.take(1, 1000);
@@ -148,13 +154,7 @@ describe('a spool that runs', () => {
   });
 
   test('[R-854] looks every ten seconds for what others have left', async () => {
-    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
-    onTestFinished(() => void vi.useRealTimers());
-    const disk = new MemoryDisk();
-    const dying = disk.process();
-    const left = await Spool.open({ directory: ROOT, durability: 'os', files: dying.files });
-    await left.append('outcome', event);
-    const spool = await Spool.open({ directory: ROOT, durability: 'os', files: disk.process().files });
+    const { dying, left, spool } = await besideAnother();
     const taken = spool.take(1, 1000);
     dying.end();
     await left.close();
