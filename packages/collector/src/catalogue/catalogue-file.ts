@@ -12,8 +12,8 @@ import { handOver, makeFile } from '../files.js';
 import { assertRoomForIndex, fillIndex } from '../shared-index.js';
 import { systemCode } from '../system-code.js';
 import type { EventLog } from '../store/contract/events.js';
-import { TALLY } from './packed-summary.js';
-import { CatalogueBusy, CatalogueDamaged, CatalogueFault } from './packing.js';
+import { CatalogueDamaged, CatalogueFault, faultOf } from './faults.js';
+import { SCHEMA, VERSION } from './schema.js';
 
 /*
  * Which process writes the catalogue, in a file beside it. SQLite decides who does; the file is only read while it says
@@ -65,127 +65,11 @@ function markOf(pid: number): string | undefined {
   }
 }
 
-/** Counts up with every change of a table, or of what a row means. */
-const VERSION = 6;
 /** For a -wal of 128 MiB, twice what is kept of it. */
 const INDEX_REGIONS = 4;
 export const CATALOGUE_FILE = 'catalogue.sqlite';
 
-/** Result codes of SQLite without their extended parts: https://www.sqlite.org/rescode.html */
-const CODE = {
-  error: 1,
-  busy: 5,
-  locked: 6,
-  readOnly: 8,
-  ioError: 10,
-  corrupt: 11,
-  full: 13,
-  cannotOpen: 14,
-  notADb: 26,
-};
-
-/**
- * Of no use to an update, and where a row goes in them is as good as random. So an update that takes in most of a log
- * does without and makes them at its end (updating.ts). A question names its index, and is refused meanwhile.
- */
-export const SCATTERED: readonly { readonly name: string; readonly sql: string }[] = [
-  { name: 'run_last', sql: 'CREATE INDEX run_last ON run (last_sequence)' },
-  ...['target', 'user'].map((column) => ({
-    name: `run_${column}`,
-    sql: `CREATE INDEX run_${column} ON run (${column}, began_received) WHERE ${column} IS NOT NULL`,
-  })),
-];
-/** Why a question is refused while an update is on its way. */
-export const UNFINISHED = 'the catalogue is being brought up to date: its update has not come to its end';
-
-const TABLES = `
-  CREATE TABLE meta (name TEXT PRIMARY KEY, value ANY) STRICT, WITHOUT ROWID;
-  -- Texts that many rows have, and name by number. The target of a record is hardly that of another.
-  CREATE TABLE name (id INTEGER PRIMARY KEY, text BLOB NOT NULL) STRICT;
-  CREATE UNIQUE INDEX name_text ON name (text);
-  -- A record. Its id is the sequence of an event of it. settled: of how many events the summary is, where it is not of all.
-  CREATE TABLE run (
-    id INTEGER PRIMARY KEY, record BLOB NOT NULL, organisation INTEGER NOT NULL, is_run INTEGER NOT NULL,
-    first_sequence INTEGER NOT NULL, last_sequence INTEGER NOT NULL, events INTEGER NOT NULL, settled INTEGER,
-    began_received INTEGER NOT NULL, began_sender INTEGER NOT NULL, marks INTEGER NOT NULL,
-    target BLOB, user INTEGER, model INTEGER, version INTEGER, application INTEGER,
-    parent INTEGER, circle INTEGER, summary BLOB NOT NULL, entries BLOB NOT NULL
-  ) STRICT;
-  CREATE UNIQUE INDEX run_record ON run (record, organisation, is_run);
-  CREATE INDEX run_first ON run (first_sequence);
-  CREATE INDEX run_received ON run (began_received);
-  CREATE INDEX run_sender ON run (began_sender);
-  CREATE INDEX run_organisation ON run (organisation, began_received);
-  CREATE INDEX run_model ON run (model, began_received) WHERE model IS NOT NULL;
-  CREATE INDEX run_contradicted ON run (began_received) WHERE marks & 28 = 8;
-  CREATE INDEX run_conflict ON run (began_received) WHERE marks & 32 <> 0;
-  CREATE INDEX run_failed ON run (began_received) WHERE marks & 64 <> 0;
-  CREATE INDEX run_incomplete ON run (began_received) WHERE marks & 3 = 2;
-  CREATE INDEX run_parent ON run (parent) WHERE parent IS NOT NULL;
-  CREATE INDEX run_settled ON run (id) WHERE settled IS NOT NULL;
-  -- More entries of a record that has many, or that was merged with another.
-  CREATE TABLE part (number INTEGER PRIMARY KEY, run INTEGER NOT NULL, entries BLOB NOT NULL) STRICT;
-  CREATE INDEX part_run ON part (run);
-  -- Events that name no run and open none, and the record that they are of.
-  CREATE TABLE runless (
-    event BLOB NOT NULL, organisation INTEGER NOT NULL, parent BLOB, run INTEGER NOT NULL,
-    PRIMARY KEY (event, organisation)
-  ) STRICT, WITHOUT ROWID;
-  CREATE INDEX runless_run ON runless (run);
-  -- Events that a record names as parents, and that have not come or are of no run yet.
-  CREATE TABLE awaited (
-    event BLOB NOT NULL, organisation INTEGER NOT NULL, run INTEGER NOT NULL,
-    PRIMARY KEY (event, organisation, run)
-  ) STRICT, WITHOUT ROWID;
-  CREATE INDEX awaited_run ON awaited (run);
-  ${TALLY}
-`;
-
 export type Sql = DatabaseSync;
-
-/** What SQLite says went wrong; undefined for what it did not say. */
-function sqliteCode(error: unknown): number | undefined {
-  const code = (error as { errcode?: unknown } | null)?.errcode;
-  return typeof code === 'number' ? code & 0xff : undefined;
-}
-
-/** @returns the same as a fault of the catalogue, in words; what is none comes back as it is. */
-export function faultOf(error: unknown, directory: string): unknown {
-  if (error instanceof CatalogueFault) return error;
-  if (isBusy(error))
-    return new CatalogueBusy(`another process holds the catalogue in ${directory}`, { cause: error });
-  const code = sqliteCode(error);
-  if (code === CODE.error && (error as Error).message.startsWith('no such index')) {
-    return new CatalogueFault(UNFINISHED, { cause: error });
-  }
-  if (code === CODE.corrupt || code === CODE.notADb) {
-    return new CatalogueDamaged(`the catalogue in ${directory} is damaged`, { cause: error });
-  }
-  if (code === CODE.full || systemCode(error) === 'ENOSPC') {
-    return new CatalogueFault(`no room for the catalogue in ${directory}: make room`, {
-      cause: error,
-    });
-  }
-  if (code === CODE.ioError) {
-    return new CatalogueFault(
-      `the catalogue in ${directory} cannot be read or written: look after the disk`,
-      { cause: error },
-    );
-  }
-  const isDenied = ['EACCES', 'EPERM', 'EROFS', 'ENOENT', 'ENOTDIR'].includes(systemCode(error) ?? '');
-  if (isDenied || code === CODE.readOnly || code === CODE.cannotOpen) {
-    return new CatalogueFault(`the catalogue in ${directory} cannot be written: run as its owner`, {
-      cause: error,
-    });
-  }
-  return error;
-}
-
-/** True for an error that says that another connection holds what is asked for. */
-export function isBusy(error: unknown): boolean {
-  const code = sqliteCode(error);
-  return code === CODE.busy || code === CODE.locked;
-}
 
 /** How long a statement waits for another process, but for the lock of an update. */
 const BUSY_TIMEOUT_MS = 5000;
@@ -332,12 +216,12 @@ function empty(database: Sql, ledgerId: string): void {
 
 /** Empties it within a transaction of the caller. */
 export function clear(database: Sql, ledgerId: string): void {
-  const tables = database.prepare(
-    "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'",
+  const made = database.prepare(
+    "SELECT type, name FROM sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%'",
   );
-  for (const { name } of tables.all()) database.exec(`DROP TABLE "${String(name).replaceAll('"', '""')}"`);
-  database.exec(TABLES);
-  for (const { sql } of SCATTERED) database.exec(sql);
+  for (const { type, name } of made.all())
+    database.exec(`DROP ${String(type)} "${String(name).replaceAll('"', '""')}"`);
+  database.exec(SCHEMA);
   database.exec(`PRAGMA user_version = ${VERSION}`);
   database.prepare("INSERT INTO meta (name, value) VALUES ('ledger', ?)").run(ledgerId);
 }

@@ -12,9 +12,12 @@ import type { EventLog } from '../store/contract/events.js';
 import { uuidText } from '../store/text.js';
 import { openWithoutWriting } from '../unwritten-database.js';
 import { Catalogue, CatalogueDamaged } from './catalogue.js';
-import { CATALOGUE_FILE, contentId, contentOf, faultOf, SCATTERED } from './catalogue-file.js';
-import { unpackEntries } from './packed-entries.js';
-import { listing, type Row, textsOf } from './tables.js';
+import { CATALOGUE_FILE, contentId, contentOf } from './catalogue-file.js';
+import { NAME_COLUMNS, SUMMARY_COLUMNS } from './columns.js';
+import { faultOf } from './faults.js';
+import { readName } from './names.js';
+import { INDEXES } from './schema.js';
+import { listing, type Row } from './statements.js';
 
 export interface CatalogueCheckOptions {
   /** The one that is checked. */
@@ -156,23 +159,25 @@ function exactly(database: DatabaseSync, sql: string): StatementSync {
 }
 
 const SCHEMA = `SELECT type, name, tbl_name FROM sqlite_schema
-  WHERE name NOT IN (${SCATTERED.map(({ name }) => `'${name}'`).join(', ')}) ORDER BY type, name`;
+  WHERE name NOT IN (${INDEXES.map(({ name }) => `'${name}'`).join(', ')}) ORDER BY type, name`;
 /** Where the next update begins, and what distinguishes the log. */
 const COUNTED = `SELECT name, value FROM meta
   WHERE name IN ('events', 'newest_organisation', 'newest_event', 'newest_at') ORDER BY name`;
 const TALLY = `SELECT * FROM tally WHERE full OR minimum OR incomplete OR retired OR without_outcome OR orphan_events ORDER BY hour`;
 
-const NAMES = ['organisation', 'user', 'model', 'version', 'application'] as const;
 /** A number that leads to nothing stands there itself. */
-const RECORDS = `SELECT id, settled, entries, first_sequence, record, is_run, last_sequence, events,
-    ${NAMES.map((name) => `ifnull((SELECT text FROM name WHERE id = run.${name}), run.${name})`).join(', ')},
-    circle, target, began_received, began_sender, marks, summary,
+const nameOf = (column: string) => `ifnull((SELECT text FROM name WHERE id = run.${column}), run.${column})`;
+const SUMMARY = SUMMARY_COLUMNS.map(({ name }) => (NAME_COLUMNS.includes(name) ? nameOf(name) : name));
+const RECORDS = `SELECT id, summed <> events, first_sequence, record, events, is_run, ${nameOf('organisation')},
+    circle, last_sequence, ${SUMMARY.join(', ')},
     ifnull((SELECT first_sequence FROM run AS outer WHERE outer.id = run.parent), -run.parent)
-  FROM run INDEXED BY run_first ORDER BY first_sequence`;
-const [SETTLED, ENTRIES, FIRST, RECORD, IS_RUN, LAST, ORGANISATION, CIRCLE] = [1, 2, 3, 4, 5, 6, 8, 13];
-/** Of a row that waits to be settled, what comes behind its organisation is of fewer events. */
+  FROM run NOT INDEXED ORDER BY first_sequence`;
+const [DUE, FIRST, RECORD, IS_RUN, ORGANISATION, CIRCLE, LAST] = [1, 2, 3, 5, 6, 7, 8];
+/** Of a row that waits to be summed, what comes behind its organisation is of fewer events, and its id may be. */
 const MEMBERS = ORGANISATION + 1;
-const PARTS = 'SELECT entries FROM part WHERE run = ? ORDER BY number';
+const KNOWN = IS_RUN - FIRST;
+const EVENTS = 'SELECT sequence, at, size, kind, received, sent FROM event WHERE run = ? ORDER BY sequence';
+const SENT = 5;
 const RUNLESS = `SELECT event, ifnull(text, organisation), parent FROM runless LEFT JOIN name ON name.id = organisation
   WHERE run = ? ORDER BY event, organisation`;
 /** Between two turns of the event loop. */
@@ -180,7 +185,7 @@ const ROWS_AT_ONCE = 4096;
 
 interface Read {
   readonly row: Row;
-  readonly parts: readonly Uint8Array[];
+  readonly events: readonly Row[];
   /** Its events that name no run. */
   readonly runless: readonly Row[];
 }
@@ -204,12 +209,12 @@ class Comparison {
 
   async run() {
     let [records, differing] = [0, 0];
-    let allSettled = this.#gone.size === 0;
+    let allSummed = this.#gone.size === 0;
     const [mine, theirs] = [recordsOf(this.own), recordsOf(this.other)];
     for (let a = mine.next().value, b = theirs.next().value; a !== undefined || b !== undefined;) {
       records++;
       const [first, second] = [firstOf(a), firstOf(b)];
-      if (first <= second) allSettled &&= a?.row[SETTLED] === null;
+      if (first <= second) allSummed &&= a?.row[DUE] === 0n;
       const found = first < second ? 'unknown' : second < first ? 'missing' : 'differs';
       const read = first <= second ? a : b;
       if (read !== undefined && (found !== 'differs' || !this.#isSame(a, b))) {
@@ -220,38 +225,37 @@ class Comparison {
       if (second <= first) b = theirs.next().value;
       if (records % ROWS_AT_ONCE === 0) await new Promise(setImmediate);
     }
-    const isCounted = [COUNTED, ...(allSettled ? [TALLY] : [])].every((sql) =>
+    const isCounted = [COUNTED, ...(allSummed ? [TALLY] : [])].every((sql) =>
       isSameFor(sql, this.own, this.other),
     );
     return { records, differing, named: this.#named, isCounted };
   }
 
-  /** The events may be packed in other portions. */
   #isSame(a: Read | undefined, b: Read | undefined): boolean {
     if (a === undefined || b === undefined) return false;
-    try {
-      const isWhole = a.row[SETTLED] === null && !this.#isOfGone(a);
-      const end = isWhole ? undefined : MEMBERS;
-      if (!isDeepStrictEqual(a.row.slice(FIRST, end), b.row.slice(FIRST, end))) return false;
-      if (!isDeepStrictEqual(a.runless, b.runless)) return false;
-      return isDeepStrictEqual(a.parts, b.parts) || isDeepStrictEqual(this.#entriesOf(a), this.#entriesOf(b));
-    } catch (error) {
-      if (error instanceof CatalogueDamaged) return false;
-      throw error;
-    }
+    const isDue = a.row[DUE] !== 0n;
+    const end = isDue || this.#isOfGone(a) ? MEMBERS : undefined;
+    const of = ({ row }: Read) =>
+      row.slice(FIRST, end).map((value, i) => (isDue && i < KNOWN ? null : value));
+    return (
+      isDeepStrictEqual(of(a), of(b)) &&
+      isDeepStrictEqual(a.runless, b.runless) &&
+      isDeepStrictEqual(this.#eventsOf(a, isDue), this.#eventsOf(b, isDue))
+    );
   }
 
   /** Whether what it says may come of an event that is gone: a circle may have been closed by that of another run. */
-  #isOfGone({ row, parts }: Read): boolean {
+  #isOfGone({ row, events }: Read): boolean {
     if (this.#gone.size === 0) return false;
     if (row[CIRCLE] !== null) return true;
     if (!this.#gone.meets(Number(row[FIRST]), Number(row[LAST]) + 1)) return false;
-    return unpackEntries(parts).some(({ sequence }) => this.#gone.has(sequence));
+    return events.some(([sequence]) => this.#gone.has(Number(sequence)));
   }
 
-  #entriesOf({ parts }: Read) {
-    return unpackEntries(parts).map((entry) =>
-      this.#gone.has(entry.sequence) ? { ...entry, sentAt: undefined } : entry,
+  #eventsOf({ events }: Read, isDue: boolean): readonly Row[] {
+    if (!isDue && this.#gone.size === 0) return events;
+    return events.map((event) =>
+      isDue || this.#gone.has(Number(event[0])) ? event.with(SENT, null) : event,
     );
   }
 
@@ -261,10 +265,8 @@ class Comparison {
   }
 
   #organisation(row: Row): string | null {
-    const name = row[ORGANISATION];
-    if (!(name instanceof Uint8Array)) return null;
     try {
-      return textsOf(this.log.names).toText(name);
+      return readName(row[ORGANISATION], this.log.names);
     } catch (error) {
       if (error instanceof CatalogueDamaged) return null;
       throw error;
@@ -282,13 +284,12 @@ function isSameFor(sql: string, own: DatabaseSync, other: DatabaseSync): boolean
 }
 
 function* recordsOf(database: DatabaseSync): Generator<Read, undefined> {
-  const [parts, runless] = [PARTS, RUNLESS].map((sql) => exactly(database, sql));
+  const [events, runless] = [EVENTS, RUNLESS].map((sql) => exactly(database, sql));
   const hasRunless = database.prepare('SELECT 1 FROM runless LIMIT 1').get() !== undefined;
   for (const row of exactly(database, RECORDS).iterate() as unknown as Iterable<Row>) {
     const of = (statement: StatementSync | undefined) =>
       (statement?.all(row[0] as bigint) ?? []) as unknown as Row[];
-    const entries = [...of(parts), [row[ENTRIES] ?? null]].map(([each]) => each as Uint8Array);
-    yield { row, parts: entries, runless: hasRunless ? of(runless) : [] };
+    yield { row, events: of(events), runless: hasRunless ? of(runless) : [] };
   }
   return undefined;
 }

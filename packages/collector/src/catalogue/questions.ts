@@ -1,20 +1,23 @@
-/** Pages of rows for those who go through many records, and what they may ask for. */
-import type { SQLInputValue } from 'node:sqlite';
-import type { EventKind } from '@clinical-events/protocol';
-import { FEEDBACK_WORDS, type FeedbackWord, type OutcomeWord } from '../records/vocabulary.js';
+/** What may be asked of the catalogue, as the statements that find it. */
+import { EVENT_KINDS } from '@clinical-events/protocol';
+import type { CountedRun } from '../records/counted-run.js';
+import { FEEDBACK_WORDS, type FeedbackWord, OUTCOME_WORDS, type OutcomeWord } from '../records/vocabulary.js';
 import { uuidBytes } from '../store/text.js';
-import { eachTime } from './packed-entries.js';
 import {
+  beganIn,
+  countedIn,
+  RARE,
+  UNCOUNTED,
+  type Value,
   LEVELS,
-  MARKS,
-  type PackedPieces,
-  feedbackMark,
-  outcomeMark,
-  unpackSummary,
-} from './packed-summary.js';
-import { PackedReader } from './packing.js';
+  NAME_COLUMNS,
+  SUMMARY_COLUMNS,
+  wordAt,
+} from './columns.js';
 import type { RunSummary } from './run-summary.js';
-import type { Row, Texts } from './tables.js';
+import type { Names } from './names.js';
+import { IS } from './schema.js';
+import type { Row, Statements } from './statements.js';
 
 /* Which runs are asked for, as the statement that finds them. */
 
@@ -22,6 +25,8 @@ export type FeedbackAsked = FeedbackWord | 'up' | 'down' | 'any' | 'none';
 
 /** Every condition that is given must hold. Times in milliseconds since 1970. */
 export interface RunFilter {
+  /** A run id, or the id that a record without a run is known by; lower case. */
+  readonly recordId?: string | undefined;
   readonly organisation?: string | undefined;
   readonly target?: string | undefined;
   readonly user?: string | undefined;
@@ -41,6 +46,8 @@ export interface RunFilter {
   readonly since?: number | undefined;
   /** It began before. */
   readonly until?: number | undefined;
+  /** It has an event that the collector had then or later, and before `until` where that is given. */
+  readonly eventsSince?: number | undefined;
   /** By which it began, and by which it is newer or older than another. */
   readonly clock?: 'received' | 'sender' | undefined;
   /** It has an event with a later sequence. */
@@ -48,9 +55,10 @@ export interface RunFilter {
   /** True for runs alone, false for records without a run alone. */
   readonly isRun?: boolean | undefined;
   /**
-   * `newest` and `oldest`: by when they began. `log`: by the sequence of their first event, as exports have them.
+   * `newest` and `oldest`: by when they began, by the clock. `log` and `sender`, as exports have them: by the sequence of
+   * their first event, and by when they began by the sender's clock.
    */
-  readonly order?: 'newest' | 'oldest' | 'log' | undefined;
+  readonly order?: 'newest' | 'oldest' | 'log' | 'sender' | undefined;
   readonly limit?: number | undefined;
 }
 
@@ -58,15 +66,8 @@ export interface RunQuery {
   /** Behind FROM run, without the order. */
   readonly where: string;
   readonly order: string;
-  readonly values: readonly SQLInputValue[];
+  readonly values: readonly Value[];
 }
-
-/** Terms that the indexes of the schema have, letter by letter, so that SQLite takes them. */
-const CONTRADICTED = 'marks & 28 = 8';
-const CONFLICT = 'marks & 32 <> 0';
-const FAILED = 'marks & 64 <> 0';
-const INCOMPLETE = 'marks & 3 = 2';
-const ANY_FEEDBACK = FEEDBACK_WORDS.reduce((marks, word) => marks | feedbackMark(word), 0);
 
 /** The number of a text; undefined when no row has it. */
 type NameId = (text: string) => number | undefined;
@@ -74,16 +75,20 @@ type NameId = (text: string) => number | undefined;
 /** What a statement asks for. */
 class Conditions {
   readonly terms: string[] = [];
-  readonly values: SQLInputValue[] = [];
+  readonly values: Value[] = [];
 
-  add(term: string, ...values: SQLInputValue[]): void {
+  add(term: string, ...values: Value[]): void {
     this.terms.push(term);
     this.values.push(...values);
   }
 
+  get where(): string {
+    return this.terms.length === 0 ? '' : `WHERE ${this.terms.join(' AND ')}`;
+  }
+
   /** @returns false when nothing can match. */
-  addNames({ organisation, user, application, models }: Partial<RunFilter>, nameId: NameId): boolean {
-    for (const [column, text] of Object.entries({ organisation, user, application })) {
+  addNames({ organisation, target, user, application, models }: Partial<RunFilter>, nameId: NameId): boolean {
+    for (const [column, text] of Object.entries({ organisation, target, user, application })) {
       if (text === undefined) continue;
       const id = nameId(text);
       if (id === undefined) return false;
@@ -98,28 +103,37 @@ class Conditions {
   }
 }
 
-/** What names are called in the file. */
-export interface Names {
-  readonly texts: Texts;
-  nameId(text: string): number | undefined;
+/** @returns undefined when nothing can match. */
+function conditionsOf(filter: RunFilter, nameId: NameId): Conditions | undefined {
+  const asked = new Conditions();
+  if (!asked.addNames(filter, nameId)) return undefined;
+  const { recordId, since, until, noOutcomeSince, afterSequence, eventsSince, isRun } = filter;
+  const began = beganBy(filter);
+  if (recordId !== undefined) asked.add('record = ?', uuidBytes(recordId));
+  if (since !== undefined) asked.add(`${began} >= ?`, since);
+  if (until !== undefined) asked.add(`${began} < ?`, until);
+  if (noOutcomeSince !== undefined)
+    asked.add(`outcome = ${OUTCOME_WORDS.indexOf('none')} AND ${began} < ?`, noOutcomeSince);
+  if (afterSequence !== undefined) asked.add('last_sequence > ?', afterSequence);
+  if (eventsSince !== undefined) {
+    const within = 'event.run = run.id AND received >= ? AND received < ?';
+    asked.add(`EXISTS (SELECT 1 FROM event WHERE ${within})`, eventsSince, until ?? Infinity);
+  }
+  if (isRun !== undefined) asked.add('is_run = ?', isRun ? 1 : 0);
+  for (const term of markTerms(filter)) asked.add(term);
+  return asked;
+}
+
+function beganBy({ clock }: RunFilter): string {
+  return clock === 'sender' ? 'began_sender' : 'began_received';
 }
 
 /** @returns undefined when nothing can match. */
-export function queryOf(filter: RunFilter, names: Names): RunQuery | undefined {
-  const asked = new Conditions();
-  if (filter.target !== undefined) asked.add('target = ?', names.texts.toBytes(filter.target));
-  if (!asked.addNames(filter, (text) => names.nameId(text))) return undefined;
-  const began = filter.clock === 'sender' ? 'began_sender' : 'began_received';
-  if (filter.since !== undefined) asked.add(`${began} >= ?`, filter.since);
-  if (filter.until !== undefined) asked.add(`${began} < ?`, filter.until);
-  if (filter.noOutcomeSince !== undefined) {
-    asked.add(`marks & ${MARKS.outcome} = ${outcomeMark('none')} AND ${began} < ?`, filter.noOutcomeSince);
-  }
-  if (filter.afterSequence !== undefined) asked.add('last_sequence > ?', filter.afterSequence);
-  if (filter.isRun !== undefined) asked.add('is_run = ?', filter.isRun ? 1 : 0);
-  const terms = [...asked.terms, ...markTerms(filter)];
-  const where = `${indexFor(filter, began)} ${terms.length === 0 ? '' : `WHERE ${terms.join(' AND ')}`}`;
-  return { where, order: orderOf(filter, began), values: asked.values };
+export function queryOf(filter: RunFilter, nameId: NameId): RunQuery | undefined {
+  const asked = conditionsOf(filter, nameId);
+  if (asked === undefined) return undefined;
+  const { where, values } = asked;
+  return { where: `INDEXED BY run_${indexFor(filter)} ${where}`, order: orderOf(filter), values };
 }
 
 /** Both an id and a version may have an @ in them, so that MODEL_ID@VERSION can be meant in several ways. */
@@ -150,38 +164,49 @@ function modelTerm(
 
 function markTerms({ outcome, feedback, level, hasConflict, failed }: RunFilter): string[] {
   const terms: string[] = [];
-  if (outcome !== undefined) terms.push(`marks & ${MARKS.outcome} = ${outcomeMark(outcome)}`);
-  if (feedback === 'none') terms.push(`marks & ${ANY_FEEDBACK} = 0`);
-  else if (feedback !== undefined) {
-    terms.push(`marks & ${feedback === 'any' ? ANY_FEEDBACK : feedbackMark(feedback)} <> 0`);
-  }
-  if (level !== undefined) terms.push(`marks & ${MARKS.level} = ${LEVELS.indexOf(level)}`);
-  if (hasConflict !== undefined) terms.push(hasConflict ? CONFLICT : 'marks & 32 = 0');
-  if (failed !== undefined) terms.push(failed ? FAILED : 'marks & 64 = 0');
+  if (outcome !== undefined) terms.push(`outcome = ${OUTCOME_WORDS.indexOf(outcome)}`);
+  if (feedback !== undefined) terms.push(feedbackTerm(feedback));
+  if (level !== undefined) terms.push(`level = ${LEVELS.indexOf(level)}`);
+  if (hasConflict !== undefined) terms.push(hasConflict ? IS.conflict : `NOT (${IS.conflict})`);
+  if (failed !== undefined) terms.push(failed ? IS.failed : `(${IS.failed}) IS NOT TRUE`);
   return terms;
 }
 
-/** The index that leaves the fewest rows. SQLite knows nothing of how often a value is there, and would guess. */
-function indexFor(filter: RunFilter, began: string): string {
-  if (filter.target !== undefined) return 'INDEXED BY run_target';
-  if (filter.user !== undefined) return 'INDEXED BY run_user';
-  if (filter.afterSequence !== undefined) return 'INDEXED BY run_last';
-  const terms = markTerms(filter);
-  if (terms.includes(CONFLICT)) return 'INDEXED BY run_conflict';
-  if (terms.includes(FAILED)) return 'INDEXED BY run_failed';
-  if (terms.includes(CONTRADICTED)) return 'INDEXED BY run_contradicted';
-  if (filter.models !== undefined) return 'INDEXED BY run_model';
-  if (terms.includes(INCOMPLETE)) return 'INDEXED BY run_incomplete';
-  if (filter.order === 'log') return 'INDEXED BY run_first';
-  if (filter.organisation !== undefined && began === 'began_received') return 'INDEXED BY run_organisation';
-  return began === 'began_sender' ? 'INDEXED BY run_sender' : 'INDEXED BY run_received';
+function feedbackTerm(asked: FeedbackAsked): string {
+  if (asked === 'none' || asked === 'any') return asked === 'none' ? 'feedbacks = 0' : 'feedbacks > 0';
+  return FEEDBACK_WORDS.some((word) => word === asked) ? `said_${asked} > 0` : `thumbs_${asked} > 0`;
 }
 
-function orderOf({ order = 'newest', limit }: RunFilter, began: string): string {
+/** The index that leaves the fewest rows. SQLite knows nothing of how often a value is there, and would guess. */
+function indexFor(filter: RunFilter): string {
+  const { order, organisation, clock } = filter;
+  const terms = markTerms(filter);
+  const indexes: readonly (readonly [index: string, isFit: boolean])[] = [
+    ['record', filter.recordId !== undefined],
+    ['target', filter.target !== undefined],
+    ['user', filter.user !== undefined],
+    ['last', filter.afterSequence !== undefined],
+    ['conflict', terms.includes(IS.conflict)],
+    ['failed', terms.includes(IS.failed)],
+    ['contradicted', terms.includes(IS.contradicted)],
+    // An export of a model goes through all records in their order, which costs less than to sort its own.
+    ['first', order === 'log'],
+    ['sender', order === 'sender'],
+    ['model', filter.models !== undefined],
+    ['incomplete', terms.includes(IS.incomplete)],
+    ['organisation', organisation !== undefined && clock !== 'sender'],
+    ['sender', clock === 'sender'],
+  ];
+  return indexes.find(([, isFit]) => isFit)?.[0] ?? 'received';
+}
+
+function orderOf(filter: RunFilter): string {
+  const { order = 'newest', limit } = filter;
   const most = limit === undefined ? '' : ` LIMIT ${Math.max(0, Math.floor(limit))}`;
-  if (order === 'log') return `ORDER BY first_sequence${most}`;
+  if (order === 'log') return `ORDER BY first_sequence, id${most}`;
+  if (order === 'sender') return `ORDER BY began_sender, id${most}`;
   const way = order === 'newest' ? 'DESC' : 'ASC';
-  return `ORDER BY ${began} ${way}, id ${way}${most}`;
+  return `ORDER BY ${beganBy(filter)} ${way}, id ${way}${most}`;
 }
 
 /** Which records are wanted. Every condition that is given must hold. Times in milliseconds since 1970. */
@@ -203,177 +228,129 @@ export interface RecordSelection {
   readonly order?: 'log' | 'sender' | undefined;
 }
 
-export interface RowSource {
-  all(sql: string, ...values: SQLInputValue[]): Row[];
-  /** The number of a text; undefined when no row has it. */
-  nameId(text: string): number | undefined;
+/** What statements are asked of. */
+export interface Source {
+  readonly statements: Statements;
+  readonly names: Names;
 }
 
-const PAGE_ROWS = 1024;
-/** Fewer that have changed are found by the index of the last sequences; of more, all rows are gone through. */
-const FEW_CHANGED = 16_384;
-
-/** What the rows are ordered by, and where SQLite finds them in that order. */
-const ORDERS = {
-  log: ['run.first_sequence', 'INDEXED BY run_first'],
-  sender: ['run.began_sender', 'INDEXED BY run_sender'],
-} as const;
-
-interface Terms {
-  readonly where: string;
-  readonly values: readonly SQLInputValue[];
-}
-
-/**
- * The rows of a selection, but for `since` and `until` where they do not concern the beginning of a record: what they
- * ask stands in the entries.
- * @param columns of `run`; `above` is the row that it is nested in.
- * @returns rows of which the first two columns are for the order, and the others those that were asked for.
- */
-export function* recordPages(
-  source: RowSource,
-  columns: string,
-  selection: RecordSelection,
-): Generator<readonly Row[]> {
-  const terms = termsOf(source, selection);
-  if (terms === undefined) return;
-  const [key, index] = ORDERS[selection.order ?? 'log'];
-  const select = `SELECT ${key}, run.id, ${columns} FROM run`;
-  const above = columns.includes('above.') ? 'LEFT JOIN run AS above ON above.id = run.parent' : '';
-  const one = oneIndex(source, selection);
-  if (one !== undefined) {
-    const sql = `${select} INDEXED BY ${one} ${above} WHERE ${terms.where} ORDER BY ${key}, run.id`;
-    yield source.all(sql, ...terms.values);
-    return;
-  }
-  const paged = (after: string) =>
-    `${select} ${index} ${above} WHERE ${after} AND ${terms.where} ORDER BY ${key}, run.id LIMIT ${PAGE_ROWS}`;
-  // Senders may give many the same time: by both at a time, SQLite would go through all of these for each page.
-  const [same, next] = [paged(`${key} = ? AND run.id > ?`), paged(`${key} > ?`)];
-  let [at, id]: [SQLInputValue, SQLInputValue] = [Number.MIN_SAFE_INTEGER, 0];
-  for (;;) {
-    let page = source.all(same, at, id, ...terms.values);
-    if (page.length === 0) page = source.all(next, at, ...terms.values);
-    const last = page.at(-1);
-    if (last === undefined) return;
-    yield page;
-    [at, id] = [last[0] ?? null, last[1] ?? null];
-  }
-}
-
-/** The index that finds the rows when they are few, so that they are sorted in memory. */
-function oneIndex(source: RowSource, { recordId, after }: RecordSelection): string | undefined {
-  if (recordId !== undefined) return 'run_record';
-  if (after === undefined) return undefined;
-  const changed = `SELECT 1 FROM run INDEXED BY run_last WHERE last_sequence > ? LIMIT ${FEW_CHANGED}`;
-  const [[count] = []] = source.all(`SELECT count(*) FROM (${changed})`, after);
-  return Number(count) < FEW_CHANGED ? 'run_last' : undefined;
-}
-
-/** @returns undefined when nothing can match. */
-function termsOf(source: RowSource, selection: RecordSelection): Terms | undefined {
-  const { recordId, organisation, model, isIncomplete, after, since, until, clock } = selection;
-  const asked = new Conditions();
-  asked.add('1');
-  if (recordId !== undefined) asked.add('run.record = ?', uuidBytes(recordId));
-  const models = model === undefined ? undefined : modelsNamed(model);
-  if (!asked.addNames({ organisation, models }, (text) => source.nameId(text))) return undefined;
-  if (isIncomplete === true) asked.add(`run.marks & ${MARKS.level} = ${LEVELS.indexOf('incomplete')}`);
-  if (after !== undefined) asked.add('run.last_sequence > ?', after);
-  if (clock === 'sender') {
-    if (since !== undefined) asked.add('run.began_sender >= ?', since);
-    if (until !== undefined) asked.add('run.began_sender < ?', until);
-  } else if (until !== undefined) asked.add('run.began_received < ?', until);
-  return { where: asked.terms.join(' AND '), values: asked.values };
+/** The same as a filter of runs. */
+export function filterOf(selection: RecordSelection): RunFilter {
+  const {
+    recordId,
+    organisation,
+    model,
+    isIncomplete,
+    after,
+    since,
+    until,
+    clock,
+    order = 'log',
+  } = selection;
+  return {
+    ...{ recordId, organisation, afterSequence: after, until, clock, order },
+    models: model === undefined ? undefined : modelsNamed(model),
+    level: isIncomplete === true ? 'incomplete' : undefined,
+    ...(clock === 'sender' ? { since } : { eventsSince: since }),
+  };
 }
 
 /*
- * What a report counts of records. SQLite hands over many rows as one, a list of each column and a blob of all that is
- * packed: to be handed each row takes twice as long.
+ * What a report counts of records. SQLite hands over many rows as one, a list of each column: to be handed each row
+ * takes twice as long.
  */
 
-/** What a report counts of a record. */
-export interface CountedRecord extends Pick<
-  RunSummary,
-  'organisation' | 'isRun' | 'began' | 'modelId' | 'modelVersion'
-> {
-  readonly summary: PackedPieces;
-  /** Calls for each of its events; `sentAt` is undefined when the payload cannot be read. */
-  eachEvent(visit: (kind: EventKind, receivedAt: number, sentAt: number | undefined) => void): void;
-}
-
-export interface CountedRows extends RowSource {
-  /** A text by its number. */
-  name(id: number): string;
-  /** The entries of a row that do not stand in it. */
-  parts(row: number): Uint8Array[];
-}
-
+const OWN = ['id', 'organisation', 'is_run', 'model', 'version'] as const;
+const COUNTED = SUMMARY_COLUMNS.map(({ name }) => name).filter(
+  (name) => ![...NAME_COLUMNS, ...RARE, ...UNCOUNTED].includes(name),
+);
+/** By the place of a column among those of a summary, its place in a page; and among the rare columns. */
+const IN_PAGE = SUMMARY_COLUMNS.map(({ name }) =>
+  COUNTED.includes(name) ? OWN.length + COUNTED.indexOf(name) : -1,
+);
+const IN_RARE = SUMMARY_COLUMNS.map(({ name }) => 1 + RARE.indexOf(name));
+const listOf = (column: string) => `json_group_array(${column})`;
 /** A row's id is the sequence of an event of it. */
 const PAGE_SEQUENCES = 16_384;
-const LISTED = [
-  'id',
-  'organisation',
-  'is_run',
-  'began_received',
-  'began_sender',
-  'marks',
-  'model',
-  'version',
-];
-const PAGE = `SELECT ${LISTED.map((column) => `json_group_array(run.${column})`).join()},
-  json_group_array(length(run.summary) + length(run.entries)),
-  CAST(group_concat(run.summary || run.entries, '') AS BLOB)
-  FROM run NOT INDEXED WHERE run.id > ? AND run.id <= ?`;
-const WITH_PARTS = 'SELECT DISTINCT run FROM part WHERE run > ? AND run <= ?';
+const OF_PAGE = 'FROM (SELECT * FROM run NOT INDEXED WHERE id > ? AND id <= ?) AS run';
+const PAGE = `SELECT ${[...OWN, ...COUNTED].map(listOf).join()} ${OF_PAGE}`;
+const RARE_OF_PAGE = `SELECT id, ${RARE.join()} ${OF_PAGE} WHERE feedbacks > 0 OR ending IS NOT NULL`;
+const TIMES = `SELECT ${['run', 'kind', 'received', 'sent'].map(listOf).join()} FROM event WHERE run > ? AND run <= ?`;
 
-/** @returns how far it has come, after each page. */
+/** Calls for each record. @returns how far it has come, after each page: a sequence. */
 export function* countedPages(
-  rows: CountedRows,
+  source: Source,
   selection: RecordSelection,
-  visit: (record: CountedRecord) => void,
+  visit: (record: CountedRun) => void,
 ): Generator<number> {
-  const terms = termsOf(rows, selection);
-  if (terms === undefined) return;
-  const last = Number(rows.all('SELECT max(id) FROM run')[0]?.[0]);
+  const { statements, names } = source;
+  // What is asked of the time of events is for the visitor.
+  const filter = { ...filterOf(selection), eventsSince: undefined };
+  const asked = conditionsOf(filter, (text) => names.known(text));
+  if (asked === undefined) return;
+  const last = Number(statements.first('SELECT max(id) FROM run')?.[0]);
   for (let at = 0; at < last; at += PAGE_SEQUENCES) {
-    const range = [at, at + PAGE_SEQUENCES];
-    const withParts = new Set(rows.all(WITH_PARTS, ...range).map(([row]) => Number(row)));
-    const [page = []] = rows.all(`${PAGE} AND ${terms.where}`, ...range, ...terms.values);
-    visitPage(rows, page, withParts, visit);
+    const range = [at, at + PAGE_SEQUENCES] as const;
+    const page = listsIn(statements.first(`${PAGE} ${asked.where}`, ...range, ...asked.values));
+    const rare = new Map(statements.all(RARE_OF_PAGE, ...range).map((row) => [Number(row[0]), row]));
+    const times = new EventTimes(() => listsIn(statements.first(TIMES, ...range)));
+    visitPage(source, { page, rare, times }, visit);
     yield Math.min(at + PAGE_SEQUENCES, last);
   }
 }
 
+type Lists = readonly (readonly (number | string | null)[])[];
+
+interface Page {
+  readonly page: Lists;
+  /** By the id of their row. */
+  readonly rare: ReadonlyMap<number, Row>;
+  readonly times: EventTimes;
+}
+
+function listsIn(row: Row | undefined): Lists {
+  return (row ?? []).map((list) => JSON.parse(list as string) as (number | null)[]);
+}
+
 function visitPage(
-  rows: CountedRows,
-  page: Row,
-  withParts: ReadonlySet<number>,
-  visit: (record: CountedRecord) => void,
+  { names }: Pick<Source, 'names'>,
+  { page, rare, times }: Page,
+  visit: (record: CountedRun) => void,
 ): void {
-  const list = (column: number) => JSON.parse(page[column] as string) as (number | null)[];
-  const ids = list(0);
-  const [organisations, areRuns, received, senders] = [list(1), list(2), list(3), list(4)];
-  const [marks, models, versions, lengths] = [list(5), list(6), list(7), list(8)];
-  const packed = page[9] as Uint8Array;
-  const name = (id: number | null | undefined) => (typeof id === 'number' ? rows.name(id) : null);
-  let end = 0;
-  for (let i = 0; i < ids.length; i++) {
-    const id = ids[i] ?? 0;
-    const reader = new PackedReader(packed, end, end + (lengths[i] ?? 0));
-    end += lengths[i] ?? 0;
-    const began = { received: received[i] ?? 0, sender: senders[i] ?? 0 };
+  const [ids = [], organisations = [], areRuns = [], models = [], versions = []] = page;
+  const nameOf = (id: number | string | null | undefined) =>
+    typeof id === 'number' ? names.nameOf(id) : null;
+  for (const [i, id] of ids.entries()) {
+    const cells = (place: number) => {
+      const column = IN_PAGE[place] ?? -1;
+      return column >= 0 ? page[column]?.[i] : rare.get(Number(id))?.[IN_RARE[place] ?? 0];
+    };
     visit({
-      organisation: rows.name(organisations[i] ?? 0),
+      organisation: names.nameOf(Number(organisations[i])),
       isRun: areRuns[i] === 1,
-      began,
-      modelId: name(models[i]),
-      modelVersion: name(versions[i]),
-      summary: unpackSummary(reader, marks[i] ?? 0, began),
-      eachEvent(see) {
-        if (withParts.has(id)) for (const part of rows.parts(id)) eachTime(new PackedReader(part), see);
-        eachTime(reader, see);
-      },
+      began: beganIn(cells),
+      modelId: nameOf(models[i]),
+      modelVersion: nameOf(versions[i]),
+      summary: countedIn(cells),
+      eachEvent: (see) => times.each(Number(id), see),
     });
+  }
+}
+
+/** When the events of a page of records came and were sent: read once they are asked for. */
+class EventTimes {
+  #lists: Lists | undefined;
+  #at = 0;
+
+  constructor(private readonly read: () => Lists) {}
+
+  /** For the records in their order. */
+  each(run: number, see: Parameters<CountedRun['eachEvent']>[0]): void {
+    const [runs = [], kinds = [], received = [], sent = []] = (this.#lists ??= this.read());
+    while (Number(runs[this.#at] ?? Infinity) < run) this.#at++;
+    for (; runs[this.#at] === run; this.#at++) {
+      const at = this.#at;
+      see(wordAt(EVENT_KINDS, kinds[at]), Number(received[at]), (sent[at] as number | null) ?? undefined);
+    }
   }
 }

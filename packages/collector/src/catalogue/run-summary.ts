@@ -1,5 +1,6 @@
 /** What the catalogue says of a record: all that a list of runs or a report asks of it, and nothing of its texts. */
 import { EVENT_KINDS, type Completeness, type EventKind, type RecordedCall } from '@clinical-events/protocol';
+import { DAY_MS } from '../quantity.js';
 import type { AssembledRun } from '../records/assemble.js';
 import type { TimedEvent } from '../records/canonical-order.js';
 import { memberIn, sentIn } from '../records/run-event.js';
@@ -15,18 +16,15 @@ import {
   type FeedbackWord,
   type OutcomeWord,
 } from '../records/vocabulary.js';
-import { type ConflictWord, type Missing } from '../records/counted-run.js';
+import type { ConflictWord, EventTimes, Missing } from '../records/counted-run.js';
 
 /** A time by either clock, in milliseconds since 1970. Where a payload cannot be read, both are the collector's. */
-export interface Moment {
+interface Moment {
   readonly received: number;
   readonly sender: number;
 }
 
-export type CallSummary = Pick<
-  RecordedCall,
-  'ending' | 'status' | 'attempts' | 'input_tokens' | 'output_tokens'
->;
+type CallSummary = Pick<RecordedCall, 'ending' | 'status' | 'attempts' | 'input_tokens' | 'output_tokens'>;
 
 export interface RunSummary {
   readonly organisation: string;
@@ -35,9 +33,8 @@ export interface RunSummary {
   readonly isRun: boolean;
   readonly firstSequence: number;
   readonly lastSequence: number;
-  readonly lastReceivedAt: number;
-  /** Of the first and the last event in canonical order that can be read. */
-  readonly sent: { readonly first: number; readonly last: number } | null;
+  /** Of its events, whichever they are; by the sender's clock those of the collector where a payload cannot be read. */
+  readonly times: EventTimes;
   /** By the collector's clock, when it had the first event; by the sender's, see beganBySender. */
   readonly began: Moment;
   readonly modelId: string | null;
@@ -121,10 +118,7 @@ function momentOf(timed: Timed): Moment {
   return { received: timed.event.receivedAt, sender: sentAtOf(timed) };
 }
 
-type Span = Pick<
-  RunSummary,
-  'firstSequence' | 'lastSequence' | 'lastReceivedAt' | 'sent' | 'began' | 'counts'
->;
+type Span = Pick<RunSummary, 'firstSequence' | 'lastSequence' | 'times' | 'began' | 'counts'>;
 
 /** When a record began by the sender's clock, in milliseconds since 1970: its first start, else its earliest event. */
 export function beganBySender(events: readonly Timed[], start: Timed | undefined): number {
@@ -133,8 +127,10 @@ export function beganBySender(events: readonly Timed[], start: Timed | undefined
 }
 
 function spanOf(events: readonly Timed[], start: Timed | undefined): Span {
-  let [firstSequence, lastSequence, received, lastReceivedAt] = [Infinity, 0, Infinity, 0];
-  let sent: { first: number; last: number } | null = null;
+  let [firstSequence, lastSequence] = [Infinity, 0];
+  const received = { first: Infinity, last: -Infinity };
+  const sent = { first: Infinity, last: -Infinity };
+  let [unreadable, apart] = [0, 0];
   const counts = { ...NO_EVENTS };
   for (const timed of events) {
     const { event, body } = timed;
@@ -142,14 +138,15 @@ function spanOf(events: readonly Timed[], start: Timed | undefined): Span {
     counts[event.kind]++;
     firstSequence = Math.min(firstSequence, event.sequence);
     lastSequence = Math.max(lastSequence, event.sequence);
-    received = Math.min(received, event.receivedAt);
-    lastReceivedAt = Math.max(lastReceivedAt, event.receivedAt);
-    if (body === undefined) continue;
-    if (sent === null) sent = { first: sender, last: sender };
-    else sent.last = sender;
+    received.first = Math.min(received.first, event.receivedAt);
+    received.last = Math.max(received.last, event.receivedAt);
+    sent.first = Math.min(sent.first, sender);
+    sent.last = Math.max(sent.last, sender);
+    if (body === undefined) unreadable++;
+    else if (Math.abs(event.receivedAt - sender) > DAY_MS) apart++;
   }
-  const began = { received, sender: beganBySender(events, start) };
-  return { firstSequence, lastSequence, lastReceivedAt, sent, began, counts };
+  const began = { received: received.first, sender: beganBySender(events, start) };
+  return { firstSequence, lastSequence, times: { received, sent, unreadable, apart }, began, counts };
 }
 
 function zeros<Word extends string>(words: readonly Word[]): Record<Word, number> {

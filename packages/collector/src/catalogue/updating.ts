@@ -1,37 +1,44 @@
 /**
- * Takes in what the log holds behind the cursor. A batch is in memory whole; its events are put to their records
- * (batch-records.ts), new records are summed from the batch, those that were there before get their entries and are
- * settled at the end (settling.ts). Rows and cursor are written in one transaction, so that a crash leaves an older
- * whole state, and so that several processes can take turns: each begins where the cursor is once it has the lock.
+ * Takes in what the log holds behind the cursor: puts events to their records (placing.ts), then sums the records that
+ * have got any (summing.ts). Rows and cursor are written in one transaction, so that a crash leaves an older whole
+ * state, and so that several processes can take turns: each begins where the cursor is once it has the lock.
+ *
+ * Where most of a large log is to be taken in, all events are placed before any record is summed, so that each payload
+ * is read once, and the indexes are made at the end. Such an update takes several transactions, and until the last
+ * of them no question is answered; whatever update comes next brings one to its end that was left.
  */
-import { ScanningReader } from '../records/run-event.js';
-import { BatchRecords, type TouchedRecord } from './batch-records.js';
-import { clear, SCATTERED } from './catalogue-file.js';
-import { Circles, Rows, sentAtIn, type SummedRecord } from './rows.js';
-import { BEGINNING, type Cursor, type EventLog, type PassedEntry } from '../store/contract/events.js';
-import { forget } from './forgetting.js';
-import { LogBatch, MOST_INLINE, packEntries } from './packed-entries.js';
-import { PackedWriter } from './packing.js';
-import { partsOf, settleSome } from './settling.js';
-import type { Tables } from './tables.js';
+import {
+  BEGINNING,
+  type Cursor,
+  type EventLog,
+  ID_BYTES,
+  type PassedEntry,
+} from '../store/contract/events.js';
 import { uuidBytes } from '../store/text.js';
+import { clear, contentOf } from './catalogue-file.js';
+import { CatalogueFault } from './faults.js';
+import { forget } from './forgetting.js';
+import { Placing } from './placing.js';
+import { INDEXES } from './schema.js';
+import {
+  type DueRecord,
+  type FoundParent,
+  partsOf,
+  READ_BYTES,
+  runInLog,
+  type Summed,
+  Summer,
+} from './summing.js';
+import type { Tables } from './tables.js';
+import { dueRows, Writing } from './writing.js';
 
-/** Bytes of events that are objects at a time. */
-const READER_BYTES = 512 << 10;
-/** So many bytes to an entry of a batch have to be behind the cursor for indexes to be dropped: 128 MiB. */
+/** So many bytes to an event of a batch have to be behind the cursor for an update to be a far one: 128 MiB. */
 const FAR_BEHIND = 4096;
 /** A transaction ends with the first batch after this time: others wait for it. */
 const TRANSACTION_MS = 1000;
-/**
- * Where most of a log is to be taken in. Where a row goes in the index of records is as good as random: the longer the
- * transaction, the more rows come to a page before it is written. KiB of pages are kept for that.
- */
+/** The longer the transaction, the more rows come to a page before it is written. KiB of pages are kept for that. */
 const FAR_TRANSACTION_MS = 10_000;
-const FAR_CACHE_KIB = 160 << 10;
-
-/** It returns nothing: a statement that does has a journal of its own. */
-const APPEND = `UPDATE run SET entries = CAST(entries || ? AS BLOB), settled = ifnull(settled, events), events = ?,
-  last_sequence = ? WHERE id = ?`;
+const FAR_CACHE_KIB = 96 << 10;
 
 export interface UpdateOptions {
   /** The last sequence that is wanted; what is durable when the update begins, where it is not given. */
@@ -46,46 +53,56 @@ export interface UpdateOptions {
    * is left so is for the next update that is not lazy, before which no question is answered.
    */
   readonly isLazy?: boolean | undefined;
+  /** Starts threads, for an update that takes in most of the log. @param before what has a lower sequence is taken in. */
+  readonly startThreads?: ((before: number) => SummingThreads) | undefined;
+}
+
+/** They sum records while the one that started them writes rows. */
+export interface SummingThreads {
+  /** @returns undefined for a record for which the tables have to be asked. */
+  sum(records: readonly DueRecord[]): Promise<readonly (Summed | undefined)[]>;
+  stop(): Promise<void>;
 }
 
 export interface Updated {
   readonly cursor: Cursor;
-  /** Whether everything that was wanted is taken in, and every row is settled that had to be. */
+  /** Whether everything that was wanted is taken in, and every row is summed that had to be. */
   readonly complete: boolean;
 }
 
-/** The newest event that is taken in: it distinguishes the log from another one. */
-interface Newest {
-  readonly organisation: string;
-  readonly eventId: Buffer;
-  readonly at: number;
+export interface Update extends UpdateOptions {
+  readonly tables: Tables;
+  readonly log: EventLog;
+  /** What the catalogue has to be of (contentId). */
+  readonly contentId: string;
+  /** Begins a transaction that no other process writes beside. */
+  readonly lock: () => Promise<void>;
+  readonly mostEntries: number;
+  /** The place of the newest event, as this process saw it in this log. */
+  readonly seenAt?: number | undefined;
 }
 
 export class Updating {
-  readonly #writer = new PackedWriter();
-  readonly #reader = new ScanningReader();
-  readonly #batch: LogBatch;
+  readonly #tables: Tables;
+  readonly #log: EventLog;
+  #placing: Placing;
+  readonly #writing: Writing;
   #passing: AsyncGenerator<Iterable<PassedEntry>, Cursor> | undefined;
   #rest: Iterator<PassedEntry> | undefined;
-  /** Where the next batch begins: behind what this update has passed of the log. */
+  /** Behind what this update has passed of the log. */
   #passed: Cursor | undefined;
   #isEnd = false;
+  #isFar = false;
   #newestAt: number | undefined;
-  #transactionMs = TRANSACTION_MS;
   #hasForgotten = false;
+  #threads: SummingThreads | undefined;
+  readonly #newest = new Newest();
 
-  /** @param lock begins a transaction that no other process writes beside. */
-  constructor(
-    private readonly tables: Tables,
-    private readonly log: EventLog,
-    private readonly ledgerId: string,
-    private readonly options: UpdateOptions,
-    private readonly lock: () => Promise<void>,
-    private readonly mostEntries: number,
-    /** The place of the newest event, as this process saw it in this log. */
-    private readonly seenAt?: number,
-  ) {
-    this.#batch = new LogBatch(mostEntries);
+  constructor(private readonly update: Update) {
+    this.#tables = update.tables;
+    this.#log = update.log;
+    this.#placing = new Placing(update.tables, update.log);
+    this.#writing = new Writing(update.tables);
   }
 
   /** Where the newest event is that was taken in, as it was seen in this log. */
@@ -94,22 +111,25 @@ export class Updating {
   }
 
   async run(): Promise<Updated> {
-    const until = performance.now() + (this.options.budgetMs ?? Infinity);
+    const { budgetMs = Infinity, onProgress } = this.update;
+    const until = performance.now() + budgetMs;
     try {
       await this.#transaction(async () => {
         await this.#checkLog();
         this.#expectMuch();
+        this.#placing.begin(this.#cursor().sequence);
       });
       let complete: boolean;
       do complete = await this.#steps(until);
       while (!complete && performance.now() < until);
       const cursor = this.#cursor();
-      this.options.onProgress?.(cursor.sequence - 1, this.#share(cursor));
+      onProgress?.(cursor.sequence - 1, this.#share(cursor));
       // Or pages of before would stay in the journal.
-      if (this.#hasForgotten) this.tables.database.exec('PRAGMA wal_checkpoint(TRUNCATE)');
+      if (this.#hasForgotten) this.#tables.database.exec('PRAGMA wal_checkpoint(TRUNCATE)');
       return { cursor, complete };
     } finally {
       await this.#passing?.return(BEGINNING);
+      await this.#threads?.stop();
     }
   }
 
@@ -125,21 +145,31 @@ export class Updating {
 
   /** On return what `work` has written is committed, or, where it threw, nothing of it is. */
   async #transaction(work: (mayGoOn: () => boolean) => Promise<unknown>): Promise<void> {
-    const { database } = this.tables;
-    this.options.signal?.throwIfAborted();
-    await this.lock();
+    const { database } = this.#tables;
+    this.update.signal?.throwIfAborted();
+    await this.update.lock();
+    const most = this.#isFar ? FAR_TRANSACTION_MS : TRANSACTION_MS;
     const began = performance.now();
     try {
-      this.tables.begin();
-      await work(() => performance.now() - began < this.#transactionMs);
-      this.tables.tally.write(database);
+      this.#begin();
+      await work(() => performance.now() - began < most);
+      this.#placing.flush();
+      this.#tables.tally.write();
       database.exec('COMMIT');
     } catch (error) {
-      this.tables.forget();
+      this.#placing = new Placing(this.#tables, this.#log);
+      this.#tables.forget();
       // A full disk may have ended it already.
       if (database.isTransaction) database.exec('ROLLBACK');
       throw error;
     }
+  }
+
+  /** What another process has made of the file since it was opened shows only behind the lock. */
+  #begin(): void {
+    if (contentOf(this.#tables.database) !== this.update.contentId)
+      throw new CatalogueFault('another process has made another catalogue of it: it has to be opened again');
+    this.#tables.begin();
   }
 
   /**
@@ -147,86 +177,92 @@ export class Updating {
    * one.
    */
   async #checkLog(): Promise<void> {
-    const newest = this.#newest();
-    if (newest === undefined) return;
-    this.#newestAt = newest.at;
-    if (newest.at === this.seenAt) return;
-    const found = await this.log.find(newest.organisation, newest.eventId);
-    if (found?.at === newest.at) return;
+    const [organisation, eventId, at] = ['organisation', 'event', 'at'].map((name) =>
+      this.#tables.meta(`newest_${name}`),
+    );
+    // There may be entries and no event.
+    if (typeof organisation !== 'string' || !(eventId instanceof Uint8Array)) return;
+    this.#newestAt = Number(at);
+    if (this.#newestAt === this.update.seenAt) return;
+    const found = await this.#log.find(organisation, eventId);
+    if (found?.at === this.#newestAt) return;
     this.#newestAt = undefined;
-    clear(this.tables.database, this.ledgerId);
-    this.tables.forget();
-    this.tables.begin();
-  }
-
-  /** Takes in a batch; where there is none, settles some rows. @returns whether nothing is left to do. */
-  async #step(): Promise<boolean> {
-    this.options.signal?.throwIfAborted();
-    const cursor = this.#cursor();
-    if (cursor.sequence !== this.#passed?.sequence) await this.#passFrom(cursor);
-    const next = await this.#fill();
-    if (next.sequence === cursor.sequence) {
-      await this.#forgetRetired(cursor.sequence);
-      const isLazy = this.options.isLazy === true;
-      return !(await settleSome(this.tables, this.log, cursor.sequence, isLazy)) && !this.#makeScattered();
-    }
-    if (this.#batch.count > 0) await this.#take(next);
-    this.#setCursor(next);
-    this.options.onProgress?.(next.sequence - 1, this.#share(next));
-    return false;
+    clear(this.#tables.database, this.update.contentId);
+    this.#tables.forget();
+    this.#tables.begin();
   }
 
   /**
-   * Where most of a large log is still to be taken in, drops the indexes that cost most to keep, and makes
-   * transactions long. An update with a budget of time does not: to make one takes seconds, in which the process does
-   * nothing else.
+   * A far update does without the indexes. One with a budget of time is none, unless it finds that they are missing:
+   * to make an index takes seconds, in which the process does nothing else.
    */
   #expectMuch(): void {
-    const { budgetMs, isLazy } = this.options;
+    const { budgetMs, isLazy } = this.update;
     const { at } = this.#cursor();
-    const behind = this.log.extent - at;
-    if (budgetMs !== undefined || isLazy === true) return;
-    if (behind < Math.max(at, FAR_BEHIND * this.mostEntries)) return;
-    const { database } = this.tables;
-    for (const { name } of SCATTERED) database.exec(`DROP INDEX IF EXISTS ${name}`);
-    database.exec(`PRAGMA cache_size = -${FAR_CACHE_KIB}`);
-    this.#transactionMs = FAR_TRANSACTION_MS;
+    const behind = this.#log.extent - at;
+    const isMuch =
+      budgetMs === undefined &&
+      isLazy !== true &&
+      behind >= Math.max(at, FAR_BEHIND * this.update.mostEntries);
+    const { database } = this.#tables;
+    if (isMuch) for (const { name } of INDEXES) database.exec(`DROP INDEX IF EXISTS ${name}`);
+    this.#isFar = isMuch || !this.#hasIndex('run_due');
+    if (isMuch) database.exec(`PRAGMA cache_size = -${FAR_CACHE_KIB}`);
   }
 
-  /** Makes one of them, where one is missing: whatever update has dropped it. @returns whether there may be more. */
-  #makeScattered(): boolean {
-    const sql = "SELECT name FROM sqlite_schema WHERE type = 'index'";
-    const there = new Set(this.tables.all(sql).map(([name]) => name));
-    const missing = SCATTERED.find(({ name }) => !there.has(name));
-    if (missing !== undefined) this.tables.database.exec(missing.sql);
-    return missing !== undefined;
+  /** @returns whether nothing is left to do. */
+  async #step(): Promise<boolean> {
+    this.update.signal?.throwIfAborted();
+    const cursor = this.#cursor();
+    if (cursor.sequence !== this.#passed?.sequence) await this.#passFrom(cursor);
+    const next = await this.#place();
+    if (next.sequence !== cursor.sequence) {
+      this.#tables.setMeta('sequence', next.sequence);
+      this.#tables.setMeta('at', next.at);
+      this.update.onProgress?.(next.sequence - 1, this.#share(next));
+      if (this.#isFar) return false;
+    }
+    await this.#forgetRetired(next.sequence);
+    const isSummed = !(await this.#sumSome(next.sequence));
+    return isSummed && next.sequence === cursor.sequence && !this.#makeIndex();
+  }
+
+  #cursor(): Cursor {
+    const sequence = this.#tables.meta('sequence');
+    if (sequence === undefined) return BEGINNING;
+    return { sequence: Number(sequence), at: Number(this.#tables.meta('at')) };
   }
 
   #share({ at }: Cursor): number {
-    return this.log.extent === 0 ? 1 : Math.min(1, at / this.log.extent);
+    return this.#log.extent === 0 ? 1 : Math.min(1, at / this.#log.extent);
   }
 
   async #passFrom(cursor: Cursor): Promise<void> {
     await this.#passing?.return(BEGINNING);
-    const { through } = this.options;
-    this.#passing = this.log.pass(cursor, through === undefined ? {} : { through });
+    const { through } = this.update;
+    this.#passing = this.#log.pass(cursor, through === undefined ? {} : { through });
     this.#rest = undefined;
     this.#passed = cursor;
     this.#isEnd = false;
   }
 
-  /** On return the batch holds what comes next. @returns the cursor behind it. */
-  async #fill(): Promise<Cursor> {
-    const batch = this.#batch;
-    batch.clear();
+  /** Places the events of a batch. @returns the cursor behind it. */
+  async #place(): Promise<Cursor> {
     let { sequence, at } = this.#passed ?? BEGINNING;
-    while (!batch.isFull && !this.#isEnd) {
+    let placed = 0;
+    if (!this.#isFar) this.#placing.begin(sequence);
+    while (placed < this.update.mostEntries && !this.#isEnd) {
       const entry = this.#rest?.next();
       if (entry !== undefined && entry.done !== true) {
         const { value } = entry;
-        if (!value.isOwn) batch.add(value);
-        sequence = value.sequence + 1;
-        at = value.at;
+        ({ sequence, at } = value);
+        sequence++;
+        if (value.isOwn) continue;
+        placed++;
+        this.#newest.note(value);
+        // Hardly ever one: a promise for each event would cost as much as the rest.
+        const waits = this.#placing.place(value);
+        if (waits !== undefined) await waits;
         continue;
       }
       const next = await this.#passing?.next();
@@ -236,128 +272,93 @@ export class Updating {
       } else this.#rest = next.value[Symbol.iterator]();
     }
     this.#passed = { sequence, at };
+    if (placed > 0) this.#note(placed);
     return this.#passed;
+  }
+
+  #note(placed: number): void {
+    const { organisation, eventId, at } = this.#newest;
+    this.#placing.flush();
+    this.#tables.setMeta('newest_organisation', organisation);
+    this.#tables.setMeta('newest_event', eventId);
+    this.#tables.setMeta('newest_at', at);
+    this.#newestAt = at;
+    this.#tables.setMeta('events', Number(this.#tables.meta('events') ?? 0) + placed);
   }
 
   /** Takes out what was made of events that were retired since, all of which are taken in. */
   async #forgetRetired(before: number): Promise<void> {
-    const done = Number(this.#get('forgotten') ?? 0);
+    const done = Number(this.#tables.meta('forgotten') ?? 0);
     let isForgotten = false;
-    for (const { said, sequence } of this.log.actions?.().logged ?? []) {
+    for (const { said, sequence } of this.#log.actions?.().logged ?? []) {
       if (said.does !== 'retire' || sequence <= done || sequence >= before) continue;
       for (const { organisation, sequences } of said.keys)
-        await forget(this.tables, this.log, organisation, sequences);
-      this.#set('forgotten', sequence);
+        await forget(this.#tables, this.#log, organisation, sequences);
+      this.#tables.setMeta('forgotten', sequence);
       isForgotten = true;
     }
     if (!isForgotten) return;
-    this.tables.dropNames();
+    this.#tables.names.dropUnused();
     this.#hasForgotten = true;
   }
 
-  async #take(next: Cursor): Promise<void> {
-    const batch = this.#batch;
-    const placing = new BatchRecords(this.tables, this.log, batch, next.sequence);
-    const touched = await placing.place();
-    const rows = new Rows(this.tables, this.log, next.sequence, placing);
-    const nested = [...placing.adopted];
-    const sized = touched.map((record) => {
-      // Two that were merged have theirs one behind the other.
-      record.indices.sort((a, b) => a - b);
-      return { record, bytes: record.indices.reduce((sum, i) => sum + (batch.sizes[i] ?? 0), 0) };
-    });
-    for (const part of partsOf(sized, READER_BYTES)) {
-      this.#reader.begin(batch);
-      nested.push(
-        ...(await this.#write(
-          part.map(({ record }) => record),
-          rows,
-        )),
-      );
-    }
-    const circles = new Circles(this.tables);
-    for (const row of nested) circles.close(row);
-    const last = batch.count - 1;
-    this.#set('newest_organisation', batch.organisation(last));
-    this.#set('newest_event', uuidBytes(batch.facts(last).eventId));
-    this.#newestAt = batch.places[last] ?? 0;
-    this.#set('newest_at', this.#newestAt);
-    this.#set('events', Number(this.#get('events') ?? 0) + batch.count);
-  }
-
-  /** @returns the rows that are nested in others. */
-  async #write(touched: readonly TouchedRecord[], rows: Rows): Promise<number[]> {
-    const nested: number[] = [];
-    const records = touched.map(({ id, organisation, indices }) => ({
-      ...{ id, organisation, isCircle: false },
-      events: indices.map((index) => this.#reader.event(index)),
+  /** Sums some records. @returns whether there may be more. */
+  async #sumSome(before: number): Promise<boolean> {
+    const isIndexed = this.#hasIndex('run_due');
+    const from = isIndexed ? 0 : Number(this.#tables.meta('summed') ?? 0);
+    const isLazy = this.update.isLazy === true;
+    const due = dueRows(this.#tables, from, { isLazy, isIndexed });
+    const last = due.at(-1);
+    // One that was summed may be due again: of a circle that has closed since.
+    if (last === undefined && from === 0) return false;
+    if (!isIndexed) this.#tables.setMeta('summed', last?.row ?? 0);
+    if (this.#isFar) this.#threads ??= this.update.startThreads?.(before);
+    const summer = new Summer(this.#log, async (organisation, id) => ({
+      run: await this.#findParent(before, organisation, id),
     }));
-    const fresh = records.filter((_, i) => isFresh(touched[i]));
-    const located = await rows.locateOutside(fresh);
-    let next = 0;
-    for (const [i, record] of records.entries()) {
-      const row = touched[i];
-      if (row === undefined) continue;
-      const entries = this.#entries(row, record);
-      if (isFresh(row)) {
-        if (rows.insert(row, record, located[next++] ?? new Map(), entries) !== null) nested.push(row.id);
-      } else if (row.isNew) rows.insertUnsettled(row, row.before + row.indices.length, entries);
-      else this.#append(row, entries);
+    const parts = [...partsOf(due, READ_BYTES)];
+    const summing = parts.map((part) => this.#threads?.sum(part));
+    // One that fails is reported in its turn.
+    for (const each of summing) each?.catch(() => undefined);
+    for (const [place, part] of parts.entries()) {
+      const summed = (await summing[place]) ?? (await summer.sum(part));
+      for (const [i, row] of part.entries()) {
+        const own = summed[i] ?? (await summer.sum([row]))[0];
+        if (own === undefined) throw new TypeError('a record was not summed');
+        this.#writing.write(row, own);
+      }
     }
-    return nested;
+    return true;
   }
 
-  #entries({ indices }: TouchedRecord, { events }: SummedRecord): Buffer {
-    packEntries(this.#writer, this.#batch, indices, (place) => {
-      const event = events[place];
-      return event && sentAtIn(event);
-    });
-    return this.#writer.take();
+  async #findParent(before: number, organisation: string, eventId: string): Promise<FoundParent> {
+    const own = this.#tables.names.known(organisation);
+    const record = own === undefined ? undefined : this.#tables.recordOfRunless(own, uuidBytes(eventId));
+    return record === undefined ? runInLog(this.#log, before, organisation, eventId) : record;
   }
 
-  #append(row: TouchedRecord, entries: Uint8Array): void {
-    const { tables } = this;
-    const { id, before, inline, indices, lastSequence } = row;
-    tables.run(APPEND, entries, before + indices.length, lastSequence, id);
-    if (row.isMoved) {
-      tables.run(
-        'UPDATE run SET record = ?, first_sequence = ? WHERE id = ?',
-        row.recordId,
-        row.firstSequence,
-        id,
-      );
-    }
-    if (inline + entries.length <= MOST_INLINE) return;
-    tables.run('INSERT INTO part (run, entries) SELECT id, entries FROM run WHERE id = ?', id);
-    tables.run("UPDATE run SET entries = x'' WHERE id = ?", id);
+  #hasIndex(name: string): boolean {
+    const sql = "SELECT 1 FROM sqlite_schema WHERE type = 'index' AND name = ?";
+    return this.#tables.statements.first(sql, name) !== undefined;
   }
 
-  #cursor(): Cursor {
-    const [sequence, at] = [this.#get('sequence'), this.#get('at')];
-    return sequence === undefined ? BEGINNING : { sequence: Number(sequence), at: Number(at) };
-  }
-
-  #setCursor({ sequence, at }: Cursor): void {
-    this.#set('sequence', sequence);
-    this.#set('at', at);
-  }
-
-  #newest(): Newest | undefined {
-    const [organisation, eventId] = [this.#get('newest_organisation'), this.#get('newest_event')];
-    if (typeof organisation !== 'string' || !(eventId instanceof Uint8Array)) return undefined;
-    return { organisation, eventId: Buffer.from(eventId), at: Number(this.#get('newest_at')) };
-  }
-
-  #get(name: string): unknown {
-    return this.tables.first('SELECT value FROM meta WHERE name = ?', name)?.[0];
-  }
-
-  #set(name: string, value: number | string | Uint8Array): void {
-    this.tables.run('INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)', name, value);
+  /** Makes one of them, where one is missing: whatever update has dropped it. @returns whether there may be more. */
+  #makeIndex(): boolean {
+    const missing = INDEXES.find(({ name }) => !this.#hasIndex(name));
+    if (missing !== undefined) this.#tables.database.exec(missing.sql);
+    return missing !== undefined;
   }
 }
 
-/** A record that the batch has all events of. */
-function isFresh(record: TouchedRecord | undefined): boolean {
-  return record?.isNew === true && record.before === 0;
+/** The newest event that is taken in: it distinguishes the log from another one. */
+class Newest {
+  organisation = '';
+  readonly eventId = Buffer.alloc(ID_BYTES);
+  at = 0;
+
+  note({ organisation, source, eventIdAt, at }: PassedEntry): void {
+    this.organisation = organisation;
+    source.copy(this.eventId, 0, eventIdAt, eventIdAt + ID_BYTES);
+    this.at = at;
+  }
 }

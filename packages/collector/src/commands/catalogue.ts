@@ -11,16 +11,17 @@ import {
   type PlacedRecord,
   type RecordSelection,
   catalogueDirectory,
-  unpackEntries,
 } from '../catalogue/catalogue.js';
+import type { DueRecord, Summed } from '../catalogue/summing.js';
 import type { RunLinks } from '../records/assemble.js';
 import { outsideParents, recordsOf, windowsOf } from '../records/record-windows.js';
 import type { RunEvent } from '../records/run-event.js';
-import { BEGINNING, type Cursor, type EventLog, StoreDamaged } from '../store/contract/events.js';
+import { BEGINNING, type Cursor, type EventLog } from '../store/contract/events.js';
 import { openStore } from '../store/open-to-read.js';
 import { systemCode } from '../system-code.js';
 import { type GivenOut, type Access, logAccess } from './access-log.js';
-import { CommandFailure, EXIT, interruption } from './exit-codes.js';
+import { interruption } from './exit-codes.js';
+import { LogThread } from './log-thread.js';
 import { ProgressBar, printable } from './terminal.js';
 import { assertReadable } from './regular-files.js';
 import { assertReaches, claimedSize } from './verify/log-checkpoints.js';
@@ -62,7 +63,7 @@ export async function openCatalogue(request: CatalogueRequest): Promise<Catalogu
     }
   } catch (error) {
     await log.close();
-    throw failureOf(error);
+    throw error;
   }
 }
 
@@ -104,6 +105,35 @@ function temporaryDirectory(parent: string): string {
   }
   process.once('exit', () => fs.rmSync(made, { recursive: true, force: true }));
   return catalogueDirectory(made);
+}
+
+/** One for each core: the one that writes waits for these, or they for it. */
+const MOST_THREADS = 4;
+
+/** The young generation: what is made of half a mebibyte of log should die in it. */
+const YOUNG_MEBIBYTES = 32;
+
+class SummingThreads {
+  readonly #threads: LogThread<readonly DueRecord[], readonly (Summed | undefined)[]>[];
+  #turn = 0;
+
+  constructor(dataDir: string, before: number) {
+    const file = new URL('summing-thread.js', import.meta.url);
+    const length = Math.min(MOST_THREADS, os.availableParallelism());
+    const options = {
+      workerData: { dataDir, before },
+      resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MEBIBYTES },
+    };
+    this.#threads = Array.from({ length }, () => new LogThread(file, options));
+  }
+
+  async sum(records: readonly DueRecord[]): Promise<readonly (Summed | undefined)[]> {
+    return (await this.#threads[this.#turn++ % this.#threads.length]?.do(records)) ?? [];
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all(this.#threads.map((thread) => thread.stop()));
+  }
 }
 
 export class CatalogueAccess {
@@ -150,16 +180,12 @@ export class CatalogueAccess {
    */
   async ask<Answer>(question: (catalogue: Catalogue) => Answer | Promise<Answer>): Promise<Answer> {
     try {
-      try {
-        return await question(this.catalogue);
-      } catch (error) {
-        if (!(error instanceof CatalogueDamaged)) throw error;
-        await this.#update();
-      }
       return await question(this.catalogue);
     } catch (error) {
-      throw failureOf(error);
+      if (!(error instanceof CatalogueDamaged)) throw error;
     }
+    await this.#update();
+    return question(this.catalogue);
   }
 
   async close(): Promise<void> {
@@ -185,7 +211,10 @@ export class CatalogueAccess {
       for (;;) {
         const before = this.catalogue.cursor.sequence;
         try {
-          const { cursor } = await this.catalogue.update(this.log, { signal, onProgress: bar.onProgress });
+          const { cursor } = await this.catalogue.update(this.log, {
+            ...{ signal, onProgress: bar.onProgress },
+            startThreads: (from) => new SummingThreads(this.request.dataDir, from),
+          });
           return cursor;
         } catch (error) {
           if (!(error instanceof CatalogueBusy) || this.catalogue.cursor.sequence === before) throw error;
@@ -212,17 +241,6 @@ export class CatalogueAccess {
       clear: () => bar.clear(),
     };
   }
-}
-
-/** @returns a fault of the catalogue or of the log as the failure of a command; all else as it is. */
-export function failureOf(error: unknown): unknown {
-  const failure = (message: string, code: (typeof EXIT)[keyof typeof EXIT]) =>
-    new CommandFailure(message, code, { cause: error });
-  if (error instanceof StoreDamaged) return failure(error.message, EXIT.damaged);
-  if (error instanceof CatalogueBusy) return failure(error.message, EXIT.inUse);
-  if (error instanceof CatalogueDamaged)
-    return failure(`${error.message}, and was removed: run the command again`, EXIT.failure);
-  return error instanceof CatalogueFault ? failure(error.message, EXIT.failure) : error;
 }
 
 /*
@@ -277,8 +295,6 @@ export async function readRuns(
     assertReaches(catalogue.cursor.sequence - 1, claimed);
     await use({ catalogue, log, givenOut, signal, bar });
     givenOut.complete = true;
-  } catch (error) {
-    throw failureOf(error);
   } finally {
     bar.clear();
     await access.close();
@@ -291,7 +307,7 @@ export async function* recordsIn(
   selection: RecordSelection,
 ): AsyncGenerator<ClinicalRecord> {
   for (const page of source.catalogue.placed(selection)) {
-    const runs = page.map((record) => ({ record, places: unpackEntries(record.chunks()) }));
+    const runs = page.map((record) => ({ record, places: record.places() }));
     for (const window of windowsOf(runs)) {
       const linksAt = (run: number, events: readonly RunEvent[]) =>
         linksOf(source, window[run]?.record, events);

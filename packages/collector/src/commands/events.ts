@@ -22,7 +22,7 @@ import { describeStore, isShared } from '../store/open.js';
 import { openSharedStore, openStore, sharedKeyPlaces } from '../store/open-to-read.js';
 import { uuidBytes } from '../store/text.js';
 import { type GivenOut, logAccess, logSharedAccess } from './access-log.js';
-import { type CatalogueAccess, failureOf, openCatalogue, unknownNamesIn } from './catalogue.js';
+import { type CatalogueAccess, openCatalogue, unknownNamesIn } from './catalogue.js';
 import { CommandFailure, EXIT, interruption, usage } from './exit-codes.js';
 import { LOG_DIRECTORIES, assertReadable } from './regular-files.js';
 import { printableJson } from './terminal.js';
@@ -138,8 +138,6 @@ async function print(config: Config, asked: Query, options: EventsOptions): Prom
     const { eventId, runId } = filter;
     if (eventId !== undefined) throw notThere({ what: 'event', id: eventId, dataDir, isNarrowed });
     if (runId !== undefined) throw notThere({ what: 'run', id: runId, dataDir, isNarrowed });
-  } catch (error) {
-    throw failureOf(error);
   } finally {
     await log.close();
   }
@@ -185,8 +183,6 @@ async function printShared(
     } finally {
       await givenOut.end();
     }
-  } catch (error) {
-    throw failureOf(error);
   } finally {
     await shared.close();
   }
@@ -204,8 +200,6 @@ async function printEntry(config: Config, entry: number): Promise<void> {
     try {
       await givenEntry(log, { entry, claimed, dataDir }, givenOut);
       return;
-    } catch (error) {
-      throw failureOf(error);
     } finally {
       await log.close();
     }
@@ -219,8 +213,6 @@ async function printEntry(config: Config, entry: number): Promise<void> {
     } finally {
       await givenOut.end();
     }
-  } catch (error) {
-    throw failureOf(error);
   } finally {
     await shared.close();
   }

@@ -9,7 +9,9 @@ import { GrantRefused } from '../access/issuing.js';
 import { ConfigError, limitsHint, showsStacks } from '../config.js';
 import { optionalPackage, PackageMissing } from '../optional-packages.js';
 import { KeyStoreDamaged } from '../store/contract/keys.js';
-import { CommandFailure, EXIT, exitCodesHelp, deniedPath } from './exit-codes.js';
+import { CatalogueBusy, CatalogueFault } from '../catalogue/faults.js';
+import { StoreDamaged } from '../store/contract/events.js';
+import { CommandFailure, EXIT, type ExitCode, exitCodesHelp, deniedPath } from './exit-codes.js';
 import { typed, typedExamples, type CommandWord, version } from './typed.js';
 
 interface CommandFile {
@@ -133,7 +135,8 @@ function report(error: unknown, { logLevel, dataDir }: Given): number {
     tell(error.faults.map(({ source, message }) => `${source}: ${message}`));
     return EXIT.usage;
   }
-  const denied = error instanceof CommandFailure ? undefined : deniedPath(error);
+  const isSaid = error instanceof CommandFailure || error instanceof CatalogueFault;
+  const denied = isSaid ? undefined : deniedPath(error);
   const message =
     denied !== undefined
       ? `permission denied: ${denied}`
@@ -142,8 +145,14 @@ function report(error: unknown, { logLevel, dataDir }: Given): number {
         : String(error);
   tell([message.replace(/\s*\n\s*/g, ' ')], dataDir && path.resolve(dataDir));
   if (showsStacks(logLevel)) process.stderr.write(`${inspect(error)}\n`);
+  return exitCodeOf(error);
+}
+
+/** How a command ends that an error has ended. */
+export function exitCodeOf(error: unknown): ExitCode {
   if (error instanceof GrantRefused || error instanceof PackageMissing) return EXIT.usage;
-  if (error instanceof KeyStoreDamaged) return EXIT.damaged;
+  if (error instanceof KeyStoreDamaged || error instanceof StoreDamaged) return EXIT.damaged;
+  if (error instanceof CatalogueBusy) return EXIT.inUse;
   return error instanceof CommandFailure ? error.exitCode : EXIT.failure;
 }
 

@@ -8,13 +8,7 @@ import { Catalogue, CatalogueFault, catalogueDirectory } from '../catalogue/cata
 import { type Config, inQuotes, ownCommand } from '../config.js';
 import { exists } from '../files.js';
 import { HASH_BYTES, TilesIncomplete, commitmentOf, inclusionProof, leafHash } from '../integrity/merkle.js';
-import {
-  type EventLog,
-  type FoundEntries,
-  type SoughtId,
-  StoreDamaged,
-  type StoredEntry,
-} from '../store/contract/events.js';
+import { type EventLog, type SoughtId, type StoredEntry } from '../store/contract/events.js';
 import { KeyStoreError } from '../store/contract/keys.js';
 import { type TreeReader } from '../store/contract/tree.js';
 import { KeyDatabase, keyDatabasePath } from '../store/open-keys.js';
@@ -104,14 +98,7 @@ async function theEvent({ dataDir, tree, events }: ProvingLog, sought: SoughtId)
   const { eventId, organisation } = sought;
   // Before the log is read: what was signed by then can be found in it.
   const signed = (await newestCheckpoint(dataDir, tree))?.newest.checkpoint.size ?? 0;
-  let found: FoundEntries;
-  try {
-    found = await events.withId(sought);
-  } catch (error) {
-    if (error instanceof StoreDamaged)
-      throw new CommandFailure(error.message, EXIT.damaged, { cause: error });
-    throw error;
-  }
+  const found = await events.withId(sought);
   const [event, another] = found.entries;
   if (another !== undefined) {
     const names = found.entries.map((each) => each.organisation).sort();

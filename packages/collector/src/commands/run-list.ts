@@ -187,7 +187,7 @@ const MEMBERS: Readonly<Record<string, (run: RunSummary) => Value>> = {
   organisation: ({ organisation }) => organisation,
   began_received_at: ({ began }) => utcText(began.received),
   began_timestamp: ({ began }) => utcText(began.sender),
-  last_received_at: ({ lastReceivedAt }) => utcText(lastReceivedAt),
+  last_received_at: ({ times }) => utcText(times.received.last),
   model_id: ({ modelId }) => modelId,
   model_version: ({ modelVersion }) => modelVersion,
   caller_id: ({ userId }) => userId,

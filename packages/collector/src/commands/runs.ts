@@ -13,7 +13,7 @@ import type { Config } from '../config.js';
 import { parseDuration, DAY_MS } from '../quantity.js';
 import { type Clock, OUTCOME_WORDS } from '../records/vocabulary.js';
 import { type GivenOut, logAccess } from './access-log.js';
-import { BY_SENDERS, failureOf, openCatalogue, unknownNames } from './catalogue.js';
+import { BY_SENDERS, openCatalogue, unknownNames } from './catalogue.js';
 import { interruption, usage } from './exit-codes.js';
 import { assertReadable } from './regular-files.js';
 import { CSV_HEAD, csvLine, eventsOf, fittingTable, jsonLine, plainTable } from './run-list.js';
@@ -260,7 +260,7 @@ class Listing {
       return this.#remarks(catalogue, count);
     } catch (error) {
       // What was given out cannot be asked for again.
-      throw this.#shown > 0 ? failureOf(error) : error;
+      throw this.#shown > 0 ? new Error((error as Error).message, { cause: error }) : error;
     }
   }
 

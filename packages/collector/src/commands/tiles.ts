@@ -22,7 +22,7 @@ import {
   rootAt,
   tilesOf,
 } from '../integrity/merkle.js';
-import { type EventLog, StoreDamaged, type StoredEntry, cursorAt } from '../store/contract/events.js';
+import { type EventLog, type StoredEntry, cursorAt } from '../store/contract/events.js';
 import type { TreeReader } from '../store/contract/tree.js';
 import { CommandFailure, EXIT, usage } from './exit-codes.js';
 import { TileDirectory } from './tile-directory.js';
@@ -71,8 +71,6 @@ export async function exportTiles(
     target = new TileDirectory(directory);
     return await new Export(log, signed, target).run(onProgress);
   } catch (error) {
-    if (error instanceof StoreDamaged)
-      throw new CommandFailure(error.message, EXIT.damaged, { cause: error });
     if (error instanceof TilesIncomplete) throw damaged(error.message, error);
     throw error;
   } finally {

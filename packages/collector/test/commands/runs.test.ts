@@ -16,7 +16,10 @@ function listed(n: number, more: Partial<RunSummary> = {}): RunSummary {
   return {
     ...{ recordId: id(n), organisation: 'default', isRun: true, firstSequence: n, lastSequence: n + 5 },
     began: { received: BEGAN + n, sender: BEGAN + n },
-    ...{ lastReceivedAt: BEGAN + 5000, sent: null },
+    times: {
+      ...{ received: { first: BEGAN + n, last: BEGAN + 5000 }, sent: { first: BEGAN + n, last: BEGAN + 5000 } },
+      ...{ unreadable: 0, apart: 0 },
+    },
     counts: { ...COUNTS, outcome: 1, 'user-feedback': 1 },
     ...{ modelId: 'sepsis-risk', modelVersion: '4.2.0', userId: 'clinician-8841', targetId: 'patient-30977' },
     ...{ application: 'triage', outcome: 'validated', outcomeAt: null, outcomesDiffer: false },

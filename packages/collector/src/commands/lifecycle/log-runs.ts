@@ -4,15 +4,13 @@
  * collects.
  */
 import os from 'node:os';
-import { Worker } from 'node:worker_threads';
 import type { EventLog } from '../../store/contract/events.js';
 import { openStore } from '../../store/open-to-read.js';
 import { type RunSummary, summaryOf } from '../../catalogue/run-summary.js';
 import { assembleRun } from '../../records/assemble.js';
 import { eventBatchesOf, windowsOf } from '../../records/record-windows.js';
 import { ScanningReader } from '../../records/run-event.js';
-import { revived } from '../records/record-threads.js';
-import { failureOf } from '../catalogue.js';
+import { LogThread } from '../log-thread.js';
 import { usage } from '../exit-codes.js';
 import { legible, ProgressBar } from '../terminal.js';
 import { assertReaches, claimedSize } from '../verify/log-checkpoints.js';
@@ -151,7 +149,8 @@ export interface Around {
 }
 
 export class LogRuns {
-  readonly #threads: StretchThread[] = [];
+  #onBytes: (bytes: number) => void = () => undefined;
+  readonly #threads: LogThread<Job, Answer, { readonly bytes: number }>[] = [];
   #bar: ProgressBar | undefined;
 
   private constructor(
@@ -325,17 +324,21 @@ export class LogRuns {
     const most = Math.min(MOST_THREADS, os.availableParallelism(), Math.floor(events / LEAST_OF_A_THREAD));
     this.#bar = new ProgressBar({ wanted: process.stderr.isTTY, unit: 'MiB', per: 1 << 20, from: 32 });
     let done = 0;
-    const onBytes = (bytes: number) => this.#bar?.show((done += bytes), this.log.extent);
+    this.#onBytes = (bytes) => this.#bar?.show((done += bytes), this.log.extent);
     try {
-      if (most < 2) return [await pass(this.log, jobOf({ from, through }), onBytes, this.signal)];
+      if (most < 2) return [await pass(this.log, jobOf({ from, through }), this.#onBytes, this.signal)];
       const stop = () => {
         for (const thread of this.#threads) thread.stop().catch(() => undefined);
       };
       this.signal.addEventListener('abort', stop, { once: true });
       const ends = Array.from({ length: most }, (_, i) => from - 1 + Math.floor((events * (i + 1)) / most));
       const answers = ends.map((end, i) => {
-        const thread = (this.#threads[i] ??= new StretchThread(this.dataDir));
-        return thread.do(jobOf({ from: (ends[i - 1] ?? from - 1) + 1, through: end }), onBytes);
+        const thread = (this.#threads[i] ??= new LogThread(
+          new URL('stretch-thread.js', import.meta.url),
+          { workerData: { dataDir: this.dataDir } },
+          ({ bytes }) => this.#onBytes(bytes),
+        ));
+        return thread.do(jobOf({ from: (ends[i - 1] ?? from - 1) + 1, through: end }));
       });
       try {
         return await Promise.all(answers);
@@ -344,38 +347,9 @@ export class LogRuns {
       }
     } catch (error) {
       this.signal.throwIfAborted();
-      throw failureOf(error);
+      throw error;
     } finally {
       this.#bar.clear();
     }
-  }
-}
-
-class StretchThread {
-  readonly #worker: Worker;
-  #waiting: { resolve: (answer: Answer) => void; reject: (error: unknown) => void } | undefined;
-  #onBytes: (bytes: number) => void = () => undefined;
-
-  constructor(dataDir: string) {
-    this.#worker = new Worker(new URL('stretch-thread.js', import.meta.url), { workerData: { dataDir } });
-    this.#worker.on('message', (said: { bytes: number } | { answer: Answer }) => {
-      if ('bytes' in said) this.#onBytes(said.bytes);
-      else this.#waiting?.resolve(said.answer);
-    });
-    this.#worker.on('error', (error: Error) => this.#waiting?.reject(revived(error)));
-    this.#worker.on('exit', () => this.#waiting?.reject(new Error('a thread that reads the log has ended')));
-  }
-
-  /** One job at a time. */
-  do(job: Job, onBytes: (bytes: number) => void): Promise<Answer> {
-    this.#onBytes = onBytes;
-    return new Promise((resolve, reject) => {
-      this.#waiting = { resolve, reject };
-      this.#worker.postMessage(job);
-    });
-  }
-
-  async stop(): Promise<void> {
-    await this.#worker.terminate();
   }
 }

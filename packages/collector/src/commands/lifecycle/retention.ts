@@ -332,7 +332,7 @@ class RetentionPlan {
     if (this.#erased.has(sequence)) return false;
     const { policy } = this;
     const rule = ruleOf(policy, factsOf(run), kind);
-    const ofRun = policy.ageFrom === 'run_start' ? run.began.received : run.lastReceivedAt;
+    const ofRun = policy.ageFrom === 'run_start' ? run.began.received : run.times.received.last;
     const from = rule.unit === 'event' || policy.ageFrom === 'received_at' ? receivedAt : ofRun;
     const until = policy.keptUntil(rule.facts, from);
     return until !== undefined && until <= this.now;
@@ -341,11 +341,11 @@ class RetentionPlan {
 
 /** All of a run by which it is decided what of it is due and what keeps it, but for holds. */
 function decidingText(
-  { modelId, modelVersion, began, lastReceivedAt }: RunSummary,
+  { modelId, modelVersion, times: { received } }: RunSummary,
   events: readonly { readonly sequence: number }[],
 ): string {
   const sequences = SequenceSet.of(events.map(({ sequence }) => sequence)).toText();
-  return JSON.stringify([modelId, modelVersion, began.received, lastReceivedAt, sequences]);
+  return JSON.stringify([modelId, modelVersion, received, sequences]);
 }
 
 async function runRetention(config: Config, options: RunOptions): Promise<number> {

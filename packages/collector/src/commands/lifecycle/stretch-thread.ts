@@ -1,17 +1,14 @@
 /** The thread that passes stretches of the log (log-stretch.ts). */
 import { parentPort, workerData } from 'node:worker_threads';
 import { openStore } from '../../store/open-to-read.js';
+import { endBy } from '../log-thread.js';
 import { type Job, pass } from './log-stretch.js';
 
 const { dataDir } = workerData as { readonly dataDir: string };
 const { events: log } = openStore(dataDir);
 parentPort?.on('message', (job: Job) => {
-  pass(log, job, (bytes) => parentPort?.postMessage({ bytes })).then(
+  pass(log, job, (bytes) => parentPort?.postMessage({ note: { bytes } })).then(
     (answer) => parentPort?.postMessage({ answer }),
-    // Thrown outside the promise, so that it ends the thread and reaches who waits.
-    (error: unknown) =>
-      setImmediate(() => {
-        throw error;
-      }),
+    endBy,
   );
 });

@@ -23,9 +23,9 @@ export interface Linked {
 
 /** Some records in their order. */
 export interface Job {
-  /** What the catalogue has packed of their events, one behind the other. */
-  readonly entries: Uint8Array<ArrayBuffer>;
-  /** Where that of each record ends. */
+  /** Where their events are: the `at` and the `size` of each, one behind the other. */
+  readonly places: Float64Array<ArrayBuffer>;
+  /** Where those of each record end. */
   readonly ends: readonly number[];
   /** Of the records that are linked, by their number. */
   readonly links: ReadonlyMap<number, Linked>;
@@ -42,10 +42,6 @@ export interface Question {
   readonly organisation: string;
   readonly eventId: string;
 }
-
-/** From the thread. */
-export type Answer =
-  { readonly questions: readonly Question[] } | { readonly pieces: readonly PlacedPiece[] };
 
 /* Records as pieces of a file, or of a file a day. The same in a thread of its own as in the main one. */
 

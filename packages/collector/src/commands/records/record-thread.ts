@@ -1,14 +1,13 @@
 /** The thread that makes records and pieces of files of them: several can do so beside each other (record-threads.ts). */
 import { parentPort, workerData } from 'node:worker_threads';
-import { unpackEntries } from '../../catalogue/catalogue.js';
 import { assembleRun } from '../../records/assemble.js';
 import type { EventBody, RunEvent } from '../../records/run-event.js';
 import { eventBatchesOf, outsideParents, windowsOf } from '../../records/record-windows.js';
 import type { Place } from '../../store/contract/events.js';
 import { openStore } from '../../store/open-to-read.js';
+import { endBy } from '../log-thread.js';
 import { FORMATS } from '../../records/exports/formats.js';
 import {
-  type Answer,
   type Job,
   type Linked,
   type Question,
@@ -27,11 +26,6 @@ const reader = format.reader();
 const maker = new PieceMaker(format, dayBy);
 /** Who waits for answers: they come in the order of the questions. */
 const answered: ((runs: readonly (string | null | undefined)[]) => void)[] = [];
-
-function tell(answer: Answer): void {
-  const transfer = 'pieces' in answer ? answer.pieces.map(({ bytes }) => bytes.buffer) : [];
-  port?.postMessage(answer, transfer);
-}
 
 type Answers = ReadonlyMap<string, string | null | undefined>;
 
@@ -68,7 +62,7 @@ async function withAnswers(
 ): Promise<Answers> {
   const answers = await new Promise<readonly (string | null | undefined)[]>((resolve) => {
     answered.push(resolve);
-    tell({ questions });
+    port?.postMessage({ note: questions });
   });
   for (const [i, { organisation, eventId }] of questions.entries())
     known.set(`${organisation} ${eventId}`, answers[i]);
@@ -79,11 +73,12 @@ function organisationOf(events: Events): string {
   return events[0]?.event.organisation ?? '';
 }
 
-function* runsIn({ entries, ends }: Job): Generator<{ readonly places: readonly Place[] }> {
+function* runsIn({ places, ends }: Job): Generator<{ readonly places: readonly Place[] }> {
   let from = 0;
   for (const end of ends) {
-    yield { places: unpackEntries([entries.subarray(from, end)]) };
-    from = end;
+    const of: Place[] = [];
+    for (; from < end; from += 2) of.push({ at: places[from] ?? 0, size: places[from + 1] ?? 0 });
+    yield { places: of };
   }
 }
 
@@ -112,7 +107,11 @@ async function make(job: Job): Promise<void> {
       maker.add(assembleRun(events, { children, cycle, parentRunOf }));
     }
   }
-  tell({ pieces: maker.take() });
+  const answer = maker.take();
+  port?.postMessage(
+    { answer },
+    answer.map(({ bytes }) => bytes.buffer),
+  );
 }
 
 let last = Promise.resolve();
@@ -121,11 +120,6 @@ port.on('message', (message: ThreadMessage) => {
   if ('runs' in message) answered.shift()?.(message.runs);
   else {
     last = last.then(() => make(message.job));
-    last.catch((error: unknown) => {
-      // An uncaught error of a thread reaches anyone who started it.
-      setImmediate(() => {
-        throw error;
-      });
-    });
+    last.catch(endBy);
   }
 });

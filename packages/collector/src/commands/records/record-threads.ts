@@ -3,12 +3,11 @@
  * back in the order of the records.
  */
 import os from 'node:os';
-import { Worker } from 'node:worker_threads';
 import { setImmediate as breath } from 'node:timers/promises';
-import { logBytesIn, type PlacedRecord, type RecordSelection } from '../../catalogue/catalogue.js';
-import { StoreDamaged } from '../../store/contract/events.js';
+import type { PlacedRecord, RecordSelection } from '../../catalogue/catalogue.js';
 import { FORMATS } from '../../records/exports/formats.js';
-import type { Answer, Job, Linked, Question, ThreadSettings, ThreadMessage, PlacedPiece } from './job.js';
+import type { Job, Linked, Question, ThreadSettings, ThreadMessage, PlacedPiece } from './job.js';
+import { LogThread } from '../log-thread.js';
 import { runOfEvent, type RecordSource } from '../catalogue.js';
 
 /** Records to a job, and bytes of log where the format does not ask for more: what is in memory at once. */
@@ -91,10 +90,9 @@ export class RecordThreads {
 }
 
 class FillingJob {
-  readonly #chunks: Uint8Array[] = [];
+  readonly #places: number[] = [];
   readonly #ends: number[] = [];
   readonly #links = new Map<number, Linked>();
-  #bytes = 0;
   #sequence = 0;
   logBytes = 0;
 
@@ -104,23 +102,17 @@ class FillingJob {
 
   add(record: PlacedRecord, links: Linked | undefined): void {
     if (links !== undefined) this.#links.set(this.records, links);
-    for (const chunk of record.chunks()) {
-      this.#chunks.push(chunk);
-      this.#bytes += chunk.length;
-      this.logBytes += logBytesIn(chunk);
+    for (const { at, size } of record.places()) {
+      this.#places.push(at, size);
+      this.logBytes += size;
     }
-    this.#ends.push(this.#bytes);
+    this.#ends.push(this.#places.length);
     this.#sequence = record.firstSequence;
   }
 
   done(): Filled {
-    const entries = new Uint8Array(this.#bytes);
-    let at = 0;
-    for (const chunk of this.#chunks) {
-      entries.set(chunk, at);
-      at += chunk.length;
-    }
-    return { job: { entries, ends: this.#ends, links: this.#links }, sequence: this.#sequence };
+    const places = Float64Array.from(this.#places);
+    return { job: { places, ends: this.#ends, links: this.#links }, sequence: this.#sequence };
   }
 }
 
@@ -131,50 +123,31 @@ async function first(waiting: Promise<Made>[], signal: AbortSignal): Promise<Mad
   return made;
 }
 
-/** One thread. It has its next job before it is done with one, and does them one after the other. */
+/** One thread. It has its next job before it is done with one. */
 class RecordThread {
-  readonly #worker: Worker;
-  /** Who waits for what it was told to make, in the order of the jobs. */
-  readonly #waiting: { resolve: (made: readonly PlacedPiece[]) => void; reject: (error: unknown) => void }[] =
-    [];
-  #failure: Error | undefined;
+  readonly #thread: LogThread<ThreadMessage, readonly PlacedPiece[], readonly Question[]>;
   #answered: Promise<void> = Promise.resolve();
 
   constructor(
     settings: ThreadSettings,
     private readonly source: RecordSource,
   ) {
-    this.#worker = new Worker(new URL('record-thread.js', import.meta.url), {
-      workerData: settings,
-      resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MEBIBYTES },
+    const options = { workerData: settings, resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MEBIBYTES } };
+    this.#thread = new LogThread(new URL('record-thread.js', import.meta.url), options, (questions) => {
+      // The answers go out in the order of the questions.
+      this.#answered = this.#answered.then(() => this.#answer(questions));
+      this.#answered.catch((error: unknown) => {
+        this.#thread.fail(error instanceof Error ? error : new Error(String(error)));
+      });
     });
-    this.#worker.on('message', (answer: Answer) => this.#take(answer));
-    this.#worker.on('error', (error: Error) => this.#fail(revived(error)));
-    this.#worker.on('exit', () => this.#fail(new Error('a thread that makes records has ended')));
   }
 
   make(job: Job): Promise<readonly PlacedPiece[]> {
-    const made = new Promise<readonly PlacedPiece[]>((resolve, reject) => {
-      if (this.#failure === undefined) this.#waiting.push({ resolve, reject });
-      else reject(this.#failure);
-    });
-    this.#worker.postMessage({ job } satisfies ThreadMessage, [job.entries.buffer]);
-    return made;
+    return this.#thread.do({ job }, [job.places.buffer]);
   }
 
-  async stop(): Promise<void> {
-    await this.#worker.terminate();
-  }
-
-  #take(answer: Answer): void {
-    if ('pieces' in answer) this.#waiting.shift()?.resolve(answer.pieces);
-    else {
-      // The answers go out in the order of the questions.
-      this.#answered = this.#answered.then(() => this.#answer(answer.questions));
-      this.#answered.catch((error: unknown) => {
-        this.#fail(error instanceof Error ? error : new Error(String(error)));
-      });
-    }
+  stop(): Promise<void> {
+    return this.#thread.stop();
   }
 
   async #answer(questions: readonly Question[]): Promise<void> {
@@ -182,19 +155,6 @@ class RecordThread {
     for (const { organisation, eventId } of questions) {
       runs.push(await runOfEvent(this.source, organisation, eventId));
     }
-    this.#worker.postMessage({ runs } satisfies ThreadMessage);
+    this.#thread.tell({ runs } satisfies ThreadMessage);
   }
-
-  #fail(error: Error): void {
-    this.#failure ??= error;
-    for (const { reject } of this.#waiting.splice(0)) reject(this.#failure);
-  }
-}
-
-/** An error that came from a thread has lost its class. */
-export function revived(error: Error): Error {
-  if (error.name !== 'StoreDamaged' || !('place' in error)) return error;
-  return Object.assign(new StoreDamaged(error.place as StoreDamaged['place'], ''), {
-    message: error.message,
-  });
 }

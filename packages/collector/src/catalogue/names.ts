@@ -1,0 +1,88 @@
+/** The texts that rows have, by their numbers: a text stands once in the file, encrypted where payloads are. */
+import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import type { NameCipher } from '../privacy/name-cipher.js';
+import type { NameNumbers, Value } from './columns.js';
+import { NAME_COLUMNS } from './columns.js';
+import { CatalogueDamaged } from './faults.js';
+
+/** Of each of the two maps; longer texts are not kept. */
+const MOST_KEPT = 1 << 16;
+const LONGEST_KEPT = 256;
+
+/** How a text stands in the file. SQLite's text ends at the first NUL for some of its readers. */
+function storedName(text: string, cipher: NameCipher | undefined): string | Uint8Array {
+  if (cipher !== undefined) return cipher.seal(text);
+  return text.includes('\0') ? Buffer.from(text) : text;
+}
+
+/** @throws CatalogueDamaged for what is no name. */
+export function readName(stored: Value | undefined, cipher: NameCipher | undefined): string {
+  if (cipher === undefined && typeof stored === 'string') return stored;
+  if (!(stored instanceof Uint8Array)) throw new CatalogueDamaged('a text that a row names is not there');
+  const text = cipher === undefined ? Buffer.from(stored).toString() : cipher.open(stored);
+  if (text === undefined) throw new CatalogueDamaged('a name does not open by the key of names');
+  return text;
+}
+
+export class Names implements NameNumbers {
+  readonly #ids = new Map<string, number>();
+  readonly #texts = new Map<number, string>();
+  readonly #find: StatementSync;
+  readonly #read: StatementSync;
+  #insert: StatementSync | undefined;
+
+  constructor(
+    private readonly database: DatabaseSync,
+    private readonly cipher: NameCipher | undefined,
+  ) {
+    this.#find = database.prepare('SELECT id FROM name WHERE text = ?');
+    this.#read = database.prepare('SELECT text FROM name WHERE id = ?');
+  }
+
+  /** Forgets what it knows: after a rollback, and when another connection has written. */
+  forget(): void {
+    this.#ids.clear();
+    this.#texts.clear();
+  }
+
+  /** Undefined when no row has the text. */
+  known(text: string): number | undefined {
+    const kept = this.#ids.get(text);
+    if (kept !== undefined) return kept;
+    const found = this.#find.get(storedName(text, this.cipher))?.['id'];
+    return found === undefined ? undefined : this.#keep(text, Number(found));
+  }
+
+  /** The number of a text, which is given one where it has none. */
+  idOf(text: string): number {
+    const known = this.known(text);
+    if (known !== undefined) return known;
+    this.#insert ??= this.database.prepare('INSERT INTO name (text) VALUES (?)');
+    const { lastInsertRowid } = this.#insert.run(storedName(text, this.cipher));
+    return this.#keep(text, Number(lastInsertRowid));
+  }
+
+  /** @throws CatalogueDamaged where there is no such number. */
+  nameOf(id: number): string {
+    const kept = this.#texts.get(id);
+    if (kept !== undefined) return kept;
+    const text = readName(this.#read.get(id)?.['text'], this.cipher);
+    this.#keep(text, id);
+    return text;
+  }
+
+  /** Takes out the texts that no row has any more. Reads every row. */
+  dropUnused(): void {
+    const used = NAME_COLUMNS.map((column) => `SELECT ${column} FROM run WHERE ${column} IS NOT NULL`);
+    this.database.exec(`DELETE FROM name WHERE id NOT IN (${used.join(' UNION ')})`);
+    this.forget();
+  }
+
+  #keep(text: string, id: number): number {
+    if (text.length > LONGEST_KEPT) return id;
+    if (this.#ids.size >= MOST_KEPT) this.forget();
+    this.#ids.set(text, id);
+    this.#texts.set(id, text);
+    return id;
+  }
+}

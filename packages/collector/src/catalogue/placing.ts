@@ -1,0 +1,190 @@
+/**
+ * Puts each event of the log to its record. An event that names or opens a run is of that run's record. Another goes
+ * where its parent goes, and so on up; where that leads to no run, the events that hang together are a record without
+ * a run, known by the event that they hang on, and in a circle by its smallest id.
+ *
+ * A record without a run awaits at most one event: the parent of the one that it is known by. When that comes the two
+ * records are merged, the smaller into the larger, so that a chain of any length in any order takes n log n steps.
+ */
+import { EVENT_KINDS } from '@clinical-events/protocol';
+import { type EventLog, ID_BYTES, type PassedEntry } from '../store/contract/events.js';
+import { isNoId, latin1 } from '../store/text.js';
+import { Circles } from './circles.js';
+import { CatalogueDamaged } from './faults.js';
+import type { Tables } from './tables.js';
+
+const NEW_RUN = `INSERT INTO run
+  (id, record, organisation, is_run, first_sequence, last_sequence, events, summed, began_received, began_sender)
+  VALUES (?1, ?2, ?3, ?4, ?1, ?1, 1, 0, ?5, ?5)`;
+const NEW_EVENT = 'INSERT INTO event (run, sequence, at, size, kind, received) VALUES (?, ?, ?, ?, ?, ?)';
+/** What a row says is no longer what its events say, though there are no more of them. */
+const STALE = 'UPDATE run SET summed = -1 WHERE summed > 0';
+const KINDS = new Map(EVENT_KINDS.map((kind, place) => [kind, place]));
+
+export class Placing {
+  readonly #circles: Circles;
+  /** How many events rows have got that they do not count yet. */
+  readonly #added = new Map<number, number>();
+  /** A run of this row or a later one is new, and not summed before it is counted. */
+  #newFrom = 1;
+  #organisation: readonly [name: string, id: number] = ['', 0];
+
+  constructor(
+    private readonly tables: Tables,
+    private readonly log: Pick<EventLog, 'find'>,
+  ) {
+    this.#circles = new Circles(tables.statements);
+  }
+
+  /**
+   * On return the event is of a record, which is due to be summed; where a promise is returned, once that is fulfilled.
+   * @param entry no entry of the log's own.
+   */
+  place(entry: PassedEntry): Promise<void> | undefined {
+    const { source, runIdAt } = entry;
+    const organisation = this.#organisationOf(entry.organisation);
+    if (isNoId(source, runIdAt))
+      return this.#rowOfRunless(entry, organisation).then((row) => this.#add(entry, organisation, row));
+    const key = latin1(source, runIdAt, runIdAt + ID_BYTES);
+    this.#add(entry, organisation, this.#rowOfRun(key, organisation, entry));
+    return undefined;
+  }
+
+  #add(entry: PassedEntry, organisation: number, row: number): void {
+    const { source, eventIdAt, sequence, at, size, kind, receivedAt } = entry;
+    this.tables.statements.run(NEW_EVENT, row, sequence, at, size, KINDS.get(kind) ?? 0, receivedAt);
+    if (row < this.#newFrom) this.#added.set(row, (this.#added.get(row) ?? 0) + 1);
+    if (this.tables.mayBeAwaited(source, eventIdAt))
+      this.#come(source.subarray(eventIdAt, eventIdAt + ID_BYTES), organisation, row);
+  }
+
+  /** To be called before the events of a batch, when all rows are summed that can be. @param sequence of the first. */
+  begin(sequence: number): void {
+    this.#newFrom = sequence;
+  }
+
+  /** On return all rows that were summed say how many events they have. */
+  flush(): void {
+    const { statements } = this.tables;
+    for (const [row, added] of this.#added)
+      statements.run('UPDATE run SET events = events + ? WHERE id = ?', added, row);
+    this.#added.clear();
+  }
+
+  #organisationOf(name: string): number {
+    if (this.#organisation[0] !== name) this.#organisation = [name, this.tables.names.idOf(name)];
+    return this.#organisation[1];
+  }
+
+  #rowOfRun(key: string, organisation: number, entry: PassedEntry): number {
+    const known = this.tables.runs.find(organisation, key);
+    if (known !== undefined) return known;
+    this.#begin(Buffer.from(key, 'latin1'), organisation, true, entry);
+    this.tables.runs.add(organisation, key, entry.sequence);
+    return entry.sequence;
+  }
+
+  #begin(record: Uint8Array, organisation: number, isRun: boolean, entry: PassedEntry): void {
+    const { sequence, receivedAt } = entry;
+    this.tables.statements.run(NEW_RUN, sequence, record, organisation, isRun ? 1 : 0, receivedAt);
+  }
+
+  async #rowOfRunless(entry: PassedEntry, organisation: number): Promise<number> {
+    const { source, eventIdAt, parentIdAt, sequence } = entry;
+    const id = Buffer.from(source.subarray(eventIdAt, eventIdAt + ID_BYTES));
+    const parent = isNoId(source, parentIdAt)
+      ? null
+      : Buffer.from(source.subarray(parentIdAt, parentIdAt + ID_BYTES));
+    let row = parent === null ? undefined : await this.#rowOfParent(entry, organisation, parent);
+    if (row === undefined) {
+      row = sequence;
+      this.#begin(id, organisation, false, entry);
+      if (parent !== null) this.tables.await(organisation, parent, row);
+    }
+    this.tables.statements.run(
+      'INSERT INTO runless (event, organisation, parent, run) VALUES (?, ?, ?, ?)',
+      ...[id, organisation, parent, row],
+    );
+    return row;
+  }
+
+  /** @returns undefined while the parent is not there. */
+  async #rowOfParent(entry: PassedEntry, organisation: number, parent: Buffer): Promise<number | undefined> {
+    const runless = this.tables.rowOfRunless(organisation, parent);
+    if (runless !== undefined) return runless;
+    const { sequence } = entry;
+    const found = await this.log.find(entry.organisation, parent, sequence);
+    if (found === undefined || found.sequence >= sequence || isNoId(found.runId)) return undefined;
+    const row = this.tables.runs.find(organisation, found.runId.toString('latin1'));
+    if (row === undefined) throw new CatalogueDamaged('a run of the log has no row');
+    return row;
+  }
+
+  /** An event has come that records may await. */
+  #come(id: Uint8Array, organisation: number, row: number): void {
+    const { statements } = this.tables;
+    const waiting = statements.all(
+      'SELECT run FROM awaited WHERE event = ? AND organisation = ?',
+      id,
+      organisation,
+    );
+    let of = row;
+    for (const [each] of waiting) {
+      const waits = Number(each);
+      if (this.#isRun(waits)) statements.run(`${STALE} AND id = ?`, waits);
+      else of = this.#hang(waits, of, id, organisation);
+    }
+    if (waiting.length > 0 && this.#isRun(of))
+      statements.run('DELETE FROM awaited WHERE event = ? AND organisation = ?', id, organisation);
+  }
+
+  #isRun(row: number): boolean {
+    const found = this.tables.statements.first('SELECT is_run FROM run WHERE id = ?', row);
+    if (found === undefined) throw new CatalogueDamaged('a row that another names is not there');
+    return found[0] === 1;
+  }
+
+  /** Hangs a record without a run on an event that it has awaited. @returns the row of that event. */
+  #hang(record: number, on: number, event: Uint8Array, organisation: number): number {
+    const { statements } = this.tables;
+    statements.run(
+      'DELETE FROM awaited WHERE event = ? AND organisation = ? AND run = ?',
+      ...[event, organisation, record],
+    );
+    this.flush();
+    if (record === on) {
+      statements.run(`${STALE} AND id = ?`, record);
+      return on;
+    }
+    const sizeOf = (row: number) =>
+      Number(statements.first('SELECT count(*) FROM event WHERE run = ?', row)?.[0]);
+    const isRun = this.#isRun(on);
+    const [from, into] = isRun || sizeOf(on) >= sizeOf(record) ? [record, on] : [on, record];
+    this.#merge(from, into, isRun);
+    return into;
+  }
+
+  /** On return all that was of `from` is of `into`. */
+  #merge(from: number, into: number, isRun: boolean): void {
+    const { statements, tally } = this.tables;
+    if (isRun) {
+      // What was of no run is of one now, which is seen by the rows whose events name it as a parent.
+      const members = 'SELECT event, organisation FROM runless WHERE run = ?';
+      const awaiting = `SELECT a.run FROM (${members}) AS r CROSS JOIN awaited AS a USING (event, organisation)`;
+      statements.run(`${STALE} AND id IN (${awaiting})`, from);
+      statements.run(`DELETE FROM awaited WHERE (event, organisation) IN (${members})`, from);
+    }
+    statements.run('UPDATE event SET run = ? WHERE run = ?', into, from);
+    statements.run('UPDATE runless SET run = ? WHERE run = ?', into, from);
+    statements.run('UPDATE OR REPLACE awaited SET run = ? WHERE run = ?', into, from);
+    statements.run('UPDATE run SET parent = nullif(?, id) WHERE parent = ?', into, from);
+    const first = '(SELECT first_sequence FROM run WHERE id = ?)';
+    statements.run(
+      `UPDATE run SET summed = iif(summed > 0, -1, summed), first_sequence = min(first_sequence, ${first}) WHERE id = ?`,
+      ...[from, into],
+    );
+    tally.takeOut(from);
+    statements.run('DELETE FROM run WHERE id = ?', from);
+    this.#circles.close(into);
+  }
+}

@@ -1,0 +1,208 @@
+/**
+ * Sums records: reads their events from the log and makes what their rows say. It knows the log and no table, so that
+ * it can be done in a thread of its own (summing-thread.ts).
+ */
+import { assembleRun } from '../records/assemble.js';
+import { readInstant } from '../records/instant.js';
+import { MemberName } from '../records/json-scan.js';
+import { outsideParents } from '../records/record-windows.js';
+import {
+  BASE_FIELDS,
+  memberIn,
+  sentIn,
+  type EventBody,
+  type RunEvent,
+  ScanningReader,
+} from '../records/run-event.js';
+import type { EventLog, Place } from '../store/contract/events.js';
+import { isNoId, uuidBytes, uuidText } from '../store/text.js';
+import { SUMMARY_COLUMNS, type Value } from './columns.js';
+import { sentAtOf, summaryOf } from './run-summary.js';
+
+/**
+ * Bytes of log that are read with one call, and whose events are objects at a time; of a record that has more, what a
+ * summary asks for is kept of each event.
+ */
+export const READ_BYTES = 512 << 10;
+
+/** A record that is to be summed. */
+export interface DueRecord {
+  readonly row: number;
+  readonly isInCircle: boolean;
+  /** Of its events, in the order of the log. */
+  readonly places: readonly Place[];
+}
+
+/** What the row of a record says. */
+export interface Summed {
+  readonly row: number;
+  readonly isInCircle: boolean;
+  readonly isRun: boolean;
+  readonly recordId: string;
+  readonly firstSequence: number;
+  readonly lastSequence: number;
+  /** Of SUMMARY_COLUMNS, names as texts. */
+  readonly values: readonly Value[];
+  /** When each event was sent; undefined where its payload cannot be read. */
+  readonly sent: readonly (number | undefined)[];
+  /** What it is nested in, and the run of that; null where that is of none. */
+  readonly parent: { readonly eventId: string; readonly run: string | null } | undefined;
+  /** Parents that its events name, and that are not there or of no run. */
+  readonly awaits: readonly string[];
+}
+
+/** Where a parent is that is not of the record: its run, null when it is of none, undefined when it is not there. */
+export type FoundParent = string | null | undefined;
+/** `unknown` where only the tables know, which are asked in another thread. */
+export type FindParent = (
+  organisation: string,
+  eventId: string,
+) => Promise<{ readonly run: FoundParent } | 'unknown'>;
+
+/** The run of an event that names one or opens one. @param before what has a lower sequence is looked at. */
+export async function runInLog(
+  log: Pick<EventLog, 'find'>,
+  before: number,
+  organisation: string,
+  eventId: string,
+): Promise<FoundParent> {
+  const found = await log.find(organisation, uuidBytes(eventId), before);
+  if (found === undefined || found.sequence >= before) return undefined;
+  return isNoId(found.runId) ? null : uuidText(found.runId);
+}
+
+/** A name is told as it is, and numbered where the tables are. */
+const AS_TEXT = { idOf: (name: string) => name as unknown as number, nameOf: String };
+
+export class Summer {
+  readonly #reader = new ScanningReader();
+
+  constructor(
+    private readonly log: Pick<EventLog, 'read'>,
+    private readonly findParent: FindParent,
+  ) {}
+
+  /**
+   * @param records whose events take READ_BYTES at most together, or one that has more.
+   * @returns undefined for one whose parents are not known here.
+   */
+  async sum(records: readonly DueRecord[]): Promise<(Summed | undefined)[]> {
+    const [first] = records;
+    if (first === undefined) return [];
+    if (records.length === 1 && bytesOf(first) > READ_BYTES)
+      return [await this.#summed(first, await this.#thinEventsOf(first.places))];
+    this.#reader.begin(await this.log.read(records.flatMap(({ places }) => places)));
+    const summed: (Summed | undefined)[] = [];
+    let index = 0;
+    for (const record of records) {
+      const events = record.places.map(() => this.#reader.event(index++));
+      summed.push(await this.#summed(record, events));
+    }
+    return summed;
+  }
+
+  async #thinEventsOf(places: readonly Place[]): Promise<RunEvent<EventBody>[]> {
+    const events: RunEvent<EventBody>[] = [];
+    for (const part of partsOf(
+      places.map((place) => ({ places: [place] })),
+      READ_BYTES,
+    )) {
+      this.#reader.begin(await this.log.read(part.flatMap((each) => each.places)));
+      for (const index of part.keys()) events.push(thin(this.#reader.event(index)));
+    }
+    return events;
+  }
+
+  async #summed(
+    { row, isInCircle }: DueRecord,
+    events: readonly RunEvent<EventBody>[],
+  ): Promise<Summed | undefined> {
+    const organisation = events[0]?.event.organisation ?? '';
+    const runs = new Map<string, FoundParent>();
+    for (const parent of outsideParents(events)) {
+      if (runs.has(parent)) continue;
+      const found = await this.findParent(organisation, parent);
+      if (found === 'unknown') return undefined;
+      runs.set(parent, found.run);
+    }
+    const run = assembleRun(events, {
+      parentRunOf: (eventId) => runs.get(eventId),
+      children: [],
+      // Of a circle a summary says that there is one, anyone who is in it.
+      cycle: isInCircle ? [''] : [],
+    });
+    const summary = summaryOf(run);
+    const parent = summary.isRun ? run.metadata.parent?.event_id : undefined;
+    const parentRun = parent === undefined ? undefined : runs.get(parent);
+    return {
+      ...{ row, isInCircle, isRun: summary.isRun, recordId: summary.recordId },
+      ...{ firstSequence: summary.firstSequence, lastSequence: summary.lastSequence },
+      values: SUMMARY_COLUMNS.map(({ of }) => of(summary, AS_TEXT)),
+      sent: events.map(({ event, body }) =>
+        body === undefined ? undefined : sentAtOf({ event, at: readInstant(body.timestamp) }),
+      ),
+      parent:
+        parent === undefined || parentRun === undefined ? undefined : { eventId: parent, run: parentRun },
+      awaits: [...runs].flatMap(([eventId, of]) => (typeof of === 'string' ? [] : eventId)),
+    };
+  }
+}
+
+function bytesOf({ places }: Pick<DueRecord, 'places'>): number {
+  let bytes = 0;
+  for (const { size } of places) bytes += size;
+  return bytes;
+}
+
+/** Groups of at most that many bytes; one that is larger stands alone. */
+export function* partsOf<Placed extends Pick<DueRecord, 'places'>>(
+  all: Iterable<Placed>,
+  most: number,
+): Generator<Placed[]> {
+  let part: Placed[] = [];
+  let bytes = 0;
+  for (const each of all) {
+    const more = bytesOf(each);
+    if (part.length > 0 && bytes + more > most) {
+      yield part;
+      part = [];
+      bytes = 0;
+    }
+    part.push(each);
+    bytes += more;
+  }
+  if (part.length > 0) yield part;
+}
+
+/** Of each object of an event the members that a summary asks for. */
+const ENDED = ['ending', 'status', 'error_name', 'response_model', 'usage'];
+const ASKED = Object.entries({
+  system_metadata: ['app_name', 'instrumentation'],
+  model_instance: ['model_id', 'model_version'],
+  user_identity: ['caller_id'],
+  target_identity: ['target_id'],
+  inputs: [],
+  artifact: ENDED,
+  output: ['output_uri', ...ENDED],
+  outcome: ['outcome_type'],
+  feedback: ['feedback_type', 'rating_value', 'direction'],
+}).map(([object, members]) => ({
+  object: object as Parameters<typeof sentIn>[1],
+  members: members.map((name) => new MemberName(name)),
+}));
+
+/** The event with what a summary asks for, and nothing that keeps what was read in memory. */
+function thin({ event, body }: RunEvent<EventBody>): RunEvent<EventBody> {
+  if (body === undefined) return { event, body };
+  const kept: Record<string, unknown> = {};
+  for (const name of BASE_FIELDS)
+    if (name !== 'system_metadata' && name in body) kept[name] = body[name as 'timestamp'];
+  for (const { object, members } of ASKED) {
+    const sent = sentIn(body, object);
+    if (sent === undefined) continue;
+    kept[object] = Object.fromEntries(
+      members.map((name) => [name.text, memberIn(sent, name)]).filter(([, value]) => value !== undefined),
+    );
+  }
+  return { event, body: kept as unknown as EventBody };
+}

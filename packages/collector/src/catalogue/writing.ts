@@ -1,0 +1,99 @@
+/** Writes what was summed of records into their rows. */
+import { uuidBytes } from '../store/text.js';
+import { Circles } from './circles.js';
+import { NAME_COLUMNS, placeOf, SUMMARY_COLUMNS, type Value } from './columns.js';
+import { CatalogueDamaged } from './faults.js';
+import { IS } from './schema.js';
+import type { DueRecord, Summed } from './summing.js';
+import type { Tables } from './tables.js';
+
+/** Rows that are read together, and events of them. */
+const MOST_ROWS = 512;
+/** A record of more events is summed lazily: once it has grown by an eighth, so that all its readings are linear. */
+const MANY_EVENTS = 1024;
+const GROWN = `(events < ${MANY_EVENTS} OR summed < 0 OR events * 8 >= summed * 9)`;
+
+/** A circle that was closed or opened since the record was read makes it due again. */
+const WRITE = `UPDATE run SET events = ?1, record = ?, first_sequence = ?, last_sequence = ?,
+  ${SUMMARY_COLUMNS.map(({ name }) => `${name} = ?`).join(', ')}, summed = iif(circle IS ?, ?1, -1) WHERE id = ?`;
+const SENT = 'UPDATE event SET sent = ? WHERE run = ? AND sequence = ? AND sent IS NOT ?';
+const NAME_PLACES = NAME_COLUMNS.slice(1).map(placeOf);
+const EVENTS = 'SELECT sequence, at, size FROM event WHERE run = ?';
+
+/** A record whose row is not what its events say. */
+export interface DueRow extends DueRecord {
+  readonly organisation: number;
+  readonly parent: number | null;
+  readonly wasSummed: boolean;
+  readonly sequences: readonly number[];
+}
+
+/**
+ * Some of them, in the order of their rows.
+ * @param behind a row, behind which they are.
+ * @param isLazy leaves records of many events alone that have hardly grown.
+ */
+export function dueRows(
+  { statements }: Pick<Tables, 'statements'>,
+  behind: number,
+  { isLazy, isIndexed }: { readonly isLazy: boolean; readonly isIndexed: boolean },
+): DueRow[] {
+  const sql = `SELECT id, organisation, circle, summed, parent FROM run ${isIndexed ? 'INDEXED BY run_due' : 'NOT INDEXED'}
+    WHERE ${IS.due} AND id > ?${isLazy ? ` AND ${GROWN}` : ''} ORDER BY id LIMIT ${isIndexed ? MOST_ROWS : 4 * MOST_ROWS}`;
+  return statements.all(sql, behind).map(([id, organisation, circle, summed, parent]) => {
+    const events = statements.all(EVENTS, id ?? 0);
+    if (events.length === 0) throw new CatalogueDamaged('a row without events');
+    return {
+      ...{ row: Number(id), organisation: Number(organisation), isInCircle: circle !== null },
+      ...{ wasSummed: summed !== 0, parent: parent as number | null },
+      sequences: events.map(([sequence]) => Number(sequence)),
+      places: events.map(([, at, size]) => ({ at: Number(at), size: Number(size) })),
+    };
+  });
+}
+
+export class Writing {
+  readonly #circles: Circles;
+
+  constructor(private readonly tables: Tables) {
+    this.#circles = new Circles(tables.statements);
+  }
+
+  /** On return the row says what its events say. */
+  write({ row, organisation, parent, sequences, wasSummed }: DueRow, summed: Summed): void {
+    const { statements, tally } = this.tables;
+    if (wasSummed) tally.takeOut(row);
+    statements.run(
+      WRITE,
+      ...[sequences.length, uuidBytes(summed.recordId), summed.firstSequence, summed.lastSequence],
+      ...this.#valuesOf(summed),
+      ...[summed.isInCircle ? 1 : null, row],
+    );
+    tally.add(summed.isRun, (place) => summed.values[place]);
+    for (const [place, sent] of summed.sent.entries())
+      statements.run(SENT, sent ?? null, row, sequences[place] ?? 0, sent ?? null);
+    const outer = this.#parentOf(summed, organisation);
+    if (outer !== parent) this.#circles.nest(row, outer);
+    for (const eventId of summed.awaits) this.tables.await(organisation, uuidBytes(eventId), row);
+  }
+
+  #valuesOf({ values }: Summed): Value[] {
+    const numbered = values.slice();
+    for (const place of NAME_PLACES) {
+      const name = numbered[place];
+      if (typeof name === 'string') numbered[place] = this.tables.names.idOf(name);
+    }
+    return numbered;
+  }
+
+  #parentOf({ parent }: Summed, organisation: number): number | null {
+    if (parent === undefined) return null;
+    const row =
+      this.tables.rowOfRunless(organisation, uuidBytes(parent.eventId)) ??
+      (parent.run === null
+        ? undefined
+        : this.tables.runs.find(organisation, uuidBytes(parent.run).toString('latin1')));
+    if (row === undefined) throw new CatalogueDamaged('a run of the log has no row');
+    return row;
+  }
+}
