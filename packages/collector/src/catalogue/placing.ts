@@ -6,27 +6,30 @@
  * A record without a run awaits at most one event: the parent of the one that it is known by. When that comes the two
  * records are merged, the smaller into the larger, so that a chain of any length in any order takes n log n steps.
  */
-import { EVENT_KINDS } from '@clinical-events/protocol';
+import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
 import { type EventLog, ID_BYTES, type PassedEntry } from '../store/contract/events.js';
 import { isNoId, latin1 } from '../store/text.js';
 import { Circles } from './circles.js';
 import { CatalogueDamaged } from './faults.js';
-import type { Tables } from './tables.js';
+import type { EventRow, Tables } from './tables.js';
 
-const NEW_RUN = `INSERT INTO run
-  (id, record, organisation, is_run, first_sequence, last_sequence, events, summed, began_received, began_sender)
-  VALUES (?1, ?2, ?3, ?4, ?1, ?1, 1, 0, ?5, ?5)`;
-const NEW_EVENT = 'INSERT INTO event (run, sequence, at, size, kind, received) VALUES (?, ?, ?, ?, ?, ?)';
+/** Its events are counted once they are added. */
+const NEW_RECORD = `INSERT INTO run (id, record, organisation, is_run, first_sequence, last_sequence, events, summed)
+  VALUES (?1, ?2, ?3, ?4, ?1, ?1, 0, 0)`;
 /** What a row says is no longer what its events say, though there are no more of them. */
 const STALE = 'UPDATE run SET summed = -1 WHERE summed > 0';
 const KINDS = new Map(EVENT_KINDS.map((kind, place) => [kind, place]));
+
+function kindNumber(kind: EventKind): number {
+  const number = KINDS.get(kind);
+  if (number === undefined) throw new TypeError(`an event of an unknown kind`);
+  return number;
+}
 
 export class Placing {
   readonly #circles: Circles;
   /** How many events rows have got that they do not count yet. */
   readonly #added = new Map<number, number>();
-  /** A run of this row or a later one is new, and not summed before it is counted. */
-  #newFrom = 1;
   #organisation: readonly [name: string, id: number] = ['', 0];
 
   constructor(
@@ -52,18 +55,18 @@ export class Placing {
 
   #add(entry: PassedEntry, organisation: number, row: number): void {
     const { source, eventIdAt, sequence, at, size, kind, receivedAt } = entry;
-    this.tables.statements.run(NEW_EVENT, row, sequence, at, size, KINDS.get(kind) ?? 0, receivedAt);
-    if (row < this.#newFrom) this.#added.set(row, (this.#added.get(row) ?? 0) + 1);
+    const event: EventRow = { sequence, at, size, kind: kindNumber(kind), received: receivedAt };
+    const newRun = this.tables.newRuns.get(row);
+    if (newRun !== undefined) newRun.events.push(event);
+    else {
+      this.tables.addEvent(row, event, null);
+      this.#added.set(row, (this.#added.get(row) ?? 0) + 1);
+    }
     if (this.tables.mayBeAwaited(source, eventIdAt))
       this.#come(source.subarray(eventIdAt, eventIdAt + ID_BYTES), organisation, row);
   }
 
-  /** To be called before the events of a batch, when all rows are summed that can be. @param sequence of the first. */
-  begin(sequence: number): void {
-    this.#newFrom = sequence;
-  }
-
-  /** On return all rows that were summed say how many events they have. */
+  /** On return all rows that are written say how many events they have. */
   flush(): void {
     const { statements } = this.tables;
     for (const [row, added] of this.#added)
@@ -79,14 +82,20 @@ export class Placing {
   #rowOfRun(key: string, organisation: number, entry: PassedEntry): number {
     const known = this.tables.runs.find(organisation, key);
     if (known !== undefined) return known;
-    this.#begin(Buffer.from(key, 'latin1'), organisation, true, entry);
-    this.tables.runs.add(organisation, key, entry.sequence);
-    return entry.sequence;
+    const { sequence: row } = entry;
+    this.tables.newRuns.set(row, { organisation, id: key, events: [] });
+    this.tables.runs.add(organisation, key, row);
+    return row;
   }
 
-  #begin(record: Uint8Array, organisation: number, isRun: boolean, entry: PassedEntry): void {
-    const { sequence, receivedAt } = entry;
-    this.tables.statements.run(NEW_RUN, sequence, record, organisation, isRun ? 1 : 0, receivedAt);
+  /** On return a run that is new has a row, which is due to be summed. */
+  #writeNew(row: number): void {
+    const run = this.tables.newRuns.get(row);
+    if (run === undefined) return;
+    this.tables.newRuns.delete(row);
+    this.tables.statements.run(NEW_RECORD, row, Buffer.from(run.id, 'latin1'), run.organisation, 1);
+    for (const event of run.events) this.tables.addEvent(row, event, null);
+    this.#added.set(row, run.events.length);
   }
 
   async #rowOfRunless(entry: PassedEntry, organisation: number): Promise<number> {
@@ -98,7 +107,7 @@ export class Placing {
     let row = parent === null ? undefined : await this.#rowOfParent(entry, organisation, parent);
     if (row === undefined) {
       row = sequence;
-      this.#begin(id, organisation, false, entry);
+      this.tables.statements.run(NEW_RECORD, row, id, organisation, 0);
       if (parent !== null) this.tables.await(organisation, parent, row);
     }
     this.tables.statements.run(
@@ -139,6 +148,7 @@ export class Placing {
   }
 
   #isRun(row: number): boolean {
+    if (this.tables.newRuns.has(row)) return true;
     const found = this.tables.statements.first('SELECT is_run FROM run WHERE id = ?', row);
     if (found === undefined) throw new CatalogueDamaged('a row that another names is not there');
     return found[0] === 1;
@@ -151,6 +161,7 @@ export class Placing {
       'DELETE FROM awaited WHERE event = ? AND organisation = ? AND run = ?',
       ...[event, organisation, record],
     );
+    this.#writeNew(on);
     this.flush();
     if (record === on) {
       statements.run(`${STALE} AND id = ?`, record);

@@ -1,8 +1,8 @@
-/** The rows of runs by their ids, the newest of them in memory. */
+/** The rows of runs by their ids, those of the last batches of events in memory. */
 import type { Statements } from './statements.js';
 
 const ROW = 'SELECT id FROM run INDEXED BY run_record WHERE record = ? AND organisation = ? AND is_run = 1';
-/** Of each of the two generations; an id takes some 100 bytes. */
+/** A generation has more only by what a batch adds to it. An id takes some 100 bytes. */
 const MOST_KEPT = 1 << 17;
 
 export class RunIds {
@@ -24,19 +24,18 @@ export class RunIds {
     const row =
       this.#old.get(key) ?? this.statements.first(ROW, Buffer.from(id, 'latin1'), organisation)?.[0];
     if (row === undefined) return undefined;
-    this.#keep(key, Number(row));
+    this.#young.set(key, Number(row));
     return Number(row);
   }
 
   add(organisation: number, id: string, row: number): void {
-    this.#keep(`${id}${organisation}`, row);
+    this.#young.set(`${id}${organisation}`, row);
   }
 
-  #keep(key: string, row: number): void {
-    if (this.#young.size >= MOST_KEPT) {
-      this.#old = this.#young;
-      this.#young = new Map();
-    }
-    this.#young.set(key, row);
+  /** To be called when no run waits to be written: what was added stays in memory until then. */
+  turn(): void {
+    if (this.#young.size < MOST_KEPT) return;
+    this.#old = this.#young;
+    this.#young = new Map();
   }
 }

@@ -33,6 +33,13 @@ export interface DueRecord {
   readonly places: readonly Place[];
 }
 
+/** What is to be done in a thread. */
+export interface SummingJob {
+  readonly records: readonly DueRecord[];
+  /** What has a lower sequence is taken in. */
+  readonly before: number;
+}
+
 /** What the row of a record says. */
 export interface Summed {
   readonly row: number;

@@ -1,7 +1,8 @@
 /** What an update knows of the tables while it writes them. */
 import type { DatabaseSync } from 'node:sqlite';
-import { type EventLog, ID_BYTES } from '../store/contract/events.js';
+import { type EventLog, ID_BYTES, type Place } from '../store/contract/events.js';
 import { latin1, uuidText } from '../store/text.js';
+import { CatalogueDamaged } from './faults.js';
 import { Names } from './names.js';
 import { RunIds } from './run-ids.js';
 import { Statements } from './statements.js';
@@ -10,11 +11,31 @@ import { TallyChanges } from './tally.js';
 /** In some 80 bytes each. */
 const MOST_AWAITED = 1 << 20;
 
+/** A row of `event`, but for when it was sent. */
+export interface EventRow extends Place {
+  readonly sequence: number;
+  readonly kind: number;
+  readonly received: number;
+}
+
+/** A run of which nothing is written yet. */
+export interface NewRun {
+  readonly organisation: number;
+  /** 16 bytes in Latin-1. */
+  readonly id: string;
+  readonly events: EventRow[];
+}
+
+const NEW_EVENT = `INSERT INTO event (run, sequence, at, size, kind, received, sent)
+  VALUES (?, ?, ?, ?, ?, ?, ?)`;
+
 export class Tables {
   readonly statements: Statements;
   readonly names: Names;
   readonly runs: RunIds;
   readonly tally: TallyChanges;
+  /** Of a batch, by their rows: they are written once they are summed. */
+  readonly newRuns = new Map<number, NewRun>();
   /** Ids of events that records await, as bytes in Latin-1; undefined where there are too many to have them all. */
   #awaited: Set<string> | undefined;
   #dataVersion: unknown;
@@ -51,6 +72,7 @@ export class Tables {
     this.#dataVersion = undefined;
     this.names.forget();
     this.runs.forget();
+    this.newRuns.clear();
     this.tally.forget();
   }
 
@@ -62,6 +84,11 @@ export class Tables {
     this.statements.run('INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)', name, value);
   }
 
+  addEvent(row: number, event: EventRow, sent: number | null): void {
+    const { sequence, at, size, kind, received } = event;
+    this.statements.run(NEW_EVENT, row, sequence, at, size, kind, received, sent);
+  }
+
   /** The row of an event that names no run and opens none; undefined when no such event was taken in. */
   rowOfRunless(organisation: number, event: Uint8Array): number | undefined {
     const sql = 'SELECT run FROM runless WHERE event = ? AND organisation = ?';
@@ -71,10 +98,12 @@ export class Tables {
 
   /** The run of such an event: null where its record has none, undefined when no such event was taken in. */
   recordOfRunless(organisation: number, event: Uint8Array): string | null | undefined {
-    const sql = `SELECT is_run, record FROM runless JOIN run ON run.id = runless.run
-      WHERE event = ? AND runless.organisation = ?`;
-    const found = this.statements.first(sql, event, organisation);
-    if (found === undefined) return undefined;
+    const row = this.rowOfRunless(organisation, event);
+    if (row === undefined) return undefined;
+    const newRun = this.newRuns.get(row);
+    if (newRun !== undefined) return uuidText(Buffer.from(newRun.id, 'latin1'));
+    const found = this.statements.first('SELECT is_run, record FROM run WHERE id = ?', row);
+    if (found === undefined) throw new CatalogueDamaged('a row that another names is not there');
     return found[0] === 1 ? uuidText(found[1] as Uint8Array) : null;
   }
 

@@ -30,7 +30,7 @@ import {
   Summer,
 } from './summing.js';
 import type { Tables } from './tables.js';
-import { dueRows, Writing } from './writing.js';
+import { type DueRow, dueRows, newRows, Writing } from './writing.js';
 
 /** So many bytes to an event of a batch have to be behind the cursor for an update to be a far one: 128 MiB. */
 const FAR_BEHIND = 4096;
@@ -39,6 +39,10 @@ const TRANSACTION_MS = 1000;
 /** The longer the transaction, the more rows come to a page before it is written. KiB of pages are kept for that. */
 const FAR_TRANSACTION_MS = 10_000;
 const FAR_CACHE_KIB = 96 << 10;
+/** Of a far update as one: fewer records get more events after they are summed. */
+const FAR_BATCHES = 8;
+/** Parts of records that threads sum while others are written. */
+const PARTS_AHEAD = 6;
 
 export interface UpdateOptions {
   /** The last sequence that is wanted; what is durable when the update begins, where it is not given. */
@@ -53,14 +57,19 @@ export interface UpdateOptions {
    * is left so is for the next update that is not lazy, before which no question is answered.
    */
   readonly isLazy?: boolean | undefined;
-  /** Starts threads, for an update that takes in most of the log. @param before what has a lower sequence is taken in. */
-  readonly startThreads?: ((before: number) => SummingThreads) | undefined;
+  /** Starts threads, for an update that takes in most of the log. */
+  readonly startThreads?: (() => SummingThreads) | undefined;
 }
+
+type SummedPart = Promise<readonly (Summed | undefined)[]>;
 
 /** They sum records while the one that started them writes rows. */
 export interface SummingThreads {
-  /** @returns undefined for a record for which the tables have to be asked. */
-  sum(records: readonly DueRecord[]): Promise<readonly (Summed | undefined)[]>;
+  /**
+   * @param before what has a lower sequence is taken in.
+   * @returns undefined for a record for which the tables have to be asked.
+   */
+  sum(records: readonly DueRecord[], before: number): SummedPart;
   stop(): Promise<void>;
 }
 
@@ -117,7 +126,6 @@ export class Updating {
       await this.#transaction(async () => {
         await this.#checkLog();
         this.#expectMuch();
-        this.#placing.begin(this.#cursor().sequence);
       });
       let complete: boolean;
       do complete = await this.#steps(until);
@@ -216,6 +224,9 @@ export class Updating {
     const cursor = this.#cursor();
     if (cursor.sequence !== this.#passed?.sequence) await this.#passFrom(cursor);
     const next = await this.#place();
+    await this.#sum(newRows(this.#tables), next.sequence);
+    this.#tables.newRuns.clear();
+    this.#tables.runs.turn();
     if (next.sequence !== cursor.sequence) {
       this.#tables.setMeta('sequence', next.sequence);
       this.#tables.setMeta('at', next.at);
@@ -250,8 +261,8 @@ export class Updating {
   async #place(): Promise<Cursor> {
     let { sequence, at } = this.#passed ?? BEGINNING;
     let placed = 0;
-    if (!this.#isFar) this.#placing.begin(sequence);
-    while (placed < this.update.mostEntries && !this.#isEnd) {
+    const most = this.update.mostEntries * (this.#isFar ? FAR_BATCHES : 1);
+    while (placed < most && !this.#isEnd) {
       const entry = this.#rest?.next();
       if (entry !== undefined && entry.done !== true) {
         const { value } = entry;
@@ -312,29 +323,42 @@ export class Updating {
     // One that was summed may be due again: of a circle that has closed since.
     if (last === undefined && from === 0) return false;
     if (!isIndexed) this.#tables.setMeta('summed', last?.row ?? 0);
-    if (this.#isFar) this.#threads ??= this.update.startThreads?.(before);
-    const summer = new Summer(this.#log, async (organisation, id) => ({
-      run: await this.#findParent(before, organisation, id),
-    }));
-    const parts = [...partsOf(due, READ_BYTES)];
-    const summing = parts.map((part) => this.#threads?.sum(part));
-    // One that fails is reported in its turn.
-    for (const each of summing) each?.catch(() => undefined);
-    for (const [place, part] of parts.entries()) {
-      const summed = (await summing[place]) ?? (await summer.sum(part));
-      for (const [i, row] of part.entries()) {
+    await this.#sum(due, before);
+    return true;
+  }
+
+  /** On return their rows say what their events say. @param before what has a lower sequence is taken in. */
+  async #sum(records: Iterable<DueRow>, before: number): Promise<void> {
+    if (this.#isFar) this.#threads ??= this.update.startThreads?.();
+    const summer = new Summer(this.#log, (organisation, id) => this.#findParent(before, organisation, id));
+    const parts = partsOf(records, READ_BYTES);
+    const begun: { readonly part: readonly DueRow[]; readonly summing: SummedPart | undefined }[] = [];
+    for (;;) {
+      for (let next; begun.length < PARTS_AHEAD && (next = parts.next()).done !== true;) {
+        const summing = this.#threads?.sum(next.value, before);
+        // One that fails is reported in its turn.
+        summing?.catch(() => undefined);
+        begun.push({ part: next.value, summing });
+      }
+      const first = begun.shift();
+      if (first === undefined) return;
+      const summed = (await first.summing) ?? (await summer.sum(first.part));
+      for (const [i, row] of first.part.entries()) {
         const own = summed[i] ?? (await summer.sum([row]))[0];
         if (own === undefined) throw new TypeError('a record was not summed');
         this.#writing.write(row, own);
       }
     }
-    return true;
   }
 
-  async #findParent(before: number, organisation: string, eventId: string): Promise<FoundParent> {
+  async #findParent(
+    before: number,
+    organisation: string,
+    eventId: string,
+  ): Promise<{ readonly run: FoundParent }> {
     const own = this.#tables.names.known(organisation);
     const record = own === undefined ? undefined : this.#tables.recordOfRunless(own, uuidBytes(eventId));
-    return record === undefined ? runInLog(this.#log, before, organisation, eventId) : record;
+    return { run: record === undefined ? await runInLog(this.#log, before, organisation, eventId) : record };
   }
 
   #hasIndex(name: string): boolean {

@@ -1,11 +1,12 @@
 /** Writes what was summed of records into their rows. */
+import type { Place } from '../store/contract/events.js';
 import { uuidBytes } from '../store/text.js';
 import { Circles } from './circles.js';
 import { NAME_COLUMNS, placeOf, SUMMARY_COLUMNS, type Value } from './columns.js';
 import { CatalogueDamaged } from './faults.js';
 import { IS } from './schema.js';
 import type { DueRecord, Summed } from './summing.js';
-import type { Tables } from './tables.js';
+import type { EventRow, Tables } from './tables.js';
 
 /** Rows that are read together, and events of them. */
 const MOST_ROWS = 512;
@@ -13,9 +14,12 @@ const MOST_ROWS = 512;
 const MANY_EVENTS = 1024;
 const GROWN = `(events < ${MANY_EVENTS} OR summed < 0 OR events * 8 >= summed * 9)`;
 
+const WRITTEN = ['record', 'first_sequence', 'last_sequence', ...SUMMARY_COLUMNS.map(({ name }) => name)];
+const INSERT = `INSERT INTO run (id, organisation, is_run, events, summed, ${WRITTEN.join(', ')})
+  VALUES (?1, ?2, 1, ?3, ?3, ${WRITTEN.map(() => '?').join(', ')})`;
 /** A circle that was closed or opened since the record was read makes it due again. */
-const WRITE = `UPDATE run SET events = ?1, record = ?, first_sequence = ?, last_sequence = ?,
-  ${SUMMARY_COLUMNS.map(({ name }) => `${name} = ?`).join(', ')}, summed = iif(circle IS ?, ?1, -1) WHERE id = ?`;
+const UPDATE = `UPDATE run SET events = ?2, summed = iif(circle IS ?3, ?2, -1),
+  ${WRITTEN.map((name) => `${name} = ?`).join(', ')} WHERE id = ?1`;
 const SENT = 'UPDATE event SET sent = ? WHERE run = ? AND sequence = ? AND sent IS NOT ?';
 const NAME_PLACES = NAME_COLUMNS.slice(1).map(placeOf);
 const EVENTS = 'SELECT sequence, at, size FROM event WHERE run = ?';
@@ -25,7 +29,9 @@ export interface DueRow extends DueRecord {
   readonly organisation: number;
   readonly parent: number | null;
   readonly wasSummed: boolean;
-  readonly sequences: readonly number[];
+  readonly places: readonly (Place & Pick<EventRow, 'sequence'>)[];
+  /** Where nothing is written of it: the same with all that is to be written of them. */
+  readonly unwritten?: readonly EventRow[];
 }
 
 /**
@@ -46,10 +52,21 @@ export function dueRows(
     return {
       ...{ row: Number(id), organisation: Number(organisation), isInCircle: circle !== null },
       ...{ wasSummed: summed !== 0, parent: parent as number | null },
-      sequences: events.map(([sequence]) => Number(sequence)),
-      places: events.map(([, at, size]) => ({ at: Number(at), size: Number(size) })),
+      places: events.map(([sequence, at, size]) => ({
+        ...{ sequence: Number(sequence), at: Number(at), size: Number(size) },
+      })),
     };
   });
+}
+
+/** Those of which nothing is written, in the order of their rows. */
+export function* newRows({ newRuns }: Pick<Tables, 'newRuns'>): Generator<DueRow> {
+  for (const [row, { organisation, events }] of newRuns) {
+    yield {
+      ...{ row, organisation, isInCircle: false, parent: null, wasSummed: false },
+      ...{ places: events, unwritten: events },
+    };
+  }
 }
 
 export class Writing {
@@ -60,21 +77,29 @@ export class Writing {
   }
 
   /** On return the row says what its events say. */
-  write({ row, organisation, parent, sequences, wasSummed }: DueRow, summed: Summed): void {
+  write(due: DueRow, summed: Summed): void {
+    const { row, organisation, parent, places, wasSummed, unwritten } = due;
     const { statements, tally } = this.tables;
     if (wasSummed) tally.takeOut(row);
-    statements.run(
-      WRITE,
-      ...[sequences.length, uuidBytes(summed.recordId), summed.firstSequence, summed.lastSequence],
-      ...this.#valuesOf(summed),
-      ...[summed.isInCircle ? 1 : null, row],
-    );
+    const written = [uuidBytes(summed.recordId), summed.firstSequence, summed.lastSequence];
+    const values = this.#valuesOf(summed);
+    if (unwritten !== undefined)
+      statements.run(INSERT, row, organisation, places.length, ...written, ...values);
+    else
+      statements.run(UPDATE, row, places.length, summed.isInCircle ? 1 : null, ...written, ...values);
     tally.add(summed.isRun, (place) => summed.values[place]);
-    for (const [place, sent] of summed.sent.entries())
-      statements.run(SENT, sent ?? null, row, sequences[place] ?? 0, sent ?? null);
+    for (const [place, sent] of summed.sent.entries()) this.#writeEvent(due, place, sent ?? null);
     const outer = this.#parentOf(summed, organisation);
     if (outer !== parent) this.#circles.nest(row, outer);
     for (const eventId of summed.awaits) this.tables.await(organisation, uuidBytes(eventId), row);
+  }
+
+  #writeEvent({ row, places, unwritten }: DueRow, place: number, sent: number | null): void {
+    const event = unwritten?.[place];
+    if (event !== undefined) return this.tables.addEvent(row, event, sent);
+    const sequence = places[place]?.sequence;
+    if (sequence === undefined) throw new TypeError('a record was summed of other events');
+    this.tables.statements.run(SENT, sent, row, sequence, sent);
   }
 
   #valuesOf({ values }: Summed): Value[] {

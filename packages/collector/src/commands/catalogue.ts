@@ -12,7 +12,7 @@ import {
   type RecordSelection,
   catalogueDirectory,
 } from '../catalogue/catalogue.js';
-import type { DueRecord, Summed } from '../catalogue/summing.js';
+import type { DueRecord, Summed, SummingJob } from '../catalogue/summing.js';
 import type { RunLinks } from '../records/assemble.js';
 import { outsideParents, recordsOf, windowsOf } from '../records/record-windows.js';
 import type { RunEvent } from '../records/run-event.js';
@@ -114,21 +114,21 @@ const MOST_THREADS = 4;
 const YOUNG_MEBIBYTES = 32;
 
 class SummingThreads {
-  readonly #threads: LogThread<readonly DueRecord[], readonly (Summed | undefined)[]>[];
+  readonly #threads: LogThread<SummingJob, readonly (Summed | undefined)[]>[];
   #turn = 0;
 
-  constructor(dataDir: string, before: number) {
+  constructor(dataDir: string) {
     const file = new URL('summing-thread.js', import.meta.url);
     const length = Math.min(MOST_THREADS, os.availableParallelism());
     const options = {
-      workerData: { dataDir, before },
+      workerData: { dataDir },
       resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MEBIBYTES },
     };
     this.#threads = Array.from({ length }, () => new LogThread(file, options));
   }
 
-  async sum(records: readonly DueRecord[]): Promise<readonly (Summed | undefined)[]> {
-    return (await this.#threads[this.#turn++ % this.#threads.length]?.do(records)) ?? [];
+  async sum(records: readonly DueRecord[], before: number): Promise<readonly (Summed | undefined)[]> {
+    return (await this.#threads[this.#turn++ % this.#threads.length]?.do({ records, before })) ?? [];
   }
 
   async stop(): Promise<void> {
@@ -213,7 +213,7 @@ export class CatalogueAccess {
         try {
           const { cursor } = await this.catalogue.update(this.log, {
             ...{ signal, onProgress: bar.onProgress },
-            startThreads: (from) => new SummingThreads(this.request.dataDir, from),
+            startThreads: () => new SummingThreads(this.request.dataDir),
           });
           return cursor;
         } catch (error) {
