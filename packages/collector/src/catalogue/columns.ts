@@ -120,16 +120,10 @@ export const SUMMARY_COLUMNS: readonly Column[] = [
     status: ({ call }) => call?.status ?? undefined,
     attempts: ({ call }) => call?.attempts,
   }),
-  { name: 'input_tokens', type: 'ANY', of: ({ call }) => exact(call?.input_tokens) },
-  { name: 'output_tokens', type: 'ANY', of: ({ call }) => exact(call?.output_tokens) },
+  { name: 'input_tokens', type: 'ANY', of: ({ call }) => call?.input_tokens ?? null },
+  { name: 'output_tokens', type: 'ANY', of: ({ call }) => call?.output_tokens ?? null },
   { name: 'latency_ms', type: 'REAL', of: ({ latencyMs }) => latencyMs },
 ];
-
-/** A whole number as SQLite's INTEGER, which a number of JavaScript is not in a column of any type. */
-function exact(value: number | null | undefined): Value {
-  if (value === null || value === undefined) return null;
-  return Number.isSafeInteger(value) ? BigInt(value) : value;
-}
 
 function maskOf<Word>(words: readonly Word[], all: readonly Word[]): number {
   return words.reduce((mask, word) => mask | (1 << all.indexOf(word)), 0);

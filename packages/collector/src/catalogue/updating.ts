@@ -61,13 +61,13 @@ export interface UpdateOptions {
   readonly startThreads?: (() => SummingThreads) | undefined;
 }
 
-type SummedPart = Promise<readonly (Summed | undefined)[]>;
+type SummedPart = Promise<readonly (Summed | null)[]>;
 
 /** They sum records while the one that started them writes rows. */
 export interface SummingThreads {
   /**
    * @param before what has a lower sequence is taken in.
-   * @returns undefined for a record for which the tables have to be asked.
+   * @returns null for a record for which the tables have to be asked.
    */
   sum(records: readonly DueRecord[], before: number): SummedPart;
   stop(): Promise<void>;
@@ -345,7 +345,7 @@ export class Updating {
       const summed = (await first.summing) ?? (await summer.sum(first.part));
       for (const [i, row] of first.part.entries()) {
         const own = summed[i] ?? (await summer.sum([row]))[0];
-        if (own === undefined) throw new TypeError('a record was not summed');
+        if (own == null) throw new TypeError('a record was not summed');
         this.#writing.write(row, own);
       }
     }

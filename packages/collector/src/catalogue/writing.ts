@@ -22,6 +22,8 @@ const UPDATE = `UPDATE run SET events = ?2, summed = iif(circle IS ?3, ?2, -1),
   ${WRITTEN.map((name) => `${name} = ?`).join(', ')} WHERE id = ?1`;
 const SENT = 'UPDATE event SET sent = ? WHERE run = ? AND sequence = ? AND sent IS NOT ?';
 const NAME_PLACES = NAME_COLUMNS.slice(1).map(placeOf);
+/** There a whole number has to be a bigint to be SQLite's INTEGER. */
+const ANY_PLACES = SUMMARY_COLUMNS.flatMap(({ type }, place) => (type === 'ANY' ? place : []));
 const EVENTS = 'SELECT sequence, at, size FROM event WHERE run = ?';
 
 /** A record whose row is not what its events say. */
@@ -88,7 +90,7 @@ export class Writing {
     else
       statements.run(UPDATE, row, places.length, summed.isInCircle ? 1 : null, ...written, ...values);
     tally.add(summed.isRun, (place) => summed.values[place]);
-    for (const [place, sent] of summed.sent.entries()) this.#writeEvent(due, place, sent ?? null);
+    for (const [place, sent] of summed.sent.entries()) this.#writeEvent(due, place, sent);
     const outer = this.#parentOf(summed, organisation);
     if (outer !== parent) this.#circles.nest(row, outer);
     for (const eventId of summed.awaits) this.tables.await(organisation, uuidBytes(eventId), row);
@@ -108,11 +110,15 @@ export class Writing {
       const name = numbered[place];
       if (typeof name === 'string') numbered[place] = this.tables.names.idOf(name);
     }
+    for (const place of ANY_PLACES) {
+      const number = numbered[place];
+      if (Number.isSafeInteger(number)) numbered[place] = BigInt(number as number);
+    }
     return numbered;
   }
 
   #parentOf({ parent }: Summed, organisation: number): number | null {
-    if (parent === undefined) return null;
+    if (parent === null) return null;
     const row =
       this.tables.rowOfRunless(organisation, uuidBytes(parent.eventId)) ??
       (parent.run === null

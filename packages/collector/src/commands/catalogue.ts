@@ -12,7 +12,7 @@ import {
   type RecordSelection,
   catalogueDirectory,
 } from '../catalogue/catalogue.js';
-import type { DueRecord, Summed, SummingJob } from '../catalogue/summing.js';
+import { type DueRecord, packJob, type Summed } from '../catalogue/summing.js';
 import type { RunLinks } from '../records/assemble.js';
 import { outsideParents, recordsOf, windowsOf } from '../records/record-windows.js';
 import type { RunEvent } from '../records/run-event.js';
@@ -114,7 +114,7 @@ const MOST_THREADS = 4;
 const YOUNG_MEBIBYTES = 32;
 
 class SummingThreads {
-  readonly #threads: LogThread<SummingJob, readonly (Summed | undefined)[]>[];
+  readonly #threads: LogThread<Float64Array, string>[];
   #turn = 0;
 
   constructor(dataDir: string) {
@@ -127,8 +127,10 @@ class SummingThreads {
     this.#threads = Array.from({ length }, () => new LogThread(file, options));
   }
 
-  async sum(records: readonly DueRecord[], before: number): Promise<readonly (Summed | undefined)[]> {
-    return (await this.#threads[this.#turn++ % this.#threads.length]?.do({ records, before })) ?? [];
+  async sum(records: readonly DueRecord[], before: number): Promise<readonly (Summed | null)[]> {
+    const thread = this.#threads[this.#turn++ % this.#threads.length];
+    const summed = await thread?.do(packJob(records, before));
+    return JSON.parse(summed ?? '[]') as (Summed | null)[];
   }
 
   async stop(): Promise<void> {

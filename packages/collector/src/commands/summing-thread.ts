@@ -1,6 +1,6 @@
 /** The thread that sums records while the one that started it writes them (catalogue/summing.ts). */
 import { parentPort, workerData } from 'node:worker_threads';
-import { runInLog, Summer, type SummingJob } from '../catalogue/summing.js';
+import { runInLog, Summer, unpackJob } from '../catalogue/summing.js';
 import { openStore } from '../store/open-to-read.js';
 import { endBy } from './log-thread.js';
 
@@ -13,10 +13,11 @@ const summer = new Summer(log, async (organisation, eventId) => {
 });
 
 let last = Promise.resolve();
-parentPort?.on('message', ({ records, before }: SummingJob) => {
+parentPort?.on('message', (job: Float64Array) => {
   last = last.then(async () => {
+    const { records, before } = unpackJob(job);
     taken = before;
-    parentPort?.postMessage({ answer: await summer.sum(records) });
+    parentPort?.postMessage({ answer: JSON.stringify(await summer.sum(records)) });
   });
   last.catch(endBy);
 });
