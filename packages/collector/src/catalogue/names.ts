@@ -6,7 +6,7 @@ import { NAME_COLUMNS } from './columns.js';
 import { CatalogueDamaged } from './faults.js';
 
 /** Of each of the two maps; longer texts are not kept. */
-const MOST_KEPT = 1 << 16;
+const MOST_KEPT = 1 << 17;
 const LONGEST_KEPT = 256;
 
 /** How a text stands in the file. SQLite's text ends at the first NUL for some of its readers. */
@@ -50,7 +50,7 @@ export class Names implements NameNumbers {
     const kept = this.#ids.get(text);
     if (kept !== undefined) return kept;
     const found = this.#find.get(storedName(text, this.cipher))?.['id'];
-    return found === undefined ? undefined : this.#keep(text, Number(found));
+    return found === undefined ? undefined : this.#keep(this.#ids, text, Number(found));
   }
 
   /** The number of a text, which is given one where it has none. */
@@ -59,16 +59,14 @@ export class Names implements NameNumbers {
     if (known !== undefined) return known;
     this.#insert ??= this.database.prepare('INSERT INTO name (text) VALUES (?)');
     const { lastInsertRowid } = this.#insert.run(storedName(text, this.cipher));
-    return this.#keep(text, Number(lastInsertRowid));
+    return this.#keep(this.#ids, text, Number(lastInsertRowid));
   }
 
   /** @throws CatalogueDamaged where there is no such number. */
   nameOf(id: number): string {
     const kept = this.#texts.get(id);
     if (kept !== undefined) return kept;
-    const text = readName(this.#read.get(id)?.['text'], this.cipher);
-    this.#keep(text, id);
-    return text;
+    return this.#keep(this.#texts, id, readName(this.#read.get(id)?.['text'], this.cipher));
   }
 
   /** Takes out the texts that no row has any more. Reads every row. */
@@ -78,11 +76,10 @@ export class Names implements NameNumbers {
     this.forget();
   }
 
-  #keep(text: string, id: number): number {
-    if (text.length > LONGEST_KEPT) return id;
-    if (this.#ids.size >= MOST_KEPT) this.forget();
-    this.#ids.set(text, id);
-    this.#texts.set(id, text);
-    return id;
+  #keep<Key, Value extends string | number>(kept: Map<Key, Value>, key: Key, value: Value): Value {
+    if (String(key).length > LONGEST_KEPT || String(value).length > LONGEST_KEPT) return value;
+    if (kept.size >= MOST_KEPT) kept.clear();
+    kept.set(key, value);
+    return value;
   }
 }

@@ -11,7 +11,7 @@ import { type EventLog, ID_BYTES, type PassedEntry } from '../store/contract/eve
 import { isNoId, latin1 } from '../store/text.js';
 import { Circles } from './circles.js';
 import { CatalogueDamaged } from './faults.js';
-import type { EventRow, Tables } from './tables.js';
+import { type EventRow, NewRun, type Tables } from './tables.js';
 
 /** Its events are counted once they are added. */
 const NEW_RECORD = `INSERT INTO run (id, record, organisation, is_run, first_sequence, last_sequence, events, summed)
@@ -57,7 +57,7 @@ export class Placing {
     const { source, eventIdAt, sequence, at, size, kind, receivedAt } = entry;
     const event: EventRow = { sequence, at, size, kind: kindNumber(kind), received: receivedAt };
     const newRun = this.tables.newRuns.get(row);
-    if (newRun !== undefined) newRun.events.push(event);
+    if (newRun !== undefined) newRun.add(event);
     else {
       this.tables.addEvent(row, event, null);
       this.#added.set(row, (this.#added.get(row) ?? 0) + 1);
@@ -83,7 +83,7 @@ export class Placing {
     const known = this.tables.runs.find(organisation, key);
     if (known !== undefined) return known;
     const { sequence: row } = entry;
-    this.tables.newRuns.set(row, { organisation, id: key, events: [] });
+    this.tables.newRuns.set(row, new NewRun(organisation, key));
     this.tables.runs.add(organisation, key, row);
     return row;
   }
@@ -94,8 +94,9 @@ export class Placing {
     if (run === undefined) return;
     this.tables.newRuns.delete(row);
     this.tables.statements.run(NEW_RECORD, row, Buffer.from(run.id, 'latin1'), run.organisation, 1);
-    for (const event of run.events) this.tables.addEvent(row, event, null);
-    this.#added.set(row, run.events.length);
+    const events = run.events();
+    for (const event of events) this.tables.addEvent(row, event, null);
+    this.#added.set(row, events.length);
   }
 
   async #rowOfRunless(entry: PassedEntry, organisation: number): Promise<number> {

@@ -3,7 +3,6 @@
  * it can be done in a thread of its own (summing-thread.ts).
  */
 import { assembleRun } from '../records/assemble.js';
-import { readInstant } from '../records/instant.js';
 import { MemberName } from '../records/json-scan.js';
 import { outsideParents } from '../records/record-windows.js';
 import {
@@ -161,9 +160,9 @@ export class Summer {
       ...{ row, isInCircle, isRun: summary.isRun, recordId: summary.recordId },
       ...{ firstSequence: summary.firstSequence, lastSequence: summary.lastSequence },
       values: SUMMARY_COLUMNS.map(({ of }) => of(summary, AS_TEXT)),
-      sent: events.map(({ event, body }) =>
-        body === undefined ? null : sentAtOf({ event, at: readInstant(body.timestamp) }),
-      ),
+      sent: run.metadata.events
+        .toSorted((a, b) => a.event.sequence - b.event.sequence)
+        .map((timed) => (timed.body === undefined ? null : sentAtOf(timed))),
       parent:
         parent === undefined || parentRun === undefined ? null : { eventId: parent, run: parentRun },
       awaits: [...runs].flatMap(([eventId, of]) => (typeof of === 'string' ? [] : eventId)),

@@ -38,7 +38,7 @@ const FAR_BEHIND = 4096;
 const TRANSACTION_MS = 1000;
 /** The longer the transaction, the more rows come to a page before it is written. KiB of pages are kept for that. */
 const FAR_TRANSACTION_MS = 10_000;
-const FAR_CACHE_KIB = 96 << 10;
+const FAR_CACHE_KIB = 64 << 10;
 /** Of a far update as one: fewer records get more events after they are summed. */
 const FAR_BATCHES = 8;
 /** Parts of records that threads sum while others are written. */

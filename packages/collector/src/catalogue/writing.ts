@@ -63,7 +63,9 @@ export function dueRows(
 
 /** Those of which nothing is written, in the order of their rows. */
 export function* newRows({ newRuns }: Pick<Tables, 'newRuns'>): Generator<DueRow> {
-  for (const [row, { organisation, events }] of newRuns) {
+  for (const [row, run] of newRuns) {
+    const { organisation } = run;
+    const events = run.events();
     yield {
       ...{ row, organisation, isInCircle: false, parent: null, wasSummed: false },
       ...{ places: events, unwritten: events },

@@ -111,7 +111,7 @@ function temporaryDirectory(parent: string): string {
 const MOST_THREADS = 4;
 
 /** The young generation: what is made of half a mebibyte of log should die in it. */
-const YOUNG_MEBIBYTES = 32;
+const YOUNG_MEBIBYTES = 16;
 
 class SummingThreads {
   readonly #threads: LogThread<Float64Array, string>[];

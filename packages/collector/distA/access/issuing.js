@@ -1,0 +1,102 @@
+/** Issuing, rotating and revoking API keys. The text of a key exists only in what these functions return. */
+import { isOrganisation } from '@clinical-events/protocol';
+import { certificateName } from './principal.js';
+import { hashKeyText, newKeyId, newKeyText } from './key-ring.js';
+/** The organisation that a first key belongs to. */
+export const DEFAULT_ORGANISATION = 'default';
+const NOTE_LENGTH = 200;
+/** Why a key was not issued, in words for anyone who asked for it. */
+export class GrantRefused extends Error {
+    name = 'GrantRefused';
+}
+/** What a key is at an instant. `active` and `replaced` keys are accepted, the others are not. */
+export function keyState(key, nowMs) {
+    if (key.revokedAt !== undefined)
+        return 'revoked';
+    if (key.expiresAt !== undefined && nowMs >= key.expiresAt)
+        return 'expired';
+    return key.replacedBy === undefined ? 'active' : 'replaced';
+}
+function issue(grants, nowMs, rotatedFrom) {
+    if (!isOrganisation(grants.organisation)) {
+        throw new GrantRefused('an organisation is 1 to 64 characters of A-Z a-z 0-9 . _ -');
+    }
+    if (grants.permissions.length === 0)
+        throw new GrantRefused('a key needs at least one permission');
+    if (grants.expiresAt !== undefined && grants.expiresAt <= nowMs) {
+        throw new GrantRefused('the key would already have expired');
+    }
+    const name = grants.clientCertificate;
+    if (name !== undefined && certificateName(name) !== name) {
+        throw new GrantRefused('a client certificate is named by dns: or uri: and a name in it');
+    }
+    const note = grants.note ?? '';
+    // A note is printed on terminals, where control characters can hide or forge lines.
+    if (note.length > NOTE_LENGTH || /\p{C}/u.test(note)) {
+        throw new GrantRefused(`a note is at most ${NOTE_LENGTH} characters, without control characters`);
+    }
+    const keyId = newKeyId();
+    const text = newKeyText(keyId);
+    const key = {
+        keyId,
+        hash: hashKeyText(text),
+        organisation: grants.organisation,
+        permissions: grants.permissions,
+        profile: grants.profile,
+        rateLimit: grants.rateLimit,
+        clientCertificate: grants.clientCertificate,
+        note,
+        createdAt: nowMs,
+        expiresAt: grants.expiresAt,
+        revokedAt: undefined,
+        rotatedFrom,
+        replacedBy: undefined,
+    };
+    return { text, key };
+}
+/**
+ * Makes a key and stores its row, durably on return.
+ * @throws {@link GrantRefused} when the grants are not ones that a key can have; nothing is stored.
+ * @throws KeyStoreError when it may not be stored. A row may then be left whose key no one has ever seen.
+ */
+export async function createKey(store, grants, nowMs) {
+    const issued = issue(grants, nowMs);
+    await store.insert(issued.key);
+    return issued;
+}
+/**
+ * Makes a key with the grants of an old one, which is accepted for `overlapMs` more, or until its own expiry when
+ * that is sooner. Durable on return.
+ * @param expiresAt of the new key; when not given, that of the old one.
+ * @returns the new key, or why the old one cannot be rotated.
+ * @throws {@link GrantRefused} and KeyStoreError as {@link createKey} does.
+ */
+export async function rotateKey(store, keyId, overlapMs, nowMs, expiresAt) {
+    const old = (await store.list()).find((key) => key.keyId === keyId);
+    if (old === undefined)
+        return 'unknown';
+    const state = keyState(old, nowMs);
+    if (state !== 'active')
+        return state;
+    const issued = issue({ ...old, expiresAt: expiresAt ?? old.expiresAt }, nowMs, keyId);
+    return (await store.rotate(issued.key, nowMs + overlapMs, nowMs)) ?? issued;
+}
+/**
+ * Gives an empty key store its first key: organisation `default`, all permissions, no expiry. It is stored, durably on
+ * return, once `show` has resolved with true: no key is accepted that no one has seen, wherever the process ends.
+ * @throws KeyStoreError as {@link createKey} does; the key that was shown may then be none.
+ */
+export async function ensureFirstKey(store, show, nowMs = Date.now()) {
+    if ((await store.list()).length > 0)
+        return 'present';
+    const grants = {
+        organisation: DEFAULT_ORGANISATION,
+        permissions: 'all',
+        note: 'made at the first start',
+    };
+    const { text, key } = issue(grants, nowMs);
+    if (!(await show(text)))
+        return 'unseen';
+    return (await store.insertFirst(key)) ? 'made' : 'overtaken';
+}
+//# sourceMappingURL=issuing.js.map

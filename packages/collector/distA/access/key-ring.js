@@ -1,0 +1,235 @@
+/**
+ * The keys as the hot path asks for them: all rows in memory, kept current by polling the key store.
+ *
+ * Invariants:
+ * - A presented key is distinguished from an unknown one only after its whole secret was proven. So a key id with a
+ *   wrong secret gets the answer of an unknown key, even when that key has expired or was revoked.
+ * - A reload replaces all rows or none. When the store cannot be read, the rows last read stay in force: a collector
+ *   that refused all senders would lose events. The price is that a revocation is not seen until the store can be read
+ *   again, which is why `onFailure` must reach someone.
+ */
+import { hash, randomBytes, randomInt, timingSafeEqual } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Principal, sameGrants } from './principal.js';
+/*
+ * The text of an API key, the only form in which it ever leaves the collector:
+ *
+ *     cek_ <key id: 12 of a-z 2-7> _ <secret: 43 of A-Z a-z 0-9, 256 bits>
+ *
+ * The key id is public: it stands in logs, in the ledger and in `collector keys list`. The prefix lets secret
+ * scanners recognise a key that was committed somewhere by mistake. A double click selects the whole secret, which
+ * `-` would cut in two; keys made before this rule have it and `_` in their secret, and stay valid.
+ */
+const PREFIX = 'cek_';
+const KEY_ID_LENGTH = 12;
+/** The alphabet of base32 (RFC 4648 section 6) in lower case: no two of its characters look alike. */
+const KEY_ID_ALPHABET = 'abcdefghijklmnopqrstuvwxyz234567';
+const KEY_ID = /^[a-z2-7]{12}$/;
+const SECRET_ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789';
+/** The least with 256 bits: 62^43 > 2^256. */
+const SECRET_LENGTH = 43;
+const KEY_TEXT = /^cek_[a-z2-7]{12}_[A-Za-z0-9_-]{43}$/;
+/** Every key text has this many characters. */
+export const KEY_TEXT_LENGTH = 60;
+/** A new key id: 60 random bits. */
+export function newKeyId() {
+    return Array.from(randomBytes(KEY_ID_LENGTH), (byte) => KEY_ID_ALPHABET.charAt(byte & 31)).join('');
+}
+/** @returns the text of a new key with this id and a fresh 256-bit secret. */
+export function newKeyText(keyId) {
+    const secret = Array.from({ length: SECRET_LENGTH }, () => SECRET_ALPHABET.charAt(randomInt(62)));
+    return `${PREFIX}${keyId}_${secret.join('')}`;
+}
+/** Whether this could be a key id. */
+export function isKeyId(text) {
+    return KEY_ID.test(text);
+}
+/**
+ * @returns the key id when the text has the form of a key, else undefined. Says nothing of whether there is such
+ *   a key. The cost does not grow with the length of the text.
+ */
+export function keyIdOf(text) {
+    if (text.length !== KEY_TEXT_LENGTH || !KEY_TEXT.test(text))
+        return undefined;
+    return text.slice(PREFIX.length, PREFIX.length + KEY_ID_LENGTH);
+}
+/**
+ * What is stored instead of the key: SHA-256 of its whole text, 32 bytes. A slow password hash would protect
+ * nothing more: a secret of 256 random bits cannot be guessed at any speed.
+ */
+export function hashKeyText(text) {
+    return hash('sha256', text, 'buffer');
+}
+/** Between two looks for keys that are not known, in milliseconds. */
+const LOOK_AGAIN_MS = 20;
+/** Compared against when there is no such key, so that an unknown key id costs what a known one does. */
+const NO_HASH = new Uint8Array(32);
+/** All API keys of a collector. */
+export class KeyRing {
+    #store;
+    #options;
+    #cacheSize;
+    #entries = new Map();
+    /**
+     * From the text of a proven key to its entry. Finding a text here takes a time that depends on it, but a prober
+     * learns nothing from that: V8 compares texts only when their hashes agree, and seeds the hash again in each process.
+     */
+    #proven = new Map();
+    /** The next look that {@link lookAgain} has waiting, until it begins. */
+    #nextLook;
+    #lookedAt = -Infinity;
+    #stopped = false;
+    #version;
+    #failing = false;
+    #timer;
+    #refreshing;
+    constructor(store, options) {
+        this.#store = store;
+        this.#options = options;
+        this.#cacheSize = options.cacheSize ?? 4096;
+    }
+    /**
+     * Reads all keys once. Call {@link start} to follow later changes. The store stays the caller's to close, after
+     * {@link stop}.
+     * @throws KeyStoreError when the keys cannot be read.
+     */
+    static async open(store, options = {}) {
+        const ring = new KeyRing(store, options);
+        await ring.#reload();
+        return ring;
+    }
+    /**
+     * @param presented the value of the X-API-Key header, or undefined when there is none.
+     * @param nowMs the wall clock, in milliseconds since 1970 UTC.
+     * @param counts whether it is a use: a request whose key is looked at twice is one.
+     * @returns the principal of a valid key, else why it is refused. Never throws, whatever is presented.
+     */
+    authenticate(presented, nowMs, counts = true) {
+        if (presented === undefined || presented === '')
+            return 'key_missing';
+        // Before anything that reads the text: a header may hold many kilobytes of it.
+        if (presented.length !== KEY_TEXT_LENGTH)
+            return 'key_invalid';
+        const proven = this.#proven.get(presented);
+        const entry = proven ?? this.#prove(presented);
+        if (entry === undefined)
+            return 'key_invalid';
+        const { expiresAt, revokedAt } = entry.key;
+        if (revokedAt !== undefined || (expiresAt !== undefined && nowMs >= expiresAt)) {
+            if (proven !== undefined)
+                this.#proven.delete(presented);
+            return revokedAt === undefined ? 'key_expired' : 'key_revoked';
+        }
+        if (proven === undefined)
+            this.#remember(presented, entry);
+        entry.lastUsedAt = nowMs;
+        if (counts)
+            entry.uses++;
+        return entry.principal;
+    }
+    /**
+     * Looks at the store, and reads the keys again when they may have changed. Calls during a look share its result.
+     * @returns whether the ring is current; when it is not, `onFailure` was called with the reason. Never rejects.
+     */
+    refresh() {
+        this.#refreshing ??= this.#look().finally(() => {
+            this.#refreshing = undefined;
+        });
+        return this.#refreshing;
+    }
+    /**
+     * Looks at the store for a key that was refused as `key_invalid`: it may have been made since the last look. All
+     * calls share the next look, which is at most {@link LOOK_AGAIN_MS} away, so that no one can use looks up.
+     * @returns once a look that began after this call has ended. Never rejects.
+     */
+    lookAgain() {
+        this.#nextLook ??= this.#lookInTurn();
+        return this.#nextLook;
+    }
+    async #lookInTurn() {
+        await sleep(Math.max(0, this.#lookedAt + LOOK_AGAIN_MS - performance.now()));
+        // One that has begun may have read the store before the key was there.
+        await this.#refreshing;
+        this.#lookedAt = performance.now();
+        this.#nextLook = undefined;
+        if (!this.#stopped)
+            await this.refresh();
+    }
+    /** Looks at the store from now on every `pollMs`, without keeping the process alive for it. */
+    start() {
+        this.#timer ??= setInterval(() => {
+            this.refresh().catch((error) => this.#options.onFailure?.(error));
+        }, this.#options.pollMs ?? 250).unref();
+    }
+    /** Ends all looking. On return no look at the store is under way, so that it can be closed. */
+    async stop() {
+        this.#stopped = true;
+        clearInterval(this.#timer);
+        this.#timer = undefined;
+        await this.#refreshing;
+    }
+    /** Whether the keys could be read the last time that someone looked. */
+    get current() {
+        return !this.#failing;
+    }
+    /** Every key, the revoked and expired among them, in the order of creation. */
+    *uses() {
+        for (const { key, principal, lastUsedAt, uses } of this.#entries.values())
+            yield { key, lastUsedAt, uses, overRate: principal.bucket?.refused ?? 0 };
+    }
+    #prove(presented) {
+        const keyId = keyIdOf(presented);
+        if (keyId === undefined)
+            return undefined;
+        const entry = this.#entries.get(keyId);
+        const equal = timingSafeEqual(hashKeyText(presented), entry?.key.hash ?? NO_HASH);
+        return equal ? entry : undefined;
+    }
+    #remember(presented, entry) {
+        if (this.#proven.size >= this.#cacheSize) {
+            for (const oldest of this.#proven.keys()) {
+                this.#proven.delete(oldest);
+                break;
+            }
+        }
+        this.#proven.set(presented, entry);
+    }
+    async #look() {
+        try {
+            if ((await this.#store.version()) !== this.#version)
+                await this.#reload();
+        }
+        catch (error) {
+            if (!this.#failing)
+                this.#options.onFailure?.(error);
+            this.#failing = true;
+            return false;
+        }
+        if (this.#failing)
+            this.#options.onRecovery?.();
+        this.#failing = false;
+        return true;
+    }
+    async #reload() {
+        const version = await this.#store.version();
+        const keys = await this.#store.list();
+        const entries = new Map();
+        for (const key of keys) {
+            const known = this.#entries.get(key.keyId);
+            if (known === undefined) {
+                entries.set(key.keyId, { key, principal: new Principal(key), lastUsedAt: undefined, uses: 0 });
+            }
+            else {
+                if (!sameGrants(known.key, key))
+                    known.principal = new Principal(key);
+                known.key = key;
+                entries.set(key.keyId, known);
+            }
+        }
+        this.#entries = entries;
+        this.#version = version;
+        // A key that is no longer stored must not live on here; the others pay one hash each to come back.
+        this.#proven.clear();
+    }
+}
+//# sourceMappingURL=key-ring.js.map

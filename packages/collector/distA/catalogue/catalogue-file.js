@@ -1,0 +1,213 @@
+/**
+ * The file of the catalogue: made, opened, held against the ledger that it is of, and rebuilt where it is of no use.
+ *
+ * It is derived, so nothing in it is repaired. What is of another version or ledger is emptied in one transaction, which
+ * other processes see whole. What SQLite calls damaged is removed: processes that have it open keep what they have, and
+ * see by the file's identity that it is no longer the one under its name.
+ */
+import fs from 'node:fs';
+import path from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { handOver, makeFile } from '../files.js';
+import { assertRoomForIndex, fillIndex } from '../shared-index.js';
+import { systemCode } from '../system-code.js';
+import { CatalogueDamaged, CatalogueFault, faultOf } from './faults.js';
+import { SCHEMA, VERSION } from './schema.js';
+/*
+ * Which process writes the catalogue, in a file beside it. SQLite decides who does; the file is only read while it says
+ * that another one does, and believed only while the process that it names runs: a process id alone is given out again.
+ */
+const NAME = 'updating';
+const MOST_BYTES = 256;
+/** No link is followed, and a pipe under that name is not waited for. */
+const NO_OTHER = fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK;
+/** Notes this process. What cannot be noted is not: it is only for a message. */
+export function noteHolder(directory) {
+    try {
+        const { O_WRONLY, O_CREAT, O_TRUNC } = fs.constants;
+        const fd = fs.openSync(path.join(directory, NAME), O_WRONLY | O_CREAT | O_TRUNC | NO_OTHER, 0o600);
+        handOver(fd, directory);
+        fs.writeSync(fd, markOf(process.pid) ?? '');
+        fs.closeSync(fd);
+    }
+    catch {
+        // A file of another user.
+    }
+}
+/** @returns in words who writes the catalogue. */
+export function holderOf(directory) {
+    let noted = '';
+    try {
+        const fd = fs.openSync(path.join(directory, NAME), fs.constants.O_RDONLY | NO_OTHER);
+        const bytes = Buffer.alloc(MOST_BYTES);
+        noted = bytes.toString('latin1', 0, fs.readSync(fd, bytes, 0, MOST_BYTES, 0));
+        fs.closeSync(fd);
+    }
+    catch {
+        // Nothing is noted.
+    }
+    const pid = Number.parseInt(noted, 10);
+    return pid > 0 && markOf(pid) === noted ? `process ${pid}` : 'another process';
+}
+/** The process by its id, its id space and when it was started, in the clock ticks of the kernel (proc(5)). */
+function markOf(pid) {
+    try {
+        const stat = fs.readFileSync(`/proc/${pid}/stat`, 'latin1');
+        // The name stands in brackets and may have anything in it; the start is field 22, and the state is field 3.
+        const started = stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19];
+        return `${pid} ${fs.readlinkSync('/proc/self/ns/pid')} ${started}`;
+    }
+    catch {
+        return undefined;
+    }
+}
+/** For a -wal of 128 MiB, twice what is kept of it. */
+const INDEX_REGIONS = 4;
+export const CATALOGUE_FILE = 'catalogue.sqlite';
+/** How long a statement waits for another process, but for the lock of an update. */
+const BUSY_TIMEOUT_MS = 5000;
+const ATTEMPTS = 3;
+/** A connection that writes, and one that reads what is committed. */
+export class CatalogueFile {
+    directory;
+    writer;
+    reader;
+    #identity;
+    constructor(directory, ledgerId, mostPages) {
+        this.directory = directory;
+        makeEmpty(directory);
+        const file = path.join(directory, CATALOGUE_FILE);
+        this.#identity = identityOf(file);
+        assertRoomForIndex(file);
+        this.writer = new DatabaseSync(file, { timeout: BUSY_TIMEOUT_MS });
+        try {
+            this.writer.exec('PRAGMA page_size = 8192; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL');
+            this.writer.exec('PRAGMA cache_size = -32768; PRAGMA wal_autocheckpoint = 8000');
+            this.writer.exec('PRAGMA journal_size_limit = 67108864; PRAGMA secure_delete = ON');
+            // Of the process: what SQLite sorts on disk has targets in it, and belongs to the owner of the catalogue.
+            this.writer.exec(`PRAGMA temp_store_directory = '${directory.replaceAll("'", "''")}'`);
+            if (mostPages !== undefined)
+                this.writer.exec(`PRAGMA max_page_count = ${mostPages}`);
+            assertMayEmpty(this.writer, ledgerId, directory);
+            fillIndex(this.writer, file, INDEX_REGIONS);
+            if (!isOf(this.writer, ledgerId))
+                empty(this.writer, ledgerId);
+            this.reader = new DatabaseSync(file, { timeout: BUSY_TIMEOUT_MS });
+            this.reader.exec('PRAGMA query_only = ON; PRAGMA cache_size = -8192');
+            this.reader.prepare('SELECT count(*) FROM meta').get();
+        }
+        catch (error) {
+            this.close();
+            throw error;
+        }
+    }
+    /**
+     * On return the file is there, for its owner alone, and of this ledger: empty, where what stood there was of no use.
+     * @param mostPages how large the file may become; tests make it small.
+     * @throws CatalogueFault.
+     */
+    static open(directory, ledgerId, mostPages) {
+        for (let attempt = 1;; attempt++) {
+            try {
+                const file = new CatalogueFile(directory, ledgerId, mostPages);
+                if (file.isCurrent)
+                    return file;
+                file.close();
+                if (attempt === ATTEMPTS)
+                    throw new CatalogueFault(`another process removes the catalogue in ${directory}`);
+            }
+            catch (error) {
+                const fault = faultOf(error, directory);
+                if (!(fault instanceof CatalogueDamaged) || attempt === ATTEMPTS)
+                    throw fault;
+                removeFile(directory);
+            }
+        }
+    }
+    /** Whether it is still what stands under its name. */
+    get isCurrent() {
+        return identityOf(path.join(this.directory, CATALOGUE_FILE)) === this.#identity;
+    }
+    close() {
+        // Where the constructor has thrown there may be none.
+        for (const database of [this.reader, this.writer]) {
+            if (database?.isOpen === true)
+                database.close();
+        }
+    }
+}
+/** What a catalogue is of: the ledger, and where its names are encrypted the key that they are encrypted by. */
+export function contentId({ ledgerId, names, }) {
+    return names === undefined ? ledgerId : `${ledgerId}/${names.id}`;
+}
+/** Who has not the key of names would take them out of a catalogue that others use. @throws CatalogueFault */
+function assertMayEmpty(database, id, directory) {
+    if (contentOf(database)?.startsWith(`${id}/`) !== true)
+        return;
+    throw new CatalogueFault(`the names of the catalogue in ${directory} are encrypted, and there is no key of them here: run it where ` +
+        'the keys are; if they are lost, remove that directory, and it is made again without names');
+}
+/** Removes the catalogue of a directory. Who has it open goes on with what was removed. */
+export function removeFile(directory) {
+    for (const end of ['', '-wal', '-shm'])
+        fs.rmSync(path.join(directory, CATALOGUE_FILE + end), { force: true });
+}
+function identityOf(file) {
+    const stat = fs.statSync(file, { throwIfNoEntry: false, bigint: true });
+    return stat === undefined ? '' : `${stat.dev}:${stat.ino}`;
+}
+/**
+ * Makes directory and file for their owner alone; the directory's own parent is there. SQLite makes its other files by the
+ * mode and owner of this one.
+ */
+function makeEmpty(directory) {
+    try {
+        fs.mkdirSync(directory, 0o700);
+        handOver(directory, path.dirname(directory));
+    }
+    catch (error) {
+        if (systemCode(error) !== 'EEXIST')
+            throw error;
+    }
+    const file = path.join(directory, CATALOGUE_FILE);
+    makeFile(file);
+    if (!fs.lstatSync(file).isFile())
+        throw new CatalogueFault(`${file} is no regular file: move it away`);
+}
+/** Whether it is a catalogue of this version and ledger. */
+function isOf(database, ledgerId) {
+    return contentOf(database) === ledgerId;
+}
+/** What a catalogue of this version is of (contentId); undefined of another version. */
+export function contentOf(database) {
+    const { user_version: version } = database.prepare('PRAGMA user_version').get();
+    if (version !== VERSION)
+        return undefined;
+    const row = database.prepare("SELECT value FROM meta WHERE name = 'ledger'").get();
+    return row === undefined ? undefined : String(row['value']);
+}
+/** Makes it the catalogue of a ledger of which nothing was taken in. Readers see it as it was, or empty. */
+function empty(database, ledgerId) {
+    database.exec('BEGIN IMMEDIATE');
+    try {
+        // Another process may have done so meanwhile, and more.
+        if (!isOf(database, ledgerId))
+            clear(database, ledgerId);
+        database.exec('COMMIT');
+    }
+    catch (error) {
+        if (database.isTransaction)
+            database.exec('ROLLBACK');
+        throw error;
+    }
+}
+/** Empties it within a transaction of the caller. */
+export function clear(database, ledgerId) {
+    const made = database.prepare("SELECT type, name FROM sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%'");
+    for (const { type, name } of made.all())
+        database.exec(`DROP ${String(type)} "${String(name).replaceAll('"', '""')}"`);
+    database.exec(SCHEMA);
+    database.exec(`PRAGMA user_version = ${VERSION}`);
+    database.prepare("INSERT INTO meta (name, value) VALUES ('ledger', ?)").run(ledgerId);
+}
+//# sourceMappingURL=catalogue-file.js.map

@@ -1,0 +1,351 @@
+/**
+ * The catalogue: a table of all records of a log, derived from it. An update takes in what the log holds behind it; a
+ * question is answered from what is committed then, and never from a row that does not say what its events say.
+ */
+import path from 'node:path';
+import { EVENT_KINDS } from '@clinical-events/protocol';
+import { BEGINNING } from '../store/contract/events.js';
+import { isNoId, uuidBytes, uuidText } from '../store/text.js';
+import { beganIn, namesIn, piecesIn, SUMMARY_COLUMNS, wordAt } from './columns.js';
+import { CatalogueDamaged, CatalogueFault, faultOf, UNFINISHED } from './faults.js';
+import { Names } from './names.js';
+import { countedPages, filterOf, queryOf, } from './questions.js';
+import { IS } from './schema.js';
+import { listing, Statements } from './statements.js';
+import { tallyOf } from './tally.js';
+import { TakingIn } from './taking-in.js';
+export { beganBySender } from './run-summary.js';
+export { CatalogueBusy, CatalogueDamaged, CatalogueFault } from './faults.js';
+export { modelsNamed } from './questions.js';
+/** Where the catalogue of a data directory is. */
+export function catalogueDirectory(dataDir) {
+    return path.join(dataDir, 'catalogue');
+}
+/** Each run of a circle names the others, so naming all would be the square of their number. */
+const MOST_OF_A_CIRCLE = 100;
+const OWN = 'id, record, organisation, is_run, first_sequence, last_sequence';
+const COLUMNS = `${OWN}, ${SUMMARY_COLUMNS.map(({ name }) => name).join(', ')}`;
+const OWN_COLUMNS = OWN.split(',').length;
+const EVENTS = 'SELECT sequence, at, size, kind, received, sent FROM event WHERE run = ?';
+const ABOVE = 'FROM run AS above WHERE above.id = run.parent';
+const PLACED = `id, first_sequence, (SELECT is_run ${ABOVE}), (SELECT record ${ABOVE}), circle,
+  EXISTS (SELECT 1 FROM run AS child WHERE child.parent = run.id)`;
+const PAGE_ROWS = 1024;
+export class Catalogue {
+    options;
+    #takingIn;
+    #questions;
+    /** A question has found it so: the next update rebuilds it. */
+    #isDamaged = false;
+    #circles = new Map();
+    constructor(options) {
+        this.options = options;
+        this.#takingIn = new TakingIn(options);
+        this.#questions = this.#asking();
+    }
+    /** @throws CatalogueFault when the file cannot be made or opened. */
+    static open(options) {
+        return new Catalogue(options);
+    }
+    #asking() {
+        const database = this.#takingIn.file.reader;
+        return {
+            database,
+            statements: new Statements(database),
+            names: new Names(database, this.options.names),
+        };
+    }
+    /** The next sequence that an update takes in. */
+    get cursor() {
+        return this.#ask(({ statements }) => {
+            const all = statements.all("SELECT name, value FROM meta WHERE name IN ('at', 'sequence') ORDER BY name");
+            const [at, sequence] = all.map(([, value]) => Number(value));
+            return at === undefined || sequence === undefined ? BEGINNING : { sequence, at };
+        });
+    }
+    /**
+     * Takes in what the log holds behind the cursor. A catalogue of another log is emptied first, and one that is damaged
+     * is rebuilt once.
+     * @throws CatalogueBusy when another process writes for longer than is waited, CatalogueFault, or what the log throws.
+     */
+    async update(log, options = {}) {
+        try {
+            return await this.#takingIn.update(log, options, this.#isDamaged);
+        }
+        finally {
+            this.#circles.clear();
+            this.#questions.names.forget();
+            if (this.#takingIn.file.reader !== this.#questions.database) {
+                this.#isDamaged = false;
+                this.#questions = this.#asking();
+            }
+        }
+    }
+    /**
+     * The records that match, in the order of the filter, as they are when the first one is asked for: an update meanwhile
+     * is not seen. While they are read, the file cannot be made smaller.
+     * @throws CatalogueFault when an update was left before its end; CatalogueDamaged, and the next update rebuilds it. So
+     *   do the others.
+     */
+    *runs(filter = {}) {
+        for (const row of this.#rows(COLUMNS, filter))
+            yield this.#ask(() => this.#runOf(row));
+    }
+    #rows(columns, filter) {
+        const rows = this.#ask(({ database, names }) => {
+            this.#checkSummed();
+            const query = queryOf(filter, (text) => names.known(text));
+            if (query === undefined)
+                return [];
+            const statement = listing(database, `SELECT ${columns} FROM run ${query.where} ${query.order}`);
+            return statement.iterate(...query.values);
+        });
+        return this.#each(rows);
+    }
+    /** The answers to a question, of which each step may find the catalogue damaged. */
+    *#each(answers) {
+        const iterator = answers[Symbol.iterator]();
+        try {
+            for (;;) {
+                const next = this.#ask(() => iterator.next());
+                if (next.done === true)
+                    return;
+                yield next.value;
+            }
+        }
+        finally {
+            iterator.return?.();
+        }
+    }
+    /** How many records match; the order makes no difference. With a limit, no more than it are counted. */
+    count(filter = {}) {
+        return this.#ask(({ statements, names }) => {
+            this.#checkSummed();
+            const query = queryOf(filter, (text) => names.known(text));
+            if (query === undefined)
+                return 0;
+            const most = filter.limit === undefined ? '' : `LIMIT ${filter.limit}`;
+            const sql = `SELECT count(*) FROM (SELECT 1 FROM run ${query.where} ${most})`;
+            return Number(statements.first(sql, ...query.values)?.[0]);
+        });
+    }
+    /**
+     * The records of that id, runs first. @param recordId in its text form, or its first hexadecimal digits.
+     * @param most of an id that is short.
+     */
+    run(organisation, recordId, most = 16) {
+        const digits = recordId.replaceAll('-', '').toLowerCase();
+        if (!/^[0-9a-f]{1,32}$/.test(digits))
+            return [];
+        return this.#ask(({ statements, names }) => {
+            this.#checkSummed();
+            const bound = (filler) => Buffer.from(digits.padEnd(32, filler), 'hex');
+            const own = organisation === undefined ? undefined : names.known(organisation);
+            if (organisation !== undefined && own === undefined)
+                return [];
+            const sql = `SELECT ${COLUMNS} FROM run INDEXED BY run_record WHERE record BETWEEN ? AND ?
+        ${own === undefined ? '' : 'AND organisation = ?'} ORDER BY record, is_run DESC, organisation LIMIT ?`;
+            const values = [bound('0'), bound('f'), ...(own === undefined ? [] : [own]), most];
+            return statements.all(sql, ...values).map((row) => this.#runOf(row));
+        });
+    }
+    /** All that have an event. */
+    organisations() {
+        return this.#ask(({ statements, names }) => {
+            const found = [];
+            const sql = 'SELECT min(organisation) FROM run INDEXED BY run_organisation WHERE organisation > ?';
+            for (let id = 0;;) {
+                const next = statements.first(sql, id)?.[0];
+                if (typeof next !== 'number')
+                    return found;
+                found.push(names.nameOf(next));
+                id = next;
+            }
+        });
+    }
+    /** The ids before and behind one among those of all records. */
+    neighbours(recordId) {
+        return this.#ask(({ statements }) => {
+            const id = uuidBytes(recordId);
+            const rows = ['< ? ORDER BY record DESC', '> ? ORDER BY record'].map((which) => statements.first(`SELECT record FROM run INDEXED BY run_record WHERE record ${which} LIMIT 1`, id));
+            return rows.flatMap((row) => (row === undefined ? [] : uuidText(row[0])));
+        });
+    }
+    /** The records of a selection in its order, some at a time: between two of these others can have their turn. */
+    *placed(selection) {
+        let page = [];
+        for (const [id, first, isRun, above, circle, hasChildren] of this.#rows(PLACED, filterOf(selection))) {
+            page.push({
+                ...{ row: Number(id), firstSequence: Number(first), isInCircle: circle !== null },
+                parent: isRun === null ? undefined : isRun === 1 ? uuidText(above) : null,
+                hasChildren: hasChildren === 1,
+                places: () => this.#events(Number(id)),
+            });
+            if (page.length < PAGE_ROWS)
+                continue;
+            yield page;
+            page = [];
+        }
+        if (page.length > 0)
+            yield page;
+    }
+    /**
+     * Calls for each record of a selection what is counted of it, some at a time. `since` and `until` are not looked at but
+     * for when a record began.
+     * @returns the sequence up to which it has come, at most the last.
+     */
+    *counted(selection, visit) {
+        this.#checkSummed();
+        yield* this.#each(countedPages(this.#questions, selection, visit));
+    }
+    /** The models of all records, and the versions of each: null where a record of it says none. */
+    models() {
+        return this.#ask(({ statements, names }) => statements
+            .all('SELECT DISTINCT model, version FROM run WHERE model IS NOT NULL')
+            .map(([model, version]) => ({
+            model: names.nameOf(Number(model)),
+            version: version === null ? null : names.nameOf(Number(version)),
+        })));
+    }
+    /** The runs that are nested in a record, in the order of their ids. */
+    children({ row }) {
+        return this.#ask(({ statements }) => {
+            const sql = 'SELECT record FROM run WHERE parent = ? ORDER BY record';
+            return statements.all(sql, row).map(([record]) => uuidText(record));
+        });
+    }
+    /** The runs of the circle that a run is part of, in the order of their ids and at most 100; empty when there is none. */
+    cycle({ row }) {
+        return this.#ask(({ statements }) => {
+            const known = this.#circles.get(row);
+            if (known !== undefined)
+                return known;
+            const rows = [];
+            const ids = [];
+            for (let at = row; rows.length === 0 || at !== row;) {
+                const [record, circle, parent] = statements.first('SELECT record, circle, parent FROM run WHERE id = ?', at) ?? [];
+                if (circle !== 1)
+                    return [];
+                rows.push(at);
+                ids.push(uuidText(record));
+                at = Number(parent);
+            }
+            const named = ids.sort().slice(0, MOST_OF_A_CIRCLE);
+            for (const member of rows)
+                this.#circles.set(member, named);
+            return named;
+        });
+    }
+    /** The record that an event is of; undefined when the catalogue has no such event. */
+    async recordOfEvent(log, organisation, eventId) {
+        const id = uuidBytes(eventId);
+        const { sequence } = this.cursor;
+        const found = await log.find(organisation, id, sequence);
+        return this.#ask(({ statements, names }) => {
+            const own = names.known(organisation);
+            if (found === undefined || own === undefined || found.sequence >= sequence)
+                return undefined;
+            const [row, isRun, record] = isNoId(found.runId)
+                ? (statements.first(`SELECT run.id, is_run, record FROM runless JOIN run ON run.id = runless.run
+             WHERE event = ? AND runless.organisation = ?`, ...[id, own]) ?? [])
+                : (statements.first('SELECT id, is_run, record FROM run WHERE record = ? AND organisation = ? AND is_run = 1', ...[Buffer.from(found.runId), own]) ?? []);
+            if (row === undefined)
+                return undefined;
+            return { row: Number(row), runId: isRun === 1 ? uuidText(record) : null };
+        });
+    }
+    /** The record of a row; undefined when there is no such row, or no longer. */
+    byRow(row) {
+        return this.#ask(({ statements }) => {
+            this.#checkSummed();
+            const found = statements.first(`SELECT ${COLUMNS} FROM run WHERE id = ?`, row);
+            return found && this.#runOf(found);
+        });
+    }
+    /**
+     * From now on, until it is released, all questions are answered from what is committed now.
+     * @returns whether that can be asked: false, and nothing is held, when an update was left before its end.
+     */
+    hold() {
+        this.release();
+        return this.#ask(({ database }) => {
+            database.exec('BEGIN');
+            const isSummed = !this.#hasDue();
+            if (!isSummed)
+                this.release();
+            return isSummed;
+        });
+    }
+    release() {
+        this.#ask(({ database }) => {
+            if (database.isOpen && database.isTransaction)
+                database.exec('COMMIT');
+        });
+    }
+    /** False when the next update makes another file: it is not the one under its name, or a question found it damaged. */
+    get isCurrent() {
+        return !this.#isDamaged && this.#takingIn.file.isCurrent;
+    }
+    /**
+     * Runs that began in the hour of `since` or later, by the collector's clock and by how complete they are. It may be asked
+     * before an update has come to its end: a record counts by what its row says.
+     */
+    tally(since) {
+        return this.#ask(({ database }) => tallyOf(database, since));
+    }
+    /** On return the files are closed, and removed when they are damaged; what was asked for lazily ends. */
+    close() {
+        this.#takingIn.close(this.#isDamaged);
+    }
+    #runOf(row) {
+        const [id, record, organisation, isRun, firstSequence, lastSequence] = row;
+        const cells = (place) => row[OWN_COLUMNS + place];
+        const { names } = this.#questions;
+        return {
+            row: Number(id),
+            organisation: names.nameOf(Number(organisation)),
+            recordId: uuidText(record),
+            isRun: isRun === 1,
+            firstSequence: Number(firstSequence),
+            lastSequence: Number(lastSequence),
+            began: beganIn(cells),
+            ...namesIn(cells, names),
+            ...piecesIn(cells),
+            events: () => this.#events(Number(id)),
+        };
+    }
+    #events(row) {
+        return this.#ask(({ statements }) => statements.all(EVENTS, row).map(([sequence, at, size, kind, received, sent]) => ({
+            kind: wordAt(EVENT_KINDS, kind),
+            sequence: Number(sequence),
+            at: Number(at),
+            size: Number(size),
+            receivedAt: Number(received),
+            sentAt: sent === null ? undefined : Number(sent),
+        })));
+    }
+    #checkSummed() {
+        if (this.#hasDue())
+            throw new CatalogueFault(UNFINISHED);
+    }
+    /** Also while an update that takes in most of the log has not come to its end: then that index is missing. */
+    #hasDue() {
+        return this.#ask(({ statements }) => {
+            const isIndexed = statements.first("SELECT 1 FROM sqlite_schema WHERE name = 'run_due'") !== undefined;
+            return (!isIndexed ||
+                statements.first(`SELECT 1 FROM run INDEXED BY run_due WHERE ${IS.due} LIMIT 1`) !== undefined);
+        });
+    }
+    #ask(question) {
+        try {
+            return question(this.#questions);
+        }
+        catch (error) {
+            const fault = faultOf(error, this.options.directory);
+            if (fault instanceof CatalogueDamaged)
+                this.#isDamaged = true;
+            throw fault;
+        }
+    }
+}
+//# sourceMappingURL=catalogue.js.map

@@ -1,0 +1,313 @@
+var __addDisposableResource = (this && this.__addDisposableResource) || function (env, value, async) {
+    if (value !== null && value !== void 0) {
+        if (typeof value !== "object" && typeof value !== "function") throw new TypeError("Object expected.");
+        var dispose, inner;
+        if (async) {
+            if (!Symbol.asyncDispose) throw new TypeError("Symbol.asyncDispose is not defined.");
+            dispose = value[Symbol.asyncDispose];
+        }
+        if (dispose === void 0) {
+            if (!Symbol.dispose) throw new TypeError("Symbol.dispose is not defined.");
+            dispose = value[Symbol.dispose];
+            if (async) inner = dispose;
+        }
+        if (typeof dispose !== "function") throw new TypeError("Object not disposable.");
+        if (inner) dispose = function() { try { inner.call(this); } catch (e) { return Promise.reject(e); } };
+        env.stack.push({ value: value, dispose: dispose, async: async });
+    }
+    else if (async) {
+        env.stack.push({ async: true });
+    }
+    return value;
+};
+var __disposeResources = (this && this.__disposeResources) || (function (SuppressedError) {
+    return function (env) {
+        function fail(e) {
+            env.error = env.hasError ? new SuppressedError(e, env.error, "An error was suppressed during disposal.") : e;
+            env.hasError = true;
+        }
+        var r, s = 0;
+        function next() {
+            while (r = env.stack.pop()) {
+                try {
+                    if (!r.async && s === 1) return s = 0, env.stack.push(r), Promise.resolve().then(next);
+                    if (r.dispose) {
+                        var result = r.dispose.call(r.value);
+                        if (r.async) return s |= 2, Promise.resolve(result).then(next, function(e) { fail(e); return next(); });
+                    }
+                    else s |= 1;
+                }
+                catch (e) {
+                    fail(e);
+                }
+            }
+            if (s === 1) return env.hasError ? Promise.reject(env.error) : Promise.resolve();
+            if (env.hasError) throw env.error;
+        }
+        return next();
+    };
+})(typeof SuppressedError === "function" ? SuppressedError : function (error, suppressed, message) {
+    var e = new Error(message);
+    return e.name = "SuppressedError", e.error = error, e.suppressed = suppressed, e;
+});
+/**
+ * Holds a catalogue against the log, exactly and without writing to it: another one is made of the same part of the log
+ * elsewhere, and compared with it row by row.
+ */
+import fs from 'node:fs';
+import path from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
+import { eventsOf } from '../privacy/actions.js';
+import { SequenceSet } from '../privacy/sequence-set.js';
+import { uuidText } from '../store/text.js';
+import { openWithoutWriting } from '../unwritten-database.js';
+import { Catalogue, CatalogueDamaged } from './catalogue.js';
+import { CATALOGUE_FILE, contentId, contentOf } from './catalogue-file.js';
+import { NAME_COLUMNS, SUMMARY_COLUMNS } from './columns.js';
+import { faultOf } from './faults.js';
+import { readName } from './names.js';
+import { INDEXES } from './schema.js';
+import { listing } from './statements.js';
+/** So many fit in memory with ease; who has more deletes the catalogue, whichever they are. */
+const MOST_NAMED = 100_000;
+/** @throws CatalogueFault when there is no room in `scratch` or the catalogue cannot be read; what the log throws. */
+export async function checkCatalogue(log, options) {
+    const file = path.join(options.directory, CATALOGUE_FILE);
+    const stat = fs.lstatSync(file, { throwIfNoEntry: false });
+    if (stat === undefined)
+        return { state: 'none' };
+    if (!stat.isFile())
+        return { state: 'damaged' };
+    const before = changedAt(file);
+    // One that is open somewhere is seen as it is at one moment; another is read as if it did not change (unwritten-database.ts).
+    const isOpen = ['-wal', '-shm'].every((end) => fs.existsSync(file + end));
+    let check;
+    try {
+        const env_1 = { stack: [], error: void 0, hasError: false };
+        try {
+            const database = __addDisposableResource(env_1, openWithoutWriting(file), false);
+            check = await compare(database, log, options);
+        }
+        catch (e_1) {
+            env_1.error = e_1;
+            env_1.hasError = true;
+        }
+        finally {
+            __disposeResources(env_1);
+        }
+    }
+    catch (error) {
+        if (!isDamage(error, options.directory))
+            throw faultOf(error, options.scratch);
+        check = { state: 'damaged' };
+    }
+    return !isOpen && changedAt(file) !== before ? { state: 'changed' } : check;
+}
+/** What SQLite calls an error is a table or column that is not there (SQLITE_ERROR). */
+function isDamage(error, directory) {
+    return (error.errcode === 1 || faultOf(error, directory) instanceof CatalogueDamaged);
+}
+function changedAt(file) {
+    const stat = fs.statSync(file, { bigint: true, throwIfNoEntry: false });
+    return `${stat?.ino}:${stat?.size}:${stat?.mtimeNs}`;
+}
+async function compare(database, log, { scratch, onProgress }) {
+    const env_2 = { stack: [], error: void 0, hasError: false };
+    try {
+        const state = await stateOf(database, log);
+        if (state !== 'current')
+            return { state };
+        const [found] = listing(database, 'PRAGMA integrity_check(1)').all();
+        if (found?.[0] !== 'ok')
+            throw new CatalogueDamaged('SQLite finds it damaged');
+        const rebuilt = Catalogue.open({ directory: scratch, ledgerId: log.ledgerId, names: log.names });
+        let next;
+        try {
+            await rebuilt.update(log, { through: nextOf(database) - 1, onProgress });
+            // What a collector has taken in meanwhile, and no more from now on.
+            database.exec('BEGIN');
+            next = nextOf(database);
+            if (next < rebuilt.cursor.sequence || (await stateOf(database, log)) !== 'current')
+                return { state: 'changed' };
+            await rebuilt.update(log, { through: next - 1, onProgress });
+            if (rebuilt.cursor.sequence < next)
+                return { state: 'foreign' };
+        }
+        finally {
+            rebuilt.close();
+        }
+        const other = __addDisposableResource(env_2, openWithoutWriting(path.join(scratch, CATALOGUE_FILE)), false);
+        if (!isSameFor(SCHEMA, database, other))
+            throw new CatalogueDamaged('it has other tables');
+        return {
+            state: 'compared',
+            through: next - 1,
+            ...(await new Comparison(database, other, log, next).run()),
+        };
+    }
+    catch (e_2) {
+        env_2.error = e_2;
+        env_2.hasError = true;
+    }
+    finally {
+        __disposeResources(env_2);
+    }
+}
+async function stateOf(database, log) {
+    const content = contentOf(database);
+    if (content === undefined)
+        return 'old';
+    if (content !== contentId(log)) {
+        const isClosed = log.names === undefined && content.startsWith(`${log.ledgerId}/`);
+        return isClosed ? 'closed' : 'foreign';
+    }
+    const { newest_organisation: organisation, newest_event: id, newest_at: at } = metaOf(database);
+    // There may be entries and no event.
+    if (typeof organisation !== 'string' || !(id instanceof Uint8Array))
+        return 'current';
+    return (await log.find(organisation, id))?.at === Number(at) ? 'current' : 'foreign';
+}
+/** As it is at one moment. */
+function metaOf(database) {
+    return Object.fromEntries(exactly(database, 'SELECT name, value FROM meta').all());
+}
+function nextOf(database) {
+    const next = Number(metaOf(database)['sequence'] ?? 1);
+    if (!Number.isSafeInteger(next) || next < 1)
+        throw new CatalogueDamaged('it covers no part of a log');
+    return next;
+}
+/** Whatever number a row has: one that is too large for a double is no error. */
+function exactly(database, sql) {
+    const statement = listing(database, sql);
+    statement.setReadBigInts(true);
+    return statement;
+}
+const SCHEMA = `SELECT type, name, tbl_name FROM sqlite_schema
+  WHERE name NOT IN (${INDEXES.map(({ name }) => `'${name}'`).join(', ')}) ORDER BY type, name`;
+/** Where the next update begins, and what distinguishes the log. */
+const COUNTED = `SELECT name, value FROM meta
+  WHERE name IN ('events', 'newest_organisation', 'newest_event', 'newest_at') ORDER BY name`;
+const TALLY = `SELECT * FROM tally WHERE full OR minimum OR incomplete OR retired OR without_outcome OR orphan_events ORDER BY hour`;
+/** A number that leads to nothing stands there itself. */
+const nameOf = (column) => `ifnull((SELECT text FROM name WHERE id = run.${column}), run.${column})`;
+const SUMMARY = SUMMARY_COLUMNS.map(({ name }) => (NAME_COLUMNS.includes(name) ? nameOf(name) : name));
+const RECORDS = `SELECT id, summed <> events, first_sequence, record, events, is_run, ${nameOf('organisation')},
+    circle, last_sequence, ${SUMMARY.join(', ')},
+    ifnull((SELECT first_sequence FROM run AS outer WHERE outer.id = run.parent), -run.parent)
+  FROM run NOT INDEXED ORDER BY first_sequence`;
+const [DUE, FIRST, RECORD, IS_RUN, ORGANISATION, CIRCLE, LAST] = [1, 2, 3, 5, 6, 7, 8];
+/** Of a row that waits to be summed, what comes behind its organisation is of fewer events, and its id may be. */
+const MEMBERS = ORGANISATION + 1;
+const KNOWN = IS_RUN - FIRST;
+const EVENTS = 'SELECT sequence, at, size, kind, received, sent FROM event WHERE run = ? ORDER BY sequence';
+const SENT = 5;
+const RUNLESS = `SELECT event, ifnull(text, organisation), parent FROM runless LEFT JOIN name ON name.id = organisation
+  WHERE run = ? ORDER BY event, organisation`;
+/** Between two turns of the event loop. */
+const ROWS_AT_ONCE = 4096;
+class Comparison {
+    own;
+    other;
+    log;
+    #named = [];
+    #gone;
+    /** @param next behind the last entry that is taken in. */
+    constructor(own, other, log, next) {
+        this.own = own;
+        this.other = other;
+        this.log = log;
+        // Retired behind what is taken in: their payloads can no longer be read, and their rows may say what stood there.
+        const since = (log.actions?.().logged ?? []).filter(({ sequence }) => sequence >= next);
+        const gone = since.map(({ said }) => (said.does === 'retire' ? eventsOf(said.keys) : SequenceSet.EMPTY));
+        this.#gone = SequenceSet.union(gone);
+    }
+    async run() {
+        let [records, differing] = [0, 0];
+        let allSummed = this.#gone.size === 0;
+        const [mine, theirs] = [recordsOf(this.own), recordsOf(this.other)];
+        for (let a = mine.next().value, b = theirs.next().value; a !== undefined || b !== undefined;) {
+            records++;
+            const [first, second] = [firstOf(a), firstOf(b)];
+            if (first <= second)
+                allSummed &&= a?.row[DUE] === 0n;
+            const found = first < second ? 'unknown' : second < first ? 'missing' : 'differs';
+            const read = first <= second ? a : b;
+            if (read !== undefined && (found !== 'differs' || !this.#isSame(a, b))) {
+                differing++;
+                if (differing <= MOST_NAMED)
+                    this.#named.push(this.#name(read, found));
+            }
+            if (first <= second)
+                a = mine.next().value;
+            if (second <= first)
+                b = theirs.next().value;
+            if (records % ROWS_AT_ONCE === 0)
+                await new Promise(setImmediate);
+        }
+        const isCounted = [COUNTED, ...(allSummed ? [TALLY] : [])].every((sql) => isSameFor(sql, this.own, this.other));
+        return { records, differing, named: this.#named, isCounted };
+    }
+    #isSame(a, b) {
+        if (a === undefined || b === undefined)
+            return false;
+        const isDue = a.row[DUE] !== 0n;
+        const end = isDue || this.#isOfGone(a) ? MEMBERS : undefined;
+        const of = ({ row }) => row.slice(FIRST, end).map((value, i) => (isDue && i < KNOWN ? null : value));
+        return (isDeepStrictEqual(of(a), of(b)) &&
+            isDeepStrictEqual(a.runless, b.runless) &&
+            isDeepStrictEqual(this.#eventsOf(a, isDue), this.#eventsOf(b, isDue)));
+    }
+    /** Whether what it says may come of an event that is gone: a circle may have been closed by that of another run. */
+    #isOfGone({ row, events }) {
+        if (this.#gone.size === 0)
+            return false;
+        if (row[CIRCLE] !== null)
+            return true;
+        if (!this.#gone.meets(Number(row[FIRST]), Number(row[LAST]) + 1))
+            return false;
+        return events.some(([sequence]) => this.#gone.has(Number(sequence)));
+    }
+    #eventsOf({ events }, isDue) {
+        if (!isDue && this.#gone.size === 0)
+            return events;
+        return events.map((event) => isDue || this.#gone.has(Number(event[0])) ? event.with(SENT, null) : event);
+    }
+    #name({ row }, found) {
+        const isRun = row[IS_RUN] === 1n;
+        return { organisation: this.#organisation(row), recordId: uuidText(row[RECORD]), isRun, found };
+    }
+    #organisation(row) {
+        try {
+            return readName(row[ORGANISATION], this.log.names);
+        }
+        catch (error) {
+            if (error instanceof CatalogueDamaged)
+                return null;
+            throw error;
+        }
+    }
+}
+function isSameFor(sql, own, other) {
+    const [a, b] = [own, other].map((database) => exactly(database, sql).iterate());
+    for (;;) {
+        const [x, y] = [a?.next(), b?.next()];
+        if (!isDeepStrictEqual(x, y))
+            return false;
+        if (x?.done === true)
+            return true;
+    }
+}
+function* recordsOf(database) {
+    const [events, runless] = [EVENTS, RUNLESS].map((sql) => exactly(database, sql));
+    const hasRunless = database.prepare('SELECT 1 FROM runless LIMIT 1').get() !== undefined;
+    for (const row of exactly(database, RECORDS).iterate()) {
+        const of = (statement) => (statement?.all(row[0]) ?? []);
+        yield { row, events: of(events), runless: hasRunless ? of(runless) : [] };
+    }
+    return undefined;
+}
+function firstOf(read) {
+    return Number(read?.row[FIRST] ?? Infinity);
+}
+//# sourceMappingURL=check.js.map

@@ -1,0 +1,254 @@
+/** What a row has of a summary, column by column: plain numbers, and words as their places in the lists below. */
+import { CALL_ENDINGS } from '../records/gaps.js';
+import { FEEDBACK_WORDS, OUTCOME_WORDS } from '../records/vocabulary.js';
+import { CatalogueDamaged } from './faults.js';
+import { MOST_RATING } from './run-summary.js';
+/** Final as places, as all lists of words are here: append only, or count up the version of the catalogue. */
+export const LEVELS = ['full', 'minimum', 'incomplete', 'retired'];
+export const MISSING = [
+    'inference-start',
+    'model',
+    'user',
+    'target',
+    'inputs',
+    'output',
+    'output_uri',
+    'outcome',
+    'feedback',
+    'parent',
+    'payload',
+];
+export const CONFLICTS = [
+    'second_start',
+    'parent_cycle',
+    'run_cycle',
+    'parent_in_other_run',
+    'before_start',
+    'before_parent',
+    'ahead_of_receipt',
+];
+const NUMBER = 'INTEGER NOT NULL DEFAULT 0';
+const COUNTS = {
+    starts: 'inference-start',
+    artifacts: 'internal-artifact',
+    outputs: 'human-output',
+    outcomes: 'outcome',
+    feedbacks: 'user-feedback',
+};
+const NAMED = {
+    target: 'targetId',
+    user: 'userId',
+    model: 'modelId',
+    version: 'modelVersion',
+    application: 'application',
+};
+/** Of a name its columns; the first is that of the organisation, which stands before the summary. */
+export const NAME_COLUMNS = ['organisation', ...Object.keys(NAMED)];
+const numbers = (of) => Object.entries(of).map(([name, value]) => ({ name, type: NUMBER, of: value }));
+const optional = (of) => Object.entries(of).map(([name, value]) => ({ name, type: 'INTEGER', of: (each) => value(each) ?? null }));
+export const SUMMARY_COLUMNS = [
+    ...numbers({
+        began_received: ({ began }) => began.received,
+        began_sender: ({ began }) => began.sender,
+        last_received: ({ times }) => times.received.last,
+        first_sent: ({ times }) => times.sent.first,
+        last_sent: ({ times }) => times.sent.last,
+        unreadable_events: ({ times }) => times.unreadable,
+        events_apart: ({ times }) => times.apart,
+    }),
+    ...Object.entries(NAMED).map(([name, member]) => ({
+        name,
+        type: 'INTEGER',
+        of: (summary, names) => (summary[member] === null ? null : names.idOf(summary[member])),
+    })),
+    ...numbers({
+        ...Object.fromEntries(Object.entries(COUNTS).map(([name, kind]) => [name, ({ counts }) => counts[kind]])),
+        level: ({ level }) => LEVELS.indexOf(level),
+        missing: ({ missing }) => maskOf(missing, MISSING),
+        conflicts: ({ conflicts }) => maskOf(conflicts, CONFLICTS),
+        orphan_events: ({ orphanEvents }) => orphanEvents,
+        numbers_in_text: ({ numbersInText }) => numbersInText,
+        outcome: ({ outcome }) => OUTCOME_WORDS.indexOf(outcome),
+        outcomes_differ: ({ outcomesDiffer }) => Number(outcomesDiffer),
+    }),
+    ...optional({
+        outcome_received: ({ outcomeAt }) => outcomeAt?.last.received,
+        outcome_sender: ({ outcomeAt }) => outcomeAt?.last.sender,
+        first_outcome_received: ({ outcomeAt }) => outcomeAt?.earliest.received,
+        first_outcome_sender: ({ outcomeAt }) => outcomeAt?.earliest.sender,
+    }),
+    ...numbers({
+        ...Object.fromEntries(FEEDBACK_WORDS.map((word) => [`said_${word}`, ({ feedback }) => feedback[word]])),
+        thumbs_up: ({ thumbs }) => thumbs.up,
+        thumbs_down: ({ thumbs }) => thumbs.down,
+    }),
+    // How often 0, 1, ... 5 was given, with spaces between.
+    {
+        name: 'ratings',
+        type: 'TEXT',
+        of: ({ ratings }) => (ratings.some((times) => times > 0) ? ratings.join(' ') : null),
+    },
+    { name: 'rating_sum', type: 'REAL NOT NULL DEFAULT 0', of: ({ ratingSum }) => ratingSum },
+    ...optional({
+        ending: ({ call }) => (call === null ? undefined : CALL_ENDINGS.indexOf(call.ending)),
+        status: ({ call }) => call?.status ?? undefined,
+        attempts: ({ call }) => call?.attempts,
+    }),
+    { name: 'input_tokens', type: 'ANY', of: ({ call }) => call?.input_tokens ?? null },
+    { name: 'output_tokens', type: 'ANY', of: ({ call }) => call?.output_tokens ?? null },
+    { name: 'latency_ms', type: 'REAL', of: ({ latencyMs }) => latencyMs },
+];
+function maskOf(words, all) {
+    return words.reduce((mask, word) => mask | (1 << all.indexOf(word)), 0);
+}
+/** The words of masks: made once for each, as there are few and millions of summaries. */
+class MaskedWords {
+    all;
+    #known = new Map();
+    constructor(all) {
+        this.all = all;
+    }
+    of(mask) {
+        let words = this.#known.get(mask);
+        if (words === undefined) {
+            words = this.all.filter((_, place) => (mask & (1 << place)) !== 0);
+            this.#known.set(mask, words);
+        }
+        return words;
+    }
+}
+const MISSING_IN = new MaskedWords(MISSING);
+const CONFLICTS_IN = new MaskedWords(CONFLICTS);
+const NO_RATINGS = new Array(MOST_RATING + 1).fill(0);
+const NO_FEEDBACK = Object.fromEntries(FEEDBACK_WORDS.map((word) => [word, 0]));
+const NO_THUMBS = { up: 0, down: 0 };
+/** Where each column stands among those of a summary. */
+const PLACES = new Map(SUMMARY_COLUMNS.map(({ name }, place) => [name, place]));
+/** @throws TypeError for what is no column of a summary. */
+export function placeOf(column) {
+    const place = PLACES.get(column);
+    if (place === undefined)
+        throw new TypeError(`a summary has no column ${column}`);
+    return place;
+}
+const RECEIVED = placeOf('began_received');
+const SENDER = placeOf('began_sender');
+const LAST_RECEIVED = placeOf('last_received');
+const STARTS = placeOf('starts');
+const LEVEL = placeOf('level');
+const MISSED = placeOf('missing');
+const DISAGREE = placeOf('conflicts');
+const ORPHANS = placeOf('orphan_events');
+const TEXTS = placeOf('numbers_in_text');
+const OUTCOME = placeOf('outcome');
+const DIFFER = placeOf('outcomes_differ');
+const OUTCOME_AT = placeOf('outcome_received');
+const SAID = placeOf(`said_${FEEDBACK_WORDS[0]}`);
+const THUMBS = placeOf('thumbs_up');
+const RATINGS = placeOf('ratings');
+const ENDING = placeOf('ending');
+const LATENCY = placeOf('latency_ms');
+/** @throws CatalogueDamaged where there is no such word. */
+export function wordAt(words, value) {
+    const word = words[Number(value)];
+    if (word === undefined)
+        throw new CatalogueDamaged('a row with a word that is none');
+    return word;
+}
+const count = (value) => Number(value);
+const orNull = (value) => value === null || value === undefined ? null : Number(value);
+export function beganIn(cells) {
+    return { received: count(cells(RECEIVED)), sender: count(cells(SENDER)) };
+}
+/** What is counted of a row. */
+export function countedIn(cells) {
+    const firstOutcome = cells(OUTCOME_AT + 2);
+    const ending = cells(ENDING);
+    const feedbacks = count(cells(STARTS + 4));
+    return {
+        counts: {
+            'inference-start': count(cells(STARTS)),
+            'internal-artifact': count(cells(STARTS + 1)),
+            'human-output': count(cells(STARTS + 2)),
+            outcome: count(cells(STARTS + 3)),
+            'user-feedback': feedbacks,
+        },
+        times: {
+            received: { first: count(cells(RECEIVED)), last: count(cells(LAST_RECEIVED)) },
+            sent: { first: count(cells(LAST_RECEIVED + 1)), last: count(cells(LAST_RECEIVED + 2)) },
+            unreadable: count(cells(LAST_RECEIVED + 3)),
+            apart: count(cells(LAST_RECEIVED + 4)),
+        },
+        level: wordAt(LEVELS, cells(LEVEL)),
+        missing: MISSING_IN.of(count(cells(MISSED))),
+        conflicts: CONFLICTS_IN.of(count(cells(DISAGREE))),
+        numbersInText: count(cells(TEXTS)),
+        outcome: wordAt(OUTCOME_WORDS, cells(OUTCOME)),
+        outcomesDiffer: cells(DIFFER) === 1,
+        outcomeAt: firstOutcome === null
+            ? null
+            : { earliest: { received: count(firstOutcome), sender: count(cells(OUTCOME_AT + 3)) } },
+        feedback: feedbacks === 0 ? NO_FEEDBACK : saidIn(cells),
+        thumbs: feedbacks === 0 ? NO_THUMBS : { up: count(cells(THUMBS)), down: count(cells(THUMBS + 1)) },
+        ratings: feedbacks === 0 ? NO_RATINGS : ratingsIn(cells(RATINGS)),
+        ratingSum: feedbacks === 0 ? 0 : count(cells(RATINGS + 1)),
+        call: ending === null
+            ? null
+            : {
+                ending: wordAt(CALL_ENDINGS, ending),
+                status: orNull(cells(ENDING + 1)),
+                attempts: count(cells(ENDING + 2)),
+                input_tokens: orNull(cells(ENDING + 3)),
+                output_tokens: orNull(cells(ENDING + 4)),
+            },
+        latencyMs: orNull(cells(LATENCY)),
+    };
+}
+/** Columns that say something only where there is feedback, or the call of a model was captured. */
+export const RARE = [
+    ...FEEDBACK_WORDS.map((word) => `said_${word}`),
+    ...[
+        'thumbs_up',
+        'thumbs_down',
+        'ratings',
+        'rating_sum',
+        'status',
+        'attempts',
+        'input_tokens',
+        'output_tokens',
+    ],
+];
+/** Columns that are not counted. */
+export const UNCOUNTED = ['orphan_events', 'outcome_received', 'outcome_sender'];
+/** What a row says, but for the names in it. */
+export function piecesIn(cells) {
+    const counted = countedIn(cells);
+    return {
+        ...counted,
+        orphanEvents: count(cells(ORPHANS)),
+        outcomeAt: counted.outcomeAt && {
+            last: { received: count(cells(OUTCOME_AT)), sender: count(cells(OUTCOME_AT + 1)) },
+            ...counted.outcomeAt,
+        },
+    };
+}
+function saidIn(cells) {
+    return Object.fromEntries(FEEDBACK_WORDS.map((word, place) => [word, count(cells(SAID + place))]));
+}
+function ratingsIn(value) {
+    if (typeof value !== 'string')
+        return NO_RATINGS;
+    const ratings = value.split(' ').map(Number);
+    if (ratings.length !== NO_RATINGS.length || !ratings.every(Number.isInteger))
+        throw new CatalogueDamaged('a row with ratings that are none');
+    return ratings;
+}
+/** The names in a row. */
+export function namesIn(cells, names) {
+    const named = Object.entries(NAMED).map(([column, member]) => {
+        const id = cells(placeOf(column));
+        return [member, id === null ? null : names.nameOf(Number(id))];
+    });
+    return Object.fromEntries(named);
+}
+//# sourceMappingURL=columns.js.map

@@ -1,0 +1,32 @@
+import { cursorAt, ID_BYTES } from '../store/contract/events.js';
+import { isNoId, latin1 } from '../store/text.js';
+import { NAME_COLUMNS } from './columns.js';
+const NAMELESS = NAME_COLUMNS.filter((column) => column !== 'organisation').map((column) => `${column} = NULL`);
+const FORGOTTEN = `UPDATE run SET ${NAMELESS.join(', ')}, summed = iif(summed > 0, -1, summed) WHERE id = ?`;
+/**
+ * @param erased events of one organisation, all of them taken in.
+ * On return no row has a name of theirs; `Names.dropUnused` takes out what is left of them.
+ */
+export async function forget(tables, log, organisation, erased) {
+    const { statements, names, runs } = tables;
+    const owner = names.idOf(organisation);
+    const stretches = [...erased];
+    const [first = 1, end = 1] = [stretches.at(0)?.first, stretches.at(-1)?.end];
+    const rows = new Set();
+    for await (const batch of log.pass(cursorAt(first), { through: end - 1 })) {
+        for (const { sequence, source, eventIdAt, runIdAt } of batch) {
+            if (!erased.has(sequence))
+                continue;
+            const row = isNoId(source, runIdAt)
+                ? tables.rowOfRunless(owner, source.subarray(eventIdAt, eventIdAt + ID_BYTES))
+                : runs.find(owner, latin1(source, runIdAt, runIdAt + ID_BYTES));
+            if (row === undefined)
+                continue;
+            rows.add(row);
+            statements.run('UPDATE event SET sent = NULL WHERE run = ? AND sequence = ?', row, sequence);
+        }
+    }
+    for (const row of rows)
+        statements.run(FORGOTTEN, row);
+}
+//# sourceMappingURL=forgetting.js.map

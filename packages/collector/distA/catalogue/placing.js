@@ -1,0 +1,186 @@
+/**
+ * Puts each event of the log to its record. An event that names or opens a run is of that run's record. Another goes
+ * where its parent goes, and so on up; where that leads to no run, the events that hang together are a record without
+ * a run, known by the event that they hang on, and in a circle by its smallest id.
+ *
+ * A record without a run awaits at most one event: the parent of the one that it is known by. When that comes the two
+ * records are merged, the smaller into the larger, so that a chain of any length in any order takes n log n steps.
+ */
+import { EVENT_KINDS } from '@clinical-events/protocol';
+import { ID_BYTES } from '../store/contract/events.js';
+import { isNoId, latin1 } from '../store/text.js';
+import { Circles } from './circles.js';
+import { CatalogueDamaged } from './faults.js';
+/** Its events are counted once they are added. */
+const NEW_RECORD = `INSERT INTO run (id, record, organisation, is_run, first_sequence, last_sequence, events, summed)
+  VALUES (?1, ?2, ?3, ?4, ?1, ?1, 0, 0)`;
+/** What a row says is no longer what its events say, though there are no more of them. */
+const STALE = 'UPDATE run SET summed = -1 WHERE summed > 0';
+const KINDS = new Map(EVENT_KINDS.map((kind, place) => [kind, place]));
+function kindNumber(kind) {
+    const number = KINDS.get(kind);
+    if (number === undefined)
+        throw new TypeError(`an event of an unknown kind`);
+    return number;
+}
+export class Placing {
+    tables;
+    log;
+    #circles;
+    /** How many events rows have got that they do not count yet. */
+    #added = new Map();
+    #organisation = ['', 0];
+    constructor(tables, log) {
+        this.tables = tables;
+        this.log = log;
+        this.#circles = new Circles(tables.statements);
+    }
+    /**
+     * On return the event is of a record, which is due to be summed; where a promise is returned, once that is fulfilled.
+     * @param entry no entry of the log's own.
+     */
+    place(entry) {
+        const { source, runIdAt } = entry;
+        const organisation = this.#organisationOf(entry.organisation);
+        if (isNoId(source, runIdAt))
+            return this.#rowOfRunless(entry, organisation).then((row) => this.#add(entry, organisation, row));
+        const key = latin1(source, runIdAt, runIdAt + ID_BYTES);
+        this.#add(entry, organisation, this.#rowOfRun(key, organisation, entry));
+        return undefined;
+    }
+    #add(entry, organisation, row) {
+        const { source, eventIdAt, sequence, at, size, kind, receivedAt } = entry;
+        const event = { sequence, at, size, kind: kindNumber(kind), received: receivedAt };
+        const newRun = this.tables.newRuns.get(row);
+        if (newRun !== undefined)
+            newRun.events.push(event);
+        else {
+            this.tables.addEvent(row, event, null);
+            this.#added.set(row, (this.#added.get(row) ?? 0) + 1);
+        }
+        if (this.tables.mayBeAwaited(source, eventIdAt))
+            this.#come(source.subarray(eventIdAt, eventIdAt + ID_BYTES), organisation, row);
+    }
+    /** On return all rows that are written say how many events they have. */
+    flush() {
+        const { statements } = this.tables;
+        for (const [row, added] of this.#added)
+            statements.run('UPDATE run SET events = events + ? WHERE id = ?', added, row);
+        this.#added.clear();
+    }
+    #organisationOf(name) {
+        if (this.#organisation[0] !== name)
+            this.#organisation = [name, this.tables.names.idOf(name)];
+        return this.#organisation[1];
+    }
+    #rowOfRun(key, organisation, entry) {
+        const known = this.tables.runs.find(organisation, key);
+        if (known !== undefined)
+            return known;
+        const { sequence: row } = entry;
+        this.tables.newRuns.set(row, { organisation, id: key, events: [] });
+        this.tables.runs.add(organisation, key, row);
+        return row;
+    }
+    /** On return a run that is new has a row, which is due to be summed. */
+    #writeNew(row) {
+        const run = this.tables.newRuns.get(row);
+        if (run === undefined)
+            return;
+        this.tables.newRuns.delete(row);
+        this.tables.statements.run(NEW_RECORD, row, Buffer.from(run.id, 'latin1'), run.organisation, 1);
+        for (const event of run.events)
+            this.tables.addEvent(row, event, null);
+        this.#added.set(row, run.events.length);
+    }
+    async #rowOfRunless(entry, organisation) {
+        const { source, eventIdAt, parentIdAt, sequence } = entry;
+        const id = Buffer.from(source.subarray(eventIdAt, eventIdAt + ID_BYTES));
+        const parent = isNoId(source, parentIdAt)
+            ? null
+            : Buffer.from(source.subarray(parentIdAt, parentIdAt + ID_BYTES));
+        let row = parent === null ? undefined : await this.#rowOfParent(entry, organisation, parent);
+        if (row === undefined) {
+            row = sequence;
+            this.tables.statements.run(NEW_RECORD, row, id, organisation, 0);
+            if (parent !== null)
+                this.tables.await(organisation, parent, row);
+        }
+        this.tables.statements.run('INSERT INTO runless (event, organisation, parent, run) VALUES (?, ?, ?, ?)', ...[id, organisation, parent, row]);
+        return row;
+    }
+    /** @returns undefined while the parent is not there. */
+    async #rowOfParent(entry, organisation, parent) {
+        const runless = this.tables.rowOfRunless(organisation, parent);
+        if (runless !== undefined)
+            return runless;
+        const { sequence } = entry;
+        const found = await this.log.find(entry.organisation, parent, sequence);
+        if (found === undefined || found.sequence >= sequence || isNoId(found.runId))
+            return undefined;
+        const row = this.tables.runs.find(organisation, found.runId.toString('latin1'));
+        if (row === undefined)
+            throw new CatalogueDamaged('a run of the log has no row');
+        return row;
+    }
+    /** An event has come that records may await. */
+    #come(id, organisation, row) {
+        const { statements } = this.tables;
+        const waiting = statements.all('SELECT run FROM awaited WHERE event = ? AND organisation = ?', id, organisation);
+        let of = row;
+        for (const [each] of waiting) {
+            const waits = Number(each);
+            if (this.#isRun(waits))
+                statements.run(`${STALE} AND id = ?`, waits);
+            else
+                of = this.#hang(waits, of, id, organisation);
+        }
+        if (waiting.length > 0 && this.#isRun(of))
+            statements.run('DELETE FROM awaited WHERE event = ? AND organisation = ?', id, organisation);
+    }
+    #isRun(row) {
+        if (this.tables.newRuns.has(row))
+            return true;
+        const found = this.tables.statements.first('SELECT is_run FROM run WHERE id = ?', row);
+        if (found === undefined)
+            throw new CatalogueDamaged('a row that another names is not there');
+        return found[0] === 1;
+    }
+    /** Hangs a record without a run on an event that it has awaited. @returns the row of that event. */
+    #hang(record, on, event, organisation) {
+        const { statements } = this.tables;
+        statements.run('DELETE FROM awaited WHERE event = ? AND organisation = ? AND run = ?', ...[event, organisation, record]);
+        this.#writeNew(on);
+        this.flush();
+        if (record === on) {
+            statements.run(`${STALE} AND id = ?`, record);
+            return on;
+        }
+        const sizeOf = (row) => Number(statements.first('SELECT count(*) FROM event WHERE run = ?', row)?.[0]);
+        const isRun = this.#isRun(on);
+        const [from, into] = isRun || sizeOf(on) >= sizeOf(record) ? [record, on] : [on, record];
+        this.#merge(from, into, isRun);
+        return into;
+    }
+    /** On return all that was of `from` is of `into`. */
+    #merge(from, into, isRun) {
+        const { statements, tally } = this.tables;
+        if (isRun) {
+            // What was of no run is of one now, which is seen by the rows whose events name it as a parent.
+            const members = 'SELECT event, organisation FROM runless WHERE run = ?';
+            const awaiting = `SELECT a.run FROM (${members}) AS r CROSS JOIN awaited AS a USING (event, organisation)`;
+            statements.run(`${STALE} AND id IN (${awaiting})`, from);
+            statements.run(`DELETE FROM awaited WHERE (event, organisation) IN (${members})`, from);
+        }
+        statements.run('UPDATE event SET run = ? WHERE run = ?', into, from);
+        statements.run('UPDATE runless SET run = ? WHERE run = ?', into, from);
+        statements.run('UPDATE OR REPLACE awaited SET run = ? WHERE run = ?', into, from);
+        statements.run('UPDATE run SET parent = nullif(?, id) WHERE parent = ?', into, from);
+        const first = '(SELECT first_sequence FROM run WHERE id = ?)';
+        statements.run(`UPDATE run SET summed = iif(summed > 0, -1, summed), first_sequence = min(first_sequence, ${first}) WHERE id = ?`, ...[from, into]);
+        tally.takeOut(from);
+        statements.run('DELETE FROM run WHERE id = ?', from);
+        this.#circles.close(into);
+    }
+}
+//# sourceMappingURL=placing.js.map

@@ -1,0 +1,125 @@
+/**
+ * The tables of the catalogue, its indexes, and the views for people who ask it in SQL
+ * (docs/guide/find-and-read.md). A number of milliseconds is since 1970, UTC.
+ */
+import { EVENT_KINDS } from '@clinical-events/protocol';
+import { CALL_ENDINGS } from '../records/gaps.js';
+import { OUTCOME_WORDS } from '../records/vocabulary.js';
+import { CONFLICTS, LEVELS, MISSING, SUMMARY_COLUMNS } from './columns.js';
+/** Counts up with every change of a table, or of what a row means. */
+export const VERSION = 7;
+const TABLES = `
+  CREATE TABLE meta (name TEXT PRIMARY KEY, value ANY) STRICT, WITHOUT ROWID;
+  -- A text, or its bytes where names are encrypted.
+  CREATE TABLE name (id INTEGER PRIMARY KEY, text ANY NOT NULL) STRICT;
+  CREATE UNIQUE INDEX name_text ON name (text);
+  -- A record. Its id is the sequence of an event of it.
+  CREATE TABLE run (
+    id INTEGER PRIMARY KEY, record BLOB NOT NULL, organisation INTEGER NOT NULL, is_run INTEGER NOT NULL,
+    first_sequence INTEGER NOT NULL, last_sequence INTEGER NOT NULL, events INTEGER NOT NULL,
+    -- Of how many events the columns behind it are: 0 before they are of any, -1 when they have to be made again.
+    summed INTEGER NOT NULL,
+    parent INTEGER, circle INTEGER,
+    ${SUMMARY_COLUMNS.map(({ name, type }) => `${name} ${type}`).join(', ')}
+  ) STRICT;
+  -- Where the event is in the log, and how many bytes it has there. sent: null when its payload cannot be read.
+  CREATE TABLE event (
+    run INTEGER NOT NULL, sequence INTEGER NOT NULL, at INTEGER NOT NULL, size INTEGER NOT NULL,
+    kind INTEGER NOT NULL, received INTEGER NOT NULL, sent INTEGER,
+    PRIMARY KEY (run, sequence)
+  ) STRICT, WITHOUT ROWID;
+  -- Events that name no run and open none, and the record that they are of.
+  CREATE TABLE runless (
+    event BLOB NOT NULL, organisation INTEGER NOT NULL, parent BLOB, run INTEGER NOT NULL,
+    PRIMARY KEY (event, organisation)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX runless_run ON runless (run);
+  -- Events that a record names as parents, and that have not come or are of no run yet.
+  CREATE TABLE awaited (
+    event BLOB NOT NULL, organisation INTEGER NOT NULL, run INTEGER NOT NULL,
+    PRIMARY KEY (event, organisation, run)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX awaited_run ON awaited (run);
+  CREATE UNIQUE INDEX run_record ON run (record, organisation, is_run);
+  CREATE INDEX run_parent ON run (parent) WHERE parent IS NOT NULL;
+  -- How many runs began in an hour since 1970, by the collector's clock.
+  CREATE TABLE tally (
+    hour INTEGER PRIMARY KEY, ${LEVELS.map((level) => `${level} INTEGER NOT NULL`).join(', ')},
+    without_outcome INTEGER NOT NULL, orphan_events INTEGER NOT NULL
+  ) STRICT;
+`;
+/** Partial indexes: a condition of a question has to have the same letters. */
+export const IS = {
+    contradicted: `outcome = ${OUTCOME_WORDS.indexOf('contradicted')}`,
+    conflict: 'conflicts <> 0',
+    failed: `ending = ${CALL_ENDINGS.indexOf('failed')}`,
+    incomplete: `level = ${LEVELS.indexOf('incomplete')}`,
+    due: 'summed <> events',
+};
+/**
+ * Made once all rows are summed, where most of a log is taken in: kept meanwhile, each new row would change a page
+ * at a random place of them. A question names its index, so SQLite refuses it while that is missing.
+ */
+export const INDEXES = Object.entries({
+    first: '(first_sequence)',
+    last: '(last_sequence)',
+    received: '(began_received)',
+    sender: '(began_sender)',
+    organisation: '(organisation, began_received)',
+    ...Object.fromEntries(['target', 'user', 'model'].map((name) => [name, `(${name}, began_received) WHERE ${name} IS NOT NULL`])),
+    ...Object.fromEntries(['contradicted', 'conflict', 'failed', 'incomplete'].map((name) => [
+        name,
+        `(began_received) WHERE ${IS[name]}`,
+    ])),
+    due: `(id) WHERE ${IS.due}`,
+}).map(([name, columns]) => ({
+    name: `run_${name}`,
+    sql: `CREATE INDEX run_${name} ON run ${columns}`,
+}));
+/** A case for each word, in its place. */
+function wordOf(column, words) {
+    return `CASE ${column} ${words.map((word, place) => `WHEN ${place} THEN '${word}'`).join(' ')} END`;
+}
+/** The words of a mask, one behind the other; null for none. */
+function wordsOf(column, words) {
+    const each = words.map((word, place) => `iif(${column} & ${2 ** place}, ' ${word}', '')`);
+    return `nullif(ltrim(${each.join(' || ')}), '')`;
+}
+function uuidOf(column) {
+    const digits = `lower(hex(${column}))`;
+    const parts = [
+        [1, 8],
+        [9, 4],
+        [13, 4],
+        [17, 4],
+        [21, 12],
+    ];
+    return parts.map(([from, length]) => `substr(${digits}, ${from}, ${length})`).join(` || '-' || `);
+}
+function timeOf(column) {
+    return `strftime('%Y-%m-%dT%H:%M:%fZ', ${column} / 1000.0, 'unixepoch')`;
+}
+const nameOf = (column) => `(SELECT text FROM name WHERE id = run.${column})`;
+const VIEWS = `
+  CREATE VIEW runs AS SELECT
+    ${uuidOf('record')} AS run_id, ${nameOf('organisation')} AS organisation,
+    ${timeOf('began_received')} AS began, ${timeOf('began_sender')} AS began_by_sender,
+    ${nameOf('model')} AS model, ${nameOf('version')} AS version, ${nameOf('application')} AS application,
+    ${nameOf('user')} AS user, ${nameOf('target')} AS target,
+    ${wordOf('level', LEVELS)} AS completeness, ${wordsOf('missing', MISSING)} AS missing,
+    ${wordsOf('conflicts', CONFLICTS)} AS conflicts,
+    ${wordOf('outcome', OUTCOME_WORDS)} AS outcome, ${timeOf('outcome_received')} AS outcome_at,
+    feedbacks, thumbs_up, thumbs_down, rating_sum,
+    ${wordOf('ending', CALL_ENDINGS)} AS call, status, attempts, input_tokens, output_tokens, latency_ms,
+    events, first_sequence, last_sequence,
+    (SELECT ${uuidOf('above.record')} FROM run AS above
+      WHERE above.id = run.parent AND above.is_run = 1) AS parent_run_id
+  FROM run WHERE is_run = 1;
+  CREATE VIEW events AS SELECT
+    ${uuidOf('run.record')} AS run_id, sequence, ${wordOf('kind', EVENT_KINDS)} AS kind,
+    ${timeOf('received')} AS received, ${timeOf('sent')} AS sent, size
+  FROM event JOIN run ON run.id = event.run;
+`;
+/** Makes the tables in an empty file. */
+export const SCHEMA = [TABLES, ...INDEXES.map(({ sql }) => sql), VIEWS].join(';\n');
+//# sourceMappingURL=schema.js.map

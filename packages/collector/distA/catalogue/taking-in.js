@@ -1,0 +1,111 @@
+import { CatalogueFile, contentId, holderOf, noteHolder, removeFile } from './catalogue-file.js';
+import { CatalogueBusy, CatalogueDamaged, CatalogueFault, faultOf, isBusy } from './faults.js';
+import { Tables } from './tables.js';
+import { Updating } from './updating.js';
+const WAIT_MS = 60_000;
+const STEP_MS = 100;
+const EVENTS_OF_A_BATCH = 32_768;
+export class TakingIn {
+    options;
+    #file;
+    #tables;
+    #updating = Promise.resolve();
+    /** The newest event that is taken in was seen there in this log. */
+    #seen;
+    /** @throws CatalogueFault when the file cannot be made or opened. */
+    constructor(options) {
+        this.options = options;
+        this.#file = this.#open();
+        this.#tables = new Tables(this.#file.writer, options.names);
+    }
+    get file() {
+        return this.#file;
+    }
+    /** @param isDamaged a question has found it so. */
+    update(log, options, isDamaged) {
+        const update = this.#updating.then(() => this.#update(log, options, isDamaged));
+        this.#updating = update.catch(() => undefined);
+        return update;
+    }
+    close(isDamaged) {
+        // Only what stands there and is not another's that was rebuilt meanwhile.
+        const mayRemove = isDamaged && this.#file.isCurrent;
+        this.#file.close();
+        if (mayRemove)
+            removeFile(this.options.directory);
+    }
+    async #update(log, options, isDamaged) {
+        // Removed while it was open: others do not see what would be written.
+        if (isDamaged || !this.#file.isCurrent)
+            this.#reopen(isDamaged);
+        try {
+            return await this.#run(log, options);
+        }
+        catch (error) {
+            const fault = faultOf(error, this.options.directory);
+            if (!(fault instanceof CatalogueDamaged))
+                throw fault;
+            this.#reopen(true);
+        }
+        try {
+            return await this.#run(log, options);
+        }
+        catch (error) {
+            throw faultOf(error, this.options.directory);
+        }
+    }
+    async #run(log, options) {
+        const { mostEntries = EVENTS_OF_A_BATCH } = this.options;
+        // Encryption may have begun since it was opened.
+        if (log.names?.id !== this.options.names?.id)
+            throw new CatalogueFault('the names of the catalogue are encrypted from now on: it has to be opened again');
+        const updating = new Updating({
+            ...options,
+            ...{ tables: this.#tables, log, contentId: contentId(this.options), mostEntries },
+            lock: () => this.#lock(options.signal),
+            seenAt: this.#seen?.log === log ? this.#seen.at : undefined,
+        });
+        const updated = await updating.run();
+        this.#seen = { log, at: updating.newestAt };
+        return updated;
+    }
+    #open() {
+        const { directory, mostPages } = this.options;
+        return CatalogueFile.open(directory, contentId(this.options), mostPages);
+    }
+    #reopen(isDamaged) {
+        this.close(isDamaged);
+        this.#file = this.#open();
+        this.#tables = new Tables(this.#file.writer, this.options.names);
+    }
+    /** Begins a transaction that no other process writes beside. Waits in steps, so that the process goes on meanwhile. */
+    async #lock(signal) {
+        const { directory, waitMs = WAIT_MS, onWait } = this.options;
+        const { writer } = this.#file;
+        const began = performance.now();
+        writer.exec('PRAGMA busy_timeout = 0');
+        for (;;) {
+            try {
+                writer.exec('BEGIN IMMEDIATE');
+                break;
+            }
+            catch (error) {
+                if (!isBusy(error))
+                    throw error;
+                const elapsed = performance.now() - began;
+                const holder = holderOf(directory);
+                if (elapsed >= waitMs) {
+                    throw new CatalogueBusy(`${holder} has been writing the catalogue in ${directory} for too long`, {
+                        cause: error,
+                    });
+                }
+                onWait?.(elapsed, holder);
+            }
+            await new Promise((resolve) => setTimeout(resolve, STEP_MS));
+            signal?.throwIfAborted();
+        }
+        writer.exec('PRAGMA busy_timeout = 5000');
+        noteHolder(directory);
+    }
+}
+//# sourceMappingURL=taking-in.js.map

@@ -1,0 +1,327 @@
+/**
+ * Takes in what the log holds behind the cursor: puts events to their records (placing.ts), then sums the records that
+ * have got any (summing.ts). Rows and cursor are written in one transaction, so that a crash leaves an older whole
+ * state, and so that several processes can take turns: each begins where the cursor is once it has the lock.
+ *
+ * Where most of a large log is to be taken in, all events are placed before any record is summed, so that each payload
+ * is read once, and the indexes are made at the end. Such an update takes several transactions, and until the last
+ * of them no question is answered; whatever update comes next brings one to its end that was left.
+ */
+import { BEGINNING, ID_BYTES, } from '../store/contract/events.js';
+import { uuidBytes } from '../store/text.js';
+import { clear, contentOf } from './catalogue-file.js';
+import { CatalogueFault } from './faults.js';
+import { forget } from './forgetting.js';
+import { Placing } from './placing.js';
+import { INDEXES } from './schema.js';
+import { partsOf, READ_BYTES, runInLog, Summer, } from './summing.js';
+import { dueRows, newRows, Writing } from './writing.js';
+/** So many bytes to an event of a batch have to be behind the cursor for an update to be a far one: 128 MiB. */
+const FAR_BEHIND = 4096;
+/** A transaction ends with the first batch after this time: others wait for it. */
+const TRANSACTION_MS = 1000;
+/** The longer the transaction, the more rows come to a page before it is written. KiB of pages are kept for that. */
+const FAR_TRANSACTION_MS = 10_000;
+const FAR_CACHE_KIB = 96 << 10;
+/** Of a far update as one: fewer records get more events after they are summed. */
+const FAR_BATCHES = 8;
+/** Parts of records that threads sum while others are written. */
+const PARTS_AHEAD = 6;
+export class Updating {
+    update;
+    #tables;
+    #log;
+    #placing;
+    #writing;
+    #passing;
+    #rest;
+    /** Behind what this update has passed of the log. */
+    #passed;
+    #isEnd = false;
+    #isFar = false;
+    #newestAt;
+    #hasForgotten = false;
+    #threads;
+    #newest = new Newest();
+    constructor(update) {
+        this.update = update;
+        this.#tables = update.tables;
+        this.#log = update.log;
+        this.#placing = new Placing(update.tables, update.log);
+        this.#writing = new Writing(update.tables);
+    }
+    /** Where the newest event is that was taken in, as it was seen in this log. */
+    get newestAt() {
+        return this.#newestAt;
+    }
+    async run() {
+        const { budgetMs = Infinity, onProgress } = this.update;
+        const until = performance.now() + budgetMs;
+        try {
+            await this.#transaction(async () => {
+                await this.#checkLog();
+                this.#expectMuch();
+            });
+            let complete;
+            do
+                complete = await this.#steps(until);
+            while (!complete && performance.now() < until);
+            const cursor = this.#cursor();
+            onProgress?.(cursor.sequence - 1, this.#share(cursor));
+            // Or pages of before would stay in the journal.
+            if (this.#hasForgotten)
+                this.#tables.database.exec('PRAGMA wal_checkpoint(TRUNCATE)');
+            return { cursor, complete };
+        }
+        finally {
+            await this.#passing?.return(BEGINNING);
+            await this.#threads?.stop();
+        }
+    }
+    /** One transaction. @returns whether nothing is left to do. */
+    async #steps(until) {
+        let complete = false;
+        await this.#transaction(async (mayGoOn) => {
+            do
+                complete = await this.#step();
+            while (!complete && mayGoOn() && performance.now() < until);
+        });
+        return complete;
+    }
+    /** On return what `work` has written is committed, or, where it threw, nothing of it is. */
+    async #transaction(work) {
+        const { database } = this.#tables;
+        this.update.signal?.throwIfAborted();
+        await this.update.lock();
+        const most = this.#isFar ? FAR_TRANSACTION_MS : TRANSACTION_MS;
+        const began = performance.now();
+        try {
+            this.#begin();
+            await work(() => performance.now() - began < most);
+            this.#placing.flush();
+            this.#tables.tally.write();
+            database.exec('COMMIT');
+        }
+        catch (error) {
+            this.#placing = new Placing(this.#tables, this.#log);
+            this.#tables.forget();
+            // A full disk may have ended it already.
+            if (database.isTransaction)
+                database.exec('ROLLBACK');
+            throw error;
+        }
+    }
+    /** What another process has made of the file since it was opened shows only behind the lock. */
+    #begin() {
+        if (contentOf(this.#tables.database) !== this.update.contentId)
+            throw new CatalogueFault('another process has made another catalogue of it: it has to be opened again');
+        this.#tables.begin();
+    }
+    /**
+     * Empties a catalogue whose newest event the log does not have where it was: it is of another log, or of a longer
+     * one.
+     */
+    async #checkLog() {
+        const [organisation, eventId, at] = ['organisation', 'event', 'at'].map((name) => this.#tables.meta(`newest_${name}`));
+        // There may be entries and no event.
+        if (typeof organisation !== 'string' || !(eventId instanceof Uint8Array))
+            return;
+        this.#newestAt = Number(at);
+        if (this.#newestAt === this.update.seenAt)
+            return;
+        const found = await this.#log.find(organisation, eventId);
+        if (found?.at === this.#newestAt)
+            return;
+        this.#newestAt = undefined;
+        clear(this.#tables.database, this.update.contentId);
+        this.#tables.forget();
+        this.#tables.begin();
+    }
+    /**
+     * A far update does without the indexes. One with a budget of time is none, unless it finds that they are missing:
+     * to make an index takes seconds, in which the process does nothing else.
+     */
+    #expectMuch() {
+        const { budgetMs, isLazy } = this.update;
+        const { at } = this.#cursor();
+        const behind = this.#log.extent - at;
+        const isMuch = budgetMs === undefined &&
+            isLazy !== true &&
+            behind >= Math.max(at, FAR_BEHIND * this.update.mostEntries);
+        const { database } = this.#tables;
+        if (isMuch)
+            for (const { name } of INDEXES)
+                database.exec(`DROP INDEX IF EXISTS ${name}`);
+        this.#isFar = isMuch || !this.#hasIndex('run_due');
+        if (isMuch)
+            database.exec(`PRAGMA cache_size = -${FAR_CACHE_KIB}`);
+    }
+    /** @returns whether nothing is left to do. */
+    async #step() {
+        this.update.signal?.throwIfAborted();
+        const cursor = this.#cursor();
+        if (cursor.sequence !== this.#passed?.sequence)
+            await this.#passFrom(cursor);
+        const next = await this.#place();
+        await this.#sum(newRows(this.#tables), next.sequence);
+        this.#tables.newRuns.clear();
+        this.#tables.runs.turn();
+        if (next.sequence !== cursor.sequence) {
+            this.#tables.setMeta('sequence', next.sequence);
+            this.#tables.setMeta('at', next.at);
+            this.update.onProgress?.(next.sequence - 1, this.#share(next));
+            if (this.#isFar)
+                return false;
+        }
+        await this.#forgetRetired(next.sequence);
+        const isSummed = !(await this.#sumSome(next.sequence));
+        return isSummed && next.sequence === cursor.sequence && !this.#makeIndex();
+    }
+    #cursor() {
+        const sequence = this.#tables.meta('sequence');
+        if (sequence === undefined)
+            return BEGINNING;
+        return { sequence: Number(sequence), at: Number(this.#tables.meta('at')) };
+    }
+    #share({ at }) {
+        return this.#log.extent === 0 ? 1 : Math.min(1, at / this.#log.extent);
+    }
+    async #passFrom(cursor) {
+        await this.#passing?.return(BEGINNING);
+        const { through } = this.update;
+        this.#passing = this.#log.pass(cursor, through === undefined ? {} : { through });
+        this.#rest = undefined;
+        this.#passed = cursor;
+        this.#isEnd = false;
+    }
+    /** Places the events of a batch. @returns the cursor behind it. */
+    async #place() {
+        let { sequence, at } = this.#passed ?? BEGINNING;
+        let placed = 0;
+        const most = this.update.mostEntries * (this.#isFar ? FAR_BATCHES : 1);
+        while (placed < most && !this.#isEnd) {
+            const entry = this.#rest?.next();
+            if (entry !== undefined && entry.done !== true) {
+                const { value } = entry;
+                ({ sequence, at } = value);
+                sequence++;
+                if (value.isOwn)
+                    continue;
+                placed++;
+                this.#newest.note(value);
+                // Hardly ever one: a promise for each event would cost as much as the rest.
+                const waits = this.#placing.place(value);
+                if (waits !== undefined)
+                    await waits;
+                continue;
+            }
+            const next = await this.#passing?.next();
+            if (next === undefined || next.done === true) {
+                this.#isEnd = true;
+                if (next !== undefined && next.value.sequence > sequence)
+                    ({ sequence, at } = next.value);
+            }
+            else
+                this.#rest = next.value[Symbol.iterator]();
+        }
+        this.#passed = { sequence, at };
+        if (placed > 0)
+            this.#note(placed);
+        return this.#passed;
+    }
+    #note(placed) {
+        const { organisation, eventId, at } = this.#newest;
+        this.#placing.flush();
+        this.#tables.setMeta('newest_organisation', organisation);
+        this.#tables.setMeta('newest_event', eventId);
+        this.#tables.setMeta('newest_at', at);
+        this.#newestAt = at;
+        this.#tables.setMeta('events', Number(this.#tables.meta('events') ?? 0) + placed);
+    }
+    /** Takes out what was made of events that were retired since, all of which are taken in. */
+    async #forgetRetired(before) {
+        const done = Number(this.#tables.meta('forgotten') ?? 0);
+        let isForgotten = false;
+        for (const { said, sequence } of this.#log.actions?.().logged ?? []) {
+            if (said.does !== 'retire' || sequence <= done || sequence >= before)
+                continue;
+            for (const { organisation, sequences } of said.keys)
+                await forget(this.#tables, this.#log, organisation, sequences);
+            this.#tables.setMeta('forgotten', sequence);
+            isForgotten = true;
+        }
+        if (!isForgotten)
+            return;
+        this.#tables.names.dropUnused();
+        this.#hasForgotten = true;
+    }
+    /** Sums some records. @returns whether there may be more. */
+    async #sumSome(before) {
+        const isIndexed = this.#hasIndex('run_due');
+        const from = isIndexed ? 0 : Number(this.#tables.meta('summed') ?? 0);
+        const isLazy = this.update.isLazy === true;
+        const due = dueRows(this.#tables, from, { isLazy, isIndexed });
+        const last = due.at(-1);
+        // One that was summed may be due again: of a circle that has closed since.
+        if (last === undefined && from === 0)
+            return false;
+        if (!isIndexed)
+            this.#tables.setMeta('summed', last?.row ?? 0);
+        await this.#sum(due, before);
+        return true;
+    }
+    /** On return their rows say what their events say. @param before what has a lower sequence is taken in. */
+    async #sum(records, before) {
+        if (this.#isFar)
+            this.#threads ??= this.update.startThreads?.();
+        const summer = new Summer(this.#log, (organisation, id) => this.#findParent(before, organisation, id));
+        const parts = partsOf(records, READ_BYTES);
+        const begun = [];
+        for (;;) {
+            for (let next; begun.length < PARTS_AHEAD && (next = parts.next()).done !== true;) {
+                const summing = this.#threads?.sum(next.value, before);
+                // One that fails is reported in its turn.
+                summing?.catch(() => undefined);
+                begun.push({ part: next.value, summing });
+            }
+            const first = begun.shift();
+            if (first === undefined)
+                return;
+            const summed = (await first.summing) ?? (await summer.sum(first.part));
+            for (const [i, row] of first.part.entries()) {
+                const own = summed[i] ?? (await summer.sum([row]))[0];
+                if (own == null)
+                    throw new TypeError('a record was not summed');
+                this.#writing.write(row, own);
+            }
+        }
+    }
+    async #findParent(before, organisation, eventId) {
+        const own = this.#tables.names.known(organisation);
+        const record = own === undefined ? undefined : this.#tables.recordOfRunless(own, uuidBytes(eventId));
+        return { run: record === undefined ? await runInLog(this.#log, before, organisation, eventId) : record };
+    }
+    #hasIndex(name) {
+        const sql = "SELECT 1 FROM sqlite_schema WHERE type = 'index' AND name = ?";
+        return this.#tables.statements.first(sql, name) !== undefined;
+    }
+    /** Makes one of them, where one is missing: whatever update has dropped it. @returns whether there may be more. */
+    #makeIndex() {
+        const missing = INDEXES.find(({ name }) => !this.#hasIndex(name));
+        if (missing !== undefined)
+            this.#tables.database.exec(missing.sql);
+        return missing !== undefined;
+    }
+}
+/** The newest event that is taken in: it distinguishes the log from another one. */
+class Newest {
+    organisation = '';
+    eventId = Buffer.alloc(ID_BYTES);
+    at = 0;
+    note({ organisation, source, eventIdAt, at }) {
+        this.organisation = organisation;
+        source.copy(this.eventId, 0, eventIdAt, eventIdAt + ID_BYTES);
+        this.at = at;
+    }
+}
+//# sourceMappingURL=updating.js.map

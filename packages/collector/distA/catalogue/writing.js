@@ -1,0 +1,115 @@
+import { uuidBytes } from '../store/text.js';
+import { Circles } from './circles.js';
+import { NAME_COLUMNS, placeOf, SUMMARY_COLUMNS } from './columns.js';
+import { CatalogueDamaged } from './faults.js';
+import { IS } from './schema.js';
+/** Rows that are read together, and events of them. */
+const MOST_ROWS = 512;
+/** A record of more events is summed lazily: once it has grown by an eighth, so that all its readings are linear. */
+const MANY_EVENTS = 1024;
+const GROWN = `(events < ${MANY_EVENTS} OR summed < 0 OR events * 8 >= summed * 9)`;
+const WRITTEN = ['record', 'first_sequence', 'last_sequence', ...SUMMARY_COLUMNS.map(({ name }) => name)];
+const INSERT = `INSERT INTO run (id, organisation, is_run, events, summed, ${WRITTEN.join(', ')})
+  VALUES (?1, ?2, 1, ?3, ?3, ${WRITTEN.map(() => '?').join(', ')})`;
+/** A circle that was closed or opened since the record was read makes it due again. */
+const UPDATE = `UPDATE run SET events = ?2, summed = iif(circle IS ?3, ?2, -1),
+  ${WRITTEN.map((name) => `${name} = ?`).join(', ')} WHERE id = ?1`;
+const SENT = 'UPDATE event SET sent = ? WHERE run = ? AND sequence = ? AND sent IS NOT ?';
+const NAME_PLACES = NAME_COLUMNS.slice(1).map(placeOf);
+/** There a whole number has to be a bigint to be SQLite's INTEGER. */
+const ANY_PLACES = SUMMARY_COLUMNS.flatMap(({ type }, place) => (type === 'ANY' ? place : []));
+const EVENTS = 'SELECT sequence, at, size FROM event WHERE run = ?';
+/**
+ * Some of them, in the order of their rows.
+ * @param behind a row, behind which they are.
+ * @param isLazy leaves records of many events alone that have hardly grown.
+ */
+export function dueRows({ statements }, behind, { isLazy, isIndexed }) {
+    const sql = `SELECT id, organisation, circle, summed, parent FROM run ${isIndexed ? 'INDEXED BY run_due' : 'NOT INDEXED'}
+    WHERE ${IS.due} AND id > ?${isLazy ? ` AND ${GROWN}` : ''} ORDER BY id LIMIT ${isIndexed ? MOST_ROWS : 4 * MOST_ROWS}`;
+    return statements.all(sql, behind).map(([id, organisation, circle, summed, parent]) => {
+        const events = statements.all(EVENTS, id ?? 0);
+        if (events.length === 0)
+            throw new CatalogueDamaged('a row without events');
+        return {
+            ...{ row: Number(id), organisation: Number(organisation), isInCircle: circle !== null },
+            ...{ wasSummed: summed !== 0, parent: parent },
+            places: events.map(([sequence, at, size]) => ({
+                ...{ sequence: Number(sequence), at: Number(at), size: Number(size) },
+            })),
+        };
+    });
+}
+/** Those of which nothing is written, in the order of their rows. */
+export function* newRows({ newRuns }) {
+    for (const [row, { organisation, events }] of newRuns) {
+        yield {
+            ...{ row, organisation, isInCircle: false, parent: null, wasSummed: false },
+            ...{ places: events, unwritten: events },
+        };
+    }
+}
+export class Writing {
+    tables;
+    #circles;
+    constructor(tables) {
+        this.tables = tables;
+        this.#circles = new Circles(tables.statements);
+    }
+    /** On return the row says what its events say. */
+    write(due, summed) {
+        const { row, organisation, parent, places, wasSummed, unwritten } = due;
+        const { statements, tally } = this.tables;
+        if (wasSummed)
+            tally.takeOut(row);
+        const written = [uuidBytes(summed.recordId), summed.firstSequence, summed.lastSequence];
+        const values = this.#valuesOf(summed);
+        if (unwritten !== undefined)
+            statements.run(INSERT, row, organisation, places.length, ...written, ...values);
+        else
+            statements.run(UPDATE, row, places.length, summed.isInCircle ? 1 : null, ...written, ...values);
+        tally.add(summed.isRun, (place) => summed.values[place]);
+        for (const [place, sent] of summed.sent.entries())
+            this.#writeEvent(due, place, sent);
+        const outer = this.#parentOf(summed, organisation);
+        if (outer !== parent)
+            this.#circles.nest(row, outer);
+        for (const eventId of summed.awaits)
+            this.tables.await(organisation, uuidBytes(eventId), row);
+    }
+    #writeEvent({ row, places, unwritten }, place, sent) {
+        const event = unwritten?.[place];
+        if (event !== undefined)
+            return this.tables.addEvent(row, event, sent);
+        const sequence = places[place]?.sequence;
+        if (sequence === undefined)
+            throw new TypeError('a record was summed of other events');
+        this.tables.statements.run(SENT, sent, row, sequence, sent);
+    }
+    #valuesOf({ values }) {
+        const numbered = values.slice();
+        for (const place of NAME_PLACES) {
+            const name = numbered[place];
+            if (typeof name === 'string')
+                numbered[place] = this.tables.names.idOf(name);
+        }
+        for (const place of ANY_PLACES) {
+            const number = numbered[place];
+            if (Number.isSafeInteger(number))
+                numbered[place] = BigInt(number);
+        }
+        return numbered;
+    }
+    #parentOf({ parent }, organisation) {
+        if (parent === null)
+            return null;
+        const row = this.tables.rowOfRunless(organisation, uuidBytes(parent.eventId)) ??
+            (parent.run === null
+                ? undefined
+                : this.tables.runs.find(organisation, uuidBytes(parent.run).toString('latin1')));
+        if (row === undefined)
+            throw new CatalogueDamaged('a run of the log has no row');
+        return row;
+    }
+}
+//# sourceMappingURL=writing.js.map

@@ -1,0 +1,79 @@
+/** Who acts on this host: the `actor` of a line of the access log. */
+import { execFileSync } from 'node:child_process';
+import fs from 'node:fs';
+import os from 'node:os';
+import { sudoUser } from '../config.js';
+const KINDS = ['os', 'oidc', 'proxy'];
+const NO_LOGIN = 0xffff_ffff;
+/** No system has longer ones; the variable is anybody's to set. */
+const LONGEST_NAME = 256;
+/** Looks in all directories of users that the host is joined to; by its path, which nobody's PATH replaces. */
+const GETENT = '/usr/bin/getent';
+const ANSWERED_MS = 5000;
+/** The user who logged in; undefined where the system knows of no login, as in a container. */
+export function actingUser() {
+    const uid = loginUser();
+    return uid === undefined ? undefined : { name: nameOf(uid), isProven: true };
+}
+/**
+ * What a line says of who acts: `actor`, and beside it what that was concluded from.
+ * @param stated the name that the command was given.
+ */
+export function whoActs(stated) {
+    const { uid, user } = processUser();
+    const [login, sudo] = [loginUser(), sudoUser()?.slice(0, LONGEST_NAME)];
+    const by = stated?.slice(0, LONGEST_NAME);
+    const actor = login === undefined
+        ? { kind: 'os', name: by ?? sudo ?? user ?? String(uid), proven: false }
+        : { kind: 'os', name: nameOf(login), proven: true, ...(by !== undefined && { stated: by }) };
+    return {
+        ...{ actor, uid, user },
+        ...(login !== undefined && { login_uid: login }),
+        ...(sudo !== undefined && { sudo_user: sudo }),
+    };
+}
+export function isActor(value) {
+    if (typeof value !== 'object' || value === null)
+        return false;
+    const { kind, name, role, proven, stated } = value;
+    return (KINDS.some((each) => each === kind) &&
+        typeof name === 'string' &&
+        [role, stated].every((each) => each === undefined || typeof each === 'string') &&
+        (proven === undefined || typeof proven === 'boolean'));
+}
+/** Of this process. One that the system has no name for has a number all the same, as in a container. */
+function processUser() {
+    try {
+        const { uid, username } = os.userInfo();
+        return { uid, user: username };
+    }
+    catch {
+        return { uid: process.getuid?.() ?? -1, user: null };
+    }
+}
+/** Of the session, which sudo and su do not change (Linux audit, proc(5)); undefined when there is none. */
+function loginUser() {
+    try {
+        const uid = Number(fs.readFileSync('/proc/self/loginuid', 'latin1'));
+        return Number.isSafeInteger(uid) && uid !== NO_LOGIN ? uid : undefined;
+    }
+    catch {
+        return undefined;
+    }
+}
+/** The number where the system has no name for it. */
+function nameOf(uid) {
+    const { uid: own, user } = processUser();
+    if (own === uid && user !== null)
+        return user;
+    try {
+        const text = execFileSync(GETENT, ['passwd', String(uid)], {
+            ...{ encoding: 'utf8', env: {}, timeout: ANSWERED_MS, stdio: ['ignore', 'pipe', 'ignore'] },
+        });
+        return text.split(':', 1)[0] || String(uid);
+    }
+    catch {
+        return String(uid);
+    }
+}
+//# sourceMappingURL=actor.js.map

@@ -1,0 +1,251 @@
+/** What an operator types: the options of the configuration, and what names events, runs, organisations and times. */
+import { isUtf8 } from 'node:buffer';
+import fs from 'node:fs';
+import { didYouMean, isOrganisation } from '@clinical-events/protocol';
+import { ConfigError, optionsOf, readConfig, } from '../config.js';
+import { isShared, storeFault } from '../store/open.js';
+import { CLOCKS } from '../records/vocabulary.js';
+import { parseDuration } from '../quantity.js';
+import { systemCode } from '../system-code.js';
+import { CommandFailure, EXIT, usage } from './exit-codes.js';
+/** The commands that work where the log is in a database, or without a log. */
+const ON_SHARED_STORES = [
+    ...['serve', 'keys', 'issuing', 'events', 'doctor', 'signing-key', 'verify', 'proof'],
+    ...['store', 'quarantine', 'mirror', 'lifecycle', 'import'],
+];
+/** Gives a command its options from the one declaration. Their values stay text: `config.ts` alone reads them. */
+export function addConfigOptions(command, name) {
+    const options = optionsOf(name);
+    for (const { name: option, placeholder, help } of options) {
+        command.option(`--${option} <${placeholder}>`, help);
+    }
+    // A start finds the faults of all options together (serve/resolved-config.ts).
+    if (name !== 'serve' && options.some((option) => option.name === 'store'))
+        command.hook('preAction', () => assertStore(readingOf(command, name)));
+    return command;
+}
+/** @throws ConfigError where no log can be opened by the address. */
+async function assertStore({ config, sourceOf }) {
+    const message = await storeFault(config?.store ?? '');
+    if (message !== undefined)
+        throw new ConfigError([{ source: sourceOf('store'), message }]);
+}
+/** Those options that were typed, by name. */
+export function givenOptions(command, name) {
+    // A group may have them too, in front of the command.
+    const values = command.optsWithGlobals();
+    const given = {};
+    for (const { name: option } of optionsOf(name)) {
+        const value = values[option.replace(/-(.)/g, (_, letter) => letter.toUpperCase())];
+        if (typeof value === 'string')
+            given[option] = value;
+    }
+    return given;
+}
+/** What a command that was given its options by {@link addConfigOptions} finds there, in the environment and the file. */
+export function readingOf(command, name) {
+    return readConfig(givenOptions(command, name));
+}
+/**
+ * The configuration for a command that was given its options by {@link addConfigOptions}.
+ * @throws ConfigError with every fault, or that the data directory is something else than a directory.
+ */
+export function configOf(command, name) {
+    const { config, faults, sourceOf } = readingOf(command, name);
+    if (config === undefined)
+        throw new ConfigError(faults);
+    if (isShared(config) && !ON_SHARED_STORES.includes(name)) {
+        throw usage(`--store: this command reads a data directory: copy the log into one with collector mirror --store ` +
+            `${config.store} --data-dir DIR, and then give --data-dir DIR and no --store`);
+    }
+    // Whatever is done in it would fail, each command in its own words, and none would name it.
+    if (fs.statSync(config.dataDir, { throwIfNoEntry: false })?.isDirectory() === false)
+        throw new ConfigError([
+            { source: sourceOf('data-dir'), message: `${config.dataDir} is not a directory` },
+        ]);
+    return config;
+}
+/** @throws CommandFailure that names the words, and the one that was probably meant. */
+export function wordFrom(option, text, words) {
+    const found = words.find((word) => word === text);
+    if (found !== undefined)
+        return found;
+    throw usage(`${option}: ${JSON.stringify(text)} is none of ${words.join(', ')}${didYouMean(text, words)}`);
+}
+/** The same for several words with commas between them; the order and repeats do not matter. */
+export function wordsFrom(option, text, words) {
+    return new Set(text.split(',').map((word) => wordFrom(option, word.trim(), words)));
+}
+/* What an operator types to say which events are meant, read strictly. Each function throws a usage failure. */
+/** No key belongs to a name of another form. So a script's empty variable is a fault, and not an empty answer. */
+export function organisationFrom(text) {
+    if (isOrganisation(text))
+        return text;
+    throw usage(`--organisation: ${JSON.stringify(text)} is not 1 to 64 characters of A-Z a-z 0-9 . _ -`);
+}
+/**
+ * A UUID, in any case.
+ * @param argument what it was given as, for the message.
+ * @returns its lower-case form.
+ */
+export function idFrom(argument, text) {
+    if (!/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text)) {
+        throw usage(`${argument}: ${JSON.stringify(text)} is not a UUID`);
+    }
+    return text.toLowerCase();
+}
+const MOST_ID_BYTES = 64 << 20;
+/**
+ * The ids of a file, one a line, without the blanks around them: an argument is shown to every user of the host.
+ * @param file `-` for standard input.
+ * @throws CommandFailure when there is none, or it is no text in UTF-8; never with an id in it.
+ */
+export function idsIn(option, file) {
+    const source = file === '-' ? 'standard input' : file;
+    let bytes;
+    try {
+        bytes = fs.readFileSync(file === '-' ? 0 : file);
+    }
+    catch (error) {
+        const code = systemCode(error) ?? 'UNKNOWN';
+        throw usage(code === 'EISDIR'
+            ? `${option}: ${source} is a directory: name a file with one id a line`
+            : `${option}: ${source} cannot be read (${code})`);
+    }
+    if (bytes.length > MOST_ID_BYTES)
+        throw usage(`${option}: ${source} is larger than 64 MiB`);
+    if (!isUtf8(bytes) || bytes.includes(0))
+        throw usage(`${option}: ${source} is no text in UTF-8: save it as UTF-8, with one id a line`);
+    const lines = new TextDecoder().decode(bytes).split(/\r\n|[\r\n]/);
+    const ids = new Set(lines.map((line) => line.trim()).filter((id) => id !== ''));
+    if (ids.size === 0)
+        throw usage(`${option}: there is no id in ${source}`);
+    return [...ids];
+}
+/** The id of a person: `@FILE` or `-`, which hold it, or the id itself. */
+export function personFrom(option, text) {
+    if (text === '' || text === '@')
+        throw usage(`${option}: ${JSON.stringify(text)} names nothing`);
+    if (text !== '-' && !text.startsWith('@'))
+        return text;
+    const [id = '', ...others] = idsIn(option, text === '-' ? text : text.slice(1));
+    if (others.length === 0)
+        return id;
+    throw usage(`${option}: takes one id, and ${text === '-' ? 'standard input' : text.slice(1)} has ${others.length + 1}`);
+}
+/** A date stands for its beginning in UTC; anything longer has to say its offset. */
+export function instantFrom(option, text) {
+    const shape = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2}))?$/i;
+    const instant = shape.test(text) ? Date.parse(text) : Number.NaN;
+    // Date.parse takes 31 February for 3 March.
+    const day = Date.parse(text.slice(0, 10));
+    if (Number.isNaN(instant) || new Date(day).getUTCDate() !== Number(text.slice(8, 10))) {
+        throw usage(`${option}: ${JSON.stringify(text)} is neither a date (2026-01-31) nor an instant (2026-01-31T12:00:00Z)`);
+    }
+    return instant;
+}
+/** Years beyond 9999 cannot be written in RFC 3339. */
+const END_OF_TIME = Date.UTC(10_000, 0);
+const INSTANT = /^(\d{4}-\d{2}-\d{2})[Tt]\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:[Zz]|[+-]\d{2}:\d{2})$/;
+/** Date.parse takes 30 February for 2 March; a day that exists comes back as it was. */
+function isDate(day) {
+    return new Date(`${day}T00:00:00Z`).toISOString().startsWith(day);
+}
+/** A duration with its unit: `--expires 90` would be 90 milliseconds, and was surely meant as days. */
+function timeFrom(text) {
+    return /^[1-9]\d*$/.test(text) ? undefined : parseDuration(text);
+}
+/** An instant (RFC 3339), or how long from now. @returns milliseconds since 1970 UTC, in the future. */
+export function expiryFrom(text, nowMs) {
+    if (text === undefined)
+        return undefined;
+    const [, date] = INSTANT.exec(text) ?? [];
+    const at = date === undefined ? nowMs + (timeFrom(text) ?? Number.NaN) : Date.parse(text.toUpperCase());
+    if (!(at < END_OF_TIME) || (date !== undefined && !isDate(date))) {
+        throw usage(`--expires: ${JSON.stringify(text)} is neither an instant like 2027-01-01T00:00:00Z nor a time like 90d`);
+    }
+    if (at <= nowMs)
+        throw usage(`--expires: ${text} is not in the future`);
+    return at;
+}
+/** How long an old key stays accepted. @returns milliseconds. */
+export function overlapFrom(text, nowMs) {
+    const overlap = timeFrom(text);
+    if (overlap === undefined || nowMs + overlap >= END_OF_TIME) {
+        throw usage(`--overlap: ${JSON.stringify(text)} is not a time such as 24h, or 0`);
+    }
+    return overlap;
+}
+/** Undefined when none was given. */
+export function clockFrom(text) {
+    return text === undefined ? undefined : wordFrom('--clock', text, CLOCKS);
+}
+/** Where a UUID has its dashes, in hexadecimal digits. */
+const DASHES = [8, 12, 16, 20];
+const FEWEST_DIGITS = 8;
+const ALL_DIGITS = 32;
+/**
+ * The id of a run, or its beginning of 8 digits or more, as `collector runs` prints it. Dashes may be left out.
+ * @returns in lower case and with dashes; `isWhole` when it is all of the id.
+ */
+export function runIdFrom(option, text) {
+    const digits = text.replaceAll('-', '').toLowerCase();
+    const id = dashed(digits);
+    const isHex = /^[0-9a-f]+$/.test(digits) && digits.length >= FEWEST_DIGITS && digits.length <= ALL_DIGITS;
+    if (!isHex || (text.includes('-') && ![id, `${id}-`].includes(text.toLowerCase()))) {
+        throw usage(`${option}: ${JSON.stringify(text)} is neither a UUID nor the first ${FEWEST_DIGITS} digits or more of one`);
+    }
+    return { id, isWhole: digits.length === ALL_DIGITS };
+}
+/** The first hexadecimal digits of a UUID, with its dashes. */
+function dashed(digits) {
+    return Array.from(digits, (digit, i) => (DASHES.includes(i) ? `-${digit}` : digit)).join('');
+}
+/**
+ * The beginning of a run's id that no other run has: 8 digits, or as many as it takes.
+ * @param neighbours ids of other runs: in their order, the one before and the one behind are enough.
+ */
+export function shortId(id, neighbours) {
+    const digits = id.replaceAll('-', '');
+    let shared = 0;
+    for (const other of neighbours) {
+        if (other === id)
+            continue;
+        const others = other.replaceAll('-', '');
+        let same = 0;
+        while (same < digits.length && others[same] === digits[same])
+            same++;
+        shared = Math.max(shared, same);
+    }
+    return dashed(digits.slice(0, Math.max(FEWEST_DIGITS, shared + 1)));
+}
+const MOST_CANDIDATES = 8;
+/** For a short id that several runs begin with. @param ids of these runs, or the first of them. */
+export function severalRuns(option, beginning, ids) {
+    const shown = ids.slice(0, MOST_CANDIDATES).join(', ');
+    const more = ids.length > MOST_CANDIDATES ? ', …' : '';
+    return usage(`${option}: several runs begin with ${beginning}; give one of ${shown}${more}`);
+}
+const MOST_LOOKED_AT = 64;
+/**
+ * The record that is meant by its id or the beginning of it.
+ * @param asked the option and what was typed, of one organisation when that is given.
+ * @throws CommandFailure when there is none, or when several begin so.
+ */
+export function recordMeant(catalogue, asked, dataDir) {
+    const { option, text, organisation } = asked;
+    const { id } = runIdFrom(option, text);
+    const found = catalogue.run(organisation, id, MOST_LOOKED_AT).map(({ recordId }) => recordId);
+    const [one, ...others] = new Set(found);
+    if (one === undefined)
+        throw notThere({ what: 'run', id, dataDir, isNarrowed: organisation !== undefined });
+    if (others.length > 0)
+        throw severalRuns(option, id, [one, ...others]);
+    return one;
+}
+/** The one sentence of all commands for an id that is not there; with exit code 6. */
+export function notThere({ what, id, dataDir, isNarrowed = false }) {
+    const narrowed = isNarrowed ? ' with what the other options ask for' : '';
+    return new CommandFailure(`there is no ${what} ${id} in ${dataDir}${narrowed}`, EXIT.notFound);
+}
+//# sourceMappingURL=arguments.js.map

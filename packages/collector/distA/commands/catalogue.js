@@ -1,0 +1,319 @@
+/** How a command gets the catalogue: up to date, in one state while it is asked, and with its faults in words. */
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { didYouMean } from '@clinical-events/protocol';
+import { Catalogue, CatalogueBusy, CatalogueDamaged, CatalogueFault, catalogueDirectory, } from '../catalogue/catalogue.js';
+import { packJob } from '../catalogue/summing.js';
+import { outsideParents, recordsOf, windowsOf } from '../records/record-windows.js';
+import { BEGINNING } from '../store/contract/events.js';
+import { openStore } from '../store/open-to-read.js';
+import { systemCode } from '../system-code.js';
+import { logAccess } from './access-log.js';
+import { interruption } from './exit-codes.js';
+import { LogThread } from './log-thread.js';
+import { ProgressBar, printable } from './terminal.js';
+import { assertReadable } from './regular-files.js';
+import { assertReaches, claimedSize } from './verify/log-checkpoints.js';
+const WAIT_MS = 30_000;
+const SILENT_WAIT_MS = 2000;
+/** Less is taken in before the operator wonders. */
+const BAR_FROM_MEBIBYTES = 32;
+const MEBIBYTE = 1 << 20;
+const ATTEMPTS = 5;
+/**
+ * On return the catalogue covers every event that was durable at the call. The caller closes it.
+ * @throws CommandFailure when it cannot be made, when another process holds it, or when the log is damaged; the reason
+ *   of the signal.
+ */
+export async function openCatalogue(request) {
+    const { events: log, tree } = openStore(request.dataDir);
+    try {
+        // Asked first: a running collector goes on while the log is read.
+        const claimed = await claimedSize(tree);
+        const access = await inDataDirectory(request, log);
+        try {
+            assertReaches(access.cursor.sequence - 1, claimed);
+            return access;
+        }
+        catch (error) {
+            await access.close();
+            throw error;
+        }
+    }
+    catch (error) {
+        await log.close();
+        throw error;
+    }
+}
+async function inDataDirectory(request, log) {
+    const { dataDir } = request;
+    const directory = catalogueDirectory(dataDir);
+    // A catalogue names patients: it is made elsewhere only where this directory cannot be written.
+    if (isWritable(directory))
+        return CatalogueAccess.open(request, log, directory);
+    const parent = os.tmpdir();
+    if (!request.quiet && log.extent >= BAR_FROM_MEBIBYTES * MEBIBYTE) {
+        const where = `no catalogue can be made in ${dataDir}: it is made in ${parent} (TMPDIR), for this command alone`;
+        process.stderr.write(`collector: ${where}\n`);
+    }
+    return CatalogueAccess.open(request, log, temporaryDirectory(parent));
+}
+/** What is there of it, or the directory that it would be made in. */
+function isWritable(directory) {
+    const parts = [directory, path.join(directory, 'catalogue.sqlite')].filter((part) => fs.existsSync(part));
+    try {
+        for (const part of parts.length > 0 ? parts : [path.dirname(directory)]) {
+            fs.accessSync(part, fs.constants.W_OK);
+        }
+        return true;
+    }
+    catch {
+        return false;
+    }
+}
+/** For the owner alone; it goes with the process. */
+function temporaryDirectory(parent) {
+    let made;
+    try {
+        made = fs.mkdtempSync(path.join(parent, 'collector-catalogue-'));
+    }
+    catch (error) {
+        throw new CatalogueFault(`TMPDIR: no directory can be made in ${parent} (${systemCode(error)})`, {
+            cause: error,
+        });
+    }
+    process.once('exit', () => fs.rmSync(made, { recursive: true, force: true }));
+    return catalogueDirectory(made);
+}
+/** One for each core: the one that writes waits for these, or they for it. */
+const MOST_THREADS = 4;
+/** The young generation: what is made of half a mebibyte of log should die in it. */
+const YOUNG_MEBIBYTES = 32;
+class SummingThreads {
+    #threads;
+    #turn = 0;
+    constructor(dataDir) {
+        const file = new URL('summing-thread.js', import.meta.url);
+        const length = Math.min(MOST_THREADS, os.availableParallelism());
+        const options = {
+            workerData: { dataDir },
+            resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MEBIBYTES },
+        };
+        this.#threads = Array.from({ length }, () => new LogThread(file, options));
+    }
+    async sum(records, before) {
+        const thread = this.#threads[this.#turn++ % this.#threads.length];
+        const summed = await thread?.do(packJob(records, before));
+        return JSON.parse(summed ?? '[]');
+    }
+    async stop() {
+        await Promise.all(this.#threads.map((thread) => thread.stop()));
+    }
+}
+export class CatalogueAccess {
+    request;
+    log;
+    catalogue;
+    #cursor = BEGINNING;
+    constructor(request, 
+    /** Closed with the catalogue. */
+    log, 
+    /** Answers from one state of it until it is closed. */
+    catalogue) {
+        this.request = request;
+        this.log = log;
+        this.catalogue = catalogue;
+    }
+    /** @throws CatalogueFault, StoreDamaged, or the reason of the signal. */
+    static async open(request, log, directory) {
+        let isSaid = request.quiet;
+        const catalogue = Catalogue.open({
+            ...{ directory, ledgerId: log.ledgerId, names: log.names, waitMs: request.waitMs ?? WAIT_MS },
+            onWait(elapsedMs, holder) {
+                if (isSaid || elapsedMs < SILENT_WAIT_MS)
+                    return;
+                isSaid = true;
+                process.stderr.write(`collector: waiting for ${holder}, which is writing the catalogue\n`);
+            },
+        });
+        const access = new CatalogueAccess(request, log, catalogue);
+        try {
+            await access.#update();
+            return access;
+        }
+        catch (error) {
+            catalogue.close();
+            throw error;
+        }
+    }
+    /** Behind the last entry that it covers. */
+    get cursor() {
+        return this.#cursor;
+    }
+    /**
+     * Asks once more, of a catalogue that was rebuilt, when what is asked shows that it is damaged.
+     * @param question must have given nothing out when it asks the catalogue.
+     * @throws CommandFailure, or what the question throws.
+     */
+    async ask(question) {
+        try {
+            return await question(this.catalogue);
+        }
+        catch (error) {
+            if (!(error instanceof CatalogueDamaged))
+                throw error;
+        }
+        await this.#update();
+        return question(this.catalogue);
+    }
+    async close() {
+        this.catalogue.close();
+        await this.log.close();
+    }
+    async #update() {
+        this.catalogue.release();
+        for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+            this.#cursor = await this.#takeIn();
+            // False when another process has taken in more since, and is not through.
+            if (this.catalogue.hold())
+                return;
+        }
+        throw new CatalogueBusy('another process is writing the catalogue all the time: try again');
+    }
+    /** Waits for as long as another process takes something in. */
+    async #takeIn() {
+        const { signal } = this.request;
+        const bar = this.#bar();
+        try {
+            for (;;) {
+                const before = this.catalogue.cursor.sequence;
+                try {
+                    const { cursor } = await this.catalogue.update(this.log, {
+                        ...{ signal, onProgress: bar.onProgress },
+                        startThreads: () => new SummingThreads(this.request.dataDir),
+                    });
+                    return cursor;
+                }
+                catch (error) {
+                    if (!(error instanceof CatalogueBusy) || this.catalogue.cursor.sequence === before)
+                        throw error;
+                }
+            }
+        }
+        finally {
+            bar.clear();
+        }
+    }
+    #bar() {
+        const wanted = !this.request.quiet && process.stderr.isTTY;
+        const bar = new ProgressBar({
+            ...{ wanted, unit: 'MiB of the log put into the catalogue', per: MEBIBYTE, rate: true },
+            from: BAR_FROM_MEBIBYTES,
+        });
+        let first;
+        return {
+            onProgress: (_, share) => {
+                first ??= share;
+                const { extent } = this.log;
+                bar.show((share - first) * extent, (1 - first) * extent);
+            },
+            clear: () => bar.clear(),
+        };
+    }
+}
+/** Fewer events are done before anybody wonders. */
+const BAR_FROM_EVENTS = 50_000;
+/**
+ * The reading counts as complete once `use` has returned.
+ * @throws CommandFailure when there is no log, when it is damaged or shorter than a checkpoint says, when there is no
+ *   catalogue to be had, or when the access cannot be logged.
+ */
+export async function readRuns({ dataDir, logAs, quiet, interrupted }, use) {
+    assertReadable(dataDir);
+    // Asked first: a running collector goes on while the log is read.
+    const claimed = await claimedSize(openStore(dataDir).tree);
+    const signal = interruption(interrupted);
+    const givenOut = logAccess(dataDir, logAs);
+    const access = await openCatalogue({ dataDir, quiet, signal });
+    const wanted = !quiet && process.stderr.isTTY;
+    const bar = new ProgressBar({ wanted, unit: 'events', per: 1, from: BAR_FROM_EVENTS, rate: true });
+    try {
+        const { catalogue, log } = access;
+        assertReaches(catalogue.cursor.sequence - 1, claimed);
+        await use({ catalogue, log, givenOut, signal, bar });
+        givenOut.complete = true;
+    }
+    finally {
+        bar.clear();
+        await access.close();
+    }
+}
+/** Records that are made here, one after the other. */
+export async function* recordsIn(source, selection) {
+    for (const page of source.catalogue.placed(selection)) {
+        const runs = page.map((record) => ({ record, places: record.places() }));
+        for (const window of windowsOf(runs)) {
+            const linksAt = (run, events) => linksOf(source, window[run]?.record, events);
+            yield* await recordsOf(source.log, window, linksAt);
+        }
+    }
+}
+async function linksOf({ catalogue, log }, record, events) {
+    const runs = new Map();
+    for (const eventId of outsideParents(events)) {
+        const organisation = events[0]?.event.organisation ?? '';
+        runs.set(eventId, await runOfEvent({ catalogue, log }, organisation, eventId));
+    }
+    return {
+        parentRunOf: (eventId) => runs.get(eventId),
+        children: record?.hasChildren ? catalogue.children(record) : [],
+        cycle: record?.isInCircle ? catalogue.cycle(record) : [],
+    };
+}
+/** The run of an event; null when it is of none, undefined when the log does not have it. */
+export async function runOfEvent({ catalogue, log }, organisation, eventId) {
+    const found = await catalogue.recordOfEvent(log, organisation, eventId);
+    return found?.runId;
+}
+/* What an empty answer would not show: names in a filter that no record has, mostly a slip, and the other clock. */
+/** For an answer that is empty by the time of receipt. */
+export const BY_SENDERS = "by the senders' clocks there are some in that time, as after an import or a demo: --clock sender goes by these";
+/** Of each kind so many are kept to guess from, and none that is longer. */
+const MOST_NAMES = 1000;
+const LONGEST_NAME = 200;
+/**
+ * Goes through the catalogue: for when nothing was found.
+ * @returns a warning for each name that no record has, with the nearest one that one has.
+ */
+export function unknownNames(catalogue, { organisation, model }) {
+    const warnings = [];
+    if (organisation !== undefined) {
+        warnings.push(...unknown('no event names the organisation', organisation, catalogue.organisations()));
+    }
+    if (model !== undefined) {
+        const models = catalogue.models().flatMap(({ model: id, version }) => [id, `${id}@${version ?? ''}`]);
+        warnings.push(...unknown('no run is of the model', model, models));
+    }
+    return warnings;
+}
+/** The same for a command that has no catalogue open: nothing is said where none can be had. */
+export async function unknownNamesIn(dataDir, filter, signal) {
+    if (filter.organisation === undefined && filter.model === undefined)
+        return [];
+    const access = await openCatalogue({ dataDir, quiet: true, signal }).catch(() => undefined);
+    try {
+        return access === undefined ? [] : unknownNames(access.catalogue, filter);
+    }
+    finally {
+        await access?.close();
+    }
+}
+function unknown(said, name, all) {
+    if (all.includes(name))
+        return [];
+    // A sender's characters must not move the cursor.
+    const others = all.filter((other) => other.length <= LONGEST_NAME && printable(other) === other);
+    return [`${said} "${printable(name)}"${didYouMean(name, others.slice(0, MOST_NAMES))}`];
+}
+//# sourceMappingURL=catalogue.js.map

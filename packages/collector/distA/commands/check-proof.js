@@ -1,0 +1,304 @@
+/** `collector check-proof`: whether a proof holds, by the files that it is given and by nothing else. */
+import { hash } from 'node:crypto';
+import fs from 'node:fs';
+import { buffer } from 'node:stream/consumers';
+import { ENTRY_KINDS } from '@clinical-events/protocol';
+import { KeyMalformed, NoteForged, NoteUnsigned, checkProof, decodeEnvelope, followRotations, keyIdText, parseCheckpoint, parseNote, parseProof, parseRotation, parseVerifierKey, } from '@clinical-events/protocol/verify';
+import { Command } from 'commander';
+import { HASH_BYTES } from '../integrity/merkle.js';
+import { NOTE_ED25519, noteKey, verifyCosignature, verifyNote, } from '../integrity/note-signing.js';
+import { actionIn, eventsOf } from '../privacy/actions.js';
+import { counted } from '../quantity.js';
+import { uuidText } from '../store/text.js';
+import { EXIT, usage } from './exit-codes.js';
+import { printable, printableJson, wrappedFor } from './terminal.js';
+import { collect, keysFrom, reading, rotationsIn } from './verify/trusted-keys.js';
+function instant(ms) {
+    const date = new Date(ms);
+    // Dates end in the year 275760, and a log can sign any number.
+    return Number.isNaN(date.getTime()) ? `${ms} ms after 1970` : date.toISOString();
+}
+function runIdIn({ envelope }) {
+    return envelope.runId.every((byte) => byte === 0) ? undefined : uuidText(envelope.runId);
+}
+/** For scripts; the names are a promise. */
+export function describe(verdict, body, cosigned) {
+    const { envelope, index, checkpoint, signedBy } = verdict;
+    return {
+        valid: true,
+        event_id: uuidText(envelope.eventId),
+        run_id: runIdIn(verdict) ?? null,
+        kind: envelope.kind,
+        profile: envelope.profile,
+        organisation: envelope.organisation,
+        key_id: envelope.keyId,
+        received_at: instant(envelope.receivedAt),
+        content: verdict.content,
+        sha256: body === undefined ? null : hash('sha256', body),
+        sequence: index + 1,
+        index,
+        tree_size: checkpoint.size,
+        root: Buffer.from(checkpoint.root).toString('base64'),
+        origin: checkpoint.origin,
+        signed_by: signedBy,
+        cosigned_by: cosigned.map(({ witness, time }) => ({ key: witness.vkey, at: instant(time * 1000) })),
+    };
+}
+/** For people who have to rely on it, and may not know how it works. */
+export function report(verdict, body, proof, cosigned) {
+    const { envelope, index, checkpoint, signedBy } = verdict;
+    const run = runIdIn(verdict);
+    const origin = printable(checkpoint.origin);
+    const [kind, from] = typeof envelope.kind === 'number'
+        ? [ofTheLog(envelope.kind, body), 'the collector itself']
+        : [
+            `${envelope.kind}, under the profile ${envelope.profile}`,
+            `API key ${printable(envelope.keyId)} of organisation ${printable(envelope.organisation)}`,
+        ];
+    const what = body === undefined
+        ? `An event was stored as entry ${index + 1} of the log ${origin}, and its content has been
+  destroyed since; nothing can be said of that:`
+        : `The ${body.length} bytes given, exactly as they are (SHA-256 ${hash('sha256', body)}),
+  are entry ${index + 1} of the log ${origin}:`;
+    return `VALID
+
+Proved:
+  ${what}
+    event id      ${uuidText(envelope.eventId)}
+    run           ${run ?? 'none'}
+    kind          ${kind}
+    received at   ${instant(envelope.receivedAt)}, according to the collector's clock
+    from          ${from}
+  The log had ${counted(checkpoint.size, 'entry', 'entries')} when it signed the tree that this one is in, with the key
+    ${printable(signedBy)}
+${cosigned.map(witnessed).join('')}
+Not proved:
+  That what the event says is true, who used the API key, and that the collector's clock was right.
+  That the log shows this same tree to everybody: compare checkpoints that are held elsewhere.
+${unchecked(proof, [signedBy, ...cosigned.map(({ witness }) => witness.vkey)])}`;
+}
+/** An entry that no sender has sent. */
+function ofTheLog(kind, body) {
+    const says = kind === ENTRY_KINDS.lifecycleAction && body !== undefined ? actionIn(body) : undefined;
+    if (says?.does !== 'retire')
+        return `an entry of the log's own (${kind})`;
+    const erased = counted(eventsOf(says.keys).size, 'event');
+    return `an action: ${says.action}
+    says          ${erased} erased, for the reason ${says.reason}`;
+}
+function witnessed({ witness, time }) {
+    return `  The witness ${printable(witness.name)} knew this tree, and no other history of the log, at ${instant(time * 1000)}
+    by its own clock.
+`;
+}
+/** Names of witnesses must not look as if they vouched for anything here. */
+function unchecked(proof, checked) {
+    const keys = checked.map(parseVerifierKey);
+    const others = parseNote(parseProof(proof).checkpoint)
+        .signatures.filter(({ name, keyId }) => !keys.some((key) => key.name === name && key.keyId === keyId))
+        .map(({ name, keyId }) => `${printable(name)} (${keyIdText(keyId)})`);
+    return others.length === 0
+        ? ''
+        : `  Nor were further signatures under the checkpoint checked: ${others.join(', ')}.\n`;
+}
+const EXAMPLES = `
+Examples:
+  $ collector check-proof event.tlog-proof --event body.json --key log.vkey
+  $ collector check-proof event.tlog-proof --event body.json --key first.vkey --rotations rotations/
+  $ collector check-proof event.tlog-proof --event body.json --key log.vkey --witness witness.vkey
+  $ collector events --event 6f9b2c4e-8a51-4d8e-9f0c-2b7a1e5d3c10 | jq -j .body |
+      collector check-proof event.tlog-proof --event - --key log.vkey
+
+Needs no data directory and no network, and takes no settings from the environment. The body has to be the event as it
+was sent, byte for byte. The key is the log's verifier key, from "collector signing-key show", and must have come to you by another way than the proof: it is what everything rests on.
+When the log has changed its key since you got yours, its rotation notes lead from the one to the other. A witness that
+has cosigned tells by its own clock when it knew the tree, and that the log has shown it no other history.
+
+Exit codes: 0 the proof holds, 3 it does not, 2 a key is none or the command line is wrong, 6 a file is not there.`;
+const STANDARD_INPUT = '-';
+export function command() {
+    return new Command('check-proof')
+        .description('Check the proof of an event, without the log and without a network.')
+        .argument('<proof>', 'the file that "collector proof" wrote; - is standard input')
+        .option('--event <body>', 'the file with the exact body of the event; - is standard input; none for one that was erased')
+        .requiredOption('--key <vkey>', '(required) a verifier key of the log that you trust, a file with one, or @ and a file; may be given again', collect)
+        .option('--rotations <path>', 'rotation notes of the log: a file or a directory; may be given again', collect)
+        .option('--witness <vkey>', 'a witness that must have cosigned the checkpoint: its verifier key, or a file; may be given again', collect)
+        .option('--json', 'print the verdict as one JSON object')
+        .addHelpText('after', EXAMPLES)
+        .action(async (file, options) => {
+        process.exitCode = await check(file, options);
+    });
+}
+/** @returns the exit code. */
+async function check(file, options) {
+    const { event, json } = options;
+    if (file === STANDARD_INPUT && event === STANDARD_INPUT) {
+        throw usage('the proof and the body cannot both be standard input');
+    }
+    const keys = options.key.flatMap((key) => keysFrom('--key', key, wellFormed));
+    const witnesses = (options.witness ?? [])
+        .flatMap((key) => keysFrom('--witness', key, wellFormed))
+        .map(witnessKey);
+    const rotations = (options.rotations ?? []).flatMap(rotationsIn);
+    const content = await contentOf(file);
+    const proof = proofText(content);
+    const body = event === undefined ? undefined : await contentOf(event);
+    if (body === undefined && !isOfErased(proof))
+        throw usage('--event: give the file with the exact body of the event');
+    const given = { proof, body, keys, rotations };
+    const verdict = await checkProof(given);
+    if (verdict.valid) {
+        const cosigned = cosignaturesOn(parseProof(proof).checkpoint, witnesses);
+        if ('message' in cosigned)
+            return notValid('not-cosigned', cosigned.message, json);
+        process.stdout.write(json ? asJson(describe(verdict, body, cosigned)) : report(verdict, body, proof, cosigned));
+        return EXIT.ok;
+    }
+    const { reason, message } = verdict;
+    if (reason === 'key-unusable')
+        throw usage(`--key: ${message}`);
+    if (body !== undefined && isPrintedEvent(body)) {
+        const name = event === STANDARD_INPUT ? 'standard input' : event;
+        throw usage(`--event: ${name} is a line of "collector events", and not the body in it; get that with: jq -j .body`);
+    }
+    const said = reason === 'untrusted-key' ? untrusted(given) : message;
+    const why = [said, ...(await hints(given, verdict))].join(' ');
+    return notValid(reason, why, json);
+}
+function notValid(reason, message, json) {
+    const text = () => `NOT VALID\n\n${wrappedFor(process.stdout, message)}\n`;
+    process.stdout.write(json ? asJson({ valid: false, reason, message }) : text());
+    return EXIT.damaged;
+}
+/** @returns what each of the witnesses said, or why one of them has said nothing that counts. */
+function cosignaturesOn(checkpoint, witnesses) {
+    const cosigned = [];
+    for (const witness of witnesses) {
+        try {
+            cosigned.push({ witness, time: verifyCosignature(checkpoint, witness).time });
+        }
+        catch (error) {
+            if (!(error instanceof NoteUnsigned || error instanceof NoteForged))
+                throw error;
+            return { message: `The log's part of the proof holds, but ${witness.name}: ${error.message}.` };
+        }
+    }
+    return cosigned;
+}
+/** Whether it can be used is seen when the proof is checked. @throws KeyMalformed. */
+function wellFormed(vkey) {
+    parseVerifierKey(vkey);
+    return vkey;
+}
+function witnessKey(vkey) {
+    try {
+        const key = noteKey(vkey);
+        if (key.type === NOTE_ED25519)
+            throw new KeyMalformed('that is the key of a log and not of a witness');
+        return key;
+    }
+    catch (error) {
+        if (error instanceof KeyMalformed)
+            throw usage(`--witness: ${error.message}`);
+        throw error;
+    }
+}
+async function contentOf(file) {
+    if (file === STANDARD_INPUT)
+        return buffer(process.stdin);
+    return reading(file, () => fs.readFileSync(file));
+}
+/** Whether the log had destroyed the body before it made the proof: then the proof has no salt. */
+function isOfErased(proof) {
+    try {
+        const { extra } = parseProof(proof);
+        return extra.length - decodeEnvelope(extra).size === HASH_BYTES;
+    }
+    catch {
+        // What it is instead is told when it is checked.
+        return true;
+    }
+}
+/** Bytes that are no text become U+FFFD, which no proof of ours has. */
+function proofText(bytes) {
+    return new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes);
+}
+/** Whether it is what `collector events` prints for an event: easily taken for the event. */
+function isPrintedEvent(body) {
+    let value;
+    try {
+        value = JSON.parse(body.toString());
+    }
+    catch {
+        return false;
+    }
+    if (typeof value !== 'object' || value === null)
+        return false;
+    const has = (name, type) => typeof value[name] === type;
+    return (has('body', 'string') && has('sha256', 'string') && has('sequence', 'number') && has('key_id', 'string'));
+}
+/** Keys as they are told apart: by their ids. */
+function idsOf(keys) {
+    const ids = [...new Set(keys.map(({ keyId }) => keyIdText(keyId)))];
+    const most = 8;
+    const listed = ids.slice(0, most).join(', ') + (ids.length > most ? ' and more' : '');
+    return `${ids.length === 1 ? 'key' : 'keys'} ${listed}`;
+}
+/** No key that is believed has signed the checkpoint; so nothing is known of who has. */
+function untrusted({ proof, keys }) {
+    const { text, signatures } = parseNote(parseProof(proof).checkpoint);
+    const { origin } = parseCheckpoint(text);
+    const ofLog = signatures.filter(({ name }) => name === origin);
+    const signers = idsOf(ofLog.length > 0 ? ofLog : signatures);
+    const given = idsOf(keys.map(parseVerifierKey)).replace(/^keys? /, '');
+    return `The checkpoint is signed by none of the trusted keys. It is signed by ${signers}; you gave ${given}.`;
+}
+/** The key that signed the checkpoint, if rotation notes lead from it to a key that was given. */
+async function earlierSigner({ proof, keys, rotations = [] }) {
+    const note = parseProof(proof).checkpoint;
+    const candidates = new Set(rotations.map((each) => parseRotation(parseNote(each).text).oldKey));
+    for (const vkey of candidates) {
+        try {
+            const reached = await followRotations([vkey], rotations);
+            if (!keys.some((key) => reached.has(key)))
+                continue;
+            verifyNote(note, [noteKey(vkey)]);
+            return keyIdText(parseVerifierKey(vkey).keyId);
+        }
+        catch {
+            // Of a note that does not do what it says nothing follows.
+        }
+    }
+    return undefined;
+}
+/** What may have gone wrong on the way, in whole sentences. */
+async function hints(given, { reason }) {
+    const { proof, body, rotations = [] } = given;
+    if (reason === 'proof-malformed' && proof.trimStart().startsWith('{')) {
+        return ['It seems to be the output of "collector proof --json": get the proof in it with jq -j .proof.'];
+    }
+    if (reason === 'untrusted-key') {
+        if (rotations.length === 0) {
+            return ['If the log has changed its key since yours, give its rotation notes by --rotations.'];
+        }
+        const earlier = await earlierSigner(given);
+        return earlier === undefined
+            ? []
+            : [
+                `By the rotation notes ${earlier} is a key from before the one that you gave: check with that one, as you ` +
+                    'got it by another way than the proof.',
+            ];
+    }
+    const LINE_BREAK = 0x0a;
+    if (reason === 'event-differs' && body?.at(-1) === LINE_BREAK) {
+        const without = await checkProof({ ...given, body: body.subarray(0, -1) });
+        if (without.valid)
+            return ['It does hold for the body without the line break at its end, which was not sent.'];
+    }
+    return [];
+}
+function asJson(value) {
+    return `${printableJson(JSON.stringify(value, undefined, 2))}\n`;
+}
+//# sourceMappingURL=check-proof.js.map

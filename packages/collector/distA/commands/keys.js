@@ -1,0 +1,329 @@
+/** `collector keys`: create, list, rotate and revoke API keys, also while a collector runs on the same directory. */
+import { X509Certificate } from 'node:crypto';
+import fs from 'node:fs';
+import { EVENT_KINDS, PROFILES } from '@clinical-events/protocol';
+import { Command, Option } from 'commander';
+import { DEFAULT_ORGANISATION, createKey, keyState, rotateKey } from '../access/issuing.js';
+import { isKeyId, keyIdOf } from '../access/key-ring.js';
+import { certificateName, formatRateLimit, parseRateLimit } from '../access/principal.js';
+import { exists } from '../files.js';
+import { describeStore, isShared } from '../store/open.js';
+import { KeyDatabase, keyDatabasePath, openKeys } from '../store/open-keys.js';
+import { logAct } from './access-log.js';
+import { CommandFailure, EXIT, usage } from './exit-codes.js';
+import { newKeyNotice, portOfHolder, requiresCertificate } from './serve/listening.js';
+import { alignedTable } from './terminal.js';
+import { addConfigOptions, configOf, expiryFrom, overlapFrom, wordsFrom } from './arguments.js';
+/* What an operator types to `collector keys`, read strictly. Each function throws a usage failure that says how. */
+/** `all`, or kinds with commas between them. */
+export function permissionsFrom(text) {
+    const names = wordsFrom('--permissions', text, ['all', ...EVENT_KINDS]);
+    return names.has('all') ? 'all' : EVENT_KINDS.filter((kind) => names.has(kind));
+}
+/** `100/s` or `100/s:500`. */
+export function rateLimitFrom(text) {
+    if (text === undefined)
+        return undefined;
+    const limit = parseRateLimit(text);
+    if (limit === undefined) {
+        throw usage(`--rate-limit: ${JSON.stringify(text)} is not of the form 100/s or 100/s:500 (events per second, burst)`);
+    }
+    return limit;
+}
+/** `dns:` or `uri:`, and a name of that kind in the certificate. */
+export function clientCertificateFrom(text) {
+    if (text === undefined)
+        return undefined;
+    const name = certificateName(text);
+    if (name === undefined) {
+        throw usage(`--client-certificate: ${JSON.stringify(text)} is neither like dns:app.example.org nor like uri:spiffe://example.org/app`);
+    }
+    return name;
+}
+/** A key id. Never repeats what it was given: people paste whole keys where the id is asked for. */
+export function keyIdFrom(text) {
+    if (isKeyId(text))
+        return text;
+    const keyId = keyIdOf(text);
+    if (keyId === undefined) {
+        throw usage('that is not a key id: 12 characters of a-z 2-7, as "collector keys list" shows');
+    }
+    throw usage(`give the key id, ${keyId}, and not the key itself: other users of this host can read it in the process list`);
+}
+function instant(ms) {
+    return ms === undefined ? null : new Date(ms).toISOString();
+}
+/** A key for scripts. The names are a promise; the secret and its hash are not among them. */
+function keyJson(key, nowMs) {
+    return {
+        key_id: key.keyId,
+        organisation: key.organisation,
+        permissions: key.permissions === 'all' ? ['all'] : key.permissions,
+        profile: key.profile ?? null,
+        rate_limit: key.rateLimit
+            ? { events_per_second: key.rateLimit.perSecond, burst: key.rateLimit.burst }
+            : null,
+        client_certificate: key.clientCertificate ?? null,
+        note: key.note,
+        state: keyState(key, nowMs),
+        created_at: instant(key.createdAt),
+        expires_at: instant(key.expiresAt),
+        revoked_at: instant(key.revokedAt),
+        rotated_from: key.rotatedFrom ?? null,
+        replaced_by: key.replacedBy ?? null,
+    };
+}
+function printJson(value) {
+    process.stdout.write(`${JSON.stringify(value, undefined, 2)}\n`);
+}
+/** To the second: enough for people. */
+function shortInstant(ms) {
+    return instant(ms)?.replace(/\.\d+Z$/, 'Z') ?? '-';
+}
+function day(ms) {
+    return instant(ms)?.slice(0, 10);
+}
+/** What no key has is no column; --json has all, and instants in place of days. */
+function keyTable(keys, nowMs) {
+    const columns = [
+        ['KEY ID', ({ keyId }) => keyId],
+        ['ORGANISATION', ({ organisation }) => organisation],
+        ['PERMISSIONS', ({ permissions }) => (permissions === 'all' ? 'all' : permissions.join(','))],
+        ['PROFILE', ({ profile }) => profile],
+        ['RATE LIMIT', ({ rateLimit }) => rateLimit && formatRateLimit(rateLimit)],
+        ['CERTIFICATE', ({ clientCertificate }) => clientCertificate],
+        ['STATE', (key) => keyState(key, nowMs)],
+        ['CREATED', ({ createdAt }) => day(createdAt)],
+        ['EXPIRES', ({ expiresAt }) => day(expiresAt)],
+        ['NOTE', ({ note }) => note],
+    ];
+    const shown = columns.filter(([, valueOf]) => keys.length === 0 || keys.some((key) => valueOf(key)));
+    return alignedTable([
+        shown.map(([name]) => name),
+        ...keys.map((key) => shown.map(([name, valueOf]) => valueOf(key) ?? (name === 'EXPIRES' ? 'never' : '-'))),
+    ], process.stdout);
+}
+/** Undefined also when this user may not read it: a key can be made all the same. */
+function certificateOf(file) {
+    try {
+        return new X509Certificate(fs.readFileSync(file));
+    }
+    catch {
+        return undefined;
+    }
+}
+const DEFAULT_PORT = 8080;
+function printIssued(issued, config, introduction) {
+    const { text, key } = issued;
+    const kind = (key.permissions === 'all' ? undefined : key.permissions[0]) ?? 'inference-start';
+    // Where no port was said, or any free one, that of the collector that runs on the directory.
+    const said = config.port !== 0 && config.port !== DEFAULT_PORT;
+    const port = said ? config.port : (portOfHolder(config.dataDir) ?? DEFAULT_PORT);
+    const listening = {
+        host: config.host,
+        port,
+        tls: config.tlsCert === ''
+            ? undefined
+            : {
+                file: config.tlsCert,
+                certificate: certificateOf(config.tlsCert),
+                clientShowsOne: key.clientCertificate !== undefined || requiresCertificate(config),
+            },
+    };
+    process.stdout.write(introduction + newKeyNotice(listening, text, kind));
+}
+/** Keys whose changes have lines in the access log. */
+class LoggedKeys {
+    keys;
+    place;
+    constructor(keys, place) {
+        this.keys = keys;
+        this.place = place;
+    }
+    /** On return the data directory is there, so that a line can be written also before the first start. */
+    static async open(config) {
+        const keys = await openKeys(config);
+        return new LoggedKeys(keys, 'accessLog' in keys ? keys.accessLog : config.dataDir);
+    }
+    list() {
+        return this.keys.list();
+    }
+    insert(key) {
+        const { keyId, organisation, permissions, expiresAt } = key;
+        const filter = { key_id: keyId, organisation, permissions, expires_at: instant(expiresAt) };
+        return this.#change('create', filter, () => this.keys.insert(key));
+    }
+    rotate(successor, oldEnds, now) {
+        const { rotatedFrom, keyId, expiresAt } = successor;
+        const filter = {
+            ...{ key_id: rotatedFrom, accepted_until: instant(oldEnds) },
+            ...{ replaced_by: keyId, expires_at: instant(expiresAt) },
+        };
+        return this.#change('rotate', filter, () => this.keys.rotate(successor, oldEnds, now));
+    }
+    revoke(keyId, now) {
+        return this.#change('revoke', { key_id: keyId }, () => this.keys.revoke(keyId, now));
+    }
+    close() {
+        return this.keys.close();
+    }
+    #change(what, filter, change) {
+        return logAct(this.place, { command: `keys ${what}`, filter }, async (logged) => {
+            const result = await change();
+            logged.complete = result === undefined || result === true;
+            return result;
+        });
+    }
+}
+async function withKeys(config, work, open = (each) => LoggedKeys.open(each)) {
+    const keys = await open(config);
+    try {
+        return await work(keys);
+    }
+    finally {
+        await keys.close();
+    }
+}
+async function create(options, config) {
+    const now = Date.now();
+    const grants = {
+        organisation: options.organisation,
+        permissions: permissionsFrom(options.permissions),
+        profile: options.profile,
+        rateLimit: rateLimitFrom(options.rateLimit),
+        clientCertificate: clientCertificateFrom(options.clientCertificate),
+        expiresAt: expiryFrom(options.expires, now),
+        note: options.note,
+    };
+    const absent = !isShared(config) && !exists(config.dataDir);
+    const issued = await withKeys(config, (keys) => createKey(keys, grants, now));
+    // A typing error in --data-dir would otherwise show only when the collector refuses the key.
+    if (absent)
+        process.stderr.write(`collector: made the data directory ${config.dataDir}\n`);
+    if (options.json)
+        printJson({ key: issued.text, ...keyJson(issued.key, now) });
+    else {
+        const until = issued.key.expiresAt === undefined ? '' : ` until ${shortInstant(issued.key.expiresAt)}`;
+        printIssued(issued, config, `Key ${issued.key.keyId} for organisation "${issued.key.organisation}"${until}:\n`);
+    }
+}
+async function list(options, config) {
+    if (!isShared(config) && !exists(config.dataDir)) {
+        throw new CommandFailure(`there is no data directory at ${config.dataDir}`, EXIT.notFound);
+    }
+    const now = Date.now();
+    // Reading changes nothing, and works on a read-only snapshot.
+    const all = isShared(config)
+        ? await withKeys(config, (keys) => keys.list())
+        : exists(keyDatabasePath(config.dataDir))
+            ? await withKeys(config, (keys) => keys.list(), ({ dataDir }) => KeyDatabase.openReadOnly(dataDir))
+            : [];
+    const keys = all.filter(({ organisation }) => (options.organisation ?? organisation) === organisation);
+    if (options.json)
+        printJson(keys.map((key) => keyJson(key, now)));
+    else if (keys.length > 0)
+        process.stdout.write(keyTable(keys, now));
+    else {
+        const whose = options.organisation === undefined ? '' : ` of organisation "${options.organisation}"`;
+        process.stderr.write(`collector: there are no keys${whose} in ${describeStore(config)}\n`);
+    }
+}
+/** A database has them always, as far as is known before it is asked. */
+function hasKeys(config) {
+    return isShared(config) || exists(keyDatabasePath(config.dataDir));
+}
+function unknownKey(keyId, config) {
+    return new CommandFailure(`there is no key ${keyId} in ${describeStore(config)}`, EXIT.notFound);
+}
+function notRotated(keyId, refusal, config) {
+    switch (refusal) {
+        case 'unknown':
+            return unknownKey(keyId, config);
+        case 'replaced':
+            return usage(`key ${keyId} was rotated before: rotate the key that took over from it`);
+        case 'expired':
+        case 'revoked':
+            return usage(`key ${keyId} is ${refusal}: create a new key instead`);
+    }
+}
+async function rotate(text, options, config) {
+    const now = Date.now();
+    const keyId = keyIdFrom(text);
+    const overlap = overlapFrom(options.overlap, now);
+    const expiresAt = expiryFrom(options.expires, now);
+    if (!hasKeys(config))
+        throw unknownKey(keyId, config);
+    const { result, old } = await withKeys(config, async (keys) => ({
+        result: await rotateKey(keys, keyId, overlap, now, expiresAt),
+        old: (await keys.list()).find((key) => key.keyId === keyId),
+    }));
+    if (typeof result === 'string')
+        throw notRotated(keyId, result, config);
+    if (options.json) {
+        printJson({ key: result.text, ...keyJson(result.key, now), old_key_expires_at: instant(old?.expiresAt) });
+        return;
+    }
+    const oldEnds = overlap === 0 ? 'is no longer accepted' : `is accepted until ${shortInstant(old?.expiresAt)}`;
+    printIssued(result, config, `Key ${keyId} ${oldEnds}. Key ${result.key.keyId} takes over from it:\n`);
+}
+async function revoke(text, options, config) {
+    const keyId = keyIdFrom(text);
+    const now = Date.now();
+    if (!hasKeys(config))
+        throw unknownKey(keyId, config);
+    const revoked = await withKeys(config, async (keys) => (await keys.revoke(keyId, now)) ? (await keys.list()).find((key) => key.keyId === keyId) : undefined);
+    if (revoked === undefined)
+        throw unknownKey(keyId, config);
+    if (options.json)
+        printJson(keyJson(revoked, now));
+    else {
+        const when = shortInstant(revoked.revokedAt);
+        process.stdout.write(`Key ${keyId} is revoked since ${when}. A running collector refuses it within a second.\n`);
+    }
+}
+function subcommand(name, summary, examples, options = 'keys') {
+    return addConfigOptions(new Command(name).description(summary), options).addHelpText('after', `\nExamples:\n${examples}`);
+}
+/** The `keys` command with its subcommands. */
+export function command() {
+    const creating = subcommand('create', 'Create a key and print it, once.', `  $ collector keys create --permissions all
+  $ collector keys create --organisation ward-7 --permissions inference-start,human-output \\
+      --expires 90d --rate-limit 100/s:500 --note "summariser, test system"
+  $ collector keys create --permissions outcome --json | jq -r .key > outcome.key
+  $ collector keys create --permissions all --client-certificate uri:spiffe://example.org/triage
+
+With the key goes a curl line that sends a first event: --host and --port say to which collector.`, 'issuing')
+        .option('--organisation <name>', 'whom the key belongs to', DEFAULT_ORGANISATION)
+        .requiredOption('--permissions <kinds>', `(required) what it may send: all, or a comma list of ${EVENT_KINDS.join(', ')}`)
+        .option('--expires <when>', 'an instant (2027-01-01T00:00:00Z) or a time from now (90d) (default: never)')
+        .option('--rate-limit <rate>', 'events per second and burst, such as 100/s or 100/s:500 (default: none)')
+        .addOption(new Option('--profile <name>', "what its events must hold (default: the collector's)").choices(PROFILES))
+        .option('--client-certificate <name>', 'dns:<name> or uri:<URI> in the client certificate without which the key is refused (default: none)')
+        .option('--note <text>', 'what the key is for')
+        .option('--json', 'print the key and its row as JSON')
+        .action((options, self) => create(options, configOf(self, 'issuing')));
+    const listing = subcommand('list', 'List the keys; never a secret or its hash.', `  $ collector keys list
+  $ collector keys list --organisation ward-7 --json | jq -r '.[] | select(.state == "active").key_id'`)
+        .option('--organisation <name>', 'only the keys of this organisation')
+        .option('--json', 'print a JSON array')
+        .action((options, self) => list(options, configOf(self, 'keys')));
+    const rotating = subcommand('rotate', 'Replace a key by a new one with the same grants; both are accepted during the overlap.', `  $ collector keys rotate k3v7q2mzt5ab
+  $ collector keys rotate k3v7q2mzt5ab --overlap 0          # the old key is refused immediately
+  $ collector keys rotate k3v7q2mzt5ab --overlap 7d --expires 90d
+
+With the key goes a curl line that sends a first event: --host and --port say to which collector.`, 'issuing')
+        .argument('<key-id>', 'the id of the key to replace, as "collector keys list" shows it')
+        .option('--overlap <time>', 'how long the old key stays accepted', '24h')
+        .option('--expires <when>', "expiry of the new key, as for create (default: the old key's)")
+        .option('--json', 'print the new key and its row as JSON')
+        .action((id, options, self) => rotate(id, options, configOf(self, 'issuing')));
+    const revoking = subcommand('revoke', 'Refuse a key from now on, for good.', `  $ collector keys revoke k3v7q2mzt5ab`)
+        .argument('<key-id>', 'the id of the key, as "collector keys list" shows it')
+        .option('--json', 'print its row as JSON')
+        .action((id, options, self) => revoke(id, options, configOf(self, 'keys')));
+    const keys = new Command('keys').description('Create, list, rotate and revoke API keys. A running collector follows within a second.');
+    for (const each of [creating, listing, rotating, revoking])
+        keys.addCommand(each);
+    return keys;
+}
+//# sourceMappingURL=keys.js.map

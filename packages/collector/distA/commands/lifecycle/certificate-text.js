@@ -1,0 +1,179 @@
+/** A certificate of erasure as text, for the file of a case: it has to answer what a lawyer asks. */
+import { counted } from '../../quantity.js';
+import { alignedTable, legible, wrappedFor } from '../terminal.js';
+const METHOD = 'cryptographic erasure (NIST SP 800-88): the AES-256 key of each event was destroyed, and the salt of its hash was encrypted under it';
+const NOT_AVAILABLE = 'not available: the erasure record is not here, or does not open';
+/** @param columns of a terminal, where it goes to one. */
+export function certificateText(certificate, output) {
+    const { action, keys_destroyed, whole } = certificate;
+    const line = (text) => `${wrappedFor(output, text)}\n`;
+    const list = (items) => items.map((item) => line(`- ${item}`)).join('');
+    return [
+        keys_destroyed === null
+            ? 'ERASURE BEGUN, NOT DONE: this is no certificate\n\n'
+            : 'CERTIFICATE OF ERASURE\n\n',
+        alignedTable(whatRows(certificate), output),
+        '\nWhere the content was, and until when\n',
+        alignedTable(placeRows(certificate), output),
+        '\nNamed by the plan, and not erased by this action\n',
+        list([...leftLines(certificate), ...(whole ? [] : [NOT_WHOLE])]),
+        '\nNot covered: where the content may still be\n',
+        list(notCovered(certificate)),
+        '\nHow it can be checked\n',
+        line(`Method: ${METHOD}. The leaf of each event stays in the log, so that all proofs of the log hold.`),
+        ...entriesOf(certificate).map(({ sequence, id, does }) => line(`The entry ${does}: collector events --entry ${sequence} | jq -j .body > ${sequence}.json. Its proof: collector proof ` +
+            `${id} --out ${sequence}.proof.`)),
+        line('collector check-proof NUMBER.proof --event NUMBER.json --key KEY checks each on another computer, without this log. KEY ' +
+            'is the verifier key of the log, from whoever keeps it outside this host (docs/guide/prove.md). The entries name the ' +
+            'erased events by their numbers in the log, and the hashes of the plan and of its marks; the certificate in JSON ' +
+            `(collector erase --certificate ${action} --json) has the id and the number of each event.`),
+    ].join('');
+}
+function entriesOf({ entries, done_entry }) {
+    const orders = entries.map((entry) => ({ ...entry, does: 'that orders the erasure' }));
+    const done = { does: 'that reports the keys destroyed in every directory' };
+    return done_entry === null ? orders : [...orders, { ...done_entry, ...done }];
+}
+const NOT_WHOLE = 'more events, of which the number is not known: a hold began or a policy was set before all parts of the action were begun';
+function whatRows(certificate) {
+    const { action, reason, log, mirror_of, organisations, plan, marks, checkpoint, tool } = certificate;
+    const { events, events_by_kind, runs, first_received, last_received, mentions } = certificate;
+    const kinds = Object.entries(events_by_kind).map(([kind, count]) => `${count} ${kind}`);
+    const entries = [...certificate.entries, certificate.done_entry].filter((entry) => entry !== null);
+    return [
+        ...whoRows(certificate),
+        ['Reason', reason],
+        ['Action', action],
+        ['Log', mirror_of === null ? log : `${log}, in ${mirror_of}`],
+        ['Organisations', organisations.map(legible).join(', ')],
+        ['Erased', `${counted(events, 'event')} (${kinds.join(', ')}) of ${counted(runs, 'run')}`],
+        [
+            'Received by the collector',
+            first_received === last_received ? `${first_received}` : `${first_received} to ${last_received}`,
+        ],
+        ...rowIf(mentions, 'Mentions', (number) => {
+            return `${counted(number, 'event')} of these are of runs about others and mention the person`;
+        }),
+        ...rowIf(plan, 'Plan', (hash) => `SHA-256 ${hash}`),
+        ...rowIf(marks, 'Marks in the plan', (hash) => `SHA-256 ${hash}`),
+        ...rowIf(certificate.set_by_hand, 'Marks set by hand', ({ marked, unmarked }) => `${marked} set, ${unmarked} removed`),
+        ...overrideRows(certificate),
+        ['Entries of the log', entries.map(({ sequence, id }) => `${sequence} (${id})`).join(', ')],
+        [
+            'Checkpoint',
+            checkpoint === null
+                ? 'not yet covered by a checkpoint'
+                : `signed by the log over ${checkpoint.size} entries, root ${checkpoint.root}` +
+                    (checkpoint.cosigned_by.length === 0 ? '' : `, cosigned by ${checkpoint.cosigned_by.join(', ')}`),
+        ],
+        ['Printed', `${certificate.printed}, by ${tool}`],
+    ];
+}
+function rowIf(value, name, text) {
+    return value === null || value === 0 ? [] : [[name, text(value)]];
+}
+function whoRows({ policy, rule, case: reference, planner, applier }) {
+    if (policy !== null)
+        return [
+            ['Decided by', `rule ${legible(rule ?? '')} of the retention policy that action ${policy} has set`],
+        ];
+    return [
+        ['Case', reference === null ? NOT_AVAILABLE : legible(reference)],
+        ['Planned by', personText(planner)],
+        ['Applied by', personText(applier)],
+    ];
+}
+function personText(person) {
+    if (person === null)
+        return NOT_AVAILABLE;
+    const { name, isProven, at } = person;
+    return `${legible(name)} (${isProven ? 'logged in to the host' : 'as stated, not proven'}), ${at}`;
+}
+function overrideRows({ floors_overridden, overridden, incomplete, unread }) {
+    const floors = (overridden ?? []).map(({ of = '', until, events }) => {
+        return `${counted(events, 'event')} that the floor ${legible(of)} kept${untilText(until)}`;
+    });
+    const payloads = unread === null ? 'payloads' : counted(unread, 'payload');
+    return [
+        ...(floors_overridden ? [['Overridden', floors.join(', ') || 'floors of the retention policy']] : []),
+        ...(incomplete ? [['Incomplete', `${payloads} could not be opened when it was planned`]] : []),
+    ];
+}
+function placeRows(certificate) {
+    const { keys_destroyed, directories, key_wrapped_by, mirror_of, copies, left_out } = certificate;
+    const copied = copies.map(({ made, until }) => `made ${made}, to be destroyed by ${until}`);
+    const taken = left_out.map(({ directory, since }) => `${legible(directory)}, not in use since ${since}: whether it has keys is not known here`);
+    return [
+        [
+            'Keys destroyed',
+            keys_destroyed === null
+                ? `not yet: ${awayText(certificate)}`
+                : `${keys_destroyed}, in ${counted(directories, 'directory', 'directories')}` +
+                    `${mirror_of === null ? '' : ' of this mirror and in the database of keys'}, wrapped by ${legible(key_wrapped_by)}`,
+        ],
+        ['Encrypted bytes removed', bytesText(certificate)],
+        [
+            'Copies of keys',
+            [...copied, ...taken].join('; ') || 'none on record; copies made by other means are not known here',
+        ],
+        [
+            'Replaced key files',
+            certificate.key_epoch_ended === null
+                ? 'what a disk may still hold of the files of keys from before the erasure can be opened until the next epoch of keys, which begins 12 hours after it (collector encryption-keys rotate: at once)'
+                : `the key that opened what a disk may still hold of replaced files was destroyed ${certificate.key_epoch_ended}`,
+        ],
+    ];
+}
+function awayText({ keys_away, mirror_of }) {
+    const there = mirror_of === null
+        ? 'all directories of keys can be reached now'
+        : 'the database of keys cannot be reached, or this mirror has not followed';
+    const what = keys_away.length > 0 ? `${keys_away.map(legible).join(', ')} cannot be reached` : there;
+    return `${what}. It is retried automatically while a collector runs; the other keys are destroyed`;
+}
+function bytesText({ bytes_removed, bytes_left }) {
+    const { full_segments: full, live_segment: live } = bytes_left;
+    if (full + live === 0)
+        return bytes_removed === null
+            ? 'this data directory has no encrypted bytes of these events'
+            : `${bytes_removed}, from the data directory`;
+    const ofFull = `${counted(full, 'event')}: collector retention compact removes them from each segment of which a fifth is erased`;
+    const ofLive = `${counted(live, 'event')} in the segment that is written to, which collector retention compact passes over until it is full`;
+    return ['pending', ...(full === 0 ? [] : [ofFull]), ...(live === 0 ? [] : [ofLive])].join('; ');
+}
+function leftLines({ left, policy }) {
+    if (left === null)
+        return [policy === null ? NOT_AVAILABLE : 'none: there was no plan'];
+    return left.length === 0 ? ['no events'] : left.map(leftText);
+}
+function leftText({ why, of = '', until, events }) {
+    const reason = {
+        hold: `on hold by ${legible(of)}${untilText(until)}`,
+        floor: `kept by the floor ${legible(of)} of the retention policy${untilText(until)}`,
+        'not marked': `not marked in the plan${of === '' ? '' : `: ${legible(of)}`}`,
+        'stored in the clear': 'stored in the clear, without a key that could be destroyed',
+    }[why];
+    return `${counted(events, 'event')} ${reason}`;
+}
+function untilText(until) {
+    return until === undefined ? '' : ` until ${until.slice(0, 10)}`;
+}
+function notCovered({ action, mirror_of }) {
+    return [
+        'what was given out: exports, records, reports (access.log has the user and time of each command that gave them out)',
+        'what senders keep: their spools, quarantines and own records; reject files of collector import',
+        'content that an event names by address alone, such as files of the content store',
+        `events that came after the plan: collector erase plan --subject-file finds new runs, collector erase plan --late ${action} what came late for the erased ones`,
+        'the envelope of each event, which stays: kind, organisation, API key, times, ids of events and runs; and the erasure record',
+        'back-ups: those of collector backup hold the events encrypted, and no keys; a copy of whole directories may hold keys',
+        'older copies of the data directory: with the keys of names they list ids and times of the erased runs',
+        ...(mirror_of === null
+            ? []
+            : [
+                'other mirrors of the log: each destroys its own keys when it has followed, and compacts its own data directory',
+                'the database of the log: collector store maintain removes the encrypted bytes',
+                'write-ahead log, base back-ups and standbys of the database of keys, which have to be gone within a week',
+            ]),
+    ];
+}
+//# sourceMappingURL=certificate-text.js.map

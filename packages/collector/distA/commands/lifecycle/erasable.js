@@ -1,0 +1,56 @@
+import { policyFrom } from '../../privacy/retention-policy.js';
+import { SequenceSet } from '../../privacy/sequence-set.js';
+export function factsOf({ organisation, modelId, modelVersion }) {
+    return {
+        organisation,
+        ...(modelId !== null && { model_id: modelId }),
+        ...(modelVersion !== null && { model_version: modelVersion }),
+    };
+}
+/** What the policy is asked about an event: a rule about single events with its kind; all others are about the run. */
+export function ruleOf(policy, facts, kind) {
+    const ofEvent = { ...facts, kind };
+    const single = policy.ruleFor(ofEvent);
+    return single.unit === 'event' ? { ...single, facts: ofEvent } : { ...policy.ruleFor(facts), facts };
+}
+/** By which floor of a policy an event is kept at a time, in milliseconds since 1970. */
+export function floorOn(policy, facts, { kind, receivedAt }, now) {
+    if (policy.isAboveFloors(ruleOf(policy, facts, kind).facts))
+        return undefined;
+    return policy.heldBy({ ...facts, kind }, receivedAt, now);
+}
+/** By which floor of the policy that is set an event is kept now. Facts of the model are read from the log. */
+export async function floorsOf(reader, { policy: set }, runs) {
+    if (set === undefined)
+        return () => undefined;
+    const policy = policyFrom(set.policy);
+    const now = Date.now();
+    const facts = new Map();
+    for await (const [run, summary] of reader.summaries([...runs]))
+        facts.set(run, factsOf(summary));
+    return (run, event) => floorOn(policy, facts.get(run) ?? { organisation: run.organisation }, event, now);
+}
+const READ_TOGETHER = 1024;
+/** The keys of events, one entry for each bucket and organisation; and the events that have none. */
+export function keysOf(log, events) {
+    const byKey = new Map();
+    const plain = new Set();
+    for (let at = 0; at < events.length; at += READ_TOGETHER) {
+        const some = events.slice(at, at + READ_TOGETHER);
+        const buckets = log.buckets?.(some) ?? [];
+        for (const [i, { organisation, sequence }] of some.entries()) {
+            const tag = buckets[i];
+            if (tag === undefined)
+                plain.add(sequence);
+            else {
+                const name = `${tag} ${organisation}`;
+                const keys = byKey.get(name) ?? { tag, organisation, sequences: [] };
+                byKey.set(name, keys);
+                keys.sequences.push(sequence);
+            }
+        }
+    }
+    const keys = [...byKey.values()].map((each) => ({ ...each, sequences: SequenceSet.of(each.sequences) }));
+    return { keys, plain };
+}
+//# sourceMappingURL=erasable.js.map

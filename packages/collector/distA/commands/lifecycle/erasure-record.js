@@ -1,0 +1,63 @@
+/**
+ * The record of an erasure: case, who planned and applied it, and what it left. The action has a salted SHA-256 of it, and
+ * holds nothing of it. It lies beside the log, `lifecycle/erasures/<action>.json`, sealed under a key of its own
+ * (AES-256-GCM), which is wrapped by the key-encryption key of the payload keys. The salt lies in the sealed part.
+ */
+import { createCipheriv, createDecipheriv, hash, randomBytes } from 'node:crypto';
+import fs from 'node:fs';
+import path from 'node:path';
+import { exists, nodeFiles } from '../../files.js';
+import { keyEncryptionKeyOf } from '../../privacy/key-directory.js';
+import { readKeyPlaces } from '../../store/key-places.js';
+import { newSalt, recordFile, writeRecord } from './holds.js';
+const FORMAT = 'clinical-events/erasure-record/v1';
+const CIPHER = 'aes-256-gcm';
+const [KEY_BYTES, NONCE_BYTES, TAG_BYTES] = [32, 12, 16];
+/**
+ * On return the record is on stable storage.
+ * @returns what the action says of it. @throws KekFault, KeysUnfit
+ */
+export async function keepErasureRecord(dataDir, facts) {
+    const text = Buffer.from(JSON.stringify({ ...facts, salt: newSalt() }));
+    const [key, nonce] = [randomBytes(KEY_BYTES), randomBytes(NONCE_BYTES)];
+    const cipher = createCipheriv(CIPHER, key, nonce).setAAD(Buffer.from(facts.action));
+    const sealed = Buffer.concat([nonce, cipher.update(text), cipher.final(), cipher.getAuthTag()]);
+    const record = {
+        ...{ format: FORMAT, action: facts.action, sealed: sealed.toString('base64') },
+        key: await keyEncryptionKeyOf(readKeyPlaces(dataDir)).wrapLater(key),
+    };
+    await writeRecord(dataDir, 'erasures', facts.action, `${JSON.stringify(record)}\n`);
+    return hash('sha256', text);
+}
+/** On return an erasure that was refused or withdrawn has no record. */
+export function dropErasureRecord(dataDir, action) {
+    const file = recordFile(dataDir, 'erasures', action);
+    if (!exists(file))
+        return;
+    nodeFiles.remove(file);
+    nodeFiles.syncDirectory(path.dirname(file));
+}
+/**
+ * @param record what the action says of it.
+ * @returns undefined when it is missing, was changed, or cannot be opened by the keys that are here.
+ */
+export function erasureRecordOf(dataDir, action, record) {
+    const file = recordFile(dataDir, 'erasures', action);
+    if (!exists(file))
+        return undefined;
+    let text;
+    try {
+        const kek = keyEncryptionKeyOf(readKeyPlaces(dataDir));
+        const { sealed, key } = JSON.parse(fs.readFileSync(file, 'utf8'));
+        const bytes = Buffer.from(sealed, 'base64');
+        const nonce = bytes.subarray(0, NONCE_BYTES);
+        const decipher = createDecipheriv(CIPHER, kek.unwrap(key), nonce).setAAD(Buffer.from(action));
+        decipher.setAuthTag(bytes.subarray(-TAG_BYTES));
+        text = Buffer.concat([decipher.update(bytes.subarray(NONCE_BYTES, -TAG_BYTES)), decipher.final()]);
+    }
+    catch {
+        return undefined;
+    }
+    return hash('sha256', text) === record ? JSON.parse(text.toString()) : undefined;
+}
+//# sourceMappingURL=erasure-record.js.map

@@ -1,0 +1,59 @@
+import { eventsOf } from '../../privacy/actions.js';
+import { openStore } from '../../store/open-to-read.js';
+import { idFrom } from '../arguments.js';
+import { CommandFailure, EXIT, usage } from '../exit-codes.js';
+import { assertReadable } from '../regular-files.js';
+import { alignedTable, printableJson } from '../terminal.js';
+import { certificateOf } from './certificate.js';
+import { certificateText } from './certificate-text.js';
+import { lifecycleConfigOf } from './delivery.js';
+/** @throws CommandFailure also where an erasure is pending: what is printed then is no certificate. */
+export async function showErasures({ list, certificate, json }, command) {
+    if ((list === undefined) === (certificate === undefined))
+        throw usage('give --list, or --certificate and the id of an action, or one of the commands plan and apply');
+    const { dataDir } = lifecycleConfigOf(command);
+    assertReadable(dataDir);
+    if (certificate !== undefined)
+        return printCertificate(dataDir, idFrom('--certificate', certificate), json === true);
+    const lines = linesOf(openStore(dataDir).events.actions?.());
+    process.stdout.write(json ? lines.map((line) => `${printableJson(JSON.stringify(line))}\n`).join('') : tableOf(lines));
+    if (lines.length === 0)
+        process.stderr.write('collector: no action is in the log\n');
+}
+/** @throws CommandFailure when the erasure is pending, and where the log has no such action. */
+export async function printCertificate(dataDir, action, isJson) {
+    const made = await certificateOf(dataDir, action, { withIds: isJson });
+    process.stdout.write(isJson ? `${printableJson(JSON.stringify(made, undefined, 2))}\n` : certificateText(made, process.stdout));
+    if (made.keys_destroyed === null)
+        throw new CommandFailure(`action ${action} is pending: it is retried automatically`, EXIT.pending);
+}
+/** The names of the members are a promise to programs. */
+function linesOf(actions) {
+    const lines = [];
+    const listed = new Set();
+    for (const { said, sequence, entryId, at } of actions?.logged ?? []) {
+        // The first of several parts stands for all.
+        if (said.does === 'done' || (said.does === 'retire' && listed.has(said.action)))
+            continue;
+        listed.add(said.action);
+        const retire = said.does === 'retire' ? said : undefined;
+        const parts = actions?.partsIn(said.action) ?? [];
+        lines.push({
+            ...{ action: said.action, does: said.does, reason: retire?.reason ?? null, rule: retire?.rule ?? null },
+            events: retire === undefined ? null : eventsOf(parts.flatMap(({ keys }) => keys)).size,
+            ...{ sequence, entry_id: entryId, at: new Date(at).toISOString() },
+            state: retire === undefined || actions?.doneAt(said.action) !== undefined ? 'done' : 'pending',
+        });
+    }
+    return lines;
+}
+function tableOf(lines) {
+    if (lines.length === 0)
+        return '';
+    const rows = lines.map(({ action, does, reason, rule, events, sequence, at, state }) => [
+        ...[action, does, rule === null ? (reason ?? '-') : `${reason} (${rule})`, `${events ?? '-'}`],
+        ...[`${sequence}`, at.slice(0, 16).replace('T', ' '), state],
+    ]);
+    return alignedTable([['ACTION', 'DOES', 'REASON', 'EVENTS', 'ENTRY', 'AT (UTC)', 'STATE'], ...rows]);
+}
+//# sourceMappingURL=erasures.js.map

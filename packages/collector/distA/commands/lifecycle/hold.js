@@ -1,0 +1,178 @@
+/** `collector hold`: what a court or an investigation needs is not erased, by no request and no policy. */
+import { randomUUID } from 'node:crypto';
+import { Command } from 'commander';
+import { SequenceSet } from '../../privacy/sequence-set.js';
+import { counted } from '../../quantity.js';
+import { openStore } from '../../store/open-to-read.js';
+import { addConfigOptions, idsIn, notThere, organisationFrom, runIdFrom, severalRuns } from '../arguments.js';
+import { usage, interruption, CommandFailure, EXIT } from '../exit-codes.js';
+import { logAccess } from '../access-log.js';
+import { assertReadable } from '../regular-files.js';
+import { alignedTable, legible, printableJson } from '../terminal.js';
+import { collect } from '../verify/trusted-keys.js';
+import { assertCollectorRuns, beginLog, considered, deliver, lifecycleConfigOf } from './delivery.js';
+import { holdsOf, keepRecord } from './holds.js';
+import { LogRuns } from './log-runs.js';
+import { textOf } from './log-stretch.js';
+const EXAMPLES = `
+Examples:
+  $ collector hold add --name CASE-7 --run 0b2c5a3e-8c2b-4cc0-9f6e-2f1d3a4b5c6d
+  $ collector hold add --name INSPECTION-2026 --organisation icu
+  $ collector hold add --name CASE-8 --subject-file subject.txt
+  $ collector hold list
+  $ collector hold release CASE-7
+
+A hold on a subject reaches every run of which a start names one of the ids as target or caller, in every organisation. A
+hold on a run or a subject reaches the runs nested in these, however deep, and like one on an organisation also holds what
+comes later. Runs are found in the log. The log says that a hold began and ended, and not of whom: its record lies in the
+data directory, with the subjects encrypted. Do not call a hold by the name of a person.
+
+Exit codes: 0 done, 6 there is no such hold, 8 a record of a hold is missing or was changed.`;
+const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
+export function command() {
+    const add = addConfigOptions(new Command('add')
+        .description('Begin a hold.')
+        .option('--name <name>', 'what it is called: the number of a case, not the name of a person')
+        .option('--run <id>', 'a run; may be given several times', collect)
+        .option('--organisation <name>', 'all of an organisation; may be given several times', collect)
+        .option('--subject-file <file>', 'ids of a person, one a line; - for standard input'), 'lifecycle')
+        .addHelpText('after', EXAMPLES)
+        .action(async (options, self) => {
+        process.title = 'collector hold';
+        await addHold(options, self);
+    });
+    const list = addConfigOptions(new Command('list').description('List the holds that are not over.').option('--json', 'print JSON'), 'lifecycle')
+        .addHelpText('after', EXAMPLES)
+        .action((options, self) => {
+        const { dataDir } = lifecycleConfigOf(self);
+        assertReadable(dataDir);
+        const records = recordsIn(dataDir);
+        process.stdout.write(options.json ? records.map(jsonLine).join('') : tableOf(records));
+        if (records.length === 0)
+            process.stderr.write('collector: nothing is held\n');
+    });
+    const release = addConfigOptions(new Command('release').description('End a hold.').argument('<name>', 'what it is called, or its id'), 'lifecycle')
+        .addHelpText('after', EXAMPLES)
+        .action((name, _, self) => releaseHold(name, self));
+    return new Command('hold')
+        .description('Keep events from being erased.')
+        .addCommand(add)
+        .addCommand(list)
+        .addCommand(release);
+}
+function recordsIn(dataDir) {
+    const actions = openStore(dataDir).events.actions?.();
+    return actions === undefined ? [] : holdsOf(dataDir, actions);
+}
+async function addHold(options, self) {
+    const { name = '', run = [], organisation = [], subjectFile } = options;
+    if (!NAME.test(name))
+        throw usage('--name: give 1 to 64 characters of A-Z a-z 0-9 . _ -');
+    for (const id of run)
+        runIdFrom('--run', id);
+    const organisations = organisation.map(organisationFrom);
+    const subjects = subjectFile === undefined ? [] : idsIn('--subject-file', subjectFile);
+    if (run.length + organisations.length + subjects.length === 0)
+        throw usage('say what is to be held: --run, --organisation or --subject-file');
+    const config = lifecycleConfigOf(self);
+    const { dataDir } = config;
+    const { log, actions } = beginLog(dataDir);
+    assertCollectorRuns(config);
+    if (holdsOf(dataDir, actions).some((each) => each.name === name))
+        throw usage(`--name: there is a hold ${name} already`);
+    const { names } = log;
+    if (subjects.length > 0 && names === undefined)
+        throw usage('--subject-file: payloads of this log are not encrypted, and neither could the subject be');
+    const action = randomUUID();
+    const access = logAccess(dataDir, {
+        command: 'hold add',
+        filter: { action, name, run, organisation, subjects: subjects.length || undefined },
+        isAct: true,
+    });
+    const { named, runs: met, organisations: there, unread } = await meeting(dataDir, subjects, run);
+    for (const each of organisations)
+        if (!there.has(each))
+            process.stderr.write(`collector: warning: no event is of organisation ${legible(each)} by now\n`);
+    if (unread > 0)
+        process.stderr.write(`collector: warning: ${counted(unread, 'start')} could not be opened: whether their runs are about the subject is not ` +
+            'known, and the hold does not reach them\n');
+    const reached = new Set(met.map(({ organisation }) => organisation));
+    if (reached.size > 1)
+        process.stderr.write(`collector: the hold reaches ${counted(reached.size, 'organisation')}: ${[...reached].map(legible).sort().join(', ')}\n`);
+    const events = SequenceSet.of(met.flatMap((each) => each.events.map(({ sequence }) => sequence)));
+    const sealed = subjects.map((subject) => names?.seal(subject).toString('base64') ?? '');
+    const { record, text } = await keepRecord(dataDir, {
+        ...{ action, name, runs: named, organisations, subjects: sealed },
+        met: { runs: met.map(({ recordId }) => recordId), events: events.toText() },
+    });
+    await deliver(config, { action: { action, does: 'hold', record }, considered: considered(actions) }, { holdRecord: text });
+    access.complete = true;
+    const now = organisations.length > 0 ? '' : `: ${counted(events.size, 'event')} by now, and those that come later`;
+    process.stdout.write(`held: ${name} (${action})${now}\n`);
+}
+async function meeting(dataDir, subjects, texts) {
+    const asked = texts.map((text) => runIdFrom('--run', text));
+    const reader = await LogRuns.open(dataDir, interruption());
+    try {
+        const digits = asked.map(({ id }) => id.replaceAll('-', ''));
+        const found = await reader.find({ subjects, runs: digits });
+        const met = await reader.recordsOf(found);
+        /** By the id that may have been typed: events without a run are known by the one that they hang on. */
+        const records = Map.groupBy(met, ({ id }) => textOf(id));
+        const named = asked.flatMap(({ id, isWhole }) => {
+            const [one, ...others] = [...records.keys()].filter((each) => each.startsWith(id));
+            if (one === undefined && !isWhole)
+                throw notThere({ what: 'run', id, dataDir });
+            if (one === undefined)
+                return [id];
+            if (others.length > 0)
+                throw severalRuns('--run', id, [one, ...others]);
+            return (records.get(one) ?? []).map(({ record }) => textOf(record.id));
+        });
+        const runs = await reader.collect(met.map(({ record }) => record), { nested: true, outer: false });
+        const { organisations, unread } = found;
+        return { named: [...new Set(named)], runs, organisations, unread };
+    }
+    finally {
+        await reader.close();
+    }
+}
+async function releaseHold(name, self) {
+    const config = lifecycleConfigOf(self);
+    const { dataDir } = config;
+    assertReadable(dataDir);
+    const actions = openStore(dataDir).events.actions?.();
+    const isId = actions?.holds.has(name) === true;
+    const found = isId ? name : recordsIn(dataDir).find((each) => each.name === name)?.action;
+    if (actions === undefined || found === undefined)
+        throw new CommandFailure(`there is no hold ${JSON.stringify(name)} in ${dataDir}`, EXIT.notFound);
+    assertCollectorRuns(config);
+    const access = logAccess(dataDir, { command: 'hold release', filter: { name, hold: found }, isAct: true });
+    await deliver(config, {
+        action: { action: randomUUID(), does: 'unhold', hold: found },
+        considered: considered(actions),
+    });
+    access.complete = true;
+    process.stdout.write(`released: ${name}\n`);
+}
+function whatOf({ runs, organisations, subjects }) {
+    return [
+        ...runs.map((run) => `run ${run}`),
+        ...organisations.map((each) => `organisation ${legible(each)}`),
+        ...(subjects.length > 0 ? [`a subject (${counted(subjects.length, 'id')})`] : []),
+    ].join(', ');
+}
+function tableOf(records) {
+    if (records.length === 0)
+        return '';
+    const rows = records.map((each) => {
+        const { name, begun, action } = each;
+        return [name, begun.slice(0, 16).replace('T', ' '), action, whatOf(each)];
+    });
+    return alignedTable([['NAME', 'BEGUN (UTC)', 'ID', 'HOLDS'], ...rows]);
+}
+function jsonLine({ name, action, begun, runs, organisations, subjects }) {
+    const fields = { name, action, begun, runs, organisations, subjects: subjects.length };
+    return `${printableJson(JSON.stringify(fields))}\n`;
+}
+//# sourceMappingURL=hold.js.map

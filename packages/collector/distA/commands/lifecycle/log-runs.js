@@ -1,0 +1,328 @@
+/**
+ * Runs as the log has them, for whatever may destroy or hold events: found and collected by passes over all of it, on as many
+ * threads as there are cores, beside a running collector. A start may come after its events, so one pass finds and another
+ * collects.
+ */
+import os from 'node:os';
+import { openStore } from '../../store/open-to-read.js';
+import { summaryOf } from '../../catalogue/run-summary.js';
+import { assembleRun } from '../../records/assemble.js';
+import { eventBatchesOf, windowsOf } from '../../records/record-windows.js';
+import { ScanningReader } from '../../records/run-event.js';
+import { LogThread } from '../log-thread.js';
+import { usage } from '../exit-codes.js';
+import { legible, ProgressBar } from '../terminal.js';
+import { assertReaches, claimedSize } from '../verify/log-checkpoints.js';
+import { eventOf, pass, put, textOf, } from './log-stretch.js';
+/** Another thread passes this number of events while one starts, in a quarter of a second. */
+const LEAST_OF_A_THREAD = 16_384;
+const MOST_THREADS = 4;
+export function nameOf({ organisation, id }) {
+    return `${organisation} ${id}`;
+}
+/** The records of runs that were found. */
+export function keysIn(runs) {
+    return [...runs].flatMap(([organisation, ids]) => Array.from(ids.keys(), (id) => ({ organisation, id, isRun: true })));
+}
+/** A record with its events. */
+export class LogRun {
+    organisation;
+    id;
+    isRun;
+    events = [];
+    starts = [];
+    /** Records that one of its starts is nested in. */
+    parents = new Set();
+    constructor(organisation, id, isRun) {
+        this.organisation = organisation;
+        this.id = id;
+        this.isRun = isRun;
+    }
+    get recordId() {
+        return textOf(this.id);
+    }
+    /** It, and all that it is nested in. */
+    get chain() {
+        const chain = new Set([this]);
+        for (const run of chain)
+            for (const parent of run.parents)
+                chain.add(parent);
+        return [...chain];
+    }
+    /** Its id, and the events that it hangs on: a run has the id of the event that opens it, which may not be there. */
+    get hangsOn() {
+        const parents = this.isRun ? this.starts.map(({ parent }) => parent) : [this.events[0]?.parent];
+        return [this.id, ...parents.filter((id) => id !== undefined)].map(textOf);
+    }
+    /** Whom its starts name: targets, and callers. */
+    get persons() {
+        return this.starts.flatMap(({ target, caller }) => [target, caller].filter((id) => id !== undefined));
+    }
+}
+export function named({ starts }, as) {
+    return starts.flatMap((start) => start[as] ?? []);
+}
+/** Why a run that was not found by an id is not about the person, although it is nested in one that was. */
+export function whyNested(run) {
+    const isOfSomeone = named(run, 'target').length > 0;
+    return `nested in a planned run; ${isOfSomeone ? 'about someone else' : 'names no person'}`;
+}
+/**
+ * What a run that was found by an id of a person says of this person.
+ * @returns `why` is empty only for a run that is about this person and about no other.
+ */
+export function compared(run, ids) {
+    const [targets, callers] = [named(run, 'target'), named(run, 'caller')];
+    const isThis = (id) => ids.has(id);
+    const isTarget = targets.some(isThis);
+    const isAlone = targets.length > 0 ? targets.every(isThis) : callers.length > 0 && callers.every(isThis);
+    const states = new Set(run.starts.map(({ state }) => state));
+    return {
+        because: isTarget ? 'target' : 'caller',
+        about: isAlone ? 'this person' : 'someone else',
+        why: states.has('erased')
+            ? 'a start was erased'
+            : states.has('unread')
+                ? 'a start cannot be opened'
+                : isAlone
+                    ? ''
+                    : isTarget
+                        ? 'its starts name several targets'
+                        : targets.length > 0
+                            ? 'the person is the caller, and someone else the target'
+                            : 'its starts name several callers',
+    };
+}
+/** @param counts how much of what was asked for each organisation has. @throws CommandFailure for several. */
+export function assertOneOrganisation(counts) {
+    if (counts.size < 2)
+        return;
+    const list = [...counts].map(([name, count]) => `${legible(name)} (${count})`).sort();
+    throw usage(`what is asked for stands in ${counts.size} organisations, which may be different persons: ${list.join(', ')}; ` +
+        'name each by --organisation');
+}
+export class LogRuns {
+    dataDir;
+    log;
+    range;
+    signal;
+    #onBytes = () => undefined;
+    #threads = [];
+    #bar;
+    constructor(dataDir, log, 
+    /** By default all that was durable when it was opened. */
+    range, signal) {
+        this.dataDir = dataDir;
+        this.log = log;
+        this.range = range;
+        this.signal = signal;
+    }
+    /** @param part the sequences that are passed; all that is durable. @throws CommandFailure for a log that was cut. */
+    static async open(dataDir, signal, part = {}) {
+        const { events: log, tree } = openStore(dataDir);
+        // Asked first: a collector that runs appends meanwhile.
+        const claimed = await claimedSize(tree);
+        const end = (await log.end()).sequence - 1;
+        assertReaches(end, claimed);
+        const { from = 1, through = end } = part;
+        return new LogRuns(dataDir, log, { from, through }, signal);
+    }
+    /** @throws CommandFailure where the log is damaged; what the signal is aborted with. */
+    async find(sought) {
+        const find = { subjects: [], runs: [], events: [], mentions: false, erased: '', ...sought };
+        const found = (await this.#pass((range) => ({ find, ...range })));
+        const runs = new Map();
+        const runless = new Map();
+        const erased = { runs: new Map(), runless: new Map() };
+        const organisations = new Set();
+        for (const each of found) {
+            for (const organisation of each.organisations)
+                organisations.add(organisation);
+            for (const [all, some] of [
+                [runs, each.runs],
+                [runless, each.runless],
+                [erased.runs, each.erased.runs],
+                [erased.runless, each.erased.runless],
+            ])
+                for (const [organisation, ids] of some)
+                    for (const id of ids.keys())
+                        put(all, organisation, id, true);
+        }
+        return {
+            ...{ organisations, runs, runless, erased, events: found.flatMap(({ events }) => events) },
+            unread: found.reduce((sum, { unread }) => sum + unread, 0),
+        };
+    }
+    /** The records of runs, and of events without one, each with the id by which it was found. */
+    async recordsOf({ runs, runless }) {
+        const records = keysIn(runs).map((record) => ({ id: record.id, record }));
+        for (const { organisation, id } of keysIn(runless)) {
+            const record = await this.recordOf(organisation, id);
+            if (record !== undefined)
+                records.push({ id, record });
+        }
+        return records;
+    }
+    /** The record that an event is of; undefined for one that is not there. */
+    async recordOf(organisation, eventId) {
+        const passed = [];
+        for (let id = eventId; id !== undefined;) {
+            // Events that hang on each other in a circle are known by the smallest of their ids.
+            const circle = passed.indexOf(id);
+            if (circle >= 0)
+                passed.push(passed.slice(circle).reduce((a, b) => (a < b ? a : b)));
+            const event = circle >= 0 ? undefined : await this.#event(organisation, id);
+            if (event === undefined)
+                break;
+            if (event.runId !== undefined)
+                return { organisation, id: event.runId, isRun: true };
+            passed.push(id);
+            id = event.parent;
+        }
+        const root = passed.at(-1);
+        return root === undefined ? undefined : { organisation, id: root, isRun: false };
+    }
+    /** The events of runs, and what hangs on events, in the order of the log. */
+    async #events(wanted) {
+        if (wanted.runs.size + wanted.on.size === 0)
+            return [];
+        const answers = (await this.#pass((range) => ({ collect: wanted, ...range })));
+        return answers.flatMap(({ events }) => events);
+    }
+    /**
+     * Records with all their events, of which those that are not in the log have none, in as many passes as runs are nested deep.
+     * @returns those that are named and those nested in them; what they are nested in stands in `LogRun.parents`.
+     */
+    async collect(keys, around) {
+        const known = new Map();
+        const owners = new Map();
+        const inner = new Set();
+        let wanted = { runs: new Map(), on: new Map() };
+        const starts = [];
+        const add = (run, { start, ...event }) => {
+            const { organisation, id } = event;
+            if (owners.get(organisation)?.has(id) === true)
+                return;
+            put(owners, organisation, id, run);
+            run.events.push(event);
+            if (inner.has(run))
+                put(wanted.on, organisation, id, true);
+            if (start === undefined)
+                return;
+            run.starts.push(start);
+            if (event.parent !== undefined)
+                starts.push({ run, parent: event.parent });
+        };
+        const begin = async ({ organisation, id, isRun }, isInner) => {
+            const run = new LogRun(organisation, id, isRun);
+            put(known, organisation, id, run);
+            if (isInner)
+                inner.add(run);
+            const root = isRun ? undefined : await this.#event(organisation, id);
+            if (isRun)
+                put(wanted.runs, organisation, id, true);
+            if (root !== undefined)
+                add(run, root);
+            return run;
+        };
+        for (const key of keys)
+            if (known.get(key.organisation)?.has(key.id) !== true)
+                await begin(key, true);
+        while (wanted.runs.size + wanted.on.size > 0) {
+            const asked = wanted;
+            wanted = { runs: new Map(), on: new Map() };
+            for (const event of await this.#events(asked)) {
+                const { organisation, runId, parent = '' } = event;
+                const outer = owners.get(organisation)?.get(parent);
+                const own = runId === undefined ? outer : known.get(organisation)?.get(runId);
+                if (own !== undefined) {
+                    // It was found as what another is nested in before.
+                    const isNested = event.start !== undefined && outer !== undefined && inner.has(outer);
+                    if (isNested && around.nested && !inner.has(own)) {
+                        inner.add(own);
+                        for (const { id } of own.events)
+                            put(wanted.on, organisation, id, true);
+                    }
+                    add(own, event);
+                }
+                else if (runId !== undefined && outer !== undefined && around.nested)
+                    await begin({ organisation, id: runId, isRun: true }, true);
+            }
+            for (const { run, parent } of starts.splice(0)) {
+                const { organisation } = run;
+                const owner = owners.get(organisation)?.get(parent);
+                const key = owner ?? (around.outer ? await this.recordOf(organisation, parent) : undefined);
+                if (key === undefined || key.id === run.id)
+                    continue;
+                run.parents.add(owner ?? known.get(organisation)?.get(key.id) ?? (await begin(key, false)));
+            }
+        }
+        return [...inner];
+    }
+    async #event(organisation, id) {
+        const place = await this.log.find(organisation, Buffer.from(id, 'latin1'));
+        if (place === undefined || place.sequence > this.range.through)
+            return undefined;
+        for await (const batch of this.log.pass(place, { through: place.sequence }))
+            for (const entry of batch)
+                return eventOf(entry);
+        return undefined;
+    }
+    /** What a catalogue would say of each record that has events, made of these alone. */
+    async *summaries(runs) {
+        const placed = runs.filter(({ events }) => events.length > 0).map((run) => ({ run, places: run.events }));
+        for (const window of windowsOf(placed)) {
+            let index = 0;
+            for await (const batch of eventBatchesOf(this.log, window, new ScanningReader()))
+                for (const events of batch) {
+                    const run = window[index++]?.run;
+                    if (run !== undefined)
+                        yield [run, summaryOf(assembleRun(events))];
+                }
+            this.signal.throwIfAborted();
+        }
+    }
+    async close() {
+        this.#bar?.clear();
+        await Promise.all(this.#threads.map((thread) => thread.stop()));
+        await this.log.close();
+    }
+    async #pass(jobOf) {
+        const { from, through } = this.range;
+        if (through < from)
+            return [await pass(this.log, jobOf({ from, through: from - 1 }), () => undefined)];
+        const events = through - from + 1;
+        const most = Math.min(MOST_THREADS, os.availableParallelism(), Math.floor(events / LEAST_OF_A_THREAD));
+        this.#bar = new ProgressBar({ wanted: process.stderr.isTTY, unit: 'MiB', per: 1 << 20, from: 32 });
+        let done = 0;
+        this.#onBytes = (bytes) => this.#bar?.show((done += bytes), this.log.extent);
+        try {
+            if (most < 2)
+                return [await pass(this.log, jobOf({ from, through }), this.#onBytes, this.signal)];
+            const stop = () => {
+                for (const thread of this.#threads)
+                    thread.stop().catch(() => undefined);
+            };
+            this.signal.addEventListener('abort', stop, { once: true });
+            const ends = Array.from({ length: most }, (_, i) => from - 1 + Math.floor((events * (i + 1)) / most));
+            const answers = ends.map((end, i) => {
+                const thread = (this.#threads[i] ??= new LogThread(new URL('stretch-thread.js', import.meta.url), { workerData: { dataDir: this.dataDir } }, ({ bytes }) => this.#onBytes(bytes)));
+                return thread.do(jobOf({ from: (ends[i - 1] ?? from - 1) + 1, through: end }));
+            });
+            try {
+                return await Promise.all(answers);
+            }
+            finally {
+                this.signal.removeEventListener('abort', stop);
+            }
+        }
+        catch (error) {
+            this.signal.throwIfAborted();
+            throw error;
+        }
+        finally {
+            this.#bar.clear();
+        }
+    }
+}
+//# sourceMappingURL=log-runs.js.map

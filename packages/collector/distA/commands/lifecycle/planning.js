@@ -1,0 +1,255 @@
+/** Makes an erasure plan of the log: which events are about a person, a run or an earlier action, and what keeps them. */
+import { eventsOf } from '../../privacy/actions.js';
+import { SequenceSet } from '../../privacy/sequence-set.js';
+import { counted } from '../../quantity.js';
+import { severalRuns } from '../arguments.js';
+import { CommandFailure, EXIT, usage } from '../exit-codes.js';
+import { considered } from './delivery.js';
+import { Holds, holdsOf } from './holds.js';
+import { assertOneOrganisation, compared, keysIn, LogRuns, named, nameOf, whyNested, } from './log-runs.js';
+import { idOf, textOf } from './log-stretch.js';
+import { floorsOf, keysOf } from './erasable.js';
+import { blockText, PLAN_FORMAT } from './plan-file.js';
+/** @throws CommandFailure for what is not there, or stands in several organisations; StoreDamaged; the signal's reason. */
+export async function makePlan(dataDir, asked, signal) {
+    const reader = await LogRuns.open(dataDir, signal);
+    try {
+        return await new Planning(reader, dataDir, asked).make();
+    }
+    finally {
+        await reader.close();
+    }
+}
+class Planning {
+    reader;
+    dataDir;
+    asked;
+    #actions;
+    #subjects;
+    /** Of which late events are looked for, the newest first. */
+    #erasures;
+    constructor(reader, dataDir, asked) {
+        this.reader = reader;
+        this.dataDir = dataDir;
+        this.asked = asked;
+        const actions = reader.log.actions?.();
+        if (actions === undefined)
+            throw usage('payloads of this log are not encrypted, and cannot be erased');
+        this.#actions = actions;
+        this.#subjects = new Set(asked.subjects);
+        const erasures = erasuresIn(actions);
+        const { ledgerId } = reader.log;
+        if (asked.certificates?.some(({ log }) => log !== ledgerId) === true)
+            throw usage('--certificate: it is of another log than this one');
+        const { late } = asked;
+        const wanted = erasures.filter(({ action }) => late === undefined || action === late);
+        if (late !== undefined && wanted.length === 0)
+            throw new CommandFailure(`--late: no erasure ${late} is in ${dataDir}`, EXIT.notFound);
+        // All of one that is asked for; otherwise the newest, as many as memory holds with ease.
+        let events = 0;
+        this.#erasures = wanted.reverse().filter(({ sequences }) => {
+            events += sequences.size;
+            return late !== undefined || events <= MOST_LOOKED_AT;
+        });
+        const passedOver = wanted.length - this.#erasures.length;
+        if (passedOver > 0)
+            process.stderr.write(`collector: late events of ${counted(passedOver, 'large or old erasure')} were not looked for: use --late ACTION\n`);
+    }
+    async make() {
+        const { reader, asked } = this;
+        const { subjects = [], runs = [], events = [], certificates = [], organisation, mentions } = asked;
+        const certified = certificates.flatMap((each) => each.events);
+        // Before the log is read: what begins meanwhile was not considered.
+        const by = considered(this.#actions);
+        const holds = new Holds(holdsOf(this.dataDir, this.#actions), reader.log.names);
+        const found = await reader.find({
+            ...{ subjects, runs, mentions, organisation },
+            events: [...events, ...certified.map(({ id }) => id)].map(idOf),
+            erased: SequenceSet.union(this.#erasures.map(({ sequences }) => sequences)).toText(),
+        });
+        // An event of another organisation may have an id that a certificate names.
+        const named = new Set(certified.map(({ organisation: of, id }) => `${id} ${of}`));
+        const isMeant = (event) => named.has(`${textOf(event.id)} ${event.organisation}`);
+        const selected = named.size === 0 ? found : { ...found, events: found.events.filter(isMeant) };
+        this.#assertFound(selected);
+        const absent = named.size - (named.size === 0 ? 0 : selected.events.length);
+        const late = await this.#late(selected);
+        const planned = await this.#planned(selected, late.runs);
+        const texts = [
+            asked.subjects && `a subject (${counted(subjects.length, 'id')})`,
+            asked.runs && counted(runs.length, 'run'),
+            asked.events && counted(events.length, 'event'),
+            asked.late && `what came after action ${asked.late}`,
+            asked.certificates &&
+                `${counted(certificates.length, 'certificate')} (${absent} of ${counted(certified.length, 'event')} not in this log)`,
+            organisation && `of ${organisation}`,
+        ];
+        return {
+            ...{ format: PLAN_FORMAT, log: reader.log.ledgerId, made: new Date().toISOString() },
+            ...{ through: reader.range.through, policy: by.policy, holds: by.holds },
+            asked: texts.filter((text) => text !== undefined).join(', '),
+            searched: mentions ? 'every payload' : 'starts',
+            unread: selected.unread,
+            unmatched: unmatched(subjects, planned),
+            late: asked.late === undefined ? late.counts : [],
+            events: await this.#judged(planned, holds),
+        };
+    }
+    /** The events that are planned, by their sequences. */
+    async #planned(selected, late) {
+        const { reader, asked } = this;
+        const records = await this.#recordsOf(selected);
+        const whole = [...late, ...keysIn(selected.runs)];
+        const single = records.filter(({ event }) => !event.isMention);
+        const mentioned = records.filter(({ event }) => event.isMention);
+        const all = await reader.collect([...whole, ...single.map(({ record }) => record)], AROUND);
+        const others = await reader.collect(mentioned.map(({ record }) => record), { ...AROUND, nested: false });
+        const planned = new Map();
+        const seeds = new Set(whole.map(nameOf));
+        const byName = new Map([...all, ...others].map((run) => [nameOf(run), run]));
+        const runOf = (record) => byName.get(nameOf(record)) ?? raise();
+        for (const { event, record } of single)
+            this.#plan(planned, runOf(record), [event], asked.certificates ? CERTIFICATE : EVENT);
+        const ofSingle = new Set(single.map(({ record }) => nameOf(record)));
+        for (const run of all) {
+            const name = nameOf(run);
+            if (seeds.has(name))
+                this.#plan(planned, run, run.events, this.#markOf(run));
+            else if (!ofSingle.has(name)) {
+                const about = asked.subjects === undefined ? 'not compared' : aboutOf(run);
+                this.#plan(planned, run, run.events, { because: 'nested', about, why: whyNested(run) });
+            }
+        }
+        for (const { event, record } of mentioned) {
+            const run = runOf(record);
+            this.#plan(planned, run, [event], { because: 'mention', about: aboutOf(run), why: 'mentioned only' });
+        }
+        return planned;
+    }
+    /** @throws CommandFailure */
+    #assertFound({ runs, events }) {
+        const { asked, dataDir } = this;
+        const narrowed = asked.organisation === undefined ? '' : ` of ${asked.organisation}`;
+        const ids = keysIn(runs).map(({ id }) => textOf(id));
+        for (const digits of asked.runs ?? []) {
+            const found = new Set(ids.filter((id) => id.replaceAll('-', '').startsWith(digits)));
+            if (found.size === 0)
+                throw new CommandFailure(`there is no run ${digits} in ${dataDir}${narrowed}`, EXIT.notFound);
+            if (found.size > 1)
+                throw severalRuns('--run', digits, [...found]);
+        }
+        const there = new Set(events.map(({ id }) => textOf(id)));
+        for (const id of asked.events ?? [])
+            if (!there.has(id))
+                throw new CommandFailure(`there is no event ${id} in ${dataDir}${narrowed}`, EXIT.notFound);
+        const organisations = new Map([...runs].map(([name, each]) => [name, each.size]));
+        for (const { organisation, isMention } of events)
+            if (!isMention && asked.certificates === undefined && !organisations.has(organisation))
+                organisations.set(organisation, 1);
+        if (asked.organisation === undefined)
+            assertOneOrganisation(organisations);
+    }
+    /** How many events came for records after an action had erased these whole, and the records of `--late`. */
+    async #late({ erased }) {
+        const counts = new Map();
+        const runs = [];
+        const keys = (await this.reader.recordsOf(erased)).map(({ record }) => record);
+        for (const run of await this.reader.collect(keys, { nested: false, outer: false })) {
+            const erasure = this.#erasures.find(({ sequences }) => run.events.some(({ sequence }) => sequences.has(sequence)));
+            const left = run.events.filter(({ sequence }) => !this.#actions.retired.has(sequence));
+            if (erasure === undefined || left.length === 0)
+                continue;
+            if (left.some(({ sequence }) => sequence < erasure.entry))
+                continue;
+            counts.set(erasure.action, (counts.get(erasure.action) ?? 0) + left.length);
+            if (erasure.action === this.asked.late)
+                runs.push(run);
+        }
+        return { counts: [...counts].map(([action, events]) => ({ action, events })), runs };
+    }
+    /** Events that were found one by one, with the record of each. */
+    async #recordsOf({ events }) {
+        const records = [];
+        for (const event of events) {
+            const { organisation, id, runId } = event;
+            const record = runId === undefined
+                ? await this.reader.recordOf(organisation, id)
+                : { organisation, id: runId, isRun: true };
+            if (record !== undefined)
+                records.push({ event, record });
+        }
+        return records;
+    }
+    /** The first mark of an event stays. What is erased is not planned. */
+    #plan(planned, run, events, mark) {
+        for (const event of events)
+            if (!planned.has(event.sequence) && !this.#actions.retired.has(event.sequence))
+                planned.set(event.sequence, { run, event, mark });
+    }
+    #markOf(run) {
+        const { subjects, late } = this.asked;
+        if (subjects !== undefined)
+            return compared(run, this.#subjects);
+        if (late === undefined)
+            return { because: 'run', about: 'not compared', why: '' };
+        const names = run.starts.some(({ target, state }) => state !== 'erased' && (target !== undefined || state === 'unread'));
+        return names
+            ? { because: 'late', about: 'someone else', why: 'a late start names a target' }
+            : { because: 'late', about: 'nobody', why: '' };
+    }
+    /** With what keeps each event, in the order of the log. */
+    async #judged(planned, holds) {
+        const all = [...planned.values()].sort((a, b) => a.event.sequence - b.event.sequence);
+        const floors = await floorsOf(this.reader, this.#actions, new Set(all.map(({ run }) => run)));
+        const { plain } = keysOf(this.reader.log, all.map(({ event }) => event));
+        return all.map(({ run, event, mark }) => {
+            const { sequence, id, organisation, kind, receivedAt, size } = event;
+            const held = holds.on(run, sequence);
+            const floor = floors(run, event);
+            const blocked = [
+                ...held.map((name) => ({ by: 'hold', name, until: null })),
+                ...(floor === undefined ? [] : [{ by: 'floor', name: floor.id, until: endOf(floor.until) }]),
+                ...(plain.has(sequence) ? [{ by: 'stored in the clear', name: '', until: null }] : []),
+            ];
+            // A floor may be overridden when the plan is applied; a hold may not, and what has no key cannot be erased.
+            const lasting = blocked.find(({ by }) => by !== 'floor');
+            const isOpen = () => run.chain.every(({ starts }) => starts.every(({ state }) => state !== 'unread'));
+            const hidden = this.#actions.holds.size === 0 || isOpen() ? '' : HIDDEN;
+            const why = mark.why || (lasting ? blockText(lasting) : hidden);
+            return {
+                ...{ sequence, id: textOf(id), run: run.recordId, organisation, kind },
+                ...{ received_at: new Date(receivedAt).toISOString(), size },
+                ...{ because: mark.because, about: mark.about, blocked, why, erase: why === '' },
+            };
+        });
+    }
+}
+const AROUND = { nested: true, outer: true };
+const EVENT = { because: 'event', about: 'not compared', why: '' };
+const CERTIFICATE = { ...EVENT, because: 'certificate' };
+const HIDDEN = 'a start that it hangs on cannot be opened, and may name a person on hold';
+function raise() {
+    throw new RangeError('a record was not collected');
+}
+function aboutOf(run) {
+    return named(run, 'target').length > 0 ? 'someone else' : 'nobody';
+}
+/** The places of ids, counted from 1, that no start has. */
+function unmatched(ids, planned) {
+    const runs = new Set(Array.from(planned.values(), ({ run }) => run));
+    const there = new Set([...runs].flatMap(({ persons }) => persons));
+    return ids.flatMap((id, i) => (there.has(id) ? [] : i + 1));
+}
+const MOST_LOOKED_AT = 500_000;
+/** Erasures that a person asked for: what a policy erased is not looked at again. */
+function erasuresIn(actions) {
+    const parts = actions.logged.flatMap(({ said, sequence }) => said.does === 'retire' && said.reason !== 'policy' ? [{ ...said, sequence }] : []);
+    return [...Map.groupBy(parts, ({ action }) => action)].map(([action, of]) => {
+        const sequences = eventsOf(of.flatMap(({ keys }) => keys));
+        return { action, entry: of.at(-1)?.sequence ?? 0, sequences };
+    });
+}
+function endOf(until) {
+    return until === Infinity ? null : new Date(until).toISOString();
+}
+//# sourceMappingURL=planning.js.map

@@ -1,0 +1,388 @@
+/** `collector retention`: the policy by which events are kept and erased, and its work. */
+import { createHash, randomUUID } from 'node:crypto';
+import fs from 'node:fs';
+import path from 'node:path';
+import { Command } from 'commander';
+import { readJson } from '../../ledger/strict-json.js';
+import { parsePolicy, policyFrom, PolicyFault, } from '../../privacy/retention-policy.js';
+import { eventsOf } from '../../privacy/actions.js';
+import { SequenceSet } from '../../privacy/sequence-set.js';
+import { aboutBytes, counted } from '../../quantity.js';
+import { compactLog } from '../../store/open-to-audit.js';
+import { openStore } from '../../store/open-to-read.js';
+import { systemCode } from '../../system-code.js';
+import { logAccess } from '../access-log.js';
+import { addConfigOptions, instantFrom } from '../arguments.js';
+import { usage, CommandFailure, EXIT, interruption } from '../exit-codes.js';
+import { openCatalogue } from '../catalogue.js';
+import { assertReadable } from '../regular-files.js';
+import { holdDirectory } from '../serve/open-ledger.js';
+import { alignedTable, printableJson, ProgressBar } from '../terminal.js';
+import { typed } from '../typed.js';
+import { assertCollectorRuns, beginLog, considered, deliver, isErased, lifecycleConfigOf, } from './delivery.js';
+import { factsOf, floorOn, keysOf, ruleOf } from './erasable.js';
+import { Holds, holdsOf } from './holds.js';
+import { LogRuns, nameOf } from './log-runs.js';
+import { idOf, textOf } from './log-stretch.js';
+const EXAMPLES = `
+Examples:
+  $ collector retention policy set policy.json --dry-run
+  $ collector retention policy set policy.json
+  $ collector retention policy show
+  $ collector retention run --dry-run --at 2027-01-01
+  $ collector retention run
+  $ collector retention compact
+
+A policy says how long events are kept, by organisation, kind and model (docs/guide/privacy/retention-concept.md). "run"
+erases what is due and compacts, and is for a timer: once a night, say. It finds runs in the catalogue, and reads in the log
+what they are: a run of which the two differ stays. "compact" gives back the room of erased payloads, segment by segment,
+once a fifth of one or more is erased. The text of a policy is an entry of the log for ever: it must not name a person. What is on
+hold stays, and so does what a floor of the policy keeps.
+
+Exit codes: 0 done, or nothing is due, 10 a hold or another policy came meanwhile, 9 begun and not at its end because a
+directory of keys cannot be reached, 8 the record of a hold is missing, 7 done, but for runs of which the catalogue and the
+log differ or a start cannot be opened, 6 no policy is set, 2 the file is no policy.`;
+export function command() {
+    const policy = new Command('policy').description('Set and show the retention policy.');
+    policy.addCommand(addConfigOptions(new Command('set')
+        .description('Activate a policy. Nothing is erased until `retention run`.')
+        .argument('<file>')
+        .option('--dry-run', 'report whether the file is a policy, and change nothing'), 'lifecycle')
+        .addHelpText('after', EXAMPLES)
+        .action(async (file, { dryRun }, self) => {
+        const read = readPolicy(file);
+        if (dryRun)
+            process.stdout.write(`ok: ${read.policy.name}\n`);
+        else
+            await setPolicy(read, lifecycleConfigOf(self));
+    }));
+    policy.addCommand(addConfigOptions(new Command('show').description('Print the active policy.'), 'lifecycle')
+        .addHelpText('after', EXAMPLES)
+        .action((_, self) => {
+        const { dataDir } = lifecycleConfigOf(self);
+        assertReadable(dataDir);
+        const set = openStore(dataDir).events.actions?.().policy;
+        if (set === undefined)
+            throw new CommandFailure(`no retention policy is set in ${dataDir}`, EXIT.notFound);
+        process.stdout.write(`${printableJson(JSON.stringify(set.policy, undefined, 2))}\n`);
+    }));
+    const run = addConfigOptions(new Command('run')
+        .description('Erase what the policy does not keep any longer.')
+        .option('--dry-run', 'report what is due, and change nothing')
+        .option('--at <time>', 'with --dry-run: what will be due then')
+        .option('--json', 'print it as one JSON object'), 'lifecycle')
+        .addHelpText('after', EXAMPLES)
+        .action(async (options, self) => {
+        process.exitCode = await runRetention(lifecycleConfigOf(self), options);
+    });
+    const compact = addConfigOptions(new Command('compact').description('Give back the room of erased payloads, also beside a collector.'), 'lifecycle')
+        .addHelpText('after', EXAMPLES)
+        .action(async (_, self) => {
+        const { dataDir } = lifecycleConfigOf(self);
+        assertReadable(dataDir);
+        const access = logAccess(dataDir, { command: 'retention compact', filter: {}, isAct: true });
+        const won = await compactNow(dataDir);
+        Object.assign(access, { complete: true, done: { bytes: won.before - won.after } });
+        process.stdout.write(`${wonText(won)}\n`);
+    });
+    return new Command('retention')
+        .description('Keep events as long as a policy says.')
+        .addCommand(policy)
+        .addCommand(run)
+        .addCommand(compact);
+}
+/** On return segments of which a fifth or more is erased take no more room than what is left of them. */
+export async function compactNow(dataDir) {
+    const retired = openStore(dataDir).events.actions?.().retired;
+    if (retired === undefined || retired.size === 0)
+        return { before: 0, after: 0 };
+    const lock = holdDirectory(path.join(dataDir, 'lifecycle'), ': another compaction is under way');
+    const bar = new ProgressBar({ wanted: process.stderr.isTTY, unit: 'segments', per: 1, from: 8 });
+    try {
+        return await compactLog(dataDir, retired, bar.show);
+    }
+    finally {
+        bar.clear();
+        lock.release();
+    }
+}
+function wonText({ before, after }) {
+    return before === 0
+        ? 'no room is given back yet: a segment is compacted once it is full and a fifth of it is erased'
+        : `${aboutBytes(before - after)} given back`;
+}
+/** A policy has four. */
+const MOST_NESTED = 16;
+/** Warns of rules of zero retention. @throws CommandFailure for a file that is no policy. */
+function readPolicy(file) {
+    try {
+        const text = new TextDecoder().decode(fs.readFileSync(file));
+        // Of a name that stands twice JSON.parse takes the last, and a floor would be gone.
+        const { fault } = readJson(text, MOST_NESTED);
+        if (fault?.code === 'duplicate_key')
+            throw new PolicyFault(['a name stands twice in one object']);
+        if (fault?.code === 'nesting_too_deep')
+            throw new PolicyFault(['it is nested too deep']);
+        const policy = parsePolicy(text);
+        for (const id of policy.keepingNothing())
+            process.stderr.write(`collector: warning: the rule "${id}" has zero retention: matching events are erased by the next "retention run"\n`);
+        return { text, policy };
+    }
+    catch (error) {
+        if (!(error instanceof PolicyFault))
+            throw usage(`${file} cannot be read (${systemCode(error) ?? 'UNKNOWN'})`);
+        throw usage(`${file} is no retention policy: ${error.faults.join('; ')}`);
+    }
+}
+async function setPolicy({ policy: read, text }, config) {
+    const { actions } = beginLog(config.dataDir);
+    assertCollectorRuns(config);
+    const policy = JSON.parse(text);
+    const action = randomUUID();
+    const filter = { action, policy: read.name, sha256: createHash('sha256').update(text).digest('hex') };
+    const access = logAccess(config.dataDir, { command: 'retention policy set', filter, isAct: true });
+    await deliver(config, { action: { action, does: 'policy', policy }, considered: considered(actions) });
+    access.complete = true;
+    process.stdout.write(`set: ${read.name}\n`);
+    process.stderr.write(`collector: what is due by it now: ${typed('collector retention run', config.dataDir)} --dry-run\n`);
+}
+/** Events that are looked at together: after years without a policy a log may have tens of millions due. */
+const WINDOW = 200_000;
+/** Of the runs of which the catalogue and the log differ, how many are named. */
+const MOST_NAMED = 10;
+/**
+ * What is due. The catalogue says which runs are looked at, and the log what they are: a changed row there must not let
+ * anything be erased that a hold or a floor keeps.
+ */
+class RetentionPlan {
+    reader;
+    policy;
+    now;
+    due = new Map();
+    held = 0;
+    belowFloors = 0;
+    /** Runs with a start that no action erased and that cannot be opened: whom they are about is not known. */
+    unread = 0;
+    /** Runs of which the catalogue and the log differ. */
+    differences = { runs: 0, first: [] };
+    #holds;
+    #erased;
+    constructor(reader, policy, records, now) {
+        this.reader = reader;
+        this.policy = policy;
+        this.now = now;
+        this.#holds = new Holds(records, reader.log.names);
+        this.#erased = reader.log.actions?.().retired ?? SequenceSet.EMPTY;
+    }
+    get isExact() {
+        return this.differences.runs === 0 && this.unread === 0;
+    }
+    /** On return the plan has what is due of these runs. */
+    async take(rows) {
+        let window = [];
+        let events = 0;
+        for (const row of rows) {
+            const entries = row.events();
+            if (!entries.some((entry) => this.#isDue(row, entry)))
+                continue;
+            const { organisation, recordId, isRun } = row;
+            window.push({ organisation, id: idOf(recordId), isRun, said: decidingText(row, entries) });
+            events += entries.length;
+            if (events < WINDOW)
+                continue;
+            await this.#judge(window);
+            [window, events] = [[], 0];
+        }
+        if (window.length > 0)
+            await this.#judge(window);
+    }
+    async #judge(window) {
+        const { reader, policy } = this;
+        const byRule = new Map();
+        const decide = (run, summary, event) => {
+            const facts = factsOf(summary);
+            if (this.#holds.on(run, event.sequence).length > 0)
+                this.held++;
+            else if (floorOn(policy, facts, event, this.now) !== undefined)
+                this.belowFloors++;
+            else {
+                const { id } = ruleOf(policy, facts, event.kind);
+                const events = byRule.get(id);
+                if (events === undefined)
+                    byRule.set(id, [event]);
+                else
+                    events.push(event);
+            }
+        };
+        const runs = await reader.collect(window, { nested: false, outer: true });
+        const found = new Map();
+        for await (const [run, summary] of reader.summaries(runs))
+            found.set(nameOf(run), [run, summary]);
+        for (const candidate of window) {
+            const [run, summary] = found.get(nameOf(candidate)) ?? [];
+            // What stands twice in the catalogue is judged once.
+            found.delete(nameOf(candidate));
+            const isAsSaid = run !== undefined &&
+                summary !== undefined &&
+                decidingText(summary, run.events) === candidate.said &&
+                run.isRun === candidate.isRun &&
+                (run.isRun || (await this.#isRecord(run)));
+            if (!isAsSaid)
+                this.#differ(candidate);
+            else if (run.chain.some(({ starts }) => starts.some(({ state }) => state === 'unread')))
+                this.unread++;
+            else
+                for (const event of run.events)
+                    if (this.#isDue(summary, event))
+                        decide(run, summary, event);
+        }
+        for (const [rule, events] of byRule)
+            this.#count(rule, events);
+    }
+    #count(rule, events) {
+        const due = this.due.get(rule) ?? {
+            rule,
+            events: 0,
+            bytes: 0,
+            plain: 0,
+            keys: new Map(),
+        };
+        this.due.set(rule, due);
+        const { keys, plain } = keysOf(this.reader.log, events);
+        due.plain += plain.size;
+        for (const { size, sequence } of events) {
+            if (plain.has(sequence))
+                continue;
+            due.events++;
+            due.bytes += size;
+        }
+        for (const each of keys) {
+            const name = `${each.tag} ${each.organisation}`;
+            const known = due.keys.get(name)?.sequences ?? SequenceSet.EMPTY;
+            due.keys.set(name, { ...each, sequences: known.with(each.sequences) });
+        }
+    }
+    /** Whether events without a run are known by this id, and are of no run. */
+    async #isRecord({ organisation, id }) {
+        const record = await this.reader.recordOf(organisation, id);
+        return record?.isRun === false && record.id === id;
+    }
+    #differ({ id }) {
+        const { first } = this.differences;
+        this.differences.runs++;
+        if (first.length < MOST_NAMED)
+            first.push(textOf(id));
+    }
+    #isDue(run, { kind, sequence, receivedAt }) {
+        if (this.#erased.has(sequence))
+            return false;
+        const { policy } = this;
+        const rule = ruleOf(policy, factsOf(run), kind);
+        const ofRun = policy.ageFrom === 'run_start' ? run.began.received : run.times.received.last;
+        const from = rule.unit === 'event' || policy.ageFrom === 'received_at' ? receivedAt : ofRun;
+        const until = policy.keptUntil(rule.facts, from);
+        return until !== undefined && until <= this.now;
+    }
+}
+/** All of a run by which it is decided what of it is due and what keeps it, but for holds. */
+function decidingText({ modelId, modelVersion, times: { received } }, events) {
+    const sequences = SequenceSet.of(events.map(({ sequence }) => sequence)).toText();
+    return JSON.stringify([modelId, modelVersion, received, sequences]);
+}
+async function runRetention(config, options) {
+    const { dataDir } = config;
+    const { dryRun, at } = options;
+    if (at !== undefined && !dryRun)
+        throw usage('--at: goes with --dry-run');
+    const now = at === undefined ? Date.now() : instantFrom('--at', at);
+    assertReadable(dataDir);
+    if (!dryRun)
+        assertCollectorRuns(config);
+    const signal = interruption();
+    const filter = { dry_run: dryRun, at };
+    const access = logAccess(dataDir, { command: 'retention run', filter, isAct: !dryRun });
+    const open = () => openCatalogue({ dataDir, quiet: !process.stderr.isTTY, signal });
+    const { plan, set, asked } = await planned(await open(), dataDir, { now, signal });
+    access.complete = true;
+    process.stdout.write(reported(plan, options));
+    process.stderr.write(leftText(plan));
+    if (dryRun)
+        return plan.isExact ? EXIT.ok : EXIT.partly;
+    let isPending = false;
+    let isAll = plan.isExact;
+    for (const { rule, keys: byName, events } of plan.due.values()) {
+        if (events === 0)
+            continue;
+        const id = randomUUID();
+        const keys = [...byName.values()];
+        const action = { action: id, does: 'retire', reason: 'policy', policy: set.action, rule };
+        const request = { action: { ...action, part: 1, parts: 1, keys }, considered: asked };
+        const answer = await deliver(config, request, { signal });
+        if (!(await isErased(dataDir, eventsOf(keys))))
+            isAll = false;
+        const done = answer.state === 'pending' ? 'begun, and a directory of keys has to follow' : 'erased';
+        process.stderr.write(`collector: ${counted(events, 'event')} by ${rule}: ${done} (${id})\n`);
+        if (answer.state === 'pending')
+            isPending = true;
+    }
+    await (await open()).close();
+    process.stderr.write(`collector: ${wonText(await compactNow(dataDir))}\n`);
+    if (isPending)
+        return EXIT.pending;
+    return isAll ? EXIT.ok : EXIT.partly;
+}
+/** Closes the catalogue: while it is open, its journal keeps the names of what goes. */
+async function planned(access, dataDir, { now, signal }) {
+    try {
+        return await access.ask(async (catalogue) => {
+            // What the catalogue covers, so that both speak of the same events.
+            const reader = await LogRuns.open(dataDir, signal, { through: catalogue.cursor.sequence - 1 });
+            try {
+                const actions = reader.log.actions?.();
+                const set = actions?.policy;
+                if (actions === undefined || set === undefined)
+                    throw new CommandFailure(`no retention policy is set in ${dataDir}`, EXIT.notFound);
+                // What begins from here on, while it is planned, was not considered.
+                const asked = considered(actions);
+                const plan = new RetentionPlan(reader, policyFrom(set.policy), holdsOf(dataDir, actions), now);
+                await plan.take(catalogue.runs({ order: 'log' }));
+                return { plan, set, asked };
+            }
+            finally {
+                await reader.close();
+            }
+        });
+    }
+    finally {
+        await access.close();
+    }
+}
+function reported(plan, { json, dryRun }) {
+    const { policy, held, belowFloors, unread, differences } = plan;
+    const due = [...plan.due.values()];
+    if (json) {
+        const rules = due.map(({ rule, events, bytes, plain }) => {
+            return { rule, events, bytes, stored_in_the_clear: plain };
+        });
+        const left = { held, below_floors: belowFloors, unread_runs: unread, differences };
+        const fields = { policy: policy.name, dry_run: dryRun === true, rules, ...left };
+        return `${printableJson(JSON.stringify(fields, undefined, 2))}\n`;
+    }
+    const lines = due.length === 0 ? `nothing is due by ${policy.name}\n` : '';
+    const rows = due.map(({ rule, events, bytes, plain }) => [
+        ...[rule, String(events), aboutBytes(bytes)],
+        plain === 0 ? '' : `${counted(plain, 'event')} stored in the clear stay`,
+    ]);
+    const table = rows.length === 0 ? '' : alignedTable([['RULE', 'EVENTS', 'SIZE', ''], ...rows]);
+    const onHold = held > 0 ? `${counted(held, 'event')} due, and on hold\n` : '';
+    const young = belowFloors > 0 ? `${counted(belowFloors, 'event')} due, and younger than a floor of the policy\n` : '';
+    return lines + table + onHold + young;
+}
+/** Of runs that are left because it is not known what they are. */
+function leftText({ differences: { runs, first }, unread }) {
+    const named = `${first.join(', ')}${runs > first.length ? ', …' : ''}`;
+    const differ = `collector: the catalogue differs from the log in ${counted(runs, 'run')}, not erased: ${named}; derived; delete catalogue/\n`;
+    const unopened = `collector: ${counted(unread, 'run')} not erased: a start cannot be opened, and whether a hold keeps the run is not known\n`;
+    return (runs > 0 ? differ : '') + (unread > 0 ? unopened : '');
+}
+//# sourceMappingURL=retention.js.map

@@ -1,0 +1,219 @@
+/**
+ * The `collector` command, once Node is known to be new enough: finds the command that was asked for, loads that one
+ * file, and turns whatever comes of it into an exit code and lines on standard error.
+ */
+import path from 'node:path';
+import { inspect } from 'node:util';
+import { Command, CommanderError } from 'commander';
+import { GrantRefused } from '../access/issuing.js';
+import { ConfigError, limitsHint, showsStacks } from '../config.js';
+import { optionalPackage, PackageMissing } from '../optional-packages.js';
+import { KeyStoreDamaged } from '../store/contract/keys.js';
+import { CatalogueBusy, CatalogueFault } from '../catalogue/faults.js';
+import { StoreDamaged } from '../store/contract/events.js';
+import { CommandFailure, EXIT, exitCodesHelp, deniedPath } from './exit-codes.js';
+import { typed, typedExamples, version } from './typed.js';
+/** One file a command; loading only the one that was asked for keeps the start quick. */
+const COMMANDS = {
+    serve: { summary: 'run the collector', load: () => import('./serve/serve.js') },
+    keys: { summary: 'create, list, rotate and revoke API keys', load: () => import('./keys.js') },
+    events: { summary: 'print stored events as NDJSON', load: () => import('./events.js') },
+    runs: { summary: 'list runs, the newest first', load: () => import('./runs.js') },
+    records: { summary: 'put runs together and export them', load: () => import('./records/records.js') },
+    report: {
+        summary: 'count the runs of a period on a page',
+        load: () => optionalPackage('report'),
+    },
+    import: {
+        summary: 'send events from NDJSON files to a collector, or check them',
+        load: () => import('./import.js'),
+    },
+    'signing-key': {
+        summary: 'show and rotate the key that signs checkpoints',
+        load: () => import('./signing-key.js'),
+    },
+    doctor: {
+        summary: 'check a data directory and say what is wrong',
+        load: () => import('./verify/doctor.js'),
+    },
+    verify: {
+        summary: 'prove that the log is the one that was written',
+        load: () => import('./verify/verify.js'),
+    },
+    proof: {
+        summary: 'write a proof that an event is in the log, or the tree',
+        load: () => import('./proof.js'),
+    },
+    'check-proof': { summary: 'check such a proof, without the log', load: () => import('./check-proof.js') },
+    backup: { summary: 'copy all that is stored, while a collector runs', load: () => import('./backup.js') },
+    restore: { summary: 'lay a back-up out again, and prove it', load: () => import('./restore.js') },
+    'encryption-keys': {
+        summary: 'look after the keys of encrypted payloads',
+        load: () => import('./encryption-keys.js'),
+    },
+    erase: { summary: 'destroy the keys of events for good', load: () => import('./lifecycle/erase.js') },
+    retention: {
+        summary: 'keep events as long as a policy says',
+        load: () => import('./lifecycle/retention.js'),
+    },
+    hold: { summary: 'keep events from being erased', load: () => import('./lifecycle/hold.js') },
+    store: {
+        summary: 'look after a log in a PostgreSQL database',
+        load: () => optionalPackage('postgres', '/store'),
+    },
+    mirror: {
+        summary: 'copy a log from its database into a data directory',
+        load: () => optionalPackage('postgres', '/mirror'),
+    },
+    demo: {
+        summary: 'send made-up runs to a running collector',
+        load: () => optionalPackage('demo'),
+    },
+};
+/** So long `serve` waits for a reader of its last words, in milliseconds. */
+const LAST_WORDS_MS = 1000;
+/** Commands that have commands of their own. */
+const GROUPS = [
+    'erase',
+    'hold',
+    'retention',
+    'encryption-keys',
+    'keys',
+    'signing-key',
+    'store',
+];
+const EXAMPLES = `
+Examples:
+  $ collector serve --port 8080 --data-dir ./data
+  $ collector keys create --permissions all
+  $ collector events --follow
+  $ collector help keys create`;
+/** Commander by itself would exit, and would print an error over two lines. */
+function tame(command) {
+    command
+        .exitOverride()
+        .configureOutput({
+        outputError: () => undefined,
+        writeOut: (help) => process.stdout.write(typedExamples(help)),
+        writeErr: (help) => process.stderr.write(typedExamples(help)),
+    })
+        .helpOption('-h, --help', 'print this help');
+    for (const each of command.commands)
+        tame(each);
+}
+/** @param dataDir that the command is about, when it was given. */
+function tell(lines, dataDir) {
+    process.stderr.write(lines.map((line) => `collector: ${typed(line, dataDir)}\n`).join(''));
+}
+/** Says what went wrong. @returns the exit code. */
+function report(error, { logLevel, dataDir }) {
+    if (error instanceof CommanderError) {
+        // The help and the version are told as errors too.
+        if (error.exitCode === 0)
+            return EXIT.ok;
+        if (error.code === 'commander.help')
+            return EXIT.usage;
+        const message = error.message.replace(/^error: /, '').replace(/\s*\n\s*/g, ' ');
+        tell([message + limitsHint(/^unknown option '--([a-z-]+)/.exec(message)?.[1] ?? '')]);
+        return EXIT.usage;
+    }
+    if (error instanceof ConfigError) {
+        tell(error.faults.map(({ source, message }) => `${source}: ${message}`));
+        return EXIT.usage;
+    }
+    const isSaid = error instanceof CommandFailure || error instanceof CatalogueFault;
+    const denied = isSaid ? undefined : deniedPath(error);
+    const message = denied !== undefined
+        ? `permission denied: ${denied}`
+        : error instanceof Error
+            ? error.message
+            : String(error);
+    tell([message.replace(/\s*\n\s*/g, ' ')], dataDir && path.resolve(dataDir));
+    if (showsStacks(logLevel))
+        process.stderr.write(`${inspect(error)}\n`);
+    return exitCodeOf(error);
+}
+/** How a command ends that an error has ended. */
+export function exitCodeOf(error) {
+    if (error instanceof GrantRefused || error instanceof PackageMissing)
+        return EXIT.usage;
+    if (error instanceof KeyStoreDamaged || error instanceof StoreDamaged)
+        return EXIT.damaged;
+    if (error instanceof CatalogueBusy)
+        return EXIT.inUse;
+    return error instanceof CommandFailure ? error.exitCode : EXIT.failure;
+}
+/**
+ * Turns every way to ask for help into the one that Commander answers well: by itself it looks one word deep, and for a
+ * word that it does not know it prints the help of what stands before that word, with exit code 0.
+ */
+function withHelpAsked(argv, program) {
+    const [first = ''] = argv;
+    const flagged = argv.some((word) => word === '--help' || word === '-h');
+    const unknown = first !== '' && !first.startsWith('-') && first !== 'help' && !(first in COMMANDS);
+    if (unknown && flagged)
+        return [first];
+    const asked = first === 'help' || (argv[1] === 'help' && GROUPS.includes(first));
+    if (!asked)
+        return argv;
+    const words = [];
+    let command = program;
+    for (const word of argv) {
+        if (word === 'help' || word.startsWith('-'))
+            continue;
+        words.push(word);
+        command = command.commands.find((each) => each.name() === word);
+        // Without --help, Commander says that there is no such command, and which is near.
+        if (command === undefined)
+            return words;
+    }
+    return [...words, '--help'];
+}
+/** Runs the command that `argv` asks for. On return the exit code is set. */
+export async function main(argv) {
+    let given = {};
+    process.on('unhandledRejection', (reason) => process.exit(report(reason, given)));
+    process.on('uncaughtException', (error) => process.exit(report(error, given)));
+    for (const stream of [process.stdout, process.stderr]) {
+        stream.on('error', (error) => {
+            // `collector events | head` has read enough: that is no failure.
+            if (error.code === 'EPIPE')
+                process.exit(process.exitCode ?? EXIT.ok);
+            throw error;
+        });
+    }
+    const program = new Command('collector')
+        .description('A write-once HTTP collector for the event log of clinical AI.')
+        .version(version(), '--version', 'print the version')
+        // An option behind `erase plan` is that command's, also where `erase` has one of the same name.
+        .enablePositionalOptions()
+        .addHelpText('after', `${EXAMPLES}\n\n${exitCodesHelp()}`)
+        .hook('preAction', (_, action) => {
+        given = action.opts();
+    });
+    const asked = argv.find((word) => !word.startsWith('-') && word !== 'help');
+    try {
+        for (const [name, { summary, load }] of Object.entries(COMMANDS)) {
+            if (name === asked)
+                program.addCommand((await load()).command().summary(summary));
+            else
+                program.command(name).summary(summary);
+        }
+        tame(program);
+        await program.parseAsync(withHelpAsked(argv, program), { from: 'user' });
+    }
+    catch (error) {
+        const code = report(error, given);
+        process.exitCode = code;
+        // What a failed command left open must not keep the process alive. What it has said before goes out first, unless
+        // someone has ended it, who may be tired of a reader that does not read. A service waits for no reader.
+        const leave = () => process.stderr.write('', () => process.exit(code));
+        if (asked === 'serve')
+            setTimeout(() => process.exit(code), LAST_WORDS_MS);
+        if (code === EXIT.interrupted)
+            leave();
+        else
+            process.stdout.write('', leave);
+    }
+}
+//# sourceMappingURL=program.js.map

@@ -1,0 +1,143 @@
+/**
+ * `collector records --subject-file`: the records about a person, for a request for access (GDPR, Article 15). The runs are
+ * found in the log: one changed row of the catalogue would hide a run.
+ */
+import { assembleRun } from '../../records/assemble.js';
+import { textFormat } from '../../records/exports/file-format.js';
+import { eventBatchesOf, outsideParents, windowsOf } from '../../records/record-windows.js';
+import { counted } from '../../quantity.js';
+import { logAccess } from '../access-log.js';
+import { CommandFailure, EXIT, interruption } from '../exit-codes.js';
+import { assertOneOrganisation, compared, keysIn, LogRuns, whyNested, } from '../lifecycle/log-runs.js';
+import { idOf, textOf } from '../lifecycle/log-stretch.js';
+import { assertReadable } from '../regular-files.js';
+import { alignedTable, legible, printableJson, ProgressBar } from '../terminal.js';
+import { PieceMaker } from './job.js';
+import { outputOf } from './output.js';
+import { fullTimeline, outputColumns, pagerColumns, timeline } from './timeline.js';
+const MOST_OF_A_CIRCLE = 100;
+/**
+ * On return the records are given out, and on standard error stands which are left out, or have to be reviewed.
+ * @throws CommandFailure when no start names an id, or starts of several organisations do; never with an id in it.
+ */
+export async function answerAccessRequest(dataDir, request) {
+    const { subjects, organisation, withOthers, format, out } = request;
+    assertReadable(dataDir);
+    const signal = interruption(out === undefined ? 'interrupted' : 'interrupted; no file was written');
+    const subject = { subjects: subjects.length, organisation, with_others: withOthers };
+    const filter = { ...subject, format: format?.name, out };
+    const givenOut = logAccess(dataDir, { command: 'records', filter });
+    const reader = await LogRuns.open(dataDir, signal);
+    try {
+        const found = await reader.find({ subjects, organisation });
+        assertOneOrganisation(new Map([...found.runs].map(([name, ids]) => [name, ids.size])));
+        const keys = keysIn(found.runs);
+        const runs = inOrder(await reader.collect(keys, { nested: true, outer: false }));
+        const ids = new Set(subjects);
+        const isFound = ({ organisation: of, id }) => found.runs.get(of)?.has(id) === true;
+        const others = runs.flatMap((run) => {
+            const why = isFound(run) ? compared(run, ids).why : whyNested(run);
+            return why === '' ? [] : [{ run, why }];
+        });
+        const ofOthers = new Set(others.map(({ run }) => run));
+        const given = withOthers ? runs : runs.filter((run) => !ofOthers.has(run));
+        if (given.length > 0)
+            await give(reader, request, { runs, given, givenOut, signal });
+        givenOut.complete = true;
+        report(request, { records: given.length, events: givenOut.events, others, unread: found.unread });
+        if (runs.length > 0)
+            return;
+        const where = organisation === undefined ? '' : ` of ${organisation}`;
+        throw new CommandFailure(`no start${where} in ${dataDir} names one of the ids`, EXIT.notFound);
+    }
+    finally {
+        await reader.close();
+    }
+}
+/** By their first events. */
+function inOrder(runs) {
+    const first = ({ events }) => events.reduce((least, { sequence }) => Math.min(least, sequence), Infinity);
+    return [...runs].sort((a, b) => first(a) - first(b));
+}
+async function give(reader, { format, isFull, out }, { runs, given, givenOut, signal }) {
+    const made = (await format?.load()) ?? textOfRecords(isFull);
+    const output = outputOf({ out, isByDay: false, extension: '', ...format }, made, signal);
+    const bar = new ProgressBar({ wanted: process.stderr.isTTY, unit: 'records', per: 1, from: 1000 });
+    const maker = new PieceMaker(made, undefined);
+    const nested = new Map();
+    for (const run of runs)
+        for (const outer of run.parents)
+            nested.set(outer, [...(nested.get(outer) ?? []), run.recordId]);
+    const events = made.reader();
+    let records = 0;
+    try {
+        for (const window of windowsOf(given.map((run) => ({ run, places: run.events })))) {
+            let index = 0;
+            for await (const batch of eventBatchesOf(reader.log, window, events))
+                for (const each of batch) {
+                    const run = window[index++]?.run;
+                    if (run !== undefined)
+                        maker.add(assembleRun(each, await linksOf(reader, run, each, nested)));
+                }
+            for (const piece of maker.take()) {
+                // Noted before: anyone who stops reading has had it.
+                givenOut.events += piece.events;
+                await output.write(piece);
+            }
+            bar.show((records += window.length), given.length);
+            signal.throwIfAborted();
+        }
+        await output.finish();
+    }
+    finally {
+        bar.clear();
+        output.abandon();
+    }
+}
+function textOfRecords(isFull) {
+    const columns = isFull ? pagerColumns() : outputColumns();
+    const text = isFull ? fullTimeline : timeline;
+    const parts = { head: '', between: '\n', tail: '', empty: '' };
+    return textFormat({ ...parts, text: (record) => text(record, columns) });
+}
+async function linksOf(reader, run, events, nested) {
+    const parents = new Map();
+    for (const eventId of outsideParents(events)) {
+        const record = await reader.recordOf(run.organisation, idOf(eventId));
+        parents.set(eventId, record && (record.isRun ? textOf(record.id) : null));
+    }
+    const circle = run.chain.filter((each) => each.chain.includes(run)).map(({ recordId }) => recordId);
+    return {
+        parentRunOf: (eventId) => parents.get(eventId),
+        children: nested.get(run) ?? [],
+        cycle: circle.length < 2 ? [] : circle.sort().slice(0, MOST_OF_A_CIRCLE),
+    };
+}
+function report({ json, withOthers, out }, done) {
+    const { records, events, unread } = done;
+    const others = done.others.map(({ run: { recordId, organisation }, why }) => ({
+        run: recordId,
+        organisation,
+        why,
+    }));
+    if (json) {
+        const fields = { records, events, others, unread, out: out ?? null };
+        process.stderr.write(`${printableJson(JSON.stringify(fields))}\n`);
+        return;
+    }
+    const rows = others.map(({ run, organisation, why }) => [run, legible(organisation), why]);
+    const review = withOthers
+        ? 'are given out too: review them, and remove what is about others'
+        : 'are left out: review them by collector records --run; --with-others gives them too';
+    const lines = [
+        `${counted(records, 'record')} of ${counted(events, 'event')}${out === undefined ? '' : `, in ${out}`}`,
+        ...(unread > 0
+            ? [`warning: ${counted(unread, 'start')} could not be opened, and may name the person`]
+            : []),
+        ...(others.length > 0 ? [`${counted(others.length, 'run')} not about this person alone ${review}`] : []),
+    ];
+    process.stderr.write(lines.map((line) => `collector: ${line}\n`).join(''));
+    if (others.length > 0)
+        process.stderr.write(alignedTable([['RUN', 'ORGANISATION', 'WHY'], ...rows]));
+}
+//# sourceMappingURL=access-request.js.map

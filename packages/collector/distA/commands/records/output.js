@@ -1,0 +1,211 @@
+/**
+ * Where records go. A file, or a directory of files by day, appears under its name once it is whole and on stable
+ * storage; until then it has a name that begins with a point and ends in .tmp, and anyone who is killed leaves that.
+ */
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import fs from 'node:fs';
+import path from 'node:path';
+import { systemCode } from '../../system-code.js';
+import { CommandFailure, EXIT } from '../exit-codes.js';
+import { printableLines } from '../terminal.js';
+/** Where the records of a format go. @param stop ends the waiting for a reader who does not read on. */
+export function outputOf({ out, isByDay, extension, binary }, format, stop) {
+    if (out === undefined)
+        return new StandardOutput(format.joiner(), binary !== true, stop);
+    return isByDay
+        ? new DayDirectories(out, extension, () => format.joiner())
+        : new OneFile(out, format.joiner());
+}
+class StandardOutput {
+    #joiner;
+    #isText;
+    #stop;
+    /** @param stop ends the waiting for a reader who does not read on. */
+    constructor(joiner, isText, stop) {
+        this.#joiner = joiner;
+        this.#isText = isText;
+        this.#stop = stop;
+    }
+    async write(piece) {
+        await this.#put(this.#joiner.join(piece));
+    }
+    async finish() {
+        await this.#put(this.#joiner.finish());
+    }
+    abandon() {
+        // What was given out cannot be taken back.
+    }
+    async #put(bytes) {
+        if (bytes.length === 0)
+            return;
+        // On a terminal a sender's characters must not move the cursor. A pipe gets what a file would.
+        const shown = this.#isText && process.stdout.isTTY ? printableLines(Buffer.from(bytes).toString()) : bytes;
+        if (process.stdout.write(shown))
+            return;
+        try {
+            await once(process.stdout, 'drain', { signal: this.#stop });
+        }
+        catch (error) {
+            this.#stop.throwIfAborted();
+            throw error;
+        }
+    }
+}
+/** One file that is being written. */
+class Draft {
+    file;
+    joiner;
+    bytes = 0;
+    #fd;
+    constructor(file, joiner) {
+        this.file = file;
+        this.joiner = joiner;
+        this.#fd = fs.openSync(file, 'wx', 0o600);
+    }
+    write(piece) {
+        this.#put(this.joiner.join(piece));
+    }
+    /** On return it is whole and on stable storage. */
+    close() {
+        this.#put(this.joiner.finish());
+        fs.fsyncSync(this.#fd);
+        fs.closeSync(this.#fd);
+    }
+    abandon() {
+        fs.closeSync(this.#fd);
+    }
+    #put(bytes) {
+        try {
+            for (let done = 0; done < bytes.length;)
+                done += fs.writeSync(this.#fd, bytes, done);
+        }
+        catch (error) {
+            throw unwritable(this.file, error);
+        }
+        this.bytes += bytes.length;
+    }
+}
+export class OneFile {
+    file;
+    #draft;
+    #open = true;
+    constructor(file, joiner) {
+        this.file = file;
+        this.#draft = new Draft(draftName(file), joiner);
+    }
+    write(piece) {
+        this.#draft.write(piece);
+    }
+    finish() {
+        this.#draft.close();
+        this.#open = false;
+        putInPlace(this.#draft.file, this.file);
+        syncDirectory(path.dirname(this.file));
+    }
+    abandon() {
+        if (this.#open)
+            this.#draft.abandon();
+        this.#open = false;
+        fs.rmSync(this.#draft.file, { force: true });
+    }
+}
+/**
+ * A directory with one directory a day, by the UTC day on which the collector had the first event of a record:
+ * date=2026-01-31/part-0000.parquet, as DuckDB, Spark and pandas read it. Records come in the order of their first
+ * event, so one file is open at a time; where the host's clock was set back a day gets another part.
+ */
+class DayDirectories {
+    directory;
+    extension;
+    joiner;
+    #draft;
+    #parts = new Map();
+    #day;
+    #file;
+    constructor(directory, extension, joiner) {
+        this.directory = directory;
+        this.extension = extension;
+        this.joiner = joiner;
+        this.#draft = draftName(directory);
+        fs.mkdirSync(this.#draft, { mode: 0o700 });
+    }
+    write(piece) {
+        this.#of(piece.day).write(piece);
+    }
+    finish() {
+        this.#close();
+        for (const day of this.#parts.keys())
+            syncDirectory(path.join(this.#draft, `date=${day}`));
+        syncDirectory(this.#draft);
+        // Fails when something with files in it has come there since.
+        fs.renameSync(this.#draft, this.directory);
+        syncDirectory(path.dirname(this.directory));
+    }
+    abandon() {
+        this.#file?.abandon();
+        this.#file = undefined;
+        fs.rmSync(this.#draft, { recursive: true, force: true });
+    }
+    #of(day) {
+        if (this.#file !== undefined && this.#day === day)
+            return this.#file;
+        this.#close();
+        const part = this.#parts.get(day) ?? 0;
+        this.#parts.set(day, part + 1);
+        const directory = path.join(this.#draft, `date=${day}`);
+        fs.mkdirSync(directory, { recursive: true, mode: 0o700 });
+        this.#day = day;
+        const name = `part-${String(part).padStart(4, '0')}${this.extension}`;
+        this.#file = new Draft(path.join(directory, name), this.joiner());
+        return this.#file;
+    }
+    #close() {
+        const file = this.#file;
+        this.#file = undefined;
+        file?.close();
+    }
+}
+/** Unlike a rename, a link does not take the place of a file that has come there since. */
+function putInPlace(draft, file) {
+    try {
+        fs.linkSync(draft, file);
+        fs.rmSync(draft);
+    }
+    catch (error) {
+        if (codeOf(error) === 'EEXIST')
+            throw cameSince(file, error);
+        // A file system without links (FAT, some shares): the name is taken first, and then replaced.
+        try {
+            fs.closeSync(fs.openSync(file, 'wx', 0o600));
+        }
+        catch (taken) {
+            throw codeOf(taken) === 'EEXIST' ? cameSince(file, taken) : unwritable(file, taken);
+        }
+        fs.renameSync(draft, file);
+    }
+}
+function cameSince(file, cause) {
+    return new CommandFailure(`--out: ${file} has come there since, and is not written over`, EXIT.failure, {
+        cause,
+    });
+}
+function unwritable(file, cause) {
+    return new CommandFailure(`${file} cannot be written (${codeOf(cause)})`, EXIT.failure, { cause });
+}
+function codeOf(error) {
+    return systemCode(error) ?? String(error);
+}
+function draftName(place) {
+    return path.join(path.dirname(place), `.${path.basename(place)}.${randomBytes(4).toString('hex')}.tmp`);
+}
+function syncDirectory(directory) {
+    const fd = fs.openSync(directory, 'r');
+    try {
+        fs.fsyncSync(fd);
+    }
+    finally {
+        fs.closeSync(fd);
+    }
+}
+//# sourceMappingURL=output.js.map

@@ -1,0 +1,97 @@
+/** The thread that makes records and pieces of files of them: several can do so beside each other (record-threads.ts). */
+import { parentPort, workerData } from 'node:worker_threads';
+import { assembleRun } from '../../records/assemble.js';
+import { eventBatchesOf, outsideParents, windowsOf } from '../../records/record-windows.js';
+import { openStore } from '../../store/open-to-read.js';
+import { endBy } from '../log-thread.js';
+import { FORMATS } from '../../records/exports/formats.js';
+import { PieceMaker, } from './job.js';
+const port = parentPort;
+if (port === null)
+    throw new Error('this file is for a thread');
+const { dataDir, format: name, dayBy } = workerData;
+const format = await FORMATS[name]?.load();
+if (format === undefined)
+    throw new RangeError(`there is no format ${name}`);
+const log = openStore(dataDir).events;
+const reader = format.reader();
+const maker = new PieceMaker(format, dayBy);
+/** Who waits for answers: they come in the order of the questions. */
+const answered = [];
+const UNLINKED = { parent: undefined, children: [], cycle: [] };
+/** @param linkAt what is known of the links of a run. */
+function prepared(runs, linkAt) {
+    const answers = new Map();
+    const questions = [];
+    for (const [run, events] of runs.entries()) {
+        const organisation = organisationOf(events);
+        const outside = new Set(outsideParents(events));
+        const { parent } = linkAt(run);
+        for (const eventId of outside) {
+            // What a run is nested in holds the parent of its first start; a single one is that.
+            if (outside.size === 1 && parent !== undefined)
+                answers.set(`${organisation} ${eventId}`, parent);
+            else
+                questions.push({ organisation, eventId });
+        }
+    }
+    return { runs, parents: questions.length === 0 ? answers : withAnswers(questions, answers) };
+}
+async function withAnswers(questions, known) {
+    const answers = await new Promise((resolve) => {
+        answered.push(resolve);
+        port?.postMessage({ note: questions });
+    });
+    for (const [i, { organisation, eventId }] of questions.entries())
+        known.set(`${organisation} ${eventId}`, answers[i]);
+    return known;
+}
+function organisationOf(events) {
+    return events[0]?.event.organisation ?? '';
+}
+function* runsIn({ places, ends }) {
+    let from = 0;
+    for (const end of ends) {
+        const of = [];
+        for (; from < end; from += 2)
+            of.push({ at: places[from] ?? 0, size: places[from + 1] ?? 0 });
+        yield { places: of };
+    }
+}
+/** Some runs after the other, each with the next one's read: their questions are answered meanwhile. */
+async function* batchesOf(job) {
+    let first = 0;
+    for (const window of windowsOf(runsIn(job))) {
+        for await (const runs of eventBatchesOf(log, window, reader)) {
+            const from = first;
+            yield prepared(runs, (run) => job.links.get(from + run) ?? UNLINKED);
+            first += runs.length;
+        }
+    }
+}
+async function make(job) {
+    const batches = batchesOf(job);
+    let run = 0;
+    for (let next = await batches.next(); !next.done;) {
+        const { runs, parents } = next.value;
+        next = await batches.next();
+        const known = await parents;
+        for (const events of runs) {
+            const { children, cycle } = job.links.get(run++) ?? UNLINKED;
+            const parentRunOf = (eventId) => known.get(`${organisationOf(events)} ${eventId}`);
+            maker.add(assembleRun(events, { children, cycle, parentRunOf }));
+        }
+    }
+    const answer = maker.take();
+    port?.postMessage({ answer }, answer.map(({ bytes }) => bytes.buffer));
+}
+let last = Promise.resolve();
+port.on('message', (message) => {
+    if ('runs' in message)
+        answered.shift()?.(message.runs);
+    else {
+        last = last.then(() => make(message.job));
+        last.catch(endBy);
+    }
+});
+//# sourceMappingURL=record-thread.js.map

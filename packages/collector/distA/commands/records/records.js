@@ -1,0 +1,313 @@
+/** `collector records`: what is known of each run, put together from its events, in the format of anyone who asks. */
+import fs from 'node:fs';
+import path from 'node:path';
+import { didYouMean } from '@clinical-events/protocol';
+import { Command } from 'commander';
+import { counted } from '../../quantity.js';
+import { FORMATS } from '../../records/exports/formats.js';
+import { BY_SENDERS, readRuns, recordsIn, unknownNames } from '../catalogue.js';
+import { answerAccessRequest } from './access-request.js';
+import { outputOf } from './output.js';
+import { RecordThreads } from './record-threads.js';
+import { fullTimeline, outputColumns, pagerColumns, timeline } from './timeline.js';
+import { addConfigOptions, clockFrom, configOf, idsIn, instantFrom, notThere, organisationFrom, recordMeant, runIdFrom, } from '../arguments.js';
+import { usage } from '../exit-codes.js';
+const TEXT = 'text';
+/** @param onTerminal whether standard output is one. */
+export function requestFrom(options, onTerminal) {
+    const { run, organisation, model, since, until, after, partition, incomplete } = options;
+    const clock = clockFrom(options.clock) ?? 'received';
+    const selection = {
+        ...{ model, isIncomplete: incomplete, clock },
+        // One day after the other, so that one file is open at a time.
+        order: partition !== undefined && clock === 'sender' ? 'sender' : 'log',
+        ...(run !== undefined && { recordId: runIdFrom('--run', run).id }),
+        ...(organisation !== undefined && { organisation: organisationFrom(organisation) }),
+        ...(after !== undefined && { after: sequenceFrom(after) }),
+        ...periodFrom(options),
+    };
+    if (model === '')
+        throw usage('--model: "" is no model');
+    const out = options.out === undefined ? undefined : path.resolve(options.out);
+    if (partition !== undefined && partition !== 'day')
+        throw usage(`--partition: ${JSON.stringify(partition)} is not day`);
+    if (partition !== undefined && out === undefined)
+        throw usage('--partition: --out has to name a directory');
+    if (options.clock !== undefined && (since ?? until ?? partition) === undefined)
+        throw usage('--clock: says by which clock --since, --until and --partition are meant, and none of them is there');
+    return {
+        selection,
+        format: formatFrom(options, onTerminal),
+        out: out === undefined ? undefined : newPlace(out),
+        dayBy: partition === undefined ? undefined : clock,
+    };
+}
+/** A request for access by a person. */
+export function accessRequestFrom(options, onTerminal) {
+    const { subjectFile, organisation, withOthers, full, out, json } = options;
+    if (withOthers && subjectFile === undefined)
+        throw usage('--with-others: goes with --subject-file');
+    if (subjectFile === undefined)
+        return undefined;
+    const { run, model, since, until, clock, after, incomplete, partition } = options;
+    if ([run, model, since, until, clock, after, incomplete, partition].some((each) => each !== undefined))
+        throw usage('--subject-file: goes with --organisation, --with-others, --format, --full, --out and --json');
+    return {
+        organisation: organisation === undefined ? undefined : organisationFrom(organisation),
+        ...{ withOthers: withOthers === true, isFull: full === true, json: json === true },
+        format: formatFrom(options, onTerminal),
+        out: out === undefined ? undefined : newPlace(path.resolve(out)),
+        subjects: idsIn('--subject-file', subjectFile),
+    };
+}
+function periodFrom({ since, until }) {
+    const period = {
+        ...(since !== undefined && { since: instantFrom('--since', since) }),
+        ...(until !== undefined && { until: instantFrom('--until', until) }),
+    };
+    if (period.since !== undefined && period.until !== undefined && period.since > period.until) {
+        throw usage(`--since: ${since} is later than --until ${until}`);
+    }
+    return period;
+}
+function formatFrom({ format, full, run, subjectFile, out, partition }, onTerminal) {
+    const asked = run ?? subjectFile;
+    const isText = full ?? (asked !== undefined && onTerminal && out === undefined);
+    const name = format ?? (isText ? TEXT : 'ndjson');
+    if (full && name !== TEXT)
+        throw usage('--full: only --format text can be cut short, and is without it');
+    if (name === TEXT) {
+        if (asked === undefined)
+            throw usage(`${full ? '--full' : '--format: text'} is for one run, which --run names, or for --subject-file`);
+        if (out !== undefined || partition !== undefined)
+            throw usage('--format: text goes to standard output only');
+        return undefined;
+    }
+    const found = Object.hasOwn(FORMATS, name) ? FORMATS[name] : undefined;
+    if (found === undefined) {
+        const names = [TEXT, ...Object.keys(FORMATS)];
+        throw usage(`--format: ${JSON.stringify(name)} is none of ${names.join(', ')}${didYouMean(name, names)}`);
+    }
+    if (found.binary && out === undefined && onTerminal) {
+        throw usage(`--format: ${name} cannot be shown on a terminal: name a file by --out`);
+    }
+    return { ...found, name };
+}
+function sequenceFrom(text) {
+    const sequence = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
+    if (Number.isNaN(sequence))
+        throw usage(`--after: ${JSON.stringify(text)} is not a sequence`);
+    return sequence;
+}
+/** What is there is never written over. */
+function newPlace(out) {
+    if (path.basename(out) === '-')
+        throw usage('--out: - is no file; without --out it goes to standard output');
+    if (fs.statSync(out, { throwIfNoEntry: false }) !== undefined) {
+        throw usage(`--out: ${out} is there already, and is not written over`);
+    }
+    if (fs.statSync(path.dirname(out), { throwIfNoEntry: false })?.isDirectory() !== true) {
+        throw usage(`--out: there is no directory ${path.dirname(out)}`);
+    }
+    return out;
+}
+const EXAMPLES = `
+Formats:
+  text      for a person to read: the default for --run and --subject-file on a terminal
+${Object.entries(FORMATS)
+    .map(([name, { summary }]) => `  ${name.padEnd(9)} ${summary}\n`)
+    .join('')}
+Examples:
+  $ collector records --run 0b2c5a3e
+  $ collector records --run 0b2c5a3e-7f2d-4c58-9a52-0d5e3b1c9f10 --full | less
+  $ collector records --model sepsis-abstractor@3.0 --since 2026-01-01 --until 2026-02-01 --out january.ndjson
+  $ collector records --format parquet --out records --partition day
+  $ collector records --after 120000 --out changed.ndjson
+  $ collector records --subject-file subject.txt --format text > answer.txt
+
+Records come in the order of their first event in the log. --since and --until are about when the collector had an event:
+a record is there whole when one of its events was received then. With --clock sender they are about when it began by its
+sender's clock, and --partition day goes by the same: so it is for past events that were imported. --after takes the sequence that an earlier call told,
+and gives each record that has a newer event, whole: what it gives replaces the record of the same organisation
+and record_id. A record without a run is to be dropped once its event stands in another (docs/reference/records.md).
+
+--subject-file is for a request for access (GDPR, Article 15): it gives the records about this person alone, and lists the other
+runs that name the person, or are nested in these, on standard error. These runs are found in the log, not in the catalogue.
+The ids go into a file, one a line, or to standard input (-). --with-others gives the other runs too: review them for the rights
+of others first (Article 15(4)).
+
+A file or directory appears once it is whole, and never takes the place of another. Records are found in the catalogue,
+which is brought up to date first; where the data directory cannot be written, it is made in TMPDIR, and removed.
+
+It can run beside a collector. That it ran, what it was asked for and how much it gave out is noted in access.log.`;
+export function command() {
+    const records = new Command('records')
+        .description('Put the events of each run together, and print or export these records.')
+        .option('--run <id>', 'only the record of this run, by its id or the short one of "runs", or of this event that belongs to none')
+        .option('--subject-file <file>', 'ids of a person, one a line: the records about this person; - for standard input')
+        .option('--with-others', 'with --subject-file: also give records that are about others as well')
+        .option('--organisation <name>', 'only records of this organisation')
+        .option('--model <id>', 'only records of this model: MODEL_ID or MODEL_ID@VERSION')
+        .option('--since <time>', 'only records with an event received at this instant or later')
+        .option('--until <time>', 'only records with an event received before this instant')
+        .option('--clock <which>', 'received, or sender: by when a record began, also for its day (default: received)')
+        .option('--after <sequence>', 'only records with an event of a higher sequence')
+        .option('--incomplete', 'only records whose completeness is "incomplete"')
+        .option('--full', 'with --run or --subject-file: show every text whole, as text that a pager can show')
+        .option('--format <name>', `text, ${Object.keys(FORMATS).join(', ')} (default: ndjson)`)
+        .option('--out <file>', 'a new file, or with --partition a new directory (default: standard output)')
+        .option('--partition <by>', 'day: a directory for each day on which records began')
+        .option('--json', 'tell what was done as one JSON object, on standard error');
+    return addConfigOptions(records, 'records')
+        .addHelpText('after', EXAMPLES)
+        .action(async (options, self) => {
+        const config = configOf(self, 'records');
+        const asked = accessRequestFrom(options, process.stdout.isTTY);
+        if (asked !== undefined)
+            return answerAccessRequest(config.dataDir, asked);
+        const request = requestFrom(options, process.stdout.isTTY);
+        await new Export(config, request, options).run();
+    });
+}
+function replacedWarning(records) {
+    const what = `${counted(records, 'record')} ${records === 1 ? 'has' : 'have'} text that is no Unicode`;
+    return `${what}: U+FFFD stands for half a surrogate pair (completeness.replaced_text names the events)`;
+}
+class Export {
+    #config;
+    #request;
+    #options;
+    #since = performance.now();
+    #done = { records: 0, events: 0, replaced: 0, next_after: 0, warnings: [] };
+    constructor(config, request, options) {
+        this.#config = config;
+        this.#request = request;
+        this.#options = options;
+    }
+    async run() {
+        const { run, organisation, model, since, until, clock, after, incomplete } = this.#options;
+        const { format, out, partition, json } = this.#options;
+        const narrowed = { run, organisation, model, since, until, clock, after, incomplete };
+        const filter = { ...narrowed, format, out, partition };
+        const nothing = this.#request.out === undefined ? '' : '; no file was written';
+        await readRuns({
+            dataDir: this.#config.dataDir,
+            logAs: { command: 'records', filter },
+            quiet: json === true,
+            interrupted: `interrupted${nothing}`,
+        }, (reading) => this.#export(reading));
+        this.#tell(json === true);
+    }
+    /** Makes the record id a whole one. */
+    #findRecord(catalogue) {
+        const { run } = this.#options;
+        if (run === undefined || runIdFrom('--run', run).isWhole)
+            return;
+        const { selection } = this.#request;
+        const asked = { option: '--run', text: run, organisation: selection.organisation };
+        const recordId = recordMeant(catalogue, asked, this.#config.dataDir);
+        this.#request = { ...this.#request, selection: { ...selection, recordId } };
+    }
+    async #export(reading) {
+        this.#findRecord(reading.catalogue);
+        const { selection } = this.#request;
+        const { catalogue } = reading;
+        const newest = catalogue.cursor.sequence - 1;
+        const { after = 0 } = selection;
+        if (after > newest)
+            throw usage(`--after: ${after} is behind the end of the log, which is ${newest}`);
+        const isAll = selection.until === undefined && this.#options.run === undefined;
+        this.#done.next_after = isAll ? newest : null;
+        await this.#give(reading, newest);
+        if (this.#done.records > 0)
+            return;
+        const { organisation, model } = this.#options;
+        this.#done.warnings = [
+            ...unknownNames(catalogue, { organisation, model }),
+            ...(this.#isThereBySenders(catalogue) ? [BY_SENDERS] : []),
+        ];
+    }
+    #isThereBySenders(catalogue) {
+        const { selection } = this.#request;
+        if (selection.clock === 'sender' || (selection.since ?? selection.until) === undefined)
+            return false;
+        for (const page of catalogue.placed({ ...selection, clock: 'sender' }))
+            if (page.length > 0)
+                return true;
+        return false;
+    }
+    async #give(reading, newest) {
+        const { givenOut, signal, bar } = reading;
+        const { selection, format, dayBy } = this.#request;
+        if (selection.recordId !== undefined)
+            this.#assertThere(reading, selection.recordId);
+        if (format === undefined) {
+            await this.#show(reading);
+            return;
+        }
+        const place = { ...format, out: this.#request.out, isByDay: dayBy !== undefined };
+        const output = outputOf(place, await format.load(), signal);
+        const { dataDir } = this.#config;
+        const threads = new RecordThreads({ dataDir, format: format.name, dayBy }, reading);
+        try {
+            for await (const { pieces, sequence } of threads.pieces(selection, signal)) {
+                for (const piece of pieces) {
+                    // Noted before: anyone who stops reading has had it.
+                    givenOut.events += piece.events;
+                    await output.write(piece);
+                    this.#done.records += piece.records;
+                    this.#done.replaced += piece.replaced;
+                }
+                bar.show(sequence, newest);
+            }
+            signal.throwIfAborted();
+            await output.finish();
+            this.#done.events = givenOut.events;
+        }
+        finally {
+            output.abandon();
+            await threads.stop();
+        }
+    }
+    #assertThere({ catalogue }, id) {
+        const { selection } = this.#request;
+        for (const page of catalogue.placed(selection))
+            if (page.length > 0)
+                return;
+        const { organisation, since, until, after, model, isIncomplete } = selection;
+        const narrowing = [organisation, since, until, after, model, isIncomplete];
+        const isNarrowed = narrowing.some((each) => each !== undefined);
+        throw notThere({ what: 'run', id, dataDir: this.#config.dataDir, isNarrowed });
+    }
+    /** For a person: one run, in every organisation that has it. */
+    async #show(reading) {
+        const isFull = this.#options.full === true;
+        const columns = isFull ? pagerColumns() : outputColumns();
+        const textOf = isFull ? fullTimeline : timeline;
+        for await (const record of recordsIn(reading, this.#request.selection)) {
+            process.stdout.write(`${this.#done.records++ === 0 ? '' : '\n'}${textOf(record, columns)}`);
+            reading.givenOut.events += record.metadata.events.length;
+            if (record.metadata.completeness.replaced_text.length > 0)
+                this.#done.replaced++;
+        }
+    }
+    #tell(json) {
+        const { records, events, replaced, next_after } = this.#done;
+        if (replaced > 0)
+            this.#done.warnings = [...this.#done.warnings, replacedWarning(replaced)];
+        const { warnings } = this.#done;
+        if (!json)
+            for (const warning of warnings)
+                process.stderr.write(`collector: warning: ${warning}\n`);
+        const { format, out } = this.#request;
+        const seconds = (performance.now() - this.#since) / 1000;
+        if (json)
+            process.stderr.write(`${JSON.stringify({ ...this.#done, out: out ?? null, seconds })}\n`);
+        else if (format !== undefined) {
+            const rate = Math.round(events / Math.max(seconds, 0.001));
+            process.stderr.write(`collector: ${counted(records, 'record')} of ${counted(events, 'event')} in ${seconds.toFixed(1)} s, ${rate}/s` +
+                `${out === undefined ? '' : `, in ${out}`}${next_after === null ? '' : `; next time use --after ${next_after}`}\n`);
+        }
+    }
+}
+//# sourceMappingURL=records.js.map

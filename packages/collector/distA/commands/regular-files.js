@@ -1,0 +1,76 @@
+/**
+ * What in a data directory is not of the kind that its name stands for: a pipe, on which a reader would wait forever, or
+ * a directory in the place of a file, of which the system's error would not say the name.
+ */
+import fs from 'node:fs';
+import path from 'node:path';
+import { exists } from '../files.js';
+import { checkpointDirectory } from '../store/open-to-read.js';
+import { CommandFailure, EXIT } from './exit-codes.js';
+/** Of what proves the log. */
+export const PROOF_DIRECTORIES = ['checkpoints', 'checkpoints/rotations', 'tree'];
+/** Of the log and its proof. */
+export const LOG_DIRECTORIES = ['ledger', ...PROOF_DIRECTORIES];
+/** With what finds an event by its id. */
+const DIRECTORIES = [...LOG_DIRECTORIES, 'index'];
+/** Names of files in the directories; `torn` and `rotations` are directories themselves. */
+const FILE_NAME = /\.(segment|note|vkey|checkpoint)$|^latest$|^level-/;
+/**
+ * @param directories that the command reads; it need not have the permission for others.
+ * @throws CommandFailure when there is no log in the data directory, or one that a reader would wait at.
+ */
+export function assertReadable(dataDir, directories = DIRECTORIES) {
+    assertLedger(dataDir);
+    checkRegular(dataDir, directories);
+}
+/** @throws CommandFailure when there is no log in the data directory. */
+export function assertLedger(dataDir) {
+    if (exists(path.join(dataDir, 'ledger')))
+        return;
+    throw new CommandFailure(`${dataDir} holds no ledger; name the data directory by --data-dir`, EXIT.notFound);
+}
+/**
+ * @param directories that files are read from without a look at each.
+ * @throws CommandFailure that names the first one, or whatever the system says.
+ */
+export function checkRegular(dataDir, directories = DIRECTORIES) {
+    for (const directory of directories.map((name) => path.join(dataDir, name))) {
+        const found = fs.statSync(directory, { throwIfNoEntry: false });
+        if (found === undefined)
+            continue;
+        if (!found.isDirectory())
+            throw misplaced(directory, 'not a directory, and must be one');
+        for (const name of fs.readdirSync(directory)) {
+            const file = path.join(directory, name);
+            const stat = fs.statSync(file, { throwIfNoEntry: false });
+            if (stat?.isDirectory() === true && FILE_NAME.test(name))
+                throw misplaced(file, IS_DIRECTORY);
+            if (stat === undefined || stat.isFile() || stat.isDirectory())
+                continue;
+            throw new CommandFailure(`${file} is no regular file, and was not opened`, EXIT.failure);
+        }
+    }
+}
+const IS_DIRECTORY = 'a directory, and must be a file';
+/** The same of all that a start reads. What is derived is rebuilt, and the access log keeps no event out. */
+export function checkDataDirectory(dataDir) {
+    const keys = path.join(dataDir, 'keys.db');
+    if (fs.statSync(keys, { throwIfNoEntry: false })?.isDirectory() === true)
+        throw misplaced(keys, IS_DIRECTORY);
+    checkRegular(dataDir);
+}
+function misplaced(file, what) {
+    return new CommandFailure(`${file} is ${what}`, EXIT.damaged);
+}
+/** Segments, or a checkpoint, which says that there were some. */
+export function holdsLog(dataDir) {
+    return (holds(path.join(dataDir, 'ledger'), /\.segment$/) ||
+        holds(checkpointDirectory(dataDir), /^latest$|\.checkpoint$/));
+}
+/** Whether it is a directory and such a name is in it. */
+export function holds(directory, isOne) {
+    if (fs.statSync(directory, { throwIfNoEntry: false })?.isDirectory() !== true)
+        return false;
+    return fs.readdirSync(directory).some((name) => isOne.test(name));
+}
+//# sourceMappingURL=regular-files.js.map

@@ -1,0 +1,96 @@
+/** A collector that a command sends to: its address, the key, and whether anything answers there. */
+import fs from 'node:fs';
+import readline from 'node:readline/promises';
+import { Writable } from 'node:stream';
+import { keyIdOf } from '../access/key-ring.js';
+import { EventEndpoint } from '../sending/event-endpoint.js';
+import { systemCode } from '../system-code.js';
+import { CommandFailure, EXIT, usage } from './exit-codes.js';
+/** @param option that it was given by. @throws CommandFailure for what is no address of a collector. */
+export function collectorUrl(option, text) {
+    const url = URL.canParse(text) ? new URL(text) : undefined;
+    const plain = url !== undefined && url.search === '' && url.hash === '' && url.username + url.password === '';
+    // The text is not repeated: it may hold a password.
+    if (plain && /^https?:$/.test(url.protocol))
+        return url;
+    throw usage(`${option}: not of the form http://127.0.0.1:8080`);
+}
+export function isThisHost({ hostname }) {
+    return hostname === 'localhost' || hostname === '[::1]' || /^127(\.\d{1,3}){3}$/.test(hostname);
+}
+/** Of a key that others can read on its way. */
+export function warnOfPlainText(url) {
+    if (url.protocol !== 'http:' || isThisHost(url))
+        return;
+    process.stderr.write(`collector: warning: the key goes to ${url.host} without encryption\n`);
+}
+/** @param where @FILE, or - for standard input. Never repeats what it was given: it may be the key itself. */
+export async function keyFrom(where) {
+    let text;
+    if (where === '-')
+        text = await fromStandardInput();
+    else if (where.startsWith('@'))
+        text = await fs.promises.readFile(where.slice(1), 'utf8').catch(noSuchFile);
+    else {
+        throw usage('--key: give @FILE or - for standard input, and not the key itself: ' +
+            'other users of this host can read it in the process list');
+    }
+    return checkedKey('--key', text);
+}
+/** @param source that is named when it is none. */
+export function checkedKey(source, text) {
+    const key = text.trim();
+    if (keyIdOf(key) === undefined)
+        throw usage(`${source}: what was read is not an API key`);
+    return key;
+}
+function noSuchFile(error) {
+    const code = systemCode(error) ?? String(error);
+    throw usage(`--key: the file cannot be read (${code})`);
+}
+/** One line; on a terminal it is asked for, and not shown. */
+async function fromStandardInput() {
+    const { stdin, stderr } = process;
+    const silent = new Writable({ write: (_chunk, _encoding, done) => done() });
+    const lines = readline.createInterface({ input: stdin, output: silent, terminal: stdin.isTTY });
+    if (stdin.isTTY)
+        stderr.write('API key: ');
+    try {
+        for await (const line of lines)
+            return line;
+        return '';
+    }
+    finally {
+        lines.close();
+        if (stdin.isTTY)
+            stderr.write('\n');
+    }
+}
+/**
+ * On return a collector is there. It is asked without a key, which is for no one else.
+ * @param asked counts how it answered, by code: its console counts these as refusals.
+ */
+export async function assertAnswers(url, asked = new Map()) {
+    const endpoint = new EventEndpoint(url, undefined);
+    try {
+        const { status } = await endpoint.ask('outcome');
+        // Without a key, that is what a collector says.
+        if (status === 401 || status === 503)
+            return;
+        throw new CommandFailure(`what answers at ${url.href} is no collector (status ${status})`, EXIT.notFound);
+    }
+    catch (error) {
+        if (error instanceof CommandFailure)
+            throw error;
+        const code = systemCode(error) ?? String(error);
+        const port = url.port === '' ? '' : ` --port ${url.port}`;
+        throw new CommandFailure(`no collector answers at ${url.href} (${code})` +
+            (isThisHost(url) ? `; start one with: collector serve${port}, or name another by --url` : ''), EXIT.notFound, { cause: error });
+    }
+    finally {
+        for (const [name, number] of endpoint.asked)
+            asked.set(name, (asked.get(name) ?? 0) + number);
+        endpoint.close();
+    }
+}
+//# sourceMappingURL=remote-collector.js.map

@@ -1,0 +1,161 @@
+/** A first event to send, as a curl line that works when pasted into a shell. */
+import { randomUUID } from 'node:crypto';
+import { isIP } from 'node:net';
+import { EVENT_PATHS, PROTOCOL_VERSION } from '@clinical-events/protocol';
+import { certificateName } from '../../access/principal.js';
+import { inQuotes } from '../../config.js';
+import { exists } from '../../files.js';
+import { alternativeNames } from '../../access/certificate-names.js';
+import { describeStore, isShared } from '../../store/open.js';
+import { isLocked } from '../../store/directory-lock.js';
+import { keyDatabasePath } from '../../store/open-keys.js';
+import { systemCode } from '../../system-code.js';
+import { StateFile, isLine } from '../../transparency/state-files.js';
+import { CommandFailure, EXIT } from '../exit-codes.js';
+/** Valid in both profiles, so that the line works whatever the key or the collector asks for. */
+const PAYLOADS = {
+    'inference-start': {
+        model_instance: { model_id: 'triage-assistant', model_version: '1.0' },
+        user_identity: { caller_id: 'clinician-17', caller_type: 'clinician' },
+        target_identity: { target_id: 'document-42', target_type: 'document' },
+        inputs: { prompt: 'Summarise the referral letter.' },
+    },
+    'internal-artifact': {
+        artifact: { artifact_type: 'reasoning_trace', artifact_uri: 'urn:example:artifact:1' },
+    },
+    'human-output': {
+        output: { output_type: 'text', output_uri: 'urn:example:output:1', summary: 'A first output.' },
+    },
+    outcome: { outcome: { outcome_type: 'validated', description: 'A first outcome.' } },
+    'user-feedback': { feedback: { feedback_type: 'rating', rating_value: 5 } },
+};
+/** Whether every client has to show a certificate. */
+export function requiresCertificate({ tlsClientCa, tlsClientAuth }) {
+    return tlsClientCa !== '' && tlsClientAuth === 'required';
+}
+/** @param advice a sentence without its period. */
+export function cannotListen(who, { host, port }, error, advice) {
+    const reason = error instanceof Error ? error.message : String(error);
+    const message = `${who} cannot listen on ${host}:${port}: ${reason}. ${advice}`;
+    return new CommandFailure(message, EXIT.failure, { cause: error });
+}
+/** The address to type on the same host: an address that means "any" is no address to call. */
+export function callable(host) {
+    if (host === '0.0.0.0')
+        return '127.0.0.1';
+    if (host === '::')
+        return '[::1]';
+    return host.includes(':') ? `[${host}]` : host;
+}
+/** What curl is told of where to send: by a name that the certificate has, since it would turn away from another. */
+function addressOf({ host, port, tls }) {
+    const certificate = tls?.certificate;
+    const at = callable(host);
+    const bare = at.replace(/^\[|\]$/g, '');
+    const checked = isIP(bare) === 0 ? certificate?.checkHost(bare) : certificate?.checkIP(bare);
+    const fits = certificate === undefined || checked !== undefined;
+    // A wildcard is no name to call, and what is none might mean something to a shell.
+    const isName = (name) => name.startsWith('dns:') && certificateName(name) === name;
+    const name = fits
+        ? undefined
+        : alternativeNames(certificate.subjectAltName ?? '')
+            .find(isName)
+            ?.slice(4);
+    if (name === undefined)
+        return `${tls === undefined ? 'http' : 'https'}://${at}:${port}`;
+    const resolve = isIP(bare) === 0 ? '' : `--resolve ${name}:${port}:${at} `;
+    return `${resolve}https://${name}:${port}`;
+}
+/**
+ * What curl is to believe, and to show. Taken as an authority, the collector's own certificate vouches for itself,
+ * anyone who has issued it. The client's files are not known here.
+ */
+function tlsOptions({ file, clientShowsOne }) {
+    const own = clientShowsOne ? ['  --cert client.crt --key client.key \\'] : [];
+    return [`  --cacert ${inQuotes(file)} \\`, ...own];
+}
+/**
+ * @param kind of the event, one that the key may send.
+ * @returns a shell command over several lines, without a line break at the end. Each call makes another event.
+ */
+export function firstEventCurl(listening, keyText, kind) {
+    const event = {
+        event_id: randomUUID(),
+        timestamp: new Date().toISOString(),
+        protocol_version: PROTOCOL_VERSION,
+        system_metadata: { app_name: 'first-event' },
+        ...PAYLOADS[kind],
+    };
+    // Nothing above contains a single quote, and a key cannot: the shell takes all of it literally.
+    return [
+        `curl -sS -X POST ${addressOf(listening)}${EVENT_PATHS[kind]} \\`,
+        ...(listening.tls === undefined ? [] : tlsOptions(listening.tls)),
+        `  -H 'X-API-Key: ${keyText}' \\`,
+        `  -H 'Content-Type: application/json' \\`,
+        `  -d '${JSON.stringify(event)}'`,
+    ].join('\n');
+}
+/**
+ * What to tell an operator who was just given a key: the key, once, and a first event to send with it. Ends with a
+ * line break. Belongs on standard output, never in a log.
+ */
+export function newKeyNotice(listening, keyText, kind) {
+    const files = listening.tls?.clientShowsOne
+        ? ', with the certificate and the key of the sender in client.crt and client.key'
+        : '';
+    return `
+  ${keyText}
+
+This is the only time that the key is shown: only its hash is stored. Keep it like a password.
+
+Send a first event${files}; the collector answers {"status":"accepted"}:
+
+${firstEventCurl(listening, keyText, kind)}
+`;
+}
+/** What to tell where events are stored and no one has a key: to make one with all permissions would hide that. */
+export function keysLost(settings) {
+    if (isShared(settings)) {
+        return (`${describeStore(settings)} holds no API key, but events: get the table api_keys back from the back-up, or make ` +
+            'a key with collector keys create');
+    }
+    return (`${keyDatabasePath(settings.dataDir)} holds no API key, but the ledger holds events: put the file back from the back-up, or ` +
+        'make a key with collector keys create');
+}
+const FILE = new StateFile('listening.json', 'where a collector listens', isListeningNote);
+/**
+ * On return the file tells of this collector, or is not there: what cannot be written keeps no collector from running.
+ * @param listening undefined where it takes no events.
+ */
+export function noteListening(dataDir, listening) {
+    try {
+        FILE.remove(dataDir);
+        if (listening === undefined)
+            return;
+        const { host, port, tls } = listening;
+        FILE.write(dataDir, { host, port, tls: tls !== undefined });
+    }
+    catch (error) {
+        if (systemCode(error) === undefined)
+            throw error;
+    }
+}
+/** The address of the collector that holds the directory, for a caller on its host; undefined when that is not known. */
+export function urlOfHolder(dataDir) {
+    const note = holder(dataDir);
+    return note && new URL(`${note.tls ? 'https' : 'http'}://${callable(note.host)}:${note.port}/`);
+}
+export function portOfHolder(dataDir) {
+    return holder(dataDir)?.port;
+}
+/** After a kill the file is left behind. */
+function holder(dataDir) {
+    return exists(dataDir) && isLocked(dataDir) ? FILE.read(dataDir) : undefined;
+}
+function isListeningNote(value) {
+    if (typeof value !== 'object' || value === null)
+        return false;
+    const { host, port, tls } = value;
+    return isLine(host) && Number.isInteger(port) && typeof tls === 'boolean';
+}
+//# sourceMappingURL=listening.js.map

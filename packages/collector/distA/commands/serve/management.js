@@ -1,0 +1,62 @@
+import { isLoopback } from '../../loopback.js';
+import { callable, cannotListen } from './listening.js';
+/**
+ * What to tell an operator who starts a collector for the first time: where the console is. Empty where there is none.
+ * Ends with a line break.
+ */
+export function consoleNotice(address) {
+    if (address === undefined)
+        return '';
+    const asks = address.token ? '; the operator token is the password, with any user name' : '';
+    return `\nThen look at the console, which shows it arrive${asks}:\n\n  ${consoleUrl(address)}\n`;
+}
+function consoleUrl({ host, port, tls }) {
+    const at = callable(host);
+    // Plain HTTP is spoken to this host in any case, and needs no name that a certificate has.
+    const scheme = tls && !isLoopback(at.replace(/^\[|\]$/g, '')) ? 'https' : 'http';
+    return `${scheme}://${at}:${port}/`;
+}
+/** What a terminal shows at every start: where events go, and where the console is. Ends with a line break. */
+export function listeningNotice(listening, management) {
+    const console = management === undefined ? '' : `Console:      ${consoleUrl(management)}\n`;
+    if (listening === undefined)
+        return `\nRunning, and takes no events (--no-listen)\n${console}`;
+    const { host, port, tls } = listening;
+    const scheme = tls === undefined ? 'http' : 'https';
+    return `\nListening on: ${scheme}://${callable(host)}:${port}\n${console}`;
+}
+/** Whether an operator's token would come from other machines for everybody on the way to read. */
+export function isTokenInClear({ management, managementHost, managementTokenFile, tlsCert, }) {
+    return management === 'on' && managementTokenFile !== '' && !isLoopback(managementHost) && tlsCert === '';
+}
+/**
+ * On return it listens, unless it is not wanted.
+ * @param credentials the certificate to present, beside plain HTTP.
+ * @throws CommandFailure when the address cannot be had.
+ */
+export async function openManagement({ management, managementHost: host, managementPort }, token, credentials, collectorStatus, log) {
+    if (management === 'off') {
+        return {
+            address: undefined,
+            present: () => undefined,
+            [Symbol.asyncDispose]: () => Promise.resolve(),
+        };
+    }
+    // Half of what a start loads, for which anyone who does not want it should not wait.
+    const { Management } = await import('../../operate/management.js');
+    const listener = new Management({ host, port: managementPort, token, credentials, collectorStatus, log });
+    let port;
+    try {
+        port = await listener.listen();
+    }
+    catch (error) {
+        const advice = 'Choose another --management-port, or turn it off by --management off';
+        throw cannotListen('the management listener', { host, port: managementPort }, error, advice);
+    }
+    return {
+        address: { host, tls: credentials !== undefined, port, token: token !== undefined },
+        present: (renewed) => listener.present(renewed),
+        [Symbol.asyncDispose]: () => listener.close(),
+    };
+}
+//# sourceMappingURL=management.js.map

@@ -1,0 +1,290 @@
+/**
+ * Opens the log for writing, in the data directory or in a database: the store, the key that signs, and the tree, each
+ * compared with the others.
+ */
+import { ENTRY_KINDS } from '@clinical-events/protocol';
+import path from 'node:path';
+import { nodeFiles } from '../../files.js';
+import { AccessLogHeads } from '../../ledger/access-log-heads.js';
+import { Lifecycle } from '../../ledger/lifecycle.js';
+import { Sequencer } from '../../ledger/sequencer.js';
+import { CheckpointContradicted } from '../../ledger/signed-tree.js';
+import { CheckpointTrouble, readKnownCheckpoint, writeKnownCheckpoint, } from '../../transparency/state-files.js';
+import { checkpointOf } from '../../transparency/sink-queue.js';
+import { CommandSigner, SigningCommandUnfit } from '../../transparency/command-signer.js';
+import { SigningKeys } from '../../transparency/signing-keys.js';
+import { signingDirectory, SigningKeyFault, signingProgram } from '../../transparency/key-files.js';
+import { hasKeys, KeysUnfit, KeyWriter, keysOnDisk } from '../../privacy/key-directory.js';
+import { KekFault } from '../../privacy/key-encryption-key.js';
+import { DirectoryInUse, lockDirectory, LockUnfit } from '../../store/directory-lock.js';
+import { openForWriting, openTree, openSharedForWriting, } from '../../store/open-to-write.js';
+import { openStore, sharedKeyPlaces } from '../../store/open-to-read.js';
+import { storeFault, isShared } from '../../store/open.js';
+import { noteBegunKeys, noteKeyPlaces, notesKeys, readKeyPlaces } from '../../store/key-places.js';
+import { StoreDamaged } from '../../store/contract/events.js';
+import { CommandFailure, EXIT, deniedPath } from '../exit-codes.js';
+import { claimedSize } from '../verify/log-checkpoints.js';
+import { checkDataDirectory } from '../regular-files.js';
+import { version } from '../typed.js';
+/**
+ * On return this process alone holds the data directory, until the lock is released or the process ends.
+ * @throws CommandFailure, also when something there is not of the kind that its name stands for.
+ * @param advice follows what is said when another process holds it.
+ */
+export function holdDirectory(dataDir, advice = '') {
+    checkDataDirectory(dataDir);
+    try {
+        return lockDirectory(dataDir);
+    }
+    catch (error) {
+        if (error instanceof DirectoryInUse)
+            throw new CommandFailure(error.message + advice, EXIT.inUse, { cause: error });
+        if (error instanceof LockUnfit)
+            throw new CommandFailure(error.message, EXIT.damaged, { cause: error });
+        throw error;
+    }
+}
+/** The configuration does not fit the log. The message names the option. */
+class ConfigurationUnfit extends Error {
+    name = 'ConfigurationUnfit';
+}
+/**
+ * On return everything is whole, and events may be taken. The caller holds the directory's lock, and closes what looks
+ * after the access log first, then the sequencer and the store.
+ * @throws whatever is wrong; {@link refusalOf} tells what kind of thing that is.
+ */
+export function openLedger(settings, listeners) {
+    return isShared(settings) ? openShared(settings, listeners) : openEmbedded(settings, listeners);
+}
+async function openEmbedded(settings, listeners) {
+    const { dataDir } = settings;
+    const { onAlarm, onFlushed } = listeners;
+    const onTrouble = troubleTo(listeners);
+    const treeStore = openTree(dataDir);
+    const store = await openForWriting({
+        directory: dataDir,
+        segmentBytes: settings.segmentBytes,
+        lock: settings.lock,
+        // Whether it can be believed is seen when the tree is opened.
+        vouchedEntries: await claimedSize(treeStore),
+        encryption: encryptionOf(settings, onTrouble),
+        onTrouble,
+        ...(onFlushed && { onFlushed }),
+    });
+    const signer = await openSigner(settings, store.opened.ledgerId, listeners);
+    const sequencer = await openSequencer(settings, listeners, {
+        store: treeStore,
+        signer,
+        committed: store.committed,
+    });
+    const accessLog = (append) => new AccessLogHeads({
+        ...{ append, onTrouble, newest: store.newestOwn.get(ENTRY_KINDS.accessLogHead) },
+        store: openStore(dataDir).accessLog,
+        onAltered: (reason) => onAlarm('access-log', 'access.log was changed; see collector verify', reason),
+    });
+    const { actions, keys } = store;
+    const lifecycle = (append) => new Lifecycle({
+        ...{ requests: openStore(dataDir).requests, actions, keys, append, onTrouble },
+        onNotice: listeners.onNotice,
+        keysIn: (lists, signal) => store.keysIn(lists, signal),
+    });
+    return { store, opened: store.opened, index: () => store.indexStats(), sequencer, accessLog, lifecycle };
+}
+/**
+ * Payloads of a new log are encrypted unless that is refused, of another from the start that says so on; what is encrypted
+ * cannot go on without its keys.
+ * @param namesKey of a mirror, so that names are written there as on the others.
+ */
+export function encryptionOf({ dataDir, encryption, encryptionKeys, kek, }, onTrouble, namesKey) {
+    return {
+        suite: 1,
+        async openKeys(ledgerId, isSealed, isNew) {
+            const isNeeded = isSealed || notesKeys(dataDir);
+            const noted = readKeyPlaces(dataDir);
+            const given = encryptionKeys.split(',').filter((directory) => directory !== '');
+            const places = {
+                directories: given.length > 0 ? given.map((each) => path.resolve(each)) : noted.directories,
+                kek: kek || noted.kek,
+            };
+            if (isNeeded && encryption === 'off')
+                throw new ConfigurationUnfit('--encryption off: the payloads of this log are encrypted, and that stays');
+            const isThere = hasKeys(keysOnDisk, places);
+            if (isNeeded && !isThere) {
+                throw new KeysUnfit(`the payloads of this log are encrypted, and their keys are not in ${places.directories.join(', ')}. Say where ` +
+                    'they are by --encryption-keys; if they are lost, see docs/guide/encryption.md, "Keys that are lost"');
+            }
+            const isWanted = encryption === 'on' || (encryption === 'auto' && isNew);
+            if (!isNeeded && !isWanted)
+                return undefined;
+            // Only the one that nobody named: another may be a mount that failed.
+            if (given.length === 0 && !isNeeded)
+                places.directories.forEach((each) => nodeFiles.makeDirectory(each));
+            if (!isNeeded && !isThere)
+                await noteBegunKeys(dataDir, places.directories);
+            const keys = KeyWriter.open({
+                ...{ files: keysOnDisk, places, ledgerId, isNeeded, namesKey, onTrouble },
+                known: notesKeys(dataDir) ? noted.directories : [],
+                noted: () => readKeyPlaces(dataDir).directories,
+            });
+            await noteKeyPlaces(dataDir, places);
+            return keys;
+        },
+    };
+}
+/** The log is in a database, which other collectors write to too. */
+async function openShared(settings, listeners) {
+    const { dataDir } = settings;
+    const onTrouble = troubleTo(listeners);
+    /** Given their places here, and under no checkpoint yet: how old the batches were then. */
+    const unsigned = [];
+    const store = await openSharedForWriting(settings.store, {
+        version: version(),
+        signingKeys: signingDirectory(settings),
+        keysOf: (log) => sharedKeysOf(settings, log, onTrouble),
+        onTrouble,
+        onLost: (reason) => listeners.onAlarm('lost', 'acknowledged events are gone from the database', reason),
+        ...(listeners.gauges && { gauges: listeners.gauges }),
+        onSequenced({ entries, ownEntries, bytes, agesMs = [] }) {
+            listeners.onHeld?.({ entries, events: entries - ownEntries, bytes });
+            if (agesMs.length > 0)
+                unsigned.push({ entries, agesMs, at: performance.now() });
+        },
+    });
+    await store.publicKeys.pull(dataDir);
+    const own = await openSigner(settings, store.opened.ledgerId, listeners);
+    await store.publicKeys.push(dataDir);
+    const signer = store.publicKeys.signer(own, dataDir);
+    const seen = {
+        ...listeners,
+        onCheckpoint(note) {
+            writeKnownCheckpoint(dataDir, note);
+            const { size } = checkpointOf(note);
+            const signed = unsigned.findLastIndex(({ entries }) => entries <= size) + 1;
+            for (const { agesMs, at } of unsigned.splice(0, signed))
+                for (const age of agesMs)
+                    listeners.gauges?.merged(age + performance.now() - at);
+            listeners.onCheckpoint(note);
+        },
+    };
+    const known = readKnownCheckpoint(dataDir);
+    const sequencer = await openSequencer(settings, seen, {
+        ...{ store: store.tree, signer, committed: store.committed, known },
+    });
+    const accessLog = () => new AccessLogHeads({
+        append: (entry) => store.appendAccessHead(entry),
+        ...{ onTrouble, newest: store.newestOwn.get(ENTRY_KINDS.accessLogHead), store: store.accessLog },
+        onAltered: (reason) => listeners.onAlarm('access-log', 'the access log was changed; see collector verify', reason),
+    });
+    const { requests, actions, keys } = store;
+    const lifecycle = () => new Lifecycle({
+        ...{ requests, actions, keys, onTrouble, onNotice: listeners.onNotice },
+        append: (entry) => store.appendAction(entry),
+        async isOnUs() {
+            if (!(await store.isOnUs()))
+                return false;
+            await store.refreshActions();
+            return true;
+        },
+        keysOf: (sequences) => store.keysOf(sequences),
+        keysIn: (lists, signal) => store.keysIn(lists, signal),
+    });
+    return { store, opened: store.opened, index: () => undefined, sequencer, accessLog, lifecycle };
+}
+/**
+ * Payloads of a log in a database are encrypted from its first event on or not at all: its collectors have to agree. Their
+ * keys are in a database on another cluster.
+ */
+async function sharedKeysOf({ dataDir, encryption, encryptionKeys, kek }, { ledgerId, noted, isNew, isEncrypted }, onTrouble) {
+    const known = sharedKeyPlaces(dataDir);
+    if (noted === undefined && (isEncrypted || (known !== undefined && !isNew)))
+        throw new ConfigurationUnfit('the payloads of this log are encrypted, and its table encryption does not say any more where their keys are: find out ' +
+            "who has changed it, and as the schema's owner INSERT INTO encryption (keys) VALUES ('postgres://…')");
+    if (noted === undefined && (encryption === 'off' || (encryption === 'auto' && encryptionKeys === '')))
+        return undefined;
+    if (noted !== undefined && encryption === 'off')
+        throw new ConfigurationUnfit('--encryption off: the payloads of this log are encrypted, and that stays');
+    if (noted === undefined && !isNew)
+        throw new ConfigurationUnfit('--encryption: this log has payloads in the clear, and encryption in a database begins with the log');
+    const address = encryptionKeys || noted || '';
+    const fault = isShared({ store: address }) ? await storeFault(address) : 'it is no address postgres://…';
+    if (fault !== undefined)
+        throw new ConfigurationUnfit(`--encryption-keys: the keys of a log in a database are in a database on another cluster: ${fault}`);
+    const places = { directories: [address], kek: kek || known?.kek || '' };
+    if (places.kek === '')
+        throw new ConfigurationUnfit('--kek: keys in a database have to be wrapped by a key that is not there');
+    const onOpened = () => noteKeyPlaces(dataDir, places);
+    return { places, ledgerId, isNeeded: noted !== undefined, onTrouble, onOpened };
+}
+function troubleTo(listeners) {
+    return (what, error) => listeners.onTrouble(what, error === undefined ? '' : reasonOf(error));
+}
+async function openSigner(settings, ledgerId, listeners) {
+    const { dataDir } = settings;
+    const { onNotice } = listeners;
+    const onTrouble = troubleTo(listeners);
+    const origin = () => settings.logOrigin || `collector/${ledgerId}`;
+    const program = signingProgram(settings.signingKeys);
+    const signer = program === undefined
+        ? SigningKeys.openOrCreate({ dataDir, directory: settings.signingKeys, origin, onTrouble, onNotice })
+        : await CommandSigner.open({ dataDir, program, origin, onTrouble });
+    if (settings.logOrigin !== '' && signer.origin !== settings.logOrigin) {
+        throw new ConfigurationUnfit(`--log-origin: this log began as ${signer.origin}, and its name stays`);
+    }
+    return signer;
+}
+function openSequencer(settings, listeners, parts) {
+    const trouble = new CheckpointTrouble(settings.dataDir);
+    return Sequencer.open({
+        ...parts,
+        intervalMs: settings.checkpointIntervalMs,
+        onCheckpoint: listeners.onCheckpoint,
+        onTrouble: troubleTo(listeners),
+        onForked: (error) => listeners.onAlarm('fork', 'the log is not the one that was signed; nothing is signed any more', reasonOf(error)),
+        onTried: (failure) => {
+            if (failure !== undefined)
+                trouble.failed(reasonOf(failure.error));
+            else if (trouble.over())
+                listeners.onNotice('checkpoints are made again');
+            listeners.onCheckpointTrouble?.(trouble.state);
+        },
+    });
+}
+export function refusalOf(error) {
+    if (error instanceof StoreDamaged || error instanceof CheckpointContradicted)
+        return 'damaged';
+    if (error instanceof SigningKeyFault && error.reason === 'broken')
+        return 'damaged';
+    if (error instanceof SigningKeyFault && /^(key|seal)-missing$/.test(error.reason))
+        return 'usage';
+    const isUsage = [SigningCommandUnfit, ConfigurationUnfit, KeysUnfit, KekFault].some((kind) => error instanceof kind);
+    return isUsage ? 'usage' : 'failure';
+}
+/** What to tell of it at the start. */
+export function refusedBecause(error) {
+    if (error instanceof SigningCommandUnfit)
+        return `--signing-keys: ${error.message}`;
+    if (error instanceof KekFault)
+        return `--kek: ${error.message}`;
+    if (error instanceof SigningKeyFault && error.reason === 'seal-missing') {
+        return (`${error.message}. Copy the file from the --signing-keys of another collector; if it is lost, see ` +
+            'docs/guide/scale-out.md, "One signing key"');
+    }
+    if (!(error instanceof SigningKeyFault) || error.reason !== 'key-missing')
+        return reasonOf(error);
+    return (`${error.message}, without which this log cannot be signed. A back-up has it only when it was made with ` +
+        '--with-signing-keys. Put the file back, or name by --signing-keys where it is, or the program that signs as ' +
+        'command:PROGRAM; if it is lost, see docs/guide/back-up-and-restore.md, "A signing key that is lost"');
+}
+/** The message of an error and of what caused it. */
+export function reasonOf(error) {
+    if (!(error instanceof Error))
+        return String(error);
+    const denied = deniedPath(error);
+    if (denied !== undefined)
+        return `permission denied: ${denied}`;
+    const cause = error.cause === undefined ? '' : reasonOf(error.cause);
+    if (cause.startsWith(error.message))
+        return cause;
+    return cause === '' ? error.message : `${error.message}: ${cause}`;
+}
+//# sourceMappingURL=open-ledger.js.map

@@ -1,0 +1,77 @@
+/**
+ * What a start reads and understands before it does anything: the certificate, proxies, pages, sinks and the operator
+ * token, as the options name them. All that is wrong with them is told at once, with that of the options themselves.
+ */
+import fs from 'node:fs';
+import { ConfigError } from '../../config.js';
+import { CredentialsUnusable, readCredentials } from '../../ingest/credentials.js';
+import { ProxiesInvalid, TrustedProxies } from '../../ingest/trusted-proxies.js';
+import { OperatorToken, OperatorTokenUnfit } from '../../operate/gate.js';
+import { kekFault } from '../../privacy/key-encryption-key.js';
+import { storeFault } from '../../store/open.js';
+import { parseSinks, SinkSpecInvalid } from '../../transparency/sink.js';
+const OPTION_OF_FILE = { cert: 'tls-cert', key: 'tls-key', clientCa: 'tls-client-ca' };
+/**
+ * Reads what the sound options name. Never throws for what they say.
+ * @returns what was found sound, and every fault, those of the reading first.
+ */
+export async function findSettings({ sound, faults: before, sourceOf }) {
+    const faults = [...before];
+    const tell = (option, message) => void faults.push({ source: sourceOf(option), message });
+    const { dataDir, checkpointSink, trustedProxies } = sound;
+    if (dataDir !== undefined && fs.statSync(dataDir, { throwIfNoEntry: false })?.isDirectory() === false)
+        tell('data-dir', `${dataDir} is not a directory`);
+    const fault = await storeFault(sound.store ?? '');
+    if (fault !== undefined)
+        tell('store', fault);
+    const noKek = sound.kek ? kekFault(sound.kek) : undefined;
+    if (noKek !== undefined)
+        tell('kek', noKek);
+    const found = {
+        sinks: understood(tell, 'checkpoint-sink', SinkSpecInvalid, parseSinks, checkpointSink),
+        trustedProxies: understood(tell, 'trusted-proxies', ProxiesInvalid, (text) => new TrustedProxies(text), trustedProxies),
+        tls: await tlsOf(sound, tell),
+        token: understood(tell, 'management-token-file', OperatorTokenUnfit, (file) => OperatorToken.read(file), sound.management === 'on' ? sound.managementTokenFile || undefined : undefined),
+    };
+    return { found, faults };
+}
+/**
+ * The configuration and what it names, for a start.
+ * @throws ConfigError with every fault.
+ */
+export async function resolveConfig(reading) {
+    const { found, faults } = await findSettings(reading);
+    if (reading.config === undefined || faults.length > 0)
+        throw new ConfigError(faults);
+    return { config: reading.config, resolved: found };
+}
+async function tlsOf({ tlsCert: cert = '', tlsKey: key = '', tlsClientCa: clientCa, tlsClientAuth: clientAuth }, tell) {
+    if (cert === '' || key === '' || clientCa === undefined || clientAuth === undefined)
+        return undefined;
+    const files = { cert, key, clientCa: clientCa === '' ? undefined : clientCa };
+    try {
+        return { files, credentials: await readCredentials(files), clientAuth };
+    }
+    catch (error) {
+        if (!(error instanceof CredentialsUnusable))
+            throw error;
+        for (const { file, message } of error.faults)
+            tell(OPTION_OF_FILE[file], message);
+        return undefined;
+    }
+}
+/** @param text undefined when the option has a fault of its own, or stands for nothing. */
+function understood(tell, option, Fault, read, text) {
+    if (text === undefined)
+        return undefined;
+    try {
+        return read(text);
+    }
+    catch (error) {
+        if (!(error instanceof Fault))
+            throw error;
+        tell(option, error.message);
+        return undefined;
+    }
+}
+//# sourceMappingURL=resolved-config.js.map

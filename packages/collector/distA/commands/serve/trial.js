@@ -1,0 +1,103 @@
+/** `collector serve --trial`: a data directory that is thrown away, and what profile `full` would say of each event. */
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { didYouMean, ERRORS, EVENT_PATHS, PROTOCOL_VERSION, } from '@clinical-events/protocol';
+import { validateEvent } from '@clinical-events/protocol/validate';
+import { ConfigError } from '../../config.js';
+import { legible } from '../terminal.js';
+import { readingOf } from '../arguments.js';
+/** How long the end waits for a reader of standard output, in milliseconds. */
+const LAST_LINES_MS = 500;
+/** What outlives the trial, and is refused wherever it is said: it has no value that means none. */
+const LASTING = ['checkpoint-sink'];
+/** What the trial says itself, before environment and file; by the names that Commander gives them. */
+const OWN = { dataDir: '--data-dir', signingKeys: '--signing-keys' };
+const OTHER_VERSION = `      warning: /protocol_version is not ${PROTOCOL_VERSION}; every version is accepted`;
+export class Trial {
+    out;
+    #directory;
+    #announced = false;
+    constructor(out) {
+        this.out = out;
+        this.#directory = fs.mkdtempSync(path.join(os.tmpdir(), 'collector-trial-'));
+        process.on('exit', () => this.#end());
+    }
+    /**
+     * On return the command's options name a directory of the trial's own, which is removed when the process ends.
+     * @throws ConfigError when an option names something that outlives it.
+     */
+    static begin(serve, out) {
+        const faults = readingOf(serve, 'serve')
+            .settings.filter(({ name, from }) => LASTING.includes(name) && from !== 'default')
+            .map(({ source }) => source);
+        for (const [name, option] of Object.entries(OWN))
+            if (serve.getOptionValue(name) !== undefined)
+                faults.push(option);
+        if (faults.length > 0) {
+            const message = 'cannot be used with --trial, which keeps nothing; leave one of them out';
+            throw new ConfigError(faults.map((source) => ({ source, message })));
+        }
+        const trial = new Trial(out);
+        serve.setOptionValue('dataDir', trial.#directory);
+        serve.setOptionValue('signingKeys', path.join(trial.#directory, 'signing-keys'));
+        return trial;
+    }
+    /** Prints what a trial is. From then on the end is printed too. */
+    announce() {
+        this.#announced = true;
+        this.out.write(`
+This is a trial. All that is sent is kept in ${legible(this.#directory)} and deleted when the collector ends.
+Each event is listed here, with what it is refused for, or would be under profile full.
+`);
+    }
+    /** For Ingest.observer, where bodies are kept. */
+    observe(exchange, status, fault) {
+        const { id, kind, body } = exchange;
+        if (fault !== undefined)
+            this.out.write(refusalLines(exchange, status, fault));
+        else if (kind !== undefined && body !== undefined)
+            this.out.write(trialLines(id, kind, body));
+    }
+    #end() {
+        fs.rmSync(this.#directory, { recursive: true, force: true, maxRetries: 3 });
+        if (!this.#announced)
+            return;
+        this.out.write(`\nThe trial has ended: ${legible(this.#directory)} is deleted, with all that was sent.\n`);
+        this.out.flush(LAST_LINES_MS);
+    }
+}
+/**
+ * What a trial says of an event that was accepted: its kind, its id and its request's, what profile `full` asks for
+ * beyond `minimum`, and whether its version, which no profile refuses, is another; no value of any other field.
+ */
+function trialLines(request, kind, body) {
+    const event = JSON.parse(Buffer.from(body).toString());
+    const issues = validateEvent(kind, 'full', event) ?? [];
+    const verdict = issues.length === 0 ? 'good under profile full too' : 'profile full would refuse it:';
+    const faults = issues.map(issueLine);
+    if (event.protocol_version !== PROTOCOL_VERSION)
+        faults.push(OTHER_VERSION);
+    return asLines([`201 ${kind} ${event.event_id} (request ${request}): ${verdict}`, ...faults]);
+}
+/** Why a request was refused; no value of any field, for a fault has none, and nothing of a path that is no endpoint. */
+function refusalLines({ id, kind, request }, status, fault) {
+    const { code, message = ERRORS[code].message, details } = fault;
+    const issues = (details?.['issues'] ?? []);
+    const first = kind === undefined
+        ? `${status} (request ${id}): ${code}: no such endpoint${nearestEndpoint(request.url ?? '')}`
+        : `${status} ${kind} (request ${id}): ${code}: ${message}`;
+    return asLines([first, ...issues.map(issueLine)]);
+}
+function nearestEndpoint(target) {
+    const [path = ''] = target.split('?', 1);
+    const endpoints = Object.values(EVENT_PATHS);
+    return didYouMean(path, endpoints) || `; the endpoints are ${endpoints.join(', ')}`;
+}
+function issueLine({ pointer, rule, message }) {
+    return `      ${pointer || '/'} (${rule}): ${message}`;
+}
+function asLines(lines) {
+    return lines.map((line) => `${legible(line)}\n`).join('');
+}
+//# sourceMappingURL=trial.js.map

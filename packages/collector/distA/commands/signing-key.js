@@ -1,0 +1,191 @@
+/** `collector signing-key`: shows and rotates the key that signs the checkpoints, also while a collector runs. */
+import { keyIdText } from '@clinical-events/protocol/verify';
+import { Command } from 'commander';
+import { exists } from '../files.js';
+import { escrowNotice, originKeyPath, readHistory, rotationPath, PrivateKeys, SigningKeyFault, signingProgram, } from '../transparency/key-files.js';
+import { SigningKeys } from '../transparency/signing-keys.js';
+import { isShared } from '../store/open.js';
+import { openSharedStore } from '../store/open-to-read.js';
+import { logAct } from './access-log.js';
+import { CommandFailure, EXIT, usage } from './exit-codes.js';
+import { addConfigOptions, configOf, overlapFrom } from './arguments.js';
+const EXIT_CODES = {
+    'no-log': EXIT.notFound,
+    'seal-missing': EXIT.usage,
+    'key-missing': EXIT.notFound,
+    broken: EXIT.damaged,
+    overlapping: EXIT.usage,
+    overtaken: EXIT.failure,
+};
+const SHOW_EXAMPLES = `
+Examples:
+  $ collector signing-key show
+  $ collector signing-key show --json | jq -r .key > log.vkey
+
+The verifier key is public. Give it to everyone who will check checkpoints and proofs, over a trusted channel that does
+not pass through this host. From an earlier key, rotation notes lead to the newest.
+
+Exit codes: 6 there is no log yet, 3 the keys and the rotation notes do not follow from each other.`;
+const ROTATE_EXAMPLES = `
+Examples:
+  $ collector signing-key rotate
+  $ collector signing-key rotate --overlap 90d
+  $ collector signing-key rotate --overlap 0     # the old key may be known to others: it signs no more
+
+During the overlap both keys sign, so that verifiers who hold only the old one have time to follow the rotation note.
+The old private key is destroyed with the first checkpoint after it. While an overlap lasts, only --overlap 0 is
+allowed, and ends it.
+
+With --store, as the role of the collectors: the log's public keys are in the database.
+
+A key that a program manages (--signing-keys command:PROGRAM) cannot be rotated yet.
+
+Exit codes: 6 there is no log yet, or its private key is not there; 2 the overlap of an earlier rotation lasts;
+1 another rotation came first; 3 the keys and the rotation notes do not follow from each other.`;
+function instant(ms) {
+    return new Date(ms).toISOString();
+}
+function jsonText(value) {
+    return `${JSON.stringify(value, undefined, 2)}\n`;
+}
+/** Where the log is in a database, its public keys are there: the data directory has them before `work`. */
+async function withPublicKeys(config, work, makes = false) {
+    if (!isShared(config)) {
+        process.stdout.write(await work());
+        return;
+    }
+    const shared = await openSharedStore(config);
+    try {
+        if (makes && !(await shared.publicKeys.mayAdd()))
+            throw new CommandFailure('this role may not add a key to the log, and nothing was changed: rotate as the role of the collectors', EXIT.failure);
+        await shared.publicKeys.pull(config.dataDir);
+        process.stdout.write(await work(shared));
+    }
+    finally {
+        await shared.close();
+    }
+}
+/** What is wrong with the keys, as the failure of a command. */
+function reporting(config, work) {
+    if (!exists(config.dataDir)) {
+        throw new CommandFailure(`there is no data directory at ${config.dataDir}`, EXIT.notFound);
+    }
+    try {
+        return work();
+    }
+    catch (error) {
+        if (!(error instanceof SigningKeyFault))
+            throw error;
+        const hint = error.reason === 'no-log' ? ': the first "collector serve" begins one' : '';
+        throw new CommandFailure(error.message + hint, EXIT_CODES[error.reason], { cause: error });
+    }
+}
+function earlierKeys({ keys, until }, config) {
+    return until.flatMap((each, at) => {
+        const key = keys[at];
+        return key === undefined ? [] : [{ key, until: each, note: rotationPath(config.dataDir, at + 1) }];
+    });
+}
+function show(options, config) {
+    const history = reporting(config, () => readHistory(config.dataDir));
+    const { origin, current } = history;
+    const earlier = earlierKeys(history, config);
+    const program = signingProgram(config.signingKeys);
+    const file = program === undefined ? new PrivateKeys(config.signingKeys).pathOf(current) : undefined;
+    const there = file !== undefined && exists(file);
+    if (options.json) {
+        return jsonText({
+            origin,
+            key: current.vkey,
+            key_id: keyIdText(current.keyId),
+            key_file: file ?? null,
+            key_file_exists: file === undefined ? null : there,
+            signing_command: program ?? null,
+            first_key_file: originKeyPath(config.dataDir),
+            earlier: earlier.map(({ key, until, note }) => ({
+                key: key.vkey,
+                key_id: keyIdText(key.keyId),
+                signs_until: instant(until),
+                rotation_note: note,
+            })),
+        });
+    }
+    const place = file === undefined ? `managed by ${program}` : there ? file : `${file} (not there)`;
+    const texts = earlier.map(({ key, until, note }) => `
+Earlier key:   ${key.vkey}
+Signs until:   ${instant(until)}
+Rotation note: ${note}
+`);
+    return `Origin:        ${origin}
+Verifier key:  ${current.vkey}
+Private key:   ${place}
+First key:     ${originKeyPath(config.dataDir)}
+${texts.join('')}`;
+}
+/** On return the access log, and the database if the log is in one, have the new key. */
+async function rotate(options, config, shared) {
+    const now = Date.now();
+    const overlapMs = overlapFrom(options.overlap, now);
+    const program = signingProgram(config.signingKeys);
+    if (program !== undefined) {
+        throw usage(`the key is managed by ${program} and must be rotated there; a log cannot follow it to another key yet`);
+    }
+    const { current } = reporting(config, () => readHistory(config.dataDir));
+    const filter = { key_id: keyIdText(current.keyId), overlap: options.overlap };
+    const { key, before, until, keyFile, note } = await logAct(shared?.accessLog ?? config.dataDir, { command: 'signing-key rotate', filter }, async (logged) => {
+        const rotated = reporting(config, () => SigningKeys.rotate({
+            dataDir: config.dataDir,
+            directory: config.signingKeys,
+            overlapMs,
+            now: () => now,
+        }));
+        await shared?.publicKeys.push(config.dataDir);
+        Object.assign(logged, { complete: true, done: { key_id: keyIdText(rotated.key.keyId) } });
+        return rotated;
+    });
+    if (options.json) {
+        return jsonText({
+            origin: key.name,
+            key: key.vkey,
+            key_id: keyIdText(key.keyId),
+            key_file: keyFile,
+            rotated_from: before.vkey,
+            old_key_signs_until: instant(until),
+            rotation_note: note,
+        });
+    }
+    const oldId = keyIdText(before.keyId);
+    const oldEnds = overlapMs === 0 ? 'signs no more' : `signs too until ${instant(until)}`;
+    return `Key ${keyIdText(key.keyId)} takes over from ${oldId}, which ${oldEnds}.
+A running collector follows with its next checkpoint.
+
+Verifier key:   ${key.vkey}
+Rotation note:  ${note}
+Private key:    ${keyFile}
+
+Give the rotation note to anyone who checks this log; the first key and the notes lead to every later key.
+${escrowNotice(config)}`;
+}
+/** The `signing-key` command with its subcommands. */
+export function command() {
+    const showing = addConfigOptions(new Command('show').description('Show the keys that sign the checkpoints; never a private one.'), 'signing-key')
+        .option('--json', 'print them as one JSON object')
+        .addHelpText('after', SHOW_EXAMPLES)
+        .action((options, self) => {
+        const config = configOf(self, 'signing-key');
+        return withPublicKeys(config, () => show(options, config));
+    });
+    const rotating = addConfigOptions(new Command('rotate').description('Make a new key, and a note signed by both that verifiers follow.'), 'signing-key')
+        .option('--overlap <time>', 'how long the old key signs too', '30d')
+        .option('--json', 'print the new key as one JSON object')
+        .addHelpText('after', ROTATE_EXAMPLES)
+        .action((options, self) => {
+        const config = configOf(self, 'signing-key');
+        return withPublicKeys(config, (shared) => rotate(options, config, shared), true);
+    });
+    const signingKey = new Command('signing-key').description('Show and rotate the key that signs the checkpoints. A running collector follows.');
+    for (const each of [showing, rotating])
+        signingKey.addCommand(each);
+    return signingKey;
+}
+//# sourceMappingURL=signing-key.js.map

@@ -1,0 +1,57 @@
+/** Makes the commands that a text names ones that can be pasted into the shell that started this process. */
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { inQuotes, ownCommand } from '../config.js';
+const NAMES = [
+    ...[
+        'serve',
+        'keys',
+        'events',
+        'runs',
+        'records',
+        'report',
+        'import',
+        'encryption-keys',
+        'signing-key',
+        'doctor',
+        'verify',
+    ],
+    ...['proof', 'check-proof', 'backup', 'restore', 'demo', 'store', 'mirror', 'erase', 'retention', 'hold'],
+];
+/** `collector runs`, and neither `no collector runs` nor the end of a path. */
+const COMMAND = new RegExp(String.raw `(?<![\w/-]|\b(?:[Tt]he|[Aa]|[Nn]o)\s)collector (help\b|(?:hold|retention|keys|encryption-keys|signing-key|store) [a-z]+|erase (?:plan|apply)|(?:${NAMES.join('|')})\b)`, 'g');
+/** Those that are about no data directory. */
+const WITHOUT_DIRECTORY = ['help', 'check-proof', 'restore', 'import', 'store'];
+/**
+ * Each `collector COMMAND` in the text, as it is to be typed here.
+ * @param dataDir that the commands are about, as an absolute path.
+ */
+export function typed(text, dataDir) {
+    return typedAs(ownCommand(), text, inDirectory(dataDir));
+}
+/** The option that names the data directory, behind a space; empty for the one that is looked for without it. */
+export function inDirectory(dataDir) {
+    return dataDir === undefined || dataDir === path.resolve('data') ? '' : ` --data-dir ${inQuotes(dataDir)}`;
+}
+function typedAs(own, text, where = '') {
+    return text.replace(COMMAND, (_, command) => `${own} ${command}${WITHOUT_DIRECTORY.includes(command.split(' ')[0] ?? '') ? '' : where}`);
+}
+/** For those who read it on another host: without a path, which they are not told. */
+export function ownName() {
+    const own = ownCommand();
+    return own.includes('/') ? 'collector' : own;
+}
+/** The same as {@link typed} for them. */
+export function typedByName(text) {
+    return typedAs(ownName(), text);
+}
+/** The same for a help text, of which only the examples are for pasting. */
+export function typedExamples(help) {
+    return help.replace(/^ +(?:\$|collector) .*$/gm, (line) => typed(line));
+}
+/* The version of this collector, as its package says. */
+export function version() {
+    const manifest = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
+    return manifest.version;
+}
+//# sourceMappingURL=typed.js.map

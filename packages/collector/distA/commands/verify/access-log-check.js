@@ -1,0 +1,209 @@
+/**
+ * Whether `access.log` is the one whose heads stand in the log (integrity/access-chain.ts), for `verify` and `doctor`. It is
+ * read beside the log: what a head speaks of was on the disk before the head was.
+ */
+import { counted } from '../../quantity.js';
+import { AccessChain, headIn } from '../../integrity/access-chain.js';
+import { AccessLogAltered, AccessLogUnfit } from '../../store/contract/access-log.js';
+import { systemCode } from '../../system-code.js';
+import { lineIn, LONGEST_LINE } from '../access-log.js';
+const LOG = 'access.log';
+export class AccessLogCheck {
+    isMirror;
+    #chain = new AccessChain(LONGEST_LINE);
+    #findings = [];
+    #log;
+    #pieces;
+    #piece = Buffer.alloc(0);
+    /** Heads that the lines were not held against yet. */
+    #queued = [];
+    #unreadable = false;
+    #heads = 0;
+    #covered = 0;
+    #contradiction;
+    #torn = 0;
+    #begun = 0;
+    #ended;
+    /** The newest access by `collector backup` that has not ended. */
+    #backup;
+    #last;
+    /** How many lines no command has written, and which is the first. */
+    #foreign = 0;
+    #firstForeign = 0;
+    /**
+     * @param ownAccesses how many of the accesses are of the command that asks, and cannot have ended.
+     * @param isMirror whether the log is a copy of one in a database, where others than commands have put lines before now.
+     */
+    constructor(log, ownAccesses = 0, isMirror = false) {
+        this.isMirror = isMirror;
+        this.#log = log;
+        this.#pieces = this.#log.lines();
+        this.#ended = ownAccesses;
+    }
+    /**
+     * Takes the next head of the log.
+     * @param body of the entry with it; it is copied.
+     */
+    head(sequence, body) {
+        this.#queued.push({ sequence, body: Buffer.from(body) });
+    }
+    /** Holds the lines against the heads that were taken. */
+    async settle() {
+        const queued = this.#queued;
+        this.#queued = [];
+        for (const { sequence, body } of queued)
+            await this.#settle(sequence, body);
+    }
+    async #settle(sequence, body) {
+        const head = headIn(body);
+        if (head === undefined) {
+            const message = `entry ${sequence} of the log is of the kind of a head of ${LOG}, and holds none that is known here`;
+            this.#findings.push({ kind: 'note', sequence, message });
+            return;
+        }
+        this.#heads++;
+        await this.#readTo(head.lines);
+        const { lines, head: reached } = this.#chain.head;
+        if (lines === head.lines && reached === head.head) {
+            if (this.#contradiction !== undefined)
+                this.#contradiction.fitsFrom ??= sequence;
+            this.#covered = lines;
+        }
+        else {
+            this.#contradiction ??= {
+                ...{ ...head, sequence, proved: this.#covered, had: lines, fitsFrom: undefined },
+            };
+        }
+    }
+    /** To be called once, behind the last head. @returns undefined when there is neither a line nor a head. */
+    async finish() {
+        await this.settle();
+        await this.#readTo(Infinity);
+        await this.#tellForeign();
+        this.#tell();
+        const { lines } = this.#chain;
+        if (lines === 0 && this.#heads === 0 && this.#findings.length === 0)
+            return undefined;
+        return {
+            ...{ lines, covered: this.#covered, heads: this.#heads, torn: this.#torn, last: this.#last },
+            unended: Math.max(0, this.#begun - this.#ended),
+            findings: this.#findings,
+        };
+    }
+    /** Reads on until there are so many lines, or no more. */
+    async #readTo(lines) {
+        let again = true;
+        while (this.#chain.lines < lines && !this.#unreadable) {
+            if (this.#piece.length === 0 && !(await this.#readPiece())) {
+                // What a head speaks of was there before the head, and may have come since the lines were begun to be read.
+                if (!again)
+                    return;
+                again = false;
+                this.#chain.rewind();
+                this.#pieces = this.#log.lines({ lines: this.#chain.lines, at: this.#chain.bytes });
+                continue;
+            }
+            // Up to the line that is wanted: the chain has to be looked at there.
+            let end = 0;
+            for (let missing = lines - this.#chain.lines; missing > 0 && end < this.#piece.length; missing--) {
+                const feed = this.#piece.indexOf(0x0a, end);
+                end = feed < 0 ? this.#piece.length : feed + 1;
+            }
+            this.#chain.take(this.#piece.subarray(0, end), (bytes) => this.#line(bytes));
+            this.#piece = this.#piece.subarray(end);
+        }
+    }
+    async #readPiece() {
+        try {
+            const next = await this.#pieces.next();
+            this.#piece = next.value ?? Buffer.alloc(0);
+        }
+        catch (error) {
+            // Cut while it is read: what was read of it is held against the heads.
+            if (error instanceof AccessLogAltered)
+                return false;
+            this.#unreadable = true;
+            const code = systemCode(error);
+            if (!(error instanceof AccessLogUnfit) && code === undefined)
+                throw error;
+            const why = code === undefined ? 'is no regular file, and was not opened' : `cannot be read (${code})`;
+            this.#findings.push({ kind: 'unreadable', file: LOG, message: `${LOG} ${why}` });
+        }
+        return this.#piece.length > 0;
+    }
+    #line(bytes) {
+        const line = lineIn(bytes);
+        if (line === 'torn')
+            this.#torn++;
+        else if (line === 'foreign') {
+            if (this.#foreign++ === 0)
+                this.#firstForeign = this.#chain.lines;
+        }
+        else if (line.state === 'ended') {
+            this.#ended++;
+            if (line.reading === this.#backup)
+                this.#backup = undefined;
+        }
+        else {
+            // A back-up was copied before the end of its own access could be logged.
+            if (line.command === 'restore' && this.#backup !== undefined) {
+                this.#ended++;
+                this.#backup = undefined;
+            }
+            this.#begun++;
+            this.#last = line.at;
+            if (line.command === 'backup')
+                this.#backup = line.reading;
+        }
+    }
+    /** In a database who can put a line there may not change the log: the chain is over it as over the others. */
+    async #tellForeign() {
+        if (this.#foreign === 0)
+            return;
+        const isShared = this.isMirror || this.#log.writerOf !== undefined;
+        const writer = await this.#log.writerOf?.(this.#firstForeign);
+        const by = writer === undefined ? '' : `: the database role ${writer} has put it there`;
+        const more = this.#foreign === 1 ? '' : `, and ${this.#foreign - 1} more are not`;
+        const message = `line ${this.#firstForeign} of ${LOG} is not one that the collector writes${more}${by}`;
+        this.#findings.push({ kind: isShared ? 'note' : 'access_log_altered', file: LOG, message });
+    }
+    #tell() {
+        const add = (kind, message) => this.#findings.push({ kind, file: LOG, message });
+        if (this.#contradiction !== undefined && !this.#unreadable) {
+            add('access_log_altered', contradicted(this.#contradiction));
+        }
+        if (this.#torn > 0) {
+            const are = this.#torn === 1 ? 'is' : 'are';
+            add('note', `${counted(this.#torn, 'line')} of ${LOG} ${are} torn, as by a crash or a full disk`);
+        }
+        const { pending } = this.#chain;
+        if (pending > 0) {
+            const last = `the last ${counted(pending, 'byte')} of ${LOG}`;
+            add('note', `${last} are a torn line, or one that is being written`);
+        }
+    }
+}
+function contradicted({ sequence, lines, proved, had, fitsFrom }) {
+    const said = `entry ${sequence} of the log was written over ${counted(lines, 'line')}`;
+    const first = proved > 0 ? `; the first ${proved} are those of the head before it` : '';
+    const again = fitsFrom === undefined ? '' : `; what stands there now is under heads again from entry ${fitsFrom} on`;
+    if (had < lines)
+        return `${LOG} had ${counted(had, 'whole line')}, and ${said}: the others are missing${first}${again}`;
+    if (had > lines)
+        return `${said}, fewer than the head before it: ${LOG} was shorter then${again}`;
+    const where = proved + 1 >= lines ? `line ${lines}` : `lines ${proved + 1} to ${lines}`;
+    return (`${where} of ${LOG} are not those that ${said}: lines were altered, removed, put in or put in another order` +
+        first +
+        again);
+}
+/** On a line of a person's: how far the log is under heads, and what is not known of its accesses. */
+export function accessLogText({ lines, covered, unended, last }) {
+    if (lines === 0)
+        return 'no access was logged';
+    return [
+        `${counted(lines, 'line')}${covered >= lines ? '' : `, ${lines - covered} of them under no head in the log`}`,
+        ...(unended === 0 ? [] : [`${counted(unended, 'access', 'accesses')} without a logged end`]),
+        ...(last === undefined ? [] : [`the last began at ${last}`]),
+    ].join('; ');
+}
+//# sourceMappingURL=access-log-check.js.map

@@ -1,0 +1,201 @@
+/** The keys by which `collector verify` believes checkpoints, and how they follow from each other. */
+import fs from 'node:fs';
+import path from 'node:path';
+import { KeyMalformed, parseCheckpoint, parseNote, parseRotation, splitNotes, } from '@clinical-events/protocol/verify';
+import { NOTE_ED25519, keyChain, noteKey } from '../../integrity/note-signing.js';
+import { systemCode } from '../../system-code.js';
+import { SigningKeyFault, hasHistory, originKeyPath, readHistory, rotationPaths, } from '../../transparency/key-files.js';
+import { CommandFailure, EXIT, usage } from '../exit-codes.js';
+import { printable } from '../terminal.js';
+/* Verifier keys and rotation notes as they are given on a command line: themselves, or in files. */
+/** Neither a key nor a secret ends like this. */
+const FILE_NAME = /\.[A-Za-z]{1,8}$/;
+/** Collects the values of an option that may be given again. */
+export function collect(value, before = []) {
+    return [...before, value];
+}
+/**
+ * A verifier key, a file with some, or `@` and a file. What was given is never repeated in a message unless it looks
+ * like the name of a file: it may be another key, and a secret one.
+ * @param option for messages.
+ * @param read throws KeyMalformed when the text is no verifier key.
+ * @throws CommandFailure
+ */
+export function keysFrom(option, given, read) {
+    const key = (text, where) => {
+        try {
+            return read(text);
+        }
+        catch (error) {
+            if (!(error instanceof KeyMalformed))
+                throw error;
+            throw usage(`${option}: that is no verifier key; ${where} ${error.message}`);
+        }
+    };
+    const named = given.startsWith('@') ? given.slice(1) : undefined;
+    if (named === undefined && !fs.existsSync(given)) {
+        if (given.includes('+'))
+            return [key(given, 'it is no file either, and')];
+        const file = FILE_NAME.test(given) ? `file ${printable(given)}` : 'such file';
+        throw new CommandFailure(`there is no ${file}, and it is no verifier key`, EXIT.notFound);
+    }
+    const file = named ?? given;
+    const lines = reading(file, () => fs.readFileSync(file, 'utf8')).split('\n');
+    const keys = lines.map((line) => line.trim()).filter((line) => line !== '');
+    if (keys.length === 0)
+        throw usage(`${option}: ${file} is empty`);
+    return keys.map((text) => key(text, `${file}:`));
+}
+/** In a directory, those whose names end in `.note`, by name; in a file, one after another. */
+export function rotationsIn(given) {
+    const isDirectory = reading(given, () => fs.statSync(given)).isDirectory();
+    const files = isDirectory
+        ? fs
+            .readdirSync(given)
+            .filter((name) => name.endsWith('.note'))
+            .sort()
+            .map((name) => path.join(given, name))
+        : [given];
+    return files.flatMap((file) => splitNotes(fs.readFileSync(file, 'utf8')));
+}
+/** @throws CommandFailure when there is no such file, or it is a directory. */
+export function reading(file, read) {
+    try {
+        return read();
+    }
+    catch (error) {
+        const code = systemCode(error);
+        if (code === 'ENOENT') {
+            throw new CommandFailure(`there is no file ${file}`, EXIT.notFound, { cause: error });
+        }
+        if (code === 'EISDIR')
+            throw usage(`${file} is a directory`);
+        throw error;
+    }
+}
+/** A verifier key of a log. @throws KeyMalformed. */
+export function logKey(vkey) {
+    const key = noteKey(vkey);
+    if (key.type !== NOTE_ED25519)
+        throw new KeyMalformed('it is the key of a witness, and no log signs with it');
+    return key;
+}
+/**
+ * The keys that the data directory tells, or when any are given, those and the ones that they have handed over to.
+ * @param newest checkpoint of the data directory.
+ * @throws CommandFailure when keys were given and all are of other logs.
+ */
+export function keysOf(dataDir, newest, { keys: given, rotations: givenNotes = [] }, findings) {
+    const ofDirectory = directoryKeys(dataDir, findings);
+    const trusted = ofThisLog(given.map(logKey), [ofDirectory[0]?.name, originIn(newest)], findings);
+    const notes = rotationPaths(dataDir).map((file) => fs.readFileSync(file, 'utf8'));
+    // Those of the directory have been judged; here they are only followed as far as they lead.
+    const rotations = [...givenNotes, ...notes];
+    const told = followed(ofDirectory, rotations);
+    const keys = trusted.length === 0 ? told : followed(trusted, rotations);
+    tellRefused(givenNotes, keys, findings);
+    if (trusted.length === 0)
+        return { from: 'data-dir', keys, earlier: [] };
+    const first = told.findIndex(({ vkey }) => given.includes(vkey));
+    return { from: 'given', keys, earlier: told.slice(0, Math.max(0, first)) };
+}
+/** @param origins what names the log of the directory, as far as it can be read. */
+function ofThisLog(given, origins, findings) {
+    const known = origins.filter((origin) => origin !== undefined);
+    const [origin] = known;
+    if (origin === undefined)
+        return given;
+    const own = given.filter(({ name }) => known.includes(name));
+    const strangers = given.filter(({ name }) => !known.includes(name));
+    const [stranger] = strangers;
+    if (stranger !== undefined && own.length === 0) {
+        throw usage(`--key: the key is of the log ${printable(stranger.name)}, and this directory is ${printable(origin)}`);
+    }
+    for (const name of new Set(strangers.map((key) => key.name))) {
+        findings.add({
+            kind: 'note',
+            message: `--key: the key of the log ${name} is none of this log's, and was not used`,
+        });
+    }
+    return own;
+}
+function originIn(note) {
+    try {
+        return note && parseCheckpoint(parseNote(note).text).origin;
+    }
+    catch {
+        return undefined;
+    }
+}
+/** As far as each follows from the one before. */
+function directoryKeys(dataDir, findings) {
+    try {
+        return readHistory(dataDir).keys;
+    }
+    catch (error) {
+        if (!(error instanceof SigningKeyFault))
+            throw error;
+        if (error.reason === 'no-log')
+            return [];
+        const file = 'checkpoints/origin.vkey';
+        if (!hasHistory(dataDir)) {
+            const message = `${file} is missing, the verifier key that the log began with: put it back, or give it by --key`;
+            findings.add({ kind: 'checkpoint_missing', file, message });
+            return [];
+        }
+        findings.add({ kind: 'checkpoint_invalid', file, message: error.message });
+        try {
+            return [logKey(fs.readFileSync(originKeyPath(dataDir), 'utf8').trimEnd())];
+        }
+        catch {
+            return [];
+        }
+    }
+}
+/** The keys, and those that they have handed over to. Notes that hand nothing over are passed over. */
+function followed(from, rotations) {
+    const keys = [...from];
+    // Grows while it is gone through.
+    for (const { vkey } of keys) {
+        for (const note of rotations) {
+            if (oldKeyIn(note) !== vkey)
+                continue;
+            const next = successor(vkey, note);
+            if (typeof next !== 'string' && !keys.some((key) => key.vkey === next.vkey))
+                keys.push(next);
+        }
+    }
+    return keys;
+}
+/** Notes that were given and are none, or hand a key over that is believed without the signatures of both. */
+function tellRefused(given, keys, findings) {
+    for (const [i, note] of given.entries()) {
+        const from = oldKeyIn(note);
+        const known = keys.find(({ vkey }) => vkey === from);
+        if (from !== undefined && known === undefined)
+            continue;
+        const next = known === undefined ? 'it is no rotation note' : successor(known.vkey, note);
+        if (typeof next !== 'string')
+            continue;
+        const message = `--rotations: of the notes that were given, number ${i + 1} cannot be followed: ${next}`;
+        findings.add({ kind: 'checkpoint_invalid', message });
+    }
+}
+function oldKeyIn(note) {
+    try {
+        return parseRotation(parseNote(note).text).oldKey;
+    }
+    catch {
+        return undefined;
+    }
+}
+/** The key that this one hands over to, or why it does not. */
+function successor(vkey, note) {
+    try {
+        return keyChain(vkey, [note]).current;
+    }
+    catch (error) {
+        return error instanceof Error ? error.message.replace(/^rotation note 1: /, '') : String(error);
+    }
+}
+//# sourceMappingURL=trusted-keys.js.map

@@ -1,0 +1,189 @@
+/**
+ * The whole check of a log, for `collector verify`: reads every byte, changes none, and needs no lock.
+ *
+ * Beside a running collector the order of reading is what keeps it from seeing faults where there are none. A
+ * checkpoint is signed over what is durable and whose hashes are staged. So every checkpoint is read first, then the
+ * keys (a rotation is noted before its key signs), and only then the log and the tree, which by then hold at least what
+ * these checkpoints say. What lies behind the largest of them is looked at by itself, and held against nothing.
+ */
+import { counted } from '../../quantity.js';
+import { SequenceSet } from '../../privacy/sequence-set.js';
+import { erasedUnderHolds, heldFindings } from '../../store/lifecycle-findings.js';
+import {} from '../../store/log-audit.js';
+import { LogAudit } from '../../store/open-to-audit.js';
+import { openStore } from '../../store/open-to-read.js';
+import { readMirrorNote, readSinkStates } from '../../transparency/state-files.js';
+import { rotationMissing, unknownSigner } from '../../integrity/note-signing.js';
+import { readHistory } from '../../transparency/key-files.js';
+import { AccessLogCheck } from './access-log-check.js';
+import { notesElsewhere, notesOfDirectory, SignedCheckpoints } from './signed-checkpoints.js';
+import { metBy, recordIn, recordOf } from '../lifecycle/holds.js';
+import { printable } from '../terminal.js';
+import { checkRegular, PROOF_DIRECTORIES } from '../regular-files.js';
+import { keysOf } from './trusted-keys.js';
+/** So many faults, and so many notes, are listed. */
+const MOST_LISTED = 100;
+/** A collector signs about once a second: far longer than any trouble in signing should last. */
+const LONGEST_WAIT_MS = 3_600_000;
+/** What a Date can hold. */
+const LAST_INSTANT_MS = 8.64e15;
+const LATEST = 'checkpoints/latest';
+/** What `collector verify` has found. */
+export class VerifyFindings {
+    #faults = [];
+    #notes = [];
+    /** Faults that are only counted. */
+    unlisted = 0;
+    #confirmed = false;
+    add(finding) {
+        const list = finding.kind === 'note' ? this.#notes : this.#faults;
+        if (list.length < MOST_LISTED)
+            list.push({ ...finding, message: printable(finding.message) });
+        else if (finding.kind !== 'note')
+            this.unlisted++;
+    }
+    confirm() {
+        this.#confirmed = true;
+    }
+    get intact() {
+        return this.#confirmed && this.faults === 0;
+    }
+    get faults() {
+        return this.#faults.length + this.unlisted;
+    }
+    /** By the events that they are about, what is about none first; notes last. */
+    get listed() {
+        const bySequence = (a, b) => (a.sequence ?? 0) - (b.sequence ?? 0);
+        return [...this.#faults.toSorted(bySequence), ...this.#notes.toSorted(bySequence)];
+    }
+}
+/** @throws CommandFailure when what is to be held against the log is not there; whatever the system says of a file. */
+export async function verifyLog(options) {
+    const { dataDir } = options;
+    const findings = new VerifyFindings();
+    // Segments are looked at one by one (segment-survey.ts), and the index is not read.
+    checkRegular(dataDir, PROOF_DIRECTORIES);
+    // A checkpoint is the newest one before it is given out.
+    const sizesGivenOut = givenOut(dataDir, findings);
+    const { shared } = options;
+    const tree = shared?.tree ?? openStore(dataDir).tree;
+    try {
+        const passedOver = new Map();
+        const newest = await tree.head();
+        const notes = notesOfDirectory(dataDir, newest);
+        const elsewhere = options.against.map((given) => notesElsewhere(given, (file, why) => passedOver.set(file, why)));
+        const keys = keysOf(dataDir, newest, options, findings);
+        for (const finding of rotationFindings(dataDir, newest))
+            findings.add(finding);
+        const checkpoints = new SignedCheckpoints(keys, findings);
+        checkpoints.take(notes);
+        for (const [i, given] of elsewhere.entries())
+            checkpoints.take(given, options.against[i]);
+        checkpoints.finish();
+        for (const [file, why] of passedOver) {
+            findings.add({ kind: 'note', file, message: `${file} ${why} and was passed over` });
+        }
+        const accesses = (shared ?? openStore(dataDir)).accessLog;
+        const accessLog = new AccessLogCheck(accesses, options.ownAccesses, readMirrorNote(dataDir) !== undefined);
+        const audit = shared?.audit(checkpoints, accessLog, options) ?? new LogAudit(options, tree, checkpoints, accessLog);
+        const log = await audit.tell(findings);
+        const { entries, unsigned, waiting } = log;
+        for await (const finding of unlawfulFindings(options, log.erased))
+            findings.add(finding);
+        if (!checkpoints.hasNewest)
+            findings.add(noNewest(entries));
+        else if (checkpoints.newest !== undefined) {
+            for (const finding of waitingFindings(unsigned, waiting))
+                findings.add(finding);
+            for (const finding of givenOutFindings(checkpoints.newest.size, sizesGivenOut))
+                findings.add(finding);
+        }
+        const access = await accessLog.finish();
+        for (const finding of access?.findings ?? [])
+            findings.add(finding);
+        return { ...log, findings, keys, checkpoints, access };
+    }
+    finally {
+        if (shared === undefined)
+            await tree.close();
+    }
+}
+async function* unlawfulFindings({ dataDir, shared }, { actions, events }) {
+    const erased = erasedUnderHolds(actions);
+    if (erased.length === 0)
+        return;
+    const holds = new Map();
+    for (const { said } of actions.logged) {
+        if (said.does !== 'hold')
+            continue;
+        const read = shared === undefined
+            ? recordOf(dataDir, said.action, said.record)
+            : recordIn((await shared.holdRecords.get(said.action)) ?? '', said.record);
+        if (read === undefined)
+            continue;
+        holds.set(said.action, {
+            ...{ name: read.name, organisations: new Set(read.organisations), events: metBy(read) },
+            runs: new Set([...read.runs, ...(read.met?.runs ?? [])]),
+        });
+    }
+    yield* heldFindings(erased, holds, events(SequenceSet.ofStretches(erased)));
+}
+/** Against the keys of the directory alone: anyone who holds only an older key may leave out what it hands on to. */
+function* rotationFindings(dataDir, newest) {
+    let unknown;
+    try {
+        unknown = newest && unknownSigner(newest, readHistory(dataDir).keys);
+    }
+    catch {
+        // What is wrong with the keys or the note is reported where these are read.
+        return;
+    }
+    if (!unknown)
+        return;
+    const file = LATEST;
+    yield { kind: 'checkpoint_invalid', file, message: `${file}: ${rotationMissing(unknown)}` };
+}
+/** The first checkpoint, of no events, is signed before the first event is taken. */
+function noNewest(entries) {
+    const file = LATEST;
+    if (entries === 0)
+        return { kind: 'note', file, message: 'nothing was stored and nothing signed yet' };
+    const message = `${file} is missing, although the log holds ${counted(entries, 'entry', 'entries')}`;
+    return { kind: 'checkpoint_missing', file, message };
+}
+/** The largest size that any sink took, as far as anybody knows. */
+function givenOut(dataDir, findings) {
+    try {
+        return Math.max(0, ...readSinkStates(dataDir).map(({ size }) => size ?? 0));
+    }
+    catch (error) {
+        const file = 'checkpoints/sinks.json';
+        const why = error instanceof Error ? error.message : String(error);
+        findings.add({ kind: 'note', file, message: `${file} cannot be read, and was not compared: ${why}` });
+        return 0;
+    }
+}
+/** Up to an hour it is no fault: events wait for a moment, and a signer can be down. */
+function waitingFindings(count, waiting) {
+    if (count === 0 || waiting === undefined)
+        return [];
+    const { sequence, oldest, newest } = waiting;
+    const since = oldest <= LAST_INSTANT_MS ? new Date(oldest).toISOString() : 'a time that is none';
+    const are = count === 1 ? 'is' : 'are';
+    const message = `${counted(count, 'entry', 'entries')}, from number ${sequence} on, ${are} under no checkpoint yet; the oldest was received at ${since}`;
+    if (newest - oldest <= LONGEST_WAIT_MS)
+        return [{ kind: 'note', sequence, message }];
+    const why = 'more than an hour before the newest: nothing was signed for so long, or newer checkpoints were removed';
+    return [{ kind: 'checkpoint_missing', sequence, file: LATEST, message: `${message}, ${why}` }];
+}
+/**
+ * @param size of the newest checkpoint of the data directory.
+ * @param givenOut the largest size that a sink took before that checkpoint was read.
+ */
+function givenOutFindings(size, givenOut) {
+    if (givenOut <= size)
+        return [];
+    const message = `checkpoints over more entries than ${size} were given out (sinks.json says ${givenOut})`;
+    return [{ kind: 'checkpoint_missing', file: LATEST, message }];
+}
+//# sourceMappingURL=verification.js.map

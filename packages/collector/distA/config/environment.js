@@ -1,0 +1,77 @@
+/** What else the environment says that is not an option: by the service manager, the shell and npm. */
+import fs from 'node:fs';
+import path from 'node:path';
+import { variable } from './option.js';
+export function serviceManagement(env = process.env, pid = process.pid) {
+    const { NOTIFY_SOCKET, WATCHDOG_USEC = '', WATCHDOG_PID } = env;
+    const listens = NOTIFY_SOCKET !== undefined && NOTIFY_SOCKET !== '';
+    const forUs = listens && (WATCHDOG_PID === undefined || WATCHDOG_PID === String(pid));
+    const watchdogMs = forUs && /^[1-9]\d{0,14}$/.test(WATCHDOG_USEC) ? Number(WATCHDOG_USEC) / 1000 : undefined;
+    return { listens, watchdogMs };
+}
+/**
+ * Device and inode, as `8:12345`, of the stream that systemd has connected to its journal (systemd.exec(5),
+ * JOURNAL_STREAM); undefined when it has connected none. The process may have been given another stream since.
+ */
+export function journalStream(env = process.env) {
+    return env['JOURNAL_STREAM'];
+}
+/** The user who called sudo (sudo(8)), as it says; undefined when no one did. */
+export function sudoUser(env = process.env) {
+    return env['SUDO_USER'] === '' ? undefined : env['SUDO_USER'];
+}
+/**
+ * Whether errors are to be shown with their stack: at log level debug or trace, by option or variable. Never throws,
+ * because it is asked when something else has failed already, perhaps the configuration itself.
+ */
+export function showsStacks(logLevelOption, env = process.env) {
+    return ['debug', 'trace'].includes(logLevelOption ?? env[variable('log-level')] ?? '');
+}
+/** @returns words for a shell; what goes behind them is a command of `collector`. */
+export function ownCommand({ env, script, node, directory } = thisProcess()) {
+    const isByNpm = env['npm_lifecycle_script']?.includes('packages/collector/dist/main.js') === true;
+    const from = isByNpm ? env['INIT_CWD'] : directory;
+    const root = checkoutOf(script);
+    // npm starts it at the root: what is relative in a command would be to another directory for the wrapper.
+    if (root !== undefined && from === directory)
+        return directory === root ? './collector' : inQuotes(path.join(root, 'collector'));
+    if (isByNpm)
+        return byNpm(from, directory);
+    if (path.basename(script) === 'collector') {
+        if (env['npm_command'] !== undefined)
+            return 'npx collector';
+        return inPath(env).includes(path.dirname(script)) ? 'collector' : inQuotes(script);
+    }
+    const first = inPath(env).find((each) => fs.existsSync(path.join(each, 'node')));
+    const isFirst = first !== undefined && fs.realpathSync(path.join(first, 'node')) === fs.realpathSync(node);
+    return `${isFirst ? 'node' : inQuotes(node)} ${inQuotes(script)}`;
+}
+/** Text as one word of a shell, in quotes where it needs them. */
+export function inQuotes(text) {
+    return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw `'\''`)}'`;
+}
+/** @returns the root of the checkout whose script it is; undefined where no `collector` for a shell stands there. */
+function checkoutOf(script) {
+    const root = path.resolve(script, '../../../..');
+    const isThere = process.platform !== 'win32' &&
+        path.relative(root, script) === path.join('packages', 'collector', 'dist', 'main.js') &&
+        fs.existsSync(path.join(root, 'collector'));
+    return isThere ? root : undefined;
+}
+/** @param from where npm was called, and `root` where the package is: npm finds it from there and below. */
+function byNpm(from, root) {
+    const finds = from === undefined || `${from}${path.sep}`.startsWith(`${root}${path.sep}`);
+    return `npm ${finds ? '' : `--prefix ${inQuotes(root)} `}run --silent collector --`;
+}
+function inPath({ PATH = '' }) {
+    return PATH.split(path.delimiter).filter((each) => path.isAbsolute(each));
+}
+function thisProcess() {
+    const [node = process.execPath, script = ''] = process.argv;
+    return { env: process.env, script, node, directory: process.cwd() };
+}
+/** What COLLECTOR_URL and COLLECTOR_KEY name, for a command that sends to a collector. */
+export function senderVariables(env = process.env) {
+    return { url: env['COLLECTOR_URL'], key: env['COLLECTOR_KEY'] };
+}
+//# sourceMappingURL=environment.js.map

@@ -1,0 +1,292 @@
+/**
+ * Reads the configuration. A value is taken from the command line, else from the environment, else from the file,
+ * else it is the default.
+ */
+import { readFileSync, statSync } from 'node:fs';
+import path from 'node:path';
+import { didYouMean } from '@clinical-events/protocol';
+import { jsonFaultAt, repeatedNames } from './json-fault.js';
+import { isLoopback } from '../loopback.js';
+import { formatByteSize, formatDuration } from '../quantity.js';
+import { CLIENT_VARIABLES, CONFIG_VARIABLE, isLimit, LIMITS, LIMITS_VARIABLE, PREFIX, parse, shown, variable, } from './option.js';
+import { ENTRIES, keyOf } from './options.js';
+const NAMES = ENTRIES.map(([name]) => name).filter((name) => !isLimit(name));
+const MEMBERS = ENTRIES.filter(([name]) => isLimit(name)).map(([name]) => name.slice(LIMITS.length));
+const NUMERIC = new Set(ENTRIES.filter(([, option]) => 'min' in option).map(([name]) => name));
+/** The configuration cannot be used. Tells every fault, not just the first. */
+export class ConfigError extends Error {
+    faults;
+    name = 'ConfigError';
+    constructor(faults) {
+        super(faults.map(({ source, message }) => `${source}: ${message}`).join('\n'));
+        this.faults = faults;
+    }
+}
+/**
+ * Values from the environment, by option name. Every variable with our prefix has to be one of ours, or the client's.
+ */
+function fromEnvironment(env, faults) {
+    const given = new Map();
+    const names = new Map(NAMES.map((name) => [variable(name), name]));
+    for (const [source, text] of Object.entries(env)) {
+        if (!source.startsWith(PREFIX) || text === undefined || source === CONFIG_VARIABLE)
+            continue;
+        if (CLIENT_VARIABLES.includes(source))
+            continue;
+        const name = names.get(source);
+        if (name !== undefined)
+            given.set(name, { text, source });
+        else if (source === LIMITS_VARIABLE) {
+            takeText(text, limitsAt(source, { name: source, given, faults }));
+        }
+        else {
+            const known = [CONFIG_VARIABLE, LIMITS_VARIABLE, ...names.keys()];
+            const hint = kubernetesHint(source) || limitsHint(source) || didYouMean(source, known);
+            faults.push({ source, message: `no such setting${hint}` });
+        }
+    }
+    return given;
+}
+/** Kubernetes gives every pod variables for each Service: one named "collector" takes our prefix. */
+function kubernetesHint(name) {
+    const fromService = /^COLLECTOR_(SERVICE_(HOST|PORT)|PORT_\d+_(TCP|UDP))/.test(name);
+    return fromService
+        ? '; Kubernetes sets it for a Service named "collector": set enableServiceLinks to false'
+        : '';
+}
+/** For a member of `limits` that is given as if it were an option: where it belongs. Empty for all else. */
+export function limitsHint(name) {
+    const member = MEMBERS.find((each) => name === each || name === variable(each));
+    if (member === undefined)
+        return '';
+    return `; give ${member} in ${name === member ? '"limits"' : LIMITS_VARIABLE}`;
+}
+const MOST_FILE_BYTES = 1 << 20;
+/**
+ * Values from the configuration file, by option name; undefined when there is one and nothing is known of what it
+ * says.
+ */
+function fromFile(file, faults) {
+    const given = new Map();
+    if (file === undefined)
+        return given;
+    const refuse = (message) => {
+        faults.push({ source: file.source, message: `${file.text} ${message}` });
+    };
+    let text;
+    try {
+        // Anyone who opens a pipe that no one writes to waits forever; and what a device says is endless.
+        const stat = statSync(file.text);
+        if (!stat.isFile() || stat.size > MOST_FILE_BYTES) {
+            refuse(stat.isFile() ? 'is too large for a configuration' : 'is not a regular file');
+            return undefined;
+        }
+        text = readFileSync(file.text, 'utf8');
+    }
+    catch (error) {
+        faults.push({
+            source: file.source,
+            message: `cannot be read: ${error instanceof Error ? error.message : String(error)}`,
+        });
+        return undefined;
+    }
+    return takeText(text, { name: file.text, prefix: '', given, faults, refuse }) ? given : undefined;
+}
+/** @returns whether the text can be used. */
+function takeText(text, place) {
+    const { name: source, prefix, faults, refuse } = place;
+    const fault = jsonFaultAt(text);
+    if (fault !== undefined) {
+        refuse(`is not JSON: see line ${fault.line}, column ${fault.column}`);
+        return false;
+    }
+    for (const name of repeatedNames(text)) {
+        faults.push({ source: `${source}, "${prefix}${name}"`, message: 'is given more than once' });
+    }
+    return takeMembers(JSON.parse(text), place);
+}
+function takeMembers(content, place) {
+    const { prefix, given, faults, refuse } = place;
+    if (typeof content !== 'object' || content === null || Array.isArray(content)) {
+        refuse('does not hold a JSON object');
+        return false;
+    }
+    const known = prefix === '' ? [...NAMES, 'limits'] : MEMBERS;
+    for (const [member, value] of Object.entries(content)) {
+        const name = prefix + member;
+        const source = `${place.name}, "${name}"`;
+        if (!known.includes(member)) {
+            faults.push({ source, message: `no such setting${limitsHint(member) || didYouMean(member, known)}` });
+        }
+        else if (name === 'limits') {
+            takeMembers(value, limitsAt(source, place));
+        }
+        else {
+            const numeric = NUMERIC.has(name);
+            const usable = typeof value === 'string' || (numeric && typeof value === 'number');
+            if (!usable)
+                faults.push({ source, message: numeric ? 'must be a string or a number' : 'must be a string' });
+            given.set(name, { text: usable ? String(value) : undefined, source });
+        }
+    }
+    return true;
+}
+/** @param source of a fault of the whole object. */
+function limitsAt(source, { name, given, faults }) {
+    const refuse = (message) => {
+        faults.push({ source, message });
+        // No limit is known: a default must not be reported as contradicting another option.
+        for (const member of MEMBERS)
+            given.set(LIMITS + member, { text: undefined, source });
+    };
+    return { name, prefix: LIMITS, given, faults, refuse };
+}
+const RULES = [
+    {
+        between: ['queueBytes', 'maxBodyBytes'],
+        fault({ queueBytes, maxBodyBytes }) {
+            const least = 4 * maxBodyBytes;
+            if (queueBytes >= least)
+                return undefined;
+            return [
+                'limits.queue-bytes',
+                `must be at least 4 times --max-body-bytes, that is ${formatByteSize(least)}`,
+            ];
+        },
+    },
+    {
+        between: ['segmentBytes', 'maxBodyBytes'],
+        fault: ({ segmentBytes, maxBodyBytes }) => segmentBytes < 2 * maxBodyBytes
+            ? [
+                'limits.segment-bytes',
+                `must be at least twice --max-body-bytes, that is ${formatByteSize(2 * maxBodyBytes)}`,
+            ]
+            : undefined,
+    },
+    {
+        between: ['headersTimeoutMs', 'requestTimeoutMs'],
+        fault: ({ headersTimeoutMs, requestTimeoutMs }) => headersTimeoutMs > requestTimeoutMs
+            ? [
+                'limits.headers-timeout-ms',
+                `must be at most limits.request-timeout-ms, that is ${formatDuration(requestTimeoutMs)}`,
+            ]
+            : undefined,
+    },
+    {
+        between: ['tlsCert', 'tlsKey'],
+        fault({ tlsCert, tlsKey }) {
+            if ((tlsCert === '') === (tlsKey === ''))
+                return undefined;
+            return tlsKey === ''
+                ? ['tls-cert', 'needs --tls-key as well']
+                : ['tls-key', 'needs --tls-cert as well'];
+        },
+    },
+    {
+        between: ['tlsCert', 'tlsClientCa'],
+        fault: ({ tlsCert, tlsClientCa }) => tlsClientCa !== '' && tlsCert === ''
+            ? ['tls-client-ca', 'needs --tls-cert and --tls-key as well']
+            : undefined,
+    },
+    {
+        between: ['tlsClientAuth', 'tlsClientCa'],
+        fault: ({ tlsClientAuth, tlsClientCa }) => tlsClientAuth === 'optional' && tlsClientCa === ''
+            ? ['tls-client-auth', 'needs --tls-client-ca as well']
+            : undefined,
+    },
+    {
+        between: ['management', 'managementHost', 'managementTokenFile'],
+        fault: ({ management, managementHost, managementTokenFile }) => management === 'on' && managementTokenFile === '' && !isLoopback(managementHost)
+            ? [
+                'management-host',
+                `${managementHost} is reached from other machines: needs --management-token-file as well`,
+            ]
+            : undefined,
+    },
+    {
+        between: ['management', 'managementHost', 'managementPort', 'host', 'port'],
+        fault: ({ management, host, port, managementHost, managementPort }) => management === 'on' && managementPort !== 0 && managementPort === port && managementHost === host
+            ? ['management-port', `must be another one than --port, that is ${port}`]
+            : undefined,
+    },
+];
+/**
+ * What each option for itself cannot tell.
+ * @param sound the options without a fault of their own.
+ * @param sourceOf where an option's value was given.
+ */
+function contradictions(sound, sourceOf) {
+    const known = RULES.filter(({ between }) => between.every((name) => sound[name] !== undefined));
+    return known.flatMap(({ fault }) => {
+        const [option, message] = fault(sound) ?? [];
+        return option === undefined || message === undefined ? [] : [{ source: sourceOf(option), message }];
+    });
+}
+/**
+ * Reads and checks the whole configuration, also the options that the command at hand does not use: a mistake in
+ * what all commands share should not wait for the next start to be seen. Never throws.
+ * @param commandLine the values given as options, by option name (`data-dir`), the `config` file among them.
+ * @param env the environment.
+ */
+export function readConfig(commandLine = {}, env = process.env) {
+    const faults = [];
+    const fromOptions = new Map(Object.entries(commandLine).map(([name, text]) => [name, { text, source: `--${name}` }]));
+    const fromVariables = fromEnvironment(env, faults);
+    const configVariable = env[CONFIG_VARIABLE];
+    const file = fromOptions.get('config') ??
+        (configVariable === undefined ? undefined : { text: configVariable, source: CONFIG_VARIABLE });
+    const inFile = fromFile(file, faults);
+    const places = [
+        ['command line', fromOptions],
+        ['environment', fromVariables],
+        ['file', inFile ?? new Map()],
+    ];
+    const values = {};
+    const settings = [];
+    const sourceOf = (name) => places.map(([, given]) => given.get(name)?.source).find((source) => source !== undefined) ??
+        (isLimit(name) ? name : `--${name}`);
+    for (const [name, option] of ENTRIES) {
+        const [from, givenThere] = places.find(([, given]) => given.has(name)) ?? ['default', undefined];
+        const given = givenThere?.get(name);
+        if (given !== undefined && given.text === undefined)
+            continue;
+        const parsed = given === undefined && option.default === ''
+            ? { value: '' }
+            : parse(option, given?.text ?? String(option.default));
+        const source = sourceOf(name);
+        if ('reason' in parsed) {
+            faults.push({ source, message: parsed.reason });
+            continue;
+        }
+        const { dataDir } = values;
+        const value = name === 'signing-keys' && parsed.value === '' && dataDir !== undefined
+            ? path.join(String(dataDir), 'signing-keys')
+            : parsed.value;
+        values[keyOf(name)] = value;
+        const shownValue = value === '' ? '' : shown(option, value);
+        settings.push({ name, value, shown: shownValue, from, source, reloadable: option.reloadable === true });
+    }
+    const config = values;
+    // Of a file that says nothing, what it was to say would seem to be missing.
+    if (inFile !== undefined)
+        faults.push(...contradictions(config, sourceOf));
+    return {
+        settings,
+        faults,
+        sound: config,
+        config: faults.length === 0 ? Object.freeze(config) : undefined,
+        file: file?.text,
+        sourceOf,
+    };
+}
+/**
+ * The configuration, or every fault in it.
+ * @throws {@link ConfigError} with every fault and its source.
+ */
+export function loadConfig(commandLine = {}, env = process.env) {
+    const { config, faults } = readConfig(commandLine, env);
+    if (config === undefined)
+        throw new ConfigError(faults);
+    return config;
+}
+//# sourceMappingURL=reading.js.map

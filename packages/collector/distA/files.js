@@ -1,0 +1,192 @@
+/**
+ * The file layer: every call by which the ledger touches the disk, so that a test can make any of them fail.
+ * Nothing here retries or hides an error.
+ */
+import fs from 'node:fs';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { systemCode } from './system-code.js';
+/**
+ * Gives what root makes to the owner of what it belongs to, or a collector that runs as someone else could not use it. Where
+ * the system does not let root do that, it stays root's. `nodeFiles` does so with all that it makes.
+ * @param made a descriptor where there is one: who owns a directory could put a link in the place of a name.
+ * @param model the file or directory whose owner gets it.
+ */
+export function handOver(made, model) {
+    if (process.getuid?.() !== 0)
+        return;
+    const { uid, gid } = fs.statSync(model);
+    if (uid === 0)
+        return;
+    try {
+        if (typeof made === 'number')
+            fs.fchownSync(made, uid, gid);
+        else
+            fs.lchownSync(made, uid, gid);
+    }
+    catch {
+        // A user namespace without that user, or a network file system that knows no root.
+    }
+}
+/** On return the file is there, empty and for its owner alone where it was not. Its directory is there. */
+export function makeFile(file) {
+    try {
+        nodeFiles.close(nodeFiles.open(file, 'wx+'));
+    }
+    catch (error) {
+        if (systemCode(error) !== 'EEXIST')
+            throw error;
+    }
+}
+/**
+ * Whether something of this name is there. `fs.existsSync` answers no as well when this user may not look, and that
+ * made an all-clear of a directory that no one had read.
+ * @throws the system's error when it cannot be told.
+ */
+export function exists(file) {
+    return fs.statSync(file, { throwIfNoEntry: false }) !== undefined;
+}
+/** The same of a file that can be read to its end: no pipe, on which a reader would wait, and no directory. */
+export function isFile(file) {
+    return fs.statSync(file, { throwIfNoEntry: false })?.isFile() === true;
+}
+const ZEROS = Buffer.alloc(1 << 20);
+/** Room is flushed in pieces of so many bytes, so that the flush of a batch never waits behind a whole segment. */
+const ROOM_PIECE = 4 << 20;
+/** A disk that has less is not written full of zeros to find that out: whatever else writes to it would fail too. */
+async function assertFree(directory, bytes) {
+    const { bavail, bsize, blocks } = await fs.promises.statfs(directory);
+    // Some file systems in user space report nothing at all.
+    if (blocks === 0 || bavail * bsize >= bytes)
+        return;
+    throw Object.assign(new Error(`ENOSPC: no space left on device, ${bytes} bytes are needed in ${directory}`), {
+        code: 'ENOSPC',
+    });
+}
+/** A file in place of one that a crash may have left: never what a link leads to. */
+async function openNew(file) {
+    await fs.promises.rm(file, { force: true });
+    const handle = await fs.promises.open(file, 'wx', 0o600);
+    handOver(handle.fd, path.dirname(file));
+    return handle;
+}
+export const nodeFiles = {
+    open(file, flags) {
+        const fd = fs.openSync(file, flags, 0o600);
+        if (flags === 'wx+')
+            handOver(fd, path.dirname(file));
+        return fd;
+    },
+    close: (fd) => fs.closeSync(fd),
+    size: (fd) => fs.fstatSync(fd).size,
+    look(file) {
+        const found = fs.statSync(file, { throwIfNoEntry: false });
+        return found && { id: `${found.dev}:${found.ino}`, size: found.size };
+    },
+    read(fd, target, offset, length, position) {
+        let done = 0;
+        while (done < length) {
+            const got = fs.readSync(fd, target, offset + done, length - done, position + done);
+            if (got === 0)
+                break;
+            done += got;
+        }
+        return done;
+    },
+    write(fd, source, length, position) {
+        let done = 0;
+        while (done < length)
+            done += fs.writeSync(fd, source, done, length - done, position + done);
+    },
+    datasync: (fd) => fs.fdatasyncSync(fd),
+    truncate: (fd, size) => fs.ftruncateSync(fd, size),
+    rename: (from, to) => fs.renameSync(from, to),
+    remove: (file) => fs.rmSync(file, { force: true }),
+    makeDirectory(directory) {
+        const first = fs.mkdirSync(directory, { recursive: true, mode: 0o700 });
+        if (first === undefined)
+            return;
+        const above = path.dirname(path.resolve(first));
+        for (let made = path.resolve(directory); made !== above; made = path.dirname(made)) {
+            handOver(made, above);
+            this.syncDirectory(path.dirname(made));
+        }
+    },
+    list: (directory) => fs.readdirSync(directory).sort(),
+    syncDirectory(directory) {
+        const fd = fs.openSync(directory, 'r');
+        try {
+            fs.fsyncSync(fd);
+        }
+        finally {
+            fs.closeSync(fd);
+        }
+    },
+    async createZeroed(file, size) {
+        const handle = await openNew(file);
+        try {
+            await assertFree(path.dirname(file), size);
+            let flushed = 0;
+            for (let at = 0; at < size;) {
+                // A nearly full disk may take less than it is given.
+                at += (await handle.write(ZEROS, 0, Math.min(ZEROS.length, size - at), at)).bytesWritten;
+                if (at - flushed < ROOM_PIECE)
+                    continue;
+                await handle.datasync();
+                flushed = at;
+            }
+            await handle.sync();
+        }
+        finally {
+            await handle.close();
+        }
+    },
+    datasyncLater: (fd) => promisify(fs.fdatasync)(fd),
+    async replace(file, bytes) {
+        const draft = `${file}.draft`;
+        const handle = await openNew(draft);
+        try {
+            await handle.writeFile(bytes);
+            await handle.datasync();
+        }
+        finally {
+            await handle.close();
+        }
+        await fs.promises.rename(draft, file);
+        const directory = await fs.promises.open(path.dirname(file), 'r');
+        try {
+            await directory.sync();
+        }
+        finally {
+            await directory.close();
+        }
+    },
+};
+/** The bytes of a file from a place on. */
+export function readFrom(files, file, from = 0) {
+    const fd = files.open(file, 'r');
+    try {
+        const bytes = Buffer.alloc(Math.max(0, files.size(fd) - from));
+        return bytes.subarray(0, files.read(fd, bytes, 0, bytes.length, from));
+    }
+    finally {
+        files.close(fd);
+    }
+}
+/** As `Files.replace`, at once and on this thread: for the few small files that a batch of events may wait for. */
+export function replaceNow(files, file, bytes) {
+    const draft = `${file}.draft`;
+    files.makeDirectory(path.dirname(file));
+    files.remove(draft);
+    const fd = files.open(draft, 'wx+');
+    try {
+        files.write(fd, bytes, bytes.length, 0);
+        files.datasync(fd);
+    }
+    finally {
+        files.close(fd);
+    }
+    files.rename(draft, file);
+    files.syncDirectory(path.dirname(file));
+}
+//# sourceMappingURL=files.js.map

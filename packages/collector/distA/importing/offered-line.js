@@ -1,0 +1,259 @@
+/**
+ * What one line of an import offers: an event and its kind. Three forms are known:
+ *
+ *   the event itself                              its kind has to be stated for the whole import
+ *   {"kind": …, "event": {…}}                     the text of `event` is the body, as it stands in the line
+ *   {"kind": …, "body": "…"}                      a line of `collector events`: `body` holds the text of the event
+ *
+ * A wrapper may name `organisation`, which has to be the one that is sent for, and `sha256` or at least `event_id`, which
+ * then has to be that of the event. Its `profile`, `sequence`, `received_at` and `key_id` are what another log says of
+ * itself, and are not taken over. Nothing else is asked of the event here: that is the examination's (ledger/examine.ts).
+ */
+import { isUtf8 } from 'node:buffer';
+import { hash } from 'node:crypto';
+import { EVENT_KINDS, isOrganisation } from '@clinical-events/protocol';
+import { faultOf, notUtf8 } from '../ledger/examine.js';
+import { readJson } from '../ledger/strict-json.js';
+import { CLOSE_BRACE, CLOSE_BRACKET, COLON, COMMA, OPEN_BRACE, OPEN_BRACKET, QUOTE, stringEnd, } from '../store/json-text.js';
+/**
+ * @param text a JSON text that has been read without a fault (RFC 8259).
+ * @param from where the object begins, white space before it allowed.
+ * @returns undefined when the value there is no object.
+ */
+export function membersOf(text, from = 0) {
+    let at = pastSpace(text, from);
+    if (text.charCodeAt(at) !== OPEN_BRACE)
+        return undefined;
+    const places = new Map();
+    at = pastSpace(text, at + 1);
+    while (text.charCodeAt(at) === QUOTE) {
+        const nameEnd = stringEnd(text, at) + 1;
+        const name = JSON.parse(text.slice(at, nameEnd));
+        const start = pastSpace(text, pastSpace(text, nameEnd) + 1);
+        const end = valueEnd(text, start);
+        places.set(name, { start, end });
+        at = pastSpace(text, end);
+        if (text.charCodeAt(at) === COMMA)
+            at = pastSpace(text, at + 1);
+    }
+    return { places, close: at };
+}
+function pastSpace(text, from) {
+    let at = from;
+    while (isSpace(text.charCodeAt(at)))
+        at++;
+    return at;
+}
+function isSpace(code) {
+    return code === 32 || code === 10 || code === 13 || code === 9;
+}
+/** Where the value that begins at `start` ends, however deep it is, without recursion. */
+function valueEnd(text, start) {
+    let depth = 0;
+    let at = start;
+    do {
+        const code = text.charCodeAt(at);
+        if (code === QUOTE)
+            at = stringEnd(text, at) + 1;
+        else if (code === OPEN_BRACE || code === OPEN_BRACKET) {
+            depth++;
+            at++;
+        }
+        else if (code === CLOSE_BRACE || code === CLOSE_BRACKET) {
+            depth--;
+            at++;
+        }
+        else if (code === COMMA || code === COLON || isSpace(code))
+            at++;
+        else
+            at = scalarEnd(text, at);
+    } while (depth > 0);
+    return at;
+}
+function scalarEnd(text, start) {
+    let at = start;
+    while (at < text.length && !endsScalar(text.charCodeAt(at)))
+        at++;
+    return at;
+}
+function endsScalar(code) {
+    return code === COMMA || code === CLOSE_BRACE || code === CLOSE_BRACKET || isSpace(code);
+}
+/** One of these has to stand in a wrapper; in the text of any other line neither is likely, and it need not be parsed for it. */
+const SIGNS = ['body', 'event'];
+const SIGN_BYTES = SIGNS.map((name) => Buffer.from(`"${name}"`));
+/** Every event has all of these, so none is taken for a wrapper, whatever else it has. */
+const OF_EVERY_EVENT = ['timestamp', 'protocol_version', 'system_metadata'];
+const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+const ID_MEMBER = /"event_id"\s*:\s*"([^"\\]{36})"/y;
+/** The deepest that a collector can be set up to take (limits.max-nesting-depth), in a wrapper. */
+const DEEPEST = 1024 + 1;
+/** @param line without its ending. */
+export function readLine(line, rules) {
+    const wrapper = SIGN_BYTES.some((sign) => line.includes(sign)) ? wrapperIn(line) : undefined;
+    if (wrapper !== undefined)
+        return unwrap(wrapper, rules);
+    if (rules.kind === undefined)
+        return faultWithoutKind(line);
+    return { kind: rules.kind, body: line, eventId: eventIdOf(line.toString()) };
+}
+/** Of an event's text, whatever else is wrong with it. */
+function eventIdOf(text) {
+    const at = text.indexOf('"event_id"');
+    // Where the name stands once it is the event's own, or else the event has none.
+    if (at >= 0 && text.indexOf('"event_id"', at + 1) < 0) {
+        ID_MEMBER.lastIndex = at;
+        const id = ID_MEMBER.exec(text)?.[1] ?? '';
+        return UUID.test(id) ? id.toLowerCase() : undefined;
+    }
+    try {
+        return uuidIn(JSON.parse(text));
+    }
+    catch {
+        return undefined;
+    }
+}
+/** The id, when it is one; nothing else of a faulty event is shown outside its text. */
+function uuidIn(value) {
+    const id = isObject(value) ? value['event_id'] : undefined;
+    return typeof id === 'string' && UUID.test(id) ? id.toLowerCase() : undefined;
+}
+function isObject(value) {
+    return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+/** Undefined for whatever is no wrapper, a faulty text too: the examination says what is wrong with that. */
+function wrapperIn(line) {
+    if (!isUtf8(line))
+        return undefined;
+    const text = line.toString();
+    const members = printedMembers(text) ?? readJson(text, DEEPEST).value;
+    if (!isObject(members) || !SIGNS.some((name) => Object.hasOwn(members, name)))
+        return undefined;
+    if (OF_EVERY_EVENT.every((name) => Object.hasOwn(members, name)))
+        return undefined;
+    return { text, members };
+}
+const BODY = ',"body":';
+/**
+ * The members of a line in which the body stands last and what stands before it is simple, as `collector events` prints it.
+ * To look for repeated names in all of it takes as long as to parse it, for each quote in the body is an escaped one; but
+ * the body ends the line, and is one string, or else it would not parse by itself.
+ * @returns undefined for any other line, whatever it is.
+ */
+function printedMembers(text) {
+    const at = text.indexOf(BODY);
+    if (at < 0 || !text.endsWith('"}'))
+        return undefined;
+    const before = readJson(`${text.slice(0, at)}}`, 1);
+    if (before.fault !== undefined || !isObject(before.value) || Object.hasOwn(before.value, 'body')) {
+        return undefined;
+    }
+    try {
+        return { ...before.value, body: JSON.parse(text.slice(at + BODY.length, -1)) };
+    }
+    catch {
+        return undefined;
+    }
+}
+function faultWithoutKind(line) {
+    if (!isUtf8(line))
+        return notUtf8(line);
+    const reading = readJson(line.toString(), DEEPEST);
+    if (reading.fault === undefined)
+        return { code: 'kind_missing', eventId: uuidIn(reading.value) };
+    return faultOf(reading.fault);
+}
+/** What is wrong with a member of a wrapper. */
+class WrapperFault extends Error {
+    member;
+    rule;
+    name = 'WrapperFault';
+    constructor(member, rule, message) {
+        super(message);
+        this.member = member;
+        this.rule = rule;
+    }
+}
+function unwrap({ text, members }, rules) {
+    try {
+        const kind = rules.kind ?? kindIn(members);
+        assertOrganisation(members, rules.organisation);
+        const written = bodyIn(text, members);
+        if (!written.isWellFormed())
+            return { code: 'invalid_encoding', eventId: uuidIn(members) };
+        const body = Buffer.from(written);
+        const sha256 = textIn(members, 'sha256');
+        if (sha256 !== undefined && sha256.toLowerCase() !== hash('sha256', body, 'hex')) {
+            return { code: 'sha256_mismatch', eventId: uuidIn(members) };
+        }
+        const eventId = eventIdOf(written);
+        if (sha256 === undefined)
+            assertEventId(members, eventId);
+        return { kind, body, eventId };
+    }
+    catch (error) {
+        if (!(error instanceof WrapperFault))
+            throw error;
+        const { member, rule, message } = error;
+        const issue = { pointer: `/${member}`, rule, message };
+        return { code: 'wrapper_invalid', details: { issues: [issue] }, eventId: uuidIn(members) };
+    }
+}
+/** @param eventId of the event. */
+function assertEventId(members, eventId) {
+    const stated = textIn(members, 'event_id');
+    if (stated === undefined)
+        return;
+    if (!UUID.test(stated))
+        throw new WrapperFault('event_id', 'format', 'must be a UUID');
+    if (eventId === stated.toLowerCase())
+        return;
+    throw new WrapperFault('event_id', 'const', 'must be the event_id of the event');
+}
+/** A member that may be absent or null, and else is a string. */
+function textIn(members, member) {
+    const value = Object.hasOwn(members, member) ? members[member] : undefined;
+    if (value === undefined || value === null)
+        return undefined;
+    if (typeof value !== 'string')
+        throw new WrapperFault(member, 'type', 'must be a string');
+    return value;
+}
+function kindIn(members) {
+    const name = textIn(members, 'kind');
+    const kind = EVENT_KINDS.find((each) => each === name);
+    if (kind !== undefined)
+        return kind;
+    if (name === undefined) {
+        throw new WrapperFault('kind', 'required', 'is required where --kind is not given');
+    }
+    throw new WrapperFault('kind', 'enum', `must be one of ${EVENT_KINDS.join(', ')}`);
+}
+/** To whom an event belongs says the key that it is sent with, so none may be sent for another. */
+function assertOrganisation(members, only) {
+    const name = textIn(members, 'organisation');
+    if (name === undefined || name === only || (only === undefined && isOrganisation(name)))
+        return;
+    if (isOrganisation(name)) {
+        throw new WrapperFault('organisation', 'const', 'must be the one that --organisation names');
+    }
+    throw new WrapperFault('organisation', 'pattern', 'must be 1 to 64 characters of A-Z a-z 0-9 . _ -');
+}
+/** The text of the event. */
+function bodyIn(text, members) {
+    const [inBody, inEvent] = SIGNS.map((name) => Object.hasOwn(members, name));
+    if (inBody && inEvent)
+        throw new WrapperFault('event', 'not', 'must not stand beside "body"');
+    if (inBody) {
+        const body = textIn(members, 'body');
+        if (body !== undefined)
+            return body;
+        throw new WrapperFault('body', 'required', 'is null: the payload of this event is not in the line');
+    }
+    const place = membersOf(text)?.places.get('event');
+    if (place === undefined || !isObject(members['event'])) {
+        throw new WrapperFault('event', 'type', 'must be an object');
+    }
+    return text.slice(place.start, place.end);
+}
+//# sourceMappingURL=offered-line.js.map

@@ -1,0 +1,405 @@
+import { EVENT_KINDS, EVENT_PATHS, } from '@clinical-events/protocol';
+import { keyIdOf } from '../access/key-ring.js';
+import { RingWriter } from '../ledger/ring.js';
+import { accept, refuse } from './answers.js';
+import { Backlog, FairShare } from './admission.js';
+import { Body, contentEncoding, decompress, isJsonMediaType, readHeaders, newRequestId, } from './request.js';
+import { showsCertificate } from './tls.js';
+import { IngestCounters } from './ingest-counters.js';
+import { isUnproven, keepPlace, RestingConnections } from './connections.js';
+import { RefusalLog } from './refusal-log.js';
+import { TrustedProxies } from './trusted-proxies.js';
+const KIND_OF_PATH = new Map(EVENT_KINDS.map((kind) => [EVENT_PATHS[kind], kind]));
+/** The absolute form, which a server must accept (RFC 9112 section 3.2.2). Its authority stands for Host. */
+const ORIGIN = /^https?:\/\/[^/?#]*/i;
+/** A query is ignored: a gateway may have added it. */
+function kindAt(target) {
+    const kind = KIND_OF_PATH.get(target);
+    if (kind !== undefined)
+        return kind;
+    const [path = ''] = target.replace(ORIGIN, '').split('?', 1);
+    return KIND_OF_PATH.get(path);
+}
+/** So many answers share a reading of the clock: they are written within a fraction of a millisecond. */
+const ANSWERS_A_READING = 16;
+const FIRST_RESERVATION = 16 << 10;
+/** How long a store that could not commit is left alone before the next event tries it again, in milliseconds. */
+const STORE_REST_MS = 500;
+const REFUSAL_OF_ANSWER = {
+    conflict: 'event_id_conflict',
+    retired: 'event_retired',
+    notCommitted: 'storage_unavailable',
+    unknown: 'storage_unavailable',
+    unreadable: 'internal',
+};
+export class Ingest {
+    counters = new IngestCounters();
+    /** Called for each request when its answer is written, with the fault of one that is refused, which no log line has. */
+    observer;
+    #options;
+    #refusals;
+    #ring;
+    #shares;
+    #backlog = new Backlog();
+    #resting = new RestingConnections();
+    /** The same of connections on which no valid key was shown: no sender waits in the same line. */
+    #unproven = new RestingConnections(true);
+    /** Promised at first to a body that does not say how long it is. */
+    #firstReservation;
+    /** Connections with a request whose key is being looked up. */
+    #lookingUp = new WeakSet();
+    #ledgerState = 'open';
+    #storageReason;
+    #failedAt = 0;
+    /** When the answer that is being handled came, or one shortly before it in the same message. */
+    #answeredAt = 0;
+    #stopping = false;
+    constructor(options) {
+        this.#options = options;
+        this.#refusals = new RefusalLog(options.log);
+        this.#ring = new RingWriter(options.ring, options.answers, options.maxBodyBytes, (exchange, answer, fault, place, tookMs) => {
+            if (place % ANSWERS_A_READING === 0)
+                this.#answeredAt = performance.now();
+            if (exchange.share !== undefined) {
+                this.#shares.charge(exchange.share, tookMs, this.#answeredAt);
+            }
+            this.#settle(exchange, answer, fault);
+        });
+        this.#shares = new FairShare(this.#ring);
+        this.#firstReservation = Math.min(FIRST_RESERVATION, options.maxBodyBytes);
+    }
+    /** What the ledger's thread says of itself: whether it is worth while to read a body at all. */
+    ledgerEntered(state, reason) {
+        this.#ledgerState = state;
+        this.#storageReason = reason;
+        if (state !== 'open')
+            this.#failedAt = performance.now();
+    }
+    /** From now on every new request is refused with `shutting_down`. */
+    stop() {
+        this.#stopping = true;
+        this.#resting.stop();
+        this.#unproven.stop();
+        this.#refusals.flush();
+    }
+    /** Requests that are being received or wait for the ledger. */
+    get pending() {
+        return this.#ring.pending;
+    }
+    /** What the queue holds now and could hold, in events and in bytes. */
+    get queue() {
+        const { pending, usedBytes, capacity } = this.#ring;
+        return { events: pending, bytes: usedBytes, maxEvents: capacity.events, maxBytes: capacity.bytes };
+    }
+    /** What the ledger said of itself last. */
+    get storage() {
+        return { state: this.#ledgerState, reason: this.#storageReason };
+    }
+    /** Who shows this key, if it is known, valid, not bound to another certificate; `counts` it as a use. */
+    principalOf(apiKey, socket, counts) {
+        const now = Date.now();
+        const principal = this.#options.keys.authenticate(apiKey, now, counts);
+        if (typeof principal === 'string')
+            return undefined;
+        const { clientCertificate } = principal;
+        const isProven = clientCertificate === undefined || showsCertificate(socket, clientCertificate, now);
+        return isProven ? principal : undefined;
+    }
+    /** Takes a request whose head, free of Expect, and whose key are checked. */
+    take(request, reply, kind, headers, principal) {
+        const exchange = newExchange(request, reply, 'none');
+        exchange.kind = kind;
+        this.#admit(exchange, headers, principal);
+    }
+    handle(request, reply, expectation) {
+        const exchange = newExchange(request, reply, expectation);
+        const kind = kindAt(request.url ?? '');
+        if (kind === undefined)
+            return this.#refuse(exchange, 'not_found');
+        exchange.kind = kind;
+        if (request.method !== 'POST') {
+            return this.#refuse(exchange, 'method_not_allowed', ['Allow', 'POST']);
+        }
+        const headers = readHeaders(request.rawHeaders);
+        const { httpVersion } = request;
+        const noHost = headers.host === 0 && httpVersion !== '1.0';
+        const otherVersion = httpVersion !== '1.1' && httpVersion !== '1.0';
+        if (headers.repeated || headers.host > 1 || noHost || otherVersion || misframed(headers, httpVersion)) {
+            return this.#refuse(exchange, 'malformed_request');
+        }
+        const principal = this.#options.keys.authenticate(headers.apiKey, Date.now());
+        if (principal === 'key_invalid' && this.#mayBeNew(exchange, headers)) {
+            return this.#lookUp(exchange, headers);
+        }
+        this.#admit(exchange, headers, principal);
+    }
+    /**
+     * Whether the key store is to be asked for the key. Also for the wrong secret of a known key, which must not be set
+     * apart by its time (R-404). One request a connection waits: another one behind it has the answer of today.
+     */
+    #mayBeNew({ request: { socket } }, { apiKey = '' }) {
+        return keyIdOf(apiKey) !== undefined && !this.#lookingUp.has(socket);
+    }
+    /** A key that was made since the last look at the store is accepted. Nothing of the body is read meanwhile. */
+    #lookUp(exchange, headers) {
+        const { keys } = this.#options;
+        const { request, reply } = exchange;
+        const { socket } = request;
+        this.#lookingUp.add(socket);
+        if (isUnproven(socket))
+            this.#unproven.hold(socket);
+        keys.lookAgain().then(() => {
+            this.#lookingUp.delete(socket);
+            // The client may have gone away, and then nothing would end what is begun here.
+            if (request.destroyed)
+                return;
+            const principal = keys.authenticate(headers.apiKey, Date.now());
+            if (typeof principal !== 'string' && this.#unproven.letGo(socket))
+                reply.shouldKeepAlive = false;
+            this.#admit(exchange, headers, principal);
+        }, () => socket.destroy());
+    }
+    /** The checks from the key on. */
+    #admit(exchange, headers, principal) {
+        const { request, reply, startedAt, expectation, kind } = exchange;
+        if (kind === undefined)
+            throw new Error('a request without a kind came to its key');
+        if (typeof principal === 'string')
+            return this.#refuse(exchange, principal, [], headers.apiKey);
+        exchange.principal = principal;
+        const { clientCertificate } = principal;
+        if (clientCertificate !== undefined && !showsCertificate(request.socket, clientCertificate, Date.now())) {
+            return this.#refuse(exchange, 'certificate_required');
+        }
+        keepPlace(request.socket);
+        if (!principal.may(kind)) {
+            return this.#refuse(exchange, { code: 'permission_denied', details: { permission: kind } });
+        }
+        const wait = principal.bucket?.take(startedAt) ?? 0;
+        if (wait > 0)
+            return this.#refuse(exchange, 'rate_limited', [], undefined, wait);
+        if (!isJsonMediaType(headers.contentType))
+            return this.#refuse(exchange, 'unsupported_media_type');
+        if (expectation === 'unmet')
+            return this.#refuse(exchange, 'expectation_failed');
+        const encoding = contentEncoding(headers.contentEncoding);
+        if (encoding === undefined)
+            return this.#refuse(exchange, 'unsupported_content_encoding');
+        const { transferEncoding, contentLength: length } = headers;
+        if (length !== undefined && length > this.#options.maxBodyBytes)
+            return this.#refuse(exchange, 'body_too_large');
+        if (this.#stopping)
+            return this.#refuse(exchange, 'shutting_down');
+        if (this.#ledgerState !== 'open' &&
+            (this.#ledgerState === 'failed' || startedAt < this.#failedAt + STORE_REST_MS)) {
+            return this.#refuse(exchange, 'storage_unavailable');
+        }
+        const share = this.#shares.of(principal);
+        const unknownLength = transferEncoding !== undefined ? this.#firstReservation : 0;
+        const reserved = length ?? unknownLength;
+        const late = this.#resting.heldUp(request.socket, principal);
+        if (!this.#backlog.admits(share, startedAt, late) || !this.#shares.reserve(share, reserved, startedAt)) {
+            return this.#refuse(exchange, 'overloaded');
+        }
+        if (expectation === 'continue')
+            reply.writeContinue?.();
+        this.#receive(exchange, share, reserved, encoding);
+    }
+    /** Reads the body within what the ring has promised, and more if the ring has it to give. */
+    #receive(exchange, share, promised, encoding) {
+        const { request } = exchange;
+        if (request.body !== undefined)
+            return this.#received(exchange, share, promised, encoding, request.body);
+        const body = new Body();
+        let reserved = promised;
+        let open = true;
+        const refuse = (code) => {
+            open = false;
+            this.#release(share, reserved);
+            this.#refuse(exchange, code);
+        };
+        request.on('data', (chunk) => {
+            if (!open)
+                return;
+            const length = body.length + chunk.length;
+            if (length > this.#options.maxBodyBytes)
+                return refuse('body_too_large');
+            const reached = this.#reach(share, reserved, length);
+            if (reached === undefined)
+                return refuse('overloaded');
+            reserved = reached;
+            body.add(chunk, reserved);
+        });
+        request.on('end', () => {
+            if (!open)
+                return;
+            open = false;
+            this.#received(exchange, share, reserved, encoding, body.bytes);
+        });
+        request.on('close', () => {
+            // The client went away in the middle of its body.
+            if (open)
+                this.#release(share, reserved);
+        });
+    }
+    /** All of the body has come: puts it into the ring. */
+    #received(exchange, share, promised, encoding, body) {
+        exchange.bodyBytes = body.length;
+        const plain = encoding === 'identity' ? body : this.#decompress(encoding, body, share);
+        const reserved = typeof plain === 'string' ? undefined : this.#reach(share, promised, plain.length);
+        if (typeof plain === 'string' || reserved === undefined) {
+            this.#release(share, promised);
+            return this.#refuse(exchange, typeof plain === 'string' ? plain : 'overloaded');
+        }
+        this.#shares.shrink(share, reserved - plain.length);
+        exchange.share = share;
+        exchange.sharedBytes = plain.length;
+        if (this.#options.keepsBodies)
+            exchange.body = plain;
+        this.#enqueue(exchange, share, reserved, plain);
+        this.#backlog.entered(share);
+    }
+    /**
+     * Has at least so many bytes promised, and by doubling, so that a body in small pieces is not moved for each.
+     * @returns what is promised now, or undefined when there is no room.
+     */
+    #reach(share, reserved, bytes) {
+        if (bytes <= reserved)
+            return reserved;
+        const more = Math.max(bytes - reserved, Math.min(reserved, this.#options.maxBodyBytes - reserved));
+        return this.#shares.extend(share, more, performance.now()) ? reserved + more : undefined;
+    }
+    #release(share, reserved) {
+        this.#shares.settle(share, reserved);
+        this.#ring.release(reserved);
+    }
+    /** A body is decompressed on this thread, so its key is charged for it whatever comes of it. */
+    #decompress(encoding, body, share) {
+        const began = performance.now();
+        const plain = decompress(encoding, body, this.#options.maxBodyBytes);
+        const ended = performance.now();
+        this.#shares.charge(share, ended - began, ended);
+        return plain;
+    }
+    #enqueue(exchange, share, reserved, body) {
+        const { kind, principal } = exchange;
+        if (kind === undefined || principal === undefined)
+            throw new Error('an event that passed no check');
+        const profile = principal.profile ?? this.#options.profile;
+        const receivedAt = Date.now();
+        let pieces = [body];
+        this.#shares.enter(share, body.length, performance.now(), () => this.#ring.push(exchange, reserved, kind, profile, principal, receivedAt, pieces));
+        // One that has to wait may be in memory that the next request on its connection is read into.
+        if (share.held.length > 0)
+            pieces = [Buffer.from(body)];
+    }
+    /** The ledger's answer to an event. Nothing else answers 201, and only `accepted` does. */
+    #settle(exchange, answer, fault) {
+        if (exchange.share !== undefined) {
+            this.#backlog.left(exchange.share);
+            this.#shares.answered(exchange.share, exchange.sharedBytes, this.#answeredAt);
+        }
+        if (answer === 'accepted') {
+            accept(exchange);
+            if (exchange.kind !== undefined)
+                this.counters.accepted(exchange.kind, this.#answeredAt - exchange.startedAt);
+            if (this.#options.logRequests)
+                this.#logRequest(exchange, 201);
+            this.observer?.(exchange, 201, undefined);
+            return;
+        }
+        if (answer === 'fault') {
+            if (fault === undefined)
+                throw new Error('a refused event without its fault');
+            return this.#refuse(exchange, fault);
+        }
+        if (answer === 'notCommitted')
+            this.#failedAt = performance.now();
+        this.#refuse(exchange, REFUSAL_OF_ANSWER[answer]);
+    }
+    /** Notes a refusal that no request came to: bytes that are none, or that did not come in time. */
+    noteRefusal(code, requestId, remote) {
+        this.counters.refused(undefined, code);
+        this.#refusals.note({ code, requestId }, () => remote, performance.now());
+    }
+    /** Logs and counts a connection that was closed because all were taken. */
+    noteLostPlace(reason, remote) {
+        this.counters.lostPlace(reason);
+        this.#refusals.noteLostPlace(reason, remote, performance.now());
+    }
+    /** Who shows no key gets one answer, and then its connection rests. */
+    #rest({ request, reply }) {
+        const line = isUnproven(request.socket) ? this.#unproven : this.#resting;
+        line.add(request, reply, undefined);
+    }
+    #refuse(exchange, refusal, headers = [], presentedKey, wait = 0) {
+        const fault = typeof refusal === 'string' ? { code: refusal } : refusal;
+        const { code } = fault;
+        const { request, reply, kind, principal } = exchange;
+        this.counters.refused(kind, code);
+        if (this.observer === undefined)
+            this.#noteRefused(exchange, code, presentedKey);
+        // By its body, or after it, a request is refused in a later turn than it was parsed in.
+        if (!request.readableEnded)
+            this.#resting.limit(request, reply);
+        const tooMany = code === 'overloaded' || code === 'rate_limited';
+        const retryAfter = tooMany ? Math.max(wait, this.#resting.retryAfter) : 1;
+        const status = refuse(exchange, fault, headers, retryAfter);
+        if (tooMany)
+            this.#resting.add(request, reply, principal);
+        else if (principal === undefined || isUnproven(request.socket))
+            this.#rest(exchange);
+        if (this.#options.logRequests)
+            this.#logRequest(exchange, status);
+        this.observer?.(exchange, status, fault);
+    }
+    #noteRefused({ id, kind, principal, request }, code, presentedKey) {
+        this.#refusals.note({
+            code,
+            requestId: id,
+            kind,
+            organisation: principal?.organisation,
+            // Of a key that was proven and is refused, anyone who has to renew it wants to know which one it is.
+            keyId: principal?.keyId ?? (isProven(code) && presentedKey ? keyIdOf(presentedKey) : undefined),
+        }, () => this.#options.trustedProxies.clientOf(request), performance.now());
+    }
+    #logRequest({ id, kind, principal, bodyBytes, startedAt }, status) {
+        this.#options.log.debug({
+            requestId: id,
+            kind,
+            status,
+            organisation: principal?.organisation,
+            keyId: principal?.keyId,
+            bodyBytes,
+            ms: Math.round((performance.now() - startedAt) * 1000) / 1000,
+        }, 'request');
+    }
+}
+function newExchange(request, reply, expectation) {
+    return {
+        id: newRequestId(),
+        request,
+        reply,
+        startedAt: performance.now(),
+        expectation,
+        kind: undefined,
+        principal: undefined,
+        share: undefined,
+        sharedBytes: 0,
+        bodyBytes: 0,
+        body: undefined,
+    };
+}
+/**
+ * Whether the body's length is given in a way that an old proxy would have taken for another: chunked in HTTP/1.0
+ * is faulty framing (RFC 9112 section 6.1).
+ */
+function misframed({ transferEncoding }, httpVersion) {
+    if (transferEncoding === undefined)
+        return false;
+    return transferEncoding.toLowerCase() !== 'chunked' || httpVersion === '1.0';
+}
+function isProven(code) {
+    return code === 'key_expired' || code === 'key_revoked';
+}
+//# sourceMappingURL=ingest.js.map

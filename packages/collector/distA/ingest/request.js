@@ -1,0 +1,175 @@
+import { randomFillSync } from 'node:crypto';
+import zlib from 'node:zlib';
+import { systemCode } from '../system-code.js';
+/**
+ * @param raw names and values in turn, as they came ({@link Request.rawHeaders}). The parser has already
+ *   refused a Content-Length that is no number, two different ones, and one beside Transfer-Encoding.
+ */
+export function readHeaders(raw) {
+    const headers = {
+        host: 0,
+        apiKey: undefined,
+        repeated: false,
+        contentType: undefined,
+        contentEncoding: undefined,
+        contentLength: undefined,
+        transferEncoding: undefined,
+    };
+    for (let i = 0; i + 1 < raw.length; i += 2) {
+        const name = raw[i] ?? '';
+        const value = raw[i + 1] ?? '';
+        switch (name.length) {
+            case 4:
+                if (name.toLowerCase() === 'host')
+                    headers.host++;
+                break;
+            case 9:
+                if (name.toLowerCase() === 'x-api-key') {
+                    headers.repeated ||= headers.apiKey !== undefined;
+                    headers.apiKey = value;
+                }
+                break;
+            case 12:
+                if (name.toLowerCase() === 'content-type') {
+                    headers.repeated ||= headers.contentType !== undefined;
+                    headers.contentType = value;
+                }
+                break;
+            case 14:
+                if (name.toLowerCase() === 'content-length') {
+                    headers.repeated ||= headers.contentLength !== undefined;
+                    headers.contentLength = Number(value);
+                }
+                break;
+            case 16:
+                if (name.toLowerCase() === 'content-encoding') {
+                    headers.repeated ||= headers.contentEncoding !== undefined;
+                    headers.contentEncoding = value;
+                }
+                break;
+            case 17:
+                if (name.toLowerCase() === 'transfer-encoding') {
+                    headers.repeated ||= headers.transferEncoding !== undefined;
+                    headers.transferEncoding = value;
+                }
+        }
+    }
+    return headers;
+}
+/** True for `application/json`, alone or with charset UTF-8 (RFC 9110 section 8.3; other parameters are ignored). */
+export function isJsonMediaType(contentType) {
+    if (contentType === 'application/json')
+        return true;
+    if (contentType === undefined)
+        return false;
+    const [type = '', ...parameters] = contentType.toLowerCase().split(';');
+    if (type.trim() !== 'application/json')
+        return false;
+    return parameters.every((parameter) => {
+        const [name = '', value = ''] = parameter.split('=', 2);
+        return name.trim() !== 'charset' || /^\s*"?utf-?8"?\s*$/.test(value);
+    });
+}
+/** A body while it arrives, in no more memory than was promised to it. */
+export class Body {
+    /** The only chunk so far, not copied: most events come in one. */
+    #only;
+    #gathered;
+    length = 0;
+    /**
+     * Takes a chunk in. Chunks are not kept: a sender may cut a body into single bytes, and each would cost some
+     * four hundred bytes of memory until the body is whole.
+     * @param promised bytes; at least `length` and the chunk together.
+     */
+    add(chunk, promised) {
+        if (this.length === 0)
+            this.#only = chunk;
+        else {
+            if (this.#gathered === undefined || this.#gathered.length < this.length + chunk.length) {
+                const larger = Buffer.allocUnsafeSlow(promised);
+                this.bytes.copy(larger);
+                this.#gathered = larger;
+                this.#only = undefined;
+            }
+            chunk.copy(this.#gathered, this.length);
+        }
+        this.length += chunk.length;
+    }
+    /** What has arrived; a view that the next `add` may leave behind. */
+    get bytes() {
+        return this.#only ?? this.#gathered?.subarray(0, this.length) ?? EMPTY;
+    }
+}
+const EMPTY = Buffer.alloc(0);
+/* Undoes Content-Encoding (RFC 9110 section 8.4), never making more than the limit allows. */
+/** Output comes in pieces of about what JSON of this size grows to; the default, 16 KiB, is garbage for most events. */
+function outputOf({ length }, limit) {
+    return { maxOutputLength: limit, chunkSize: Math.min(64 << 10, Math.max(4 << 10, 4 * length)) };
+}
+/**
+ * Synchronous on purpose: one body at a time, so that the decoders' windows cannot add up. A window may be 8 MiB
+ * for zstd (RFC 8878 asks every decoder for that much) and 16 MiB for brotli, while a whole event is 1 MiB.
+ *
+ * Bytes behind the end of a br or zstd body would be dropped in silence, a second zstd frame among them, and half an
+ * event stored as if it were whole; so they are refused. Further gzip members are read (RFC 1952 section 2.2); behind
+ * a zero byte zlib would stop without a word, so what it consumed is held against what came.
+ */
+const DECODERS = {
+    gzip(body, limit) {
+        // The typings do not know what `info` makes of the result.
+        const { buffer, engine } = zlib.gunzipSync(body, {
+            ...outputOf(body, limit),
+            info: true,
+        });
+        if (engine.bytesWritten !== body.length)
+            throw new Error('bytes stand behind the end of the body');
+        return buffer;
+    },
+    br: (body, limit) => zlib.brotliDecompressSync(body, { ...outputOf(body, limit), rejectGarbageAfterEnd: true }),
+    zstd: (body, limit) => zlib.zstdDecompressSync(body, {
+        ...outputOf(body, limit),
+        rejectGarbageAfterEnd: true,
+        params: { [zlib.constants.ZSTD_d_windowLogMax]: 23 },
+    }),
+};
+/** The one coding that the header names, or undefined when it names another one or several. */
+export function contentEncoding(header) {
+    if (header === undefined)
+        return 'identity';
+    const name = header.trim().toLowerCase();
+    if (name === 'identity' || name === '')
+        return 'identity';
+    if (name === 'x-gzip')
+        return 'gzip';
+    return Object.hasOwn(DECODERS, name) ? name : undefined;
+}
+/**
+ * @param limit the most bytes that may come out.
+ * @returns the plain body, or the code of the error it must be refused with.
+ */
+export function decompress(encoding, body, limit) {
+    try {
+        return DECODERS[encoding](body, limit);
+    }
+    catch (error) {
+        return systemCode(error) === 'ERR_BUFFER_TOO_LARGE' ? 'body_too_large' : 'invalid_compression';
+    }
+}
+/*
+ * The id of a request, by which its answer is found in the log. It is random, and never the client's: a count would
+ * report to each sender how much all others send.
+ */
+export const REQUEST_ID = 'X-Request-Id';
+const ID_BYTES = 10;
+/** Filled for 1,024 ids in one call: an id then costs a tenth of a microsecond. */
+const random = Buffer.allocUnsafeSlow(ID_BYTES * 1024);
+let used = random.length;
+/** 80 random bits as 20 hexadecimal digits. */
+export function newRequestId() {
+    if (used === random.length) {
+        randomFillSync(random);
+        used = 0;
+    }
+    return random.toString('hex', used, (used += ID_BYTES));
+}
+//# sourceMappingURL=request.js.map

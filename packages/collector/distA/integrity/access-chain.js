@@ -1,0 +1,97 @@
+/**
+ * The hash chain over the lines of the access log: h(0) is 32 zero bytes, and h(n) is SHA-256(h(n-1) ‖ line n), a line
+ * being its bytes without the line feed. Nothing of it stands in the lines: anyone who has them can compute it. Pure.
+ *
+ * What the log says of it is a head: a number of lines, and h of that number, in hexadecimal.
+ */
+import { createHash, hash } from 'node:crypto';
+const HASH_BYTES = 32;
+const LINE_FEED = 0x0a;
+/** Lines up to this are copied behind the hash before them and hashed there, which takes a third of the time. */
+const SHORT = 4096;
+const FORMAT = 'clinical-events/access-log-head/v1';
+const HEAD = /^[0-9a-f]{64}$/;
+export class AccessChain {
+    limit;
+    lines = 0;
+    /** Of whole lines: where the next one begins. */
+    bytes = 0;
+    #scratch = Buffer.alloc(HASH_BYTES + SHORT);
+    /** Of a line whose end has not come. */
+    #hash;
+    #begun = [];
+    #pending = 0;
+    /** @param limit the longest line whose bytes are handed over; a longer one is hashed all the same. */
+    constructor(limit = 0) {
+        this.limit = limit;
+    }
+    get head() {
+        return { lines: this.lines, head: this.#scratch.toString('hex', 0, HASH_BYTES) };
+    }
+    /** Bytes behind the last line feed. */
+    get pending() {
+        return this.#pending;
+    }
+    /** Takes in the lines that end in this piece, which follows the one before. */
+    take(piece, onLine = () => undefined) {
+        let at = 0;
+        for (let end = piece.indexOf(LINE_FEED); end >= 0; end = piece.indexOf(LINE_FEED, at)) {
+            this.#line(piece.subarray(at, end), onLine);
+            at = end + 1;
+        }
+        if (at === piece.length)
+            return;
+        const rest = piece.subarray(at);
+        this.#hash ??= createHash('sha256').update(this.#scratch.subarray(0, HASH_BYTES));
+        this.#hash.update(rest);
+        this.#pending += rest.length;
+        if (this.#pending <= this.limit)
+            this.#begun.push(Buffer.from(rest));
+    }
+    /** Forgets what came behind the last whole line: the next piece begins at `bytes`. */
+    rewind() {
+        this.#hash = undefined;
+        this.#begun = [];
+        this.#pending = 0;
+    }
+    #line(rest, onLine) {
+        const length = this.#pending + rest.length;
+        const scratch = this.#scratch;
+        if (this.#hash === undefined && rest.length <= SHORT) {
+            rest.copy(scratch, HASH_BYTES);
+            scratch.write(hash('sha256', scratch.subarray(0, HASH_BYTES + rest.length), 'binary'), 'latin1');
+        }
+        else {
+            const long = this.#hash ?? createHash('sha256').update(scratch.subarray(0, HASH_BYTES));
+            long.update(rest).digest().copy(scratch);
+        }
+        let bytes;
+        if (length <= this.limit)
+            bytes = this.#pending === 0 ? rest : Buffer.concat([...this.#begun, rest]);
+        this.rewind();
+        this.lines++;
+        this.bytes += length + 1;
+        onLine(bytes);
+    }
+}
+/** What an entry of the log says of a head, to be written as JSON. */
+export function headFields({ lines, head }) {
+    return { format: FORMAT, lines, head };
+}
+/** The head in the body of such an entry; undefined when it says none that is known here. */
+export function headIn(body) {
+    let read;
+    try {
+        read = JSON.parse(body.toString());
+    }
+    catch {
+        return undefined;
+    }
+    if (typeof read !== 'object' || read === null)
+        return undefined;
+    const { format, lines, head } = read;
+    if (format !== FORMAT || !Number.isSafeInteger(lines) || Number(lines) < 0)
+        return undefined;
+    return typeof head === 'string' && HEAD.test(head) ? { lines: Number(lines), head } : undefined;
+}
+//# sourceMappingURL=access-chain.js.map

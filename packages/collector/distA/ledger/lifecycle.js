@@ -1,0 +1,350 @@
+/**
+ * Does what commands ask to be done to stored events: retires them, sets the policy, begins and ends holds, rotates keys.
+ *
+ * Erasures are noted beside the keys. A log that was restored from before them learns them from there: a start takes into it
+ * what it lacks, and `verify` needs to believe nothing but the log.
+ *
+ * A command in a process of its own lays a request, a file in the inbox or a row of the database, and waits for the answer.
+ * No other door leads here. Of each request, in this order:
+ *
+ *   begin      who asked can withdraw it until here; where this process is cut off behind it, the next start begins it again
+ *   look       what was considered when it was made still holds: no hold has begun since, and no other policy was set
+ *   entry      the action is appended to the log and flushed: from here on it is done at any rate, by this process or by
+ *              the next start, which destroys the keys of all actions before it does anything else
+ *   note       it lies beside the keys, in every directory that can be reached
+ *   keys       they are destroyed there, bucket by bucket
+ *   done       an entry says that no directory has them any more; while one cannot be reached, it is tried again
+ *
+ * Events are stored meanwhile; no batch waits for more than one bucket of keys.
+ */
+import { randomUUID } from 'node:crypto';
+import { ENTRY_KINDS } from '@clinical-events/protocol';
+import { actionFields, actionFrom, actionIn, eventsOf, partsOf, } from '../privacy/actions.js';
+import { policyFrom } from '../privacy/retention-policy.js';
+import {} from '../store/contract/events.js';
+import { KEPT_ANSWER_MS } from '../store/contract/requests.js';
+import { ownEntry } from './own-entry.js';
+const NOTICES = {
+    policy: 'a retention policy was set',
+    hold: 'a legal hold has begun',
+    unhold: 'a legal hold is over',
+};
+export const WRITER = 'lifecycle000';
+const impossible = (reason) => ({ state: 'refused', because: 'impossible', reason });
+const DONE = { state: 'done' };
+const PARTLY = {
+    ...{ state: 'refused', because: 'partly' },
+    reason: 'only a part of it was erased: a hold has begun meanwhile, or another policy was set',
+};
+/** What could not be done is tried again after so long, in milliseconds. */
+const REST_MS = 10_000;
+/** Keys that were destroyed have their epoch's key for so long, which a remnant of their file could be opened by. */
+const ROTATE_AFTER_MS = 12 * 3_600_000;
+/** And without a reason as often. */
+const EPOCH_MS = 30 * 86_400_000;
+/** On return a request is durable, and will be taken. */
+export function layRequest(requests, { action, considered }) {
+    return requests.lay(action.action, JSON.stringify({ ...actionFields(action), considered }));
+}
+/** The answer to a request; undefined while there is none. */
+export async function answerTo(requests, action) {
+    const answer = await requests.answerTo(action);
+    return answer === undefined ? undefined : JSON.parse(answer);
+}
+export class Lifecycle {
+    #options;
+    #timer;
+    #working;
+    /** Nothing is tried before this, on the clock of `performance.now`. */
+    #restUntil = 0;
+    /** Of so many actions of the log it is known that whoever asked has the answer, where they are done. */
+    #answered = 0;
+    /** When what lies beside the keys is to be taken up, on the same clock; never again, once it was. */
+    #takeUpAt = 0;
+    #closing = new AbortController();
+    constructor(options) {
+        this.#options = options;
+    }
+    /** Looks for requests at once and from now on. */
+    start(intervalMs) {
+        const look = () => {
+            this.look().catch(() => undefined);
+        };
+        this.#timer = setInterval(look, intervalMs);
+        look();
+        return this;
+    }
+    /** Undefined where payloads are not encrypted. */
+    get state() {
+        const { keys, actions } = this.#options;
+        if (keys === undefined)
+            return undefined;
+        const undone = actions.undone();
+        const { all: directories, inTrouble: unreached } = keys.directories;
+        return {
+            ...{ directories, unreached, epochBegun: keys.epochBegun, retired: actions.retired.size },
+            ...{ pending: undone.length, holds: actions.holds.size },
+            pendingSince: actions.logged.find(({ said }) => said.action === undone[0])?.at,
+        };
+    }
+    /** On return what was asked for is done, as far as it can be now. Never rejects. */
+    look() {
+        return (this.#working ??= this.#look().finally(() => (this.#working = undefined)));
+    }
+    /** On return nothing is under way. To be called while entries can still be stored. */
+    async close() {
+        clearInterval(this.#timer);
+        this.#closing.abort();
+        await this.#working;
+    }
+    async #look() {
+        const { onTrouble, isOnUs } = this.#options;
+        try {
+            if ((await isOnUs?.()) === false)
+                return;
+            // What cannot be read or done keeps nothing else from being brought to its end.
+            const failures = [...(await this.#takeUp()), ...(await this.#takeAll())];
+            await this.#finishAll(failures.length === 0);
+            await this.#answerDone();
+            if (failures.length > 0)
+                throw failures[0];
+        }
+        catch (error) {
+            // Requests are looked for each time, and it is not told each time that a database is away.
+            const now = performance.now();
+            if (now < this.#restUntil)
+                return;
+            this.#restUntil = now + REST_MS;
+            onTrouble('what is to be done to stored events could not be done; it is tried again', error);
+        }
+    }
+    /**
+     * On return the log has the erasures that lie beside its keys: it has them, unless it was restored from before. Of each it
+     * takes the events that are encrypted by the keys which it names, because behind the end of what was restored numbers are
+     * given again, to events with other keys.
+     * @returns why they could not be taken up.
+     */
+    async #takeUp() {
+        const { keys, actions, keysIn } = this.#options;
+        if (keys === undefined || performance.now() < this.#takeUpAt)
+            return [];
+        try {
+            const noted = keys.stored.noted().flatMap((body) => {
+                const said = actionIn(body);
+                return said?.does === 'retire' ? [said] : [];
+            });
+            const missing = noted.filter((said) => eventsOf(said.keys).without(actions.retired).size > 0);
+            const { signal } = this.#closing;
+            const found = missing.length > 0
+                ? await keysIn(missing.map((said) => said.keys), signal)
+                : [];
+            for (const [i, said] of missing.entries()) {
+                // What another of them erased is not to be erased again.
+                const left = (found[i] ?? []).filter(({ sequences }) => sequences.without(actions.retired).size > 0);
+                if (left.length > 0 && !signal.aborted)
+                    await this.#append({ ...said, part: 1, parts: 1, keys: left });
+            }
+            this.#takeUpAt = Infinity;
+            return [];
+        }
+        catch (error) {
+            this.#takeUpAt = performance.now() + REST_MS;
+            return [error];
+        }
+    }
+    /** @returns why requests could not be taken: they are still there. */
+    async #takeAll() {
+        const failures = [];
+        try {
+            for (const { id, request } of await this.#options.requests.waiting())
+                await this.#take(id, request).catch((error) => failures.push(error));
+        }
+        catch (error) {
+            failures.push(error);
+        }
+        return failures;
+    }
+    /** @param all also what lacks a part, which no request is there for any more. */
+    async #finishAll(all) {
+        if (performance.now() < this.#restUntil)
+            return;
+        const { actions } = this.#options;
+        for (const action of actions.undone()) {
+            if (this.#closing.signal.aborted)
+                return;
+            if (all || actions.isWhole(action))
+                await this.#finish(action);
+        }
+        await this.#rotateWhenDue();
+    }
+    async #take(id, text) {
+        const { actions, requests, keysOf } = this.#options;
+        const end = async (answer) => {
+            await this.#answer(id, answer);
+            await requests.take(id);
+        };
+        const request = requestIn(text);
+        if (request?.action.action !== id)
+            return end(impossible('it is no request'));
+        const { action } = request;
+        const taken = action.does === 'retire' ? action.keys : [];
+        const keys = (await keysOf?.(eventsOf(taken))) ?? taken;
+        if (this.#refusal(request) === undefined && !(await requests.begin(id)))
+            return;
+        // Nothing is awaited between this and the entry: what others append meanwhile keeps it from being appended.
+        const isBegun = actions.logged.some(({ said }) => said.action === id);
+        const refusal = this.#refusal(request);
+        if (refusal !== undefined && !isBegun)
+            return end({ state: 'refused', ...refusal });
+        if (action.does !== 'retire') {
+            let unreached = [];
+            try {
+                if (!isBegun)
+                    unreached = await this.#do(action);
+            }
+            catch (error) {
+                if (action.does !== 'keys')
+                    throw error;
+                // Nothing in the log says that it was begun, so that nobody would do it later.
+                const why = error instanceof Error ? error.message : String(error);
+                return end(impossible(`no epoch was begun: ${why}`));
+            }
+            return end(unreached.length > 0 ? { state: 'pending', unreached } : DONE);
+        }
+        const there = new Set(actions.partsIn(id).map(({ part }) => part));
+        const missing = partsOf({ ...action, keys }).filter(({ part }) => !there.has(part));
+        // What a hold holds by now is not begun any more, also one that has begun since the part before.
+        for (const part of missing)
+            if (this.#refusal(request) === undefined)
+                await this.#append(part);
+        // What is not done at once is tried again as what was begun by the start before.
+        await requests.take(id);
+        // It is, where only taking the request had failed.
+        if (actions.doneAt(id) === undefined)
+            await this.#finish(id);
+    }
+    /** Why a request cannot be done; undefined when it can. */
+    #refusal({ action, considered }) {
+        const { actions, keys } = this.#options;
+        if (action.does === 'retire' || action.does === 'policy') {
+            const isSame = [...actions.holds.keys()].every((hold) => considered.holds.includes(hold));
+            const because = 'changed';
+            if (!isSame)
+                return { because, reason: 'a hold has begun meanwhile: plan again' };
+            if ((actions.policy?.action ?? null) !== considered.policy)
+                return { because, reason: 'another retention policy was set meanwhile: plan again' };
+        }
+        const needsKeys = action.does === 'retire' || action.does === 'keys';
+        if (!needsKeys || keys !== undefined)
+            return undefined;
+        return { because: 'impossible', reason: 'the payloads of this log are not encrypted' };
+    }
+    /** @returns the directories of keys that could not be reached. */
+    async #do(action) {
+        if (action.does === 'keys')
+            return this.#rotate(action.action);
+        await this.#append(action);
+        const done = NOTICES[action.does];
+        if (done !== undefined)
+            this.#notice(done, action.action);
+        return [];
+    }
+    /** On return the keys of an action are in no directory that can be reached, and if that is all, the log says so. */
+    async #finish(action) {
+        const { actions, keys } = this.#options;
+        const parts = actions.partsIn(action);
+        const unreached = new Set();
+        // First: a log that is restored from before must learn it, wherever this is cut off.
+        for (const part of parts)
+            for (const each of (await keys?.noteAction(actionFields(part))) ?? [])
+                unreached.add(each);
+        for (const each of (await keys?.destroy(parts.flatMap((part) => part.keys))) ?? [])
+            unreached.add(each);
+        if (unreached.size > 0) {
+            this.#restUntil = performance.now() + REST_MS;
+            await this.#answer(action, { state: 'pending', unreached: [...unreached] });
+            return;
+        }
+        // Another process may have been first.
+        if (actions.doneAt(action) === undefined) {
+            await this.#append({ action, does: 'done' });
+            const { size } = eventsOf(parts.flatMap((part) => part.keys));
+            this.#notice(`stored events were erased (${size}, ${parts[0]?.reason})`, action);
+        }
+        await this.#answerDone();
+    }
+    /** On return whoever asked for what is done has the answer, also where the process was cut off before it gave it. */
+    async #answerDone() {
+        const { actions, requests } = this.#options;
+        for (const { at, said } of actions.logged.slice(this.#answered)) {
+            if (said.does === 'done' && at >= Date.now() - KEPT_ANSWER_MS) {
+                const given = await answerTo(requests, said.action);
+                const answer = actions.isWhole(said.action) ? DONE : PARTLY;
+                if (given === undefined || given.state === 'pending')
+                    await this.#answer(said.action, answer);
+            }
+            this.#answered++;
+        }
+    }
+    /** What was destroyed is gone for good with the key of its epoch. */
+    async #rotateWhenDue() {
+        const { keys, actions } = this.#options;
+        if (keys !== undefined && isRotationDue(keys, actions))
+            await this.#rotate(randomUUID());
+    }
+    async #rotate(action) {
+        const { keys } = this.#options;
+        if (keys === undefined)
+            return [];
+        const unreached = keys.isRotating ? await keys.finishRotation() : await keys.rotate();
+        if (unreached.length > 0)
+            this.#restUntil = performance.now() + REST_MS;
+        else {
+            await this.#append({ action, does: 'keys', epoch: keys.epoch });
+            this.#notice(`epoch ${keys.epoch} of the keys of payloads has begun`, action);
+        }
+        return unreached;
+    }
+    #notice(what, action) {
+        this.#options.onNotice?.(`${what}: action ${action}`);
+    }
+    #append(action) {
+        return this.#options.append(ownEntry(ENTRY_KINDS.lifecycleAction, WRITER, actionFields(action)));
+    }
+    #answer(action, answer) {
+        return this.#options.requests.answer(action, JSON.stringify(answer));
+    }
+}
+/** Whether another epoch of keys is to be begun, or the last one was not brought to its end. */
+function isRotationDue({ isRotating, epochBegun }, actions) {
+    const first = actions.logged.find(({ said, at }) => said.does === 'retire' && at >= epochBegun);
+    const now = Date.now();
+    const isDue = first !== undefined && now - first.at >= ROTATE_AFTER_MS;
+    return isRotating || isDue || now - epochBegun >= EPOCH_MS;
+}
+/** Undefined for what is none. */
+function requestIn(text) {
+    let read;
+    let action;
+    try {
+        read = Object(JSON.parse(text));
+        action = actionFrom(read);
+        if (action?.does === 'policy') {
+            policyFrom(action.policy);
+            // What is nested too deep cannot be written.
+            JSON.stringify(action.policy);
+        }
+    }
+    catch {
+        return undefined;
+    }
+    const { policy = null, holds } = Object(read['considered']);
+    const isText = (value) => typeof value === 'string';
+    // When it is done says who does it.
+    if (action === undefined || action.does === 'done' || !(policy === null || isText(policy)))
+        return undefined;
+    if (!Array.isArray(holds) || !holds.every(isText))
+        return undefined;
+    return { action, considered: { policy, holds } };
+}
+//# sourceMappingURL=lifecycle.js.map

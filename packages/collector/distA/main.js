@@ -1,0 +1,18 @@
+#!/usr/bin/env node
+/**
+ * The `collector` command. Only stray-signals.js and this check may be imported before it: an older Node fails on the first
+ * file that imports `node:sqlite`, with a stack that names a file of ours and no cure.
+ */
+import './stray-signals.js';
+import { EXIT } from './commands/exit-codes.js';
+const NEEDED = 24;
+if (Number.parseInt(process.versions.node, 10) < NEEDED) {
+    process.stderr.write(`collector: needs Node.js ${NEEDED} or newer, and this is ${process.versions.node}; ` +
+        'in a checkout, use ./collector, which brings its own\n');
+    process.exitCode = EXIT.usage;
+}
+else {
+    const { main } = await import('./commands/program.js');
+    await main(process.argv.slice(2));
+}
+//# sourceMappingURL=main.js.map

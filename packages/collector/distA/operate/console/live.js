@@ -1,0 +1,126 @@
+/**
+ * The page's script: asks for the state every second and shows it. While the tab is hidden it asks for nothing; when the
+ * collector does not answer it keeps what it had, says since when, and asks ever more rarely.
+ */
+import { SPAN_SECONDS } from './traffic.js';
+import { LiveTree } from './live-tree.js';
+import { page, pageTitle } from './page.js';
+const EVERY_MS = 1000;
+const SLOWEST_MS = 15_000;
+const ANSWER_WITHIN_MS = 10_000;
+class Live {
+    root;
+    #tree;
+    #state;
+    #answeredAt = Date.now();
+    #lost;
+    #failures = 0;
+    #marked;
+    #timer;
+    #asking = false;
+    #drawing = false;
+    constructor(root) {
+        this.root = root;
+        this.#tree = new LiveTree(root);
+    }
+    start() {
+        document.addEventListener('visibilitychange', () => this.#next(0));
+        this.root.addEventListener('pointermove', (event) => this.#mark(event));
+        this.root.addEventListener('pointerleave', () => this.#unmark());
+        this.#next(0);
+    }
+    #next(afterMs) {
+        clearTimeout(this.#timer);
+        if (document.hidden || this.#asking)
+            return;
+        this.#timer = setTimeout(() => {
+            this.#asking = true;
+            this.#ask()
+                .catch((error) => this.#failed(error))
+                .finally(() => {
+                this.#asking = false;
+                this.#next(this.#failures === 0 ? EVERY_MS : Math.min(SLOWEST_MS, EVERY_MS * 2 ** this.#failures));
+                this.#draw();
+            });
+        }, afterMs);
+    }
+    async #ask() {
+        const answer = await fetch('console/state.json', {
+            cache: 'no-store',
+            signal: AbortSignal.timeout(ANSWER_WITHIN_MS),
+        });
+        if (answer.status === 401)
+            throw new Refused('The operator token is asked for: reload the page.');
+        if (!answer.ok)
+            throw new Refused(`It answers with ${answer.status}. Asking again.`);
+        const state = (await answer.json());
+        // A screen on a wall outlives upgrades: a state of another version is for the script of that version.
+        if (this.#state !== undefined && this.#state.version !== state.version) {
+            location.reload();
+            return;
+        }
+        this.#state = state;
+        this.#answeredAt = Date.now();
+        this.#failures = 0;
+        this.#lost = undefined;
+    }
+    #failed(error) {
+        this.#failures = Math.min(this.#failures + 1, 10);
+        const reason = error instanceof Refused ? error.message : 'The collector cannot be reached. Asking again.';
+        this.#lost = { since: this.#answeredAt, reason };
+    }
+    #draw() {
+        if (this.#state === undefined)
+            return this.#drawNoState();
+        const view = {
+            state: this.#state,
+            connection: this.#lost ?? 'live',
+            marked: this.#marked,
+            timeOfDay,
+        };
+        this.#tree.show(page(view));
+        document.title = pageTitle(view);
+    }
+    /** Not even the first answer came: the page is still the one that the collector wrote. */
+    #drawNoState() {
+        const status = this.root.querySelector('[role=status] strong');
+        if (status !== null && this.#lost !== undefined)
+            status.textContent = this.#lost.reason;
+    }
+    /** The second under the pointer is read out beside the charts. */
+    #mark(event) {
+        const plot = event.target instanceof Element ? event.target.closest('[data-plot]') : null;
+        if (plot === null)
+            return this.#unmark();
+        const { left, width } = plot.getBoundingClientRect();
+        const part = (event.clientX - left) / width;
+        this.#marked = Math.round((1 - Math.min(1, Math.max(0, part))) * SPAN_SECONDS * 2) / 2;
+        this.#drawSoon();
+    }
+    #unmark() {
+        if (this.#marked === undefined)
+            return;
+        this.#marked = undefined;
+        this.#drawSoon();
+    }
+    #drawSoon() {
+        if (this.#drawing)
+            return;
+        this.#drawing = true;
+        requestAnimationFrame(() => {
+            this.#drawing = false;
+            this.#draw();
+        });
+    }
+}
+/** The collector answered, but not with its state. */
+class Refused extends Error {
+    name = 'Refused';
+}
+const CLOCK = new Intl.DateTimeFormat('en-GB', { timeStyle: 'medium' });
+function timeOfDay(at) {
+    return CLOCK.format(at);
+}
+const root = document.getElementById('console');
+if (root !== null)
+    new Live(root).start();

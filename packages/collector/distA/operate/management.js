@@ -1,0 +1,182 @@
+/**
+ * The management listener: health, metrics, the console's state and the interface's documentation, on a port of their
+ * own. Nothing here reads, changes or holds up events, and nothing here can be changed: GET and HEAD only.
+ */
+import fs from 'node:fs';
+import { createSecureContext } from 'node:tls';
+import { ERRORS, errorBody } from '@clinical-events/protocol';
+import Fastify, {} from 'fastify';
+import { contextOf } from '../ingest/tls.js';
+import { apiDocs } from './api-docs.js';
+import { documentOf } from './console/page.js';
+import { STYLE } from './console/style.js';
+import { Gate, OperatorAccess } from './gate.js';
+import { Metrics } from './metrics.js';
+import { healthOf, healthText, isLive, isReady, stateOf } from './state.js';
+import { Watch } from './status.js';
+/* An answer that is made once for all who ask at about the same time: many who ask often cost what four a second do. */
+const FRESH_MS = 250;
+class Shared {
+    make;
+    #made;
+    #until = 0;
+    constructor(make) {
+        this.make = make;
+    }
+    /** Made a quarter of a second ago at most. A failure is given to those who waited for it, and not kept. */
+    get() {
+        if (this.#made === undefined || performance.now() >= this.#until) {
+            this.#until = performance.now() + FRESH_MS;
+            this.#made = this.make();
+            this.#made.catch(() => (this.#made = undefined));
+        }
+        return this.#made;
+    }
+}
+/* What the console's page loads: its style sheet, and its script as the compiler made it. */
+const ROOM = new URL('./console/', import.meta.url);
+/** By path. Read once; about 40 KB. */
+function consoleFiles() {
+    const scripts = fs.readdirSync(ROOM).filter((name) => name.endsWith('.js'));
+    return new Map([
+        ['/console/style.css', { type: 'text/css; charset=utf-8', body: STYLE }],
+        ...scripts.map((name) => [
+            `/console/${name}`,
+            { type: 'text/javascript; charset=utf-8', body: fs.readFileSync(new URL(name, ROOM)) },
+        ]),
+    ]);
+}
+/** Nothing but our own files, and no page of anybody else around them. */
+const HEADERS = {
+    'Content-Security-Policy': "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    'X-Content-Type-Options': 'nosniff',
+    'X-Frame-Options': 'DENY',
+    'Referrer-Policy': 'no-referrer',
+    'Cross-Origin-Opener-Policy': 'same-origin',
+    'Cross-Origin-Resource-Policy': 'same-origin',
+    'Cache-Control': 'no-store',
+};
+/** What probes may ask without a token: it tells nothing but whether, and in a word why not. */
+const OPEN = ['/livez', '/readyz'];
+export class Management {
+    #options;
+    #watch;
+    /** Has the routes; the gate has the connections. */
+    #server;
+    #gate;
+    constructor(options) {
+        this.#options = options;
+        this.#watch = new Watch(options.collectorStatus);
+        this.#server = Fastify({
+            logger: false,
+            // A path that cannot be decoded gets past the hooks.
+            frameworkErrors(_error, _request, reply) {
+                reply.headers(HEADERS);
+                refuse(reply, 'malformed_request');
+            },
+        });
+        this.#gate = new Gate((request, response) => this.#server.routing(request, response));
+        if (options.credentials !== undefined)
+            this.present(options.credentials);
+        this.#guard();
+        this.#route();
+    }
+    /** Resolves with the port once connections are accepted; rejects when the address cannot be had. */
+    async listen() {
+        const { host, port } = this.#options;
+        await this.#server.ready();
+        const actual = await this.#gate.listen(host, port);
+        this.#watch.start();
+        return actual;
+    }
+    /** Takes another certificate, for connections from now on. Of clients none is asked for: they have the token. */
+    present(credentials) {
+        this.#gate.secureContext = createSecureContext(contextOf({ ...credentials, clientCa: undefined }));
+    }
+    /** On return every connection is closed. */
+    async close() {
+        this.#watch.stop();
+        await this.#gate.close();
+        await this.#server.close();
+    }
+    #guard() {
+        const { token, credentials, log } = this.#options;
+        const access = new OperatorAccess(token, credentials !== undefined, log);
+        const server = this.#server;
+        server.addHook('onRequest', async (request, reply) => {
+            reply.headers(HEADERS);
+            if (OPEN.includes(request.routeOptions.url ?? ''))
+                return;
+            const { host, authorization } = request.headers;
+            const { remoteAddress: remote, encrypted } = request.socket;
+            const refusal = access.refusal({ host, authorization, remote, encrypted });
+            if (refusal === undefined)
+                return;
+            if (refusal.challenges)
+                reply.header('WWW-Authenticate', refusal.challenges);
+            await refuse(reply, refusal.code, undefined, refusal.message);
+        });
+        server.setNotFoundHandler((_request, reply) => refuse(reply, 'not_found'));
+        server.setErrorHandler((error, _request, reply) => {
+            if ((error.statusCode ?? 500) < 500)
+                return refuse(reply, 'malformed_request');
+            log.error({ reason: error.message }, 'the management listener has failed to answer');
+            return refuse(reply, 'internal');
+        });
+    }
+    #route() {
+        const { collectorStatus } = this.#options;
+        const server = this.#server;
+        const watch = this.#watch;
+        const verbose = (query) => Object.hasOwn(query, 'verbose');
+        server.get('/livez', (request, reply) => {
+            const checks = healthOf(collectorStatus, performance.now());
+            const live = isLive(checks);
+            return reply
+                .code(live ? 200 : 503)
+                .type('text/plain; charset=utf-8')
+                .send(live && !verbose(request.query) ? 'ok' : healthText('livez', checks));
+        });
+        server.get('/readyz', (request, reply) => {
+            const checks = healthOf(collectorStatus, performance.now());
+            const failures = checks.flatMap(({ name, failure }) => (failure ? [{ check: name, ...failure }] : []));
+            const [first] = failures;
+            if (verbose(request.query) || first === undefined) {
+                return reply
+                    .code(isReady(checks) ? 200 : 503)
+                    .type('text/plain; charset=utf-8')
+                    .send(verbose(request.query) ? healthText('readyz', checks) : 'ok');
+            }
+            const reasons = failures.map(({ check, cause, reason }) => ({ check, cause, reason }));
+            return refuse(reply, first.code, { reasons }, `Not ready: ${first.reason}.`);
+        });
+        const metrics = new Metrics(collectorStatus, watch);
+        const texts = {
+            prometheus: new Shared(() => metrics.text(false)),
+            open: new Shared(() => metrics.text(true)),
+        };
+        server.get('/metrics', async (request, reply) => {
+            const wantsOpen = /application\/openmetrics-text/.test(request.headers.accept ?? '');
+            const { type, text } = await (wantsOpen ? texts.open : texts.prometheus).get();
+            return reply.header('Content-Type', type).send(text);
+        });
+        const state = new Shared(() => Promise.resolve(JSON.stringify(stateOf(collectorStatus, watch))));
+        server.get('/console/state.json', async (_request, reply) => reply.type('application/json; charset=utf-8').send(await state.get()));
+        const page = new Shared(() => Promise.resolve(documentOf(stateOf(collectorStatus, watch))));
+        for (const path of ['/', '/console'])
+            server.get(path, async (_request, reply) => reply.type('text/html; charset=utf-8').send(await page.get()));
+        for (const [path, { type, body }] of [...apiDocs(), ...consoleFiles()])
+            server.get(path, (_request, reply) => reply.type(type).send(body));
+    }
+}
+function refuse(reply, code, details, message) {
+    const { status, retryAfter } = ERRORS[code];
+    if (retryAfter)
+        reply.header('Retry-After', '1');
+    return reply
+        .code(status)
+        .type('application/json; charset=utf-8')
+        .send(errorBody(code, details, message));
+}
+//# sourceMappingURL=management.js.map

@@ -1,0 +1,225 @@
+/**
+ * `GET /metrics`. The hot path counts plain numbers; here they become metrics, when someone asks.
+ *
+ * No label can come from a request: kinds, codes, states and outcomes are closed tables, sinks are told by number and
+ * kind, and keys are those that the operator has made, so many of them at most (warnings.ts).
+ */
+import { performance } from 'node:perf_hooks';
+import { Registry, collectDefaultMetrics, } from 'prom-client';
+import { SIZE_BOUNDS, TIME_BOUNDS_MS } from '../ledger/buckets.js';
+import { EVENT_OUTCOMES } from '../ledger/ledger-counters.js';
+import { factsOf, healthOf, isReady } from './state.js';
+import { WARNING_IDS, shownKeys, warningsOf } from './warnings.js';
+/** One number without labels, or none while it is not known. */
+function gauge(name, help, value) {
+    return { name, help, type: 'gauge', values: (reading) => single(value(reading)) };
+}
+/** @param name ends in `_total`. */
+function counter(name, help, value) {
+    return { name, help, type: 'counter', values: (reading) => single(value(reading)) };
+}
+/** A line for each set of labels; what is undefined is left out. */
+function labelled(type, name, help, lines) {
+    return {
+        name,
+        help,
+        type,
+        values: (reading) => lines(reading).flatMap(([labels, value]) => (value === undefined ? [] : single(value, labels))),
+    };
+}
+/**
+ * @param bounds of the buckets that are counted.
+ * @param shown those of them that become buckets of the metric.
+ * @param scale what a bound and the sum are divided by to come to the unit in the name.
+ */
+function histogram(name, help, { bounds, shown, scale }, buckets) {
+    return {
+        name,
+        help,
+        type: 'histogram',
+        values(reading) {
+            const row = buckets(reading);
+            if (row === undefined)
+                return [];
+            const { counts, sum } = row;
+            const values = [];
+            let total = 0;
+            for (let i = 0; i < counts.length; i++) {
+                total += counts[i] ?? 0;
+                const bound = bounds[i];
+                if (bound === undefined || !shown.includes(bound))
+                    continue;
+                values.push({ metricName: `${name}_bucket`, labels: { le: String(bound / scale) }, value: total });
+            }
+            values.push({ metricName: `${name}_bucket`, labels: { le: '+Inf' }, value: total });
+            values.push({ metricName: `${name}_sum`, labels: {}, value: sum / scale });
+            values.push({ metricName: `${name}_count`, labels: {}, value: total });
+            return values;
+        },
+    };
+}
+function single(value, labels = {}) {
+    return value === undefined ? [] : [{ labels, value: Number(value) }];
+}
+/** Enters a family into a registry. `reading` is called once for it at each scrape. */
+function register(registry, family, reading) {
+    const { name, help, type, values } = family;
+    // All that the registry asks of a metric.
+    const metric = {
+        name,
+        get: () => Promise.resolve({ name, help, type, values: values(reading()), aggregator: 'sum' }),
+    };
+    registry.registerMetric(metric);
+}
+/** Times become these buckets, in milliseconds: from a fast disk's flush to what no sender waits for. */
+const SHOWN_MS = [0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000];
+const TIMES = { bounds: TIME_BOUNDS_MS, shown: SHOWN_MS, scale: 1000 };
+const SHOWN_MERGE_MS = [200, 500, 1000, 2000, 5000, 10_000];
+const MERGES = { bounds: TIME_BOUNDS_MS, shown: SHOWN_MERGE_MS, scale: 1000 };
+const SIZES = { bounds: SIZE_BOUNDS, shown: SIZE_BOUNDS, scale: 1 };
+const SINK_STATES = ['ok', 'failing', 'forked', 'untried'];
+const LEDGER_STATES = ['open', 'refusing', 'failed'];
+/** Gauges of prom-client with the ending of a counter: sums of those of the same name without it. */
+const MISNAMED = ['resources', 'handles', 'requests'].map((what) => `nodejs_active_${what}_total`);
+export const FAMILIES = [
+    labelled('gauge', 'collector_build_info', 'Which version of the collector this is. Always 1.', ({ collectorStatus }) => [[{ version: collectorStatus.version, node_version: process.version }, 1]]),
+    gauge('collector_ready', 'Whether an event sent now would most likely be stored (1), as /readyz says.', (reading) => isReady(healthOf(reading.collectorStatus, performance.now()))),
+    labelled('counter', 'collector_requests_total', 'Requests answered on the ingest listener, by kind of event, HTTP status and code; kind none: refused before the kind was known.', ({ collectorStatus }) => collectorStatus.ingest.counters
+        .answers()
+        .map(({ kind, status, code, count }) => [{ kind, status: String(status), code }, count])),
+    labelled('counter', 'collector_connections_closed_total', 'Connections closed because all were taken: displaced, before a key was shown on them, or no_place, on arrival.', ({ collectorStatus }) => Object.entries(collectorStatus.ingest.counters.lostPlaces).map(([reason, count]) => [
+        { reason },
+        count,
+    ])),
+    histogram('collector_ack_duration_seconds', 'Time from the last header of a request to its 201, the event being durable.', TIMES, ({ collectorStatus }) => collectorStatus.ingest.counters.latencies()),
+    counter('collector_http_thread_busy_seconds_total', 'Time for which the HTTP thread had work; near one a second, it takes no more.', () => performance.eventLoopUtilization().active / 1000),
+    gauge('collector_http_thread_connections', 'Connections to the event listener that are open.', ({ collectorStatus }) => collectorStatus.connections()),
+    gauge('collector_queue_events', 'Events that are being received or wait for the ledger.', ({ facts }) => facts.queue.events),
+    gauge('collector_queue_bytes', 'Bytes that these events hold or were promised.', ({ facts }) => facts.queue.bytes),
+    gauge('collector_queue_capacity_events', 'Events beyond which senders are told to retry.', ({ facts }) => facts.queue.maxEvents),
+    gauge('collector_queue_capacity_bytes', 'Bytes beyond which senders are told to retry.', ({ facts }) => facts.queue.maxBytes),
+    labelled('counter', 'collector_events_total', 'What became of events in the ledger: accepted ones were new, duplicate ones were repeats of a stored event.', ({ ledger }) => EVENT_OUTCOMES.map((outcome) => [{ outcome: snakeCase(outcome) }, ledger.outcomes[outcome]])),
+    histogram('collector_batch_events', 'Events taken from the queue at once.', SIZES, ({ ledger }) => ledger.batches),
+    histogram('collector_ledger_flush_duration_seconds', 'Time of the flush (fdatasync) of a batch to the disk; of a log in a database, of its commit and replication.', TIMES, ({ ledger }) => ledger.flushes),
+    labelled('gauge', 'collector_ledger_state', 'How the ledger is: 1 for its state, 0 for the others.', ({ facts }) => LEDGER_STATES.map((state) => [{ state }, facts.storage.state === state])),
+    gauge('collector_ledger_events', 'Events in the log.', ({ ledger }) => ledger.events),
+    gauge('collector_ledger_entries', "Entries of the log: the events, and the log's own.", ({ ledger }) => ledger.entries),
+    gauge('collector_ledger_bytes', 'Bytes of frames in the log.', ({ ledger }) => ledger.bytes),
+    labelled('gauge', 'collector_runs', 'Runs that began since collector_runs_since_timestamp_seconds, by how complete they are so far.', ({ collectorStatus }) => {
+        const runs = collectorStatus.runs();
+        return ['full', 'minimum', 'incomplete', 'retired'].map((completeness) => [
+            { completeness },
+            runs?.[completeness],
+        ]);
+    }),
+    gauge('collector_runs_without_outcome', 'Of these runs, those of which no outcome has come yet.', ({ collectorStatus }) => collectorStatus.runs()?.withoutOutcome),
+    gauge('collector_orphan_events', 'Events of records that began since then whose run has no start, or whose parent is not there.', ({ collectorStatus }) => collectorStatus.runs()?.orphanEvents),
+    gauge('collector_runs_since_timestamp_seconds', 'Since when runs are counted: 30 days ago, to the hour.', ({ collectorStatus }) => seconds(collectorStatus.runs()?.since)),
+    gauge('collector_catalogue_events_behind', 'Events of the log that the catalogue has not taken in yet.', ({ ledger, collectorStatus }) => {
+        const runs = collectorStatus.runs();
+        return runs && Math.max(0, ledger.events - runs.events);
+    }),
+    gauge('collector_index_entries', 'Entries of the id index.', ({ collectorStatus }) => collectorStatus.index()?.entries),
+    gauge('collector_index_runs', 'Files of the id index.', ({ collectorStatus }) => collectorStatus.index()?.runs),
+    gauge('collector_index_unwritten_tables', 'Full tables of the id index that wait in memory; at 2 with a full third one events are refused.', ({ collectorStatus }) => collectorStatus.index()?.frozenTables),
+    gauge('collector_index_disk_bytes', 'Bytes of the id index on the disk.', ({ collectorStatus }) => collectorStatus.index()?.diskBytes),
+    gauge('collector_index_memory_bytes', 'Bytes of the id index in memory.', ({ collectorStatus }) => collectorStatus.index()?.memoryBytes),
+    gauge('collector_disk_free_bytes', "Bytes that the collector may still write to the data directory's file system.", ({ facts }) => facts.disk?.freeBytes),
+    gauge('collector_disk_size_bytes', "Size of the data directory's file system.", ({ facts }) => facts.disk?.totalBytes),
+    gauge('collector_checkpoint_entries', 'Entries under the newest checkpoint.', ({ facts }) => facts.checkpoint?.entries),
+    gauge('collector_checkpoint_timestamp_seconds', 'When the newest checkpoint was signed.', ({ facts }) => seconds(facts.checkpoint?.at)),
+    gauge('collector_checkpoint_failing', 'Whether checkpoints are owed and cannot be made.', ({ facts }) => facts.checkpointTroubleSince !== undefined),
+    histogram('collector_merge_delay_seconds', 'Time from the commit of a batch in the database to the checkpoint over it, of batches that this collector gave their places.', MERGES, ({ ledger }) => ledger.shared?.merges),
+    gauge('collector_unsequenced_batches', 'Batches in the database, of all collectors, that have no place in the log yet.', ({ ledger }) => ledger.shared?.waiting.batches),
+    gauge('collector_unsequenced_oldest_seconds', 'Age of the oldest of these batches; 0 without one.', ({ ledger }) => seconds(ledger.shared?.waiting.oldestMs)),
+    gauge('collector_signing_stalled_seconds', 'Age of the oldest of these batches while none can be given its place, so that nothing is signed; 0 when they can.', ({ ledger }) => seconds(ledger.shared?.stalledMs)),
+    gauge('collector_replication_safe', 'Whether what was stored last is known to be replicated, and an event sent now would be (1). Absent where the log asks for no standby.', ({ ledger }) => ledger.shared?.replicated),
+    gauge('collector_log_forked', 'Whether the log in the database was found behind what was signed (1): nothing is signed any more.', ({ ledger, facts }) => ledger.shared && facts.alarms.has('fork')),
+    gauge('collector_acked_lost', 'Whether acknowledged events were found gone from the database (1), since the start.', ({ ledger, facts }) => ledger.shared && facts.alarms.has('lost')),
+    gauge('collector_partition_months_ahead', 'Coming months that have their tables in the database.', ({ ledger }) => ledger.shared?.months),
+    labelled('gauge', 'collector_sink_state', 'How a checkpoint sink does: 1 for its state, 0 for the others.', ({ facts }) => sinkLines(facts, (sink, labels) => SINK_STATES.map((name) => [{ ...labels, state: name }, (sink.state?.state ?? 'untried') === name]))),
+    labelled('gauge', 'collector_sink_entries', 'Entries under the last checkpoint that a sink took.', ({ facts }) => sinkLines(facts, ({ state }, labels) => [[labels, state?.size]])),
+    labelled('gauge', 'collector_sink_delivery_timestamp_seconds', 'When a sink took its last checkpoint.', ({ facts }) => sinkLines(facts, ({ state }, labels) => [
+        [labels, state?.at === undefined ? undefined : seconds(Date.parse(state.at))],
+    ])),
+    labelled('gauge', 'collector_sink_waiting_checkpoints', 'Checkpoints that a sink is still owed.', ({ facts }) => sinkLines(facts, ({ waiting }, labels) => [[labels, waiting]])),
+    labelled('counter', 'collector_key_requests_total', 'Requests that a key was accepted for.', (reading) => keyLines(reading, ({ uses }) => uses)),
+    labelled('counter', 'collector_key_rate_limited_total', 'Requests of a key over its rate limit.', (reading) => keyLines(reading, ({ overRate }) => overRate)),
+    labelled('gauge', 'collector_key_last_used_timestamp_seconds', 'When a key was last accepted since the start.', (reading) => keyLines(reading, ({ lastUsedAt }) => seconds(lastUsedAt))),
+    labelled('gauge', 'collector_key_expiry_timestamp_seconds', 'From when a key is no longer accepted; missing when it does not expire.', (reading) => keyLines(reading, ({ key }) => seconds(key.expiresAt))),
+    labelled('gauge', 'collector_certificate_expiry_timestamp_seconds', 'Until when a certificate is valid.', ({ facts }) => facts.certificates.map(({ name, notAfter }) => [{ certificate: name }, seconds(notAfter)])),
+    gauge('collector_verify_timestamp_seconds', 'When collector verify last ran on this data directory.', ({ facts }) => seconds(facts.lastVerify?.at)),
+    gauge('collector_verify_intact', 'Whether it found the log intact.', ({ facts }) => facts.lastVerify?.intact),
+    gauge('collector_backup_timestamp_seconds', 'When the last run of collector backup on this data directory began.', ({ facts }) => seconds(facts.lastBackup?.at)),
+    gauge('collector_key_directories', 'Directories of the keys of payloads, mirrors among them.', ({ facts }) => facts.privacy?.directories),
+    gauge('collector_key_directories_unreached', 'Of these, how many could not be written the last time.', ({ facts }) => facts.privacy?.unreached),
+    gauge('collector_key_epoch_timestamp_seconds', 'When the epoch of the keys of payloads began.', ({ facts }) => seconds(facts.privacy?.epochBegun)),
+    gauge('collector_retired_events', 'Events whose keys were destroyed.', ({ facts }) => facts.privacy?.retired),
+    gauge('collector_erasures_pending', 'Erasures that have begun and are not at their end.', ({ facts }) => facts.privacy?.pending),
+    gauge('collector_holds', 'Legal holds that are not over.', ({ facts }) => facts.privacy?.holds),
+    gauge('collector_backup_events', 'Events in that back-up.', ({ facts }) => facts.lastBackup?.events),
+    counter('collector_clock_steps_total', 'How often the wall clock was set by more than a second.', ({ collectorStatus }) => collectorStatus.clockSteps().count),
+    counter('collector_log_lines_dropped_total', 'Lines of the log that standard error did not take and that were dropped.', ({ facts }) => facts.droppedLines.lines),
+    labelled('gauge', 'collector_warnings', 'Warnings that the console shows, by what they warn of.', ({ facts }) => {
+        const warnings = warningsOf(facts);
+        return WARNING_IDS.map((id) => [{ id }, warnings.filter((warning) => warning.id === id).length]);
+    }),
+];
+export class Metrics {
+    #registry = new Registry();
+    #collectorStatus;
+    #watch;
+    #reading;
+    constructor(collectorStatus, watch) {
+        this.#collectorStatus = collectorStatus;
+        this.#watch = watch;
+        collectDefaultMetrics({ register: this.#registry });
+        for (const name of MISNAMED)
+            this.#registry.removeSingleMetric(name);
+        for (const family of FAMILIES)
+            register(this.#registry, family, () => this.#reading ?? this.#read());
+    }
+    /** Every metric as it is now, and the media type of the text. */
+    async text(openMetrics) {
+        this.#reading = this.#read();
+        const registry = openMetrics ? await asOpenMetrics(this.#registry) : this.#registry;
+        return { type: registry.contentType, text: await registry.metrics() };
+    }
+    #read() {
+        const [collectorStatus, watch] = [this.#collectorStatus, this.#watch];
+        return {
+            collectorStatus,
+            watch,
+            ledger: collectorStatus.ledger(),
+            facts: factsOf(collectorStatus, watch, Date.now()),
+        };
+    }
+}
+/**
+ * A registry with the same numbers that writes OpenMetrics. Not the same metrics: prom-client changes the names of
+ * those it writes so, and from then on its other text would be wrong.
+ */
+async function asOpenMetrics(registry) {
+    const copy = new Registry();
+    copy.setContentType(Registry.OPENMETRICS_CONTENT_TYPE);
+    for (const read of await registry.getMetricsAsJSON()) {
+        const metric = { ...read, get: () => Promise.resolve({ ...read, name: metric.name }) };
+        copy.registerMetric(metric);
+    }
+    return copy;
+}
+function sinkLines({ sinks }, lines) {
+    return sinks.flatMap((sink, i) => lines(sink, { sink: String(i + 1), kind: sink.kind }));
+}
+function keyLines({ facts }, value) {
+    return shownKeys(facts.keys, facts.now)
+        .filter(({ key }) => key.revokedAt === undefined)
+        .map((use) => [{ key_id: use.key.keyId, organisation: use.key.organisation }, value(use)]);
+}
+function seconds(ms) {
+    return ms === undefined ? undefined : ms / 1000;
+}
+function snakeCase(name) {
+    return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+}
+//# sourceMappingURL=metrics.js.map

@@ -1,0 +1,286 @@
+/** `GET /console/state.json`: all that the console shows, in one piece (console/console-state.ts). */
+import { EVENT_KINDS } from '@clinical-events/protocol';
+import { quantile, TIME_BOUNDS_MS } from '../ledger/buckets.js';
+import { daysUntilFull } from './status.js';
+import { isBackupOld, isInUse, isSigningStalled, isUsable, shownKeys, warningsOf, } from './warnings.js';
+const STORAGE_REASONS = {
+    keys_unwritable: 'the keys of payloads cannot be written',
+    index_unwritable: 'the index of ids cannot be written',
+    disk_full: 'the disk is full',
+    read_only: 'the file system is read-only',
+    permission_denied: 'the collector may not write there',
+    database_unavailable: 'the database does not take them',
+    write_failed: 'a write failed',
+};
+const DEAD_AFTER_MS = 60_000;
+const STALLED_AFTER_MS = 10_000;
+/** @param now the monotonic clock, milliseconds. */
+export function healthOf(collectorStatus, now) {
+    const phase = collectorStatus.phase();
+    const { state, reason: refused = 'write_failed' } = collectorStatus.ingest.storage;
+    const silentFor = (livedAt) => livedAt === undefined || phase !== 'running' ? 0 : now - livedAt;
+    const check = (name, fails, code, cause, reason, fatal = false) => ({ name, failure: fails ? { reason, cause, code } : undefined, fatal: fails && fatal });
+    /** A thread that waits for a slow disk is no reason to start again; one that says nothing for long is. */
+    const checkThread = (name, whose, silent) => check(name, silent > STALLED_AFTER_MS, 'storage_unavailable', 'silent_thread', `${whose} said nothing for ${Math.floor(silent / 1000)} seconds`, silent > DEAD_AFTER_MS);
+    const shared = collectorStatus.ledger?.().shared;
+    return [
+        check('startup', phase === 'starting', 'storage_unavailable', 'starting', 'the ledger is being opened'),
+        check('shutdown', phase === 'stopping', 'shutting_down', 'stopping', 'the collector is stopping'),
+        ...(collectorStatus.listens?.() === false
+            ? [
+                check('listener', true, 'storage_unavailable', 'not_listening', 'it was started with --no-listen and takes no events'),
+            ]
+            : []),
+        checkThread('ledger_thread', "the ledger's thread has", silentFor(collectorStatus.ledgerLivedAt())),
+        check('storage', 
+        // The ledger tries by itself whether it can store again: a load balancer lets no event through to show it.
+        state !== 'open', 'storage_unavailable', state === 'failed' ? 'ledger_failed' : refused, state === 'failed' ? 'the ledger has failed' : `events cannot be stored: ${STORAGE_REASONS[refused]}`),
+        ...(shared === undefined
+            ? []
+            : [
+                check('signing', isSigningStalled(shared), 'storage_unavailable', 'signing_stalled', `nothing is signed: the oldest batch has waited for its place for ${Math.floor(shared.stalledMs / 1000)} seconds`),
+            ]),
+    ];
+}
+export function isLive(checks) {
+    return !checks.some(({ fatal }) => fatal);
+}
+export function isReady(checks) {
+    return checks.every(({ failure }) => failure === undefined);
+}
+/** One line a check and a verdict, in the form that Kubernetes gives its own health endpoints. */
+export function healthText(endpoint, checks) {
+    const failed = (check) => (endpoint === 'livez' ? check.fatal : check.failure !== undefined);
+    const lines = checks.map((check) => failed(check) ? `[-]${check.name} failed: ${check.failure?.reason ?? ''}` : `[+]${check.name} ok`);
+    return [...lines, `${endpoint} check ${checks.some(failed) ? 'failed' : 'passed'}`, ''].join('\n');
+}
+/** In the order in which they are best done. Each goes away by itself, within a second of being done. */
+export function hintsOf(facts) {
+    return [...sink(facts), ...mirrorless(facts), ...missingBackup(facts), ...verification(facts)];
+}
+function* sink({ sinks }) {
+    if (sinks.length > 0)
+        return;
+    yield {
+        id: 'no_checkpoint_sink',
+        title: 'Checkpoints stay on this host',
+        what_to_do: 'Anyone who owns it can rewrite the log and them together. Send them to someone else: --checkpoint-sink.',
+    };
+}
+function* mirrorless({ privacy, shared }) {
+    if (privacy === undefined || privacy.directories > 1 || shared !== undefined)
+        return;
+    yield {
+        id: 'keys_without_mirror',
+        title: 'The keys of payloads are in one directory alone',
+        what_to_do: 'Without them no payload can be read again. Keep them on another disk than the data, and a mirror on a third: --encryption-keys DIR,MIRROR (docs/guide/encryption.md).',
+    };
+}
+/** Until a warning takes its place, or someone has said that back-ups are made otherwise. */
+function* missingBackup(facts) {
+    if (facts.lastBackup !== undefined || facts.backupMaxAgeMs === 0 || isBackupOld(facts))
+        return;
+    yield {
+        id: 'no_backup_yet',
+        title: 'No back-up yet',
+        what_to_do: 'Keep collector backup DIRECTORY --follow running, best to another machine.',
+    };
+}
+/** A log in a database is verified where its mirror is. */
+function* verification({ lastVerify, shared }) {
+    if (lastVerify !== undefined || shared !== undefined)
+        return;
+    yield {
+        id: 'not_verified_yet',
+        title: 'Never verified',
+        what_to_do: 'Have a timer run collector verify --note every day: it checks the whole log and tells of it here.',
+    };
+}
+const RATE_OVER_MS = 10_000;
+export function stateOf(collectorStatus, watch) {
+    const now = Date.now();
+    const facts = factsOf(collectorStatus, watch, now);
+    const checks = healthOf(collectorStatus, performance.now());
+    const answers = collectorStatus.ingest.counters.answers();
+    const { outcomes, events, entries, bytes, shared } = collectorStatus.ledger();
+    const { growth } = watch;
+    const rates = watch.samples.rates(RATE_OVER_MS);
+    const { checkpoint, disk, queue } = facts;
+    const index = collectorStatus.index();
+    const runs = collectorStatus.runs();
+    const keys = shownKeys(facts.keys, now);
+    const asTyped = (item) => ({
+        ...item,
+        what_to_do: collectorStatus.typed(item.what_to_do),
+    });
+    return {
+        at: instant(now),
+        version: collectorStatus.version,
+        command: collectorStatus.command,
+        node: process.version,
+        started_at: instant(collectorStatus.startedAt),
+        health: {
+            live: isLive(checks),
+            ready: isReady(checks),
+            checks: checks.map(({ name, failure }) => ({
+                name,
+                ok: failure === undefined,
+                reason: failure?.reason ?? null,
+            })),
+        },
+        traffic: {
+            accepted_per_second: rates.accepted,
+            refused_per_second: rates.refused,
+            seconds: watch.samples
+                .list()
+                .map(({ at, p50, p99, ...sample }) => ({ at: instant(at), ...sample, p50_ms: p50, p99_ms: p99 })),
+        },
+        totals: { ...totals(answers), repeats: outcomes.duplicate, conflicts: outcomes.conflict },
+        runs: runs === undefined
+            ? null
+            : {
+                since: instant(runs.since),
+                full: runs.full,
+                minimum: runs.minimum,
+                incomplete: runs.incomplete,
+                retired: runs.retired,
+                without_outcome: runs.withoutOutcome,
+                orphan_events: runs.orphanEvents,
+                events_behind: Math.max(0, events - runs.events),
+            },
+        queue: {
+            events: queue.events,
+            bytes: queue.bytes,
+            max_events: queue.maxEvents,
+            max_bytes: queue.maxBytes,
+        },
+        keys: keys.map((use) => stateOfKey(use, now)),
+        keys_not_listed: facts.keys.length - keys.length,
+        ledger: {
+            state: facts.storage.state,
+            events,
+            bytes,
+            events_per_hour: growth.eventsPerHour ?? null,
+            bytes_per_hour: growth.bytesPerHour ?? null,
+            watched_seconds: Math.floor(growth.watchedMs / 1000),
+        },
+        disk: {
+            free_bytes: disk?.freeBytes ?? null,
+            total_bytes: disk?.totalBytes ?? null,
+            days_until_full: finite(facts.daysUntilFull),
+        },
+        index: index === undefined ? null : { entries: index.entries, unwritten_tables: index.frozenTables },
+        checkpoint: checkpoint === undefined
+            ? null
+            : {
+                entries: checkpoint.entries,
+                at: instant(checkpoint.at),
+                entries_behind: Math.max(0, entries - checkpoint.entries),
+            },
+        database: shared === undefined
+            ? null
+            : { merge_delay_p99_ms: quantile(TIME_BOUNDS_MS, shared.merges.counts, 0.99) ?? null },
+        checkpoints_fail_since: known(facts.checkpointTroubleSince),
+        sinks: facts.sinks.map(({ kind, state, waiting }, i) => ({
+            number: i + 1,
+            kind,
+            state: state?.state ?? 'untried',
+            entries: state?.size ?? null,
+            at: state?.at ?? null,
+            failing_since: state?.failing_since ?? null,
+            waiting,
+            dropped: state?.dropped ?? 0,
+        })),
+        last_verify: facts.lastVerify === undefined ? null : { ...facts.lastVerify, at: instant(facts.lastVerify.at) },
+        last_backup: facts.lastBackup === undefined
+            ? null
+            : {
+                at: instant(facts.lastBackup.at),
+                events: facts.lastBackup.events,
+                events_since: Math.max(0, events - facts.lastBackup.events),
+            },
+        privacy: facts.privacy === undefined
+            ? null
+            : {
+                directories: facts.privacy.directories,
+                unreached: facts.privacy.unreached,
+                epoch_begun: instant(facts.privacy.epochBegun),
+                retired: facts.privacy.retired,
+                pending: facts.privacy.pending,
+                holds: facts.privacy.holds,
+            },
+        certificates: facts.certificates.map(({ name, notAfter }) => ({ name, not_after: instant(notAfter) })),
+        warnings: warningsOf(facts).map(asTyped),
+        hints: hintsOf(facts).map(asTyped),
+    };
+}
+export function factsOf(collectorStatus, watch, now) {
+    const trouble = collectorStatus.checkpointTrouble();
+    const { disk } = watch;
+    return {
+        now,
+        storage: collectorStatus.ingest.storage,
+        queue: collectorStatus.ingest.queue,
+        disk,
+        daysUntilFull: disk === undefined ? undefined : daysUntilFull(watch.growth, disk.freeBytes),
+        events: collectorStatus.ledger().events,
+        entries: collectorStatus.ledger().entries,
+        checkpoint: collectorStatus.checkpoint(),
+        checkpointTroubleSince: trouble === undefined ? undefined : Date.parse(trouble.since),
+        sinks: collectorStatus.sinks(),
+        privacy: collectorStatus.privacy(),
+        lastVerify: collectorStatus.lastVerify(),
+        lastBackup: collectorStatus.lastBackup(),
+        backupMaxAgeMs: collectorStatus.backupMaxAgeMs(),
+        logBeganAt: collectorStatus.logBeganAt(),
+        keys: [...collectorStatus.keys()],
+        keysCurrent: collectorStatus.keysCurrent(),
+        alarms: collectorStatus.alarms(),
+        shared: collectorStatus.ledger().shared,
+        catalogueTroubleSince: collectorStatus.catalogueTroubleSince(),
+        certificates: collectorStatus.certificates(),
+        clockStep: collectorStatus.clockSteps().last,
+        tokenInClear: collectorStatus.tokenInClear(),
+        exposed: collectorStatus.exposed(),
+        droppedLines: collectorStatus.droppedLines(),
+        keyGone: collectorStatus.keyGone(),
+    };
+}
+function stateOfKey(use, now) {
+    const { key, lastUsedAt, uses, overRate } = use;
+    const { keyId, organisation, note, createdAt, expiresAt, revokedAt, replacedBy } = key;
+    return {
+        key_id: keyId,
+        organisation,
+        note,
+        state: revokedAt !== undefined ? 'revoked' : isUsable(key, now) ? 'usable' : 'expired',
+        replaced_by: replacedBy ?? null,
+        in_use: isInUse(use, now),
+        created_at: instant(createdAt),
+        expires_at: known(expiresAt),
+        last_used_at: known(lastUsedAt),
+        requests: uses,
+        over_rate: overRate,
+    };
+}
+function totals(answers) {
+    const accepted = Object.fromEntries(EVENT_KINDS.map((kind) => [kind, 0]));
+    const refused = {};
+    for (const { kind, code, count } of answers) {
+        if (count === 0)
+            continue;
+        const [counts, name] = code === 'accepted' ? [accepted, kind] : [refused, code];
+        counts[name] = (counts[name] ?? 0) + count;
+    }
+    return { accepted, refused };
+}
+function instant(ms) {
+    return new Date(ms).toISOString();
+}
+function known(ms) {
+    return ms === undefined ? null : instant(ms);
+}
+function finite(number) {
+    return number === undefined || !Number.isFinite(number) ? null : number;
+}
+//# sourceMappingURL=state.js.map

@@ -1,0 +1,110 @@
+/**
+ * The keys of payloads: a tree of Goldreich, Goldwasser and Micali (How to construct random functions, 1986), in which
+ * every key follows from one random root, and any of them can be taken out for good by keeping the nodes beside its way
+ * in place of the root. Pure.
+ *
+ *   children of a node   SHA-512 of label (16) | bucket id (16) | level (1) | index (4, big-endian) | node (32)
+ *                        the first 32 bytes are the left child, the last 32 the right one
+ *   key of place i       the node at level 20 with index i
+ *
+ * Nodes are strings of 32 characters from 0 to 255 ('latin1'): as such they come from `hash` and go into a cipher without
+ * a copy, which a Buffer would take 25 microseconds longer for.
+ */
+import { hash, randomBytes } from 'node:crypto';
+export const BUCKET_ID_BYTES = 16;
+export const NODE_BYTES = 32;
+/** A tree has a key for each of so many places. */
+export const TREE_HEIGHT = 20;
+export const TREE_PLACES = 2 ** TREE_HEIGHT;
+export function newRoot() {
+    return { level: 0, index: 0, value: randomBytes(NODE_BYTES).toString('latin1') };
+}
+const LABEL = 'cle ggm sha512 1';
+const LEVEL = LABEL.length + BUCKET_ID_BYTES;
+const INDEX = LEVEL + 1;
+const NODE = INDEX + 4;
+export class KeyTree {
+    nodes;
+    #input = Buffer.alloc(NODE + NODE_BYTES);
+    /** Nodes from the one that is kept down to the key that was asked for last. */
+    #way = [];
+    /** @param nodes none of them above another: what they cover has keys, the rest has none any more. */
+    constructor(bucketId, nodes) {
+        this.nodes = nodes;
+        this.#input.write(LABEL, 'latin1');
+        this.#input.set(bucketId, LABEL.length);
+    }
+    /**
+     * The key of a place, as a string of NODE_BYTES characters; undefined when it has none. In order, a key takes one hash,
+     * anywhere else up to twenty.
+     */
+    keyAt(place) {
+        const way = this.#way;
+        while (way.length > 0 && !covers(way.at(-1), place))
+            way.pop();
+        if (way.length === 0) {
+            const kept = this.nodes.find((node) => covers(node, place));
+            if (kept === undefined)
+                return undefined;
+            way.push(kept);
+        }
+        for (;;) {
+            const node = way.at(-1);
+            if (node === undefined || node.level === TREE_HEIGHT)
+                return node?.value;
+            // Both children stay: the right one is the next place's way.
+            const [left, right] = this.#children(node);
+            if (covers(left, place))
+                way.push(right, left);
+            else
+                way.push(right);
+        }
+    }
+    /** The nodes that are left when these places have no key any more: what they cover is what it was without them. */
+    without(taken) {
+        const left = [];
+        const look = (node) => {
+            const width = 2 ** (TREE_HEIGHT - node.level);
+            const first = node.index * width;
+            if (!taken.meets(first, first + width))
+                left.push(node);
+            else if (!taken.covers(first, first + width))
+                this.#children(node).forEach(look);
+        };
+        this.nodes.forEach(look);
+        return left;
+    }
+    #children({ level, index, value }) {
+        const input = this.#input;
+        input[LEVEL] = level;
+        input.writeUInt32BE(index, INDEX);
+        input.write(value, NODE, 'latin1');
+        const both = hash('sha512', input, 'binary');
+        const below = { level: level + 1, index: index * 2 };
+        return [
+            { ...below, value: both.slice(0, NODE_BYTES) },
+            { level: below.level, index: below.index + 1, value: both.slice(NODE_BYTES) },
+        ];
+    }
+}
+/** What two sets of nodes of one tree both cover. */
+export function inBoth(one, other) {
+    const place = (level, index) => index * (TREE_HEIGHT + 1) + level;
+    const placesOf = (nodes) => new Set(nodes.map(({ level, index }) => place(level, index)));
+    const [ones, others] = [placesOf(one), placesOf(other)];
+    const isWithin = ({ level, index }, places) => {
+        for (let up = 0; up <= level; up++)
+            if (places.has(place(level - up, index >>> up)))
+                return true;
+        return false;
+    };
+    const isEqual = ({ level, index }) => ones.has(place(level, index));
+    return [
+        ...one.filter((node) => isWithin(node, others)),
+        ...other.filter((node) => isWithin(node, ones) && !isEqual(node)),
+    ];
+}
+function covers(node, place) {
+    return node !== undefined && place >>> (TREE_HEIGHT - node.level) === node.index;
+}
+//# sourceMappingURL=key-tree.js.map

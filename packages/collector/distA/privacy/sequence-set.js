@@ -1,0 +1,150 @@
+/**
+ * Sets of sequences, as stretches in their order: what an action in the log says of events. Pure.
+ *
+ * As text: base64 of pairs of LEB128 numbers, how many sequences lie between the stretch before and this one, and how
+ * many are in it. An event by itself takes two to four bytes, a stretch hardly more.
+ */
+export class SequenceSet {
+    stretches;
+    static EMPTY = new SequenceSet([]);
+    /** @param stretches in their order; none touches another. */
+    constructor(stretches) {
+        this.stretches = stretches;
+    }
+    static of(sequences) {
+        const sorted = Float64Array.from(sequences).sort();
+        return SequenceSet.ofStretches(Array.from(sorted, (first) => ({ first, end: first + 1 })));
+    }
+    /** @param stretches in the order of their beginnings; they may touch and overlap. */
+    static ofStretches(stretches) {
+        const merged = [];
+        for (const { first, end } of stretches) {
+            const last = merged.at(-1);
+            if (last !== undefined && first <= last.end)
+                last.end = Math.max(last.end, end);
+            else if (end > first)
+                merged.push({ first, end });
+        }
+        return new SequenceSet(merged);
+    }
+    static union(sets) {
+        const all = [...sets].flatMap(({ stretches }) => stretches);
+        return SequenceSet.ofStretches(all.sort((a, b) => a.first - b.first));
+    }
+    get size() {
+        return this.stretches.reduce((sum, { first, end }) => sum + end - first, 0);
+    }
+    [Symbol.iterator]() {
+        return this.stretches[Symbol.iterator]();
+    }
+    /** Stretches that hold it, in its order: those with less than so many sequences between them are one. */
+    windows(mostBetween) {
+        const windows = [];
+        for (const { first, end } of this.stretches) {
+            const last = windows.at(-1);
+            if (last !== undefined && first - last.end < mostBetween)
+                last.end = end;
+            else
+                windows.push({ first, end });
+        }
+        return windows;
+    }
+    has(sequence) {
+        return this.meets(sequence, sequence + 1);
+    }
+    /** Whether it has a sequence from `first` on and before `end`. */
+    meets(first, end) {
+        const stretch = this.stretches[this.#from(first)];
+        return stretch !== undefined && stretch.first < end;
+    }
+    /** Whether it has all from `first` on and before `end`. */
+    covers(first, end) {
+        const stretch = this.stretches[this.#from(first)];
+        return first >= end || (stretch !== undefined && stretch.first <= first && stretch.end >= end);
+    }
+    with(other) {
+        return SequenceSet.union([this, other]);
+    }
+    without(other) {
+        const left = [];
+        for (const { first, end } of this.stretches) {
+            let at = first;
+            for (let i = other.#from(first);; i++) {
+                const taken = other.stretches[i];
+                if (taken === undefined || taken.first >= end)
+                    break;
+                if (taken.first > at)
+                    left.push({ first: at, end: taken.first });
+                at = Math.max(at, taken.end);
+            }
+            if (at < end)
+                left.push({ first: at, end });
+        }
+        return new SequenceSet(left);
+    }
+    /** What is in both. */
+    within(other) {
+        return this.without(this.without(other));
+    }
+    /** @returns the place of the first stretch that ends behind a sequence. */
+    #from(sequence) {
+        let low = 0;
+        let high = this.stretches.length;
+        while (low < high) {
+            const middle = (low + high) >>> 1;
+            if ((this.stretches[middle]?.end ?? 0) <= sequence)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        return low;
+    }
+    toText() {
+        const bytes = [];
+        let at = 0;
+        for (const { first, end } of this.stretches) {
+            writeNumber(bytes, first - at);
+            writeNumber(bytes, end - first);
+            at = end;
+        }
+        return Buffer.from(bytes).toString('base64');
+    }
+    /** @returns undefined for what `toText` has not made. */
+    static fromText(text) {
+        const bytes = Buffer.from(text, 'base64');
+        const stretches = [];
+        let end = 0;
+        for (let at = 0; at < bytes.length;) {
+            const gap = readNumber(bytes, at);
+            const length = readNumber(bytes, gap.end);
+            const first = end + gap.value;
+            end = first + length.value;
+            // Stretches that touch would be one, and have another text.
+            if (length.value === 0 || (gap.value === 0 && at > 0) || !Number.isSafeInteger(end))
+                return undefined;
+            stretches.push({ first, end });
+            at = length.end;
+        }
+        const set = new SequenceSet(stretches);
+        return set.toText() === text ? set : undefined;
+    }
+}
+function writeNumber(bytes, value) {
+    let rest = value;
+    for (; rest >= 0x80; rest = Math.floor(rest / 0x80))
+        bytes.push((rest % 0x80) + 0x80);
+    bytes.push(rest);
+}
+/** NaN where the bytes end before the number does. */
+function readNumber(bytes, at) {
+    let value = 0;
+    let scale = 1;
+    for (let i = at; i < bytes.length && i < at + 8; i++, scale *= 0x80) {
+        const byte = bytes[i] ?? 0;
+        value += (byte % 0x80) * scale;
+        if (byte < 0x80)
+            return { value, end: i + 1 };
+    }
+    return { value: Number.NaN, end: bytes.length };
+}
+//# sourceMappingURL=sequence-set.js.map

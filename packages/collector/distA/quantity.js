@@ -1,0 +1,51 @@
+/** Sizes and durations as people write them. */
+const BYTES = { B: 1, KiB: 1024, MiB: 1024 ** 2, GiB: 1024 ** 3 };
+const MILLISECONDS = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+const QUANTITY = /^(\d{1,15})([A-Za-z]{0,3})$/;
+function parse(text, units) {
+    const [, digits, unit] = QUANTITY.exec(text) ?? [];
+    if (digits === undefined || unit === undefined)
+        return undefined;
+    const factor = unit === '' ? 1 : units[unit];
+    const value = factor === undefined ? Number.NaN : Number(digits) * factor;
+    return Number.isSafeInteger(value) ? value : undefined;
+}
+/** The largest unit that divides the value, so that what was written as 64KiB is shown as 64KiB. */
+function format(value, units, plain) {
+    const fitting = Object.entries(units).filter(([, factor]) => value >= factor && value % factor === 0);
+    const [unit, factor] = fitting.at(-1) ?? [plain, 1];
+    return `${value / factor}${unit}`;
+}
+/**
+ * Reads `1MiB`, `64KiB`, `1000000`. Units of a thousand (kB, MB) are none: half of those who write them mean the
+ * others.
+ * @returns bytes, or undefined when the text is no size.
+ */
+export function parseByteSize(text) {
+    return parse(text, BYTES);
+}
+/** @returns text that {@link parseByteSize} reads as the same size. */
+export function formatByteSize(bytes) {
+    return format(bytes, BYTES, 'B').replace(/(?<=\d)B$/, '');
+}
+/**
+ * Reads `500ms`, `10s`, `1m`, `24h`, `90d`. A plain number is milliseconds; a day is 24 hours.
+ * @returns milliseconds, or undefined when the text is no duration.
+ */
+export function parseDuration(text) {
+    return parse(text, MILLISECONDS);
+}
+/** @returns text that {@link parseDuration} reads as the same duration. */
+export function formatDuration(ms) {
+    return format(ms, MILLISECONDS, 'ms');
+}
+/** About how much, for a person: `12 KiB`, `1.5 MiB`. */
+export function aboutBytes(bytes) {
+    return bytes < 1 << 20 ? `${Math.ceil(bytes / 1024)} KiB` : `${(bytes / (1 << 20)).toFixed(1)} MiB`;
+}
+/** A number of things, in words: `1 segment`, `2 segments`. The console has its own, as it runs in a browser too. */
+export function counted(number, thing, things = `${thing}s`) {
+    return `${number} ${number === 1 ? thing : things}`;
+}
+export const DAY_MS = 86_400_000;
+//# sourceMappingURL=quantity.js.map

@@ -1,0 +1,2 @@
+export {};
+//# sourceMappingURL=counted-run.js.map

@@ -1,0 +1,113 @@
+/**
+ * What of a record stands in columns, for CSV and for Parquet: the one table of both (docs/reference/records.md). A value of
+ * another type than the column's is not in it: the profile `minimum` lets a sender write what they like there.
+ */
+import { epochMilliseconds, readInstant, hasDay } from '../instant.js';
+import { MemberName } from '../json-scan.js';
+import { numberIn } from '../raw-json.js';
+import { memberIn, ScannedObject } from '../run-event.js';
+/** RFC 3339, but for the leap second; whether the month has such a day is asked besides. */
+const DATE_TIME = /^\d{4}-\d\d-\d\d[Tt](?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d+)?(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/;
+export function textIn(value) {
+    return typeof value === 'string' ? value : undefined;
+}
+/** A date-time in a field that the protocol does not check. */
+export function timeIn(value) {
+    return typeof value === 'string' && DATE_TIME.test(value) && hasDay(value) ? value : undefined;
+}
+/** Milliseconds since 1970 UTC, rounded down. */
+export function millisecondsOf(time) {
+    return epochMilliseconds(readInstant(time));
+}
+export const NAMES = {
+    model_id: new MemberName('model_id'),
+    model_version: new MemberName('model_version'),
+    caller_id: new MemberName('caller_id'),
+    target_id: new MemberName('target_id'),
+    input_uri: new MemberName('input_uri'),
+    prompt: new MemberName('prompt'),
+    caller_type: new MemberName('caller_type'),
+    target_type: new MemberName('target_type'),
+};
+/** The text in a member; undefined where there is none. */
+export function textOf(sent, name) {
+    return sent instanceof ScannedObject ? sent.text(name) : textIn(sent?.[name.text]);
+}
+export function stringOf(text) {
+    return typeof text === 'object' ? text.bytes.toString('utf8', text.from, text.to) : text;
+}
+/**
+ * As the start says; where it names a model and no version, the model that answered. A call that failed, or that ended
+ * without an answer, counts against what was asked for.
+ */
+export function modelVersionOf({ model, metadata: { call } }) {
+    if (model === null)
+        return undefined;
+    const answered = call?.ending === 'failed' ? null : call?.response_model;
+    const said = textOf(model, NAMES.model_version) ?? answered ?? undefined;
+    if (said !== undefined || call === null || call.ending === 'complete')
+        return said;
+    return textOf(model, NAMES.model_id);
+}
+export const RECORD_COLUMNS = [
+    { name: 'record_id', type: 'text', of: ({ metadata }) => metadata.record_id },
+    { name: 'run_id', type: 'text', of: ({ metadata }) => metadata.run_id ?? undefined },
+    { name: 'organisation', type: 'text', of: ({ metadata }) => metadata.organisation },
+    { name: 'parent_run_id', type: 'text', of: ({ metadata }) => metadata.parent?.run_id ?? undefined },
+    { name: 'parent_event_id', type: 'text', of: ({ metadata }) => metadata.parent?.event_id },
+    { name: 'model_id', type: 'text', of: ({ model }) => textOf(model, NAMES.model_id) },
+    { name: 'model_version', type: 'text', of: modelVersionOf },
+    { name: 'caller_id', type: 'text', of: ({ user }) => textOf(user, NAMES.caller_id) },
+    { name: 'caller_type', type: 'text', of: ({ user }) => textOf(user, NAMES.caller_type) },
+    { name: 'target_id', type: 'text', of: ({ target }) => textOf(target, NAMES.target_id) },
+    { name: 'target_type', type: 'text', of: ({ target }) => textOf(target, NAMES.target_type) },
+    { name: 'input_uri', type: 'text', of: ({ inputs }) => textOf(inputs, NAMES.input_uri) },
+    { name: 'prompt', type: 'text', of: ({ inputs }) => textOf(inputs, NAMES.prompt) },
+    { name: 'first_timestamp', type: 'time', of: ({ metadata }) => metadata.first_timestamp ?? undefined },
+    { name: 'last_timestamp', type: 'time', of: ({ metadata }) => metadata.last_timestamp ?? undefined },
+    { name: 'first_received_at', type: 'time', of: ({ metadata }) => metadata.first_received_at },
+    { name: 'last_received_at', type: 'time', of: ({ metadata }) => metadata.last_received_at },
+    { name: 'latency_ms', type: 'number', of: ({ metadata }) => metadata.latency_ms ?? undefined },
+    { name: 'completeness', type: 'text', of: ({ metadata }) => metadata.completeness.level },
+    { name: 'missing', type: 'texts', of: ({ metadata }) => metadata.completeness.missing },
+    {
+        name: 'conflicts',
+        type: 'texts',
+        of: ({ metadata }) => metadata.conflicts.map(({ kind, rule }) => (rule === undefined ? kind : `${kind}:${rule}`)),
+    },
+    { name: 'children', type: 'texts', of: ({ metadata }) => metadata.children },
+    { name: 'protocol_versions', type: 'texts', of: ({ metadata }) => metadata.protocol_versions },
+    { name: 'event_count', type: 'count', of: ({ metadata }) => metadata.events.length },
+    {
+        name: 'numbers_in_text',
+        type: 'count',
+        of: ({ metadata }) => metadata.completeness.numbers_in_text.length,
+    },
+    {
+        name: 'replaced_text',
+        type: 'count',
+        of: ({ metadata }) => metadata.completeness.replaced_text.length,
+    },
+    { name: 'call_by', type: 'text', of: ({ metadata }) => metadata.call?.by },
+    { name: 'call_ending', type: 'text', of: ({ metadata }) => metadata.call?.ending },
+    { name: 'call_attempts', type: 'count', of: ({ metadata }) => metadata.call?.attempts },
+    { name: 'call_status', type: 'count', of: ({ metadata }) => metadata.call?.status ?? undefined },
+    { name: 'call_error', type: 'text', of: ({ metadata }) => metadata.call?.error_name ?? undefined },
+    { name: 'response_model', type: 'text', of: ({ metadata }) => metadata.call?.response_model ?? undefined },
+    { name: 'input_tokens', type: 'number', of: ({ metadata }) => metadata.call?.input_tokens ?? undefined },
+    { name: 'output_tokens', type: 'number', of: ({ metadata }) => metadata.call?.output_tokens ?? undefined },
+];
+/** The number in a member, also one that was sent as a text, as the nearest double; undefined where there is none. */
+export function memberNumber(sent, name) {
+    return numberIn(memberIn(sent, name));
+}
+/** Also in the full width of East Asian scripts. */
+const FORMULA = /(^|[;\t\r\n])(?=[=+\-@\uff1d\uff0b\uff0d\uff20])/g;
+const BLANK = /^(?=[\t\r\n])/;
+const QUOTED = /[",\r\n]/;
+/** A text as one cell of a row. */
+export function csvCell(text) {
+    const harmless = text.replace(FORMULA, "$1'").replace(BLANK, "'");
+    return QUOTED.test(harmless) ? `"${harmless.replaceAll('"', '""')}"` : harmless;
+}
+//# sourceMappingURL=record-columns.js.map

@@ -1,0 +1,207 @@
+/** An event as a record is made of it: what the collector says of it, and what the sender said. */
+import { EVENT_KINDS } from '@clinical-events/protocol';
+import { RepeatedText, latin1, utf8 } from '../store/text.js';
+import { JsonScan, MemberName } from './json-scan.js';
+import { parseExact } from './raw-json.js';
+/** Reads events as objects, with exact numbers (raw-json.ts). */
+export class ParsingReader {
+    #read;
+    begin(read) {
+        this.#read = read;
+    }
+    event(index) {
+        if (this.#read === undefined)
+            throw new TypeError('nothing was read');
+        return runEvent(this.#read.facts(index), this.#read.body(index));
+    }
+}
+/** Reads a stored event. Nothing of the result is a view, so it outlives the scan that yielded the event. */
+export function runEventOf(stored) {
+    const { sequence, kind, profile, organisation, keyId, receivedAt, eventId, runId, payloadState } = stored;
+    return runEvent({ sequence, kind, profile, organisation, keyId, receivedAt, eventId, runId, payloadState }, payloadState === 'plain' ? stored.body.toString() : undefined);
+}
+/** @param text what its sender wrote; undefined when the payload is encrypted or retired. */
+function runEvent(event, text) {
+    if (text === undefined)
+        return { event, body: undefined };
+    const whole = withoutHalves(text);
+    // The schema of its kind has accepted every body that is stored.
+    return { event, body: parseExact(whole), isReplaced: whole !== text };
+}
+/** Half a surrogate pair is valid JSON, and cannot be written in UTF-8: it always stands as an escape. */
+const SURROGATES = ['\\ud', '\\uD'];
+/** An escape, a pair as one; the group has half a pair. An escaped backslash is passed as one, too. */
+const ESCAPES = /\\(?:u(?:d[89ab][\da-f]{2}\\ud[c-f][\da-f]{2}|(d[89a-f][\da-f]{2}))|[^])/gi;
+/** @returns the JSON text with U+FFFD for each half of a surrogate pair. RFC 7493 section 2.1 has no such text. */
+function withoutHalves(text) {
+    if (!SURROGATES.some((sign) => text.includes(sign)))
+        return text;
+    return text.replace(ESCAPES, (escape, half) => half === undefined ? escape : '\\ufffd');
+}
+/** An object of a payload. */
+export class ScannedObject {
+    scan;
+    entry;
+    constructor(scan, entry) {
+        this.scan = scan;
+        this.entry = entry;
+    }
+    has(name) {
+        return this.scan.find(this.entry, name) >= 0;
+    }
+    /** The text in a member; undefined when there is none, or what it has is no text. */
+    text(name) {
+        const { scan } = this;
+        const member = scan.find(this.entry, name);
+        if (member < 0 || !scan.isString(member))
+            return undefined;
+        const [from, to] = [scan.from(member), scan.to(member)];
+        if (scan.isEscaped(member))
+            return JSON.parse(scan.bytes.toString('utf8', from, to));
+        return { bytes: scan.bytes, from: from + 1, to: to - 1 };
+    }
+    /** What a member has, its numbers as doubles; undefined when there is none. */
+    value(name) {
+        const { scan } = this;
+        const member = scan.find(this.entry, name);
+        if (member < 0)
+            return undefined;
+        return JSON.parse(scan.bytes.toString('utf8', scan.from(member), scan.to(member)));
+    }
+    /** The object as it was sent. */
+    json() {
+        const { scan, entry } = this;
+        return { bytes: scan.bytes, from: scan.from(entry), to: scan.to(entry) };
+    }
+}
+/** The fields at the top of every event that the protocol names. */
+export const BASE_FIELDS = [
+    'event_id',
+    'run_id',
+    'parent_event_id',
+    'timestamp',
+    'protocol_version',
+    'system_metadata',
+];
+/** Those besides that it names for each kind: all objects. Another kind's payload is not among them. */
+export const PAYLOADS = {
+    'inference-start': ['model_instance', 'user_identity', 'target_identity', 'inputs'],
+    'internal-artifact': ['artifact'],
+    'human-output': ['output'],
+    outcome: ['outcome'],
+    'user-feedback': ['feedback'],
+};
+/** What a scanned event says. */
+export class ScannedBody {
+    timestamp = '';
+    parent_event_id = null;
+    protocol_version = '';
+    system_metadata = undefined;
+    model_instance = undefined;
+    user_identity = undefined;
+    target_identity = undefined;
+    inputs = undefined;
+    artifact = undefined;
+    output = undefined;
+    outcome = undefined;
+    feedback = undefined;
+    /** The fields that the protocol does not name, as the JSON of an object; undefined when there are none. */
+    extra = undefined;
+}
+/** @returns the object of that name in an event; undefined when there is none. */
+export function sentIn(body, name) {
+    return body[name];
+}
+/** What a member of an object has; its numbers may be of either form (raw-json.ts). */
+export function memberIn(sent, name) {
+    return sent instanceof ScannedObject ? sent.value(name) : sent?.[name.text];
+}
+/** Whether an object has such a member, of whatever value. */
+export function hasMember(sent, name) {
+    return sent instanceof ScannedObject ? sent.has(name) : sent?.[name.text] !== undefined;
+}
+/** The fields that the protocol names for each kind, by the signatures of their names, no two of which are the same. */
+const FIELDS = new Map(EVENT_KINDS.map((kind) => [kind, fieldsOf([...BASE_FIELDS, ...PAYLOADS[kind]])]));
+function fieldsOf(names) {
+    const fields = names.map((field) => ({ name: new MemberName(field), field }));
+    return new Map(fields.map((field) => [field.name.signature, field]));
+}
+export class ScanningReader {
+    #read;
+    #scan = new JsonScan();
+    /** Of the batch before, which is in use until the next. */
+    #before = new JsonScan();
+    #version = new RepeatedText(utf8);
+    #hasSurrogates = false;
+    begin(read) {
+        this.#read = read;
+        [this.#scan, this.#before] = [this.#before, this.#scan];
+        this.#scan.begin(read.source);
+        this.#hasSurrogates = SURROGATES.some((sign) => read.source.includes(sign));
+    }
+    event(index) {
+        const read = this.#read;
+        if (read === undefined)
+            throw new TypeError('nothing was read');
+        const event = read.facts(index);
+        if (event.payloadState !== 'plain')
+            return { event, body: undefined };
+        if (this.#hasSurrogates) {
+            const parsed = runEvent(event, read.body(index));
+            if (parsed.isReplaced)
+                return parsed;
+        }
+        const body = this.#body(read.bodyFrom(index), read.bodyTo(index), event.kind, event.runId !== undefined);
+        return body === undefined ? runEvent(event, read.body(index)) : { event, body };
+    }
+    /** @returns undefined for one that has to be parsed. */
+    #body(from, to, kind, namesRun) {
+        const scan = this.#scan;
+        const event = scan.scan(from, to);
+        const fields = FIELDS.get(kind);
+        if (event < 0 || fields === undefined)
+            return undefined;
+        const body = new ScannedBody();
+        let extra;
+        for (let member = scan.first(event); member >= 0; member = scan.after(member, event)) {
+            const known = fields.get(scan.signature(member));
+            if (known === undefined || !scan.isNamed(member, known.name)) {
+                (extra ??= []).push(scan.text(member));
+                continue;
+            }
+            switch (known.field) {
+                case 'event_id':
+                    break;
+                case 'run_id':
+                    // The nil UUID is kept as what it is (assemble.ts).
+                    if (!namesRun)
+                        return undefined;
+                    break;
+                case 'timestamp':
+                    if (scan.isEscaped(member))
+                        return undefined;
+                    body.timestamp = latin1(scan.bytes, scan.from(member) + 1, scan.to(member) - 1);
+                    break;
+                case 'parent_event_id':
+                    if (scan.isEscaped(member))
+                        return undefined;
+                    if (scan.isString(member))
+                        body.parent_event_id = latin1(scan.bytes, scan.from(member) + 1, scan.to(member) - 1);
+                    break;
+                case 'protocol_version':
+                    if (scan.isEscaped(member))
+                        return undefined;
+                    body.protocol_version = this.#version.of(scan.bytes, scan.from(member) + 1, scan.to(member) - 1);
+                    break;
+                default:
+                    if (!scan.isObject(member))
+                        return undefined;
+                    body[known.field] = new ScannedObject(scan, member);
+            }
+        }
+        if (extra !== undefined)
+            body.extra = `{${extra.join(',')}}`;
+        return body;
+    }
+}
+//# sourceMappingURL=run-event.js.map

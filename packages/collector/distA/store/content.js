@@ -1,0 +1,218 @@
+/**
+ * When two bodies say the same: the test behind "201 for a duplicate, 409 for a conflict".
+ *
+ * One body is outlined in one pass, the other is walked once, and each member is looked up by name. So the time is
+ * linear in both bodies, in whatever order their members stand, and no value is built.
+ */
+import { CLOSE_BRACE, CLOSE_BRACKET, COMMA, JsonOutline, OPEN_BRACE, OPEN_BRACKET, POINT, pastSpace, QUOTE, sameString, stringEnd, unitsOf, } from './json-text.js';
+/** The members at the top of an event that compare as UUIDs (RFC 9562 section 4: either case is read). */
+const IDS = ['event_id', 'run_id', 'parent_event_id'];
+/** The test. Both are valid JSON texts in UTF-8 without repeated member names; anything else may be called unequal. */
+export function sameContent(a, b) {
+    const outline = new JsonOutline(textOf(b));
+    return outline.faultAt === undefined && new Comparison(textOf(a), outline).same();
+}
+function textOf(body) {
+    return Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString();
+}
+/** One text that is walked beside the outline of another. */
+class Comparison {
+    text;
+    outline;
+    /** Place in the text that is walked. */
+    #at = 0;
+    /** Place in the outlined text, and the number of the next container that opens there. */
+    #other = 0;
+    #container = 0;
+    #units;
+    #others;
+    /** The outlined text's members that are ids; -1 for one that it does not have. */
+    #ids;
+    constructor(text, outline) {
+        this.text = text;
+        this.outline = outline;
+        this.#units = unitsOf(text);
+        this.#others = outline.units;
+        this.#ids = IDS.map((name) => outline.find(0, unitsOf(name), 0, name.length));
+    }
+    /** Compares the values at both places and passes them when they are equal. */
+    same() {
+        const kind = this.#peek();
+        const other = this.#peekOther();
+        if (kind === OPEN_BRACE)
+            return other === kind && this.#sameObject();
+        if (kind === OPEN_BRACKET)
+            return other === kind && this.#sameArray();
+        if (other === OPEN_BRACE || other === OPEN_BRACKET)
+            return false;
+        if (kind === QUOTE || other === QUOTE)
+            return kind === other && this.#sameText();
+        return this.#sameScalar();
+    }
+    #sameObject() {
+        const { outline } = this;
+        const object = this.#container;
+        let members = 0;
+        this.#at++;
+        while (this.#peek() !== CLOSE_BRACE) {
+            const from = this.#at;
+            this.#at = stringEnd(this.text, from) + 1;
+            const member = outline.find(object, this.#units, from + 1, this.#at - 1);
+            if (member < 0)
+                return false;
+            this.#peek();
+            this.#at++;
+            this.#other = outline.valueOf(member);
+            this.#container = outline.containerOf(member);
+            if (object === 0 && this.#ids.includes(member) ? !this.#sameId() : !this.same())
+                return false;
+            members++;
+            if (this.#peek() === COMMA)
+                this.#at++;
+        }
+        this.#at++;
+        this.#other = outline.endOf(object);
+        this.#container = outline.nextOf(object);
+        return members === outline.membersOf(object);
+    }
+    #sameArray() {
+        this.#at++;
+        this.#other++;
+        this.#container++;
+        while (this.#peek() !== CLOSE_BRACKET) {
+            if (this.#peekOther() === CLOSE_BRACKET || !this.same())
+                return false;
+            if (this.#peek() === COMMA)
+                this.#at++;
+            if (this.#peekOther() === COMMA)
+                this.#other++;
+        }
+        if (this.#peekOther() !== CLOSE_BRACKET)
+            return false;
+        this.#at++;
+        this.#other++;
+        return true;
+    }
+    /** Of two texts that the schema has accepted as UUIDs, however they are escaped; anything else as what it is. */
+    #sameId() {
+        if (this.#peek() !== QUOTE || this.#peekOther() !== QUOTE)
+            return this.same();
+        const [from, fromOther] = [this.#at, this.#other];
+        this.#at = stringEnd(this.text, from) + 1;
+        this.#other = stringEnd(this.outline.text, fromOther) + 1;
+        const [left, right] = [this.text.slice(from, this.#at), this.outline.text.slice(fromOther, this.#other)];
+        return uuidIn(left) === uuidIn(right);
+    }
+    #sameText() {
+        const { text } = this.outline;
+        const [from, fromOther] = [this.#at + 1, this.#other + 1];
+        const [to, toOther] = [stringEnd(this.text, this.#at), stringEnd(text, this.#other)];
+        this.#at = to + 1;
+        this.#other = toOther + 1;
+        const [left, right] = [this.text.slice(from, to), text.slice(fromOther, toOther)];
+        if (left === right)
+            return true;
+        if (!left.includes('\\') && !right.includes('\\'))
+            return false;
+        return sameString(this.#units, from, to, this.#others, fromOther, toOther);
+    }
+    #sameScalar() {
+        const [from, fromOther] = [this.#at, this.#other];
+        let code = this.#units[this.#at] ?? 0;
+        while (code === (this.#others[this.#other] ?? 0) && !endsScalar(code)) {
+            this.#other++;
+            code = this.#units[++this.#at] ?? 0;
+        }
+        if (endsScalar(code) && endsScalar(this.#others[this.#other] ?? 0))
+            return true;
+        while (!endsScalar(this.#units[this.#at] ?? 0))
+            this.#at++;
+        while (!endsScalar(this.#others[this.#other] ?? 0))
+            this.#other++;
+        return sameNumber(this.text.slice(from, this.#at), this.outline.text.slice(fromOther, this.#other));
+    }
+    /** The first character of the next token, without passing it. */
+    #peek() {
+        this.#at = pastSpace(this.#units, this.#at);
+        return this.#units[this.#at] ?? 0;
+    }
+    #peekOther() {
+        this.#other = pastSpace(this.#others, this.#other);
+        return this.#others[this.#other] ?? 0;
+    }
+}
+/** @param text a string as JSON writes it. */
+function uuidIn(text) {
+    return JSON.parse(text).toLowerCase();
+}
+/** The end of a text, where there is no code, is one too. */
+function endsScalar(code) {
+    return !(code > 32) || code === COMMA || code === CLOSE_BRACE || code === CLOSE_BRACKET;
+}
+function isDigit(code) {
+    return code >= 48 && code <= 57;
+}
+/**
+ * Whether two scalars are numbers of the same exact value: 1, 1.0 and 10e-1 are. Doubles would call
+ * 12345678901234567890 and 12345678901234567891 equal, and 1e400 and 1e500 too.
+ */
+function sameNumber(a, b) {
+    if (!isNumber(a) || !isNumber(b))
+        return false;
+    const [left, right] = [decimal(a), decimal(b)];
+    if (left === undefined || right === undefined)
+        return left === right;
+    return left.negative === right.negative && sameDigits(left, right) && samePower(left, right);
+}
+function isNumber(text) {
+    return text.startsWith('-') || isDigit(text.charCodeAt(0));
+}
+/** Undefined for 0 in all its spellings. */
+function decimal(text) {
+    const negative = text.startsWith('-');
+    let first = negative ? 1 : 0;
+    let point = -1;
+    for (; text.charCodeAt(first) === 48 || text.charCodeAt(first) === POINT; first++) {
+        if (text.charCodeAt(first) === POINT)
+            point = first;
+    }
+    if (!isDigit(text.charCodeAt(first)))
+        return undefined;
+    let end = first;
+    let last = first;
+    for (; isDigit(text.charCodeAt(end)) || text.charCodeAt(end) === POINT; end++) {
+        if (text.charCodeAt(end) === POINT)
+            point = end;
+        else if (text.charCodeAt(end) !== 48)
+            last = end;
+    }
+    if (point < 0)
+        point = end;
+    const power = last < point ? point - 1 - last : point - last;
+    return { text, negative, first, last, power, exponent: text.slice(end + 1) };
+}
+function sameDigits(a, b) {
+    let [i, j] = [a.first, b.first];
+    while (i <= a.last && j <= b.last) {
+        if (a.text.charCodeAt(i) === POINT)
+            i++;
+        if (b.text.charCodeAt(j) === POINT)
+            j++;
+        if (a.text.charCodeAt(i++) !== b.text.charCodeAt(j++))
+            return false;
+    }
+    return i > a.last && j > b.last;
+}
+/** So many digits are exact in a double, with a power of ten added. */
+const EXACT_DIGITS = 15;
+/** To read an exponent of a million digits takes a tenth of a second; with more than these it stays as written. */
+const MAX_EXPONENT_DIGITS = 100;
+function samePower(a, b) {
+    const longest = Math.max(a.exponent.length, b.exponent.length);
+    if (longest <= EXACT_DIGITS)
+        return Number(a.exponent) + a.power === Number(b.exponent) + b.power;
+    if (longest > MAX_EXPONENT_DIGITS)
+        return a.text.toLowerCase() === b.text.toLowerCase();
+    return BigInt(a.exponent) + BigInt(a.power) === BigInt(b.exponent) + BigInt(b.power);
+}
+//# sourceMappingURL=content.js.map

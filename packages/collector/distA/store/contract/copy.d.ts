@@ -1,0 +1,28 @@
+/** A log on its way into a back-up: what a driver promises of it. */
+/** The log is another one than the copy was made of, or went on differently. The message says how it shows. */
+export declare class LogDiffers extends Error {
+    name: string;
+}
+/** What was copied by one call. */
+export interface Copied {
+    readonly segmentsCopied: number;
+    readonly segmentsThere: number;
+    readonly bytes: number;
+}
+/** The part of a log that can be read. */
+export interface LogCopy {
+    readonly ledgerId: string;
+    readonly events: number;
+    readonly entries: number;
+    readonly lastReceivedAt: number | undefined;
+    /** Name of the segment that the log grows in. */
+    readonly growing: string;
+    /**
+     * On return `directory` holds this log, on stable storage. Until then it holds at least what it held.
+     * @param grewIn the `growing` of the last copy that was finished there; segments before it are not read again.
+     * @throws LogDiffers before anything is written; StoreDamaged.
+     */
+    copyTo(directory: string, grewIn: string | undefined, onProgress: Progress): Copied;
+}
+/** Called with how many bytes are done, and of how many. */
+export type Progress = (bytes: number, of: number) => void;

@@ -1,0 +1,2 @@
+export {};
+//# sourceMappingURL=driver.js.map

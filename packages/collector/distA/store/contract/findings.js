@@ -1,0 +1,2 @@
+export {};
+//# sourceMappingURL=findings.js.map

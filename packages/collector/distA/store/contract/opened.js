@@ -1,0 +1,2 @@
+export {};
+//# sourceMappingURL=opened.js.map

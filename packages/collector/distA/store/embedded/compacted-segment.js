@@ -1,0 +1,424 @@
+/**
+ * A segment whose retired events take no more room than what is left of them. It reads as if nothing had been taken out: at
+ * its old size, every frame at its old address, live ones byte for byte, and in place of each retired one the frame that
+ * it was with payload state 2 and zeros for extension and payload. So readers, the id index and proofs know nothing of it.
+ *
+ *   offset  size  field; little-endian
+ *        0     8  "CLINEVNC"
+ *        8    56  as in the segment that it was (segment.ts)
+ *       64        groups of frames, one behind the other
+ *                 table: of each group  kind (4): 0 frames as they are, 1 packed | size when it is read (8) | size here (8)
+ *                   | CRC-32 of its bytes here (4)
+ *     end-36   8  "CLINEVNF"
+ *           8+8  offset of the table, size of the segment when it is read
+ *          4+4+4  how many groups, CRC-32 of the table and of the 20 bytes before this, 0
+ *
+ *   A packed group: length of the block (4) | block, by Zstandard (RFC 8878) | commitments of its retired frames | live
+ *   frames. The block has of each frame in its order: 0 and its size (4), or 1 and of the retired frame bytes 4 to 31 and
+ *   the envelope.
+ *
+ * What does not hold reads as zeros, which are no frames: readers report that as damage.
+ */
+import { crc32, zstdCompressSync, zstdDecompressSync } from 'node:zlib';
+import fs from 'node:fs';
+import path from 'node:path';
+import { nodeFiles } from '../../files.js';
+import { envelopeEnd, frameCommitment, frameEnvelope, frameIsOwn, framePayloadState, frameSequence, RETIRED, sealFrame, setFramePayloadState, } from './frame.js';
+import { offsetIn, readBlocks, readFrames } from './log-frames.js';
+import { damagedAt, listSegments, SEGMENT_HEADER_BYTES } from './segment.js';
+const MAGIC = 'CLINEVNC';
+const PLAIN_MAGIC = 'CLINEVNT';
+const FOOTER_MAGIC = 'CLINEVNF';
+const FOOTER_BYTES = 36;
+const ROW_BYTES = 24;
+const SEGMENT = /\.segment(\.draft)?$/;
+/** What a group reads as: a single frame of it costs as much to read. */
+const GROUP_BYTES = 512 << 10;
+const COMMITMENT_BYTES = 32;
+/** In front of the commitment, behind the checksum. */
+const [FIXED_FROM, FIXED_TO] = [4, 32];
+const ENVELOPE_AT = 64;
+/** The same files, with every compacted segment as what it was. */
+export function expanding(files) {
+    const open = new Map();
+    return {
+        ...files,
+        open(file, flags) {
+            const fd = files.open(file, flags);
+            const expanded = flags === 'wx+' || !SEGMENT.test(file) ? undefined : tableOf(files, fd);
+            if (expanded !== undefined)
+                open.set(fd, expanded);
+            return fd;
+        },
+        close(fd) {
+            open.delete(fd);
+            files.close(fd);
+        },
+        size: (fd) => open.get(fd)?.size ?? files.size(fd),
+        read(fd, target, offset, length, position) {
+            const expanded = open.get(fd);
+            if (expanded === undefined)
+                return files.read(fd, target, offset, length, position);
+            return readExpanded(files, fd, expanded, { target, offset, length, position });
+        },
+    };
+}
+/** The segments of a log on this machine, as they read. */
+export const segmentFiles = expanding(nodeFiles);
+/** Whether a segment takes less room than it reads as. */
+export function isCompacted(file) {
+    const fd = nodeFiles.open(file, 'r');
+    try {
+        return tableOf(nodeFiles, fd) !== undefined;
+    }
+    finally {
+        nodeFiles.close(fd);
+    }
+}
+export function segmentsOf(dataDir, sequences) {
+    const segments = listSegments(segmentFiles, path.join(dataDir, 'ledger'));
+    const holding = segments.filter(({ firstSequence }, i) => sequences.meets(firstSequence, segments[i + 1]?.firstSequence ?? Infinity));
+    const times = holding.flatMap((each) => (isCompacted(each.path) ? fs.statSync(each.path).mtimeMs : []));
+    return {
+        compactedAt: times.length === 0 ? undefined : Math.max(...times),
+        liveFrom: segments.at(-1)?.firstSequence ?? 1,
+    };
+}
+/** Undefined when it is no compacted segment, or its table does not hold. */
+function tableOf(files, fd) {
+    const magic = Buffer.alloc(8);
+    files.read(fd, magic, 0, 8, 0);
+    if (magic.toString('latin1') !== MAGIC)
+        return undefined;
+    const end = files.size(fd);
+    const footer = Buffer.alloc(FOOTER_BYTES);
+    files.read(fd, footer, 0, FOOTER_BYTES, end - FOOTER_BYTES);
+    const [from, size] = [Number(footer.readBigUInt64LE(8)), Number(footer.readBigUInt64LE(16))];
+    const length = end - FOOTER_BYTES - from;
+    if (footer.toString('latin1', 0, 8) !== FOOTER_MAGIC || !(length >= 0 && length <= end))
+        return undefined;
+    const table = Buffer.alloc(length);
+    files.read(fd, table, 0, length, from);
+    if (crcOf(table, footer) !== footer.readUInt32LE(28))
+        return undefined;
+    const groups = [];
+    let [at, offset] = [SEGMENT_HEADER_BYTES, SEGMENT_HEADER_BYTES];
+    for (let row = 0; row + ROW_BYTES <= length; row += ROW_BYTES) {
+        const group = {
+            ...{
+                isPacked: table.readUInt32LE(row) === 1,
+                at,
+                size: Number(table.readBigUInt64LE(row + 4)),
+                offset,
+            },
+            ...{ length: Number(table.readBigUInt64LE(row + 12)), crc: table.readUInt32LE(row + 20) },
+        };
+        groups.push(group);
+        at += group.size;
+        offset += group.length;
+    }
+    return at === size && offset === from ? { groups, size, last: undefined } : undefined;
+}
+function crcOf(table, footer) {
+    return crc32(footer.subarray(8, 28), crc32(table));
+}
+function readExpanded(files, fd, expanded, wanted) {
+    const { target, offset, position } = wanted;
+    const length = Math.max(0, Math.min(wanted.length, expanded.size - position));
+    let at = position;
+    const end = position + length;
+    if (at < SEGMENT_HEADER_BYTES && at < end) {
+        const header = Buffer.alloc(SEGMENT_HEADER_BYTES);
+        files.read(fd, header, 0, header.length, 0);
+        header.write(PLAIN_MAGIC, 'latin1');
+        const some = header.subarray(at, end);
+        target.set(some, offset);
+        at += some.length;
+    }
+    for (let i = groupAt(expanded.groups, at); at < end; i++) {
+        const group = expanded.groups[i];
+        if (group === undefined)
+            break;
+        const some = Math.min(end, group.at + group.size) - at;
+        const into = offset + at - position;
+        if (group.isPacked) {
+            const from = at - group.at;
+            target.set(groupBytes(files, fd, expanded, group).subarray(from, from + some), into);
+        }
+        else
+            files.read(fd, target, into, some, group.offset + at - group.at);
+        at += some;
+    }
+    return length;
+}
+/** The place of the group that an offset is in. */
+function groupAt(groups, at) {
+    let [low, high] = [0, groups.length - 1];
+    while (low < high) {
+        const middle = (low + high + 1) >>> 1;
+        if ((groups[middle]?.at ?? Infinity) <= at)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+function groupBytes(files, fd, expanded, group) {
+    if (expanded.last?.group === group)
+        return expanded.last.bytes;
+    const packed = Buffer.alloc(group.length);
+    files.read(fd, packed, 0, packed.length, group.offset);
+    const bytes = (crc32(packed) === group.crc ? unpacked(packed, group.size) : undefined) ?? Buffer.alloc(group.size);
+    expanded.last = { group, bytes };
+    return bytes;
+}
+/** Undefined for what no group is. */
+function unpacked(packed, size) {
+    const bytes = Buffer.alloc(size);
+    try {
+        const blockEnd = 4 + packed.readUInt32LE(0);
+        const block = zstdDecompressSync(packed.subarray(4, blockEnd), { maxOutputLength: size + 4096 });
+        const retired = countRetired(block);
+        let commitmentAt = blockEnd;
+        let liveAt = blockEnd + retired * COMMITMENT_BYTES;
+        let to = 0;
+        for (let at = 0; at < block.length;) {
+            if (block[at] === 0) {
+                const length = block.readUInt32LE(at + 1);
+                to += packed.copy(bytes, to, liveAt, liveAt + length);
+                liveAt += length;
+                at += 5;
+                continue;
+            }
+            const length = retiredLength(block, at);
+            block.copy(bytes, to + FIXED_FROM, at + 1, at + 1 + FIXED_TO - FIXED_FROM);
+            packed.copy(bytes, to + FIXED_TO, commitmentAt, commitmentAt + COMMITMENT_BYTES);
+            block.copy(bytes, to + ENVELOPE_AT, at + 1 + FIXED_TO - FIXED_FROM, at + length);
+            commitmentAt += COMMITMENT_BYTES;
+            const frame = bytes.readUInt32LE(to + 4);
+            setFramePayloadState(bytes, to, RETIRED);
+            sealFrame(bytes, to, frame);
+            to += frame;
+            at += length;
+        }
+        return to === size ? bytes : undefined;
+    }
+    catch {
+        return undefined;
+    }
+}
+function countRetired(block) {
+    let count = 0;
+    for (let at = 0; at < block.length; at += block[at] === 0 ? 5 : retiredLength(block, at))
+        if (block[at] !== 0)
+            count++;
+    return count;
+}
+/** Of what a block says of a retired frame, with the 1 in front. */
+function retiredLength(block, at) {
+    const envelope = at + 1 + FIXED_TO - FIXED_FROM;
+    return envelopeEnd(block, envelope - ENVELOPE_AT) - at;
+}
+/** Writes the groups of a segment, one frame after the other. */
+class GroupWriter {
+    files;
+    fd;
+    #frames = [];
+    #size = 0;
+    #isPacked = false;
+    #at = SEGMENT_HEADER_BYTES;
+    #readAt = SEGMENT_HEADER_BYTES;
+    #rows = [];
+    constructor(files, fd) {
+        this.files = files;
+        this.fd = fd;
+    }
+    add(frame, isRetired) {
+        this.#frames.push({ bytes: Buffer.from(frame), isRetired });
+        this.#size += frame.length;
+        this.#isPacked ||= isRetired;
+        if (this.#size >= GROUP_BYTES)
+            this.#flush();
+    }
+    /** On return the file is whole, and on stable storage. */
+    end() {
+        if (this.#frames.length > 0)
+            this.#flush();
+        const table = Buffer.concat(this.#rows);
+        const footer = Buffer.alloc(FOOTER_BYTES);
+        footer.write(FOOTER_MAGIC, 'latin1');
+        footer.writeBigUInt64LE(BigInt(this.#at), 8);
+        footer.writeBigUInt64LE(BigInt(this.#readAt), 16);
+        footer.writeUInt32LE(this.#rows.length, 24);
+        footer.writeUInt32LE(crcOf(table, footer), 28);
+        this.#write(Buffer.concat([table, footer]));
+        this.files.datasync(this.fd);
+    }
+    #flush() {
+        const bytes = this.#isPacked ? this.#packed() : Buffer.concat(this.#frames.map((frame) => frame.bytes));
+        const row = Buffer.alloc(ROW_BYTES);
+        row.writeUInt32LE(this.#isPacked ? 1 : 0);
+        row.writeBigUInt64LE(BigInt(this.#size), 4);
+        row.writeBigUInt64LE(BigInt(bytes.length), 12);
+        row.writeUInt32LE(crc32(bytes), 20);
+        this.#rows.push(row);
+        this.#write(bytes);
+        this.#readAt += this.#size;
+        this.#frames = [];
+        this.#size = 0;
+        this.#isPacked = false;
+    }
+    #packed() {
+        const block = [];
+        const commitments = [];
+        const live = [];
+        for (const { bytes, isRetired } of this.#frames) {
+            if (isRetired) {
+                block.push(Buffer.from([1]), bytes.subarray(FIXED_FROM, FIXED_TO), frameEnvelope(bytes, 0));
+                commitments.push(frameCommitment(bytes, 0));
+            }
+            else {
+                const mark = Buffer.alloc(5);
+                mark.writeUInt32LE(bytes.length, 1);
+                block.push(mark);
+                live.push(bytes);
+            }
+        }
+        const compressed = zstdCompressSync(Buffer.concat(block));
+        const length = Buffer.alloc(4);
+        length.writeUInt32LE(compressed.length);
+        return Buffer.concat([length, compressed, ...commitments, ...live]);
+    }
+    #write(bytes) {
+        this.files.write(this.fd, bytes, bytes.length, this.#at);
+        this.#at += bytes.length;
+    }
+}
+/**
+ * Rewrites a segment without the payloads of retired events. On return the smaller file has the segment's name, durably; or
+ * the segment is as it was. What was written is read back and held against the segment first. Readers that have the old
+ * file open go on with it.
+ * @param next the segment behind it: the one that is written to is never compacted.
+ * @returns undefined when it would hardly be smaller.
+ * @throws StoreDamaged when the segment does not hold what was written, or what was read back is not the same.
+ */
+function compact(files, segment, next, retired) {
+    const expanded = expanding(files);
+    const before = sizeOf(files, segment.path);
+    const draft = `${segment.path}.draft`;
+    files.remove(draft);
+    const fd = files.open(draft, 'wx+');
+    try {
+        const header = Buffer.alloc(SEGMENT_HEADER_BYTES);
+        const source = expanded.open(segment.path, 'r');
+        expanded.read(source, header, 0, header.length, 0);
+        expanded.close(source);
+        header.write(MAGIC, 'latin1');
+        files.write(fd, header, header.length, 0);
+        const writer = new GroupWriter(files, fd);
+        for (const { buffer, offset, size } of framesOf(expanded, segment, next))
+            writer.add(buffer.subarray(offset, offset + size), isRetired(buffer, offset, retired));
+        writer.end();
+    }
+    catch (error) {
+        files.close(fd);
+        files.remove(draft);
+        throw error;
+    }
+    files.close(fd);
+    const after = sizeOf(files, draft);
+    if (after >= before * WORTHWHILE) {
+        files.remove(draft);
+        return undefined;
+    }
+    assertSame(expanded, segment, { ...segment, path: draft }, next, retired);
+    files.rename(draft, segment.path);
+    files.syncDirectory(path.dirname(segment.path));
+    return { before, after };
+}
+/** Less is not won by writing all of a segment anew. */
+const WORTHWHILE = 0.95;
+function isRetired(frame, offset, retired) {
+    if (frameIsOwn(frame, offset))
+        return false;
+    return framePayloadState(frame, offset) === RETIRED || retired.has(frameSequence(frame, offset));
+}
+function* framesOf(files, segment, next) {
+    for (const frame of readFrames(files, [segment, next])) {
+        if (frame.address >= next.base)
+            return;
+        yield frame;
+    }
+}
+/** In bytes, as these files have it. */
+export function sizeOf(files, file) {
+    const fd = files.open(file, 'r');
+    try {
+        return files.size(fd);
+    }
+    finally {
+        files.close(fd);
+    }
+}
+/** @throws StoreDamaged at the first frame that is not the same. */
+function assertSame(files, segment, draft, next, retired) {
+    const written = framesOf(files, draft, next);
+    for (const { buffer, offset, size, address } of framesOf(files, segment, next)) {
+        const there = written.next();
+        if (!there.done && isSame(buffer.subarray(offset, offset + size), there.value, retired))
+            continue;
+        const sequence = frameSequence(buffer, offset);
+        throw damagedAt(draft.path, offsetIn(segment, address), sequence, 'a compacted frame is not the one that it was');
+    }
+}
+function isSame(frame, { buffer, offset, size }, retired) {
+    const written = buffer.subarray(offset, offset + size);
+    if (!isRetired(frame, 0, retired))
+        return written.equals(frame);
+    const isLeafSame = frameEnvelope(written, 0).equals(frameEnvelope(frame, 0)) &&
+        frameCommitment(written, 0).equals(frameCommitment(frame, 0));
+    return isLeafSame && size === frame.length && framePayloadState(written, 0) === RETIRED;
+}
+/**
+ * Compacts the segments of a log of which a fifth or more is retired and still there, oldest first, while a collector runs
+ * or without one. No two may do so at a time.
+ * @param onSegment called behind each that was looked at. @returns what was won.
+ */
+export async function compactLog(dataDir, retired, onSegment, files = nodeFiles) {
+    const segments = listSegments(expanding(files), path.join(dataDir, 'ledger'));
+    const won = { before: 0, after: 0 };
+    for (const [i, segment] of segments.entries()) {
+        const next = segments[i + 1];
+        if (next === undefined)
+            break;
+        const began = performance.now();
+        if (deadShare(files, segment, next, retired) >= DEAD_SHARE) {
+            const compacted = compact(files, segment, next, retired);
+            won.before += compacted?.before ?? 0;
+            won.after += compacted?.after ?? 0;
+        }
+        onSegment(i + 1, segments.length - 1);
+        // A collector may need the disk and the processor.
+        await new Promise((resolve) => setTimeout(resolve, performance.now() - began));
+    }
+    return won;
+}
+const DEAD_SHARE = 0.2;
+/** How much of a segment's file is payloads that are retired. */
+function deadShare(files, segment, next, retired) {
+    if (!retired.meets(segment.firstSequence, next.firstSequence))
+        return 0;
+    let dead = 0;
+    const expanded = expanding(files);
+    for (const block of readBlocks(expanded, [segment, next])) {
+        if (block.address >= next.base)
+            break;
+        for (const [i, offset] of block.offsets.entries()) {
+            const isDead = framePayloadState(block.buffer, offset) !== RETIRED && isRetired(block.buffer, offset, retired);
+            if (isDead)
+                dead += (block.offsets[i + 1] ?? block.end) - offset;
+        }
+    }
+    return dead / sizeOf(files, segment.path);
+}
+//# sourceMappingURL=compacted-segment.js.map

@@ -1,0 +1,437 @@
+/**
+ * The embedded driver: segments are the truth, the id index is derived from them.
+ *
+ * Append, in this order: look each event up (index, then the batch itself), stage the new ones' frames, make
+ * room, write and flush, and only then add them to the index. So the index never speaks of an event that is not
+ * durable, and an answer about a repeat is never given before the event it speaks of is durable: either the
+ * index knew it, or it stands earlier in the batch whose flush all answers wait for.
+ */
+import fs from 'node:fs';
+import path from 'node:path';
+import { ENTRY_KINDS, SALT_BYTES } from '@clinical-events/protocol';
+import { nodeFiles } from '../../files.js';
+import { sameContent } from '../content.js';
+import { keysUnwritable, NotCommitted, StoreDamaged, } from '../contract/events.js';
+import { ActionList, noteAction } from './action-list.js';
+import { expanding } from './compacted-segment.js';
+import { CommittedEntries } from './committed-entries.js';
+import { HEADER_BYTES, checksumHolds, decodeFrame, encodeFrame, frameEventId, frameOrganisation, framePayloadState, frameSequence, frameSize, plausibleSize, RETIRED, } from './frame.js';
+import { eventsOf, takenBy } from '../../privacy/actions.js';
+import { KeysUnfit } from '../../privacy/key-directory.js';
+import { SequenceSet } from '../../privacy/sequence-set.js';
+import { IdIndex } from './id-index/id-index.js';
+import { publishedTo } from './id-index/index-state.js';
+import { bucketOf, FrameOpener, FrameSealer, keyNameIn } from './sealed-frame.js';
+import { SegmentLog } from './segment-log.js';
+/* The events staged for one batch, by fingerprint: the part of the dedup that the index does not know yet. */
+/** More than any batch has, a power of two; kept under half full by `CAPACITY`. */
+const SLOTS = 8192;
+const CAPACITY = SLOTS / 2;
+class BatchIds {
+    /** Staged events in their order: fingerprint, and where the frame stands in the staging buffer. */
+    high = new Uint32Array(CAPACITY);
+    low = new Uint32Array(CAPACITY);
+    place = new Float64Array(CAPACITY);
+    count = 0;
+    // A slot holds an event's number if it was filled for this batch; so nothing need be cleared between batches.
+    #filledFor = new Float64Array(SLOTS);
+    #numbers = new Int32Array(SLOTS);
+    #batch = 0;
+    /** Forgets the batch before. */
+    begin() {
+        this.#batch++;
+        this.count = 0;
+    }
+    /** Collects into `places` where events with this fingerprint stand. */
+    find(high, low, places) {
+        places.length = 0;
+        for (let slot = low % SLOTS; this.#filledFor[slot] === this.#batch; slot = (slot + 1) % SLOTS) {
+            const number = this.#numbers[slot] ?? 0;
+            if (this.high[number] === high && this.low[number] === low)
+                places.push(this.place[number] ?? 0);
+        }
+    }
+    add(high, low, place) {
+        if (this.count === CAPACITY)
+            throw new RangeError(`more than ${CAPACITY} events in one batch`);
+        let slot = low % SLOTS;
+        while (this.#filledFor[slot] === this.#batch)
+            slot = (slot + 1) % SLOTS;
+        this.#filledFor[slot] = this.#batch;
+        this.#numbers[slot] = this.count;
+        this.high[this.count] = high;
+        this.low[this.count] = low;
+        this.place[this.count] = place;
+        this.count++;
+    }
+}
+/** While the index is brought up to date. */
+const COMMIT_EVERY = 1024;
+/** Frames that are read before others have their turn. */
+const YIELD_EVERY = 4096;
+/** Organisation and key id in front of the body. */
+const SENDER_BYTES = 512;
+export class EmbeddedStore {
+    list;
+    keys;
+    options;
+    opened;
+    concurrency = 1;
+    outlivesDoubt = false;
+    #log;
+    #index;
+    #batch = new BatchIds();
+    #places = [];
+    #sealer;
+    #opener;
+    #staging = Buffer.alloc(1 << 20);
+    #staged = 0;
+    /** Places and sequences of the actions among them. */
+    #stagedActions = [];
+    /** How many of them are the log's own. */
+    #ownStaged = 0;
+    #closed;
+    constructor(log, index, list, 
+    /** Undefined where payloads are not encrypted. */
+    keys, options, opened) {
+        this.list = list;
+        this.keys = keys;
+        this.options = options;
+        this.opened = opened;
+        this.#log = log;
+        this.#index = index;
+        this.#sealer = keys && options.encryption && new FrameSealer(keys, options.encryption.suite);
+        this.#opener = new FrameOpener(() => keys?.stored);
+    }
+    /**
+     * Opens the ledger in `directory`, or begins one. On return the log is whole, the index covers all of it, and no key that
+     * an action destroys is in any directory of keys that can be reached.
+     * The caller holds the directory's lock.
+     * @throws StoreDamaged when the log does not hold what was written to it.
+     */
+    static async open(options) {
+        const { directory, segmentBytes, onTrouble } = options;
+        const indexDirectory = path.join(directory, 'index');
+        const log = await SegmentLog.open({
+            directory: path.join(directory, 'ledger'),
+            segmentBytes,
+            lock: options.lock,
+            ...(options.ledgerId !== undefined && { ledgerId: options.ledgerId }),
+            vouchedTo: publishedTo(directory),
+            vouchedEntries: options.vouchedEntries ?? 0,
+            files: expanding(options.files ?? nodeFiles),
+            onRoomTrouble: (error) => onTrouble('no room can be made for the next segment', error),
+        });
+        const keys = await options.encryption?.openKeys(log.ledgerId, log.newestSealed !== undefined, log.nextSequence === 1);
+        const openIndex = () => IdIndex.open({
+            directory: indexDirectory,
+            logEnd: log.end,
+            onCover: (address) => list.cover(address),
+            onError: (error) => onTrouble('the id index could not be read or written; what it lacks is taken from the log', error),
+        });
+        const list = new ActionList(directory, options.files ?? nodeFiles);
+        let index = openIndex();
+        if (!isIndexOf(log, index)) {
+            // Believed, it would let events in twice. It is derived: rebuilt from the log, it is right.
+            onTrouble('the id index belonged to another ledger, or to a copy of this one that went on differently', undefined);
+            await index.abandon();
+            fs.rmSync(indexDirectory, { recursive: true });
+            index = openIndex();
+        }
+        let replayed = 0;
+        if (!list.load((address) => wholeFrame(log, address), log.end, index.coveredTo)) {
+            for (const { buffer, offset, size, address } of log.framesFrom(log.start)) {
+                if (address >= index.coveredTo)
+                    break;
+                list.take(buffer, offset, size, address);
+            }
+            list.settle();
+        }
+        for (const { buffer, offset, size, address } of log.framesFrom(index.coveredTo)) {
+            list.take(buffer, offset, size, address);
+            index.fingerprint(frameOrganisation(buffer, offset), frameEventId(buffer, offset), 0);
+            index.add(index.hi, index.lo, address);
+            if (++replayed % COMMIT_EVERY === 0)
+                index.commit(address + size);
+        }
+        index.commit(log.end);
+        // Of a log that was restored from before them, the keys know what it does not.
+        const noted = takenBy(keys?.stored.noted() ?? []);
+        try {
+            if (keys !== undefined && log.newestSealed !== undefined)
+                assertHasKey(keys, log.newestSealed, list.actions.retired.with(eventsOf(noted)));
+        }
+        catch (error) {
+            await index.close();
+            await log.close();
+            throw error;
+        }
+        await keys?.destroy([...list.actions.taken('all'), ...noted]);
+        return new EmbeddedStore(log, index, list, keys, options, {
+            ...heldBy(log),
+            segments: log.segments.length,
+            ledgerId: log.ledgerId,
+            replayed,
+            tornTail: log.tornTail,
+        });
+    }
+    append(batch) {
+        const outcomes = this.#stage(batch);
+        if (this.#staged === 0)
+            return outcomes;
+        // An event that the index cannot take in could be stored twice.
+        if (this.#index.room < this.#batch.count)
+            throw new NotCommitted('the id index cannot be written', { reason: 'index_unwritable' });
+        const room = this.#log.makeRoom(this.#staged);
+        if (room !== undefined)
+            return room.then(() => this.#commit(outcomes));
+        return this.#commit(outcomes);
+    }
+    /** By the descriptors that it writes by. */
+    get committed() {
+        return new CommittedEntries(this.#log);
+    }
+    /** By kind, the body of the newest entry of the log's own in the last segment, as it was when it was opened. */
+    get newestOwn() {
+        return this.#log.newestOwn;
+    }
+    /** Those that are in the log. */
+    get actions() {
+        return this.list.actions;
+    }
+    /**
+     * Of each of some lists of keys those by which events of the log are encrypted that no action has erased yet, or were
+     * until their payloads were taken out of the file. Reads the segments in which they may be. A segment that cannot be read
+     * is told of and passed over: nobody opens its events.
+     * @returns of each list what was found, or less where it was aborted.
+     */
+    async keysIn(lists, signal) {
+        const wanted = eventsOf(lists.flat()).without(this.actions.retired);
+        const found = new Map(lists.flat().map((keys) => [keys, []]));
+        const byOrganisation = Map.groupBy(found.keys(), ({ organisation }) => organisation);
+        const end = this.#log.nextSequence;
+        const { segments } = this.#log;
+        const isOver = () => signal.aborted;
+        let passed = 0;
+        for (const [i, { base, firstSequence }] of segments.entries()) {
+            const next = segments[i + 1]?.firstSequence ?? end;
+            if (isOver() || !wanted.meets(firstSequence, next))
+                continue;
+            try {
+                for (const { buffer, offset } of this.#log.framesFrom(base)) {
+                    const sequence = frameSequence(buffer, offset);
+                    if (sequence >= next || isOver())
+                        break;
+                    if (wanted.has(sequence)) {
+                        const [tag, isTaken] = [bucketOf(buffer, offset), framePayloadState(buffer, offset) === RETIRED];
+                        for (const keys of byOrganisation.get(frameOrganisation(buffer, offset)) ?? [])
+                            if ((tag === keys.tag || isTaken) && keys.sequences.has(sequence))
+                                found.get(keys)?.push(sequence);
+                    }
+                    if (++passed % YIELD_EVERY === 0)
+                        await new Promise(setImmediate);
+                }
+            }
+            catch (error) {
+                if (!(error instanceof StoreDamaged))
+                    throw error;
+                this.options.onTrouble('a segment cannot be read, and its events were not looked at', error);
+            }
+        }
+        return lists.map((list) => list.flatMap((keys) => {
+            const { tag, organisation } = keys;
+            const sequences = SequenceSet.of(found.get(keys) ?? []);
+            return sequences.size > 0 ? [{ tag, organisation, sequences }] : [];
+        }));
+    }
+    look() {
+        this.#log.look();
+    }
+    async prove() {
+        if (this.#index.room === 0)
+            throw new NotCommitted('the id index cannot be written', { reason: 'index_unwritable' });
+        await this.proveKeys();
+        await this.#log.prove();
+    }
+    async proveKeys() {
+        await Promise.resolve();
+        try {
+            this.keys?.prove();
+        }
+        catch (error) {
+            throw keysUnwritable(error);
+        }
+    }
+    /** How the id index fares. */
+    indexStats() {
+        return this.#index.stats();
+    }
+    /** A second call only waits for the first: by then the descriptor may belong to another file. */
+    close() {
+        return (this.#closed ??= this.#index.close().then(() => this.#log.close()));
+    }
+    /** Decides each event's outcome and writes the frames of the new ones into the staging buffer. */
+    #stage(batch) {
+        const durableBefore = this.#log.nextSequence;
+        let sequence = durableBefore;
+        this.#staged = this.#ownStaged = 0;
+        this.#stagedActions = [];
+        this.#batch.begin();
+        const outcomes = [];
+        for (const candidate of batch) {
+            const index = this.#index;
+            index.fingerprint(candidate.organisation, candidate.eventId, 0);
+            const { hi, lo } = index;
+            const began = performance.now();
+            const known = this.#known(candidate, hi, lo);
+            outcomes.push(known ?? 'accepted');
+            if (known !== undefined) {
+                candidate.comparedMs = performance.now() - began;
+                continue;
+            }
+            const isOwn = typeof candidate.kind === 'number';
+            const sealer = isOwn || candidate.isRetired ? undefined : this.#sealer;
+            this.#grow(this.#staged + frameSize(candidate, sealer));
+            this.#batch.add(hi, lo, this.#staged);
+            if (isOwn)
+                this.#ownStaged++;
+            if (candidate.kind === ENTRY_KINDS.lifecycleAction)
+                this.#stagedActions.push({ place: this.#staged, sequence });
+            this.#staged += encodeFrame(this.#staging, this.#staged, candidate, sequence++, durableBefore, sealer);
+        }
+        return outcomes;
+    }
+    #commit(outcomes) {
+        const start = this.#log.end;
+        const { count, high, low, place } = this.#batch;
+        for (const action of this.#stagedActions)
+            this.#noteAction(action.sequence, start + action.place);
+        this.#log.commit(this.#staging, this.#staged, count, this.#ownStaged);
+        for (const action of this.#stagedActions)
+            noteAction(this.actions, this.#staging, action.place, this.#staging.readUInt32LE(action.place + 4));
+        for (let i = 0; i < count; i++)
+            this.#index.add(high[i] ?? 0, low[i] ?? 0, start + (place[i] ?? 0));
+        this.#index.commit(this.#log.end);
+        this.options.onFlushed?.(this.#log.flushMs, heldBy(this.#log));
+        return outcomes;
+    }
+    #noteAction(sequence, address) {
+        try {
+            this.list.note(sequence, address);
+        }
+        catch (error) {
+            throw new NotCommitted('the list of actions cannot be written', { cause: error });
+        }
+    }
+    /** What is known of an event with this organisation and id, in the log or earlier in the batch. */
+    #known(candidate, hi, lo) {
+        this.#batch.find(hi, lo, this.#places);
+        for (const place of this.#places) {
+            if (!isSameId(this.#staging, place, candidate))
+                continue;
+            const size = this.#staging.readUInt32LE(place + 4);
+            return this.#compare(Buffer.from(this.#staging.subarray(place, place + size)), candidate);
+        }
+        const found = this.#index.find(hi, lo, this.#places);
+        for (let i = 0; i < found; i++) {
+            const outcome = this.#compareStored(this.#places[i] ?? 0, candidate);
+            if (outcome !== undefined)
+                return outcome;
+        }
+        return undefined;
+    }
+    #compareStored(address, candidate) {
+        if (address >= this.#log.end)
+            return undefined;
+        // The fingerprint says that this very event is most likely here. To store it again might store it twice.
+        const bytes = this.#readFrame(address);
+        if (bytes === undefined)
+            return 'unreadable';
+        return isSameId(bytes, 0, candidate) ? this.#compare(bytes, candidate) : undefined;
+    }
+    /** @param frame in memory of its own: its payload is opened there. */
+    #compare(frame, candidate) {
+        // Also while its key is still there: what it said is not to be told any more.
+        if (this.actions.retired.has(frameSequence(frame, 0)))
+            return 'retired';
+        const opening = this.#open(frame);
+        const stored = decodeFrame(frame, 0);
+        if (stored.kind !== candidate.kind)
+            return 'conflict';
+        if (opening !== 'plain')
+            return 'unreadable';
+        const body = candidate.salted.subarray(SALT_BYTES);
+        return stored.body.equals(body) || sameContent(stored.body, body) ? 'duplicate' : 'conflict';
+    }
+    /** Keys that cannot be had must not stop the others. */
+    #open(frame) {
+        this.#opener.readAnew();
+        try {
+            return this.#opener.open(frame, 0, frame.readUInt32LE(4));
+        }
+        catch (error) {
+            this.options.onTrouble('a stored event cannot be opened: its keys cannot be had', error);
+            return 'no-key';
+        }
+    }
+    /** The frame at an address, or undefined when it cannot be read: one bad sector must not stop the others. */
+    #readFrame(address) {
+        let trouble;
+        try {
+            const frame = wholeFrame(this.#log, address);
+            if (frame !== undefined)
+                return frame;
+            trouble = new Error('the frame does not hold what was written');
+        }
+        catch (error) {
+            trouble = error;
+        }
+        const { file, offset } = this.#log.placeOf(address);
+        this.options.onTrouble(`a stored event cannot be read in ${file} at byte ${offset}; see collector doctor`, trouble);
+        return undefined;
+    }
+    #grow(bytes) {
+        if (bytes <= this.#staging.length)
+            return;
+        const larger = Buffer.alloc(2 ** Math.ceil(Math.log2(bytes)));
+        this.#staging.copy(larger, 0, 0, this.#staged);
+        this.#staging = larger;
+    }
+}
+function heldBy({ nextSequence, ownEntries, end }) {
+    return { events: nextSequence - 1 - ownEntries, entries: nextSequence - 1, bytes: end };
+}
+function isSameId(frame, offset, { organisation, eventId }) {
+    return frameEventId(frame, offset).equals(eventId) && frameOrganisation(frame, offset) === organisation;
+}
+/** Without it the event cannot be read again, nor told from a repeat, unless that is meant. @throws KeysUnfit */
+function assertHasKey(keys, sealed, retired) {
+    const { tag, organisation } = keyNameIn(sealed, 0);
+    const sequence = frameSequence(sealed, 0);
+    const isThere = retired.has(sequence)
+        ? keys.stored.knows(tag, organisation)
+        : keys.stored.keyOf(tag, organisation, sequence) !== undefined;
+    if (isThere)
+        return;
+    throw new KeysUnfit(`the key of event ${sequence} is missing; name the directory that has all keys by --encryption-keys`);
+}
+/** The frame at an address of the log; undefined when none is there that holds. */
+function wholeFrame(log, address) {
+    const header = log.readAt(address, HEADER_BYTES + SENDER_BYTES);
+    const size = plausibleSize(header, 0, header.length);
+    const frame = size > header.length ? log.readAt(address, size) : header.subarray(0, size);
+    return size > 0 && frame.length === size && checksumHolds(frame, 0, size) ? frame : undefined;
+}
+/** Whether the newest event of each run stands in the log where the index says. */
+function isIndexOf(log, index) {
+    for (const { hi, lo, address } of index.newestOfRuns()) {
+        const bytes = log.readAt(address, HEADER_BYTES + SENDER_BYTES);
+        if (plausibleSize(bytes, 0, bytes.length) === 0)
+            return false;
+        index.fingerprint(frameOrganisation(bytes, 0), frameEventId(bytes, 0), 0);
+        if (index.hi !== hi || index.lo !== lo)
+            return false;
+    }
+    return true;
+}
+//# sourceMappingURL=embedded-store.js.map

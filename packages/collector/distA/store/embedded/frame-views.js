@@ -1,0 +1,149 @@
+/** Frames in memory for readers of millions: what `decodeFrame` says of each, without an object for each. */
+import { EVENT_KINDS, PROFILES } from '@clinical-events/protocol';
+import { ID_BYTES } from '../contract/events.js';
+import { latin1, RepeatedText, isNoId, uuidText } from '../text.js';
+import { decodeFrame, envelopeEnd, frameEnvelope, frameEventId, frameIsOwn, frameKind, frameParentId, framePayloadLength, framePayloadState, frameReceivedAt, frameRunId, frameSequence, HEADER_BYTES, PLAIN, } from './frame.js';
+import { bucketOf } from './sealed-frame.js';
+/** Where things stand in a frame, as frame.ts has it. */
+const PROBE = Buffer.alloc(HEADER_BYTES);
+const offsetOf = (view) => view.byteOffset - PROBE.byteOffset;
+const EVENT_ID_AT = offsetOf(frameEventId(PROBE, 0));
+const RUN_ID_AT = offsetOf(frameRunId(PROBE, 0));
+const PARENT_ID_AT = offsetOf(frameParentId(PROBE, 0));
+/** In the envelope (leaf.ts). */
+const PROFILE_AT = offsetOf(frameEnvelope(PROBE, 0)) + 2;
+const ORGANISATION_LENGTH_AT = PROFILE_AT + 1;
+/** The frames of a block, one after the other. */
+export class PassedFrames {
+    opener;
+    source = Buffer.alloc(0);
+    at = 0;
+    size = 0;
+    eventIdAt = 0;
+    runIdAt = 0;
+    parentIdAt = 0;
+    #organisation = new RepeatedText(latin1);
+    #offset = 0;
+    #block;
+    constructor(opener) {
+        this.opener = opener;
+    }
+    /** @returns this, for the frames of another block. */
+    of(block) {
+        this.#block = block;
+        return this;
+    }
+    *[Symbol.iterator]() {
+        const block = this.#block;
+        if (block === undefined)
+            return;
+        const { buffer, offsets, end, address } = block;
+        this.source = buffer;
+        for (let i = 0; i < offsets.length; i++) {
+            const offset = offsets[i] ?? end;
+            this.#offset = offset;
+            this.at = address + offset;
+            this.size = (offsets[i + 1] ?? end) - offset;
+            this.eventIdAt = offset + EVENT_ID_AT;
+            this.runIdAt = offset + RUN_ID_AT;
+            this.parentIdAt = offset + PARENT_ID_AT;
+            yield this;
+        }
+    }
+    get sequence() {
+        return frameSequence(this.source, this.#offset);
+    }
+    get isOwn() {
+        return frameIsOwn(this.source, this.#offset);
+    }
+    get kind() {
+        const kind = EVENT_KINDS[frameKind(this.source, this.#offset)];
+        if (kind === undefined)
+            throw new RangeError('a frame written by a later version of the collector');
+        return kind;
+    }
+    get organisation() {
+        const from = this.#offset + HEADER_BYTES;
+        return this.#organisation.of(this.source, from, from + organisationLength(this.source, this.#offset));
+    }
+    get receivedAt() {
+        return frameReceivedAt(this.source, this.#offset);
+    }
+    get bucket() {
+        return bucketOf(this.source, this.#offset);
+    }
+    body() {
+        if (this.opener.open(this.source, this.#offset, this.size) !== 'plain')
+            return undefined;
+        const end = this.#offset + this.size;
+        return this.source.subarray(end - framePayloadLength(this.source, this.#offset), end);
+    }
+}
+export class ReadFrames {
+    source;
+    offsets;
+    retirementOf;
+    #organisation = new RepeatedText(latin1);
+    #keyId = new RepeatedText(latin1);
+    #runId = new RepeatedText(uuidText);
+    /** @param offsets of the frames in `source`; the checksum of each holds. */
+    constructor(source, offsets, retirementOf) {
+        this.source = source;
+        this.offsets = offsets;
+        this.retirementOf = retirementOf;
+    }
+    facts(index) {
+        const { source } = this;
+        const at = this.offsets[index] ?? source.length;
+        const kind = EVENT_KINDS[frameKind(source, at)];
+        const profile = PROFILES[source[at + PROFILE_AT] ?? -1];
+        // The rare, and what this version does not know, is for decodeFrame to tell.
+        if (framePayloadState(source, at) !== PLAIN || kind === undefined || profile === undefined) {
+            const facts = factsOf(decodeFrame(source, at));
+            if (facts.payloadState !== 'retired')
+                return facts;
+            return { ...facts, retirement: this.retirementOf(facts.sequence) };
+        }
+        const texts = at + HEADER_BYTES;
+        const keyIdAt = texts + organisationLength(source, at);
+        const runIdAt = at + RUN_ID_AT;
+        const namesRun = !isNoId(source, runIdAt);
+        return {
+            sequence: frameSequence(source, at),
+            kind,
+            profile,
+            organisation: this.#organisation.of(source, texts, keyIdAt),
+            keyId: this.#keyId.of(source, keyIdAt, envelopeEnd(source, at)),
+            receivedAt: frameReceivedAt(source, at),
+            eventId: uuidText(source, at + EVENT_ID_AT),
+            runId: namesRun ? this.#runId.of(source, runIdAt, runIdAt + ID_BYTES) : undefined,
+            payloadState: 'plain',
+        };
+    }
+    bodyFrom(index) {
+        const { source } = this;
+        const at = this.offsets[index] ?? source.length;
+        if (framePayloadState(source, at) !== PLAIN)
+            return -1;
+        return this.bodyTo(index) - framePayloadLength(source, at);
+    }
+    bodyTo(index) {
+        const at = this.offsets[index] ?? this.source.length;
+        return at + this.source.readUInt32LE(at + 4);
+    }
+    body(index) {
+        const from = this.bodyFrom(index);
+        return from < 0 ? undefined : this.source.toString('utf8', from, this.bodyTo(index));
+    }
+}
+function factsOf(stored) {
+    const { sequence, kind, profile, organisation, keyId, receivedAt, eventId, runId, payloadState } = stored;
+    if (typeof kind === 'number')
+        throw new RangeError("an entry of the log's own is no event");
+    return { sequence, kind, profile, organisation, keyId, receivedAt, eventId, runId, payloadState };
+}
+/** Of the frame that begins at `at`; its text stands behind the header. */
+function organisationLength(source, at) {
+    return source[at + ORGANISATION_LENGTH_AT] ?? 0;
+}
+//# sourceMappingURL=frame-views.js.map

@@ -1,0 +1,194 @@
+/**
+ * The wire grammar of the log on disk: one frame an event, no padding; little-endian but for the envelope.
+ *
+ *   offset  size  field
+ *        0     4  CRC-32 (ISO-HDLC, the one of zlib) of bytes 4 up to the end of the frame
+ *        4     4  size of the whole frame in bytes
+ *        8     1  format version, 3
+ *        9     1  payload state: 0 plain, 1 encrypted, 2 retired (extension and payload zeroed in place, the rest stays)
+ *       10     2  length of the extension, X: the salt, and before it what an encrypted payload needs (sealed-frame.ts)
+ *       12     4  payload length, P
+ *       16     8  sequence
+ *       24     8  durable-before: when this frame was written, every lower sequence was already durable
+ *       32    32  commitment: SHA-256 of salt and plain body
+ *       64     E  envelope (protocol, leaf.ts), E as its own lengths say: kind, ids, received_at, who sent it
+ *              X  extension
+ *              P  payload
+ *
+ * Nothing here is a hash of the payload alone, so when payload and salt are gone no one can try guesses against what
+ * is left. Salt and payload stand side by side, so that one call hashes both.
+ *
+ * `durable-before` is what lets recovery tell a torn tail from damage: a frame that cannot be read was never
+ * acknowledged, unless a readable frame behind it says that it was durable by then.
+ */
+import { crc32 } from 'node:zlib';
+import { decodeEnvelope, encodeEnvelope, ENVELOPE_FIXED_BYTES, envelopeSize, FIRST_ENTRY_KIND, SALT_BYTES, } from '@clinical-events/protocol';
+import { uuidText } from '../text.js';
+const FRAME_VERSION = 3;
+const ENVELOPE = 64;
+/** The size of a frame whose strings, extension and payload are empty: no frame is smaller. */
+export const HEADER_BYTES = ENVELOPE + ENVELOPE_FIXED_BYTES;
+/** Payload states. */
+export const PLAIN = 0;
+export const ENCRYPTED = 1;
+export const RETIRED = 2;
+const PAYLOAD_STATES = ['plain', 'encrypted', 'retired'];
+/** Sequences and times stay below 2^53, so that a double holds them exactly. */
+const HIGH = 0x1_0000_0000;
+function writeUint64(target, value, offset) {
+    target.writeUInt32LE(value % HIGH, offset);
+    target.writeUInt32LE(Math.floor(value / HIGH), offset + 4);
+}
+function readUint64(source, offset) {
+    return source.readUInt32LE(offset + 4) * HIGH + source.readUInt32LE(offset);
+}
+/** The size in bytes of the frame that `encodeFrame` will write for the candidate. */
+export function frameSize(candidate, sealer) {
+    return ENVELOPE + envelopeSize(candidate) + (sealer?.overhead ?? 0) + candidate.salted.length;
+}
+/**
+ * Writes the candidate's frame into `target` at `offset`.
+ * @returns the frame's size in bytes.
+ */
+export function encodeFrame(target, offset, candidate, sequence, durableBefore, sealer) {
+    const { salted, commitment } = candidate;
+    const at = offset + ENVELOPE + encodeEnvelope(target, offset + ENVELOPE, candidate);
+    const overhead = sealer?.overhead ?? 0;
+    const size = at - offset + overhead + salted.length;
+    target.writeUInt32LE(size, offset + 4);
+    target[offset + 8] = FRAME_VERSION;
+    target[offset + 9] = candidate.isRetired ? RETIRED : sealer === undefined ? PLAIN : ENCRYPTED;
+    target.writeUInt16LE(overhead + SALT_BYTES, offset + 10);
+    target.writeUInt32LE(salted.length - SALT_BYTES, offset + 12);
+    writeUint64(target, sequence, offset + 16);
+    writeUint64(target, durableBefore, offset + 24);
+    target.set(commitment, offset + 32);
+    if (sealer === undefined)
+        target.set(salted, at);
+    else
+        sealer.seal(target, offset, at, candidate, sequence);
+    sealFrame(target, offset, size);
+    return size;
+}
+/**
+ * The size of the frame at `offset`, when the bytes there can be a frame's header at all.
+ * @returns 0 when they cannot, or when fewer than a header's bytes are left before `end`.
+ */
+export function plausibleSize(source, offset, end) {
+    if (end - offset < HEADER_BYTES)
+        return 0;
+    const size = source.readUInt32LE(offset + 4);
+    const least = envelopeEnd(source, offset) -
+        offset +
+        frameExtensionLength(source, offset) +
+        framePayloadLength(source, offset);
+    return size === least && source[offset + 8] === FRAME_VERSION ? size : 0;
+}
+/** Where the envelope of the frame at `offset` ends, going by the lengths in it. */
+export function envelopeEnd(source, offset) {
+    const lengths = (source[offset + ENVELOPE + 3] ?? 0) + (source[offset + ENVELOPE + 4] ?? 0);
+    return offset + HEADER_BYTES + lengths;
+}
+/** On return the `size` bytes at `offset` carry the checksum of what they hold. */
+export function sealFrame(target, offset, size) {
+    target.writeUInt32LE(crc32(target.subarray(offset + 4, offset + size)), offset);
+}
+/** True when the `size` bytes at `offset` carry the checksum that they were written with. */
+export function checksumHolds(source, offset, size) {
+    return crc32(source.subarray(offset + 4, offset + size)) === source.readUInt32LE(offset);
+}
+/** A number, for the payload state; see above. */
+export function framePayloadState(source, offset) {
+    return source[offset + 9] ?? 255;
+}
+/** Says of a frame in memory what its payload is by now. */
+export function setFramePayloadState(source, offset, state) {
+    source[offset + 9] = state;
+}
+/** The length of what stands between envelope and payload. */
+export function frameExtensionLength(source, offset) {
+    return source.readUInt16LE(offset + 10);
+}
+export function framePayloadLength(source, offset) {
+    return source.readUInt32LE(offset + 12);
+}
+export function frameSequence(source, offset) {
+    return readUint64(source, offset + 16);
+}
+export function frameDurableBefore(source, offset) {
+    return readUint64(source, offset + 24);
+}
+/** A view of the 16 bytes of the frame's event id. */
+export function frameEventId(source, offset) {
+    return source.subarray(offset + ENVELOPE + 13, offset + ENVELOPE + 29);
+}
+export function frameReceivedAt(source, offset) {
+    return source.readUInt32BE(offset + ENVELOPE + 5) * HIGH + source.readUInt32BE(offset + ENVELOPE + 9);
+}
+export function frameKind(source, offset) {
+    return source[offset + ENVELOPE + 1] ?? 0;
+}
+/** Whether it is an entry of the log's own, of a kind that is known here or not. */
+export function frameIsOwn(source, offset) {
+    return frameKind(source, offset) >= FIRST_ENTRY_KIND;
+}
+export function frameOrganisation(source, offset) {
+    const start = offset + ENVELOPE + ENVELOPE_FIXED_BYTES;
+    return source.toString('latin1', start, start + (source[offset + ENVELOPE + 3] ?? 0));
+}
+/** A view of the 16 bytes of the frame's run id. */
+export function frameRunId(source, offset) {
+    return source.subarray(offset + ENVELOPE + 29, offset + ENVELOPE + 45);
+}
+/** A view of the 16 bytes of the frame's parent event id. */
+export function frameParentId(source, offset) {
+    return source.subarray(offset + ENVELOPE + 45, offset + ENVELOPE + 61);
+}
+/** A view of the frame's envelope. */
+export function frameEnvelope(source, offset) {
+    return source.subarray(offset + ENVELOPE, envelopeEnd(source, offset));
+}
+/** Extensions of an encrypted payload, with and without a tag (sealed-frame.ts), by what is in front of the salt. */
+export const OVERHEADS = [8, 24];
+/** A view of the salt and the payload of a frame that is `size` bytes long. */
+export function frameSalted(source, offset, size) {
+    const overhead = frameExtensionLength(source, offset) - SALT_BYTES;
+    const from = envelopeEnd(source, offset) + (OVERHEADS.includes(overhead) ? overhead : 0);
+    return source.subarray(from, offset + size);
+}
+const NO_ID = Buffer.alloc(16);
+/**
+ * Reads a frame whose size is plausible and whose checksum holds.
+ * @returns the entry; its views are views of `source`.
+ * @throws RangeError for an envelope or a payload state that this version does not know.
+ */
+export function decodeFrame(source, offset) {
+    const payloadState = PAYLOAD_STATES[framePayloadState(source, offset)];
+    if (payloadState === undefined)
+        throw new RangeError('a frame written by a later version of the collector');
+    const size = source.readUInt32LE(offset + 4);
+    const { envelope } = decodeEnvelope(source, offset + ENVELOPE);
+    const runId = frameRunId(source, offset);
+    const parentId = frameParentId(source, offset);
+    return {
+        sequence: frameSequence(source, offset),
+        kind: envelope.kind,
+        profile: envelope.profile,
+        organisation: envelope.organisation,
+        keyId: envelope.keyId,
+        receivedAt: envelope.receivedAt,
+        eventId: uuidText(frameEventId(source, offset)),
+        runId: runId.equals(NO_ID) ? undefined : uuidText(runId),
+        parentId: parentId.equals(NO_ID) ? undefined : uuidText(parentId),
+        payloadState,
+        envelope: frameEnvelope(source, offset),
+        commitment: frameCommitment(source, offset),
+        salted: frameSalted(source, offset, size),
+        body: source.subarray(offset + size - framePayloadLength(source, offset), offset + size),
+    };
+}
+/** A view of the 32 bytes of the frame's commitment. */
+export function frameCommitment(source, offset) {
+    return source.subarray(offset + 32, offset + 64);
+}
+//# sourceMappingURL=frame.js.map

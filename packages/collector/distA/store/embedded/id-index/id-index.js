@@ -1,0 +1,301 @@
+import * as fs from 'node:fs';
+import path from 'node:path';
+import { MessageChannel, receiveMessageOnPort, Worker } from 'node:worker_threads';
+import { nodeFiles } from '../../../files.js';
+import { IdIndexError } from './sorted-run-format.js';
+import { IdIndexReader, withDefaults, clearAway, openChain, } from './sorted-runs.js';
+import { RecentTable, Run } from './sorted-run.js';
+/** Full tables that wait to be written while the next one fills. */
+const FROZEN_TABLES = 2;
+/** How long a failed write rests before it is tried again, ms. */
+const RETRY_AFTER = 1000;
+/** A writing thread that is silent for this time counts as failed, ms. */
+const SILENCE = 10_000;
+/**
+ * The compiled thread, also when the sources are run as they are (Vitest): threads start from files, not from
+ * transforms.
+ */
+const THREAD = new URL('merge-thread.js', import.meta.url.replace(/\/src\/(?=store\/embedded\/id-index\/)/, '/dist/'));
+/**
+ * Which event ids an append-only log holds, and where: a log-structured index over 64-bit fingerprints.
+ *
+ * Derived data. The truth is the log; the index may lag behind it and may be deleted, but may never be believed
+ * to cover what it does not. Invariants:
+ *
+ *  1. A run is published only for addresses below the last `commit`, which the caller gives only for what is
+ *     durable. So `coveredTo` never exceeds the durable end of the log, unless the log itself has lost durable
+ *     bytes; runs that reach beyond `logEnd` are therefore not used and deleted at opening.
+ *  2. Runs are published in the order of the log and cover it from its origin without a gap.
+ *  3. Every entry is, at every moment, in the recent table, in a frozen one or in a run that `find` searches:
+ *     a table is let go after its run has been taken in, a run after the one that it was merged into has.
+ *  4. An address that was added and never committed (a write that failed) may be found until `abandon`, and is
+ *     harmless: the caller compares with the log.
+ *
+ * One thread owns the index. Its calls are synchronous and touch the disk only to read a page after a filter
+ * said yes; a second thread of its own writes and merges.
+ */
+export class IdIndex extends IdIndexReader {
+    onCover;
+    #options;
+    #capacity;
+    #worker;
+    #port;
+    #answers = new Int32Array(new SharedArrayBuffer(4));
+    #answersSeen = 0;
+    #recent;
+    /** Oldest first; the first is what the thread writes when `#writing`. */
+    #frozen = [];
+    #spare = [];
+    #writing = false;
+    /** Why the last table could not be written; null once one was. */
+    #failure = null;
+    #retryAt = 0;
+    /** Before it nobody is asked again whether the index may cover more. */
+    #coverAt = 0;
+    /** The thread has died of an error that it should have answered with: nothing will be written any more. */
+    #dead = false;
+    #stopped;
+    #corrupt = null;
+    /** The end of what is frozen; of what is committed; the highest address added. */
+    #frozenTo;
+    #committed;
+    #added = -1;
+    #waits = 0;
+    #waited = 0;
+    /**
+     * Opens the index for its only writer (the ledger's lock sees to that), creating the directory. Call it before
+     * anything is appended to the log, with the log's end after recovery as `logEnd`; then add every event from
+     * `coveredTo` on. `onError` hears of runs thrown away and of writes that failed and will be tried again.
+     */
+    static open(options) {
+        const full = withDefaults(options);
+        nodeFiles.makeDirectory(full.directory);
+        const runs = openChain(full, false);
+        clearAway(full.directory, runs);
+        const { tableEntries = 131_072, files = 'node:fs', onCover } = options;
+        return new IdIndex(full, runs, tableEntries, files, onCover);
+    }
+    constructor(options, runs, tableEntries, files, onCover) {
+        super(options, runs);
+        this.onCover = onCover;
+        this.#options = options;
+        this.#capacity = tableEntries;
+        this.#recent = new RecentTable(2 * tableEntries);
+        this.#frozenTo = this.#committed = this.coveredTo;
+        const { port1, port2 } = new MessageChannel();
+        this.#port = port1;
+        const workerData = {
+            port: port2,
+            answers: this.#answers.buffer,
+            directory: options.directory,
+            key: this.key,
+            filterMemory: options.filterMemory,
+            images: runs.map((run) => ({ ...run.image, filter: null })),
+            files,
+        };
+        this.#worker = new Worker(THREAD, {
+            workerData,
+            transferList: [port2],
+            // It allocates next to nothing: a small young generation keeps its share of the process at a few MiB.
+            resourceLimits: { maxYoungGenerationSizeMb: 2 },
+        });
+        this.#worker.unref();
+        this.#stopped = new Promise((resolve) => this.#worker.once('exit', resolve));
+        this.#worker.on('error', (error) => {
+            this.#dead = true;
+            this.#writing = false;
+            this.#fail(error);
+        });
+    }
+    /**
+     * How many entries `add` is sure to take before the next `commit`. Below a batch's size: refuse the batch.
+     * Asking also tries again what could not be written: a ledger that refuses has nothing to commit.
+     */
+    get room() {
+        if (this.#recent.count >= this.#capacity)
+            this.#turnOver();
+        return this.#recent.limit - this.#recent.count;
+    }
+    find(hi, lo, out) {
+        this.#refuseIfCorrupt();
+        try {
+            let found = this.#recent.find(hi, lo, out, 0);
+            for (const { table } of this.#frozen)
+                found = table.find(hi, lo, out, found);
+            return this.findInRuns(hi, lo, out, found);
+        }
+        catch (error) {
+            if (error instanceof IdIndexError)
+                this.#condemn(error);
+            throw error;
+        }
+    }
+    /** Takes in an event; addresses rise from call to call. Throws IdIndexError `full` when there is no `room`. */
+    add(hi, lo, address) {
+        if (address <= this.#added || address < this.#committed) {
+            throw new RangeError(`address ${address} comes after ${this.#added}, committed to ${this.#committed}`);
+        }
+        if (this.#recent.count >= this.#recent.limit) {
+            throw new IdIndexError('full', 'the index cannot write its tables', { cause: this.#failure });
+        }
+        this.#recent.add(hi, lo, address);
+        this.#added = address;
+    }
+    /**
+     * Everything in the log below `to` is durable and has been added. Freezes the table when it is full; waits for
+     * the writing thread only when all tables are full and writes succeed, so memory is bounded either way.
+     */
+    commit(to) {
+        if (to < this.#committed || to <= this.#added) {
+            throw new RangeError(`commit to ${to} after ${this.#committed}, with ${this.#added} added`);
+        }
+        this.#refuseIfCorrupt();
+        this.#committed = to;
+        this.#turnOver();
+    }
+    #turnOver() {
+        this.#takeAnswers();
+        if (this.#recent.count >= this.#capacity && this.#added < this.#committed) {
+            // Between full and overfull a busy thread is given time; three quarters of the rest are kept for a batch.
+            const overfull = this.#recent.count >= this.#capacity * 1.125;
+            while (overfull && this.#frozen.length >= FROZEN_TABLES && this.#failure === null)
+                this.#wait();
+            if (this.#frozen.length < FROZEN_TABLES)
+                this.#freeze();
+        }
+        this.#write();
+    }
+    /**
+     * Publishes what was committed, so that the next start has nothing to add, and stops. What cannot be written
+     * is left to the next start (`onError` hears why). Entries without a commit mean that the log's own write
+     * failed: then nothing is published, as with `abandon`.
+     */
+    async close() {
+        this.#failure = null;
+        this.#retryAt = 0;
+        if (this.#added < this.#committed && this.#committed > this.#frozenTo)
+            this.#freeze();
+        this.#write();
+        while (this.#writing) {
+            this.#wait();
+            this.#write();
+        }
+        this.#worker.ref();
+        this.#post({ kind: 'close' });
+        await this.#stopped;
+        await super.close();
+    }
+    /** Stops without publishing anything more: for a ledger that no longer knows what its log holds. */
+    async abandon() {
+        await this.#worker.terminate();
+        this.#port.close();
+        await super.close();
+    }
+    stats() {
+        const tables = [this.#recent, ...this.#frozen.map(({ table }) => table)];
+        const sum = (values) => values.reduce((total, value) => total + value, 0);
+        return {
+            entries: sum(tables.map((table) => table.count)) + sum(this.runs.map((run) => run.header.count)),
+            runs: this.runs.length,
+            frozenTables: this.#frozen.length,
+            diskBytes: sum(this.runs.map((run) => run.layout.fileBytes)),
+            memoryBytes: sum([...tables, ...this.#spare].map((table) => table.memory.byteLength)) +
+                sum(this.runs.map((run) => run.memory)),
+            waits: this.#waits,
+            waited: this.#waited,
+        };
+    }
+    #freeze() {
+        if (performance.now() < this.#coverAt)
+            return;
+        try {
+            this.onCover?.(this.#committed);
+        }
+        catch (error) {
+            this.#coverAt = performance.now() + RETRY_AFTER;
+            return this.#options.onError(error instanceof Error ? error : new Error(String(error)));
+        }
+        this.#frozen.push({ table: this.#recent, from: this.#frozenTo, to: this.#committed });
+        this.#frozenTo = this.#committed;
+        this.#recent = this.#spare.pop() ?? new RecentTable(2 * this.#capacity);
+    }
+    /** One table at a time, oldest first: this is what keeps the chain without gaps when a write fails. */
+    #write() {
+        const oldest = this.#frozen[0];
+        if (oldest === undefined || this.#writing || this.#dead)
+            return;
+        if (this.#failure !== null && performance.now() < this.#retryAt)
+            return;
+        const { table, from, to } = oldest;
+        this.#writing = true;
+        this.#post({ kind: 'write', table: table.memory, count: table.count, from, to });
+    }
+    #post(request) {
+        this.#port.postMessage(request);
+    }
+    #takeAnswers() {
+        const posted = Atomics.load(this.#answers, 0);
+        for (; this.#answersSeen !== posted; this.#answersSeen = (this.#answersSeen + 1) | 0) {
+            const { message } = receiveMessageOnPort(this.#port);
+            if (message.kind === 'published')
+                this.#takeIn(message);
+            else
+                this.#takeFailure(message);
+        }
+    }
+    #takeIn({ image, replaces }) {
+        const run = Run.share(this.#options.directory, image);
+        if (replaces.length === 0) {
+            this.runs.push(run);
+            this.#writing = false;
+            this.#failure = null;
+            const written = this.#frozen.shift();
+            written?.table.clear();
+            if (written)
+                this.#spare.push(written.table);
+            return;
+        }
+        const first = this.runs.findIndex((old) => old.image.name === replaces[0]);
+        for (const old of this.runs.splice(first, replaces.length, run))
+            old.close();
+        this.#post({ kind: 'delete', names: replaces });
+    }
+    #takeFailure({ what, message, code, run }) {
+        const error = code === 'corrupt'
+            ? new IdIndexError(code, message, {}, run)
+            : Object.assign(new Error(message), { code });
+        if (error instanceof IdIndexError)
+            this.#condemn(error);
+        if (what === 'merge')
+            return this.#options.onError(error);
+        this.#writing = false;
+        this.#fail(error);
+    }
+    #wait() {
+        const since = performance.now();
+        const silent = Atomics.wait(this.#answers, 0, this.#answersSeen, SILENCE) === 'timed-out';
+        this.#waits++;
+        this.#waited += performance.now() - since;
+        this.#takeAnswers();
+        if (silent) {
+            this.#writing = false;
+            this.#fail(new Error('the writing thread does not answer'));
+        }
+    }
+    #fail(error) {
+        this.#failure = error;
+        this.#retryAt = performance.now() + RETRY_AFTER;
+        this.#options.onError(error);
+    }
+    #refuseIfCorrupt() {
+        if (this.#corrupt !== null)
+            throw this.#corrupt;
+    }
+    /** A damaged run is deleted immediately, so that the next opening does not trust it even without `verify`. */
+    #condemn(error) {
+        if (error.run !== undefined)
+            fs.rmSync(path.join(this.#options.directory, error.run), { force: true });
+        this.#corrupt = error;
+    }
+}
+//# sourceMappingURL=id-index.js.map

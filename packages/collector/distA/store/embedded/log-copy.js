@@ -1,0 +1,261 @@
+/**
+ * The segments of a log on their way into another directory, beside a running collector or without one.
+ *
+ * A copy grows as the log does: whole segments are copied once, the last one is extended. What a checkpoint of the copy
+ * covers is never written over. Behind it the log itself may have changed its mind: a collector takes back a batch that
+ * it failed to flush.
+ */
+import fs from 'node:fs';
+import path from 'node:path';
+import { exists, nodeFiles } from '../../files.js';
+import { LogDiffers } from '../contract/copy.js';
+import { isCompacted, segmentFiles, sizeOf } from './compacted-segment.js';
+import { frameIsOwn, frameReceivedAt } from './frame.js';
+import { readToEnd, segmentPieces } from './log-frames.js';
+import { damagedAt, listSegments, SEGMENT_HEADER_BYTES, segmentNames } from './segment.js';
+const DRAFT = 'segment.draft';
+const FLUSH_BYTES = 1 << 20;
+const CLOCK = new Int32Array(new SharedArrayBuffer(4));
+/**
+ * The part of the log that can be read. On return all of it is on stable storage.
+ * @param signed how many entries its newest checkpoint covers.
+ * @param agreed how many entries the newest checkpoint of the copy covers; 0 when there is no copy yet.
+ * @returns undefined when there is no log.
+ * @throws StoreDamaged
+ */
+export function copiedLog(dataDir, signed, agreed) {
+    const segments = listSegments(segmentFiles, path.join(dataDir, 'ledger'));
+    const last = segments.at(-1);
+    if (last === undefined)
+        return undefined;
+    const { end, own, lastReceivedAt, agreedUntil } = endOf(segments, last, agreed);
+    if (end.nextSequence <= signed) {
+        const reason = `the log ends, but a checkpoint was signed over ${signed} entries,`;
+        throw damagedAt(last.path, end.offset, end.nextSequence, reason);
+    }
+    const copied = segments.map((segment, i) => {
+        const next = segments[i + 1];
+        const until = next?.base ?? end.address;
+        const inFile = (address) => address - segment.base + SEGMENT_HEADER_BYTES;
+        return {
+            name: path.basename(segment.path),
+            bytes: inFile(until),
+            isCompacted: isCompacted(segment.path),
+            agreed: agreedUntil > segment.base ? inFile(Math.min(until, agreedUntil)) : 0,
+            pieces: () => segmentPieces(segmentFiles, segment, next, until),
+        };
+    });
+    return {
+        ...{ ledgerId: last.ledgerId, events: end.nextSequence - 1 - own, entries: end.nextSequence - 1 },
+        ...{ lastReceivedAt, growing: path.basename(last.path) },
+        copyTo: (directory, grewIn, onProgress) => copySegments(copied, path.dirname(last.path), path.join(directory, 'ledger'), {
+            ...{ agreed, grewIn, onProgress },
+        }),
+    };
+}
+/** Reads the last two segments, since the last may be empty, and before them what is not agreed yet. */
+function endOf(segments, last, agreed) {
+    const holding = segments.findLastIndex(({ firstSequence }) => firstSequence <= agreed + 1);
+    const from = agreed === 0 ? segments.length - 2 : Math.min(holding, segments.length - 2);
+    const newest = segments.slice(Math.max(0, from));
+    let own = newest[0]?.ownBefore ?? 0;
+    let sequence = newest[0]?.firstSequence ?? 1;
+    let agreedUntil = 0;
+    let lastReceivedAt;
+    const blocks = readToEnd(segmentFiles, newest);
+    let next = blocks.next();
+    for (; !next.done; next = blocks.next()) {
+        const { buffer, offsets, end, address } = next.value;
+        for (const [i, offset] of offsets.entries()) {
+            if (frameIsOwn(buffer, offset))
+                own++;
+            else
+                lastReceivedAt = frameReceivedAt(buffer, offset);
+            if (sequence++ === agreed)
+                agreedUntil = address + (offsets[i + 1] ?? end);
+        }
+    }
+    if (agreed > 0 && agreedUntil === 0)
+        agreedUntil = newest[0]?.base ?? 0;
+    // A batch that was written may not be on stable storage yet. If a power loss took it from the log, a copy that
+    // holds it would be of another log from there on.
+    const fd = nodeFiles.open(last.path, 'r');
+    try {
+        nodeFiles.datasync(fd);
+    }
+    finally {
+        nodeFiles.close(fd);
+    }
+    return { end: next.value, own, lastReceivedAt, agreedUntil };
+}
+function copySegments(segments, source, target, { agreed, grewIn, onProgress }) {
+    nodeFiles.makeDirectory(target);
+    const surplus = assertSameLog(segments, source, target, agreed);
+    for (const name of surplus)
+        nodeFiles.remove(path.join(target, name));
+    const isWhole = ({ name, isCompacted: isSmaller }) => {
+        const file = path.join(target, name);
+        if (!exists(file))
+            return false;
+        if (isSmaller)
+            return fs.statSync(file).size === fs.statSync(path.join(source, name)).size;
+        return grewIn !== undefined && name < grewIn;
+    };
+    const wanted = segments.filter((segment) => !isWhole(segment));
+    const of = wanted.reduce((sum, { bytes }) => sum + bytes, 0);
+    let [done, bytes] = [0, 0];
+    for (const segment of wanted) {
+        bytes += segment.isCompacted ? replace(segment, source, target) : extend(segment, target);
+        onProgress((done += segment.bytes), of);
+    }
+    nodeFiles.syncDirectory(target);
+    return {
+        segmentsThere: segments.length - wanted.length,
+        segmentsCopied: wanted.length - 1,
+        bytes,
+    };
+}
+/**
+ * Compares all headers, each of which has the time of its making in it, and the size of those that must be whole.
+ * @returns names of segments of the copy that are under none of its checkpoints, and that the log does not have.
+ */
+function assertSameLog(segments, source, target, agreed) {
+    const surplus = [];
+    for (const name of segmentNames(nodeFiles, target)) {
+        const segment = segments.find((each) => each.name === name);
+        const file = path.join(target, name);
+        if (segment === undefined) {
+            if (Number.parseInt(name, 10) <= agreed)
+                throw new LogDiffers(`the log has no ${name}`);
+            surplus.push(name);
+        }
+        else if (segment.agreed > sizeOf(segmentFiles, file)) {
+            throw new LogDiffers(`${name} there is shorter than its checkpoint says: it was changed there`);
+        }
+        else if (segment.agreed > 0 && !headerOf(file).equals(headerOf(path.join(source, name)))) {
+            throw new LogDiffers(`${name} is another segment there`);
+        }
+    }
+    return surplus;
+}
+function headerOf(file) {
+    const header = Buffer.alloc(SEGMENT_HEADER_BYTES);
+    const fd = segmentFiles.open(file, 'r');
+    try {
+        segmentFiles.read(fd, header, 0, header.length, 0);
+        return header;
+    }
+    finally {
+        segmentFiles.close(fd);
+    }
+}
+/** @returns how many bytes were written. */
+function replace({ name }, source, target) {
+    const draft = path.join(target, DRAFT);
+    nodeFiles.remove(draft);
+    const [from, to] = [nodeFiles.open(path.join(source, name), 'r'), nodeFiles.open(draft, 'wx+')];
+    const size = nodeFiles.size(from);
+    try {
+        const writer = new GentleWriter(to);
+        const piece = Buffer.allocUnsafe(FLUSH_BYTES);
+        for (let at = 0; at < size;) {
+            const held = nodeFiles.read(from, piece, 0, piece.length, at);
+            if (held === 0)
+                throw new Error(`${name} became shorter while it was copied`);
+            writer.write(piece.subarray(0, held), at);
+            at += held;
+        }
+        nodeFiles.datasync(to);
+    }
+    finally {
+        nodeFiles.close(from);
+        nodeFiles.close(to);
+    }
+    nodeFiles.rename(draft, path.join(target, name));
+    nodeFiles.syncDirectory(target);
+    return size;
+}
+/** Compares what is there, and writes the rest. @returns how many bytes were written. */
+function extend(segment, target) {
+    const file = path.join(target, segment.name);
+    if (!exists(file))
+        begin(segment, target, file);
+    const fd = nodeFiles.open(file, 'r+');
+    try {
+        const writer = new GentleWriter(fd);
+        let [at, held, written] = [0, nodeFiles.size(fd), 0];
+        for (const piece of segment.pieces()) {
+            const there = Math.min(piece.length, Math.max(0, held - at));
+            const same = commonLength(fd, at, piece.subarray(0, there));
+            if (same < there && at + same < segment.agreed) {
+                throw new LogDiffers(`${segment.name} is another one there from byte ${at + same} on`);
+            }
+            if (same < there)
+                nodeFiles.truncate(fd, (held = at + same));
+            writer.write(piece.subarray(same), at + same);
+            written += piece.length - same;
+            at += piece.length;
+        }
+        if (held > at)
+            nodeFiles.truncate(fd, at);
+        nodeFiles.datasync(fd);
+        return written;
+    }
+    finally {
+        nodeFiles.close(fd);
+    }
+}
+/** A segment has its name only when it has its header. */
+function begin(segment, target, file) {
+    const draft = path.join(target, DRAFT);
+    nodeFiles.remove(draft);
+    const fd = nodeFiles.open(draft, 'wx+');
+    const pieces = segment.pieces();
+    try {
+        const header = pieces.next().value;
+        nodeFiles.write(fd, header, header.length, 0);
+        nodeFiles.datasync(fd);
+    }
+    finally {
+        pieces.return(undefined);
+        nodeFiles.close(fd);
+    }
+    nodeFiles.rename(draft, file);
+    nodeFiles.syncDirectory(target);
+}
+function commonLength(fd, at, piece) {
+    if (piece.length === 0)
+        return 0;
+    const there = Buffer.allocUnsafe(piece.length);
+    const held = nodeFiles.read(fd, there, 0, there.length, at);
+    if (held === piece.length && there.equals(piece))
+        return held;
+    let same = 0;
+    while (same < held && there[same] === piece[same])
+        same++;
+    return same;
+}
+/**
+ * Flushes as it writes, and rests after each flush as long as it worked, because a collector may need the disk. On a
+ * busy machine with 500 events a second on the same disk, the 99th percentile of their latency was 73 to 136 ms while
+ * a back-up was written so, 111 to 252 ms while one was written at full speed, and 5 to 187 ms without one.
+ */
+class GentleWriter {
+    fd;
+    #unflushed = 0;
+    #since = performance.now();
+    constructor(fd) {
+        this.fd = fd;
+    }
+    write(bytes, position) {
+        nodeFiles.write(this.fd, bytes, bytes.length, position);
+        this.#unflushed += bytes.length;
+        if (this.#unflushed < FLUSH_BYTES)
+            return;
+        nodeFiles.datasync(this.fd);
+        this.#unflushed = 0;
+        Atomics.wait(CLOCK, 0, 0, performance.now() - this.#since);
+        this.#since = performance.now();
+    }
+}
+//# sourceMappingURL=log-copy.js.map

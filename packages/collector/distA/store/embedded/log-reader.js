@@ -1,0 +1,419 @@
+/** Reads the log from its segments, beside a running collector or without one. */
+import path from 'node:path';
+import { setImmediate as breath } from 'node:timers/promises';
+import { EVENT_KINDS } from '@clinical-events/protocol';
+import { systemCode } from '../../system-code.js';
+import { BEGINNING, } from '../contract/events.js';
+import { NotedActions } from './action-list.js';
+import { expanding } from './compacted-segment.js';
+import { uuidBytes } from '../text.js';
+import { EventFinder } from './event-finder.js';
+import { checksumHolds, decodeFrame, frameDurableBefore, frameEventId, frameIsOwn, frameKind, frameOrganisation, frameReceivedAt, frameRunId, frameSequence, HEADER_BYTES, plausibleSize, } from './frame.js';
+import { PassedFrames, ReadFrames } from './frame-views.js';
+import { bucketOf, FrameOpener } from './sealed-frame.js';
+import { isBlank, offsetIn, readBlocks, readToEnd, } from './log-frames.js';
+import { damagedAt, listSegments, segmentNames } from './segment.js';
+/** Neighbours with no more than this between them are read by one call: to copy it takes less than to call again. */
+const GAP_BYTES = 4 << 10;
+/** Readers go back for single events, but mostly forward: few segments are in use at a time. */
+const MOST_OPEN = 256;
+/** And so long: a segment that was compacted takes its old room while it is held. */
+const HELD_MS = 60_000;
+const NOWHERE = { at: 0, size: 0 };
+const ABANDONED = { sequence: 0, at: 0 };
+export class LogReader {
+    files;
+    #directory;
+    #descriptors = new Map();
+    #finder;
+    #opener;
+    #actions;
+    /** Since when it holds descriptors. */
+    #heldSince = performance.now();
+    #segments = [];
+    #names = '';
+    #read = Buffer.alloc(0);
+    #spare = Buffer.alloc(0);
+    constructor(dataDirectory, files) {
+        this.files = expanding(files);
+        this.#directory = path.join(dataDirectory, 'ledger');
+        this.#finder = new EventFinder(dataDirectory, this);
+        this.#actions = new NotedActions(dataDirectory, files, (address) => this.frameAt(address), () => this.#frames());
+        this.#opener = FrameOpener.of(dataDirectory, files, {
+            retired: () => this.actions().retired,
+        });
+    }
+    actions() {
+        return this.#actions.get();
+    }
+    buckets(places) {
+        if (places.length === 0)
+            return [];
+        return Array.from(this.#gather(places), (offset) => bucketOf(this.#read, offset));
+    }
+    *#frames() {
+        for (const { buffer, offsets, end } of this.#blocks(BEGINNING))
+            for (const [i, offset] of offsets.entries())
+                yield { buffer, offset, size: (offsets[i + 1] ?? end) - offset };
+    }
+    get ledgerId() {
+        return this.#listedSegments()[0]?.ledgerId ?? '';
+    }
+    get names() {
+        this.#opener.readAnew();
+        return this.#opener.keys?.names();
+    }
+    get extent() {
+        const last = this.#listedSegments().at(-1);
+        return last === undefined ? 0 : last.base + this.files.size(this.#open(last)) - offsetIn(last, last.base);
+    }
+    pass(from = BEGINNING, { through } = {}) {
+        const frames = new PassedFrames(this.#opener);
+        return this.#batches((block) => frames.of(block), from, through);
+    }
+    scan(filter, from = BEGINNING) {
+        const matches = matcher(filter);
+        return this.#batches((block) => this.#decoded(block, matches), from);
+    }
+    entries(from = BEGINNING) {
+        return this.#batches((block) => this.#decoded(block, () => true), from);
+    }
+    async end() {
+        const blocks = this.#blocks({ sequence: Number.MAX_SAFE_INTEGER, at: 0 });
+        for (;;) {
+            const next = blocks.next();
+            if (next.done)
+                return next.value;
+            await breath();
+        }
+    }
+    read(places) {
+        return new Promise((resolve) => resolve(this.#readNow(places)));
+    }
+    find(organisation, id, before) {
+        return this.#finder.find(organisation, id, before);
+    }
+    async withId({ eventId, organisation, known }) {
+        const id = uuidBytes(eventId);
+        const entries = [];
+        for (const each of organisation === undefined ? new Set([...known, OF_THE_LOG]) : [organisation]) {
+            const found = await this.find(each, id);
+            const frame = found && this.frameAt(found.at);
+            if (frame === undefined)
+                continue;
+            this.#opener.readAnew();
+            entries.push(this.#entry(frame, 0, frame.length));
+        }
+        if (entries.length === 0 && organisation === undefined)
+            return this.#scanFor(id);
+        entries.sort((a, b) => a.sequence - b.sequence);
+        return { entries, nextSequence: this.#finder.nextSequence };
+    }
+    async #scanFor(id) {
+        const entries = [];
+        const hasId = (buffer, offset) => frameEventId(buffer, offset).equals(id);
+        const scan = this.#batches((block) => this.#decoded(block, hasId), BEGINNING);
+        for (;;) {
+            const next = await scan.next();
+            if (next.done)
+                return { entries, nextSequence: next.value.sequence };
+            for (const entry of next.value)
+                entries.push(kept(entry));
+        }
+    }
+    async close() {
+        this.#closeAll();
+        await this.#finder.close();
+    }
+    *#decoded({ buffer, offsets, end }, matches) {
+        for (const [i, offset] of offsets.entries())
+            if (matches(buffer, offset))
+                yield this.#entry(buffer, offset, (offsets[i + 1] ?? end) - offset);
+    }
+    #entry(buffer, offset, size) {
+        this.#opener.open(buffer, offset, size);
+        return decodeFrame(buffer, offset);
+    }
+    /** As they are now. */
+    #listedSegments() {
+        if (performance.now() - this.#heldSince > HELD_MS)
+            this.#closeAll();
+        const names = segmentNames(this.files, this.#directory).join();
+        if (names !== this.#names) {
+            this.#segments = listSegments(this.files, this.#directory);
+            this.#names = names;
+        }
+        return this.#segments;
+    }
+    async *#batches(batchOf, from, through) {
+        const blocks = this.#blocks(from, through);
+        try {
+            for (;;) {
+                const next = blocks.next();
+                if (next.done)
+                    return next.value;
+                this.#opener.readAnew();
+                yield batchOf(next.value);
+                await breath();
+            }
+        }
+        finally {
+            // Closes the file that it was in.
+            blocks.return(ABANDONED);
+        }
+    }
+    /** Cut down to what is wanted and, without `through`, to what is on stable storage. */
+    *#blocks(from, through) {
+        if (through !== undefined && through < from.sequence)
+            return from;
+        const segments = this.#listedSegments();
+        const first = Math.max(0, segments.findLastIndex(({ firstSequence }) => firstSequence <= from.sequence));
+        const wanted = segments.slice(first);
+        const start = this.#start(wanted, from);
+        const blocks = through === undefined
+            ? readToEnd(this.files, wanted, start, from.at > 0)
+            : readBlocks(this.files, wanted, start);
+        try {
+            for (;;) {
+                const next = blocks.next();
+                if (next.done)
+                    return { sequence: next.value.nextSequence, at: next.value.address };
+                const block = next.value;
+                const isNewest = block.segment === wanted.at(-1);
+                const most = through ?? (isNewest ? this.#durable(block) : Infinity);
+                const last = cut(block, from.sequence, most);
+                if (block.offsets.length > 0)
+                    yield block;
+                if (most <= last)
+                    return { sequence: most + 1, at: block.address + block.end };
+            }
+        }
+        finally {
+            blocks.return(NO_END);
+        }
+    }
+    /** The frame to begin with: where the hint leads, if the log agrees; undefined for the first of the segment. */
+    #start([segment, next], { sequence, at }) {
+        if (segment === undefined || at <= segment.base || at > (next?.base ?? Infinity))
+            return undefined;
+        const frame = at === next?.base ? undefined : this.#frameIn(segment, at);
+        if (frame !== undefined) {
+            const found = frameSequence(frame, 0);
+            return found > sequence || found < segment.firstSequence ? undefined : { address: at, sequence: found };
+        }
+        if (next !== undefined)
+            return undefined;
+        return this.#isEnd(segment, offsetIn(segment, at)) ? { address: at, sequence } : undefined;
+    }
+    /** Whether nothing was written behind an offset, and something before it: no frame has a header of zeros in it. */
+    #isEnd(segment, offset) {
+        const before = Buffer.alloc(1);
+        this.files.read(this.#open(segment), before, 0, 1, offset - 1);
+        return before[0] !== 0 && isBlank(this.files, this.#open(segment), offset);
+    }
+    /**
+     * The last sequence of a block of the last segment that is on stable storage. A frame says of those before its own
+     * batch that they are. The last batch may be on its way there: what still stands after a flush is there.
+     */
+    #durable({ buffer, offsets, end, address, segment }) {
+        const newest = offsets.at(-1) ?? 0;
+        const durable = frameDurableBefore(buffer, newest) - 1;
+        const first = Math.max(0, offsets.length - 1 - (frameSequence(buffer, newest) - durable - 1));
+        const offset = offsets[first] ?? end;
+        this.#flush(segment);
+        const again = Buffer.allocUnsafe(end - offset);
+        const held = this.files.read(this.#open(segment), again, 0, again.length, offsetIn(segment, address + offset));
+        return held === again.length && again.equals(buffer.subarray(offset, end)) ? Infinity : durable;
+    }
+    #flush(segment) {
+        try {
+            this.files.datasync(this.#open(segment));
+        }
+        catch (error) {
+            // Where nothing can be written, nothing waits to be.
+            const code = systemCode(error);
+            if (code !== 'EROFS' && code !== 'EINVAL')
+                throw error;
+        }
+    }
+    #readNow(places) {
+        const offsets = this.#gather(places);
+        this.#opener.readAnew();
+        // Behind all checks: a place may be asked for twice, and does not hold its checksum once it is opened.
+        for (const [index, { size }] of places.entries())
+            this.#opener.open(this.#read, offsets[index] ?? 0, size);
+        const actions = this.actions();
+        return new ReadFrames(this.#read, offsets, (sequence) => actions.retirementOf(sequence));
+    }
+    /** On return `#read` holds the frames at these places, as they lie in the log. @returns where each begins in it. */
+    #gather(places) {
+        const order = Uint32Array.from(places, (_, index) => index);
+        const placeOf = (index) => places[index] ?? NOWHERE;
+        order.sort((a, b) => placeOf(a).at - placeOf(b).at);
+        this.#know(placeOf(order.at(-1) ?? 0).at);
+        const offsets = new Float64Array(places.length);
+        const stretches = [];
+        let filled = 0;
+        for (let first = 0; first < order.length;) {
+            const stretch = this.#stretch(order, first, placeOf);
+            stretches.push(stretch);
+            for (; first < stretch.end; first++) {
+                const index = order[first] ?? 0;
+                offsets[index] = filled + placeOf(index).at - stretch.at;
+            }
+            filled += stretch.size;
+        }
+        [this.#read, this.#spare] = [this.#spare, this.#read];
+        if (filled > this.#read.length)
+            this.#read = Buffer.allocUnsafeSlow(filled);
+        let filledTo = 0;
+        for (const { segment, at, size } of stretches) {
+            const held = this.files.read(this.#open(segment), this.#read, filledTo, size, offsetIn(segment, at));
+            if (held < size)
+                throw changed(segment, at);
+            filledTo += size;
+        }
+        for (const [index, { at, size }] of places.entries()) {
+            const offset = offsets[index] ?? 0;
+            const holds = checksumHolds(this.#read, offset, size);
+            if (plausibleSize(this.#read, offset, filled) !== size || !holds)
+                throw changed(this.#segmentOf(at), at);
+        }
+        return offsets;
+    }
+    /** What to read with one call from this place on. */
+    #stretch(order, first, placeOf) {
+        const { at, size } = placeOf(order[first] ?? 0);
+        const segment = this.#segmentOf(at);
+        const limit = this.#segments[this.#segments.indexOf(segment) + 1]?.base ?? Infinity;
+        let to = at + size;
+        let end = first + 1;
+        for (; end < order.length; end++) {
+            const next = placeOf(order[end] ?? 0);
+            const nextTo = next.at + next.size;
+            if (next.at - to > GAP_BYTES || nextTo > limit)
+                break;
+            to = Math.max(to, nextTo);
+        }
+        return { segment, at, size: to - at, end };
+    }
+    /** The frame at an address, checked and in memory of its own; undefined when none begins there that can be read. */
+    frameAt(address) {
+        this.#know(address);
+        return this.#segments.length === 0 ? undefined : this.#frameIn(this.#segmentOf(address), address);
+    }
+    /** A segment may have come since they were listed. */
+    #know(address) {
+        if (address >= (this.#segments.at(-1)?.base ?? 0))
+            this.#listedSegments();
+    }
+    #frameIn(segment, address) {
+        const { files } = this;
+        const fd = this.#open(segment);
+        const offset = offsetIn(segment, address);
+        const header = Buffer.alloc(HEADER_BYTES + SENDER_BYTES);
+        const held = files.read(fd, header, 0, header.length, offset);
+        const size = plausibleSize(header, 0, held);
+        if (size === 0 || size > files.size(fd) - offset)
+            return undefined;
+        const frame = Buffer.alloc(size);
+        files.read(fd, frame, 0, size, offset);
+        return checksumHolds(frame, 0, size) ? frame : undefined;
+    }
+    #segmentOf(address) {
+        const segments = this.#segments;
+        let low = 0;
+        let high = segments.length - 1;
+        while (low < high) {
+            const middle = (low + high + 1) >>> 1;
+            if ((segments[middle]?.base ?? Infinity) <= address)
+                low = middle;
+            else
+                high = middle - 1;
+        }
+        const segment = segments[low];
+        if (segment === undefined)
+            throw new RangeError('a place in a log that is empty');
+        return segment;
+    }
+    #open(segment) {
+        let fd = this.#descriptors.get(segment.path);
+        if (fd === undefined) {
+            if (this.#descriptors.size >= MOST_OPEN)
+                this.#closeOldest();
+            fd = this.files.open(segment.path, 'r');
+            this.#descriptors.set(segment.path, fd);
+        }
+        return fd;
+    }
+    #closeAll() {
+        for (const fd of this.#descriptors.values())
+            this.files.close(fd);
+        this.#descriptors.clear();
+        this.#heldSince = performance.now();
+    }
+    #closeOldest() {
+        const [oldest] = this.#descriptors;
+        if (oldest === undefined)
+            return;
+        this.files.close(oldest[1]);
+        this.#descriptors.delete(oldest[0]);
+    }
+}
+/** The organisation of the log's own entries; no sender has it. */
+const OF_THE_LOG = '';
+/** Organisation and key id behind a frame's header. */
+const SENDER_BYTES = 512;
+const NO_END = {
+    ...{ address: 0, offset: 0, nextSequence: 0 },
+    tail: { state: 'clean' },
+};
+/** Cuts a block down to the frames of some sequences. @returns the last sequence that it had before. */
+function cut(block, from, through) {
+    const first = frameSequence(block.buffer, block.offsets[0] ?? 0);
+    const last = first + block.offsets.length - 1;
+    if (through < last) {
+        const count = through - first + 1;
+        block.end = block.offsets[count] ?? block.end;
+        block.offsets.length = count;
+    }
+    if (from > first)
+        block.offsets.splice(0, from - first);
+    return last;
+}
+function changed(segment, address) {
+    const reason = 'a frame that was whole a moment ago does not hold what was written';
+    return damagedAt(segment.path, offsetIn(segment, address), segment.firstSequence, reason);
+}
+/** Decides from the header alone, so that what is not asked for costs no decoding. */
+function matcher({ kinds, organisation, runId, eventId, since, until }) {
+    const bytesOf = (id) => (id === undefined ? undefined : uuidBytes(id));
+    const run = bytesOf(runId);
+    const event = bytesOf(eventId);
+    return (buffer, offset) => {
+        if (frameIsOwn(buffer, offset))
+            return false;
+        if (kinds && !kinds.has(EVENT_KINDS[frameKind(buffer, offset)]))
+            return false;
+        if (event && !frameEventId(buffer, offset).equals(event))
+            return false;
+        if (run && !frameRunId(buffer, offset).equals(run))
+            return false;
+        if (organisation !== undefined && frameOrganisation(buffer, offset) !== organisation)
+            return false;
+        const receivedAt = frameReceivedAt(buffer, offset);
+        return (since === undefined || receivedAt >= since) && (until === undefined || receivedAt < until);
+    };
+}
+/** The views of a block are overwritten by the next. */
+function kept(entry) {
+    const salted = Buffer.from(entry.salted);
+    return {
+        ...entry,
+        envelope: Buffer.from(entry.envelope),
+        commitment: Buffer.from(entry.commitment),
+        salted,
+        body: salted.subarray(salted.length - entry.body.length),
+    };
+}
+//# sourceMappingURL=log-reader.js.map

@@ -1,0 +1,145 @@
+import { HASH_BYTES, leafHash } from '../../integrity/merkle.js';
+import { KeyReader, onDisk, } from '../../privacy/key-directory.js';
+import { SequenceSet } from '../../privacy/sequence-set.js';
+import { open, seal, SUITES, tagBytes } from '../../privacy/sealing.js';
+import { keysUnwritable } from '../contract/events.js';
+import { ENCRYPTED, envelopeEnd, frameCommitment, frameEnvelope, frameExtensionLength, frameOrganisation, framePayloadState, frameSalted, frameSequence, OVERHEADS, PLAIN, RETIRED, setFramePayloadState, } from './frame.js';
+import { readKeyPlaces } from '../key-places.js';
+import { SALT_BYTES } from '@clinical-events/protocol';
+const BUCKET_TAG_AT = 4;
+const CIPHER_TAG_AT = 8;
+export class FrameSealer {
+    keys;
+    suite;
+    overhead;
+    #leaf = Buffer.alloc(HASH_BYTES);
+    constructor(keys, suite) {
+        this.keys = keys;
+        this.suite = suite;
+        this.overhead = CIPHER_TAG_AT + tagBytes(suite);
+    }
+    seal(target, offset, at, candidate, sequence) {
+        const { tag, key } = this.#keyFor(candidate.organisation, sequence);
+        leafHash(frameEnvelope(target, offset), candidate.commitment, this.#leaf, 0);
+        target.writeUInt32LE(this.suite, at);
+        target.writeUInt32BE(tag, at + BUCKET_TAG_AT);
+        seal(this.suite, key, this.#leaf, candidate.salted, target, at + CIPHER_TAG_AT);
+    }
+    #keyFor(organisation, sequence) {
+        try {
+            return this.keys.keyFor(organisation, sequence);
+        }
+        catch (error) {
+            throw keysUnwritable(error);
+        }
+    }
+}
+/**
+ * Whether what is said of an encrypted payload in front of it is what a collector of this version writes. Asked of a frame
+ * whose size is plausible.
+ */
+export function sealedExtensionHolds(source, offset) {
+    const overhead = frameExtensionLength(source, offset) - SALT_BYTES;
+    const at = envelopeEnd(source, offset);
+    // Before the suite is read: a frame that was made up may end here.
+    if (!OVERHEADS.includes(overhead) || at + overhead > source.length)
+        return false;
+    const suite = SUITES.find((each) => each === source.readUInt32LE(at));
+    return suite !== undefined && overhead === CIPHER_TAG_AT + tagBytes(suite);
+}
+/** The tag of the bucket whose key a frame's payload is encrypted by; undefined when it is not. */
+export function bucketOf(source, offset) {
+    return framePayloadState(source, offset) === ENCRYPTED ? keyNameIn(source, offset).tag : undefined;
+}
+/** Names the bucket of an encrypted frame, and the organisation whose tree has its key. */
+export function keyNameIn(source, offset) {
+    const tag = source.readUInt32BE(envelopeEnd(source, offset) + BUCKET_TAG_AT);
+    return { tag, organisation: frameOrganisation(source, offset) };
+}
+/** Opens frames that are read. */
+export class FrameOpener {
+    findKeys;
+    options;
+    #leaf = Buffer.alloc(HASH_BYTES);
+    #keys;
+    #isLooked = false;
+    #isUnfit = false;
+    #retired = SequenceSet.EMPTY;
+    /** @param findKeys called when an encrypted frame is met and there were none. @returns undefined when there are none. */
+    constructor(findKeys, options = {}) {
+        this.findKeys = findKeys;
+        this.options = options;
+    }
+    /** By the keys that a data directory says where to find. */
+    static of(dataDirectory, files, options) {
+        return new FrameOpener(() => KeyReader.open(onDisk(files), readKeyPlaces(dataDirectory)), options);
+    }
+    /** Undefined when there is no key directory at all. @throws KekFault, KeysUnfit */
+    get keys() {
+        if (this.#keys === undefined && !this.#isUnfit && !this.#isLooked) {
+            this.#isLooked = true;
+            this.#keys = this.findKeys();
+        }
+        return this.#keys;
+    }
+    /**
+     * To be called when frames were read that are to be opened: a key is durable before its event is, so that what was not
+     * there before is to be looked for once more, and then no more among these.
+     */
+    readAnew() {
+        this.#isLooked = false;
+        this.#keys?.readAnew();
+        this.#retired = this.options.retired?.() ?? this.#retired;
+    }
+    /**
+     * On return the frame is plain in memory, if it can be, or said to be retired. `size` bytes of it are at `offset`, and its size is plausible.
+     * @param leaf the hash of its leaf, where it is known.
+     * @throws KekFault, KeysUnfit when there are keys and none of them can be had.
+     */
+    open(source, offset, size, leaf) {
+        const state = framePayloadState(source, offset);
+        if (state === PLAIN)
+            return 'plain';
+        if (state === RETIRED)
+            return 'retired';
+        if (state !== ENCRYPTED || !sealedExtensionHolds(source, offset))
+            return 'unfit';
+        if (this.#retired.has(frameSequence(source, offset))) {
+            setFramePayloadState(source, offset, RETIRED);
+            return 'retired';
+        }
+        const key = this.#keyOf(source, offset);
+        if (key === undefined)
+            return this.#keys === undefined ? 'no-keys' : 'no-key';
+        const at = envelopeEnd(source, offset);
+        const commitment = frameCommitment(source, offset);
+        if (leaf === undefined)
+            leafHash(frameEnvelope(source, offset), commitment, this.#leaf, 0);
+        const sealed = frameSalted(source, offset, size);
+        const suite = source[at] === 2 ? 2 : 1;
+        const tagAt = at + CIPHER_TAG_AT;
+        const cipherTag = this.options.asksTag ? source.subarray(tagAt, tagAt + tagBytes(suite)) : undefined;
+        const salted = open(suite, key, leaf ?? this.#leaf, sealed, commitment, cipherTag);
+        if (salted === undefined)
+            return 'unfit';
+        salted.copy(sealed);
+        setFramePayloadState(source, offset, PLAIN);
+        return 'plain';
+    }
+    #keyOf(source, offset) {
+        const { tag, organisation } = keyNameIn(source, offset);
+        try {
+            return this.keys?.keyOf(tag, organisation, frameSequence(source, offset));
+        }
+        catch (error) {
+            if (this.options.onUnfit === undefined)
+                throw error;
+            if (!this.#isUnfit)
+                this.options.onUnfit(error);
+            this.#isUnfit = true;
+            this.#keys = undefined;
+            return undefined;
+        }
+    }
+}
+//# sourceMappingURL=sealed-frame.js.map

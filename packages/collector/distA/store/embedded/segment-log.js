@@ -1,0 +1,581 @@
+/**
+ * The log being written: one writer, appending to the last segment, flushing once a batch.
+ *
+ * Order at a crash. A batch is written and flushed before `commit` returns. Rolling to a new segment:
+ *   1. zeros are written to `next.segment` and flushed, ahead of time, by the thread pool
+ *   2. its header is written and flushed
+ *   3. it is renamed to its name, and the directory flushed
+ *   4. the old segment's zeros are cut off (cosmetic: readers stop at the next segment's first address)
+ * A crash before 3 leaves a `next.segment` that the next start removes; after 3, an empty last segment.
+ */
+import { randomBytes } from 'node:crypto';
+import path from 'node:path';
+import { CommitUnknown, LogChanged, NotCommitted, } from '../contract/events.js';
+import { frameDurableBefore, ENCRYPTED, frameIsOwn, frameKind, framePayloadLength, framePayloadState, frameSequence, HEADER_BYTES, } from './frame.js';
+import { judgeTail, damagedAt, encodeSegmentHeader, listSegments, SEGMENT_HEADER_BYTES, segmentName, } from './segment.js';
+import { sealedExtensionHolds } from './sealed-frame.js';
+import { readFrames } from './log-frames.js';
+/**
+ * How long making room ahead of time rests after it has failed, in milliseconds: a nearly full disk would otherwise
+ * be written full of zeros at every batch.
+ */
+const ROOM_REST_MS = 1000;
+/** No batch is written or acknowledged when the files were looked at longer ago, in milliseconds. */
+const LOOK_EVERY_MS = 1000;
+/** What is read back: of the segment its header, of the newest batch the header of its first frame. */
+const READ_BACK_BYTES = 64;
+const PROVING_ZEROS = Buffer.alloc(4096);
+const NOTHING = {
+    ...{ end: { address: 0, offset: 0, nextSequence: 1 }, own: 0, newestOwn: new Map() },
+    ...{ hasEvents: false, newestSealed: undefined },
+};
+export class SegmentLog {
+    /** Oldest first; the last one is written to. Never empty after `open`. */
+    segments;
+    /** Address behind the last durable frame. */
+    end;
+    /** The sequence that the next event gets. */
+    nextSequence;
+    /** How many entries so far are the log's own. */
+    ownEntries;
+    /** By kind, the body of the newest of them in the last segment, as it was when the log was opened. */
+    newestOwn;
+    /** The newest frame with an encrypted payload in the newest segment that has events, as it was when it was opened. */
+    newestSealed;
+    tornTail;
+    /** How long the last flush of a batch took, in milliseconds. */
+    flushMs = 0;
+    #options;
+    #fd;
+    /** The current segment as its name led to it when it was opened; its size grows with what is written. */
+    #held;
+    /** What stands in the current segment at two places, as it was written or as the start has read it. */
+    #written = [];
+    #lookedAt = performance.now();
+    /** Offset in the current segment's file where the next frame goes. */
+    #offset;
+    #room;
+    #broken;
+    #restUntil = 0;
+    constructor(options, segments, fd, held, { end, own, newestOwn, newestSealed }, tornTail) {
+        this.#options = options;
+        this.segments = segments;
+        this.#fd = fd;
+        this.#held = held;
+        this.end = end.address;
+        this.#offset = end.offset;
+        this.nextSequence = end.nextSequence;
+        this.ownEntries = (segments.at(-1)?.ownBefore ?? 0) + own;
+        this.newestOwn = newestOwn;
+        this.newestSealed = newestSealed;
+        this.tornTail = tornTail;
+    }
+    /**
+     * Opens the log for writing, or begins it. On return the last segment ends behind a whole frame, everything
+     * up to there is on stable storage, and a torn tail has been moved to `torn/`.
+     * @throws StoreDamaged when the last segment is damaged before its end or ends too early, or the segments do
+     * not fit together.
+     */
+    static async open(options) {
+        const { files, directory } = options;
+        files.makeDirectory(directory);
+        files.remove(nextPath(directory));
+        // An earlier process may have been killed between making a name and bringing it to stable storage.
+        files.syncDirectory(path.dirname(directory));
+        files.syncDirectory(directory);
+        const segments = listSegments(files, directory);
+        const last = segments.at(-1);
+        if (last === undefined) {
+            assertReaches(options, segmentName(1), NOTHING.end);
+            const log = new SegmentLog(options, segments, -1, NOTHING_HELD, NOTHING, undefined);
+            await log.#roll(options.ledgerId ?? randomBytes(16).toString('hex'), 0);
+            return log;
+        }
+        assertComplete(files, segments);
+        const { lastBatch, ...lastFound } = findEnd(files, last);
+        const found = {
+            ...lastFound,
+            newestSealed: lastFound.newestSealed ?? sealedBefore(files, segments, lastFound),
+        };
+        const fd = files.open(last.path, 'r+');
+        const { end } = found;
+        const tornTail = repairTail(options, last, fd, end, lastBatch);
+        const log = new SegmentLog(options, segments, fd, heldNow(files, last.path), found, tornTail);
+        log.#remember(0, log.#readBack(0));
+        if (end.offset > lastBatch.offset)
+            log.#remember(lastBatch.offset, log.#readBack(lastBatch.offset));
+        return log;
+    }
+    /**
+     * Makes room for a batch, rolling to a new segment when this one is full.
+     * @returns undefined when there is room already: then nothing was awaited.
+     * @throws NotCommitted when there is none to be had.
+     */
+    makeRoom(bytes) {
+        if (this.#broken)
+            throw this.#broken;
+        const left = this.#options.segmentBytes - this.#offset;
+        if (bytes <= left) {
+            // Begin early to make the next segment's room, so that rolling finds it there at any rate; but not from the
+            // start, so that a ledger of a few events takes one segment and not two.
+            const early = left < this.#options.segmentBytes * 0.75 && performance.now() >= this.#restUntil;
+            if (early)
+                this.#room ??= this.#prepare(this.#options.segmentBytes);
+            return undefined;
+        }
+        return this.#roll(this.#current.ledgerId, bytes);
+    }
+    /**
+     * Writes the frames of one batch and flushes them. On return they are durable, and `end` and `nextSequence`
+     * stand behind them.
+     * @param own how many of the entries are the log's own.
+     * @throws NotCommitted nothing of it is stored: what was written is zeros again, durably.
+     * @throws CommitUnknown otherwise; every later call throws the same.
+     */
+    commit(frames, bytes, entries, own = 0) {
+        const { files } = this.#options;
+        this.#lookWhenDue();
+        try {
+            files.write(this.#fd, frames, bytes, this.#offset);
+        }
+        catch (error) {
+            this.#undo(bytes, error);
+            throw new NotCommitted('the batch could not be written', { cause: error });
+        }
+        // Behind a start the segment may have no room left, and grows with each batch.
+        this.#held = { ...this.#held, size: Math.max(this.#held.size, this.#offset + bytes) };
+        const begun = performance.now();
+        try {
+            files.datasync(this.#fd);
+        }
+        catch (error) {
+            // After a failed flush the kernel may drop the pages and call them clean: no later flush proves anything.
+            throw this.#breakWith('the flush of a batch failed', error);
+        }
+        this.flushMs = performance.now() - begun;
+        // A process that stood still during the flush may have lost its lock meanwhile.
+        this.#lookWhenDue();
+        this.#remember(this.#offset, Buffer.from(frames.subarray(0, Math.min(bytes, READ_BACK_BYTES))));
+        this.#offset += bytes;
+        this.end += bytes;
+        this.nextSequence += entries;
+        this.ownEntries += own;
+    }
+    /**
+     * Holds the lock and the current segment against what this process opened: the file under the name, its size, and
+     * what was written at two places of it. The hole: bytes changed at any other place are for the next start, `doctor`
+     * and `verify`, and so are older segments.
+     * @throws CommitUnknown that names the file, as every later call does; LogChanged when it is the segment.
+     */
+    look() {
+        if (this.#broken)
+            throw this.#broken;
+        this.#lookedAt = performance.now();
+        const { files, lock } = this.#options;
+        let isLocked;
+        let change;
+        try {
+            isLocked = lock === undefined || files.look(lock.path)?.id === lock.id;
+            change = isLocked ? this.#change() : `${lock?.path} was removed or replaced`;
+        }
+        catch (error) {
+            throw this.#breakWith('the files of the ledger cannot be looked at', error);
+        }
+        if (change === undefined)
+            return;
+        const message = `${change} while the collector ran`;
+        throw isLocked ? (this.#broken = new LogChanged(message)) : this.#breakWith(message);
+    }
+    /**
+     * Tries what a batch needs. On return there is room for another segment, and what was written behind the last frame
+     * came to the disk: zeros, as stand there.
+     * @throws NotCommitted, CommitUnknown as `makeRoom` and `commit` do.
+     */
+    async prove() {
+        if (this.#broken)
+            throw this.#broken;
+        const { files, segmentBytes } = this.#options;
+        try {
+            await (this.#room ??= this.#prepare(segmentBytes));
+            const zeros = Math.min(PROVING_ZEROS.length, Math.max(0, this.#held.size - this.#offset));
+            files.write(this.#fd, PROVING_ZEROS, zeros, this.#offset);
+        }
+        catch (error) {
+            throw new NotCommitted('there is still no room, or nothing can be written', { cause: error });
+        }
+        try {
+            files.datasync(this.#fd);
+        }
+        catch (error) {
+            throw this.#breakWith('a flush failed', error);
+        }
+    }
+    /** Reads `length` bytes at an address of the log, fewer at its end. */
+    readAt(address, length) {
+        const { files } = this.#options;
+        const segment = this.segments.findLast((candidate) => candidate.base <= address);
+        const bytes = Buffer.alloc(length);
+        if (segment === undefined)
+            return bytes.subarray(0, 0);
+        const fd = segment === this.#current ? this.#fd : files.open(segment.path, 'r');
+        try {
+            const got = files.read(fd, bytes, 0, length, address - segment.base + SEGMENT_HEADER_BYTES);
+            return bytes.subarray(0, got);
+        }
+        finally {
+            if (fd !== this.#fd)
+                files.close(fd);
+        }
+    }
+    /**
+     * Fills `target` with frames from an address on, to the end of their segment at most.
+     * @returns how many bytes were read.
+     */
+    read(address, target) {
+        const { files } = this.#options;
+        const i = this.segments.findLastIndex(({ base }) => base <= address);
+        const segment = this.segments[i] ?? this.#current;
+        const end = this.segments[i + 1]?.base ?? this.end;
+        const length = Math.min(target.length, end - address);
+        const fd = segment === this.#current ? this.#fd : files.open(segment.path, 'r');
+        try {
+            return files.read(fd, target, 0, length, address - segment.base + SEGMENT_HEADER_BYTES);
+        }
+        finally {
+            if (fd !== this.#fd)
+                files.close(fd);
+        }
+    }
+    /** The nearest frame up to a cursor whose place is known: that of its hint, or without one its segment's first. */
+    before({ sequence, at }) {
+        if (at > 0)
+            return { address: at, sequence: frameSequence(this.readAt(at, HEADER_BYTES), 0) };
+        const segment = this.segments.findLast(({ firstSequence }) => firstSequence <= sequence);
+        return { address: segment?.base ?? 0, sequence: segment?.firstSequence ?? 1 };
+    }
+    /**
+     * Every frame from an address on, for rebuilding what is derived. Reads that segment from its first frame, so
+     * that a damaged frame is reported under its own sequence and an address between two frames is noticed.
+     * @throws RangeError when no frame begins at the address and the log does not end there.
+     */
+    *framesFrom(address) {
+        if (address === this.end)
+            return;
+        const first = this.segments.findLastIndex((segment) => segment.base <= address);
+        let met = false;
+        for (const frame of readFrames(this.#options.files, this.segments.slice(Math.max(0, first)))) {
+            if (frame.address < address)
+                continue;
+            met ||= frame.address === address;
+            if (!met)
+                break;
+            yield frame;
+        }
+        if (!met)
+            throw new RangeError(`no frame of the log begins at ${address}`);
+    }
+    /** The address of the first frame. */
+    get start() {
+        return this.segments[0]?.base ?? this.end;
+    }
+    /** The file and offset of an address, for messages. */
+    placeOf(address) {
+        const segment = this.segments.findLast((candidate) => candidate.base <= address) ?? this.#current;
+        return { file: path.basename(segment.path), offset: address - segment.base + SEGMENT_HEADER_BYTES };
+    }
+    async close() {
+        await this.#room?.catch(() => undefined);
+        this.#options.files.close(this.#fd);
+        this.#options.files.remove(nextPath(this.#options.directory));
+    }
+    /** See segment.ts. */
+    get ledgerId() {
+        return this.#current.ledgerId;
+    }
+    get #current() {
+        const last = this.segments.at(-1);
+        if (last === undefined)
+            throw new Error('the log has no segment');
+        return last;
+    }
+    #prepare(size) {
+        const { files, directory, onRoomTrouble } = this.#options;
+        const room = files.createZeroed(nextPath(directory), size);
+        room.catch((error) => {
+            // Forgotten, so that it is tried again.
+            this.#room = undefined;
+            this.#restUntil = performance.now() + ROOM_REST_MS;
+            try {
+                // On a full disk its zeros would take the last space from all others.
+                files.remove(nextPath(directory));
+            }
+            catch {
+                // The next attempt writes over it.
+            }
+            onRoomTrouble(error);
+        });
+        return room;
+    }
+    /** On return an empty segment is the current one, and `bytes` of frames fit into it, whatever the segment size. */
+    async #roll(ledgerId, bytes) {
+        const { files, directory, segmentBytes } = this.#options;
+        // A rename into a directory that is not ours any more would make a log that no one looks for.
+        if (this.#fd >= 0)
+            this.look();
+        const size = Math.max(segmentBytes, SEGMENT_HEADER_BYTES + bytes);
+        const end = this.#offset;
+        const segment = {
+            path: path.join(directory, segmentName(this.nextSequence)),
+            base: this.end,
+            firstSequence: this.nextSequence,
+            ledgerId,
+            ownBefore: this.ownEntries,
+        };
+        const header = encodeSegmentHeader(segment, Date.now());
+        let fd;
+        let held;
+        try {
+            if (size > segmentBytes) {
+                // The room made ahead is too small for this one batch.
+                await this.#room;
+                this.#room = undefined;
+            }
+            await (this.#room ??= this.#prepare(size));
+            this.#room = undefined;
+            fd = files.open(nextPath(directory), 'r+');
+        }
+        catch (error) {
+            throw new NotCommitted('no room for a new segment', { cause: error });
+        }
+        try {
+            files.write(fd, header, SEGMENT_HEADER_BYTES, 0);
+            files.datasync(fd);
+            // Before it has its name, by which a hand could change it first.
+            held = heldNow(files, nextPath(directory));
+        }
+        catch (error) {
+            files.close(fd);
+            throw new NotCommitted('a new segment could not be begun', { cause: error });
+        }
+        try {
+            files.rename(nextPath(directory), segment.path);
+            files.syncDirectory(directory);
+        }
+        catch (error) {
+            files.close(fd);
+            throw this.#breakWith('the name of a new segment could not be made durable', error);
+        }
+        const before = this.#fd;
+        this.segments.push(segment);
+        this.#fd = fd;
+        this.#held = held;
+        this.#written = [];
+        this.#remember(0, Buffer.from(header.subarray(0, READ_BACK_BYTES)));
+        this.#offset = SEGMENT_HEADER_BYTES;
+        if (before < 0)
+            return;
+        try {
+            files.truncate(before, end);
+            files.close(before);
+        }
+        catch {
+            // All of its frames are on stable storage; only its zeros stay: see step 4 above.
+        }
+    }
+    /** Puts zeros back where a batch was half written, so that a restart cannot find any of it. */
+    #undo(bytes, cause) {
+        const { files } = this.#options;
+        try {
+            const behind = Math.min(bytes, Math.max(0, files.size(this.#fd) - this.#offset));
+            files.write(this.#fd, Buffer.alloc(behind), behind, this.#offset);
+            files.datasync(this.#fd);
+            this.#held = { ...this.#held, size: files.size(this.#fd) };
+        }
+        catch (error) {
+            throw this.#breakWith('a batch was half written and could not be undone', new AggregateError([cause, error]));
+        }
+    }
+    #lookWhenDue() {
+        if (performance.now() - this.#lookedAt >= LOOK_EVERY_MS)
+            this.look();
+    }
+    /** How the current segment differs from what it was, in words that follow nothing. */
+    #change() {
+        const { files } = this.#options;
+        const file = this.#current.path;
+        const { id, size } = this.#held;
+        const now = files.look(file);
+        if (now?.id !== id)
+            return `${file} was removed or replaced`;
+        if (now.size !== size)
+            return `${file} was changed from ${size} to ${now.size} bytes`;
+        const isThere = this.#written.every(({ offset, bytes }) => this.#readBack(offset).subarray(0, bytes.length).equals(bytes));
+        return isThere ? undefined : `${file} was overwritten`;
+    }
+    /** Of the current segment, at the header and at the newest batch. */
+    #remember(offset, bytes) {
+        this.#written = [...this.#written.slice(0, 1), { offset, bytes }];
+    }
+    #readBack(offset) {
+        const bytes = Buffer.alloc(READ_BACK_BYTES);
+        return bytes.subarray(0, this.#options.files.read(this.#fd, bytes, 0, bytes.length, offset));
+    }
+    #breakWith(message, cause) {
+        this.#broken = new CommitUnknown(message, { cause });
+        return this.#broken;
+    }
+}
+/** A segment that was cut short, or one missing between two others, would be noticed only when it is read. */
+function assertComplete(files, segments) {
+    segments.forEach((segment, i) => {
+        const next = segments[i + 1];
+        if (next === undefined)
+            return;
+        const fd = files.open(segment.path, 'r');
+        let size;
+        try {
+            size = files.size(fd);
+        }
+        finally {
+            files.close(fd);
+        }
+        if (size >= next.base - segment.base + SEGMENT_HEADER_BYTES)
+            return;
+        const reason = `the segment does not follow ${path.basename(segment.path)}, which is too short`;
+        throw damagedAt(next.path, 0, next.firstSequence, reason);
+    });
+}
+/** What was durable is gone from the end of the log, with nothing behind it to show that. */
+function endsTooEarly(file, offset, sequence) {
+    return damagedAt(file, offset, sequence, 'the log ends, but the id index holds events that were durable behind it (unless the index is of another copy ' +
+        'of this ledger: then delete index/),');
+}
+/** @throws StoreDamaged when the log ends before what the index or a signed checkpoint vouches for. */
+function assertReaches(options, file, end) {
+    if (end.address < options.vouchedTo)
+        throw endsTooEarly(file, end.offset, end.nextSequence);
+    if (end.nextSequence > options.vouchedEntries)
+        return;
+    const reason = `the log ends, but a checkpoint was signed over ${options.vouchedEntries} entries,`;
+    throw damagedAt(file, end.offset, end.nextSequence, reason);
+}
+/** Before the log has its first segment. */
+const NOTHING_HELD = { id: '', size: 0 };
+function heldNow(files, file) {
+    const held = files.look(file);
+    if (held === undefined)
+        throw new Error(`${file} is not there any more`);
+    return held;
+}
+function nextPath(directory) {
+    return path.join(directory, 'next.segment');
+}
+/** Reads the last segment through. `lastBatch` begins where nothing but the flush vouches for the frames. */
+function findEnd(files, segment) {
+    const frames = readFrames(files, [segment]);
+    // Where each batch begins: its frames share one durable-before, which is their first sequence.
+    let lastDurableBefore = -1;
+    let offset = SEGMENT_HEADER_BYTES;
+    let own = 0;
+    let hasEvents = false;
+    let sealed;
+    const newestOwn = new Map();
+    for (;;) {
+        const next = frames.next();
+        if (next.done) {
+            const newestSealed = sealed && frameIn(files, segment, sealed);
+            return { end: next.value, own, newestOwn, hasEvents, newestSealed, lastBatch: { offset } };
+        }
+        const { buffer, offset: at, size, address } = next.value;
+        const durableBefore = frameDurableBefore(buffer, at);
+        if (durableBefore !== lastDurableBefore) {
+            lastDurableBefore = durableBefore;
+            offset = address - segment.base + SEGMENT_HEADER_BYTES;
+        }
+        if (!frameIsOwn(buffer, at)) {
+            hasEvents = true;
+            const isSealed = framePayloadState(buffer, at) === ENCRYPTED && sealedExtensionHolds(buffer, at);
+            if (isSealed)
+                sealed = { offset: address - segment.base + SEGMENT_HEADER_BYTES, size };
+            continue;
+        }
+        own++;
+        const body = buffer.subarray(at + size - framePayloadLength(buffer, at), at + size);
+        newestOwn.set(frameKind(buffer, at), Buffer.from(body));
+    }
+}
+function frameIn(files, segment, { offset, size }) {
+    const fd = files.open(segment.path, 'r');
+    try {
+        const frame = Buffer.alloc(size);
+        files.read(fd, frame, 0, size, offset);
+        return frame;
+    }
+    finally {
+        files.close(fd);
+    }
+}
+/** Where the last segment has no event yet: what those before it end with. */
+function sealedBefore(files, segments, last) {
+    let { hasEvents } = last;
+    for (let i = segments.length - 2; i >= 0 && !hasEvents; i--) {
+        const segment = segments[i];
+        const found = segment && findEnd(files, segment);
+        if (found?.newestSealed !== undefined)
+            return found.newestSealed;
+        hasEvents = found?.hasEvents ?? false;
+    }
+    return undefined;
+}
+function repairTail(options, segment, fd, end, lastBatch) {
+    const { files, directory } = options;
+    const tail = judgeTail(files, fd, end.offset, end.nextSequence);
+    if (tail.state === 'damaged') {
+        files.close(fd);
+        const witness = `event ${tail.witnessSequence} behind it shows that it was durable`;
+        const reason = `a frame does not hold what was written (${witness})`;
+        throw damagedAt(segment.path, end.offset, end.nextSequence, reason);
+    }
+    try {
+        assertReaches(options, segment.path, end);
+    }
+    catch (error) {
+        files.close(fd);
+        throw error;
+    }
+    // The last batch may have been read back from memory that a failed flush never brought to the disk. Written
+    // and flushed once more, it is durable for certain before any repeat of its events is answered.
+    const batch = Buffer.alloc(end.offset - lastBatch.offset);
+    files.read(fd, batch, 0, batch.length, lastBatch.offset);
+    files.write(fd, batch, batch.length, lastBatch.offset);
+    let torn;
+    if (tail.state === 'torn') {
+        torn = keepTornTail(options, directory, tail.bytes, end.nextSequence);
+        files.write(fd, Buffer.alloc(tail.bytes.length), tail.bytes.length, end.offset);
+    }
+    files.datasync(fd);
+    return torn;
+}
+function keepTornTail({ files }, directory, bytes, sequence) {
+    const kept = path.join(directory, 'torn');
+    files.makeDirectory(kept);
+    // Random, because two starts may see the same time.
+    const name = `${String(sequence).padStart(16, '0')}-${Date.now()}-${randomBytes(4).toString('hex')}.bytes`;
+    const file = path.join(kept, name);
+    const fd = files.open(file, 'wx+');
+    try {
+        files.write(fd, bytes, bytes.length, 0);
+        files.datasync(fd);
+    }
+    catch (error) {
+        // The start fails, and is likely to be tried again and again: half a copy each time would help no one.
+        files.remove(file);
+        throw error;
+    }
+    finally {
+        files.close(fd);
+    }
+    files.syncDirectory(kept);
+    return { bytes: bytes.length, keptIn: file, sequence };
+}
+//# sourceMappingURL=segment-log.js.map

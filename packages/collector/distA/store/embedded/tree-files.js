@@ -1,0 +1,153 @@
+/**
+ * The tree on the disk: a file of hashes a level, and the checkpoints.
+ *
+ *   tree/level-<L>              the hashes of level L side by side, 32 bytes each; tile N of a level (C2SP tlog-tiles)
+ *                               is its bytes from 8192 N on
+ *   checkpoints/latest          the newest checkpoint
+ *   checkpoints/<size>.checkpoint   those that are kept, by their size in 16 digits
+ *
+ * One file a level and not one a tile: ten million events are 39,000 tiles, and a tile that is not yet full would
+ * need a new file each second. `collector proof --tiles` makes the directory of tiles that the standard describes.
+ */
+import path from 'node:path';
+import { systemCode } from '../../system-code.js';
+import { HeadMoved } from '../contract/tree.js';
+const HASH_BYTES = 32;
+/** Checkpoints are short; a file larger than this is none. */
+const MAX_NOTE_BYTES = 1 << 20;
+/** Where the checkpoints of a data directory are. */
+export function checkpointDirectory(dataDirectory) {
+    return path.join(dataDirectory, 'checkpoints');
+}
+export class TreeFiles {
+    writable;
+    #files;
+    #tree;
+    #checkpoints;
+    /** Descriptor of each level's file; opened when first asked for. */
+    #levels = [];
+    #dirty = new Set();
+    #namesDirty = false;
+    constructor(files, dataDirectory, writable) {
+        this.writable = writable;
+        this.#files = files;
+        this.#tree = path.join(dataDirectory, 'tree');
+        this.#checkpoints = checkpointDirectory(dataDirectory);
+    }
+    /** For the one process that holds the directory's lock. */
+    static open(dataDirectory, files) {
+        const tree = new TreeFiles(files, dataDirectory, true);
+        files.makeDirectory(tree.#tree);
+        files.makeDirectory(tree.#checkpoints);
+        return tree;
+    }
+    /** For reading only, beside a collector too; nothing is made. */
+    static read(dataDirectory, files) {
+        return new TreeFiles(files, dataDirectory, false);
+    }
+    hashes(level, first, count) {
+        return promised(() => {
+            const fd = this.#levelFile(level);
+            if (fd === undefined)
+                return Buffer.alloc(0);
+            const bytes = Buffer.allocUnsafe(count * HASH_BYTES);
+            const got = this.#files.read(fd, bytes, 0, bytes.length, first * HASH_BYTES);
+            return bytes.subarray(0, got - (got % HASH_BYTES));
+        });
+    }
+    hashCount(level) {
+        return promised(() => {
+            const fd = this.#levelFile(level);
+            return fd === undefined ? 0 : Math.floor(this.#files.size(fd) / HASH_BYTES);
+        });
+    }
+    put(level, first, hashes) {
+        return promised(() => {
+            const fd = this.#levelFile(level, true);
+            if (fd === undefined)
+                throw new Error(`level ${level} cannot be made`);
+            this.#dirty.add(fd);
+            this.#files.write(fd, hashes, hashes.length, first * HASH_BYTES);
+        });
+    }
+    async flush() {
+        if (this.#namesDirty) {
+            this.#files.syncDirectory(this.#tree);
+            this.#namesDirty = false;
+        }
+        const dirty = [...this.#dirty];
+        // Each in its turn: one failure must not leave others running while everything is put again.
+        for (const fd of dirty) {
+            await this.#files.datasyncLater(fd);
+            this.#dirty.delete(fd);
+        }
+    }
+    head() {
+        return promised(() => this.#readNote('latest'));
+    }
+    /** The lock on the directory keeps a second sequencer away, so nothing comes between the look and the swap. */
+    async swapHead(expected, note, keptSize) {
+        const head = this.#readNote('latest');
+        if (head !== expected) {
+            const is = head === undefined ? 'is missing' : 'is not the one that this collector has put there';
+            throw new HeadMoved(`checkpoints/latest ${is}: it was changed by another hand`);
+        }
+        const bytes = Buffer.from(note);
+        // Kept first: a checkpoint that was given to no one does no harm.
+        if (keptSize !== undefined) {
+            await this.#files.replace(path.join(this.#checkpoints, keptName(keptSize)), bytes);
+        }
+        await this.#files.replace(path.join(this.#checkpoints, 'latest'), bytes);
+    }
+    close() {
+        return promised(() => {
+            for (const fd of this.#levels)
+                if (fd !== undefined)
+                    this.#files.close(fd);
+            this.#levels.length = 0;
+        });
+    }
+    /** The descriptor of a level's file; undefined when there is none and it is not to be made. */
+    #levelFile(level, make = false) {
+        const open = this.#levels[level];
+        if (open !== undefined)
+            return open;
+        const name = `level-${level}`;
+        const isThere = this.#list(this.#tree).includes(name);
+        if (!isThere && !make)
+            return undefined;
+        const flags = this.writable ? (isThere ? 'r+' : 'wx+') : 'r';
+        this.#namesDirty ||= !isThere;
+        return (this.#levels[level] = this.#files.open(path.join(this.#tree, name), flags));
+    }
+    #list(directory) {
+        try {
+            return this.#files.list(directory);
+        }
+        catch (error) {
+            if (systemCode(error) === 'ENOENT')
+                return [];
+            throw error;
+        }
+    }
+    #readNote(name) {
+        if (!this.#list(this.#checkpoints).includes(name))
+            return undefined;
+        const fd = this.#files.open(path.join(this.#checkpoints, name), 'r');
+        try {
+            const bytes = Buffer.alloc(Math.min(this.#files.size(fd), MAX_NOTE_BYTES));
+            return bytes.toString('utf8', 0, this.#files.read(fd, bytes, 0, bytes.length, 0));
+        }
+        finally {
+            this.#files.close(fd);
+        }
+    }
+}
+/** Done now: from the page cache a read takes less time than the thread pool takes to begin it. */
+function promised(work) {
+    return new Promise((resolve) => resolve(work()));
+}
+function keptName(size) {
+    return `${String(size).padStart(16, '0')}.checkpoint`;
+}
+//# sourceMappingURL=tree-files.js.map

@@ -1,0 +1,422 @@
+/**
+ * The reading of a log from its beginning to its end for `collector verify`, and what is reported of it: see
+ * commands/verify/verification.ts for the order in which things are read.
+ */
+import fs from 'node:fs';
+import path from 'node:path';
+import { hash } from 'node:crypto';
+import { ENTRY_KINDS } from '@clinical-events/protocol';
+import { exists } from '../../files.js';
+import { Actions } from '../../privacy/actions.js';
+import { SequenceSet } from '../../privacy/sequence-set.js';
+import { Audit, Stretches } from '../../integrity/audit.js';
+import { HASH_BYTES, leafHash } from '../../integrity/merkle.js';
+import {} from '../log-audit.js';
+import { erasedEvent, ErasedElsewhere, shouldBeGone, tellLifecycle } from '../lifecycle-findings.js';
+import { DOUBT, missingFinding, rootFindings, tileFindings, withMore } from '../root-findings.js';
+import { noteAction } from './action-list.js';
+import { expanding } from './compacted-segment.js';
+import { alteredFinding, headerHolds, ownLeaf, restFinding, } from './findings.js';
+import { ForensicReader } from './forensic-reader.js';
+import { frameCommitment, frameDurableBefore, frameEnvelope, frameIsOwn, frameKind, framePayloadLength, framePayloadState, frameReceivedAt, frameSalted, frameSequence, PLAIN, plausibleSize, } from './frame.js';
+import { bucketOf, FrameOpener, keyNameIn } from './sealed-frame.js';
+import { SEGMENT_HEADER_BYTES } from './segment.js';
+import { surveySegments } from './segment-survey.js';
+const CHUNK = 4096;
+/** Places are numbers that hold both, the segment in front. */
+const MOST_IN_SEGMENT = 2 ** 33;
+/** Stretches that cannot be read and are reported one by one; the rest is counted. */
+const MOST_RESTS = 10_000;
+/** One reading of the log from its beginning to its end, against the tree and the checkpoints. */
+export class LogReading {
+    accessLog;
+    #options;
+    #tree;
+    #audit;
+    #reader;
+    #opener;
+    #hashes = Buffer.alloc(CHUNK * HASH_BYTES);
+    #places = new Float64Array(CHUNK);
+    #count = 0;
+    #entries = 0;
+    /** How many of them are the log's own, and in each segment. */
+    #own = 0;
+    #ownIn = [];
+    /** Entries whose frame says what it should not, or whose payload does not fit it. */
+    #doubtful = new Stretches();
+    /** By the place of each stretch of those, durable-before of the frame in front of it. */
+    #befores = new Map();
+    /** What is no frame that holds, and durable-before of the frame in front of it. */
+    #rests = [];
+    #unlisted = 0;
+    /** Durable-before of the frame that was read last; undefined when it is not known. */
+    #before;
+    /** Whether every frame so far stood in its place, from 1 on. */
+    #inOrder = true;
+    /** Encrypted payloads for which there is no key directory here. */
+    #unopened = 0;
+    /** What the log says was done to events, and which of them have no key. */
+    #actions = new Actions();
+    #keyless = [];
+    #elsewhere;
+    /** Why there are keys, and none can be had. */
+    #unfit;
+    /** Entries behind the largest checkpoint. */
+    #unsigned = 0;
+    #waiting;
+    /** Segments that are no files. */
+    #irregular = [];
+    /** Where each segment's events end. */
+    #ends = [];
+    constructor(options, tree, { roots, newest }, accessLog) {
+        this.accessLog = accessLog;
+        this.#options = options;
+        this.#elsewhere = new ErasedElsewhere(options.takenSince ?? []);
+        this.#tree = tree;
+        this.#audit = new Audit(tree, roots);
+        const { covered } = this.#audit;
+        const ledgerId = /^collector\/([0-9a-f]{32})$/.exec(newest?.origin ?? '')?.[1];
+        const files = expanding(options.files);
+        const segments = surveySegments(files, path.join(options.dataDir, 'ledger'), ledgerId, (name) => this.#irregular.push(name));
+        this.#opener = FrameOpener.of(options.dataDir, options.files, {
+            asksTag: true,
+            onUnfit: (error) => (this.#unfit = error instanceof Error ? error.message : String(error)),
+        });
+        this.#reader = new ForensicReader(files, segments, { covered });
+    }
+    /**
+     * Reads the log, and reports all that is not as it was written and signed. That nothing was found is not what makes
+     * it the one that was signed: every frame has to stand in its place, from the first entry to the last, and every
+     * signed root has to come out of them.
+     */
+    async tell(findings) {
+        await this.#read();
+        const verdict = await this.#audit.finish();
+        const found = findings.faults;
+        this.#tellSegments(findings);
+        if (this.#unfit !== undefined)
+            findings.add({ kind: 'note', message: `no payload was opened: ${this.#unfit}` });
+        for (const { rest, before } of this.#rests)
+            findings.add(await this.#restFinding(rest, before, verdict));
+        const isUnread = (size) => this.#rests.some(({ rest: { count, sequence } }) => {
+            return count > 0 && sequence > verdict.provenTo && sequence <= size;
+        });
+        await this.#tellEntries(verdict, isUnread, findings);
+        const lifecycle = this.#tellLifecycle(findings);
+        for (const finding of rootFindings(verdict, isUnread))
+            findings.add(finding);
+        findings.unlisted += this.#unlisted + this.#doubtful.unlisted + verdict.unlisted;
+        const known = findings.faults > found;
+        for (const finding of tileFindings(verdict, this.#hasTree()))
+            findings.add(finding);
+        const isWhole = this.#inOrder && this.#doubtful.list.length === 0 && this.#entries >= this.#audit.covered;
+        if (isWhole && verdict.roots.every(({ log }) => log === 'agrees'))
+            findings.confirm();
+        else if (!known)
+            findings.add(DOUBT);
+        if (findings.faults === 0)
+            this.#tellAddresses(findings);
+        const entries = this.#entries;
+        const [events, unsigned, waiting] = [entries - this.#own, this.#unsigned, this.#waiting];
+        const bytes = this.#ends.reduce((sum, end) => sum + end - SEGMENT_HEADER_BYTES, 0);
+        const torn = this.#rests.find(({ rest: { kind } }) => kind === 'torn')?.rest;
+        const message = torn && restFinding(torn, this.#placeOf(torn.segment, torn.position)).message;
+        return {
+            ...{ entries, events, unsigned, waiting, bytes, torn: message },
+            ...{ unsequenced: 0, unopened: this.#unopened, ...lifecycle },
+            erased: { actions: this.#actions, events: (of) => this.#erased(of) },
+        };
+    }
+    *#erased(of) {
+        for (const { buffer, offset, sequence } of this.#framesOf(of)) {
+            const event = erasedEvent(sequence, frameEnvelope(buffer, offset));
+            if (event !== undefined)
+                yield event;
+        }
+    }
+    /** Those that open by the keys as they are now. */
+    #stillOpen(sequences) {
+        const { dataDir, files } = this.#options;
+        const opener = FrameOpener.of(dataDir, files, { asksTag: true });
+        const open = [];
+        for (const { buffer, offset, size, sequence } of this.#framesOf(sequences)) {
+            const isEncrypted = bucketOf(buffer, offset) !== undefined;
+            if (isEncrypted && opener.open(buffer, offset, size) === 'plain')
+                open.push(sequence);
+        }
+        return SequenceSet.of(open);
+    }
+    /** Of segments that hold none nothing is read again. */
+    *#framesOf(sequences) {
+        const { segments } = this.#reader;
+        for (const [i, segment] of segments.entries()) {
+            const end = segments[i + 1]?.firstSequence ?? this.#entries + 1;
+            if (!sequences.meets(segment.firstSequence, end))
+                continue;
+            const again = new ForensicReader(expanding(this.#options.files), [segment], {
+                covered: this.#audit.covered,
+            });
+            for (const item of again.items())
+                if (item.kind === 'frame' && sequences.has(item.sequence))
+                    yield item;
+        }
+    }
+    #tellLifecycle(findings) {
+        const keyless = SequenceSet.ofStretches(this.#keyless);
+        const elsewhere = this.#elsewhere.explained;
+        const isExplained = keyless.without(this.#actions.retired).without(elsewhere).size === 0;
+        const unread = SequenceSet.ofStretches(this.#rests.map(({ rest: { sequence, count } }) => ({ first: sequence, end: sequence + count })));
+        const keys = this.#unfit === undefined ? this.#opener.keys : undefined;
+        const found = { actions: this.#actions, keyless, keys };
+        const back = this.#stillOpen(shouldBeGone({ ...found, unread }));
+        const later = isExplained ? elsewhere : elsewhere.with(this.#erasedMeanwhile());
+        return tellLifecycle({ ...found, later, back }, findings);
+    }
+    /** What was erased by actions that came while the log was read, and stand behind what of it was read. */
+    #erasedMeanwhile() {
+        const { dataDir, files } = this.#options;
+        const actions = new Actions();
+        const segments = surveySegments(expanding(files), path.join(dataDir, 'ledger'), undefined);
+        const last = segments.findLastIndex(({ firstSequence }) => firstSequence <= this.#entries);
+        const reader = new ForensicReader(expanding(files), segments.slice(Math.max(0, last)), { covered: 0 });
+        for (const item of reader.items())
+            if (item.kind === 'frame' && item.sequence > this.#entries)
+                noteAction(actions, item.buffer, item.offset, item.size);
+        return actions.retired;
+    }
+    async #read() {
+        const { onProgress } = this.#options;
+        const total = this.#audit.covered;
+        for (const item of this.#reader.items()) {
+            if (item.kind !== 'frame')
+                await this.#rest(item);
+            else {
+                this.#frame(item);
+                if (this.#count < CHUNK)
+                    continue;
+                await this.#flush();
+                onProgress(this.#entries, Math.max(total, this.#entries));
+            }
+        }
+        await this.#flush();
+        onProgress(this.#entries, Math.max(total, this.#entries));
+    }
+    async #flush() {
+        await this.#audit.leaves(this.#hashes, this.#places, this.#count);
+        await this.accessLog.settle();
+        this.#opener.readAnew();
+        this.#count = 0;
+    }
+    #frame({ buffer, offset, size, segment, position, sequence }) {
+        const commitment = frameCommitment(buffer, offset);
+        const place = segment * MOST_IN_SEGMENT + position;
+        const holds = headerHolds(buffer, offset, sequence, this.#before);
+        if (sequence !== this.#entries + 1)
+            this.#inOrder = false;
+        if (sequence > this.#audit.covered)
+            this.#wait(sequence, frameReceivedAt(buffer, offset));
+        // As text, a character a byte: half the time of a Buffer for each hash.
+        const leafAt = this.#count * HASH_BYTES;
+        leafHash(frameEnvelope(buffer, offset), commitment, this.#hashes, leafAt);
+        const fits = framePayloadState(buffer, offset) !== PLAIN
+            ? this.#opens(buffer, offset, size, this.#hashes.subarray(leafAt, leafAt + HASH_BYTES))
+            : hash('sha256', frameSalted(buffer, offset, size), 'binary') === commitment.toString('latin1');
+        if (!holds || !fits)
+            this.#doubt({ index: sequence - 1, count: 1, place });
+        if (frameIsOwn(buffer, offset)) {
+            this.#ownIn[segment] = (this.#ownIn[segment] ?? 0) + 1;
+            this.#ownEntry(buffer, offset, size, sequence);
+        }
+        this.#places[this.#count++] = place;
+        this.#before = holds ? frameDurableBefore(buffer, offset) : undefined;
+        this.#ends[segment] = position + size;
+        this.#entries++;
+    }
+    /** Whether an encrypted payload is the one that was committed to, as far as it can be told here. */
+    #opens(buffer, offset, size, leaf) {
+        const opening = this.#opener.open(buffer, offset, size, leaf);
+        if (opening === 'no-keys')
+            this.#unopened++;
+        if (opening === 'no-key' || opening === 'retired') {
+            const sequence = frameSequence(buffer, offset);
+            this.#noteKeyless(sequence);
+            this.#elsewhere.meet(sequence, opening === 'no-key' ? keyNameIn(buffer, offset) : undefined);
+        }
+        return opening !== 'unfit';
+    }
+    #noteKeyless(sequence) {
+        const last = this.#keyless.at(-1);
+        if (last?.end === sequence)
+            last.end++;
+        else
+            this.#keyless.push({ first: sequence, end: sequence + 1 });
+    }
+    #doubt(stretch) {
+        this.#doubtful.add(stretch);
+        if (this.#doubtful.list.at(-1) === stretch)
+            this.#befores.set(stretch.place, this.#before);
+    }
+    #ownEntry(buffer, offset, size, sequence) {
+        this.#own++;
+        noteAction(this.#actions, buffer, offset, size);
+        if (frameKind(buffer, offset) !== ENTRY_KINDS.accessLogHead)
+            return;
+        const end = offset + size;
+        this.accessLog.head(sequence, buffer.subarray(end - framePayloadLength(buffer, offset), end));
+    }
+    #wait(sequence, receivedAt) {
+        this.#unsigned++;
+        this.#waiting ??= { sequence, oldest: receivedAt, newest: receivedAt };
+        this.#waiting.newest = Math.max(this.#waiting.newest, receivedAt);
+    }
+    async #rest(rest) {
+        await this.#flush();
+        if (rest.kind !== 'torn' && rest.kind !== 'spare')
+            this.#inOrder = false;
+        if (rest.count > 0 && rest.kind !== 'overlap')
+            await this.#audit.gap(rest.count);
+        if (this.#rests.length < MOST_RESTS)
+            this.#rests.push({ rest, before: this.#before });
+        else
+            this.#unlisted++;
+        this.#before = undefined;
+        if (rest.kind === 'damaged') {
+            this.#entries++;
+            if (rest.sequence > this.#audit.covered)
+                this.#unsigned++;
+        }
+        if (rest.kind === 'damaged' || rest.kind === 'unreadable')
+            this.#ends[rest.segment] = rest.position + rest.bytes;
+    }
+    #tellSegments(findings) {
+        for (const { name, faults } of this.#reader.segments) {
+            const file = `ledger/${name}`;
+            if (faults.length === 0)
+                continue;
+            findings.add({ kind: 'altered', file, message: `the header of ${file} ${faults.join(', ')}` });
+        }
+        for (const name of this.#irregular) {
+            const file = `ledger/${name}`;
+            findings.add({ kind: 'unreadable', file, message: `${file} is no regular file, and was not opened` });
+        }
+    }
+    async #restFinding(rest, before, { provenTo }) {
+        const { kind, segment, position, bytes, sequence } = rest;
+        const place = this.#placeOf(segment, position);
+        if (kind !== 'damaged')
+            return restFinding(rest, place);
+        const frame = this.#reader.bytesAt(segment, position, bytes);
+        const expected = await this.#expected(sequence - 1, provenTo);
+        const opened = this.#opened(frame);
+        return (alteredFinding({ frame, sequence, before, opened, ...place }, expected) ?? restFinding(rest, place));
+    }
+    /** Each stretch of entries that are not those that were signed, and what the log is around the first of them. */
+    async #tellEntries(verdict, isUnread, findings) {
+        const { differing, provenTo, leaves } = verdict;
+        for (const stretch of differing)
+            findings.add(await this.#differing(stretch, verdict));
+        const isTold = ({ index }) => differing.some((each) => index >= each.index && index < each.index + each.count);
+        for (const stretch of this.#doubtful.list) {
+            if (isTold(stretch))
+                continue;
+            const bytes = this.#bytesOf(stretch);
+            // The leaf is the one of the tree, or there is none to compare.
+            const leaf = stretch.index < this.#audit.covered ? ownLeaf(bytes.frame) : undefined;
+            const finding = alteredFinding(bytes, { leaf, proven: stretch.index < provenTo });
+            if (finding !== undefined)
+                findings.add(withMore(finding, stretch));
+        }
+        const goesToEnd = differing.some((stretch) => this.#isOtherHistory(stretch, leaves));
+        const { covered } = this.#audit;
+        const missing = goesToEnd ? undefined : missingFinding(verdict, covered, this.#entries, isUnread);
+        if (missing !== undefined)
+            findings.add(missing);
+        const around = this.#around(verdict);
+        if (around !== undefined)
+            findings.add(around);
+    }
+    async #differing(stretch, { provenTo, leaves }) {
+        const bytes = this.#bytesOf(stretch);
+        const finding = alteredFinding(bytes, await this.#expected(stretch.index, provenTo)) ?? DOUBT;
+        if (!this.#isOtherHistory(stretch, leaves))
+            return withMore(finding, stretch);
+        const message = `from entry ${bytes.sequence} on the log is not the one that was signed: entries were removed, put in, put in ` +
+            `another order, or all of them altered; it holds ${leaves}, and ${this.#audit.covered} were signed; the first: `;
+        return { ...finding, kind: 'forked', message: message + finding.message };
+    }
+    /** Whether nothing behind these, of as many as were signed, agrees again. */
+    #isOtherHistory({ index, count }, leaves) {
+        return count > 1 && index + count === Math.min(leaves, this.#audit.covered);
+    }
+    /** What is proved before the first entry that is not as it was signed, and whether what follows agrees again. */
+    #around({ differing, provenTo, leaves }) {
+        const gaps = this.#rests
+            .map(({ rest: { sequence, count, kind } }) => ({ index: sequence - 1, count, kind }))
+            .filter(({ count, kind }) => count > 0 && kind !== 'overlap');
+        const faulty = [...differing, ...this.#doubtful.list, ...gaps];
+        const first = Math.min(...faulty.map(({ index }) => index));
+        if (faulty.length === 0 || first >= this.#audit.covered)
+            return undefined;
+        const last = Math.max(...faulty.map(({ index, count }) => index + count));
+        const proven = Math.min(first, provenTo);
+        const before = proven === 0
+            ? 'no entry before it is proved to be the one that was signed'
+            : `the entries up to number ${proven} are proved to be those that were signed`;
+        const end = Math.min(leaves, this.#audit.covered);
+        const behind = last >= end
+            ? 'none behind it agrees again'
+            : provenTo >= end
+                ? `those from number ${last + 1} on are again`
+                : `nothing proves those from number ${last + 1} on`;
+        const message = `of what was not as signed, entry ${first + 1} is the first: ${before}, and ${behind}`;
+        return { kind: 'note', sequence: first + 1, message };
+    }
+    async #expected(index, provenTo) {
+        const covered = index < this.#audit.covered;
+        const stored = covered ? await this.#tree.hashes(0, index, 1) : Buffer.alloc(0);
+        const leaf = stored.length === HASH_BYTES ? stored : undefined;
+        return { leaf, covered, proven: index < provenTo };
+    }
+    #hasTree() {
+        const directory = path.join(this.#options.dataDir, 'tree');
+        return exists(directory) && fs.readdirSync(directory).some((name) => name.startsWith('level-'));
+    }
+    /** Addresses are where the id index finds events. Damage moves them, and is the thing to tell then. */
+    #tellAddresses(findings) {
+        let [address, own] = [0, 0];
+        for (const [i, { name, base, ownBefore }] of this.#reader.segments.entries()) {
+            if (base !== address || ownBefore !== own) {
+                const file = `ledger/${name}`;
+                const message = base === address
+                    ? `the header of ${file} says that ${ownBefore ?? 0} of the entries in front of it are the log's own, and ${own} are`
+                    : `the header of ${file} says that ${base ?? 0} bytes of events are in front of it, and ${address} are`;
+                findings.add({ kind: 'altered', file, message });
+                return;
+            }
+            address += (this.#ends[i] ?? SEGMENT_HEADER_BYTES) - SEGMENT_HEADER_BYTES;
+            own += this.#ownIn[i] ?? 0;
+        }
+    }
+    #bytesOf({ index, place }) {
+        const segment = Math.floor(place / MOST_IN_SEGMENT);
+        const position = place % MOST_IN_SEGMENT;
+        const frame = this.#reader.frameAt(segment, position);
+        return {
+            ...{ frame, sequence: index + 1, before: this.#befores.get(place), opened: this.#opened(frame) },
+            ...this.#placeOf(segment, position),
+        };
+    }
+    /** What an encrypted payload is when it is opened; the frame stays as it lies there. */
+    #opened(frame) {
+        // Of what is damaged, its lengths may lead anywhere.
+        if (plausibleSize(frame, 0, frame.length) !== frame.length)
+            return { opening: 'unfit', salted: undefined };
+        const copy = Buffer.from(frame);
+        const opening = this.#opener.open(copy, 0, copy.length);
+        return { opening, salted: opening === 'plain' ? frameSalted(copy, 0, copy.length) : undefined };
+    }
+    #placeOf(segment, offset) {
+        return { file: `ledger/${this.#reader.segments[segment]?.name ?? ''}`, offset };
+    }
+}
+//# sourceMappingURL=whole-log-audit.js.map

@@ -1,0 +1,81 @@
+/** Where the keys of a data directory's payloads are, for whoever reads it: noted in it when encryption begins. */
+import fs from 'node:fs';
+import path from 'node:path';
+import { exists, nodeFiles } from '../files.js';
+import { KeysUnfit } from '../privacy/key-directory.js';
+function noteOf(dataDirectory) {
+    return path.join(dataDirectory, 'encryption-keys.json');
+}
+/** Whether payloads of a data directory are encrypted, as far as its own note says. */
+export function notesKeys(dataDirectory) {
+    return exists(noteOf(dataDirectory)) && begunKeys(dataDirectory) === undefined;
+}
+/** Where a start began to make the first keys, which none has finished: nothing is encrypted by them. */
+export function begunKeys(dataDirectory) {
+    const { begun } = noteIn(dataDirectory);
+    return Array.isArray(begun) ? begun.filter(isText) : undefined;
+}
+/** On return the next start and `doctor` know that keys are being made there. */
+export async function noteBegunKeys(dataDirectory, directories) {
+    await nodeFiles.replace(noteOf(dataDirectory), Buffer.from(`${JSON.stringify({ begun: directories })}\n`));
+}
+/** Empty where there is none, or nothing that can be read. */
+function noteIn(dataDirectory) {
+    const note = noteOf(dataDirectory);
+    if (!exists(note))
+        return {};
+    try {
+        return Object(JSON.parse(fs.readFileSync(note, 'utf8')));
+    }
+    catch (error) {
+        if (!(error instanceof SyntaxError))
+            throw error;
+        return {};
+    }
+}
+/**
+ * As noted; `encryption-keys` in the data directory where nothing is.
+ * @throws KeysUnfit for a note that says nothing of the kind.
+ */
+export function readKeyPlaces(dataDirectory) {
+    const note = noteOf(dataDirectory);
+    if (!notesKeys(dataDirectory))
+        return { directories: [path.join(dataDirectory, 'encryption-keys')], kek: '' };
+    const { directories, kek, leftOut } = noteIn(dataDirectory);
+    if (!Array.isArray(directories) || directories.length === 0 || !directories.every(isText) || !isText(kek)) {
+        throw new KeysUnfit(`${note} does not say where the keys of payloads are: remove it, and say so by --encryption-keys at the next start`);
+    }
+    return {
+        directories: directories.map((each) => (isAddress(each) ? each : path.resolve(dataDirectory, each))),
+        kek,
+        leftOut: Array.isArray(leftOut) ? leftOut : [],
+    };
+}
+/** Of a database that has the keys of a log in another one. */
+function isAddress(directory) {
+    return directory.includes('://');
+}
+function isText(value) {
+    return typeof value === 'string';
+}
+/**
+ * On return the note is on stable storage, also of the directories that are none of them any more. What lies in the data
+ * directory is found again when that is moved.
+ */
+export async function noteKeyPlaces(dataDirectory, { directories, kek }) {
+    const before = notesKeys(dataDirectory) ? readKeyPlaces(dataDirectory) : undefined;
+    const since = new Date().toISOString();
+    const left = (before?.directories ?? []).map((directory) => ({ directory, since }));
+    const leftOut = [...(before?.leftOut ?? []), ...left].filter(({ directory }) => !directories.includes(directory) && !isAddress(directory));
+    const named = directories.map((directory) => {
+        if (isAddress(directory))
+            return directory;
+        const within = path.relative(dataDirectory, directory);
+        return within.startsWith('..') || path.isAbsolute(within) ? directory : within;
+    });
+    const text = `${JSON.stringify({ directories: named, kek, ...(leftOut.length > 0 && { leftOut }) }, undefined, 2)}\n`;
+    if (exists(noteOf(dataDirectory)) && fs.readFileSync(noteOf(dataDirectory), 'utf8') === text)
+        return;
+    await nodeFiles.replace(noteOf(dataDirectory), Buffer.from(text));
+}
+//# sourceMappingURL=key-places.js.map

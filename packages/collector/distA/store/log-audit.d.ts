@@ -1,0 +1,131 @@
+/**
+ * The audit of a whole log for `collector verify`, as a driver makes it: what goes in and what comes out. It goes on
+ * behind damage, and says in words what became of each event.
+ */
+import type { SignedRoot } from '../integrity/audit.js';
+import type { Files } from '../files.js';
+import type { Actions } from '../privacy/actions.js';
+import type { SequenceSet } from '../privacy/sequence-set.js';
+import type { TakenKeys } from '../privacy/key-directory.js';
+/** A promise to scripts. */
+type VerifyKind = 
+/** Entries, a frame or the header of a segment are not what was written, and those behind them are. */
+'altered'
+/** The log is shorter than it was signed, or numbers of it are not there. */
+ | 'missing'
+/** The log is not the history that was signed: entries were put in, removed or reordered, or it was rebuilt. */
+ | 'forked'
+/** The hashes beside the log are not its hashes. */
+ | 'tile_altered' | 'checkpoint_invalid' | 'checkpoint_missing' | 'unreadable'
+/** An encrypted payload has no key, and no action has destroyed it. */
+ | 'unexplained'
+/** An encrypted payload has a key that an action has destroyed. */
+ | 'not_retired'
+/** An action has erased what a hold forbade to erase. */
+ | 'unlawful'
+/** Entries that a database has, and that have no place in the log: nothing proves them, and nothing will by itself. */
+ | 'not_signed'
+/** `access.log` does not come to the heads in the log. */
+ | 'access_log_altered'
+/** No fault. */
+ | 'note';
+/** What `collector verify` finds: all that a finding has is a promise to scripts too. */
+export interface VerifyFinding {
+    readonly kind: VerifyKind;
+    readonly sequence?: number;
+    readonly event_id?: string;
+    /** Of a log in a database: where a batch is, and how many entries it is about. */
+    readonly lane?: number;
+    readonly batch?: number;
+    readonly entries?: number;
+    readonly file?: string;
+    readonly offset?: number;
+    readonly message: string;
+}
+/** Takes findings. */
+export interface FindingList {
+    add(finding: VerifyFinding): void;
+    /** To be called when the log was seen to be the one that was signed: that nothing was found shows nothing. */
+    confirm(): void;
+    /** How many there are besides notes. */
+    readonly faults: number;
+    /** Faults that are only counted. */
+    unlisted: number;
+}
+/** `entry 7`, or `entries 7 to 9`: of numbers that count the log's own entries too. */
+export declare function entryRange(sequence: number, count: number): string;
+/** `event 7`, or `events 7 to 9`. */
+export declare function eventRange(sequence: number, count: number): string;
+/** A checkpoint of this log. */
+export interface CheckedRoot extends SignedRoot {
+    readonly origin: string;
+    /** Where it was found first. */
+    readonly source: string;
+    readonly file: string;
+    /** Whether it, or another one that says the same, was kept outside of the data directory. */
+    outside: boolean;
+}
+/** The checkpoints that a log is held against. */
+export interface AuditedRoots {
+    readonly roots: readonly CheckedRoot[];
+    /** The largest of the data directory. */
+    readonly newest: CheckedRoot | undefined;
+}
+/** Is called with each head of the access log that stands in the log. */
+export interface HeadListener {
+    head(sequence: number, body: Buffer): void;
+    /** To be awaited now and then: what heads wait for is read. */
+    settle(): Promise<void>;
+}
+/** Entries behind the largest checkpoint. */
+export interface Waiting {
+    /** Of the first of them. */
+    readonly sequence: number;
+    /** When it was received, and when the latest of them was, in ms since 1970. */
+    readonly oldest: number;
+    newest: number;
+}
+export interface AuditOptions {
+    readonly dataDir: string;
+    readonly files: Files;
+    /** Events read so far, and of how many, about. */
+    readonly onProgress: (events: number, of: number) => void;
+    /** Keys that were destroyed by actions which this log does not have: who asks knows that. */
+    readonly takenSince?: readonly TakenKeys[] | undefined;
+}
+/** What is left of an event that was erased. */
+export interface ErasedEvent {
+    readonly sequence: number;
+    readonly organisation: string;
+    /** Of the record that it is of. */
+    readonly recordId: string;
+    /** The event that it makes its record hang on, of a start or of an event without a run: a run has the id of the event that opens it. */
+    readonly parentId: string | undefined;
+}
+export interface AuditedLog {
+    /** How many events stand in the log. */
+    readonly events: number;
+    /** With the log's own entries. */
+    readonly entries: number;
+    /** How many of them lie behind the largest checkpoint. */
+    readonly unsigned: number;
+    readonly waiting: Waiting | undefined;
+    /** Of a log in a database: entries that have no place in it yet, and batches that are quarantined. */
+    readonly unsequenced: number;
+    readonly quarantined: number;
+    /** How many bytes of events there are. */
+    readonly bytes: number;
+    /** What is said of a torn tail, which is a note. */
+    readonly torn: string | undefined;
+    /** How many encrypted payloads were not opened, because there is no key directory. */
+    readonly unopened: number;
+    /** How many events were retired, by the reason; and of how many keys may be left as yet. */
+    readonly retired: Readonly<Record<string, number>>;
+    readonly retiring: number;
+    /** The actions of the log, and what is left of these events, in their order. */
+    readonly erased: {
+        readonly actions: Actions;
+        readonly events: (of: SequenceSet) => Iterable<ErasedEvent> | AsyncIterable<ErasedEvent>;
+    };
+}
+export {};

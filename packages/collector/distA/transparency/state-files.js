@@ -1,0 +1,258 @@
+/**
+ * Small files in `checkpoints/` by which a running collector and its commands report how they fare, to another process
+ * and often after they have ended: to `doctor`, and to the console.
+ *
+ * Replaced by a rename and not flushed: after a power loss the file of the start before, or none, says as much as it
+ * did, and it is written again within seconds of the next start.
+ */
+import fs from 'node:fs';
+import path from 'node:path';
+import { nodeFiles } from '../files.js';
+import { systemCode } from '../system-code.js';
+/** The file is not one that a collector wrote. */
+export class StateFileDamaged extends Error {
+    name = 'StateFileDamaged';
+}
+/** Anything longer was not written by a collector. */
+const MOST_BYTES = 1 << 20;
+export class StateFile {
+    name;
+    what;
+    isState;
+    constructor(name, 
+    /** What it holds, for a message. */
+    what, isState) {
+        this.name = name;
+        this.what = what;
+        this.isState = isState;
+    }
+    /**
+     * @returns undefined when there is none.
+     * @throws {@link StateFileDamaged} that names the file, or the system's error when it cannot be read.
+     */
+    read(dataDir) {
+        const file = this.#path(dataDir);
+        let text;
+        try {
+            if (fs.statSync(file).size > MOST_BYTES)
+                throw new StateFileDamaged(`${file} is too large to be one of ours`);
+            text = fs.readFileSync(file, 'utf8');
+        }
+        catch (error) {
+            if (systemCode(error) === 'ENOENT')
+                return undefined;
+            throw error;
+        }
+        let read;
+        try {
+            read = JSON.parse(text);
+        }
+        catch (cause) {
+            throw new StateFileDamaged(`${file} is not JSON`, { cause });
+        }
+        if (this.isState(read))
+            return read;
+        throw new StateFileDamaged(`${file} does not hold ${this.what}`);
+    }
+    /** On return the file holds this. @throws the system's error. */
+    write(dataDir, state) {
+        const file = this.#path(dataDir);
+        nodeFiles.makeDirectory(path.dirname(file));
+        const unfinished = `${file}.unfinished`;
+        fs.rmSync(unfinished, { force: true });
+        // Never through a link that someone has put there meanwhile.
+        const fd = nodeFiles.open(unfinished, 'wx+');
+        try {
+            fs.writeFileSync(fd, `${JSON.stringify(state, undefined, 2)}\n`);
+        }
+        finally {
+            nodeFiles.close(fd);
+        }
+        nodeFiles.rename(unfinished, file);
+    }
+    /** On return there is no such file. @throws the system's error. */
+    remove(dataDir) {
+        fs.rmSync(this.#path(dataDir), { force: true });
+    }
+    #path(dataDir) {
+        return path.join(dataDir, 'checkpoints', this.name);
+    }
+}
+const BACKUP = new StateFile('backup.json', 'when a back-up was made', (value) => isObject(value) &&
+    isInstant(value['at']) &&
+    isCount(value['events']) &&
+    [undefined, true, false].includes(value['follows']));
+const VERIFY = new StateFile('verify.json', 'what collector verify found', (value) => isObject(value) &&
+    isInstant(value['at']) &&
+    typeof value['intact'] === 'boolean' &&
+    isCount(value['events']));
+const TROUBLE = new StateFile('trouble.json', 'why no checkpoint could be made', (value) => isObject(value) && isInstant(value['since']) && isLine(value['reason']));
+const SINKS = new StateFile('sinks.json', 'the states of checkpoint sinks', (value) => Array.isArray(value) && value.every(isSinkState));
+/*
+ * Each read returns undefined, or no states, when there is no file, and throws StateFileDamaged that names the file, or
+ * the system's error when it cannot be read. After a write the file holds what was given; it throws the system's error.
+ */
+export const readBackupNote = (dataDir) => BACKUP.read(dataDir);
+export const writeBackupNote = (dataDir, note) => BACKUP.write(dataDir, note);
+export const readVerifyResult = (dataDir) => VERIFY.read(dataDir);
+export const writeVerifyResult = (dataDir, result) => VERIFY.write(dataDir, result);
+export const readCheckpointTrouble = (dataDir) => TROUBLE.read(dataDir);
+export const readSinkStates = (dataDir) => SINKS.read(dataDir) ?? [];
+export const writeSinkStates = (dataDir, states) => SINKS.write(dataDir, states);
+/** A reason is shown on a line of a terminal. */
+const LONGEST_REASON = 1000;
+/** Keeps the trouble that a collector has with its checkpoints. Nothing here throws: a full disk is such a trouble. */
+export class CheckpointTrouble {
+    dataDir;
+    now;
+    /** What the file says. */
+    #kept;
+    /** Whether there is trouble, also when the file could not be written. */
+    #since;
+    /** Of the newest failure; empty when the file of the start before could not be read. */
+    #reason = '';
+    constructor(dataDir, now = Date.now) {
+        this.dataDir = dataDir;
+        this.now = now;
+        try {
+            this.#kept = TROUBLE.read(dataDir);
+            this.#since = this.#kept?.since;
+            this.#reason = this.#kept?.reason ?? '';
+        }
+        catch {
+            // Written again, or removed.
+            this.#since = this.#instant();
+        }
+    }
+    /** What is so, whether or not the file says it. */
+    get state() {
+        return this.#since === undefined ? undefined : { since: this.#since, reason: this.#reason };
+    }
+    /** A checkpoint could not be made. The file is written when that is news. */
+    failed(why) {
+        const reason = why.replace(/\p{Cc}+/gu, ' ').slice(0, LONGEST_REASON);
+        this.#since ??= this.#instant();
+        this.#reason = reason;
+        if (this.#kept?.reason === reason)
+            return;
+        const trouble = { since: this.#since, reason };
+        try {
+            TROUBLE.write(this.dataDir, trouble);
+            this.#kept = trouble;
+        }
+        catch {
+            // The next failure tries again.
+        }
+    }
+    /** No checkpoint is owed any more. @returns whether there was trouble before. */
+    over() {
+        if (this.#since === undefined)
+            return false;
+        try {
+            TROUBLE.remove(this.dataDir);
+        }
+        catch {
+            // The next checkpoint tries again, and it is not over before that.
+            return false;
+        }
+        this.#since = undefined;
+        this.#kept = undefined;
+        return true;
+    }
+    #instant() {
+        return new Date(this.now()).toISOString();
+    }
+}
+/** One line for a person. */
+export function describe(state, now) {
+    const { sink, size, at, failing_since: since, message, dropped, also_holds: other, lost_at: lostAt, } = state;
+    const delivered = size === undefined || at === undefined
+        ? 'it has taken none from this directory yet'
+        : `the last was of ${counted(size)}, ${ago(now - Date.parse(at))} ago`;
+    const lost = 
+    // A sink that contradicts the log gets no more, so that nothing newer will cover them there.
+    dropped === undefined || dropped === 0 || state.state === 'forked'
+        ? ''
+        : `; ${dropped} could not wait any longer, and the newest covers them`;
+    const shared = other === undefined ? '' : `; it ${sharedPlace(other)}`;
+    const gone = lostAt === undefined ? '' : `; on ${lostAt} it ${LESS}`;
+    if (state.state === 'ok')
+        return `${sink} takes checkpoints; ${delivered}${lost}${shared}${gone}`;
+    const how = state.state === 'forked' ? 'contradicts this ledger' : 'takes no checkpoints';
+    const long = since === undefined ? '' : ` since ${since} (${ago(now - Date.parse(since))})`;
+    return `${sink} ${how}${long}: ${message ?? 'nothing is known of why'}; ${delivered}${lost}${shared}${gone}`;
+}
+/** What to say of a sink that holds less than it was left with; follows the sink's name. */
+export const LESS = 'held less than it was left with: it was cut, moved aside or deleted';
+/** What to say of a sink in whose place checkpoints of another log lie; follows the sink's name. */
+export function sharedPlace(origin) {
+    return `also holds checkpoints of the log ${origin}: give each log a place of its own`;
+}
+/*
+ * `checkpoints/known.json`: the newest checkpoint that a collector on a log in a database has seen. A database that was
+ * restored says less.
+ */
+const KNOWN = new StateFile('known.json', 'the newest checkpoint that was seen', isKnownNote);
+/** The signed note; undefined where none was seen. @throws StateFileDamaged */
+export function readKnownCheckpoint(dataDir) {
+    return KNOWN.read(dataDir)?.note;
+}
+export function writeKnownCheckpoint(dataDir, note) {
+    KNOWN.write(dataDir, { note });
+}
+function isKnownNote(value) {
+    return isObject(value) && typeof value['note'] === 'string';
+}
+const MIRROR = new StateFile('mirror.json', 'of which log a data directory is a mirror', isMirrorNote);
+/** @returns undefined for a directory that is no mirror. @throws StateFileDamaged */
+export function readMirrorNote(dataDir) {
+    return MIRROR.read(dataDir);
+}
+export function writeMirrorNote(dataDir, note) {
+    MIRROR.write(dataDir, note);
+}
+function isMirrorNote(value) {
+    return (isObject(value) && isLine(value['store']) && isLine(value['ledger_id']) && isCount(value['forwarded']));
+}
+function counted(size) {
+    return `${size} ${size === 1 ? 'entry' : 'entries'}`;
+}
+const UNITS = [
+    [86_400_000, 'd'],
+    [3_600_000, 'h'],
+    [60_000, 'min'],
+    [1000, 's'],
+];
+/** A duration, coarsely: the reader's clock may also be behind. */
+function ago(ms) {
+    for (const [unit, name] of UNITS)
+        if (ms >= unit)
+            return `${Math.floor(ms / unit)} ${name}`;
+    return '0 s';
+}
+const STATES = ['ok', 'failing', 'forked'];
+function isSinkState(value) {
+    if (!isObject(value))
+        return false;
+    const { sink, state, size, at, failing_since: since, message, dropped, also_holds: other } = value;
+    return (isLine(sink) &&
+        STATES.includes(state) &&
+        [size, dropped].every((count) => count === undefined || isCount(count)) &&
+        [at, since, value['lost_at']].every((instant) => instant === undefined || isInstant(instant)) &&
+        [message, other].every((line) => line === undefined || isLine(line)));
+}
+function isObject(value) {
+    return typeof value === 'object' && value !== null;
+}
+function isCount(value) {
+    return Number.isSafeInteger(value) && Number(value) >= 0;
+}
+/** Whether it is text that a terminal may be shown. */
+export function isLine(value) {
+    return typeof value === 'string' && !/\p{Cc}/u.test(value);
+}
+/** Whether it is RFC 3339 in UTC, as Date writes it. */
+function isInstant(value) {
+    return (typeof value === 'string' && /^\d{4}-\d\d-\d\dT[\d:.]+Z$/.test(value) && !Number.isNaN(Date.parse(value)));
+}
+//# sourceMappingURL=state-files.js.map
