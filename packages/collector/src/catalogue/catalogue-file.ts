@@ -68,6 +68,8 @@ function markOf(pid: number): string | undefined {
 /** For a -wal of 128 MiB, twice what is kept of it. */
 const INDEX_REGIONS = 4;
 export const CATALOGUE_FILE = 'catalogue.sqlite';
+/** Pages that who writes keeps in memory. */
+export const CACHE_KIB = 32 << 10;
 
 export type Sql = DatabaseSync;
 
@@ -93,7 +95,7 @@ export class CatalogueFile {
     this.writer = new DatabaseSync(file, { timeout: BUSY_TIMEOUT_MS });
     try {
       this.writer.exec('PRAGMA page_size = 8192; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL');
-      this.writer.exec('PRAGMA cache_size = -32768; PRAGMA wal_autocheckpoint = 8000');
+      this.writer.exec(`PRAGMA cache_size = -${CACHE_KIB}; PRAGMA wal_autocheckpoint = 8000`);
       this.writer.exec('PRAGMA journal_size_limit = 67108864; PRAGMA secure_delete = ON');
       // Of the process: what SQLite sorts on disk has targets in it, and belongs to the owner of the catalogue.
       this.writer.exec(`PRAGMA temp_store_directory = '${directory.replaceAll("'", "''")}'`);

@@ -6,7 +6,7 @@ import { NAME_COLUMNS } from './columns.js';
 import { CatalogueDamaged } from './faults.js';
 
 /** Of each of the two maps; longer texts are not kept. */
-const MOST_KEPT = 1 << 17;
+const MOST_KEPT = 1 << 16;
 const LONGEST_KEPT = 256;
 
 /** How a text stands in the file. SQLite's text ends at the first NUL for some of its readers. */

@@ -3,7 +3,7 @@ import type { Statements } from './statements.js';
 
 const ROW = 'SELECT id FROM run INDEXED BY run_record WHERE record = ? AND organisation = ? AND is_run = 1';
 /** A generation has more only by what a batch adds to it. An id takes some 100 bytes. */
-const MOST_KEPT = 1 << 17;
+const MOST_KEPT = 1 << 16;
 
 export class RunIds {
   #young = new Map<string, number>();

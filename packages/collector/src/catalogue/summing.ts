@@ -32,29 +32,6 @@ export interface DueRecord {
   readonly places: readonly Place[];
 }
 
-/** What is to be done in a thread: as one list of numbers, as to clone an object for each event takes longer. */
-export function packJob(records: readonly DueRecord[], before: number): Float64Array {
-  const packed = [before];
-  for (const { row, isInCircle, places } of records) {
-    packed.push(row, Number(isInCircle), places.length);
-    for (const { at, size } of places) packed.push(at, size);
-  }
-  return Float64Array.from(packed);
-}
-
-export function unpackJob(packed: Float64Array): { readonly records: DueRecord[]; readonly before: number } {
-  const numbers = packed.values();
-  const next = () => Number(numbers.next().value);
-  const before = next();
-  const records: DueRecord[] = [];
-  for (let row; (row = numbers.next().value) !== undefined;) {
-    const isInCircle = next() === 1;
-    const places = Array.from({ length: next() }, () => ({ at: next(), size: next() }));
-    records.push({ row, isInCircle, places });
-  }
-  return { records, before };
-}
-
 /** What the row of a record says; JSON keeps it as it is. */
 export interface Summed {
   readonly row: number;
@@ -108,13 +85,13 @@ export class Summer {
    * @param records whose events take READ_BYTES at most together, or one that has more.
    * @returns null for one whose parents are not known here.
    */
-  async sum(records: readonly DueRecord[]): Promise<(Summed | null)[]> {
+  async sum(records: readonly DueRecord[]): Promise<SummedOrNot[]> {
     const [first] = records;
     if (first === undefined) return [];
     if (records.length === 1 && bytesOf(first) > READ_BYTES)
       return [await this.#summed(first, await this.#thinEventsOf(first.places))];
     this.#reader.begin(await this.log.read(records.flatMap(({ places }) => places)));
-    const summed: (Summed | null)[] = [];
+    const summed: SummedOrNot[] = [];
     let index = 0;
     for (const record of records) {
       const events = record.places.map(() => this.#reader.event(index++));
@@ -138,7 +115,7 @@ export class Summer {
   async #summed(
     { row, isInCircle }: DueRecord,
     events: readonly RunEvent<EventBody>[],
-  ): Promise<Summed | null> {
+  ): Promise<SummedOrNot> {
     const organisation = events[0]?.event.organisation ?? '';
     const runs = new Map<string, FoundParent>();
     for (const parent of outsideParents(events)) {
@@ -227,4 +204,49 @@ function thin({ event, body }: RunEvent<EventBody>): RunEvent<EventBody> {
     );
   }
   return { event, body: kept as unknown as EventBody };
+}
+
+/*
+ * A job of a thread is one list of numbers, and the answer is JSON: to clone an object for each event takes longer.
+ */
+
+/** Null for a record whose parents are not known where it was summed. */
+export type SummedOrNot = Summed | null;
+
+/**
+ * Has records summed by jobs. @param run does one by what jobsOf gives, in another thread.
+ * @param before what has a lower sequence is taken in.
+ */
+export async function sumBy(
+  run: (job: Float64Array) => Promise<string>,
+  records: readonly DueRecord[],
+  before: number,
+): Promise<readonly SummedOrNot[]> {
+  const job = [before];
+  for (const { row, isInCircle, places } of records) {
+    job.push(row, Number(isInCircle), places.length);
+    for (const { at, size } of places) job.push(at, size);
+  }
+  return JSON.parse(await run(Float64Array.from(job))) as SummedOrNot[];
+}
+
+/** What does jobs, one after the other. */
+export function jobsOf(log: Pick<EventLog, 'read' | 'find'>): (job: Float64Array) => Promise<string> {
+  let before = 0;
+  const summer = new Summer(log, async (organisation, eventId) => {
+    const run = await runInLog(log, before, organisation, eventId);
+    return run === null ? 'unknown' : { run };
+  });
+  return async (job) => {
+    const numbers = job.values();
+    const next = () => Number(numbers.next().value);
+    before = next();
+    const records: DueRecord[] = [];
+    for (let row; (row = numbers.next().value) !== undefined;) {
+      const isInCircle = next() === 1;
+      const places = Array.from({ length: next() }, () => ({ at: next(), size: next() }));
+      records.push({ row, isInCircle, places });
+    }
+    return JSON.stringify(await summer.sum(records));
+  };
 }

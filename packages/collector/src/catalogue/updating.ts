@@ -3,9 +3,9 @@
  * have got any (summing.ts). Rows and cursor are written in one transaction, so that a crash leaves an older whole
  * state, and so that several processes can take turns: each begins where the cursor is once it has the lock.
  *
- * Where most of a large log is to be taken in, all events are placed before any record is summed, so that each payload
- * is read once, and the indexes are made at the end. Such an update takes several transactions, and until the last
- * of them no question is answered; whatever update comes next brings one to its end that was left.
+ * Where most of a large log is to be taken in, rows that grow after they are written are summed again once, at the end,
+ * and then the indexes are made. Such an update takes several transactions, and until the last of them no question is
+ * answered; whatever update comes next brings one to its end that was left.
  */
 import {
   BEGINNING,
@@ -15,7 +15,7 @@ import {
   type PassedEntry,
 } from '../store/contract/events.js';
 import { uuidBytes } from '../store/text.js';
-import { clear, contentOf } from './catalogue-file.js';
+import { CACHE_KIB, clear, contentOf } from './catalogue-file.js';
 import { CatalogueFault } from './faults.js';
 import { forget } from './forgetting.js';
 import { Placing } from './placing.js';
@@ -26,7 +26,7 @@ import {
   partsOf,
   READ_BYTES,
   runInLog,
-  type Summed,
+  type SummedOrNot,
   Summer,
 } from './summing.js';
 import type { Tables } from './tables.js';
@@ -61,15 +61,13 @@ export interface UpdateOptions {
   readonly startThreads?: (() => SummingThreads) | undefined;
 }
 
-type SummedPart = Promise<readonly (Summed | null)[]>;
-
 /** They sum records while the one that started them writes rows. */
 export interface SummingThreads {
   /**
    * @param before what has a lower sequence is taken in.
    * @returns null for a record for which the tables have to be asked.
    */
-  sum(records: readonly DueRecord[], before: number): SummedPart;
+  sum(records: readonly DueRecord[], before: number): Promise<readonly SummedOrNot[]>;
   stop(): Promise<void>;
 }
 
@@ -332,7 +330,7 @@ export class Updating {
     if (this.#isFar) this.#threads ??= this.update.startThreads?.();
     const summer = new Summer(this.#log, (organisation, id) => this.#findParent(before, organisation, id));
     const parts = partsOf(records, READ_BYTES);
-    const begun: { readonly part: readonly DueRow[]; readonly summing: SummedPart | undefined }[] = [];
+    const begun: { readonly part: readonly DueRow[]; readonly summing: ReturnType<SummingThreads['sum']> | undefined }[] = [];
     for (;;) {
       for (let next; begun.length < PARTS_AHEAD && (next = parts.next()).done !== true;) {
         const summing = this.#threads?.sum(next.value, before);
@@ -369,8 +367,11 @@ export class Updating {
   /** Makes one of them, where one is missing: whatever update has dropped it. @returns whether there may be more. */
   #makeIndex(): boolean {
     const missing = INDEXES.find(({ name }) => !this.#hasIndex(name));
-    if (missing !== undefined) this.#tables.database.exec(missing.sql);
-    return missing !== undefined;
+    if (missing === undefined) return false;
+    // SQLite sorts in as much memory as it keeps of pages.
+    this.#tables.database.exec(`PRAGMA cache_size = -${CACHE_KIB}`);
+    this.#tables.database.exec(missing.sql);
+    return true;
   }
 }
 

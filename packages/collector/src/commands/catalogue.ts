@@ -12,7 +12,6 @@ import {
   type RecordSelection,
   catalogueDirectory,
 } from '../catalogue/catalogue.js';
-import { type DueRecord, packJob, type Summed } from '../catalogue/summing.js';
 import type { RunLinks } from '../records/assemble.js';
 import { outsideParents, recordsOf, windowsOf } from '../records/record-windows.js';
 import type { RunEvent } from '../records/run-event.js';
@@ -21,7 +20,7 @@ import { openStore } from '../store/open-to-read.js';
 import { systemCode } from '../system-code.js';
 import { type GivenOut, type Access, logAccess } from './access-log.js';
 import { interruption } from './exit-codes.js';
-import { LogThread } from './log-thread.js';
+import { SummingThreads } from './summing-threads.js';
 import { ProgressBar, printable } from './terminal.js';
 import { assertReadable } from './regular-files.js';
 import { assertReaches, claimedSize } from './verify/log-checkpoints.js';
@@ -105,37 +104,6 @@ function temporaryDirectory(parent: string): string {
   }
   process.once('exit', () => fs.rmSync(made, { recursive: true, force: true }));
   return catalogueDirectory(made);
-}
-
-/** One for each core: the one that writes waits for these, or they for it. */
-const MOST_THREADS = 4;
-
-/** The young generation: what is made of half a mebibyte of log should die in it. */
-const YOUNG_MEBIBYTES = 16;
-
-class SummingThreads {
-  readonly #threads: LogThread<Float64Array, string>[];
-  #turn = 0;
-
-  constructor(dataDir: string) {
-    const file = new URL('summing-thread.js', import.meta.url);
-    const length = Math.min(MOST_THREADS, os.availableParallelism());
-    const options = {
-      workerData: { dataDir },
-      resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MEBIBYTES },
-    };
-    this.#threads = Array.from({ length }, () => new LogThread(file, options));
-  }
-
-  async sum(records: readonly DueRecord[], before: number): Promise<readonly (Summed | null)[]> {
-    const thread = this.#threads[this.#turn++ % this.#threads.length];
-    const summed = await thread?.do(packJob(records, before));
-    return JSON.parse(summed ?? '[]') as (Summed | null)[];
-  }
-
-  async stop(): Promise<void> {
-    await Promise.all(this.#threads.map((thread) => thread.stop()));
-  }
 }
 
 export class CatalogueAccess {

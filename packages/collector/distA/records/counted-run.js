@@ -1,2 +1,0 @@
-export {};
-//# sourceMappingURL=counted-run.js.map

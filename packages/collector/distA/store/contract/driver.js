@@ -1,2 +1,0 @@
-export {};
-//# sourceMappingURL=driver.js.map

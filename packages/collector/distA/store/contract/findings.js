@@ -1,2 +1,0 @@
-export {};
-//# sourceMappingURL=findings.js.map

@@ -1,2 +1,0 @@
-export {};
-//# sourceMappingURL=opened.js.map

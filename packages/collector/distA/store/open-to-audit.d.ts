@@ -1,8 +1,0 @@
-/** Opens a log in files for `verify`, `doctor`, back-ups and compaction. */
-import { AccessLogFile } from './embedded/access-log-file.js';
-export { compactLog, type Compacted, segmentsOf } from './embedded/compacted-segment.js';
-export { indexState, type IndexState } from './embedded/id-index/index-state.js';
-export { copiedLog } from './embedded/log-copy.js';
-export { LogReading as LogAudit } from './embedded/whole-log-audit.js';
-/** For a copy of the access log: its bytes up to the last whole line; undefined when there is none. */
-export declare function copiedAccessLog(dataDir: string): ReturnType<AccessLogFile['copy']>;
