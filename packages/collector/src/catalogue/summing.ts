@@ -140,8 +140,7 @@ export class Summer {
       sent: run.metadata.events
         .toSorted((a, b) => a.event.sequence - b.event.sequence)
         .map((timed) => (timed.body === undefined ? null : sentAtOf(timed))),
-      parent:
-        parent === undefined || parentRun === undefined ? null : { eventId: parent, run: parentRun },
+      parent: parent === undefined || parentRun === undefined ? null : { eventId: parent, run: parentRun },
       awaits: [...runs].flatMap(([eventId, of]) => (typeof of === 'string' ? [] : eventId)),
     };
   }

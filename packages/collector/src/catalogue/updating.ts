@@ -20,15 +20,8 @@ import { CatalogueFault } from './faults.js';
 import { forget } from './forgetting.js';
 import { Placing } from './placing.js';
 import { INDEXES } from './schema.js';
-import {
-  type DueRecord,
-  type FoundParent,
-  partsOf,
-  READ_BYTES,
-  runInLog,
-  type SummedOrNot,
-  Summer,
-} from './summing.js';
+import { type DueRecord, type FoundParent, runInLog, type SummedOrNot, Summer } from './summing.js';
+import { summedParts } from './summed-parts.js';
 import type { Tables } from './tables.js';
 import { type DueRow, dueRows, newRows, Writing } from './writing.js';
 
@@ -41,8 +34,6 @@ const FAR_TRANSACTION_MS = 10_000;
 const FAR_CACHE_KIB = 64 << 10;
 /** Of a far update as one: fewer records get more events after they are summed. */
 const FAR_BATCHES = 8;
-/** Parts of records that threads sum while others are written. */
-const PARTS_AHEAD = 6;
 
 export interface UpdateOptions {
   /** The last sequence that is wanted; what is durable when the update begins, where it is not given. */
@@ -329,19 +320,14 @@ export class Updating {
   async #sum(records: Iterable<DueRow>, before: number): Promise<void> {
     if (this.#isFar) this.#threads ??= this.update.startThreads?.();
     const summer = new Summer(this.#log, (organisation, id) => this.#findParent(before, organisation, id));
-    const parts = partsOf(records, READ_BYTES);
-    const begun: { readonly part: readonly DueRow[]; readonly summing: ReturnType<SummingThreads['sum']> | undefined }[] = [];
-    for (;;) {
-      for (let next; begun.length < PARTS_AHEAD && (next = parts.next()).done !== true;) {
-        const summing = this.#threads?.sum(next.value, before);
-        // One that fails is reported in its turn.
-        summing?.catch(() => undefined);
-        begun.push({ part: next.value, summing });
-      }
-      const first = begun.shift();
-      if (first === undefined) return;
-      const summed = (await first.summing) ?? (await summer.sum(first.part));
-      for (const [i, row] of first.part.entries()) {
+    const threads = this.#threads;
+    const parts = summedParts(
+      records,
+      (part) => summer.sum(part),
+      threads && ((part) => threads.sum(part, before)),
+    );
+    for await (const [part, summed] of parts) {
+      for (const [i, row] of part.entries()) {
         const own = summed[i] ?? (await summer.sum([row]))[0];
         if (own == null) throw new TypeError('a record was not summed');
         this.#writing.write(row, own);

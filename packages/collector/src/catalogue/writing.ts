@@ -89,8 +89,7 @@ export class Writing {
     const values = this.#valuesOf(summed);
     if (unwritten !== undefined)
       statements.run(INSERT, row, organisation, places.length, ...written, ...values);
-    else
-      statements.run(UPDATE, row, places.length, summed.isInCircle ? 1 : null, ...written, ...values);
+    else statements.run(UPDATE, row, places.length, summed.isInCircle ? 1 : null, ...written, ...values);
     tally.add(summed.isRun, (place) => summed.values[place]);
     for (const [place, sent] of summed.sent.entries()) this.#writeEvent(due, place, sent);
     const outer = this.#parentOf(summed, organisation);
