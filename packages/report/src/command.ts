@@ -12,7 +12,12 @@ import { type Clock } from '@clinical-events/collector/records/vocabulary';
 import { DAY_MS } from '@clinical-events/collector/quantity';
 import { type EventLog, cursorAt } from '@clinical-events/collector/store/contract/events';
 import { openStore } from '@clinical-events/collector/store/open-to-read';
-import { type RunReading, readRuns, unknownNames } from '@clinical-events/collector/commands/catalogue';
+import {
+  modelsNamed,
+  type RunReading,
+  readRuns,
+  unknownNames,
+} from '@clinical-events/collector/commands/catalogue';
 import { OneFile } from '@clinical-events/collector/commands/records/output';
 import { printableJson } from '@clinical-events/collector/commands/terminal';
 import {
@@ -204,7 +209,8 @@ class Making {
     const report = new RunReport(period);
     // A run that began before the period may have events in it by the senders' clocks, and the other way round.
     const begun = clock === 'received' ? until : undefined;
-    const pages = catalogue.counted({ organisation, model, until: begun }, (run) => report.add(run));
+    const models = model === undefined ? undefined : modelsNamed(model);
+    const pages = catalogue.counted({ organisation, models, until: begun }, (run) => report.add(run));
     for (const sequence of pages) {
       givenOut.events = report.eventsRead;
       bar.show(sequence, newest);

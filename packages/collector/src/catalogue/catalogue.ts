@@ -4,18 +4,20 @@
  */
 import path from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
-import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
+import { EVENT_KINDS } from '@clinical-events/protocol';
 import type { CountedRun } from '../records/counted-run.js';
-import { BEGINNING, type Cursor, type EventLog, type Place } from '../store/contract/events.js';
+import { BEGINNING, type Cursor, type EventLog } from '../store/contract/events.js';
 import { isNoId, uuidBytes, uuidText } from '../store/text.js';
 import { beganIn, namesIn, piecesIn, SUMMARY_COLUMNS, type Value, wordAt } from './columns.js';
 import { CatalogueDamaged, CatalogueFault, faultOf, UNFINISHED } from './faults.js';
 import { Names } from './names.js';
 import {
+  type CatalogueRun,
   countedPages,
-  filterOf,
+  type EventEntry,
+  type EventRecord,
+  type PlacedRecord,
   queryOf,
-  type RecordSelection,
   type RunFilter,
   type Source,
 } from './questions.js';
@@ -28,47 +30,13 @@ import type { Updated, UpdateOptions } from './updating.js';
 
 export { beganBySender } from './run-summary.js';
 export { CatalogueBusy, CatalogueDamaged, CatalogueFault } from './faults.js';
-export { modelsNamed, type FeedbackAsked, type RecordSelection, type RunFilter } from './questions.js';
+export { modelsNamed, type FeedbackAsked, type RunFilter } from './questions.js';
+export type { CatalogueRun, EventEntry, EventRecord, PlacedRecord } from './questions.js';
 export type { CatalogueOptions, Cursor, EventLog, RunSummary, Tally, Updated, UpdateOptions };
 
 /** Where the catalogue of a data directory is. */
 export function catalogueDirectory(dataDir: string): string {
   return path.join(dataDir, 'catalogue');
-}
-
-/** An event of a record. Times in milliseconds since 1970. */
-export interface EventEntry extends Place {
-  readonly kind: EventKind;
-  readonly sequence: number;
-  readonly receivedAt: number;
-  /** By the sender's clock; undefined when the payload cannot be read. */
-  readonly sentAt: number | undefined;
-}
-
-/** A record, and where its events are. */
-export interface CatalogueRun extends RunSummary {
-  /** Its row: the same as long as the record is not merged with another. */
-  readonly row: number;
-  /** Its events in the order of the log. */
-  events(): EventEntry[];
-}
-
-/** A record of an export: where its events are, and what links it to others. */
-export interface PlacedRecord {
-  readonly row: number;
-  readonly firstSequence: number;
-  /** The run of what it is nested in, or null when that is none; undefined when it is nested in nothing. */
-  readonly parent: string | null | undefined;
-  readonly hasChildren: boolean;
-  readonly isInCircle: boolean;
-  /** Of its events, in the order of the log. */
-  places(): Place[];
-}
-
-/** Where an event is: its run, or null when it is of none, and the row of its record. */
-export interface EventRecord {
-  readonly runId: string | null;
-  readonly row: number;
 }
 
 /** Each run of a circle names the others, so naming all would be the square of their number. */
@@ -229,10 +197,10 @@ export class Catalogue {
     });
   }
 
-  /** The records of a selection in its order, some at a time: between two of these others can have their turn. */
-  *placed(selection: RecordSelection): Generator<PlacedRecord[]> {
+  /** The records that match, in the order of the filter, some at a time: between two others can have their turn. */
+  *placed(filter: RunFilter): Generator<PlacedRecord[]> {
     let page: PlacedRecord[] = [];
-    for (const [id, first, isRun, above, circle, hasChildren] of this.#rows(PLACED, filterOf(selection))) {
+    for (const [id, first, isRun, above, circle, hasChildren] of this.#rows(PLACED, filter)) {
       page.push({
         ...{ row: Number(id), firstSequence: Number(first), isInCircle: circle !== null },
         parent: isRun === null ? undefined : isRun === 1 ? uuidText(above as Uint8Array) : null,
@@ -247,13 +215,12 @@ export class Catalogue {
   }
 
   /**
-   * Calls for each record of a selection what is counted of it, some at a time. `since` and `until` are not looked at but
-   * for when a record began.
+   * Calls for each record that matches what is counted of it, some at a time, in no order.
    * @returns the sequence up to which it has come, at most the last.
    */
-  *counted(selection: RecordSelection, visit: (record: CountedRun) => void): Generator<number> {
+  *counted(filter: RunFilter, visit: (record: CountedRun) => void): Generator<number> {
     this.#checkSummed();
-    yield* this.#each(countedPages(this.#questions, selection, visit));
+    yield* this.#each(countedPages(this.#questions, filter, visit));
   }
 
   /** The models of all records, and the versions of each: null where a record of it says none. */

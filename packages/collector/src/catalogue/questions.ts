@@ -1,7 +1,8 @@
 /** What may be asked of the catalogue, as the statements that find it. */
-import { EVENT_KINDS } from '@clinical-events/protocol';
+import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
 import type { CountedRun } from '../records/counted-run.js';
 import { FEEDBACK_WORDS, type FeedbackWord, OUTCOME_WORDS, type OutcomeWord } from '../records/vocabulary.js';
+import type { Place } from '../store/contract/events.js';
 import { uuidBytes } from '../store/text.js';
 import {
   beganIn,
@@ -209,50 +210,47 @@ function orderOf(filter: RunFilter): string {
   return `ORDER BY ${beganBy(filter)} ${way}, id ${way}${most}`;
 }
 
-/** Which records are wanted. Every condition that is given must hold. Times in milliseconds since 1970. */
-export interface RecordSelection {
-  /** A run id, or the id that a record without a run is known by; lower case. */
-  readonly recordId?: string | undefined;
-  readonly organisation?: string | undefined;
-  /** MODEL_ID or MODEL_ID@VERSION; an id may have an @ in it as well. */
-  readonly model?: string | undefined;
-  readonly isIncomplete?: boolean | undefined;
-  /** It has an event with a higher sequence. */
-  readonly after?: number | undefined;
-  /** By `received`: it has an event at this time or later, and before `until`. By `sender`: it began then. */
-  readonly since?: number | undefined;
-  readonly until?: number | undefined;
-  /** By which `since` and `until` are meant; `received` when it is not given. */
-  readonly clock?: 'received' | 'sender' | undefined;
-  /** `log`: by the sequence of the first event. `sender`: by when it began by the sender's clock. */
-  readonly order?: 'log' | 'sender' | undefined;
+/* What is answered. */
+
+/** An event of a record. Times in milliseconds since 1970. */
+export interface EventEntry extends Place {
+  readonly kind: EventKind;
+  readonly sequence: number;
+  readonly receivedAt: number;
+  /** By the sender's clock; undefined when the payload cannot be read. */
+  readonly sentAt: number | undefined;
+}
+
+/** A record, and where its events are. */
+export interface CatalogueRun extends RunSummary {
+  /** Its row: the same as long as the record is not merged with another. */
+  readonly row: number;
+  /** Its events in the order of the log. */
+  events(): EventEntry[];
+}
+
+/** A record of an export: where its events are, and what links it to others. */
+export interface PlacedRecord {
+  readonly row: number;
+  readonly firstSequence: number;
+  /** The run of what it is nested in, or null when that is none; undefined when it is nested in nothing. */
+  readonly parent: string | null | undefined;
+  readonly hasChildren: boolean;
+  readonly isInCircle: boolean;
+  /** Of its events, in the order of the log. */
+  places(): Place[];
+}
+
+/** Where an event is: its run, or null when it is of none, and the row of its record. */
+export interface EventRecord {
+  readonly runId: string | null;
+  readonly row: number;
 }
 
 /** What statements are asked of. */
 export interface Source {
   readonly statements: Statements;
   readonly names: Names;
-}
-
-/** The same as a filter of runs. */
-export function filterOf(selection: RecordSelection): RunFilter {
-  const {
-    recordId,
-    organisation,
-    model,
-    isIncomplete,
-    after,
-    since,
-    until,
-    clock,
-    order = 'log',
-  } = selection;
-  return {
-    ...{ recordId, organisation, afterSequence: after, until, clock, order },
-    models: model === undefined ? undefined : modelsNamed(model),
-    level: isIncomplete === true ? 'incomplete' : undefined,
-    ...(clock === 'sender' ? { since } : { eventsSince: since }),
-  };
 }
 
 /*
@@ -280,12 +278,10 @@ const TIMES = `SELECT ${['run', 'kind', 'received', 'sent'].map(listOf).join()} 
 /** Calls for each record. @returns how far it has come, after each page: a sequence. */
 export function* countedPages(
   source: Source,
-  selection: RecordSelection,
+  filter: RunFilter,
   visit: (record: CountedRun) => void,
 ): Generator<number> {
   const { statements, names } = source;
-  // What is asked of the time of events is for the visitor.
-  const filter = { ...filterOf(selection), eventsSince: undefined };
   const asked = conditionsOf(filter, (text) => names.known(text));
   if (asked === undefined) return;
   const last = Number(statements.first('SELECT max(id) FROM run')?.[0]);

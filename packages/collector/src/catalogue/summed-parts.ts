@@ -28,9 +28,9 @@ export async function* summedParts<Record extends DueRecord>(
   const waiting: Part<Record>[] = [];
   /** @returns false when there is no further part. */
   const begin = (sum: Sum<Record>): boolean => {
-    const { value, done } = parts.next();
-    if (done === true) return false;
-    const part: Part<Record> = { records: value, summed: sum(value), isDone: false };
+    const next = parts.next();
+    if (next.done === true) return false;
+    const part: Part<Record> = { records: next.value, summed: sum(next.value), isDone: false };
     const note = () => void (part.isDone = true);
     // One that fails is reported in its turn.
     part.summed.then(note, note);

@@ -9,7 +9,8 @@ import {
   CatalogueDamaged,
   CatalogueFault,
   type PlacedRecord,
-  type RecordSelection,
+  modelsNamed,
+  type RunFilter,
   catalogueDirectory,
 } from '../catalogue/catalogue.js';
 import type { RunLinks } from '../records/assemble.js';
@@ -24,6 +25,8 @@ import { SummingThreads } from './summing-threads.js';
 import { ProgressBar, printable } from './terminal.js';
 import { assertReadable } from './regular-files.js';
 import { assertReaches, claimedSize } from './verify/log-checkpoints.js';
+
+export { modelsNamed };
 
 export interface CatalogueRequest {
   readonly dataDir: string;
@@ -274,9 +277,9 @@ export async function readRuns(
 /** Records that are made here, one after the other. */
 export async function* recordsIn(
   source: RecordSource,
-  selection: RecordSelection,
+  filter: RunFilter,
 ): AsyncGenerator<ClinicalRecord> {
-  for (const page of source.catalogue.placed(selection)) {
+  for (const page of source.catalogue.placed(filter)) {
     const runs = page.map((record) => ({ record, places: record.places() }));
     for (const window of windowsOf(runs)) {
       const linksAt = (run: number, events: readonly RunEvent[]) =>

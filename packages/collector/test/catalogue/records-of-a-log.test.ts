@@ -3,7 +3,7 @@ import path from 'node:path';
 import type { ClinicalRecord } from '@clinical-events/protocol';
 import fc from 'fast-check';
 import { beforeEach, expect, onTestFinished, test } from 'vitest';
-import type { RecordSelection } from '../../src/catalogue/catalogue.js';
+import { modelsNamed, type RunFilter } from '../../src/catalogue/catalogue.js';
 import { recordsIn } from '../../src/commands/catalogue.js';
 import { toJson } from '../../src/records/raw-json.js';
 import { temporaryDirectory } from '../running/collector-process.js';
@@ -36,14 +36,14 @@ interface Made {
 }
 
 /** The records of a directory as commands make them. */
-async function made(dataDir: string, selection: RecordSelection = {}): Promise<Made> {
+async function made(dataDir: string, selection: RunFilter = {}): Promise<Made> {
   const { all, next } = await madeOfEach(dataDir, [selection]);
   return { records: all[0] ?? [], next };
 }
 
 function madeOfEach(
   dataDir: string,
-  selections: readonly RecordSelection[],
+  selections: readonly RunFilter[],
 ): Promise<{ readonly all: ClinicalRecord[][]; readonly next: number }> {
   const catalogue = catalogueIn(emptyDirectory(scratch, 'catalogue'));
   return withLog(dataDir, async (log) => {
@@ -52,7 +52,7 @@ function madeOfEach(
     const all: ClinicalRecord[][] = [];
     for (const selection of selections) {
       const records: ClinicalRecord[] = [];
-      for await (const record of recordsIn({ catalogue, log }, selection)) records.push(record);
+      for await (const record of recordsIn({ catalogue, log }, { order: 'log', ...selection })) records.push(record);
       all.push(records);
     }
     catalogue.close();
@@ -116,29 +116,29 @@ test('what is asked for is what all records have that fit [R-711]', async () => 
     { selection: { recordId: id(501) }, fits: ({ metadata }) => metadata.record_id === id(501) },
     { selection: { recordId: id(3) }, fits: ({ metadata }) => metadata.record_id === id(3) },
     { selection: { organisation: 'ward-7' }, fits: ({ metadata }) => metadata.organisation === 'ward-7' },
-    { selection: { model: 'sepsis-risk@4.2.0' }, fits: ({ model }) => model?.['model_version'] === '4.2.0' },
-    { selection: { model: 'sepsis-risk@4.3.0' }, fits: () => false },
+    { selection: { models: modelsNamed('sepsis-risk@4.2.0') }, fits: ({ model }) => model?.['model_version'] === '4.2.0' },
+    { selection: { models: modelsNamed('sepsis-risk@4.3.0') }, fits: () => false },
     {
-      selection: { isIncomplete: true },
+      selection: { level: 'incomplete' },
       fits: ({ metadata }) => metadata.completeness.level === 'incomplete',
     },
     {
       selection: { clock: 'sender', since: at(2), until: at(3) },
       fits: (record) => beganBySender(record) === '2026-03-02T08:31:02Z',
     },
-    { selection: { after: 9 }, fits: ({ metadata }) => metadata.events.some(({ sequence }) => sequence > 9) },
+    { selection: { afterSequence: 9 }, fits: ({ metadata }) => metadata.events.some(({ sequence }) => sequence > 9) },
     {
-      selection: { since: day, until: day + 86_400_000 },
+      selection: { eventsSince: day, until: day + 86_400_000 },
       fits: ({ metadata }) => metadata.events.some(({ received_at }) => received_at.startsWith('2026-03-03')),
     },
     {
-      selection: { organisation: 'default', recordId: id(502), after: 4 },
+      selection: { organisation: 'default', recordId: id(502), afterSequence: 4 },
       fits: ({ metadata }) =>
         metadata.organisation === 'default' &&
         metadata.record_id === id(502) &&
         metadata.events.some(({ sequence }) => sequence > 4),
     },
-  ] satisfies { selection: RecordSelection; fits: (record: ClinicalRecord) => boolean }[];
+  ] satisfies { selection: RunFilter; fits: (record: ClinicalRecord) => boolean }[];
   await fc.assert(
     fc.asyncProperty(oddLog(30), async (events) => {
       const dataDir = await directoryOf(events);
@@ -161,14 +161,14 @@ test('each run that has changed comes once with what was told the last time [R-7
       const before = await directoryOf(events.slice(0, Math.min(cut, events.length - 1)));
       const { next } = await made(before).catch(() => ({ next: 1 }));
       const dataDir = await directoryOf(events);
-      const changed = await made(dataDir, { after: next - 1 });
+      const changed = await made(dataDir, { afterSequence: next - 1 });
       const keys = changed.records.map(keyOf);
       expect(new Set(keys).size).toBe(keys.length);
       const expected = [...naiveRecords(dataDir).values()].filter(({ metadata }) =>
         metadata.events.some(({ sequence }) => sequence >= next),
       );
       expect(byKey(changed.records)).toEqual(byKey(expected));
-      expect((await made(dataDir, { after: changed.next - 1 })).records).toEqual([]);
+      expect((await made(dataDir, { afterSequence: changed.next - 1 })).records).toEqual([]);
     }),
     { numRuns: runs(12) },
   );

@@ -4,7 +4,7 @@
  */
 import os from 'node:os';
 import { setImmediate as breath } from 'node:timers/promises';
-import type { PlacedRecord, RecordSelection } from '../../catalogue/catalogue.js';
+import type { PlacedRecord, RunFilter } from '../../catalogue/catalogue.js';
 import { FORMATS } from '../../records/exports/formats.js';
 import type { Job, Linked, Question, ThreadSettings, ThreadMessage, PlacedPiece } from './job.js';
 import { LogThread } from '../log-thread.js';
@@ -41,11 +41,11 @@ export class RecordThreads {
    * The pieces of all records, in order.
    * @throws what a thread could not do; StoreDamaged among it.
    */
-  async *pieces(selection: RecordSelection, signal: AbortSignal): AsyncGenerator<Made> {
+  async *pieces(filter: RunFilter, signal: AbortSignal): AsyncGenerator<Made> {
     const most = Math.min(MOST_THREADS, os.availableParallelism());
     const waiting: Promise<Made>[] = [];
     let turn = 0;
-    for await (const { job, sequence } of this.#jobs(selection, signal)) {
+    for await (const { job, sequence } of this.#jobs(filter, signal)) {
       // A job takes about as long as a thread to start.
       const thread = (this.#threads[turn % most] ??= new RecordThread(this.settings, this.source));
       turn++;
@@ -61,10 +61,10 @@ export class RecordThreads {
     await Promise.all(this.#threads.map((thread) => thread.stop()));
   }
 
-  async *#jobs(selection: RecordSelection, signal: AbortSignal): AsyncGenerator<Filled> {
+  async *#jobs(filter: RunFilter, signal: AbortSignal): AsyncGenerator<Filled> {
     const mostBytes = FORMATS[this.settings.format]?.jobBytes ?? JOB_BYTES;
     let filling = new FillingJob();
-    for (const page of this.source.catalogue.placed(selection)) {
+    for (const page of this.source.catalogue.placed(filter)) {
       for (const record of page) {
         filling.add(record, this.#linksOf(record));
         if (filling.records < JOB_RECORDS && filling.logBytes < mostBytes) continue;

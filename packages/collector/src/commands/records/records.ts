@@ -3,7 +3,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { didYouMean } from '@clinical-events/protocol';
 import { Command } from 'commander';
-import type { Catalogue, RecordSelection } from '../../catalogue/catalogue.js';
+import { type Catalogue, modelsNamed, type RunFilter } from '../../catalogue/catalogue.js';
 import type { Config } from '../../config.js';
 import { counted } from '../../quantity.js';
 import { type ExportFormat, FORMATS } from '../../records/exports/formats.js';
@@ -48,7 +48,7 @@ export interface RecordsOptions {
 
 export interface RecordsRequest {
   /** Its record id may be the beginning of one. */
-  readonly selection: RecordSelection;
+  readonly selection: RunFilter;
   /** Undefined for the readable text. */
   readonly format: (ExportFormat & { readonly name: string }) | undefined;
   /** A file, or with `dayBy` a directory; undefined for standard output. */
@@ -63,14 +63,18 @@ const TEXT = 'text';
 export function requestFrom(options: RecordsOptions, onTerminal: boolean): RecordsRequest {
   const { run, organisation, model, since, until, after, partition, incomplete } = options;
   const clock = clockFrom(options.clock) ?? 'received';
-  const selection: RecordSelection = {
-    ...{ model, isIncomplete: incomplete, clock },
+  const period = periodFrom(options);
+  const selection: RunFilter = {
+    ...{ clock, until: period.until },
+    // By the collector's clock a record is of a period that has an event of it; by the sender's, one in which it began.
+    ...(clock === 'sender' ? { since: period.since } : { eventsSince: period.since }),
     // One day after the other, so that one file is open at a time.
     order: partition !== undefined && clock === 'sender' ? 'sender' : 'log',
     ...(run !== undefined && { recordId: runIdFrom('--run', run).id }),
     ...(organisation !== undefined && { organisation: organisationFrom(organisation) }),
-    ...(after !== undefined && { after: sequenceFrom(after) }),
-    ...periodFrom(options),
+    ...(after !== undefined && { afterSequence: sequenceFrom(after) }),
+    ...(model !== undefined && { models: modelsNamed(model) }),
+    ...(incomplete === true && { level: 'incomplete' }),
   };
   if (model === '') throw usage('--model: "" is no model');
   const out = options.out === undefined ? undefined : path.resolve(options.out);
@@ -296,7 +300,7 @@ class Export {
     const { selection } = this.#request;
     const { catalogue } = reading;
     const newest = catalogue.cursor.sequence - 1;
-    const { after = 0 } = selection;
+    const { afterSequence: after = 0 } = selection;
     if (after > newest) throw usage(`--after: ${after} is behind the end of the log, which is ${newest}`);
     const isAll = selection.until === undefined && this.#options.run === undefined;
     this.#done.next_after = isAll ? newest : null;
@@ -311,9 +315,9 @@ class Export {
 
   #isThereBySenders(catalogue: Catalogue): boolean {
     const { selection } = this.#request;
-    if (selection.clock === 'sender' || (selection.since ?? selection.until) === undefined) return false;
-    for (const page of catalogue.placed({ ...selection, clock: 'sender' })) if (page.length > 0) return true;
-    return false;
+    const { clock, eventsSince: since, until } = selection;
+    if (clock === 'sender' || (since ?? until) === undefined) return false;
+    return catalogue.count({ ...selection, clock: 'sender', eventsSince: undefined, since, limit: 1 }) > 0;
   }
 
   async #give(reading: RunReading, newest: number): Promise<void> {
@@ -350,9 +354,9 @@ class Export {
 
   #assertThere({ catalogue }: RunReading, id: string): void {
     const { selection } = this.#request;
-    for (const page of catalogue.placed(selection)) if (page.length > 0) return;
-    const { organisation, since, until, after, model, isIncomplete } = selection;
-    const narrowing = [organisation, since, until, after, model, isIncomplete];
+    if (catalogue.count({ ...selection, limit: 1 }) > 0) return;
+    const { organisation, since, until, after, model, incomplete } = this.#options;
+    const narrowing = [organisation, since, until, after, model, incomplete];
     const isNarrowed = narrowing.some((each) => each !== undefined);
     throw notThere({ what: 'run', id, dataDir: this.#config.dataDir, isNarrowed });
   }
