@@ -30,6 +30,8 @@ export interface WantedRun {
   readonly attempt?: number;
   /** By how many days the collector's clock is later than the sender's. */
   readonly late?: number;
+  /** A bit for each of its events whose payload cannot be read. */
+  readonly unreadable?: number;
 }
 
 /** What is in the payload of every run, and in no report. */
@@ -47,8 +49,10 @@ export function runOf(wanted: WantedRun): ClinicalRecord {
 }
 
 /** As the catalogue has it. */
-function countedOf(wanted: WantedRun): CountedRun {
-  const events = eventsOf(wanted);
+export function countedOf(wanted: WantedRun): CountedRun {
+  const events = eventsOf(wanted).map((each, i) =>
+    ((wanted.unreadable ?? 0) >> i) & 1 ? { ...each, body: undefined } : each,
+  );
   const summary = summaryOf(assembleRun(events));
   return {
     ...summary,

@@ -2,7 +2,8 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { findingsOf } from '../src/page/findings.js';
 import type { GroupNumbers } from '../src/report-numbers.js';
-import { MARCH, reported, type WantedRun } from './report-runs.js';
+import { RunReport } from '../src/run-report.js';
+import { countedOf, MARCH, reported, type WantedRun } from './report-runs.js';
 
 const anyRun = fc.record(
   {
@@ -34,7 +35,60 @@ const anyRuns = fc
   .array(anyRun, { maxLength: 40 })
   .map((runs) => runs.map((run, i): WantedRun => ({ ...run, n: i + 1 })));
 
+const HOUR = 3_600_000;
+const BEGAN = Date.UTC(2026, 2, 1, 8);
+/** Its limits are often times of events, or a millisecond beside one. */
+const anyPeriod = fc
+  .record({
+    clock: fc.constantFrom('sender' as const, 'received' as const),
+    day: fc.integer({ min: -2, max: 6 }),
+    days: fc.integer({ min: 0, max: 8 }),
+    aside: fc.constantFrom(-8 * HOUR, -1, 0, 1, 1000),
+  })
+  .map(({ clock, day, days, aside }) => {
+    const since = BEGAN + day * 24 * HOUR + aside;
+    return { ...MARCH, clock, since, until: since + days * 24 * HOUR, fromFirstEvent: true };
+  });
+
 describe('a report of a period [R-715]', () => {
+  test('counts of a run whose events are all of one step what it counts when it looks at each', () => {
+    const near = fc.record({
+      ...{ day: fc.integer({ min: -1, max: 4 }), late: fc.constantFrom(0, 0.5, 1, 1.5) },
+      ...{ outcomes: fc.array(fc.constant('validated'), { maxLength: 2 }), after: fc.constantFrom(0, 1) },
+      ...{ feedback: fc.array(fc.constant({}), { maxLength: 2 }), unreadable: fc.nat({ max: 63 }) },
+      ofNoRun: fc.constantFrom<WantedRun>({ n: 0 }, { n: 0, ofNoRun: true }),
+    });
+    let shortcuts = 0;
+    fc.assert(
+      fc.property(fc.array(near, { maxLength: 12 }), anyPeriod, (wanted, period) => {
+        const [report, byEvents] = [new RunReport(period), new RunReport(period)];
+        for (const [i, { ofNoRun, ...each }] of wanted.entries()) {
+          const run = countedOf({ ...each, ...ofNoRun, n: i + 1 });
+          let looked = false;
+          report.add({
+            ...run,
+            eachEvent(visit) {
+              looked = true;
+              run.eachEvent(visit);
+            },
+          });
+          if (!looked) shortcuts++;
+          const unknown = { first: -Infinity, last: Infinity };
+          const times = { ...run.summary.times, received: unknown, sent: unknown };
+          byEvents.add({ ...run, summary: { ...run.summary, times } });
+        }
+        const countsOf = ({ eventsBySteps, eventsOfNoRun, outside, clocksApart, ...rest }: RunReport) => ({
+          ...{ eventsBySteps, eventsOfNoRun, outside, clocksApart },
+          ...{ organisations: rest.organisations, eventsRead: rest.eventsRead },
+        });
+        expect(countsOf(report)).toEqual(countsOf(byEvents));
+        expect(report.leftOut).toBe(byEvents.leftOut);
+        expect(report.all).toEqual(byEvents.all);
+      }),
+    );
+    expect(shortcuts).toBeGreaterThan(0);
+  });
+
   test('is the same whatever the order of the runs', () => {
     fc.assert(
       fc.property(anyRuns, (runs) => {
