@@ -116,7 +116,7 @@ const nameOf = (column: string) => `(SELECT text FROM name WHERE id = run.${colu
 
 const VIEWS = `
   CREATE VIEW runs AS SELECT
-    ${uuidOf('record')} AS run_id, ${nameOf('organisation')} AS organisation,
+    run.id AS run, ${uuidOf('record')} AS run_id, ${nameOf('organisation')} AS organisation,
     ${timeOf('began_received')} AS began, ${timeOf('began_sender')} AS began_by_sender,
     ${nameOf('model')} AS model, ${nameOf('version')} AS version, ${nameOf('application')} AS application,
     ${nameOf('user')} AS user, ${nameOf('target')} AS target,
@@ -130,7 +130,7 @@ const VIEWS = `
       WHERE above.id = run.parent AND above.is_run = 1) AS parent_run_id
   FROM run WHERE is_run = 1;
   CREATE VIEW events AS SELECT
-    ${uuidOf('run.record')} AS run_id, sequence, ${wordOf('kind', EVENT_KINDS)} AS kind,
+    run.id AS run, ${uuidOf('run.record')} AS run_id, sequence, ${wordOf('kind', EVENT_KINDS)} AS kind,
     ${timeOf('received')} AS received, ${timeOf('sent')} AS sent, size
   FROM event JOIN run ON run.id = event.run;
 `;

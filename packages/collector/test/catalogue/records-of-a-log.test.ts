@@ -52,7 +52,8 @@ function madeOfEach(
     const all: ClinicalRecord[][] = [];
     for (const selection of selections) {
       const records: ClinicalRecord[] = [];
-      for await (const record of recordsIn({ catalogue, log }, { order: 'log', ...selection })) records.push(record);
+      for await (const record of recordsIn({ catalogue, log }, { order: 'log', ...selection }))
+        records.push(record);
       all.push(records);
     }
     catalogue.close();
@@ -116,7 +117,10 @@ test('what is asked for is what all records have that fit [R-711]', async () => 
     { selection: { recordId: id(501) }, fits: ({ metadata }) => metadata.record_id === id(501) },
     { selection: { recordId: id(3) }, fits: ({ metadata }) => metadata.record_id === id(3) },
     { selection: { organisation: 'ward-7' }, fits: ({ metadata }) => metadata.organisation === 'ward-7' },
-    { selection: { models: modelsNamed('sepsis-risk@4.2.0') }, fits: ({ model }) => model?.['model_version'] === '4.2.0' },
+    {
+      selection: { models: modelsNamed('sepsis-risk@4.2.0') },
+      fits: ({ model }) => model?.['model_version'] === '4.2.0',
+    },
     { selection: { models: modelsNamed('sepsis-risk@4.3.0') }, fits: () => false },
     {
       selection: { level: 'incomplete' },
@@ -126,7 +130,10 @@ test('what is asked for is what all records have that fit [R-711]', async () => 
       selection: { clock: 'sender', since: at(2), until: at(3) },
       fits: (record) => beganBySender(record) === '2026-03-02T08:31:02Z',
     },
-    { selection: { afterSequence: 9 }, fits: ({ metadata }) => metadata.events.some(({ sequence }) => sequence > 9) },
+    {
+      selection: { afterSequence: 9 },
+      fits: ({ metadata }) => metadata.events.some(({ sequence }) => sequence > 9),
+    },
     {
       selection: { eventsSince: day, until: day + 86_400_000 },
       fits: ({ metadata }) => metadata.events.some(({ received_at }) => received_at.startsWith('2026-03-03')),

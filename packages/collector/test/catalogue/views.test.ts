@@ -51,7 +51,7 @@ test('[R-1810] the views say of runs and events what the catalogue answers', asy
     runs.flatMap((run) => catalogue.children(run).map((child) => [`${run.organisation} ${child}`, run])),
   );
   const expected = runs.map((run) => ({
-    ...{ run_id: run.recordId, organisation: run.organisation },
+    ...{ run: run.row, run_id: run.recordId, organisation: run.organisation },
     ...{ began: utc(run.began.received), began_by_sender: utc(run.began.sender) },
     ...{ model: run.modelId, version: run.modelVersion, application: run.application },
     ...{ user: run.userId, target: run.targetId, completeness: run.level },
@@ -72,7 +72,15 @@ test('[R-1810] the views say of runs and events what the catalogue answers', asy
   );
   const events = [...catalogue.runs()].flatMap((run) =>
     run.events().map(({ sequence, kind, receivedAt, sentAt, size }) => ({
-      ...{ run_id: run.recordId, sequence, kind, received: utc(receivedAt), sent: utc(sentAt), size },
+      ...{
+        run: run.row,
+        run_id: run.recordId,
+        sequence,
+        kind,
+        received: utc(receivedAt),
+        sent: utc(sentAt),
+        size,
+      },
     })),
   );
   expect(ask('SELECT * FROM events ORDER BY sequence').map((row) => ({ ...row }))).toEqual(
@@ -90,6 +98,19 @@ test('[R-1810] runs of an outcome by model are one question in SQL', async () =>
   expect(new Map(ask(sql).map(({ model, n }) => [model, n]))).toEqual(
     new Map([...byModel].map(([model, runs]) => [model, runs.length])),
   );
+});
+
+test('[R-1810] events of runs are found by their key, whatever else is asked of either', async () => {
+  const catalogue = opened();
+  await withLog(dataDir, (log) => catalogue.update(log));
+  const sql = "FROM events JOIN runs USING (run) WHERE organisation = 'ward-7' GROUP BY kind";
+  const plan = ask(`EXPLAIN QUERY PLAN SELECT kind, count(*) ${sql}`).map(({ detail }) => String(detail));
+  expect(plan.filter((step) => step.startsWith('SCAN'))).toHaveLength(1);
+  const counted = new Map<unknown, number>();
+  for (const run of catalogue.runs({ isRun: true, organisation: 'ward-7' }))
+    for (const { kind } of run.events()) counted.set(kind, (counted.get(kind) ?? 0) + 1);
+  expect(counted.size).toBeGreaterThan(1);
+  expect(new Map(ask(`SELECT kind, count(*) AS n ${sql}`).map(({ kind, n }) => [kind, n]))).toEqual(counted);
 });
 
 test('[R-1810] where names are encrypted, the views have none of them as text', async () => {
