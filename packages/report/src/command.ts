@@ -18,6 +18,7 @@ import {
   readRuns,
   unknownNames,
 } from '@clinical-events/collector/commands/catalogue';
+import { countedRecords } from '@clinical-events/collector/commands/counting';
 import { OneFile } from '@clinical-events/collector/commands/records/output';
 import { printableJson } from '@clinical-events/collector/commands/terminal';
 import {
@@ -210,8 +211,8 @@ class Making {
     // A run that began before the period may have events in it by the senders' clocks, and the other way round.
     const begun = clock === 'received' ? until : undefined;
     const models = model === undefined ? undefined : modelsNamed(model);
-    const pages = catalogue.counted({ organisation, models, until: begun }, (run) => report.add(run));
-    for (const sequence of pages) {
+    const filter = { organisation, models, until: begun };
+    for await (const sequence of countedRecords(catalogue, filter, (run) => report.add(run))) {
       givenOut.events = report.eventsRead;
       bar.show(sequence, newest);
       await breath();

@@ -20,8 +20,14 @@ import { CatalogueFault } from './faults.js';
 import { forget } from './forgetting.js';
 import { Placing } from './placing.js';
 import { INDEXES } from './schema.js';
-import { type DueRecord, type FoundParent, runInLog, type SummedOrNot, Summer } from './summing.js';
-import { summedParts } from './summed-parts.js';
+import {
+  type DueRecord,
+  type FoundParent,
+  runInLog,
+  summedParts,
+  type SummedOrNot,
+  Summer,
+} from './summing.js';
 import type { Tables } from './tables.js';
 import { type DueRow, dueRows, newRows, Writing } from './writing.js';
 

@@ -275,10 +275,7 @@ export async function readRuns(
 }
 
 /** Records that are made here, one after the other. */
-export async function* recordsIn(
-  source: RecordSource,
-  filter: RunFilter,
-): AsyncGenerator<ClinicalRecord> {
+export async function* recordsIn(source: RecordSource, filter: RunFilter): AsyncGenerator<ClinicalRecord> {
   for (const page of source.catalogue.placed(filter)) {
     const runs = page.map((record) => ({ record, places: record.places() }));
     for (const window of windowsOf(runs)) {
