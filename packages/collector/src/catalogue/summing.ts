@@ -23,7 +23,7 @@ import { sentAtOf, summaryOf } from './run-summary.js';
  * Bytes of log that are read with one call, and whose events are objects at a time; of a record that has more, what a
  * summary asks for is kept of each event.
  */
-export const READ_BYTES = 512 << 10;
+const READ_BYTES = 512 << 10;
 
 /** A record that is to be summed. */
 export interface DueRecord {
@@ -154,7 +154,7 @@ function bytesOf({ places }: Pick<DueRecord, 'places'>): number {
 }
 
 /** Groups of at most that many bytes; one that is larger stands alone. */
-export function* partsOf<Placed extends Pick<DueRecord, 'places'>>(
+function* partsOf<Placed extends Pick<DueRecord, 'places'>>(
   all: Iterable<Placed>,
   most: number,
 ): Generator<Placed[]> {

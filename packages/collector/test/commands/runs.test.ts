@@ -17,7 +17,10 @@ function listed(n: number, more: Partial<RunSummary> = {}): RunSummary {
     ...{ recordId: id(n), organisation: 'default', isRun: true, firstSequence: n, lastSequence: n + 5 },
     began: { received: BEGAN + n, sender: BEGAN + n },
     times: {
-      ...{ received: { first: BEGAN + n, last: BEGAN + 5000 }, sent: { first: BEGAN + n, last: BEGAN + 5000 } },
+      ...{
+        received: { first: BEGAN + n, last: BEGAN + 5000 },
+        sent: { first: BEGAN + n, last: BEGAN + 5000 },
+      },
       ...{ unreadable: 0, apart: 0 },
     },
     counts: { ...COUNTS, outcome: 1, 'user-feedback': 1 },
