@@ -196,7 +196,7 @@ export type Cells = (place: number) => Value | undefined;
 /** @throws CatalogueDamaged where there is no such word. */
 export function wordAt<Word>(words: readonly Word[], value: Value | undefined): Word {
   const word = words[Number(value)];
-  if (word === undefined) throw new CatalogueDamaged('a row with a word that is none');
+  if (word === undefined) throw new CatalogueDamaged('a row with an unknown word');
   return word;
 }
 
@@ -295,7 +295,7 @@ function ratingsIn(value: Value | undefined): readonly number[] {
   if (typeof value !== 'string') return NO_RATINGS;
   const ratings = value.split(' ').map(Number);
   if (ratings.length !== NO_RATINGS.length || !ratings.every(Number.isInteger))
-    throw new CatalogueDamaged('a row with ratings that are none');
+    throw new CatalogueDamaged('a row with ratings of another form');
   return ratings;
 }
 

@@ -37,7 +37,7 @@ function sqliteCode(error: unknown): number | undefined {
   return typeof code === 'number' ? code & 0xff : undefined;
 }
 
-/** @returns the same as a fault of the catalogue, in words; what is none comes back as it is. */
+/** @returns a fault of the catalogue in words, where SQLite or the disk says so; another error as it is. */
 export function faultOf(error: unknown, directory: string): unknown {
   if (error instanceof CatalogueFault) return error;
   if (isBusy(error))

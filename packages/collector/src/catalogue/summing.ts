@@ -71,7 +71,7 @@ export async function runInLog(
   return isNoId(found.runId) ? null : uuidText(found.runId);
 }
 
-/** A name is told as it is, and numbered where the tables are. */
+/** A name stays a text here, and is numbered where the tables are. */
 const AS_TEXT = { idOf: (name: string) => name as unknown as number, nameOf: String };
 
 export class Summer {

@@ -7,7 +7,7 @@ import { Names } from './names.js';
 import { Statements } from './statements.js';
 import { TallyChanges } from './tally.js';
 
-/** Of an id so many of its last bytes say whether it may be awaited: of a UUID of any version they are random. */
+/** How many of the last bytes of an id say whether it may be awaited: in a UUID of any version they are random. */
 const AWAITED_BYTES = 3;
 
 /** A row of `event`, but for when it was sent. */

@@ -101,7 +101,7 @@ export class TakingIn {
     this.#tables = new Tables(this.#file.writer, this.options.names);
   }
 
-  /** Begins a transaction that no other process writes beside. Waits in steps, so that the process goes on meanwhile. */
+  /** Begins a transaction that no other process writes beside. Waits in steps, between which the process does its other work. */
   async #lock(signal: AbortSignal | undefined): Promise<void> {
     const { directory, waitMs = WAIT_MS, onWait } = this.options;
     const { writer } = this.#file;

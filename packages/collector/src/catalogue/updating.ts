@@ -31,7 +31,7 @@ import {
 import type { Tables } from './tables.js';
 import { type DueRow, dueRows, newRows, Writing } from './writing.js';
 
-/** So many bytes to an event of a batch have to be behind the cursor for an update to be a far one: 128 MiB. */
+/** Bytes for each event of a batch that are behind the cursor at least when an update is a far one: 128 MiB. */
 const FAR_BEHIND = 4096;
 /** A transaction ends with the first batch after this time: others wait for it. */
 const TRANSACTION_MS = 1000;

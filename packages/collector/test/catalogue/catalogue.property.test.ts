@@ -34,7 +34,7 @@ async function directoryOf(events: readonly SentEvent[]): Promise<string> {
 
 class Killed extends Error {}
 
-/** Threads that are none. */
+/** Does here what threads do. */
 function jobsIn(log: EventLog): SummingThreads {
   const run = jobsOf(log);
   return { sum: (records, before) => sumBy(run, records, before), stop: () => Promise.resolve() };
