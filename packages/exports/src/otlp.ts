@@ -297,9 +297,7 @@ class RunTrace {
       attributes: attributes({
         'gen_ai.operation.name': known?.operation,
         'gen_ai.tool.call.id': artifactType === 'tool_call' ? event.event_id : undefined,
-        ...(event.kind === 'inference-start'
-          ? { ...this.#startAttributes(event), 'clinical_events.second_start': true }
-          : eventAttributes(event)),
+        ...(event.kind === 'inference-start' ? this.#startAttributes(event) : eventAttributes(event)),
         'clinical_events.artifact.type': artifactType,
         'clinical_events.artifact.uri': addressIn(said['artifact_uri']),
         'clinical_events.output.type': wordIn(OUTPUT_TYPES, said['output_type']),

@@ -13,9 +13,14 @@ import type {
   FullOutcome,
   FullTargetIdentity,
   FullUserIdentity,
+  Inputs,
+  ModelInstance,
   RecordedEvent,
-  SecondStart,
+  RunCall,
+  TargetIdentity,
+  UserIdentity,
 } from '@clinical-events/protocol';
+import { eventIdsOf } from '@clinical-events/collector/records/calls';
 import { hasDay, type Instant, readInstant } from '@clinical-events/collector/records/instant';
 import { numberOf } from '@clinical-events/collector/records/raw-json';
 
@@ -146,10 +151,12 @@ export class RecordLookup {
   readonly record: ClinicalRecord;
   readonly #events: ReadonlyMap<string, RecordedEvent>;
   readonly #payloads = new Map<string, Payload>();
+  readonly #calls = new Map<string, RunCall>();
 
   constructor(record: ClinicalRecord) {
     this.record = record;
     this.#events = new Map(record.metadata.events.map((event) => [event.event_id, event]));
+    for (const call of record.metadata.calls) for (const id of eventIdsOf(call)) this.#calls.set(id, call);
     for (const { event_id, artifact } of record.artifacts) this.#payloads.set(event_id, artifact);
     for (const { event_id, output } of record.outputs) this.#payloads.set(event_id, output);
     for (const { event_id, outcome } of record.outcomes) this.#payloads.set(event_id, outcome);
@@ -166,11 +173,14 @@ export class RecordLookup {
     return this.#payloads.get(event_id) ?? NOTHING;
   }
 
-  /** Under which start the event is: a second start has its own objects, an unread one has none that are known. */
-  startOf({ kind, payload, second_start }: RecordedEvent): SecondStart {
-    if (second_start !== undefined) return second_start;
-    if (kind === 'inference-start' && payload !== undefined) return {};
-    const { model, user, target, inputs } = this.record;
+  /** The call that the event is of, its own for a start; undefined where it is of none. */
+  callOf({ event_id }: RecordedEvent): RunCall | undefined {
+    return this.#calls.get(event_id);
+  }
+
+  /** What the start says that the event is under: that of its call, else that of the run. */
+  startOf(event: RecordedEvent): StartObjects {
+    const { model, user, target, inputs } = this.callOf(event) ?? this.record;
     return {
       ...(model !== null && { model_instance: model }),
       ...(user !== null && { user_identity: user }),
@@ -178,4 +188,11 @@ export class RecordLookup {
       ...(inputs !== null && { inputs }),
     };
   }
+}
+
+interface StartObjects {
+  readonly model_instance?: ModelInstance;
+  readonly user_identity?: UserIdentity;
+  readonly target_identity?: TargetIdentity;
+  readonly inputs?: Inputs;
 }

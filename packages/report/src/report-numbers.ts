@@ -15,7 +15,7 @@ import {
 } from '@clinical-events/collector/records/counted-run';
 import { type WaitingDay, RELATIVE_ERROR, shareOf, type Share } from './statistics.js';
 import type { OrganisationTally, RunReport, VersionTally } from './run-report.js';
-import { CALL_ENDINGS } from '@clinical-events/collector/records/gaps';
+import { CALL_ENDINGS } from '@clinical-events/collector/records/calls';
 
 export const MISSING_WORDS: readonly Missing[] = [
   ...(['inference-start', 'model', 'user', 'target', 'inputs', 'output', 'output_uri'] as const),

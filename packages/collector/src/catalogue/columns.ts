@@ -1,5 +1,5 @@
 /** What a row has of a summary, column by column: plain numbers, and words as their places in the lists below. */
-import { CALL_ENDINGS } from '../records/gaps.js';
+import { CALL_ENDINGS } from '../records/calls.js';
 import type { ConflictWord, CountedSummary, Missing } from '../records/counted-run.js';
 import { FEEDBACK_WORDS, OUTCOME_WORDS, type FeedbackWord } from '../records/vocabulary.js';
 import { CatalogueDamaged } from './faults.js';

@@ -3,12 +3,12 @@
  * (docs/guide/find-and-read.md). A number of milliseconds is since 1970, UTC.
  */
 import { EVENT_KINDS } from '@clinical-events/protocol';
-import { CALL_ENDINGS } from '../records/gaps.js';
+import { CALL_ENDINGS } from '../records/calls.js';
 import { OUTCOME_WORDS } from '../records/vocabulary.js';
 import { CONFLICTS, LEVELS, MISSING, SUMMARY_COLUMNS } from './columns.js';
 
 /** Counts up with every change of a table, or of what a row means. */
-export const VERSION = 7;
+export const VERSION = 8;
 
 const TABLES = `
   CREATE TABLE meta (name TEXT PRIMARY KEY, value ANY) STRICT, WITHOUT ROWID;

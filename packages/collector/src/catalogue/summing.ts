@@ -178,8 +178,8 @@ const ENDED = ['ending', 'status', 'error_name', 'response_model', 'usage'];
 const ASKED = Object.entries({
   system_metadata: ['app_name', 'instrumentation'],
   model_instance: ['model_id', 'model_version'],
-  user_identity: ['caller_id'],
-  target_identity: ['target_id'],
+  user_identity: ['caller_id', 'caller_type'],
+  target_identity: ['target_id', 'target_type'],
   inputs: [],
   artifact: ENDED,
   output: ['output_uri', ...ENDED],

@@ -18,22 +18,27 @@ import {
   type Output,
   type RecordMetadata,
   type RecordedEvent,
-  type SecondStart,
+  type RunCall,
   type TargetIdentity,
   type UserIdentity,
 } from '@clinical-events/protocol';
+import { type CallOf, callsOf, type Calls, latencyOf, ofKind } from './calls.js';
 import { type Parentage, type TimedEvent, inCanonicalOrder, parentageOf } from './canonical-order.js';
-import { callOf, completenessOf, conflictsOf } from './gaps.js';
-import { cutTo, fractionDigits, millisecondsBetween, utcText } from './instant.js';
+import { completenessOf, conflictsOf } from './gaps.js';
+import { utcText } from './instant.js';
 import { BASE_FIELDS, type EventBody, PAYLOADS, type RunEvent, type Sent, sentIn } from './run-event.js';
 
 /* Where a record comes from: its ids, clocks and versions, what is missing in it and what is contradictory. */
 
-/** What a record says of itself, but for its single events. */
+/** What a record says of itself, but for its calls and single events. */
 export type RunMetadata = {
   // Omit would forget the names: the interface has an index signature.
   readonly [
-    Name in keyof RecordMetadata as string extends Name ? never : Name extends 'events' ? never : Name
+    Name in keyof RecordMetadata as string extends Name
+      ? never
+      : Name extends 'events' | 'calls'
+        ? never
+        : Name
   ]: RecordMetadata[Name];
 };
 
@@ -59,14 +64,14 @@ interface RecordParts {
   /** The inference-start that the record follows: the first. */
   readonly start: TimedEvent | undefined;
   readonly parentage: Parentage;
+  readonly calls: Calls;
   readonly links: RunLinks;
 }
 
 /** @throws RangeError when there are no events, or they are of two runs or two organisations. */
-function metadataOf({ events, start, parentage, links }: RecordParts): RunMetadata {
+function metadataOf({ events, start, parentage, calls, links }: RecordParts): RunMetadata {
   const { organisation, runId } = oneRecord(events);
   const { parent, orphans, elsewhere } = outsideOf(events, start, parentage, links);
-  const found = callOf(events);
   return {
     record_id: runId ?? rootOf(events, parentage),
     run_id: runId ?? null,
@@ -74,13 +79,13 @@ function metadataOf({ events, start, parentage, links }: RecordParts): RunMetada
     parent,
     children: [...links.children].sort(),
     ...spanOf(events),
-    latency_ms: latencyOf(events, start),
-    call: found?.call ?? null,
-    completeness: completenessOf(events, start, orphans, found),
+    latency_ms: latencyOf(start, events),
+    call: calls.last,
+    completeness: completenessOf(events, start, orphans, calls),
     conflicts: conflictsOf({
       events,
       parentage,
-      start,
+      calls: calls.calls,
       parentElsewhere: elsewhere,
       runCycle: links.cycle,
     }),
@@ -126,7 +131,9 @@ function outsideOf(
     const run = links.parentRunOf(timed.parentId);
     if (run === undefined) orphans.push(timed.event.eventId);
     if (timed === start) parent = { run_id: run ?? null, event_id: timed.parentId };
-    else if (typeof run === 'string') elsewhere.push(timed.event.eventId);
+    // Every call of a nested run may have been made from the run that it is nested in.
+    else if (typeof run === 'string' && !(timed.event.kind === 'inference-start' && run === parent?.run_id))
+      elsewhere.push(timed.event.eventId);
   }
   return { parent, orphans, elsewhere };
 }
@@ -161,35 +168,14 @@ function spanOf(events: readonly TimedEvent[]): Span {
   };
 }
 
-/**
- * From the start to the first output. Not known when an output cannot be read: it may have been the first; nor when
- * the output is the earlier one: that is no latency but two clocks.
- */
-function latencyOf(events: readonly TimedEvent[], start: TimedEvent | undefined): number | null {
-  const outputs = events.filter(({ event }) => event.kind === 'human-output');
-  const [first] = outputs;
-  if (first === undefined || start?.body === undefined) return null;
-  if (outputs.some(({ body }) => body === undefined)) return null;
-  // Where one clock gives whole seconds, both are taken so: half of all sub-second latencies would else be negative.
-  const isCoarse = [start, first].some(({ body }) => fractionDigits(body?.timestamp ?? '') === 0);
-  const [from, to] = isCoarse ? [cutTo(start.at, 0), cutTo(first.at, 0)] : [start.at, first.at];
-  const latency = millisecondsBetween(from, to);
-  return latency < 0 ? null : latency;
-}
-
 /* What `metadata.events` says of an event: everything but the payload that stands elsewhere in the record. */
-
-const START_OBJECTS = PAYLOADS['inference-start'];
 
 const NAMED: ReadonlyMap<EventKind, ReadonlySet<string>> = new Map(
   EVENT_KINDS.map((kind) => [kind, new Set<string>([...BASE_FIELDS, ...PAYLOADS[kind]])]),
 );
 
-/**
- * @param isStart whether it is the inference-start that the record follows.
- * @param hasParent whether its parent is of the same record.
- */
-function recordedEventOf(timed: TimedEvent<BaseEvent>, isStart: boolean, hasParent: boolean): RecordedEvent {
+/** @param hasParent whether its parent is of the same record. */
+function recordedEventOf(timed: TimedEvent<BaseEvent>, hasParent: boolean): RecordedEvent {
   const { event, body, parentId } = timed;
   const entry: RecordedEvent = {
     event_id: event.eventId,
@@ -205,13 +191,10 @@ function recordedEventOf(timed: TimedEvent<BaseEvent>, isStart: boolean, hasPare
     profile: event.profile,
     extra: extraOf(timed),
   };
-  if (event.payloadState !== 'plain') {
-    const { payloadState: payload, retirement } = event;
-    if (retirement === undefined) return { ...entry, payload };
-    return { ...entry, payload, action: retirement.action, retired_at: utcText(retirement.at) };
-  }
-  if (event.kind !== 'inference-start' || isStart || body === undefined) return entry;
-  return { ...entry, second_start: startObjectsOf(body) };
+  if (event.payloadState === 'plain') return entry;
+  const { payloadState: payload, retirement } = event;
+  if (retirement === undefined) return { ...entry, payload };
+  return { ...entry, payload, action: retirement.action, retired_at: utcText(retirement.at) };
 }
 
 /** Most events have no field that no one named: they share this one. */
@@ -237,18 +220,45 @@ function extraWith({ runId }: TimedEvent['event'], extra: ExtraFields, { run_id 
   return runId === undefined && run_id !== undefined ? { ...extra, run_id } : extra;
 }
 
-function startObjectsOf(body: BaseEvent): SecondStart {
-  return Object.fromEntries(
-    START_OBJECTS.filter((name) => body[name] !== undefined).map((name) => [name, body[name]]),
-  );
+function runCallOf({ start, events, ended }: CallOf<BaseEvent>): RunCall {
+  const idsOf = (kind: EventKind) => ofKind(events, kind).map(({ event }) => event.eventId);
+  const { body, event, parentId } = start;
+  return {
+    event_id: event.eventId,
+    timestamp: body?.timestamp ?? null,
+    received_at: utcText(event.receivedAt),
+    parent_event_id: parentId,
+    ...(objectsOf(start) as Pick<RunCall, keyof StartObjects>),
+    artifacts: idsOf('internal-artifact'),
+    outputs: idsOf('human-output'),
+    outcomes: idsOf('outcome'),
+    feedback: idsOf('user-feedback'),
+    ended,
+    latency_ms: latencyOf(start, events),
+  };
 }
 
-/** What a record is, before it is written out: what a format with columns takes. */
-export interface AssembledRun<Body extends EventBody = EventBody> {
+/** What an inference-start says. */
+export interface StartObjects {
   readonly model: Sent | null;
   readonly user: Sent | null;
   readonly target: Sent | null;
   readonly inputs: Sent | null;
+}
+
+export function objectsOf(start: TimedEvent | undefined): StartObjects {
+  const said = (name: Parameters<typeof sentIn>[1]) => (start?.body && sentIn(start.body, name)) ?? null;
+  return {
+    model: said('model_instance'),
+    user: said('user_identity'),
+    target: said('target_identity'),
+    inputs: said('inputs'),
+  };
+}
+
+/** What a record is, before it is written out: what a format with columns takes. */
+export interface AssembledRun<Body extends EventBody = EventBody>
+  extends StartObjects, Pick<Calls<Body>, 'calls' | 'endings'> {
   /** Of the lists, those events whose payload can be read. All are in canonical order. */
   readonly artifacts: readonly TimedEvent<Body>[];
   readonly outputs: readonly TimedEvent<Body>[];
@@ -280,17 +290,16 @@ export function assembleRun<Body extends EventBody>(
     'user-feedback': [],
   };
   for (const timed of ordered) if (timed.body !== undefined) lists[timed.event.kind].push(timed);
-  const said = start?.body;
+  const calls = callsOf(ordered, parentage);
   return {
-    model: (said && sentIn(said, 'model_instance')) ?? null,
-    user: (said && sentIn(said, 'user_identity')) ?? null,
-    target: (said && sentIn(said, 'target_identity')) ?? null,
-    inputs: (said && sentIn(said, 'inputs')) ?? null,
+    ...objectsOf(start),
     artifacts: lists['internal-artifact'],
     outputs: lists['human-output'],
     outcomes: lists.outcome,
     feedback: lists['user-feedback'],
-    metadata: { ...metadataOf({ events: ordered, start, parentage, links }), events: ordered },
+    metadata: { ...metadataOf({ events: ordered, start, parentage, calls, links }), events: ordered },
+    calls: calls.calls,
+    endings: calls.endings,
     start,
     parentage,
   };
@@ -298,7 +307,7 @@ export function assembleRun<Body extends EventBody>(
 
 /** The record itself, whole. */
 export function recordOf(run: AssembledRun<BaseEvent>): ClinicalRecord {
-  const { metadata, start, parentage } = run;
+  const { metadata, parentage } = run;
   const entryOf = (timed: TimedEvent<BaseEvent>) => ({
     event_id: timed.event.eventId,
     timestamp: timed.body?.timestamp ?? '',
@@ -327,8 +336,9 @@ export function recordOf(run: AssembledRun<BaseEvent>): ClinicalRecord {
     })),
     metadata: {
       ...metadata,
+      calls: run.calls.map(runCallOf),
       events: metadata.events.map((timed, place) =>
-        recordedEventOf(timed, timed === start, (parentage.parentAt[place] ?? -1) >= 0),
+        recordedEventOf(timed, (parentage.parentAt[place] ?? -1) >= 0),
       ),
     },
     feedback: run.feedback.map((timed) => ({

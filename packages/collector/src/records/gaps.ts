@@ -5,104 +5,13 @@
  * Only what is known to be missing is called missing. Of a payload that cannot be read, nothing is known but its kind:
  * an outcome that was encrypted is an outcome, and whether the model was named in a retired start is not known.
  */
-import type { Completeness, Conflict, RecordedCall } from '@clinical-events/protocol';
+import type { Completeness, Conflict } from '@clinical-events/protocol';
+import type { CallOf, Calls } from './calls.js';
 import type { Parentage, TimedEvent } from './canonical-order.js';
 import { compareInstants, cutTo, fractionDigits, instantOf } from './instant.js';
 import { MemberName } from './json-scan.js';
-import { isNumberInText, numberIn } from './raw-json.js';
-import { type Sent, hasMember, memberIn, sentIn } from './run-event.js';
-
-/*
- * How the call of a model ended, as an instrumentation of its library reported it: the form that
- * docs/reference/instrumentation.md sets for clients in all languages. What an application says by itself is not taken for it.
- */
-
-export const CALL_ENDINGS: readonly RecordedCall['ending'][] = [
-  'complete',
-  'failed',
-  'aborted',
-  'cut off',
-  'not read',
-  'unfinished',
-];
-const MOST_ATTEMPTS = 2 ** 31 - 1;
-
-const ENDING = new MemberName('ending');
-const STATUS = new MemberName('status');
-const ERROR_NAME = new MemberName('error_name');
-const RESPONSE_MODEL = new MemberName('response_model');
-const USAGE = new MemberName('usage');
-const INSTRUMENTATION = new MemberName('instrumentation');
-
-export interface FoundCall {
-  readonly call: RecordedCall;
-  /** Whether one of its numbers was sent as a text. */
-  readonly hasNumberInText: boolean;
-}
-
-/**
- * @param events in canonical order. @returns the last of them that reports an ending: with retries there are several.
- */
-export function callOf(events: readonly TimedEvent[]): FoundCall | undefined {
-  for (let i = events.length - 1; i >= 0; i--) {
-    const timed = events[i] as TimedEvent;
-    const sent = endedIn(timed);
-    // Hardly an event has the member, and all records are looked through.
-    if (sent === undefined || !hasMember(sent, ENDING)) continue;
-    const found = callIn(timed, sent);
-    if (found !== undefined) return found;
-  }
-  return undefined;
-}
-
-function endedIn({ event, body }: TimedEvent): Sent | undefined {
-  if (body === undefined) return undefined;
-  if (event.kind === 'internal-artifact') return sentIn(body, 'artifact');
-  return event.kind === 'human-output' ? sentIn(body, 'output') : undefined;
-}
-
-function callIn({ event, body }: TimedEvent, sent: Sent): FoundCall | undefined {
-  const ending = CALL_ENDINGS.find((each) => each === memberIn(sent, ENDING));
-  const { by, attempt } = objectIn(body && sentIn(body, 'system_metadata'), INSTRUMENTATION);
-  if (ending === undefined || typeof by !== 'string') return undefined;
-  const { input_tokens, output_tokens } = objectIn(sent, USAGE);
-  const status = memberIn(sent, STATUS);
-  return {
-    call: {
-      event_id: event.eventId,
-      by,
-      ending,
-      attempts: wholeIn(attempt, 1, MOST_ATTEMPTS) ?? 1,
-      status: wholeIn(status, 100, 599),
-      error_name: textIn(memberIn(sent, ERROR_NAME)),
-      response_model: textIn(memberIn(sent, RESPONSE_MODEL)),
-      input_tokens: countIn(input_tokens),
-      output_tokens: countIn(output_tokens),
-    },
-    hasNumberInText: [attempt, status, input_tokens, output_tokens].some(isNumberInText),
-  };
-}
-
-function objectIn(sent: Sent | undefined, name: MemberName): Readonly<Record<string, unknown>> {
-  const value = memberIn(sent, name);
-  return typeof value === 'object' && value !== null ? (value as Readonly<Record<string, unknown>>) : {};
-}
-
-function textIn(value: unknown): string | null {
-  return typeof value === 'string' ? value : null;
-}
-
-function wholeIn(value: unknown, least: number, most: number): number | null {
-  const number = numberIn(value);
-  return number !== undefined && Number.isInteger(number) && number >= least && number <= most
-    ? number
-    : null;
-}
-
-function countIn(value: unknown): number | null {
-  const number = numberIn(value);
-  return number !== undefined && number >= 0 ? number : null;
-}
+import { isNumberInText } from './raw-json.js';
+import { hasMember, memberIn, sentIn } from './run-event.js';
 
 type Missing = Completeness['missing'][number];
 
@@ -121,13 +30,12 @@ const START_OBJECTS = [
 /**
  * @param start the inference-start that the record follows.
  * @param orphans ids of the events whose parent is not in the log.
- * @param found how the call of the model ended.
  */
 export function completenessOf(
   events: readonly TimedEvent[],
   start: TimedEvent | undefined,
   orphans: readonly string[],
-  found?: FoundCall,
+  calls: Calls,
 ): Completeness {
   const missing: Missing[] = [];
   if (start === undefined) {
@@ -141,8 +49,7 @@ export function completenessOf(
   for (const { event, body } of events) {
     if (body === undefined) unreadable++;
     if (event.payloadState === 'retired') retired++;
-    if (found?.hasNumberInText === true && found.call.event_id === event.eventId)
-      numbersInText.push(event.eventId);
+    if (calls.numbersInText.has(event.eventId)) numbersInText.push(event.eventId);
     if (event.kind === 'outcome') outcomes++;
     else if (event.kind === 'user-feedback') {
       feedback++;
@@ -189,8 +96,8 @@ export interface Claims {
   /** In canonical order. */
   readonly events: readonly TimedEvent[];
   readonly parentage: Parentage;
-  /** The inference-start that the record follows. */
-  readonly start: TimedEvent | undefined;
+  /** The first follows the inference-start that the record follows. */
+  readonly calls: readonly CallOf[];
   /** Ids of events whose parent is of another run, and that do not open a nested run by it. */
   readonly parentElsewhere: readonly string[];
   /** The runs that are nested in each other in a circle with this one. */
@@ -198,7 +105,7 @@ export interface Claims {
 }
 
 /** @returns in the order of the kinds and rules in the schema; the ids of each in canonical order. */
-export function conflictsOf({ events, parentage, start, parentElsewhere, runCycle }: Claims): Conflict[] {
+export function conflictsOf({ events, parentage, calls, parentElsewhere, runCycle }: Claims): Conflict[] {
   const conflicts: Conflict[] = [];
   const add = (kind: Conflict['kind'], event_ids: readonly string[]) => {
     if (event_ids.length > 0) conflicts.push({ kind, event_ids });
@@ -206,21 +113,20 @@ export function conflictsOf({ events, parentage, start, parentElsewhere, runCycl
   const addDisorder = (rule: NonNullable<Conflict['rule']>, event_ids: readonly string[]) => {
     if (event_ids.length > 0) conflicts.push({ kind: 'clock_disorder', rule, event_ids });
   };
-  const secondStarts: string[] = [];
+  const start = calls[0]?.start;
   const beforeStart: string[] = [];
   const beforeParent: string[] = [];
   const ahead: string[] = [];
   for (let i = 0; i < events.length; i++) {
     const timed = events[i] as TimedEvent;
     const { eventId } = timed.event;
-    if (timed.event.kind === 'inference-start' && timed !== start) secondStarts.push(eventId);
     // What cannot be read claims no time.
     if (timed.body === undefined) continue;
     if (isBefore(timed, start)) beforeStart.push(eventId);
     if (isBefore(timed, events[parentage.parentAt[i] ?? -1])) beforeParent.push(eventId);
     if (isAhead(timed)) ahead.push(eventId);
   }
-  add('second_start', secondStarts);
+  add('second_start', otherParties(calls));
   add(
     'parent_cycle',
     parentage.cyclic.map((place) => events[place]?.event.eventId ?? ''),
@@ -234,6 +140,24 @@ export function conflictsOf({ events, parentage, start, parentElsewhere, runCycl
   addDisorder('before_parent', beforeParent);
   addDisorder('ahead_of_receipt', ahead);
   return conflicts;
+}
+
+const PARTIES = [
+  ['target_identity', new MemberName('target_id')],
+  ['target_identity', new MemberName('target_type')],
+  ['user_identity', new MemberName('caller_id')],
+  ['user_identity', new MemberName('caller_type')],
+] as const;
+
+/** @returns the starts that name another target or another user than was named before, by id. */
+function otherParties(calls: readonly CallOf[]): string[] {
+  if (calls.length < 2) return [];
+  const named: unknown[] = PARTIES.map(() => undefined);
+  return calls.flatMap(({ start: { body, event } }) => {
+    const says = PARTIES.map(([object, member]) => memberIn(body && sentIn(body, object), member));
+    const isOther = says.some((said, i) => said !== undefined && said !== (named[i] ??= said));
+    return isOther ? event.eventId : [];
+  });
 }
 
 /** Compared to the digits that the event has: 10:00:00 of a clock of whole seconds is not before 10:00:00.5. */

@@ -88,7 +88,11 @@ test('[R-1044] a full timeline has every member of every event, whole and wrappe
     summary: words,
     nested: { a: [1, 2] },
   });
-  const again = event({ kind: 'inference-start', n: 3, more: { model_instance: { model_id: 'other' } } });
+  const again = event({
+    kind: 'inference-start',
+    n: 3,
+    more: { model_instance: { model_id: 'other' }, target_identity: { target_id: 'another' } },
+  });
   const outcome = event({ kind: 'outcome', n: 4, more: { outcome: { description: 'a' }, description: 'b' } });
   const record = assembleRecord([start, output, again, outcome]);
   const text = fullTimeline(record, 80);
@@ -99,7 +103,7 @@ test('[R-1044] a full timeline has every member of every event, whole and wrappe
   );
   for (const line of ['ward: B7', 'status: 503', 'nested: {"a":[1,2]}', 'description: a', 'description: b'])
     expect(text).toContain(`    ${line}\n`);
-  expect(text).toContain('model_instance: {"model_id":"other"}');
+  expect(text).toContain('model_id: other\n');
   expect(text).toMatch(/^CONFLICT +EVENTS\nsecond_start +/m);
   // eslint-disable-next-line no-control-regex -- they are what is looked for
   expect(text).not.toMatch(/[\u0000-\u0009\u000b-\u001f]/);
@@ -112,4 +116,35 @@ test('a timeline says in place of what was erased when it was, and by which acti
   const text = timeline(assembleRecord([START, { ...gone, event: { ...gone.event, retirement } }]), 200);
   expect(text).toContain(`payload retired on 2026-06-01 by action ${id(900)}`);
   expect(text).toMatch(/^Completeness +retired; missing: .*payload$/m);
+});
+
+test('a timeline of several calls lists them, and says of each event of which it is [R-1837]', () => {
+  const second = event({
+    ...{ kind: 'inference-start', n: 4 },
+    more: { model_instance: { model_id: 'gpt-9-mini', model_version: '2' }, inputs: { prompt: 'Again.' } },
+  });
+  const answered = (n: number, parent: number, input_tokens: number) =>
+    event({
+      ...{ kind: 'human-output', n, parent: id(parent) },
+      more: {
+        system_metadata: by(),
+        output: {
+          ...{ ending: 'complete', summary: `answer ${n}` },
+          usage: { input_tokens, output_tokens: 7 },
+        },
+      },
+    });
+  const outcome = event({ kind: 'outcome', n: 8 });
+  const record = assembleRecord([START, answered(2, 1, 11), second, answered(7, 4, 12), outcome]);
+  const text = timeline(record, 200);
+  expect(text).toMatch(/^CALL +MODEL +LATENCY +ENDED +ANSWERED BY +TOKENS$/m);
+  expect(text).toMatch(/^1 +gpt-9 +1000 ms +complete +- +11 in, 7 out$/m);
+  expect(text).toMatch(/^2 +gpt-9-mini 2 +3000 ms +complete +- +12 in, 7 out$/m);
+  expect(text).toMatch(/^2026\S+ +1 +inference-start/m);
+  expect(text).toMatch(/^\S+ s +2 +inference-start +application +gpt-9-mini 2 {2}Again\.$/m);
+  expect(text).toMatch(/^\S+ s +2 +human-output/m);
+  expect(text).toMatch(/^\S+ s +- +outcome/m);
+  const full = fullTimeline(record, 80);
+  expect(full).toMatch(new RegExp(`human-output +by openai +${id(7)}\n +of call 2\n`));
+  expect(full).toMatch(new RegExp(`outcome +${id(8)}\n +outcome_type`));
 });

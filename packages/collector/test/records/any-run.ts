@@ -70,9 +70,13 @@ const system = fc.oneof(
 
 const PAYLOADS: Readonly<Record<EventKind, Readonly<Record<string, fc.Arbitrary<string | undefined>>>>> = {
   'inference-start': {
-    model_instance: optional(objectText(['model_id', '"sepsis-risk"'])),
-    user_identity: optional(objectText()),
-    target_identity: optional(objectText()),
+    model_instance: optional(
+      fc.oneof(...['"sepsis-risk"', '"triage"'].map((text) => objectText(['model_id', text]))),
+    ),
+    user_identity: optional(fc.oneof(objectText(), objectText(['caller_id', '"clinician-1"']))),
+    target_identity: optional(
+      fc.oneof(...['"patient-1"', '"patient-2"'].map((text) => objectText(['target_id', text]))),
+    ),
     inputs: optional(objectText(['prompt', '"?"'])),
   },
   'internal-artifact': {

@@ -58,8 +58,8 @@ const LISTS = {
 function asRecorded(record: ClinicalRecord, eventId: string): string {
   const event = record.metadata.events.find(({ event_id }) => event_id === eventId);
   if (event === undefined) throw new Error(`no event ${eventId}`);
-  const { timestamp, protocol_version, system_metadata, parent_event_id, extra, second_start } = event;
-  const payload: Record<string, unknown> = { ...second_start };
+  const { timestamp, protocol_version, system_metadata, parent_event_id, extra } = event;
+  const payload: Record<string, unknown> = {};
   for (const [name, list] of Object.entries(LISTS)) {
     const entry = record[list].find(({ event_id }) => event_id === eventId);
     if (entry === undefined) continue;
@@ -67,11 +67,12 @@ function asRecorded(record: ClinicalRecord, eventId: string): string {
     expect(entry).toMatchObject({ timestamp, received_at: event.received_at, parent_event_id });
     expect(canonical(entry.extra)).toBe(canonical(extra));
   }
-  if (event.kind === 'inference-start' && second_start === undefined) {
-    payload['model_instance'] = record.model ?? undefined;
-    payload['user_identity'] = record.user ?? undefined;
-    payload['target_identity'] = record.target ?? undefined;
-    payload['inputs'] = record.inputs ?? undefined;
+  const call = record.metadata.calls.find(({ event_id }) => event_id === eventId);
+  if (call !== undefined) {
+    payload['model_instance'] = call.model ?? undefined;
+    payload['user_identity'] = call.user ?? undefined;
+    payload['target_identity'] = call.target ?? undefined;
+    payload['inputs'] = call.inputs ?? undefined;
   }
   const named = { event_id: eventId, timestamp, protocol_version, system_metadata };
   return canonical(together(extra, payload, named, parent_event_id === null ? {} : { parent_event_id }));

@@ -103,7 +103,7 @@ describe('a record', () => {
     const start = eventFromText(text(`"inputs":{"i":${numbers}}`), { ...stored, kind: 'inference-start' });
     const record = assembleRecord([outcome, { ...start, event: { ...start.event, eventId: id(2) } }]);
     const written = toJson(record);
-    expect(written.split(numbers)).toHaveLength(8);
+    expect(written.split(numbers)).toHaveLength(9);
     expect(written).toContain(`"outcome":{"o":${numbers}}`);
     expect(written).toContain(`"inputs":{"i":${numbers}}`);
     expect(written).toContain(`"system_metadata":{"latency_ms":1e2,"s":${numbers}}`);
@@ -193,21 +193,20 @@ describe('a run with two starts', () => {
   test('follows the earlier one by its sender’s clock, and keeps the other with all that it says [R-207]', () => {
     const record = assembleRecord([second, first]);
     expect(record.model).toEqual({ model_id: 'sepsis-risk', model_version: '4.2.0' });
-    expect(record.metadata.conflicts).toEqual([{ kind: 'second_start', event_ids: [id(2)] }]);
     expect(record.metadata.events).toMatchObject([
       { event_id: id(1), extra: { note: 'first' } },
+      { event_id: id(2), extra: { note: 'second' } },
+    ]);
+    expect(record.metadata.calls).toMatchObject([
+      { event_id: id(1), model: { model_id: 'sepsis-risk' }, inputs: { prompt: 'Estimate the risk.' } },
       {
         event_id: id(2),
-        extra: { note: 'second' },
-        second_start: {
-          model_instance: { model_id: 'other', threshold: 1 },
-          user_identity: { caller_id: 'clinician-8841' },
-          target_identity: { target_id: 'patient-30977' },
-        },
+        model: { model_id: 'other', threshold: 1 },
+        user: { caller_id: 'clinician-8841' },
+        target: { target_id: 'patient-30977' },
+        inputs: null,
       },
     ]);
-    expect(record.metadata.events[0]).not.toHaveProperty('second_start');
-    expect(record.metadata.events[1]?.second_start).not.toHaveProperty('inputs');
     expect(schemaFaults(record)).toEqual([]);
   });
 
@@ -215,10 +214,7 @@ describe('a run with two starts', () => {
     const nested = event({ kind: 'inference-start', n: 2, parent: id(50) });
     const record = assembleRecord([first, nested], linked({ [id(50)]: id(49) }));
     expect(record.metadata.parent).toBe(null);
-    expect(record.metadata.conflicts).toEqual([
-      { kind: 'second_start', event_ids: [id(2)] },
-      { kind: 'parent_in_other_run', event_ids: [id(2)] },
-    ]);
+    expect(record.metadata.conflicts).toEqual([{ kind: 'parent_in_other_run', event_ids: [id(2)] }]);
   });
 });
 

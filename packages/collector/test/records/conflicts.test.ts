@@ -11,8 +11,9 @@ describe('the conflicts of a record', () => {
     expect(conflicts(fullRun())).toEqual([]);
   });
 
-  test('tell of every start after the first [R-207]', () => {
-    const starts = [3, 2, 6].map((n) => event({ kind: 'inference-start', n }));
+  test('tell of every start that names another target [R-207] [R-1832]', () => {
+    const more = { target_identity: { target_id: 'patient-2' } };
+    const starts = [3, 2, 6].map((n) => event({ kind: 'inference-start', n, more }));
     expect(conflicts([...starts, ...fullRun()])).toContainEqual({
       kind: 'second_start',
       event_ids: [id(2), id(3), id(6)],

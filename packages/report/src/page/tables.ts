@@ -1,6 +1,6 @@
 /** The numbers behind the charts: a column a group, a row a number. */
 import { EVENT_KINDS } from '@clinical-events/protocol';
-import { CALL_ENDINGS } from '@clinical-events/collector/records/gaps';
+import { CALL_ENDINGS } from '@clinical-events/collector/records/calls';
 import {
   CONFLICT_WORDS,
   type GroupNumbers,

@@ -3,7 +3,7 @@ import type { Artifact, ClinicalRecord, RecordedEvent } from '@clinical-events/p
 import { millisecondsOf } from '../../records/exports/record-columns.js';
 import { numberIn } from '../../records/raw-json.js';
 import { thumbOf } from '../../records/vocabulary.js';
-import { CALL_ENDINGS } from '../../records/gaps.js';
+import { CALL_ENDINGS, eventIdsOf } from '../../records/calls.js';
 import { legible, printableJson, alignedTable, wrapped } from '../terminal.js';
 
 const NARROWEST = 60;
@@ -24,12 +24,22 @@ export function pagerColumns(): number {
 
 /** A line an event. @param columns how wide the terminal is. */
 export function timeline(record: ClinicalRecord, columns: number): string {
-  return joined(headOf(record), eventsOf(record, Math.max(columns, NARROWEST)), conflictsOf(record));
+  return joined(
+    headOf(record),
+    callsOf(record, Math.max(columns, NARROWEST)),
+    eventsOf(record, Math.max(columns, NARROWEST)),
+    conflictsOf(record),
+  );
 }
 
 /** Every member that the events have, whole, wrapped at so many columns. Words that are longer stay whole. */
 export function fullTimeline(record: ClinicalRecord, columns: number): string {
-  return joined(headOf(record), ...fullEventsOf(record, Math.max(columns, NARROWEST)), conflictsOf(record));
+  return joined(
+    headOf(record),
+    callsOf(record, Math.max(columns, NARROWEST)),
+    ...fullEventsOf(record, Math.max(columns, NARROWEST)),
+    conflictsOf(record),
+  );
 }
 
 function joined(...parts: readonly string[]): string {
@@ -37,7 +47,7 @@ function joined(...parts: readonly string[]): string {
 }
 
 function headOf({ model, user, target, metadata }: ClinicalRecord): string {
-  const { run_id, record_id, organisation, parent, children, completeness, latency_ms, call } = metadata;
+  const { run_id, record_id, organisation, parent, children, completeness, latency_ms } = metadata;
   const { level, missing, orphans, numbers_in_text: texts, replaced_text: replaced } = completeness;
   const rows: [string, string][] = [
     run_id === null ? ['Record', `${record_id}, without a run`] : ['Run', run_id],
@@ -45,7 +55,7 @@ function headOf({ model, user, target, metadata }: ClinicalRecord): string {
     ['Model', named(model?.model_id, model?.model_version)],
     ['User', named(user?.caller_id, user?.['caller_type'])],
     ['Target', named(target?.target_id, target?.['target_type'])],
-    ...callRows(call),
+    ...(isOfSeveral(metadata) ? [] : callRows(metadata.call)),
     ['Latency', latency_ms === null ? NONE : `${latency_ms} ms to the first output`],
     ['Completeness', missing.length === 0 ? level : `${level}; missing: ${missing.join(', ')}`],
   ];
@@ -55,6 +65,33 @@ function headOf({ model, user, target, metadata }: ClinicalRecord): string {
   if (parent !== null) rows.push(['Nested in', parent.run_id ?? `no run (event ${parent.event_id})`]);
   for (const [i, child] of children.entries()) rows.push([i === 0 ? 'Nested runs' : '', child]);
   return alignedTable(rows);
+}
+
+function isOfSeveral({ calls }: ClinicalRecord['metadata']): boolean {
+  return calls.length > 1;
+}
+
+/** A line a call, where the run has several. */
+function callsOf({ metadata }: ClinicalRecord, columns: number): string {
+  if (!isOfSeveral(metadata)) return '';
+  const rows = metadata.calls.map(({ model, latency_ms, ended }, place) => [
+    String(place + 1),
+    named(model?.model_id, model?.model_version),
+    latency_ms === null ? NONE : `${latency_ms} ms`,
+    ended === null ? NONE : plain(endingWords(ended.ending, ended.status, ended.error_name).join(', ')),
+    ended?.response_model == null ? NONE : plain(ended.response_model),
+    ended === null ? NONE : tokenWords(ended.input_tokens, ended.output_tokens),
+  ]);
+  return cutTable([['CALL', 'MODEL', 'LATENCY', 'ENDED', 'ANSWERED BY', 'TOKENS'], ...rows], columns);
+}
+
+/** By the id of an event the number of its call; without any where the run has not several. */
+function callNumbers({ metadata }: ClinicalRecord): ReadonlyMap<string, number> {
+  const numbers = new Map<string, number>();
+  if (!isOfSeveral(metadata)) return numbers;
+  for (const [place, call] of metadata.calls.entries())
+    for (const eventId of eventIdsOf(call)) numbers.set(eventId, place + 1);
+  return numbers;
 }
 
 /** What an instrumentation told of the call; nothing where the application has told its own run. */
@@ -99,16 +136,19 @@ function eventsOf(record: ClinicalRecord, columns: number): string {
   // Told apart only where there is something to tell apart.
   const isMixed = events.some((event) => makerOf(event) !== undefined);
   const maker = (event: RecordedEvent) => (isMixed ? [plain(makerOf(event) ?? 'application')] : []);
+  const numbers = callNumbers(record);
+  const ofCall = (text: string | number) => (numbers.size > 0 ? [String(text)] : []);
   const rows = events.map((event) => [
     offsetOf(event, origin),
+    ...ofCall(numbers.get(event.event_id) ?? NONE),
     event.kind,
     ...maker(event),
     said.get(event.event_id) ?? unreadable(event),
   ]);
-  return alignedTable([['TIME', 'EVENT', ...(isMixed ? ['MADE BY'] : []), ''], ...rows])
-    .split('\n')
-    .map((line) => cut(line, columns))
-    .join('\n');
+  return cutTable(
+    [['TIME', ...ofCall('CALL'), 'EVENT', ...(isMixed ? ['MADE BY'] : []), ''], ...rows],
+    columns,
+  );
 }
 
 /** Each event as a paragraph. */
@@ -116,8 +156,10 @@ function fullEventsOf(record: ClinicalRecord, columns: number): string[] {
   const { events } = record.metadata;
   const origin = startOf(events);
   const sent = sentBy(record);
+  const numbers = callNumbers(record);
   return events.map((event) => {
     const maker = makerOf(event);
+    const call = numbers.get(event.event_id);
     const head = [
       offsetOf(event, origin),
       event.kind,
@@ -127,7 +169,8 @@ function fullEventsOf(record: ClinicalRecord, columns: number): string[] {
       .map(([name, value]) => memberText(name, value, columns))
       .join('');
     const missing = unreadable(event);
-    return `${head.join('  ')}  ${event.event_id}\n${body}${missing === '' ? '' : `${INDENT}${missing}\n`}`;
+    const ofCall = call === undefined ? '' : `${INDENT}of call ${call}\n`;
+    return `${head.join('  ')}  ${event.event_id}\n${ofCall}${body}${missing === '' ? '' : `${INDENT}${missing}\n`}`;
   });
 }
 
@@ -145,12 +188,10 @@ function sentBy(record: ClinicalRecord): Map<string, Members> {
   for (const { event_id, output, extra } of record.outputs) add(event_id, output, extra);
   for (const { event_id, outcome, extra } of record.outcomes) add(event_id, outcome, extra);
   for (const { event_id, feedback, extra } of record.feedback) add(event_id, feedback, extra);
-  const { inputs, model, user, target } = record;
-  for (const { kind, event_id, payload, second_start: again, extra } of record.metadata.events) {
-    if (kind !== 'inference-start' || payload !== undefined) continue;
-    if (again === undefined) add(event_id, inputs, model, user, target, extra);
-    else add(event_id, again, extra);
-  }
+  const { calls, events } = record.metadata;
+  const extras = new Map(events.map(({ event_id, extra }) => [event_id, extra]));
+  for (const { event_id, inputs, model, user, target } of calls)
+    add(event_id, inputs, model, user, target, extras.get(event_id));
   return sent;
 }
 
@@ -205,15 +246,7 @@ function duration(milliseconds: number): string {
 }
 
 /** What each event says, in a line. */
-function sayings({
-  model,
-  inputs,
-  artifacts,
-  outputs,
-  outcomes,
-  feedback,
-  metadata,
-}: ClinicalRecord): Map<string, string> {
+function sayings({ artifacts, outputs, outcomes, feedback, metadata }: ClinicalRecord): Map<string, string> {
   const said = new Map<string, string>();
   for (const { event_id, artifact } of artifacts) {
     said.set(event_id, line(...callWords(artifact), ...artifactWords(artifact), ...usageWords(artifact)));
@@ -229,15 +262,10 @@ function sayings({
   for (const { event_id, feedback: words } of feedback) {
     said.set(event_id, line(...feedbackWords(words)));
   }
-  for (const event of metadata.events) {
-    if (event.kind !== 'inference-start' || event.payload !== undefined) continue;
-    const again = event.second_start;
-    said.set(
-      event.event_id,
-      again === undefined
-        ? `${named(model?.model_id, model?.model_version)}  ${line(inputs?.prompt ?? inputs?.input_uri)}`.trimEnd()
-        : `another start:  ${named(again.model_instance?.model_id, again.model_instance?.model_version)}`,
-    );
+  for (const { event_id, timestamp, model, inputs } of metadata.calls) {
+    if (timestamp === null) continue;
+    const words = `${named(model?.model_id, model?.model_version)}  ${line(inputs?.prompt ?? inputs?.input_uri)}`;
+    said.set(event_id, words.trimEnd());
   }
   return said;
 }
@@ -313,6 +341,13 @@ function conflictsOf({ metadata: { conflicts } }: ClinicalRecord): string {
     event_ids.join(' '),
   ]);
   return alignedTable([['CONFLICT', 'EVENTS'], ...rows]);
+}
+
+function cutTable(rows: readonly (readonly string[])[], columns: number): string {
+  return alignedTable(rows)
+    .split('\n')
+    .map((line) => cut(line, columns))
+    .join('\n');
 }
 
 function cut(text: string, columns: number): string {

@@ -1,0 +1,222 @@
+/**
+ * The calls of a run: one for each inference-start. An event is of the call that its parents lead to, and of the run
+ * alone where they lead to none.
+ */
+import type { EventKind, RecordedCall, RunCall } from '@clinical-events/protocol';
+import type { Parentage, TimedEvent } from './canonical-order.js';
+import { cutTo, fractionDigits, millisecondsBetween } from './instant.js';
+import { MemberName } from './json-scan.js';
+import { isNumberInText, numberIn } from './raw-json.js';
+import { type EventBody, type Sent, hasMember, memberIn, sentIn } from './run-event.js';
+
+/** All lists are in canonical order. */
+export interface CallOf<Body extends EventBody = EventBody> {
+  readonly start: TimedEvent<Body>;
+  /** Without its start. Of what cannot be read the parent is not known, so it is of no call. */
+  readonly events: readonly TimedEvent<Body>[];
+  /** What its last event that reports an ending says. */
+  readonly ended: RecordedCall | null;
+}
+
+export interface Calls<Body extends EventBody = EventBody> {
+  readonly calls: readonly CallOf<Body>[];
+  /** How the last call ended, of whichever event says so. */
+  readonly last: RecordedCall | null;
+  /** Every ending that counts: that of each call, and the last one of the events that are of none. */
+  readonly endings: readonly RecordedCall[];
+  /** Events that report one of these and write a number as a text. */
+  readonly numbersInText: ReadonlySet<string>;
+}
+
+const NO_CALLS: Calls<never> = { calls: [], last: null, endings: [], numbersInText: new Set() };
+
+/** @param events in canonical order. */
+export function callsOf<Body extends EventBody>(
+  events: readonly TimedEvent<Body>[],
+  parentage: Parentage,
+): Calls<Body> {
+  const last = endingOf(events);
+  const of = membersOf(events, parentage);
+  if (of.size === 0 && last === undefined) return NO_CALLS;
+  // Most calls report no ending, and then none of them is looked for.
+  const endingAmong = (members: readonly TimedEvent[]) =>
+    last === undefined || members.some(({ event }) => event.eventId === last.ended.event_id)
+      ? last
+      : endingOf(members);
+  const found: FoundEnding[] = [];
+  const note = (ending: FoundEnding | undefined) => {
+    if (ending !== undefined) found.push(ending);
+    return ending?.ended ?? null;
+  };
+  const calls: CallOf<Body>[] = [];
+  for (const [place, members] of of)
+    if (place >= 0)
+      calls.push({
+        start: events[place] as TimedEvent<Body>,
+        events: members,
+        ended: note(endingAmong(members)),
+      });
+  note(endingAmong(of.get(-1) ?? []));
+  return {
+    calls,
+    last: last?.ended ?? null,
+    endings: found.map(({ ended }) => ended),
+    numbersInText: new Set(found.flatMap((each) => (each.hasNumberInText ? each.ended.event_id : []))),
+  };
+}
+
+/** By the places of the starts, in order, the other events that are of them; by -1 those that are of none. */
+function membersOf<Body extends EventBody>(
+  events: readonly TimedEvent<Body>[],
+  { parentAt }: Parentage,
+): Map<number, TimedEvent<Body>[]> {
+  const of = new Map<number, TimedEvent<Body>[]>();
+  const startAt = startsAt(events, parentAt);
+  for (const [place, { event }] of events.entries()) if (event.kind === 'inference-start') of.set(place, []);
+  for (const [place, timed] of events.entries()) {
+    const start = startAt[place] as number;
+    if (start === place) continue;
+    const members = of.get(start);
+    if (members === undefined) of.set(start, [timed]);
+    else members.push(timed);
+  }
+  return of;
+}
+
+const UNKNOWN = -2;
+
+/** The place of the start that each event leads to, its own for a start; -1 where there is none, as in a circle. */
+function startsAt(events: readonly TimedEvent[], parentAt: readonly number[]): number[] {
+  const startAt = events.map(({ event }, place) => (event.kind === 'inference-start' ? place : UNKNOWN));
+  for (let place = 0; place < events.length; place++) {
+    const walked: number[] = [];
+    let at = place;
+    // Each place is passed once: it leads nowhere until the walk has found where it leads.
+    for (; at >= 0 && startAt[at] === UNKNOWN; at = parentAt[at] as number) {
+      startAt[at] = -1;
+      walked.push(at);
+    }
+    const start = at < 0 ? -1 : (startAt[at] as number);
+    for (const each of walked) startAt[each] = start;
+  }
+  return startAt;
+}
+
+/** The ids of the events of a call, that of its start first. */
+export function eventIdsOf({ event_id, artifacts, outputs, outcomes, feedback }: RunCall): readonly string[] {
+  return [event_id, ...artifacts, ...outputs, ...outcomes, ...feedback];
+}
+
+/** The events of a call, or of a run, that are of a kind. */
+export function ofKind<Body extends EventBody>(
+  events: readonly TimedEvent<Body>[],
+  kind: EventKind,
+): TimedEvent<Body>[] {
+  return events.filter(({ event }) => event.kind === kind);
+}
+
+/**
+ * Milliseconds from a start to the first output of some events. Not known when an output cannot be read: it may have
+ * been the first; nor when the output is the earlier one: that is no latency but two clocks.
+ */
+export function latencyOf(start: TimedEvent | undefined, events: readonly TimedEvent[]): number | null {
+  const outputs = ofKind(events, 'human-output');
+  const [first] = outputs;
+  if (first === undefined || start?.body === undefined) return null;
+  if (outputs.some(({ body }) => body === undefined)) return null;
+  // Where one clock gives whole seconds, both are taken so: half of all sub-second latencies would else be negative.
+  const isCoarse = [start, first].some(({ body }) => fractionDigits(body?.timestamp ?? '') === 0);
+  const [from, to] = isCoarse ? [cutTo(start.at, 0), cutTo(first.at, 0)] : [start.at, first.at];
+  const latency = millisecondsBetween(from, to);
+  return latency < 0 ? null : latency;
+}
+
+/*
+ * How the call of a model ended, as an instrumentation of its library reported it: the form that
+ * docs/reference/instrumentation.md sets for clients in all languages. What an application says by itself is not taken for it.
+ */
+
+export const CALL_ENDINGS: readonly RecordedCall['ending'][] = [
+  'complete',
+  'failed',
+  'aborted',
+  'cut off',
+  'not read',
+  'unfinished',
+];
+const MOST_ATTEMPTS = 2 ** 31 - 1;
+
+const ENDING = new MemberName('ending');
+const STATUS = new MemberName('status');
+const ERROR_NAME = new MemberName('error_name');
+const RESPONSE_MODEL = new MemberName('response_model');
+const USAGE = new MemberName('usage');
+const INSTRUMENTATION = new MemberName('instrumentation');
+
+interface FoundEnding {
+  readonly ended: RecordedCall;
+  /** Whether one of its numbers was sent as a text. */
+  readonly hasNumberInText: boolean;
+}
+
+/** @param events in canonical order. @returns what the last that reports an ending says: with retries there are several. */
+function endingOf(events: readonly TimedEvent[]): FoundEnding | undefined {
+  for (let i = events.length - 1; i >= 0; i--) {
+    const timed = events[i] as TimedEvent;
+    const sent = endedIn(timed);
+    // Hardly an event has the member, and all records are looked through.
+    if (sent === undefined || !hasMember(sent, ENDING)) continue;
+    const found = endingIn(timed, sent);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+function endedIn({ event, body }: TimedEvent): Sent | undefined {
+  if (body === undefined) return undefined;
+  if (event.kind === 'internal-artifact') return sentIn(body, 'artifact');
+  return event.kind === 'human-output' ? sentIn(body, 'output') : undefined;
+}
+
+function endingIn({ event, body }: TimedEvent, sent: Sent): FoundEnding | undefined {
+  const ending = CALL_ENDINGS.find((each) => each === memberIn(sent, ENDING));
+  const { by, attempt } = objectIn(body && sentIn(body, 'system_metadata'), INSTRUMENTATION);
+  if (ending === undefined || typeof by !== 'string') return undefined;
+  const { input_tokens, output_tokens } = objectIn(sent, USAGE);
+  const status = memberIn(sent, STATUS);
+  return {
+    ended: {
+      event_id: event.eventId,
+      by,
+      ending,
+      attempts: wholeIn(attempt, 1, MOST_ATTEMPTS) ?? 1,
+      status: wholeIn(status, 100, 599),
+      error_name: textIn(memberIn(sent, ERROR_NAME)),
+      response_model: textIn(memberIn(sent, RESPONSE_MODEL)),
+      input_tokens: countIn(input_tokens),
+      output_tokens: countIn(output_tokens),
+    },
+    hasNumberInText: [attempt, status, input_tokens, output_tokens].some(isNumberInText),
+  };
+}
+
+function objectIn(sent: Sent | undefined, name: MemberName): Readonly<Record<string, unknown>> {
+  const value = memberIn(sent, name);
+  return typeof value === 'object' && value !== null ? (value as Readonly<Record<string, unknown>>) : {};
+}
+
+function textIn(value: unknown): string | null {
+  return typeof value === 'string' ? value : null;
+}
+
+function wholeIn(value: unknown, least: number, most: number): number | null {
+  const number = numberIn(value);
+  return number !== undefined && Number.isInteger(number) && number >= least && number <= most
+    ? number
+    : null;
+}
+
+function countIn(value: unknown): number | null {
+  const number = numberIn(value);
+  return number !== undefined && number >= 0 ? number : null;
+}
