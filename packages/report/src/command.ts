@@ -47,6 +47,7 @@ export interface ReportRequest {
   readonly organisation: string | undefined;
   /** MODEL_ID or MODEL_ID@VERSION. */
   readonly model: string | undefined;
+  readonly models: ReportPeriod['models'];
   readonly since: number | undefined;
   readonly until: number | undefined;
   readonly clock: Clock;
@@ -70,6 +71,7 @@ export function reportRequestFrom(options: ReportOptions, now: number): ReportRe
   const request: ReportRequest = {
     organisation: organisation === undefined ? undefined : organisationFrom(organisation),
     model,
+    models: model === undefined ? undefined : modelsNamed(model),
     since: since === undefined ? undefined : instantFrom('--since', since),
     until: until === undefined ? undefined : instantFrom('--until', until),
     clock: clockFrom(clock) ?? 'received',
@@ -91,13 +93,24 @@ export function reportRequestFrom(options: ReportOptions, now: number): ReportRe
  * with the first that lies in them, which shows once they are read.
  * @param now stands in for the end of a log without events.
  */
-export function periodFrom({ since, until, clock }: ReportRequest, log: LogEnds, now: number): ReportPeriod {
+export function periodFrom(
+  { since, until, clock, models }: ReportRequest,
+  log: LogEnds,
+  now: number,
+): ReportPeriod {
   const asOf = log.events === 0 ? now : log.last;
   const end = until ?? Math.max(asOf, since ?? 0) + 1;
-  if (since !== undefined) return { since, fromFirstEvent: false, until: end, clock, asOf };
+  if (since !== undefined) return { since, fromFirstEvent: false, until: end, clock, asOf, models };
   const days = dayOf(end - 1) - (DEFAULT_DAYS - 1) * DAY_MS;
   const began = clock === 'received' && log.events > 0 ? Math.min(dayOf(log.first), dayOf(end - 1)) : days;
-  return { since: Math.max(days, began), fromFirstEvent: clock === 'sender', until: end, clock, asOf };
+  return {
+    since: Math.max(days, began),
+    fromFirstEvent: clock === 'sender',
+    until: end,
+    clock,
+    asOf,
+    models,
+  };
 }
 
 function dayOf(time: number): number {
@@ -205,12 +218,11 @@ class Making {
 
   async #count({ catalogue, givenOut, signal, bar }: RunReading, period: ReportPeriod): Promise<RunReport> {
     const { until, clock } = period;
-    const { organisation, model } = this.request;
+    const { organisation, models } = this.request;
     const newest = catalogue.cursor.sequence - 1;
     const report = new RunReport(period);
     // A run that began before the period may have events in it by the senders' clocks, and the other way round.
     const begun = clock === 'received' ? until : undefined;
-    const models = model === undefined ? undefined : modelsNamed(model);
     const filter = { organisation, models, until: begun };
     for await (const sequence of countedRecords(catalogue, filter, (run) => report.add(run))) {
       givenOut.events = report.eventsRead;

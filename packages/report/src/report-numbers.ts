@@ -71,17 +71,21 @@ export interface GroupNumbers {
     /** What a percentile may be off by, of its value. */
     readonly relative_error: number;
   };
-  /** Of runs whose call of a model was captured by an instrumentation. */
+  /** Of the runs that began in the period, each call under its own model: also of runs that are filed under another. */
   readonly calls: {
-    readonly runs: number;
+    readonly calls: number;
+    /** By an instrumentation; the endings, tokens and so on are of these. */
+    readonly captured: number;
     readonly endings: Readonly<Record<CallEnding, number>>;
     readonly failed: Share;
     /** By the status of HTTP, of those that failed with one. */
     readonly failed_by_status: Readonly<Record<string, number>>;
     readonly retried: number;
-    /** As the providers counted; `runs` are those whose provider did. */
-    readonly tokens: { readonly runs: number; readonly input: number; readonly output: number };
+    /** As the providers counted; `calls` are those whose provider did. */
+    readonly tokens: { readonly calls: number; readonly input: number; readonly output: number };
   };
+  /** Runs of which a call failed. */
+  readonly failed_runs: number;
   /** Runs with a number that was sent as a text. */
   readonly numbers_in_text: number;
   readonly with_conflict: Share;
@@ -217,7 +221,7 @@ export function isKnownVersion(
   modelId: string | null,
   { model_version, runs, calls }: Pick<VersionNumbers, 'model_version' | 'runs' | 'calls'>,
 ): boolean {
-  const hasNoAnswer = runs > 0 && calls.runs === runs && calls.endings.complete === 0;
+  const hasNoAnswer = runs > 0 && calls.captured === calls.calls && calls.endings.complete === 0;
   return model_version !== null && !(model_version === modelId && hasNoAnswer);
 }
 
@@ -288,20 +292,21 @@ function groupNumbers(tally: RunTally, leftOut: number): GroupNumbers {
       relative_error: RELATIVE_ERROR,
     },
     calls: callNumbers(tally),
+    failed_runs: tally.failedRuns,
     numbers_in_text: tally.numbersInText,
     with_conflict: shareOf(tally.contradictory, tally.runs),
     conflicts: eachOf(CONFLICT_WORDS, (word) => tally.conflicts.of(word)),
   };
 }
 
-function callNumbers({ endings, failedStatuses, retried, tokens }: RunTally): GroupNumbers['calls'] {
+function callNumbers({ calls, endings, failedStatuses, retried, tokens }: RunTally): GroupNumbers['calls'] {
   const ended = eachOf(CALL_ENDINGS, (ending) => endings.of(ending));
-  const runs = sumOf(Object.values(ended));
-  const failed = shareOf(ended.failed, runs);
+  const captured = sumOf(Object.values(ended));
+  const failed = shareOf(ended.failed, captured);
   const failed_by_status = eachOf(failedStatuses.words.map(String), (word) =>
     failedStatuses.of(Number(word)),
   );
-  return { runs, endings: ended, failed, failed_by_status, retried, tokens };
+  return { calls, captured, endings: ended, failed, failed_by_status, retried, tokens };
 }
 
 function eachOf<Word extends string, Value>(

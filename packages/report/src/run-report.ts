@@ -24,6 +24,8 @@ export interface ReportPeriod {
   /** Not part of it. */
   readonly until: number;
   readonly clock: Clock;
+  /** Of these alone; undefined for all. As the catalogue's filter has them. */
+  readonly models?: readonly { readonly model: string; readonly version?: string }[] | undefined;
   /** When the log ends: a run is as old as it was then. */
   readonly asOf: number;
 }
@@ -94,6 +96,10 @@ export class RunReport {
 
   add(run: CountedRun): void {
     const { clock, asOf } = this.period;
+    if (!this.#isAsked(run)) {
+      if (run.isRun && this.#isWithin(run.began[clock])) this.#addCallsAlone(run);
+      return;
+    }
     if (!run.isRun) {
       const events = this.#countEvents(run, this.eventsOfNoRun);
       if (events > 0) this.#organisation(run.organisation).eventsOfNoRun += events;
@@ -112,7 +118,28 @@ export class RunReport {
     if (begins) organisation.runs++;
     const tally = this.#tallyOf(run);
     tally.events += events;
-    if (begins) tally.addRun(run, clock, stepAt(this.steps, began), asOf);
+    if (!begins) return;
+    tally.addRun(run, clock, stepAt(this.steps, began), asOf);
+    const { call, tokens, counts } = run.summary;
+    if (run.calls.length === 0) tally.addCall(counts['inference-start'] > 0, { ended: call, tokens });
+    for (const each of run.calls)
+      if (each.number === 0) tally.addCall(false, each);
+      else if (this.#isAsked(each)) this.#tallyOf(each).addCall(true, each);
+  }
+
+  /** A run that is filed under another model has calls of one that is asked for: these are counted, and no run. */
+  #addCallsAlone(run: CountedRun): void {
+    for (const call of run.calls)
+      if (call.number > 0 && this.#isAsked(call)) this.#tallyOf(call).addCall(true, call);
+  }
+
+  #isAsked({ modelId, modelVersion }: Pick<CountedRun, 'modelId' | 'modelVersion'>): boolean {
+    return (
+      this.period.models?.some(
+        ({ model, version }) =>
+          model === modelId && (version === undefined || version === (modelVersion ?? '')),
+      ) ?? true
+    );
   }
 
   /** @returns how many are of the period. */
@@ -176,7 +203,7 @@ export class RunReport {
     return added;
   }
 
-  #tallyOf(run: CountedRun): RunTally {
+  #tallyOf(run: Pick<CountedRun, 'modelId' | 'modelVersion'>): RunTally {
     const modelId = nameOf(run.modelId);
     const version = nameOf(run.modelVersion);
     let versions = this.#versions.get(modelId);

@@ -6,6 +6,7 @@ import { DAY_MS } from '@clinical-events/collector/quantity';
 import type {
   CallEnding,
   ConflictWord,
+  CountedCall,
   CountedRun,
   CountedSummary,
   Missing,
@@ -122,12 +123,16 @@ export class RunTally {
   /** Runs with a conflict, and with each kind. */
   contradictory = 0;
   readonly conflicts = new Counts<ConflictWord>();
-  /** Runs whose call was captured by an instrumentation, by how it ended; of those that failed, by status. */
+  /** Calls of a model, of these runs and of runs that are filed under another. */
+  calls = 0;
+  /** Calls that were captured by an instrumentation, by how they ended; of those that failed, by status. */
   readonly endings = new Counts<CallEnding>();
   readonly failedStatuses = new Counts<number>();
-  /** Runs whose call was made more than once. */
+  /** Calls that were made more than once. */
   retried = 0;
-  readonly tokens = { runs: 0, input: 0, output: 0 };
+  readonly tokens = { calls: 0, input: 0, output: 0 };
+  /** Runs of which a call failed. */
+  failedRuns = 0;
   /** Runs with a number that was sent as a text. */
   numbersInText = 0;
 
@@ -139,7 +144,7 @@ export class RunTally {
    * @param step in which the run began.
    * @param asOf when the log ends.
    */
-  addRun({ began: moment, summary: run }: CountedRun, clock: Clock, step: number, asOf: number): void {
+  addRun({ began: moment, summary: run, calls }: CountedRun, clock: Clock, step: number, asOf: number): void {
     const began = moment[clock];
     const outcome = run.outcomeAt?.earliest[clock];
     this.runs++;
@@ -156,7 +161,8 @@ export class RunTally {
     this.#addAge(age, outcome === undefined ? Infinity : (outcome - began) / DAY_MS);
     if (run.counts['user-feedback'] > 0) this.#addFeedback(run);
     if (run.latencyMs !== null) this.latency.add(run.latencyMs);
-    this.#addCall(run.call);
+    const endings = calls.length === 0 ? [run.call] : calls.map(({ ended }) => ended);
+    if (endings.some((ended) => ended?.ending === 'failed')) this.failedRuns++;
     if (run.numbersInText > 0) this.numbersInText++;
     if (run.conflicts.length > 0) this.contradictory++;
     for (const conflict of run.conflicts) this.conflicts.add(conflict);
@@ -209,23 +215,27 @@ export class RunTally {
     this.latency.merge(other.latency);
     this.contradictory += other.contradictory;
     this.conflicts.merge(other.conflicts);
+    this.calls += other.calls;
     this.endings.merge(other.endings);
     this.failedStatuses.merge(other.failedStatuses);
     this.retried += other.retried;
-    for (const count of ['runs', 'input', 'output'] as const) this.tokens[count] += other.tokens[count];
+    for (const count of ['calls', 'input', 'output'] as const) this.tokens[count] += other.tokens[count];
+    this.failedRuns += other.failedRuns;
     this.numbersInText += other.numbersInText;
   }
 
-  #addCall(call: CountedSummary['call']): void {
-    if (call === null) return;
-    const { ending, status, attempts, input_tokens: input, output_tokens: output } = call;
+  /** @param isCall false for an ending that is of no call. */
+  addCall(isCall: boolean, { ended, tokens }: Pick<CountedCall, 'ended' | 'tokens'>): void {
+    if (isCall) this.calls++;
+    if (ended === null) return;
+    const { ending, status, attempts } = ended;
     this.endings.add(ending);
     if (ending === 'failed' && status !== null) this.failedStatuses.add(status);
     if (attempts > 1) this.retried++;
-    if (input === null && output === null) return;
-    this.tokens.runs++;
-    this.tokens.input += input ?? 0;
-    this.tokens.output += output ?? 0;
+    if (tokens.input === null && tokens.output === null) return;
+    this.tokens.calls++;
+    this.tokens.input += tokens.input ?? 0;
+    this.tokens.output += tokens.output ?? 0;
   }
 
   #addFeedback({ feedback, thumbs, ratings, ratingSum }: CountedSummary): void {

@@ -139,7 +139,7 @@ describe('the page of a report [R-715]', () => {
       'Failed. 1 of 3 captured calls of models (33.3\u202f%), most often with status 429 (1).',
     );
     expect(text).toContain('failed with status 429 1');
-    expect(text).toContain('tokens in 2,200 (1,100 a run)');
+    expect(text).toContain('tokens in 2,200 (1,100 a call)');
     expect(textOf(pageOf(reported(CHANGE)))).not.toMatch(/Failed calls|tokens in/);
   });
 });

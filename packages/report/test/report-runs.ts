@@ -1,6 +1,6 @@
 /** Runs for the tests of reports: as records, from events that say everything that a report must not show. */
 import type { ClinicalRecord } from '@clinical-events/protocol';
-import { summaryOf } from '../../collector/src/catalogue/run-summary.js';
+import { countedCallsOf, summaryOf } from '../../collector/src/catalogue/run-summary.js';
 import { assembleRecord, assembleRun } from '../../collector/src/records/assemble.js';
 import { numbersOf, type ReportNumbers } from '../src/report-numbers.js';
 import { RunReport, type ReportPeriod } from '../src/run-report.js';
@@ -53,10 +53,12 @@ export function countedOf(wanted: WantedRun): CountedRun {
   const events = eventsOf(wanted).map((each, i) =>
     ((wanted.unreadable ?? 0) >> i) & 1 ? { ...each, body: undefined } : each,
   );
-  const summary = summaryOf(assembleRun(events));
+  const run = assembleRun(events);
+  const summary = summaryOf(run);
   return {
     ...summary,
     summary,
+    calls: countedCallsOf(run),
     eachEvent(visit) {
       for (const { event, body } of events)
         visit(event.kind, event.receivedAt, body && Date.parse(body.timestamp));

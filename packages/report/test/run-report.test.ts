@@ -1,8 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { findingsOf } from '../src/page/findings.js';
-import type { GroupNumbers } from '../src/report-numbers.js';
-import { RunReport } from '../src/run-report.js';
+import { type GroupNumbers, numbersOf } from '../src/report-numbers.js';
+import { type ReportPeriod, RunReport } from '../src/run-report.js';
+import type { CountedRun } from '../../collector/src/records/counted-run.js';
 import { countedOf, MARCH, reported, type WantedRun } from './report-runs.js';
 
 const anyRun = fc.record(
@@ -338,17 +339,61 @@ describe('a report of a period [R-715]', () => {
       { n: 7 },
     ]);
     expect(all.calls).toMatchObject({
-      runs: 6,
+      calls: 7,
+      captured: 6,
       endings: { complete: 2, failed: 3, aborted: 0, 'cut off': 1, 'not read': 0 },
       failed: { count: 3, of: 6, share: 0.5 },
       failed_by_status: { 429: 1, 500: 1 },
       retried: 2,
-      tokens: { runs: 2, input: 20, output: 7 },
+      tokens: { calls: 2, input: 20, output: 7 },
     });
+    expect(all.failed_runs).toBe(3);
     expect(all.numbers_in_text).toBe(1);
     // Of the runs whose start names no version.
     const versions = models.flatMap((model) => model.versions);
     expect(versions.find(({ model_version }) => model_version === 'gpt-9')?.runs).toBe(2);
+  });
+
+  test('counts a run of several calls under its first model, and each call under its own [R-1836]', () => {
+    const ended = (ending: 'complete' | 'failed', status: number | null = null) => ({
+      ended: { ending, status, attempts: 1 },
+      tokens: ending === 'failed' ? { input: null, output: null } : { input: 10, output: 1 },
+    });
+    const several: CountedRun = {
+      ...countedOf({ n: 1, model: 'planner', version: '1' }),
+      calls: [
+        { number: 0, modelId: null, modelVersion: null, ...ended('failed') },
+        { number: 1, modelId: 'planner', modelVersion: '1', ...ended('complete') },
+        { number: 2, modelId: 'reader', modelVersion: '2', ...ended('complete') },
+        { number: 3, modelId: 'reader', modelVersion: '2', ...ended('failed', 429) },
+        {
+          number: 4,
+          modelId: 'reader',
+          modelVersion: null,
+          ended: null,
+          tokens: { input: null, output: null },
+        },
+      ],
+    };
+    const single = countedOf({ n: 2, model: 'reader', version: '2' });
+    const numbers = (models?: ReportPeriod['models']) => {
+      const report = new RunReport({ ...MARCH, models });
+      for (const run of [several, single]) report.add(run);
+      return numbersOf(report, { madeAt: 0, organisation: undefined, model: undefined, logged: 2 });
+    };
+    const { all, models } = numbers();
+    expect(all).toMatchObject({ runs: 2, failed_runs: 1, calls: { calls: 5, captured: 4 } });
+    expect(all.calls.tokens).toEqual({ calls: 2, input: 20, output: 2 });
+    const of = (found: typeof models) =>
+      found.map(({ model_id, all: { runs, calls } }) => [model_id, runs, calls.calls, calls.endings.failed]);
+    expect(of(models)).toEqual([
+      ['planner', 1, 1, 1],
+      ['reader', 1, 4, 1],
+    ]);
+    // Of one model that is asked for, calls in runs of another count, and these runs do not.
+    expect(of(numbers([{ model: 'reader' }]).models)).toEqual([['reader', 1, 4, 1]]);
+    expect(of(numbers([{ model: 'reader', version: '' }]).models)).toEqual([['reader', 0, 1, 0]]);
+    expect(of(numbers([{ model: 'planner' }]).models)).toEqual([['planner', 1, 1, 1]]);
   });
 
   test('counts a time-out as a failure, and by itself what a provider has not finished [R-1703]', () => {

@@ -124,7 +124,7 @@ export class Catalogue {
       this.#checkSummed();
       const query = queryOf(filter, (text) => names.known(text));
       if (query === undefined) return [];
-      const statement = listing(database, `SELECT ${columns} FROM run ${query.where} ${query.order}`);
+      const statement = listing(database, query.select(columns));
       return statement.iterate(...query.values) as unknown as Iterable<Row>;
     });
     return this.#each(rows);
@@ -150,9 +150,7 @@ export class Catalogue {
       this.#checkSummed();
       const query = queryOf(filter, (text) => names.known(text));
       if (query === undefined) return 0;
-      const most = filter.limit === undefined ? '' : `LIMIT ${filter.limit}`;
-      const sql = `SELECT count(*) FROM (SELECT 1 FROM run ${query.where} ${most})`;
-      return Number(statements.first(sql, ...query.values)?.[0]);
+      return Number(statements.first(query.count, ...query.values)?.[0]);
     });
   }
 
@@ -243,7 +241,10 @@ export class Catalogue {
   models(): { readonly model: string; readonly version: string | null }[] {
     return this.#ask(({ statements, names }) =>
       statements
-        .all('SELECT DISTINCT model, version FROM run WHERE model IS NOT NULL')
+        .all(
+          `SELECT model, version FROM run WHERE model IS NOT NULL
+          UNION SELECT model, version FROM call WHERE model IS NOT NULL`,
+        )
         .map(([model, version]) => ({
           model: names.nameOf(Number(model)),
           version: version === null ? null : names.nameOf(Number(version)),

@@ -13,7 +13,7 @@ import { uuidText } from '../store/text.js';
 import { openWithoutWriting } from '../unwritten-database.js';
 import { Catalogue, CatalogueDamaged } from './catalogue.js';
 import { CATALOGUE_FILE, contentId, contentOf } from './catalogue-file.js';
-import { NAME_COLUMNS, SUMMARY_COLUMNS } from './columns.js';
+import { CALL_COLUMNS, CALL_NAME_COLUMNS, NAME_COLUMNS, SUMMARY_COLUMNS } from './columns.js';
 import { faultOf } from './faults.js';
 import { readName } from './names.js';
 import { INDEXES } from './schema.js';
@@ -166,7 +166,8 @@ const COUNTED = `SELECT name, value FROM meta
 const TALLY = `SELECT * FROM tally WHERE full OR minimum OR incomplete OR retired OR without_outcome OR orphan_events ORDER BY hour`;
 
 /** A number that leads to nothing stands there itself. */
-const nameOf = (column: string) => `ifnull((SELECT text FROM name WHERE id = run.${column}), run.${column})`;
+const nameOf = (column: string, of = 'run') =>
+  `ifnull((SELECT text FROM name WHERE id = ${of}.${column}), ${of}.${column})`;
 const SUMMARY = SUMMARY_COLUMNS.map(({ name }) => (NAME_COLUMNS.includes(name) ? nameOf(name) : name));
 const RECORDS = `SELECT id, summed <> events, first_sequence, record, events, is_run, ${nameOf('organisation')},
     circle, last_sequence, ${SUMMARY.join(', ')},
@@ -178,6 +179,8 @@ const MEMBERS = ORGANISATION + 1;
 const KNOWN = IS_RUN - FIRST;
 const EVENTS = 'SELECT sequence, at, size, kind, received, sent FROM event WHERE run = ? ORDER BY sequence';
 const SENT = 5;
+const CALL = CALL_COLUMNS.map(({ name }) => (CALL_NAME_COLUMNS.includes(name) ? nameOf(name, 'call') : name));
+const CALLS = `SELECT ${CALL.join(', ')} FROM call WHERE run = ? ORDER BY number`;
 const RUNLESS = `SELECT event, ifnull(text, organisation), parent FROM runless LEFT JOIN name ON name.id = organisation
   WHERE run = ? ORDER BY event, organisation`;
 /** Between two turns of the event loop. */
@@ -188,6 +191,7 @@ interface Read {
   readonly events: readonly Row[];
   /** Its events that name no run. */
   readonly runless: readonly Row[];
+  readonly calls: readonly Row[];
 }
 
 class Comparison {
@@ -240,6 +244,7 @@ class Comparison {
     return (
       isDeepStrictEqual(of(a), of(b)) &&
       isDeepStrictEqual(a.runless, b.runless) &&
+      (end !== undefined || isDeepStrictEqual(a.calls, b.calls)) &&
       isDeepStrictEqual(this.#eventsOf(a, isDue), this.#eventsOf(b, isDue))
     );
   }
@@ -284,12 +289,18 @@ function isSameFor(sql: string, own: DatabaseSync, other: DatabaseSync): boolean
 }
 
 function* recordsOf(database: DatabaseSync): Generator<Read, undefined> {
-  const [events, runless] = [EVENTS, RUNLESS].map((sql) => exactly(database, sql));
-  const hasRunless = database.prepare('SELECT 1 FROM runless LIMIT 1').get() !== undefined;
+  const [events, runless, calls] = [EVENTS, RUNLESS, CALLS].map((sql) => exactly(database, sql));
+  const hasAny = (table: string) => database.prepare(`SELECT 1 FROM ${table} LIMIT 1`).get() !== undefined;
+  const [hasRunless, hasCalls] = ['runless', 'call'].map(hasAny);
   for (const row of exactly(database, RECORDS).iterate() as unknown as Iterable<Row>) {
     const of = (statement: StatementSync | undefined) =>
       (statement?.all(row[0] as bigint) ?? []) as unknown as Row[];
-    yield { row, events: of(events), runless: hasRunless ? of(runless) : [] };
+    yield {
+      row,
+      events: of(events),
+      runless: hasRunless ? of(runless) : [],
+      calls: hasCalls ? of(calls) : [],
+    };
   }
   return undefined;
 }

@@ -1,6 +1,6 @@
 /** What a row has of a summary, column by column: plain numbers, and words as their places in the lists below. */
 import { CALL_ENDINGS } from '../records/calls.js';
-import type { ConflictWord, CountedSummary, Missing } from '../records/counted-run.js';
+import type { ConflictWord, CountedCall, CountedSummary, Missing } from '../records/counted-run.js';
 import { FEEDBACK_WORDS, OUTCOME_WORDS, type FeedbackWord } from '../records/vocabulary.js';
 import { CatalogueDamaged } from './faults.js';
 import { MOST_RATING, type RunSummary } from './run-summary.js';
@@ -39,10 +39,10 @@ export interface NameNumbers {
   nameOf(id: number): string;
 }
 
-interface Column {
+interface Column<Of = RunSummary> {
   readonly name: string;
   readonly type: string;
-  readonly of: (summary: RunSummary, names: NameNumbers) => Value;
+  readonly of: (said: Of, names: NameNumbers) => Value;
 }
 
 const NUMBER = 'INTEGER NOT NULL DEFAULT 0';
@@ -68,6 +68,11 @@ const numbers = (of: Readonly<Record<string, (summary: RunSummary) => number>>):
 const optional = (of: Readonly<Record<string, (summary: RunSummary) => number | undefined>>): Column[] =>
   Object.entries(of).map(([name, value]) => ({ name, type: 'INTEGER', of: (each) => value(each) ?? null }));
 
+const TOKENS = (['input', 'output'] as const).map((which) => ({
+  ...{ name: `${which}_tokens`, type: 'ANY' },
+  of: ({ tokens }: Pick<RunSummary, 'tokens'>) => tokens[which],
+}));
+
 export const SUMMARY_COLUMNS: readonly Column[] = [
   ...numbers({
     began_received: ({ began }) => began.received,
@@ -92,6 +97,7 @@ export const SUMMARY_COLUMNS: readonly Column[] = [
     conflicts: ({ conflicts }) => maskOf(conflicts, CONFLICTS),
     orphan_events: ({ orphanEvents }) => orphanEvents,
     numbers_in_text: ({ numbersInText }) => numbersInText,
+    failed_calls: ({ failedCalls }) => failedCalls,
     outcome: ({ outcome }) => OUTCOME_WORDS.indexOf(outcome),
     outcomes_differ: ({ outcomesDiffer }) => Number(outcomesDiffer),
   }),
@@ -120,10 +126,48 @@ export const SUMMARY_COLUMNS: readonly Column[] = [
     status: ({ call }) => call?.status ?? undefined,
     attempts: ({ call }) => call?.attempts,
   }),
-  { name: 'input_tokens', type: 'ANY', of: ({ call }) => call?.input_tokens ?? null },
-  { name: 'output_tokens', type: 'ANY', of: ({ call }) => call?.output_tokens ?? null },
+  ...TOKENS,
   { name: 'latency_ms', type: 'REAL', of: ({ latencyMs }) => latencyMs },
 ];
+
+/* What a row of `call` has: of a run that has several. */
+
+export const CALL_COLUMNS: readonly Column<CountedCall>[] = [
+  { name: 'number', type: 'INTEGER NOT NULL', of: ({ number }) => number },
+  {
+    ...{ name: 'model', type: 'INTEGER' },
+    of: ({ modelId }, names) => (modelId === null ? null : names.idOf(modelId)),
+  },
+  {
+    ...{ name: 'version', type: 'INTEGER' },
+    of: ({ modelVersion }, names) => (modelVersion === null ? null : names.idOf(modelVersion)),
+  },
+  {
+    ...{ name: 'ending', type: 'INTEGER' },
+    of: ({ ended }) => (ended === null ? null : CALL_ENDINGS.indexOf(ended.ending)),
+  },
+  { name: 'status', type: 'INTEGER', of: ({ ended }) => ended?.status ?? null },
+  { name: 'attempts', type: 'INTEGER', of: ({ ended }) => ended?.attempts ?? null },
+  ...TOKENS,
+];
+/** Of a name its columns there. */
+export const CALL_NAME_COLUMNS = ['model', 'version'];
+
+/** @param row of CALL_COLUMNS. */
+export function callIn(row: readonly Value[], names: NameNumbers): CountedCall {
+  const [number, model, version, ending, status, attempts, input, output] = row;
+  const nameOf = (id: Value | undefined) => (typeof id === 'number' ? names.nameOf(id) : null);
+  return {
+    number: count(number),
+    modelId: nameOf(model),
+    modelVersion: nameOf(version),
+    ended:
+      ending === null
+        ? null
+        : { ending: wordAt(CALL_ENDINGS, ending), status: orNull(status), attempts: count(attempts) },
+    tokens: { input: orNull(input), output: orNull(output) },
+  };
+}
 
 function maskOf<Word>(words: readonly Word[], all: readonly Word[]): number {
   return words.reduce((mask, word) => mask | (1 << all.indexOf(word)), 0);
@@ -152,6 +196,7 @@ const NO_FEEDBACK = Object.fromEntries(FEEDBACK_WORDS.map((word) => [word, 0])) 
   FeedbackWord,
   number
 >;
+const NO_TOKENS = { input: null, output: null };
 const NO_THUMBS = { up: 0, down: 0 };
 
 type NameMember = (typeof NAMED)[keyof typeof NAMED];
@@ -181,6 +226,7 @@ const MISSED = placeOf('missing');
 const DISAGREE = placeOf('conflicts');
 const ORPHANS = placeOf('orphan_events');
 const TEXTS = placeOf('numbers_in_text');
+const FAILED = placeOf('failed_calls');
 const OUTCOME = placeOf('outcome');
 const DIFFER = placeOf('outcomes_differ');
 const OUTCOME_AT = placeOf('outcome_received');
@@ -248,9 +294,9 @@ export function countedIn(cells: Cells): CountedSummary {
             ending: wordAt(CALL_ENDINGS, ending),
             status: orNull(cells(ENDING + 1)),
             attempts: count(cells(ENDING + 2)),
-            input_tokens: orNull(cells(ENDING + 3)),
-            output_tokens: orNull(cells(ENDING + 4)),
           },
+    tokens:
+      ending === null ? NO_TOKENS : { input: orNull(cells(ENDING + 3)), output: orNull(cells(ENDING + 4)) },
     latencyMs: orNull(cells(LATENCY)),
   };
 }
@@ -270,7 +316,12 @@ export const RARE: readonly string[] = [
   ],
 ];
 /** Columns that are not counted. */
-export const UNCOUNTED: readonly string[] = ['orphan_events', 'outcome_received', 'outcome_sender'];
+export const UNCOUNTED: readonly string[] = [
+  'orphan_events',
+  'failed_calls',
+  'outcome_received',
+  'outcome_sender',
+];
 
 /** What a row says, but for the names in it. */
 export function piecesIn(cells: Cells): RowPieces {
@@ -278,6 +329,7 @@ export function piecesIn(cells: Cells): RowPieces {
   return {
     ...counted,
     orphanEvents: count(cells(ORPHANS)),
+    failedCalls: count(cells(FAILED)),
     outcomeAt: counted.outcomeAt && {
       last: { received: count(cells(OUTCOME_AT)), sender: count(cells(OUTCOME_AT + 1)) },
       ...counted.outcomeAt,

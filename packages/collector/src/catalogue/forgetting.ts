@@ -39,5 +39,8 @@ export async function forget(
       statements.run('UPDATE event SET sent = NULL WHERE run = ? AND sequence = ?', row, sequence);
     }
   }
-  for (const row of rows) statements.run(FORGOTTEN, row);
+  for (const row of rows) {
+    statements.run(FORGOTTEN, row);
+    statements.run('DELETE FROM call WHERE run = ?', row);
+  }
 }

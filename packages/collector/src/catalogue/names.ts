@@ -2,7 +2,7 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import type { NameCipher } from '../privacy/name-cipher.js';
 import type { NameNumbers, Value } from './columns.js';
-import { NAME_COLUMNS } from './columns.js';
+import { CALL_NAME_COLUMNS, NAME_COLUMNS } from './columns.js';
 import { CatalogueDamaged } from './faults.js';
 
 /** Of each of the two maps; longer texts are not kept. */
@@ -71,7 +71,9 @@ export class Names implements NameNumbers {
 
   /** Takes out the texts that no row has any more. Reads every row. */
   dropUnused(): void {
-    const used = NAME_COLUMNS.map((column) => `SELECT ${column} FROM run WHERE ${column} IS NOT NULL`);
+    const used = [NAME_COLUMNS.map((name) => [name, 'run']), CALL_NAME_COLUMNS.map((name) => [name, 'call'])]
+      .flat()
+      .map(([column, table]) => `SELECT ${column} FROM ${table} WHERE ${column} IS NOT NULL`);
     this.database.exec(`DELETE FROM name WHERE id NOT IN (${used.join(' UNION ')})`);
     this.forget();
   }

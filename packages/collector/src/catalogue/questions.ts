@@ -6,6 +6,8 @@ import type { Place } from '../store/contract/events.js';
 import { uuidBytes } from '../store/text.js';
 import {
   beganIn,
+  CALL_COLUMNS,
+  callIn,
   countedIn,
   RARE,
   UNCOUNTED,
@@ -64,9 +66,10 @@ export interface RunFilter {
 }
 
 export interface RunQuery {
-  /** Behind FROM run, without the order. */
-  readonly where: string;
-  readonly order: string;
+  /** The statement that finds these columns of `run`; what it orders by stands behind them. */
+  select(columns: string): string;
+  /** The statement that counts what it finds, at most the limit. */
+  readonly count: string;
   readonly values: readonly Value[];
 }
 
@@ -77,14 +80,11 @@ type NameId = (text: string) => number | undefined;
 class Conditions {
   readonly terms: string[] = [];
   readonly values: Value[] = [];
+  #models: readonly ModelTerms[] = [];
 
   add(term: string, ...values: Value[]): void {
     this.terms.push(term);
     this.values.push(...values);
-  }
-
-  get where(): string {
-    return this.terms.length === 0 ? '' : `WHERE ${this.terms.join(' AND ')}`;
   }
 
   /** @returns false when nothing can match. */
@@ -96,13 +96,42 @@ class Conditions {
       this.add(`run.${column} = ?`, id);
     }
     if (models === undefined) return true;
-    const known = models.flatMap((asked) => modelTerm(asked, nameId) ?? []);
-    // The first term is that of the index.
-    if (known.length > 1) this.add(`run.model IN (${known.map(({ id }) => id).join(', ')})`);
-    this.add(known.length === 1 ? (known[0]?.term ?? '') : `(${known.map(({ term }) => term).join(' OR ')})`);
-    return known.length > 0;
+    this.#models = models.flatMap((asked) => modelTerms(asked, nameId) ?? []);
+    return this.#models.length > 0;
+  }
+
+  /** Runs of which any call is of the models that are asked for. */
+  get where(): string {
+    return this.#where(this.#models.length === 0 ? [] : [`(${this.#filed} OR ${CALLS} AND ${this.#called})`]);
+  }
+
+  /** The same in two parts, each by an index: those that are filed under the models, and the others. */
+  get byModel(): readonly [filed: string, others: string] {
+    const ids = this.#models.map(({ id }) => id).join(', ');
+    const called = `run.id IN (SELECT run FROM call INDEXED BY call_model WHERE model IN (${ids}))`;
+    return [
+      this.#where([`run.model IN (${ids})`, this.#filed]),
+      this.#where([called, this.#called, `${this.#filed} IS NOT TRUE`]),
+    ];
+  }
+
+  #where(more: readonly string[]): string {
+    const terms = [...this.terms, ...more];
+    return terms.length === 0 ? '' : `WHERE ${terms.join(' AND ')}`;
+  }
+
+  get #filed(): string {
+    return `(${this.#models.map(({ termOf }) => termOf('run')).join(' OR ')})`;
+  }
+
+  get #called(): string {
+    const terms = this.#models.map(({ termOf }) => termOf('call')).join(' OR ');
+    return `EXISTS (SELECT 1 FROM call WHERE call.run = run.id AND (${terms}))`;
   }
 }
+
+/** Most runs have none, and then the table of calls is not asked. */
+const CALLS = 'run.starts > 1';
 
 /** @returns undefined when nothing can match. */
 function conditionsOf(filter: RunFilter, nameId: NameId): Conditions | undefined {
@@ -133,8 +162,22 @@ function beganBy({ clock }: RunFilter): string {
 export function queryOf(filter: RunFilter, nameId: NameId): RunQuery | undefined {
   const asked = conditionsOf(filter, nameId);
   if (asked === undefined) return undefined;
-  const { where, values } = asked;
-  return { where: `INDEXED BY run_${indexFor(filter)} ${where}`, order: orderOf(filter), values };
+  const { values } = asked;
+  const index = indexFor(filter);
+  const { by, way } = orderOf(filter);
+  const most = filter.limit === undefined ? '' : ` LIMIT ${Math.max(0, Math.floor(filter.limit))}`;
+  const parts =
+    index === 'model'
+      ? [`INDEXED BY run_model ${asked.byModel[0]}`, `NOT INDEXED ${asked.byModel[1]}`]
+      : [`INDEXED BY run_${index} ${asked.where}`];
+  const all = (columns: string) =>
+    parts.map((part) => `SELECT ${columns} FROM run ${part}`).join(' UNION ALL ');
+  return {
+    select: (columns) =>
+      `${all(`${columns}, ${by} AS ordered, id AS row`)} ORDER BY ordered ${way}, row ${way}${most}`,
+    count: `SELECT count(*) FROM (${all('1')}${most})`,
+    values: parts.flatMap(() => values),
+  };
 }
 
 /** Both an id and a version may have an @ in them, so that MODEL_ID@VERSION can be meant in several ways. */
@@ -146,21 +189,30 @@ export function modelsNamed(text: string): NonNullable<RunFilter['models']> {
   return [{ model: text }, ...parts.filter(({ model }) => model !== '')];
 }
 
+interface ModelTerms {
+  readonly id: number;
+  /** What a row of `run` has that is filed under the model, or one of `call` that is a call of it. */
+  readonly termOf: (table: 'run' | 'call') => string;
+}
+
 /** The ids are numbers of our own. */
-function modelTerm(
+function modelTerms(
   { model, version }: NonNullable<RunFilter['models']>[number],
   nameId: NameId,
-): { readonly id: number; readonly term: string } | undefined {
+): ModelTerms | undefined {
   const id = nameId(model);
   if (id === undefined) return undefined;
-  const term = `run.model = ${id}`;
-  if (version === undefined) return { id, term };
+  if (version === undefined) return { id, termOf: (table) => `${table}.model = ${id}` };
   const versionId = nameId(version);
-  if (version === '') {
-    const empty = versionId === undefined ? '' : ` OR run.version = ${versionId}`;
-    return { id, term: `${term} AND (run.version IS NULL${empty})` };
-  }
-  return versionId === undefined ? undefined : { id, term: `${term} AND run.version = ${versionId}` };
+  if (version !== '' && versionId === undefined) return undefined;
+  const versions = (column: string) => [
+    ...(version === '' ? [`${column} IS NULL`] : []),
+    ...(versionId === undefined ? [] : [`${column} = ${versionId}`]),
+  ];
+  return {
+    id,
+    termOf: (table) => `${table}.model = ${id} AND (${versions(`${table}.version`).join(' OR ')})`,
+  };
 }
 
 function markTerms({ outcome, feedback, level, hasConflict, failed }: RunFilter): string[] {
@@ -201,13 +253,11 @@ function indexFor(filter: RunFilter): string {
   return indexes.find(([, isFit]) => isFit)?.[0] ?? 'received';
 }
 
-function orderOf(filter: RunFilter): string {
-  const { order = 'newest', limit } = filter;
-  const most = limit === undefined ? '' : ` LIMIT ${Math.max(0, Math.floor(limit))}`;
-  if (order === 'log') return `ORDER BY first_sequence, id${most}`;
-  if (order === 'sender') return `ORDER BY began_sender, id${most}`;
-  const way = order === 'newest' ? 'DESC' : 'ASC';
-  return `ORDER BY ${beganBy(filter)} ${way}, id ${way}${most}`;
+function orderOf(filter: RunFilter): { readonly by: string; readonly way: 'ASC' | 'DESC' } {
+  const { order = 'newest' } = filter;
+  if (order === 'log') return { by: 'first_sequence', way: 'ASC' };
+  if (order === 'sender') return { by: 'began_sender', way: 'ASC' };
+  return { by: beganBy(filter), way: order === 'newest' ? 'DESC' : 'ASC' };
 }
 
 /* What is answered. */
@@ -273,6 +323,8 @@ const PAGE_SEQUENCES = 16_384;
 const OF_PAGE = 'FROM (SELECT * FROM run NOT INDEXED WHERE id > ? AND id <= ?) AS run';
 const PAGE = `SELECT ${[...OWN, ...COUNTED].map(listOf).join()} ${OF_PAGE}`;
 const RARE_OF_PAGE = `SELECT id, ${RARE.join()} ${OF_PAGE} WHERE feedbacks > 0 OR ending IS NOT NULL`;
+const CALLS_OF_PAGE = `SELECT ${['run', ...CALL_COLUMNS.map(({ name }) => name)].join()} FROM call
+  WHERE run > ? AND run <= ? ORDER BY run, number`;
 const TIMES = `SELECT ${['run', 'kind', 'received', 'sent'].map(listOf).join()} FROM event WHERE run > ? AND run <= ?`;
 
 /** How pages are read, by any connection. */
@@ -284,10 +336,11 @@ export interface PageQuery {
 /** The ids of a page: behind the first and up to the second. */
 export type PageRange = readonly [number, number];
 
-/** Of the rows of a page a list of each column, in JSON; and the rare columns of those that have any. */
+/** Of the rows of a page a list of each column, in JSON; the rare columns of those that have any; and calls. */
 export interface PageRows {
   readonly lists: Row | undefined;
   readonly rare: readonly Row[];
+  readonly calls: readonly Row[];
 }
 
 /** Reads pages in the order in which they are asked for; null for one that it cannot read. */
@@ -297,6 +350,7 @@ export function pageOf(statements: Statements, { where, values }: PageQuery, ran
   return {
     lists: statements.first(`${PAGE} ${where}`, ...range, ...values),
     rare: statements.all(RARE_OF_PAGE, ...range),
+    calls: statements.all(CALLS_OF_PAGE, ...range),
   };
 }
 
@@ -330,8 +384,9 @@ export async function* countedPages(
     const { range } = next;
     const rows = (await next.rows) ?? pageOf(statements, query, range);
     const rare = new Map(rows.rare.map((row) => [Number(row[0]), row]));
+    const calls = Map.groupBy(rows.calls, ([run]) => Number(run));
     const times = new EventTimes(() => listsIn(statements.first(TIMES, ...range)));
-    visitPage(source, { page: listsIn(rows.lists), rare, times }, visit);
+    visitPage(source, { page: listsIn(rows.lists), rare, calls, times }, visit);
     yield Math.min(range[1], last);
   }
 }
@@ -342,6 +397,7 @@ interface Page {
   readonly page: Lists;
   /** By the id of their row. */
   readonly rare: ReadonlyMap<number, Row>;
+  readonly calls: ReadonlyMap<number, readonly Row[]>;
   readonly times: EventTimes;
 }
 
@@ -351,7 +407,7 @@ function listsIn(row: Row | undefined): Lists {
 
 function visitPage(
   { names }: Pick<Source, 'names'>,
-  { page, rare, times }: Page,
+  { page, rare, calls, times }: Page,
   visit: (record: CountedRun) => void,
 ): void {
   const [ids = [], organisations = [], areRuns = [], models = [], versions = []] = page;
@@ -369,6 +425,7 @@ function visitPage(
       modelId: nameOf(models[i]),
       modelVersion: nameOf(versions[i]),
       summary: countedIn(cells),
+      calls: calls.get(Number(id))?.map((row) => callIn(row.slice(1), names)) ?? [],
       eachEvent: (see) => times.each(Number(id), see),
     });
   }

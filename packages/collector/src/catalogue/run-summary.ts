@@ -1,10 +1,11 @@
 /** What the catalogue says of a record: all that a list of runs or a report asks of it, and nothing of its texts. */
 import { EVENT_KINDS, type Completeness, type EventKind, type RecordedCall } from '@clinical-events/protocol';
 import { DAY_MS } from '../quantity.js';
-import type { AssembledRun } from '../records/assemble.js';
+import { type AssembledRun, objectsOf } from '../records/assemble.js';
+import { tokensOf } from '../records/calls.js';
 import type { TimedEvent } from '../records/canonical-order.js';
 import { memberIn, sentIn } from '../records/run-event.js';
-import { modelVersionOf, NAMES, stringOf, textOf } from '../records/exports/record-columns.js';
+import { modelVersionOf, NAMES, versionOf, stringOf, textOf } from '../records/exports/record-columns.js';
 import { epochMilliseconds } from '../records/instant.js';
 import { MemberName } from '../records/json-scan.js';
 import { numberIn } from '../records/raw-json.js';
@@ -16,15 +17,19 @@ import {
   type FeedbackWord,
   type OutcomeWord,
 } from '../records/vocabulary.js';
-import type { ConflictWord, EventTimes, Missing } from '../records/counted-run.js';
+import type {
+  ConflictWord,
+  CountedCall,
+  CountedSummary,
+  EventTimes,
+  Missing,
+} from '../records/counted-run.js';
 
 /** A time by either clock, in milliseconds since 1970. Where a payload cannot be read, both are the collector's. */
 interface Moment {
   readonly received: number;
   readonly sender: number;
 }
-
-type CallSummary = Pick<RecordedCall, 'ending' | 'status' | 'attempts' | 'input_tokens' | 'output_tokens'>;
 
 export interface RunSummary {
   readonly organisation: string;
@@ -55,7 +60,11 @@ export interface RunSummary {
   /** How often 0, 1, … 5 was given, rounded; and the sum as given. */
   readonly ratings: readonly number[];
   readonly ratingSum: number;
-  readonly call: CallSummary | null;
+  /** How the last call of a model ended, and how many failed. */
+  readonly call: CountedSummary['call'];
+  readonly failedCalls: number;
+  /** Of all calls. */
+  readonly tokens: CountedSummary['tokens'];
   readonly latencyMs: number | null;
   readonly level: Completeness['level'];
   readonly missing: readonly Missing[];
@@ -86,13 +95,15 @@ export function summaryOf(run: AssembledRun): RunSummary {
     isRun: metadata.run_id !== null,
     ...spanOf(metadata.events, start),
     modelId: nameIn(textOf(run.model, NAMES.model_id)),
-    modelVersion: nameIn(modelVersionOf(run)),
+    modelVersion: nameIn(versionOf(run)),
     userId: nameIn(textOf(run.user, NAMES.caller_id)),
     targetId: nameIn(textOf(run.target, NAMES.target_id)),
     application: applicationOf(metadata.events, start),
     ...outcomeOf(run),
     ...feedbackOf(run),
     call: callOf(metadata.call),
+    failedCalls: run.endings.filter(({ ending }) => ending === 'failed').length,
+    tokens: metadata.tokens,
     latencyMs: metadata.latency_ms,
     level: completeness.level,
     missing: completeness.missing,
@@ -220,8 +231,29 @@ function feedbackOf({ metadata, feedback }: AssembledRun): FeedbackSummary {
   return { feedback: words, thumbs, ratings, ratingSum };
 }
 
-function callOf(call: RecordedCall | null): CallSummary | null {
+function callOf(call: RecordedCall | null): CountedSummary['call'] {
   if (call === null) return null;
-  const { ending, status, attempts, input_tokens, output_tokens } = call;
-  return { ending, status, attempts, input_tokens, output_tokens };
+  const { ending, status, attempts } = call;
+  return { ending, status, attempts };
+}
+
+/** The calls of a run that has several, and the ending that is of none of them; empty where a summary says it all. */
+export function countedCallsOf({ metadata: { calls }, endings }: AssembledRun): CountedCall[] {
+  if (calls.length < 2 && endings.length < 2) return [];
+  const counted = (number: number, ended: RecordedCall | null) => ({
+    ...{ number, ended: callOf(ended), tokens: tokensOf(ended === null ? [] : [ended]) },
+  });
+  const ofCalls = calls.map(({ start, ended }, place) => {
+    const { model } = objectsOf(start);
+    return {
+      ...counted(place + 1, ended),
+      modelId: nameIn(textOf(model, NAMES.model_id)),
+      modelVersion: nameIn(modelVersionOf(model, ended)),
+    };
+  });
+  const others = endings.filter((ending) => calls.every(({ ended }) => ended !== ending));
+  return [
+    ...others.map((ended) => ({ ...counted(0, ended), modelId: null, modelVersion: null })),
+    ...ofCalls,
+  ];
 }

@@ -5,7 +5,7 @@
 import { EVENT_KINDS } from '@clinical-events/protocol';
 import { CALL_ENDINGS } from '../records/calls.js';
 import { OUTCOME_WORDS } from '../records/vocabulary.js';
-import { CONFLICTS, LEVELS, MISSING, SUMMARY_COLUMNS } from './columns.js';
+import { CALL_COLUMNS, CONFLICTS, LEVELS, MISSING, SUMMARY_COLUMNS } from './columns.js';
 
 /** Counts up with every change of a table, or of what a row means. */
 export const VERSION = 8;
@@ -30,6 +30,12 @@ const TABLES = `
     kind INTEGER NOT NULL, received INTEGER NOT NULL, sent INTEGER,
     PRIMARY KEY (run, sequence)
   ) STRICT, WITHOUT ROWID;
+  -- Of a run that has several calls each, and as number 0 an ending that is of none of them.
+  CREATE TABLE call (
+    run INTEGER NOT NULL, ${CALL_COLUMNS.map(({ name, type }) => `${name} ${type}`).join(', ')},
+    PRIMARY KEY (run, number)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX call_model ON call (model) WHERE model IS NOT NULL;
   -- Events that name no run and open none, and the record that they are of.
   CREATE TABLE runless (
     event BLOB NOT NULL, organisation INTEGER NOT NULL, parent BLOB, run INTEGER NOT NULL,
@@ -55,7 +61,7 @@ const TABLES = `
 export const IS = {
   contradicted: `outcome = ${OUTCOME_WORDS.indexOf('contradicted')}`,
   conflict: 'conflicts <> 0',
-  failed: `ending = ${CALL_ENDINGS.indexOf('failed')}`,
+  failed: 'failed_calls > 0',
   incomplete: `level = ${LEVELS.indexOf('incomplete')}`,
   due: 'summed <> events',
 } as const;
@@ -112,7 +118,7 @@ function timeOf(column: string): string {
   return `strftime('%Y-%m-%dT%H:%M:%fZ', ${column} / 1000.0, 'unixepoch')`;
 }
 
-const nameOf = (column: string) => `(SELECT text FROM name WHERE id = run.${column})`;
+const nameOf = (column: string, of = 'run') => `(SELECT text FROM name WHERE id = ${of}.${column})`;
 
 const VIEWS = `
   CREATE VIEW runs AS SELECT
@@ -124,11 +130,21 @@ const VIEWS = `
     ${wordsOf('conflicts', CONFLICTS)} AS conflicts,
     ${wordOf('outcome', OUTCOME_WORDS)} AS outcome, ${timeOf('outcome_received')} AS outcome_at,
     feedbacks, thumbs_up, thumbs_down, rating_sum,
+    starts AS calls, failed_calls,
     ${wordOf('ending', CALL_ENDINGS)} AS call, status, attempts, input_tokens, output_tokens, latency_ms,
     events, first_sequence, last_sequence,
     (SELECT ${uuidOf('above.record')} FROM run AS above
       WHERE above.id = run.parent AND above.is_run = 1) AS parent_run_id
   FROM run WHERE is_run = 1;
+  CREATE VIEW calls AS SELECT
+    run.id AS run, ${uuidOf('record')} AS run_id, ${nameOf('organisation')} AS organisation, 1 AS number,
+    ${nameOf('model')} AS model, ${nameOf('version')} AS version,
+    ${wordOf('ending', CALL_ENDINGS)} AS call, status, attempts, input_tokens, output_tokens
+  FROM run WHERE is_run = 1 AND starts = 1 AND NOT EXISTS (SELECT 1 FROM call WHERE call.run = run.id)
+  UNION ALL SELECT
+    run.id, ${uuidOf('record')}, ${nameOf('organisation')}, number, ${nameOf('model', 'call')}, ${nameOf('version', 'call')},
+    ${wordOf('call.ending', CALL_ENDINGS)}, call.status, call.attempts, call.input_tokens, call.output_tokens
+  FROM call JOIN run ON run.id = call.run WHERE number > 0;
   CREATE VIEW events AS SELECT
     run.id AS run, ${uuidOf('run.record')} AS run_id, sequence, ${wordOf('kind', EVENT_KINDS)} AS kind,
     ${timeOf('received')} AS received, ${timeOf('sent')} AS sent, size

@@ -16,8 +16,8 @@ import {
 } from '../records/run-event.js';
 import type { EventLog, Place } from '../store/contract/events.js';
 import { isNoId, uuidBytes, uuidText } from '../store/text.js';
-import { SUMMARY_COLUMNS, type Value } from './columns.js';
-import { sentAtOf, summaryOf } from './run-summary.js';
+import { CALL_COLUMNS, SUMMARY_COLUMNS, type Value } from './columns.js';
+import { countedCallsOf, sentAtOf, summaryOf } from './run-summary.js';
 
 /**
  * Bytes of log that are read with one call, and whose events are objects at a time; of a record that has more, what a
@@ -43,6 +43,8 @@ export interface Summed {
   readonly lastSequence: number;
   /** Of SUMMARY_COLUMNS, names as texts. */
   readonly values: readonly Value[];
+  /** Of a run of several calls, for each of them those of CALL_COLUMNS. */
+  readonly calls: readonly (readonly Value[])[];
   /** When each event was sent; null where its payload cannot be read. */
   readonly sent: readonly (number | null)[];
   /** What it is nested in, and the run of that; null where that is of none. */
@@ -138,6 +140,7 @@ export class Summer {
       ...{ row, isInCircle, isRun: summary.isRun, recordId: summary.recordId },
       ...{ firstSequence: summary.firstSequence, lastSequence: summary.lastSequence },
       values: SUMMARY_COLUMNS.map(({ of }) => of(summary, AS_TEXT)),
+      calls: countedCallsOf(run).map((call) => CALL_COLUMNS.map(({ of }) => of(call, AS_TEXT))),
       sent: run.metadata.events
         .toSorted((a, b) => a.event.sequence - b.event.sequence)
         .map((timed) => (timed.body === undefined ? null : sentAtOf(timed))),

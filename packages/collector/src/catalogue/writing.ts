@@ -2,7 +2,7 @@
 import type { Place } from '../store/contract/events.js';
 import { uuidBytes } from '../store/text.js';
 import { Circles } from './circles.js';
-import { NAME_COLUMNS, placeOf, SUMMARY_COLUMNS, type Value } from './columns.js';
+import { CALL_COLUMNS, CALL_NAME_COLUMNS, NAME_COLUMNS, SUMMARY_COLUMNS, type Value } from './columns.js';
 import { CatalogueDamaged } from './faults.js';
 import { IS } from './schema.js';
 import type { DueRecord, Summed } from './summing.js';
@@ -21,9 +21,27 @@ const INSERT = `INSERT INTO run (id, organisation, is_run, events, summed, ${WRI
 const UPDATE = `UPDATE run SET events = ?2, summed = iif(circle IS ?3, ?2, -1),
   ${WRITTEN.map((name) => `${name} = ?`).join(', ')} WHERE id = ?1`;
 const SENT = 'UPDATE event SET sent = ? WHERE run = ? AND sequence = ? AND sent IS NOT ?';
-const NAME_PLACES = NAME_COLUMNS.slice(1).map(placeOf);
-/** There a whole number has to be a bigint to be SQLite's INTEGER. */
-const ANY_PLACES = SUMMARY_COLUMNS.flatMap(({ type }, place) => (type === 'ANY' ? place : []));
+const CALL_INSERT = `INSERT INTO call (run, ${CALL_COLUMNS.map(({ name }) => name).join(', ')})
+  VALUES (?, ${CALL_COLUMNS.map(() => '?').join(', ')})`;
+
+/** The places of columns whose values stand otherwise in the file. */
+interface Converted {
+  readonly names: readonly number[];
+  /** There a whole number has to be a bigint to be SQLite's INTEGER. */
+  readonly any: readonly number[];
+}
+
+function convertedOf(
+  columns: readonly { readonly name: string; readonly type: string }[],
+  names: readonly string[],
+): Converted {
+  const where = (is: (column: (typeof columns)[number]) => boolean) =>
+    columns.flatMap((column, place) => (is(column) ? place : []));
+  return { names: where(({ name }) => names.includes(name)), any: where(({ type }) => type === 'ANY') };
+}
+
+const CONVERTED = convertedOf(SUMMARY_COLUMNS, NAME_COLUMNS);
+const CONVERTED_CALL = convertedOf(CALL_COLUMNS, CALL_NAME_COLUMNS);
 const EVENTS = 'SELECT sequence, at, size FROM event WHERE run = ?';
 
 /** A record whose row is not what its events say. */
@@ -86,10 +104,12 @@ export class Writing {
     const { statements, tally } = this.tables;
     if (wasSummed) tally.takeOut(row);
     const written = [uuidBytes(summed.recordId), summed.firstSequence, summed.lastSequence];
-    const values = this.#valuesOf(summed);
+    const values = this.#stored(summed.values, CONVERTED);
     if (unwritten !== undefined)
       statements.run(INSERT, row, organisation, places.length, ...written, ...values);
     else statements.run(UPDATE, row, places.length, summed.isInCircle ? 1 : null, ...written, ...values);
+    if (wasSummed) statements.run('DELETE FROM call WHERE run = ?', row);
+    for (const call of summed.calls) statements.run(CALL_INSERT, row, ...this.#stored(call, CONVERTED_CALL));
     tally.add(summed.isRun, (place) => summed.values[place]);
     for (const [place, sent] of summed.sent.entries()) this.#writeEvent(due, place, sent);
     const outer = this.#parentOf(summed, organisation);
@@ -105,13 +125,13 @@ export class Writing {
     this.tables.statements.run(SENT, sent, row, sequence, sent);
   }
 
-  #valuesOf({ values }: Summed): Value[] {
+  #stored(values: readonly Value[], { names, any }: Converted): Value[] {
     const numbered = values.slice();
-    for (const place of NAME_PLACES) {
+    for (const place of names) {
       const name = numbered[place];
       if (typeof name === 'string') numbered[place] = this.tables.names.idOf(name);
     }
-    for (const place of ANY_PLACES) {
+    for (const place of any) {
       const number = numbered[place];
       if (Number.isSafeInteger(number)) numbered[place] = BigInt(number as number);
     }

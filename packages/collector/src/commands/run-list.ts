@@ -39,10 +39,12 @@ const COLUMNS: readonly Column[] = [
   { heading: 'OUTCOME', of: ({ outcome }) => (outcome === 'none' ? NONE : OUTCOME_TEXT[outcome]) },
   { heading: 'FEEDBACK', of: (run) => feedbackText(run), least: LEAST, isRare: true },
   { heading: 'EVENTS', of: (run) => String(eventsOf(run)) },
+  { heading: 'CALLS', of: (run) => callsText(run), isRare: true },
+  { heading: 'TOKENS', of: ({ tokens }) => tokensText(tokens), isRare: true },
   { heading: 'NOTE', of: (run) => noteText(run), least: LEAST, isRare: true },
 ];
 /** The first to be left out where a terminal is too narrow for all. */
-const DISPENSABLE = ['EVENTS', 'FEEDBACK', 'USER', 'ORGANISATION', 'TARGET'];
+const DISPENSABLE = ['EVENTS', 'TOKENS', 'CALLS', 'FEEDBACK', 'USER', 'ORGANISATION', 'TARGET'];
 const GAP = 2;
 
 /** @returns lines with a heading: all columns, nothing cut. */
@@ -168,15 +170,33 @@ function ratingText(count: number, sum: number): string {
   return count === 1 ? `rating ${mean} of 5` : `${count} ratings, mean ${mean} of 5`;
 }
 
+/** Of a run of one call nothing: most are. */
+function callsText({ counts }: RunSummary): string {
+  const calls = counts['inference-start'];
+  return calls === 1 ? NONE : String(calls);
+}
+
+/** In and out, as the providers counted. */
+function tokensText({ input, output }: RunSummary['tokens']): string {
+  return input === null && output === null ? NONE : `${input ?? NONE}/${output ?? NONE}`;
+}
+
 /** What is worth a look, beside a contradicting outcome, which has its column. */
-function noteText({ call, level, conflicts, outcomesDiffer }: RunSummary): string {
+function noteText(run: RunSummary): string {
+  const { level, conflicts, outcomesDiffer } = run;
   const notes = [
-    ...(call?.ending === 'failed' ? [call.status === null ? 'failed' : `failed (${call.status})`] : []),
+    ...failedText(run),
     ...(level === 'incomplete' || level === 'retired' ? [level] : []),
     ...(conflicts.length > 0 ? ['conflict'] : []),
     ...(outcomesDiffer ? ['outcomes differ'] : []),
   ];
   return notes.length === 0 ? NONE : notes.join(', ');
+}
+
+function failedText({ call, failedCalls, counts }: RunSummary): string[] {
+  if (failedCalls === 0) return [];
+  if (counts['inference-start'] > 1) return [`${failedCalls} failed`];
+  return [call?.ending !== 'failed' || call.status === null ? 'failed' : `failed (${call.status})`];
 }
 
 type Value = string | number | boolean | null | readonly string[];
@@ -205,6 +225,10 @@ const MEMBERS: Readonly<Record<string, (run: RunSummary) => Value>> = {
   conflicts: ({ conflicts }) => conflicts.map(conflictText),
   call_ending: ({ call }) => call?.ending ?? null,
   call_status: ({ call }) => call?.status ?? null,
+  call_count: ({ counts }) => counts['inference-start'],
+  failed_calls: ({ failedCalls }) => failedCalls,
+  input_tokens: ({ tokens }) => tokens.input,
+  output_tokens: ({ tokens }) => tokens.output,
 };
 
 /** As exports have them: the kind, or kind and rule with a colon between. */

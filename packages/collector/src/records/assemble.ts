@@ -22,7 +22,7 @@ import {
   type TargetIdentity,
   type UserIdentity,
 } from '@clinical-events/protocol';
-import { type CallOf, callsOf, type Calls, latencyOf, ofKind } from './calls.js';
+import { type CallOf, callsOf, type Calls, latencyOf, ofKind, tokensOf } from './calls.js';
 import { type Parentage, type TimedEvent, inCanonicalOrder, parentageOf } from './canonical-order.js';
 import { completenessOf, conflictsOf } from './gaps.js';
 import { utcText } from './instant.js';
@@ -81,6 +81,7 @@ function metadataOf({ events, start, parentage, calls, links }: RecordParts): Ru
     ...spanOf(events),
     latency_ms: latencyOf(start, events),
     call: calls.last,
+    tokens: tokensOf(calls.endings),
     completeness: completenessOf(events, start, orphans, calls),
     conflicts: conflictsOf({
       events,
@@ -258,13 +259,16 @@ export function objectsOf(start: TimedEvent | undefined): StartObjects {
 
 /** What a record is, before it is written out: what a format with columns takes. */
 export interface AssembledRun<Body extends EventBody = EventBody>
-  extends StartObjects, Pick<Calls<Body>, 'calls' | 'endings'> {
+  extends StartObjects, Pick<Calls<Body>, 'endings'> {
   /** Of the lists, those events whose payload can be read. All are in canonical order. */
   readonly artifacts: readonly TimedEvent<Body>[];
   readonly outputs: readonly TimedEvent<Body>[];
   readonly outcomes: readonly TimedEvent<Body>[];
   readonly feedback: readonly TimedEvent<Body>[];
-  readonly metadata: RunMetadata & { readonly events: readonly TimedEvent<Body>[] };
+  readonly metadata: RunMetadata & {
+    readonly calls: readonly CallOf<Body>[];
+    readonly events: readonly TimedEvent<Body>[];
+  };
   /** The inference-start that the record follows: the first. */
   readonly start: TimedEvent<Body> | undefined;
   readonly parentage: Parentage;
@@ -297,8 +301,11 @@ export function assembleRun<Body extends EventBody>(
     outputs: lists['human-output'],
     outcomes: lists.outcome,
     feedback: lists['user-feedback'],
-    metadata: { ...metadataOf({ events: ordered, start, parentage, calls, links }), events: ordered },
-    calls: calls.calls,
+    metadata: {
+      ...metadataOf({ events: ordered, start, parentage, calls, links }),
+      calls: calls.calls,
+      events: ordered,
+    },
     endings: calls.endings,
     start,
     parentage,
@@ -336,7 +343,7 @@ export function recordOf(run: AssembledRun<BaseEvent>): ClinicalRecord {
     })),
     metadata: {
       ...metadata,
-      calls: run.calls.map(runCallOf),
+      calls: metadata.calls.map(runCallOf),
       events: metadata.events.map((timed, place) =>
         recordedEventOf(timed, (parentage.parentAt[place] ?? -1) >= 0),
       ),

@@ -2,7 +2,7 @@
  * The calls of a run: one for each inference-start. An event is of the call that its parents lead to, and of the run
  * alone where they lead to none.
  */
-import type { EventKind, RecordedCall, RunCall } from '@clinical-events/protocol';
+import type { EventKind, RecordedCall, RunCall, Tokens } from '@clinical-events/protocol';
 import type { Parentage, TimedEvent } from './canonical-order.js';
 import { cutTo, fractionDigits, millisecondsBetween } from './instant.js';
 import { MemberName } from './json-scan.js';
@@ -28,7 +28,10 @@ export interface Calls<Body extends EventBody = EventBody> {
   readonly numbersInText: ReadonlySet<string>;
 }
 
-const NO_CALLS: Calls<never> = { calls: [], last: null, endings: [], numbersInText: new Set() };
+const NO_CALLS: Calls<never> = {
+  ...{ calls: [], last: null, endings: [] },
+  numbersInText: new Set(),
+};
 
 /** @param events in canonical order. */
 export function callsOf<Body extends EventBody>(
@@ -100,6 +103,16 @@ function startsAt(events: readonly TimedEvent[], parentAt: readonly number[]): n
     for (const each of walked) startAt[each] = start;
   }
   return startAt;
+}
+
+/** What the providers counted for some calls; null where none did. */
+export function tokensOf(endings: readonly RecordedCall[]): Tokens {
+  const sum = (of: (ended: RecordedCall) => number | null) =>
+    endings.reduce<number | null>(
+      (sum, each) => (of(each) === null ? sum : (sum ?? 0) + Number(of(each))),
+      null,
+    );
+  return { input: sum((each) => each.input_tokens), output: sum((each) => each.output_tokens) };
 }
 
 /** The ids of the events of a call, that of its start first. */

@@ -1,5 +1,5 @@
 /** What the report counts of a run. */
-import type { Completeness, Conflict, EventKind, RecordedCall } from '@clinical-events/protocol';
+import type { Completeness, Conflict, EventKind, RecordedCall, Tokens } from '@clinical-events/protocol';
 import type { Clock, FeedbackWord, OutcomeWord } from './vocabulary.js';
 
 export type CallEnding = RecordedCall['ending'];
@@ -20,6 +20,17 @@ export interface EventTimes {
   readonly apart: number;
 }
 
+/** A call of a run of several, or what was said of an ending by events that are of no call. */
+export interface CountedCall {
+  /** From 1, in canonical order; 0 where it is no call. */
+  readonly number: number;
+  /** Null where no start names one. */
+  readonly modelId: string | null;
+  readonly modelVersion: string | null;
+  readonly ended: CountedSummary['call'];
+  readonly tokens: CountedSummary['tokens'];
+}
+
 /** What is counted of a record, as the catalogue has it (catalogue/run-summary.ts). */
 export interface CountedRun {
   readonly organisation: string;
@@ -30,6 +41,8 @@ export interface CountedRun {
   readonly modelId: string | null;
   readonly modelVersion: string | null;
   readonly summary: CountedSummary;
+  /** Empty where the summary says all: of a run of one call at most. */
+  readonly calls: readonly CountedCall[];
   /** Calls for each event; `sentAt` is undefined when the payload cannot be read. */
   eachEvent(visit: (kind: EventKind, receivedAt: number, sentAt: number | undefined) => void): void;
 }
@@ -46,10 +59,10 @@ export interface CountedSummary {
   readonly thumbs: { readonly up: number; readonly down: number };
   readonly ratings: readonly number[];
   readonly ratingSum: number;
-  readonly call: Pick<
-    RecordedCall,
-    'ending' | 'status' | 'attempts' | 'input_tokens' | 'output_tokens'
-  > | null;
+  /** The last. */
+  readonly call: Pick<RecordedCall, 'ending' | 'status' | 'attempts'> | null;
+  /** Of all calls. */
+  readonly tokens: Tokens;
   readonly latencyMs: number | null;
   readonly level: Completeness['level'];
   readonly missing: readonly Missing[];

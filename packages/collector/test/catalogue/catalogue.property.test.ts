@@ -9,9 +9,11 @@ import { type SentEvent, stored } from '../records/odd-log.js';
 import { temporaryDirectory } from '../running/collector-process.js';
 import { fillDirectory } from '../store/embedded/filled-directory.js';
 import {
+  callsIn,
   catalogueIn,
   contentsOf,
   emptyDirectory,
+  expectedCallsOf,
   expectedOf,
   tallied,
   twinLog,
@@ -51,7 +53,7 @@ const plan = fc.record({
   byJobs: fc.boolean(),
 });
 
-test('[R-1020] [R-1021] any order of arrival and any cuts of the updates give the rows of a catalogue made of the whole log, which are those of its records', async () => {
+test('[R-1020] [R-1021] [R-1834] any order of arrival and any cuts of the updates give the rows of a catalogue made of the whole log, which are those of its records', async () => {
   await fc.assert(
     fc.asyncProperty(plan, async ({ events, cuts, mostEntries, byJobs }) => {
       const dataDir = await directoryOf(events);
@@ -76,7 +78,8 @@ test('[R-1020] [R-1021] any order of arrival and any cuts of the updates give th
         catalogue.close();
       }
       const followed = catalogueIn(directory, { mostEntries });
-      const rebuilt = catalogueIn(emptyDirectory(scratch, 'rebuilt'));
+      const rebuiltIn = emptyDirectory(scratch, 'rebuilt');
+      const rebuilt = catalogueIn(rebuiltIn);
       await withLog(dataDir, async (log) => {
         await followed.update(log, { startThreads: byJobs ? () => jobsIn(log) : undefined });
         await rebuilt.update(log);
@@ -84,6 +87,9 @@ test('[R-1020] [R-1021] any order of arrival and any cuts of the updates give th
       const expected = await expectedOf(dataDir, events.length);
       expect(contentsOf(rebuilt)).toEqual(expected);
       expect(contentsOf(followed)).toEqual(expected);
+      const calls = await expectedCallsOf(dataDir);
+      expect(callsIn(rebuiltIn)).toEqual(calls);
+      expect(callsIn(directory)).toEqual(calls);
       expect(followed.tally(0)).toEqual({ since: 0, events: events.length, ...tallied(expected) });
       followed.close();
       rebuilt.close();

@@ -21,6 +21,7 @@ import { id } from '../records/run-events.js';
 import { temporaryDirectory } from '../running/collector-process.js';
 import { fillDirectory } from '../store/embedded/filled-directory.js';
 import {
+  callsIn,
   catalogueIn,
   contentsOf,
   emptyDirectory,
@@ -37,9 +38,14 @@ beforeEach(() => {
   onTestFinished(() => fs.rmSync(scratch, { recursive: true, force: true }));
 });
 
-/** The same log each time. */
-const EVENTS =
-  fc.sample(twinLog(120), { numRuns: 40, seed: 14 }).sort((a, b) => b.length - a.length)[0] ?? [];
+/** The same log each time, with a run of two calls in it. */
+const EVENTS: readonly SentEvent[] = [
+  ...(fc.sample(twinLog(120), { numRuns: 40, seed: 14 }).sort((a, b) => b.length - a.length)[0] ?? []),
+  ...[1001, 1002].map((n): SentEvent => ({
+    ...{ kind: 'inference-start', n, organisation: 'default', run: 700, parent: undefined, second: n - 1000 },
+    day: 0,
+  })),
+];
 const STANDARD: SentEvent = {
   ...{ kind: 'outcome', n: 0, organisation: 'default', run: null, parent: undefined, second: 1, day: 0 },
 };
@@ -246,10 +252,14 @@ test('[R-1025] an update that waits for another says for whom, ends with who hol
   expect(contentsOf(catalogue)).toEqual(await expectedOf(dataDir, EVENTS.length));
 });
 
-test('[R-1026] runs are found by what their rows say, newest and oldest first, and by the first digits of an id', async () => {
+test('[R-1026] [R-1834] runs are found by what their rows say, newest and oldest first, and by the first digits of an id', async () => {
   const dataDir = await directoryOf(EVENTS);
-  const catalogue = opened(await madeIn(dataDir));
+  const directory = await madeIn(dataDir);
+  const catalogue = opened(directory);
   const all = [...catalogue.runs()];
+  const calls = callsIn(directory);
+  const callsOf = (run: (typeof all)[number]) =>
+    calls.filter(({ run_id, organisation }) => run_id === run.recordId && organisation === run.organisation);
   const idsOf = (runs: Iterable<(typeof all)[number]>) => Array.from(runs, ({ row }) => row);
   const filters = {
     organisation: ['default', 'ward-7'],
@@ -263,6 +273,8 @@ test('[R-1026] runs are found by what their rows say, newest and oldest first, a
     models: [
       [{ model: 'sepsis-risk' }],
       [{ model: 'sepsis-risk', version: '4.2.0' }],
+      [{ model: 'triage' }],
+      [{ model: 'triage', version: 'triage-2' }],
       [
         { model: 'sepsis-risk', version: '' },
         { model: 'sepsis-risk', version: '4.2.0' },
@@ -277,14 +289,17 @@ test('[R-1026] runs are found by what their rows say, newest and oldest first, a
     outcome: (run, value) => run.outcome === value,
     level: (run, value) => run.level === value,
     hasConflict: (run, value) => run.conflicts.length > 0 === value,
-    failed: (run, value) => (run.call?.ending === 'failed') === value,
+    failed: (run, value) =>
+      [run.call?.ending, ...callsOf(run).map(({ call }) => call)].includes('failed') === value,
     feedback: (run, value) => run.feedback[value] > 0,
     target: (run, value) => run.targetId === value,
     user: (run, value) => run.userId === value,
     models: (run, asked: readonly { model: string; version?: string }[]) =>
-      asked.some(
-        ({ model, version }) =>
-          run.modelId === model && (version === undefined || (run.modelVersion ?? '') === version),
+      asked.some((one) =>
+        [{ model: run.modelId, version: run.modelVersion }, ...callsOf(run)].some(
+          ({ model, version }) =>
+            model === one.model && (one.version === undefined || (version ?? '') === one.version),
+        ),
       ),
     isRun: (run, value) => run.isRun === value,
     afterSequence: (run, value) => run.lastSequence > value,
@@ -308,6 +323,11 @@ test('[R-1026] runs are found by what their rows say, newest and oldest first, a
       }
     }
   }
+  // Some are found by a call that is not their first.
+  const others = [...catalogue.runs({ models: [{ model: 'triage' }] })].filter(
+    ({ modelId }) => modelId !== 'triage',
+  );
+  expect(others.length).toBeGreaterThan(0);
   const [one] = all.filter(({ isRun }) => isRun);
   expect(idsOf(catalogue.run(undefined, one?.recordId ?? ''))).toContain(one?.row);
   expect(catalogue.run(undefined, 'abcdef', 5)).toHaveLength(5);

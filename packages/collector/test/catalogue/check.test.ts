@@ -130,12 +130,27 @@ describe('[R-1521] a row is found that is not what the log makes of its events:'
   ])('%s', async (_, sql, how) => {
     const run =
       found(
-        'user IS NOT NULL AND target IS NOT NULL AND parent IS NULL AND id NOT IN (SELECT parent FROM run WHERE parent)',
+        'version IS NOT NULL AND user IS NOT NULL AND target IS NOT NULL AND parent IS NULL AND id NOT IN (SELECT parent FROM run WHERE parent)',
       )[0] ?? expect.unreachable();
     edit((database) => database.prepare(sql).run({ run: run.id }));
     expect(await checked()).toMatchObject({
       ...{ state: 'compared', differing: 1 },
       named: [{ recordId: run.record, isRun: true, found: how }],
+    });
+  });
+
+  test.each([
+    ['the model of a call', 'UPDATE call SET model = NULL WHERE run = :run AND number = 2'],
+    ['the tokens of a call', 'UPDATE call SET input_tokens = 4711 WHERE run = :run AND number = 1'],
+    ['a call that is gone', 'DELETE FROM call WHERE run = :run AND number = 1'],
+    ['calls of a run that has none', 'UPDATE call SET run = -run WHERE run = :run'],
+  ])('%s [R-1834]', async (_, sql) => {
+    const run = found('id IN (SELECT run FROM call WHERE number = 2 AND model IS NOT NULL)')[0];
+    if (run === undefined) expect.unreachable();
+    edit((database) => database.prepare(sql).run({ run: run.id }));
+    expect(await checked()).toMatchObject({
+      differing: 1,
+      named: [{ recordId: run.record, found: 'differs' }],
     });
   });
 

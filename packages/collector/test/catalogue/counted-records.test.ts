@@ -47,7 +47,7 @@ async function countedIn(
   const visit = (record: CountedRun) => {
     const events: object[] = [];
     record.eachEvent((kind, receivedAt, sentAt) => events.push({ kind, receivedAt, sentAt }));
-    const { summary, ...rest } = { ...record, eachEvent: undefined };
+    const { summary, ...rest } = { ...record, eachEvent: undefined, calls: undefined };
     counted.push({ ...rest, ...summary, events });
   };
   const ends: number[] = [];
@@ -62,7 +62,7 @@ function inRows(catalogue: Catalogue, until?: number): object[] {
   const runs = [...catalogue.runs({ until })].sort((a, b) => a.row - b.row);
   const others = [
     ...['row', 'recordId', 'firstSequence', 'lastSequence', 'userId', 'targetId', 'application'],
-    'orphanEvents',
+    ...['orphanEvents', 'failedCalls'],
   ];
   return runs.map((run) => ({
     ...run,

@@ -1,15 +1,17 @@
 /** Catalogues of made-up logs, and what they should say by the simple way of making records. */
 import fs from 'node:fs';
 import path from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import fc from 'fast-check';
 import { Catalogue, type CatalogueRun, type Tally } from '../../src/catalogue/catalogue.js';
 import { summaryOf } from '../../src/catalogue/run-summary.js';
 import { assembleRun } from '../../src/records/assemble.js';
+import { modelVersionOf, stringOf } from '../../src/records/exports/record-columns.js';
 import { runEventOf, type RunEvent } from '../../src/records/run-event.js';
 import { nodeFiles } from '../../src/files.js';
 import { LogReader } from '../../src/store/embedded/log-reader.js';
 import type { EventLog } from '../../src/store/contract/events.js';
-import { groupsOf, oddLog, type SentEvent } from '../records/odd-log.js';
+import { groupsOf, oddLog, recordsOf, type SentEvent } from '../records/odd-log.js';
 
 export const LEDGER = 'ab'.repeat(16);
 
@@ -67,6 +69,53 @@ export function contentsOf(catalogue: Catalogue): Map<string, Said> {
   );
 }
 
+interface CallRow {
+  readonly run_id: string;
+  readonly organisation: string;
+  readonly model: string | null;
+  readonly version: string | null;
+  readonly call: string | null;
+}
+
+const CALLS = 'SELECT * FROM calls ORDER BY run_id, organisation, number';
+
+/** What the view of calls says. */
+export function callsIn(directory: string): CallRow[] {
+  using database = new DatabaseSync(path.join(directory, 'catalogue.sqlite'), { readOnly: true });
+  return database
+    .prepare(CALLS)
+    .all()
+    .map((row) => ({ ...(row as unknown as CallRow), run: undefined }));
+}
+
+/** What it should say, from the records. */
+export async function expectedCallsOf(dataDir: string): Promise<object[]> {
+  const log = await eventsIn(dataDir);
+  return [...Map.groupBy(log, ({ event }) => event.organisation)]
+    .flatMap(([organisation, events]) =>
+      [...recordsOf(events).values()].flatMap(({ metadata: { run_id, call, calls } }) =>
+        calls.map(({ model, ended: own }, i) => {
+          const ended = own ?? (calls.length === 1 ? call : null);
+          return {
+            ...{ run: undefined, run_id, organisation, number: i + 1, model: model?.model_id ?? null },
+            version: stringOf(modelVersionOf(model, ended)) ?? null,
+            ...{
+              call: ended?.ending ?? null,
+              status: ended?.status ?? null,
+              attempts: ended?.attempts ?? null,
+            },
+            ...{ input_tokens: ended?.input_tokens ?? null, output_tokens: ended?.output_tokens ?? null },
+          };
+        }),
+      ),
+    )
+    .sort((a, b) => compare(a.run_id ?? '', b.run_id ?? '') || compare(a.organisation, b.organisation));
+}
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
 /** What the tally should be: the sum of all records. */
 export function tallied(contents: ReadonlyMap<string, Said>): Omit<Tally, 'since' | 'events'> {
   const said = [...contents.values()];
@@ -79,13 +128,17 @@ export function tallied(contents: ReadonlyMap<string, Said>): Omit<Tally, 'since
   };
 }
 
-/** What it should say of the log up to a sequence. */
-export async function expectedOf(dataDir: string, through: number): Promise<Map<string, Said>> {
-  const log = await withLog(dataDir, async (reader) => {
+function eventsIn(dataDir: string): Promise<RunEvent[]> {
+  return withLog(dataDir, async (reader) => {
     const events: RunEvent[] = [];
     for await (const batch of reader.scan({})) for (const event of batch) events.push(runEventOf(event));
     return events;
   });
+}
+
+/** What it should say of the log up to a sequence. */
+export async function expectedOf(dataDir: string, through: number): Promise<Map<string, Said>> {
+  const log = await eventsIn(dataDir);
   const expected: [string, Said][] = [];
   const taken = log.filter(({ event }) => event.sequence <= through);
   for (const [organisation, events] of Map.groupBy(taken, ({ event }) => event.organisation)) {

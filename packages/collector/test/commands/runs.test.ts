@@ -10,7 +10,7 @@ const BEGAN = Date.parse('2026-03-02T08:31:01.250Z');
 
 const NO_FEEDBACK = { rating: 0, thumbs: 0, text: 0, survey: 0, other_words: 0, unreadable: 0 };
 const COUNTS = { 'inference-start': 1, 'internal-artifact': 1, 'human-output': 1 };
-const CALL = { ending: 'failed', status: 429, attempts: 1, input_tokens: null, output_tokens: null } as const;
+const CALL = { ending: 'failed', status: 429, attempts: 1 } as const;
 
 function listed(n: number, more: Partial<RunSummary> = {}): RunSummary {
   return {
@@ -28,7 +28,7 @@ function listed(n: number, more: Partial<RunSummary> = {}): RunSummary {
     ...{ application: 'triage', outcome: 'validated', outcomeAt: null, outcomesDiffer: false },
     ...{ feedback: NO_FEEDBACK, thumbs: { up: 0, down: 0 }, ratings: [0, 0, 0, 0, 0, 0], ratingSum: 0 },
     ...{ level: 'full', missing: [], conflicts: [], call: null, latencyMs: null, numbersInText: 0 },
-    orphanEvents: 0,
+    ...{ orphanEvents: 0, failedCalls: 0, tokens: { input: null, output: null } },
     ...more,
   };
 }
@@ -36,7 +36,7 @@ function listed(n: number, more: Partial<RunSummary> = {}): RunSummary {
 const VIEW = { clock: 'received', idOf: ({ recordId }: RunSummary) => recordId.slice(0, 8) } as const;
 
 const TELLING: readonly RunSummary[] = [
-  listed(1, { call: CALL, outcome: 'none', level: 'incomplete' }),
+  listed(1, { call: CALL, failedCalls: 1, outcome: 'none', level: 'incomplete' }),
   listed(2, { outcome: 'contradicted', outcomesDiffer: true, conflicts: ['before_start'] }),
   listed(3, {
     ...{ modelVersion: null, userId: null, targetId: null, outcome: 'other_words' },
@@ -58,7 +58,7 @@ describe('the table of runs', () => {
     expect(table.split('\n').map((line) => line.split(/ {2,}/))).toEqual([
       [
         ...['RUN', 'BEGAN (UTC)', 'ORGANISATION', 'MODEL', 'USER', 'TARGET'],
-        ...['OUTCOME', 'FEEDBACK', 'EVENTS', 'NOTE'],
+        ...['OUTCOME', 'FEEDBACK', 'EVENTS', 'CALLS', 'TOKENS', 'NOTE'],
       ],
       [
         ...[
@@ -69,7 +69,7 @@ describe('the table of runs', () => {
           'clinician-8841',
           'patient-30977',
         ],
-        ...['-', '-', '5', 'failed (429), incomplete'],
+        ...['-', '-', '5', '-', '-', 'failed (429), incomplete'],
       ],
       [
         ...[
@@ -80,18 +80,31 @@ describe('the table of runs', () => {
           'clinician-8841',
           'patient-30977',
         ],
-        ...['contradicted', '-', '5', 'conflict, outcomes differ'],
+        ...['contradicted', '-', '5', '-', '-', 'conflict, outcomes differ'],
       ],
       [
         ...['abcdef00', '2026-03-02 08:31', 'default', 'sepsis-risk', '-', '-', 'other words'],
-        ...['thumbs up, thumbs down, rating 4 of 5, 2 text', '5', '-'],
+        ...['thumbs up, thumbs down, rating 4 of 5, 2 text', '5', '-', '-', '-'],
       ],
       [
         ...['abcdef00', '2026-03-02 08:31', 'default', '-', 'clinician-8841', 'patient-30977'],
-        ...['validated', '3 ratings, mean 4.3 of 5', '5', '-'],
+        ...['validated', '3 ratings, mean 4.3 of 5', '5', '-', '-', '-'],
       ],
       [''],
     ]);
+  });
+
+  test('[R-1835] says how many calls a run has where it has several, the tokens of all, and how many failed', () => {
+    const several = listed(1, {
+      ...{ counts: { ...COUNTS, 'inference-start': 7, outcome: 0, 'user-feedback': 0 }, failedCalls: 2 },
+      ...{ call: { ending: 'complete', status: null, attempts: 1 }, tokens: { input: 700, output: null } },
+    });
+    expect(plainTable([several], VIEW)).toMatch(/ +7 +700\/- +2 failed\n$/);
+    expect(JSON.parse(jsonLine(several))).toMatchObject({
+      ...{ call_count: 7, failed_calls: 2, input_tokens: 700, output_tokens: null, call_ending: 'complete' },
+    });
+    // A list of runs of one call each has no such columns on a terminal.
+    expect(fittingTable([listed(1)], VIEW, 200)).not.toMatch(/CALLS|TOKENS/);
   });
 
   test('[R-1041] lets nothing of a sender move the cursor, and keeps to the width whatever the names are', () => {
@@ -127,6 +140,7 @@ describe('runs for programs', () => {
       ...{ app_name: 'triage', event_count: 5, last_outcome: 'other_words', outcomes_differ: false },
       ...{ feedback_count: 5, thumbs_up: 1, thumbs_down: 1, rating_mean: 4, completeness: 'full' },
       ...{ missing: [], conflicts: [], call_ending: null, call_status: null },
+      ...{ call_count: 1, failed_calls: 0, input_tokens: null, output_tokens: null },
     });
     expect(jsonLine(run)).toMatch(/^\{"record_id":.*\}\n$/);
   });
@@ -135,7 +149,7 @@ describe('runs for programs', () => {
     expect(CSV_HEAD.trimEnd().split(',')).toEqual(Object.keys(JSON.parse(jsonLine(listed(1))) as object));
     const row = csvLine(listed(1, { targetId: '=1+1', userId: 'a,"b"', missing: ['outcome', 'feedback'] }));
     expect(row).toContain(`,"a,""b""",'=1+1,`);
-    expect(row).toMatch(/,full,outcome feedback,,,\r\n$/);
+    expect(row).toMatch(/,full,outcome feedback,,,,1,0,,\r\n$/);
   });
 });
 

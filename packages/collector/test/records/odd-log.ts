@@ -40,6 +40,22 @@ export interface SentEvent {
   readonly day: number;
 }
 
+/** Some starts are of another model than the others, some outputs are endings that an instrumentation reports. */
+function callPayload(kind: EventKind, n: number): object {
+  if (kind === 'inference-start' && n % 2 === 0) return { model_instance: { model_id: 'triage' } };
+  if (kind !== 'human-output' || n % 2 === 0) return {};
+  return {
+    system_metadata: { hostname: 'ward-7', instrumentation: { by: 'openai', attempt: 1 + (n % 3) } },
+    output: {
+      output_uri: 'urn:output:2',
+      ...(n % 4 === 1
+        ? { ending: 'complete', response_model: 'triage-2' }
+        : { ending: 'failed', status: 429 }),
+      usage: { input_tokens: n, output_tokens: n % 5 === 0 ? undefined : 2 * n },
+    },
+  };
+}
+
 /** An event of the log as a candidate for the store. */
 export function stored({ kind, n, organisation, run, parent, second, sentAt, day }: SentEvent): Made {
   const opened = run ?? (kind === 'inference-start' ? n : null);
@@ -52,6 +68,7 @@ export function stored({ kind, n, organisation, run, parent, second, sentAt, day
     system_metadata: { hostname: 'ward-7' },
     'not named': 12_345_678_901,
     ...PAYLOADS[kind],
+    ...callPayload(kind, n),
   };
   // No double has all these digits.
   const text = JSON.stringify(body).replace('12345678901', '1234567890123456789.10');

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { assembleRecord } from '../../src/records/assemble.js';
-import { modelVersionOf } from '../../src/records/exports/record-columns.js';
+import { versionOf } from '../../src/records/exports/record-columns.js';
 import { event, id } from './run-events.js';
 import { schemaFaults } from './record-schema.js';
 
@@ -78,39 +78,39 @@ describe('how the call of a model ended', () => {
 });
 
 describe('the version of a model in columns', () => {
-  const versionOf = (model?: object) => {
+  const asSent = (model?: object) => {
     const record = assembleRecord([start(model), output(2, ANSWERED)]);
-    return [record.model, modelVersionOf(record)];
+    return [record.model, versionOf(record)];
   };
 
   test('is that of the start, and that of the answer where the start has none; the record stays as sent [R-210]', () => {
-    expect(versionOf({ model_id: 'a', model_version: '1' })).toEqual([
+    expect(asSent({ model_id: 'a', model_version: '1' })).toEqual([
       { model_id: 'a', model_version: '1' },
       '1',
     ]);
-    expect(versionOf({ model_id: 'a' })).toEqual([{ model_id: 'a' }, 'gpt-9-2026-05-01']);
+    expect(asSent({ model_id: 'a' })).toEqual([{ model_id: 'a' }, 'gpt-9-2026-05-01']);
   });
 
   test.each(['failed', 'aborted', 'cut off', 'not read', 'unfinished'])(
     'is what was asked for where a call that was %s has no answer [R-1703]',
     (ending) => {
       const ended = artifact(2, { ...FAILED, ending });
-      expect(modelVersionOf(assembleRecord([start(), ended]))).toBe('gpt-9');
+      expect(versionOf(assembleRecord([start(), ended]))).toBe('gpt-9');
       const versioned = start({ model_id: 'gpt-9', model_version: '2' });
-      expect(modelVersionOf(assembleRecord([versioned, ended]))).toBe('2');
+      expect(versionOf(assembleRecord([versioned, ended]))).toBe('2');
       const answering = artifact(2, { ...FAILED, ending, response_model: 'gpt-9-2026-05-01' });
       const asked = ending === 'failed' ? 'gpt-9' : 'gpt-9-2026-05-01';
-      expect(modelVersionOf(assembleRecord([start(), answering]))).toBe(asked);
+      expect(versionOf(assembleRecord([start(), answering]))).toBe(asked);
       expect(assembleRecord([start(), ended]).metadata.call).toMatchObject({ ending });
     },
   );
 
   test('is not known where a complete answer names none [R-1703]', () => {
     const ended = output(2, { ...ANSWERED, response_model: undefined });
-    expect(modelVersionOf(assembleRecord([start(), ended]))).toBeUndefined();
+    expect(versionOf(assembleRecord([start(), ended]))).toBeUndefined();
   });
 
   test('is not guessed where no start says which model it was [R-210]', () => {
-    expect(modelVersionOf(assembleRecord([output(2, ANSWERED)]))).toBeUndefined();
+    expect(versionOf(assembleRecord([output(2, ANSWERED)]))).toBeUndefined();
   });
 });

@@ -171,7 +171,7 @@ function worthSeeing(group: GroupNumbers, report: ReportNumbers): WorthSeeing[] 
       runs: old.reduce((sum, { count }) => sum + count, 0),
       options: ['--outcome', 'none', '--until', timeText(oldBefore(report))],
     },
-    { name: 'failed calls', runs: group.calls.failed.count, options: ['--failed'] },
+    { name: 'failed calls', runs: group.failed_runs, options: ['--failed'] },
     { name: 'incomplete', runs: group.completeness.incomplete, options: ['--incomplete'] },
     { name: 'with a conflict', runs: group.with_conflict.count, options: ['--conflict'] },
   ].filter(({ runs }) => runs > 0);

@@ -170,7 +170,7 @@ function summary(numbers: ReportNumbers, command: RunsCommand): Html {
       ${tile('Contradicted', percent(all.contradicted.share), all.contradicted.of === 0 ? 'no judged run' : `${ofText(all.contradicted)} judged runs; 95 % interval ${intervalText(all.contradicted)}`)}
       ${tile('Thumbs up', percent(all.thumbs_up.share), all.thumbs_up.of > 0 ? ofText(all.thumbs_up) : all.feedback.thumbs > 0 ? 'none with a direction' : 'no thumbs')}
       ${tile('Full records', all.runs === 0 ? '–' : percent(all.completeness.full / all.runs), `${countText(all.completeness.incomplete)} incomplete`)}
-      ${all.calls.runs === 0 ? NOTHING : tile('Failed calls', percent(all.calls.failed.share), `${ofText(all.calls.failed)} calls of models`)}
+      ${all.calls.captured === 0 ? NOTHING : tile('Failed calls', percent(all.calls.failed.share), `${ofText(all.calls.failed)} calls of models`)}
       ${tile('With a conflict', percent(all.with_conflict.share), `${ofText(all.with_conflict)} runs`)}
     </dl>
     ${

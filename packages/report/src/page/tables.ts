@@ -162,20 +162,24 @@ function blocksOf(groups: readonly NamedGroup[]): Block[] {
   ];
 }
 
-/** Only where an instrumentation has captured calls: of others it is not known how they ended. */
+const CALLS: Row = ['calls', ({ calls: { calls } }) => countText(calls)];
+
+/** Only where runs have several calls, or an instrumentation has captured some: of others no ending is known. */
 function callBlocks(groups: readonly NamedGroup[]): Block[] {
-  const calls = groups.map(({ numbers }) => numbers.calls).filter(({ runs }) => runs > 0);
-  if (calls.length === 0) return [];
+  const calls = groups.map(({ numbers }) => numbers.calls).filter(({ captured }) => captured > 0);
+  const areSeveral = groups.some(({ numbers }) => numbers.calls.calls > numbers.runs);
+  if (calls.length === 0) return areSeveral ? [['Calls of models', [CALLS]]] : [];
   const endings = CALL_ENDINGS.filter((ending) => calls.some((each) => each.endings[ending] > 0));
   const statuses = [...new Set(calls.flatMap((each) => Object.keys(each.failed_by_status)))].sort();
   return [
     [
-      'Calls of models, as instrumentation of their libraries captured them',
+      'Calls of models, and what instrumentation of their libraries captured of them',
       [
-        ['runs', ({ calls: { runs } }) => countText(runs)],
+        CALLS,
+        ['captured', ({ calls: { captured } }) => countText(captured)],
         ...endings.map((ending): Row => [
           ENDING_TEXT[ending],
-          ({ calls: each }) => partText(each.endings[ending], each.runs),
+          ({ calls: each }) => partText(each.endings[ending], each.captured),
         ]),
         ...statuses.map((status): Row => [
           `failed with status ${status}`,
@@ -183,17 +187,17 @@ function callBlocks(groups: readonly NamedGroup[]): Block[] {
         ]),
         ['failed, 95 % interval', ({ calls: { failed } }) => intervalText(failed)],
         ['made again after a failure', ({ calls: { retried } }) => countText(retried)],
-        ['tokens in', ({ calls: { tokens } }) => tokensText(tokens.input, tokens.runs)],
-        ['tokens out', ({ calls: { tokens } }) => tokensText(tokens.output, tokens.runs)],
+        ['tokens in', ({ calls: { tokens } }) => tokensText(tokens.input, tokens.calls)],
+        ['tokens out', ({ calls: { tokens } }) => tokensText(tokens.output, tokens.calls)],
       ],
     ],
   ];
 }
 
-function tokensText(tokens: number, runs: number): string {
-  return runs === 0
+function tokensText(tokens: number, calls: number): string {
+  return calls === 0
     ? '–'
-    : `${countText(Math.round(tokens))} (${countText(Math.round(tokens / runs))} a run)`;
+    : `${countText(Math.round(tokens))} (${countText(Math.round(tokens / calls))} a call)`;
 }
 
 /** @param id of the caption, for the region that scrolls where the table is wider than the page. */

@@ -2,6 +2,7 @@
  * What of a record stands in columns, for CSV and for Parquet: the one table of both (docs/reference/records.md). A value of
  * another type than the column's is not in it: the profile `minimum` lets a sender write what they like there.
  */
+import type { RecordedCall } from '@clinical-events/protocol';
 import { epochMilliseconds, readInstant, hasDay } from '../instant.js';
 import { MemberName } from '../json-scan.js';
 import { numberIn } from '../raw-json.js';
@@ -14,7 +15,10 @@ export interface ColumnSource {
   readonly user: Sent | null;
   readonly target: Sent | null;
   readonly inputs: Sent | null;
-  readonly metadata: RunMetadata & { readonly events: readonly unknown[] };
+  readonly metadata: RunMetadata & {
+    readonly calls: readonly { readonly ended: RecordedCall | null }[];
+    readonly events: readonly unknown[];
+  };
 }
 
 interface Column<Type extends string, Value, Of> {
@@ -77,12 +81,22 @@ export function stringOf(text: Text | undefined): string | undefined {
  * As the start says; where it names a model and no version, the model that answered. A call that failed, or that ended
  * without an answer, counts against what was asked for.
  */
-export function modelVersionOf({ model, metadata: { call } }: ColumnSource): Text | undefined {
+export function modelVersionOf(model: Sent | null, ended: RecordedCall | null): Text | undefined {
   if (model === null) return undefined;
-  const answered = call?.ending === 'failed' ? null : call?.response_model;
+  const answered = ended?.ending === 'failed' ? null : ended?.response_model;
   const said = textOf(model, NAMES.model_version) ?? answered ?? undefined;
-  if (said !== undefined || call === null || call.ending === 'complete') return said;
+  if (said !== undefined || ended === null || ended.ending === 'complete') return said;
   return textOf(model, NAMES.model_id);
+}
+
+/** How the call ended that the record is filed under: of several the first. */
+function filedEnding({ metadata: { calls, call } }: Pick<ColumnSource, 'metadata'>): RecordedCall | null {
+  return calls.length > 1 ? (calls[0]?.ended ?? null) : call;
+}
+
+/** As columns and the catalogue have it. */
+export function versionOf(run: ColumnSource): Text | undefined {
+  return modelVersionOf(run.model, filedEnding(run));
 }
 
 export const RECORD_COLUMNS: readonly RecordColumn[] = [
@@ -92,7 +106,7 @@ export const RECORD_COLUMNS: readonly RecordColumn[] = [
   { name: 'parent_run_id', type: 'text', of: ({ metadata }) => metadata.parent?.run_id ?? undefined },
   { name: 'parent_event_id', type: 'text', of: ({ metadata }) => metadata.parent?.event_id },
   { name: 'model_id', type: 'text', of: ({ model }) => textOf(model, NAMES.model_id) },
-  { name: 'model_version', type: 'text', of: modelVersionOf },
+  { name: 'model_version', type: 'text', of: versionOf },
   { name: 'caller_id', type: 'text', of: ({ user }) => textOf(user, NAMES.caller_id) },
   { name: 'caller_type', type: 'text', of: ({ user }) => textOf(user, NAMES.caller_type) },
   { name: 'target_id', type: 'text', of: ({ target }) => textOf(target, NAMES.target_id) },
@@ -131,8 +145,8 @@ export const RECORD_COLUMNS: readonly RecordColumn[] = [
   { name: 'call_status', type: 'count', of: ({ metadata }) => metadata.call?.status ?? undefined },
   { name: 'call_error', type: 'text', of: ({ metadata }) => metadata.call?.error_name ?? undefined },
   { name: 'response_model', type: 'text', of: ({ metadata }) => metadata.call?.response_model ?? undefined },
-  { name: 'input_tokens', type: 'number', of: ({ metadata }) => metadata.call?.input_tokens ?? undefined },
-  { name: 'output_tokens', type: 'number', of: ({ metadata }) => metadata.call?.output_tokens ?? undefined },
+  { name: 'input_tokens', type: 'number', of: ({ metadata }) => metadata.tokens.input ?? undefined },
+  { name: 'output_tokens', type: 'number', of: ({ metadata }) => metadata.tokens.output ?? undefined },
 ];
 
 /** The number in a member, also one that was sent as a text, as the nearest double; undefined where there is none. */
