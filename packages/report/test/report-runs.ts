@@ -1,6 +1,6 @@
 /** Runs for the tests of reports: as records, from events that say everything that a report must not show. */
 import type { ClinicalRecord } from '@clinical-events/protocol';
-import { countedCallsOf, summaryOf } from '../../collector/src/catalogue/run-summary.js';
+import { callSummariesOf, summaryOf } from '../../collector/src/catalogue/run-summary.js';
 import { assembleRecord, assembleRun } from '../../collector/src/records/assemble.js';
 import { numbersOf, type ReportNumbers } from '../src/report-numbers.js';
 import { RunReport, type ReportPeriod } from '../src/run-report.js';
@@ -58,7 +58,7 @@ export function countedOf(wanted: WantedRun): CountedRun {
   return {
     ...summary,
     summary,
-    calls: countedCallsOf(run),
+    calls: callSummariesOf(run),
     eachEvent(visit) {
       for (const { event, body } of events)
         visit(event.kind, event.receivedAt, body && Date.parse(body.timestamp));
