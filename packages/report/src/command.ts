@@ -149,6 +149,8 @@ an event is of the day on which it was received; where past events were imported
 --clock sender goes by their own timestamps; how many of these lie before and after the period is said on the page.
 
 With --json the numbers of the page are printed as one JSON object on standard output; the page is written all the same.
+Latencies are in milliseconds there, with all their digits: relative_error is what a percentile may be off by, of its value,
+and 0 where percentiles are exact. The page shows the digits that this leaves.
 It appears once it is whole, and never takes the place of another file. It is counted from the catalogue, which is brought
 up to date first.
 

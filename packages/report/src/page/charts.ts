@@ -22,8 +22,10 @@ import {
   durationText,
   html,
   intervalText,
+  latencyText,
   ofText,
   percent,
+  wholePercent,
 } from './wording.js';
 
 /*
@@ -336,7 +338,7 @@ function waitingFigure(groups: readonly NamedGroup[]): Html {
   const label = lines
     .map(
       ({ name, days }) =>
-        `${name}: ${percent(days.at(-1)?.share ?? null)} after ${days.at(-1)?.day ?? 0} days`,
+        `${name}: ${wholePercent(days.at(-1)?.share ?? 0)} after ${countOf(days.at(-1)?.day ?? 0, 'day')}`,
     )
     .join('; ');
   return figure(
@@ -365,6 +367,8 @@ export function medianText({ days_to_outcome: { median } }: GroupNumbers): strin
   return median === 0 ? 'half on the first day' : `half within ${countOf(median + 1, 'day')}`;
 }
 
+const PERCENTILES = ['p50', 'p95', 'p99'] as const;
+
 function latencyFigure(groups: readonly NamedGroup[]): Html {
   const values = groups.flatMap(
     ({
@@ -387,20 +391,20 @@ function latencyFigure(groups: readonly NamedGroup[]): Html {
       groups,
       ({ name, numbers: { latency_ms: latency } }) => {
         const { p50, p95, p99 } = latency;
-        const text = `p50 ${durationText(p50)}, p95 ${durationText(p95)}, p99 ${durationText(p99)}`;
+        const texts = PERCENTILES.map((percentile) => latencyText(latency, percentile));
         return [
           points(
             [p50, p95, p99].map((value) => (value === 0 ? null : value)),
             across,
-            `Latency of ${name}: ${text}`,
+            `Latency of ${name}: ${texts.map((text, i) => `${PERCENTILES[i] ?? ''} ${text}`).join(', ')}`,
           ),
-          `${durationText(p50)} · ${durationText(p95)} · ${durationText(p99)}`,
+          texts.join(' · '),
         ];
       },
-      axis(across, logTicks(across), durationText),
+      axis(across, logTicks(across), (tick) => durationText(tick)),
     ),
     html`<ul class="legend">
-      ${['p50', 'p95', 'p99'].map((name, i) => html`<li>${pointSample(i)} ${name}</li>`)}
+      ${PERCENTILES.map((name, i) => html`<li>${pointSample(i)} ${name}</li>`)}
     </ul>`,
   ]);
 }

@@ -23,9 +23,9 @@ import {
   countText,
   dateText,
   decimal,
-  durationText,
   html,
   intervalText,
+  latencyText,
   modelText,
   ofText,
   percent,
@@ -109,9 +109,9 @@ function blocksOf(groups: readonly NamedGroup[]): Block[] {
       'Latency, from start to first output',
       [
         ['runs with both', ({ latency_ms: { runs } }) => countText(runs)],
-        ['p50', ({ latency_ms: { p50 } }) => durationText(p50)],
-        ['p95', ({ latency_ms: { p95 } }) => durationText(p95)],
-        ['p99', ({ latency_ms: { p99 } }) => durationText(p99)],
+        ['p50', ({ latency_ms: latency }) => latencyText(latency, 'p50')],
+        ['p95', ({ latency_ms: latency }) => latencyText(latency, 'p95')],
+        ['p99', ({ latency_ms: latency }) => latencyText(latency, 'p99')],
       ],
     ],
     ...callBlocks(groups),
@@ -313,8 +313,8 @@ function versionRow(model: ModelNumbers, version: VersionNumbers): Html {
     <td>
       ${contradicted.of === 0 ? '–' : `${percent(contradicted.share)} of ${countText(contradicted.of)}`}
     </td>
-    <td>${durationText(latency.p50)}</td>
-    <td>${durationText(latency.p95)}</td>
+    <td>${latencyText(latency, 'p50')}</td>
+    <td>${latencyText(latency, 'p95')}</td>
   </tr>`;
 }
 

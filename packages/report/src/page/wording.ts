@@ -79,6 +79,11 @@ function percentNumber(share: number): string {
   return share === 0 || share === 1 ? String(hundredths) : hundredths.toFixed(1);
 }
 
+/** Of an estimate, whose tenths are not known. */
+export function wholePercent(share: number): string {
+  return `${Math.round(share * 100)}${NARROW}%`;
+}
+
 export function intervalText({ low, high }: Share): string {
   if (low === null || high === null) return NONE;
   return `${percentNumber(low)} to ${percent(high)}`;
@@ -103,25 +108,37 @@ export function clockWarning(numbers: ReportNumbers): string | undefined {
   );
 }
 
-/** To three digits. */
-export function durationText(milliseconds: number | null): string {
+/** Each in milliseconds, and up to what it is used. */
+const UNITS = [
+  ['ms', 1, 1000],
+  ['s', 1000, 60_000],
+  ['min', 60_000, 3_600_000],
+  ['h', 3_600_000, 86_400_000],
+  ['d', 86_400_000, Infinity],
+] as const;
+
+/** @param relativeError no more digits than this allows; 0 for an exact time, which is given to a thousandth. */
+export function durationText(milliseconds: number | null, relativeError = 0): string {
   if (milliseconds === null) return NONE;
-  const [value, unit] =
-    milliseconds < 1000
-      ? [milliseconds, 'ms']
-      : milliseconds < 60_000
-        ? [milliseconds / 1000, 's']
-        : milliseconds < 3_600_000
-          ? [milliseconds / 60_000, 'min']
-          : milliseconds < 86_400_000
-            ? [milliseconds / 3_600_000, 'h']
-            : [milliseconds / 86_400_000, 'd'];
-  return `${threeDigits(value)}${NARROW}${unit}`;
+  for (const [name, unit, end] of UNITS) {
+    const text = knownDigits(milliseconds / unit, relativeError);
+    // 996.9 ms that may be 1001 are 1.00 s.
+    if (Number(text) * unit < end) return `${text}${NARROW}${name}`;
+  }
+  return NONE;
 }
 
-function threeDigits(value: number): string {
-  if (value >= 100 || value === 0) return String(Math.round(value));
-  return value.toFixed(value >= 10 ? 1 : 2);
+/** The last digit stands for at least the error. */
+function knownDigits(value: number, relativeError: number): string {
+  if (value === 0 || relativeError === 0) return String(Number(value.toFixed(3)));
+  const power = Math.ceil(Math.log10(value * relativeError));
+  return (Math.round(value / 10 ** power) * 10 ** power).toFixed(Math.max(0, -power));
+}
+
+type Latency = ModelNumbers['all']['latency_ms'];
+
+export function latencyText(latency: Latency, percentile: 'p50' | 'p95' | 'p99'): string {
+  return durationText(latency[percentile], latency.relative_error);
 }
 
 /** @param text as `toISOString` has it. */
