@@ -54,9 +54,9 @@ export function countingNotes({ clock, log }: ReportNumbers): Html {
     </li>
     <li>
       <strong>Latency</strong> is from the inference-start to the first output by the senders’ clocks; where
-      one is missing or the output is the earlier one, there is none. Percentiles are at the nearest rank: exact
-      where all times of about that length are the same, otherwise right to half a per cent of their value and
-      shown with the digits that this leaves (a sketch after C. Masson and others, PVLDB 12, 2019,
+      one is missing or the output is the earlier one, there is none. Percentiles are at the nearest rank:
+      exact where all times of about that length are the same, otherwise right to half a per cent of their
+      value and shown with the digits that this leaves (a sketch after C. Masson and others, PVLDB 12, 2019,
       2195–2205). p95 is given from 20 runs on, p99 from 100.
     </li>
     <li>

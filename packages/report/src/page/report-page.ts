@@ -6,7 +6,7 @@ import { isEmpty, type ModelNumbers, type ReportNumbers, type VersionNumbers } f
 import { arrivals, stepEnds, groupTable, versionOverview } from './tables.js';
 import { groupFigures, type NamedGroup } from './charts.js';
 import { countingNotes, runCommands, type ListedGroup, type RunsCommand } from './notes.js';
-import { findingsOf } from './findings.js';
+import { findingsOf, findingsTable } from './findings.js';
 import {
   html,
   Html,
@@ -17,6 +17,7 @@ import {
   dateText,
   instantText,
   intervalText,
+  latencyText,
   modelText,
   ofText,
   percent,
@@ -29,7 +30,6 @@ const POLICY = new Html("default-src 'none'; style-src 'unsafe-inline'");
 /** Models with charts of their own, by how many runs they have; and their newest versions. */
 const MOST_MODELS = 12;
 const MOST_VERSIONS = 6;
-const DIFFERS = new Html(' <span class="new">differs</span>');
 
 /** @param command what the runs behind a number are listed by. */
 export function reportPage(numbers: ReportNumbers, command: RunsCommand): string {
@@ -101,13 +101,15 @@ function emptiness({ log }: ReportNumbers): Html {
     </p>`;
 }
 
+type Lists = (groups: readonly ListedGroup[], id: string) => Html;
+
 function contents(numbers: ReportNumbers, command: RunsCommand): Html {
   const shown = numbers.models.slice(0, MOST_MODELS);
   const ends = stepEnds(numbers);
   const { unit } = numbers.steps;
-  const lists = (groups: readonly ListedGroup[], id: string) =>
+  const lists: Lists = (groups, id) =>
     folded('How to list the runs behind these numbers', runCommands(numbers, groups, { id, command }));
-  return html`${summary(numbers, command)}
+  return html`${summary(numbers, lists)}
     <nav aria-label="Parts of the report">
       <ul>
         <li><a href="#arrived">What arrived</a></li>
@@ -142,7 +144,8 @@ function contents(numbers: ReportNumbers, command: RunsCommand): Html {
     </section>`;
 }
 
-function summary(numbers: ReportNumbers, command: RunsCommand): Html {
+/** @param lists the table of commands for some groups. */
+function summary(numbers: ReportNumbers, lists: Lists): Html {
   const { all, events_of_no_run: ofNoRun } = numbers;
   const known = numbers.models.filter(({ model_id: id }) => id !== null).length;
   const runs = `${countOf(all.runs, 'run')} of ${countOf(known, 'model')}; ${percent(all.with_outcome.share)} have an outcome.`;
@@ -178,15 +181,10 @@ function summary(numbers: ReportNumbers, command: RunsCommand): Html {
         ? NOTHING
         : html`<section aria-labelledby="findings-title">
             <h2 id="findings-title">Main findings</h2>
-            <ul class="findings">
-              ${findings.map(
-                ({ about, says, differs = false }) =>
-                  html`<li><strong>${about}.</strong>${differs ? DIFFERS : NOTHING} ${says.join(' ')}</li>`,
-              )}
-            </ul>
+            ${findingsTable(findings)}
           </section>`
     }
-    ${runCommands(numbers, [{ name: 'all runs', numbers: all }], { id: 'commands', command })}`;
+    ${lists([{ name: 'all runs', numbers: all }], 'commands')}`;
 }
 
 function folded(summary: string, inner: Html): Html {
@@ -198,29 +196,41 @@ function folded(summary: string, inner: Html): Html {
 }
 
 /** @param lists the table of commands for some groups. */
-function modelPart(
-  model: ModelNumbers,
-  i: number,
-  steps: { unit: string; ends: Html },
-  lists: (groups: readonly ListedGroup[], id: string) => Html,
-): Html {
+function modelPart(model: ModelNumbers, i: number, steps: { unit: string; ends: Html }, lists: Lists): Html {
   const shown = model.versions.slice(-MOST_VERSIONS);
   const groups = shown.map((version): NamedGroup => ({ name: versionText(version), numbers: version }));
   const all: NamedGroup[] = model.versions.length > 1 ? [{ name: 'all versions', numbers: model.all }] : [];
   const older = model.versions.length - shown.length;
   const newest = shown.filter(({ is_new }) => is_new);
   return html`<section class="model" id="model-${i}" aria-labelledby="model-${i}-title">
-    <h2 id="model-${i}-title">${modelText(model)}</h2>
-    <p>
-      ${countOf(model.all.runs, 'run')}.
-      ${newest.map((version) => `Version ${versionText(version)} is first seen on ${dateText(version.first_run)}. `)}${
-        older > 0 ? `${countOf(older, 'version')} that came before these are in “all versions” only.` : ''
-      }
-    </p>
-    ${groupFigures(groups, steps)}
-    ${groupTable([...groups, ...all], `${modelText(model)}, version by version`, `model-${i}-table`)}
-    ${lists(versionsToList(model.model_id, shown), `model-${i}-commands`)}
+    <details>
+      <summary>
+        <h2 id="model-${i}-title">${modelText(model)}</h2>
+        <span class="gist">${gistOf(model)}</span>
+      </summary>
+      <p>
+        ${newest.map((version) => `Version ${versionText(version)} is first seen on ${dateText(version.first_run)}. `)}${
+          older > 0 ? `${countOf(older, 'version')} that came before these are in “all versions” only.` : ''
+        }
+      </p>
+      ${groupFigures(groups, steps)}
+      ${groupTable([...groups, ...all], `${modelText(model)}, version by version`, `model-${i}-table`)}
+      ${lists(versionsToList(model.model_id, shown), `model-${i}-commands`)}
+    </details>
   </section>`;
+}
+
+/** What stands of a model that is folded. */
+function gistOf({ all, versions }: ModelNumbers): string {
+  const { contradicted } = all;
+  return [
+    countOf(all.runs, 'run'),
+    countOf(versions.length, 'version'),
+    ...(contradicted.of === 0
+      ? []
+      : [`${percent(contradicted.share)} of ${countText(contradicted.of)} contradicted`]),
+    ...(all.latency_ms.p95 === null ? [] : [`latency p95 ${latencyText(all.latency_ms, 'p95')}`]),
+  ].join(', ');
 }
 
 /** Runs of no known model cannot be asked for by it. */

@@ -10,7 +10,8 @@ import {
   type VersionNumbers,
 } from '../report-numbers.js';
 import { FEEDBACK_WORDS, OUTCOME_WORDS, OUTCOME_TEXT } from '@clinical-events/collector/records/vocabulary';
-import { type NamedGroup, bars, medianText } from './charts.js';
+import { type NamedGroup, medianText } from './charts.js';
+import { bars } from './shapes.js';
 import {
   CONFLICT_TEXT,
   ENDING_TEXT,

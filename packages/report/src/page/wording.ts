@@ -89,7 +89,7 @@ export function intervalText({ low, high }: Share): string {
   return `${percentNumber(low)} to ${percent(high)}`;
 }
 
-export function ofText({ count, of }: Share): string {
+export function ofText({ count, of }: Pick<Share, 'count' | 'of'>): string {
   return `${countText(count)} of ${countText(of)}`;
 }
 
