@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { runsRequestFrom, type RunsOptions, type RunsRequest } from '../../collector/src/commands/runs.js';
 import { reportPage } from '../src/page/report-page.js';
 import type { ReportNumbers } from '../src/report-numbers.js';
+import { shareOf, type Share } from '../src/statistics.js';
 import type { Clock } from '../../collector/src/records/vocabulary.js';
 import { MARCH, reported, runOf, SECRETS, type WantedRun } from './report-runs.js';
 
@@ -38,7 +39,7 @@ describe('the page of a report [R-715]', () => {
     const text = textOf(pageOf(reported(CHANGE)));
     expect(text).toContain('200 runs of 1 model; 80.0\u202f% have an outcome.');
     expect(text).toMatch(
-      /sepsis-risk 5\.0\.0\. differs First seen on 11 March 2026, after 4\.2\.0\. Contradicted: 62\.5.% of 80 judged runs \(51\.5 to 72\.3.%\); with 4\.2\.0: 12\.5.% of 80 \(6\.9 to 21\.5.%\)\. The intervals do not overlap\. Outcome within .*? Latency p95: 900.ms; with 4\.2\.0: 300.ms\./,
+      /sepsis-risk 5\.0\.0 differs First seen on 11 March 2026, after 4\.2\.0\. contradicted, of judged 12\.5.% of 80 6\.9 to 21\.5.% 62\.5.% of 80 51\.5 to 72\.3.% intervals do not overlap outcome within .*? latency p95 300.ms 900.ms/,
     );
   });
 
@@ -47,15 +48,15 @@ describe('the page of a report [R-715]', () => {
     const text = textOf(pageOf(reported(runs)));
     // 30 days are more than the newer runs have had.
     expect(text).toMatch(
-      /5\.0\.0\. differs .* Outcome within 7 days: 50\.0.% of 100 runs that old \(40\.4 to 59\.6.%\); with 4\.2\.0: 100.% of 100 \(96\.3 to 100.%\)\. The intervals do not overlap\./,
+      /5\.0\.0 differs .* outcome within 7 days 100.% of 100 96\.3 to 100.% 50\.0.% of 100 40\.4 to 59\.6.% intervals do not overlap/,
     );
     const same = textOf(pageOf(reported(CHANGE)));
-    expect(same).toMatch(/Outcome within 7 days: 80\.0.% .*?\. The intervals overlap\. Latency/);
+    expect(same).toMatch(/outcome within 7 days 80\.0.% .*? intervals overlap latency/);
     expect(text).toContain(
       'within 7 days 100 of 100 (100 %) 50 of 100 (50.0 %) 150 of 200 (75.0 %)'.replaceAll(' %', '\u202f%'),
     );
     const young = reported(CHANGE, { ...MARCH, asOf: MARCH.since + 10.5 * 86_400_000 });
-    expect(textOf(pageOf(young))).not.toContain('Outcome within');
+    expect(textOf(pageOf(young))).not.toContain('outcome within');
   });
 
   test('says that intervals overlap only where there are enough runs to say so', () => {
@@ -74,11 +75,34 @@ describe('the page of a report [R-715]', () => {
           ),
         ),
       );
-    const few = 'Too few to compare: fewer than 20 in one of them.';
-    const judged = (text: string) => /Contradicted: [^;]*; with 1: [^)]*\)\. (.*?\.)/.exec(text)?.[1];
+    const few = 'too few to compare: fewer than 20 in one of them';
+    const judged = (text: string) =>
+      /contradicted, of judged [\d.].*? (too few .*? them|intervals .*?overlap) /.exec(text)?.[1];
     expect(judged(versions(19, [4, 10]))).toBe(few);
-    expect(judged(versions(20, [4, 10]))).toBe('The intervals overlap.');
-    expect(judged(versions(8, [0, 8]))).toBe('The intervals do not overlap.');
+    expect(judged(versions(20, [4, 10]))).toBe('intervals overlap');
+    expect(judged(versions(8, [0, 8]))).toBe('intervals do not overlap');
+  });
+
+  test('draws the intervals of its findings on one scale, beside their numbers [R-1876]', () => {
+    const page = pageOf(reported(CHANGE));
+    const row =
+      /<tr class="compared">\s*<th scope="row">contradicted, of judged<[^]*?<\/tr>/.exec(page)?.[0] ?? '';
+    const [then = '', now = ''] = [...row.matchAll(/<line class="range"[^]*?<circle[^]*?\/>/g)].map(String);
+    const numbersIn = (shape: string) =>
+      Object.fromEntries(
+        [...shape.matchAll(/ (x1|x2|cx)="([\d.]+)%"/g)].map(([, name = '', value]) => [name, Number(value)]),
+      );
+    const drawn = ({ low, high, share }: Share) => {
+      const [x1, x2, cx] = [low, high, share].map((part) => Number(((part ?? NaN) * 100).toFixed(3)));
+      return { x1, x2, cx };
+    };
+    expect(then).toContain('class="then"');
+    expect(numbersIn(then)).toEqual(drawn(shareOf(10, 80)));
+    expect(now).toContain('class="now"');
+    expect(numbersIn(now)).toEqual(drawn(shareOf(50, 80)));
+    // The words are in the cells beside it.
+    expect(row).toContain('aria-hidden="true"');
+    expect(textOf(row)).toMatch(/6\.9 to 21\.5.% .* 51\.5 to 72\.3.%/);
   });
 
   test('is the same for the same numbers, and asks for nothing and runs nothing', () => {
@@ -135,12 +159,12 @@ describe('the page of a report [R-715]', () => {
     const page = pageOf(reported([failed, done, done].map((ended, n) => ({ n: n + 1, ended }))));
     const text = textOf(page);
     expect(text).toContain('Failed calls 33.3\u202f% 1 of 3 calls of models');
-    expect(text).toContain(
-      'Failed. 1 of 3 captured calls of models (33.3\u202f%), most often with status 429 (1).',
+    expect(text).toMatch(
+      /failed calls 33\.3.%, 1 of 3 6\.1 to 79\.2.% of captured calls of models, most often with status 429 \(1\)/,
     );
     expect(text).toContain('failed with status 429 1');
     expect(text).toContain('tokens in 2,200 (1,100 a call)');
-    expect(textOf(pageOf(reported(CHANGE)))).not.toMatch(/Failed calls|tokens in/);
+    expect(textOf(pageOf(reported(CHANGE)))).not.toMatch(/Failed calls|failed calls|tokens in/);
   });
 });
 

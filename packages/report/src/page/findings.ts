@@ -16,7 +16,7 @@ import { OLD_DAYS } from './notes.js';
 import { axis, SHARE_TICKS, smallIntervals } from './shapes.js';
 import {
   CONFLICT_TEXT,
-  type Html,
+  Html,
   type Inner,
   NOTHING,
   countOf,
@@ -94,7 +94,7 @@ function changesOf(model: ModelNumbers): Finding[] {
         about: `${modelText(model)} ${versionText(version)}`,
         says: [`First seen on ${dateText(version.first_run)}, after ${versionText(before)}.`],
         rows: [
-          ...compared('contradicted, of judged runs', version.contradicted, before.contradicted),
+          ...compared('contradicted, of judged', version.contradicted, before.contradicted),
           ...(known === undefined
             ? []
             : compared(`outcome within ${countOf(known.days, 'day')}`, known.now, known.then)),
@@ -228,7 +228,7 @@ export function findingsTable(findings: readonly Finding[]): Html {
           95 % interval<br /><small>○ before ● now</small>
           ${axis(across, SHARE_TICKS, (share) => `${share * 100} %`)}
         </th>
-        <th class="text" scope="col">comparison, or most of them</th>
+        <th class="text" scope="col">remark</th>
       </tr>
     </thead>
     ${findings.map(
@@ -246,7 +246,7 @@ export function findingsTable(findings: readonly Finding[]): Html {
 }
 
 function findingRow({ what, now, then, shares, says }: FindingRow): Html {
-  return html`<tr>
+  return html`<tr${then === undefined ? NOTHING : new Html(' class="compared"')}>
     <th scope="row">${what}</th>
     <td data-name="before">${then ?? ''}</td>
     <td data-name="now">${now}</td>

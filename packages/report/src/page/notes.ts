@@ -135,7 +135,7 @@ export function runCommands(
     .filter(({ model = '' }) => !UNCOPIABLE.test(model))
     .flatMap((group) => worthSeeing(group.numbers, report).map((found) => ({ group, found })));
   if (rows.length === 0) return NOTHING;
-  return html`<div class="wide commands" role="region" tabindex="0" aria-labelledby="${id}">
+  return html`<div class="wide commands" role="group" tabindex="0" aria-labelledby="${id}">
     <table>
       <caption id="${id}">
         To list the runs, on the host of the log

@@ -120,24 +120,30 @@ function contents(numbers: ReportNumbers, command: RunsCommand): Html {
       </ul>
     </nav>
     ${arrivals(numbers, ends)} ${versionOverview(numbers)}
-    <section class="model" id="all" aria-labelledby="all-title">
+    <section id="all" aria-labelledby="all-title">
       <h2 id="all-title">All runs</h2>
       <p>
         Models that do different work are added up here. Whether something has changed shows in the parts on
         each model.
       </p>
       ${groupFigures([{ name: 'all runs', numbers: numbers.all }], { unit, ends })}
-      ${groupTable([{ name: 'all runs', numbers: numbers.all }], 'All runs, in numbers', 'all-table')}
+      ${folded('All runs, in numbers', groupTable([{ name: 'all runs', numbers: numbers.all }], 'All runs, in numbers', 'all-table'))}
+      <p class="on-paper">
+        The parts on each model are folded on the screen; those that are open are printed.
+      </p>
     </section>
-    ${shown.map((model, i) => modelPart(model, i, { unit, ends }, lists))}
-    ${
-      numbers.models.length > shown.length
-        ? html`<p>
-            ${countOf(numbers.models.length - shown.length, 'more model')} with fewer runs: see the table of
-            models and versions.
-          </p>`
-        : NOTHING
-    }
+    <section id="models" aria-labelledby="models-title">
+      <h2 id="models-title">Each model</h2>
+      ${shown.map((model, i) => modelPart(model, i, { unit, ends }, lists))}
+      ${
+        numbers.models.length > shown.length
+          ? html`<p>
+              ${countOf(numbers.models.length - shown.length, 'more model')} with fewer runs: see the table of
+              models and versions.
+            </p>`
+          : NOTHING
+      }
+    </section>
     <section id="notes" aria-labelledby="notes-title">
       <h2 id="notes-title">How it is counted</h2>
       ${countingNotes(numbers)}
@@ -205,7 +211,7 @@ function modelPart(model: ModelNumbers, i: number, steps: { unit: string; ends: 
   return html`<section class="model" id="model-${i}" aria-labelledby="model-${i}-title">
     <details>
       <summary>
-        <h2 id="model-${i}-title">${modelText(model)}</h2>
+        <h3 id="model-${i}-title">${modelText(model)}</h3>
         <span class="gist">${gistOf(model)}</span>
       </summary>
       <p>

@@ -205,7 +205,7 @@ function tokensText(tokens: number, calls: number): string {
 export function groupTable(groups: readonly NamedGroup[], caption: string, id: string): Html {
   return html`<div
     class="${groups.length === 1 ? 'wide single' : 'wide'}"
-    role="region"
+    role="group"
     tabindex="0"
     aria-labelledby="${id}"
   >
@@ -247,7 +247,7 @@ export function versionOverview({ models, models_not_told_apart: uncounted }: Re
   const rows = all.slice(0, MOST_ROWS);
   return html`<section id="versions" aria-labelledby="versions-title">
     <h2 id="versions-title">Models and versions</h2>
-    <div class="wide" role="region" tabindex="0" aria-labelledby="versions-table">
+    <div class="wide" role="group" tabindex="0" aria-labelledby="versions-table">
       <table>
         <caption id="versions-table">
           Each version that has runs or events in the period
@@ -321,7 +321,7 @@ function versionRow(model: ModelNumbers, version: VersionNumbers): Html {
 
 /* What came, kind by kind and step by step, and from which organisation. */
 
-const HEIGHT = 64;
+const HEIGHT = 48;
 export function arrivals(numbers: ReportNumbers, ends: Html): Html {
   const { steps, events_by_step: byStep, events_of_no_run: ofNoRun, other_runs: other } = numbers;
   const series = [
@@ -346,7 +346,7 @@ export function arrivals(numbers: ReportNumbers, ends: Html): Html {
     </div>
     <details>
       <summary>The numbers of each ${steps.unit}</summary>
-      <div class="wide" role="region" tabindex="0" aria-labelledby="steps-table">
+      <div class="wide" role="group" tabindex="0" aria-labelledby="steps-table">
         <table>
           <caption id="steps-table">
             Runs and events a ${steps.unit}
