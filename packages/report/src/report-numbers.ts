@@ -183,7 +183,7 @@ export function isOfReceipt({ clock, clocks_apart: { events, of } }: ReportNumbe
 
 /** Nothing at all is of the period. */
 export function isEmpty({ all, events_of_no_run: ofNoRun }: ReportNumbers): boolean {
-  return all.runs + all.events + ofNoRun.events === 0;
+  return all.runs + all.events + all.calls.calls + ofNoRun.events === 0;
 }
 
 function organisationNumbers({ runs, events, eventsOfNoRun }: OrganisationTally): OrganisationNumbers {

@@ -105,6 +105,32 @@ describe('the page of a report [R-715]', () => {
     expect(textOf(row)).toMatch(/6\.9 to 21\.5.% .* 51\.5 to 72\.3.%/);
   });
 
+  test('shows calls and tokens of each model, and which calls are a conflict [R-1879]', () => {
+    const done = { ending: 'complete', usage: { input_tokens: 1100, output_tokens: 7 } };
+    const reader = { model: 'reader', version: '2', ended: done };
+    const planned = [
+      { n: 1, model: 'planner', version: '1', calls: [reader, reader] },
+      { n: 2, model: 'planner', version: '1', calls: [{ ...reader, target: 'another' }] },
+    ];
+    const page = pageOf(reported(planned));
+    const text = textOf(page);
+    expect(text).toContain('2 runs with 5 calls of 2 models;');
+    expect(text).toContain('Runs 2 5 calls, ');
+    expect(text).toMatch(/model version first run runs calls events tokens in tokens out with an outcome/);
+    expect(text).toMatch(/ planner 1 1 March 2026 2 2 \d+ – – /);
+    expect(text).toMatch(/ reader 2 – 0 3 0 3,300 21 /);
+    expect(text).toContain('reader 0 runs, 3 calls, 1 version');
+    expect(text).toContain('most often calls with another target or user (1)');
+    const single = textOf(pageOf(reported(CHANGE)));
+    expect(single).toMatch(/first run runs events with an outcome/);
+    // Asked for a model that is in runs of others alone.
+    const models = [{ model: 'reader' }];
+    const asked = textOf(pageOf(reported(planned, { ...MARCH, models })));
+    expect(asked).toContain(
+      'No run began in this period. Runs that are filed under other models have 3 calls.',
+    );
+  });
+
   test('is the same for the same numbers, and asks for nothing and runs nothing', () => {
     const page = pageOf(reported(CHANGE));
     expect(pageOf(reported(CHANGE))).toBe(page);

@@ -60,9 +60,11 @@ export function countingNotes({ clock, log }: ReportNumbers): Html {
       2195–2205). p95 is given from 20 runs on, p99 from 100.
     </li>
     <li>
-      <strong>Calls of models</strong> are counted where an instrumentation of the library captured them: of
-      others it is not known how they ended. A run counts once, by its last attempt. Tokens are what providers
-      counted. Where a start names no version of its model, the model that answered is taken for it.
+      <strong>Calls of models:</strong> each inference-start of a run is a call. A run is counted under the
+      model of its first call and each call under its own, so a model may have calls and no run. How calls
+      ended, their tokens and their retries are known where an instrumentation of the library captured them.
+      Tokens are what providers counted. Where a start names no version of its model, the model that answered
+      is taken for it. Calls with another target or user than the first one of their run are a conflict.
     </li>
     <li>
       <strong>Feedback</strong> is counted by how often it was given, not by run. A thumb is up or down by its

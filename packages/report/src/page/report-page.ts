@@ -15,6 +15,7 @@ import {
   countOf,
   countText,
   dateText,
+  hasSeveralCalls,
   instantText,
   intervalText,
   latencyText,
@@ -154,7 +155,8 @@ function contents(numbers: ReportNumbers, command: RunsCommand): Html {
 function summary(numbers: ReportNumbers, lists: Lists): Html {
   const { all, events_of_no_run: ofNoRun } = numbers;
   const known = numbers.models.filter(({ model_id: id }) => id !== null).length;
-  const runs = `${countOf(all.runs, 'run')} of ${countOf(known, 'model')}; ${percent(all.with_outcome.share)} have an outcome.`;
+  const calls = hasSeveralCalls(all) ? countOf(all.calls.calls, 'call') : '';
+  const runs = `${countOf(all.runs, 'run')}${calls && ` with ${calls}`} of ${countOf(known, 'model')}; ${percent(all.with_outcome.share)} have an outcome.`;
   const judged =
     all.contradicted.of === 0
       ? 'No outcome says yet whether a run was right.'
@@ -171,10 +173,10 @@ function summary(numbers: ReportNumbers, lists: Lists): Html {
       ? ''
       : ` ${countOf(ofNoRun.events, 'more event')} ${ofNoRun.events === 1 ? 'belongs' : 'belong'} to no run.`;
   return html`<p class="lead">
-      ${all.runs === 0 ? 'No run began in this period.' : `${runs} ${judged}`}${more}
+      ${all.runs === 0 ? `No run began in this period.${calls && ` Runs that are filed under other models have ${calls}.`}` : `${runs} ${judged}`}${more}
     </p>
     <dl class="tiles">
-      ${tile('Runs', countText(all.runs), countOf(all.events, 'event'))}
+      ${tile('Runs', countText(all.runs), `${calls && `${calls}, `}${countOf(all.events, 'event')}`)}
       ${tile('With an outcome', percent(all.with_outcome.share), `${ofText(all.with_outcome)} runs`)}
       ${tile('Contradicted', percent(all.contradicted.share), all.contradicted.of === 0 ? 'no judged run' : `${ofText(all.contradicted)} judged runs; 95 % interval ${intervalText(all.contradicted)}`)}
       ${tile('Thumbs up', percent(all.thumbs_up.share), all.thumbs_up.of > 0 ? ofText(all.thumbs_up) : all.feedback.thumbs > 0 ? 'none with a direction' : 'no thumbs')}
@@ -231,6 +233,7 @@ function gistOf({ all, versions }: ModelNumbers): string {
   const { contradicted } = all;
   return [
     countOf(all.runs, 'run'),
+    ...(hasSeveralCalls(all) ? [countOf(all.calls.calls, 'call')] : []),
     countOf(versions.length, 'version'),
     ...(contradicted.of === 0
       ? []

@@ -1,5 +1,6 @@
 /** How numbers, times and the words of the vocabularies read on the page. */
 import {
+  type GroupNumbers,
   type ModelNumbers,
   type ReportNumbers,
   type VersionNumbers,
@@ -42,7 +43,7 @@ export const MISSING_TEXT: Readonly<Record<Missing, string>> = {
 };
 
 export const CONFLICT_TEXT: Readonly<Record<ConflictWord, string>> = {
-  second_start: 'two starts',
+  second_start: 'calls with another target or user',
   parent_cycle: 'events that expand on each other in a circle',
   run_cycle: 'runs nested in each other in a circle',
   parent_in_other_run: 'an event that expands on one of another run',
@@ -169,6 +170,11 @@ export function modelText({ model_id }: Pick<ModelNumbers, 'model_id'>): string 
 
 export function versionText({ model_version }: Pick<VersionNumbers, 'model_version'>): string {
   return model_version ?? 'version not known';
+}
+
+/** Whether runs have more calls than one each, so that there is more to say than their number. */
+export function hasSeveralCalls({ calls: { calls }, runs }: Pick<GroupNumbers, 'calls' | 'runs'>): boolean {
+  return calls > runs;
 }
 
 /** `less than 1 day`, `7 to 30 days`, `90 days and more`. */
