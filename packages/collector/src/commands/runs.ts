@@ -163,7 +163,8 @@ NOTE says what is worth a look: the call failed (with its status), the record is
 itself, the outcomes differ. All times are UTC. Names are compared exactly.
 
 --since and --until ask when a run began: by --clock received when the collector had its first event, by --clock sender
-the timestamp of its inference-start. After an import or a demo only the senders' clocks tell one day from another.
+the timestamp of its inference-start. A run without a start began with its earliest event then; an event that cannot be
+read counts by its time of receipt. After an import or a demo only the senders' clocks tell one day from another.
 
 --feedback is one of ${FEEDBACK_ASKED.join(', ')}.
 --json prints one object a line, --format csv a heading and a row each, with record_id whole. A CSV file is for a
@@ -198,7 +199,10 @@ export function command(): Command {
     .option('--failed', 'only runs whose call of the model failed')
     .option('--since <time>', 'only runs that began at this instant or later')
     .option('--until <time>', 'only runs that began before this instant')
-    .option('--clock <which>', 'by which clock: received or sender (default: received)')
+    .option(
+      '--clock <which>',
+      'by which clock a run began: received, or sender: by its start, else its first event (default: received)',
+    )
     .option('--limit <number>', `how many at most, or all (default: ${DEFAULT_LIMIT})`)
     .option('--json', 'print one JSON object a line')
     .option('--format <name>', 'csv (default: a table)');
@@ -255,9 +259,11 @@ class Listing {
     try {
       await this.#list(catalogue, givenOut);
       const { filter, limit } = this.request;
+      // No fewer than are listed: of those it is known that they are there.
+      const most = Math.max(limit, MOST_COUNTED);
       const isAll = this.#shown < limit;
-      const count = isAll ? this.#shown : catalogue.count({ ...filter, limit: MOST_COUNTED + 1 });
-      return this.#remarks(catalogue, count);
+      const count = isAll ? this.#shown : catalogue.count({ ...filter, limit: most + 1 });
+      return this.#remarks(catalogue, count, most);
     } catch (error) {
       // What was given out cannot be asked for again.
       throw this.#shown > 0 ? new Error((error as Error).message, { cause: error }) : error;
@@ -320,9 +326,9 @@ class Listing {
   }
 
   /** How many there are, how to see more of them, and how to see one whole. */
-  #remarks(catalogue: Catalogue, count: number): string[] {
+  #remarks(catalogue: Catalogue, count: number, most: number): string[] {
     const { form, filter } = this.request;
-    const lines = [countLine(this.#shown, count)];
+    const lines = [countLine(this.#shown, count, most)];
     if (this.#apart > 0 && filter.clock === 'received') {
       lines.push(
         `of ${this.#apart} of them the sender's clock is more than a day from the time of receipt, as after an import or ` +
@@ -362,9 +368,10 @@ class Listing {
   }
 }
 
-function countLine(shown: number, count: number): string {
+/** @param most how far was counted, unless all are listed. */
+function countLine(shown: number, count: number, most: number): string {
   if (count === 0) return 'no run matches';
-  const runs = `${count > MOST_COUNTED ? `more than ${MOST_COUNTED}` : count} ${count === 1 ? 'run' : 'runs'}`;
+  const runs = `${count > most ? `more than ${most}` : count} ${count === 1 ? 'run' : 'runs'}`;
   if (shown === count) return runs;
   return `the newest ${shown} of ${runs}; more: --limit ${Math.min(count, shown * 5)}, all: --limit all`;
 }

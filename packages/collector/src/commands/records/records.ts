@@ -186,9 +186,9 @@ Examples:
 
 Records come in the order of their first event in the log. --since and --until are about when the collector had an event:
 a record is there whole when one of its events was received then. With --clock sender they are about when it began by its
-sender's clock, and --partition day goes by the same: so it is for past events that were imported. --after takes the sequence that an earlier call told,
-and gives each record that has a newer event, whole: what it gives replaces the record of the same organisation
-and record_id. A record without a run is to be dropped once its event stands in another (docs/reference/records.md).
+sender's clock: with its inference-start, a run without a start with its earliest event. --partition day goes by the same:
+so it is for past events that were imported. --after takes the sequence that an earlier call told, and gives each record
+that has a newer event, whole: what it gives replaces the record of the same organisation and record_id. A record without a run is to be dropped once its event stands in another (docs/reference/records.md).
 
 --subject-file is for a request for access (GDPR, Article 15): it gives the records about this person alone, and lists the other
 runs that name the person, or are nested in these, on standard error. These runs are found in the log, not in the catalogue.
