@@ -5,10 +5,11 @@
 import { createHash } from 'node:crypto';
 import type { EventKind } from '@clinical-events/protocol';
 
+/** Codes of HL7 and DICOM have their words there, and not here once more for each event. */
 export interface Coding {
   readonly system: string;
   readonly code: string;
-  readonly display: string;
+  readonly display?: string;
 }
 
 /**
@@ -44,39 +45,36 @@ const LIFECYCLE = 'http://terminology.hl7.org/CodeSystem/dicom-audit-lifecycle';
 const PARTICIPANT = 'http://terminology.hl7.org/CodeSystem/provenance-participant-type';
 const SECURITY_ROLE = 'http://terminology.hl7.org/CodeSystem/extra-security-role-type';
 
-const coding = (system: string, code: string, display: string): Coding => ({ system, code, display });
+const coding = (system: string, code: string, display?: string): Coding =>
+  display === undefined ? { system, code } : { system, code, display };
 const part = (code: string, display: string) => coding(SYSTEMS.part, code, display);
 
 export const CODES = {
-  applicationActivity: coding(DCM, '110100', 'Application Activity'),
-  application: coding(DCM, '110150', 'Application'),
-  sourceRole: coding(DCM, '110153', 'Source Role ID'),
-  humanUser: coding(SECURITY_ROLE, 'humanuser', 'human user'),
-  applicationServer: coding(
-    'http://terminology.hl7.org/CodeSystem/security-source-type',
-    '4',
-    'Application Server',
-  ),
-  author: coding(PARTICIPANT, 'author', 'Author'),
-  informant: coding(PARTICIPANT, 'informant', 'Informant'),
-  verifier: coding(PARTICIPANT, 'verifier', 'Verifier'),
-  create: coding('http://terminology.hl7.org/CodeSystem/v3-DataOperation', 'CREATE', 'create'),
-  /** That artificial intelligence has asserted something. */
+  applicationActivity: coding(DCM, '110100'),
+  application: coding(DCM, '110150'),
+  sourceRole: coding(DCM, '110153'),
+  humanUser: coding(SECURITY_ROLE, 'humanuser'),
+  applicationServer: coding('http://terminology.hl7.org/CodeSystem/security-source-type', '4'),
+  author: coding(PARTICIPANT, 'author'),
+  informant: coding(PARTICIPANT, 'informant'),
+  verifier: coding(PARTICIPANT, 'verifier'),
+  create: coding('http://terminology.hl7.org/CodeSystem/v3-DataOperation', 'CREATE'),
+  /** A label that people are to see. */
   asserted: coding(
     'http://terminology.hl7.org/CodeSystem/v3-ObservationValue',
     'AIAST',
     'Artificial Intelligence asserted',
   ),
-  person: coding(ENTITY_TYPE, '1', 'Person'),
-  systemObject: coding(ENTITY_TYPE, '2', 'System Object'),
-  other: coding(ENTITY_TYPE, '4', 'Other'),
-  patient: coding(ROLE, '1', 'Patient'),
-  report: coding(ROLE, '3', 'Report'),
-  domainResource: coding(ROLE, '4', 'Domain Resource'),
-  job: coding(ROLE, '20', 'Job'),
-  origination: coding(LIFECYCLE, '1', 'Origination / Creation'),
-  access: coding(LIFECYCLE, '6', 'Access / Use'),
-  erasure: coding(LIFECYCLE, '15', 'Permanent erasure / Physical destruction'),
+  person: coding(ENTITY_TYPE, '1'),
+  systemObject: coding(ENTITY_TYPE, '2'),
+  other: coding(ENTITY_TYPE, '4'),
+  patient: coding(ROLE, '1'),
+  report: coding(ROLE, '3'),
+  domainResource: coding(ROLE, '4'),
+  job: coding(ROLE, '20'),
+  origination: coding(LIFECYCLE, '1'),
+  access: coding(LIFECYCLE, '6'),
+  erasure: coding(LIFECYCLE, '15'),
   parent: part('parent-event', 'Event that this one expands on'),
   outcome: part('outcome', 'Outcome that was reported'),
   feedback: part('feedback', 'Feedback that was given'),
