@@ -217,6 +217,25 @@ describe('collector records [R-711]', () => {
     expect(lines.stdout).not.toContain('\u001b[2J');
   });
 
+  test('writes FHIR for a server to store, of one organisation (R-1872)', async () => {
+    await fill();
+    const asTransaction = ['--format', 'fhir', '--bundle', 'transaction'];
+    const several = await records(...asTransaction);
+    expect([several.code, several.stdout]).toEqual([2, '']);
+    expect(several.stderr).toBe(
+      'collector: --bundle: a server is for one organisation: name it by --organisation (default, ward-7)\n',
+    );
+    const { code, stdout, stderr } = await records(...asTransaction, '--organisation', 'ward-7');
+    expect(code, stderr).toBe(0);
+    expect(JSON.parse(stdout)).toMatchObject({
+      type: 'transaction',
+      entry: [{ request: { method: 'PUT', url: `AuditEvent/${id(4)}` } }, {}],
+    });
+    expect(JSON.parse((await records('--format', 'fhir', '--run', id(503))).stdout)).toMatchObject({
+      type: 'collection',
+    });
+  });
+
   test('does not go on from behind the end of the log, which may have been cut since [R-713]', async () => {
     await fill();
     const { code, stderr } = await records('--after', '7');
@@ -251,6 +270,8 @@ describe('collector records [R-711]', () => {
       [['--run', '7'], /--run: "7" is neither a UUID nor/],
       [['--format', 'parket'], /none of text, ndjson.*did you mean/i],
       [['--format', 'text'], /--run/],
+      [['--format', 'fhir', '--bundle', 'batch'], /none of collection, transaction/],
+      [['--format', 'csv', '--bundle', 'transaction'], /goes with --format fhir/],
       [['--after', '-1'], /--after/],
       [['--partition', 'week', '--out', place('x')], /is not day/],
       [['--partition', 'day'], /--out/],

@@ -4,7 +4,7 @@
  */
 import { assembleRun, type RunLinks } from '../../records/assemble.js';
 import { type FileFormat, textFormat } from '../../records/exports/file-format.js';
-import type { ExportFormat } from '../../records/exports/formats.js';
+import type { AskedFormat } from '../../records/exports/formats.js';
 import { eventBatchesOf, outsideParents, windowsOf } from '../../records/record-windows.js';
 import type { EventBody, RunEvent } from '../../records/run-event.js';
 import { counted } from '../../quantity.js';
@@ -32,7 +32,7 @@ export interface AccessRequest {
   /** Whether records that are about others as well are given out too. */
   readonly withOthers: boolean;
   /** Undefined for the readable text. */
-  readonly format: (ExportFormat & { readonly name: string }) | undefined;
+  readonly format: AskedFormat | undefined;
   readonly isFull: boolean;
   /** Undefined for standard output. */
   readonly out: string | undefined;
@@ -104,7 +104,7 @@ async function give(
   { format, isFull, out }: AccessRequest,
   { runs, given, givenOut, signal }: Giving,
 ): Promise<void> {
-  const made: FileFormat = (await format?.load()) ?? textOfRecords(isFull);
+  const made: FileFormat = (await format?.load(format.options)) ?? textOfRecords(isFull);
   const output = outputOf({ out, isByDay: false, extension: '', ...format }, made, signal);
   const bar = new ProgressBar({ wanted: process.stderr.isTTY, unit: 'records', per: 1, from: 1000 });
   const maker = new PieceMaker(made, undefined);

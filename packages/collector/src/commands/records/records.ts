@@ -6,7 +6,7 @@ import { Command } from 'commander';
 import { type Catalogue, modelsNamed, type RunFilter } from '../../catalogue/catalogue.js';
 import type { Config } from '../../config.js';
 import { counted } from '../../quantity.js';
-import { type ExportFormat, FORMATS } from '../../records/exports/formats.js';
+import { type AskedFormat, type Bundling, BUNDLINGS, FORMATS } from '../../records/exports/formats.js';
 import type { Clock } from '../../records/vocabulary.js';
 import { BY_SENDERS, type RunReading, readRuns, recordsIn, unknownNames } from '../catalogue.js';
 import { type AccessRequest, answerAccessRequest } from './access-request.js';
@@ -41,6 +41,7 @@ export interface RecordsOptions {
   readonly incomplete?: true;
   readonly full?: true;
   readonly format?: string;
+  readonly bundle?: string;
   readonly out?: string;
   readonly partition?: string;
   readonly json?: true;
@@ -50,7 +51,7 @@ export interface RecordsRequest {
   /** Its record id may be the beginning of one. */
   readonly selection: RunFilter;
   /** Undefined for the readable text. */
-  readonly format: (ExportFormat & { readonly name: string }) | undefined;
+  readonly format: AskedFormat | undefined;
   /** A file, or with `dayBy` a directory; undefined for standard output. */
   readonly out: string | undefined;
   /** The clock by whose days the records are told apart; undefined when they all go to one file. */
@@ -124,13 +125,14 @@ function periodFrom({ since, until }: RecordsOptions): { since?: number; until?:
 }
 
 function formatFrom(
-  { format, full, run, subjectFile, out, partition }: RecordsOptions,
+  { format, full, run, subjectFile, out, partition, bundle }: RecordsOptions,
   onTerminal: boolean,
 ): RecordsRequest['format'] {
   const asked = run ?? subjectFile;
   const isText = full ?? (asked !== undefined && onTerminal && out === undefined);
   const name = format ?? (isText ? TEXT : 'ndjson');
   if (full && name !== TEXT) throw usage('--full: only --format text can be cut short, and is without it');
+  const bundling = bundlingFrom(bundle, name);
   if (name === TEXT) {
     if (asked === undefined)
       throw usage(
@@ -148,7 +150,16 @@ function formatFrom(
   if (found.binary && out === undefined && onTerminal) {
     throw usage(`--format: ${name} cannot be shown on a terminal: name a file by --out`);
   }
-  return { ...found, name };
+  return { ...found, name, options: { bundle: bundling } };
+}
+
+function bundlingFrom(bundle: string | undefined, format: string): Bundling {
+  if (bundle === undefined) return 'collection';
+  const bundling = BUNDLINGS.find((each) => each === bundle);
+  if (bundling === undefined)
+    throw usage(`--bundle: ${JSON.stringify(bundle)} is none of ${BUNDLINGS.join(', ')}`);
+  if (format !== 'fhir') throw usage('--bundle: goes with --format fhir');
+  return bundling;
 }
 
 function sequenceFrom(text: string): number {
@@ -224,6 +235,10 @@ export function command(): Command {
     .option('--incomplete', 'only records whose completeness is "incomplete"')
     .option('--full', 'with --run or --subject-file: show every text whole, as text that a pager can show')
     .option('--format <name>', `text, ${Object.keys(FORMATS).join(', ')} (default: ndjson)`)
+    .option(
+      '--bundle <type>',
+      `with --format fhir: ${BUNDLINGS.join(', or ')} for a server to store (default: collection)`,
+    )
     .option('--out <file>', 'a new file, or with --partition a new directory (default: standard output)')
     .option('--partition <by>', 'day: a directory for each day on which records began')
     .option('--json', 'tell what was done as one JSON object, on standard error');
@@ -269,9 +284,9 @@ class Export {
 
   async run(): Promise<void> {
     const { run, organisation, model, since, until, clock, after, incomplete } = this.#options;
-    const { format, out, partition, json } = this.#options;
+    const { format, bundle, out, partition, json } = this.#options;
     const narrowed = { run, organisation, model, since, until, clock, after, incomplete };
-    const filter = { ...narrowed, format, out, partition };
+    const filter = { ...narrowed, format, bundle, out, partition };
     const nothing = this.#request.out === undefined ? '' : '; no file was written';
     await readRuns(
       {
@@ -302,6 +317,7 @@ class Export {
     const newest = catalogue.cursor.sequence - 1;
     const { afterSequence: after = 0 } = selection;
     if (after > newest) throw usage(`--after: ${after} is behind the end of the log, which is ${newest}`);
+    this.#assertOneServer(catalogue);
     const isAll = selection.until === undefined && this.#options.run === undefined;
     this.#done.next_after = isAll ? newest : null;
     await this.#give(reading, newest);
@@ -311,6 +327,17 @@ class Export {
       ...unknownNames(catalogue, { organisation, model }),
       ...(this.#isThereBySenders(catalogue) ? [BY_SENDERS] : []),
     ];
+  }
+
+  /** A server has one space of ids; those of events are unique in an organisation. */
+  #assertOneServer(catalogue: Catalogue): void {
+    const { selection, format } = this.#request;
+    if (format?.options.bundle !== 'transaction' || selection.organisation !== undefined) return;
+    const organisations = catalogue.organisations();
+    if (organisations.length > 1)
+      throw usage(
+        `--bundle: a server is for one organisation: name it by --organisation (${organisations.sort().join(', ')})`,
+      );
   }
 
   #isThereBySenders(catalogue: Catalogue): boolean {
@@ -329,9 +356,12 @@ class Export {
       return;
     }
     const place = { ...format, out: this.#request.out, isByDay: dayBy !== undefined };
-    const output = outputOf(place, await format.load(), signal);
+    const output = outputOf(place, await format.load(format.options), signal);
     const { dataDir } = this.#config;
-    const threads = new RecordThreads({ dataDir, format: format.name, dayBy }, reading);
+    const threads = new RecordThreads(
+      { dataDir, format: format.name, options: format.options, dayBy },
+      reading,
+    );
     try {
       for await (const { pieces, sequence } of threads.pieces(selection, signal)) {
         for (const piece of pieces) {
