@@ -6,11 +6,11 @@ import { Command } from 'commander';
 import { type Catalogue, modelsNamed, type RunFilter } from '../../catalogue/catalogue.js';
 import type { Config } from '../../config.js';
 import { counted } from '../../quantity.js';
-import { type ExportFormat, FORMATS } from '../../records/exports/formats.js';
+import { type AskedFormat, FORMATS } from '../../records/exports/formats.js';
 import type { Clock } from '../../records/vocabulary.js';
 import { BY_SENDERS, type RunReading, readRuns, recordsIn, unknownNames } from '../catalogue.js';
 import { type AccessRequest, answerAccessRequest } from './access-request.js';
-import { outputOf } from './output.js';
+import { longCellsWarning, outputOf } from './output.js';
 import { RecordThreads } from './record-threads.js';
 import { fullTimeline, outputColumns, pagerColumns, timeline } from './timeline.js';
 import {
@@ -41,6 +41,7 @@ export interface RecordsOptions {
   readonly incomplete?: true;
   readonly full?: true;
   readonly format?: string;
+  readonly forSpreadsheet?: boolean;
   readonly out?: string;
   readonly partition?: string;
   readonly json?: true;
@@ -50,7 +51,7 @@ export interface RecordsRequest {
   /** Its record id may be the beginning of one. */
   readonly selection: RunFilter;
   /** Undefined for the readable text. */
-  readonly format: (ExportFormat & { readonly name: string }) | undefined;
+  readonly format: AskedFormat | undefined;
   /** A file, or with `dayBy` a directory; undefined for standard output. */
   readonly out: string | undefined;
   /** The clock by whose days the records are told apart; undefined when they all go to one file. */
@@ -124,13 +125,14 @@ function periodFrom({ since, until }: RecordsOptions): { since?: number; until?:
 }
 
 function formatFrom(
-  { format, full, run, subjectFile, out, partition }: RecordsOptions,
+  { format, full, run, subjectFile, out, partition, forSpreadsheet = false }: RecordsOptions,
   onTerminal: boolean,
 ): RecordsRequest['format'] {
   const asked = run ?? subjectFile;
   const isText = full ?? (asked !== undefined && onTerminal && out === undefined);
   const name = format ?? (isText ? TEXT : 'ndjson');
   if (full && name !== TEXT) throw usage('--full: only --format text can be cut short, and is without it');
+  if (forSpreadsheet && name !== 'csv') throw usage('--for-spreadsheet: goes with --format csv');
   if (name === TEXT) {
     if (asked === undefined)
       throw usage(
@@ -148,7 +150,7 @@ function formatFrom(
   if (found.binary && out === undefined && onTerminal) {
     throw usage(`--format: ${name} cannot be shown on a terminal: name a file by --out`);
   }
-  return { ...found, name };
+  return { ...found, name, options: { forSpreadsheet } };
 }
 
 function sequenceFrom(text: string): number {
@@ -181,6 +183,7 @@ Examples:
   $ collector records --run 0b2c5a3e-7f2d-4c58-9a52-0d5e3b1c9f10 --full | less
   $ collector records --model sepsis-abstractor@3.0 --since 2026-01-01 --until 2026-02-01 --out january.ndjson
   $ collector records --format parquet --out records --partition day
+  $ collector records --format csv --for-spreadsheet --out for-excel.csv
   $ collector records --after 120000 --out changed.ndjson
   $ collector records --subject-file subject.txt --format text > answer.txt
 
@@ -224,6 +227,7 @@ export function command(): Command {
     .option('--incomplete', 'only records whose completeness is "incomplete"')
     .option('--full', 'with --run or --subject-file: show every text whole, as text that a pager can show')
     .option('--format <name>', `text, ${Object.keys(FORMATS).join(', ')} (default: ndjson)`)
+    .option('--for-spreadsheet', 'with --format csv: so that Excel and others keep ids, and compute nothing')
     .option('--out <file>', 'a new file, or with --partition a new directory (default: standard output)')
     .option('--partition <by>', 'day: a directory for each day on which records began')
     .option('--json', 'tell what was done as one JSON object, on standard error');
@@ -260,6 +264,7 @@ class Export {
   readonly #options: RecordsOptions;
   readonly #since = performance.now();
   readonly #done: Done = { records: 0, events: 0, replaced: 0, next_after: 0, warnings: [] };
+  #longCells = 0;
 
   constructor(config: Config, request: RecordsRequest, options: RecordsOptions) {
     this.#config = config;
@@ -329,9 +334,12 @@ class Export {
       return;
     }
     const place = { ...format, out: this.#request.out, isByDay: dayBy !== undefined };
-    const output = outputOf(place, await format.load(), signal);
+    const output = outputOf(place, await format.load(format.options), signal);
     const { dataDir } = this.#config;
-    const threads = new RecordThreads({ dataDir, format: format.name, dayBy }, reading);
+    const threads = new RecordThreads(
+      { dataDir, format: format.name, options: format.options, dayBy },
+      reading,
+    );
     try {
       for await (const { pieces, sequence } of threads.pieces(selection, signal)) {
         for (const piece of pieces) {
@@ -340,6 +348,7 @@ class Export {
           await output.write(piece);
           this.#done.records += piece.records;
           this.#done.replaced += piece.replaced;
+          this.#longCells += piece.longCells ?? 0;
         }
         bar.show(sequence, newest);
       }
@@ -375,8 +384,12 @@ class Export {
 
   #tell(json: boolean): void {
     const { records, events, replaced, next_after } = this.#done;
-    if (replaced > 0) this.#done.warnings = [...this.#done.warnings, replacedWarning(replaced)];
-    const { warnings } = this.#done;
+    const warnings = [
+      ...this.#done.warnings,
+      ...(replaced > 0 ? [replacedWarning(replaced)] : []),
+      ...longCellsWarning(this.#longCells),
+    ];
+    this.#done.warnings = warnings;
     if (!json) for (const warning of warnings) process.stderr.write(`collector: warning: ${warning}\n`);
     const { format, out } = this.#request;
     const seconds = (performance.now() - this.#since) / 1000;

@@ -1,15 +1,9 @@
 /**
- * Records as CSV (RFC 4180), for a spreadsheet: a row each, what it says in brief. The lists of a record do not fit a
- * row: their number is there, and of outputs, outcomes and feedback what the last one says.
- *
- * A spreadsheet takes a text that begins with = + - @ for a formula, and a formula can send what is beside it to
- * someone else. Such a text, which anyone with an API key may have written, gets an apostrophe before it; so does what
- * stands behind a semicolon, a tab or a line break, because spreadsheets of many countries split there. So this is not
- * the format to read back by a program: NDJSON and Parquet have what was sent.
+ * Records as CSV (RFC 4180): a row each, what it says in brief. The lists of a record do not fit a row: their number is
+ * there, and of outputs, outcomes and feedback what the last one says.
  */
-import type { ClinicalRecord } from '@clinical-events/protocol';
+import type { BaseEvent, ClinicalRecord } from '@clinical-events/protocol';
 import {
-  csvCell,
   millisecondsOf,
   RECORD_COLUMNS,
   stringOf,
@@ -18,7 +12,8 @@ import {
   type RecordColumn,
 } from './record-columns.js';
 import { numberIn } from '../raw-json.js';
-import { textFormat } from './file-format.js';
+import { type Cells, PLAIN_CELLS, SPREADSHEET_CELLS } from './csv-cell.js';
+import { type FileFormat, type Tally, textFormat } from './file-format.js';
 
 /** What a list has in a row: how many entries, and what the last of them says. */
 const LIST_COLUMNS: readonly RecordColumn<ClinicalRecord>[] = [
@@ -62,20 +57,32 @@ const LINE_END = '\r\n';
 
 const head = CSV_COLUMNS.map(({ name }) => name).join(',') + LINE_END;
 
-export const csv = textFormat({
-  head,
-  between: LINE_END,
-  tail: LINE_END,
-  empty: head,
-  text: (record) => CSV_COLUMNS.map((column) => cell(column, record)).join(','),
-});
+/** For programs. */
+export const csv = csvOf(PLAIN_CELLS);
+/** For people who open it in a spreadsheet: ids stay what they are, and nothing is a formula of a sender's. */
+export const spreadsheet = csvOf(SPREADSHEET_CELLS);
 
-function cell(column: RecordColumn<ClinicalRecord>, record: ClinicalRecord): string {
+function csvOf(cells: Cells): FileFormat<BaseEvent> {
+  return textFormat({
+    head: cells.mark + head,
+    between: LINE_END,
+    tail: LINE_END,
+    empty: cells.mark + head,
+    text: (record, tally) => CSV_COLUMNS.map((column) => cellOf(column, record, cells, tally)).join(','),
+  });
+}
+
+function cellOf(
+  column: RecordColumn<ClinicalRecord>,
+  record: ClinicalRecord,
+  cells: Cells,
+  tally: Tally,
+): string {
   switch (column.type) {
     case 'text':
-      return csvCell(stringOf(column.of(record)) ?? '');
+      return textCell(stringOf(column.of(record)), cells, tally);
     case 'texts':
-      return csvCell(column.of(record)?.join(' ') ?? '');
+      return textCell(column.of(record)?.join(' '), cells, tally);
     case 'number':
     case 'count':
       return String(column.of(record) ?? '');
@@ -84,6 +91,11 @@ function cell(column: RecordColumn<ClinicalRecord>, record: ClinicalRecord): str
       return time === undefined ? '' : utcOf(time);
     }
   }
+}
+
+function textCell(text = '', cells: Cells, tally: Tally): string {
+  if (cells.isTooLong(text)) tally.longCells++;
+  return cells.cell(text);
 }
 
 /** In UTC to the millisecond: one form for all, so that a spreadsheet sorts by it. */

@@ -10,6 +10,8 @@ import { type EventBody, ParsingReader, type EventReader } from '../run-event.js
 export interface Piece {
   readonly bytes: Uint8Array<ArrayBuffer>;
   readonly records: number;
+  /** Cells that a spreadsheet has no room for. */
+  readonly longCells?: number;
   /** What the joiner of its format has to know besides. */
   readonly index?: unknown;
 }
@@ -43,7 +45,12 @@ export interface TextParts {
   readonly tail: string;
   /** In a file without records, instead of head and tail. */
   readonly empty: string;
-  text(record: ClinicalRecord): string;
+  text(record: ClinicalRecord, tally: Tally): string;
+}
+
+/** What is counted while records are written. */
+export interface Tally {
+  longCells: number;
 }
 
 export function textFormat(parts: TextParts): FileFormat<BaseEvent> {
@@ -72,6 +79,7 @@ class TextBuilder implements PieceBuilder<BaseEvent> {
   #text = '';
   #encoded: Buffer[] = [];
   #records = 0;
+  #tally: Tally = { longCells: 0 };
 
   constructor(private readonly parts: TextParts) {}
 
@@ -93,15 +101,16 @@ class TextBuilder implements PieceBuilder<BaseEvent> {
       bytes.set(part, at);
       at += part.length;
     }
-    const records = this.#records;
+    const piece = { bytes, records: this.#records, ...this.#tally };
     this.#encoded = [];
     this.#records = 0;
-    return { bytes, records };
+    this.#tally = { longCells: 0 };
+    return piece;
   }
 
   #textOf(record: ClinicalRecord): string {
     try {
-      return this.parts.text(record);
+      return this.parts.text(record, this.#tally);
     } catch (error) {
       if (!(error instanceof RangeError)) throw error;
       const { record_id, events } = record.metadata;

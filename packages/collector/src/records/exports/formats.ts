@@ -5,6 +5,12 @@
 import { optionalPackage } from '../../optional-packages.js';
 import type { FileFormat, RecordDocument } from './file-format.js';
 
+/** What an operator may ask of a format besides. */
+export interface FormatOptions {
+  /** CSV for a spreadsheet (csv-cell.ts). */
+  readonly forSpreadsheet: boolean;
+}
+
 export interface ExportFormat {
   readonly summary: string;
   readonly extension: string;
@@ -13,7 +19,13 @@ export interface ExportFormat {
   /** Bytes of log that go into a piece, where larger pieces make a better file. */
   readonly jobBytes?: number;
   /** Only the format that was asked for is loaded. */
-  readonly load: () => Promise<FileFormat>;
+  readonly load: (options: FormatOptions) => Promise<FileFormat>;
+}
+
+/** A format as it was asked for. */
+export interface AskedFormat extends ExportFormat {
+  readonly name: string;
+  readonly options: FormatOptions;
 }
 
 /** Formats of one document a line. */
@@ -40,9 +52,12 @@ export const FORMATS: Readonly<Record<string, ExportFormat>> = {
     load: async () => (await import('./json.js')).json,
   },
   csv: {
-    summary: 'one row a record, in brief, for a spreadsheet',
+    summary: 'one row a record, in brief; for a spreadsheet with --for-spreadsheet',
     extension: '.csv',
-    load: async () => (await import('./csv.js')).csv,
+    load: async ({ forSpreadsheet }) => {
+      const { csv, spreadsheet } = await import('./csv.js');
+      return forSpreadsheet ? spreadsheet : csv;
+    },
   },
   parquet: {
     summary: 'typed columns and nested lists, for analysis',

@@ -153,13 +153,3 @@ export const RECORD_COLUMNS: readonly RecordColumn[] = [
 export function memberNumber(sent: Sent | undefined, name: MemberName): number | undefined {
   return numberIn(memberIn(sent, name));
 }
-
-/** Also in the full width of East Asian scripts. */
-const FORMULA = /(^|[;\t\r\n])(?=[=+\-@\uff1d\uff0b\uff0d\uff20])/g;
-const BLANK = /^(?=[\t\r\n])/;
-const QUOTED = /[",\r\n]/;
-/** A text as one cell of a row. */
-export function csvCell(text: string): string {
-  const harmless = text.replace(FORMULA, "$1'").replace(BLANK, "'");
-  return QUOTED.test(harmless) ? `"${harmless.replaceAll('"', '""')}"` : harmless;
-}
