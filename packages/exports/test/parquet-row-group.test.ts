@@ -187,11 +187,11 @@ test('a dictionary that no longer pays is left in the middle of a chunk, and the
         .find(({ meta_data }) => meta_data?.path_in_schema.at(-1) === name)
         ?.meta_data?.encoding_stats?.map(({ page_type, encoding }) => `${page_type} ${encoding}`);
     expect(encodings('text')).toEqual([
-      'DATA_PAGE_V2 RLE_DICTIONARY',
-      'DATA_PAGE_V2 PLAIN',
+      'DATA_PAGE RLE_DICTIONARY',
+      'DATA_PAGE PLAIN',
       'DICTIONARY_PAGE PLAIN',
     ]);
-    expect(encodings('said')).toEqual(['DATA_PAGE_V2 RLE_DICTIONARY', 'DICTIONARY_PAGE PLAIN']);
+    expect(encodings('said')).toEqual(['DATA_PAGE RLE_DICTIONARY', 'DICTIONARY_PAGE PLAIN']);
   }
   await expectReadBack([group, group]);
 });
