@@ -201,14 +201,14 @@ function mixed(hash: number): number {
   return product ^ (product >>> 15);
 }
 
-/** `time` is a text's milliseconds since 1970 UTC; `count` a whole number below 2^31. */
-export type ValueType = 'text' | 'number' | 'count' | 'time';
+/** `time` is a text's milliseconds since 1970 UTC; `count` a whole number below 2^31; `flag` true or false. */
+export type ValueType = 'text' | 'number' | 'count' | 'time' | 'flag';
 
 export interface Value<Source> {
   readonly name: string;
   readonly type: ValueType;
-  /** A text for `text`, else a number. Undefined where there is none. */
-  readonly of: (source: Source) => Text | number | undefined;
+  /** A text for `text`, a boolean for `flag`, else a number. Undefined where there is none. */
+  readonly of: (source: Source) => Text | number | boolean | undefined;
 }
 
 export interface Texts<Row> {
@@ -278,6 +278,8 @@ export function leafOf(name: string, type: ValueType): SchemaElement {
       return { name, type: 'DOUBLE', repetition_type: 'OPTIONAL' };
     case 'count':
       return { name, type: 'INT32', repetition_type: 'OPTIONAL' };
+    case 'flag':
+      return { name, type: 'BOOLEAN', repetition_type: 'OPTIONAL' };
     case 'time':
       return {
         name,

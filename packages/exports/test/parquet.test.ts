@@ -124,6 +124,24 @@ test('numbers that were sent as texts, and what was told of a call, stand in the
   });
 });
 
+test('where a run was made and how it was sampled stand in typed columns (R-1868)', async () => {
+  const sampling = { rate: 0.5, selected: true };
+  const system_metadata = { app_name: 'triage', hostname: 'ward-7', environment: 'pilot', sampling };
+  const marked = assembleRun([event({ kind: 'inference-start', n: 1, more: { system_metadata } })]);
+  const rows = await read([
+    marked,
+    assembleRun([event({ kind: 'outcome', n: 2, more: { system_metadata: {} } })]),
+  ]);
+  expect(rows).toMatchObject([
+    {
+      ...{ app_name: 'triage', hostname: 'ward-7', environment: 'pilot' },
+      ...{ sampling_rate: 0.5, sampling_selected: true, sampling_after_model_change: null },
+      ...{ sampling_trigger: null, not_captured_runs: null },
+    },
+    { app_name: null, hostname: null, environment: null, sampling_rate: null, sampling_selected: null },
+  ]);
+});
+
 test('any records are read back with the same counts and the same JSON [R-712]', async () => {
   const wellFormed = (text: string | undefined) => text?.toWellFormed() ?? null;
   await fc.assert(

@@ -2,7 +2,7 @@
  * `collector records --subject-file`: the records about a person, for a request for access (GDPR, Article 15). The runs are
  * found in the log: one changed row of the catalogue would hide a run.
  */
-import { assembleRun, type RunLinks } from '../../records/assemble.js';
+import { assembleRun, recordOf, type RunLinks } from '../../records/assemble.js';
 import { type FileFormat, textFormat } from '../../records/exports/file-format.js';
 import type { AskedFormat } from '../../records/exports/formats.js';
 import { eventBatchesOf, outsideParents, windowsOf } from '../../records/record-windows.js';
@@ -145,7 +145,7 @@ function textOfRecords(isFull: boolean): FileFormat {
   const columns = isFull ? pagerColumns() : outputColumns();
   const text = isFull ? fullTimeline : timeline;
   const parts = { head: '', between: '\n', tail: '', empty: '' };
-  return textFormat({ ...parts, text: (record) => text(record, columns) });
+  return textFormat({ ...parts, text: (run) => text(recordOf(run), columns) });
 }
 
 async function linksOf(

@@ -45,7 +45,7 @@ export interface TextParts {
   readonly tail: string;
   /** In a file without records, instead of head and tail. */
   readonly empty: string;
-  text(record: ClinicalRecord, tally: Tally): string;
+  text(run: AssembledRun<BaseEvent>, tally: Tally): string;
 }
 
 /** What is counted while records are written. */
@@ -69,7 +69,8 @@ export type RecordDocument = (record: ClinicalRecord) => string;
 
 /** One document a line. */
 export function lines(document: RecordDocument): FileFormat<BaseEvent> {
-  return textFormat({ head: '', between: '\n', tail: '\n', empty: '', text: document });
+  const text = (run: AssembledRun<BaseEvent>) => document(recordOf(run));
+  return textFormat({ head: '', between: '\n', tail: '\n', empty: '', text });
 }
 
 /** In UTF-16 units. */
@@ -86,7 +87,7 @@ class TextBuilder implements PieceBuilder<BaseEvent> {
   /** @throws RangeError that names the record when its text is longer than a string can be. */
   add(run: AssembledRun<BaseEvent>): void {
     if (this.#records > 0) this.#text += this.parts.between;
-    this.#text += this.#textOf(recordOf(run));
+    this.#text += this.#textOf(run);
     this.#records++;
     // A string has a greatest length, which some large runs together could reach.
     if (this.#text.length >= ENCODE_FROM) this.#encode();
@@ -108,12 +109,12 @@ class TextBuilder implements PieceBuilder<BaseEvent> {
     return piece;
   }
 
-  #textOf(record: ClinicalRecord): string {
+  #textOf(run: AssembledRun<BaseEvent>): string {
     try {
-      return this.parts.text(record, this.#tally);
+      return this.parts.text(run, this.#tally);
     } catch (error) {
       if (!(error instanceof RangeError)) throw error;
-      const { record_id, events } = record.metadata;
+      const { record_id, events } = run.metadata;
       throw new RangeError(
         `the record ${record_id} of ${events.length} events is too large for one text: export it as Parquet, or the others without it`,
         { cause: error },

@@ -56,6 +56,16 @@ test('a row says in brief what the record says [R-712]', () => {
   });
 });
 
+test('where a run was made and how it was sampled stand in columns (R-1868)', () => {
+  const sampling = { rate: 0.5, selected: false };
+  const system_metadata = { app_name: 'triage', hostname: 'ward-7', environment: 'pilot', sampling };
+  const run = assembleRun([event({ kind: 'inference-start', n: 1, more: { system_metadata } })]);
+  expect(rowsOf([run])[0]).toMatchObject({
+    ...{ app_name: 'triage', hostname: 'ward-7', environment: 'pilot' },
+    ...{ sampling_rate: '0.5', sampling_selected: 'false', sampling_trigger: '', not_captured_runs: '' },
+  });
+});
+
 test('a number that was sent as a text stands in its column, and is counted [R-208]', () => {
   const feedback = { feedback_type: 'rating', rating_value: '4.50' };
   const run = assembleRun([
