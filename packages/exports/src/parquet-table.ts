@@ -157,6 +157,12 @@ export class TextDictionary {
     return this.size - 1;
   }
 
+  /** Appends the text at a place, behind its length in four bytes. */
+  copy(place: number, to: GrowingBytes): void {
+    const start = (this.#starts[place] ?? 0) + LENGTH_BYTES;
+    to.slice(this.#texts.buffer, start, this.#starts[place + 1] ?? this.#texts.length);
+  }
+
   /** Whether it is the text at that place. */
   is(place: number, bytes: Buffer, from: number, to: number): boolean {
     const texts = this.#texts.buffer;

@@ -8,8 +8,8 @@ const TRIED_TEXTS = 256;
 const MOST_TEXTS = 1 << 14;
 
 /**
- * Texts. They go into a dictionary as long as most of them have been there before; from where they have not, the pages
- * of the chunk have them plain, which the format provides for (Encodings.md, "Dictionary Encoding").
+ * Texts. They are in a dictionary as long as most of them have been there before; from where they have not, the whole
+ * chunk is plain. Encodings.md lets a chunk have both, and fastparquet reads nulls in the place of the plain ones.
  */
 export class TextColumn extends Column {
   readonly #dictionary = new TextDictionary();
@@ -64,10 +64,16 @@ export class TextColumn extends Column {
 
   /** Between two rows a page may end. */
   #between(): void {
-    if (this.#byPlace && !this.#open) {
-      this.endPage();
-      this.#byPlace = false;
-    } else if (this.isFull(this.#plain.length)) this.endPage();
+    if (this.#byPlace && !this.#open) this.#leaveDictionary();
+    if (!this.#byPlace && this.isFull(this.#plain.length)) this.endPage();
+  }
+
+  /** What was put by its place is plain in the same page: there is one page until then. */
+  #leaveDictionary(): void {
+    for (const place of this.#places) this.#dictionary.copy(place, this.#plain);
+    this.#places = [];
+    this.#dictionary.clear();
+    this.#byPlace = false;
   }
 
   #putPlace(text: Text): void {
