@@ -11,6 +11,7 @@ import {
 } from '../catalogue/catalogue.js';
 import type { Config } from '../config.js';
 import { parseDuration, DAY_MS } from '../quantity.js';
+import { type Cells, PLAIN_CELLS, SPREADSHEET_CELLS } from '../records/exports/csv-cell.js';
 import { type Clock, OUTCOME_WORDS } from '../records/vocabulary.js';
 import { type GivenOut, logAccess } from './access-log.js';
 import { BY_SENDERS, openCatalogue, unknownNames } from './catalogue.js';
@@ -49,6 +50,7 @@ export interface RunsOptions {
   readonly limit?: string;
   readonly json?: true;
   readonly format?: string;
+  readonly forSpreadsheet?: true;
 }
 
 export interface RunsRequest {
@@ -56,6 +58,8 @@ export interface RunsRequest {
   /** Infinity for all. */
   readonly limit: number;
   readonly form: 'table' | 'json' | 'csv';
+  /** Of CSV. */
+  readonly cells: Cells;
 }
 
 export const DEFAULT_LIMIT = 20;
@@ -79,7 +83,7 @@ export const FEEDBACK_ASKED = Object.keys(FEEDBACK);
 
 /** @param now what the time of --outcome none:TIME counts back from. */
 export function runsRequestFrom(options: RunsOptions, now: number): RunsRequest {
-  const { since, until, clock, json, format } = options;
+  const { since, until, clock, json, format, forSpreadsheet } = options;
   const filter: RunsRequest['filter'] = {
     isRun: true,
     ...namesFrom(options),
@@ -93,10 +97,12 @@ export function runsRequestFrom(options: RunsOptions, now: number): RunsRequest 
     throw usage(`--since: ${since} is not earlier than --until ${until}`);
   }
   if (json && format !== undefined) throw usage('--format: not together with --json');
+  if (forSpreadsheet && format === undefined) throw usage('--for-spreadsheet: goes with --format csv');
   return {
     filter,
     limit: limitFrom(options.limit),
     form: json ? 'json' : format === undefined ? 'table' : wordFrom('--format', format, ['csv']),
+    cells: forSpreadsheet ? SPREADSHEET_CELLS : PLAIN_CELLS,
   };
 }
 
@@ -167,8 +173,8 @@ the timestamp of its inference-start. A run without a start began with its earli
 read counts by its time of receipt. After an import or a demo only the senders' clocks tell one day from another.
 
 --feedback is one of ${FEEDBACK_ASKED.join(', ')}.
---json prints one object a line, --format csv a heading and a row each, with record_id whole. A CSV file is for a
-spreadsheet: what would be a formula there has an apostrophe before it.
+--json prints one object a line, --format csv a heading and a row each, with record_id whole. With --for-spreadsheet
+Excel and others keep ids such as 0000123456, and compute nothing (docs/reference/records.md, "CSV").
 
 It can run beside a collector, and covers every event that was stored when it began. That it ran, what it was asked for and
 how many events the listed runs have is logged in access.log; of --target and --user only that they were given.
@@ -205,7 +211,8 @@ export function command(): Command {
     )
     .option('--limit <number>', `how many at most, or all (default: ${DEFAULT_LIMIT})`)
     .option('--json', 'print one JSON object a line')
-    .option('--format <name>', 'csv (default: a table)');
+    .option('--format <name>', 'csv (default: a table)')
+    .option('--for-spreadsheet', 'with --format csv: so that Excel and others keep ids, and compute nothing');
   return addConfigOptions(runs, 'runs')
     .addHelpText('after', EXAMPLES)
     .action(async (options: RunsOptions, self: Command) => {
@@ -295,9 +302,10 @@ class Listing {
 
   #textOf(block: readonly RunSummary[], catalogue: Catalogue): string {
     const isFirst = this.#shown === 0;
-    const { form, filter } = this.request;
+    const { form, filter, cells } = this.request;
     if (form === 'json') return block.map(jsonLine).join('');
-    if (form === 'csv') return (isFirst ? CSV_HEAD : '') + block.map(csvLine).join('');
+    if (form === 'csv')
+      return (isFirst ? cells.mark + CSV_HEAD : '') + block.map((run) => csvLine(run, cells)).join('');
     if (block.length === 0) return '';
     const short = ({ recordId }: RunSummary) => shortId(recordId, catalogue.neighbours(recordId));
     if (isFirst) this.#first = block.slice(0, 1).map(short).join('');

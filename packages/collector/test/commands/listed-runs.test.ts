@@ -248,8 +248,9 @@ describe('collector runs', () => {
   });
 
   test('[R-1041] [R-1042] [R-1075] what senders wrote is printed safe in every form', async () => {
-    const csv = await collector('runs', '--format', 'csv', '--feedback', 'rating');
-    expect(csv.stdout).toContain(",'=1+1,");
+    const csv = await collector('runs', '--format', 'csv', '--for-spreadsheet', '--feedback', 'rating');
+    expect(csv.stdout).toMatch(/^\ufeffrecord_id,/);
+    expect(csv.stdout).toContain(',"=""=1+1""",');
     const json = await collector('runs', '--json', '--feedback', 'rating');
     expect(JSON.parse(json.stdout)).toMatchObject({ caller_id: '=1+1', target_id: '\u001b[2J\u202e' });
     const { stdout } = await collector('runs', '--feedback', 'rating');

@@ -380,6 +380,36 @@ describe('what collector records writes [R-712] [R-713]', () => {
     expect(fs.readdirSync(scratch).filter((name) => name.startsWith('.'))).toEqual([]);
   });
 
+  test('is for a spreadsheet with its warning where it is asked for (R-1866)', async () => {
+    const start = (n: number, prompt: string) => {
+      const sent = { timestamp: '2026-03-02T08:31:01Z', protocol_version: '0.0.1', system_metadata: {} };
+      const more = { target_identity: { target_id: '0000123456' }, inputs: { prompt } };
+      const body = { event_id: id(n), ...sent, ...more };
+      return candidate({ kind: 'inference-start', eventId: id(n), runId: id(n), body });
+    };
+    await fillDirectory(dataDir, [[start(1, 'x'.repeat(32_767)), start(2, 'y'.repeat(32_768))]]);
+    const plain = await records('--format', 'csv');
+    expect(plain.stdout).toContain(',0000123456,');
+    expect(plain.stderr).not.toContain('warning');
+    for (const args of [[], ['--partition', 'day', '--out', place('days')]]) {
+      const asked = await records('--format', 'csv', '--for-spreadsheet', '--json', ...args);
+      expect(JSON.parse(asked.stderr)).toMatchObject({
+        records: 2,
+        warnings: [expect.stringMatching(/^1 cell has more than the 32,767 characters/)],
+      });
+    }
+    const { stdout, stderr } = await records('--format', 'csv', '--for-spreadsheet');
+    expect(stdout).toMatch(/^\ufeffrecord_id,/);
+    expect(stdout).toContain(',"=""0000123456""",');
+    expect(stdout).toContain('y'.repeat(32_768));
+    expect(stderr).toMatch(/^collector: warning: 1 cell has more than /);
+    for (const format of [[], ['--format', 'parquet']]) {
+      const refused = await records('--for-spreadsheet', ...format);
+      expect([refused.code, refused.stdout]).toEqual([2, '']);
+      expect(refused.stderr).toContain('--for-spreadsheet: goes with --format csv');
+    }
+  });
+
   test('is in a directory for each day on which records began', async () => {
     await fill([
       ...LOG,

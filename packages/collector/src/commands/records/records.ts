@@ -10,7 +10,7 @@ import { type AskedFormat, type Bundling, BUNDLINGS, FORMATS } from '../../recor
 import type { Clock } from '../../records/vocabulary.js';
 import { BY_SENDERS, type RunReading, readRuns, recordsIn, unknownNames } from '../catalogue.js';
 import { type AccessRequest, answerAccessRequest } from './access-request.js';
-import { outputOf } from './output.js';
+import { longCellsWarning, outputOf } from './output.js';
 import { RecordThreads } from './record-threads.js';
 import { fullTimeline, outputColumns, pagerColumns, timeline } from './timeline.js';
 import {
@@ -42,6 +42,7 @@ export interface RecordsOptions {
   readonly full?: true;
   readonly format?: string;
   readonly bundle?: string;
+  readonly forSpreadsheet?: boolean;
   readonly out?: string;
   readonly partition?: string;
   readonly json?: true;
@@ -125,7 +126,7 @@ function periodFrom({ since, until }: RecordsOptions): { since?: number; until?:
 }
 
 function formatFrom(
-  { format, full, run, subjectFile, out, partition, bundle }: RecordsOptions,
+  { format, full, run, subjectFile, out, partition, bundle, forSpreadsheet = false }: RecordsOptions,
   onTerminal: boolean,
 ): RecordsRequest['format'] {
   const asked = run ?? subjectFile;
@@ -133,6 +134,7 @@ function formatFrom(
   const name = format ?? (isText ? TEXT : 'ndjson');
   if (full && name !== TEXT) throw usage('--full: only --format text can be cut short, and is without it');
   const bundling = bundlingFrom(bundle, name);
+  if (forSpreadsheet && name !== 'csv') throw usage('--for-spreadsheet: goes with --format csv');
   if (name === TEXT) {
     if (asked === undefined)
       throw usage(
@@ -150,7 +152,7 @@ function formatFrom(
   if (found.binary && out === undefined && onTerminal) {
     throw usage(`--format: ${name} cannot be shown on a terminal: name a file by --out`);
   }
-  return { ...found, name, options: { bundle: bundling } };
+  return { ...found, name, options: { bundle: bundling, forSpreadsheet } };
 }
 
 function bundlingFrom(bundle: string | undefined, format: string): Bundling {
@@ -192,6 +194,7 @@ Examples:
   $ collector records --run 0b2c5a3e-7f2d-4c58-9a52-0d5e3b1c9f10 --full | less
   $ collector records --model sepsis-abstractor@3.0 --since 2026-01-01 --until 2026-02-01 --out january.ndjson
   $ collector records --format parquet --out records --partition day
+  $ collector records --format csv --for-spreadsheet --out for-excel.csv
   $ collector records --after 120000 --out changed.ndjson
   $ collector records --subject-file subject.txt --format text > answer.txt
 
@@ -239,6 +242,7 @@ export function command(): Command {
       '--bundle <type>',
       `with --format fhir: ${BUNDLINGS.join(', or ')} for a server to store (default: collection)`,
     )
+    .option('--for-spreadsheet', 'with --format csv: so that Excel and others keep ids, and compute nothing')
     .option('--out <file>', 'a new file, or with --partition a new directory (default: standard output)')
     .option('--partition <by>', 'day: a directory for each day on which records began')
     .option('--json', 'tell what was done as one JSON object, on standard error');
@@ -275,6 +279,7 @@ class Export {
   readonly #options: RecordsOptions;
   readonly #since = performance.now();
   readonly #done: Done = { records: 0, events: 0, replaced: 0, next_after: 0, warnings: [] };
+  #longCells = 0;
 
   constructor(config: Config, request: RecordsRequest, options: RecordsOptions) {
     this.#config = config;
@@ -370,6 +375,7 @@ class Export {
           await output.write(piece);
           this.#done.records += piece.records;
           this.#done.replaced += piece.replaced;
+          this.#longCells += piece.longCells ?? 0;
         }
         bar.show(sequence, newest);
       }
@@ -405,8 +411,12 @@ class Export {
 
   #tell(json: boolean): void {
     const { records, events, replaced, next_after } = this.#done;
-    if (replaced > 0) this.#done.warnings = [...this.#done.warnings, replacedWarning(replaced)];
-    const { warnings } = this.#done;
+    const warnings = [
+      ...this.#done.warnings,
+      ...(replaced > 0 ? [replacedWarning(replaced)] : []),
+      ...longCellsWarning(this.#longCells),
+    ];
+    this.#done.warnings = warnings;
     if (!json) for (const warning of warnings) process.stderr.write(`collector: warning: ${warning}\n`);
     const { format, out } = this.#request;
     const seconds = (performance.now() - this.#since) / 1000;

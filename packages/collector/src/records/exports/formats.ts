@@ -5,14 +5,16 @@
 import { optionalPackage } from '../../optional-packages.js';
 import type { FileFormat, RecordDocument } from './file-format.js';
 
+export const BUNDLINGS = ['collection', 'transaction'] as const;
+export type Bundling = (typeof BUNDLINGS)[number];
+
 /** What an operator may ask of a format besides. */
 export interface FormatOptions {
   /** What FHIR's Bundles are: for anyone who reads, or for a server that stores them. */
   readonly bundle: Bundling;
+  /** CSV for a spreadsheet (csv-cell.ts). */
+  readonly forSpreadsheet: boolean;
 }
-
-export const BUNDLINGS = ['collection', 'transaction'] as const;
-export type Bundling = (typeof BUNDLINGS)[number];
 
 export interface ExportFormat {
   readonly summary: string;
@@ -56,9 +58,12 @@ export const FORMATS: Readonly<Record<string, ExportFormat>> = {
     load: async () => (await import('./json.js')).json,
   },
   csv: {
-    summary: 'one row a record, in brief, for a spreadsheet',
+    summary: 'one row a record, in brief; for a spreadsheet with --for-spreadsheet',
     extension: '.csv',
-    load: async () => (await import('./csv.js')).csv,
+    load: async ({ forSpreadsheet }) => {
+      const { csv, spreadsheet } = await import('./csv.js');
+      return forSpreadsheet ? spreadsheet : csv;
+    },
   },
   parquet: {
     summary: 'typed columns and nested lists, for analysis',
