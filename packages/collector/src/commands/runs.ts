@@ -2,150 +2,51 @@
 import { once } from 'node:events';
 import path from 'node:path';
 import { Command } from 'commander';
-import {
-  type Catalogue,
-  type FeedbackAsked,
-  modelsNamed,
-  type RunFilter,
-  type RunSummary,
-} from '../catalogue/catalogue.js';
+import type { Catalogue, RunSummary } from '../catalogue/catalogue.js';
 import type { Config } from '../config.js';
-import { parseDuration, DAY_MS } from '../quantity.js';
-import { type Clock, OUTCOME_WORDS } from '../records/vocabulary.js';
+import { counted, DAY_MS } from '../quantity.js';
 import { type GivenOut, logAccess } from './access-log.js';
+import { addConfigOptions, configOf, shortId, wordFrom } from './arguments.js';
 import { BY_SENDERS, openCatalogue, unknownNames } from './catalogue.js';
 import { interruption, usage } from './exit-codes.js';
 import { assertReadable } from './regular-files.js';
-import { CSV_HEAD, csvLine, eventsOf, fittingTable, jsonLine, plainTable } from './run-list.js';
-import { printable, printableLines } from './terminal.js';
-import { typed } from './typed.js';
 import {
-  addConfigOptions,
-  clockFrom,
-  configOf,
-  instantFrom,
-  organisationFrom,
-  personFrom,
-  shortId,
-  wordFrom,
-} from './arguments.js';
+  addFilterOptions,
+  type AskedRuns,
+  FEEDBACK_ASKED,
+  filterFrom,
+  type FilterOptions,
+  limitFrom,
+  loggedFilter,
+} from './run-filter.js';
+import { CSV_HEAD, csvLine, eventsOf, fittingTable, jsonLine, plainTable } from './run-list.js';
+import { printableLines } from './terminal.js';
+import { typed } from './typed.js';
 
 /* What an operator types to `collector runs`, read strictly before anything is done. */
 
-export interface RunsOptions {
-  readonly organisation?: string;
-  readonly target?: string;
-  readonly user?: string;
-  readonly model?: string;
-  readonly app?: string;
-  readonly outcome?: string;
-  readonly feedback?: string;
-  readonly incomplete?: true;
-  readonly conflict?: true;
-  readonly failed?: true;
-  readonly since?: string;
-  readonly until?: string;
-  readonly clock?: string;
-  readonly limit?: string;
+export interface RunsOptions extends FilterOptions {
   readonly json?: true;
   readonly format?: string;
 }
 
 export interface RunsRequest {
-  readonly filter: RunFilter & { readonly clock: Clock };
+  readonly filter: AskedRuns;
   /** Infinity for all. */
   readonly limit: number;
   readonly form: 'table' | 'json' | 'csv';
 }
 
-export const DEFAULT_LIMIT = 20;
-
-/** A word as it is typed: with dashes. */
-const OUTCOMES_ASKED = OUTCOME_WORDS.map((word) => word.replace('_', '-'));
-
-const FEEDBACK: Readonly<Record<string, FeedbackAsked>> = {
-  'thumbs-up': 'up',
-  'thumbs-down': 'down',
-  thumbs: 'thumbs',
-  rating: 'rating',
-  text: 'text',
-  survey: 'survey',
-  'other-words': 'other_words',
-  any: 'any',
-  none: 'none',
-};
-/** As it is typed. */
-export const FEEDBACK_ASKED = Object.keys(FEEDBACK);
-
 /** @param now what the time of --outcome none:TIME counts back from. */
 export function runsRequestFrom(options: RunsOptions, now: number): RunsRequest {
-  const { since, until, clock, json, format } = options;
-  const filter: RunsRequest['filter'] = {
-    isRun: true,
-    ...namesFrom(options),
-    ...statesFrom(options),
-    ...outcomeFrom(options, now),
-    ...(since !== undefined && { since: instantFrom('--since', since) }),
-    ...(until !== undefined && { until: instantFrom('--until', until) }),
-    clock: clockFrom(clock) ?? 'received',
-  };
-  if (filter.since !== undefined && filter.until !== undefined && filter.since >= filter.until) {
-    throw usage(`--since: ${since} is not earlier than --until ${until}`);
-  }
+  const { json, format } = options;
+  const filter = filterFrom(options, now);
   if (json && format !== undefined) throw usage('--format: not together with --json');
   return {
     filter,
-    limit: limitFrom(options.limit),
+    limit: limitFrom(options.limit, 'runs'),
     form: json ? 'json' : format === undefined ? 'table' : wordFrom('--format', format, ['csv']),
   };
-}
-
-function namesFrom({ organisation, target, user, model, app }: RunsOptions): Partial<RunFilter> {
-  if (target === '-' && user === '-') throw usage('- stands for standard input, which can be read only once');
-  return {
-    ...(organisation !== undefined && { organisation: organisationFrom(organisation) }),
-    ...(target !== undefined && { target: personFrom('--target', target) }),
-    ...(user !== undefined && { user: personFrom('--user', user) }),
-    ...(model !== undefined && { models: modelsNamed(nameFrom('--model', model)) }),
-    ...(app !== undefined && { application: nameFrom('--app', app) }),
-  };
-}
-
-function statesFrom({ feedback, incomplete, conflict, failed }: RunsOptions): Partial<RunFilter> {
-  return {
-    ...(feedback !== undefined && { feedback: FEEDBACK[wordFrom('--feedback', feedback, FEEDBACK_ASKED)] }),
-    ...(incomplete && { level: 'incomplete' as const }),
-    ...(conflict && { hasConflict: true as const }),
-    ...(failed && { failed: true as const }),
-  };
-}
-
-function outcomeFrom({ outcome }: RunsOptions, now: number): Partial<RunFilter> {
-  if (outcome === undefined) return {};
-  const [, age] = /^none:(.*)$/s.exec(outcome) ?? [];
-  if (age !== undefined) return { noOutcomeSince: now - ageFrom(age) };
-  const word = OUTCOME_WORDS[OUTCOMES_ASKED.indexOf(wordFrom('--outcome', outcome, OUTCOMES_ASKED))];
-  return word === undefined ? {} : { outcome: word };
-}
-
-/** A script's empty variable is a fault, and not an empty answer. */
-function nameFrom(option: string, text: string): string {
-  if (text === '') throw usage(`${option}: "" names nothing`);
-  return text;
-}
-
-/** With its unit: 30 would be 30 milliseconds, and was surely meant as days. */
-function ageFrom(text: string): number {
-  const age = /[a-z]$/.test(text) ? parseDuration(text) : undefined;
-  if (age !== undefined && age > 0) return age;
-  throw usage(`--outcome: after none:, ${JSON.stringify(text)} is not a time such as 30d or 12h`);
-}
-
-function limitFrom(text: string | undefined): number {
-  if (text === undefined) return DEFAULT_LIMIT;
-  if (text === 'all') return Infinity;
-  if (/^[1-9]\d{0,8}$/.test(text)) return Number(text);
-  throw usage(`--limit: ${JSON.stringify(text)} is neither a number of runs nor all`);
 }
 
 const EXAMPLES = `
@@ -181,25 +82,10 @@ const BLOCK = 1000;
 const MOST_COUNTED = 10_000;
 
 export function command(): Command {
-  const runs = new Command('runs')
-    .description('List runs, the newest first, and what is worth seeing of each.')
-    .option('--target <id>', 'only runs about this patient, document or claim: @FILE or - holds its id')
-    .option('--user <id>', 'only runs that this user called: @FILE or - holds the id')
-    .option('--model <id>', 'only runs of this model: MODEL_ID or MODEL_ID@VERSION')
-    .option('--app <name>', 'only runs that this application sent')
-    .option('--organisation <name>', 'only runs of this organisation')
-    .option(
-      '--outcome <word>',
-      'only runs whose last outcome is validated, partial, …, or none; none:30d: and that began that long ago',
-    )
-    .option('--feedback <sort>', 'only runs with this feedback: thumbs-up, thumbs-down, …, or none')
-    .option('--incomplete', 'only runs whose completeness is "incomplete"')
-    .option('--conflict', 'only runs that contradict themselves')
-    .option('--failed', 'only runs whose call of the model failed')
-    .option('--since <time>', 'only runs that began at this instant or later')
-    .option('--until <time>', 'only runs that began before this instant')
-    .option('--clock <which>', 'by which clock: received or sender (default: received)')
-    .option('--limit <number>', `how many at most, or all (default: ${DEFAULT_LIMIT})`)
+  const runs = addFilterOptions(
+    new Command('runs').description('List runs, the newest first, and what is worth seeing of each.'),
+    'runs',
+  )
     .option('--json', 'print one JSON object a line')
     .option('--format <name>', 'csv (default: a table)');
   return addConfigOptions(runs, 'runs')
@@ -210,16 +96,6 @@ export function command(): Command {
       const config = configOf(self, 'runs');
       await new Listing(config, runsRequestFrom(options, Date.now()), options).run();
     });
-}
-
-/** For the access log, under the names that were typed; that leaves persons out. */
-function loggedFilter(options: RunsOptions): Readonly<Record<string, unknown>> {
-  const { target, user, model, app, organisation, outcome, feedback, incomplete, conflict, failed } = options;
-  const { since, until, clock, limit } = options;
-  return {
-    ...{ target, user, model, app, organisation, outcome, feedback, incomplete, conflict, failed },
-    ...{ since, until, clock, limit },
-  };
 }
 
 class Listing {
@@ -256,7 +132,8 @@ class Listing {
       await this.#list(catalogue, givenOut);
       const { filter, limit } = this.request;
       const isAll = this.#shown < limit;
-      const count = isAll ? this.#shown : catalogue.count({ ...filter, limit: MOST_COUNTED + 1 });
+      const most = Math.max(MOST_COUNTED, this.#shown) + 1;
+      const count = isAll ? this.#shown : catalogue.count({ ...filter, limit: most });
       return this.#remarks(catalogue, count);
     } catch (error) {
       // What was given out cannot be asked for again.
@@ -329,8 +206,13 @@ class Listing {
           'a demo: --clock sender goes by it',
       );
     }
-    if (count === 0) lines.push(...this.#unknown(catalogue), ...this.#bySenders(catalogue));
-    else if (form === 'table') lines.push(`to see one: ${this.#recordCommand()}`);
+    if (count === 0) {
+      const { model } = this.options;
+      const unknown = unknownNames(catalogue, { ...filter, model });
+      const dataDir = path.resolve(this.config.dataDir);
+      lines.push(...unknown.map((line) => typed(line, dataDir)), ...this.#bySenders(catalogue));
+    }
+    if (count > 0 && form === 'table') lines.push(`to see one: ${this.#recordCommand()}`);
     return lines;
   }
 
@@ -341,30 +223,11 @@ class Listing {
     if (clock === 'sender' || (since ?? until ?? noOutcomeSince) === undefined) return [];
     return catalogue.count({ ...filter, clock: 'sender', limit: 1 }) === 0 ? [] : [BY_SENDERS];
   }
-
-  /** For an empty list: the names that no run has. That of a person is neither repeated nor suggested. */
-  #unknown(catalogue: Catalogue): string[] {
-    const { organisation, target, user, application, models } = this.request.filter;
-    const { model } = this.options;
-    const isUnknown = (filter: RunFilter) => catalogue.count({ ...filter, limit: 1 }) === 0;
-    const says = (name: string | undefined, filter: RunFilter, message: string) =>
-      name !== undefined && isUnknown(filter) ? [message] : [];
-    const guessed = {
-      ...(organisation !== undefined && isUnknown({ organisation }) && { organisation }),
-      ...(model !== undefined && isUnknown({ models }) && { model }),
-    };
-    return [
-      ...(Object.keys(guessed).length > 0 ? unknownNames(catalogue, guessed) : []),
-      ...says(target, { target }, 'no run names this target'),
-      ...says(user, { user }, 'no run names this user'),
-      ...says(application, { application }, `no run names the application "${printable(application ?? '')}"`),
-    ];
-  }
 }
 
 function countLine(shown: number, count: number): string {
   if (count === 0) return 'no run matches';
-  const runs = `${count > MOST_COUNTED ? `more than ${MOST_COUNTED}` : count} ${count === 1 ? 'run' : 'runs'}`;
-  if (shown === count) return runs;
+  if (shown === count) return counted(count, 'run');
+  const runs = count > MOST_COUNTED ? `more than ${count - 1} runs` : counted(count, 'run');
   return `the newest ${shown} of ${runs}; more: --limit ${Math.min(count, shown * 5)}, all: --limit all`;
 }
