@@ -23,7 +23,7 @@ export interface FilterOptions {
   readonly limit?: string;
 }
 
-export const DEFAULT_LIMIT = 20;
+const DEFAULT_LIMIT = 20;
 
 /** What is asked for: runs, and none of the records without a run. */
 export type AskedRuns = RunFilter & { readonly clock: Clock };
