@@ -5,9 +5,11 @@ import { Command } from 'commander';
 import type { Catalogue, RunSummary } from '../catalogue/catalogue.js';
 import type { Config } from '../config.js';
 import { counted, DAY_MS } from '../quantity.js';
+import type { Words } from '../records/words.js';
 import { type GivenOut, logAccess } from './access-log.js';
-import { addConfigOptions, configOf, shortId, wordFrom } from './arguments.js';
-import { BY_SENDERS, openCatalogue, unknownNames } from './catalogue.js';
+import { addConfigOptions, configOf, searchedFrom, shortId, wordFrom } from './arguments.js';
+import { BY_SENDERS, openCatalogue, type RecordSource, unknownNames } from './catalogue.js';
+import { Containing } from './containing.js';
 import { interruption, usage } from './exit-codes.js';
 import { assertReadable } from './regular-files.js';
 import {
@@ -20,18 +22,21 @@ import {
   loggedFilter,
 } from './run-filter.js';
 import { CSV_HEAD, csvLine, eventsOf, fittingTable, jsonLine, plainTable } from './run-list.js';
-import { printableLines } from './terminal.js';
+import { printableLines, ProgressBar } from './terminal.js';
 import { typed } from './typed.js';
 
 /* What an operator types to `collector runs`, read strictly before anything is done. */
 
 export interface RunsOptions extends FilterOptions {
+  readonly contains?: string;
   readonly json?: true;
   readonly format?: string;
 }
 
 export interface RunsRequest {
   readonly filter: AskedRuns;
+  /** Which the inputs and outputs of a run have. */
+  readonly words?: Words;
   /** Infinity for all. */
   readonly limit: number;
   readonly form: 'table' | 'json' | 'csv';
@@ -39,11 +44,14 @@ export interface RunsRequest {
 
 /** @param now what the time of --outcome none:TIME counts back from. */
 export function runsRequestFrom(options: RunsOptions, now: number): RunsRequest {
-  const { json, format } = options;
+  const { json, format, contains, target, user } = options;
+  if (contains === '-' && (target === '-' || user === '-'))
+    throw usage('- stands for standard input, which can be read only once');
   const filter = filterFrom(options, now);
   if (json && format !== undefined) throw usage('--format: not together with --json');
   return {
     filter,
+    ...(contains !== undefined && { words: searchedFrom('--contains', contains) }),
     limit: limitFrom(options.limit, 'runs'),
     form: json ? 'json' : format === undefined ? 'table' : wordFrom('--format', format, ['csv']),
   };
@@ -56,6 +64,7 @@ Examples:
   $ collector runs --user - --since 2026-01-01 --until 2026-02-01 --clock sender
   $ collector runs --model sepsis-abstractor@3.0 --failed --limit all --format csv > failed.csv
   $ collector runs --outcome none:30d --json | jq -r .record_id
+  $ collector runs --contains @words.txt --since 2026-11-01
   $ collector records --run 0b2c5a3e
 
 On a terminal it is a table that fits: long names are cut, and columns that do not fit are left out. In a pipe nothing is
@@ -71,21 +80,29 @@ the timestamp of its inference-start. After an import or a demo only the senders
 spreadsheet: what would be a formula there has an apostrophe before it.
 
 It can run beside a collector, and covers every event that was stored when it began. That it ran, what it was asked for and
-how many events the listed runs have is logged in access.log; of --target and --user only that they were given.
+how many events the listed runs have is logged in access.log; of --target, --user and --contains only that they were given.
 
---target and --user take @FILE, or - for standard input: the file has one id, in a line. An id can be typed too, but every
-user of the host sees it in the process list, and sudo logs it.`;
+--target, --user and --contains take @FILE, or - for standard input: the file has one id, in a line, or the words. They can
+be typed too, but every user of the host sees them in the process list, and sudo logs them.
+
+--contains finds runs that have all the words, in any order, in the texts of "inputs" and "output" of their events, at any
+depth. Words are whole: "sepsis" is not found in "urosepsis". Case makes no difference, ß is ss, and composed and decomposed
+letters are the same; ü is not u. It reads the payloads of all runs that the other options leave, newest first, until
+--limit is reached: --since, --model and the like make it quicker. What lies elsewhere, by its URI, is not searched.`;
 
 /** Rows that are laid out together: in a long list columns may grow from one to the next. */
 const BLOCK = 1000;
 /** Of more it is only said that there are: to count them may take as long as to read them all. */
 const MOST_COUNTED = 10_000;
+/** Fewer are searched before anybody wonders. */
+const BAR_FROM_RUNS = 2000;
 
 export function command(): Command {
   const runs = addFilterOptions(
     new Command('runs').description('List runs, the newest first, and what is worth seeing of each.'),
     'runs',
   )
+    .option('--contains <text>', 'only runs whose inputs or outputs have these words: @FILE or - holds them')
     .option('--json', 'print one JSON object a line')
     .option('--format <name>', 'csv (default: a table)');
   return addConfigOptions(runs, 'runs')
@@ -100,6 +117,9 @@ export function command(): Command {
 
 class Listing {
   readonly #signal = interruption();
+  readonly #bar = new ProgressBar({
+    ...{ wanted: process.stderr.isTTY, unit: 'runs searched', per: 1, from: BAR_FROM_RUNS, rate: true },
+  });
   #shown = 0;
   /** Of those shown, runs for which the two clocks are more than a day apart. */
   #apart = 0;
@@ -114,11 +134,12 @@ class Listing {
   async run(): Promise<void> {
     const { dataDir } = this.config;
     assertReadable(dataDir);
-    const givenOut = logAccess(dataDir, { command: 'runs', filter: loggedFilter(this.options) });
+    const filter = { ...loggedFilter(this.options), contains: this.options.contains };
+    const givenOut = logAccess(dataDir, { command: 'runs', filter });
     const signal = this.#signal;
     const access = await openCatalogue({ dataDir, quiet: !process.stderr.isTTY, signal });
     try {
-      const lines = await access.ask((catalogue) => this.#answer(catalogue, givenOut));
+      const lines = await access.ask((catalogue) => this.#answer({ catalogue, log: access.log }, givenOut));
       givenOut.complete = true;
       process.stderr.write(lines.map((line) => `collector: ${line}\n`).join(''));
     } finally {
@@ -127,25 +148,27 @@ class Listing {
   }
 
   /** @returns what is said of the list. */
-  async #answer(catalogue: Catalogue, givenOut: GivenOut): Promise<string[]> {
+  async #answer({ catalogue, log }: RecordSource, givenOut: GivenOut): Promise<string[]> {
+    const { words } = this.request;
+    const search = words && new Containing(words, { catalogue, log, signal: this.#signal, bar: this.#bar });
     try {
-      await this.#list(catalogue, givenOut);
-      const { filter, limit } = this.request;
-      const isAll = this.#shown < limit;
-      const most = Math.max(MOST_COUNTED, this.#shown) + 1;
-      const count = isAll ? this.#shown : catalogue.count({ ...filter, limit: most });
-      return this.#remarks(catalogue, count);
+      await this.#list(catalogue, search, givenOut);
+      return this.#remarks(catalogue, search);
     } catch (error) {
       // What was given out cannot be asked for again.
       throw this.#shown > 0 ? new Error((error as Error).message, { cause: error }) : error;
+    } finally {
+      this.#bar.clear();
     }
   }
 
-  async #list(catalogue: Catalogue, givenOut: GivenOut): Promise<void> {
+  async #list(catalogue: Catalogue, search: Containing | undefined, givenOut: GivenOut): Promise<void> {
     const { filter, limit } = this.request;
+    const all = search?.among(filter) ?? catalogue.runs({ ...filter, ...(limit < Infinity && { limit }) });
     let block: RunSummary[] = [];
-    for (const run of catalogue.runs({ ...filter, ...(limit < Infinity && { limit }) })) {
+    for await (const run of all) {
       block.push(run);
+      if (this.#shown + block.length === limit) break;
       if (block.length < BLOCK) continue;
       await this.#show(block, catalogue, givenOut);
       block = [];
@@ -183,6 +206,7 @@ class Listing {
   async #write(text: string): Promise<void> {
     const signal = this.#signal;
     signal.throwIfAborted();
+    this.#bar.clear();
     const harmless = process.stdout.isTTY ? printableLines(text) : text;
     if (process.stdout.write(harmless)) return;
     await once(process.stdout, 'drain', { signal }).catch((error: unknown) => {
@@ -197,23 +221,38 @@ class Listing {
   }
 
   /** How many there are, how to see more of them, and how to see one whole. */
-  #remarks(catalogue: Catalogue, count: number): string[] {
+  #remarks(catalogue: Catalogue, search: Containing | undefined): string[] {
     const { form, filter } = this.request;
-    const lines = [countLine(this.#shown, count)];
+    const lines = [this.#countLine(catalogue, search), ...(search?.remarks() ?? [])];
     if (this.#apart > 0 && filter.clock === 'received') {
       lines.push(
         `of ${this.#apart} of them the sender's clock is more than a day from the time of receipt, as after an import or ` +
           'a demo: --clock sender goes by it',
       );
     }
-    if (count === 0) {
+    if (this.#shown === 0) {
       const { model } = this.options;
       const unknown = unknownNames(catalogue, { ...filter, model });
       const dataDir = path.resolve(this.config.dataDir);
-      lines.push(...unknown.map((line) => typed(line, dataDir)), ...this.#bySenders(catalogue));
-    }
-    if (count > 0 && form === 'table') lines.push(`to see one: ${this.#recordCommand()}`);
+      lines.push(...unknown.map((line) => typed(line, dataDir)));
+      if ((search?.searched ?? 0) === 0) lines.push(...this.#bySenders(catalogue));
+    } else if (form === 'table') lines.push(`to see one: ${this.#recordCommand()}`);
     return lines;
+  }
+
+  #countLine(catalogue: Catalogue, search: Containing | undefined): string {
+    const { filter, limit } = this.request;
+    const shown = this.#shown;
+    if (shown === 0) return 'no run matches';
+    if (shown < limit) return counted(shown, 'run');
+    // To know how many have the words would be to read them all.
+    if (search !== undefined)
+      return `the newest ${shown} that have the words; more: --limit ${shown * 5}, all: --limit all`;
+    const most = Math.max(MOST_COUNTED, shown) + 1;
+    const count = catalogue.count({ ...filter, limit: most });
+    if (shown === count) return counted(count, 'run');
+    const runs = count === most ? `more than ${most - 1} runs` : counted(count, 'run');
+    return `the newest ${shown} of ${runs}; more: --limit ${Math.min(count, shown * 5)}, all: --limit all`;
   }
 
   /** For an empty list of a time: whether the other clock has runs in it. */
@@ -223,11 +262,4 @@ class Listing {
     if (clock === 'sender' || (since ?? until ?? noOutcomeSince) === undefined) return [];
     return catalogue.count({ ...filter, clock: 'sender', limit: 1 }) === 0 ? [] : [BY_SENDERS];
   }
-}
-
-function countLine(shown: number, count: number): string {
-  if (count === 0) return 'no run matches';
-  if (shown === count) return counted(count, 'run');
-  const runs = count > MOST_COUNTED ? `more than ${count - 1} runs` : counted(count, 'run');
-  return `the newest ${shown} of ${runs}; more: --limit ${Math.min(count, shown * 5)}, all: --limit all`;
 }
