@@ -12,55 +12,67 @@ import { fillDirectory } from '../store/embedded/filled-directory.js';
 import { catalogueIn, withLog } from './made-catalogue.js';
 
 const DAY = Date.parse('2026-03-02T00:00:00Z');
-const MODELS = [
+const MODELS: readonly { readonly model_id: string; readonly model_version?: string }[] = [
   { model_id: 'gpt-4', model_version: '1' },
   { model_id: 'gpt-4' },
   { model_id: 'risk@2', model_version: '7' },
 ];
 
-/** The start of run `n`; every seventh is an outcome of no run. */
-function event(n: number): Made {
+/** The models that the calls of run `n` name: every sixth has two calls, some of the same model. */
+function modelsOf(n: number) {
+  const first = n % 5 === 0 ? undefined : MODELS[n % 3];
+  return n % 6 === 0 ? [first, MODELS[n % 4 === 0 ? n % 3 : (n + 1) % 3]] : [first];
+}
+
+/** The start of run `n`, and that of its second call; every seventh is an outcome of no run. */
+function events(n: number): Made[] {
   const eventId = id(n);
   const base = { event_id: eventId, timestamp: '2026-03-01T00:00:00Z', protocol_version: '0.0.1' };
   const of = { eventId, organisation: n % 3 === 0 ? 'ward-7' : 'ward-8', receivedAt: DAY + n };
-  if (n % 7 === 0) return candidate({ ...of, body: { ...base, outcome: { outcome_type: 'partial' } } });
-  const body = {
-    ...{ ...base, run_id: eventId },
-    ...(n % 5 !== 0 && { model_instance: MODELS[n % 3] }),
-    ...(n % 4 !== 0 && { user_identity: { caller_id: `dr-${n % 9}` } }),
-    target_identity: { target_id: `patient-${n % 11}` },
-    system_metadata: { app_name: n % 2 === 0 ? 'triage' : 'letters' },
-  };
-  return candidate({ ...of, runId: eventId, kind: 'inference-start', body });
+  if (n % 7 === 0) return [candidate({ ...of, body: { ...base, outcome: { outcome_type: 'partial' } } })];
+  return modelsOf(n).map((model, call) => {
+    const body = {
+      ...{ ...base, event_id: id(n + 5000 * call), run_id: eventId },
+      ...(model !== undefined && { model_instance: model }),
+      ...(n % 4 !== 0 && { user_identity: { caller_id: `dr-${n % 9}` } }),
+      target_identity: { target_id: `patient-${n % 11}` },
+      system_metadata: { app_name: n % 2 === 0 ? 'triage' : 'letters' },
+    };
+    return candidate({ ...of, eventId: body.event_id, runId: eventId, kind: 'inference-start', body });
+  });
 }
 
 async function catalogueOf(names?: SyntheticIv): Promise<Catalogue> {
   const scratch = temporaryDirectory();
   onTestFinished(() => fs.rmSync(scratch, { recursive: true, force: true }));
   const dataDir = path.join(scratch, 'data');
-  await fillDirectory(dataDir, [Array.from({ length: 200 }, (_, i) => event(i + 1))], 1 << 20);
+  await fillDirectory(dataDir, [Array.from({ length: 200 }, (_, i) => events(i + 1)).flat()], 1 << 20);
   const catalogue = catalogueIn(path.join(scratch, 'catalogue'), { names });
   onTestFinished(() => catalogue.close());
   await withLog(dataDir, (log) => catalogue.update(Object.defineProperty(log, 'names', { value: names })));
   return catalogue;
 }
 
-const NAMES: Readonly<Record<NameKind, (run: CatalogueRun) => readonly (string | null)[]>> = {
-  models: ({ modelId }) => [modelId],
-  versions: ({ modelId, modelVersion }) => [modelId, modelVersion],
-  apps: ({ application }) => [application],
-  users: ({ userId }) => [userId],
-  organisations: ({ organisation }) => [organisation],
+/** Of a run the names that it counts for. */
+const NAMES: Readonly<Record<NameKind, (run: CatalogueRun) => readonly (readonly (string | null)[])[]>> = {
+  models: (run) => callsOf(run).map(({ model_id }) => [model_id]),
+  versions: (run) => callsOf(run).map(({ model_id, model_version = null }) => [model_id, model_version]),
+  apps: ({ application }) => [[application]],
+  users: ({ userId }) => [[userId]],
+  organisations: ({ organisation }) => [[organisation]],
 };
+
+function callsOf({ recordId, isRun }: CatalogueRun) {
+  return isRun ? modelsOf(Number(recordId.slice(-4))).filter((model) => model !== undefined) : [];
+}
 
 /** By a count of the runs that match. */
 function expectedOf(catalogue: Catalogue, kind: NameKind, filter: RunFilter): Map<string, number> {
   const counts = new Map<string, number>();
   for (const run of catalogue.runs(filter)) {
-    const names = NAMES[kind](run);
-    if (names[0] === null) continue;
-    const key = JSON.stringify(names);
-    counts.set(key, (counts.get(key) ?? 0) + 1);
+    const names = NAMES[kind](run).filter(([name]) => name !== null);
+    for (const key of new Set(names.map((each) => JSON.stringify(each))))
+      counts.set(key, (counts.get(key) ?? 0) + 1);
   }
   return counts;
 }
