@@ -18,5 +18,5 @@ export type { EventKind, Profile } from './kinds.js';
 export { ENVELOPE_FIXED_BYTES, LEAF_BYTES, SALT_BYTES } from './leaf.js';
 export { decodeEnvelope, encodeEnvelope, encodeLeaf, envelopeSize } from './leaf.js';
 export type { Envelope } from './leaf.js';
-export { didYouMean } from './nearest-name.js';
+export { didYouMean, nearestName } from './nearest-name.js';
 export { isOrganisation } from './organisation.js';

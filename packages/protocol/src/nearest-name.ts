@@ -14,14 +14,21 @@ function distance(a: string, b: string): number {
   return previous[b.length] ?? 0;
 }
 
-/** @returns `; did you mean "…"?` with the nearest of the known names, or nothing when none is near. */
-export function didYouMean(name: string, known: readonly string[]): string {
-  if (name.length > 100) return '';
+/** @returns the known name that is nearest by edits, of those with at most two fifths of its letters changed. */
+export function nearestName(name: string, known: Iterable<string>): string | undefined {
+  if (name.length > 100) return undefined;
   let best: string | undefined;
   let fewest = Math.max(2, Math.floor(name.length * 0.4)) + 1;
   for (const candidate of known) {
+    if (Math.abs(candidate.length - name.length) >= fewest) continue;
     const edits = distance(name.toLowerCase(), candidate.toLowerCase());
     if (edits < fewest && edits < candidate.length) [best, fewest] = [candidate, edits];
   }
+  return best;
+}
+
+/** @returns `; did you mean "…"?` with the nearest of the known names, or nothing when none is near. */
+export function didYouMean(name: string, known: readonly string[]): string {
+  const best = nearestName(name, known);
   return best === undefined ? '' : `; did you mean "${best}"?`;
 }

@@ -145,8 +145,8 @@ describe('collector report [R-715]', () => {
     const unknown = await report('--model', 'sepsis-risk@4.3.0', '--organisation', 'ward-8');
     expect(unknown.code).toBe(0);
     expect(unknown.stderr.split('\n').slice(0, 2)).toEqual([
-      'collector: warning: no event names the organisation "ward-8"; did you mean "ward-7"?',
-      'collector: warning: no run is of the model "sepsis-risk@4.3.0"; did you mean "sepsis-risk@4.2.0"?',
+      'collector: warning: no event has the organisation "ward-8"; the nearest is "ward-7"',
+      'collector: warning: no run has the model "sepsis-risk@4.3.0"; the nearest is "sepsis-risk@4.2.0"',
     ]);
     expect(fs.readFileSync(out, 'utf8')).toContain('There is no run in this period.');
     // Known, only not of this period.

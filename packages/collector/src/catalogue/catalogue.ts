@@ -11,6 +11,7 @@ import { isNoId, uuidBytes, uuidText } from '../store/text.js';
 import { CATALOGUE_FILE } from './catalogue-file.js';
 import { beganIn, namesIn, piecesIn, SUMMARY_COLUMNS, type Value, wordAt } from './columns.js';
 import { CatalogueDamaged, CatalogueFault, faultOf, UNFINISHED } from './faults.js';
+import { type NamedRuns, type NameKind, namedRuns } from './named-runs.js';
 import { Names } from './names.js';
 import {
   type CatalogueRun,
@@ -35,7 +36,17 @@ export { beganBySender } from './run-summary.js';
 export { CatalogueBusy, CatalogueDamaged, CatalogueFault } from './faults.js';
 export { modelsNamed, type FeedbackAsked, type RunFilter } from './questions.js';
 export type { CatalogueRun, EventEntry, EventRecord, PlacedRecord } from './questions.js';
-export type { CatalogueOptions, Cursor, EventLog, RunSummary, Tally, Updated, UpdateOptions };
+export type {
+  CatalogueOptions,
+  Cursor,
+  EventLog,
+  NamedRuns,
+  NameKind,
+  RunSummary,
+  Tally,
+  Updated,
+  UpdateOptions,
+};
 
 /** Where the catalogue of a data directory is. */
 export function catalogueDirectory(dataDir: string): string {
@@ -237,19 +248,10 @@ export class Catalogue {
     }
   }
 
-  /** The models of all records, and the versions of each: null where a record of it says none. */
-  models(): { readonly model: string; readonly version: string | null }[] {
-    return this.#ask(({ statements, names }) =>
-      statements
-        .all(
-          `SELECT model, version FROM run WHERE model IS NOT NULL
-          UNION SELECT model, version FROM call WHERE model IS NOT NULL`,
-        )
-        .map(([model, version]) => ({
-          model: names.nameOf(Number(model)),
-          version: version === null ? null : names.nameOf(Number(version)),
-        })),
-    );
+  /** The names that the records that match have, those of the most first. */
+  *names(kind: NameKind, filter: RunFilter = {}): Generator<NamedRuns> {
+    this.#checkSummed();
+    yield* this.#each(namedRuns(this.#questions, kind, filter));
   }
 
   /** The runs that are nested in a record, in the order of their ids. */

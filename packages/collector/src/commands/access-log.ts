@@ -31,8 +31,8 @@ export interface Access {
   readonly reason?: string;
 }
 
-/** Filters whose value is the id of a patient or a user. */
-const OF_PERSONS = ['target', 'user'];
+/** Filters whose value is the id of a patient or a user, or words that may be about one. */
+const OF_PERSONS = ['target', 'user', 'contains'];
 
 /** The access cannot be logged, because the file system takes no writes. */
 class ReadOnly extends Error {
@@ -78,7 +78,7 @@ function linesOf({ command, filter, by, reason }: Access): {
 }
 
 /**
- * The same filter with `true` for the id of a person. A hash would name the person all the same: ids of patients are few
+ * The same filter with `true` for what is of a person. A hash would name the person all the same: ids of patients are few
  * enough to try them all, and a salt would lie beside the log.
  */
 function withoutPersons(filter: Access['filter']): Access['filter'] {

@@ -14,6 +14,7 @@ import {
 } from '../config.js';
 import { isShared, storeFault } from '../store/open.js';
 import { CLOCKS, type Clock } from '../records/vocabulary.js';
+import { Words } from '../records/words.js';
 import { parseDuration } from '../quantity.js';
 import { systemCode } from '../system-code.js';
 import { CommandFailure, EXIT, usage } from './exit-codes.js';
@@ -116,15 +117,16 @@ export function idFrom(argument: string, text: string): string {
   return text.toLowerCase();
 }
 
-const MOST_ID_BYTES = 64 << 20;
+const MOST_TEXT_BYTES = 64 << 20;
 
 /**
- * The ids of a file, one a line, without the blanks around them: an argument is shown to every user of the host.
+ * What a file has, in place of an argument: that is shown to every user of the host.
  * @param file `-` for standard input.
- * @throws CommandFailure when there is none, or it is no text in UTF-8; never with an id in it.
+ * @param holds what belongs into it, for messages.
+ * @throws CommandFailure when it is no text in UTF-8; never with anything of it.
  */
-export function idsIn(option: string, file: string): string[] {
-  const source = file === '-' ? 'standard input' : file;
+function textIn(option: string, file: string, holds: string): string {
+  const source = sourceOf(file);
   let bytes: Buffer;
   try {
     bytes = fs.readFileSync(file === '-' ? 0 : file);
@@ -132,17 +134,40 @@ export function idsIn(option: string, file: string): string[] {
     const code = systemCode(error) ?? 'UNKNOWN';
     throw usage(
       code === 'EISDIR'
-        ? `${option}: ${source} is a directory: name a file with one id a line`
+        ? `${option}: ${source} is a directory: name a file with ${holds}`
         : `${option}: ${source} cannot be read (${code})`,
     );
   }
-  if (bytes.length > MOST_ID_BYTES) throw usage(`${option}: ${source} is larger than 64 MiB`);
+  if (bytes.length > MOST_TEXT_BYTES) throw usage(`${option}: ${source} is larger than 64 MiB`);
   if (!isUtf8(bytes) || bytes.includes(0))
-    throw usage(`${option}: ${source} is no text in UTF-8: save it as UTF-8, with one id a line`);
-  const lines = new TextDecoder().decode(bytes).split(/\r\n|[\r\n]/);
+    throw usage(`${option}: ${source} is no text in UTF-8: save it as UTF-8, with ${holds}`);
+  return new TextDecoder().decode(bytes);
+}
+
+function sourceOf(file: string): string {
+  return file === '-' ? 'standard input' : file;
+}
+
+/**
+ * The ids of a file, one a line, without the blanks around them.
+ * @param file `-` for standard input.
+ * @throws CommandFailure when there is none, or it is no text in UTF-8; never with an id in it.
+ */
+export function idsIn(option: string, file: string): string[] {
+  const lines = textIn(option, file, 'one id a line').split(/\r\n|[\r\n]/);
   const ids = new Set(lines.map((line) => line.trim()).filter((id) => id !== ''));
-  if (ids.size === 0) throw usage(`${option}: there is no id in ${source}`);
+  if (ids.size === 0) throw usage(`${option}: there is no id in ${sourceOf(file)}`);
   return [...ids];
+}
+
+/** Words to look for: `@FILE` or `-`, which hold them, or the words themselves. Never in a message. */
+export function searchedFrom(option: string, text: string): Words {
+  if (text === '@') throw usage(`${option}: "@" names nothing`);
+  const isNamed = text === '-' || text.startsWith('@');
+  const file = text === '-' ? text : text.slice(1);
+  const words = new Words(isNamed ? textIn(option, file, 'the words') : text);
+  if (words.count > 0) return words;
+  throw usage(`${option}: there is no word in ${isNamed ? sourceOf(file) : 'it'}`);
 }
 
 /** The id of a person: `@FILE` or `-`, which hold it, or the id itself. */

@@ -2,12 +2,13 @@
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { type ClinicalRecord, didYouMean } from '@clinical-events/protocol';
+import { type ClinicalRecord, nearestName } from '@clinical-events/protocol';
 import {
   Catalogue,
   CatalogueBusy,
   CatalogueDamaged,
   CatalogueFault,
+  type NameKind,
   type PlacedRecord,
   modelsNamed,
   type RunFilter,
@@ -319,30 +320,62 @@ export async function runOfEvent(
 export const BY_SENDERS =
   "by the senders' clocks there are some in that time, as after an import or a demo: --clock sender goes by these";
 
-export interface NameFilter {
-  readonly organisation?: string | undefined;
+export interface NameFilter extends Pick<RunFilter, 'organisation' | 'application' | 'user' | 'target'> {
   /** MODEL_ID or MODEL_ID@VERSION. */
   readonly model?: string | undefined;
 }
 
-/** Of each kind so many are kept to guess from, and none that is longer. */
-const MOST_NAMES = 1000;
+/** Of each kind so many are looked at for the nearest, those of the most runs, and none that is longer. */
+const MOST_NAMES = 10_000;
 const LONGEST_NAME = 200;
 
 /**
- * Goes through the catalogue: for when nothing was found.
+ * Counts names in the catalogue: for when nothing was found.
+ * @param showsPersons whether the nearest user may be named. The id that was typed never is, nor any of a patient.
  * @returns a warning for each name that no record has, with the nearest one that one has.
  */
-export function unknownNames(catalogue: Catalogue, { organisation, model }: NameFilter): string[] {
-  const warnings: string[] = [];
-  if (organisation !== undefined) {
-    warnings.push(...unknown('no event names the organisation', organisation, catalogue.organisations()));
+export function unknownNames(
+  catalogue: Catalogue,
+  { organisation, model, application, user, target }: NameFilter,
+  showsPersons = process.stderr.isTTY,
+): string[] {
+  const isUnknown = (filter: RunFilter) =>
+    Object.values(filter).some((asked) => asked !== undefined) &&
+    catalogue.count({ ...filter, limit: 1 }) === 0;
+  const among = (kind: NameKind, name: string, wanted: string) => {
+    const near = nearestName(name, namesNear(catalogue, kind));
+    return `${wanted}${near === undefined ? '' : `; the nearest is "${near}"`}`;
+  };
+  const quoted = (name = '') => `"${printable(name)}"`;
+  const models = model === undefined ? undefined : modelsNamed(model);
+  return [
+    ...(isUnknown({ organisation })
+      ? [among('organisations', organisation ?? '', `no event has the organisation ${quoted(organisation)}`)]
+      : []),
+    ...(isUnknown({ models })
+      ? [among('versions', model ?? '', `no run has the model ${quoted(model)}`)]
+      : []),
+    ...(isUnknown({ target }) ? ['no run has this target'] : []),
+    ...(isUnknown({ user })
+      ? [
+          showsPersons
+            ? among('users', user ?? '', 'no run has this user')
+            : 'no run has this user; to see which there are: collector names users',
+        ]
+      : []),
+    ...(isUnknown({ application })
+      ? [among('apps', application ?? '', `no run has the application ${quoted(application)}`)]
+      : []),
+  ];
+}
+
+/** As a filter takes them. A sender's characters must not move the cursor, so such a name is left out. */
+function* namesNear(catalogue: Catalogue, kind: NameKind): Generator<string> {
+  for (const { names } of catalogue.names(kind, { limit: MOST_NAMES })) {
+    const [name = '', version] = names.map((each) => each ?? '');
+    const typed = kind === 'versions' ? [name, `${name}@${version}`] : [name];
+    yield* typed.filter((each) => each.length <= LONGEST_NAME && printable(each) === each);
   }
-  if (model !== undefined) {
-    const models = catalogue.models().flatMap(({ model: id, version }) => [id, `${id}@${version ?? ''}`]);
-    warnings.push(...unknown('no run is of the model', model, models));
-  }
-  return warnings;
 }
 
 /** The same for a command that has no catalogue open: nothing is said where none can be had. */
@@ -358,11 +391,4 @@ export async function unknownNamesIn(
   } finally {
     await access?.close();
   }
-}
-
-function unknown(said: string, name: string, all: readonly string[]): string[] {
-  if (all.includes(name)) return [];
-  // A sender's characters must not move the cursor.
-  const others = all.filter((other) => other.length <= LONGEST_NAME && printable(other) === other);
-  return [`${said} "${printable(name)}"${didYouMean(name, others.slice(0, MOST_NAMES))}`];
 }

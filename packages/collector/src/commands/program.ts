@@ -24,6 +24,7 @@ const COMMANDS: Readonly<Record<CommandWord, { summary: string; load: () => Prom
   keys: { summary: 'create, list, rotate and revoke API keys', load: () => import('./keys.js') },
   events: { summary: 'print stored events as NDJSON', load: () => import('./events.js') },
   runs: { summary: 'list runs, the newest first', load: () => import('./runs.js') },
+  names: { summary: 'list the models, applications and users of runs', load: () => import('./names.js') },
   records: { summary: 'put runs together and export them', load: () => import('./records/records.js') },
   report: {
     summary: 'count the runs of a period on a page',

@@ -2,59 +2,43 @@
 import { once } from 'node:events';
 import path from 'node:path';
 import { Command } from 'commander';
-import {
-  type Catalogue,
-  type FeedbackAsked,
-  modelsNamed,
-  type RunFilter,
-  type RunSummary,
-} from '../catalogue/catalogue.js';
+import type { Catalogue, RunSummary } from '../catalogue/catalogue.js';
 import type { Config } from '../config.js';
-import { parseDuration, DAY_MS } from '../quantity.js';
+import { counted, DAY_MS } from '../quantity.js';
 import { type Cells, PLAIN_CELLS, SPREADSHEET_CELLS } from '../records/exports/csv-cell.js';
-import { type Clock, OUTCOME_WORDS } from '../records/vocabulary.js';
+import type { Words } from '../records/words.js';
 import { type GivenOut, logAccess } from './access-log.js';
-import { BY_SENDERS, openCatalogue, unknownNames } from './catalogue.js';
+import { addConfigOptions, configOf, searchedFrom, shortId, wordFrom } from './arguments.js';
+import { BY_SENDERS, openCatalogue, type RecordSource, unknownNames } from './catalogue.js';
+import { Containing } from './containing.js';
 import { interruption, usage } from './exit-codes.js';
 import { assertReadable } from './regular-files.js';
-import { CSV_HEAD, csvLine, eventsOf, fittingTable, jsonLine, plainTable } from './run-list.js';
-import { printable, printableLines } from './terminal.js';
-import { typed } from './typed.js';
 import {
-  addConfigOptions,
-  clockFrom,
-  configOf,
-  instantFrom,
-  organisationFrom,
-  personFrom,
-  shortId,
-  wordFrom,
-} from './arguments.js';
+  addFilterOptions,
+  type AskedRuns,
+  FEEDBACK_ASKED,
+  filterFrom,
+  type FilterOptions,
+  limitFrom,
+  loggedFilter,
+} from './run-filter.js';
+import { CSV_HEAD, csvLine, eventsOf, fittingTable, jsonLine, plainTable } from './run-list.js';
+import { printableLines, ProgressBar } from './terminal.js';
+import { typed } from './typed.js';
 
 /* What an operator types to `collector runs`, read strictly before anything is done. */
 
-export interface RunsOptions {
-  readonly organisation?: string;
-  readonly target?: string;
-  readonly user?: string;
-  readonly model?: string;
-  readonly app?: string;
-  readonly outcome?: string;
-  readonly feedback?: string;
-  readonly incomplete?: true;
-  readonly conflict?: true;
-  readonly failed?: true;
-  readonly since?: string;
-  readonly until?: string;
-  readonly clock?: string;
-  readonly limit?: string;
+export interface RunsOptions extends FilterOptions {
+  readonly contains?: string;
   readonly json?: true;
   readonly format?: string;
   readonly forSpreadsheet?: true;
 }
 
 export interface RunsRequest {
-  readonly filter: RunFilter & { readonly clock: Clock };
+  readonly filter: AskedRuns;
+  /** Which the inputs and outputs of a run have. */
+  readonly words?: Words;
   /** Infinity for all. */
   readonly limit: number;
   readonly form: 'table' | 'json' | 'csv';
@@ -62,96 +46,21 @@ export interface RunsRequest {
   readonly cells: Cells;
 }
 
-export const DEFAULT_LIMIT = 20;
-
-/** A word as it is typed: with dashes. */
-const OUTCOMES_ASKED = OUTCOME_WORDS.map((word) => word.replace('_', '-'));
-
-const FEEDBACK: Readonly<Record<string, FeedbackAsked>> = {
-  'thumbs-up': 'up',
-  'thumbs-down': 'down',
-  thumbs: 'thumbs',
-  rating: 'rating',
-  text: 'text',
-  survey: 'survey',
-  'other-words': 'other_words',
-  any: 'any',
-  none: 'none',
-};
-/** As it is typed. */
-export const FEEDBACK_ASKED = Object.keys(FEEDBACK);
-
 /** @param now what the time of --outcome none:TIME counts back from. */
 export function runsRequestFrom(options: RunsOptions, now: number): RunsRequest {
-  const { since, until, clock, json, format, forSpreadsheet } = options;
-  const filter: RunsRequest['filter'] = {
-    isRun: true,
-    ...namesFrom(options),
-    ...statesFrom(options),
-    ...outcomeFrom(options, now),
-    ...(since !== undefined && { since: instantFrom('--since', since) }),
-    ...(until !== undefined && { until: instantFrom('--until', until) }),
-    clock: clockFrom(clock) ?? 'received',
-  };
-  if (filter.since !== undefined && filter.until !== undefined && filter.since >= filter.until) {
-    throw usage(`--since: ${since} is not earlier than --until ${until}`);
-  }
+  const { json, format, forSpreadsheet, contains, target, user } = options;
+  if (contains === '-' && (target === '-' || user === '-'))
+    throw usage('- stands for standard input, which can be read only once');
+  const filter = filterFrom(options, now);
   if (json && format !== undefined) throw usage('--format: not together with --json');
   if (forSpreadsheet && format === undefined) throw usage('--for-spreadsheet: goes with --format csv');
   return {
     filter,
-    limit: limitFrom(options.limit),
+    ...(contains !== undefined && { words: searchedFrom('--contains', contains) }),
+    limit: limitFrom(options.limit, 'runs'),
     form: json ? 'json' : format === undefined ? 'table' : wordFrom('--format', format, ['csv']),
     cells: forSpreadsheet ? SPREADSHEET_CELLS : PLAIN_CELLS,
   };
-}
-
-function namesFrom({ organisation, target, user, model, app }: RunsOptions): Partial<RunFilter> {
-  if (target === '-' && user === '-') throw usage('- stands for standard input, which can be read only once');
-  return {
-    ...(organisation !== undefined && { organisation: organisationFrom(organisation) }),
-    ...(target !== undefined && { target: personFrom('--target', target) }),
-    ...(user !== undefined && { user: personFrom('--user', user) }),
-    ...(model !== undefined && { models: modelsNamed(nameFrom('--model', model)) }),
-    ...(app !== undefined && { application: nameFrom('--app', app) }),
-  };
-}
-
-function statesFrom({ feedback, incomplete, conflict, failed }: RunsOptions): Partial<RunFilter> {
-  return {
-    ...(feedback !== undefined && { feedback: FEEDBACK[wordFrom('--feedback', feedback, FEEDBACK_ASKED)] }),
-    ...(incomplete && { level: 'incomplete' as const }),
-    ...(conflict && { hasConflict: true as const }),
-    ...(failed && { failed: true as const }),
-  };
-}
-
-function outcomeFrom({ outcome }: RunsOptions, now: number): Partial<RunFilter> {
-  if (outcome === undefined) return {};
-  const [, age] = /^none:(.*)$/s.exec(outcome) ?? [];
-  if (age !== undefined) return { noOutcomeSince: now - ageFrom(age) };
-  const word = OUTCOME_WORDS[OUTCOMES_ASKED.indexOf(wordFrom('--outcome', outcome, OUTCOMES_ASKED))];
-  return word === undefined ? {} : { outcome: word };
-}
-
-/** A script's empty variable is a fault, and not an empty answer. */
-function nameFrom(option: string, text: string): string {
-  if (text === '') throw usage(`${option}: "" names nothing`);
-  return text;
-}
-
-/** With its unit: 30 would be 30 milliseconds, and was surely meant as days. */
-function ageFrom(text: string): number {
-  const age = /[a-z]$/.test(text) ? parseDuration(text) : undefined;
-  if (age !== undefined && age > 0) return age;
-  throw usage(`--outcome: after none:, ${JSON.stringify(text)} is not a time such as 30d or 12h`);
-}
-
-function limitFrom(text: string | undefined): number {
-  if (text === undefined) return DEFAULT_LIMIT;
-  if (text === 'all') return Infinity;
-  if (/^[1-9]\d{0,8}$/.test(text)) return Number(text);
-  throw usage(`--limit: ${JSON.stringify(text)} is neither a number of runs nor all`);
 }
 
 const EXAMPLES = `
@@ -161,6 +70,7 @@ Examples:
   $ collector runs --user - --since 2026-01-01 --until 2026-02-01 --clock sender
   $ collector runs --model sepsis-abstractor@3.0 --failed --limit all --format csv > failed.csv
   $ collector runs --outcome none:30d --json | jq -r .record_id
+  $ collector runs --contains @words.txt --since 2026-11-01
   $ collector records --run 0b2c5a3e
 
 On a terminal it is a table that fits: long names are cut, and columns that do not fit are left out. In a pipe nothing is
@@ -177,39 +87,29 @@ read counts by its time of receipt. After an import or a demo only the senders' 
 Excel and others keep ids such as 0000123456, and compute nothing (docs/reference/records.md, "CSV").
 
 It can run beside a collector, and covers every event that was stored when it began. That it ran, what it was asked for and
-how many events the listed runs have is logged in access.log; of --target and --user only that they were given.
+how many events the listed runs have is logged in access.log; of --target, --user and --contains only that they were given.
 
---target and --user take @FILE, or - for standard input: the file has one id, in a line. An id can be typed too, but every
-user of the host sees it in the process list, and sudo logs it.`;
+--target, --user and --contains take @FILE, or - for standard input: the file has one id, in a line, or the words. They can
+be typed too, but every user of the host sees them in the process list, and sudo logs them.
+
+--contains finds runs that have all the words, in any order, in the texts of "inputs" and "output" of their events, at any
+depth. Words are whole: "sepsis" is not found in "urosepsis". Case makes no difference, ß is ss, and composed and decomposed
+letters are the same; ü is not u. It reads the payloads of all runs that the other options leave, newest first, until
+--limit is reached: --since, --model and the like make it quicker. What lies elsewhere, by its URI, is not searched.`;
 
 /** Rows that are laid out together: in a long list columns may grow from one to the next. */
 const BLOCK = 1000;
 /** Of more it is only said that there are: to count them may take as long as to read them all. */
 const MOST_COUNTED = 10_000;
+/** Fewer are searched before anybody wonders. */
+const BAR_FROM_RUNS = 2000;
 
 export function command(): Command {
-  const runs = new Command('runs')
-    .description('List runs, the newest first, and what is worth seeing of each.')
-    .option('--target <id>', 'only runs about this patient, document or claim: @FILE or - holds its id')
-    .option('--user <id>', 'only runs that this user called: @FILE or - holds the id')
-    .option('--model <id>', 'only runs of this model: MODEL_ID or MODEL_ID@VERSION')
-    .option('--app <name>', 'only runs that this application sent')
-    .option('--organisation <name>', 'only runs of this organisation')
-    .option(
-      '--outcome <word>',
-      'only runs whose last outcome is validated, partial, …, or none; none:30d: and that began that long ago',
-    )
-    .option('--feedback <sort>', 'only runs with this feedback: thumbs-up, thumbs-down, …, or none')
-    .option('--incomplete', 'only runs whose completeness is "incomplete"')
-    .option('--conflict', 'only runs that contradict themselves')
-    .option('--failed', 'only runs whose call of the model failed')
-    .option('--since <time>', 'only runs that began at this instant or later')
-    .option('--until <time>', 'only runs that began before this instant')
-    .option(
-      '--clock <which>',
-      'by which clock a run began: received, or sender: by its start, else its first event (default: received)',
-    )
-    .option('--limit <number>', `how many at most, or all (default: ${DEFAULT_LIMIT})`)
+  const runs = addFilterOptions(
+    new Command('runs').description('List runs, the newest first, and what is worth seeing of each.'),
+    'runs',
+  )
+    .option('--contains <text>', 'only runs whose inputs or outputs have these words: @FILE or - holds them')
     .option('--json', 'print one JSON object a line')
     .option('--format <name>', 'csv (default: a table)')
     .option('--for-spreadsheet', 'with --format csv: so that Excel and others keep ids, and compute nothing');
@@ -223,18 +123,11 @@ export function command(): Command {
     });
 }
 
-/** For the access log, under the names that were typed; that leaves persons out. */
-function loggedFilter(options: RunsOptions): Readonly<Record<string, unknown>> {
-  const { target, user, model, app, organisation, outcome, feedback, incomplete, conflict, failed } = options;
-  const { since, until, clock, limit } = options;
-  return {
-    ...{ target, user, model, app, organisation, outcome, feedback, incomplete, conflict, failed },
-    ...{ since, until, clock, limit },
-  };
-}
-
 class Listing {
   readonly #signal = interruption();
+  readonly #bar = new ProgressBar({
+    ...{ wanted: process.stderr.isTTY, unit: 'runs searched', per: 1, from: BAR_FROM_RUNS, rate: true },
+  });
   #shown = 0;
   /** Of those shown, runs for which the two clocks are more than a day apart. */
   #apart = 0;
@@ -249,11 +142,12 @@ class Listing {
   async run(): Promise<void> {
     const { dataDir } = this.config;
     assertReadable(dataDir);
-    const givenOut = logAccess(dataDir, { command: 'runs', filter: loggedFilter(this.options) });
+    const filter = { ...loggedFilter(this.options), contains: this.options.contains };
+    const givenOut = logAccess(dataDir, { command: 'runs', filter });
     const signal = this.#signal;
     const access = await openCatalogue({ dataDir, quiet: !process.stderr.isTTY, signal });
     try {
-      const lines = await access.ask((catalogue) => this.#answer(catalogue, givenOut));
+      const lines = await access.ask((catalogue) => this.#answer({ catalogue, log: access.log }, givenOut));
       givenOut.complete = true;
       process.stderr.write(lines.map((line) => `collector: ${line}\n`).join(''));
     } finally {
@@ -262,26 +156,27 @@ class Listing {
   }
 
   /** @returns what is said of the list. */
-  async #answer(catalogue: Catalogue, givenOut: GivenOut): Promise<string[]> {
+  async #answer({ catalogue, log }: RecordSource, givenOut: GivenOut): Promise<string[]> {
+    const { words } = this.request;
+    const search = words && new Containing(words, { catalogue, log, signal: this.#signal, bar: this.#bar });
     try {
-      await this.#list(catalogue, givenOut);
-      const { filter, limit } = this.request;
-      // No fewer than are listed: of those it is known that they are there.
-      const most = Math.max(limit, MOST_COUNTED);
-      const isAll = this.#shown < limit;
-      const count = isAll ? this.#shown : catalogue.count({ ...filter, limit: most + 1 });
-      return this.#remarks(catalogue, count, most);
+      await this.#list(catalogue, search, givenOut);
+      return this.#remarks(catalogue, search);
     } catch (error) {
       // What was given out cannot be asked for again.
       throw this.#shown > 0 ? new Error((error as Error).message, { cause: error }) : error;
+    } finally {
+      this.#bar.clear();
     }
   }
 
-  async #list(catalogue: Catalogue, givenOut: GivenOut): Promise<void> {
+  async #list(catalogue: Catalogue, search: Containing | undefined, givenOut: GivenOut): Promise<void> {
     const { filter, limit } = this.request;
+    const all = search?.among(filter) ?? catalogue.runs({ ...filter, ...(limit < Infinity && { limit }) });
     let block: RunSummary[] = [];
-    for (const run of catalogue.runs({ ...filter, ...(limit < Infinity && { limit }) })) {
+    for await (const run of all) {
       block.push(run);
+      if (this.#shown + block.length === limit) break;
       if (block.length < BLOCK) continue;
       await this.#show(block, catalogue, givenOut);
       block = [];
@@ -320,6 +215,7 @@ class Listing {
   async #write(text: string): Promise<void> {
     const signal = this.#signal;
     signal.throwIfAborted();
+    this.#bar.clear();
     const harmless = process.stdout.isTTY ? printableLines(text) : text;
     if (process.stdout.write(harmless)) return;
     await once(process.stdout, 'drain', { signal }).catch((error: unknown) => {
@@ -334,18 +230,38 @@ class Listing {
   }
 
   /** How many there are, how to see more of them, and how to see one whole. */
-  #remarks(catalogue: Catalogue, count: number, most: number): string[] {
+  #remarks(catalogue: Catalogue, search: Containing | undefined): string[] {
     const { form, filter } = this.request;
-    const lines = [countLine(this.#shown, count, most)];
+    const lines = [this.#countLine(catalogue, search), ...(search?.remarks() ?? [])];
     if (this.#apart > 0 && filter.clock === 'received') {
       lines.push(
         `of ${this.#apart} of them the sender's clock is more than a day from the time of receipt, as after an import or ` +
           'a demo: --clock sender goes by it',
       );
     }
-    if (count === 0) lines.push(...this.#unknown(catalogue), ...this.#bySenders(catalogue));
-    else if (form === 'table') lines.push(`to see one: ${this.#recordCommand()}`);
+    if (this.#shown === 0) {
+      const { model } = this.options;
+      const unknown = unknownNames(catalogue, { ...filter, model });
+      const dataDir = path.resolve(this.config.dataDir);
+      lines.push(...unknown.map((line) => typed(line, dataDir)));
+      if ((search?.searched ?? 0) === 0) lines.push(...this.#bySenders(catalogue));
+    } else if (form === 'table') lines.push(`to see one: ${this.#recordCommand()}`);
     return lines;
+  }
+
+  #countLine(catalogue: Catalogue, search: Containing | undefined): string {
+    const { filter, limit } = this.request;
+    const shown = this.#shown;
+    if (shown === 0) return 'no run matches';
+    if (shown < limit) return counted(shown, 'run');
+    // To know how many have the words would be to read them all.
+    if (search !== undefined)
+      return `the newest ${shown} that have the words; more: --limit ${shown * 5}, all: --limit all`;
+    const most = Math.max(MOST_COUNTED, shown) + 1;
+    const count = catalogue.count({ ...filter, limit: most });
+    if (shown === count) return counted(count, 'run');
+    const runs = count === most ? `more than ${most - 1} runs` : counted(count, 'run');
+    return `the newest ${shown} of ${runs}; more: --limit ${Math.min(count, shown * 5)}, all: --limit all`;
   }
 
   /** For an empty list of a time: whether the other clock has runs in it. */
@@ -355,31 +271,4 @@ class Listing {
     if (clock === 'sender' || (since ?? until ?? noOutcomeSince) === undefined) return [];
     return catalogue.count({ ...filter, clock: 'sender', limit: 1 }) === 0 ? [] : [BY_SENDERS];
   }
-
-  /** For an empty list: the names that no run has. That of a person is neither repeated nor suggested. */
-  #unknown(catalogue: Catalogue): string[] {
-    const { organisation, target, user, application, models } = this.request.filter;
-    const { model } = this.options;
-    const isUnknown = (filter: RunFilter) => catalogue.count({ ...filter, limit: 1 }) === 0;
-    const says = (name: string | undefined, filter: RunFilter, message: string) =>
-      name !== undefined && isUnknown(filter) ? [message] : [];
-    const guessed = {
-      ...(organisation !== undefined && isUnknown({ organisation }) && { organisation }),
-      ...(model !== undefined && isUnknown({ models }) && { model }),
-    };
-    return [
-      ...(Object.keys(guessed).length > 0 ? unknownNames(catalogue, guessed) : []),
-      ...says(target, { target }, 'no run names this target'),
-      ...says(user, { user }, 'no run names this user'),
-      ...says(application, { application }, `no run names the application "${printable(application ?? '')}"`),
-    ];
-  }
-}
-
-/** @param most how far was counted, unless all are listed. */
-function countLine(shown: number, count: number, most: number): string {
-  if (count === 0) return 'no run matches';
-  const runs = `${count > most ? `more than ${most}` : count} ${count === 1 ? 'run' : 'runs'}`;
-  if (shown === count) return runs;
-  return `the newest ${shown} of ${runs}; more: --limit ${Math.min(count, shown * 5)}, all: --limit all`;
 }

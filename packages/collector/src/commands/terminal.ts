@@ -129,7 +129,7 @@ function leftText(seconds: number): string {
 export class ProgressBar {
   readonly #options: ProgressOptions;
   #bar: SingleBar | undefined;
-  #since = 0;
+  #since: number | undefined;
 
   constructor(options: ProgressOptions) {
     this.#options = options;
@@ -142,10 +142,10 @@ export class ProgressBar {
     if (this.#bar === undefined) {
       const format = `{bar} {percentage}% of {total} ${unit}{rate}{left}`;
       this.#bar = new SingleBar({ format, hideCursor: true, clearOnComplete: true });
-      this.#since = performance.now();
+      this.#since ??= performance.now();
       this.#bar.start(Math.round(of / per), 0, { rate: '', left: '' });
     }
-    const seconds = (performance.now() - this.#since) / 1000;
+    const seconds = (performance.now() - (this.#since ?? 0)) / 1000;
     if (units === 0 || seconds === 0) return;
     // Of "MiB of the log" the first word.
     const each = unit.split(' ')[0];
@@ -155,7 +155,9 @@ export class ProgressBar {
     });
   };
 
+  /** The next `show` makes it appear again. */
   clear(): void {
     this.#bar?.stop();
+    this.#bar = undefined;
   }
 }

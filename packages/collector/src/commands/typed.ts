@@ -9,6 +9,7 @@ const NAMES = [
     'keys',
     'events',
     'runs',
+    'names',
     'records',
     'report',
     'import',

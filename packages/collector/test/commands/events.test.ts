@@ -311,7 +311,7 @@ describe('collector events', () => {
     await command.exited;
     expect(command.output).toEqual({
       stdout: '',
-      stderr: 'collector: warning: no event names the organisation "warp"; did you mean "ward"?\n',
+      stderr: 'collector: warning: no event has the organisation "warp"; the nearest is "ward"\n',
     });
     const known = await run([
       ...['events', '--data-dir', dataDir, '--organisation', 'ward', '--until', '2020-01-01'],

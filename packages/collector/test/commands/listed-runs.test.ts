@@ -225,10 +225,10 @@ describe('collector runs', () => {
     expect([code, stdout]).toEqual([0, expect.stringMatching(/^record_id,[a-z_,]+\r\n$/)]);
     expect(stderr.split('\n')).toEqual([
       'collector: no run matches',
-      'collector: no event names the organisation "ward-8"; did you mean "ward-7"?',
-      'collector: no run is of the model "risc"; did you mean "risk"?',
-      'collector: no run names this target',
-      'collector: no run names the application "triag"',
+      'collector: no event has the organisation "ward-8"; the nearest is "ward-7"',
+      'collector: no run has the model "risc"; the nearest is "risk"',
+      'collector: no run has this target',
+      'collector: no run has the application "triag"; the nearest is "triage"',
       '',
     ]);
   });

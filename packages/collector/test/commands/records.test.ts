@@ -114,12 +114,12 @@ describe('collector records [R-711]', () => {
     const near = await records('--organisation', 'wrad-7');
     expect([near.code, near.stdout]).toEqual([0, '']);
     expect(near.stderr).toMatch(
-      /^collector: warning: no event names the organisation "wrad-7"; did you mean "ward-7"\?\ncollector: 0 records of /,
+      /^collector: warning: no event has the organisation "wrad-7"; the nearest is "ward-7"\ncollector: 0 records of /,
     );
     const far = await records('--model', '\u001b[2J', '--json');
     expect(JSON.parse(far.stderr)).toMatchObject({
       records: 0,
-      warnings: ['no run is of the model "\\u001b[2J"'],
+      warnings: ['no run has the model "\\u001b[2J"'],
     });
     for (const args of [
       ['--model', 'sepsis-risk@4.2.0', '--after', '6'],

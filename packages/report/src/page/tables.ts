@@ -5,7 +5,6 @@ import {
   CONFLICT_WORDS,
   type GroupNumbers,
   MISSING_WORDS,
-  type ModelNumbers,
   type ReportNumbers,
 } from '../report-numbers.js';
 import { FEEDBACK_WORDS, OUTCOME_WORDS, OUTCOME_TEXT } from '@clinical-events/collector/records/vocabulary';

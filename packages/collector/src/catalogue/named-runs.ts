@@ -1,0 +1,54 @@
+/** How many runs have each name: grouped by SQLite, so that memory does not grow with them. */
+import { queryOf, type RunFilter, type RunQuery, type Source } from './questions.js';
+import { listing, type Row } from './statements.js';
+
+/** What has names, and the columns that a name is of. */
+const COLUMNS = {
+  models: ['model'],
+  versions: ['model', 'version'],
+  apps: ['application'],
+  users: ['user'],
+  organisations: ['organisation'],
+} as const;
+
+export type NameKind = keyof typeof COLUMNS;
+
+export interface NamedRuns {
+  /** Of `versions` the model and the version, which is null where the runs have none; else one. */
+  readonly names: readonly (string | null)[];
+  readonly runs: number;
+  /** How many names there are, whatever the limit. */
+  readonly of: number;
+}
+
+/** Those that have the most runs come first; the order of a filter makes no difference, its limit is of names. */
+export function* namedRuns(
+  { statements, names }: Source,
+  kind: NameKind,
+  filter: RunFilter,
+): Generator<NamedRuns> {
+  const { limit, ...asked } = filter;
+  const query = queryOf(asked, (text) => names.known(text));
+  if (query === undefined) return;
+  const columns = COLUMNS[kind].join(', ');
+  const of = kind === 'models' || kind === 'versions' ? ofCalls(query, columns) : query.all(columns);
+  const sql = `SELECT ${columns}, count(*) AS runs, count(*) OVER () FROM (${of})
+    WHERE ${COLUMNS[kind][0]} IS NOT NULL GROUP BY ${columns} ORDER BY runs DESC, ${columns} LIMIT ?`;
+  const rows = listing(statements.database, sql).iterate(...query.values, limit ?? -1);
+  for (const row of rows as unknown as Iterable<Row>) {
+    const ids = row.slice(0, -2);
+    yield {
+      names: ids.map((id) => (id === null ? null : names.nameOf(Number(id)))),
+      runs: Number(row.at(-2)),
+      of: Number(row.at(-1)),
+    };
+  }
+}
+
+/** A run counts once for each model, or version, that any of its calls has. */
+function ofCalls(query: RunQuery, columns: string): string {
+  const called = columns.split(', ').map((column) => `call.${column}`);
+  return `WITH asked AS (${query.all('id, starts, model, version')})
+    SELECT ${columns} FROM asked WHERE starts < 2 UNION ALL SELECT ${columns} FROM (
+      SELECT DISTINCT call.run, ${called.join(', ')} FROM asked JOIN call ON call.run = asked.id WHERE starts > 1)`;
+}

@@ -1,0 +1,83 @@
+/** Runs whose inputs or outputs have certain words: what the catalogue does not know, so that payloads are read. */
+import type { EventKind } from '@clinical-events/protocol';
+import type { Catalogue, CatalogueRun, RunFilter } from '../catalogue/catalogue.js';
+import { counted } from '../quantity.js';
+import { windowsOf } from '../records/record-windows.js';
+import type { Words, WordSearch } from '../records/words.js';
+import type { EventLog, ReadEvents } from '../store/contract/events.js';
+import type { ProgressBar } from './terminal.js';
+
+/** By kind the member whose texts are looked at. */
+const SAID: Partial<Readonly<Record<EventKind, string>>> = {
+  'inference-start': 'inputs',
+  'human-output': 'output',
+};
+
+export interface SearchedLog {
+  readonly catalogue: Catalogue;
+  readonly log: Pick<EventLog, 'read'>;
+  readonly signal: AbortSignal;
+  readonly bar: ProgressBar;
+}
+
+export class Containing {
+  #searched = 0;
+  #retired = 0;
+  #encrypted = 0;
+
+  constructor(
+    private readonly words: Words,
+    private readonly source: SearchedLog,
+  ) {}
+
+  /** How many runs were read. */
+  get searched(): number {
+    return this.#searched;
+  }
+
+  /** Of the runs that match those that have all the words, in the order of the filter. Reads no further than it is asked. */
+  async *among(filter: RunFilter): AsyncGenerator<CatalogueRun> {
+    const { catalogue, log, signal, bar } = this.source;
+    const of = catalogue.count(filter);
+    for (const window of windowsOf(placed(catalogue.runs(filter)))) {
+      signal.throwIfAborted();
+      const read = await log.read(window.flatMap(({ places }) => places));
+      let index = 0;
+      for (const { run, places } of window) {
+        const search = this.words.search();
+        for (const { kind } of places) this.#look(search, read, index++, SAID[kind] ?? '');
+        this.#searched++;
+        if (search.isFound) yield run;
+      }
+      bar.show(this.#searched, of);
+    }
+  }
+
+  #look(search: WordSearch, read: ReadEvents, index: number, member: string): void {
+    const text = read.body(index);
+    if (text === undefined) {
+      if (read.facts(index).payloadState === 'retired') this.#retired++;
+      else this.#encrypted++;
+      return;
+    }
+    if (search.isFound || !search.mayBeIn(text)) return;
+    search.look((JSON.parse(text) as Readonly<Record<string, unknown>>)[member]);
+  }
+
+  /** How far it has read, and what it could not. */
+  remarks(): string[] {
+    const unread = [
+      ...(this.#retired > 0 ? [`${this.#retired} retired`] : []),
+      ...(this.#encrypted > 0 ? [`${this.#encrypted} encrypted by a key that is not there`] : []),
+    ];
+    const payloads = counted(this.#retired + this.#encrypted, 'payload');
+    return [
+      `${counted(this.#searched, 'run')} searched`,
+      ...(unread.length === 0 ? [] : [`warning: ${payloads} could not be read: ${unread.join(', ')}`]),
+    ];
+  }
+}
+
+function* placed(runs: Iterable<CatalogueRun>) {
+  for (const run of runs) yield { run, places: run.events().filter(({ kind }) => SAID[kind] !== undefined) };
+}

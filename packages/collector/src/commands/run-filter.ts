@@ -1,0 +1,148 @@
+/** Which runs an operator asks for: the options that `runs` and `names` share, read strictly before anything is done. */
+import type { Command } from 'commander';
+import { type FeedbackAsked, modelsNamed, type RunFilter } from '../catalogue/catalogue.js';
+import { parseDuration } from '../quantity.js';
+import { type Clock, OUTCOME_WORDS } from '../records/vocabulary.js';
+import { clockFrom, instantFrom, organisationFrom, personFrom, wordFrom } from './arguments.js';
+import { usage } from './exit-codes.js';
+
+export interface FilterOptions {
+  readonly organisation?: string;
+  readonly target?: string;
+  readonly user?: string;
+  readonly model?: string;
+  readonly app?: string;
+  readonly outcome?: string;
+  readonly feedback?: string;
+  readonly incomplete?: true;
+  readonly conflict?: true;
+  readonly failed?: true;
+  readonly since?: string;
+  readonly until?: string;
+  readonly clock?: string;
+  readonly limit?: string;
+}
+
+const DEFAULT_LIMIT = 20;
+
+/** What is asked for: runs, and none of the records without a run. */
+export type AskedRuns = RunFilter & { readonly clock: Clock };
+
+/** A word as it is typed: with dashes. */
+const OUTCOMES_ASKED = OUTCOME_WORDS.map((word) => word.replace('_', '-'));
+
+const FEEDBACK: Readonly<Record<string, FeedbackAsked>> = {
+  'thumbs-up': 'up',
+  'thumbs-down': 'down',
+  thumbs: 'thumbs',
+  rating: 'rating',
+  text: 'text',
+  survey: 'survey',
+  'other-words': 'other_words',
+  any: 'any',
+  none: 'none',
+};
+/** As it is typed. */
+export const FEEDBACK_ASKED = Object.keys(FEEDBACK);
+
+/** @param most what --limit counts. */
+export function addFilterOptions(command: Command, most: string): Command {
+  return command
+    .option('--target <id>', 'only runs about this patient, document or claim: @FILE or - holds its id')
+    .option('--user <id>', 'only runs that this user called: @FILE or - holds the id')
+    .option('--model <id>', 'only runs of this model: MODEL_ID or MODEL_ID@VERSION')
+    .option('--app <name>', 'only runs that this application sent')
+    .option('--organisation <name>', 'only runs of this organisation')
+    .option(
+      '--outcome <word>',
+      'only runs whose last outcome is validated, partial, …, or none; none:30d: and that began that long ago',
+    )
+    .option('--feedback <sort>', 'only runs with this feedback: thumbs-up, thumbs-down, …, or none')
+    .option('--incomplete', 'only runs whose completeness is "incomplete"')
+    .option('--conflict', 'only runs that contradict themselves')
+    .option('--failed', 'only runs whose call of the model failed')
+    .option('--since <time>', 'only runs that began at this instant or later')
+    .option('--until <time>', 'only runs that began before this instant')
+    .option(
+      '--clock <which>',
+      'by which clock a run began: received, or sender: by its start, else its first event (default: received)',
+    )
+    .option('--limit <number>', `how many ${most} at most, or all (default: ${DEFAULT_LIMIT})`);
+}
+
+/** @param now what the time of --outcome none:TIME counts back from. */
+export function filterFrom(options: FilterOptions, now: number): AskedRuns {
+  const { since, until, clock } = options;
+  const filter: AskedRuns = {
+    isRun: true,
+    ...namesFrom(options),
+    ...statesFrom(options),
+    ...outcomeFrom(options, now),
+    ...(since !== undefined && { since: instantFrom('--since', since) }),
+    ...(until !== undefined && { until: instantFrom('--until', until) }),
+    clock: clockFrom(clock) ?? 'received',
+  };
+  if (filter.since !== undefined && filter.until !== undefined && filter.since >= filter.until) {
+    throw usage(`--since: ${since} is not earlier than --until ${until}`);
+  }
+  return filter;
+}
+
+function namesFrom({ organisation, target, user, model, app }: FilterOptions): Partial<RunFilter> {
+  if (target === '-' && user === '-') throw usage('- stands for standard input, which can be read only once');
+  return {
+    ...(organisation !== undefined && { organisation: organisationFrom(organisation) }),
+    ...(target !== undefined && { target: personFrom('--target', target) }),
+    ...(user !== undefined && { user: personFrom('--user', user) }),
+    ...(model !== undefined && { models: modelsNamed(nameFrom('--model', model)) }),
+    ...(app !== undefined && { application: nameFrom('--app', app) }),
+  };
+}
+
+function statesFrom({ feedback, incomplete, conflict, failed }: FilterOptions): Partial<RunFilter> {
+  return {
+    ...(feedback !== undefined && { feedback: FEEDBACK[wordFrom('--feedback', feedback, FEEDBACK_ASKED)] }),
+    ...(incomplete && { level: 'incomplete' as const }),
+    ...(conflict && { hasConflict: true as const }),
+    ...(failed && { failed: true as const }),
+  };
+}
+
+function outcomeFrom({ outcome }: FilterOptions, now: number): Partial<RunFilter> {
+  if (outcome === undefined) return {};
+  const [, age] = /^none:(.*)$/s.exec(outcome) ?? [];
+  if (age !== undefined) return { noOutcomeSince: now - ageFrom(age) };
+  const word = OUTCOME_WORDS[OUTCOMES_ASKED.indexOf(wordFrom('--outcome', outcome, OUTCOMES_ASKED))];
+  return word === undefined ? {} : { outcome: word };
+}
+
+/** A script's empty variable is a fault, and not an empty answer. */
+function nameFrom(option: string, text: string): string {
+  if (text === '') throw usage(`${option}: "" names nothing`);
+  return text;
+}
+
+/** With its unit: 30 would be 30 milliseconds, and was surely meant as days. */
+function ageFrom(text: string): number {
+  const age = /[a-z]$/.test(text) ? parseDuration(text) : undefined;
+  if (age !== undefined && age > 0) return age;
+  throw usage(`--outcome: after none:, ${JSON.stringify(text)} is not a time such as 30d or 12h`);
+}
+
+/** Infinity for all. @param what is counted, for the message. */
+export function limitFrom(text: string | undefined, what: string): number {
+  if (text === undefined) return DEFAULT_LIMIT;
+  if (text === 'all') return Infinity;
+  if (/^[1-9]\d{0,8}$/.test(text)) return Number(text);
+  throw usage(`--limit: ${JSON.stringify(text)} is neither a number of ${what} nor all`);
+}
+
+/** For the access log, under the names that were typed; that leaves persons out. */
+export function loggedFilter(options: FilterOptions): Readonly<Record<string, unknown>> {
+  const { target, user, model, app, organisation, outcome, feedback, incomplete, conflict, failed } = options;
+  const { since, until, clock, limit } = options;
+  return {
+    ...{ target, user, model, app, organisation, outcome, feedback, incomplete, conflict, failed },
+    ...{ since, until, clock, limit },
+  };
+}

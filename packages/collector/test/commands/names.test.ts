@@ -1,0 +1,110 @@
+/** `collector names` as a process on a data directory. */
+import fs from 'node:fs';
+import path from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { id } from '../records/run-events.js';
+import { run, temporaryDirectory } from '../running/collector-process.js';
+import { candidate, type Made } from '../store/candidate.js';
+import { fillDirectory } from '../store/embedded/filled-directory.js';
+
+function start(n: number, model: string, version: string | undefined, user: string): Made {
+  const body = {
+    ...{ event_id: id(n), run_id: id(n), timestamp: '2026-03-01T00:00:00Z', protocol_version: '0.0.1' },
+    model_instance: { model_id: model, model_version: version },
+    ...{ user_identity: { caller_id: user }, system_metadata: { app_name: 'triage' } },
+  };
+  return candidate({ eventId: id(n), runId: id(n), kind: 'inference-start', body });
+}
+
+const STARTS = [
+  ...[start(1, 'risk', '1', 'dr-a'), start(2, 'risk', '1', 'dr-a'), start(3, 'risk', '1', 'dr-b')],
+  ...[start(4, 'risk', '2', 'dr-a'), start(5, 'risk', '2', 'dr-b'), start(6, '\u001b[2J', undefined, 'dr-c')],
+];
+
+let dataDir: string;
+
+beforeEach(async () => {
+  dataDir = temporaryDirectory();
+  await fillDirectory(dataDir, [STARTS]);
+});
+
+afterEach(() => {
+  fs.rmSync(dataDir, { recursive: true, force: true });
+});
+
+const names = (...args: readonly string[]) => run(['names', '--data-dir', dataDir, ...args]);
+
+test('[R-1860] without a kind it gives an overview, and with one a list, in words and as JSON', async () => {
+  expect(await names()).toEqual({
+    code: 0,
+    stdout: [
+      'KIND           NAMES  MOST RUNS',
+      'models         2      risk (5), \\u001b[2J (1)',
+      'apps           1      triage (6)',
+      'users          3      dr-a (3), dr-b (2), dr-c (1)',
+      'organisations  1      default (6)',
+      '',
+    ].join('\n'),
+    stderr: expect.stringMatching(
+      /^collector: to list one kind: collector names --data-dir \S+ users\n$/,
+    ) as string,
+  });
+  expect(await names('models')).toEqual({
+    code: 0,
+    stdout:
+      'MODEL      VERSION  RUNS\nrisk       1        3\nrisk       2        2\n\\u001b[2J  -        1\n',
+    stderr: 'collector: 3 model versions\n',
+  });
+  expect(await names('users', '--limit', '1', '--json', '--model', 'risk@2')).toEqual({
+    code: 0,
+    stdout: '{"caller_id":"dr-a","runs":1}\n',
+    stderr: 'collector: the 1 with the most runs of 2 users; all: --limit all\n',
+  });
+  const objects = (await names('--json')).stdout
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line) as object);
+  expect(objects).toEqual([
+    {
+      ...{ kind: 'models', count: 2 },
+      most_runs: [
+        { model_id: 'risk', runs: 5 },
+        { model_id: '\u001b[2J', runs: 1 },
+      ],
+    },
+    { kind: 'apps', count: 1, most_runs: [{ app_name: 'triage', runs: 6 }] },
+    {
+      ...{ kind: 'users', count: 3 },
+      most_runs: [
+        { caller_id: 'dr-a', runs: 3 },
+        { caller_id: 'dr-b', runs: 2 },
+        { caller_id: 'dr-c', runs: 1 },
+      ],
+    },
+    { kind: 'organisations', count: 1, most_runs: [{ organisation: 'default', runs: 6 }] },
+  ]);
+});
+
+test('[R-1860] it is logged as a reading, without the id that it was asked by; another kind is refused before', async () => {
+  expect(await names('patients')).toEqual({
+    ...{ code: 2, stdout: '' },
+    stderr: 'collector: kind: "patients" is none of models, apps, users, organisations\n',
+  });
+  const log = path.join(dataDir, 'access.log');
+  expect(fs.existsSync(log)).toBe(false);
+  const file = path.join(dataDir, 'user.txt');
+  fs.writeFileSync(file, 'dr-a\n');
+  expect((await names('models', '--user', `@${file}`)).stdout).toBe(
+    'MODEL  VERSION  RUNS\nrisk   1        2\nrisk   2        1\n',
+  );
+  const lines = fs.readFileSync(log, 'utf8').trimEnd().split('\n');
+  expect(lines.map((line) => JSON.parse(line) as object)).toEqual([
+    expect.objectContaining({ command: 'names', state: 'begun', filter: { kind: 'models', user: true } }),
+    expect.objectContaining({ state: 'ended', events: 0, complete: true, done: { names: 2 } }),
+  ]);
+  const empty = await names('users', '--model', 'rosk', '--json');
+  expect(empty).toEqual({
+    ...{ code: 0, stdout: '' },
+    stderr: 'collector: no run matches\ncollector: no run has the model "rosk"; the nearest is "risk"\n',
+  });
+});
