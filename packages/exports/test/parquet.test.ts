@@ -63,7 +63,7 @@ test('every column has its type, and lists are lists [R-712]', async () => {
   );
 });
 
-test('a file without records has the columns and types of one with records, for two readers (R-1867)', async () => {
+test('a file without records has the columns and types of one with records, for two readers [R-1867]', async () => {
   const one = [plainRun()];
   const many = [awkwardRun(), ...Array.from({ length: 3 }, () => plainRun())];
   const seen = [];
@@ -124,7 +124,7 @@ test('numbers that were sent as texts, and what was told of a call, stand in the
   });
 });
 
-test('where a run was made and how it was sampled stand in typed columns (R-1868)', async () => {
+test('where a run was made and how it was sampled stand in typed columns [R-1868]', async () => {
   const sampling = { rate: 0.5, selected: true };
   const system_metadata = { app_name: 'triage', hostname: 'ward-7', environment: 'pilot', sampling };
   const marked = assembleRun([event({ kind: 'inference-start', n: 1, more: { system_metadata } })]);
