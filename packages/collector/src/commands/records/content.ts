@@ -16,7 +16,7 @@ import { printable } from '../terminal.js';
 export type Content = { readonly text: string } | { readonly note: string };
 
 const HASHED = /^sha256:([0-9a-f]{64})$/;
-const SCHEME = /^([a-z][a-z0-9+.-]*):/i;
+const SCHEME = /^[a-z][a-z0-9+.-]*:/i;
 const MOST_BYTES = 64 << 20;
 /** By the bytes at a place what the content is: of kinds that records of patients have. */
 const SIGNATURES: readonly (readonly [type: string, at: number, bytes: string])[] = [
@@ -30,11 +30,6 @@ const SIGNATURES: readonly (readonly [type: string, at: number, bytes: string])[
   ['audio/wav', 8, 'WAVE'],
   ['image/webp', 8, 'WEBP'],
 ];
-
-/** Why content is not shown: a sentence without its subject. */
-class NoContent extends Error {
-  override name = 'NoContent';
-}
 
 export class ContentDirectory {
   readonly #real: string;
@@ -58,15 +53,13 @@ export class ContentDirectory {
   read(uri: string, type: string | undefined): Content | undefined {
     if (/^urn:/i.test(uri)) return undefined;
     this.#asked++;
-    try {
-      const bytes = this.#bytes(uri);
-      if (isUtf8(bytes) && !bytes.includes(0)) return { text: new TextDecoder().decode(bytes) };
-      return { note: `${counted(bytes.length, 'byte')} of ${type ?? typeOf(bytes)}, not shown` };
-    } catch (error) {
-      if (!(error instanceof NoContent)) throw error;
+    const bytes = this.#bytes(uri);
+    if (typeof bytes === 'string') {
       this.#failed++;
-      return { note: error.message };
+      return { note: bytes };
     }
+    if (isUtf8(bytes) && !bytes.includes(0)) return { text: new TextDecoder().decode(bytes) };
+    return { note: `${counted(bytes.length, 'byte')} of ${type ?? typeOf(bytes)}, not shown` };
   }
 
   /** Undefined when all that was asked for could be read. */
@@ -75,68 +68,66 @@ export class ContentDirectory {
     return `of ${counted(this.#asked, 'URI')} the content of ${this.#failed} could not be read in ${this.root}`;
   }
 
-  #bytes(uri: string): Buffer {
+  /** @returns a sentence without its subject where there are none. */
+  #bytes(uri: string): Buffer | string {
     const [, sha256] = HASHED.exec(uri) ?? [];
-    if (sha256 === undefined) return this.#file(fileNamed(uri));
+    if (sha256 === undefined) {
+      const name = fileNamed(uri);
+      if (name !== undefined) return this.#file(name);
+      const [scheme = ''] = SCHEME.exec(uri) ?? [];
+      return /^(file:)?$/i.test(scheme)
+        ? 'is not looked for: the URI names no file of this host'
+        : `is not looked for: ${scheme.toLowerCase()} is no file of the directory`;
+    }
     // A bucket has no directories within it.
     const places = [path.join(sha256.slice(0, 2), sha256), sha256];
     const place = places.find((each) => fs.existsSync(path.join(this.#real, each))) ?? places[0] ?? '';
     const bytes = this.#file(place);
+    if (typeof bytes === 'string') return bytes;
     const actual = hash('sha256', bytes);
-    if (actual !== sha256)
-      throw new NoContent(`is not what was stored: the SHA-256 of ${place} is ${actual}`);
-    return bytes;
+    return actual === sha256 ? bytes : `is not what was stored: the SHA-256 of ${place} is ${actual}`;
   }
 
-  #file(name: string): Buffer {
+  #file(name: string): Buffer | string {
     const file = path.resolve(this.root, name);
     const shown = printable(name);
-    if (![this.root, this.#real].some((root) => isWithin(root, file))) throw outside(shown);
+    const outside = `is not read: ${shown} lies outside of the directory`;
+    if (![this.root, this.#real].some((root) => isWithin(root, file))) return outside;
     let fd: number | undefined;
     try {
       const real = fs.realpathSync(file);
-      if (!isWithin(this.#real, real)) throw outside(shown);
+      if (!isWithin(this.#real, real)) return outside;
       // Not waiting for whoever writes to a pipe.
       const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = fs.constants;
       fd = fs.openSync(real, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
       const stat = fs.fstatSync(fd);
-      if (!stat.isFile()) throw new NoContent(`cannot be read: ${shown} is no regular file`);
-      if (stat.size > MOST_BYTES)
-        throw new NoContent(`is not shown: ${shown} has ${counted(stat.size, 'byte')}, more than 64 MiB`);
-      return fs.readFileSync(fd);
+      if (!stat.isFile()) return `cannot be read: ${shown} is no regular file`;
+      if (stat.size <= MOST_BYTES) return fs.readFileSync(fd);
+      return `is not shown: ${shown} has ${counted(stat.size, 'byte')}, more than 64 MiB`;
     } catch (error) {
-      if (error instanceof NoContent) throw error;
       const code = systemCode(error) ?? 'UNKNOWN';
-      throw new NoContent(
-        code === 'ENOENT' ? `is not there: no file ${shown}` : `cannot be read: ${shown} (${code})`,
-      );
+      return code === 'ENOENT' ? `is not there: no file ${shown}` : `cannot be read: ${shown} (${code})`;
     } finally {
       if (fd !== undefined) fs.closeSync(fd);
     }
   }
 }
 
-/** @throws NoContent for a URI of something else than a file of this host. */
-function fileNamed(uri: string): string {
-  const [, scheme] = SCHEME.exec(uri) ?? [];
-  if (scheme !== undefined && scheme.toLowerCase() !== 'file')
-    throw new NoContent(`is not looked for: ${scheme.toLowerCase()}: is no file of the directory`);
+/** Undefined for a URI of something else than a file of this host. */
+function fileNamed(uri: string): string | undefined {
+  const [scheme] = SCHEME.exec(uri) ?? [];
+  if (scheme !== undefined && scheme.toLowerCase() !== 'file:') return undefined;
   try {
     const name = scheme === undefined ? decodeURIComponent(uri) : fileURLToPath(uri);
-    if (name !== '' && !name.includes('\0')) return name;
+    return name === '' || name.includes('\0') ? undefined : name;
   } catch {
     // A plain name may have a percent sign in it.
-    if (scheme === undefined) return uri;
+    return scheme === undefined ? uri : undefined;
   }
-  throw new NoContent('is not looked for: the URI names no file of this host');
 }
 
 function isWithin(root: string, file: string): boolean {
   return file.startsWith(root.endsWith(path.sep) ? root : root + path.sep);
-}
-
-function outside(shown: string): NoContent {
-  return new NoContent(`is not read: ${shown} lies outside of the directory`);
 }
 
 function typeOf(bytes: Buffer): string {
