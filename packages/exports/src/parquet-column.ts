@@ -2,7 +2,7 @@
  * A column chunk of Parquet in the making. Values go straight into the bytes of a page, for which hyparquet-writer
  * wants arrays of values, of levels and of encoded texts first; page headers and the coding of levels are its own.
  *
- * Pages are of version 2, so each begins with a row. All is used again for the next row group.
+ * Pages are of version 1, which every reader knows, and each begins with a row. All is used again for the next row group.
  */
 import { zstdCompressSync, constants } from 'node:zlib';
 import { ByteWriter, type ParquetWriter } from 'hyparquet-writer';
@@ -12,8 +12,7 @@ import { GrowingBytes, leafOf, type ValueType } from './parquet-table.js';
 
 /** A page ends with the row that fills it. */
 const PAGE_BYTES = 1 << 20;
-/** For fewer bytes a compressor's frame is no gain. */
-const COMPRESSED_FROM = 64;
+const LENGTH_BYTES = 4;
 const ZSTD_PARAMS = { [constants.ZSTD_c_compressionLevel]: 1 };
 const NOTHING = new Uint8Array(0);
 
@@ -27,8 +26,6 @@ export type Bounds = Pick<Statistics, 'min_value' | 'max_value'>;
 
 /** The slots of a column, one a value, null or empty list: the same for all members of one list. */
 export class Slots {
-  /** How many rows have begun. */
-  rows = 0;
   /** Whether a row begins with the newest slot. */
   begins = true;
   readonly #repetitions: GrowingBytes | undefined;
@@ -41,12 +38,10 @@ export class Slots {
   /** Comes before what the columns are given for the slot. */
   next(begins: boolean): void {
     this.begins = begins;
-    if (begins) this.rows++;
     this.#repetitions?.byte(begins ? 0 : 1);
   }
 
   clear(): void {
-    this.rows = 0;
     this.#repetitions?.clear();
     this.#encoded = undefined;
   }
@@ -55,7 +50,7 @@ export class Slots {
   encoded(from: number, to: number): Uint8Array {
     if (this.#repetitions === undefined) return NOTHING;
     if (this.#encoded?.from !== from || this.#encoded.to !== to) {
-      this.#encoded = { from, to, bytes: hybrid(this.#repetitions.bytes().subarray(from, to), 1) };
+      this.#encoded = { from, to, bytes: levels(this.#repetitions.bytes().subarray(from, to), 1) };
     }
     return this.#encoded.bytes;
   }
@@ -90,10 +85,8 @@ export abstract class Column {
   #encodingStats: EncodingStats = [];
   #nulls = 0;
   #uncompressed = 0;
-  // Where the page in the making begins.
+  /** Where the page in the making begins. */
   #fromSlot = 0;
-  #fromRow = 0;
-  #fromNulls = 0;
 
   constructor(place: ColumnPlace) {
     this.#place = place;
@@ -112,7 +105,7 @@ export abstract class Column {
 
   /** @returns what was put since the last time, and begins again. */
   take(): Chunk {
-    this.#endPage(this.slots.rows);
+    this.endPage();
     const dictionary = this.dictionary();
     const head = new ByteWriter();
     if (dictionary !== undefined) this.#writeDictionary(head, dictionary.texts, dictionary.bytes);
@@ -121,7 +114,7 @@ export abstract class Column {
     if (type === undefined) throw new RangeError('a column without a type');
     const metadata: ColumnMetaData = {
       type,
-      encodings: [...new Set(this.#encodingStats.map(({ encoding }) => encoding))],
+      encodings: [...new Set(this.#encodingStats.map(({ encoding }) => encoding)), 'RLE'],
       path_in_schema: [...this.#place.path],
       codec: 'ZSTD',
       num_values: BigInt(this.#definitions.length),
@@ -141,11 +134,6 @@ export abstract class Column {
     this.#definitions.byte(this.#place.defined);
   }
 
-  /** Ends the page with the row before the newest slot, which begins one and has not been put. */
-  protected endPage(): void {
-    this.#endPage(this.slots.rows - 1);
-  }
-
   /** Whether a page should end, by its bytes of values, before the newest slot. */
   protected isFull(bytes: number): boolean {
     return bytes >= PAGE_BYTES && this.slots.begins;
@@ -158,42 +146,38 @@ export abstract class Column {
   protected abstract dictionary(): { readonly texts: number; readonly bytes: Uint8Array } | undefined;
   protected abstract bounds(): Bounds;
 
-  #endPage(toRow: number): void {
+  /** Ends the page before the newest slot, which begins a row and has not been put. */
+  protected endPage(): void {
     const slots = this.#definitions.length;
     if (slots === this.#fromSlot) return;
     const { encoding, bytes } = this.values();
-    const { defined } = this.#place;
     const repetitions = this.slots.encoded(this.#fromSlot, slots);
-    const definitions = hybrid(this.#definitions.bytes().subarray(this.#fromSlot), defined > 1 ? 2 : 1);
-    const compressed = compress(bytes);
-    const header: PageHeader['data_page_header_v2'] = {
-      num_values: slots - this.#fromSlot,
-      num_nulls: this.#nulls - this.#fromNulls,
-      num_rows: toRow - this.#fromRow,
-      encoding,
-      definition_levels_byte_length: definitions.length,
-      repetition_levels_byte_length: repetitions.length,
-      is_compressed: compressed !== bytes,
-    };
-    const levels = repetitions.length + definitions.length;
+    const definitions = levels(
+      this.#definitions.bytes().subarray(this.#fromSlot),
+      this.#place.defined > 1 ? 2 : 1,
+    );
+    const page = Buffer.concat([repetitions, definitions, bytes]);
+    const compressed = zstd(page);
     const begin = this.#pages.offset;
     writePageHeader(this.#pages, {
-      type: 'DATA_PAGE_V2',
-      uncompressed_page_size: levels + bytes.length,
-      compressed_page_size: levels + compressed.length,
-      data_page_header_v2: header,
+      type: 'DATA_PAGE',
+      uncompressed_page_size: page.length,
+      compressed_page_size: compressed.length,
+      data_page_header: {
+        num_values: slots - this.#fromSlot,
+        encoding,
+        definition_level_encoding: 'RLE',
+        repetition_level_encoding: 'RLE',
+      },
     });
-    this.#uncompressed += this.#pages.offset - begin + levels + bytes.length;
-    for (const part of [repetitions, definitions, compressed]) this.#pages.appendBytes(part);
-    this.#count('DATA_PAGE_V2', encoding);
+    this.#uncompressed += this.#pages.offset - begin + page.length;
+    this.#pages.appendBytes(compressed);
+    this.#count('DATA_PAGE', encoding);
     this.#fromSlot = slots;
-    this.#fromRow = toRow;
-    this.#fromNulls = this.#nulls;
     this.clearPage();
   }
 
   #writeDictionary(writer: ByteWriter, texts: number, bytes: Uint8Array): void {
-    // The header of a dictionary cannot say that it is not compressed.
     const compressed = zstd(bytes);
     writePageHeader(writer, {
       type: 'DICTIONARY_PAGE',
@@ -219,9 +203,9 @@ export abstract class Column {
     this.#pages.index = 0;
     this.#pages.offset = 0;
     this.#encodingStats = [];
-    this.#nulls = this.#fromNulls = 0;
+    this.#nulls = 0;
     this.#uncompressed = 0;
-    this.#fromSlot = this.#fromRow = 0;
+    this.#fromSlot = 0;
     this.clearChunk();
   }
 }
@@ -233,8 +217,13 @@ export function hybrid(values: ArrayLike<number>, bitWidth: number): Uint8Array 
   return writer.getBytes();
 }
 
-function compress(bytes: Uint8Array): Uint8Array {
-  return bytes.length < COMPRESSED_FROM ? bytes : zstd(bytes);
+/** Levels as they stand in a page: behind their length in four bytes. */
+function levels(values: Uint8Array, bitWidth: number): Uint8Array {
+  const encoded = hybrid(values, bitWidth);
+  const bytes = Buffer.allocUnsafe(LENGTH_BYTES + encoded.length);
+  bytes.writeUInt32LE(encoded.length);
+  bytes.set(encoded, LENGTH_BYTES);
+  return bytes;
 }
 
 function zstd(bytes: Uint8Array): Uint8Array {

@@ -3,169 +3,10 @@
  * groups a file: its schema, its index and its frame.
  */
 import { ByteWriter, ParquetWriter } from 'hyparquet-writer';
-import type { Text } from '@clinical-events/collector/records/run-event';
-import {
-  type Bounds,
-  type Chunk,
-  Column,
-  type ColumnPlace,
-  type PageValues,
-  type RowGroup,
-  Slots,
-  hybrid,
-} from './parquet-column.js';
-import {
-  type Field,
-  GrowingBytes,
-  type Structs,
-  type Table,
-  TextDictionary,
-  type Texts,
-  type Value,
-  schemaOf,
-} from './parquet-table.js';
+import { type Chunk, type Column, type ColumnPlace, type RowGroup, Slots } from './parquet-column.js';
+import { type Field, type Structs, type Table, type Texts, type Value, schemaOf } from './parquet-table.js';
+import { FlagColumn, NumberColumn, TextColumn } from './parquet-values.js';
 import type { Piece, PieceJoiner } from '@clinical-events/collector/records/exports/file-format';
-
-/* The columns of numbers and of texts. */
-
-/** Texts that are put before it is asked whether a dictionary pays, and the most that are in one. */
-const TRIED_TEXTS = 256;
-const MOST_TEXTS = 1 << 14;
-
-/**
- * Texts. They go into a dictionary as long as most of them have been there before; from where they have not, the pages
- * of the chunk have them plain, which the format provides for (Encodings.md, "Dictionary Encoding").
- */
-class TextColumn extends Column {
-  readonly #dictionary = new TextDictionary();
-  readonly #plain = new GrowingBytes();
-  readonly #encoded = new GrowingBytes();
-  #places: number[] = [];
-  #put = 0;
-  #lastPlace = 0;
-  /** Whether the page in the making has places in the dictionary, and whether another text may come into it. */
-  #byPlace = true;
-  #open = true;
-
-  put(text: Text): void {
-    if (this.slots.begins) this.#between();
-    this.define();
-    if (this.#byPlace) this.#putPlace(text);
-    else if (typeof text === 'string') this.#plain.text(text);
-    else this.#plain.slice(text.bytes, text.from, text.to);
-  }
-
-  protected values(): PageValues {
-    if (!this.#byPlace || this.#dictionary.size === 0)
-      return { encoding: 'PLAIN', bytes: this.#plain.bytes() };
-    const bitWidth = Math.ceil(Math.log2(this.#dictionary.size));
-    const places = hybrid(this.#places, bitWidth);
-    const bytes = Buffer.allocUnsafe(1 + places.length);
-    bytes[0] = bitWidth;
-    bytes.set(places, 1);
-    return { encoding: 'RLE_DICTIONARY', bytes };
-  }
-
-  protected clearPage(): void {
-    this.#plain.clear();
-    this.#places = [];
-  }
-
-  protected clearChunk(): void {
-    this.#dictionary.clear();
-    this.#put = 0;
-    this.#lastPlace = 0;
-    this.#byPlace = this.#open = true;
-  }
-
-  protected dictionary(): { texts: number; bytes: Uint8Array } | undefined {
-    const texts = this.#dictionary.size;
-    return texts === 0 ? undefined : { texts, bytes: this.#dictionary.bytes() };
-  }
-
-  protected bounds(): Bounds {
-    return {};
-  }
-
-  /** Between two rows a page may end. */
-  #between(): void {
-    if (this.#byPlace && !this.#open) {
-      this.endPage();
-      this.#byPlace = false;
-    } else if (this.isFull(this.#plain.length)) this.endPage();
-  }
-
-  #putPlace(text: Text): void {
-    if (typeof text === 'string') {
-      this.#encoded.clear();
-      this.#encoded.utf8(text);
-      this.#putBytes(this.#encoded.buffer, 0, this.#encoded.length);
-    } else this.#putBytes(text.bytes, text.from, text.to);
-  }
-
-  #putBytes(bytes: Buffer, from: number, to: number): void {
-    const dictionary = this.#dictionary;
-    const known = dictionary.size;
-    this.#put++;
-    // To see that it is the one before takes half of the time that looking it up does.
-    let place = this.#lastPlace;
-    if (known === 0 || !dictionary.is(place, bytes, from, to)) place = dictionary.placeOf(bytes, from, to);
-    if (
-      place === known &&
-      (place >= MOST_TEXTS || dictionary.isCrowded || (place >= TRIED_TEXTS && 2 * place > this.#put))
-    )
-      this.#open = false;
-    this.#lastPlace = place;
-    this.#places.push(place);
-  }
-}
-
-class NumberColumn extends Column {
-  readonly #type: ColumnPlace['type'];
-  readonly #plain = new GrowingBytes();
-  #least = Infinity;
-  #most = -Infinity;
-
-  constructor(place: ColumnPlace) {
-    super(place);
-    this.#type = place.type;
-  }
-
-  put(value: number): void {
-    if (this.isFull(this.#plain.length)) this.endPage();
-    this.define();
-    if (this.#type === 'time') this.#plain.int64(value);
-    else if (this.#type === 'count') this.#plain.int32(value);
-    else this.#plain.double(value);
-    if (value < this.#least) this.#least = value;
-    if (value > this.#most) this.#most = value;
-  }
-
-  protected values(): PageValues {
-    return { encoding: 'PLAIN', bytes: this.#plain.bytes() };
-  }
-
-  protected clearPage(): void {
-    this.#plain.clear();
-  }
-
-  protected clearChunk(): void {
-    this.#least = Infinity;
-    this.#most = -Infinity;
-  }
-
-  protected dictionary(): undefined {
-    return undefined;
-  }
-
-  protected bounds(): Bounds {
-    const [least, most] = [this.#least, this.#most];
-    if (least > most) return {};
-    if (this.#type === 'time') return { min_value: BigInt(least), max_value: BigInt(most) };
-    // Of a zero it is not known which of both it is (parquet.thrift, ColumnOrder).
-    return { min_value: least === 0 ? -0 : least, max_value: most === 0 ? 0 : most };
-  }
-}
 
 const NOTHING = new Uint8Array(0);
 
@@ -354,21 +195,16 @@ function putterOf<Source>(
   slots: Slots,
   defined: number,
 ): { column: Column; put: (source: Source) => void } {
-  const place = { path, type, slots, defined };
-  if (type === 'text') {
-    const column = new TextColumn(place);
-    const put = (source: Source) => {
-      const text = of(source);
-      if (text === undefined) column.putNull();
-      else column.put(text as Text);
-    };
-    return { column, put };
-  }
-  const column = new NumberColumn(place);
+  const column = columnOf({ path, type, slots, defined });
   const put = (source: Source) => {
     const value = of(source);
     if (value === undefined) column.putNull();
-    else column.put(value as number);
+    else column.put(value as never);
   };
   return { column, put };
+}
+
+function columnOf(place: ColumnPlace): TextColumn | FlagColumn | NumberColumn {
+  if (place.type === 'text') return new TextColumn(place);
+  return place.type === 'flag' ? new FlagColumn(place) : new NumberColumn(place);
 }

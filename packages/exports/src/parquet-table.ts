@@ -157,6 +157,12 @@ export class TextDictionary {
     return this.size - 1;
   }
 
+  /** Appends the text at a place, behind its length in four bytes. */
+  copy(place: number, to: GrowingBytes): void {
+    const start = (this.#starts[place] ?? 0) + LENGTH_BYTES;
+    to.slice(this.#texts.buffer, start, this.#starts[place + 1] ?? this.#texts.length);
+  }
+
   /** Whether it is the text at that place. */
   is(place: number, bytes: Buffer, from: number, to: number): boolean {
     const texts = this.#texts.buffer;
@@ -201,14 +207,14 @@ function mixed(hash: number): number {
   return product ^ (product >>> 15);
 }
 
-/** `time` is a text's milliseconds since 1970 UTC; `count` a whole number below 2^31. */
-export type ValueType = 'text' | 'number' | 'count' | 'time';
+/** `time` is a text's milliseconds since 1970 UTC; `count` a whole number below 2^31; `flag` true or false. */
+export type ValueType = 'text' | 'number' | 'count' | 'time' | 'flag';
 
 export interface Value<Source> {
   readonly name: string;
   readonly type: ValueType;
-  /** A text for `text`, else a number. Undefined where there is none. */
-  readonly of: (source: Source) => Text | number | undefined;
+  /** A text for `text`, a boolean for `flag`, else a number. Undefined where there is none. */
+  readonly of: (source: Source) => Text | number | boolean | undefined;
 }
 
 export interface Texts<Row> {
@@ -278,6 +284,8 @@ export function leafOf(name: string, type: ValueType): SchemaElement {
       return { name, type: 'DOUBLE', repetition_type: 'OPTIONAL' };
     case 'count':
       return { name, type: 'INT32', repetition_type: 'OPTIONAL' };
+    case 'flag':
+      return { name, type: 'BOOLEAN', repetition_type: 'OPTIONAL' };
     case 'time':
       return {
         name,

@@ -151,6 +151,8 @@ export class RecordLookup {
   readonly record: ClinicalRecord;
   readonly #events: ReadonlyMap<string, RecordedEvent>;
   readonly #payloads = new Map<string, Payload>();
+  /** What outcomes and feedback have besides. */
+  readonly #extras = new Map<string, Payload>();
   readonly #calls = new Map<string, RunCall>();
 
   constructor(record: ClinicalRecord) {
@@ -159,8 +161,14 @@ export class RecordLookup {
     for (const call of record.metadata.calls) for (const id of eventIdsOf(call)) this.#calls.set(id, call);
     for (const { event_id, artifact } of record.artifacts) this.#payloads.set(event_id, artifact);
     for (const { event_id, output } of record.outputs) this.#payloads.set(event_id, output);
-    for (const { event_id, outcome } of record.outcomes) this.#payloads.set(event_id, outcome);
-    for (const { event_id, feedback } of record.feedback) this.#payloads.set(event_id, feedback);
+    for (const { event_id, outcome, extra } of record.outcomes) {
+      this.#payloads.set(event_id, outcome);
+      this.#extras.set(event_id, extra);
+    }
+    for (const { event_id, feedback, extra } of record.feedback) {
+      this.#payloads.set(event_id, feedback);
+      this.#extras.set(event_id, extra);
+    }
   }
 
   /** @returns undefined when the event is not of this record. */
@@ -173,9 +181,23 @@ export class RecordLookup {
     return this.#payloads.get(event_id) ?? NOTHING;
   }
 
-  /** The call that the event is of, its own for a start; undefined where it is of none. */
+  /** The call that the event is of, its own for a start; undefined where it is of none, unless there is one only. */
   callOf({ event_id }: RecordedEvent): RunCall | undefined {
-    return this.#calls.get(event_id);
+    const { calls } = this.record.metadata;
+    return this.#calls.get(event_id) ?? (calls.length === 1 ? calls[0] : undefined);
+  }
+
+  /** The models that may have made what the event reports: that of its call, otherwise those of all calls. */
+  modelsOf(event: RecordedEvent): ModelInstance[] {
+    const call = this.callOf(event);
+    const calls = call === undefined ? this.record.metadata.calls : [call];
+    return calls.map(({ model }) => model).filter((model) => model !== null);
+  }
+
+  /** Who gave an outcome or feedback: its own `user_identity`, a field that the protocol does not name there. */
+  giverOf({ event_id }: RecordedEvent): Payload | undefined {
+    const user = this.#extras.get(event_id)?.['user_identity'];
+    return typeof user === 'object' && user !== null && !Array.isArray(user) ? (user as Payload) : undefined;
   }
 
   /** What the start says that the event is under: that of its call, else that of the run. */

@@ -14,6 +14,7 @@ interface Entry {
   readonly said: string | null;
   readonly dose: number | null;
   readonly seen: number | null;
+  readonly sure: boolean | null;
 }
 
 interface Row {
@@ -21,6 +22,7 @@ interface Row {
   readonly number: number | null;
   readonly count: number | null;
   readonly time: number | null;
+  readonly flag: boolean | null;
   readonly texts: readonly string[];
   readonly entries: readonly Entry[];
 }
@@ -32,11 +34,13 @@ const TABLE: Table<Row> = {
     { name: 'number', type: 'number', of: ({ number }) => number ?? undefined },
     { name: 'count', type: 'count', of: ({ count }) => count ?? undefined },
     { name: 'time', type: 'time', of: ({ time }) => time ?? undefined },
+    { name: 'flag', type: 'flag', of: ({ flag }) => flag ?? undefined },
     { name: 'texts', type: 'texts', of: ({ texts }) => texts },
     structs('entries', ({ entries }) => entries, [
       { name: 'said', type: 'text', of: ({ said }) => said ?? undefined },
       { name: 'dose', type: 'number', of: ({ dose }) => dose ?? undefined },
       { name: 'seen', type: 'time', of: ({ seen }) => seen ?? undefined },
+      { name: 'sure', type: 'flag', of: ({ sure }) => sure ?? undefined },
     ]),
   ],
 };
@@ -73,13 +77,18 @@ const wellFormed = (text: string | null) => text?.toWellFormed() ?? null;
 
 /** What a reader should say, times as whole milliseconds. */
 function expected(rows: readonly Row[]): unknown[] {
-  return rows.map(({ text, number, count, time, texts, entries }) => ({
+  return rows.map(({ text, number, count, time, flag, texts, entries }) => ({
     text: wellFormed(text),
     number,
     count,
     time: instant(time),
+    flag,
     texts: texts.map(wellFormed),
-    entries: entries.map(({ said, dose, seen }) => ({ said: wellFormed(said), dose, seen: instant(seen) })),
+    entries: entries.map(({ said, seen, ...more }) => ({
+      ...more,
+      said: wellFormed(said),
+      seen: instant(seen),
+    })),
   }));
 }
 
@@ -87,8 +96,8 @@ async function byDuckdb(file: Buffer): Promise<unknown[]> {
   const name = path.join(directory, 'rows.parquet');
   fs.writeFileSync(name, file);
   const result = await duckdb.runAndReadAll(
-    `SELECT text, number, count, epoch_ms(time) AS time, texts,
-       [{said: e.said, dose: e.dose, seen: epoch_ms(e.seen)} FOR e IN entries] AS entries FROM '${name}'`,
+    `SELECT text, number, count, epoch_ms(time) AS time, flag, texts,
+       [{said: e.said, dose: e.dose, seen: epoch_ms(e.seen), sure: e.sure} FOR e IN entries] AS entries FROM '${name}'`,
   );
   return result.getRowObjectsJS().map((row) => ({ ...row }));
 }
@@ -117,7 +126,10 @@ async function expectReadBack(groups: readonly (readonly Row[])[]): Promise<void
   expect(await byHyparquet(file)).toEqual(rows);
 }
 
-const nothing: Row = { text: null, number: null, count: null, time: null, texts: [], entries: [] };
+const nothing: Row = {
+  ...{ text: null, number: null, count: null, time: null, flag: null },
+  ...{ texts: [], entries: [] },
+};
 
 /** Some of them often, so that a dictionary has something to do; with lone surrogates. */
 const anyText = fc.oneof(
@@ -130,12 +142,18 @@ const anyNumber = fc
   .map((number) => (number === 0 ? 0 : number));
 // What both a Date and a TIMESTAMP of DuckDB can hold.
 const anyTime = fc.integer({ min: -8.64e15 / 2, max: 8.64e15 / 2 });
-const anyEntry = fc.record({ said: nullable(anyText), dose: nullable(anyNumber), seen: nullable(anyTime) });
+const anyEntry = fc.record({
+  said: nullable(anyText),
+  dose: nullable(anyNumber),
+  seen: nullable(anyTime),
+  sure: nullable(fc.boolean()),
+});
 const anyRow: fc.Arbitrary<Row> = fc.record({
   text: nullable(anyText),
   number: nullable(anyNumber),
   count: nullable(fc.integer({ min: -(2 ** 31), max: 2 ** 31 - 1 })),
   time: nullable(anyTime),
+  flag: nullable(fc.boolean()),
   texts: fc.array(anyText, { maxLength: 4 }),
   entries: fc.array(anyEntry, { maxLength: 4 }),
 });
@@ -157,7 +175,13 @@ test('a chunk of several pages is read back, and a row does not begin in one and
     ...nothing,
     text: `${i} ${long}`,
     number: i,
-    entries: Array.from({ length: i % 4 }, (__, n) => ({ said: `${i}.${n} ${long}`, dose: n, seen: null })),
+    flag: i % 3 === 0,
+    entries: Array.from({ length: i % 4 }, (__, n) => ({
+      said: `${i}.${n} ${long}`,
+      dose: n,
+      seen: null,
+      sure: n > 1,
+    })),
   }));
   const file = fileOf([rows]);
   const { row_groups } = parquetMetadata(
@@ -170,12 +194,12 @@ test('a chunk of several pages is read back, and a row does not begin in one and
   await expectReadBack([rows]);
 });
 
-test('a dictionary that no longer pays is left in the middle of a chunk, and the next has one again [R-712]', async () => {
+test('a chunk whose dictionary no longer pays is plain from its beginning, and the next may have one (R-1867)', async () => {
   const group = Array.from({ length: 3000 }, (_, i): Row => ({
     ...nothing,
     text: i < 1000 ? `ward ${i % 7}` : `bed ${i}`,
     texts: i % 3 === 0 ? [] : [`ward ${i % 5}`, `bed ${i}`],
-    entries: [{ said: `ward ${i % 3}`, dose: null, seen: i }],
+    entries: [{ said: `ward ${i % 3}`, dose: null, seen: i, sure: null }],
   }));
   const file = fileOf([group, group]);
   const metadata = parquetMetadata(
@@ -186,12 +210,9 @@ test('a dictionary that no longer pays is left in the middle of a chunk, and the
       columns
         .find(({ meta_data }) => meta_data?.path_in_schema.at(-1) === name)
         ?.meta_data?.encoding_stats?.map(({ page_type, encoding }) => `${page_type} ${encoding}`);
-    expect(encodings('text')).toEqual([
-      'DATA_PAGE_V2 RLE_DICTIONARY',
-      'DATA_PAGE_V2 PLAIN',
-      'DICTIONARY_PAGE PLAIN',
-    ]);
-    expect(encodings('said')).toEqual(['DATA_PAGE_V2 RLE_DICTIONARY', 'DICTIONARY_PAGE PLAIN']);
+    expect(encodings('text')).toEqual(['DATA_PAGE PLAIN']);
+    expect(encodings('element')).toEqual(['DATA_PAGE PLAIN']);
+    expect(encodings('said')).toEqual(['DATA_PAGE RLE_DICTIONARY', 'DICTIONARY_PAGE PLAIN']);
   }
   await expectReadBack([group, group]);
 });

@@ -1,8 +1,10 @@
 /** Parquet files are read by DuckDB, which has nothing in common with what wrote them. */
 import fs from 'node:fs';
 import path from 'node:path';
+import { zstdDecompressSync } from 'node:zlib';
 import { DuckDBInstance, DuckDBTimestampTZValue, type DuckDBConnection } from '@duckdb/node-api';
 import fc from 'fast-check';
+import { parquetMetadata, parquetReadObjects } from 'hyparquet';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { assembleRun, recordOf, type AssembledRun } from '../../collector/src/records/assemble.js';
 import { parquet } from '../src/parquet.js';
@@ -33,6 +35,9 @@ afterAll(() => {
   fs.rmSync(directory, { recursive: true, force: true });
 });
 
+/** The other reader brings none for Zstandard. */
+const compressors = { ZSTD: (bytes: Uint8Array) => zstdDecompressSync(bytes) };
+
 type Row = Readonly<Record<string, unknown>>;
 
 /** What DuckDB reads of the records of these runs. */
@@ -56,6 +61,24 @@ test('every column has its type, and lists are lists [R-712]', async () => {
       'parent_event_id VARCHAR, "type" VARCHAR, occurred_at TIMESTAMP WITH TIME ZONE, description VARCHAR, ' +
       'uri VARCHAR, "json" VARCHAR, extra VARCHAR)[]',
   );
+});
+
+test('a file without records has the columns and types of one with records, for two readers (R-1867)', async () => {
+  const one = [plainRun()];
+  const many = [awkwardRun(), ...Array.from({ length: 3 }, () => plainRun())];
+  const seen = [];
+  for (const runs of [[], one, many]) {
+    expect((await read(runs)).length).toBe(runs.length);
+    const described = await duckdb.runAndReadAll(`DESCRIBE SELECT * FROM '${file}'`);
+    const bytes = new Uint8Array(fs.readFileSync(file)).buffer;
+    const { schema, num_rows } = parquetMetadata(bytes);
+    expect(num_rows).toBe(BigInt(runs.length));
+    expect((await parquetReadObjects({ file: bytes, compressors })).length).toBe(runs.length);
+    seen.push({ types: described.getRowObjectsJson(), schema });
+  }
+  expect(seen[0]?.types.length).toBeGreaterThan(40);
+  expect(seen[0]).toEqual(seen[1]);
+  expect(seen[0]).toEqual(seen[2]);
 });
 
 test('a record is read as it was written [R-712]', async () => {
@@ -99,6 +122,24 @@ test('numbers that were sent as texts, and what was told of a call, stand in the
     ...{ call_by: 'openai', call_ending: 'failed', call_attempts: 1, call_status: 500, call_error: 'Error' },
     ...{ input_tokens: 11, output_tokens: null, numbers_in_text: 2, feedback: [{ rating: 4.5 }] },
   });
+});
+
+test('where a run was made and how it was sampled stand in typed columns (R-1868)', async () => {
+  const sampling = { rate: 0.5, selected: true };
+  const system_metadata = { app_name: 'triage', hostname: 'ward-7', environment: 'pilot', sampling };
+  const marked = assembleRun([event({ kind: 'inference-start', n: 1, more: { system_metadata } })]);
+  const rows = await read([
+    marked,
+    assembleRun([event({ kind: 'outcome', n: 2, more: { system_metadata: {} } })]),
+  ]);
+  expect(rows).toMatchObject([
+    {
+      ...{ app_name: 'triage', hostname: 'ward-7', environment: 'pilot' },
+      ...{ sampling_rate: 0.5, sampling_selected: true, sampling_after_model_change: null },
+      ...{ sampling_trigger: null, not_captured_runs: null },
+    },
+    { app_name: null, hostname: null, environment: null, sampling_rate: null, sampling_selected: null },
+  ]);
 });
 
 test('any records are read back with the same counts and the same JSON [R-712]', async () => {

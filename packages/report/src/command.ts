@@ -146,9 +146,13 @@ versions and organisations.
 Without --since it is about the last ${DEFAULT_DAYS} days (of UTC) before --until, from the first event in them on, and without
 --until about all up to the newest event of the log. A run is counted in the period in which it began, with all that is known of it now. By the collector's clock
 an event is of the day on which it was received; where past events were imported or made up, that is one day, and
---clock sender goes by their own timestamps; how many of these lie before and after the period is said on the page.
+--clock sender goes by their own timestamps: a run begins with its inference-start, one without a start with its earliest
+event, and an event that cannot be read counts by its time of receipt. How many events lie before and after the period is
+said on the page.
 
 With --json the numbers of the page are printed as one JSON object on standard output; the page is written all the same.
+Latencies are in milliseconds there, with all their digits: relative_error is what a percentile may be off by, of its value,
+and 0 where percentiles are exact. The page shows the digits that this leaves.
 It appears once it is whole, and never takes the place of another file. It is counted from the catalogue, which is brought
 up to date first.
 
@@ -165,7 +169,10 @@ export function command(): Command {
     .option('--model <id>', 'only runs of this model: MODEL_ID or MODEL_ID@VERSION')
     .option('--since <time>', `only from this instant on (default: ${DEFAULT_DAYS} days)`)
     .option('--until <time>', 'only before this instant (default: the newest event of the log)')
-    .option('--clock <whose>', 'by which clock days are counted: received or sender (default: received)')
+    .option(
+      '--clock <whose>',
+      'by which clock days are counted: received, or sender: a run by its start, else its first event (default: received)',
+    )
     .option('--json', 'print the numbers as one JSON object too');
   return addConfigOptions(report, 'report')
     .addHelpText('after', EXAMPLES)

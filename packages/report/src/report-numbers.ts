@@ -13,7 +13,7 @@ import {
   type ConflictWord,
   type Missing,
 } from '@clinical-events/collector/records/counted-run';
-import { type WaitingDay, RELATIVE_ERROR, shareOf, type Share } from './statistics.js';
+import { type Percentiles, type WaitingDay, shareOf, type Share } from './statistics.js';
 import type { OrganisationTally, RunReport, VersionTally } from './run-report.js';
 import { CALL_ENDINGS } from '@clinical-events/collector/records/calls';
 
@@ -63,14 +63,8 @@ export interface GroupNumbers {
     /** How often 0, 1, … 5. */
     readonly distribution: readonly number[];
   };
-  readonly latency_ms: {
-    readonly runs: number;
-    readonly p50: number | null;
-    readonly p95: number | null;
-    readonly p99: number | null;
-    /** What a percentile may be off by, of its value. */
-    readonly relative_error: number;
-  };
+  /** In milliseconds. */
+  readonly latency_ms: Percentiles & { readonly runs: number };
   /** Of the runs that began in the period, each call under its own model: also of runs that are filed under another. */
   readonly calls: {
     readonly calls: number;
@@ -189,7 +183,7 @@ export function isOfReceipt({ clock, clocks_apart: { events, of } }: ReportNumbe
 
 /** Nothing at all is of the period. */
 export function isEmpty({ all, events_of_no_run: ofNoRun }: ReportNumbers): boolean {
-  return all.runs + all.events + ofNoRun.events === 0;
+  return all.runs + all.events + all.calls.calls + ofNoRun.events === 0;
 }
 
 function organisationNumbers({ runs, events, eventsOfNoRun }: OrganisationTally): OrganisationNumbers {
@@ -284,13 +278,7 @@ function groupNumbers(tally: RunTally, leftOut: number): GroupNumbers {
       mean: rated === 0 ? null : tally.ratingSum / rated,
       distribution: tally.ratings,
     },
-    latency_ms: {
-      runs: latency.count,
-      p50: latency.quantile(0.5),
-      p95: latency.quantile(0.95),
-      p99: latency.quantile(0.99),
-      relative_error: RELATIVE_ERROR,
-    },
+    latency_ms: { runs: latency.count, ...latency.percentiles() },
     calls: callNumbers(tally),
     failed_runs: tally.failedRuns,
     numbers_in_text: tally.numbersInText,

@@ -1,6 +1,7 @@
 /**
  * Percentiles of any number of durations in bounded memory: each value is counted in a bucket whose bounds are 1 %
- * apart, so that a percentile is right within half a per cent of itself, whatever the values are. After C. Masson,
+ * apart, so that a percentile is right within half a per cent of itself, whatever the values are, and exact where all
+ * values of its bucket are the same. After C. Masson,
  * J. E. Rim, H. K. Lee, "DDSketch: a fast and fully-mergeable quantile sketch with relative-error guarantees",
  * PVLDB 12 (2019) 2195-2205. Two sketches make the one that all their values would have made.
  */
@@ -15,8 +16,23 @@ const LEAST = 1e-3;
 const MOST = 1e11;
 const ZERO = -Infinity;
 
+/** The values of a bucket: how many, and what they are where all are the same. */
+interface Bucket {
+  count: number;
+  only: number | undefined;
+}
+
+/** In milliseconds; null where there are too few values for it. */
+export interface Percentiles {
+  readonly p50: number | null;
+  readonly p95: number | null;
+  readonly p99: number | null;
+  /** What a percentile may be off by, of its value; 0 when each of the three is a value that was added. */
+  readonly relative_error: number;
+}
+
 export class QuantileSketch {
-  readonly #buckets = new Map<number, number>();
+  readonly #buckets = new Map<number, Bucket>();
   #count = 0;
 
   get count(): number {
@@ -25,34 +41,63 @@ export class QuantileSketch {
 
   /** @param value milliseconds, not below 0. */
   add(value: number): void {
-    this.#put(value < LEAST ? ZERO : Math.ceil(Math.log(Math.min(value, MOST)) / LOG_GAMMA), 1);
+    const bucket = value < LEAST ? ZERO : Math.ceil(Math.log(Math.min(value, MOST)) / LOG_GAMMA);
+    this.#put(bucket, { count: 1, only: value });
   }
 
   merge(other: QuantileSketch): void {
-    for (const [bucket, count] of other.#buckets) this.#put(bucket, count);
+    for (const [bucket, values] of other.#buckets) this.#put(bucket, values);
+  }
+
+  percentiles(): Percentiles {
+    const found = [0.5, 0.95, 0.99].map((q) => this.#bucketAt(q));
+    const [p50 = null, p95 = null, p99 = null] = found.map((bucket) =>
+      bucket === undefined ? null : this.#valueOf(bucket),
+    );
+    const isExact = found.every((bucket) => bucket === undefined || this.#only(bucket) !== undefined);
+    return { p50, p95, p99, relative_error: isExact ? 0 : RELATIVE_ERROR };
   }
 
   /**
-   * The value at the nearest rank, within {@link RELATIVE_ERROR}.
+   * The value at the nearest rank, within {@link RELATIVE_ERROR}; exact where its bucket has no other value.
    * @param q above 0, at most 1.
    * @returns null when there are too few values to tell it from the largest: none at all, or, for a `q` above a half,
    *   fewer than 1 / (1 - q).
    */
   quantile(q: number): number | null {
-    // 1 / (1 - 0.95) is a little more than 20 in doubles. Half of the values are always distinguished from the others.
-    const needed = q > 0.5 ? Math.round(1 / (1 - q)) : 1;
-    if (this.#count < needed) return null;
-    let before = Math.ceil(q * this.#count - 1e-9);
-    for (const bucket of [...this.#buckets.keys()].sort((a, b) => a - b)) {
-      before -= this.#buckets.get(bucket) ?? 0;
-      if (before <= 0) return bucket === ZERO ? 0 : (2 * GAMMA ** bucket) / (GAMMA + 1);
-    }
-    return null;
+    const bucket = this.#bucketAt(q);
+    return bucket === undefined ? null : this.#valueOf(bucket);
   }
 
-  #put(bucket: number, count: number): void {
-    this.#buckets.set(bucket, (this.#buckets.get(bucket) ?? 0) + count);
+  #bucketAt(q: number): number | undefined {
+    // 1 / (1 - 0.95) is a little more than 20 in doubles. Half of the values are always distinguished from the others.
+    const needed = q > 0.5 ? Math.round(1 / (1 - q)) : 1;
+    if (this.#count < needed) return undefined;
+    let before = Math.ceil(q * this.#count - 1e-9);
+    for (const bucket of [...this.#buckets.keys()].sort((a, b) => a - b)) {
+      before -= this.#buckets.get(bucket)?.count ?? 0;
+      if (before <= 0) return bucket;
+    }
+    return undefined;
+  }
+
+  #valueOf(bucket: number): number {
+    return this.#only(bucket) ?? (bucket === ZERO ? 0 : (2 * GAMMA ** bucket) / (GAMMA + 1));
+  }
+
+  #only(bucket: number): number | undefined {
+    return this.#buckets.get(bucket)?.only;
+  }
+
+  #put(at: number, { count, only }: Bucket): void {
     this.#count += count;
+    const bucket = this.#buckets.get(at);
+    if (bucket === undefined) {
+      this.#buckets.set(at, { count, only });
+      return;
+    }
+    bucket.count += count;
+    if (bucket.only !== only) bucket.only = undefined;
   }
 }
 

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { QuantileSketch, RELATIVE_ERROR } from '../src/statistics.js';
 
 const values = fc.array(fc.double({ min: 0.001, max: 1e10, noNaN: true }), {
@@ -35,4 +35,33 @@ test('a percentile is not told of fewer values than it needs', () => {
   expect([sketch.quantile(0.95), sketch.quantile(0.99)]).toEqual([0, null]);
   for (let n = 20; n < 100; n++) sketch.add(0);
   expect(sketch.quantile(0.99)).toBe(0);
+});
+
+describe('a percentile is exact where its bucket has one value [R-1875]', () => {
+  test('however often it was added, and whichever sketch it was added to', () => {
+    const whole = sketchOf(Array.from({ length: 200 }, () => 1000));
+    expect(whole.percentiles()).toEqual({ p50: 1000, p95: 1000, p99: 1000, relative_error: 0 });
+    const other = sketchOf([1000, 250]);
+    other.merge(whole);
+    expect(other.percentiles()).toEqual({ p50: 1000, p95: 1000, p99: 1000, relative_error: 0 });
+    other.merge(sketchOf([1001]));
+    expect(other.percentiles()).toMatchObject({ relative_error: RELATIVE_ERROR });
+    expect(new QuantileSketch().percentiles()).toEqual({
+      p50: null,
+      p95: null,
+      p99: null,
+      relative_error: 0,
+    });
+  });
+
+  test('and is within the error that it names otherwise', () => {
+    fc.assert(
+      fc.property(fc.array(fc.integer({ min: 0, max: 5000 }), { minLength: 1, maxLength: 300 }), (some) => {
+        const sorted = some.toSorted((a, b) => a - b);
+        const { p50, relative_error: error } = sketchOf(some).percentiles();
+        const exact = sorted[Math.ceil(some.length / 2) - 1] ?? NaN;
+        expect(Math.abs((p50 ?? NaN) - exact)).toBeLessThanOrEqual(error * 1.000_001 * exact);
+      }),
+    );
+  });
 });

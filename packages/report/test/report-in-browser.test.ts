@@ -3,9 +3,12 @@ import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { faultsOf } from '../../../test/accessibility.js';
 import { launchBrowser } from '../../../test/chromium.js';
 import { run, start, temporaryDirectory } from '../../collector/test/running/collector-process.js';
 import { issueKey } from '../../collector/test/running/issued-keys.js';
+import { reportPage } from '../src/page/report-page.js';
+import { reported, type WantedRun } from './report-runs.js';
 
 const scratch = temporaryDirectory();
 const report = path.join(scratch, 'report.html');
@@ -34,6 +37,32 @@ function payloadTexts(): Set<string> {
 /** In a string, because the tests are compiled without the types of a browser. */
 function styleOf(page: Page, name: string, selector = 'body'): Promise<string> {
   return page.evaluate(`getComputedStyle(document.querySelector('${selector}')).getPropertyValue('${name}')`);
+}
+
+async function pagesOf(page: Page): Promise<number> {
+  const pdf = await page.pdf({ preferCSSPageSize: true });
+  return pdf.toString('latin1').match(/\/Type\s*\/Page\b/g)?.length ?? 0;
+}
+
+/** With two versions each, all kinds of findings, and events of no run. */
+function eightModels(): WantedRun[] {
+  const versions = Array.from({ length: 16 }, (_, i) => i);
+  const runs = versions.flatMap((i): Omit<WantedRun, 'n'>[] => {
+    const isNew = i % 2 === 1;
+    return Array.from({ length: 40 }, (_, k) => ({
+      ...{
+        model: `model-of-${i >> 1}`,
+        version: isNew ? '2.0.0' : '1.0.0',
+        day: (isNew ? 12 : 0) + (k % 12),
+      },
+      outcomes: k % 5 === 0 ? [] : [k % (isNew ? 2 : 4) === 0 ? 'contradicted' : 'validated'],
+      feedback: [{ feedback_type: 'thumbs', direction: k % 3 === 0 ? 'down' : 'up' }],
+      latencyMs: k % 11 === 0 ? -500 : (isNew ? 900 : 300) + k,
+      ...(k % 13 === 0 && { withoutStart: true as const }),
+      ...(k % 17 === 0 && { ofNoRun: true as const }),
+    }));
+  });
+  return runs.map((run, i) => ({ ...run, n: i + 1 }));
 }
 
 describe('a report in a browser [R-715]', () => {
@@ -94,7 +123,9 @@ describe('a report in a browser [R-715]', () => {
     }
     expect(await page.getByRole('heading', { level: 1 }).allTextContents()).toEqual(['Clinical AI in use']);
     const names = await page.getByRole('heading', { level: 2 }).allTextContents();
-    expect(names).toEqual(expect.arrayContaining(['All runs', 'sepsis-abstractor', 'How it is counted']));
+    expect(names).toEqual(expect.arrayContaining(['All runs', 'Each model', 'How it is counted']));
+    const models = await page.getByRole('heading', { level: 3 }).allTextContents();
+    expect(models).toEqual(expect.arrayContaining(['ct-triage', 'sepsis-abstractor']));
     expect(await page.locator('table:not(:has(caption))').count()).toBe(0);
     expect(await page.locator('th:not([scope])').count()).toBe(0);
     expect(
@@ -120,6 +151,45 @@ describe('a report in a browser [R-715]', () => {
       'rgb(23, 33, 43) on rgb(255, 255, 255)',
       'rgb(230, 236, 240) on rgb(17, 23, 28)',
     ]);
+  });
+
+  test('folds the part on each model, and opens it by the keyboard [R-1876]', async () => {
+    const page = await opened(1280, 'light');
+    const part = page.locator('.model > details').first();
+    const table = part.getByRole('table').first();
+    expect(await page.locator('details[open]').count()).toBe(0);
+    expect(await table.isVisible()).toBe(false);
+    expect(await part.locator('summary').first().textContent()).toMatch(/\d runs, \d versions/);
+    await part.locator('summary').first().focus();
+    await page.keyboard.press('Enter');
+    await table.waitFor();
+    await page.close();
+  });
+
+  test('can be read by everybody, folded and open [R-1876]', async () => {
+    for (const scheme of ['light', 'dark'] as const) {
+      for (const width of [390, 1280]) {
+        const page = await opened(width, scheme);
+        expect(await faultsOf(page), `${scheme} ${width}`).toEqual([]);
+        await page.evaluate('for (const each of document.querySelectorAll("details")) each.open = true');
+        expect(await faultsOf(page), `${scheme} ${width}, open`).toEqual([]);
+        expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(width);
+        await page.close();
+      }
+    }
+  });
+
+  test('of eight models takes four pages of paper, and more where one is open [R-1876]', async () => {
+    const page = await browser.newPage();
+    await page.setContent(reportPage(reported(eightModels()), (options) => options.join(' ')));
+    // And one on the runs whose model is not known.
+    expect(await page.locator('.model').count()).toBe(9);
+    expect(await page.locator('.findings .compared').count()).toBeGreaterThan(20);
+    expect(await pagesOf(page)).toBeLessThanOrEqual(4);
+    const pages = await pagesOf(page);
+    await page.locator('.model summary').first().click();
+    expect(await pagesOf(page)).toBeGreaterThan(pages);
+    await page.close();
   });
 
   test('has nothing in it of what the events say', () => {

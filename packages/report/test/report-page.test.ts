@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { runsRequestFrom, type RunsOptions, type RunsRequest } from '../../collector/src/commands/runs.js';
 import { reportPage } from '../src/page/report-page.js';
 import type { ReportNumbers } from '../src/report-numbers.js';
+import { shareOf, type Share } from '../src/statistics.js';
 import type { Clock } from '../../collector/src/records/vocabulary.js';
 import { MARCH, reported, runOf, SECRETS, type WantedRun } from './report-runs.js';
 
@@ -38,7 +39,7 @@ describe('the page of a report [R-715]', () => {
     const text = textOf(pageOf(reported(CHANGE)));
     expect(text).toContain('200 runs of 1 model; 80.0\u202f% have an outcome.');
     expect(text).toMatch(
-      /sepsis-risk 5\.0\.0\. differs First seen on 11 March 2026, after 4\.2\.0\. Contradicted: 62\.5.% of 80 judged runs \(51\.5 to 72\.3.%\); with 4\.2\.0: 12\.5.% of 80 \(6\.9 to 21\.5.%\)\. The intervals do not overlap\. Outcome within .*? Latency p95: 90\d.ms; with 4\.2\.0: 30\d.ms\./,
+      /sepsis-risk 5\.0\.0 differs First seen on 11 March 2026, after 4\.2\.0\. contradicted, of judged 12\.5.% of 80 6\.9 to 21\.5.% 62\.5.% of 80 51\.5 to 72\.3.% intervals do not overlap outcome within .*? latency p95 300.ms 900.ms/,
     );
   });
 
@@ -47,15 +48,15 @@ describe('the page of a report [R-715]', () => {
     const text = textOf(pageOf(reported(runs)));
     // 30 days are more than the newer runs have had.
     expect(text).toMatch(
-      /5\.0\.0\. differs .* Outcome within 7 days: 50\.0.% of 100 runs that old \(40\.4 to 59\.6.%\); with 4\.2\.0: 100.% of 100 \(96\.3 to 100.%\)\. The intervals do not overlap\./,
+      /5\.0\.0 differs .* outcome within 7 days 100.% of 100 96\.3 to 100.% 50\.0.% of 100 40\.4 to 59\.6.% intervals do not overlap/,
     );
     const same = textOf(pageOf(reported(CHANGE)));
-    expect(same).toMatch(/Outcome within 7 days: 80\.0.% .*?\. The intervals overlap\. Latency/);
+    expect(same).toMatch(/outcome within 7 days 80\.0.% .*? intervals overlap latency/);
     expect(text).toContain(
       'within 7 days 100 of 100 (100 %) 50 of 100 (50.0 %) 150 of 200 (75.0 %)'.replaceAll(' %', '\u202f%'),
     );
     const young = reported(CHANGE, { ...MARCH, asOf: MARCH.since + 10.5 * 86_400_000 });
-    expect(textOf(pageOf(young))).not.toContain('Outcome within');
+    expect(textOf(pageOf(young))).not.toContain('outcome within');
   });
 
   test('says that intervals overlap only where there are enough runs to say so', () => {
@@ -74,11 +75,60 @@ describe('the page of a report [R-715]', () => {
           ),
         ),
       );
-    const few = 'Too few to compare: fewer than 20 in one of them.';
-    const judged = (text: string) => /Contradicted: [^;]*; with 1: [^)]*\)\. (.*?\.)/.exec(text)?.[1];
+    const few = 'too few to compare: fewer than 20 in one of them';
+    const judged = (text: string) =>
+      /contradicted, of judged [\d.].*? (too few .*? them|intervals .*?overlap) /.exec(text)?.[1];
     expect(judged(versions(19, [4, 10]))).toBe(few);
-    expect(judged(versions(20, [4, 10]))).toBe('The intervals overlap.');
-    expect(judged(versions(8, [0, 8]))).toBe('The intervals do not overlap.');
+    expect(judged(versions(20, [4, 10]))).toBe('intervals overlap');
+    expect(judged(versions(8, [0, 8]))).toBe('intervals do not overlap');
+  });
+
+  test('draws the intervals of its findings on one scale, beside their numbers [R-1876]', () => {
+    const page = pageOf(reported(CHANGE));
+    const row =
+      /<tr class="compared">\s*<th scope="row">contradicted, of judged<[^]*?<\/tr>/.exec(page)?.[0] ?? '';
+    const [then = '', now = ''] = [...row.matchAll(/<line class="range"[^]*?<circle[^]*?\/>/g)].map(String);
+    const numbersIn = (shape: string) =>
+      Object.fromEntries(
+        [...shape.matchAll(/ (x1|x2|cx)="([\d.]+)%"/g)].map(([, name = '', value]) => [name, Number(value)]),
+      );
+    const drawn = ({ low, high, share }: Share) => {
+      const [x1, x2, cx] = [low, high, share].map((part) => Number(((part ?? NaN) * 100).toFixed(3)));
+      return { x1, x2, cx };
+    };
+    expect(then).toContain('class="then"');
+    expect(numbersIn(then)).toEqual(drawn(shareOf(10, 80)));
+    expect(now).toContain('class="now"');
+    expect(numbersIn(now)).toEqual(drawn(shareOf(50, 80)));
+    // The words are in the cells beside it.
+    expect(row).toContain('aria-hidden="true"');
+    expect(textOf(row)).toMatch(/6\.9 to 21\.5.% .* 51\.5 to 72\.3.%/);
+  });
+
+  test('shows calls and tokens of each model, and which calls are a conflict [R-1879]', () => {
+    const done = { ending: 'complete', usage: { input_tokens: 1100, output_tokens: 7 } };
+    const reader = { model: 'reader', version: '2', ended: done };
+    const planned = [
+      { n: 1, model: 'planner', version: '1', calls: [reader, reader] },
+      { n: 2, model: 'planner', version: '1', calls: [{ ...reader, target: 'another' }] },
+    ];
+    const page = pageOf(reported(planned));
+    const text = textOf(page);
+    expect(text).toContain('2 runs with 5 calls of 2 models;');
+    expect(text).toContain('Runs 2 5 calls, ');
+    expect(text).toMatch(/model version first run runs calls events tokens in tokens out with an outcome/);
+    expect(text).toMatch(/ planner 1 1 March 2026 2 2 \d+ – – /);
+    expect(text).toMatch(/ reader 2 – 0 3 0 3,300 21 /);
+    expect(text).toContain('reader 0 runs, 3 calls, 1 version');
+    expect(text).toContain('most often calls with another target or user (1)');
+    const single = textOf(pageOf(reported(CHANGE)));
+    expect(single).toMatch(/first run runs events with an outcome/);
+    // Asked for a model that is in runs of others alone.
+    const models = [{ model: 'reader' }];
+    const asked = textOf(pageOf(reported(planned, { ...MARCH, models })));
+    expect(asked).toContain(
+      'No run began in this period. Runs that are filed under other models have 3 calls.',
+    );
   });
 
   test('is the same for the same numbers, and asks for nothing and runs nothing', () => {
@@ -135,12 +185,12 @@ describe('the page of a report [R-715]', () => {
     const page = pageOf(reported([failed, done, done].map((ended, n) => ({ n: n + 1, ended }))));
     const text = textOf(page);
     expect(text).toContain('Failed calls 33.3\u202f% 1 of 3 calls of models');
-    expect(text).toContain(
-      'Failed. 1 of 3 captured calls of models (33.3\u202f%), most often with status 429 (1).',
+    expect(text).toMatch(
+      /failed calls 33\.3.%, 1 of 3 6\.1 to 79\.2.% of captured calls of models, most often with status 429 \(1\)/,
     );
     expect(text).toContain('failed with status 429 1');
     expect(text).toContain('tokens in 2,200 (1,100 a call)');
-    expect(textOf(pageOf(reported(CHANGE)))).not.toMatch(/Failed calls|tokens in/);
+    expect(textOf(pageOf(reported(CHANGE)))).not.toMatch(/Failed calls|failed calls|tokens in/);
   });
 });
 

@@ -1,6 +1,6 @@
 /** Runs for the tests of reports: as records, from events that say everything that a report must not show. */
 import type { ClinicalRecord } from '@clinical-events/protocol';
-import { countedCallsOf, summaryOf } from '../../collector/src/catalogue/run-summary.js';
+import { callSummariesOf, summaryOf } from '../../collector/src/catalogue/run-summary.js';
 import { assembleRecord, assembleRun } from '../../collector/src/records/assemble.js';
 import { numbersOf, type ReportNumbers } from '../src/report-numbers.js';
 import { RunReport, type ReportPeriod } from '../src/run-report.js';
@@ -28,6 +28,13 @@ export interface WantedRun {
   /** What an instrumentation tells of the ending of its call. */
   readonly ended?: Readonly<Record<string, unknown>>;
   readonly attempt?: number;
+  /** Further calls, a minute apart; each may be about another target. */
+  readonly calls?: readonly {
+    readonly model: string;
+    readonly version: string;
+    readonly target?: string;
+    readonly ended?: Readonly<Record<string, unknown>>;
+  }[];
   /** By how many days the collector's clock is later than the sender's. */
   readonly late?: number;
   /** A bit for each of its events whose payload cannot be read. */
@@ -58,7 +65,7 @@ export function countedOf(wanted: WantedRun): CountedRun {
   return {
     ...summary,
     summary,
-    calls: countedCallsOf(run),
+    calls: callSummariesOf(run),
     eachEvent(visit) {
       for (const { event, body } of events)
         visit(event.kind, event.receivedAt, body && Date.parse(body.timestamp));
@@ -91,13 +98,24 @@ function eventsOf(wanted: WantedRun): RunEvent[] {
   };
   const system_metadata = { instrumentation: { by: 'openai', attempt: wanted.attempt } };
   const captured = { artifact_type: 'other', artifact_uri: 'urn:x:1', ...wanted.ended };
-  const { outcomes = [], feedback = [] } = wanted;
+  const { outcomes = [], feedback = [], calls = [] } = wanted;
   if (wanted.ofNoRun) return [made('outcome', start, {})];
   return [
     ...(wanted.withoutStart ? [] : [made('inference-start', start, { model_instance: model })]),
     wanted.ended === undefined
       ? made('human-output', start + latencyMs, {})
       : made('internal-artifact', start + latencyMs, { artifact: captured, system_metadata }),
+    ...calls.flatMap(({ model: model_id, version: model_version, target, ended }, i) => {
+      const at = start + (i + 1) * 60_000;
+      const call = made('inference-start', at, {
+        model_instance: { model_id, model_version },
+        ...(target !== undefined && { target_identity: { target_id: target } }),
+      });
+      const parent_event_id = call.event.eventId;
+      const artifact = { ...captured, ...ended };
+      const more = { parent_event_id, artifact, system_metadata };
+      return [call, ...(ended === undefined ? [] : [made('internal-artifact', at + 1000, more)])];
+    }),
     ...outcomes.map((type, i) =>
       made('outcome', start + (after + i) * DAY, {
         outcome: { outcome_type: type, description: 'They said' },

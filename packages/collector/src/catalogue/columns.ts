@@ -3,7 +3,7 @@ import { CALL_ENDINGS } from '../records/calls.js';
 import type { ConflictWord, CountedCall, CountedSummary, Missing } from '../records/counted-run.js';
 import { FEEDBACK_WORDS, OUTCOME_WORDS, type FeedbackWord } from '../records/vocabulary.js';
 import { CatalogueDamaged } from './faults.js';
-import { MOST_RATING, type RunSummary } from './run-summary.js';
+import { type CallSummary, MOST_RATING, type RunSummary } from './run-summary.js';
 
 /** Final as places, as all lists of words are here: append only, or count up the version of the catalogue. */
 export const LEVELS = ['full', 'minimum', 'incomplete', 'retired'] as const;
@@ -53,13 +53,13 @@ const COUNTS = {
   outcomes: 'outcome',
   feedbacks: 'user-feedback',
 } as const;
-const NAMED = {
+const CALL_NAMED = {
   target: 'targetId',
   user: 'userId',
   model: 'modelId',
   version: 'modelVersion',
-  application: 'application',
 } as const;
+const NAMED = { ...CALL_NAMED, application: 'application' } as const;
 /** Of a name its columns; the first is that of the organisation, which stands before the summary. */
 export const NAME_COLUMNS = ['organisation', ...Object.keys(NAMED)];
 
@@ -67,6 +67,15 @@ const numbers = (of: Readonly<Record<string, (summary: RunSummary) => number>>):
   Object.entries(of).map(([name, value]) => ({ name, type: NUMBER, of: value }));
 const optional = (of: Readonly<Record<string, (summary: RunSummary) => number | undefined>>): Column[] =>
   Object.entries(of).map(([name, value]) => ({ name, type: 'INTEGER', of: (each) => value(each) ?? null }));
+
+function namedColumns<Member extends string>(
+  named: Readonly<Record<string, Member>>,
+): Column<Readonly<Record<Member, string | null>>>[] {
+  return Object.entries(named).map(([name, member]) => ({
+    ...{ name, type: 'INTEGER' },
+    of: (said, names) => (said[member] === null ? null : names.idOf(said[member])),
+  }));
+}
 
 const TOKENS = (['input', 'output'] as const).map((which) => ({
   ...{ name: `${which}_tokens`, type: 'ANY' },
@@ -83,11 +92,7 @@ export const SUMMARY_COLUMNS: readonly Column[] = [
     unreadable_events: ({ times }) => times.unreadable,
     events_apart: ({ times }) => times.apart,
   }),
-  ...Object.entries(NAMED).map(([name, member]): Column => ({
-    name,
-    type: 'INTEGER',
-    of: (summary, names) => (summary[member] === null ? null : names.idOf(summary[member])),
-  })),
+  ...namedColumns(NAMED),
   ...numbers({
     ...Object.fromEntries(
       Object.entries(COUNTS).map(([name, kind]) => [name, ({ counts }: RunSummary) => counts[kind]]),
@@ -132,16 +137,12 @@ export const SUMMARY_COLUMNS: readonly Column[] = [
 
 /* What a row of `call` has: of a run that has several. */
 
-export const CALL_COLUMNS: readonly Column<CountedCall>[] = [
+/** Of a name its columns there. */
+export const CALL_NAME_COLUMNS = Object.keys(CALL_NAMED);
+
+export const CALL_COLUMNS: readonly Column<CallSummary>[] = [
   { name: 'number', type: 'INTEGER NOT NULL', of: ({ number }) => number },
-  {
-    ...{ name: 'model', type: 'INTEGER' },
-    of: ({ modelId }, names) => (modelId === null ? null : names.idOf(modelId)),
-  },
-  {
-    ...{ name: 'version', type: 'INTEGER' },
-    of: ({ modelVersion }, names) => (modelVersion === null ? null : names.idOf(modelVersion)),
-  },
+  ...namedColumns(CALL_NAMED),
   {
     ...{ name: 'ending', type: 'INTEGER' },
     of: ({ ended }) => (ended === null ? null : CALL_ENDINGS.indexOf(ended.ending)),
@@ -150,12 +151,9 @@ export const CALL_COLUMNS: readonly Column<CountedCall>[] = [
   { name: 'attempts', type: 'INTEGER', of: ({ ended }) => ended?.attempts ?? null },
   ...TOKENS,
 ];
-/** Of a name its columns there. */
-export const CALL_NAME_COLUMNS = ['model', 'version'];
-
 /** @param row of CALL_COLUMNS. */
 export function callIn(row: readonly Value[], names: NameNumbers): CountedCall {
-  const [number, model, version, ending, status, attempts, input, output] = row;
+  const [number, , , model, version, ending, status, attempts, input, output] = row;
   const nameOf = (id: Value | undefined) => (typeof id === 'number' ? names.nameOf(id) : null);
   return {
     number: count(number),

@@ -31,6 +31,7 @@ export interface RunFilter {
   /** A run id, or the id that a record without a run is known by; lower case. */
   readonly recordId?: string | undefined;
   readonly organisation?: string | undefined;
+  /** Of any call, as are the user and the models. */
   readonly target?: string | undefined;
   readonly user?: string | undefined;
   /** Any of these. A version of '' is that of a run whose version is not known. */
@@ -78,11 +79,22 @@ export interface RunQuery {
 /** The number of a text; undefined when no row has it. */
 type NameId = (text: string) => number | undefined;
 
+/** A name that a call of the run has to have. The numbers are our own. */
+interface CallTerm {
+  readonly column: 'target' | 'user' | 'model';
+  readonly ids: readonly number[];
+  /** What a row of `run` has whose first call it is, or one of `call`. */
+  readonly termOf: (table: 'run' | 'call') => string;
+}
+
+/** Most runs have none of several, and then the table of calls is not asked. */
+const CALLS = 'run.starts > 1';
+
 /** What a statement asks for. */
 class Conditions {
   readonly terms: string[] = [];
   readonly values: Value[] = [];
-  #models: readonly ModelTerms[] = [];
+  readonly #called: CallTerm[] = [];
 
   add(term: string, ...values: Value[]): void {
     this.terms.push(term);
@@ -91,29 +103,46 @@ class Conditions {
 
   /** @returns false when nothing can match. */
   addNames({ organisation, target, user, application, models }: Partial<RunFilter>, nameId: NameId): boolean {
-    for (const [column, text] of Object.entries({ organisation, target, user, application })) {
+    for (const [column, text] of Object.entries({ organisation, application })) {
       if (text === undefined) continue;
       const id = nameId(text);
       if (id === undefined) return false;
       this.add(`run.${column} = ?`, id);
     }
+    for (const [column, text] of [
+      ['target', target],
+      ['user', user],
+    ] as const) {
+      if (text === undefined) continue;
+      const id = nameId(text);
+      if (id === undefined) return false;
+      this.#called.push({ column, ids: [id], termOf: (table) => `${table}.${column} = ${id}` });
+    }
     if (models === undefined) return true;
-    this.#models = models.flatMap((asked) => modelTerms(asked, nameId) ?? []);
-    return this.#models.length > 0;
+    const known = models.flatMap((asked) => modelTerm(asked, nameId) ?? []);
+    this.#called.push({
+      ...{ column: 'model', ids: known.map(({ id }) => id) },
+      termOf: (table) => `(${known.map(({ termOf }) => termOf(table)).join(' OR ')})`,
+    });
+    return known.length > 0;
   }
 
-  /** Runs of which any call is of the models that are asked for. */
+  /** Runs of which some call has each of the names that are asked for. */
   get where(): string {
-    return this.#where(this.#models.length === 0 ? [] : [`(${this.#filed} OR ${CALLS} AND ${this.#called})`]);
+    return this.#where(this.#called.map(ofAny));
   }
 
-  /** The same in two parts, each by an index: those that are filed under the models, and the others. */
-  get byModel(): readonly [filed: string, others: string] {
-    const ids = this.#models.map(({ id }) => id).join(', ');
-    const called = `run.id IN (SELECT run FROM call INDEXED BY call_model WHERE model IN (${ids}))`;
+  /** The same in two parts, each by an index: runs whose first call has the name in the column, and others. */
+  byFirst(column: string): readonly [first: string, others: string] | undefined {
+    const by = this.#called.find((each) => each.column === column);
+    if (by === undefined) return undefined;
+    const rest = this.#called.filter((each) => each !== by).map(ofAny);
+    const ids = by.ids.join(', ');
+    const first = by.termOf('run');
+    const called = `run.id IN (SELECT run FROM call INDEXED BY call_${column} WHERE ${column} IN (${ids}))`;
     return [
-      this.#where([`run.model IN (${ids})`, this.#filed]),
-      this.#where([called, this.#called, `${this.#filed} IS NOT TRUE`]),
+      this.#where([`run.${column} IN (${ids})`, first, ...rest]),
+      this.#where([called, ofCall(by), `(${first}) IS NOT TRUE`, ...rest]),
     ];
   }
 
@@ -121,19 +150,15 @@ class Conditions {
     const terms = [...this.terms, ...more];
     return terms.length === 0 ? '' : `WHERE ${terms.join(' AND ')}`;
   }
-
-  get #filed(): string {
-    return `(${this.#models.map(({ termOf }) => termOf('run')).join(' OR ')})`;
-  }
-
-  get #called(): string {
-    const terms = this.#models.map(({ termOf }) => termOf('call')).join(' OR ');
-    return `EXISTS (SELECT 1 FROM call WHERE call.run = run.id AND (${terms}))`;
-  }
 }
 
-/** Most runs have none, and then the table of calls is not asked. */
-const CALLS = 'run.starts > 1';
+function ofCall({ termOf }: CallTerm): string {
+  return `EXISTS (SELECT 1 FROM call WHERE call.run = run.id AND ${termOf('call')})`;
+}
+
+function ofAny(term: CallTerm): string {
+  return `(${term.termOf('run')} OR ${CALLS} AND ${ofCall(term)})`;
+}
 
 /** @returns undefined when nothing can match. */
 function conditionsOf(filter: RunFilter, nameId: NameId): Conditions | undefined {
@@ -170,10 +195,11 @@ export function queryOf(filter: RunFilter, nameId: NameId): RunQuery | undefined
   // Where nothing is asked, SQLite takes an index that has all the columns.
   const whole = asked.where === '' ? '' : 'NOT INDEXED';
   const most = filter.limit === undefined ? '' : ` LIMIT ${Math.max(0, Math.floor(filter.limit))}`;
+  const byFirst = asked.byFirst(index);
   const parts =
-    index === 'model'
-      ? [`INDEXED BY run_model ${asked.byModel[0]}`, `NOT INDEXED ${asked.byModel[1]}`]
-      : [`INDEXED BY run_${index} ${asked.where}`];
+    byFirst === undefined
+      ? [`INDEXED BY run_${index} ${asked.where}`]
+      : [`INDEXED BY run_${index} ${byFirst[0]}`, `NOT INDEXED ${byFirst[1]}`];
   const all = (columns: string) =>
     parts.map((part) => `SELECT ${columns} FROM run ${part}`).join(' UNION ALL ');
   const { since, until, noOutcomeSince } = filter;
@@ -198,17 +224,10 @@ export function modelsNamed(text: string): NonNullable<RunFilter['models']> {
   return [{ model: text }, ...parts.filter(({ model }) => model !== '')];
 }
 
-interface ModelTerms {
-  readonly id: number;
-  /** What a row of `run` has that is filed under the model, or one of `call` that is a call of it. */
-  readonly termOf: (table: 'run' | 'call') => string;
-}
-
-/** The ids are numbers of our own. */
-function modelTerms(
+function modelTerm(
   { model, version }: NonNullable<RunFilter['models']>[number],
   nameId: NameId,
-): ModelTerms | undefined {
+): (Pick<CallTerm, 'termOf'> & { readonly id: number }) | undefined {
   const id = nameId(model);
   if (id === undefined) return undefined;
   if (version === undefined) return { id, termOf: (table) => `${table}.model = ${id}` };

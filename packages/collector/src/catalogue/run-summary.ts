@@ -237,23 +237,30 @@ function callOf(call: RecordedCall | null): CountedSummary['call'] {
   return { ending, status, attempts };
 }
 
+/** What the catalogue says of a call, of a run that has several. */
+export interface CallSummary extends CountedCall {
+  readonly userId: string | null;
+  readonly targetId: string | null;
+}
+
+const NO_NAMES = { modelId: null, modelVersion: null, userId: null, targetId: null };
+
 /** The calls of a run that has several, and the ending that is of none of them; empty where a summary says it all. */
-export function countedCallsOf({ metadata: { calls }, endings }: AssembledRun): CountedCall[] {
+export function callSummariesOf({ metadata: { calls }, endings }: AssembledRun): CallSummary[] {
   if (calls.length < 2 && endings.length < 2) return [];
   const counted = (number: number, ended: RecordedCall | null) => ({
     ...{ number, ended: callOf(ended), tokens: tokensOf(ended === null ? [] : [ended]) },
   });
   const ofCalls = calls.map(({ start, ended }, place) => {
-    const { model } = objectsOf(start);
+    const { model, user, target } = objectsOf(start);
     return {
       ...counted(place + 1, ended),
       modelId: nameIn(textOf(model, NAMES.model_id)),
       modelVersion: nameIn(modelVersionOf(model, ended)),
+      userId: nameIn(textOf(user, NAMES.caller_id)),
+      targetId: nameIn(textOf(target, NAMES.target_id)),
     };
   });
   const others = endings.filter((ending) => calls.every(({ ended }) => ended !== ending));
-  return [
-    ...others.map((ended) => ({ ...counted(0, ended), modelId: null, modelVersion: null })),
-    ...ofCalls,
-  ];
+  return [...others.map((ended) => ({ ...counted(0, ended), ...NO_NAMES })), ...ofCalls];
 }

@@ -8,7 +8,11 @@ import { OUTCOME_WORDS } from '../records/vocabulary.js';
 import { CALL_COLUMNS, CONFLICTS, LEVELS, MISSING, SUMMARY_COLUMNS } from './columns.js';
 
 /** Counts up with every change of a table, or of what a row means. */
-export const VERSION = 8;
+export const VERSION = 9;
+
+const CALL_INDEXES = ['model', 'target', 'user']
+  .map((name) => `CREATE INDEX call_${name} ON call (${name}) WHERE ${name} IS NOT NULL;`)
+  .join('\n  ');
 
 const TABLES = `
   CREATE TABLE meta (name TEXT PRIMARY KEY, value ANY) STRICT, WITHOUT ROWID;
@@ -35,7 +39,7 @@ const TABLES = `
     run INTEGER NOT NULL, ${CALL_COLUMNS.map(({ name, type }) => `${name} ${type}`).join(', ')},
     PRIMARY KEY (run, number)
   ) STRICT, WITHOUT ROWID;
-  CREATE INDEX call_model ON call (model) WHERE model IS NOT NULL;
+  ${CALL_INDEXES}
   -- Events that name no run and open none, and the record that they are of.
   CREATE TABLE runless (
     event BLOB NOT NULL, organisation INTEGER NOT NULL, parent BLOB, run INTEGER NOT NULL,
@@ -138,11 +142,11 @@ const VIEWS = `
   FROM run WHERE is_run = 1;
   CREATE VIEW calls AS SELECT
     run.id AS run, ${uuidOf('record')} AS run_id, ${nameOf('organisation')} AS organisation, 1 AS number,
-    ${nameOf('model')} AS model, ${nameOf('version')} AS version,
+    ${nameOf('model')} AS model, ${nameOf('version')} AS version, ${nameOf('user')} AS user, ${nameOf('target')} AS target,
     ${wordOf('ending', CALL_ENDINGS)} AS call, status, attempts, input_tokens, output_tokens
   FROM run WHERE is_run = 1 AND starts = 1 AND NOT EXISTS (SELECT 1 FROM call WHERE call.run = run.id)
   UNION ALL SELECT
-    run.id, ${uuidOf('record')}, ${nameOf('organisation')}, number, ${nameOf('model', 'call')}, ${nameOf('version', 'call')},
+    run.id, ${uuidOf('record')}, ${nameOf('organisation')}, number, ${nameOf('model', 'call')}, ${nameOf('version', 'call')}, ${nameOf('user', 'call')}, ${nameOf('target', 'call')},
     ${wordOf('call.ending', CALL_ENDINGS)}, call.status, call.attempts, call.input_tokens, call.output_tokens
   FROM call JOIN run ON run.id = call.run WHERE number > 0;
   CREATE VIEW events AS SELECT

@@ -17,7 +17,7 @@ import {
 import type { EventLog, Place } from '../store/contract/events.js';
 import { isNoId, uuidBytes, uuidText } from '../store/text.js';
 import { CALL_COLUMNS, SUMMARY_COLUMNS, type Value } from './columns.js';
-import { countedCallsOf, sentAtOf, summaryOf } from './run-summary.js';
+import { callSummariesOf, sentAtOf, summaryOf } from './run-summary.js';
 
 /**
  * Bytes of log that are read with one call, and whose events are objects at a time; of a record that has more, what a
@@ -140,7 +140,7 @@ export class Summer {
       ...{ row, isInCircle, isRun: summary.isRun, recordId: summary.recordId },
       ...{ firstSequence: summary.firstSequence, lastSequence: summary.lastSequence },
       values: SUMMARY_COLUMNS.map(({ of }) => of(summary, AS_TEXT)),
-      calls: countedCallsOf(run).map((call) => CALL_COLUMNS.map(({ of }) => of(call, AS_TEXT))),
+      calls: callSummariesOf(run).map((call) => CALL_COLUMNS.map(({ of }) => of(call, AS_TEXT))),
       sent: run.metadata.events
         .toSorted((a, b) => a.event.sequence - b.event.sequence)
         .map((timed) => (timed.body === undefined ? null : sentAtOf(timed))),

@@ -63,7 +63,10 @@ export function addFilterOptions(command: Command, most: string): Command {
     .option('--failed', 'only runs whose call of the model failed')
     .option('--since <time>', 'only runs that began at this instant or later')
     .option('--until <time>', 'only runs that began before this instant')
-    .option('--clock <which>', 'by which clock: received or sender (default: received)')
+    .option(
+      '--clock <which>',
+      'by which clock a run began: received, or sender: by its start, else its first event (default: received)',
+    )
     .option('--limit <number>', `how many ${most} at most, or all (default: ${DEFAULT_LIMIT})`);
 }
 

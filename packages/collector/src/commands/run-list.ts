@@ -1,7 +1,7 @@
 /** Runs as lines of text: a table that fits a terminal, plain columns for a pipe, JSON and CSV. Values are made harmless. */
 import { EVENT_KINDS } from '@clinical-events/protocol';
 import type { RunSummary } from '../catalogue/catalogue.js';
-import { csvCell } from '../records/exports/record-columns.js';
+import type { Cells } from '../records/exports/csv-cell.js';
 import { OUTCOME_TEXT } from '../records/vocabulary.js';
 import { utcText } from '../records/instant.js';
 import { legible, printableJson, alignedTable } from './terminal.js';
@@ -245,14 +245,15 @@ export function jsonLine(run: RunSummary): string {
 
 export const CSV_HEAD = `${Object.keys(MEMBERS).join(',')}\r\n`;
 
-/** One row of CSV, as docs/reference/records.md says of that format: lists with spaces between, and no formulas. */
-export function csvLine(run: RunSummary): string {
+/** One row of CSV, as docs/reference/records.md says of that format: lists with spaces between. */
+export function csvLine(run: RunSummary, cells: Cells): string {
   return `${Object.values(MEMBERS)
-    .map((of) => csvText(of(run)))
+    .map((of) => csvText(of(run), cells))
     .join(',')}\r\n`;
 }
 
-function csvText(value: Value): string {
+function csvText(value: Value, { cell }: Cells): string {
   if (value === null) return '';
-  return csvCell(typeof value === 'object' ? value.join(' ') : String(value));
+  if (typeof value === 'object') return cell(value.join(' '));
+  return typeof value === 'string' ? cell(value) : String(value);
 }

@@ -5,6 +5,7 @@ import { Command } from 'commander';
 import type { Catalogue, RunSummary } from '../catalogue/catalogue.js';
 import type { Config } from '../config.js';
 import { counted, DAY_MS } from '../quantity.js';
+import { type Cells, PLAIN_CELLS, SPREADSHEET_CELLS } from '../records/exports/csv-cell.js';
 import { Words } from '../records/words.js';
 import { type GivenOut, logAccess } from './access-log.js';
 import { addConfigOptions, configOf, shortId, textFrom, wordFrom } from './arguments.js';
@@ -31,6 +32,7 @@ export interface RunsOptions extends FilterOptions {
   readonly contains?: string;
   readonly json?: true;
   readonly format?: string;
+  readonly forSpreadsheet?: true;
 }
 
 export interface RunsRequest {
@@ -40,20 +42,24 @@ export interface RunsRequest {
   /** Infinity for all. */
   readonly limit: number;
   readonly form: 'table' | 'json' | 'csv';
+  /** Of CSV. */
+  readonly cells: Cells;
 }
 
 /** @param now what the time of --outcome none:TIME counts back from. */
 export function runsRequestFrom(options: RunsOptions, now: number): RunsRequest {
-  const { json, format, contains, target, user } = options;
+  const { json, format, forSpreadsheet, contains, target, user } = options;
   if (contains === '-' && (target === '-' || user === '-'))
     throw usage('- stands for standard input, which can be read only once');
   const filter = filterFrom(options, now);
   if (json && format !== undefined) throw usage('--format: not together with --json');
+  if (forSpreadsheet && format === undefined) throw usage('--for-spreadsheet: goes with --format csv');
   return {
     filter,
     ...(contains !== undefined && { words: wordsFrom('--contains', contains) }),
     limit: limitFrom(options.limit, 'runs'),
     form: json ? 'json' : format === undefined ? 'table' : wordFrom('--format', format, ['csv']),
+    cells: forSpreadsheet ? SPREADSHEET_CELLS : PLAIN_CELLS,
   };
 }
 
@@ -79,11 +85,12 @@ NOTE says what is worth a look: the call failed (with its status), the record is
 itself, the outcomes differ. All times are UTC. Names are compared exactly.
 
 --since and --until ask when a run began: by --clock received when the collector had its first event, by --clock sender
-the timestamp of its inference-start. After an import or a demo only the senders' clocks tell one day from another.
+the timestamp of its inference-start. A run without a start began with its earliest event then; an event that cannot be
+read counts by its time of receipt. After an import or a demo only the senders' clocks tell one day from another.
 
 --feedback is one of ${FEEDBACK_ASKED.join(', ')}.
---json prints one object a line, --format csv a heading and a row each, with record_id whole. A CSV file is for a
-spreadsheet: what would be a formula there has an apostrophe before it.
+--json prints one object a line, --format csv a heading and a row each, with record_id whole. With --for-spreadsheet
+Excel and others keep ids such as 0000123456, and compute nothing (docs/reference/records.md, "CSV").
 
 It can run beside a collector, and covers every event that was stored when it began. That it ran, what it was asked for and
 how many events the listed runs have is logged in access.log; of --target, --user and --contains only that they were given.
@@ -110,7 +117,8 @@ export function command(): Command {
   )
     .option('--contains <text>', 'only runs whose inputs or outputs have these words: @FILE or - holds them')
     .option('--json', 'print one JSON object a line')
-    .option('--format <name>', 'csv (default: a table)');
+    .option('--format <name>', 'csv (default: a table)')
+    .option('--for-spreadsheet', 'with --format csv: so that Excel and others keep ids, and compute nothing');
   return addConfigOptions(runs, 'runs')
     .addHelpText('after', EXAMPLES)
     .action(async (options: RunsOptions, self: Command) => {
@@ -195,9 +203,10 @@ class Listing {
 
   #textOf(block: readonly RunSummary[], catalogue: Catalogue): string {
     const isFirst = this.#shown === 0;
-    const { form, filter } = this.request;
+    const { form, filter, cells } = this.request;
     if (form === 'json') return block.map(jsonLine).join('');
-    if (form === 'csv') return (isFirst ? CSV_HEAD : '') + block.map(csvLine).join('');
+    if (form === 'csv')
+      return (isFirst ? cells.mark + CSV_HEAD : '') + block.map((run) => csvLine(run, cells)).join('');
     if (block.length === 0) return '';
     const short = ({ recordId }: RunSummary) => shortId(recordId, catalogue.neighbours(recordId));
     if (isFirst) this.#first = block.slice(0, 1).map(short).join('');

@@ -269,6 +269,8 @@ export function stateOf(collectorStatus: CollectorStatus, watch: Watch): Console
       free_bytes: disk?.freeBytes ?? null,
       total_bytes: disk?.totalBytes ?? null,
       days_until_full: finite(facts.daysUntilFull),
+      forecast_in_seconds:
+        growth.steadyKnownInMs === undefined ? null : Math.ceil(growth.steadyKnownInMs / 1000),
     },
     index: index === undefined ? null : { entries: index.entries, unwritten_tables: index.frozenTables },
     checkpoint:

@@ -223,19 +223,26 @@ export class Samples {
   }
 }
 
-/* How fast the ledger grows, and so when the disk is full. */
+/*
+ * How fast the ledger grows, and so when the disk is full. A forecast takes only growth that goes on: what each of the
+ * last twelve hours had, or what most of the last days had. An import of past events is in neither, a night is no end of
+ * all growth, and a new collector that fills its disk within days is foreseen after half a day.
+ */
 
-/** So many looks are kept, a minute apart: a day, so that a night does not look like the end of all growth. */
-const KEPT_MINUTES = 24 * 60;
-const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
-/** Below this a burst would pass for a day's work. */
+/** So often a look is kept, and for so long. */
+const LOOK_EVERY_MS = 10 * 60_000;
+const KEPT_MS = 7 * DAY_MS;
+/** Rates over less say little. */
 const SHORTEST_MS = 10 * 60_000;
+const STEADY_HOURS = 12;
+const LEAST_DAYS = 3;
 /** What an event takes beside its frame: some 33 bytes in the tree, and an entry in the id index. */
 const DERIVED_BYTES = 64;
 
 interface Look {
+  /** A monotonic clock, milliseconds. */
   readonly at: number;
   readonly events: number;
   readonly bytes: number;
@@ -247,42 +254,88 @@ export interface Growth {
   /** Events and bytes of frames an hour, over that time; undefined until it is ten minutes. */
   readonly eventsPerHour: number | undefined;
   readonly bytesPerHour: number | undefined;
-  /** Bytes on the disk a day, with the index and the tree. */
-  readonly diskBytesPerDay: number | undefined;
+  /** Bytes on the disk a day, with index and tree, of the growth that goes on; undefined while that is not known. */
+  readonly steadyBytesPerDay: number | undefined;
+  /** In how many milliseconds it can be known; undefined when it is. */
+  readonly steadyKnownInMs: number | undefined;
 }
 
 export class GrowthWatch {
   #looks: Look[] = [];
 
-  /** Keeps a look when the last kept one is a minute old. @param at a monotonic clock, milliseconds. */
+  /** Keeps a look when the last kept one is ten minutes old. */
   note(look: Look): void {
     const last = this.#looks.at(-1);
-    if (last !== undefined && look.at - last.at < MINUTE_MS) return;
+    if (last !== undefined && look.at - last.at < LOOK_EVERY_MS) return;
     this.#looks.push(look);
-    if (this.#looks.length > KEPT_MINUTES) this.#looks.shift();
+    // The one before the last week is needed for its beginning.
+    while ((this.#looks[1]?.at ?? Infinity) <= look.at - KEPT_MS) this.#looks.shift();
   }
 
   /** @param now what the ledger holds now. */
   growth(now: Look): Growth {
-    const first = this.#looks[0] ?? now;
-    const watchedMs = now.at - first.at;
-    if (watchedMs < SHORTEST_MS)
-      return { watchedMs, eventsPerHour: undefined, bytesPerHour: undefined, diskBytesPerDay: undefined };
-    const events = (now.events - first.events) / watchedMs;
-    const bytes = (now.bytes - first.bytes) / watchedMs;
-    return {
+    const watched = now.at - (this.#looks[0] ?? now).at;
+    const watchedMs = Math.min(watched, DAY_MS);
+    const steady = this.#steadyBytesPerDay(now, watched);
+    const known = {
       watchedMs,
-      eventsPerHour: events * HOUR_MS,
-      bytesPerHour: bytes * HOUR_MS,
-      diskBytesPerDay: (bytes + events * DERIVED_BYTES) * DAY_MS,
+      steadyBytesPerDay: steady,
+      steadyKnownInMs: steady === undefined ? knownIn(watched) : undefined,
+    };
+    if (watchedMs < SHORTEST_MS) return { ...known, eventsPerHour: undefined, bytesPerHour: undefined };
+    const first = this.#at(now.at - watchedMs, now);
+    return {
+      ...known,
+      eventsPerHour: ((now.events - first.events) / watchedMs) * HOUR_MS,
+      bytesPerHour: ((now.bytes - first.bytes) / watchedMs) * HOUR_MS,
+    };
+  }
+
+  #steadyBytesPerDay(now: Look, watched: number): number | undefined {
+    if (watched < STEADY_HOURS * HOUR_MS) return undefined;
+    const slowestHour = Math.min(...this.#grown(now, STEADY_HOURS, HOUR_MS)) * (DAY_MS / HOUR_MS);
+    const days = Math.floor(Math.min(watched, KEPT_MS) / DAY_MS);
+    if (days < LEAST_DAYS) return slowestHour > 0 ? slowestHour : undefined;
+    const sorted = this.#grown(now, days, DAY_MS).sort((a, b) => a - b);
+    // More than half of the days have grown by as much. A weekend is two quiet days of seven.
+    return Math.max(slowestHour, sorted[Math.floor(days / 2) - 1] ?? 0);
+  }
+
+  /** By how many bytes of the disk each of the last stretches of time has grown. */
+  #grown(now: Look, stretches: number, ms: number): number[] {
+    const sizes = Array.from({ length: stretches + 1 }, (_, i) => {
+      const { bytes, events } = this.#at(now.at - i * ms, now);
+      return bytes + events * DERIVED_BYTES;
+    });
+    return sizes.slice(1).map((size, i) => (sizes[i] ?? 0) - size);
+  }
+
+  /** What the ledger held at a time, between two looks in proportion. */
+  #at(time: number, now: Look): Look {
+    const next = this.#looks.findIndex(({ at }) => at > time);
+    const after = this.#looks[next] ?? now;
+    const before = this.#looks.at(next === -1 ? -1 : Math.max(0, next - 1)) ?? after;
+    const part =
+      after.at > before.at ? Math.min(1, Math.max(0, (time - before.at) / (after.at - before.at))) : 0;
+    const between = (a: number, b: number) => a + (b - a) * part;
+    return {
+      at: time,
+      events: between(before.events, after.events),
+      bytes: between(before.bytes, after.bytes),
     };
   }
 }
 
-/** @returns undefined when that cannot be told, Infinity when nothing grows. */
-export function daysUntilFull({ diskBytesPerDay }: Growth, freeBytes: number): number | undefined {
-  if (diskBytesPerDay === undefined) return undefined;
-  return diskBytesPerDay <= 0 ? Infinity : freeBytes / diskBytesPerDay;
+/** Growth in each hour is known after twelve of them, daily growth after three days. */
+function knownIn(watched: number): number {
+  const hours = STEADY_HOURS * HOUR_MS;
+  return (watched < hours ? hours : LEAST_DAYS * DAY_MS) - watched;
+}
+
+/** @returns undefined when that cannot be told, Infinity when nothing grows steadily. */
+export function daysUntilFull({ steadyBytesPerDay }: Growth, freeBytes: number): number | undefined {
+  if (steadyBytesPerDay === undefined) return undefined;
+  return steadyBytesPerDay <= 0 ? Infinity : freeBytes / steadyBytesPerDay;
 }
 
 /* What has to be looked at every second, so that the listener can tell of rates and of what went on meanwhile. */

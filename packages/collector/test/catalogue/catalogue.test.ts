@@ -268,7 +268,7 @@ test('[R-1026] [R-1834] runs are found by what their rows say, newest and oldest
     hasConflict: [true, false],
     failed: [true, false],
     feedback: ['rating', 'thumbs'],
-    target: ['patient-30977', 'nobody'],
+    target: ['patient-30977', 'patient-2', 'nobody'],
     user: ['clinician-8841'],
     models: [
       [{ model: 'sepsis-risk' }],
@@ -292,8 +292,11 @@ test('[R-1026] [R-1834] runs are found by what their rows say, newest and oldest
     failed: (run, value) =>
       [run.call?.ending, ...callsOf(run).map(({ call }) => call)].includes('failed') === value,
     feedback: (run, value) => run.feedback[value] > 0,
-    target: (run, value) => run.targetId === value,
-    user: (run, value) => run.userId === value,
+    target: (run, value) =>
+      [run, ...callsOf(run).map(({ target }) => ({ targetId: target }))].some(
+        ({ targetId }) => targetId === value,
+      ),
+    user: (run, value) => [run.userId, ...callsOf(run).map(({ user }) => user)].includes(value),
     models: (run, asked: readonly { model: string; version?: string }[]) =>
       asked.some((one) =>
         [{ model: run.modelId, version: run.modelVersion }, ...callsOf(run)].some(

@@ -74,6 +74,8 @@ interface CallRow {
   readonly organisation: string;
   readonly model: string | null;
   readonly version: string | null;
+  readonly user: string | null;
+  readonly target: string | null;
   readonly call: string | null;
 }
 
@@ -94,11 +96,12 @@ export async function expectedCallsOf(dataDir: string): Promise<object[]> {
   return [...Map.groupBy(log, ({ event }) => event.organisation)]
     .flatMap(([organisation, events]) =>
       [...recordsOf(events).values()].flatMap(({ metadata: { run_id, call, calls } }) =>
-        calls.map(({ model, ended: own }, i) => {
+        calls.map(({ model, user, target, ended: own }, i) => {
           const ended = own ?? (calls.length === 1 ? call : null);
           return {
             ...{ run: undefined, run_id, organisation, number: i + 1, model: model?.model_id ?? null },
             version: stringOf(modelVersionOf(model, ended)) ?? null,
+            ...{ user: user?.caller_id ?? null, target: target?.target_id ?? null },
             ...{
               call: ended?.ending ?? null,
               status: ended?.status ?? null,

@@ -92,7 +92,7 @@ test('[R-1562] gives the records about this person alone, found in the log, and 
   const all = await asked('--with-others', '--format', 'json', '--json');
   expect(runsIn(all.stdout)).toEqual([mine, called, ...others.map(([id]) => id)]);
   expect(JSON.parse(all.stderr)).toEqual({
-    ...{ records: 6, events: 8, unread: 0, out: null },
+    ...{ records: 6, events: 8, unread: 0, out: null, warnings: [] },
     others: others.map(([id, why]) => ({ run: id, organisation: 'default', why })),
   });
   expect(all.stdout).not.toContain(alien);
@@ -103,6 +103,10 @@ test('[R-1562] gives the records about this person alone, found in the log, and 
     const byRun = await records('--run', id, '--format', 'ndjson');
     expect((await asked('--with-others')).stdout.split('\n')).toContain(byRun.stdout.trim());
   }
+
+  const csv = await asked('--format', 'csv', '--for-spreadsheet');
+  expect(csv.stdout).toMatch(/^\ufeffrecord_id,/);
+  expect(csv.stderr).not.toContain('warning');
 
   const text = await asked('--format', 'text');
   expect(text.stdout.match(/^Run .*$/gm)).toEqual(

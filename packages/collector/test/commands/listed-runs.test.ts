@@ -150,6 +150,28 @@ describe('collector runs', () => {
     expect(JSON.parse(notes[1] ?? '')).toMatchObject({ state: 'ended', events: 3, complete: true });
   });
 
+  test('[R-1878] counts exactly what it lists, also of more than ten thousand', async () => {
+    const more = Array.from({ length: 10_010 }, (_, i) => eventOf(100_000 + i, 'outcome'));
+    const batches = Array.from({ length: 11 }, (_, i) => more.slice(i * 1000, (i + 1) * 1000));
+    await fillDirectory(dataDir, batches);
+    const counted = async (limit: string) => {
+      const { stdout, stderr } = await collector('runs', '--json', '--limit', limit);
+      return [stdout.split('\n').length - 1, /^collector: (.*runs)/.exec(stderr)?.[1]];
+    };
+    expect(await counted('all')).toEqual([10_018, '10018 runs']);
+    expect(await counted('10018')).toEqual([10_018, '10018 runs']);
+    expect(await counted('10017')).toEqual([10_017, 'the newest 10017 of more than 10017 runs']);
+    expect(await counted('5')).toEqual([5, 'the newest 5 of more than 10000 runs']);
+  });
+
+  test.each(['runs', 'records', 'report'])(
+    '[R-1878] %s says in its help when a run without a start began by the clock of the sender',
+    async (command) => {
+      const { stdout } = await run([command, '--help']);
+      expect(stdout.replaceAll(/\s+/g, ' ')).toMatch(/--clock sender.*without a start.* earliest event/);
+    },
+  );
+
   test('[R-1455] takes the ids of persons from a file or standard input, and notes no more than that it was given one', async () => {
     const [target, user] = ['target', 'user'].map((name) => path.join(dataDir, `${name}.txt`)) as [
       string,
@@ -226,8 +248,9 @@ describe('collector runs', () => {
   });
 
   test('[R-1041] [R-1042] [R-1075] what senders wrote is printed safe in every form', async () => {
-    const csv = await collector('runs', '--format', 'csv', '--feedback', 'rating');
-    expect(csv.stdout).toContain(",'=1+1,");
+    const csv = await collector('runs', '--format', 'csv', '--for-spreadsheet', '--feedback', 'rating');
+    expect(csv.stdout).toMatch(/^\ufeffrecord_id,/);
+    expect(csv.stdout).toContain(',"=""=1+1""",');
     const json = await collector('runs', '--json', '--feedback', 'rating');
     expect(JSON.parse(json.stdout)).toMatchObject({ caller_id: '=1+1', target_id: '\u001b[2J\u202e' });
     const { stdout } = await collector('runs', '--feedback', 'rating');

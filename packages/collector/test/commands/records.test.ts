@@ -217,6 +217,25 @@ describe('collector records [R-711]', () => {
     expect(lines.stdout).not.toContain('\u001b[2J');
   });
 
+  test('writes FHIR for a server to store, of one organisation (R-1872)', async () => {
+    await fill();
+    const asTransaction = ['--format', 'fhir', '--bundle', 'transaction'];
+    const several = await records(...asTransaction);
+    expect([several.code, several.stdout]).toEqual([2, '']);
+    expect(several.stderr).toBe(
+      'collector: --bundle: a server is for one organisation: name it by --organisation (default, ward-7)\n',
+    );
+    const { code, stdout, stderr } = await records(...asTransaction, '--organisation', 'ward-7');
+    expect(code, stderr).toBe(0);
+    expect(JSON.parse(stdout)).toMatchObject({
+      type: 'transaction',
+      entry: [{ request: { method: 'PUT', url: `AuditEvent/${id(4)}` } }, {}],
+    });
+    expect(JSON.parse((await records('--format', 'fhir', '--run', id(503))).stdout)).toMatchObject({
+      type: 'collection',
+    });
+  });
+
   test('does not go on from behind the end of the log, which may have been cut since [R-713]', async () => {
     await fill();
     const { code, stderr } = await records('--after', '7');
@@ -251,6 +270,8 @@ describe('collector records [R-711]', () => {
       [['--run', '7'], /--run: "7" is neither a UUID nor/],
       [['--format', 'parket'], /none of text, ndjson.*did you mean/i],
       [['--format', 'text'], /--run/],
+      [['--format', 'fhir', '--bundle', 'batch'], /none of collection, transaction/],
+      [['--format', 'csv', '--bundle', 'transaction'], /goes with --format fhir/],
       [['--after', '-1'], /--after/],
       [['--partition', 'week', '--out', place('x')], /is not day/],
       [['--partition', 'day'], /--out/],
@@ -357,6 +378,36 @@ describe('what collector records writes [R-712] [R-713]', () => {
     }
     expect((await records('--out', place('records.csv'))).stderr).toMatch(/is not written over/);
     expect(fs.readdirSync(scratch).filter((name) => name.startsWith('.'))).toEqual([]);
+  });
+
+  test('is for a spreadsheet with its warning where it is asked for (R-1866)', async () => {
+    const start = (n: number, prompt: string) => {
+      const sent = { timestamp: '2026-03-02T08:31:01Z', protocol_version: '0.0.1', system_metadata: {} };
+      const more = { target_identity: { target_id: '0000123456' }, inputs: { prompt } };
+      const body = { event_id: id(n), ...sent, ...more };
+      return candidate({ kind: 'inference-start', eventId: id(n), runId: id(n), body });
+    };
+    await fillDirectory(dataDir, [[start(1, 'x'.repeat(32_767)), start(2, 'y'.repeat(32_768))]]);
+    const plain = await records('--format', 'csv');
+    expect(plain.stdout).toContain(',0000123456,');
+    expect(plain.stderr).not.toContain('warning');
+    for (const args of [[], ['--partition', 'day', '--out', place('days')]]) {
+      const asked = await records('--format', 'csv', '--for-spreadsheet', '--json', ...args);
+      expect(JSON.parse(asked.stderr)).toMatchObject({
+        records: 2,
+        warnings: [expect.stringMatching(/^1 cell has more than the 32,767 characters/)],
+      });
+    }
+    const { stdout, stderr } = await records('--format', 'csv', '--for-spreadsheet');
+    expect(stdout).toMatch(/^\ufeffrecord_id,/);
+    expect(stdout).toContain(',"=""0000123456""",');
+    expect(stdout).toContain('y'.repeat(32_768));
+    expect(stderr).toMatch(/^collector: warning: 1 cell has more than /);
+    for (const format of [[], ['--format', 'parquet']]) {
+      const refused = await records('--for-spreadsheet', ...format);
+      expect([refused.code, refused.stdout]).toEqual([2, '']);
+      expect(refused.stderr).toContain('--for-spreadsheet: goes with --format csv');
+    }
   });
 
   test('is in a directory for each day on which records began', async () => {

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { modelsNamed, type RunSummary } from '../../src/catalogue/catalogue.js';
 import { runsRequestFrom, type RunsOptions } from '../../src/commands/runs.js';
+import { PLAIN_CELLS, SPREADSHEET_CELLS } from '../../src/records/exports/csv-cell.js';
 import { csvLine, CSV_HEAD, fittingTable, jsonLine, plainTable } from '../../src/commands/run-list.js';
 import { id } from '../records/run-events.js';
 import { runIdFrom, severalRuns, shortId } from '../../src/commands/arguments.js';
@@ -145,11 +146,13 @@ describe('runs for programs', () => {
     expect(jsonLine(run)).toMatch(/^\{"record_id":.*\}\n$/);
   });
 
-  test('[R-1042] are CSV with the same names, in which no name is a formula', () => {
+  test('[R-1042] are CSV with the same names, or for a spreadsheet (R-1866)', () => {
     expect(CSV_HEAD.trimEnd().split(',')).toEqual(Object.keys(JSON.parse(jsonLine(listed(1))) as object));
-    const row = csvLine(listed(1, { targetId: '=1+1', userId: 'a,"b"', missing: ['outcome', 'feedback'] }));
-    expect(row).toContain(`,"a,""b""",'=1+1,`);
+    const run = listed(1, { targetId: '=A1', userId: 'a,"b"', missing: ['outcome', 'feedback'] });
+    const row = csvLine(run, PLAIN_CELLS);
+    expect(row).toContain(`,"a,""b""",=A1,`);
     expect(row).toMatch(/,full,outcome feedback,,,,1,0,,\r\n$/);
+    expect(csvLine({ ...run, userId: '0012' }, SPREADSHEET_CELLS)).toContain(',"=""0012""","=""=A1""",');
   });
 });
 
@@ -159,7 +162,7 @@ describe('what is typed to collector runs', () => {
 
   test('[R-1040] picks runs by all that it names', () => {
     expect(request({})).toEqual({
-      ...{ filter: { isRun: true, clock: 'received' }, limit: 20, form: 'table' },
+      ...{ filter: { isRun: true, clock: 'received' }, limit: 20, form: 'table', cells: PLAIN_CELLS },
     });
     const names = { organisation: 'ward-7', target: 'patient 1', user: 'dr', app: 'triage', model: 'm@2' };
     const states = { incomplete: true, conflict: true, failed: true, feedback: 'thumbs-down' } as const;
@@ -169,6 +172,7 @@ describe('what is typed to collector runs', () => {
       clock: 'sender',
       limit: 'all',
       format: 'csv',
+      forSpreadsheet: true,
     } as const;
     expect(request({ ...names, ...states, ...rest, outcome: 'other-words' })).toEqual({
       filter: {
@@ -177,7 +181,7 @@ describe('what is typed to collector runs', () => {
         ...{ level: 'incomplete', hasConflict: true, failed: true, feedback: 'down', isRun: true },
         ...{ outcome: 'other_words', since: Date.UTC(2026, 0), until: Date.UTC(2026, 1), clock: 'sender' },
       },
-      ...{ limit: Infinity, form: 'csv' },
+      ...{ limit: Infinity, form: 'csv', cells: SPREADSHEET_CELLS },
     });
     expect(request({ outcome: 'none:30d' }).filter.noOutcomeSince).toBe(Date.UTC(2026, 2, 2));
     expect(request({ outcome: 'none' }).filter).toEqual({
@@ -201,6 +205,7 @@ describe('what is typed to collector runs', () => {
     [{ outcome: 'none:30' }, '--outcome: after none:, "30" is not a time such as 30d'],
     [{ outcome: 'none:0d' }, '--outcome: after none:'],
     [{ json: true, format: 'csv' }, '--format: not together with --json'],
+    [{ forSpreadsheet: true }, '--for-spreadsheet: goes with --format csv'],
     [{ format: 'cvs' }, '--format: "cvs" is none of csv'],
     [{ target: '' }, '--target: "" names nothing'],
     [{ model: '' }, '--model: "" names nothing'],

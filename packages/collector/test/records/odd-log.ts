@@ -42,7 +42,8 @@ export interface SentEvent {
 
 /** Some starts are of another model than the others, some outputs are endings that an instrumentation reports. */
 function callPayload(kind: EventKind, n: number): object {
-  if (kind === 'inference-start' && n % 2 === 0) return { model_instance: { model_id: 'triage' } };
+  if (kind === 'inference-start' && n % 2 === 0)
+    return { model_instance: { model_id: 'triage' }, target_identity: { target_id: 'patient-2' } };
   if (kind !== 'human-output' || n % 2 === 0) return {};
   return {
     system_metadata: { hostname: 'ward-7', instrumentation: { by: 'openai', attempt: 1 + (n % 3) } },

@@ -1,24 +1,32 @@
 /**
- * What of the numbers a meeting would begin with, in sentences. Each follows from a stated rule; none is a judgement.
+ * What of the numbers a meeting would begin with, as a table. Each follows from a stated rule; none is a judgement.
  */
 import { EVENT_KINDS } from '@clinical-events/protocol';
-import type { Share } from '../statistics.js';
+import { scaleLinear } from 'd3-scale';
+import { type Share, shareOf } from '../statistics.js';
 import {
   CONFLICT_WORDS,
+  type GroupNumbers,
   isKnownVersion,
   type ModelNumbers,
   type ReportNumbers,
   type VersionNumbers,
 } from '../report-numbers.js';
 import { OLD_DAYS } from './notes.js';
+import { axis, SHARE_TICKS, smallIntervals } from './shapes.js';
 import {
   CONFLICT_TEXT,
+  Html,
+  type Inner,
+  NOTHING,
   countOf,
   countText,
   dateText,
-  durationText,
+  html,
   intervalText,
+  latencyText,
   modelText,
+  ofText,
   percent,
   versionText,
 } from './wording.js';
@@ -33,22 +41,36 @@ const LATENCY_CHANGE = 0.25;
  */
 const LEAST_COMPARED = 20;
 
+/** A number of now, with that of before where there is one. */
+interface FindingRow {
+  readonly what: string;
+  readonly now: Inner;
+  readonly then?: Inner;
+  /** To be drawn. */
+  readonly shares?: readonly [now: Share, then?: Share];
+  readonly says: string;
+}
+
 export interface Finding {
   readonly about: string;
   /** Whole sentences. */
   readonly says: readonly string[];
   /** Whether shares of two versions lie apart: of contradicted runs, or of runs with an outcome. */
   readonly differs?: boolean;
+  readonly rows: readonly FindingRow[];
 }
 
 export function findingsOf(numbers: ReportNumbers): Finding[] {
-  return [
-    ...mostTelling(numbers.models.flatMap(changesOf)),
+  const rows = [
     ...oldWithoutOutcome(numbers),
     ...failed(numbers),
     ...incomplete(numbers),
     ...conflicting(numbers),
     ...ofNoRun(numbers),
+  ];
+  return [
+    ...mostTelling(numbers.models.flatMap(changesOf)),
+    ...(rows.length === 0 ? [] : [{ about: 'All models', says: [], rows }]),
   ];
 }
 
@@ -58,7 +80,7 @@ function mostTelling(changes: readonly Finding[]): Finding[] {
   const more = sorted.length - MOST_CHANGES;
   if (more <= 0) return sorted;
   const rest = `${countOf(more, 'more new version')}, in the parts on their models.`;
-  return [...sorted.slice(0, MOST_CHANGES), { about: 'New', says: [rest] }];
+  return [...sorted.slice(0, MOST_CHANGES), { about: 'New', says: [rest], rows: [] }];
 }
 
 /** Each version that is new, against the one before it. */
@@ -66,16 +88,17 @@ function changesOf(model: ModelNumbers): Finding[] {
   return model.versions.flatMap((version, i) => {
     const before = model.versions.slice(0, i).findLast((each) => isKnownVersion(model.model_id, each));
     if (!version.is_new || before === undefined) return [];
-    const old = versionText(before);
     const known = sameWait(version, before);
     return [
       {
         about: `${modelText(model)} ${versionText(version)}`,
-        says: [
-          `First seen on ${dateText(version.first_run)}, after ${old}.`,
-          ...contradicted(version, before, old),
-          ...(known === undefined ? [] : withOutcome(known, old)),
-          ...latency(version, before, old),
+        says: [`First seen on ${dateText(version.first_run)}, after ${versionText(before)}.`],
+        rows: [
+          ...compared('contradicted, of judged', version.contradicted, before.contradicted),
+          ...(known === undefined
+            ? []
+            : compared(`outcome within ${countOf(known.days, 'day')}`, known.now, known.then)),
+          ...latency(version.latency_ms, before.latency_ms),
         ],
         differs:
           lieApart(version.contradicted, before.contradicted) ||
@@ -103,14 +126,6 @@ function sameWait(version: VersionNumbers, before: VersionNumbers): KnownWithin 
   return waits.findLast(({ now, then }) => areEnough(now, then)) ?? waits.at(-1);
 }
 
-function withOutcome({ days, now, then }: KnownWithin, old: string): string[] {
-  return [
-    `Outcome within ${countOf(days, 'day')}: ${percent(now.share)} of ${countOf(now.of, 'run')} that old ` +
-      `(${intervalText(now)}); with ${old}: ${percent(then.share)} of ${countText(then.of)} (${intervalText(then)}).`,
-    comparison(now, then),
-  ];
-}
-
 function areEnough(now: Share, then: Share): boolean {
   return Math.min(now.of, then.of) >= LEAST_COMPARED;
 }
@@ -120,86 +135,122 @@ function lieApart(a: Share, b: Share): boolean {
   return a.low > b.high || b.low > a.high;
 }
 
-function contradicted(
-  { contradicted: now }: VersionNumbers,
-  { contradicted: then }: VersionNumbers,
-  old: string,
-): string[] {
+function compared(what: string, now: Share, then: Share): FindingRow[] {
   if (now.of === 0 || then.of === 0) return [];
-  return [
-    `Contradicted: ${percent(now.share)} of ${countOf(now.of, 'judged run')} (${intervalText(now)}); ` +
-      `with ${old}: ${percent(then.share)} of ${countText(then.of)} (${intervalText(then)}).`,
-    comparison(now, then),
-  ];
+  const row = { what, now: shareText(now), then: shareText(then), shares: [now, then] as const };
+  return [{ ...row, says: comparison(now, then) }];
+}
+
+function shareText(share: Share): Html {
+  return html`${percent(share.share)} of ${countText(share.of)}<br /><small>${intervalText(share)}</small>`;
 }
 
 /** Intervals that lie apart are reported however few the runs are: those of few are wide already. */
 function comparison(now: Share, then: Share): string {
-  if (lieApart(now, then)) return 'The intervals do not overlap.';
-  if (areEnough(now, then)) return 'The intervals overlap.';
-  return `Too few to compare: fewer than ${LEAST_COMPARED} in one of them.`;
+  if (lieApart(now, then)) return 'intervals do not overlap';
+  if (areEnough(now, then)) return 'intervals overlap';
+  return `too few to compare: fewer than ${LEAST_COMPARED} in one of them`;
 }
 
-function latency(
-  { latency_ms: now }: VersionNumbers,
-  { latency_ms: then }: VersionNumbers,
-  old: string,
-): string[] {
+type Latency = GroupNumbers['latency_ms'];
+
+function latency(now: Latency, then: Latency): FindingRow[] {
   if (now.p95 === null || then.p95 === null || then.p95 === 0) return [];
   if (Math.abs(now.p95 / then.p95 - 1) < LATENCY_CHANGE) return [];
-  return [`Latency p95: ${durationText(now.p95)}; with ${old}: ${durationText(then.p95)}.`];
+  return [{ what: 'latency p95', now: latencyText(now, 'p95'), then: latencyText(then, 'p95'), says: '' }];
 }
 
-function oldWithoutOutcome({ all }: ReportNumbers): Finding[] {
+function ofAll(what: string, share: Share, says: string): FindingRow[] {
+  if (share.count === 0) return [];
+  const now = html`${percent(share.share)}, ${ofText(share)}<br /><small>${intervalText(share)}</small>`;
+  return [{ what, now, shares: [share], says }];
+}
+
+function oldWithoutOutcome({ all }: ReportNumbers): FindingRow[] {
   const old = all.without_outcome_by_age.filter(({ from_days }) => from_days >= OLD_DAYS);
-  const count = old.reduce((sum, age) => sum + age.count, 0);
-  const of = old.reduce((sum, age) => sum + age.of, 0);
-  if (count === 0) return [];
-  const runs = `${countText(count)} of ${countText(of)} runs that are ${OLD_DAYS} days old or older (${percent(count / of)}).`;
-  return [{ about: 'No outcome', says: [runs] }];
+  const [count, of] = [sumOf(old.map((age) => age.count)), sumOf(old.map((age) => age.of))];
+  return ofAll('no outcome', shareOf(count, of), `of runs that are ${OLD_DAYS} days old or older`);
 }
 
-function failed({ all: { calls } }: ReportNumbers): Finding[] {
-  const { count, of, share } = calls.failed;
-  if (count === 0) return [];
+function failed({ all: { calls } }: ReportNumbers): FindingRow[] {
   const [status] = Object.entries(calls.failed_by_status).toSorted((a, b) => b[1] - a[1]);
   const most = status === undefined ? '' : `, most often with status ${status[0]} (${countText(status[1])})`;
-  const says = `${countText(count)} of ${countOf(of, 'captured call')} of models (${percent(share)})${most}.`;
-  return [{ about: 'Failed', says: [says] }];
+  return ofAll('failed calls', calls.failed, `of captured calls of models${most}`);
 }
 
-function incomplete({ all }: ReportNumbers): Finding[] {
-  const count = all.completeness.incomplete;
-  if (count === 0) return [];
-  const lack = `${recordsText(count, all.runs)} without a start, an event that others expand on, or a payload.`;
-  return [{ about: 'Incomplete', says: [lack] }];
+function incomplete({ all }: ReportNumbers): FindingRow[] {
+  const lack = 'without a start, an event that others expand on, or a payload';
+  return ofAll('incomplete records', shareOf(all.completeness.incomplete, all.runs), lack);
 }
 
-function conflicting({ all }: ReportNumbers): Finding[] {
-  const { count, of } = all.with_conflict;
-  if (count === 0) return [];
+function conflicting({ all }: ReportNumbers): FindingRow[] {
   const [kind] = CONFLICT_WORDS.toSorted((a, b) => all.conflicts[b] - all.conflicts[a]);
   const most =
-    kind === undefined ? '' : `, most often ${CONFLICT_TEXT[kind]} (${countText(all.conflicts[kind])})`;
-  return [{ about: 'Conflicts', says: [`In ${recordsText(count, of)}${most}.`] }];
+    kind === undefined ? '' : `most often ${CONFLICT_TEXT[kind]} (${countText(all.conflicts[kind])})`;
+  return ofAll('records with a conflict', all.with_conflict, most);
 }
 
-function ofNoRun({ all, events_of_no_run: { events, by_step: byStep } }: ReportNumbers): Finding[] {
+/** All events are counted, so that their share has no interval. */
+function ofNoRun({ all, events_of_no_run: { events, by_step: byStep } }: ReportNumbers): FindingRow[] {
   if (events === 0) return [];
-  const counts = EVENT_KINDS.map((kind) => byStep[kind].reduce((sum, count) => sum + count, 0));
+  const counts = EVENT_KINDS.map((kind) => sumOf(byStep[kind]));
   const most = Math.max(...counts);
   const kind = EVENT_KINDS[counts.indexOf(most)] ?? '';
-  const share = `${countOf(events, 'event')} (${percent(events / (all.events + events))} of all)`;
+  const of = all.events + events;
   return [
     {
-      about: 'Of no run',
-      says: [
-        `${share} cannot be said to belong to a run, most often ${kind} (${countText(most)}); what they tell is in no other number.`,
-      ],
+      what: 'events of no run',
+      now: `${percent(events / of)}, ${ofText({ count: events, of })}`,
+      says: `most often ${kind} (${countText(most)}); what they tell is in no other number`,
     },
   ];
 }
 
-function recordsText(count: number, of: number): string {
-  return `${countOf(count, 'record')} (${percent(count / of)})`;
+function sumOf(counts: readonly number[]): number {
+  return counts.reduce((sum, count) => sum + count, 0);
+}
+
+const DIFFERS = html` <span class="new">differs</span>`;
+
+/** The findings as a table: a group for each new version, and one for all models. */
+export function findingsTable(findings: readonly Finding[]): Html {
+  const across = scaleLinear([0, 1], [0, 100]);
+  return html`<table class="findings">
+    <caption>
+      Each new version against the one before it, and what stands out of all
+    </caption>
+    <thead>
+      <tr>
+        <td></td>
+        <th scope="col">before</th>
+        <th scope="col">now</th>
+        <th class="drawn" scope="col">
+          95 % interval<br /><small>○ before ● now</small>
+          ${axis(across, SHARE_TICKS, (share) => `${share * 100} %`)}
+        </th>
+        <th class="text" scope="col">remark</th>
+      </tr>
+    </thead>
+    ${findings.map(
+      ({ about, says, differs = false, rows }) =>
+        html`<tbody>
+          <tr>
+            <th class="block" scope="rowgroup" colspan="5">
+              <strong>${about}</strong>${differs ? DIFFERS : NOTHING} <span>${says.join(' ')}</span>
+            </th>
+          </tr>
+          ${rows.map(findingRow)}
+        </tbody>`,
+    )}
+  </table>`;
+}
+
+function findingRow({ what, now, then, shares, says }: FindingRow): Html {
+  return html`<tr${then === undefined ? NOTHING : new Html(' class="compared"')}>
+    <th scope="row">${what}</th>
+    <td data-name="before">${then ?? ''}</td>
+    <td data-name="now">${now}</td>
+    <td class="drawn">${shares === undefined ? NOTHING : smallIntervals(...shares)}</td>
+    <td class="text">${says}</td>
+  </tr>`;
 }

@@ -12,7 +12,7 @@ export function countingNotes({ clock, log }: ReportNumbers): Html {
       ${
         clock === 'received'
           ? 'The clock is the collector’s: an event is counted when the collector had it, and a run begins with its first event there.'
-          : 'The clock is the senders’: an event is counted at its own timestamp, and a run begins with its inference-start. A sender whose clock is wrong is counted where its clock says.'
+          : 'The clock is the senders’: an event is counted at its own timestamp, and a run begins with its inference-start, or without one with its earliest event. An event that cannot be read is counted at its time of receipt; a sender whose clock is wrong is counted where its clock says.'
       }
       Where the first or the last step is only partly within the period, only that part is counted.
     </li>
@@ -54,14 +54,17 @@ export function countingNotes({ clock, log }: ReportNumbers): Html {
     </li>
     <li>
       <strong>Latency</strong> is from the inference-start to the first output by the senders’ clocks; where
-      one is missing or the output is the earlier one, there is none. Percentiles are at the nearest rank and
-      right to half a per cent of their value (a sketch after C. Masson and others, PVLDB 12, 2019,
+      one is missing or the output is the earlier one, there is none. Percentiles are at the nearest rank:
+      exact where all times of about that length are the same, otherwise right to half a per cent of their
+      value and shown with the digits that this leaves (a sketch after C. Masson and others, PVLDB 12, 2019,
       2195–2205). p95 is given from 20 runs on, p99 from 100.
     </li>
     <li>
-      <strong>Calls of models</strong> are counted where an instrumentation of the library captured them: of
-      others it is not known how they ended. A run counts once, by its last attempt. Tokens are what providers
-      counted. Where a start names no version of its model, the model that answered is taken for it.
+      <strong>Calls of models:</strong> each inference-start of a run is a call. A run is counted under the
+      model of its first call and each call under its own, so a model may have calls and no run. How calls
+      ended, their tokens and their retries are known where an instrumentation of the library captured them.
+      Tokens are what providers counted. Where a start names no version of its model, the model that answered
+      is taken for it. Calls with another target or user than the first one of their run are a conflict.
     </li>
     <li>
       <strong>Feedback</strong> is counted by how often it was given, not by run. A thumb is up or down by its
@@ -134,7 +137,7 @@ export function runCommands(
     .filter(({ model = '' }) => !UNCOPIABLE.test(model))
     .flatMap((group) => worthSeeing(group.numbers, report).map((found) => ({ group, found })));
   if (rows.length === 0) return NOTHING;
-  return html`<div class="wide commands" role="region" tabindex="0" aria-labelledby="${id}">
+  return html`<div class="wide commands" role="group" tabindex="0" aria-labelledby="${id}">
     <table>
       <caption id="${id}">
         To list the runs, on the host of the log

@@ -46,7 +46,17 @@ a { color: var(--strong); overflow-wrap: anywhere; }
 .tiles dd { margin: 0; }
 .tiles .number { font-size: 1.9rem; font-weight: 650; line-height: 1.25; font-variant-numeric: tabular-nums; }
 .tiles .more { font-size: .85rem; color: var(--quiet); }
-.findings li { margin: .35rem 0; }
+.findings { width: 100%; }
+.findings td, .findings thead th, .findings th[scope="row"] { white-space: normal; }
+.findings th[scope="row"] { min-width: 8rem; }
+.findings small { color: var(--quiet); white-space: nowrap; font-weight: 400; }
+.findings .drawn { width: 22%; min-width: 8rem; text-align: left; vertical-align: middle; padding-left: .6rem; padding-right: 1.6rem; }
+.findings td.text { width: 26%; }
+.findings th.block { color: var(--ink); font-weight: 400; }
+.findings th.block > span:last-child { color: var(--quiet); }
+.small .range { stroke: var(--mid); stroke-width: 2.5; stroke-linecap: butt; }
+.small circle { fill: var(--strong); stroke: var(--strong); stroke-width: 1.4; }
+.small circle.then { fill: var(--paper); }
 .figures { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 26rem), 1fr)); gap: 1.2rem 2rem; margin: 1rem 0; }
 .kinds { grid-template-columns: repeat(auto-fill, minmax(min(100%, 19rem), 1fr)); }
 figure { margin: 0; padding: .2rem 0 .4rem; min-width: 0; }
@@ -95,6 +105,11 @@ td code { white-space: pre-wrap; overflow-wrap: anywhere; user-select: all; }
 .commands td.text { white-space: normal; min-width: 20rem; max-width: 44rem; }
 details { margin: .8rem 0; }
 summary { cursor: pointer; }
+.model summary { padding: .7rem 0; border-bottom: 1px solid var(--rule); }
+.model summary h3 { display: inline; margin: 0; }
+.gist { color: var(--quiet); font-size: .92rem; margin-left: .6rem; }
+.model details { margin: 0; }
+.on-paper { display: none; }
 .new { border: 1px solid currentcolor; border-radius: 3px; padding: 0 .3rem; font-size: .75rem; margin-left: .4rem; white-space: nowrap; }
 .notes li { margin: .45rem 0; }
 footer { margin-top: 3rem; border-top: 1px solid var(--rule); padding-top: .8rem; color: var(--quiet); font-size: .88rem; }
@@ -108,28 +123,54 @@ footer { margin-top: 3rem; border-top: 1px solid var(--rule); padding-top: .8rem
   .rows .value { grid-column: 1 / -1; text-align: left; max-width: none; margin: -.2rem 0 .35rem; }
   .rows > .axis, .rows > .ends { grid-column: 2; }
   .rows > span:empty:last-child { display: none; }
+  .gist { display: block; margin-left: 1.1rem; }
+  .findings thead tr { display: block; }
+  .findings thead > tr > :not(.drawn) { display: none; }
+  .findings thead .drawn { display: block; width: auto; padding: 0 .3rem; }
+  .findings tr { display: grid; grid-template-columns: 1fr 1fr; border-bottom: 1px solid var(--rule); }
+  .findings tbody > tr > * { border: 0; padding-left: 0; padding-right: .4rem; width: auto; max-width: none; text-align: left; }
+  .findings tbody > tr > :not([data-name]) { grid-column: 1 / -1; }
+  .findings tbody > tr > td.drawn { padding: 0 .3rem; }
+  .findings td:empty { display: none; }
+  .findings td[data-name]::before { content: attr(data-name) " "; color: var(--quiet); font-size: .85em; }
 }
 @page { size: A4; margin: 16mm 14mm 18mm; @bottom-right { content: counter(page) " of " counter(pages); font: 9pt sans-serif; } }
 @media print {
   :root { font-size: 9.2pt; }
   body { font-size: 1rem; line-height: 1.4; }
   .page { max-width: none; padding: 0; }
-  h2 { margin-top: 1.6rem; }
-  .tiles { grid-template-columns: repeat(3, 1fr); }
+  h2 { margin-top: 1.3rem; padding-top: .6rem; font-size: 1.3rem; }
+  h1 { font-size: 1.7rem; }
+  .lead { font-size: 1.08rem; max-width: none; }
+  .tiles { grid-template-columns: repeat(auto-fit, minmax(6.2rem, 1fr)); gap: .5rem; margin: .8rem 0; }
+  .tiles > div { padding: .4rem .5rem; }
+  .tiles .number { font-size: 1.35rem; }
+  .findings .compared br { display: none; }
+  .findings .compared td[data-name] { white-space: nowrap; }
+  .findings .compared small::before { content: " ("; }
+  .findings .compared small::after { content: ")"; }
+  .findings .drawn { width: 18%; min-width: 0; padding-right: 1rem; }
+  .findings td.text { width: auto; }
   .figures { grid-template-columns: 1fr 1fr; gap: 10pt 18pt; }
-  .kinds { grid-template-columns: repeat(3, 1fr); }
+  .kinds { grid-template-columns: repeat(4, 1fr); gap: 6pt 12pt; }
   .rows { grid-template-columns: minmax(2.6rem, auto) 1fr auto; }
   .rows .value { grid-column: auto; text-align: right; max-width: 11rem; margin: 0; }
   .rows > span:empty:last-child { display: inline; }
-  nav, details, .commands { display: none; }
-  .model { break-before: page; }
+  #all .figures { grid-template-columns: repeat(3, 1fr); gap: 6pt 14pt; }
+  #all .rows { grid-template-columns: minmax(2.6rem, auto) 1fr; }
+  #all .rows .value { grid-column: 1 / -1; text-align: left; max-width: none; margin-top: -.2rem; }
+  #all .rows > span:empty:last-child { display: none; }
+  nav, details:not([open]), .model:not(:has(> [open])), #models:not(:has(.model > [open])) { display: none; }
+  .on-paper { display: block; }
+  summary { list-style: none; }
+  .notes { columns: 2; column-gap: 16pt; font-size: .82rem; line-height: 1.3; max-width: none; padding-left: 1.5rem; }
   .kinds { break-inside: avoid; }
-  section > p { break-after: avoid; }
+  section > p { break-after: avoid; break-inside: avoid; }
   h2, h3, caption, figcaption, .legend { break-after: avoid; }
-  figure, .short, tbody, tr, .tiles > div, li { break-inside: avoid; }
+  figure, .short, .groups tbody, .findings tbody, tr, .tiles > div, li { break-inside: avoid; }
   thead { display: table-header-group; }
   .wide { overflow: visible; }
-  th, td { padding: .1rem .8rem .1rem 0; } th.block { padding-top: .5rem; }
+  th, td { padding: .06rem .7rem .06rem 0; } th.block { padding-top: .35rem; }
   a { color: inherit; text-decoration: none; }
 }
 `);

@@ -6,7 +6,7 @@ import { isEmpty, type ModelNumbers, type ReportNumbers, type VersionNumbers } f
 import { arrivals, stepEnds, groupTable, versionOverview } from './tables.js';
 import { groupFigures, type NamedGroup } from './charts.js';
 import { countingNotes, runCommands, type ListedGroup, type RunsCommand } from './notes.js';
-import { findingsOf } from './findings.js';
+import { findingsOf, findingsTable } from './findings.js';
 import {
   html,
   Html,
@@ -15,8 +15,10 @@ import {
   countOf,
   countText,
   dateText,
+  hasSeveralCalls,
   instantText,
   intervalText,
+  latencyText,
   modelText,
   ofText,
   percent,
@@ -29,7 +31,6 @@ const POLICY = new Html("default-src 'none'; style-src 'unsafe-inline'");
 /** Models with charts of their own, by how many runs they have; and their newest versions. */
 const MOST_MODELS = 12;
 const MOST_VERSIONS = 6;
-const DIFFERS = new Html(' <span class="new">differs</span>');
 
 /** @param command what the runs behind a number are listed by. */
 export function reportPage(numbers: ReportNumbers, command: RunsCommand): string {
@@ -101,13 +102,15 @@ function emptiness({ log }: ReportNumbers): Html {
     </p>`;
 }
 
+type Lists = (groups: readonly ListedGroup[], id: string) => Html;
+
 function contents(numbers: ReportNumbers, command: RunsCommand): Html {
   const shown = numbers.models.slice(0, MOST_MODELS);
   const ends = stepEnds(numbers);
   const { unit } = numbers.steps;
-  const lists = (groups: readonly ListedGroup[], id: string) =>
+  const lists: Lists = (groups, id) =>
     folded('How to list the runs behind these numbers', runCommands(numbers, groups, { id, command }));
-  return html`${summary(numbers, command)}
+  return html`${summary(numbers, lists)}
     <nav aria-label="Parts of the report">
       <ul>
         <li><a href="#arrived">What arrived</a></li>
@@ -118,34 +121,42 @@ function contents(numbers: ReportNumbers, command: RunsCommand): Html {
       </ul>
     </nav>
     ${arrivals(numbers, ends)} ${versionOverview(numbers)}
-    <section class="model" id="all" aria-labelledby="all-title">
+    <section id="all" aria-labelledby="all-title">
       <h2 id="all-title">All runs</h2>
       <p>
         Models that do different work are added up here. Whether something has changed shows in the parts on
         each model.
       </p>
       ${groupFigures([{ name: 'all runs', numbers: numbers.all }], { unit, ends })}
-      ${groupTable([{ name: 'all runs', numbers: numbers.all }], 'All runs, in numbers', 'all-table')}
+      ${folded('All runs, in numbers', groupTable([{ name: 'all runs', numbers: numbers.all }], 'All runs, in numbers', 'all-table'))}
+      <p class="on-paper">
+        The parts on each model are folded on the screen; those that are open are printed.
+      </p>
     </section>
-    ${shown.map((model, i) => modelPart(model, i, { unit, ends }, lists))}
-    ${
-      numbers.models.length > shown.length
-        ? html`<p>
-            ${countOf(numbers.models.length - shown.length, 'more model')} with fewer runs: see the table of
-            models and versions.
-          </p>`
-        : NOTHING
-    }
+    <section id="models" aria-labelledby="models-title">
+      <h2 id="models-title">Each model</h2>
+      ${shown.map((model, i) => modelPart(model, i, { unit, ends }, lists))}
+      ${
+        numbers.models.length > shown.length
+          ? html`<p>
+              ${countOf(numbers.models.length - shown.length, 'more model')} with fewer runs: see the table of
+              models and versions.
+            </p>`
+          : NOTHING
+      }
+    </section>
     <section id="notes" aria-labelledby="notes-title">
       <h2 id="notes-title">How it is counted</h2>
       ${countingNotes(numbers)}
     </section>`;
 }
 
-function summary(numbers: ReportNumbers, command: RunsCommand): Html {
+/** @param lists the table of commands for some groups. */
+function summary(numbers: ReportNumbers, lists: Lists): Html {
   const { all, events_of_no_run: ofNoRun } = numbers;
   const known = numbers.models.filter(({ model_id: id }) => id !== null).length;
-  const runs = `${countOf(all.runs, 'run')} of ${countOf(known, 'model')}; ${percent(all.with_outcome.share)} have an outcome.`;
+  const calls = hasSeveralCalls(all) ? countOf(all.calls.calls, 'call') : '';
+  const runs = `${countOf(all.runs, 'run')}${calls && ` with ${calls}`} of ${countOf(known, 'model')}; ${percent(all.with_outcome.share)} have an outcome.`;
   const judged =
     all.contradicted.of === 0
       ? 'No outcome says yet whether a run was right.'
@@ -162,10 +173,10 @@ function summary(numbers: ReportNumbers, command: RunsCommand): Html {
       ? ''
       : ` ${countOf(ofNoRun.events, 'more event')} ${ofNoRun.events === 1 ? 'belongs' : 'belong'} to no run.`;
   return html`<p class="lead">
-      ${all.runs === 0 ? 'No run began in this period.' : `${runs} ${judged}`}${more}
+      ${all.runs === 0 ? `No run began in this period.${calls && ` Runs that are filed under other models have ${calls}.`}` : `${runs} ${judged}`}${more}
     </p>
     <dl class="tiles">
-      ${tile('Runs', countText(all.runs), countOf(all.events, 'event'))}
+      ${tile('Runs', countText(all.runs), `${calls && `${calls}, `}${countOf(all.events, 'event')}`)}
       ${tile('With an outcome', percent(all.with_outcome.share), `${ofText(all.with_outcome)} runs`)}
       ${tile('Contradicted', percent(all.contradicted.share), all.contradicted.of === 0 ? 'no judged run' : `${ofText(all.contradicted)} judged runs; 95 % interval ${intervalText(all.contradicted)}`)}
       ${tile('Thumbs up', percent(all.thumbs_up.share), all.thumbs_up.of > 0 ? ofText(all.thumbs_up) : all.feedback.thumbs > 0 ? 'none with a direction' : 'no thumbs')}
@@ -178,15 +189,10 @@ function summary(numbers: ReportNumbers, command: RunsCommand): Html {
         ? NOTHING
         : html`<section aria-labelledby="findings-title">
             <h2 id="findings-title">Main findings</h2>
-            <ul class="findings">
-              ${findings.map(
-                ({ about, says, differs = false }) =>
-                  html`<li><strong>${about}.</strong>${differs ? DIFFERS : NOTHING} ${says.join(' ')}</li>`,
-              )}
-            </ul>
+            ${findingsTable(findings)}
           </section>`
     }
-    ${runCommands(numbers, [{ name: 'all runs', numbers: all }], { id: 'commands', command })}`;
+    ${lists([{ name: 'all runs', numbers: all }], 'commands')}`;
 }
 
 function folded(summary: string, inner: Html): Html {
@@ -198,29 +204,42 @@ function folded(summary: string, inner: Html): Html {
 }
 
 /** @param lists the table of commands for some groups. */
-function modelPart(
-  model: ModelNumbers,
-  i: number,
-  steps: { unit: string; ends: Html },
-  lists: (groups: readonly ListedGroup[], id: string) => Html,
-): Html {
+function modelPart(model: ModelNumbers, i: number, steps: { unit: string; ends: Html }, lists: Lists): Html {
   const shown = model.versions.slice(-MOST_VERSIONS);
   const groups = shown.map((version): NamedGroup => ({ name: versionText(version), numbers: version }));
   const all: NamedGroup[] = model.versions.length > 1 ? [{ name: 'all versions', numbers: model.all }] : [];
   const older = model.versions.length - shown.length;
   const newest = shown.filter(({ is_new }) => is_new);
   return html`<section class="model" id="model-${i}" aria-labelledby="model-${i}-title">
-    <h2 id="model-${i}-title">${modelText(model)}</h2>
-    <p>
-      ${countOf(model.all.runs, 'run')}.
-      ${newest.map((version) => `Version ${versionText(version)} is first seen on ${dateText(version.first_run)}. `)}${
-        older > 0 ? `${countOf(older, 'version')} that came before these are in “all versions” only.` : ''
-      }
-    </p>
-    ${groupFigures(groups, steps)}
-    ${groupTable([...groups, ...all], `${modelText(model)}, version by version`, `model-${i}-table`)}
-    ${lists(versionsToList(model.model_id, shown), `model-${i}-commands`)}
+    <details>
+      <summary>
+        <h3 id="model-${i}-title">${modelText(model)}</h3>
+        <span class="gist">${gistOf(model)}</span>
+      </summary>
+      <p>
+        ${newest.map((version) => `Version ${versionText(version)} is first seen on ${dateText(version.first_run)}. `)}${
+          older > 0 ? `${countOf(older, 'version')} that came before these are in “all versions” only.` : ''
+        }
+      </p>
+      ${groupFigures(groups, steps)}
+      ${groupTable([...groups, ...all], `${modelText(model)}, version by version`, `model-${i}-table`)}
+      ${lists(versionsToList(model.model_id, shown), `model-${i}-commands`)}
+    </details>
   </section>`;
+}
+
+/** What stands of a model that is folded. */
+function gistOf({ all, versions }: ModelNumbers): string {
+  const { contradicted } = all;
+  return [
+    countOf(all.runs, 'run'),
+    ...(hasSeveralCalls(all) ? [countOf(all.calls.calls, 'call')] : []),
+    countOf(versions.length, 'version'),
+    ...(contradicted.of === 0
+      ? []
+      : [`${percent(contradicted.share)} of ${countText(contradicted.of)} contradicted`]),
+    ...(all.latency_ms.p95 === null ? [] : [`latency p95 ${latencyText(all.latency_ms, 'p95')}`]),
+  ].join(', ');
 }
 
 /** Runs of no known model cannot be asked for by it. */

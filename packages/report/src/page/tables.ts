@@ -5,12 +5,11 @@ import {
   CONFLICT_WORDS,
   type GroupNumbers,
   MISSING_WORDS,
-  type ModelNumbers,
   type ReportNumbers,
-  type VersionNumbers,
 } from '../report-numbers.js';
 import { FEEDBACK_WORDS, OUTCOME_WORDS, OUTCOME_TEXT } from '@clinical-events/collector/records/vocabulary';
-import { type NamedGroup, bars, medianText } from './charts.js';
+import { type NamedGroup, medianText } from './charts.js';
+import { bars } from './shapes.js';
 import {
   CONFLICT_TEXT,
   ENDING_TEXT,
@@ -23,9 +22,10 @@ import {
   countText,
   dateText,
   decimal,
-  durationText,
+  hasSeveralCalls,
   html,
   intervalText,
+  latencyText,
   modelText,
   ofText,
   percent,
@@ -109,9 +109,9 @@ function blocksOf(groups: readonly NamedGroup[]): Block[] {
       'Latency, from start to first output',
       [
         ['runs with both', ({ latency_ms: { runs } }) => countText(runs)],
-        ['p50', ({ latency_ms: { p50 } }) => durationText(p50)],
-        ['p95', ({ latency_ms: { p95 } }) => durationText(p95)],
-        ['p99', ({ latency_ms: { p99 } }) => durationText(p99)],
+        ['p50', ({ latency_ms: latency }) => latencyText(latency, 'p50')],
+        ['p95', ({ latency_ms: latency }) => latencyText(latency, 'p95')],
+        ['p99', ({ latency_ms: latency }) => latencyText(latency, 'p99')],
       ],
     ],
     ...callBlocks(groups),
@@ -167,7 +167,7 @@ const CALLS: Row = ['calls', ({ calls: { calls } }) => countText(calls)];
 /** Only where runs have several calls, or an instrumentation has captured some: of others no ending is known. */
 function callBlocks(groups: readonly NamedGroup[]): Block[] {
   const calls = groups.map(({ numbers }) => numbers.calls).filter(({ captured }) => captured > 0);
-  const areSeveral = groups.some(({ numbers }) => numbers.calls.calls > numbers.runs);
+  const areSeveral = groups.some(({ numbers }) => hasSeveralCalls(numbers));
   if (calls.length === 0) return areSeveral ? [['Calls of models', [CALLS]]] : [];
   const endings = CALL_ENDINGS.filter((ending) => calls.some((each) => each.endings[ending] > 0));
   const statuses = [...new Set(calls.flatMap((each) => Object.keys(each.failed_by_status)))].sort();
@@ -186,6 +186,7 @@ function callBlocks(groups: readonly NamedGroup[]): Block[] {
           ({ calls: each }) => countText(each.failed_by_status[status] ?? 0),
         ]),
         ['failed, 95 % interval', ({ calls: { failed } }) => intervalText(failed)],
+        ['runs with a failed call', ofRuns(({ failed_runs: failed }) => failed)],
         ['made again after a failure', ({ calls: { retried } }) => countText(retried)],
         ['tokens in', ({ calls: { tokens } }) => tokensText(tokens.input, tokens.calls)],
         ['tokens out', ({ calls: { tokens } }) => tokensText(tokens.output, tokens.calls)],
@@ -204,7 +205,7 @@ function tokensText(tokens: number, calls: number): string {
 export function groupTable(groups: readonly NamedGroup[], caption: string, id: string): Html {
   return html`<div
     class="${groups.length === 1 ? 'wide single' : 'wide'}"
-    role="region"
+    role="group"
     tabindex="0"
     aria-labelledby="${id}"
   >
@@ -241,43 +242,66 @@ export function groupTable(groups: readonly NamedGroup[], caption: string, id: s
 
 const MOST_ROWS = 60;
 
+/** Calls and tokens only where there are some that are more than the runs say. */
+function overviewColumns(groups: readonly GroupNumbers[]): readonly Row[] {
+  const columns: readonly (Row | false)[] = [
+    ['first run', ({ first_run: first }) => dateText(first)],
+    ['runs', ({ runs }) => countText(runs)],
+    groups.some(hasSeveralCalls) && CALLS,
+    ['events', ({ events }) => countText(events)],
+    ...(groups.some(({ calls }) => calls.tokens.calls > 0) ? TOKENS : []),
+    ['with an outcome', ({ with_outcome: share }) => percent(share.share)],
+    [
+      'contradicted, of judged',
+      ({ contradicted: { share, of } }) => (of === 0 ? '–' : `${percent(share)} of ${countText(of)}`),
+    ],
+    ['latency p50', ({ latency_ms: latency }) => latencyText(latency, 'p50')],
+    ['latency p95', ({ latency_ms: latency }) => latencyText(latency, 'p95')],
+  ];
+  return columns.filter((column) => column !== false);
+}
+
+const TOKENS: readonly Row[] = (['input', 'output'] as const).map((way) => [
+  way === 'input' ? 'tokens in' : 'tokens out',
+  ({ calls: { tokens } }) => (tokens.calls === 0 ? '–' : countText(Math.round(tokens[way]))),
+]);
+
 export function versionOverview({ models, models_not_told_apart: uncounted }: ReportNumbers): Html {
   const all = models.flatMap((model) => model.versions.map((version) => ({ model, version })));
   const rows = all.slice(0, MOST_ROWS);
+  const columns = overviewColumns([...all.map(({ version }) => version), uncounted]);
+  const cells = (group: GroupNumbers) => columns.map(([, value]) => html`<td>${value(group)}</td>`);
   return html`<section id="versions" aria-labelledby="versions-title">
     <h2 id="versions-title">Models and versions</h2>
-    <div class="wide" role="region" tabindex="0" aria-labelledby="versions-table">
+    <div class="wide" role="group" tabindex="0" aria-labelledby="versions-table">
       <table>
         <caption id="versions-table">
-          Each version that has runs or events in the period
+          Each version that has runs, calls or events in the period
         </caption>
         <thead>
           <tr>
             <th class="text" scope="col">model</th>
             <th class="text" scope="col">version</th>
-            <th scope="col">first run</th>
-            <th scope="col">runs</th>
-            <th scope="col">events</th>
-            <th scope="col">with an outcome</th>
-            <th scope="col">contradicted, of judged</th>
-            <th scope="col">latency p50</th>
-            <th scope="col">latency p95</th>
+            ${columns.map(([name]) => html`<th scope="col">${name}</th>`)}
           </tr>
         </thead>
         <tbody>
-          ${rows.map(({ model, version }) => versionRow(model, version))}
+          ${rows.map(
+            ({ model, version }) =>
+              html`<tr>
+                <th scope="row">${modelText(model)}</th>
+                <td class="text">
+                  ${versionText(version)}${version.is_new ? html` <span class="new">new</span>` : NOTHING}
+                </td>
+                ${cells(version)}
+              </tr>`,
+          )}
           ${
-            uncounted.events > 0
+            uncounted.events + uncounted.calls.calls > 0
               ? html`<tr>
                   <th scope="row">others</th>
                   <td class="text"></td>
-                  <td>${dateText(uncounted.first_run)}</td>
-                  <td>${countText(uncounted.runs)}</td>
-                  <td>${countText(uncounted.events)}</td>
-                  <td>${percent(uncounted.with_outcome.share)}</td>
-                  <td>${percent(uncounted.contradicted.share)}</td>
-                  <td></td>
-                  <td></td>
+                  ${cells(uncounted)}
                 </tr>`
               : NOTHING
           }
@@ -299,28 +323,9 @@ export function versionOverview({ models, models_not_told_apart: uncounted }: Re
   </section>`;
 }
 
-function versionRow(model: ModelNumbers, version: VersionNumbers): Html {
-  const { contradicted, latency_ms: latency } = version;
-  return html`<tr>
-    <th scope="row">${modelText(model)}</th>
-    <td class="text">
-      ${versionText(version)}${version.is_new ? html` <span class="new">new</span>` : NOTHING}
-    </td>
-    <td>${dateText(version.first_run)}</td>
-    <td>${countText(version.runs)}</td>
-    <td>${countText(version.events)}</td>
-    <td>${percent(version.with_outcome.share)}</td>
-    <td>
-      ${contradicted.of === 0 ? '–' : `${percent(contradicted.share)} of ${countText(contradicted.of)}`}
-    </td>
-    <td>${durationText(latency.p50)}</td>
-    <td>${durationText(latency.p95)}</td>
-  </tr>`;
-}
-
 /* What came, kind by kind and step by step, and from which organisation. */
 
-const HEIGHT = 64;
+const HEIGHT = 48;
 export function arrivals(numbers: ReportNumbers, ends: Html): Html {
   const { steps, events_by_step: byStep, events_of_no_run: ofNoRun, other_runs: other } = numbers;
   const series = [
@@ -345,7 +350,7 @@ export function arrivals(numbers: ReportNumbers, ends: Html): Html {
     </div>
     <details>
       <summary>The numbers of each ${steps.unit}</summary>
-      <div class="wide" role="region" tabindex="0" aria-labelledby="steps-table">
+      <div class="wide" role="group" tabindex="0" aria-labelledby="steps-table">
         <table>
           <caption id="steps-table">
             Runs and events a ${steps.unit}

@@ -1,5 +1,6 @@
 /** How numbers, times and the words of the vocabularies read on the page. */
 import {
+  type GroupNumbers,
   type ModelNumbers,
   type ReportNumbers,
   type VersionNumbers,
@@ -42,7 +43,7 @@ export const MISSING_TEXT: Readonly<Record<Missing, string>> = {
 };
 
 export const CONFLICT_TEXT: Readonly<Record<ConflictWord, string>> = {
-  second_start: 'two starts',
+  second_start: 'calls with another target or user',
   parent_cycle: 'events that expand on each other in a circle',
   run_cycle: 'runs nested in each other in a circle',
   parent_in_other_run: 'an event that expands on one of another run',
@@ -79,12 +80,17 @@ function percentNumber(share: number): string {
   return share === 0 || share === 1 ? String(hundredths) : hundredths.toFixed(1);
 }
 
+/** Of an estimate, whose tenths are not known. */
+export function wholePercent(share: number): string {
+  return `${Math.round(share * 100)}${NARROW}%`;
+}
+
 export function intervalText({ low, high }: Share): string {
   if (low === null || high === null) return NONE;
   return `${percentNumber(low)} to ${percent(high)}`;
 }
 
-export function ofText({ count, of }: Share): string {
+export function ofText({ count, of }: Pick<Share, 'count' | 'of'>): string {
   return `${countText(count)} of ${countText(of)}`;
 }
 
@@ -103,25 +109,37 @@ export function clockWarning(numbers: ReportNumbers): string | undefined {
   );
 }
 
-/** To three digits. */
-export function durationText(milliseconds: number | null): string {
+/** Each in milliseconds, and up to what it is used. */
+const UNITS = [
+  ['ms', 1, 1000],
+  ['s', 1000, 60_000],
+  ['min', 60_000, 3_600_000],
+  ['h', 3_600_000, 86_400_000],
+  ['d', 86_400_000, Infinity],
+] as const;
+
+/** @param relativeError no more digits than this allows; 0 for an exact time, which is given to a thousandth. */
+export function durationText(milliseconds: number | null, relativeError = 0): string {
   if (milliseconds === null) return NONE;
-  const [value, unit] =
-    milliseconds < 1000
-      ? [milliseconds, 'ms']
-      : milliseconds < 60_000
-        ? [milliseconds / 1000, 's']
-        : milliseconds < 3_600_000
-          ? [milliseconds / 60_000, 'min']
-          : milliseconds < 86_400_000
-            ? [milliseconds / 3_600_000, 'h']
-            : [milliseconds / 86_400_000, 'd'];
-  return `${threeDigits(value)}${NARROW}${unit}`;
+  for (const [name, unit, end] of UNITS) {
+    const text = knownDigits(milliseconds / unit, relativeError);
+    // 996.9 ms that may be 1001 are 1.00 s.
+    if (Number(text) * unit < end) return `${text}${NARROW}${name}`;
+  }
+  return NONE;
 }
 
-function threeDigits(value: number): string {
-  if (value >= 100 || value === 0) return String(Math.round(value));
-  return value.toFixed(value >= 10 ? 1 : 2);
+/** The last digit stands for at least the error. */
+function knownDigits(value: number, relativeError: number): string {
+  if (value === 0 || relativeError === 0) return String(Number(value.toFixed(3)));
+  const power = Math.ceil(Math.log10(value * relativeError));
+  return (Math.round(value / 10 ** power) * 10 ** power).toFixed(Math.max(0, -power));
+}
+
+type Latency = ModelNumbers['all']['latency_ms'];
+
+export function latencyText(latency: Latency, percentile: 'p50' | 'p95' | 'p99'): string {
+  return durationText(latency[percentile], latency.relative_error);
 }
 
 /** @param text as `toISOString` has it. */
@@ -152,6 +170,11 @@ export function modelText({ model_id }: Pick<ModelNumbers, 'model_id'>): string 
 
 export function versionText({ model_version }: Pick<VersionNumbers, 'model_version'>): string {
   return model_version ?? 'version not known';
+}
+
+/** Whether runs have more calls than one each, so that there is more to say than their number. */
+export function hasSeveralCalls({ calls: { calls }, runs }: Pick<GroupNumbers, 'calls' | 'runs'>): boolean {
+  return calls > runs;
 }
 
 /** `less than 1 day`, `7 to 30 days`, `90 days and more`. */

@@ -2,9 +2,9 @@
  * `collector records --subject-file`: the records about a person, for a request for access (GDPR, Article 15). The runs are
  * found in the log: one changed row of the catalogue would hide a run.
  */
-import { assembleRun, type RunLinks } from '../../records/assemble.js';
+import { assembleRun, recordOf, type RunLinks } from '../../records/assemble.js';
 import { type FileFormat, textFormat } from '../../records/exports/file-format.js';
-import type { ExportFormat } from '../../records/exports/formats.js';
+import type { AskedFormat } from '../../records/exports/formats.js';
 import { eventBatchesOf, outsideParents, windowsOf } from '../../records/record-windows.js';
 import type { EventBody, RunEvent } from '../../records/run-event.js';
 import { counted } from '../../quantity.js';
@@ -22,8 +22,8 @@ import { idOf, textOf } from '../lifecycle/log-stretch.js';
 import { assertReadable } from '../regular-files.js';
 import { alignedTable, legible, printableJson, ProgressBar } from '../terminal.js';
 import { PieceMaker } from './job.js';
-import { outputOf } from './output.js';
 import type { ContentDirectory } from './content.js';
+import { longCellsWarning, outputOf } from './output.js';
 import { textOfRecord } from './timeline.js';
 
 export interface AccessRequest {
@@ -33,7 +33,7 @@ export interface AccessRequest {
   /** Whether records that are about others as well are given out too. */
   readonly withOthers: boolean;
   /** Undefined for the readable text. */
-  readonly format: (ExportFormat & { readonly name: string }) | undefined;
+  readonly format: AskedFormat | undefined;
   readonly isFull: boolean;
   /** Where the content is shown from that events name by a URI; undefined for nowhere. */
   readonly content: ContentDirectory | undefined;
@@ -76,9 +76,10 @@ export async function answerAccessRequest(dataDir: string, request: AccessReques
     });
     const ofOthers = new Set(others.map(({ run }) => run));
     const given = withOthers ? runs : runs.filter((run) => !ofOthers.has(run));
-    if (given.length > 0) await give(reader, request, { runs, given, givenOut, signal });
+    const longCells = given.length > 0 ? await give(reader, request, { runs, given, givenOut, signal }) : 0;
     givenOut.complete = true;
-    report(request, { records: given.length, events: givenOut.events, others, unread: found.unread });
+    const { events } = givenOut;
+    report(request, { records: given.length, events, others, unread: found.unread, longCells });
     if (runs.length > 0) return;
     const where = organisation === undefined ? '' : ` of ${organisation}`;
     throw new CommandFailure(`no start${where} in ${dataDir} names one of the ids`, EXIT.notFound);
@@ -102,12 +103,13 @@ interface Giving {
   readonly signal: AbortSignal;
 }
 
+/** @returns how many cells a spreadsheet has no room for. */
 async function give(
   reader: LogRuns,
   { format, isFull, content, out }: AccessRequest,
   { runs, given, givenOut, signal }: Giving,
-): Promise<void> {
-  const made: FileFormat = (await format?.load()) ?? textOfRecords(isFull, content);
+): Promise<number> {
+  const made: FileFormat = (await format?.load(format.options)) ?? textOfRecords(isFull, content);
   const output = outputOf({ out, isByDay: false, extension: '', ...format }, made, signal);
   const bar = new ProgressBar({ wanted: process.stderr.isTTY, unit: 'records', per: 1, from: 1000 });
   const maker = new PieceMaker(made, undefined);
@@ -116,6 +118,7 @@ async function give(
     for (const outer of run.parents) nested.set(outer, [...(nested.get(outer) ?? []), run.recordId]);
   const events = made.reader();
   let records = 0;
+  let longCells = 0;
   try {
     for (const window of windowsOf(given.map((run) => ({ run, places: run.events })))) {
       let index = 0;
@@ -128,11 +131,13 @@ async function give(
         // Noted before: anyone who stops reading has had it.
         givenOut.events += piece.events;
         await output.write(piece);
+        longCells += piece.longCells ?? 0;
       }
       bar.show((records += window.length), given.length);
       signal.throwIfAborted();
     }
     await output.finish();
+    return longCells;
   } finally {
     bar.clear();
     output.abandon();
@@ -141,7 +146,8 @@ async function give(
 
 function textOfRecords(isFull: boolean, content: ContentDirectory | undefined): FileFormat {
   const parts = { head: '', between: '\n', tail: '', empty: '' };
-  return textFormat({ ...parts, text: textOfRecord(isFull, content) });
+  const text = textOfRecord(isFull, content);
+  return textFormat({ ...parts, text: (run) => text(recordOf(run)) });
 }
 
 async function linksOf(
@@ -165,16 +171,17 @@ async function linksOf(
 
 function report(
   { json, withOthers, content, out }: AccessRequest,
-  done: { records: number; events: number; others: readonly Other[]; unread: number },
+  done: { records: number; events: number; others: readonly Other[]; unread: number; longCells: number },
 ): void {
   const { records, events, unread } = done;
+  const warnings = [content?.warning ?? [], longCellsWarning(done.longCells)].flat();
   const others = done.others.map(({ run: { recordId, organisation }, why }) => ({
     run: recordId,
     organisation,
     why,
   }));
   if (json) {
-    const fields = { records, events, others, unread, out: out ?? null };
+    const fields = { records, events, others, unread, out: out ?? null, warnings };
     process.stderr.write(`${printableJson(JSON.stringify(fields))}\n`);
     return;
   }
@@ -184,10 +191,10 @@ function report(
     : 'are left out: review them by collector records --run; --with-others gives them too';
   const lines = [
     `${counted(records, 'record')} of ${counted(events, 'event')}${out === undefined ? '' : `, in ${out}`}`,
-    ...(content?.warning === undefined ? [] : [`warning: ${content.warning}`]),
     ...(unread > 0
       ? [`warning: ${counted(unread, 'start')} could not be opened, and may name the person`]
       : []),
+    ...warnings.map((warning) => `warning: ${warning}`),
     ...(others.length > 0 ? [`${counted(others.length, 'run')} not about this person alone ${review}`] : []),
   ];
   process.stderr.write(lines.map((line) => `collector: ${line}\n`).join(''));

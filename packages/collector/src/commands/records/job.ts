@@ -2,6 +2,7 @@
 import { beganBySender } from '../../catalogue/catalogue.js';
 import type { AssembledRun } from '../../records/assemble.js';
 import type { FileFormat, Piece, PieceBuilder } from '../../records/exports/file-format.js';
+import type { FormatOptions } from '../../records/exports/formats.js';
 import type { Clock } from '../../records/vocabulary.js';
 import type { EventBody } from '../../records/run-event.js';
 
@@ -9,6 +10,7 @@ export interface ThreadSettings {
   readonly dataDir: string;
   /** As `--format` names it. */
   readonly format: string;
+  readonly options: FormatOptions;
   /** The clock by whose days the records are told apart; undefined when they all go to one file. */
   readonly dayBy: Clock | undefined;
 }

@@ -8,6 +8,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import type { FileFormat, PieceJoiner } from '../../records/exports/file-format.js';
 import type { ExportFormat } from '../../records/exports/formats.js';
+import { counted } from '../../quantity.js';
 import { systemCode } from '../../system-code.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
 import { printableLines } from '../terminal.js';
@@ -31,6 +32,13 @@ export function outputOf(
   return isByDay
     ? new DayDirectories(out, extension, () => format.joiner())
     : new OneFile(out, format.joiner());
+}
+
+/** @param cells that a spreadsheet has no room for. */
+export function longCellsWarning(cells: number): string[] {
+  if (cells === 0) return [];
+  const what = `${counted(cells, 'cell')} ${cells === 1 ? 'has' : 'have'} more than the 32,767 characters`;
+  return [`${what} (UTF-16) that a cell of Excel holds: the file has them whole, and Excel cuts them`];
 }
 
 interface OutputPlace {

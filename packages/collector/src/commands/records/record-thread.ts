@@ -18,8 +18,8 @@ import {
 
 const port = parentPort;
 if (port === null) throw new Error('this file is for a thread');
-const { dataDir, format: name, dayBy } = workerData as ThreadSettings;
-const format = await FORMATS[name]?.load();
+const { dataDir, format: name, options, dayBy } = workerData as ThreadSettings;
+const format = await FORMATS[name]?.load(options);
 if (format === undefined) throw new RangeError(`there is no format ${name}`);
 const log = openStore(dataDir).events;
 const reader = format.reader();

@@ -6,12 +6,12 @@ import { Command } from 'commander';
 import { type Catalogue, modelsNamed, type RunFilter } from '../../catalogue/catalogue.js';
 import type { Config } from '../../config.js';
 import { counted } from '../../quantity.js';
-import { type ExportFormat, FORMATS } from '../../records/exports/formats.js';
+import { type AskedFormat, type Bundling, BUNDLINGS, FORMATS } from '../../records/exports/formats.js';
 import type { Clock } from '../../records/vocabulary.js';
 import { BY_SENDERS, type RunReading, readRuns, recordsIn, unknownNames } from '../catalogue.js';
 import { type AccessRequest, answerAccessRequest } from './access-request.js';
 import { ContentDirectory } from './content.js';
-import { outputOf } from './output.js';
+import { longCellsWarning, outputOf } from './output.js';
 import { RecordThreads } from './record-threads.js';
 import { textOfRecord } from './timeline.js';
 import {
@@ -43,6 +43,8 @@ export interface RecordsOptions {
   readonly full?: true;
   readonly content?: string;
   readonly format?: string;
+  readonly bundle?: string;
+  readonly forSpreadsheet?: boolean;
   readonly out?: string;
   readonly partition?: string;
   readonly json?: true;
@@ -52,7 +54,7 @@ export interface RecordsRequest {
   /** Its record id may be the beginning of one. */
   readonly selection: RunFilter;
   /** Undefined for the readable text. */
-  readonly format: (ExportFormat & { readonly name: string }) | undefined;
+  readonly format: AskedFormat | undefined;
   /** A file, or with `dayBy` a directory; undefined for standard output. */
   readonly out: string | undefined;
   /** The clock by whose days the records are told apart; undefined when they all go to one file. */
@@ -136,13 +138,15 @@ function periodFrom({ since, until }: RecordsOptions): { since?: number; until?:
 }
 
 function formatFrom(
-  { format, full, run, subjectFile, out, partition }: RecordsOptions,
+  { format, full, run, subjectFile, out, partition, bundle, forSpreadsheet = false }: RecordsOptions,
   onTerminal: boolean,
 ): RecordsRequest['format'] {
   const asked = run ?? subjectFile;
   const isText = full ?? (asked !== undefined && onTerminal && out === undefined);
   const name = format ?? (isText ? TEXT : 'ndjson');
   if (full && name !== TEXT) throw usage('--full: only --format text can be cut short, and is without it');
+  const bundling = bundlingFrom(bundle, name);
+  if (forSpreadsheet && name !== 'csv') throw usage('--for-spreadsheet: goes with --format csv');
   if (name === TEXT) {
     if (asked === undefined)
       throw usage(
@@ -160,7 +164,16 @@ function formatFrom(
   if (found.binary && out === undefined && onTerminal) {
     throw usage(`--format: ${name} cannot be shown on a terminal: name a file by --out`);
   }
-  return { ...found, name };
+  return { ...found, name, options: { bundle: bundling, forSpreadsheet } };
+}
+
+function bundlingFrom(bundle: string | undefined, format: string): Bundling {
+  if (bundle === undefined) return 'collection';
+  const bundling = BUNDLINGS.find((each) => each === bundle);
+  if (bundling === undefined)
+    throw usage(`--bundle: ${JSON.stringify(bundle)} is none of ${BUNDLINGS.join(', ')}`);
+  if (format !== 'fhir') throw usage('--bundle: goes with --format fhir');
+  return bundling;
 }
 
 function sequenceFrom(text: string): number {
@@ -193,14 +206,15 @@ Examples:
   $ collector records --run 0b2c5a3e-7f2d-4c58-9a52-0d5e3b1c9f10 --full | less
   $ collector records --model sepsis-abstractor@3.0 --since 2026-01-01 --until 2026-02-01 --out january.ndjson
   $ collector records --format parquet --out records --partition day
+  $ collector records --format csv --for-spreadsheet --out for-excel.csv
   $ collector records --after 120000 --out changed.ndjson
   $ collector records --subject-file subject.txt --format text > answer.txt
 
 Records come in the order of their first event in the log. --since and --until are about when the collector had an event:
 a record is there whole when one of its events was received then. With --clock sender they are about when it began by its
-sender's clock, and --partition day goes by the same: so it is for past events that were imported. --after takes the sequence that an earlier call told,
-and gives each record that has a newer event, whole: what it gives replaces the record of the same organisation
-and record_id. A record without a run is to be dropped once its event stands in another (docs/reference/records.md).
+sender's clock: with its inference-start, a run without a start with its earliest event. --partition day goes by the same:
+so it is for past events that were imported. --after takes the sequence that an earlier call told, and gives each record
+that has a newer event, whole: what it gives replaces the record of the same organisation and record_id. A record without a run is to be dropped once its event stands in another (docs/reference/records.md).
 
 --subject-file is for a request for access (GDPR, Article 15): it gives the records about this person alone, and lists the other
 runs that name the person, or are nested in these, on standard error. These runs are found in the log, not in the catalogue.
@@ -244,6 +258,11 @@ export function command(): Command {
       'with --full: also show content that events name by a URI, from files of this directory',
     )
     .option('--format <name>', `text, ${Object.keys(FORMATS).join(', ')} (default: ndjson)`)
+    .option(
+      '--bundle <type>',
+      `with --format fhir: ${BUNDLINGS.join(', or ')} for a server to store (default: collection)`,
+    )
+    .option('--for-spreadsheet', 'with --format csv: so that Excel and others keep ids, and compute nothing')
     .option('--out <file>', 'a new file, or with --partition a new directory (default: standard output)')
     .option('--partition <by>', 'day: a directory for each day on which records began')
     .option('--json', 'tell what was done as one JSON object, on standard error');
@@ -280,6 +299,7 @@ class Export {
   readonly #options: RecordsOptions;
   readonly #since = performance.now();
   readonly #done: Done = { records: 0, events: 0, replaced: 0, next_after: 0, warnings: [] };
+  #longCells = 0;
 
   constructor(config: Config, request: RecordsRequest, options: RecordsOptions) {
     this.#config = config;
@@ -289,9 +309,9 @@ class Export {
 
   async run(): Promise<void> {
     const { run, organisation, model, since, until, clock, after, incomplete } = this.#options;
-    const { content, format, out, partition, json } = this.#options;
+    const { content, format, bundle, out, partition, json } = this.#options;
     const narrowed = { run, organisation, model, since, until, clock, after, incomplete };
-    const filter = { ...narrowed, content, format, out, partition };
+    const filter = { ...narrowed, content, format, bundle, out, partition };
     const nothing = this.#request.out === undefined ? '' : '; no file was written';
     await readRuns(
       {
@@ -322,6 +342,7 @@ class Export {
     const newest = catalogue.cursor.sequence - 1;
     const { afterSequence: after = 0 } = selection;
     if (after > newest) throw usage(`--after: ${after} is behind the end of the log, which is ${newest}`);
+    this.#assertOneServer(catalogue);
     const isAll = selection.until === undefined && this.#options.run === undefined;
     this.#done.next_after = isAll ? newest : null;
     await this.#give(reading, newest);
@@ -331,6 +352,17 @@ class Export {
       ...unknownNames(catalogue, { organisation, model }),
       ...(this.#isThereBySenders(catalogue) ? [BY_SENDERS] : []),
     ];
+  }
+
+  /** A server has one space of ids; those of events are unique in an organisation. */
+  #assertOneServer(catalogue: Catalogue): void {
+    const { selection, format } = this.#request;
+    if (format?.options.bundle !== 'transaction' || selection.organisation !== undefined) return;
+    const organisations = catalogue.organisations();
+    if (organisations.length > 1)
+      throw usage(
+        `--bundle: a server is for one organisation: name it by --organisation (${organisations.sort().join(', ')})`,
+      );
   }
 
   #isThereBySenders(catalogue: Catalogue): boolean {
@@ -349,9 +381,12 @@ class Export {
       return;
     }
     const place = { ...format, out: this.#request.out, isByDay: dayBy !== undefined };
-    const output = outputOf(place, await format.load(), signal);
+    const output = outputOf(place, await format.load(format.options), signal);
     const { dataDir } = this.#config;
-    const threads = new RecordThreads({ dataDir, format: format.name, dayBy }, reading);
+    const threads = new RecordThreads(
+      { dataDir, format: format.name, options: format.options, dayBy },
+      reading,
+    );
     try {
       for await (const { pieces, sequence } of threads.pieces(selection, signal)) {
         for (const piece of pieces) {
@@ -360,6 +395,7 @@ class Export {
           await output.write(piece);
           this.#done.records += piece.records;
           this.#done.replaced += piece.replaced;
+          this.#longCells += piece.longCells ?? 0;
         }
         bar.show(sequence, newest);
       }
@@ -393,10 +429,14 @@ class Export {
 
   #tell(json: boolean): void {
     const { records, events, replaced, next_after } = this.#done;
-    if (replaced > 0) this.#done.warnings = [...this.#done.warnings, replacedWarning(replaced)];
     const unread = this.#request.content?.warning;
-    if (unread !== undefined) this.#done.warnings = [...this.#done.warnings, unread];
-    const { warnings } = this.#done;
+    const warnings = [
+      ...this.#done.warnings,
+      ...(replaced > 0 ? [replacedWarning(replaced)] : []),
+      ...(unread === undefined ? [] : [unread]),
+      ...longCellsWarning(this.#longCells),
+    ];
+    this.#done.warnings = warnings;
     if (!json) for (const warning of warnings) process.stderr.write(`collector: warning: ${warning}\n`);
     const { format, out } = this.#request;
     const seconds = (performance.now() - this.#since) / 1000;

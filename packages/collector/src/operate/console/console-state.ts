@@ -69,10 +69,13 @@ export interface ConsoleState {
     readonly free_bytes: number | null;
     readonly total_bytes: number | null;
     /**
-     * Free bytes by what the ledger has grown a day over the time that was watched, its index and tree included. Null
-     * while that is not known, and when nothing grows. Other things on the disk are not foreseen.
+     * Free bytes by what the ledger grows a day, its index and tree included: in each of the last twelve hours, or in most
+     * of the last three to seven days. Null while that is not known, and when nothing does. Other things on the disk are
+     * not foreseen.
      */
     readonly days_until_full: number | null;
+    /** When it can be known; null when it is given, or when nothing grows steadily. */
+    readonly forecast_in_seconds: number | null;
   };
   readonly index: { readonly entries: number; readonly unwritten_tables: number } | null;
   readonly checkpoint: {

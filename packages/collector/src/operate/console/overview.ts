@@ -15,8 +15,6 @@ import {
 import { ago, bytes, count, counted, days, duration, large, milliseconds, percent, rate } from './format.js';
 
 const LATENCY_OVER_SECONDS = 10;
-/** The collector does not tell of growth before it has watched so long. */
-const WATCHED_SECONDS = 600;
 
 export function overview(view: View): Element {
   const { traffic, ledger } = view.state;
@@ -94,19 +92,19 @@ function latencyTile(view: View): Element {
 }
 
 /** When it is full if that is foreseen, else what is left. */
-function diskTile({ state: { ledger, disk } }: View): Element {
+function diskTile({ state: { disk } }: View): Element {
   const { free_bytes: free, total_bytes: total, days_until_full: left } = disk;
+  const { forecast_in_seconds: forecastIn } = disk;
   if (free === null || total === null)
     return tile('Disk', words('No answer'), 'Its file system was asked for space');
   const space = `${bytes(free)} free of ${bytes(total)}`;
   if (left !== null) return tile('Disk full in', figure(days(left)), space);
-  const watched = ledger.watched_seconds;
   return tile(
     'Disk free',
     figure(bytes(free)),
-    watched < WATCHED_SECONDS
-      ? `Of ${bytes(total)}; forecast in ${duration((WATCHED_SECONDS - watched) * 1000)}`
-      : `Of ${bytes(total)}; the ledger does not grow`,
+    forecastIn === null
+      ? `Of ${bytes(total)}; the ledger does not grow steadily`
+      : `Of ${bytes(total)}; forecast in ${duration(forecastIn * 1000)}`,
   );
 }
 

@@ -10,6 +10,8 @@ import { type EventBody, ParsingReader, type EventReader } from '../run-event.js
 export interface Piece {
   readonly bytes: Uint8Array<ArrayBuffer>;
   readonly records: number;
+  /** Cells that a spreadsheet has no room for. */
+  readonly longCells?: number;
   /** What the joiner of its format has to know besides. */
   readonly index?: unknown;
 }
@@ -43,7 +45,12 @@ export interface TextParts {
   readonly tail: string;
   /** In a file without records, instead of head and tail. */
   readonly empty: string;
-  text(record: ClinicalRecord): string;
+  text(run: AssembledRun<BaseEvent>, tally: Tally): string;
+}
+
+/** What is counted while records are written. */
+export interface Tally {
+  longCells: number;
 }
 
 export function textFormat(parts: TextParts): FileFormat<BaseEvent> {
@@ -62,7 +69,8 @@ export type RecordDocument = (record: ClinicalRecord) => string;
 
 /** One document a line. */
 export function lines(document: RecordDocument): FileFormat<BaseEvent> {
-  return textFormat({ head: '', between: '\n', tail: '\n', empty: '', text: document });
+  const text = (run: AssembledRun<BaseEvent>) => document(recordOf(run));
+  return textFormat({ head: '', between: '\n', tail: '\n', empty: '', text });
 }
 
 /** In UTF-16 units. */
@@ -72,13 +80,14 @@ class TextBuilder implements PieceBuilder<BaseEvent> {
   #text = '';
   #encoded: Buffer[] = [];
   #records = 0;
+  #tally: Tally = { longCells: 0 };
 
   constructor(private readonly parts: TextParts) {}
 
   /** @throws RangeError that names the record when its text is longer than a string can be. */
   add(run: AssembledRun<BaseEvent>): void {
     if (this.#records > 0) this.#text += this.parts.between;
-    this.#text += this.#textOf(recordOf(run));
+    this.#text += this.#textOf(run);
     this.#records++;
     // A string has a greatest length, which some large runs together could reach.
     if (this.#text.length >= ENCODE_FROM) this.#encode();
@@ -93,18 +102,19 @@ class TextBuilder implements PieceBuilder<BaseEvent> {
       bytes.set(part, at);
       at += part.length;
     }
-    const records = this.#records;
+    const piece = { bytes, records: this.#records, ...this.#tally };
     this.#encoded = [];
     this.#records = 0;
-    return { bytes, records };
+    this.#tally = { longCells: 0 };
+    return piece;
   }
 
-  #textOf(record: ClinicalRecord): string {
+  #textOf(run: AssembledRun<BaseEvent>): string {
     try {
-      return this.parts.text(record);
+      return this.parts.text(run, this.#tally);
     } catch (error) {
       if (!(error instanceof RangeError)) throw error;
-      const { record_id, events } = record.metadata;
+      const { record_id, events } = run.metadata;
       throw new RangeError(
         `the record ${record_id} of ${events.length} events is too large for one text: export it as Parquet, or the others without it`,
         { cause: error },

@@ -5,6 +5,17 @@
 import { optionalPackage } from '../../optional-packages.js';
 import type { FileFormat, RecordDocument } from './file-format.js';
 
+export const BUNDLINGS = ['collection', 'transaction'] as const;
+export type Bundling = (typeof BUNDLINGS)[number];
+
+/** What an operator may ask of a format besides. */
+export interface FormatOptions {
+  /** What FHIR's Bundles are: for anyone who reads, or for a server that stores them. */
+  readonly bundle: Bundling;
+  /** CSV for a spreadsheet (csv-cell.ts). */
+  readonly forSpreadsheet: boolean;
+}
+
 export interface ExportFormat {
   readonly summary: string;
   readonly extension: string;
@@ -13,19 +24,26 @@ export interface ExportFormat {
   /** Bytes of log that go into a piece, where larger pieces make a better file. */
   readonly jobBytes?: number;
   /** Only the format that was asked for is loaded. */
-  readonly load: () => Promise<FileFormat>;
+  readonly load: (options: FormatOptions) => Promise<FileFormat>;
 }
 
-/** Formats of one document a line. */
-type Documents = 'fhir' | 'otlp' | 'prov';
+/** A format as it was asked for. */
+export interface AskedFormat extends ExportFormat {
+  readonly name: string;
+  readonly options: FormatOptions;
+}
 
-/** @param name of the format, of its door in the package, and of what that exports. */
-async function linesOf(name: Documents): Promise<FileFormat> {
+/** Doors of the package of formats of one document a line. */
+type Door = 'fhir' | 'otlp' | 'prov';
+type Document = Door | 'fhirTransaction';
+
+/** @param document which of those that the door exports. */
+async function linesOf(door: Door, document: Document = door): Promise<FileFormat> {
   const [{ lines }, loaded] = await Promise.all([
     import('./file-format.js'),
-    optionalPackage<Readonly<Record<Documents, RecordDocument>>>('exports', `/${name}`),
+    optionalPackage<Readonly<Record<Document, RecordDocument>>>('exports', `/${door}`),
   ]);
-  return lines(loaded[name]);
+  return lines(loaded[document]);
 }
 
 export const FORMATS: Readonly<Record<string, ExportFormat>> = {
@@ -40,9 +58,12 @@ export const FORMATS: Readonly<Record<string, ExportFormat>> = {
     load: async () => (await import('./json.js')).json,
   },
   csv: {
-    summary: 'one row a record, in brief, for a spreadsheet',
+    summary: 'one row a record, in brief; for a spreadsheet with --for-spreadsheet',
     extension: '.csv',
-    load: async () => (await import('./csv.js')).csv,
+    load: async ({ forSpreadsheet }) => {
+      const { csv, spreadsheet } = await import('./csv.js');
+      return forSpreadsheet ? spreadsheet : csv;
+    },
   },
   parquet: {
     summary: 'typed columns and nested lists, for analysis',
@@ -55,7 +76,7 @@ export const FORMATS: Readonly<Record<string, ExportFormat>> = {
   fhir: {
     summary: 'one FHIR R4 Bundle a line, for audit repositories',
     extension: '.ndjson',
-    load: () => linesOf('fhir'),
+    load: ({ bundle }) => linesOf('fhir', bundle === 'transaction' ? 'fhirTransaction' : 'fhir'),
   },
   otlp: {
     summary: 'one OTLP/JSON trace a line, for tracing tools',

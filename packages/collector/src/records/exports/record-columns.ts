@@ -6,8 +6,9 @@ import type { RecordedCall } from '@clinical-events/protocol';
 import { epochMilliseconds, readInstant, hasDay } from '../instant.js';
 import { MemberName } from '../json-scan.js';
 import { numberIn } from '../raw-json.js';
-import type { RunMetadata } from '../assemble.js';
-import { memberIn, ScannedObject, type Sent, type Text } from '../run-event.js';
+import type { AssembledRun, RunMetadata } from '../assemble.js';
+import type { TimedEvent } from '../canonical-order.js';
+import { hasMember, memberIn, ScannedObject, type Sent, sentIn, type Text } from '../run-event.js';
 
 /** What columns are made of: a record is this, and so is an assembled run. */
 export interface ColumnSource {
@@ -33,11 +34,12 @@ type ValueColumn<Of> =
   | Column<'text', Text, Of>
   | Column<'number', number, Of>
   | Column<'count', number, Of>
+  | Column<'flag', boolean, Of>
   /** By an RFC 3339 date-time that the schemas or {@link timeIn} have accepted. */
   | Column<'time', string, Of>
   | Column<'texts', readonly string[], Of>;
 
-export type RecordColumn<Of = ColumnSource> = ValueColumn<Of>;
+export type RecordColumn<Of = AssembledRun> = ValueColumn<Of>;
 
 /** RFC 3339, but for the leap second; whether the month has such a day is asked besides. */
 const DATE_TIME =
@@ -99,6 +101,99 @@ export function versionOf(run: ColumnSource): Text | undefined {
   return modelVersionOf(run.model, filedEnding(run));
 }
 
+/* Where a run was made, and how sampling decided about it. */
+
+const APP_NAME = new MemberName('app_name');
+const HOSTNAME = new MemberName('hostname');
+const ENVIRONMENT = new MemberName('environment');
+
+/** A text in the system_metadata of the start; where that has none, of the first event that has one. */
+export function systemText(
+  events: readonly TimedEvent[],
+  start: TimedEvent | undefined,
+  name: MemberName,
+): Text | undefined {
+  for (const { body } of start === undefined ? events : [start, ...events]) {
+    const text = textOf(body && sentIn(body, 'system_metadata'), name);
+    if (text !== undefined) return text;
+  }
+  return undefined;
+}
+
+const systemColumn = (member: MemberName): RecordColumn => ({
+  name: member.text,
+  type: 'text',
+  of: ({ metadata: { events }, start }) => systemText(events, start, member),
+});
+
+const SAMPLING = new MemberName('sampling');
+const NOT_CAPTURED = new MemberName('not_captured');
+
+/** As docs/reference/sampling.md has them; undefined where a run has none. */
+interface SamplingMarks {
+  readonly rate: number | undefined;
+  readonly selected: boolean | undefined;
+  readonly afterModelChange: boolean | undefined;
+  readonly trigger: string | undefined;
+  /** What the events of the run say that was left out, of whatever run. */
+  readonly notCaptured: { readonly runs: number; readonly events: number } | undefined;
+}
+
+let lastMarked: { readonly run: AssembledRun; readonly marks: SamplingMarks } | undefined;
+
+/** Found once for the columns of a run. */
+function marksOf(run: AssembledRun): SamplingMarks {
+  if (lastMarked?.run !== run) lastMarked = { run, marks: foundMarks(run) };
+  return lastMarked.marks;
+}
+
+function foundMarks({ metadata, start }: AssembledRun): SamplingMarks {
+  const { rate, selected, after_model_change: changed } = systemObject(start, SAMPLING);
+  let trigger: string | undefined;
+  let notCaptured: SamplingMarks['notCaptured'];
+  for (const timed of metadata.events) {
+    trigger ??= textIn(systemObject(timed, SAMPLING)['trigger']);
+    const { runs, events } = systemObject(timed, NOT_CAPTURED);
+    if (runs === undefined && events === undefined) continue;
+    const before = notCaptured ?? { runs: 0, events: 0 };
+    notCaptured = {
+      runs: before.runs + (numberIn(runs) ?? 0),
+      events: before.events + (numberIn(events) ?? 0),
+    };
+  }
+  return {
+    rate: numberIn(rate),
+    selected: flagIn(selected),
+    afterModelChange: flagIn(changed),
+    trigger,
+    notCaptured,
+  };
+}
+
+const NOTHING = {};
+
+function systemObject(timed: TimedEvent | undefined, name: MemberName): Readonly<Record<string, unknown>> {
+  const system = timed?.body && sentIn(timed.body, 'system_metadata');
+  // Hardly an event has the member, and all are looked through.
+  if (system === undefined || !hasMember(system, name)) return NOTHING;
+  const value = memberIn(system, name);
+  return typeof value === 'object' && value !== null ? (value as Readonly<Record<string, unknown>>) : NOTHING;
+}
+
+function flagIn(value: unknown): boolean | undefined {
+  return typeof value === 'boolean' ? value : undefined;
+}
+
+const SYSTEM_COLUMNS: readonly RecordColumn[] = [
+  ...[APP_NAME, HOSTNAME, ENVIRONMENT].map(systemColumn),
+  { name: 'sampling_rate', type: 'number', of: (run) => marksOf(run).rate },
+  { name: 'sampling_selected', type: 'flag', of: (run) => marksOf(run).selected },
+  { name: 'sampling_after_model_change', type: 'flag', of: (run) => marksOf(run).afterModelChange },
+  { name: 'sampling_trigger', type: 'text', of: (run) => marksOf(run).trigger },
+  { name: 'not_captured_runs', type: 'number', of: (run) => marksOf(run).notCaptured?.runs },
+  { name: 'not_captured_events', type: 'number', of: (run) => marksOf(run).notCaptured?.events },
+];
+
 export const RECORD_COLUMNS: readonly RecordColumn[] = [
   { name: 'record_id', type: 'text', of: ({ metadata }) => metadata.record_id },
   { name: 'run_id', type: 'text', of: ({ metadata }) => metadata.run_id ?? undefined },
@@ -147,19 +242,12 @@ export const RECORD_COLUMNS: readonly RecordColumn[] = [
   { name: 'response_model', type: 'text', of: ({ metadata }) => metadata.call?.response_model ?? undefined },
   { name: 'input_tokens', type: 'number', of: ({ metadata }) => metadata.tokens.input ?? undefined },
   { name: 'output_tokens', type: 'number', of: ({ metadata }) => metadata.tokens.output ?? undefined },
+  { name: 'input_tokens', type: 'number', of: ({ metadata }) => metadata.call?.input_tokens ?? undefined },
+  { name: 'output_tokens', type: 'number', of: ({ metadata }) => metadata.call?.output_tokens ?? undefined },
+  ...SYSTEM_COLUMNS,
 ];
 
 /** The number in a member, also one that was sent as a text, as the nearest double; undefined where there is none. */
 export function memberNumber(sent: Sent | undefined, name: MemberName): number | undefined {
   return numberIn(memberIn(sent, name));
-}
-
-/** Also in the full width of East Asian scripts. */
-const FORMULA = /(^|[;\t\r\n])(?=[=+\-@\uff1d\uff0b\uff0d\uff20])/g;
-const BLANK = /^(?=[\t\r\n])/;
-const QUOTED = /[",\r\n]/;
-/** A text as one cell of a row. */
-export function csvCell(text: string): string {
-  const harmless = text.replace(FORMULA, "$1'").replace(BLANK, "'");
-  return QUOTED.test(harmless) ? `"${harmless.replaceAll('"', '""')}"` : harmless;
 }

@@ -1,13 +1,13 @@
 /** The console in a real browser, before a real collector. */
 import { randomBytes } from 'node:crypto';
 import fs from 'node:fs';
-import { createRequire } from 'node:module';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
 import fc from 'fast-check';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { faultsOf } from '../../../../../test/accessibility.js';
 import { launchBrowser } from '../../../../../test/chromium.js';
 import { freePort } from '../../../../../test/free-port.js';
 import type { ConsoleState } from '../../../src/operate/console/console-state.js';
@@ -262,13 +262,6 @@ function identified(node: Node, i: number): Node {
 }
 
 describe('[R-835] on every screen, in both themes', () => {
-  const axe = fs.readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
-
-  /** What the rules of WCAG and good practice that a program can check find. */
-  const faultsOf = (page: Page): Promise<unknown> =>
-    page.evaluate(`${axe}; axe.run().then(({ violations }) =>
-      violations.map(({ id, nodes }) => id + ': ' + nodes.slice(0, 3).map(({ html }) => html).join(' ')))`);
-
   test.each([
     ['a busy collector', busy],
     ['a fresh one', fresh],

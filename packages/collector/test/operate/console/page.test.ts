@@ -101,12 +101,13 @@ test('[R-835] a collector that has just started shows what it does not know yet 
 });
 
 test('[R-835] where nothing comes every part says what it waits for, and nothing is told twice', () => {
-  const state = { ...fresh(), disk: { free_bytes: 64e9, total_bytes: 256e9, days_until_full: null } };
+  const disk = { free_bytes: 64e9, total_bytes: 256e9, days_until_full: null, forecast_in_seconds: 43_199 };
+  const state = { ...fresh(), disk };
   const tree = shown(state);
   const text = textOf(tree).replace(/[\s\u00a0]+/g, ' ');
   expect(text).not.toMatch(/ – |not known/i);
   expect(part(tree, 'overview')).toContain('Acknowledged in Idle No event for five minutes');
-  expect(part(tree, 'overview')).toContain('Disk free 60 GiB Of 238 GiB; forecast in 9 min');
+  expect(part(tree, 'overview')).toContain('Disk free 60 GiB Of 238 GiB; forecast in 11 h');
   expect(text.match(/Disk full in|forecast/g)).toHaveLength(1);
   expect(part(tree, 'traffic')).toContain('collector demo sends made-up runs');
   expect([...elements(tree)].some(({ tag }) => tag === 'path')).toBe(false);
@@ -118,6 +119,8 @@ test('[R-835] where nothing comes every part says what it waits for, and nothing
   const quiet = busy({ traffic: { accepted_per_second: 0, refused_per_second: 0, seconds: before } });
   expect(part(shown(quiet), 'overview')).toContain('Acknowledged in 4.5 ms 99 % of the last, 1 min ago');
   expect(textOf(shown(busy()))).toContain('Disk full in');
+  const still = shown(busy({ disk: { ...disk, forecast_in_seconds: null } }));
+  expect(part(still, 'overview')).toContain('the ledger does not grow steadily');
 });
 
 test('[R-835] what is not set up stands below the figures, and is no warning', () => {

@@ -45,17 +45,19 @@ const raw = (arbitrary: fc.Arbitrary<string>) => fc.option(arbitrary, { nil: und
 const objectText = (members: Readonly<Record<string, fc.Arbitrary<string | undefined>>>) =>
   fc.record({ ...members, unnamed: member(prose) }).map(textOf);
 
+const caller = raw(
+  objectText({
+    caller_id: member(name),
+    caller_type: member(word('clinician', 'patient', 'admin', 'service')),
+  }),
+);
+
 const PAYLOADS: Readonly<Record<EventKind, Readonly<Record<string, fc.Arbitrary<string | undefined>>>>> = {
   'inference-start': {
     model_instance: raw(
       objectText({ model_id: member(name), model_version: member(name), model_card_url: member(address) }),
     ),
-    user_identity: raw(
-      objectText({
-        caller_id: member(name),
-        caller_type: member(word('clinician', 'patient', 'admin', 'service')),
-      }),
-    ),
+    user_identity: caller,
     target_identity: raw(
       objectText({
         target_id: member(name),
@@ -90,6 +92,7 @@ const PAYLOADS: Readonly<Record<EventKind, Readonly<Record<string, fc.Arbitrary<
       description: member(prose),
       evidence_uri: member(address),
     }),
+    user_identity: caller,
   },
   'user-feedback': {
     feedback: objectText({
@@ -97,6 +100,7 @@ const PAYLOADS: Readonly<Record<EventKind, Readonly<Record<string, fc.Arbitrary<
       rating_value: raw(spelling),
       comment: member(prose),
     }),
+    user_identity: caller,
   },
 };
 

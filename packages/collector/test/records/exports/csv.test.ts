@@ -2,7 +2,8 @@ import type { BaseEvent } from '@clinical-events/protocol';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { assembleRun, type AssembledRun } from '../../../src/records/assemble.js';
-import { csv, CSV_COLUMNS } from '../../../src/records/exports/csv.js';
+import { PLAIN_CELLS, SPREADSHEET_CELLS } from '../../../src/records/exports/csv-cell.js';
+import { csv, CSV_COLUMNS, spreadsheet } from '../../../src/records/exports/csv.js';
 import { event, RUN } from '../run-events.js';
 import { anyRuns, awkwardRun, fileOf, plainRun } from './odd-runs.js';
 
@@ -23,8 +24,12 @@ function parsed(text: string): string[][] {
   return rows;
 }
 
-function rowsOf(runs: readonly AssembledRun<BaseEvent>[]): Record<string, string>[] {
-  const [head = [], ...rows] = parsed(fileOf(csv, runs).toString());
+function rowsOf(runs: readonly AssembledRun<BaseEvent>[], format = csv): Record<string, string>[] {
+  const [head = [], ...rows] = parsed(
+    fileOf(format, runs)
+      .toString()
+      .replace(/^\ufeff/, ''),
+  );
   expect(head).toEqual(CSV_COLUMNS.map(({ name }) => name));
   return rows.map((row) => {
     expect(row.length).toBe(head.length);
@@ -48,6 +53,16 @@ test('a row says in brief what the record says [R-712]', () => {
     last_output_summary: 'High risk.',
     last_outcome_type: 'validated',
     last_feedback_type: 'thumbs',
+  });
+});
+
+test('where a run was made and how it was sampled stand in columns (R-1868)', () => {
+  const sampling = { rate: 0.5, selected: false };
+  const system_metadata = { app_name: 'triage', hostname: 'ward-7', environment: 'pilot', sampling };
+  const run = assembleRun([event({ kind: 'inference-start', n: 1, more: { system_metadata } })]);
+  expect(rowsOf([run])[0]).toMatchObject({
+    ...{ app_name: 'triage', hostname: 'ward-7', environment: 'pilot' },
+    ...{ sampling_rate: '0.5', sampling_selected: 'false', sampling_trigger: '', not_captured_runs: '' },
   });
 });
 
@@ -78,33 +93,158 @@ test('what an instrumentation told of a call stands in columns, with the version
   });
 });
 
-test('every text can be read back by the grammar of RFC 4180, and none is a formula [R-712]', () => {
+/** As docs/reference/records.md says that a program gets a text back from a file for a spreadsheet. */
+function readBack(cell: string): string {
+  const [, formula] = /^="(.*)"$/s.exec(cell) ?? [];
+  return formula ?? cell.replace(/(^|[;\t\r\n])'/g, '$1');
+}
+
+/** Control characters as their pictures. */
+function pictured(text: string): string {
+  // eslint-disable-next-line no-control-regex -- they are what is looked for
+  return text.replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f]/g, (each) =>
+    String.fromCharCode(0x2400 + each.charCodeAt(0)),
+  );
+}
+
+function cellsOf(cells: typeof PLAIN_CELLS, texts: readonly string[]): string[] {
+  return parsed(`${texts.map((text) => cells.cell(text)).join(',')}\r\n`)[0] ?? [];
+}
+
+test('a text stands in its cell as it was sent, also where a spreadsheet would compute it (R-1865)', () => {
   const [row] = rowsOf([awkwardRun()]);
   expect(row).toMatchObject({
-    model_id: `'=cmd|"/c calc"!A1`,
+    model_id: `=cmd|"/c calc"!A1`,
     model_version: '1,2\r\n3',
     prompt: 'Line one\n"line two", and a comma',
     last_outcome_type: '',
     last_rating: '4.5',
-    last_comment: "'-1+1, 护理 🩺",
+    last_comment: '-1+1, 护理 🩺',
   });
 });
 
-test('any records make as many rows, and no cell begins as a formula does [R-712]', () => {
+test('a control character is its picture, but for tab, CR and LF (R-1865)', () => {
+  const texts = ['a\u0000b', '\u0001\u001f\u007f', '\t\r\n', '\u0085'];
+  const written = ['a\u2400b', '\u2401\u241f\u2421', '\t\r\n', '\u0085'];
+  expect(cellsOf(PLAIN_CELLS, texts)).toEqual(written);
+  expect(cellsOf(SPREADSHEET_CELLS, texts).map(readBack)).toEqual(written);
+});
+
+test('any texts are read back by the grammar of RFC 4180, with nothing put in (R-1865)', () => {
   fc.assert(
-    fc.property(anyRuns, (runs) => {
-      const rows = rowsOf(runs);
-      expect(rows.map(({ event_count }) => event_count)).toEqual(
-        runs.map(({ metadata }) => String(metadata.events.length)),
-      );
-      for (const row of rows) for (const text of Object.values(row)) expect(text).not.toMatch(/^[=+@\t\r]/);
+    fc.property(fc.array(anyText, { minLength: 1 }), (texts) => {
+      expect(cellsOf(PLAIN_CELLS, texts)).toEqual(texts.map(pictured));
     }),
   );
 });
 
-test('no text is a formula where a spreadsheet splits it once more [R-712]', () => {
+const anyText = fc.oneof(
+  fc.string({ unit: 'grapheme' }),
+  fc.string({
+    unit: fc.constantFrom(...['=', '+', '-', '@', "'", '"', ';', '\t', '\r', '\n', ' ', ',', '0', 'e', '＝']),
+  }),
+  fc.stringMatching(/^[+-]?[0-9]{1,320}([.,/:-][0-9]{1,4}){0,2}$/),
+);
+
+const NUMBERS = [
+  '0000123456',
+  '1E10',
+  '12345678901234567890',
+  '1-2',
+  'MAR1',
+  'Sept-2026',
+  '-5',
+  '5 %',
+  '٠١٢',
+];
+const CONSTANTS = ['TRUE', 'faux', '#N/A'];
+
+test('an id, a date or a truth is the text of a formula for a spreadsheet (R-1866)', () => {
+  for (const text of [...NUMBERS, ...CONSTANTS, '7'.repeat(255), '=1+1']) {
+    expect(cellsOf(SPREADSHEET_CELLS, [text])).toEqual([`="${text}"`]);
+  }
+  const others = [
+    'patient A',
+    '0a6f2a52-1c7e-4d0f-8b5a-6f2f3a9d1e22',
+    'validated',
+    'https://e.org/a/b/c/1',
+    '',
+  ];
+  expect(cellsOf(SPREADSHEET_CELLS, others)).toEqual(others);
+});
+
+test('what cannot be the text of a formula has an apostrophe before it (R-1866)', () => {
+  const [longNumber, formula] = ['7'.repeat(256), '=HYPERLINK("https://e.org";A1)'];
+  const texts = [
+    longNumber,
+    formula,
+    '1\t2',
+    '＝SUM(A)',
+    ' @SUM(A)',
+    '-',
+    "'x",
+    'a;=A1',
+    'a\r\n+A',
+    '\n=2',
+    'a; b-c',
+  ];
+  expect(cellsOf(SPREADSHEET_CELLS, texts)).toEqual([
+    ...[`'${longNumber}`, `'${formula}`, "'1\t2", "'＝SUM(A)", "' @SUM(A)", "'-", "''x"],
+    ...["a;'=A1", "a\r\n'+A", "'\n'=2", 'a; b-c'],
+  ]);
+});
+
+test('for a spreadsheet no cell is a formula but a text in quotation marks, and all are read back (R-1866)', () => {
+  fc.assert(
+    fc.property(fc.array(anyText, { minLength: 1 }), (texts) => {
+      const cells = cellsOf(SPREADSHEET_CELLS, texts);
+      expect(cells.map(readBack)).toEqual(texts.map(pictured));
+      for (const cell of cells) {
+        if (/^="[^";\t\r\n]{1,255}"$/.test(cell)) continue;
+        // Wherever a spreadsheet may split a cell once more.
+        for (const part of cell.split(/[;\t\r\n]/)) expect(part).not.toMatch(/^\s*[=+\-@\uff1d]/);
+        expect(cell).not.toMatch(/^[\d.,/:%-]*\d[\d.,/:%-]*$/);
+      }
+    }),
+  );
+});
+
+test('a file for a spreadsheet begins with a byte order mark, also without records (R-1866)', () => {
+  for (const runs of [[], [awkwardRun(), plainRun()]]) {
+    const [plain, marked] = [fileOf(csv, runs), fileOf(spreadsheet, runs)];
+    expect(marked.subarray(0, 3)).toEqual(Buffer.from([0xef, 0xbb, 0xbf]));
+    expect(plain[0]).not.toBe(0xef);
+  }
+  expect(fileOf(spreadsheet, []).subarray(3)).toEqual(fileOf(csv, []));
+  expect(rowsOf([awkwardRun()], spreadsheet)[0]).toMatchObject({
+    model_id: `'=cmd|"/c calc"!A1`,
+    last_rating: '4.5',
+    last_comment: '="-1+1, 护理 🩺"',
+  });
+});
+
+test('cells of more than 32,767 UTF-16 units are whole, and counted for a spreadsheet (R-1866)', () => {
   const run = plainRun();
-  const texts = ['x;=1+1', 'x\n@SUM', 'x\t-1', '\n=2', '＝3', 'a;b - c'];
-  const prompts = rowsOf(texts.map((prompt) => ({ ...run, inputs: { prompt } }))).map(({ prompt }) => prompt);
-  expect(prompts).toEqual(["x;'=1+1", "x\n'@SUM", "x\t'-1", "'\n'=2", "'＝3", 'a;b - c']);
+  const prompts = ['x'.repeat(32_767), '🩺'.repeat(16_384), `=${'x'.repeat(32_766)}`];
+  const runs = prompts.map((prompt) => ({ ...run, inputs: { prompt } }));
+  for (const [format, longCells] of [
+    [csv, 0],
+    [spreadsheet, 2],
+  ] as const) {
+    const builder = format.builder();
+    for (const each of runs) builder.add(each);
+    expect(builder.take().longCells).toBe(longCells);
+    expect(builder.take().longCells).toBe(0);
+    expect(rowsOf(runs, format).map(({ prompt = '' }) => readBack(prompt))).toEqual(prompts);
+  }
+});
+
+test('any records make as many rows [R-712]', () => {
+  fc.assert(
+    fc.property(anyRuns, (runs) => {
+      const counts = runs.map(({ metadata }) => String(metadata.events.length));
+      for (const format of [csv, spreadsheet])
+        expect(rowsOf(runs, format).map(({ event_count }) => event_count)).toEqual(counts);
+    }),
+  );
 });

@@ -1,0 +1,118 @@
+/** Who and what takes part in an event, as FHIR names it: models, callers, senders, targets. */
+import type { RecordedEvent } from '@clinical-events/protocol';
+import { CALLERS, CODES, concept, derivedId, type Part, SYSTEMS, TARGETS } from './fhir-codes.js';
+import { CALLER_TYPES, nameIn, type Payload, TARGET_TYPES, wordIn } from './values.js';
+
+/** Where HL7's guide "AI Transparency on FHIR" (hl7.fhir.uv.aitransparency) has its profiles and codes. */
+export const GUIDE = 'http://hl7.org/fhir/uv/aitransparency';
+
+/** Its profiles fix this value exactly, so it has no display. */
+export const ARTIFICIAL_INTELLIGENCE = {
+  coding: [{ system: `${GUIDE}/CodeSystem/AIdeviceTypeCS`, code: 'Artificial-Intelligence' }],
+} as const;
+
+/** One version of a model, as something else refers to it. */
+export interface ModelDevice {
+  readonly reference: string;
+  readonly identifier: Part | undefined;
+  /** For a person: id and version. */
+  readonly name: string;
+}
+
+/** The models of one Bundle, each as one Device: that it is asked for puts it in. */
+export class ModelDevices {
+  readonly #bySent = new Map<Payload, ModelDevice | undefined>();
+  readonly #resources = new Map<string, Part>();
+
+  /** The same Device for the same id and version, in all Bundles; undefined for a model that has neither. */
+  of(model: Payload): ModelDevice | undefined {
+    if (!this.#bySent.has(model)) this.#bySent.set(model, this.#made(model));
+    return this.#bySent.get(model);
+  }
+
+  /** Each once, in the order of their first. */
+  all(models: readonly Payload[]): ModelDevice[] {
+    const found = models.map((model) => this.of(model)).filter((device) => device !== undefined);
+    return found.filter(
+      (device, at) => found.findIndex(({ reference }) => reference === device.reference) === at,
+    );
+  }
+
+  /** Of all that were asked for. */
+  resources(): Part[] {
+    return [...this.#resources.values()];
+  }
+
+  #made(model: Payload): ModelDevice | undefined {
+    const name = nameIn(model['model_id']);
+    const version = nameIn(model['model_version']);
+    if (name === undefined && version === undefined) return undefined;
+    const id = derivedId('Device', JSON.stringify([name, version]));
+    const identifier = name === undefined ? undefined : { system: SYSTEMS.model, value: name };
+    this.#resources.set(id, {
+      resourceType: 'Device',
+      id,
+      meta: { profile: [`${GUIDE}/StructureDefinition/AI-Device`] },
+      identifier: identifier && [identifier],
+      deviceName: name && [{ name, type: 'model-name' }],
+      type: ARTIFICIAL_INTELLIGENCE,
+      version: version && [{ value: version }],
+    });
+    return {
+      reference: `urn:uuid:${id}`,
+      identifier,
+      name: [name, version].filter((each) => each !== undefined).join(' '),
+    };
+  }
+}
+
+/** A caller as an agent of an AuditEvent. */
+export function userOf(user: Payload | null | undefined, organisation: string): Part | undefined {
+  const callerType = wordIn(CALLER_TYPES, user?.['caller_type']);
+  const who = callerOf(user, organisation);
+  if (who === undefined && callerType === undefined) return undefined;
+  return {
+    type: callerType && concept(CALLERS[callerType].type),
+    role: callerType && [{ coding: [{ system: SYSTEMS.callerType, code: callerType }] }],
+    who,
+  };
+}
+
+/** A reference to whom `caller_id` names; undefined where it names no one. */
+export function callerOf(user: Payload | null | undefined, organisation: string): Part | undefined {
+  const value = nameIn(user?.['caller_id']);
+  if (value === undefined) return undefined;
+  const callerType = wordIn(CALLER_TYPES, user?.['caller_type']);
+  return {
+    type: callerType && CALLERS[callerType].resource,
+    identifier: { system: SYSTEMS.caller, value, assigner: { display: nameIn(organisation) } },
+  };
+}
+
+/** A reference to what has sent an event. */
+export function senderOf({ system_metadata, key_id }: RecordedEvent): Part {
+  const name = nameIn(system_metadata?.app_name) ?? nameIn(system_metadata?.hostname);
+  const identifier =
+    name === undefined ? { system: SYSTEMS.key, value: key_id } : { system: SYSTEMS.source, value: name };
+  return { type: 'Device', identifier };
+}
+
+/** As an entity of an AuditEvent; undefined for no target. */
+export function targetOf(target: Payload | null | undefined, organisation: string): TargetPart | undefined {
+  const value = nameIn(target?.['target_id']);
+  const targetType = wordIn(TARGET_TYPES, target?.['target_type']);
+  const known = targetType === undefined ? undefined : TARGETS[targetType];
+  if (value === undefined || known === null) return undefined;
+  return {
+    what: {
+      type: known?.resource,
+      identifier: { system: SYSTEMS.target, value, assigner: { display: nameIn(organisation) } },
+    },
+    type: known?.type ?? CODES.other,
+    role: known?.role ?? CODES.domainResource,
+  };
+}
+
+interface TargetPart extends Part {
+  readonly what: Part & { readonly type: 'Patient' | 'DocumentReference' | 'Claim' | undefined };
+}

@@ -1,0 +1,158 @@
+/**
+ * What models have made, and who has verified it, by HL7's guide "AI Transparency on FHIR" (hl7.fhir.uv.aitransparency
+ * 1.0.0-ballot, and its main branch of August 2026): a DocumentReference with the label AIAST for each artifact and
+ * output, an AI Provenance for each call of a model, and one for each verification.
+ */
+import type { RecordedEvent, RunCall } from '@clinical-events/protocol';
+import { thumbOf } from '@clinical-events/collector/records/vocabulary';
+import { eventReference } from './fhir-audit.js';
+import { CODES, concept, derivedId, KINDS, listOrNone, type Part, SYSTEMS, uuid } from './fhir-codes.js';
+import { ARTIFICIAL_INTELLIGENCE, callerOf, GUIDE, type ModelDevices, targetOf } from './fhir-parties.js';
+import { addressIn, dateTimeOf, type Payload, ratingIn, type RecordLookup } from './values.js';
+
+/** From this rating on, of 5, feedback says that the output was right: as for thumbs. */
+const LEAST_APPROVING = 3;
+
+/** The documents, in canonical order of their events; how they were made; how they were verified. */
+export function transparencyOf(lookup: RecordLookup, devices: ModelDevices): Part[] {
+  const { events } = lookup.record.metadata;
+  const products = events.filter((event) => isProduct(lookup, event));
+  const byCall = Map.groupBy(events, (event) => lookup.callOf(event));
+  return [
+    ...products.map((event) => documentOf(lookup, event, devices)),
+    ...[...byCall].flatMap(([call, of]) => creationOf(lookup, devices, call, of)),
+    ...events.flatMap((event) => verificationOf(lookup, event, devices)),
+  ];
+}
+
+/** Retrieved text is what a model was given: it is not labelled as made by one. */
+function isProduct(lookup: RecordLookup, event: RecordedEvent): boolean {
+  if (event.payload !== undefined) return false;
+  if (event.kind === 'human-output') return true;
+  return event.kind === 'internal-artifact' && !isContext(lookup, event);
+}
+
+function isContext(lookup: RecordLookup, event: RecordedEvent): boolean {
+  return lookup.payload(event)['artifact_type'] === 'text_chunk';
+}
+
+/** A reference to the document, and not the content: whoever may read that finds it by its address. */
+function documentOf(lookup: RecordLookup, event: RecordedEvent, devices: ModelDevices): Part {
+  const { record } = lookup;
+  const said = lookup.payload(event);
+  const target = targetOf((lookup.callOf(event) ?? record).target, record.metadata.organisation);
+  const url = addressIn(said['output_uri']) ?? addressIn(said['artifact_uri']);
+  return {
+    resourceType: 'DocumentReference',
+    id: documentId(event),
+    meta: { security: [CODES.asserted] },
+    identifier: [uuid(event.event_id)],
+    status: 'current',
+    subject: target?.what.type === 'Patient' ? target.what : undefined,
+    date: event.received_at,
+    author: listOrNone(devices.all(lookup.modelsOf(event)).map(({ reference }) => ({ reference }))),
+    content: [{ attachment: { url, creation: dateTimeOf(event.timestamp) ?? event.received_at } }],
+  };
+}
+
+/** How a call made its documents; without one, how the run did, where any of its calls may have made them. */
+function creationOf(
+  lookup: RecordLookup,
+  devices: ModelDevices,
+  call: RunCall | undefined,
+  events: readonly RecordedEvent[],
+): Part[] {
+  const products = events.filter((event) => isProduct(lookup, event));
+  const agent = agentsOf(lookup, devices, products);
+  const last = products.at(-1);
+  if (last === undefined || agent.length === 0) return [];
+  const { record_id } = lookup.record.metadata;
+  const given = [
+    call?.inputs?.input_uri,
+    ...events.flatMap((event) => (isContext(lookup, event) ? [lookup.payload(event)['artifact_uri']] : [])),
+  ];
+  const sources = given.map(addressIn).filter((value) => value !== undefined);
+  return [
+    {
+      ...provenanceOf(products, agent),
+      id: derivedId(
+        call === undefined ? 'AI Provenance of run' : 'AI Provenance',
+        call?.event_id ?? record_id,
+      ),
+      occurredDateTime: dateTimeOf((lookup.event(call?.event_id ?? null) ?? last).timestamp),
+      recorded: last.received_at,
+      activity: concept(CODES.create),
+      entity: listOrNone(
+        sources.map((value) => ({ role: 'source', what: { identifier: { system: SYSTEMS.uri, value } } })),
+      ),
+    },
+  ];
+}
+
+/** That a clinician found right what a model has made, where the event names the clinician. */
+function verificationOf(lookup: RecordLookup, event: RecordedEvent, devices: ModelDevices): Part[] {
+  const giver = lookup.giverOf(event);
+  if (event.payload !== undefined || giver?.['caller_type'] !== 'clinician') return [];
+  const who = callerOf(giver, lookup.record.metadata.organisation);
+  if (who === undefined || !approves(event, lookup.payload(event))) return [];
+  const products = verifiedBy(lookup, event);
+  const agent = agentsOf(lookup, devices, products);
+  if (agent.length === 0) return [];
+  return [
+    {
+      ...provenanceOf(products, [...agent, { type: concept(CODES.verifier), who }]),
+      id: derivedId('AI Provenance', event.event_id),
+      occurredDateTime: dateTimeOf(event.timestamp),
+      recorded: event.received_at,
+      activity: concept(KINDS[event.kind].subtype),
+      entity: [{ role: 'source', what: eventReference(lookup, event.event_id) }],
+    },
+  ];
+}
+
+/** A verifier vouches for what was made (HL7's definition), so whoever contradicts it is none. */
+function approves({ kind }: RecordedEvent, said: Payload): boolean {
+  if (kind === 'outcome') return said['outcome_type'] === 'validated';
+  const { feedback_type, direction, rating_value } = said;
+  if (feedback_type === 'thumbs') return thumbOf(direction, rating_value) === 'up';
+  return (ratingIn(rating_value) ?? 0) >= LEAST_APPROVING;
+}
+
+/** The nearest document that the event expands on; without one, all outputs of its call or run. */
+function verifiedBy(lookup: RecordLookup, event: RecordedEvent): RecordedEvent[] {
+  const seen = new Set<RecordedEvent>();
+  for (let at = lookup.event(event.parent_event_id); at !== undefined && !seen.has(at);) {
+    if (isProduct(lookup, at)) return [at];
+    seen.add(at);
+    at = lookup.event(at.parent_event_id);
+  }
+  const call = lookup.callOf(event);
+  return lookup.record.metadata.events.filter(
+    (each) =>
+      each.kind === 'human-output' &&
+      each.payload === undefined &&
+      (call === undefined || lookup.callOf(each) === call),
+  );
+}
+
+/** The models that made them; where it is not known which of several did, what they said went into it. */
+function agentsOf(lookup: RecordLookup, devices: ModelDevices, products: readonly RecordedEvent[]): Part[] {
+  const models = devices.all(products.flatMap((event) => lookup.modelsOf(event)));
+  const isKnown = models.length === 1 || products.every((event) => lookup.callOf(event) !== undefined);
+  const type = concept(isKnown ? CODES.author : CODES.informant);
+  return models.map(({ reference }) => ({ type, role: [ARTIFICIAL_INTELLIGENCE], who: { reference } }));
+}
+
+function provenanceOf(products: readonly RecordedEvent[], agent: readonly Part[]): Part {
+  return {
+    resourceType: 'Provenance',
+    meta: { profile: [`${GUIDE}/StructureDefinition/AI-Provenance`] },
+    target: products.map((event) => ({ reference: `urn:uuid:${documentId(event)}` })),
+    reason: [concept(CODES.asserted)],
+    agent,
+  };
+}
+
+function documentId({ event_id }: RecordedEvent): string {
+  return derivedId('DocumentReference', event_id);
+}

@@ -1,0 +1,188 @@
+/** The columns of texts, numbers and flags. */
+import type { Text } from '@clinical-events/collector/records/run-event';
+import { type Bounds, Column, type ColumnPlace, hybrid, type PageValues } from './parquet-column.js';
+import { GrowingBytes, TextDictionary } from './parquet-table.js';
+
+/** Texts that are put before it is asked whether a dictionary pays, and the most that are in one. */
+const TRIED_TEXTS = 256;
+const MOST_TEXTS = 1 << 14;
+
+/**
+ * Texts. They are in a dictionary as long as most of them have been there before; from where they have not, the whole
+ * chunk is plain. Encodings.md lets a chunk have both, and fastparquet reads nulls in the place of the plain ones.
+ */
+export class TextColumn extends Column {
+  readonly #dictionary = new TextDictionary();
+  readonly #plain = new GrowingBytes();
+  readonly #encoded = new GrowingBytes();
+  #places: number[] = [];
+  #put = 0;
+  #lastPlace = 0;
+  /** Whether the page in the making has places in the dictionary, and whether another text may come into it. */
+  #byPlace = true;
+  #open = true;
+
+  put(text: Text): void {
+    if (this.slots.begins) this.#between();
+    this.define();
+    if (this.#byPlace) this.#putPlace(text);
+    else if (typeof text === 'string') this.#plain.text(text);
+    else this.#plain.slice(text.bytes, text.from, text.to);
+  }
+
+  protected values(): PageValues {
+    if (!this.#byPlace || this.#dictionary.size === 0)
+      return { encoding: 'PLAIN', bytes: this.#plain.bytes() };
+    const bitWidth = Math.ceil(Math.log2(this.#dictionary.size));
+    const places = hybrid(this.#places, bitWidth);
+    const bytes = Buffer.allocUnsafe(1 + places.length);
+    bytes[0] = bitWidth;
+    bytes.set(places, 1);
+    return { encoding: 'RLE_DICTIONARY', bytes };
+  }
+
+  protected clearPage(): void {
+    this.#plain.clear();
+    this.#places = [];
+  }
+
+  protected clearChunk(): void {
+    this.#dictionary.clear();
+    this.#put = 0;
+    this.#lastPlace = 0;
+    this.#byPlace = this.#open = true;
+  }
+
+  protected dictionary(): { texts: number; bytes: Uint8Array } | undefined {
+    const texts = this.#dictionary.size;
+    return texts === 0 ? undefined : { texts, bytes: this.#dictionary.bytes() };
+  }
+
+  protected bounds(): Bounds {
+    return {};
+  }
+
+  /** Between two rows a page may end. */
+  #between(): void {
+    if (this.#byPlace && !this.#open) this.#leaveDictionary();
+    if (!this.#byPlace && this.isFull(this.#plain.length)) this.endPage();
+  }
+
+  /** What was put by its place is plain in the same page: there is one page until then. */
+  #leaveDictionary(): void {
+    for (const place of this.#places) this.#dictionary.copy(place, this.#plain);
+    this.#places = [];
+    this.#dictionary.clear();
+    this.#byPlace = false;
+  }
+
+  #putPlace(text: Text): void {
+    if (typeof text === 'string') {
+      this.#encoded.clear();
+      this.#encoded.utf8(text);
+      this.#putBytes(this.#encoded.buffer, 0, this.#encoded.length);
+    } else this.#putBytes(text.bytes, text.from, text.to);
+  }
+
+  #putBytes(bytes: Buffer, from: number, to: number): void {
+    const dictionary = this.#dictionary;
+    const known = dictionary.size;
+    this.#put++;
+    // To see that it is the one before takes half of the time that looking it up does.
+    let place = this.#lastPlace;
+    if (known === 0 || !dictionary.is(place, bytes, from, to)) place = dictionary.placeOf(bytes, from, to);
+    if (
+      place === known &&
+      (place >= MOST_TEXTS || dictionary.isCrowded || (place >= TRIED_TEXTS && 2 * place > this.#put))
+    )
+      this.#open = false;
+    this.#lastPlace = place;
+    this.#places.push(place);
+  }
+}
+
+export class NumberColumn extends Column {
+  readonly #type: ColumnPlace['type'];
+  readonly #plain = new GrowingBytes();
+  #least = Infinity;
+  #most = -Infinity;
+
+  constructor(place: ColumnPlace) {
+    super(place);
+    this.#type = place.type;
+  }
+
+  put(value: number): void {
+    if (this.isFull(this.#plain.length)) this.endPage();
+    this.define();
+    if (this.#type === 'time') this.#plain.int64(value);
+    else if (this.#type === 'count') this.#plain.int32(value);
+    else this.#plain.double(value);
+    if (value < this.#least) this.#least = value;
+    if (value > this.#most) this.#most = value;
+  }
+
+  protected values(): PageValues {
+    return { encoding: 'PLAIN', bytes: this.#plain.bytes() };
+  }
+
+  protected clearPage(): void {
+    this.#plain.clear();
+  }
+
+  protected clearChunk(): void {
+    this.#least = Infinity;
+    this.#most = -Infinity;
+  }
+
+  protected dictionary(): undefined {
+    return undefined;
+  }
+
+  protected bounds(): Bounds {
+    const [least, most] = [this.#least, this.#most];
+    if (least > most) return {};
+    if (this.#type === 'time') return { min_value: BigInt(least), max_value: BigInt(most) };
+    // Of a zero it is not known which of both it is (parquet.thrift, ColumnOrder).
+    return { min_value: least === 0 ? -0 : least, max_value: most === 0 ? 0 : most };
+  }
+}
+
+const BITS = 8;
+
+export class FlagColumn extends Column {
+  /** A byte each. */
+  readonly #flags = new GrowingBytes();
+
+  put(value: boolean): void {
+    if (this.isFull(this.#flags.length)) this.endPage();
+    this.define();
+    this.#flags.byte(value ? 1 : 0);
+  }
+
+  /** A bit each, from the lowest on (Encodings.md, "Plain"). */
+  protected values(): PageValues {
+    const bytes = new Uint8Array(Math.ceil(this.#flags.length / BITS));
+    for (const [i, flag] of this.#flags.bytes().entries()) {
+      const at = Math.floor(i / BITS);
+      bytes[at] = (bytes[at] ?? 0) | (flag << (i % BITS));
+    }
+    return { encoding: 'PLAIN', bytes };
+  }
+
+  protected clearPage(): void {
+    this.#flags.clear();
+  }
+
+  protected clearChunk(): void {
+    // Nothing is kept but the page.
+  }
+
+  protected dictionary(): undefined {
+    return undefined;
+  }
+
+  protected bounds(): Bounds {
+    return {};
+  }
+}

@@ -1,0 +1,278 @@
+import type { ClinicalRecord } from '@clinical-events/protocol';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { assembleRecord } from '../../collector/src/records/assemble.js';
+import { anyRecord } from '../../collector/test/records/exports/any-record.js';
+import { event, fullRun, id } from '../../collector/test/records/run-events.js';
+import { runs } from '../../../test/property-runs.js';
+import { fhir, fhirTransaction } from '../src/fhir.js';
+import { fhirFaults } from './fhir-validator.js';
+
+/** The codes and profiles as the guide's source has them (HL7/aitransparency-ig, input/fsh, August 2026). */
+const GUIDE = 'http://hl7.org/fhir/uv/aitransparency';
+const AI = { coding: [{ system: `${GUIDE}/CodeSystem/AIdeviceTypeCS`, code: 'Artificial-Intelligence' }] };
+const AIAST = { system: 'http://terminology.hl7.org/CodeSystem/v3-ObservationValue', code: 'AIAST' };
+
+interface Concept {
+  readonly coding: readonly { readonly code: string }[];
+}
+interface Reference {
+  readonly reference?: string;
+  readonly type?: string;
+  readonly identifier?: { readonly value: string };
+}
+interface Resource {
+  readonly resourceType: string;
+  readonly id: string;
+  readonly meta?: { readonly profile?: readonly string[]; readonly security?: readonly object[] };
+  readonly type?: object;
+  readonly version?: readonly object[];
+  readonly identifier?: readonly { readonly value: string }[];
+  readonly subject?: Reference;
+  readonly author?: readonly Reference[];
+  readonly content?: readonly { readonly attachment: object }[];
+  readonly target?: readonly Reference[];
+  readonly reason?: readonly object[];
+  readonly agent?: readonly {
+    readonly type?: Concept;
+    readonly role?: readonly object[];
+    readonly who?: Reference;
+    readonly requestor?: boolean;
+  }[];
+  readonly entity?: readonly { readonly role: string; readonly what: Reference }[];
+}
+interface Bundle {
+  readonly type: string;
+  readonly entry: readonly {
+    readonly fullUrl: string;
+    readonly resource: Resource;
+    readonly request?: { readonly method: string; readonly url: string };
+  }[];
+}
+
+const bundleOf = (record: ClinicalRecord) => JSON.parse(fhir(record)) as Bundle;
+const claims = (resource: Resource | undefined, profile: string) =>
+  resource?.meta?.profile?.includes(`${GUIDE}/StructureDefinition/${profile}`) === true;
+const provenances = (record: ClinicalRecord) =>
+  bundleOf(record)
+    .entry.map(({ resource }) => resource)
+    .filter((resource) => claims(resource, 'AI-Provenance'));
+const documents = (record: ClinicalRecord) =>
+  bundleOf(record)
+    .entry.map(({ resource }) => resource)
+    .filter(({ resourceType }) => resourceType === 'DocumentReference');
+const agents = ({ agent = [] }: Resource) =>
+  agent.map(({ type, who }) => [type?.coding[0]?.code, who?.identifier?.value ?? who?.type]);
+
+/** What the profiles AI-Device and AI-Provenance ask for beyond R4. */
+function guideFaults({ entry }: Bundle): string[] {
+  const byUrl = new Map(entry.map(({ fullUrl, resource }) => [fullUrl, resource]));
+  return entry.flatMap(({ resource }) => {
+    const faults: string[] = [];
+    const has = (holds: boolean, what: string) => {
+      if (!holds) faults.push(`${resource.resourceType} ${resource.id}: ${what}`);
+    };
+    if (claims(resource, 'AI-Device'))
+      has(JSON.stringify(resource.type) === JSON.stringify(AI), 'type is not the fixed one');
+    if (!claims(resource, 'AI-Provenance')) return faults;
+    const { reason = [], agent = [], target = [] } = resource;
+    has(
+      reason.some((each) => JSON.stringify(each).includes('"AIAST"')),
+      'no reason AIAST',
+    );
+    const models = agent.filter(({ role = [] }) => JSON.stringify(role) === JSON.stringify([AI]));
+    has(models.length > 0, 'no agent is an AI');
+    for (const { type, who } of models) {
+      has(type !== undefined, 'the AI has no type');
+      has(claims(byUrl.get(who?.reference ?? ''), 'AI-Device'), 'the AI is no AI-Device of the Bundle');
+    }
+    has(target.length > 0, 'no target');
+    for (const { reference } of target)
+      has(byUrl.get(reference ?? '')?.meta?.security?.length === 1, 'a target is not labelled');
+    return faults;
+  });
+}
+
+const start = (more: Readonly<Record<string, unknown>> = {}) =>
+  event({ kind: 'inference-start', n: 1, parent: null, more });
+const output = (n: number, parent = id(1)) => event({ kind: 'human-output', n, parent });
+const CLINICIAN = { caller_id: 'clinician-12', caller_type: 'clinician' };
+
+describe('AI Transparency on FHIR', () => {
+  test('labels what a model made, and names the model in a Device of its version (R-1870)', () => {
+    const record = assembleRecord([
+      start({
+        target_identity: { target_id: 'patient-30977', target_type: 'patient' },
+        inputs: { input_uri: 'urn:input:1' },
+      }),
+      event({ kind: 'internal-artifact', n: 2, parent: id(1) }),
+      event({
+        kind: 'internal-artifact',
+        n: 3,
+        parent: id(1),
+        more: { artifact: { artifact_type: 'text_chunk', artifact_uri: 'urn:guideline:1' } },
+      }),
+      output(4, id(2)),
+    ]);
+    const bundle = bundleOf(record);
+    const devices = bundle.entry.filter(({ resource }) => resource.resourceType === 'Device');
+    expect(devices).toMatchObject([
+      {
+        resource: {
+          meta: { profile: [`${GUIDE}/StructureDefinition/AI-Device`] },
+          type: AI,
+          identifier: [{ value: 'sepsis-risk' }],
+          version: [{ value: '4.2.0' }],
+        },
+      },
+    ]);
+    const device = { reference: devices[0]?.fullUrl };
+    expect(documents(record)).toMatchObject(
+      [
+        [id(2), 'urn:artifact:1'],
+        [id(4), 'urn:output:1'],
+      ].map(([of, url]) => ({
+        meta: { security: [AIAST] },
+        identifier: [{ value: `urn:uuid:${of}` }],
+        subject: { type: 'Patient', identifier: { value: 'patient-30977' } },
+        author: [device],
+        content: [{ attachment: { url } }],
+      })),
+    );
+    expect(provenances(record)).toMatchObject([
+      {
+        target: documents(record).map((document) => ({ reference: `urn:uuid:${document.id}` })),
+        reason: [{ coding: [AIAST] }],
+        agent: [{ type: { coding: [{ code: 'author' }] }, role: [AI], who: device }],
+        entity: ['urn:input:1', 'urn:guideline:1'].map((value) => ({
+          role: 'source',
+          what: { identifier: { value } },
+        })),
+      },
+    ]);
+  });
+
+  test('labels an output whose model no event names, and names none (R-1870)', () => {
+    const record = assembleRecord([output(3)]);
+    expect(documents(record)).toMatchObject([{ meta: { security: [AIAST] } }]);
+    expect(documents(record)[0]?.author).toBeUndefined();
+    expect(provenances(record)).toEqual([]);
+  });
+
+  test('is what its profiles ask for whatever the record, with each Device once (R-1870)', () => {
+    fc.assert(
+      fc.property(anyRecord, (record) => {
+        const bundle = bundleOf(record);
+        expect(guideFaults(bundle)).toEqual([]);
+        const devices = bundle.entry.filter(({ resource }) => claims(resource, 'AI-Device'));
+        expect(new Set(devices.map(({ fullUrl }) => fullUrl)).size).toBe(devices.length);
+      }),
+      { numRuns: runs(300) },
+    );
+  });
+});
+
+describe('a verifier', () => {
+  const judged = (
+    kind: 'outcome' | 'user-feedback',
+    payload: object,
+    user: object | undefined,
+    parent = id(2),
+  ) =>
+    provenances(
+      assembleRecord([
+        start(),
+        output(2),
+        output(3),
+        event({
+          kind,
+          n: 4,
+          parent,
+          more: { [kind === 'outcome' ? 'outcome' : 'feedback']: payload, user_identity: user },
+        }),
+      ]),
+    );
+  const verified = (...given: Parameters<typeof judged>) =>
+    judged(...given)
+      .slice(1)
+      .map((provenance) => [agents(provenance).at(-1), provenance.target?.length]);
+
+  test.each([
+    ['outcome', { outcome_type: 'validated' }],
+    ['user-feedback', { feedback_type: 'thumbs', direction: 'up' }],
+    ['user-feedback', { feedback_type: 'thumbs', rating_value: 3 }],
+    ['user-feedback', { feedback_type: 'rating', rating_value: 4 }],
+  ] as const)('is the clinician whom an approving %s names: %o (R-1871)', (kind, payload) => {
+    expect(verified(kind, payload, CLINICIAN)).toEqual([[['verifier', 'clinician-12'], 1]]);
+  });
+
+  test.each([
+    ['outcome', { outcome_type: 'contradicted' }],
+    ['outcome', { outcome_type: 'partial' }],
+    ['outcome', {}],
+    ['user-feedback', { feedback_type: 'thumbs', direction: 'down', rating_value: 5 }],
+    ['user-feedback', { feedback_type: 'thumbs' }],
+    ['user-feedback', { feedback_type: 'rating', rating_value: 2 }],
+    ['user-feedback', { feedback_type: 'text', comment: 'fine' }],
+  ] as const)('is no one by %s %o, which does not approve (R-1871)', (kind, payload) => {
+    expect(verified(kind, payload, CLINICIAN)).toEqual([]);
+  });
+
+  test.each([
+    [undefined],
+    [{ caller_type: 'clinician' }],
+    [{ caller_id: 'clinician-12' }],
+    [{ caller_id: 'p-1', caller_type: 'patient' }],
+    [{ caller_id: 'job-1', caller_type: 'service' }],
+  ])('is no one whom the event does not call a clinician: %o (R-1871)', (user) => {
+    expect(verified('outcome', { outcome_type: 'validated' }, user)).toEqual([]);
+  });
+
+  test('has verified the outputs of the call where the event hangs on no document (R-1871)', () => {
+    const all = verified('outcome', { outcome_type: 'validated' }, CLINICIAN, id(1));
+    expect(all).toEqual([[['verifier', 'clinician-12'], 2]]);
+  });
+
+  test('and whoever else gives an outcome is in its AuditEvent and in its Provenance (R-1871)', () => {
+    const given = { outcome: { outcome_type: 'contradicted' }, user_identity: CLINICIAN };
+    const bundle = bundleOf(assembleRecord([start(), event({ kind: 'outcome', n: 2, more: given })]));
+    const [, audit, provenance] = bundle.entry.map(({ resource }) => resource);
+    expect(audit?.agent?.map(({ requestor, who }) => [requestor, who?.identifier?.value])).toEqual([
+      [false, 'abcdefghij23'],
+      [true, 'clinician-12'],
+    ]);
+    expect(provenance && agents(provenance)).toEqual([
+      ['informant', 'ward-7'],
+      ['author', 'clinician-12'],
+    ]);
+  });
+});
+
+describe('a transaction', () => {
+  const transactionOf = (record: ClinicalRecord) => JSON.parse(fhirTransaction(record)) as Bundle;
+
+  test('puts each resource under its own id, and is else the same Bundle (R-1872)', () => {
+    const record = assembleRecord(fullRun());
+    const transaction = transactionOf(record);
+    expect(transaction.type).toBe('transaction');
+    const withoutRequests = transaction.entry.map(({ fullUrl, resource }) => ({ fullUrl, resource }));
+    expect({ ...transaction, type: 'collection', entry: withoutRequests }).toEqual(bundleOf(record));
+  });
+
+  test('is valid whatever the record, with ids that FHIR allows, each once (R-1872)', () => {
+    fc.assert(
+      fc.property(anyRecord, (record) => {
+        const transaction = transactionOf(record);
+        expect(fhirFaults(transaction)).toEqual([]);
+        for (const { fullUrl, resource, request } of transaction.entry) {
+          expect(resource.id).toMatch(/^[A-Za-z0-9\-.]{1,64}$/);
+          expect(fullUrl).toBe(`urn:uuid:${resource.id}`);
+          expect(request).toEqual({ method: 'PUT', url: `${resource.resourceType}/${resource.id}` });
+        }
+        const urls = transaction.entry.map(({ request }) => request?.url);
+        expect(new Set(urls).size).toBe(urls.length);
+      }),
+      { numRuns: runs(150) },
+    );
+  });
+});
