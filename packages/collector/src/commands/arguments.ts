@@ -14,7 +14,6 @@ import {
 } from '../config.js';
 import { isShared, storeFault } from '../store/open.js';
 import { CLOCKS, type Clock } from '../records/vocabulary.js';
-import { Words } from '../records/words.js';
 import { parseDuration } from '../quantity.js';
 import { systemCode } from '../system-code.js';
 import { CommandFailure, EXIT, usage } from './exit-codes.js';
@@ -160,14 +159,11 @@ export function idsIn(option: string, file: string): string[] {
   return [...ids];
 }
 
-/** Words to look for: `@FILE` or `-`, which hold them, or the words themselves. Never in a message. */
-export function searchedFrom(option: string, text: string): Words {
+/** A text: `@FILE` or `-`, which hold it, or the text itself. Never in a message. */
+export function textFrom(option: string, text: string, holds: string): string {
   if (text === '@') throw usage(`${option}: "@" names nothing`);
-  const isNamed = text === '-' || text.startsWith('@');
-  const file = text === '-' ? text : text.slice(1);
-  const words = new Words(isNamed ? textIn(option, file, 'the words') : text);
-  if (words.count > 0) return words;
-  throw usage(`${option}: there is no word in ${isNamed ? sourceOf(file) : 'it'}`);
+  if (text === '-') return textIn(option, text, holds);
+  return text.startsWith('@') ? textIn(option, text.slice(1), holds) : text;
 }
 
 /** The id of a person: `@FILE` or `-`, which hold it, or the id itself. */

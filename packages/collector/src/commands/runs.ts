@@ -6,9 +6,9 @@ import type { Catalogue, RunSummary } from '../catalogue/catalogue.js';
 import type { Config } from '../config.js';
 import { counted, DAY_MS } from '../quantity.js';
 import { type Cells, PLAIN_CELLS, SPREADSHEET_CELLS } from '../records/exports/csv-cell.js';
-import type { Words } from '../records/words.js';
+import { Words } from '../records/words.js';
 import { type GivenOut, logAccess } from './access-log.js';
-import { addConfigOptions, configOf, searchedFrom, shortId, wordFrom } from './arguments.js';
+import { addConfigOptions, configOf, shortId, textFrom, wordFrom } from './arguments.js';
 import { BY_SENDERS, openCatalogue, type RecordSource, unknownNames } from './catalogue.js';
 import { Containing } from './containing.js';
 import { interruption, usage } from './exit-codes.js';
@@ -56,11 +56,17 @@ export function runsRequestFrom(options: RunsOptions, now: number): RunsRequest 
   if (forSpreadsheet && format === undefined) throw usage('--for-spreadsheet: goes with --format csv');
   return {
     filter,
-    ...(contains !== undefined && { words: searchedFrom('--contains', contains) }),
+    ...(contains !== undefined && { words: wordsFrom('--contains', contains) }),
     limit: limitFrom(options.limit, 'runs'),
     form: json ? 'json' : format === undefined ? 'table' : wordFrom('--format', format, ['csv']),
     cells: forSpreadsheet ? SPREADSHEET_CELLS : PLAIN_CELLS,
   };
+}
+
+function wordsFrom(option: string, text: string): Words {
+  const words = new Words(textFrom(option, text, 'the words'));
+  if (words.count === 0) throw usage(`${option}: there is no word in it`);
+  return words;
 }
 
 const EXAMPLES = `

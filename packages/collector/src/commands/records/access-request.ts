@@ -22,8 +22,9 @@ import { idOf, textOf } from '../lifecycle/log-stretch.js';
 import { assertReadable } from '../regular-files.js';
 import { alignedTable, legible, printableJson, ProgressBar } from '../terminal.js';
 import { PieceMaker } from './job.js';
+import type { ContentDirectory } from './content.js';
 import { longCellsWarning, outputOf } from './output.js';
-import { fullTimeline, outputColumns, pagerColumns, timeline } from './timeline.js';
+import { textOfRecord } from './timeline.js';
 
 export interface AccessRequest {
   /** Ids of the person. */
@@ -34,6 +35,8 @@ export interface AccessRequest {
   /** Undefined for the readable text. */
   readonly format: AskedFormat | undefined;
   readonly isFull: boolean;
+  /** Where the content is shown from that events name by a URI; undefined for nowhere. */
+  readonly content: ContentDirectory | undefined;
   /** Undefined for standard output. */
   readonly out: string | undefined;
   /** What was done is reported as one JSON object. */
@@ -53,11 +56,11 @@ const MOST_OF_A_CIRCLE = 100;
  * @throws CommandFailure when no start names an id, or starts of several organisations do; never with an id in it.
  */
 export async function answerAccessRequest(dataDir: string, request: AccessRequest): Promise<void> {
-  const { subjects, organisation, withOthers, format, out } = request;
+  const { subjects, organisation, withOthers, content, format, out } = request;
   assertReadable(dataDir);
   const signal = interruption(out === undefined ? 'interrupted' : 'interrupted; no file was written');
   const subject = { subjects: subjects.length, organisation, with_others: withOthers };
-  const filter = { ...subject, format: format?.name, out };
+  const filter = { ...subject, content: content?.root, format: format?.name, out };
   const givenOut = logAccess(dataDir, { command: 'records', filter });
   const reader = await LogRuns.open(dataDir, signal);
   try {
@@ -103,10 +106,10 @@ interface Giving {
 /** @returns how many cells a spreadsheet has no room for. */
 async function give(
   reader: LogRuns,
-  { format, isFull, out }: AccessRequest,
+  { format, isFull, content, out }: AccessRequest,
   { runs, given, givenOut, signal }: Giving,
 ): Promise<number> {
-  const made: FileFormat = (await format?.load(format.options)) ?? textOfRecords(isFull);
+  const made: FileFormat = (await format?.load(format.options)) ?? textOfRecords(isFull, content);
   const output = outputOf({ out, isByDay: false, extension: '', ...format }, made, signal);
   const bar = new ProgressBar({ wanted: process.stderr.isTTY, unit: 'records', per: 1, from: 1000 });
   const maker = new PieceMaker(made, undefined);
@@ -141,11 +144,10 @@ async function give(
   }
 }
 
-function textOfRecords(isFull: boolean): FileFormat {
-  const columns = isFull ? pagerColumns() : outputColumns();
-  const text = isFull ? fullTimeline : timeline;
+function textOfRecords(isFull: boolean, content: ContentDirectory | undefined): FileFormat {
   const parts = { head: '', between: '\n', tail: '', empty: '' };
-  return textFormat({ ...parts, text: (run) => text(recordOf(run), columns) });
+  const text = textOfRecord(isFull, content);
+  return textFormat({ ...parts, text: (run) => text(recordOf(run)) });
 }
 
 async function linksOf(
@@ -168,11 +170,11 @@ async function linksOf(
 }
 
 function report(
-  { json, withOthers, out }: AccessRequest,
+  { json, withOthers, content, out }: AccessRequest,
   done: { records: number; events: number; others: readonly Other[]; unread: number; longCells: number },
 ): void {
   const { records, events, unread } = done;
-  const warnings = longCellsWarning(done.longCells);
+  const warnings = [content?.warning ?? [], longCellsWarning(done.longCells)].flat();
   const others = done.others.map(({ run: { recordId, organisation }, why }) => ({
     run: recordId,
     organisation,

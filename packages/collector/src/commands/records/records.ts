@@ -10,9 +10,10 @@ import { type AskedFormat, type Bundling, BUNDLINGS, FORMATS } from '../../recor
 import type { Clock } from '../../records/vocabulary.js';
 import { BY_SENDERS, type RunReading, readRuns, recordsIn, unknownNames } from '../catalogue.js';
 import { type AccessRequest, answerAccessRequest } from './access-request.js';
+import { ContentDirectory } from './content.js';
 import { longCellsWarning, outputOf } from './output.js';
 import { RecordThreads } from './record-threads.js';
-import { fullTimeline, outputColumns, pagerColumns, timeline } from './timeline.js';
+import { textOfRecord } from './timeline.js';
 import {
   addConfigOptions,
   clockFrom,
@@ -40,6 +41,7 @@ export interface RecordsOptions {
   readonly after?: string;
   readonly incomplete?: true;
   readonly full?: true;
+  readonly content?: string;
   readonly format?: string;
   readonly bundle?: string;
   readonly forSpreadsheet?: boolean;
@@ -57,6 +59,8 @@ export interface RecordsRequest {
   readonly out: string | undefined;
   /** The clock by whose days the records are told apart; undefined when they all go to one file. */
   readonly dayBy: Clock | undefined;
+  /** Where the content is shown from that events name by a URI; undefined for nowhere. */
+  readonly content: ContentDirectory | undefined;
 }
 
 const TEXT = 'text';
@@ -92,6 +96,7 @@ export function requestFrom(options: RecordsOptions, onTerminal: boolean): Recor
     format: formatFrom(options, onTerminal),
     out: out === undefined ? undefined : newPlace(out),
     dayBy: partition === undefined ? undefined : clock,
+    content: contentFrom(options),
   };
 }
 
@@ -103,15 +108,22 @@ export function accessRequestFrom(options: RecordsOptions, onTerminal: boolean):
   const { run, model, since, until, clock, after, incomplete, partition } = options;
   if ([run, model, since, until, clock, after, incomplete, partition].some((each) => each !== undefined))
     throw usage(
-      '--subject-file: goes with --organisation, --with-others, --format, --full, --out and --json',
+      '--subject-file: goes with --organisation, --with-others, --format, --full, --content, --out and --json',
     );
   return {
     organisation: organisation === undefined ? undefined : organisationFrom(organisation),
     ...{ withOthers: withOthers === true, isFull: full === true, json: json === true },
+    content: contentFrom(options),
     format: formatFrom(options, onTerminal),
     out: out === undefined ? undefined : newPlace(path.resolve(out)),
     subjects: idsIn('--subject-file', subjectFile),
   };
+}
+
+function contentFrom({ content, full }: RecordsOptions): ContentDirectory | undefined {
+  if (content === undefined) return undefined;
+  if (full !== true) throw usage('--content: goes with --full');
+  return new ContentDirectory(path.resolve(content));
 }
 
 function periodFrom({ since, until }: RecordsOptions): { since?: number; until?: number } {
@@ -209,6 +221,10 @@ runs that name the person, or are nested in these, on standard error. These runs
 The ids go into a file, one a line, or to standard input (-). --with-others gives the other runs too: review them for the rights
 of others first (Article 15(4)).
 
+--content shows the content that an event names by a URI, behind that URI: of sha256: and of file: and relative names, from
+files of this directory alone, and checked where the URI is a hash. Nothing is fetched. What is no text is told by its size
+and type, and what cannot be read in a line in its place.
+
 A file or directory appears once it is whole, and never takes the place of another. Records are found in the catalogue,
 which is brought up to date first; where the data directory cannot be written, it is made in TMPDIR, and removed.
 
@@ -237,6 +253,10 @@ export function command(): Command {
     .option('--after <sequence>', 'only records with an event of a higher sequence')
     .option('--incomplete', 'only records whose completeness is "incomplete"')
     .option('--full', 'with --run or --subject-file: show every text whole, as text that a pager can show')
+    .option(
+      '--content <dir>',
+      'with --full: also show content that events name by a URI, from files of this directory',
+    )
     .option('--format <name>', `text, ${Object.keys(FORMATS).join(', ')} (default: ndjson)`)
     .option(
       '--bundle <type>',
@@ -289,9 +309,9 @@ class Export {
 
   async run(): Promise<void> {
     const { run, organisation, model, since, until, clock, after, incomplete } = this.#options;
-    const { format, bundle, out, partition, json } = this.#options;
+    const { content, format, bundle, out, partition, json } = this.#options;
     const narrowed = { run, organisation, model, since, until, clock, after, incomplete };
-    const filter = { ...narrowed, format, bundle, out, partition };
+    const filter = { ...narrowed, content, format, bundle, out, partition };
     const nothing = this.#request.out === undefined ? '' : '; no file was written';
     await readRuns(
       {
@@ -399,11 +419,9 @@ class Export {
 
   /** For a person: one run, in every organisation that has it. */
   async #show(reading: RunReading): Promise<void> {
-    const isFull = this.#options.full === true;
-    const columns = isFull ? pagerColumns() : outputColumns();
-    const textOf = isFull ? fullTimeline : timeline;
+    const textOf = textOfRecord(this.#options.full === true, this.#request.content);
     for await (const record of recordsIn(reading, this.#request.selection)) {
-      process.stdout.write(`${this.#done.records++ === 0 ? '' : '\n'}${textOf(record, columns)}`);
+      process.stdout.write(`${this.#done.records++ === 0 ? '' : '\n'}${textOf(record)}`);
       reading.givenOut.events += record.metadata.events.length;
       if (record.metadata.completeness.replaced_text.length > 0) this.#done.replaced++;
     }
@@ -411,9 +429,11 @@ class Export {
 
   #tell(json: boolean): void {
     const { records, events, replaced, next_after } = this.#done;
+    const unread = this.#request.content?.warning;
     const warnings = [
       ...this.#done.warnings,
       ...(replaced > 0 ? [replacedWarning(replaced)] : []),
+      ...(unread === undefined ? [] : [unread]),
       ...longCellsWarning(this.#longCells),
     ];
     this.#done.warnings = warnings;

@@ -5,12 +5,15 @@ import { numberIn } from '../../records/raw-json.js';
 import { thumbOf } from '../../records/vocabulary.js';
 import { CALL_ENDINGS, eventIdsOf } from '../../records/calls.js';
 import { legible, printableJson, alignedTable, wrapped } from '../terminal.js';
+import type { ContentDirectory } from './content.js';
 
 const NARROWEST = 60;
 const WIDTH_WITHOUT_TERMINAL = 120;
 const NONE = '-';
 const MOST_RATING = 5;
 const INDENT = '    ';
+/** Members that say where content is kept. */
+const OF_CONTENT: readonly string[] = ['input_uri', 'artifact_uri', 'output_uri', 'evidence_uri'];
 
 /** How wide a timeline may be on standard output. */
 export function outputColumns(): number {
@@ -32,14 +35,26 @@ export function timeline(record: ClinicalRecord, columns: number): string {
   );
 }
 
-/** Every member that the events have, whole, wrapped at so many columns. Words that are longer stay whole. */
-export function fullTimeline(record: ClinicalRecord, columns: number): string {
+/**
+ * Every member that the events have, whole, wrapped at so many columns. Words that are longer stay whole.
+ * @param content where what the events name by URIs is shown from; undefined for nowhere.
+ */
+export function fullTimeline(record: ClinicalRecord, columns: number, content?: ContentDirectory): string {
   return joined(
     headOf(record),
     callsOf(record, Math.max(columns, NARROWEST)),
-    ...fullEventsOf(record, Math.max(columns, NARROWEST)),
+    ...fullEventsOf(record, Math.max(columns, NARROWEST), content),
     conflictsOf(record),
   );
+}
+
+/** How one record is printed for a person. */
+export function textOfRecord(
+  isFull: boolean,
+  content: ContentDirectory | undefined,
+): (record: ClinicalRecord) => string {
+  const columns = isFull ? pagerColumns() : outputColumns();
+  return (record) => (isFull ? fullTimeline(record, columns, content) : timeline(record, columns));
 }
 
 function joined(...parts: readonly string[]): string {
@@ -152,11 +167,22 @@ function eventsOf(record: ClinicalRecord, columns: number): string {
 }
 
 /** Each event as a paragraph. */
-function fullEventsOf(record: ClinicalRecord, columns: number): string[] {
+function fullEventsOf(
+  record: ClinicalRecord,
+  columns: number,
+  content: ContentDirectory | undefined,
+): string[] {
   const { events } = record.metadata;
   const origin = startOf(events);
   const sent = sentBy(record);
   const numbers = callNumbers(record);
+  const contentText = (name: string, value: unknown, members: Members) => {
+    if (content === undefined || typeof value !== 'string' || !OF_CONTENT.includes(name)) return '';
+    const [, type] = members.find(([each]) => each === 'mime_type') ?? [];
+    const found = content.read(value, typeof type === 'string' ? type : undefined);
+    if (found === undefined) return '';
+    return memberText(`content of ${name}`, 'text' in found ? found.text : found.note, columns);
+  };
   return events.map((event) => {
     const maker = makerOf(event);
     const call = numbers.get(event.event_id);
@@ -165,8 +191,9 @@ function fullEventsOf(record: ClinicalRecord, columns: number): string[] {
       event.kind,
       ...(maker === undefined ? [] : [`by ${plain(maker)}`]),
     ];
-    const body = (sent.get(event.event_id) ?? [])
-      .map(([name, value]) => memberText(name, value, columns))
+    const members = sent.get(event.event_id) ?? [];
+    const body = members
+      .map(([name, value]) => memberText(name, value, columns) + contentText(name, value, members))
       .join('');
     const missing = unreadable(event);
     const ofCall = call === undefined ? '' : `${INDENT}of call ${call}\n`;

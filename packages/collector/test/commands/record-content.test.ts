@@ -1,0 +1,188 @@
+/** Content that events name by a URI, in a record that a person reads. */
+import { spawnSync } from 'node:child_process';
+import fs from 'node:fs';
+import path from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { beforeEach, describe, expect, test } from 'vitest';
+import {
+  ContentDirectory as Stored,
+  contentUri,
+  sha256Of,
+} from '../../../client/src/content/content-store.js';
+import { ContentDirectory } from '../../src/commands/records/content.js';
+import { id } from '../records/run-events.js';
+import { run } from '../running/collector-process.js';
+import { scratch } from '../running/scratch.js';
+import { candidate } from '../store/candidate.js';
+import { fillDirectory } from '../store/embedded/filled-directory.js';
+
+const PNG = Buffer.from('\x89PNG\r\n\x1a\n\0\0\0', 'latin1');
+
+let root: string;
+let directory: string;
+
+beforeEach(() => {
+  root = scratch();
+  directory = path.join(root, 'content');
+  fs.mkdirSync(path.join(directory, 'notes'), { recursive: true });
+  fs.writeFileSync(path.join(directory, 'notes', 'a b%.txt'), 'Größe: 3 cm\nstable');
+  fs.writeFileSync(path.join(directory, 'scan.png'), PNG);
+  fs.writeFileSync(path.join(root, 'secret.txt'), 'of another patient');
+  fs.symlinkSync(path.join(root, 'secret.txt'), path.join(directory, 'link.txt'));
+  fs.symlinkSync(root, path.join(directory, 'up'));
+  fs.symlinkSync(path.join('notes', 'a b%.txt'), path.join(directory, 'inner.txt'));
+});
+
+const NOTE = { text: 'Größe: 3 cm\nstable' };
+
+describe('content by reference', () => {
+  test('[R-1864] what a client has stored is found by its hash, in a directory or as from a bucket, and checked', async () => {
+    const bytes = Buffer.from('Take it at night.');
+    const sha256 = sha256Of(bytes);
+    const uri = contentUri(sha256);
+    await new Stored(directory).put(bytes, sha256);
+    expect(new ContentDirectory(directory).read(uri, undefined)).toEqual({ text: 'Take it at night.' });
+    const flat = path.join(root, 'bucket');
+    fs.mkdirSync(flat);
+    fs.writeFileSync(path.join(flat, sha256), bytes);
+    expect(new ContentDirectory(flat).read(uri, undefined)).toEqual({ text: 'Take it at night.' });
+    fs.writeFileSync(path.join(flat, sha256), 'Take two at night.');
+    const changed = new ContentDirectory(flat);
+    expect(changed.read(uri, undefined)).toEqual({
+      note: `is not what was stored: the SHA-256 of ${sha256} is ${sha256Of(Buffer.from('Take two at night.'))}`,
+    });
+    expect(changed.warning).toBe(`of 1 URI the content of 1 could not be read in ${flat}`);
+  });
+
+  test.each<[string, (of: string) => string]>([
+    ['a name', () => 'notes/a%20b%25.txt'],
+    ['a name with a percent sign that is no escape', () => 'notes/a b%.txt'],
+    ['a name that goes up and comes back', () => './notes/../notes/a%20b%25.txt'],
+    ['a path', (of) => path.join(of, 'notes', 'a%20b%25.txt')],
+    ['a file: URI', (of) => pathToFileURL(path.join(of, 'notes', 'a b%.txt')).href],
+    ['a file: URI of this host', (of) => `file://localhost${path.join(of, 'notes', 'a%20b%25.txt')}`],
+    ['a link within', () => 'inner.txt'],
+  ])('[R-1864] %s is read within the directory', (_, uriIn) => {
+    const content = new ContentDirectory(directory);
+    expect([content.read(uriIn(directory), undefined), content.warning]).toEqual([NOTE, undefined]);
+  });
+
+  test.each<[string, (of: string) => string, RegExp]>([
+    [
+      'a name that goes up',
+      () => '../secret.txt',
+      /^is not read: \.\.\/secret\.txt lies outside of the directory$/,
+    ],
+    ['an escaped one', () => '%2e%2e%2fsecret.txt', /lies outside of the directory$/],
+    ['a path', () => '/etc/hostname', /^is not read: \/etc\/hostname lies outside of the directory$/],
+    ['a file: URI', (of) => pathToFileURL(path.join(of, 'secret.txt')).href, /lies outside/],
+    ['a file: URI that goes up', (of) => `file://${of}/content/../secret.txt`, /lies outside/],
+    ['a link', () => 'link.txt', /^is not read: link\.txt lies outside of the directory$/],
+    ['a file behind a link', () => 'up/secret.txt', /lies outside of the directory$/],
+    ['the directory itself', () => '.', /lies outside of the directory$/],
+    ['a directory with a like name', () => '../content2/x', /lies outside of the directory$/],
+    ['nothing', () => '', /^is not looked for: the URI names no file of this host$/],
+    [
+      'another host',
+      () => 'file://archive/notes/a.txt',
+      /^is not looked for: the URI names no file of this host$/,
+    ],
+    ['a NUL', () => 'file:///notes%00', /^is not looked for/],
+    ['an escaped slash', () => 'file:///notes%2Fa', /^is not looked for/],
+    [
+      'the network',
+      () => 'https://records.test.example/1',
+      /^is not looked for: https: is no file of the directory$/,
+    ],
+    ['a file that is not there', () => 'notes/b.txt', /^is not there: no file notes\/b\.txt$/],
+    ['a hash that is not there', () => `sha256:${'ab'.repeat(32)}`, /^is not there: no file ab\/(ab){32}$/],
+    ['a name that moves the cursor', () => '\u001b[2J', /^is not there: no file \\u001b\[2J$/],
+    ['a directory within', () => 'notes', /^cannot be read: notes is no regular file$/],
+    ['a file as a directory', () => 'scan.png/x', /^cannot be read: scan\.png\/x \(ENOTDIR\)$/],
+  ])('[R-1864] %s is not read, and a line says why', (_, uriIn, why) => {
+    const content = new ContentDirectory(directory);
+    expect(content.read(uriIn(root), undefined)).toEqual({ note: expect.stringMatching(why) as string });
+    expect(content.warning).toBe(`of 1 URI the content of 1 could not be read in ${directory}`);
+  });
+
+  test('[R-1864] a pipe is not waited for; what is no text is told by size and type; a urn: names no file', () => {
+    expect(spawnSync('mkfifo', [path.join(directory, 'pipe')]).status).toBe(0);
+    const content = new ContentDirectory(directory);
+    expect(content.read('pipe', undefined)).toEqual({ note: 'cannot be read: pipe is no regular file' });
+    expect(content.read('scan.png', undefined)).toEqual({ note: '11 bytes of image/png, not shown' });
+    expect(content.read('scan.png', 'image/x')).toEqual({ note: '11 bytes of image/x, not shown' });
+    expect(content.read(`urn:uuid:${id(1)}`, undefined)).toBeUndefined();
+    expect(content.warning).toBe(`of 3 URIs the content of 1 could not be read in ${directory}`);
+  });
+});
+
+describe('records --full --content', () => {
+  let dataDir: string;
+
+  beforeEach(async () => {
+    dataDir = path.join(root, 'data');
+    const base = { run_id: id(1), timestamp: '2026-03-01T00:00:00Z', protocol_version: '0.0.1' };
+    const sent = (
+      n: number,
+      kind: 'inference-start' | 'internal-artifact' | 'human-output' | 'outcome',
+      said: object,
+    ) => candidate({ eventId: id(n), runId: id(1), kind, body: { ...base, event_id: id(n), ...said } });
+    const artifact = { artifact_type: 'other', artifact_uri: 'file:/nowhere/x', mime_type: 'image/png' };
+    await fillDirectory(dataDir, [
+      [
+        sent(1, 'inference-start', {
+          ...{ inputs: { input_uri: 'notes/a%20b%25.txt' }, target_identity: { target_id: 'p-1' } },
+        }),
+        sent(2, 'internal-artifact', { artifact }),
+        sent(3, 'human-output', { output: { output_uri: 'scan.png' } }),
+        sent(4, 'outcome', { outcome: { outcome_type: 'partial', evidence_uri: '../secret.txt' } }),
+      ],
+    ]);
+  });
+
+  const records = (...args: readonly string[]) => run(['records', '--data-dir', dataDir, ...args]);
+
+  test('[R-1864] shows the content behind each URI, says what could not be read, and is logged', async () => {
+    const plain = await records('--run', id(1), '--full');
+    const { code, stdout, stderr } = await records('--run', id(1), '--full', '--content', directory);
+    expect([code, stderr]).toEqual([
+      0,
+      `collector: warning: of 4 URIs the content of 2 could not be read in ${directory}\n`,
+    ]);
+    const shown = {
+      input_uri: '\n        Größe: 3 cm\n        stable',
+      artifact_uri: ' is not read: /nowhere/x lies outside of the directory',
+      output_uri: ' 11 bytes of image/png, not shown',
+      evidence_uri: ' is not read: ../secret.txt lies outside of the directory',
+    };
+    let without = stdout;
+    for (const [name, text] of Object.entries(shown)) {
+      expect(stdout).toMatch(new RegExp(`    ${name}: \\S+\\n    content of ${name}:`));
+      expect(without).toContain(`    content of ${name}:${text}\n`);
+      without = without.replace(`    content of ${name}:${text}\n`, '');
+    }
+    // Nothing else is changed.
+    expect(without).toBe(plain.stdout);
+    expect(stdout).not.toContain('another patient');
+    const log = fs.readFileSync(path.join(dataDir, 'access.log'), 'utf8');
+    expect(log).toContain(`"filter":{"run":"${id(1)}","content":"${directory}"}`);
+    const subjects = path.join(root, 'subject.txt');
+    fs.writeFileSync(subjects, 'p-1\n');
+    const asked = await records('--subject-file', subjects, '--full', '--content', directory);
+    expect(asked.stdout).toBe(stdout);
+    expect(asked.stderr).toContain('warning: of 4 URIs the content of 2 could not be read in');
+  });
+
+  test.each<[readonly string[], RegExp]>([
+    [['--content', '.'], /^collector: --content: goes with --full\n$/],
+    [['--full', '--content', 'nowhere'], /^collector: --content: \S*nowhere cannot be read \(ENOENT\)\n$/],
+    [
+      ['--full', '--content', 'package.json'],
+      /^collector: --content: \S*package\.json is not a directory\n$/,
+    ],
+  ])('[R-1864] %j is refused, and nothing is read', async (args, message) => {
+    const { code, stdout, stderr } = await records('--run', id(1), ...args);
+    expect([code, stdout, stderr]).toEqual([2, '', expect.stringMatching(message)]);
+    expect(fs.existsSync(path.join(dataDir, 'access.log'))).toBe(false);
+  });
+});
