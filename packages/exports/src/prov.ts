@@ -8,7 +8,7 @@
  */
 import { createHash } from 'node:crypto';
 import type { ClinicalRecord, EventKind, RecordedEvent } from '@clinical-events/protocol';
-import { timeOf } from './otlp.js';
+import { timeOf } from './otlp-parts.js';
 import type { RecordDocument } from '@clinical-events/collector/records/exports/file-format';
 import {
   ARTIFACT_TYPES,

@@ -99,7 +99,7 @@ const output = (n: number, parent = id(1)) => event({ kind: 'human-output', n, p
 const CLINICIAN = { caller_id: 'clinician-12', caller_type: 'clinician' };
 
 describe('AI Transparency on FHIR', () => {
-  test('labels what a model made, and names the model in a Device of its version (R-1870)', () => {
+  test('labels what a model made, and names the model in a Device of its version [R-1870]', () => {
     const record = assembleRecord([
       start({
         target_identity: { target_id: 'patient-30977', target_type: 'patient' },
@@ -152,14 +152,14 @@ describe('AI Transparency on FHIR', () => {
     ]);
   });
 
-  test('labels an output whose model no event names, and names none (R-1870)', () => {
+  test('labels an output whose model no event names, and names none [R-1870]', () => {
     const record = assembleRecord([output(3)]);
     expect(documents(record)).toMatchObject([{ meta: { security: [AIAST] } }]);
     expect(documents(record)[0]?.author).toBeUndefined();
     expect(provenances(record)).toEqual([]);
   });
 
-  test('is what its profiles ask for whatever the record, with each Device once (R-1870)', () => {
+  test('is what its profiles ask for whatever the record, with each Device once [R-1870]', () => {
     fc.assert(
       fc.property(anyRecord, (record) => {
         const bundle = bundleOf(record);
@@ -202,7 +202,7 @@ describe('a verifier', () => {
     ['user-feedback', { feedback_type: 'thumbs', direction: 'up' }],
     ['user-feedback', { feedback_type: 'thumbs', rating_value: 3 }],
     ['user-feedback', { feedback_type: 'rating', rating_value: 4 }],
-  ] as const)('is the clinician whom an approving %s names: %o (R-1871)', (kind, payload) => {
+  ] as const)('is the clinician whom an approving %s names: %o [R-1871]', (kind, payload) => {
     expect(verified(kind, payload, CLINICIAN)).toEqual([[['verifier', 'clinician-12'], 1]]);
   });
 
@@ -214,7 +214,7 @@ describe('a verifier', () => {
     ['user-feedback', { feedback_type: 'thumbs' }],
     ['user-feedback', { feedback_type: 'rating', rating_value: 2 }],
     ['user-feedback', { feedback_type: 'text', comment: 'fine' }],
-  ] as const)('is no one by %s %o, which does not approve (R-1871)', (kind, payload) => {
+  ] as const)('is no one by %s %o, which does not approve [R-1871]', (kind, payload) => {
     expect(verified(kind, payload, CLINICIAN)).toEqual([]);
   });
 
@@ -224,16 +224,16 @@ describe('a verifier', () => {
     [{ caller_id: 'clinician-12' }],
     [{ caller_id: 'p-1', caller_type: 'patient' }],
     [{ caller_id: 'job-1', caller_type: 'service' }],
-  ])('is no one whom the event does not call a clinician: %o (R-1871)', (user) => {
+  ])('is no one whom the event does not call a clinician: %o [R-1871]', (user) => {
     expect(verified('outcome', { outcome_type: 'validated' }, user)).toEqual([]);
   });
 
-  test('has verified the outputs of the call where the event hangs on no document (R-1871)', () => {
+  test('has verified the outputs of the call where the event hangs on no document [R-1871]', () => {
     const all = verified('outcome', { outcome_type: 'validated' }, CLINICIAN, id(1));
     expect(all).toEqual([[['verifier', 'clinician-12'], 2]]);
   });
 
-  test('and whoever else gives an outcome is in its AuditEvent and in its Provenance (R-1871)', () => {
+  test('and whoever else gives an outcome is in its AuditEvent and in its Provenance [R-1871]', () => {
     const given = { outcome: { outcome_type: 'contradicted' }, user_identity: CLINICIAN };
     const bundle = bundleOf(assembleRecord([start(), event({ kind: 'outcome', n: 2, more: given })]));
     const [, audit, provenance] = bundle.entry.map(({ resource }) => resource);
@@ -251,7 +251,7 @@ describe('a verifier', () => {
 describe('a transaction', () => {
   const transactionOf = (record: ClinicalRecord) => JSON.parse(fhirTransaction(record)) as Bundle;
 
-  test('puts each resource under its own id, and is else the same Bundle (R-1872)', () => {
+  test('puts each resource under its own id, and is else the same Bundle [R-1872]', () => {
     const record = assembleRecord(fullRun());
     const transaction = transactionOf(record);
     expect(transaction.type).toBe('transaction');
@@ -259,7 +259,7 @@ describe('a transaction', () => {
     expect({ ...transaction, type: 'collection', entry: withoutRequests }).toEqual(bundleOf(record));
   });
 
-  test('is valid whatever the record, with ids that FHIR allows, each once (R-1872)', () => {
+  test('is valid whatever the record, with ids that FHIR allows, each once [R-1872]', () => {
     fc.assert(
       fc.property(anyRecord, (record) => {
         const transaction = transactionOf(record);

@@ -217,7 +217,7 @@ describe('collector records [R-711]', () => {
     expect(lines.stdout).not.toContain('\u001b[2J');
   });
 
-  test('writes FHIR for a server to store, of one organisation (R-1872)', async () => {
+  test('writes FHIR for a server to store, of one organisation [R-1872]', async () => {
     await fill();
     const asTransaction = ['--format', 'fhir', '--bundle', 'transaction'];
     const several = await records(...asTransaction);
