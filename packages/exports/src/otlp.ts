@@ -108,6 +108,7 @@ class RunTrace {
   readonly #start: RecordedEvent | undefined;
   /** The events of the run's own trace but for the root. */
   readonly #within: readonly RecordedEvent[];
+  readonly #outputs: ReadonlyMap<RunCall | undefined, readonly RecordedEvent[]>;
   readonly #cyclic: ReadonlySet<string>;
   readonly #rootId: string;
 
@@ -118,6 +119,8 @@ class RunTrace {
     this.#traceId = traceIdOf(record_id);
     this.#start = calls.length > 1 ? undefined : events.find(({ kind }) => kind === 'inference-start');
     this.#within = events.filter((event) => event !== this.#start && !LATER.has(event.kind));
+    const outputs = events.filter(({ kind }) => kind === 'human-output');
+    this.#outputs = Map.groupBy(outputs, (event) => this.#lookup.callOf(event));
     const cycle = conflicts.find(({ kind }) => kind === 'parent_cycle');
     this.#cyclic = new Set(cycle?.event_ids);
     // A record may have the id of one of its events, which has a span of its own.
@@ -126,7 +129,9 @@ class RunTrace {
 
   *spans(): Generator<Produced> {
     const { events } = this.#record.metadata;
-    if (this.#hasRoot) yield { span: this.#root(), event: this.#start };
+    // The run is where its first call is.
+    const first = events.find(({ kind }) => kind === 'inference-start');
+    if (this.#hasRoot) yield { span: this.#root(), event: first };
     for (const event of events) {
       if (event === this.#start) continue;
       yield { span: LATER.has(event.kind) ? this.#later(event) : this.#child(event), event };
@@ -194,10 +199,7 @@ class RunTrace {
   #timeOf(event: RecordedEvent): SpanTime {
     if (event.kind !== 'inference-start') return timeOf(event);
     const { start, end } = timeOf(event);
-    const call = this.#lookup.callOf(event);
-    const outputs = this.#within.filter(
-      (each) => each.kind === 'human-output' && this.#lookup.callOf(each) === call,
-    );
+    const outputs = this.#outputs.get(this.#lookup.callOf(event)) ?? [];
     const shown = outputs.length === 0 ? end : spanning(outputs.map(timeOf)).end;
     return { start, end: shown < start ? start : shown };
   }
@@ -306,10 +308,11 @@ function operationOf(operation: string): Said {
 function callAttributes(call: RunCall | undefined, ended: RecordedCall | null): Said {
   const modelId = nameIn(call?.model?.model_id);
   const version = nameIn(call?.model?.model_version);
+  const exact = modelId !== undefined && version !== undefined ? `${modelId}@${version}` : undefined;
+  const answering = exact ?? nameIn(ended?.response_model);
   return {
     'gen_ai.request.model': modelId,
-    'gen_ai.response.model':
-      modelId !== undefined && version !== undefined ? `${modelId}@${version}` : modelId,
+    'gen_ai.response.model': answering ?? modelId,
     'gen_ai.usage.input_tokens': tokens(ended?.input_tokens),
     'gen_ai.usage.output_tokens': tokens(ended?.output_tokens),
     'clinical_events.call.ending': ended?.ending,
