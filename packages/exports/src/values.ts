@@ -13,12 +13,9 @@ import type {
   FullOutcome,
   FullTargetIdentity,
   FullUserIdentity,
-  Inputs,
   ModelInstance,
   RecordedEvent,
   RunCall,
-  TargetIdentity,
-  UserIdentity,
 } from '@clinical-events/protocol';
 import { eventIdsOf } from '@clinical-events/collector/records/calls';
 import { hasDay, type Instant, readInstant } from '@clinical-events/collector/records/instant';
@@ -207,22 +204,4 @@ export class RecordLookup {
     const user = this.#extras.get(event_id)?.['user_identity'];
     return typeof user === 'object' && user !== null && !Array.isArray(user) ? (user as Payload) : undefined;
   }
-
-  /** What the start says that the event is under: that of its call, else that of the run. */
-  startOf(event: RecordedEvent): StartObjects {
-    const { model, user, target, inputs } = this.callOf(event) ?? this.record;
-    return {
-      ...(model !== null && { model_instance: model }),
-      ...(user !== null && { user_identity: user }),
-      ...(target !== null && { target_identity: target }),
-      ...(inputs !== null && { inputs }),
-    };
-  }
-}
-
-interface StartObjects {
-  readonly model_instance?: ModelInstance;
-  readonly user_identity?: UserIdentity;
-  readonly target_identity?: TargetIdentity;
-  readonly inputs?: Inputs;
 }
