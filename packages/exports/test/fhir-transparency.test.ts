@@ -172,6 +172,72 @@ describe('AI Transparency on FHIR', () => {
   });
 });
 
+describe('a run of several calls in FHIR', () => {
+  const call = (n: number, model_id: string, more: object = {}) =>
+    event({
+      kind: 'inference-start',
+      n,
+      more: { model_instance: { model_id, model_version: '1' }, ...more },
+    });
+  const modelsOf = (record: ClinicalRecord) => {
+    const names = new Map(
+      bundleOf(record).entry.map(({ fullUrl, resource }) => [fullUrl, resource.identifier?.[0]?.value]),
+    );
+    return provenances(record).map((each) => [
+      each.target?.map(({ reference }) => names.get(reference ?? '')?.slice(-2)),
+      each.agent?.map(({ type, who }) => [
+        type?.coding[0]?.code,
+        names.get(who?.reference ?? '') ?? who?.identifier?.value,
+      ]),
+    ]);
+  };
+
+  test('has one Device for each model, and a Provenance for each call by its own model [R-1873]', () => {
+    const record = assembleRecord([
+      call(1, 'retriever'),
+      output(2, id(1)),
+      call(3, 'writer', { inputs: { input_uri: 'urn:input:3' } }),
+      output(4, id(3)),
+      call(5, 'writer'),
+      output(6, id(5)),
+    ]);
+    const devices = bundleOf(record).entry.filter(({ resource }) => resource.resourceType === 'Device');
+    expect(devices.map(({ resource }) => resource.identifier?.[0]?.value)).toEqual(['retriever', 'writer']);
+    expect(modelsOf(record)).toEqual([
+      [['02'], [['author', 'retriever']]],
+      [['04'], [['author', 'writer']]],
+      [['06'], [['author', 'writer']]],
+    ]);
+    expect(provenances(record)[1]?.entity).toMatchObject([
+      { what: { identifier: { value: 'urn:input:3' } } },
+    ]);
+    const audit = bundleOf(record).entry[3]?.resource;
+    expect(audit?.agent?.map(({ who }) => who?.identifier?.value)).toContain('writer');
+  });
+
+  test('names all models for what is of no call, none of them as its author [R-1873]', () => {
+    const last = event({ kind: 'human-output', n: 4 });
+    const approval = event({
+      kind: 'user-feedback',
+      n: 5,
+      parent: id(4),
+      more: { feedback: { feedback_type: 'thumbs', direction: 'up' }, user_identity: CLINICIAN },
+    });
+    const several = assembleRecord([call(1, 'retriever'), call(3, 'writer'), last, approval]);
+    const both = [
+      ['informant', 'retriever'],
+      ['informant', 'writer'],
+    ];
+    expect(modelsOf(several)).toEqual([
+      [['04'], both],
+      [['04'], [...both, ['verifier', 'clinician-12']]],
+    ]);
+    expect(documents(several)[0]?.author).toBeUndefined();
+    const same = assembleRecord([call(1, 'writer'), call(3, 'writer'), last]);
+    expect(modelsOf(same)).toEqual([[['04'], [['author', 'writer']]]]);
+  });
+});
+
 describe('a verifier', () => {
   const judged = (
     kind: 'outcome' | 'user-feedback',
@@ -228,9 +294,16 @@ describe('a verifier', () => {
     expect(verified('outcome', { outcome_type: 'validated' }, user)).toEqual([]);
   });
 
-  test('has verified the outputs of the call where the event hangs on no document [R-1871]', () => {
-    const all = verified('outcome', { outcome_type: 'validated' }, CLINICIAN, id(1));
-    expect(all).toEqual([[['verifier', 'clinician-12'], 2]]);
+  test('has verified the only output of a run where the event hangs on none, and nothing of several [R-1871]', () => {
+    const outcome = (more: object) =>
+      event({ kind: 'outcome', n: 9, more: { outcome: { outcome_type: 'validated' }, ...more } });
+    const of = (...outputs: readonly number[]) =>
+      provenances(
+        assembleRecord([start(), ...outputs.map((n) => output(n)), outcome({ user_identity: CLINICIAN })]),
+      ).map((each) => each.agent?.length);
+    expect(of(2)).toEqual([1, 2]);
+    expect(of(2, 3)).toEqual([1]);
+    expect(of()).toEqual([]);
   });
 
   test('and whoever else gives an outcome is in its AuditEvent and in its Provenance [R-1871]', () => {
