@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { assembleRun, type AssembledRun } from '../../../src/records/assemble.js';
 import { PLAIN_CELLS, SPREADSHEET_CELLS } from '../../../src/records/exports/csv-cell.js';
 import { csv, CSV_COLUMNS, spreadsheet } from '../../../src/records/exports/csv.js';
-import { event, RUN } from '../run-events.js';
+import { event, id, RUN } from '../run-events.js';
 import { anyRuns, awkwardRun, fileOf, plainRun } from './odd-runs.js';
 
 /** The grammar of RFC 4180, section 2, to the letter; anything else is a fault. */
@@ -110,6 +110,31 @@ function pictured(text: string): string {
 function cellsOf(cells: typeof PLAIN_CELLS, texts: readonly string[]): string[] {
   return parsed(`${texts.map((text) => cells.cell(text)).join(',')}\r\n`)[0] ?? [];
 }
+
+test('the calls of a run are counted, with their models and the tokens of all [R-1869]', () => {
+  const ended = (ending: string, input: number) => ({
+    output: { ending, response_model: 'a-1', usage: { input_tokens: input, output_tokens: 1 } },
+    system_metadata: { instrumentation: { by: 'openai' } },
+  });
+  const run = assembleRun([
+    event({ kind: 'inference-start', n: 1, more: { model_instance: { model_id: 'a' } } }),
+    event({ kind: 'human-output', n: 2, parent: id(1), more: ended('complete', 10) }),
+    event({ kind: 'inference-start', n: 3, more: { model_instance: { model_id: 'b', model_version: '2' } } }),
+    event({ kind: 'human-output', n: 4, parent: id(3), more: ended('failed', 5) }),
+    event({
+      kind: 'inference-start',
+      n: 5,
+      more: { model_instance: { model_id: 'a', model_version: 'a-1' } },
+    }),
+    event({ kind: 'inference-start', n: 6, more: { model_instance: { version: 7 } } }),
+  ]);
+  const names = CSV_COLUMNS.map(({ name }) => name);
+  expect(new Set(names).size).toBe(names.length);
+  expect(rowsOf([run])[0]).toMatchObject({
+    ...{ model_id: 'a', model_version: 'a-1', call_count: '4', failed_calls: '1', models: 'a@a-1 b@2' },
+    ...{ input_tokens: '15', output_tokens: '2', call_ending: 'failed' },
+  });
+});
 
 test('a text stands in its cell as it was sent, also where a spreadsheet would compute it [R-1865]', () => {
   const [row] = rowsOf([awkwardRun()]);
