@@ -218,7 +218,8 @@ function feedbackOf({ metadata, feedback }: AssembledRun): FeedbackSummary {
     words[word]++;
     const sentRating = memberIn(said, RATING_VALUE);
     const rating = numberIn(sentRating);
-    if (rating !== undefined && rating >= 0 && rating <= MOST_RATING) {
+    // That of a thumb says up or down.
+    if (word !== 'thumbs' && rating !== undefined && rating >= 0 && rating <= MOST_RATING) {
       const rounded = Math.round(rating);
       ratings[rounded] = (ratings[rounded] ?? 0) + 1;
       ratingSum += rating;

@@ -91,9 +91,9 @@ export function modelVersionOf(model: Sent | null, ended: RecordedCall | null): 
   return textOf(model, NAMES.model_id);
 }
 
-/** How the call ended that the record is filed under: of several the first. */
+/** How the call ended that the record is filed under: the first; where there are not several, any ending is its own. */
 function filedEnding({ metadata: { calls, call } }: Pick<ColumnSource, 'metadata'>): RecordedCall | null {
-  return calls.length > 1 ? (calls[0]?.ended ?? null) : call;
+  return calls[0]?.ended ?? (calls.length > 1 ? null : call);
 }
 
 /** As columns and the catalogue have it. */
