@@ -247,7 +247,7 @@ const NO_NAMES = { modelId: null, modelVersion: null, userId: null, targetId: nu
 
 /** The calls of a run that has several, and the ending that is of none of them; empty where a summary says it all. */
 export function callSummariesOf({ metadata: { calls }, endings }: AssembledRun): CallSummary[] {
-  if (calls.length < 2 && endings.length < 2) return [];
+  if (calls.length < 2) return [];
   const counted = (number: number, ended: RecordedCall | null) => ({
     ...{ number, ended: callOf(ended), tokens: tokensOf(ended === null ? [] : [ended]) },
   });

@@ -14,7 +14,7 @@ export interface CallOf<Body extends EventBody = EventBody> {
   readonly start: TimedEvent<Body>;
   /** Without its start. Of what cannot be read the parent is not known, so it is of no call. */
   readonly events: readonly TimedEvent<Body>[];
-  /** What its last event that reports an ending says. */
+  /** What its last event that reports an ending says; where it is the only call, the last of the run. */
   readonly ended: RecordedCall | null;
 }
 
@@ -41,9 +41,10 @@ export function callsOf<Body extends EventBody>(
   const last = endingOf(events);
   const of = membersOf(events, parentage);
   if (of.size === 0 && last === undefined) return NO_CALLS;
-  // Most calls report no ending, and then none of them is looked for.
+  const starts = of.size - (of.has(-1) ? 1 : 0);
+  // Most calls report no ending, and then none of them is looked for. Of one call alone each ending is its own.
   const endingAmong = (members: readonly TimedEvent[]) =>
-    last === undefined || members.some(({ event }) => event.eventId === last.ended.event_id)
+    last === undefined || starts === 1 || members.some(({ event }) => event.eventId === last.ended.event_id)
       ? last
       : endingOf(members);
   const found: FoundEnding[] = [];
@@ -59,7 +60,7 @@ export function callsOf<Body extends EventBody>(
         events: members,
         ended: note(endingAmong(members)),
       });
-  note(endingAmong(of.get(-1) ?? []));
+  if (starts !== 1) note(endingAmong(of.get(-1) ?? []));
   return {
     calls,
     last: last?.ended ?? null,

@@ -95,9 +95,8 @@ export async function expectedCallsOf(dataDir: string): Promise<object[]> {
   const log = await eventsIn(dataDir);
   return [...Map.groupBy(log, ({ event }) => event.organisation)]
     .flatMap(([organisation, events]) =>
-      [...recordsOf(events).values()].flatMap(({ metadata: { run_id, call, calls } }) =>
-        calls.map(({ model, user, target, ended: own }, i) => {
-          const ended = own ?? (calls.length === 1 ? call : null);
+      [...recordsOf(events).values()].flatMap(({ metadata: { run_id, calls } }) =>
+        calls.map(({ model, user, target, ended }, i) => {
           return {
             ...{ run: undefined, run_id, organisation, number: i + 1, model: model?.model_id ?? null },
             version: stringOf(modelVersionOf(model, ended)) ?? null,

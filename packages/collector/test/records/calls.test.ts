@@ -88,6 +88,17 @@ describe('the calls of a run', () => {
     expect(record.metadata.call).toMatchObject({ event_id: id(3), input_tokens: 1, output_tokens: 2 });
   });
 
+  test('have each ending where there is one call alone, also one without a parent [R-1833]', () => {
+    const { calls, call, tokens } = assembleRecord([
+      event({ kind: 'inference-start', n: 1 }),
+      event({ kind: 'human-output', n: 2, parent: id(1), more: ended(1, 2) }),
+      event({ kind: 'human-output', n: 3, more: ended(3, 4) }),
+    ]).metadata;
+    expect(calls[0]).toMatchObject({ outputs: [id(2)], ended: { event_id: id(3) } });
+    expect(calls[0]?.ended).toEqual(call);
+    expect(tokens).toEqual({ input: 3, output: 4 });
+  });
+
   test('keep a start that cannot be read, without what it said [R-1830]', () => {
     const { calls, conflicts } = assembleRecord([
       event({ kind: 'inference-start', n: 1 }),

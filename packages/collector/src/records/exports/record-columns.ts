@@ -91,14 +91,9 @@ export function modelVersionOf(model: Sent | null, ended: RecordedCall | null): 
   return textOf(model, NAMES.model_id);
 }
 
-/** How the call ended that the record is filed under: the first; where there are not several, any ending is its own. */
-function filedEnding({ metadata: { calls, call } }: Pick<ColumnSource, 'metadata'>): RecordedCall | null {
-  return calls[0]?.ended ?? (calls.length > 1 ? null : call);
-}
-
-/** As columns and the catalogue have it. */
-export function versionOf(run: ColumnSource): Text | undefined {
-  return modelVersionOf(run.model, filedEnding(run));
+/** Of the first call, as columns and the catalogue have it. */
+export function versionOf({ model, metadata: { calls } }: ColumnSource): Text | undefined {
+  return modelVersionOf(model, calls[0]?.ended ?? null);
 }
 
 /* Where a run was made, and how sampling decided about it. */
