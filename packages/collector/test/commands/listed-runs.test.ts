@@ -68,7 +68,10 @@ const EVENTS = [
   // Its second start contradicts the first.
   ...[
     start(8),
-    candidate({ ...start(8), eventId: id(900), runId: id(8), body: { event_id: id(900), run_id: id(8) } }),
+    candidate({
+      ...{ ...start(8), eventId: id(900), runId: id(8) },
+      body: { event_id: id(900), run_id: id(8), user_identity: { caller_id: 'dr-z' } },
+    }),
   ],
 ];
 
