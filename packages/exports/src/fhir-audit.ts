@@ -55,10 +55,10 @@ export function auditEventOf(lookup: RecordLookup, event: RecordedEvent, devices
 function agentsOf(lookup: RecordLookup, event: RecordedEvent, devices: ModelDevices): Part[] {
   const { record } = lookup;
   const isOfModel = MODEL_KINDS.has(event.kind);
-  const models = isOfModel ? devices.all(lookup.modelsOf(event)) : [];
+  const model = isOfModel ? devices.of(lookup.modelOf(event)) : undefined;
   const caller = isOfModel ? (lookup.callOf(event) ?? record).user : lookup.giverOf(event);
   const user = userOf(caller, record.metadata.organisation);
-  const byModel = event.kind !== 'inference-start' && models.length === 1;
+  const byModel = event.kind !== 'inference-start' && model !== undefined;
   const byUser = (event.kind === 'inference-start' || !isOfModel) && user !== undefined;
   const { hostname, app_name, proc_id } = event.system_metadata ?? {};
   const host = nameIn(hostname);
@@ -70,13 +70,14 @@ function agentsOf(lookup: RecordLookup, event: RecordedEvent, devices: ModelDevi
     requestor: !byUser && !byModel,
     network: host && { address: host, type: '1' },
   };
-  const called = models.map(({ reference, identifier, name }) => ({
-    type: concept(CODES.application),
-    who: { reference, type: 'Device', identifier },
-    name,
-    requestor: byModel,
-  }));
-  return [sender, ...called, ...(user === undefined ? [] : [{ ...user, requestor: byUser }])];
+  const agent: Part[] = [sender];
+  if (model !== undefined) {
+    const { reference, identifier, name } = model;
+    const who = { reference, type: 'Device', identifier };
+    agent.push({ type: concept(CODES.application), who, name, requestor: byModel });
+  }
+  if (user !== undefined) agent.push({ ...user, requestor: byUser });
+  return agent;
 }
 
 function entitiesOf(lookup: RecordLookup, event: RecordedEvent): Part[] {

@@ -25,17 +25,10 @@ export class ModelDevices {
   readonly #resources = new Map<string, Part>();
 
   /** The same Device for the same id and version, in all Bundles; undefined for a model that has neither. */
-  of(model: Payload): ModelDevice | undefined {
+  of(model: Payload | undefined): ModelDevice | undefined {
+    if (model === undefined) return undefined;
     if (!this.#bySent.has(model)) this.#bySent.set(model, this.#made(model));
     return this.#bySent.get(model);
-  }
-
-  /** Each once, in the order of their first. */
-  all(models: readonly Payload[]): ModelDevice[] {
-    const found = models.map((model) => this.of(model)).filter((device) => device !== undefined);
-    return found.filter(
-      (device, at) => found.findIndex(({ reference }) => reference === device.reference) === at,
-    );
   }
 
   /** Of all that were asked for. */

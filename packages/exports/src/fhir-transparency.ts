@@ -12,18 +12,26 @@ import { addressIn, dateTimeOf, type Payload, ratingIn, type RecordLookup } from
 
 /** From this rating on, of 5, feedback says that the output was right: as for thumbs. */
 const LEAST_APPROVING = 3;
+/** Of a run that calls more models, each Provenance names the first. */
+const MOST_MODELS = 100;
 
 /** The documents, in canonical order of their events; how they were made; how they were verified. */
 export function transparencyOf(lookup: RecordLookup, devices: ModelDevices): Part[] {
   const { events } = lookup.record.metadata;
   const products = events.filter((event) => isProduct(lookup, event));
   const byCall = Map.groupBy(events, (event) => lookup.callOf(event));
+  const outputs = events.filter(({ kind }) => kind === 'human-output');
+  const outputsByCall = Map.groupBy(outputs, (event) => lookup.callOf(event));
+  const outputsOf: OutputsOf = (call) => (call === undefined ? outputs : (outputsByCall.get(call) ?? []));
   return [
     ...products.map((event) => documentOf(lookup, event, devices)),
     ...[...byCall].flatMap(([call, of]) => creationOf(lookup, devices, call, of)),
-    ...events.flatMap((event) => verificationOf(lookup, event, devices)),
+    ...events.flatMap((event) => verificationOf(lookup, devices, event, outputsOf)),
   ];
 }
+
+/** Of a call; without one, all of the run. */
+type OutputsOf = (call: RunCall | undefined) => readonly RecordedEvent[];
 
 /** Retrieved text is what a model was given: it is not labelled as made by one. */
 function isProduct(lookup: RecordLookup, event: RecordedEvent): boolean {
@@ -41,6 +49,7 @@ function documentOf(lookup: RecordLookup, event: RecordedEvent, devices: ModelDe
   const { record } = lookup;
   const said = lookup.payload(event);
   const target = targetOf((lookup.callOf(event) ?? record).target, record.metadata.organisation);
+  const author = devices.of(lookup.modelOf(event));
   const url = addressIn(said['output_uri']) ?? addressIn(said['artifact_uri']);
   return {
     resourceType: 'DocumentReference',
@@ -50,7 +59,7 @@ function documentOf(lookup: RecordLookup, event: RecordedEvent, devices: ModelDe
     status: 'current',
     subject: target?.what.type === 'Patient' ? target.what : undefined,
     date: event.received_at,
-    author: listOrNone(devices.all(lookup.modelsOf(event)).map(({ reference }) => ({ reference }))),
+    author: author && [{ reference: author.reference }],
     content: [{ attachment: { url, creation: dateTimeOf(event.timestamp) ?? event.received_at } }],
   };
 }
@@ -63,8 +72,8 @@ function creationOf(
   events: readonly RecordedEvent[],
 ): Part[] {
   const products = events.filter((event) => isProduct(lookup, event));
-  const agent = agentsOf(lookup, devices, products);
   const last = products.at(-1);
+  const agent = last === undefined ? [] : agentsOf(lookup, devices, last);
   if (last === undefined || agent.length === 0) return [];
   const { record_id } = lookup.record.metadata;
   const given = [
@@ -90,17 +99,22 @@ function creationOf(
 }
 
 /** That a clinician found right what a model has made, where the event names the clinician. */
-function verificationOf(lookup: RecordLookup, event: RecordedEvent, devices: ModelDevices): Part[] {
+function verificationOf(
+  lookup: RecordLookup,
+  devices: ModelDevices,
+  event: RecordedEvent,
+  outputsOf: OutputsOf,
+): Part[] {
   const giver = lookup.giverOf(event);
   if (event.payload !== undefined || giver?.['caller_type'] !== 'clinician') return [];
   const who = callerOf(giver, lookup.record.metadata.organisation);
   if (who === undefined || !approves(event, lookup.payload(event))) return [];
-  const products = verifiedBy(lookup, event);
-  const agent = agentsOf(lookup, devices, products);
-  if (agent.length === 0) return [];
+  const product = verifiedBy(lookup, event, outputsOf);
+  const agent = product === undefined ? [] : agentsOf(lookup, devices, product);
+  if (product === undefined || agent.length === 0) return [];
   return [
     {
-      ...provenanceOf(products, [...agent, { type: concept(CODES.verifier), who }]),
+      ...provenanceOf([product], [...agent, { type: concept(CODES.verifier), who }]),
       id: derivedId('AI Provenance', event.event_id),
       occurredDateTime: dateTimeOf(event.timestamp),
       recorded: event.received_at,
@@ -118,29 +132,31 @@ function approves({ kind }: RecordedEvent, said: Payload): boolean {
   return (ratingIn(rating_value) ?? 0) >= LEAST_APPROVING;
 }
 
-/** The nearest document that the event expands on; without one, all outputs of its call or run. */
-function verifiedBy(lookup: RecordLookup, event: RecordedEvent): RecordedEvent[] {
+/** The nearest document that the event expands on; without one, the only output of its call, or of the run. */
+function verifiedBy(
+  lookup: RecordLookup,
+  event: RecordedEvent,
+  outputsOf: OutputsOf,
+): RecordedEvent | undefined {
   const seen = new Set<RecordedEvent>();
   for (let at = lookup.event(event.parent_event_id); at !== undefined && !seen.has(at);) {
-    if (isProduct(lookup, at)) return [at];
+    if (isProduct(lookup, at)) return at;
     seen.add(at);
     at = lookup.event(at.parent_event_id);
   }
-  const call = lookup.callOf(event);
-  return lookup.record.metadata.events.filter(
-    (each) =>
-      each.kind === 'human-output' &&
-      each.payload === undefined &&
-      (call === undefined || lookup.callOf(each) === call),
-  );
+  const [output, ...others] = outputsOf(lookup.callOf(event));
+  return output !== undefined && others.length === 0 && isProduct(lookup, output) ? output : undefined;
 }
 
-/** The models that made them; where it is not known which of several did, what they said went into it. */
-function agentsOf(lookup: RecordLookup, devices: ModelDevices, products: readonly RecordedEvent[]): Part[] {
-  const models = devices.all(products.flatMap((event) => lookup.modelsOf(event)));
-  const isKnown = models.length === 1 || products.every((event) => lookup.callOf(event) !== undefined);
-  const type = concept(isKnown ? CODES.author : CODES.informant);
-  return models.map(({ reference }) => ({ type, role: [ARTIFICIAL_INTELLIGENCE], who: { reference } }));
+/** The model that made it; where it is not known which of several did, what they said went into it. */
+function agentsOf(lookup: RecordLookup, devices: ModelDevices, product: RecordedEvent): Part[] {
+  const model = lookup.modelOf(product);
+  const several = lookup.callOf(product) === undefined ? lookup.models.slice(0, MOST_MODELS) : [];
+  const type = concept(model === undefined ? CODES.informant : CODES.author);
+  return (model === undefined ? several : [model])
+    .map((each) => devices.of(each)?.reference)
+    .filter((reference) => reference !== undefined)
+    .map((reference) => ({ type, role: [ARTIFICIAL_INTELLIGENCE], who: { reference } }));
 }
 
 function provenanceOf(products: readonly RecordedEvent[], agent: readonly Part[]): Part {

@@ -90,7 +90,8 @@ export class RowGroupJoiner<Row> implements PieceJoiner {
   finish(): Uint8Array {
     // It answers with a promise where its writer has to wait; a ByteWriter does not.
     if (this.#file.finish() !== undefined) throw new Error('hyparquet-writer did not write in one go');
-    return this.#taken();
+    const end = this.#taken();
+    return this.#file.row_groups.length > 0 ? end : withTypedList(end);
   }
 
   #taken(): Uint8Array {
@@ -100,6 +101,18 @@ export class RowGroupJoiner<Row> implements PieceJoiner {
     writer.index = 0;
     return bytes;
   }
+}
+
+/** In the footer: `num_rows` is 0, and `row_groups` a list of nothing, whose type hyparquet-writer gives as 0. */
+const UNTYPED_LIST = Buffer.from([0x16, 0x00, 0x19, 0x00]);
+const LIST_OF_STRUCTS = 0x0c;
+
+/** The Compact Protocol of Thrift has no type 0, and the readers in Rust refuse it. */
+function withTypedList(footer: Uint8Array): Uint8Array {
+  const at = Buffer.from(footer.buffer, footer.byteOffset, footer.length).lastIndexOf(UNTYPED_LIST);
+  if (at < 0) throw new Error('the footer of hyparquet-writer is not as expected');
+  footer[at + UNTYPED_LIST.length - 1] = LIST_OF_STRUCTS;
+  return footer;
 }
 
 /** A chunk so much further behind. */

@@ -2,7 +2,9 @@
  * Records as Parquet, typed: a row a record, its lists as lists of structs. Each entry of a list has besides its typed
  * columns the object as it was sent, as JSON text, whose numbers have every digit (docs/reference/records.md has the table).
  */
+import type { EventKind } from '@clinical-events/protocol';
 import { type AssembledRun, extraOf } from '@clinical-events/collector/records/assemble';
+import { type CallOf, latencyOf, ofKind } from '@clinical-events/collector/records/calls';
 import type { TimedEvent } from '@clinical-events/collector/records/canonical-order';
 import { epochMilliseconds } from '@clinical-events/collector/records/instant';
 import { MemberName } from '@clinical-events/collector/records/json-scan';
@@ -11,6 +13,7 @@ import {
   ScannedBody,
   ScannedObject,
   sentIn,
+  type PAYLOADS,
   type PayloadName,
   type Sent,
   type Text,
@@ -20,6 +23,8 @@ import { structs, type Field, type Table, type Value } from './parquet-table.js'
 import {
   millisecondsOf,
   memberNumber,
+  modelVersionOf,
+  NAMES,
   RECORD_COLUMNS,
   stringOf,
   textOf,
@@ -40,27 +45,121 @@ function text(name: string, field = name): Member {
   return { name, type: 'text', of: (sent) => textOf(sent, member) };
 }
 
-function list(
-  name: 'artifacts' | 'outputs' | 'outcomes' | 'feedback',
-  object: PayloadName,
-  members: readonly Member[],
-): Field<AssembledRun> {
-  const sentOf = ({ body }: TimedEvent) => (body && sentIn(body, object)) ?? NOTHING;
-  const columns: Value<TimedEvent>[] = [
-    { name: 'event_id', type: 'text', of: ({ event }) => event.eventId },
-    { name: 'timestamp', type: 'time', of: ({ at }) => epochMilliseconds(at) },
-    { name: 'received_at', type: 'time', of: ({ event }) => event.receivedAt },
-    { name: 'parent_event_id', type: 'text', of: ({ parentId }) => parentId ?? undefined },
-    ...members.map(({ name: own, type, of }): Value<TimedEvent> => ({
+/* Events of a list, each with the call that it is of. */
+
+interface Entry {
+  readonly timed: TimedEvent;
+  /** The event_id of the call's start. */
+  readonly callId: string | undefined;
+}
+
+let lastCalls: { readonly run: AssembledRun; readonly ids: ReadonlyMap<TimedEvent, string> } | undefined;
+
+/** Found once for the lists of a run. */
+function callIdsOf(run: AssembledRun): ReadonlyMap<TimedEvent, string> {
+  if (lastCalls?.run !== run) {
+    const pairs = run.metadata.calls.flatMap(({ start, events }) =>
+      events.map((timed) => [timed, start.event.eventId] as const),
+    );
+    lastCalls = { run, ids: new Map(pairs) };
+  }
+  return lastCalls.ids;
+}
+
+function entriesOf(run: AssembledRun, name: ListName): Entry[] {
+  const ids = callIdsOf(run);
+  return run[name].map((timed) => ({ timed, callId: ids.get(timed) }));
+}
+
+/** What every struct begins with. */
+function eventColumns<Of>(timedOf: (of: Of) => TimedEvent): Value<Of>[] {
+  return [
+    { name: 'event_id', type: 'text', of: (each) => timedOf(each).event.eventId },
+    {
+      name: 'timestamp',
+      type: 'time',
+      of: (each) => {
+        const { at, body } = timedOf(each);
+        return body && epochMilliseconds(at);
+      },
+    },
+    { name: 'received_at', type: 'time', of: (each) => timedOf(each).event.receivedAt },
+    { name: 'parent_event_id', type: 'text', of: (each) => timedOf(each).parentId ?? undefined },
+  ];
+}
+
+type ListName = 'artifacts' | 'outputs' | 'outcomes' | 'feedback';
+
+function list(name: ListName, object: PayloadName, members: readonly Member[]): Field<AssembledRun> {
+  const sentOf = ({ timed: { body } }: Entry) => (body && sentIn(body, object)) ?? NOTHING;
+  return structs(name, (run) => entriesOf(run, name), [
+    ...eventColumns<Entry>(({ timed }) => timed),
+    { name: 'call_event_id', type: 'text', of: ({ callId }) => callId },
+    ...members.map(({ name: own, type, of }): Value<Entry> => ({
       name: own,
       type,
-      of: (timed) => of(sentOf(timed)),
+      of: (entry) => of(sentOf(entry)),
     })),
-    { name: 'json', type: 'text', of: (timed) => jsonOf(sentOf(timed)) },
-    { name: 'extra', type: 'text', of: extraText },
-  ];
-  return structs(name, (run) => run[name], columns);
+    { name: 'json', type: 'text', of: (entry) => jsonOf(sentOf(entry)) },
+    { name: 'extra', type: 'text', of: ({ timed }) => extraText(timed) },
+  ]);
 }
+
+/* The calls of a run. */
+
+function startText(name: string, object: StartObject, member: MemberName): Value<CallOf> {
+  return { name, type: 'text', of: (call) => textOf(startObject(call, object), member) };
+}
+
+type StartObject = (typeof PAYLOADS)['inference-start'][number];
+
+function startObject({ start: { body } }: CallOf, name: StartObject): Sent | undefined {
+  return body && sentIn(body, name);
+}
+
+function startJson(name: string, object: StartObject): Value<CallOf> {
+  const of = (call: CallOf) => {
+    const sent = startObject(call, object);
+    return sent && jsonOf(sent);
+  };
+  return { name, type: 'text', of };
+}
+
+function countOf(name: string, kind: EventKind): Value<CallOf> {
+  return { name, type: 'count', of: ({ events }) => ofKind(events, kind).length };
+}
+
+const CALLS = structs('calls', (run: AssembledRun) => run.metadata.calls, [
+  ...eventColumns<CallOf>(({ start }) => start),
+  startText('model_id', 'model_instance', NAMES.model_id),
+  {
+    name: 'model_version',
+    type: 'text',
+    of: (call) => modelVersionOf(startObject(call, 'model_instance') ?? null, call.ended),
+  },
+  startText('caller_id', 'user_identity', NAMES.caller_id),
+  startText('target_id', 'target_identity', NAMES.target_id),
+  startText('input_uri', 'inputs', NAMES.input_uri),
+  { name: 'by', type: 'text', of: ({ ended }) => ended?.by },
+  { name: 'ending', type: 'text', of: ({ ended }) => ended?.ending },
+  { name: 'attempts', type: 'count', of: ({ ended }) => ended?.attempts },
+  { name: 'status', type: 'count', of: ({ ended }) => ended?.status ?? undefined },
+  { name: 'error', type: 'text', of: ({ ended }) => ended?.error_name ?? undefined },
+  { name: 'response_model', type: 'text', of: ({ ended }) => ended?.response_model ?? undefined },
+  { name: 'input_tokens', type: 'number', of: ({ ended }) => ended?.input_tokens ?? undefined },
+  { name: 'output_tokens', type: 'number', of: ({ ended }) => ended?.output_tokens ?? undefined },
+  { name: 'latency_ms', type: 'number', of: ({ start, events }) => latencyOf(start, events) ?? undefined },
+  countOf('artifact_count', 'internal-artifact'),
+  countOf('output_count', 'human-output'),
+  countOf('outcome_count', 'outcome'),
+  countOf('feedback_count', 'user-feedback'),
+  // A prompt is long, and stands in `inputs`.
+  startJson('model', 'model_instance'),
+  startJson('user', 'user_identity'),
+  startJson('target', 'target_identity'),
+  startJson('inputs', 'inputs'),
+  { name: 'extra', type: 'text', of: ({ start }) => extraText(start) },
+]);
 
 const OCCURRED_AT = new MemberName('occurred_at');
 const RATING = new MemberName('rating_value');
@@ -100,7 +199,7 @@ const OBJECTS = (['model', 'user', 'target', 'inputs'] as const).map((name): Fie
 
 const TABLE: Table<AssembledRun> = {
   name: 'records',
-  fields: [...RECORD_COLUMNS.map((column) => fieldOf(column)), ...OBJECTS, ...LISTS],
+  fields: [...RECORD_COLUMNS.map((column) => fieldOf(column)), ...OBJECTS, CALLS, ...LISTS],
 };
 
 export const parquet: FileFormat = {

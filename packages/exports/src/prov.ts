@@ -7,8 +7,9 @@
  * are not in it (values.ts). Every id that a relation uses is declared in the same document.
  */
 import { createHash } from 'node:crypto';
-import type { ClinicalRecord, EventKind, RecordedEvent } from '@clinical-events/protocol';
-import { timeOf } from './otlp.js';
+import type { ClinicalRecord, EventKind, RecordedEvent, RunCall } from '@clinical-events/protocol';
+import { timeOf } from './otlp-parts.js';
+import { type Attributes, dateTime, integer, ProvDocument, qualified, uri } from './prov-document.js';
 import type { RecordDocument } from '@clinical-events/collector/records/exports/file-format';
 import {
   ARTIFACT_TYPES,
@@ -26,96 +27,6 @@ import {
   ratingIn,
   wordIn,
 } from './values.js';
-
-/* A PROV-JSON document under construction: declarations by id, and relations by blank ids, in a fixed order. */
-
-/** A value with a type, in PROV-JSON's way: {"$": lexical form, "type": datatype}. */
-interface Typed {
-  readonly $: string;
-  readonly type: string;
-}
-
-type Value = string | number | Typed;
-
-/** Undefined and an empty list say nothing. */
-type Attributes = Readonly<Record<string, Value | readonly Value[] | undefined>>;
-
-type Declaration = 'entity' | 'activity' | 'agent';
-type Relation =
-  | 'wasGeneratedBy'
-  | 'used'
-  | 'wasInformedBy'
-  | 'wasStartedBy'
-  | 'wasDerivedFrom'
-  | 'wasInvalidatedBy'
-  | 'wasAssociatedWith'
-  | 'actedOnBehalfOf'
-  | 'wasInfluencedBy'
-  | 'hadMember';
-
-function qualified(name: string): Typed {
-  return { $: name, type: 'prov:QUALIFIED_NAME' };
-}
-
-function uri(text: string): Typed {
-  return { $: text, type: 'xsd:anyURI' };
-}
-
-function integer(number: number): Typed {
-  return { $: String(number), type: 'xsd:integer' };
-}
-
-function dateTime(text: string | undefined): Typed | undefined {
-  return text === undefined ? undefined : { $: text, type: 'xsd:dateTime' };
-}
-
-class ProvDocument {
-  readonly #prefixes: Readonly<Record<string, string>>;
-  readonly #declared = new Map<Declaration, Map<string, object>>();
-  readonly #related = new Map<Relation, object[]>();
-
-  /** @param prefixes beside `prov` and `xsd`, which every document has. */
-  constructor(prefixes: Readonly<Record<string, string>>) {
-    this.#prefixes = prefixes;
-  }
-
-  /** Declared twice, the first declaration stands. @returns the id. */
-  declare(what: Declaration, id: string, attributes: Attributes): string {
-    const declared = this.#declared.get(what) ?? new Map<string, object>();
-    this.#declared.set(what, declared);
-    if (!declared.has(id)) declared.set(id, said(attributes));
-    return id;
-  }
-
-  relate(relation: Relation, members: Attributes): void {
-    const related = this.#related.get(relation);
-    if (related === undefined) this.#related.set(relation, [said(members)]);
-    else related.push(said(members));
-  }
-
-  toObject(): object {
-    // The submission takes `prov` and `xsd` for granted; it is for readers that do not.
-    const prefix = {
-      prov: 'http://www.w3.org/ns/prov#',
-      xsd: 'http://www.w3.org/2001/XMLSchema#',
-      ...this.#prefixes,
-    };
-    const declared = [...this.#declared].map(([what, all]) => [what, Object.fromEntries(all)] as const);
-    const related = [...this.#related].map(
-      ([relation, all]) =>
-        [relation, Object.fromEntries(all.map((one, n) => [`_:${relation}${String(n + 1)}`, one]))] as const,
-    );
-    return { prefix, ...Object.fromEntries(declared), ...Object.fromEntries(related) };
-  }
-}
-
-function said(attributes: Attributes): object {
-  return Object.fromEntries(
-    Object.entries(attributes).filter(
-      ([, value]) => value !== undefined && !(Array.isArray(value) && value.length === 0),
-    ),
-  );
-}
 
 /** Whatever has no URI of its own; a UUID, because it is no one's brand and needs no domain. Fixed forever. */
 const NAMESPACE = 'urn:uuid:1eb246a6-45fc-4297-82bb-9e8a02fe0386#';
@@ -152,11 +63,11 @@ function documentOf(record: ClinicalRecord): object {
   }
   const cycle = metadata.conflicts.find(({ kind }) => kind === 'parent_cycle');
   const cyclic = new Set(cycle?.event_ids);
-  const start = firstStart(record);
+  const activities = activitiesOf(document, lookup, run);
   for (const event of metadata.events) {
-    if (event.kind === 'inference-start')
-      relateStart(document, lookup, { event, run, isFirst: event === start });
-    else relateEvent(document, lookup, { event, run, cyclic });
+    const activity = activities.get(lookup.callOf(event)) ?? run;
+    if (event.kind === 'inference-start') relateStart(document, lookup, { event, activity });
+    else relateEvent(document, lookup, { event, activity, run, cyclic });
     if (event.action !== undefined) relateErasure(document, event, event.action);
   }
   return document.toObject();
@@ -181,11 +92,11 @@ function relateErasure(
 function runOf(document: ProvDocument, record: ClinicalRecord): string {
   const { metadata } = record;
   const run = `ce:run-${metadata.record_id}`;
-  const start = firstStart(record);
+  const start = metadata.events.find(({ kind }) => kind === 'inference-start');
   document.declare('activity', run, {
     'prov:type': qualified('ce:Invocation'),
     ...(start !== undefined && { 'prov:startTime': dateTimeOf(start.timestamp) }),
-    ...(start !== undefined && { 'prov:endTime': endOf(record, start) }),
+    ...(start !== undefined && { 'prov:endTime': endOf(metadata.events.filter(isOutput), start) }),
   });
   if (metadata.parent?.run_id != null) {
     const outer = `ce:run-${metadata.parent.run_id}`;
@@ -195,15 +106,55 @@ function runOf(document: ProvDocument, record: ClinicalRecord): string {
   return run;
 }
 
-function firstStart({ metadata }: ClinicalRecord): RecordedEvent | undefined {
-  return metadata.events.find(({ kind }) => kind === 'inference-start');
+/** Of each of several calls an activity of its own, which the run started; a single call is the run itself. */
+function activitiesOf(
+  document: ProvDocument,
+  lookup: RecordLookup,
+  run: string,
+): ReadonlyMap<RunCall | undefined, string> {
+  const { calls, events } = lookup.record.metadata;
+  const starts = events.filter(({ kind }) => kind === 'inference-start');
+  const begins = (activity: string, start: RecordedEvent, starter?: string) => {
+    document.relate('wasStartedBy', {
+      'prov:activity': activity,
+      'prov:trigger': `event:${start.event_id}`,
+      'prov:starter': starter,
+      'prov:time': dateTimeOf(start.timestamp),
+    });
+  };
+  const [first] = starts;
+  // An activity has one start, whose time is its own (PROV-CONSTRAINTS, 29).
+  if (first !== undefined) begins(run, first);
+  if (calls.length < 2) return new Map();
+  const outputs = Map.groupBy(events.filter(isOutput), (event) => lookup.callOf(event));
+  const activities = new Map<RunCall | undefined, string>();
+  for (const start of starts) {
+    const call = lookup.callOf(start);
+    const activity = document.declare('activity', `ce:call-${start.event_id}`, {
+      'prov:type': qualified('ce:Call'),
+      'prov:startTime': dateTimeOf(start.timestamp),
+      'prov:endTime': endOf(outputs.get(call) ?? [], start),
+    });
+    activities.set(call, activity);
+    begins(activity, start, run);
+  }
+  for (const start of starts) {
+    const outer = lookup.event(start.parent_event_id);
+    const informant = outer && activities.get(lookup.callOf(outer));
+    const informed = activities.get(lookup.callOf(start));
+    if (informant !== undefined && informant !== informed)
+      document.relate('wasInformedBy', { 'prov:informed': informed, 'prov:informant': informant });
+  }
+  return activities;
+}
+
+function isOutput({ kind, payload }: RecordedEvent): boolean {
+  return kind === 'human-output' && payload === undefined;
 }
 
 /** The last output, unless the clocks say that it was shown before the start. */
-function endOf({ metadata }: ClinicalRecord, start: RecordedEvent): string | undefined {
-  const last = metadata.events.findLast(
-    ({ kind, payload }) => kind === 'human-output' && payload === undefined,
-  );
+function endOf(outputs: readonly RecordedEvent[], start: RecordedEvent): string | undefined {
+  const last = outputs.at(-1);
   return last === undefined || timeOf(last).end < timeOf(start).start
     ? undefined
     : dateTimeOf(last.timestamp);
@@ -233,12 +184,18 @@ function eventAttributes(lookup: RecordLookup, event: RecordedEvent): Attributes
 
 interface Placed {
   readonly event: RecordedEvent;
+  /** The call that the event is of, or the run. */
+  readonly activity: string;
   readonly run: string;
   /** The events from which following parents leads back to them. */
   readonly cyclic: ReadonlySet<string>;
 }
 
-function relateEvent(document: ProvDocument, lookup: RecordLookup, { event, run, cyclic }: Placed): void {
+function relateEvent(
+  document: ProvDocument,
+  lookup: RecordLookup,
+  { event, activity, run, cyclic }: Placed,
+): void {
   const id = `event:${event.event_id}`;
   const time = dateTimeOf(event.timestamp);
   const parent = lookup.event(event.parent_event_id);
@@ -247,7 +204,11 @@ function relateEvent(document: ProvDocument, lookup: RecordLookup, { event, run,
       return;
     case 'internal-artifact':
     case 'human-output':
-      document.relate('wasGeneratedBy', { 'prov:entity': id, 'prov:activity': run, 'prov:time': time });
+      document.relate('wasGeneratedBy', {
+        'prov:entity': id,
+        'prov:activity': activity,
+        'prov:time': time,
+      });
       // What was derived came later, so nothing is derived from itself by however many steps (PROV-CONSTRAINTS, 5.2).
       if (parent !== undefined && isProduct(parent) && !cyclic.has(event.event_id)) {
         document.relate('wasDerivedFrom', {
@@ -277,25 +238,19 @@ function isProduct({ kind }: RecordedEvent): boolean {
   return kind === 'internal-artifact' || kind === 'human-output';
 }
 
-/** What a start names: the model, the caller, the target, the inputs. A second start is said beside the first. */
+/** What a start names: the model, the caller, the target, the inputs. */
 function relateStart(
   document: ProvDocument,
   lookup: RecordLookup,
-  { event, run, isFirst }: Omit<Placed, 'cyclic'> & { readonly isFirst: boolean },
+  { event, activity }: Pick<Placed, 'event' | 'activity'>,
 ): void {
-  const id = `event:${event.event_id}`;
-  const time = dateTimeOf(event.timestamp);
-  // An activity has one start, whose time is its own (PROV-CONSTRAINTS, 29).
-  if (isFirst)
-    document.relate('wasStartedBy', { 'prov:activity': run, 'prov:trigger': id, 'prov:time': time });
-  else document.relate('wasInfluencedBy', { 'prov:influencee': run, 'prov:influencer': id });
-  const { model_instance, user_identity, target_identity, inputs } = lookup.startOf(event);
+  const call = lookup.callOf(event);
   const { organisation } = lookup.record.metadata;
-  const model = modelOf(document, model_instance);
-  const user = userOf(document, user_identity, organisation);
+  const model = modelOf(document, call?.model);
+  const user = userOf(document, call?.user, organisation);
   const associate = (agent: string, role: string) => {
     document.relate('wasAssociatedWith', {
-      'prov:activity': run,
+      'prov:activity': activity,
       'prov:agent': agent,
       'prov:role': qualified(role),
     });
@@ -306,29 +261,29 @@ function relateStart(
     document.relate('actedOnBehalfOf', {
       'prov:delegate': model,
       'prov:responsible': user,
-      'prov:activity': run,
+      'prov:activity': activity,
     });
   }
-  if (inputs !== undefined) {
-    const address = addressIn(inputs.input_uri);
+  if (call?.inputs != null) {
+    const address = addressIn(call.inputs.input_uri);
     const inputsId = `ce:inputs-${event.event_id}`;
     document.declare('entity', inputsId, {
       'prov:type': qualified('ce:Inputs'),
       'prov:location': address && uri(address),
     });
     document.relate('used', {
-      'prov:activity': run,
+      'prov:activity': activity,
       'prov:entity': inputsId,
-      'prov:time': time,
+      'prov:time': dateTimeOf(event.timestamp),
     });
   }
-  const target = targetOf(document, target_identity, organisation);
+  const target = targetOf(document, call?.target, organisation);
   if (target !== undefined) {
-    document.relate('wasInfluencedBy', { 'prov:influencee': run, 'prov:influencer': target });
+    document.relate('wasInfluencedBy', { 'prov:influencee': activity, 'prov:influencer': target });
   }
 }
 
-function modelOf(document: ProvDocument, model: Payload | undefined): string | undefined {
+function modelOf(document: ProvDocument, model: Payload | null | undefined): string | undefined {
   const modelId = nameIn(model?.['model_id']);
   const version = nameIn(model?.['model_version']);
   if (modelId === undefined && version === undefined) return undefined;
@@ -342,7 +297,11 @@ function modelOf(document: ProvDocument, model: Payload | undefined): string | u
   });
 }
 
-function userOf(document: ProvDocument, user: Payload | undefined, organisation: string): string | undefined {
+function userOf(
+  document: ProvDocument,
+  user: Payload | null | undefined,
+  organisation: string,
+): string | undefined {
   const callerId = nameIn(user?.['caller_id']);
   if (callerId === undefined) return undefined;
   const callerType = wordIn(CALLER_TYPES, user?.['caller_type']);
@@ -360,7 +319,7 @@ function userOf(document: ProvDocument, user: Payload | undefined, organisation:
 
 function targetOf(
   document: ProvDocument,
-  target: Payload | undefined,
+  target: Payload | null | undefined,
   organisation: string,
 ): string | undefined {
   const targetId = nameIn(target?.['target_id']);

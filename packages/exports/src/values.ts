@@ -13,12 +13,9 @@ import type {
   FullOutcome,
   FullTargetIdentity,
   FullUserIdentity,
-  Inputs,
   ModelInstance,
   RecordedEvent,
   RunCall,
-  TargetIdentity,
-  UserIdentity,
 } from '@clinical-events/protocol';
 import { eventIdsOf } from '@clinical-events/collector/records/calls';
 import { hasDay, type Instant, readInstant } from '@clinical-events/collector/records/instant';
@@ -154,11 +151,19 @@ export class RecordLookup {
   /** What outcomes and feedback have besides. */
   readonly #extras = new Map<string, Payload>();
   readonly #calls = new Map<string, RunCall>();
+  /** Those of the calls, each version once. */
+  readonly models: readonly ModelInstance[];
 
   constructor(record: ClinicalRecord) {
     this.record = record;
     this.#events = new Map(record.metadata.events.map((event) => [event.event_id, event]));
-    for (const call of record.metadata.calls) for (const id of eventIdsOf(call)) this.#calls.set(id, call);
+    const models = new Map<string, ModelInstance>();
+    for (const call of record.metadata.calls) {
+      for (const id of eventIdsOf(call)) this.#calls.set(id, call);
+      const { model } = call;
+      if (model !== null) models.set(JSON.stringify([model.model_id, model.model_version]), model);
+    }
+    this.models = [...models.values()];
     for (const { event_id, artifact } of record.artifacts) this.#payloads.set(event_id, artifact);
     for (const { event_id, output } of record.outputs) this.#payloads.set(event_id, output);
     for (const { event_id, outcome, extra } of record.outcomes) {
@@ -187,11 +192,11 @@ export class RecordLookup {
     return this.#calls.get(event_id) ?? (calls.length === 1 ? calls[0] : undefined);
   }
 
-  /** The models that may have made what the event reports: that of its call, otherwise those of all calls. */
-  modelsOf(event: RecordedEvent): ModelInstance[] {
+  /** The model of the event's call, or of all calls; undefined where it is not known, or may be one of several. */
+  modelOf(event: RecordedEvent): ModelInstance | undefined {
     const call = this.callOf(event);
-    const calls = call === undefined ? this.record.metadata.calls : [call];
-    return calls.map(({ model }) => model).filter((model) => model !== null);
+    if (call !== undefined) return call.model ?? undefined;
+    return this.models.length === 1 ? this.models[0] : undefined;
   }
 
   /** Who gave an outcome or feedback: its own `user_identity`, a field that the protocol does not name there. */
@@ -199,22 +204,4 @@ export class RecordLookup {
     const user = this.#extras.get(event_id)?.['user_identity'];
     return typeof user === 'object' && user !== null && !Array.isArray(user) ? (user as Payload) : undefined;
   }
-
-  /** What the start says that the event is under: that of its call, else that of the run. */
-  startOf(event: RecordedEvent): StartObjects {
-    const { model, user, target, inputs } = this.callOf(event) ?? this.record;
-    return {
-      ...(model !== null && { model_instance: model }),
-      ...(user !== null && { user_identity: user }),
-      ...(target !== null && { target_identity: target }),
-      ...(inputs !== null && { inputs }),
-    };
-  }
-}
-
-interface StartObjects {
-  readonly model_instance?: ModelInstance;
-  readonly user_identity?: UserIdentity;
-  readonly target_identity?: TargetIdentity;
-  readonly inputs?: Inputs;
 }

@@ -99,7 +99,7 @@ const output = (n: number, parent = id(1)) => event({ kind: 'human-output', n, p
 const CLINICIAN = { caller_id: 'clinician-12', caller_type: 'clinician' };
 
 describe('AI Transparency on FHIR', () => {
-  test('labels what a model made, and names the model in a Device of its version (R-1870)', () => {
+  test('labels what a model made, and names the model in a Device of its version [R-1870]', () => {
     const record = assembleRecord([
       start({
         target_identity: { target_id: 'patient-30977', target_type: 'patient' },
@@ -152,14 +152,14 @@ describe('AI Transparency on FHIR', () => {
     ]);
   });
 
-  test('labels an output whose model no event names, and names none (R-1870)', () => {
+  test('labels an output whose model no event names, and names none [R-1870]', () => {
     const record = assembleRecord([output(3)]);
     expect(documents(record)).toMatchObject([{ meta: { security: [AIAST] } }]);
     expect(documents(record)[0]?.author).toBeUndefined();
     expect(provenances(record)).toEqual([]);
   });
 
-  test('is what its profiles ask for whatever the record, with each Device once (R-1870)', () => {
+  test('is what its profiles ask for whatever the record, with each Device once [R-1870]', () => {
     fc.assert(
       fc.property(anyRecord, (record) => {
         const bundle = bundleOf(record);
@@ -169,6 +169,72 @@ describe('AI Transparency on FHIR', () => {
       }),
       { numRuns: runs(300) },
     );
+  });
+});
+
+describe('a run of several calls in FHIR', () => {
+  const call = (n: number, model_id: string, more: object = {}) =>
+    event({
+      kind: 'inference-start',
+      n,
+      more: { model_instance: { model_id, model_version: '1' }, ...more },
+    });
+  const modelsOf = (record: ClinicalRecord) => {
+    const names = new Map(
+      bundleOf(record).entry.map(({ fullUrl, resource }) => [fullUrl, resource.identifier?.[0]?.value]),
+    );
+    return provenances(record).map((each) => [
+      each.target?.map(({ reference }) => names.get(reference ?? '')?.slice(-2)),
+      each.agent?.map(({ type, who }) => [
+        type?.coding[0]?.code,
+        names.get(who?.reference ?? '') ?? who?.identifier?.value,
+      ]),
+    ]);
+  };
+
+  test('has one Device for each model, and a Provenance for each call by its own model [R-1873]', () => {
+    const record = assembleRecord([
+      call(1, 'retriever'),
+      output(2, id(1)),
+      call(3, 'writer', { inputs: { input_uri: 'urn:input:3' } }),
+      output(4, id(3)),
+      call(5, 'writer'),
+      output(6, id(5)),
+    ]);
+    const devices = bundleOf(record).entry.filter(({ resource }) => resource.resourceType === 'Device');
+    expect(devices.map(({ resource }) => resource.identifier?.[0]?.value)).toEqual(['retriever', 'writer']);
+    expect(modelsOf(record)).toEqual([
+      [['02'], [['author', 'retriever']]],
+      [['04'], [['author', 'writer']]],
+      [['06'], [['author', 'writer']]],
+    ]);
+    expect(provenances(record)[1]?.entity).toMatchObject([
+      { what: { identifier: { value: 'urn:input:3' } } },
+    ]);
+    const audit = bundleOf(record).entry[3]?.resource;
+    expect(audit?.agent?.map(({ who }) => who?.identifier?.value)).toContain('writer');
+  });
+
+  test('names all models for what is of no call, none of them as its author [R-1873]', () => {
+    const last = event({ kind: 'human-output', n: 4 });
+    const approval = event({
+      kind: 'user-feedback',
+      n: 5,
+      parent: id(4),
+      more: { feedback: { feedback_type: 'thumbs', direction: 'up' }, user_identity: CLINICIAN },
+    });
+    const several = assembleRecord([call(1, 'retriever'), call(3, 'writer'), last, approval]);
+    const both = [
+      ['informant', 'retriever'],
+      ['informant', 'writer'],
+    ];
+    expect(modelsOf(several)).toEqual([
+      [['04'], both],
+      [['04'], [...both, ['verifier', 'clinician-12']]],
+    ]);
+    expect(documents(several)[0]?.author).toBeUndefined();
+    const same = assembleRecord([call(1, 'writer'), call(3, 'writer'), last]);
+    expect(modelsOf(same)).toEqual([[['04'], [['author', 'writer']]]]);
   });
 });
 
@@ -202,7 +268,7 @@ describe('a verifier', () => {
     ['user-feedback', { feedback_type: 'thumbs', direction: 'up' }],
     ['user-feedback', { feedback_type: 'thumbs', rating_value: 3 }],
     ['user-feedback', { feedback_type: 'rating', rating_value: 4 }],
-  ] as const)('is the clinician whom an approving %s names: %o (R-1871)', (kind, payload) => {
+  ] as const)('is the clinician whom an approving %s names: %o [R-1871]', (kind, payload) => {
     expect(verified(kind, payload, CLINICIAN)).toEqual([[['verifier', 'clinician-12'], 1]]);
   });
 
@@ -214,7 +280,7 @@ describe('a verifier', () => {
     ['user-feedback', { feedback_type: 'thumbs' }],
     ['user-feedback', { feedback_type: 'rating', rating_value: 2 }],
     ['user-feedback', { feedback_type: 'text', comment: 'fine' }],
-  ] as const)('is no one by %s %o, which does not approve (R-1871)', (kind, payload) => {
+  ] as const)('is no one by %s %o, which does not approve [R-1871]', (kind, payload) => {
     expect(verified(kind, payload, CLINICIAN)).toEqual([]);
   });
 
@@ -224,16 +290,23 @@ describe('a verifier', () => {
     [{ caller_id: 'clinician-12' }],
     [{ caller_id: 'p-1', caller_type: 'patient' }],
     [{ caller_id: 'job-1', caller_type: 'service' }],
-  ])('is no one whom the event does not call a clinician: %o (R-1871)', (user) => {
+  ])('is no one whom the event does not call a clinician: %o [R-1871]', (user) => {
     expect(verified('outcome', { outcome_type: 'validated' }, user)).toEqual([]);
   });
 
-  test('has verified the outputs of the call where the event hangs on no document (R-1871)', () => {
-    const all = verified('outcome', { outcome_type: 'validated' }, CLINICIAN, id(1));
-    expect(all).toEqual([[['verifier', 'clinician-12'], 2]]);
+  test('has verified the only output of a run where the event hangs on none, and nothing of several [R-1871]', () => {
+    const outcome = (more: object) =>
+      event({ kind: 'outcome', n: 9, more: { outcome: { outcome_type: 'validated' }, ...more } });
+    const of = (...outputs: readonly number[]) =>
+      provenances(
+        assembleRecord([start(), ...outputs.map((n) => output(n)), outcome({ user_identity: CLINICIAN })]),
+      ).map((each) => each.agent?.length);
+    expect(of(2)).toEqual([1, 2]);
+    expect(of(2, 3)).toEqual([1]);
+    expect(of()).toEqual([]);
   });
 
-  test('and whoever else gives an outcome is in its AuditEvent and in its Provenance (R-1871)', () => {
+  test('and whoever else gives an outcome is in its AuditEvent and in its Provenance [R-1871]', () => {
     const given = { outcome: { outcome_type: 'contradicted' }, user_identity: CLINICIAN };
     const bundle = bundleOf(assembleRecord([start(), event({ kind: 'outcome', n: 2, more: given })]));
     const [, audit, provenance] = bundle.entry.map(({ resource }) => resource);
@@ -251,7 +324,7 @@ describe('a verifier', () => {
 describe('a transaction', () => {
   const transactionOf = (record: ClinicalRecord) => JSON.parse(fhirTransaction(record)) as Bundle;
 
-  test('puts each resource under its own id, and is else the same Bundle (R-1872)', () => {
+  test('puts each resource under its own id, and is else the same Bundle [R-1872]', () => {
     const record = assembleRecord(fullRun());
     const transaction = transactionOf(record);
     expect(transaction.type).toBe('transaction');
@@ -259,7 +332,7 @@ describe('a transaction', () => {
     expect({ ...transaction, type: 'collection', entry: withoutRequests }).toEqual(bundleOf(record));
   });
 
-  test('is valid whatever the record, with ids that FHIR allows, each once (R-1872)', () => {
+  test('is valid whatever the record, with ids that FHIR allows, each once [R-1872]', () => {
     fc.assert(
       fc.property(anyRecord, (record) => {
         const transaction = transactionOf(record);

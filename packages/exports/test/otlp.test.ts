@@ -118,6 +118,82 @@ describe('a record in OTLP/JSON', () => {
     ]);
   });
 
+  test('has a span for each call within that of the run, by its model and with its tokens [R-1874]', () => {
+    const call = (n: number, model_id: string, parent: string | null = null) =>
+      event({ kind: 'inference-start', n, parent, more: { model_instance: { model_id }, inputs: {} } });
+    const answer = (n: number, parent: string, input_tokens: unknown) =>
+      event({
+        kind: 'human-output',
+        n,
+        parent,
+        more: {
+          output: {
+            ending: 'complete',
+            response_model: 'm-1-0613',
+            usage: { input_tokens, output_tokens: 7 },
+          },
+          system_metadata: { hostname: 'ward-7', instrumentation: { by: 'openai' } },
+        },
+      });
+    const [root, first, ...others] = spansOf(
+      assembleRecord([
+        call(1, 'm-1'),
+        answer(2, id(1), 120),
+        event({ kind: 'internal-artifact', n: 3, parent: id(2) }),
+        call(4, 'm-2', id(3)),
+        answer(6, id(4), 1.5),
+        call(5, 'm-3'),
+      ]),
+    );
+    expect(root).toMatchObject({
+      traceId: hex(RUN),
+      name: 'invoke_workflow',
+      kind: 1,
+      startTimeUnixNano: '1772440261000000000',
+      endTimeUnixNano: '1772440266000000000',
+    });
+    expect(root).not.toHaveProperty('parentSpanId');
+    expect(named(root?.attributes)).toMatchObject({ 'gen_ai.operation.name': 'invoke_workflow' });
+    expect(first).toMatchObject({
+      parentSpanId: root?.spanId,
+      name: 'inference m-1',
+      kind: 3,
+      startTimeUnixNano: '1772440261000000000',
+      endTimeUnixNano: '1772440262000000000',
+    });
+    expect(named(first?.attributes)).toMatchObject({
+      'gen_ai.request.model': 'm-1',
+      'gen_ai.response.model': 'm-1-0613',
+      'gen_ai.usage.input_tokens': '120',
+      'gen_ai.usage.output_tokens': '7',
+      'clinical_events.call.ending': 'complete',
+      'clinical_events.event.id': id(1),
+    });
+    const [output, tool, second, third, last] = others;
+    expect(output?.parentSpanId).toBe(first?.spanId);
+    expect([second?.name, second?.parentSpanId]).toEqual(['inference m-2', tool?.spanId]);
+    expect(named(second?.attributes)).not.toHaveProperty('gen_ai.usage.input_tokens');
+    expect(third).toMatchObject({ name: 'inference m-3', parentSpanId: root?.spanId });
+    expect(last?.parentSpanId).toBe(second?.spanId);
+  });
+
+  test('has the tokens of a single call also where the answer names no parent [R-1874]', () => {
+    const [root] = spansOf(
+      assembleRecord([
+        start({}),
+        event({
+          kind: 'human-output',
+          n: 2,
+          more: {
+            output: { ending: 'complete', usage: { input_tokens: 5 } },
+            system_metadata: { instrumentation: { by: 'openai' } },
+          },
+        }),
+      ]),
+    );
+    expect(named(root?.attributes)).toMatchObject({ 'gen_ai.usage.input_tokens': '5' });
+  });
+
   test('tells events apart by where they were produced, and has a process id only where it is a number [R-712]', () => {
     const resources = (proc_id: string) =>
       requestOf(

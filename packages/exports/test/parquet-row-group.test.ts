@@ -194,7 +194,7 @@ test('a chunk of several pages is read back, and a row does not begin in one and
   await expectReadBack([rows]);
 });
 
-test('a chunk whose dictionary no longer pays is plain from its beginning, and the next may have one (R-1867)', async () => {
+test('a chunk whose dictionary no longer pays is plain from its beginning, and the next may have one [R-1867]', async () => {
   const group = Array.from({ length: 3000 }, (_, i): Row => ({
     ...nothing,
     text: i < 1000 ? `ward ${i % 7}` : `bed ${i}`,

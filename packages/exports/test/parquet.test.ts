@@ -12,7 +12,8 @@ import { ScannedBody } from '../../collector/src/records/run-event.js';
 import type { ReadEvents } from '../../collector/src/store/contract/events.js';
 import { temporaryDirectory } from '../../collector/test/running/collector-process.js';
 import { anyRun, type Sent } from '../../collector/test/records/any-run.js';
-import { event } from '../../collector/test/records/run-events.js';
+import { event, id } from '../../collector/test/records/run-events.js';
+import { RECORD_COLUMNS } from '../../collector/src/records/exports/record-columns.js';
 import { anyRuns, awkwardRun, fileOf, plainRun } from '../../collector/test/records/exports/odd-runs.js';
 
 let directory: string;
@@ -58,12 +59,19 @@ test('every column has its type, and lists are lists [R-712]', async () => {
   expect(types.get('missing')).toBe('VARCHAR[]');
   expect(types.get('outcomes')).toBe(
     'STRUCT(event_id VARCHAR, "timestamp" TIMESTAMP WITH TIME ZONE, received_at TIMESTAMP WITH TIME ZONE, ' +
-      'parent_event_id VARCHAR, "type" VARCHAR, occurred_at TIMESTAMP WITH TIME ZONE, description VARCHAR, ' +
+      'parent_event_id VARCHAR, call_event_id VARCHAR, "type" VARCHAR, occurred_at TIMESTAMP WITH TIME ZONE, description VARCHAR, ' +
       'uri VARCHAR, "json" VARCHAR, extra VARCHAR)[]',
   );
 });
 
-test('a file without records has the columns and types of one with records, for two readers (R-1867)', async () => {
+test('an empty list of row groups has a type of the Thrift Compact Protocol [R-1867]', () => {
+  const bytes = fileOf(parquet, []);
+  // num_rows: 0 (i64), then a list of 0 structs.
+  expect(bytes.includes(Buffer.from([0x16, 0x00, 0x19, 0x0c]))).toBe(true);
+  expect(bytes.includes(Buffer.from([0x16, 0x00, 0x19, 0x00]))).toBe(false);
+});
+
+test('a file without records has the columns and types of one with records, for two readers [R-1867]', async () => {
   const one = [plainRun()];
   const many = [awkwardRun(), ...Array.from({ length: 3 }, () => plainRun())];
   const seen = [];
@@ -76,7 +84,9 @@ test('a file without records has the columns and types of one with records, for 
     expect((await parquetReadObjects({ file: bytes, compressors })).length).toBe(runs.length);
     seen.push({ types: described.getRowObjectsJson(), schema });
   }
-  expect(seen[0]?.types.length).toBeGreaterThan(40);
+  const columns = RECORD_COLUMNS.map(({ name }) => name);
+  expect(new Set(columns).size).toBe(columns.length);
+  expect(seen[0]?.types.length).toBeGreaterThan(columns.length);
   expect(seen[0]).toEqual(seen[1]);
   expect(seen[0]).toEqual(seen[2]);
 });
@@ -124,7 +134,7 @@ test('numbers that were sent as texts, and what was told of a call, stand in the
   });
 });
 
-test('where a run was made and how it was sampled stand in typed columns (R-1868)', async () => {
+test('where a run was made and how it was sampled stand in typed columns [R-1868]', async () => {
   const sampling = { rate: 0.5, selected: true };
   const system_metadata = { app_name: 'triage', hostname: 'ward-7', environment: 'pilot', sampling };
   const marked = assembleRun([event({ kind: 'inference-start', n: 1, more: { system_metadata } })]);
@@ -140,6 +150,105 @@ test('where a run was made and how it was sampled stand in typed columns (R-1868
     },
     { app_name: null, hostname: null, environment: null, sampling_rate: null, sampling_selected: null },
   ]);
+});
+
+/** Two calls of different models, the second without an ending of its own; an outcome is of the run alone. */
+function twoCalls() {
+  const ended = {
+    ...{ ending: 'failed', status: 429, error_name: 'RateLimit', response_model: 'a-2026' },
+    usage: { input_tokens: 100, output_tokens: 7 },
+  };
+  const system_metadata = { instrumentation: { by: 'openai', attempt: 2 } };
+  return assembleRun([
+    event({
+      ...{ kind: 'inference-start', n: 1 },
+      more: { model_instance: { model_id: 'a' }, inputs: { prompt: 'p', temperature: 0.7 }, unnamed: 1 },
+    }),
+    event({ kind: 'human-output', n: 2, parent: id(1), more: { output: ended, system_metadata } }),
+    event({
+      ...{ kind: 'inference-start', n: 3, parent: id(2) },
+      more: { model_instance: { model_id: 'b', model_version: '2' }, target_identity: { target_id: 't' } },
+    }),
+    event({ kind: 'internal-artifact', n: 4, parent: id(3) }),
+    event({ kind: 'human-output', n: 5, parent: id(4) }),
+    event({ kind: 'outcome', n: 6 }),
+  ]);
+}
+
+test('the calls of a run are a list, and each event says of which it is [R-1869]', async () => {
+  const [row] = await read([twoCalls()]);
+  expect(row).toMatchObject({
+    ...{ model_id: 'a', call_count: 2, failed_calls: 1, models: ['a@a', 'b@2'] },
+    ...{ input_tokens: 100, output_tokens: 7 },
+    calls: [
+      {
+        ...{ event_id: id(1), parent_event_id: null, model_id: 'a', model_version: 'a' },
+        ...{ by: 'openai', ending: 'failed', attempts: 2, status: 429, error: 'RateLimit' },
+        ...{ response_model: 'a-2026', input_tokens: 100, output_tokens: 7, latency_ms: 1000 },
+        ...{ artifact_count: 0, output_count: 1, outcome_count: 0, feedback_count: 0 },
+        ...{ inputs: '{"prompt":"p","temperature":0.7}', extra: '{"unnamed":1}' },
+      },
+      {
+        ...{ event_id: id(3), parent_event_id: id(2), model_id: 'b', model_version: '2', target_id: 't' },
+        ...{ by: null, ending: null, attempts: null, input_tokens: null, latency_ms: 2000 },
+        ...{ artifact_count: 1, output_count: 1, model: '{"model_id":"b","model_version":"2"}', extra: null },
+      },
+    ],
+    artifacts: [{ event_id: id(4), call_event_id: id(3) }],
+    outputs: [{ call_event_id: id(1) }, { call_event_id: id(3) }],
+    outcomes: [{ event_id: id(6), call_event_id: null }],
+  });
+  const summed = await duckdb.runAndReadAll(
+    `SELECT c.model_id, count(*)::INT AS calls, sum(c.input_tokens) AS tokens
+     FROM '${file}', unnest(calls) AS t(c) GROUP BY ALL ORDER BY ALL`,
+  );
+  expect(summed.getRowObjectsJson()).toEqual([
+    { model_id: 'a', calls: 1, tokens: 100 },
+    { model_id: 'b', calls: 1, tokens: null },
+  ]);
+});
+
+test('of any records the calls are those of the record, by any order of their events [R-1869]', async () => {
+  const runsOf = fc.array(
+    anyRun.map((sent) => assembleRun(sent.map(({ event: each }) => each))),
+    {
+      minLength: 1,
+      maxLength: 4,
+    },
+  );
+  await fc.assert(
+    fc.asyncProperty(runsOf, async (runs) => {
+      const rows = await read(runs);
+      for (const [i, run] of runs.entries()) {
+        const record = recordOf(run);
+        const { calls } = record.metadata;
+        const callOf = (kind: 'artifacts' | 'outputs' | 'outcomes' | 'feedback') =>
+          record[kind].map(({ event_id }) => ({
+            event_id,
+            call_event_id: calls.find((call) => call[kind].includes(event_id))?.event_id ?? null,
+          }));
+        expect(rows[i]).toMatchObject({
+          call_count: calls.length,
+          input_tokens: record.metadata.tokens.input,
+          calls: calls.map((call) => ({
+            event_id: call.event_id,
+            parent_event_id: call.parent_event_id,
+            output_count: call.outputs.length,
+            feedback_count: call.feedback.length,
+            latency_ms: call.latency_ms,
+            ending: call.ended?.ending ?? null,
+            output_tokens: call.ended?.output_tokens ?? null,
+            inputs: call.inputs === null ? null : JSON.stringify(call.inputs).toWellFormed(),
+          })),
+          artifacts: callOf('artifacts'),
+          outputs: callOf('outputs'),
+          outcomes: callOf('outcomes'),
+          feedback: callOf('feedback'),
+        });
+      }
+    }),
+    { numRuns: 40 },
+  );
 });
 
 test('any records are read back with the same counts and the same JSON [R-712]', async () => {

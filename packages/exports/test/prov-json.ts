@@ -13,6 +13,7 @@ const relation = (...required: readonly string[]) => ({
     properties: {
       ...Object.fromEntries(required.map((name) => [name, reference])),
       'prov:trigger': reference,
+      'prov:starter': reference,
       'prov:time': { $ref: '#/$defs/dateTime' },
     },
     propertyNames: { $ref: '#/$defs/qualifiedName' },
@@ -97,6 +98,7 @@ const SORTS: Readonly<Record<string, string | undefined>> = {
   'prov:informed': 'activity',
   'prov:informant': 'activity',
   'prov:trigger': 'entity',
+  'prov:starter': 'activity',
   'prov:generatedEntity': 'entity',
   'prov:usedEntity': 'entity',
   'prov:agent': 'agent',

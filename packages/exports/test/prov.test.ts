@@ -78,17 +78,42 @@ describe('a record in PROV-JSON', () => {
     ]);
   });
 
-  test('starts a run once, and lets a second start influence it [R-712]', () => {
-    const record = assembleRecord([
-      event({ kind: 'inference-start', n: 1 }),
-      event({ kind: 'inference-start', n: 2 }),
+  test('has an activity for each of several calls, which the run started [R-1873]', () => {
+    const call = (n: number, model_id: string, parent: string | null = null) =>
+      event({ kind: 'inference-start', n, parent, more: { model_instance: { model_id } } });
+    const document = documentOf(
+      assembleRecord([
+        call(1, 'retriever'),
+        event({ kind: 'internal-artifact', n: 2, parent: id(1) }),
+        call(3, 'writer', id(2)),
+        event({ kind: 'human-output', n: 4, parent: id(3) }),
+        event({ kind: 'human-output', n: 5 }),
+      ]),
+    );
+    expect(provFaults(document)).toEqual([]);
+    const [first, second] = [`ce:call-${id(1)}`, `ce:call-${id(3)}`];
+    expect(relations(document, 'wasStartedBy').map((each) => Object.values(each).slice(0, -1))).toEqual([
+      [RUN_ID, `event:${id(1)}`],
+      [first, `event:${id(1)}`, RUN_ID],
+      [second, `event:${id(3)}`, RUN_ID],
     ]);
-    const document = documentOf(record);
-    expect(relations(document, 'wasStartedBy')).toHaveLength(1);
-    expect(relations(document, 'wasInfluencedBy')).toContainEqual({
-      'prov:influencee': RUN_ID,
-      'prov:influencer': `event:${id(2)}`,
+    expect(document['activity']?.[second]).toMatchObject({
+      'prov:startTime': '2026-03-02T08:31:03.000Z',
+      'prov:endTime': '2026-03-02T08:31:04.000Z',
     });
+    expect(relations(document, 'wasGeneratedBy').map((each) => each['prov:activity'])).toEqual([
+      first,
+      second,
+      RUN_ID,
+    ]);
+    expect(relations(document, 'wasInformedBy')).toEqual([
+      { 'prov:informed': second, 'prov:informant': first },
+    ]);
+    const modelOf = (activity: string) => {
+      const of = relations(document, 'wasAssociatedWith').find((each) => each['prov:activity'] === activity);
+      return document['agent']?.[String(of?.['prov:agent'])]?.['ce:model_id'];
+    };
+    expect([modelOf(first), modelOf(second), modelOf(RUN_ID)]).toEqual(['retriever', 'writer', undefined]);
   });
 
   test.each([

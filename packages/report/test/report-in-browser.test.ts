@@ -44,7 +44,14 @@ async function pagesOf(page: Page): Promise<number> {
   return pdf.toString('latin1').match(/\/Type\s*\/Page\b/g)?.length ?? 0;
 }
 
-/** With two versions each, all kinds of findings, and events of no run. */
+/** A call of the next model, which fails now and then. */
+function further(i: number, k: number) {
+  const done = { ending: 'complete', usage: { input_tokens: 123_456, output_tokens: 789 } };
+  const ended = k % 9 === 0 ? { ending: 'failed', status: 429 } : done;
+  return { model: `model-of-${((i >> 1) + 1) % 8}`, version: '2.0.0', ended };
+}
+
+/** With two versions each, all kinds of findings, further calls, and events of no run. */
 function eightModels(): WantedRun[] {
   const versions = Array.from({ length: 16 }, (_, i) => i);
   const runs = versions.flatMap((i): Omit<WantedRun, 'n'>[] => {
@@ -58,6 +65,7 @@ function eightModels(): WantedRun[] {
       outcomes: k % 5 === 0 ? [] : [k % (isNew ? 2 : 4) === 0 ? 'contradicted' : 'validated'],
       feedback: [{ feedback_type: 'thumbs', direction: k % 3 === 0 ? 'down' : 'up' }],
       latencyMs: k % 11 === 0 ? -500 : (isNew ? 900 : 300) + k,
+      ...(k % 3 === 0 && { calls: [further(i, k)] }),
       ...(k % 13 === 0 && { withoutStart: true as const }),
       ...(k % 17 === 0 && { ofNoRun: true as const }),
     }));

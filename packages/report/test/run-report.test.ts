@@ -452,6 +452,17 @@ describe('a report of a period [R-715]', () => {
     ]);
   });
 
+  test('takes the rating of a thumb for no rating [R-208]', () => {
+    const feedback = [
+      { feedback_type: 'thumbs', direction: 'up', rating_value: 1 },
+      { feedback_type: 'rating', rating_value: 4 },
+      { feedback_type: 'survey', rating_value: 2 },
+    ];
+    const { all } = reported([{ n: 1, feedback }]);
+    expect(all.ratings).toMatchObject({ count: 2, mean: 3 });
+    expect(all.thumbs_up).toMatchObject({ count: 1, of: 1 });
+  });
+
   test('counts a rating that was sent as a text [R-208]', () => {
     const feedback = ['5', '4.5', 'five', 3].map((rating_value) => ({
       feedback_type: 'rating',

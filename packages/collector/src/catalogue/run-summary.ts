@@ -5,7 +5,14 @@ import { type AssembledRun, objectsOf } from '../records/assemble.js';
 import { tokensOf } from '../records/calls.js';
 import type { TimedEvent } from '../records/canonical-order.js';
 import { memberIn, sentIn } from '../records/run-event.js';
-import { modelVersionOf, NAMES, versionOf, stringOf, textOf } from '../records/exports/record-columns.js';
+import {
+  modelVersionOf,
+  NAMES,
+  stringOf,
+  systemText,
+  textOf,
+  versionOf,
+} from '../records/exports/record-columns.js';
 import { epochMilliseconds } from '../records/instant.js';
 import { MemberName } from '../records/json-scan.js';
 import { numberIn } from '../records/raw-json.js';
@@ -98,7 +105,7 @@ export function summaryOf(run: AssembledRun): RunSummary {
     modelVersion: nameIn(versionOf(run)),
     userId: nameIn(textOf(run.user, NAMES.caller_id)),
     targetId: nameIn(textOf(run.target, NAMES.target_id)),
-    application: applicationOf(metadata.events, start),
+    application: nameIn(systemText(metadata.events, start, APP_NAME)),
     ...outcomeOf(run),
     ...feedbackOf(run),
     call: callOf(metadata.call),
@@ -167,14 +174,6 @@ function zeros<Word extends string>(words: readonly Word[]): Record<Word, number
 /** To be copied: to make one from its words costs as much as half of a summary. */
 const NO_EVENTS = zeros(EVENT_KINDS);
 
-function applicationOf(events: readonly Timed[], start: Timed | undefined): string | null {
-  for (const timed of start === undefined ? events : [start, ...events]) {
-    const name = textOf(timed.body && sentIn(timed.body, 'system_metadata'), APP_NAME);
-    if (name !== undefined) return nameIn(name);
-  }
-  return null;
-}
-
 type OutcomeSummary = Pick<RunSummary, 'outcome' | 'outcomeAt' | 'outcomesDiffer'>;
 const NO_OUTCOME: OutcomeSummary = { outcome: 'none', outcomeAt: null, outcomesDiffer: false };
 
@@ -219,7 +218,8 @@ function feedbackOf({ metadata, feedback }: AssembledRun): FeedbackSummary {
     words[word]++;
     const sentRating = memberIn(said, RATING_VALUE);
     const rating = numberIn(sentRating);
-    if (rating !== undefined && rating >= 0 && rating <= MOST_RATING) {
+    // That of a thumb says up or down.
+    if (word !== 'thumbs' && rating !== undefined && rating >= 0 && rating <= MOST_RATING) {
       const rounded = Math.round(rating);
       ratings[rounded] = (ratings[rounded] ?? 0) + 1;
       ratingSum += rating;

@@ -224,14 +224,14 @@ export class Samples {
 }
 
 /*
- * How fast the ledger grows, and so when the disk is full. A forecast takes only growth that goes on: what each of the
+ * How fast the ledger grows, and so when the disk is full. A forecast takes only growth that continues: what each of the
  * last twelve hours had, or what most of the last days had. An import of past events is in neither, a night is no end of
  * all growth, and a new collector that fills its disk within days is foreseen after half a day.
  */
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
-/** So often a look is kept, and for so long. */
+/** How often a look is kept, and for how long. */
 const LOOK_EVERY_MS = 10 * 60_000;
 const KEPT_MS = 7 * DAY_MS;
 /** Rates over less say little. */
@@ -254,7 +254,7 @@ export interface Growth {
   /** Events and bytes of frames an hour, over that time; undefined until it is ten minutes. */
   readonly eventsPerHour: number | undefined;
   readonly bytesPerHour: number | undefined;
-  /** Bytes on the disk a day, with index and tree, of the growth that goes on; undefined while that is not known. */
+  /** Bytes on the disk a day, with index and tree, of the growth that continues; undefined while that is not known. */
   readonly steadyBytesPerDay: number | undefined;
   /** In how many milliseconds it can be known; undefined when it is. */
   readonly steadyKnownInMs: number | undefined;

@@ -149,14 +149,16 @@ const PARTIES = [
   ['user_identity', new MemberName('caller_type')],
 ] as const;
 
-/** @returns the starts that name another target or another user than was named before, by id. */
+/** @returns the starts that name another target or another user than the first that names one, by id. */
 function otherParties(calls: readonly CallOf[]): string[] {
   if (calls.length < 2) return [];
-  const named: unknown[] = PARTIES.map(() => undefined);
+  const named: (string | undefined)[] = PARTIES.map(() => undefined);
   return calls.flatMap(({ start: { body, event } }) => {
-    const says = PARTIES.map(([object, member]) => memberIn(body && sentIn(body, object), member));
-    const isOther = says.some((said, i) => said !== undefined && said !== (named[i] ??= said));
-    return isOther ? event.eventId : [];
+    const isOther = PARTIES.map(([object, member], i) => {
+      const said = memberIn(body && sentIn(body, object), member);
+      return typeof said === 'string' && said !== (named[i] ??= said);
+    });
+    return isOther.includes(true) ? event.eventId : [];
   });
 }
 

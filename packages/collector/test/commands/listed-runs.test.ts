@@ -53,6 +53,8 @@ const failure = (n: number) =>
     system_metadata: { instrumentation: { by: 'openai' } },
   });
 
+const OTHER_TARGET = { event_id: id(900), run_id: id(8), target_identity: { target_id: 'p-9' } };
+
 const EVENTS = [
   ...[start(1), outcome(1, 'contradicted'), feedback(1, { feedback_type: 'thumbs', direction: 'up' })],
   ...[start(2, { version: '2', user: 'dr-b' }), outcome(2, 'validated')],
@@ -65,14 +67,8 @@ const EVENTS = [
     start(7, { target: '\u001b[2J\u202e', user: '=1+1' }),
     feedback(7, { feedback_type: 'rating', rating_value: 4 }),
   ],
-  // Its second start contradicts the first.
-  ...[
-    start(8),
-    candidate({
-      ...{ ...start(8), eventId: id(900), runId: id(8) },
-      body: { event_id: id(900), run_id: id(8), user_identity: { caller_id: 'dr-z' } },
-    }),
-  ],
+  // Its second start is about someone else.
+  ...[start(8), candidate({ ...start(8), eventId: id(900), runId: id(8), body: OTHER_TARGET })],
 ];
 
 let dataDir: string;

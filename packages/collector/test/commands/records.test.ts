@@ -217,7 +217,7 @@ describe('collector records [R-711]', () => {
     expect(lines.stdout).not.toContain('\u001b[2J');
   });
 
-  test('writes FHIR for a server to store, of one organisation (R-1872)', async () => {
+  test('writes FHIR for a server to store, of one organisation [R-1872]', async () => {
     await fill();
     const asTransaction = ['--format', 'fhir', '--bundle', 'transaction'];
     const several = await records(...asTransaction);
@@ -380,7 +380,7 @@ describe('what collector records writes [R-712] [R-713]', () => {
     expect(fs.readdirSync(scratch).filter((name) => name.startsWith('.'))).toEqual([]);
   });
 
-  test('is for a spreadsheet with its warning where it is asked for (R-1866)', async () => {
+  test('is for a spreadsheet with its warning where it is asked for [R-1866]', async () => {
     const start = (n: number, prompt: string) => {
       const sent = { timestamp: '2026-03-02T08:31:01Z', protocol_version: '0.0.1', system_metadata: {} };
       const more = { target_identity: { target_id: '0000123456' }, inputs: { prompt } };

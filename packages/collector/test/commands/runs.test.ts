@@ -146,7 +146,7 @@ describe('runs for programs', () => {
     expect(jsonLine(run)).toMatch(/^\{"record_id":.*\}\n$/);
   });
 
-  test('[R-1042] are CSV with the same names, or for a spreadsheet (R-1866)', () => {
+  test('[R-1042] are CSV with the same names, or for a spreadsheet [R-1866]', () => {
     expect(CSV_HEAD.trimEnd().split(',')).toEqual(Object.keys(JSON.parse(jsonLine(listed(1))) as object));
     const run = listed(1, { targetId: '=A1', userId: 'a,"b"', missing: ['outcome', 'feedback'] });
     const row = csvLine(run, PLAIN_CELLS);

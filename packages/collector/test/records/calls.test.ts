@@ -125,6 +125,27 @@ describe('a second start', () => {
     expect(conflictsOf(typed('patient'), typed('document'))).toHaveLength(1);
   });
 
+  test('is remembered whole: what it names besides is what later ones are held against; null names nothing [R-1832]', () => {
+    const bare = { target_identity: undefined, user_identity: undefined };
+    const named = (target: object | undefined, user?: object) => ({
+      ...{ target_identity: target, user_identity: user },
+    });
+    expect(
+      conflictsOf(
+        named({ target_id: 'a' }),
+        named({ target_id: 'b' }, { caller_id: 'u' }),
+        named(undefined, { caller_id: 'v' }),
+      ),
+    ).toEqual([{ kind: 'second_start', event_ids: [id(2), id(3)] }]);
+    expect(
+      conflictsOf(
+        named({ target_id: 'a', target_type: 'none' }),
+        named({ target_id: 'a', target_type: null }),
+        bare,
+      ),
+    ).toEqual([]);
+  });
+
   test('that names neither is none, and the first that does is what others are held against [R-1832]', () => {
     const silent = { target_identity: undefined, user_identity: undefined };
     const target = (target_id: string) => ({

@@ -12,7 +12,7 @@ export function countingNotes({ clock, log }: ReportNumbers): Html {
       ${
         clock === 'received'
           ? 'The clock is the collector’s: an event is counted when the collector had it, and a run begins with its first event there.'
-          : 'The clock is the senders’: an event is counted at its own timestamp, and a run begins with its inference-start, or without one with its earliest event. An event that cannot be read is counted at its time of receipt; a sender whose clock is wrong is counted where its clock says.'
+          : 'The clock is the senders’: an event is counted at its own timestamp, and a run begins with its inference-start, or without one with its earliest event. An event that cannot be read is counted at its time of receipt, and a sender whose clock is wrong where its clock says.'
       }
       Where the first or the last step is only partly within the period, only that part is counted.
     </li>

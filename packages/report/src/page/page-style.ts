@@ -98,7 +98,7 @@ caption { text-align: left; font-weight: 600; padding: .3rem 0; }
 th, td { padding: .22rem .8rem .22rem 0; border-bottom: 1px solid var(--rule); text-align: right; vertical-align: top; white-space: nowrap; }
 th[scope="row"], td.text { text-align: left; font-weight: 400; }
 th[scope="row"] { white-space: normal; min-width: 9rem; max-width: 26rem; overflow-wrap: anywhere; }
-thead th { border-bottom: 2px solid var(--quiet); vertical-align: bottom; white-space: normal; }
+thead th, thead td { border-bottom: 2px solid var(--quiet); vertical-align: bottom; white-space: normal; }
 thead th.text { text-align: left; }
 th.block { text-align: left; padding-top: .9rem; color: var(--quiet); font-weight: 600; white-space: normal; }
 td code { white-space: pre-wrap; overflow-wrap: anywhere; user-select: all; }

@@ -1,12 +1,7 @@
 /** The numbers behind the charts: a column a group, a row a number. */
 import { EVENT_KINDS } from '@clinical-events/protocol';
 import { CALL_ENDINGS } from '@clinical-events/collector/records/calls';
-import {
-  CONFLICT_WORDS,
-  type GroupNumbers,
-  MISSING_WORDS,
-  type ReportNumbers,
-} from '../report-numbers.js';
+import { CONFLICT_WORDS, type GroupNumbers, MISSING_WORDS, type ReportNumbers } from '../report-numbers.js';
 import { FEEDBACK_WORDS, OUTCOME_WORDS, OUTCOME_TEXT } from '@clinical-events/collector/records/vocabulary';
 import { type NamedGroup, medianText } from './charts.js';
 import { bars } from './shapes.js';

@@ -104,7 +104,7 @@ function diskTile({ state: { disk } }: View): Element {
     figure(bytes(free)),
     forecastIn === null
       ? `Of ${bytes(total)}; the ledger does not grow steadily`
-      : `Of ${bytes(total)}; forecast in ${duration(forecastIn * 1000)}`,
+      : `Of ${bytes(total)}; forecast in ${duration(forecastIn * 1000)} at the earliest`,
   );
 }
 

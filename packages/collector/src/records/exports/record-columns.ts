@@ -91,9 +91,9 @@ export function modelVersionOf(model: Sent | null, ended: RecordedCall | null): 
   return textOf(model, NAMES.model_id);
 }
 
-/** How the call ended that the record is filed under: of several the first. */
+/** How the call ended that the record is filed under: the first; where there are not several, any ending is its own. */
 function filedEnding({ metadata: { calls, call } }: Pick<ColumnSource, 'metadata'>): RecordedCall | null {
-  return calls.length > 1 ? (calls[0]?.ended ?? null) : call;
+  return calls[0]?.ended ?? (calls.length > 1 ? null : call);
 }
 
 /** As columns and the catalogue have it. */
@@ -194,6 +194,28 @@ const SYSTEM_COLUMNS: readonly RecordColumn[] = [
   { name: 'not_captured_events', type: 'number', of: (run) => marksOf(run).notCaptured?.events },
 ];
 
+/** Each model once, in the order of the calls: MODEL_ID, or MODEL_ID@VERSION. */
+function modelsOf({ metadata: { calls } }: AssembledRun): string[] {
+  const named = calls.flatMap(({ start: { body }, ended }) => {
+    const model = (body && sentIn(body, 'model_instance')) ?? null;
+    const id = stringOf(textOf(model, NAMES.model_id));
+    const version = stringOf(modelVersionOf(model, ended));
+    return id === undefined ? [] : version === undefined ? id : `${id}@${version}`;
+  });
+  return [...new Set(named)];
+}
+
+/** The number of calls, how many failed, and what all of them cost, under the names of `collector runs`. */
+const CALL_COLUMNS: readonly RecordColumn[] = [
+  { name: 'call_count', type: 'count', of: ({ metadata }) => metadata.calls.length },
+  {
+    name: 'failed_calls',
+    type: 'count',
+    of: ({ endings }) => endings.filter(({ ending }) => ending === 'failed').length,
+  },
+  { name: 'models', type: 'texts', of: modelsOf },
+];
+
 export const RECORD_COLUMNS: readonly RecordColumn[] = [
   { name: 'record_id', type: 'text', of: ({ metadata }) => metadata.record_id },
   { name: 'run_id', type: 'text', of: ({ metadata }) => metadata.run_id ?? undefined },
@@ -242,8 +264,7 @@ export const RECORD_COLUMNS: readonly RecordColumn[] = [
   { name: 'response_model', type: 'text', of: ({ metadata }) => metadata.call?.response_model ?? undefined },
   { name: 'input_tokens', type: 'number', of: ({ metadata }) => metadata.tokens.input ?? undefined },
   { name: 'output_tokens', type: 'number', of: ({ metadata }) => metadata.tokens.output ?? undefined },
-  { name: 'input_tokens', type: 'number', of: ({ metadata }) => metadata.call?.input_tokens ?? undefined },
-  { name: 'output_tokens', type: 'number', of: ({ metadata }) => metadata.call?.output_tokens ?? undefined },
+  ...CALL_COLUMNS,
   ...SYSTEM_COLUMNS,
 ];
 

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { assembleRun, type AssembledRun } from '../../../src/records/assemble.js';
 import { PLAIN_CELLS, SPREADSHEET_CELLS } from '../../../src/records/exports/csv-cell.js';
 import { csv, CSV_COLUMNS, spreadsheet } from '../../../src/records/exports/csv.js';
-import { event, RUN } from '../run-events.js';
+import { event, id, RUN } from '../run-events.js';
 import { anyRuns, awkwardRun, fileOf, plainRun } from './odd-runs.js';
 
 /** The grammar of RFC 4180, section 2, to the letter; anything else is a fault. */
@@ -56,7 +56,7 @@ test('a row says in brief what the record says [R-712]', () => {
   });
 });
 
-test('where a run was made and how it was sampled stand in columns (R-1868)', () => {
+test('where a run was made and how it was sampled stand in columns [R-1868]', () => {
   const sampling = { rate: 0.5, selected: false };
   const system_metadata = { app_name: 'triage', hostname: 'ward-7', environment: 'pilot', sampling };
   const run = assembleRun([event({ kind: 'inference-start', n: 1, more: { system_metadata } })]);
@@ -111,7 +111,32 @@ function cellsOf(cells: typeof PLAIN_CELLS, texts: readonly string[]): string[] 
   return parsed(`${texts.map((text) => cells.cell(text)).join(',')}\r\n`)[0] ?? [];
 }
 
-test('a text stands in its cell as it was sent, also where a spreadsheet would compute it (R-1865)', () => {
+test('the calls of a run are counted, with their models and the tokens of all [R-1869]', () => {
+  const ended = (ending: string, input: number) => ({
+    output: { ending, response_model: 'a-1', usage: { input_tokens: input, output_tokens: 1 } },
+    system_metadata: { instrumentation: { by: 'openai' } },
+  });
+  const run = assembleRun([
+    event({ kind: 'inference-start', n: 1, more: { model_instance: { model_id: 'a' } } }),
+    event({ kind: 'human-output', n: 2, parent: id(1), more: ended('complete', 10) }),
+    event({ kind: 'inference-start', n: 3, more: { model_instance: { model_id: 'b', model_version: '2' } } }),
+    event({ kind: 'human-output', n: 4, parent: id(3), more: ended('failed', 5) }),
+    event({
+      kind: 'inference-start',
+      n: 5,
+      more: { model_instance: { model_id: 'a', model_version: 'a-1' } },
+    }),
+    event({ kind: 'inference-start', n: 6, more: { model_instance: { version: 7 } } }),
+  ]);
+  const names = CSV_COLUMNS.map(({ name }) => name);
+  expect(new Set(names).size).toBe(names.length);
+  expect(rowsOf([run])[0]).toMatchObject({
+    ...{ model_id: 'a', model_version: 'a-1', call_count: '4', failed_calls: '1', models: 'a@a-1 b@2' },
+    ...{ input_tokens: '15', output_tokens: '2', call_ending: 'failed' },
+  });
+});
+
+test('a text stands in its cell as it was sent, also where a spreadsheet would compute it [R-1865]', () => {
   const [row] = rowsOf([awkwardRun()]);
   expect(row).toMatchObject({
     model_id: `=cmd|"/c calc"!A1`,
@@ -123,14 +148,14 @@ test('a text stands in its cell as it was sent, also where a spreadsheet would c
   });
 });
 
-test('a control character is its picture, but for tab, CR and LF (R-1865)', () => {
+test('a control character is its picture, but for tab, CR and LF [R-1865]', () => {
   const texts = ['a\u0000b', '\u0001\u001f\u007f', '\t\r\n', '\u0085'];
   const written = ['a\u2400b', '\u2401\u241f\u2421', '\t\r\n', '\u0085'];
   expect(cellsOf(PLAIN_CELLS, texts)).toEqual(written);
   expect(cellsOf(SPREADSHEET_CELLS, texts).map(readBack)).toEqual(written);
 });
 
-test('any texts are read back by the grammar of RFC 4180, with nothing put in (R-1865)', () => {
+test('any texts are read back by the grammar of RFC 4180, with nothing put in [R-1865]', () => {
   fc.assert(
     fc.property(fc.array(anyText, { minLength: 1 }), (texts) => {
       expect(cellsOf(PLAIN_CELLS, texts)).toEqual(texts.map(pictured));
@@ -159,7 +184,7 @@ const NUMBERS = [
 ];
 const CONSTANTS = ['TRUE', 'faux', '#N/A'];
 
-test('an id, a date or a truth is the text of a formula for a spreadsheet (R-1866)', () => {
+test('an id, a date or a truth is the text of a formula for a spreadsheet [R-1866]', () => {
   for (const text of [...NUMBERS, ...CONSTANTS, '7'.repeat(255), '=1+1']) {
     expect(cellsOf(SPREADSHEET_CELLS, [text])).toEqual([`="${text}"`]);
   }
@@ -173,7 +198,7 @@ test('an id, a date or a truth is the text of a formula for a spreadsheet (R-186
   expect(cellsOf(SPREADSHEET_CELLS, others)).toEqual(others);
 });
 
-test('what cannot be the text of a formula has an apostrophe before it (R-1866)', () => {
+test('what cannot be the text of a formula has an apostrophe before it [R-1866]', () => {
   const [longNumber, formula] = ['7'.repeat(256), '=HYPERLINK("https://e.org";A1)'];
   const texts = [
     longNumber,
@@ -194,7 +219,7 @@ test('what cannot be the text of a formula has an apostrophe before it (R-1866)'
   ]);
 });
 
-test('for a spreadsheet no cell is a formula but a text in quotation marks, and all are read back (R-1866)', () => {
+test('for a spreadsheet no cell is a formula but a text in quotation marks, and all are read back [R-1866]', () => {
   fc.assert(
     fc.property(fc.array(anyText, { minLength: 1 }), (texts) => {
       const cells = cellsOf(SPREADSHEET_CELLS, texts);
@@ -209,7 +234,7 @@ test('for a spreadsheet no cell is a formula but a text in quotation marks, and 
   );
 });
 
-test('a file for a spreadsheet begins with a byte order mark, also without records (R-1866)', () => {
+test('a file for a spreadsheet begins with a byte order mark, also without records [R-1866]', () => {
   for (const runs of [[], [awkwardRun(), plainRun()]]) {
     const [plain, marked] = [fileOf(csv, runs), fileOf(spreadsheet, runs)];
     expect(marked.subarray(0, 3)).toEqual(Buffer.from([0xef, 0xbb, 0xbf]));
@@ -223,7 +248,7 @@ test('a file for a spreadsheet begins with a byte order mark, also without recor
   });
 });
 
-test('cells of more than 32,767 UTF-16 units are whole, and counted for a spreadsheet (R-1866)', () => {
+test('cells of more than 32,767 UTF-16 units are whole, and counted for a spreadsheet [R-1866]', () => {
   const run = plainRun();
   const prompts = ['x'.repeat(32_767), '🩺'.repeat(16_384), `=${'x'.repeat(32_766)}`];
   const runs = prompts.map((prompt) => ({ ...run, inputs: { prompt } }));
