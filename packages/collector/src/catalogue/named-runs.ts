@@ -12,6 +12,8 @@ const COLUMNS = {
 } as const;
 
 export type NameKind = keyof typeof COLUMNS;
+/** What each call of a run may have another of. */
+const OF_CALLS: readonly NameKind[] = ['models', 'versions', 'users'];
 
 export interface NamedRuns {
   /** Of `versions` the model and the version, which is null where the runs have none; else one. */
@@ -31,7 +33,7 @@ export function* namedRuns(
   const query = queryOf(asked, (text) => names.known(text));
   if (query === undefined) return;
   const columns = COLUMNS[kind].join(', ');
-  const of = kind === 'models' || kind === 'versions' ? ofCalls(query, columns) : query.all(columns);
+  const of = OF_CALLS.includes(kind) ? ofCalls(query, columns) : query.all(columns);
   const sql = `SELECT ${columns}, count(*) AS runs, count(*) OVER () FROM (${of})
     WHERE ${COLUMNS[kind][0]} IS NOT NULL GROUP BY ${columns} ORDER BY runs DESC, ${columns} LIMIT ?`;
   const rows = listing(statements.database, sql).iterate(...query.values, limit ?? -1);
@@ -45,10 +47,10 @@ export function* namedRuns(
   }
 }
 
-/** A run counts once for each model, or version, that any of its calls has. */
+/** A run counts once for each name that any of its calls has. */
 function ofCalls(query: RunQuery, columns: string): string {
   const called = columns.split(', ').map((column) => `call.${column}`);
-  return `WITH asked AS (${query.all('id, starts, model, version')})
+  return `WITH asked AS (${query.all(`id, starts, ${columns}`)})
     SELECT ${columns} FROM asked WHERE starts < 2 UNION ALL SELECT ${columns} FROM (
       SELECT DISTINCT call.run, ${called.join(', ')} FROM asked JOIN call ON call.run = asked.id WHERE starts > 1)`;
 }

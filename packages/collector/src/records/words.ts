@@ -6,7 +6,9 @@
 
 const IGNORABLE = /\p{Default_Ignorable_Code_Point}/gu;
 /** From one space to the next, with something in it that is not ASCII. It begins at one place only: linear time. */
-const NOT_ASCII = /(?<!\S)[!-~]*[^\0-\x7f]\S*/gu;
+const NOT_ASCII = /(?<!\S)[^\s\u0080-\u{10ffff}]*[\u0080-\u{10ffff}]\S*/gu;
+/** More marks on a letter are in no language (Unicode Standard Annex 15, Stream-Safe Text Format), and take quadratic time. */
+const MORE_MARKS = /(?<=\p{M}{30})\p{M}+/gu;
 const AT_BEGINNING = /^[^\p{L}\p{M}\p{N}]+/u;
 const AT_END = /[^\p{L}\p{M}\p{N}]+$/u;
 const LETTER_BEFORE = /[\p{L}\p{M}\p{N}]$/u;
@@ -33,7 +35,8 @@ function foldedPart(part: string): string {
   const known = folded.get(part);
   if (known !== undefined) return known;
   // Upper case is where one letter becomes several; only some letters have one.
-  const cased = part.normalize('NFKC').toLowerCase().toUpperCase().toLowerCase().normalize('NFKC');
+  const letters = part.replace(MORE_MARKS, '').normalize('NFKC');
+  const cased = letters.toLowerCase().toUpperCase().toLowerCase().normalize('NFKC');
   const made = cased.replace(IGNORABLE, '').replaceAll('i\u0307', 'i');
   if (part.length > LONGEST_KEPT) return made;
   if (folded.size >= MOST_KEPT) folded.clear();

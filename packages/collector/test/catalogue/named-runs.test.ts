@@ -24,6 +24,9 @@ function modelsOf(n: number) {
   return n % 6 === 0 ? [first, MODELS[n % 4 === 0 ? n % 3 : (n + 1) % 3]] : [first];
 }
 
+/** Every twelfth is called by two users, which is a conflict. */
+const userOf = (n: number, call: number) => `dr-${(n % 12 === 6 ? n + call : n) % 9}`;
+
 /** The start of run `n`, and that of its second call; every seventh is an outcome of no run. */
 function events(n: number): Made[] {
   const eventId = id(n);
@@ -34,7 +37,7 @@ function events(n: number): Made[] {
     const body = {
       ...{ ...base, event_id: id(n + 5000 * call), run_id: eventId },
       ...(model !== undefined && { model_instance: model }),
-      ...(n % 4 !== 0 && { user_identity: { caller_id: `dr-${n % 9}` } }),
+      ...(n % 4 !== 0 && { user_identity: { caller_id: userOf(n, call) } }),
       target_identity: { target_id: `patient-${n % 11}` },
       system_metadata: { app_name: n % 2 === 0 ? 'triage' : 'letters' },
     };
@@ -58,9 +61,14 @@ const NAMES: Readonly<Record<NameKind, (run: CatalogueRun) => readonly (readonly
   models: (run) => callsOf(run).map(({ model_id }) => [model_id]),
   versions: (run) => callsOf(run).map(({ model_id, model_version = null }) => [model_id, model_version]),
   apps: ({ application }) => [[application]],
-  users: ({ userId }) => [[userId]],
+  users: (run) => usersOf(run).map((user) => [user]),
   organisations: ({ organisation }) => [[organisation]],
 };
+
+function usersOf({ recordId, isRun }: CatalogueRun): string[] {
+  const n = Number(recordId.slice(-4));
+  return isRun && n % 4 !== 0 ? modelsOf(n).map((_, call) => userOf(n, call)) : [];
+}
 
 function callsOf({ recordId, isRun }: CatalogueRun) {
   return isRun ? modelsOf(Number(recordId.slice(-4))).filter((model) => model !== undefined) : [];
