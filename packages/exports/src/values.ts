@@ -199,9 +199,13 @@ export class RecordLookup {
     return this.models.length === 1 ? this.models[0] : undefined;
   }
 
-  /** Who gave an outcome or feedback: its own `user_identity`, a field that the protocol does not name there. */
-  giverOf({ event_id }: RecordedEvent): Payload | undefined {
-    const user = this.#extras.get(event_id)?.['user_identity'];
-    return typeof user === 'object' && user !== null && !Array.isArray(user) ? (user as Payload) : undefined;
+  /** Who gave an outcome or feedback: `user_identity` of the event or of its object, where the protocol names none. */
+  giverOf(event: RecordedEvent): Payload | undefined {
+    const said = [this.#extras.get(event.event_id), this.payload(event)];
+    return said.map((each) => each?.['user_identity']).find(isPayload);
   }
+}
+
+function isPayload(value: unknown): value is Payload {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

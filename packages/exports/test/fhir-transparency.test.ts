@@ -272,6 +272,14 @@ describe('a verifier', () => {
     expect(verified(kind, payload, CLINICIAN)).toEqual([[['verifier', 'clinician-12'], 1]]);
   });
 
+  test('is named in the event or in its object [R-1871]', () => {
+    const within = { feedback_type: 'thumbs', direction: 'up', user_identity: CLINICIAN };
+    for (const other of [undefined, 'clinician-12', null, [CLINICIAN]])
+      expect(verified('user-feedback', within, other as object)).toEqual([[['verifier', 'clinician-12'], 1]]);
+    const other = { caller_id: 'p-1', caller_type: 'patient' };
+    expect(verified('user-feedback', within, other)).toEqual([]);
+  });
+
   test.each([
     ['outcome', { outcome_type: 'contradicted' }],
     ['outcome', { outcome_type: 'partial' }],

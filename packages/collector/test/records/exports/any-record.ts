@@ -99,6 +99,7 @@ const PAYLOADS: Readonly<Record<EventKind, Readonly<Record<string, fc.Arbitrary<
       feedback_type: member(word('rating', 'thumbs', 'text', 'survey')),
       rating_value: raw(spelling),
       comment: member(prose),
+      user_identity: caller,
     }),
     user_identity: caller,
   },
