@@ -177,11 +177,10 @@ class RunTrace {
   }
 
   #call(start: RecordedEvent): CallSpan {
-    const { children, calls, call: last } = this.#record.metadata;
+    const { children, calls } = this.#record.metadata;
     const call = this.#lookup.callOf(start);
     const prompted = typeof call?.inputs?.prompt === 'string' ? 'generate_content' : 'inference';
-    const isOnly = calls.length === 1;
-    const operation = isOnly && children.length > 0 ? 'invoke_agent' : prompted;
+    const operation = calls.length === 1 && children.length > 0 ? 'invoke_agent' : prompted;
     const modelId = nameIn(call?.model?.model_id);
     return {
       name: modelId === undefined ? operation : `${operation} ${modelId}`,
@@ -189,7 +188,7 @@ class RunTrace {
       ...written(this.#timeOf(start)),
       attributes: {
         ...operationOf(operation),
-        ...callAttributes(call, call?.ended ?? (isOnly ? last : null)),
+        ...callAttributes(call),
         ...eventAttributes(start),
       },
     };
@@ -305,7 +304,8 @@ function operationOf(operation: string): Said {
   return { 'gen_ai.operation.name': operation };
 }
 
-function callAttributes(call: RunCall | undefined, ended: RecordedCall | null): Said {
+function callAttributes(call: RunCall | undefined): Said {
+  const ended = call?.ended;
   const modelId = nameIn(call?.model?.model_id);
   const version = nameIn(call?.model?.model_version);
   const exact = modelId !== undefined && version !== undefined ? `${modelId}@${version}` : undefined;
