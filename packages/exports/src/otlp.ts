@@ -7,13 +7,7 @@
  * Every event is a span, so that anyone who knows an event's id can name its span. Content and identities of people
  * stay out: the conventions make content opt-in, and a tracing backend is not a place to look after it (values.ts).
  */
-import type {
-  ClinicalRecord,
-  EventKind,
-  RecordedCall,
-  RecordedEvent,
-  RunCall,
-} from '@clinical-events/protocol';
+import type { ClinicalRecord, EventKind, RecordedEvent, RunCall } from '@clinical-events/protocol';
 import type { RecordDocument } from '@clinical-events/collector/records/exports/file-format';
 import {
   attributes,
