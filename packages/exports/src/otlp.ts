@@ -7,13 +7,7 @@
  * Every event is a span, so that anyone who knows an event's id can name its span. Content and identities of people
  * stay out: the conventions make content opt-in, and a tracing backend is not a place to look after it (values.ts).
  */
-import type {
-  ClinicalRecord,
-  EventKind,
-  RecordedCall,
-  RecordedEvent,
-  RunCall,
-} from '@clinical-events/protocol';
+import type { ClinicalRecord, EventKind, RecordedEvent, RunCall } from '@clinical-events/protocol';
 import type { RecordDocument } from '@clinical-events/collector/records/exports/file-format';
 import {
   attributes,
@@ -177,11 +171,10 @@ class RunTrace {
   }
 
   #call(start: RecordedEvent): CallSpan {
-    const { children, calls, call: last } = this.#record.metadata;
+    const { children, calls } = this.#record.metadata;
     const call = this.#lookup.callOf(start);
     const prompted = typeof call?.inputs?.prompt === 'string' ? 'generate_content' : 'inference';
-    const isOnly = calls.length === 1;
-    const operation = isOnly && children.length > 0 ? 'invoke_agent' : prompted;
+    const operation = calls.length === 1 && children.length > 0 ? 'invoke_agent' : prompted;
     const modelId = nameIn(call?.model?.model_id);
     return {
       name: modelId === undefined ? operation : `${operation} ${modelId}`,
@@ -189,7 +182,7 @@ class RunTrace {
       ...written(this.#timeOf(start)),
       attributes: {
         ...operationOf(operation),
-        ...callAttributes(call, call?.ended ?? (isOnly ? last : null)),
+        ...callAttributes(call),
         ...eventAttributes(start),
       },
     };
@@ -305,7 +298,8 @@ function operationOf(operation: string): Said {
   return { 'gen_ai.operation.name': operation };
 }
 
-function callAttributes(call: RunCall | undefined, ended: RecordedCall | null): Said {
+function callAttributes(call: RunCall | undefined): Said {
+  const ended = call?.ended;
   const modelId = nameIn(call?.model?.model_id);
   const version = nameIn(call?.model?.model_version);
   const exact = modelId !== undefined && version !== undefined ? `${modelId}@${version}` : undefined;

@@ -59,8 +59,9 @@ function documentOf(record: ClinicalRecord): object {
   const run = runOf(document, record);
   for (const event of metadata.events) {
     document.declare('entity', `event:${event.event_id}`, eventAttributes(lookup, event));
-    document.relate('hadMember', { 'prov:collection': recordId, 'prov:entity': `event:${event.event_id}` });
   }
+  const members = metadata.events.map(({ event_id }) => `event:${event_id}`);
+  document.relate('hadMember', { 'prov:collection': recordId, 'prov:entity': members });
   const cycle = metadata.conflicts.find(({ kind }) => kind === 'parent_cycle');
   const cyclic = new Set(cycle?.event_ids);
   const activities = activitiesOf(document, lookup, run);

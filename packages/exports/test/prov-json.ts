@@ -32,7 +32,19 @@ const RELATIONS = {
   wasAssociatedWith: relation('prov:activity', 'prov:agent'),
   actedOnBehalfOf: relation('prov:delegate', 'prov:responsible', 'prov:activity'),
   wasInfluencedBy: relation('prov:influencee', 'prov:influencer'),
-  hadMember: relation('prov:collection', 'prov:entity'),
+  hadMember: {
+    type: 'object',
+    additionalProperties: {
+      type: 'object',
+      required: ['prov:collection', 'prov:entity'],
+      additionalProperties: false,
+      properties: {
+        'prov:collection': reference,
+        'prov:entity': { type: 'array', minItems: 1, items: reference },
+      },
+    },
+    propertyNames: { pattern: '^_:' },
+  },
 } as const;
 
 const declarations = {
@@ -127,9 +139,11 @@ export function provFaults(document: ProvJson): unknown[] {
     for (const members of Object.values(document[relation] ?? {})) {
       for (const [name, id] of Object.entries(members)) {
         if (!(name in SORTS)) continue;
-        const sort = sortOf.get(String(id));
-        if (sort === undefined || sort !== (SORTS[name] ?? sort))
-          faults.push(`${relation}: ${name} is no ${String(sort)}`);
+        for (const each of [id].flat()) {
+          const sort = sortOf.get(String(each));
+          if (sort === undefined || sort !== (SORTS[name] ?? sort))
+            faults.push(`${relation}: ${name} is no ${String(sort)}`);
+        }
       }
     }
   }
