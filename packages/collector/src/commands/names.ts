@@ -61,8 +61,8 @@ Examples:
   $ collector names apps --since 2026-01-01 --until 2026-02-01 --clock sender --json
 
 Without an argument it says of each kind how many there are, and those with the most runs. The names of most runs come
-first. A name is given to "runs" as it stands here: --model MODEL@VERSION, --app, --user, --organisation. Patients are not
-listed.
+first. A name is given to "runs" as it stands here: --model MODEL@VERSION, --app, --user, --organisation. Targets, such
+as patients, are not listed.
 
 It is answered from the catalogue, and covers every event that was stored when it began. Users are persons: that it ran
 and what it was asked for is logged in access.log; of --target and --user only that they were given.`;
