@@ -146,7 +146,9 @@ function formatFrom(
   const name = format ?? (isText ? TEXT : 'ndjson');
   if (full && name !== TEXT) throw usage('--full: only --format text can be cut short, and is without it');
   const bundling = bundlingFrom(bundle, name);
-  if (forSpreadsheet && name !== 'csv') throw usage('--for-spreadsheet: goes with --format csv');
+  const found = Object.hasOwn(FORMATS, name) ? FORMATS[name] : undefined;
+  if (forSpreadsheet && found?.forSpreadsheets !== true)
+    throw usage('--for-spreadsheet: goes with --format csv or csv-calls');
   if (name === TEXT) {
     if (asked === undefined)
       throw usage(
@@ -156,7 +158,6 @@ function formatFrom(
       throw usage('--format: text goes to standard output only');
     return undefined;
   }
-  const found = Object.hasOwn(FORMATS, name) ? FORMATS[name] : undefined;
   if (found === undefined) {
     const names = [TEXT, ...Object.keys(FORMATS)];
     throw usage(`--format: ${JSON.stringify(name)} is none of ${names.join(', ')}${didYouMean(name, names)}`);
@@ -262,7 +263,10 @@ export function command(): Command {
       '--bundle <type>',
       `with --format fhir: ${BUNDLINGS.join(', or ')} for a server to store (default: collection)`,
     )
-    .option('--for-spreadsheet', 'with --format csv: so that Excel and others keep ids, and compute nothing')
+    .option(
+      '--for-spreadsheet',
+      'with --format csv or csv-calls: so that Excel and others keep ids, and compute nothing',
+    )
     .option('--out <file>', 'a new file, or with --partition a new directory (default: standard output)')
     .option('--partition <by>', 'day: a directory for each day on which records began')
     .option('--json', 'tell what was done as one JSON object, on standard error');
