@@ -4,7 +4,7 @@
  */
 import type { EventKind } from '@clinical-events/protocol';
 import { type AssembledRun, extraOf } from '@clinical-events/collector/records/assemble';
-import { type CallOf, latencyOf, ofKind } from '@clinical-events/collector/records/calls';
+import { type CallOf, ofKind } from '@clinical-events/collector/records/calls';
 import type { TimedEvent } from '@clinical-events/collector/records/canonical-order';
 import { epochMilliseconds } from '@clinical-events/collector/records/instant';
 import { MemberName } from '@clinical-events/collector/records/json-scan';
@@ -13,7 +13,6 @@ import {
   ScannedBody,
   ScannedObject,
   sentIn,
-  type PAYLOADS,
   type PayloadName,
   type Sent,
   type Text,
@@ -23,14 +22,17 @@ import { structs, type Field, type Table, type Value } from './parquet-table.js'
 import {
   millisecondsOf,
   memberNumber,
-  modelVersionOf,
-  NAMES,
   RECORD_COLUMNS,
   stringOf,
   textOf,
   timeIn,
   type RecordColumn,
 } from '@clinical-events/collector/records/exports/record-columns';
+import {
+  CALL_COLUMNS,
+  startObject,
+  type StartObject,
+} from '@clinical-events/collector/records/exports/call-columns';
 import type { FileFormat } from '@clinical-events/collector/records/exports/file-format';
 
 /** What is typed of the objects of a list. */
@@ -107,16 +109,6 @@ function list(name: ListName, object: PayloadName, members: readonly Member[]): 
 
 /* The calls of a run. */
 
-function startText(name: string, object: StartObject, member: MemberName): Value<CallOf> {
-  return { name, type: 'text', of: (call) => textOf(startObject(call, object), member) };
-}
-
-type StartObject = (typeof PAYLOADS)['inference-start'][number];
-
-function startObject({ start: { body } }: CallOf, name: StartObject): Sent | undefined {
-  return body && sentIn(body, name);
-}
-
 function startJson(name: string, object: StartObject): Value<CallOf> {
   const of = (call: CallOf) => {
     const sent = startObject(call, object);
@@ -131,24 +123,7 @@ function countOf(name: string, kind: EventKind): Value<CallOf> {
 
 const CALLS = structs('calls', (run: AssembledRun) => run.metadata.calls, [
   ...eventColumns<CallOf>(({ start }) => start),
-  startText('model_id', 'model_instance', NAMES.model_id),
-  {
-    name: 'model_version',
-    type: 'text',
-    of: (call) => modelVersionOf(startObject(call, 'model_instance') ?? null, call.ended),
-  },
-  startText('caller_id', 'user_identity', NAMES.caller_id),
-  startText('target_id', 'target_identity', NAMES.target_id),
-  startText('input_uri', 'inputs', NAMES.input_uri),
-  { name: 'by', type: 'text', of: ({ ended }) => ended?.by },
-  { name: 'ending', type: 'text', of: ({ ended }) => ended?.ending },
-  { name: 'attempts', type: 'count', of: ({ ended }) => ended?.attempts },
-  { name: 'status', type: 'count', of: ({ ended }) => ended?.status ?? undefined },
-  { name: 'error', type: 'text', of: ({ ended }) => ended?.error_name ?? undefined },
-  { name: 'response_model', type: 'text', of: ({ ended }) => ended?.response_model ?? undefined },
-  { name: 'input_tokens', type: 'number', of: ({ ended }) => ended?.input_tokens ?? undefined },
-  { name: 'output_tokens', type: 'number', of: ({ ended }) => ended?.output_tokens ?? undefined },
-  { name: 'latency_ms', type: 'number', of: ({ start, events }) => latencyOf(start, events) ?? undefined },
+  ...CALL_COLUMNS,
   countOf('artifact_count', 'internal-artifact'),
   countOf('output_count', 'human-output'),
   countOf('outcome_count', 'outcome'),

@@ -368,7 +368,7 @@ describe('collector records [R-711]', () => {
 describe('what collector records writes [R-712] [R-713]', () => {
   test('is in each format what is printed, for its owner alone', async () => {
     await fill();
-    for (const format of ['ndjson', 'json', 'csv', 'parquet']) {
+    for (const format of ['ndjson', 'json', 'csv', 'csv-calls', 'parquet']) {
       const file = place(`records.${format}`);
       expect((await records('--format', format, '--out', file)).code).toBe(0);
       expect(fs.statSync(file).mode & 0o777).toBe(0o600);
@@ -406,7 +406,7 @@ describe('what collector records writes [R-712] [R-713]', () => {
     for (const format of [[], ['--format', 'parquet']]) {
       const refused = await records('--for-spreadsheet', ...format);
       expect([refused.code, refused.stdout]).toEqual([2, '']);
-      expect(refused.stderr).toContain('--for-spreadsheet: goes with --format csv');
+      expect(refused.stderr).toContain('--for-spreadsheet: goes with --format csv or csv-calls');
     }
   });
 

@@ -1,45 +1,49 @@
 /**
- * Records as CSV (RFC 4180): a row each, what it says in brief. The lists of a record do not fit a row: their number is
- * there, and of outputs, outcomes and feedback what the last one says.
+ * Records as CSV (RFC 4180), a row for each, or one for each of their calls: what it says in brief. The lists of a record
+ * do not fit a row: their number is there, and of outputs, outcomes and feedback what the last one says.
  */
 import type { BaseEvent } from '@clinical-events/protocol';
 import type { AssembledRun } from '../assemble.js';
+import { type CallOf, ofKind } from '../calls.js';
+import { utcText } from '../instant.js';
 import { MemberName } from '../json-scan.js';
 import { type PayloadName, type Sent, sentIn } from '../run-event.js';
 import {
   memberNumber,
   millisecondsOf,
+  NAMES,
   RECORD_COLUMNS,
   stringOf,
   textOf,
   timeIn,
   type RecordColumn,
 } from './record-columns.js';
+import { CALL_COLUMNS, startObject } from './call-columns.js';
 import { type Cells, PLAIN_CELLS, SPREADSHEET_CELLS } from './csv-cell.js';
 import { type FileFormat, type Tally, textFormat } from './file-format.js';
 
 type Run = AssembledRun<BaseEvent>;
-type ListName = 'artifacts' | 'outputs' | 'outcomes' | 'feedback';
+type Lists = Pick<Run, 'artifacts' | 'outputs' | 'outcomes' | 'feedback'>;
 
 /** What a list has in a row: how many entries, and what the last of them says. */
-function countOf(name: string, list: ListName): RecordColumn<Run> {
-  return { name, type: 'count', of: (run) => run[list].length };
+function countOf(name: string, list: keyof Lists): RecordColumn<Lists> {
+  return { name, type: 'count', of: (lists) => lists[list].length };
 }
 
-function lastText(name: string, list: ListName, object: PayloadName, member: string): RecordColumn<Run> {
+function lastText(name: string, list: keyof Lists, object: PayloadName, member: string): RecordColumn<Lists> {
   const wanted = new MemberName(member);
-  return { name, type: 'text', of: (run) => textOf(lastOf(run, list, object), wanted) };
+  return { name, type: 'text', of: (lists) => textOf(lastOf(lists, list, object), wanted) };
 }
 
-function lastOf(run: Run, list: ListName, object: PayloadName): Sent | undefined {
-  const body = run[list].at(-1)?.body;
+function lastOf(lists: Lists, list: keyof Lists, object: PayloadName): Sent | undefined {
+  const body = lists[list].at(-1)?.body;
   return body && sentIn(body, object);
 }
 
 const OCCURRED_AT = new MemberName('occurred_at');
 const RATING = new MemberName('rating_value');
 
-const LIST_COLUMNS: readonly RecordColumn<Run>[] = [
+const LIST_COLUMNS: readonly RecordColumn<Lists>[] = [
   countOf('artifact_count', 'artifacts'),
   countOf('output_count', 'outputs'),
   lastText('last_output_uri', 'outputs', 'output', 'output_uri'),
@@ -49,7 +53,7 @@ const LIST_COLUMNS: readonly RecordColumn<Run>[] = [
   {
     name: 'last_outcome_at',
     type: 'time',
-    of: (run) => timeIn(stringOf(textOf(lastOf(run, 'outcomes', 'outcome'), OCCURRED_AT))),
+    of: (lists) => timeIn(stringOf(textOf(lastOf(lists, 'outcomes', 'outcome'), OCCURRED_AT))),
   },
   lastText('last_outcome_description', 'outcomes', 'outcome', 'description'),
   countOf('feedback_count', 'feedback'),
@@ -57,44 +61,88 @@ const LIST_COLUMNS: readonly RecordColumn<Run>[] = [
   {
     name: 'last_rating',
     type: 'number',
-    of: (run) => memberNumber(lastOf(run, 'feedback', 'feedback'), RATING),
+    of: (lists) => memberNumber(lastOf(lists, 'feedback', 'feedback'), RATING),
   },
   lastText('last_comment', 'feedback', 'feedback', 'comment'),
 ];
 
 export const CSV_COLUMNS: readonly RecordColumn<Run>[] = [...RECORD_COLUMNS, ...LIST_COLUMNS];
 
+/** A call in its run. */
+interface CallRow extends Lists {
+  readonly run: Run;
+  /** From 1. */
+  readonly number: number;
+  readonly call: CallOf<BaseEvent>;
+}
+
+function callRows(run: Run): CallRow[] {
+  return run.metadata.calls.map((call, place) => ({
+    ...{ run, call, number: place + 1 },
+    artifacts: ofKind(call.events, 'internal-artifact'),
+    outputs: ofKind(call.events, 'human-output'),
+    outcomes: ofKind(call.events, 'outcome'),
+    feedback: ofKind(call.events, 'user-feedback'),
+  }));
+}
+
+export const CALL_ROW_COLUMNS: readonly RecordColumn<CallRow>[] = [
+  { name: 'record_id', type: 'text', of: ({ run }) => run.metadata.record_id },
+  { name: 'organisation', type: 'text', of: ({ run }) => run.metadata.organisation },
+  { name: 'call_number', type: 'count', of: ({ number }) => number },
+  { name: 'call_event_id', type: 'text', of: ({ call }) => call.start.event.eventId },
+  { name: 'timestamp', type: 'time', of: ({ call }) => call.start.body?.timestamp },
+  { name: 'received_at', type: 'time', of: ({ call }) => utcText(call.start.event.receivedAt) },
+  { name: 'parent_event_id', type: 'text', of: ({ call }) => call.start.parentId ?? undefined },
+  ...CALL_COLUMNS.map(
+    ({ name, type, of }) => ({ name, type, of: ({ call }: CallRow) => of(call) }) as RecordColumn<CallRow>,
+  ),
+  { name: 'prompt', type: 'text', of: ({ call }) => textOf(startObject(call, 'inputs'), NAMES.prompt) },
+  ...LIST_COLUMNS,
+];
+
+/** @param forSpreadsheet for people: ids stay what they are there, and nothing is a formula of a sender's. */
+export function csv(forSpreadsheet: boolean): FileFormat<BaseEvent> {
+  return csvOf(CSV_COLUMNS, (run) => [run], forSpreadsheet);
+}
+
+/** A row for each call. */
+export function callsCsv(forSpreadsheet: boolean): FileFormat<BaseEvent> {
+  return csvOf(CALL_ROW_COLUMNS, callRows, forSpreadsheet);
+}
+
 const LINE_END = '\r\n';
 
-const head = CSV_COLUMNS.map(({ name }) => name).join(',') + LINE_END;
-
-/** For programs. */
-export const csv = csvOf(PLAIN_CELLS);
-/** For people who open it in a spreadsheet: ids stay what they are, and nothing is a formula of a sender's. */
-export const spreadsheet = csvOf(SPREADSHEET_CELLS);
-
-function csvOf(cells: Cells): FileFormat<BaseEvent> {
+function csvOf<Row>(
+  columns: readonly RecordColumn<Row>[],
+  rowsOf: (run: Run) => readonly Row[],
+  forSpreadsheet: boolean,
+): FileFormat<BaseEvent> {
+  const cells = forSpreadsheet ? SPREADSHEET_CELLS : PLAIN_CELLS;
+  const head = cells.mark + columns.map(({ name }) => name).join(',') + LINE_END;
+  const lineOf = (row: Row, tally: Tally) =>
+    columns.map((column) => cellOf(column, row, cells, tally)).join(',');
   return textFormat({
-    head: cells.mark + head,
-    between: LINE_END,
-    tail: LINE_END,
-    empty: cells.mark + head,
-    text: (run, tally) => CSV_COLUMNS.map((column) => cellOf(column, run, cells, tally)).join(','),
+    ...{ head, between: LINE_END, tail: LINE_END, empty: head },
+    text: (run, tally) =>
+      rowsOf(run)
+        .map((row) => lineOf(row, tally))
+        .join(LINE_END),
   });
 }
 
-function cellOf(column: RecordColumn<Run>, run: Run, cells: Cells, tally: Tally): string {
+function cellOf<Row>(column: RecordColumn<Row>, row: Row, cells: Cells, tally: Tally): string {
   switch (column.type) {
     case 'text':
-      return textCell(stringOf(column.of(run)), cells, tally);
+      return textCell(stringOf(column.of(row)), cells, tally);
     case 'texts':
-      return textCell(column.of(run)?.join(' '), cells, tally);
+      return textCell(column.of(row)?.join(' '), cells, tally);
     case 'number':
     case 'count':
     case 'flag':
-      return String(column.of(run) ?? '');
+      return String(column.of(row) ?? '');
     case 'time': {
-      const time = column.of(run);
+      const time = column.of(row);
       return time === undefined ? '' : utcOf(time);
     }
   }

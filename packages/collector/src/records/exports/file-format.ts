@@ -45,6 +45,7 @@ export interface TextParts {
   readonly tail: string;
   /** In a file without records, instead of head and tail. */
   readonly empty: string;
+  /** What stands for a run; empty where nothing does. */
   text(run: AssembledRun<BaseEvent>, tally: Tally): string;
 }
 
@@ -80,15 +81,19 @@ class TextBuilder implements PieceBuilder<BaseEvent> {
   #text = '';
   #encoded: Buffer[] = [];
   #records = 0;
+  #hasText = false;
   #tally: Tally = { longCells: 0 };
 
   constructor(private readonly parts: TextParts) {}
 
   /** @throws RangeError that names the record when its text is longer than a string can be. */
   add(run: AssembledRun<BaseEvent>): void {
-    if (this.#records > 0) this.#text += this.parts.between;
-    this.#text += this.#textOf(run);
     this.#records++;
+    const text = this.#textOf(run);
+    if (text === '') return;
+    if (this.#hasText) this.#text += this.parts.between;
+    this.#hasText = true;
+    this.#text += text;
     // A string has a greatest length, which some large runs together could reach.
     if (this.#text.length >= ENCODE_FROM) this.#encode();
   }
@@ -105,6 +110,7 @@ class TextBuilder implements PieceBuilder<BaseEvent> {
     const piece = { bytes, records: this.#records, ...this.#tally };
     this.#encoded = [];
     this.#records = 0;
+    this.#hasText = false;
     this.#tally = { longCells: 0 };
     return piece;
   }
@@ -134,8 +140,8 @@ class TextJoiner implements PieceJoiner {
 
   constructor(private readonly parts: TextParts) {}
 
-  join({ bytes, records }: Piece): Uint8Array {
-    if (records === 0) return bytes;
+  join({ bytes }: Piece): Uint8Array {
+    if (bytes.length === 0) return bytes;
     const before = this.#begun ? this.parts.between : this.parts.head;
     this.#begun = true;
     return before === '' ? bytes : Buffer.concat([Buffer.from(before), bytes]);

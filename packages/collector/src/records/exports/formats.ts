@@ -21,6 +21,8 @@ export interface ExportFormat {
   readonly extension: string;
   /** Not to be shown on a terminal. */
   readonly binary?: true;
+  /** Can be written for a spreadsheet. */
+  readonly forSpreadsheets?: true;
   /** Bytes of log that go into a piece, where larger pieces make a better file. */
   readonly jobBytes?: number;
   /** Only the format that was asked for is loaded. */
@@ -60,10 +62,14 @@ export const FORMATS: Readonly<Record<string, ExportFormat>> = {
   csv: {
     summary: 'one row a record, in brief; for a spreadsheet with --for-spreadsheet',
     extension: '.csv',
-    load: async ({ forSpreadsheet }) => {
-      const { csv, spreadsheet } = await import('./csv.js');
-      return forSpreadsheet ? spreadsheet : csv;
-    },
+    forSpreadsheets: true,
+    load: async ({ forSpreadsheet }) => (await import('./csv.js')).csv(forSpreadsheet),
+  },
+  'csv-calls': {
+    summary: 'one row a call of a model, with its tokens; also with --for-spreadsheet',
+    extension: '.csv',
+    forSpreadsheets: true,
+    load: async ({ forSpreadsheet }) => (await import('./csv.js')).callsCsv(forSpreadsheet),
   },
   parquet: {
     summary: 'typed columns and nested lists, for analysis',

@@ -3,9 +3,14 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { assembleRun, type AssembledRun } from '../../../src/records/assemble.js';
 import { PLAIN_CELLS, SPREADSHEET_CELLS } from '../../../src/records/exports/csv-cell.js';
-import { csv, CSV_COLUMNS, spreadsheet } from '../../../src/records/exports/csv.js';
+import * as formats from '../../../src/records/exports/csv.js';
 import { event, id, RUN } from '../run-events.js';
 import { anyRuns, awkwardRun, fileOf, plainRun } from './odd-runs.js';
+
+const { CSV_COLUMNS, CALL_ROW_COLUMNS } = formats;
+const csv = formats.csv(false);
+const spreadsheet = formats.csv(true);
+const calls = formats.callsCsv(false);
 
 /** The grammar of RFC 4180, section 2, to the letter; anything else is a fault. */
 function parsed(text: string): string[][] {
@@ -30,7 +35,8 @@ function rowsOf(runs: readonly AssembledRun<BaseEvent>[], format = csv): Record<
       .toString()
       .replace(/^\ufeff/, ''),
   );
-  expect(head).toEqual(CSV_COLUMNS.map(({ name }) => name));
+  const columns: readonly { readonly name: string }[] = format === calls ? CALL_ROW_COLUMNS : CSV_COLUMNS;
+  expect(head).toEqual(columns.map(({ name }) => name));
   return rows.map((row) => {
     expect(row.length).toBe(head.length);
     return Object.fromEntries(head.map((name, i) => [name, row[i] ?? '']));
@@ -128,12 +134,54 @@ test('the calls of a run are counted, with their models and the tokens of all [R
     }),
     event({ kind: 'inference-start', n: 6, more: { model_instance: { version: 7 } } }),
   ]);
-  const names = CSV_COLUMNS.map(({ name }) => name);
-  expect(new Set(names).size).toBe(names.length);
+  for (const columns of [CSV_COLUMNS, CALL_ROW_COLUMNS]) {
+    const names = columns.map(({ name }) => name);
+    expect(new Set(names).size).toBe(names.length);
+  }
   expect(rowsOf([run])[0]).toMatchObject({
     ...{ model_id: 'a', model_version: 'a-1', call_count: '4', failed_calls: '1', models: 'a@a-1 b@2' },
     ...{ input_tokens: '15', output_tokens: '2', call_ending: 'failed' },
   });
+});
+
+test('each call is a row, with what is of it alone (R-1869)', () => {
+  const ended = {
+    output: { ending: 'failed', status: 500, summary: 'none', usage: { input_tokens: 10 } },
+    system_metadata: { instrumentation: { by: 'openai' } },
+  };
+  const run = assembleRun([
+    event({ kind: 'inference-start', n: 1 }),
+    event({ kind: 'human-output', n: 2, parent: id(1), more: ended }),
+    event({ kind: 'inference-start', n: 3, parent: id(2), more: { inputs: { prompt: 'a, "b"' } } }),
+    event({ kind: 'user-feedback', n: 4, parent: id(3), more: { feedback: { comment: 'late' } } }),
+    event({ kind: 'outcome', n: 5 }),
+  ]);
+  const alone = assembleRun([event({ kind: 'outcome', n: 6, run: null })]);
+  const of = { record_id: RUN, organisation: 'default', model_id: 'sepsis-risk', model_version: '4.2.0' };
+  expect(rowsOf([alone, run, alone], calls)).toMatchObject([
+    {
+      ...{ ...of, call_number: '1', call_event_id: id(1), timestamp: '2026-03-02T08:31:01.000Z' },
+      ...{ received_at: '2026-03-02T08:31:01.500Z', prompt: 'Estimate the risk.', latency_ms: '1000' },
+      ...{ by: 'openai', ending: 'failed', status: '500', input_tokens: '10', output_tokens: '' },
+      ...{ output_count: '1', last_output_summary: 'none', outcome_count: '0', feedback_count: '0' },
+    },
+    {
+      ...{ ...of, call_number: '2', call_event_id: id(3), parent_event_id: id(2), prompt: 'a, "b"' },
+      ...{ by: '', ending: '', output_count: '0', feedback_count: '1', last_comment: 'late' },
+    },
+  ]);
+  expect(rowsOf([alone], calls)).toEqual([]);
+  expect(rowsOf([], calls)).toEqual([]);
+});
+
+test('of any records as many rows are calls as the records have, however they come in pieces (R-1869)', () => {
+  fc.assert(
+    fc.property(anyRuns, (runs) => {
+      expect(rowsOf(runs, calls).map(({ call_event_id }) => call_event_id)).toEqual(
+        runs.flatMap(({ metadata }) => metadata.calls.map(({ start }) => start.event.eventId)),
+      );
+    }),
+  );
 });
 
 test('a text stands in its cell as it was sent, also where a spreadsheet would compute it [R-1865]', () => {
