@@ -18,6 +18,8 @@ const NEW_RECORD = `INSERT INTO run (id, record, organisation, is_run, first_seq
   VALUES (?1, ?2, ?3, ?4, ?1, ?1, 0, 0)`;
 /** What a row says is no longer what its events say, though there are no more of them. */
 const STALE = 'UPDATE run SET summed = -1 WHERE summed > 0';
+/** Records that await an event. */
+const AWAITING = 'FROM awaited WHERE event = ? AND organisation = ?';
 const KINDS = new Map(EVENT_KINDS.map((kind, place) => [kind, place]));
 
 function kindNumber(kind: EventKind): number {
@@ -133,19 +135,24 @@ export class Placing {
   /** An event has come that records may await. */
   #come(id: Uint8Array, organisation: number, row: number): void {
     const { statements } = this.tables;
-    const waiting = statements.all(
-      'SELECT run FROM awaited WHERE event = ? AND organisation = ?',
-      id,
-      organisation,
-    );
     let of = row;
-    for (const [each] of waiting) {
-      const waits = Number(each);
-      if (this.#isRun(waits)) statements.run(`${STALE} AND id = ?`, waits);
-      else of = this.#hang(waits, of, id, organisation);
+    let isAwaited = false;
+    for (let isHung = true; isHung;) {
+      isHung = false;
+      for (const [each] of statements.all(`SELECT run ${AWAITING}`, id, organisation)) {
+        const waits = Number(each);
+        isAwaited = true;
+        // A merge gives what the smaller record awaits to the larger one: that is looked at once more.
+        if (statements.first(`SELECT 1 ${AWAITING} AND run = ?`, id, organisation, waits) === undefined)
+          continue;
+        if (this.#isRun(waits)) statements.run(`${STALE} AND id = ?`, waits);
+        else {
+          of = this.#hang(waits, of, id, organisation);
+          isHung = true;
+        }
+      }
     }
-    if (waiting.length > 0 && this.#isRun(of))
-      statements.run('DELETE FROM awaited WHERE event = ? AND organisation = ?', id, organisation);
+    if (isAwaited && this.#isRun(of)) statements.run(`DELETE ${AWAITING}`, id, organisation);
   }
 
   #isRun(row: number): boolean {

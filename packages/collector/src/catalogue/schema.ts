@@ -8,7 +8,7 @@ import { OUTCOME_WORDS } from '../records/vocabulary.js';
 import { CALL_COLUMNS, CONFLICTS, LEVELS, MISSING, SUMMARY_COLUMNS } from './columns.js';
 
 /** Counts up with every change of a table, or of what a row means. */
-export const VERSION = 9;
+export const VERSION = 10;
 
 const CALL_INDEXES = ['model', 'target', 'user']
   .map((name) => `CREATE INDEX call_${name} ON call (${name}) WHERE ${name} IS NOT NULL;`)

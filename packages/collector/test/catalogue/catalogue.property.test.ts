@@ -98,3 +98,37 @@ test('[R-1020] [R-1021] [R-1834] any order of arrival and any cuts of the update
     { numRuns: runs(60) },
   );
 });
+
+/** Events that name no run and hang on each other, in chains and circles, in any order of arrival. */
+const runless = fc
+  .integer({ min: 2, max: 9 })
+  .chain((count) =>
+    fc.tuple(
+      fc.shuffledSubarray(
+        Array.from({ length: count }, (_, i) => i + 1),
+        { minLength: count },
+      ),
+      fc.array(fc.integer({ min: 1, max: count }), { minLength: count, maxLength: count }),
+    ),
+  )
+  .map(([order, parents]) => order.map((n): SentEvent => hung(n, parents[n - 1])));
+
+function hung(n: number, parent: number | undefined): SentEvent {
+  return { ...{ kind: 'outcome', n, organisation: 'default', run: null, parent, second: 1, day: 0 } };
+}
+
+async function assertPlaced(events: readonly SentEvent[]): Promise<void> {
+  const dataDir = await directoryOf(events);
+  const catalogue = catalogueIn(emptyDirectory(scratch, 'placed'));
+  await withLog(dataDir, (log) => catalogue.update(log));
+  expect(contentsOf(catalogue)).toEqual(await expectedOf(dataDir, events.length));
+  catalogue.close();
+}
+
+test('[R-1020] an event that hangs on itself is found by a chain that awaits it', async () => {
+  await assertPlaced([hung(1, 3), hung(2, 1), hung(3, 3)]);
+});
+
+test('[R-1020] chains and circles of events without a run are records in any order of arrival', async () => {
+  await fc.assert(fc.asyncProperty(runless, assertPlaced), { numRuns: runs(150) });
+});
