@@ -88,14 +88,14 @@ export interface GroupNumbers {
 
 export interface VersionNumbers extends GroupNumbers {
   readonly model_version: string | null;
-  /** Whether another version of the model, that is known, had run before in the period. */
+  /** Whether its first run in the log is of the period, and came after that of another version that is known. */
   readonly is_new: boolean;
 }
 
 export interface ModelNumbers {
   readonly model_id: string | null;
   readonly all: GroupNumbers;
-  /** In the order of their first run. */
+  /** In the order of their first run in the log. */
   readonly versions: readonly VersionNumbers[];
 }
 
@@ -199,7 +199,7 @@ function modelsOf(report: RunReport): ModelNumbers[] {
       return {
         model_id: modelId,
         all: groupNumbers(all, report.leftOut),
-        versions: versionsOf(modelId, versions, report.leftOut),
+        versions: versionsOf(report, modelId, versions),
       };
     })
     .sort(
@@ -220,27 +220,29 @@ export function isKnownVersion(
 }
 
 function versionsOf(
+  report: RunReport,
   modelId: string | null,
   versions: readonly VersionTally[],
-  leftOut: number,
 ): VersionNumbers[] {
-  // A version with events and no run of the period began before it.
-  const inOrder = [...versions].sort(
-    (a, b) => begun(a) - begun(b) || byText(a.version ?? '', b.version ?? ''),
-  );
+  const inOrder = versions
+    .map((each) => ({ ...each, first: report.firstOf(each) }))
+    .sort(
+      (a, b) =>
+        Number(a.first > b.first) - Number(a.first < b.first) || byText(a.version ?? '', b.version ?? ''),
+    );
   const numbers = inOrder.map(({ version, tally }) => ({
     model_version: version,
-    ...groupNumbers(tally, leftOut),
+    ...groupNumbers(tally, report.leftOut),
   }));
   const first = numbers.findIndex((each) => isKnownVersion(modelId, each));
   return numbers.map((each, i) => ({
     ...each,
-    is_new: i > first && each.runs > 0 && isKnownVersion(modelId, each),
+    is_new:
+      i > first &&
+      (inOrder[i]?.first ?? 0) >= report.period.since &&
+      each.runs > 0 &&
+      isKnownVersion(modelId, each),
   }));
-}
-
-function begun({ tally }: VersionTally): number {
-  return tally.runs === 0 ? -1 : tally.first;
 }
 
 /** The numbers of several groups of one report taken together cannot be had from theirs; this is for a tally. */

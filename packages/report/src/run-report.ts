@@ -65,6 +65,8 @@ export class RunReport {
   /** In the order of their first runs; and by model and version. */
   readonly #counted: VersionTally[] = [];
   readonly #versions = new Map<string | null, Map<string | null, VersionTally>>();
+  /** When the first run began before the period, by model and version; of as many as are counted apart. */
+  readonly #before = new Map<string, number>();
   /** Of the period, and of any other time. */
   eventsRead = 0;
   #firstStep = Infinity;
@@ -108,6 +110,7 @@ export class RunReport {
     const events = this.#countEvents(run, this.eventsBySteps);
     const began = run.began[clock];
     const begins = this.#isWithin(began);
+    if (began < this.period.since) this.#noteBefore(run, began);
     if (events === 0 && !begins) return;
     if (!begins) {
       this.otherRuns++;
@@ -125,6 +128,18 @@ export class RunReport {
     for (const each of run.calls)
       if (each.number === 0) tally.addCall(false, each);
       else if (this.#isAsked(each)) this.#tallyOf(each).addCall(true, each);
+  }
+
+  #noteBefore({ modelId, modelVersion }: CountedRun, began: number): void {
+    const name = pairOf(nameOf(modelId), nameOf(modelVersion));
+    const known = this.#before.get(name);
+    if (known === undefined ? this.#before.size < MOST_VERSIONS : began < known)
+      this.#before.set(name, began);
+  }
+
+  /** When the first run of the version began, in the period or before it; infinite without one. */
+  firstOf({ modelId, version, tally }: VersionTally): number {
+    return Math.min(tally.first, this.#before.get(pairOf(modelId, version)) ?? Infinity);
   }
 
   /** A run that is filed under another model has calls of one that is asked for: these are counted, and no run. */
@@ -218,6 +233,10 @@ export class RunReport {
     this.#counted.push(made);
     return tally;
   }
+}
+
+function pairOf(modelId: string | null, version: string | null): string {
+  return JSON.stringify([modelId, version]);
 }
 
 function noEvents(): OrganisationTally {

@@ -424,6 +424,22 @@ describe('a report of a period [R-715]', () => {
     expect(findingsOf(numbers).some(({ about }) => about.endsWith(' a'))).toBe(isNew);
   });
 
+  test('takes a version that the log has from before the period for no new one, whichever began first in it [R-715]', () => {
+    const of = (...days: readonly (readonly [version: string, day: number])[]) => {
+      const { models } = reported(days.map(([version, day], n) => ({ n: n + 1, version, day })));
+      return models[0]?.versions.map((each) => [each.model_version, each.is_new]);
+    };
+    // In the period 5 comes first, and 4 once more after it.
+    expect(of(['4', -20], ['5', -3], ['5', 1], ['4', 2])).toEqual([
+      ['4', false],
+      ['5', false],
+    ]);
+    expect(of(['4', -20], ['5', 1], ['4', 2])).toEqual([
+      ['4', false],
+      ['5', true],
+    ]);
+  });
+
   test('compares a new version with the one before, not with calls that failed between them [R-1703]', () => {
     const numbers = reported([
       { n: 1, day: 1, ended: { ending: 'complete', response_model: 'a' } },

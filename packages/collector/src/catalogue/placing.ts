@@ -203,6 +203,7 @@ export class Placing {
       ...[from, into],
     );
     tally.takeOut(from);
+    statements.run('DELETE FROM call WHERE run = ?', from);
     statements.run('DELETE FROM run WHERE id = ?', from);
     this.#circles.close(into);
   }

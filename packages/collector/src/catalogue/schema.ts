@@ -148,7 +148,7 @@ const VIEWS = `
   UNION ALL SELECT
     run.id, ${uuidOf('record')}, ${nameOf('organisation')}, number, ${nameOf('model', 'call')}, ${nameOf('version', 'call')}, ${nameOf('user', 'call')}, ${nameOf('target', 'call')},
     ${wordOf('call.ending', CALL_ENDINGS)}, call.status, call.attempts, call.input_tokens, call.output_tokens
-  FROM call JOIN run ON run.id = call.run WHERE number > 0;
+  FROM call JOIN run ON run.id = call.run WHERE is_run = 1 AND number > 0;
   CREATE VIEW events AS SELECT
     run.id AS run, ${uuidOf('run.record')} AS run_id, sequence, ${wordOf('kind', EVENT_KINDS)} AS kind,
     ${timeOf('received')} AS received, ${timeOf('sent')} AS sent, size

@@ -159,17 +159,32 @@ export function idsIn(option: string, file: string): string[] {
   return [...ids];
 }
 
+/** @throws CommandFailure where a file has that name: its name would be looked for, and not what it holds. */
+function notOfFile(option: string, text: string): string {
+  let isFile = false;
+  try {
+    isFile = fs.statSync(text).isFile();
+  } catch {
+    // Most texts cannot even be the name of one.
+  }
+  if (isFile)
+    throw usage(
+      `${option}: a file has this name: to read it, write @ before it; to look for the name itself, put it into a file`,
+    );
+  return text;
+}
+
 /** A text: `@FILE` or `-`, which hold it, or the text itself. Never in a message. */
 export function textFrom(option: string, text: string, holds: string): string {
   if (text === '@') throw usage(`${option}: "@" names nothing`);
   if (text === '-') return textIn(option, text, holds);
-  return text.startsWith('@') ? textIn(option, text.slice(1), holds) : text;
+  return text.startsWith('@') ? textIn(option, text.slice(1), holds) : notOfFile(option, text);
 }
 
 /** The id of a person: `@FILE` or `-`, which hold it, or the id itself. */
 export function personFrom(option: string, text: string): string {
   if (text === '' || text === '@') throw usage(`${option}: ${JSON.stringify(text)} names nothing`);
-  if (text !== '-' && !text.startsWith('@')) return text;
+  if (text !== '-' && !text.startsWith('@')) return notOfFile(option, text);
   const [id = '', ...others] = idsIn(option, text === '-' ? text : text.slice(1));
   if (others.length === 0) return id;
   throw usage(

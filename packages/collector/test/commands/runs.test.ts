@@ -208,6 +208,8 @@ describe('what is typed to collector runs', () => {
     [{ forSpreadsheet: true }, '--for-spreadsheet: goes with --format csv'],
     [{ format: 'cvs' }, '--format: "cvs" is none of csv'],
     [{ target: '' }, '--target: "" names nothing'],
+    [{ target: import.meta.filename }, '--target: a file has this name: to read it, write @ before it'],
+    [{ contains: import.meta.filename }, '--contains: a file has this name: to read it, write @ before it'],
     [{ model: '' }, '--model: "" names nothing'],
     [{ organisation: 'a b' }, '--organisation'],
     [{ since: 'today' }, '--since'],

@@ -84,8 +84,8 @@ export function countingNotes({ clock, log }: ReportNumbers): Html {
       conflict that it has.
     </li>
     <li>
-      <strong>A new version</strong> is one whose first run in the period came after the first run of another
-      version of the model there. It may have run before the period.
+      <strong>A new version</strong> is one whose first run in the log is of the period, and came after the
+      first run of another version of the model.
     </li>
     <li>
       <strong>Main findings</strong> names every new version, with its contradicted share against that of the
