@@ -61,7 +61,7 @@ let lastCalls: { readonly run: AssembledRun; readonly ids: ReadonlyMap<TimedEven
 function callIdsOf(run: AssembledRun): ReadonlyMap<TimedEvent, string> {
   if (lastCalls?.run !== run) {
     const pairs = run.metadata.calls.flatMap(({ start, events }) =>
-      events.map((timed) => [timed, start.event.eventId] as const),
+      events().map((timed) => [timed, start.event.eventId] as const),
     );
     lastCalls = { run, ids: new Map(pairs) };
   }
@@ -118,7 +118,7 @@ function startJson(name: string, object: StartObject): Value<CallOf> {
 }
 
 function countOf(name: string, kind: EventKind): Value<CallOf> {
-  return { name, type: 'count', of: ({ events }) => ofKind(events, kind).length };
+  return { name, type: 'count', of: ({ events }) => ofKind(events(), kind).length };
 }
 
 const CALLS = structs('calls', (run: AssembledRun) => run.metadata.calls, [

@@ -222,7 +222,8 @@ function extraWith({ runId }: TimedEvent['event'], extra: ExtraFields, { run_id 
 }
 
 function runCallOf({ start, events, ended }: CallOf<BaseEvent>): RunCall {
-  const idsOf = (kind: EventKind) => ofKind(events, kind).map(({ event }) => event.eventId);
+  const members = events();
+  const idsOf = (kind: EventKind) => ofKind(members, kind).map(({ event }) => event.eventId);
   const { body, event, parentId } = start;
   return {
     event_id: event.eventId,
@@ -235,7 +236,7 @@ function runCallOf({ start, events, ended }: CallOf<BaseEvent>): RunCall {
     outcomes: idsOf('outcome'),
     feedback: idsOf('user-feedback'),
     ended,
-    latency_ms: latencyOf(start, events),
+    latency_ms: latencyOf(start, members),
   };
 }
 

@@ -13,7 +13,7 @@ import { type EventBody, type Sent, hasMember, memberIn, sentIn } from './run-ev
 export interface CallOf<Body extends EventBody = EventBody> {
   readonly start: TimedEvent<Body>;
   /** Without its start. Of what cannot be read the parent is not known, so it is of no call. */
-  readonly events: readonly TimedEvent<Body>[];
+  readonly events: () => readonly TimedEvent<Body>[];
   /** What its last event that reports an ending says; where it is the only call, the last of the run. */
   readonly ended: RecordedCall | null;
 }
@@ -28,10 +28,9 @@ export interface Calls<Body extends EventBody = EventBody> {
   readonly numbersInText: ReadonlySet<string>;
 }
 
-const NO_CALLS: Calls<never> = {
-  ...{ calls: [], last: null, endings: [] },
-  numbersInText: new Set(),
-};
+const NOTHING: readonly never[] = [];
+const NO_IDS: ReadonlySet<string> = new Set();
+const NO_CALLS: Calls<never> = { calls: NOTHING, last: null, endings: NOTHING, numbersInText: NO_IDS };
 
 /** @param events in canonical order. */
 export function callsOf<Body extends EventBody>(
@@ -39,28 +38,25 @@ export function callsOf<Body extends EventBody>(
   parentage: Parentage,
 ): Calls<Body> {
   const last = endingOf(events);
-  const of = membersOf(events, parentage);
-  if (of.size === 0 && last === undefined) return NO_CALLS;
-  const starts = of.size - (of.has(-1) ? 1 : 0);
-  // Most calls report no ending, and then none of them is looked for. Of one call alone each ending is its own.
-  const endingAmong = (members: readonly TimedEvent[]) =>
-    last === undefined || starts === 1 || members.some(({ event }) => event.eventId === last.ended.event_id)
-      ? last
-      : endingOf(members);
+  const starts = ofKind(events, 'inference-start');
+  if (starts.length === 0 && last === undefined) return NO_CALLS;
+  let members: ReturnType<typeof membersOf<Body>> | undefined;
+  const membersBy = (start: TimedEvent<Body> | undefined) =>
+    (members ??= membersOf(events, parentage)).get(start) ?? NOTHING;
   const found: FoundEnding[] = [];
-  const note = (ending: FoundEnding | undefined) => {
+  const endedBy = (start: TimedEvent<Body> | undefined): RecordedCall | null => {
+    // Most calls report no ending, and then none of them is looked for. Of one call alone each ending is its own.
+    const isLast =
+      last === undefined ||
+      starts.length < 2 ||
+      membersBy(start).some(({ event }) => event.eventId === last.ended.event_id);
+    const ending = isLast ? last : endingOf(membersBy(start));
     if (ending !== undefined) found.push(ending);
     return ending?.ended ?? null;
   };
-  const calls: CallOf<Body>[] = [];
-  for (const [place, members] of of)
-    if (place >= 0)
-      calls.push({
-        start: events[place] as TimedEvent<Body>,
-        events: members,
-        ended: note(endingAmong(members)),
-      });
-  if (starts !== 1) note(endingAmong(of.get(-1) ?? []));
+  const calls = starts.map((start) => ({ start, events: () => membersBy(start), ended: endedBy(start) }));
+  if (starts.length !== 1) endedBy(undefined);
+  if (found.length === 0) return { calls, last: null, endings: NOTHING, numbersInText: NO_IDS };
   return {
     calls,
     last: last?.ended ?? null,
@@ -69,21 +65,19 @@ export function callsOf<Body extends EventBody>(
   };
 }
 
-/** By the places of the starts, in order, the other events that are of them; by -1 those that are of none. */
+/** By their starts the other events that are of them; by undefined those that are of none. */
 function membersOf<Body extends EventBody>(
   events: readonly TimedEvent<Body>[],
   { parentAt }: Parentage,
-): Map<number, TimedEvent<Body>[]> {
-  const of = new Map<number, TimedEvent<Body>[]>();
+): Map<TimedEvent<Body> | undefined, TimedEvent<Body>[]> {
   const startAt = startsAt(events, parentAt);
-  for (const [place, { event }] of events.entries()) if (event.kind === 'inference-start') of.set(place, []);
-  for (const [place, timed] of events.entries()) {
-    const start = startAt[place] as number;
-    if (start === place) continue;
-    const members = of.get(start);
-    if (members === undefined) of.set(start, [timed]);
-    else members.push(timed);
-  }
+  const of = Map.groupBy(events, (_, place) => events[startAt[place] as number]);
+  for (const [start, all] of of)
+    if (start !== undefined)
+      of.set(
+        start,
+        all.filter((each) => each !== start),
+      );
   return of;
 }
 
@@ -106,8 +100,11 @@ function startsAt(events: readonly TimedEvent[], parentAt: readonly number[]): n
   return startAt;
 }
 
+const NO_TOKENS: Tokens = Object.freeze({ input: null, output: null });
+
 /** What the providers counted for some calls; null where none did. */
 export function tokensOf(endings: readonly RecordedCall[]): Tokens {
+  if (endings.length === 0) return NO_TOKENS;
   const sum = (of: (ended: RecordedCall) => number | null) =>
     endings.reduce<number | null>(
       (sum, each) => (of(each) === null ? sum : (sum ?? 0) + Number(of(each))),

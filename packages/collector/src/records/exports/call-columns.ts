@@ -35,5 +35,5 @@ export const CALL_COLUMNS: readonly CallColumn[] = [
   { name: 'response_model', type: 'text', of: ({ ended }) => ended?.response_model ?? undefined },
   { name: 'input_tokens', type: 'number', of: ({ ended }) => ended?.input_tokens ?? undefined },
   { name: 'output_tokens', type: 'number', of: ({ ended }) => ended?.output_tokens ?? undefined },
-  { name: 'latency_ms', type: 'number', of: ({ start, events }) => latencyOf(start, events) ?? undefined },
+  { name: 'latency_ms', type: 'number', of: ({ start, events }) => latencyOf(start, events()) ?? undefined },
 ];

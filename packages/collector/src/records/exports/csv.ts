@@ -79,10 +79,10 @@ interface CallRow extends Lists {
 function callRows(run: Run): CallRow[] {
   return run.metadata.calls.map((call, place) => ({
     ...{ run, call, number: place + 1 },
-    artifacts: ofKind(call.events, 'internal-artifact'),
-    outputs: ofKind(call.events, 'human-output'),
-    outcomes: ofKind(call.events, 'outcome'),
-    feedback: ofKind(call.events, 'user-feedback'),
+    artifacts: ofKind(call.events(), 'internal-artifact'),
+    outputs: ofKind(call.events(), 'human-output'),
+    outcomes: ofKind(call.events(), 'outcome'),
+    feedback: ofKind(call.events(), 'user-feedback'),
   }));
 }
 
