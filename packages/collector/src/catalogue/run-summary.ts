@@ -2,7 +2,7 @@
 import { EVENT_KINDS, type Completeness, type EventKind, type RecordedCall } from '@clinical-events/protocol';
 import { DAY_MS } from '../quantity.js';
 import { type AssembledRun, objectsOf } from '../records/assemble.js';
-import { tokensOf } from '../records/calls.js';
+import { failedIn, tokensOf } from '../records/calls.js';
 import type { TimedEvent } from '../records/canonical-order.js';
 import { memberIn, sentIn } from '../records/run-event.js';
 import {
@@ -109,7 +109,7 @@ export function summaryOf(run: AssembledRun): RunSummary {
     ...outcomeOf(run),
     ...feedbackOf(run),
     call: callOf(metadata.call),
-    failedCalls: run.endings.filter(({ ending }) => ending === 'failed').length,
+    failedCalls: failedIn(run.endings),
     tokens: metadata.tokens,
     latencyMs: metadata.latency_ms,
     level: completeness.level,

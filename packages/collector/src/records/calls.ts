@@ -72,12 +72,8 @@ function membersOf<Body extends EventBody>(
 ): Map<TimedEvent<Body> | undefined, TimedEvent<Body>[]> {
   const startAt = startsAt(events, parentAt);
   const of = Map.groupBy(events, (_, place) => events[startAt[place] as number]);
-  for (const [start, all] of of)
-    if (start !== undefined)
-      of.set(
-        start,
-        all.filter((each) => each !== start),
-      );
+  // A start stands in its own group.
+  for (const [start, all] of of) if (start !== undefined) all.splice(all.indexOf(start), 1);
   return of;
 }
 
@@ -111,6 +107,11 @@ export function tokensOf(endings: readonly RecordedCall[]): Tokens {
       null,
     );
   return { input: sum((each) => each.input_tokens), output: sum((each) => each.output_tokens) };
+}
+
+/** How many of the calls failed. */
+export function failedIn(endings: readonly RecordedCall[]): number {
+  return endings.filter(({ ending }) => ending === 'failed').length;
 }
 
 /** The ids of the events of a call, that of its start first. */

@@ -6,13 +6,11 @@ import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { Catalogue, catalogueDirectory } from '../../src/catalogue/catalogue.js';
 import { nodeFiles } from '../../src/files.js';
-import { layRequest, Lifecycle } from '../../src/ledger/lifecycle.js';
-import { SequenceSet } from '../../src/privacy/sequence-set.js';
 import { EmbeddedStore } from '../../src/store/embedded/embedded-store.js';
-import { Inbox } from '../../src/store/embedded/inbox.js';
 import { LogReader } from '../../src/store/embedded/log-reader.js';
 import { candidate, idOf, type Made } from '../store/candidate.js';
 import { encryptionIn } from '../store/embedded/filled-directory.js';
+import { retireEvents } from '../store/embedded/retired.js';
 
 const SUBJECT = 'patient-4711';
 const CALLER = 'clinician-only-his';
@@ -78,22 +76,7 @@ test('[R-1338] names and times of erased events are in no byte of the catalogue,
   expect([SUBJECT, CALLER, EARLIER, 'patient-7'].map(has)).toEqual([true, true, true, true]);
 
   const [found] = [...catalogue.runs({ target: SUBJECT })];
-  const events = found?.events() ?? [];
-  const [tag = 0] = log.buckets(events);
-  const sequences = SequenceSet.of(events.map(({ sequence }) => sequence));
-  const action = { action: randomUUID(), does: 'retire', reason: 'test-data', part: 1, parts: 1 } as const;
-  await layRequest(new Inbox(dataDir), {
-    action: { ...action, keys: [{ tag, organisation: 'default', sequences }] },
-    considered: { policy: null, holds: [] },
-  });
-  const lifecycle = new Lifecycle({
-    ...{ requests: new Inbox(dataDir), actions: store.actions, keys: store.keys, onTrouble: () => undefined },
-    keysIn: (lists, signal) => store.keysIn(lists, signal),
-    append: async (entry) => {
-      await store.append([entry]);
-    },
-  });
-  await lifecycle.look();
+  await retireEvents(dataDir, store, log, found?.events() ?? []);
   await catalogue.update(log);
   expect([SUBJECT, CALLER, EARLIER, 'patient-7', 'clinician-17'].map(has)).toEqual([
     ...[false, false, false, true, true],

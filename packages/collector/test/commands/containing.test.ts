@@ -1,20 +1,17 @@
 /** `collector runs --contains` as a process on a data directory. */
-import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import { beforeEach, expect, test } from 'vitest';
 import { Catalogue } from '../../src/catalogue/catalogue.js';
 import { nodeFiles } from '../../src/files.js';
-import { layRequest, Lifecycle } from '../../src/ledger/lifecycle.js';
-import { SequenceSet } from '../../src/privacy/sequence-set.js';
 import { EmbeddedStore } from '../../src/store/embedded/embedded-store.js';
-import { Inbox } from '../../src/store/embedded/inbox.js';
 import { LogReader } from '../../src/store/embedded/log-reader.js';
 import { id } from '../records/run-events.js';
 import { launch, run } from '../running/collector-process.js';
 import { scratch } from '../running/scratch.js';
 import { candidate, type Made } from '../store/candidate.js';
 import { encryptionIn, fillDirectory } from '../store/embedded/filled-directory.js';
+import { retireEvents } from '../store/embedded/retired.js';
 
 const BEGAN = Date.parse('2026-03-01T00:00:00Z');
 
@@ -119,23 +116,9 @@ async function retire(store: EmbeddedStore, n: number): Promise<void> {
   });
   await catalogue.update(log);
   const events = catalogue.run('default', id(n)).flatMap((found) => found.events().slice(0, 2));
-  const [tag = 0] = log.buckets(events);
+  await retireEvents(dataDir, store, log, events);
   catalogue.close();
   await log.close();
-  const sequences = SequenceSet.of(events.map(({ sequence }) => sequence));
-  const action = { action: randomUUID(), does: 'retire', reason: 'test-data', part: 1, parts: 1 } as const;
-  await layRequest(new Inbox(dataDir), {
-    action: { ...action, keys: [{ tag, organisation: 'default', sequences }] },
-    considered: { policy: null, holds: [] },
-  });
-  const lifecycle = new Lifecycle({
-    ...{ requests: new Inbox(dataDir), actions: store.actions, keys: store.keys, onTrouble: () => undefined },
-    keysIn: (lists, signal) => store.keysIn(lists, signal),
-    append: async (entry) => {
-      await store.append([entry]);
-    },
-  });
-  await lifecycle.look();
 }
 
 test('[R-1862] payloads that were retired, or whose key is not there, are counted in a warning', async () => {

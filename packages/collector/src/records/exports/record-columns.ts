@@ -7,6 +7,7 @@ import { epochMilliseconds, readInstant, hasDay } from '../instant.js';
 import { MemberName } from '../json-scan.js';
 import { numberIn } from '../raw-json.js';
 import type { AssembledRun, RunMetadata } from '../assemble.js';
+import { failedIn } from '../calls.js';
 import type { TimedEvent } from '../canonical-order.js';
 import { hasMember, memberIn, ScannedObject, type Sent, sentIn, type Text } from '../run-event.js';
 
@@ -203,11 +204,7 @@ function modelsOf({ metadata: { calls } }: AssembledRun): string[] {
 /** The number of calls, how many failed, and what all of them cost, under the names of `collector runs`. */
 const CALL_COLUMNS: readonly RecordColumn[] = [
   { name: 'call_count', type: 'count', of: ({ metadata }) => metadata.calls.length },
-  {
-    name: 'failed_calls',
-    type: 'count',
-    of: ({ endings }) => endings.filter(({ ending }) => ending === 'failed').length,
-  },
+  { name: 'failed_calls', type: 'count', of: ({ endings }) => failedIn(endings) },
   { name: 'models', type: 'texts', of: modelsOf },
 ];
 
