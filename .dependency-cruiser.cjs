@@ -79,6 +79,7 @@ module.exports = {
       from: { path: room('operate/console') },
       to: { pathNot: [room('operate/console')] },
     },
+    only('otlp', ['access', 'ingest', 'ledger']),
     only('importing', ['access', 'ledger', 'store']),
     only('sending', []),
     only('records', ['store']),
@@ -89,7 +90,7 @@ module.exports = {
     clientOnly('sending', [], ['spool/spool']),
     clientOnly('content', []),
     {
-      name: 'instrument-imports-the-client-alone',
+      name: 'instrument-imports-the-client-and-what-spans-say',
       severity: 'error',
       comment:
         'by its doors, and no library that it captures: their types differ by version, so an import would narrow the versions',
@@ -99,6 +100,7 @@ module.exports = {
         pathNot: [
           '^packages/instrument/src/',
           '^packages/client/(src|dist)/(index|hostile-values)\\.(d\\.)?ts$',
+          '^packages/protocol/(src|dist)/spans/index\\.(d\\.)?ts$',
         ],
         dependencyTypesNot: ['core'],
       },

@@ -1,7 +1,7 @@
 /** Captures the calls of the AI SDK: a middleware around a language model. */
 import { performance } from 'node:perf_hooks';
-import { fields, GrowingAnswer } from './answer.js';
-import { isTimeOut, namesOf, TIMED_OUT } from './errors.js';
+import { fields, GrowingAnswer, TIMED_OUT } from '@clinical-events/protocol/spans';
+import { isTimeOut, namesOf } from './errors.js';
 import {
   checkOptions,
   type Ended,
@@ -13,7 +13,7 @@ import {
 import { ModelAnswer } from './readers/ai-sdk.js';
 import { watchedStream } from './streams.js';
 
-export type { Answer, ToolCall, Usage } from './answer.js';
+export type { Answer, ToolCall, Usage } from '@clinical-events/protocol/spans';
 export type { DescribedCall, Description, InstrumentationOptions, RunsIn, StartsRuns } from './model-call.js';
 
 /* What the versions of the AI SDK have in common. Its own types differ by version, and are not imported. */

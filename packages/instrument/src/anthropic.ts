@@ -3,7 +3,7 @@ import { type CapturedFetch, capturedFetch, counts, type FetchOptions } from './
 import type { RunsIn } from './model-call.js';
 import { MESSAGES } from './readers/messages.js';
 
-export type { Answer, ToolCall, Usage } from './answer.js';
+export type { Answer, ToolCall, Usage } from '@clinical-events/protocol/spans';
 export type { CapturedFetch, FetchOptions } from './captured-fetch.js';
 export type { DescribedCall, Description, InstrumentationOptions, RunsIn, StartsRuns } from './model-call.js';
 

@@ -1,6 +1,6 @@
 /** The fetch of a library, with the calls of models that go through it captured. */
 import { performance } from 'node:perf_hooks';
-import { fields, type Fields, GrowingAnswer, list, text, word } from './answer.js';
+import { fields, type Fields, GrowingAnswer, list, text, word } from '@clinical-events/protocol/spans';
 import {
   type Begun,
   checkOptions,

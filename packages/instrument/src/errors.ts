@@ -1,10 +1,7 @@
 /** What errors are called, whoever has made them. */
-import { fields, text } from './answer.js';
+import { fields, text } from '@clinical-events/protocol/spans';
 
 const DEEPEST = 5;
-
-/** How a call ends whose time was up, whosever limit it was. */
-export const TIMED_OUT = { ending: 'failed', errorName: 'TimeoutError' } as const;
 
 /** What it and its causes are called, by themselves, by their class and by their code. */
 export function namesOf(error: unknown): string[] {

@@ -1,5 +1,5 @@
 /** What of LangChain's chains is worth a run of its own: most are wrappers that call one model. */
-import { fields, type Fields, list, text } from './answer.js';
+import { fields, type Fields, list, text } from '@clinical-events/protocol/spans';
 import { quietly } from './model-call.js';
 
 const DEEPEST = 32;

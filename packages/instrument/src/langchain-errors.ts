@@ -1,6 +1,13 @@
 /** What an error says of the call that it ended, as LangChain.js and the packages of its providers throw it. */
-import { fields, GrowingAnswer, isFailureStatus, text, word } from './answer.js';
-import { isTimeOut, namesOf, TIMED_OUT } from './errors.js';
+import {
+  fields,
+  GrowingAnswer,
+  isFailureStatus,
+  text,
+  TIMED_OUT,
+  word,
+} from '@clinical-events/protocol/spans';
+import { isTimeOut, namesOf } from './errors.js';
 import type { Ended } from './model-call.js';
 
 const PAUSES = /^(GraphInterrupt|NodeInterrupt|GraphDrained)$/;

@@ -1,5 +1,5 @@
 /** Captures what LangChain.js and LangGraph.js run: a callback handler. */
-import { fields, type Fields, GrowingAnswer, list, modelName, text } from './answer.js';
+import { fields, type Fields, GrowingAnswer, list, modelName, text } from '@clinical-events/protocol/spans';
 import { endingOf, isPause } from './langchain-errors.js';
 import { isGiven, modelsIn } from './langchain-chains.js';
 import {
@@ -14,7 +14,7 @@ import {
 } from './model-call.js';
 import { takeOutputs, takeResult, takeToken } from './readers/langchain.js';
 
-export type { Answer, ToolCall, Usage } from './answer.js';
+export type { Answer, ToolCall, Usage } from '@clinical-events/protocol/spans';
 export type { DescribedCall, Description, InstrumentationOptions, RunsIn, StartsRuns } from './model-call.js';
 
 interface AskedModel extends Fields {

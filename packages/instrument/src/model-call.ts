@@ -15,7 +15,7 @@ import {
   type GrowingAnswer,
   isFailureStatus,
   word,
-} from './answer.js';
+} from '@clinical-events/protocol/spans';
 
 /** A client, or a run: then each call becomes a run nested in it. */
 export interface StartsRuns {

@@ -10,7 +10,7 @@ import type { RunsIn } from './model-call.js';
 import { CHAT } from './readers/chat.js';
 import { RESPONSES } from './readers/responses.js';
 
-export type { Answer, ToolCall, Usage } from './answer.js';
+export type { Answer, ToolCall, Usage } from '@clinical-events/protocol/spans';
 export type { CapturedFetch, FetchOptions } from './captured-fetch.js';
 export type { DescribedCall, Description, InstrumentationOptions, RunsIn, StartsRuns } from './model-call.js';
 

@@ -1,8 +1,7 @@
 /**
- * Captures spans of generative AI: a span processor. What a span says is read by `spans/span.ts`, for every emitter
- * that is known there; here the spans of one process become runs, each in that of the nearest span around it.
+ * Captures spans of generative AI: a span processor. What a span says is read by `@clinical-events/protocol/spans`,
+ * for every emitter that is known there; here the spans of one process become runs, each in that of the nearest span around it.
  */
-import { word } from './answer.js';
 import {
   checkOptions,
   type InstrumentationOptions,
@@ -11,10 +10,16 @@ import {
   quietly,
   type RunsIn,
 } from './model-call.js';
-import type { Findings, SpanData } from './spans/dialect.js';
-import { findingsOf, identify, type Known } from './spans/span.js';
+import {
+  type Findings,
+  findingsOf,
+  identify,
+  type Known,
+  type SpanData,
+  word,
+} from '@clinical-events/protocol/spans';
 
-export type { Answer, ToolCall, Usage } from './answer.js';
+export type { Answer, ToolCall, Usage } from '@clinical-events/protocol/spans';
 export type { DescribedCall, Description, InstrumentationOptions, RunsIn, StartsRuns } from './model-call.js';
 
 interface SpanId {

@@ -1,8 +1,8 @@
 /** A request as the application has handed it over to fetch, and how it can come to nothing. */
 import { hash } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
-import { fields, type Fields, text } from './answer.js';
-import { isTimeOut, TIMED_OUT } from './errors.js';
+import { fields, type Fields, text, TIMED_OUT } from '@clinical-events/protocol/spans';
+import { isTimeOut } from './errors.js';
 import { type Ended, quietly } from './model-call.js';
 
 /**

@@ -1,6 +1,6 @@
 /** The reader of chat completions, asked directly: what no library would let through. */
 import { expect, test } from 'vitest';
-import { GrowingAnswer } from '../src/answer.js';
+import { GrowingAnswer } from '@clinical-events/protocol/spans';
 import { CHAT } from '../src/readers/chat.js';
 
 test('[R-1601] no more tool calls are kept than an answer may have, of many and long pieces', () => {

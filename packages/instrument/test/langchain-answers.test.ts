@@ -7,7 +7,7 @@ import type { CallbackManagerForLLMRun } from '@langchain/core/callbacks/manager
 import { describe, expect, test } from 'vitest';
 import { RunCallbackHandler } from '../src/langchain.js';
 import { Random, runs, SEED } from '../../../test/property-runs.js';
-import { GrowingAnswer } from '../src/answer.js';
+import { GrowingAnswer } from '@clinical-events/protocol/spans';
 import { takeOutputs, takeResult, takeToken } from '../src/readers/langchain.js';
 import { captured, type Vector, vectorsOf } from './vectors.js';
 

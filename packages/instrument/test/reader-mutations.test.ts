@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { runs } from '../../../test/property-runs.js';
-import { fields, GrowingAnswer } from '../src/answer.js';
+import { fields, GrowingAnswer } from '@clinical-events/protocol/spans';
 import { ModelAnswer } from '../src/readers/ai-sdk.js';
 import { CHAT } from '../src/readers/chat.js';
 import { MESSAGES } from '../src/readers/messages.js';

@@ -1,7 +1,7 @@
 /** Forms of spans that emitters write beside those of the recordings; public reports of them are in the table. */
 import { expect, test } from 'vitest';
 import { RunSpanProcessor } from '../src/opentelemetry.js';
-import { findingsOf, identify } from '../src/spans/span.js';
+import { findingsOf, identify } from '@clinical-events/protocol/spans';
 import { type RecordedSpan, sdkSpan } from './otlp-spans.js';
 import { recording } from './recording.js';
 

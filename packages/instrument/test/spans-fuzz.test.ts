@@ -1,8 +1,7 @@
 import { expect, test } from 'vitest';
 import { Random, runs, SEED } from '../../../test/property-runs.js';
 import { RunSpanProcessor } from '../src/opentelemetry.js';
-import type { SpanData } from '../src/spans/dialect.js';
-import { findingsOf, identify } from '../src/spans/span.js';
+import { findingsOf, identify, type SpanData } from '@clinical-events/protocol/spans';
 import { recordings, replay, spansOf } from './otlp-spans.js';
 import { recording, SECRET } from './recording.js';
 

@@ -4,10 +4,9 @@ import { BasicTracerProvider } from '@opentelemetry/sdk-trace-base';
 import { BasicTracerProvider as BasicTracerProvider1 } from 'opentelemetry-trace-1.19';
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import type { Answer } from '../src/answer.js';
+import type { Answer } from '@clinical-events/protocol/spans';
 import { RunSpanProcessor } from '../src/opentelemetry.js';
-import type { SpanData } from '../src/spans/dialect.js';
-import { findingsOf, identify } from '../src/spans/span.js';
+import { findingsOf, identify, type SpanData } from '@clinical-events/protocol/spans';
 import { expectedOf, inOrder, type RecordedSpan, recordings, replay, spansOf, timeOf } from './otlp-spans.js';
 import { expectMadeBy, recording } from './recording.js';
 

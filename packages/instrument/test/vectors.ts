@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import type { Client } from '@clinical-events/client';
 import { expect } from 'vitest';
-import type { Answer, Choice, Usage } from '../src/answer.js';
+import type { Answer, Choice, Usage } from '@clinical-events/protocol/spans';
 import type { InstrumentationOptions } from '../src/model-call.js';
 import { json, modelServer, recording, startStream, stream } from './recording.js';
 

@@ -1,5 +1,12 @@
 /** Tokens of the AI SDK, whose version 5 gives them as its providers count. */
-import { fields, type Fields, type GrowingAnswer, isCount, isObject, sumWith } from '../answer.js';
+import {
+  fields,
+  type Fields,
+  type GrowingAnswer,
+  isCount,
+  isObject,
+  sumWith,
+} from '@clinical-events/protocol/spans';
 
 /** Version 5 gives numbers, later ones objects whose totals include the cache and the reasoning. */
 export function takeUsage(answer: GrowingAnswer, { usage, providerMetadata }: Fields): void {

@@ -10,7 +10,7 @@ import {
   type GrowingToolCall,
   mediumOf,
   text,
-} from '../answer.js';
+} from '@clinical-events/protocol/spans';
 import { takeUsage } from './ai-sdk-usage.js';
 import { PAUSED } from './messages.js';
 

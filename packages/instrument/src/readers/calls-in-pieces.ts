@@ -1,5 +1,5 @@
 /** Calls of tools in a stream, put together from pieces that servers number by index, by id, by both or by nothing. */
-import type { GrowingChoice, GrowingToolCall } from '../answer.js';
+import type { GrowingChoice, GrowingToolCall } from '@clinical-events/protocol/spans';
 
 export interface Asked {
   readonly id: string | undefined;

@@ -1,5 +1,5 @@
 /** The tokens that a server of chat completions has counted. */
-import { fields, type GrowingAnswer, isCount, isObject, sum } from '../answer.js';
+import { fields, type GrowingAnswer, isCount, isObject, sum } from '@clinical-events/protocol/spans';
 
 /**
  * One meaning for all servers: input with what is cached, output with what was reasoned. Some count these apart, which

@@ -13,7 +13,7 @@ import {
   list,
   type Medium,
   text,
-} from '../answer.js';
+} from '@clinical-events/protocol/spans';
 import { type Asked, CallsInPieces } from './calls-in-pieces.js';
 import { takeUsage } from './chat-usage.js';
 import type { AnswerReader } from './reader.js';

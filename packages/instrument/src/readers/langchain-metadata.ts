@@ -1,5 +1,5 @@
 /** What LangChain.js tells of an answer beside its words: name, reason of the end, tokens. */
-import { fields, type Fields, type GrowingAnswer, isCount, sum, text } from '../answer.js';
+import { fields, type Fields, type GrowingAnswer, isCount, sum, text } from '@clinical-events/protocol/spans';
 
 /** Where providers' packages put it. */
 function sources(generation: Fields): Fields[] {

@@ -1,5 +1,13 @@
 /** Tools that models ask for, as packages of LangChain.js give them. */
-import { asText, fields, type Fields, GrowingAnswer, type GrowingChoice, list, text } from '../answer.js';
+import {
+  asText,
+  fields,
+  type Fields,
+  GrowingAnswer,
+  type GrowingChoice,
+  list,
+  text,
+} from '@clinical-events/protocol/spans';
 import { RESPONSES } from './responses.js';
 
 /** Tools that the application runs. */

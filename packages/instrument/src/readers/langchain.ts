@@ -8,7 +8,7 @@ import {
   list,
   mediumOf,
   text,
-} from '../answer.js';
+} from '@clinical-events/protocol/spans';
 import { finishOf, takeIdentity, takeUsage, tellsEnds } from './langchain-metadata.js';
 import { isItem, takeItems, takeTools } from './langchain-tools.js';
 

@@ -1,5 +1,13 @@
 /** Tokens of the Messages API, whose `input_tokens` are those beside the cache. */
-import { countOf, fields, type Fields, type GrowingAnswer, isCount, sum, sumWith } from '../answer.js';
+import {
+  countOf,
+  fields,
+  type Fields,
+  type GrowingAnswer,
+  isCount,
+  sum,
+  sumWith,
+} from '@clinical-events/protocol/spans';
 
 /** The last count of each that came. */
 export interface Counts {

@@ -10,7 +10,7 @@ import {
   type GrowingToolCall,
   list,
   text,
-} from '../answer.js';
+} from '@clinical-events/protocol/spans';
 import { type Counts, takeUsage } from './messages-usage.js';
 import type { AnswerReader } from './reader.js';
 

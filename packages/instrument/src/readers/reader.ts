@@ -1,5 +1,5 @@
 /** What every reader of answers is: a pure function of what the provider has sent. */
-import type { Fields, GrowingAnswer } from '../answer.js';
+import type { Fields, GrowingAnswer } from '@clinical-events/protocol/spans';
 
 /** How answers of one address are read. */
 export interface AnswerReader {

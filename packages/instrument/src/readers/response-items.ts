@@ -1,5 +1,13 @@
 /** What the items of a response say: words, what was said on the way to them, and tools. */
-import { asText, fields, type Fields, list, type Medium, text, type ToolCall } from '../answer.js';
+import {
+  asText,
+  fields,
+  type Fields,
+  list,
+  type Medium,
+  text,
+  type ToolCall,
+} from '@clinical-events/protocol/spans';
 
 /** The words of an answer, and what was said on the way to it: reasoning, commentary, other agents. */
 export interface Said {

@@ -1,5 +1,5 @@
 /** What the events of a response have brought so far: whole items, whole parts, and pieces. */
-import { fields, type Fields, list, text } from '../answer.js';
+import { fields, type Fields, list, text } from '@clinical-events/protocol/spans';
 import { asked, wordsOf } from './response-items.js';
 
 /** What an event brings: words of a part of this type, in an item of this type; all of them or some more. */

@@ -1,5 +1,5 @@
 /** Answers of the Responses API: of OpenAI, and of servers that speak the same (docs/reference/model-answers.md). */
-import { fields, type Fields, type GrowingAnswer, list, text } from '../answer.js';
+import { fields, type Fields, type GrowingAnswer, list, text } from '@clinical-events/protocol/spans';
 import type { AnswerReader } from './reader.js';
 import { read, type Said } from './response-items.js';
 import { ResponseStream } from './response-stream.js';

@@ -306,3 +306,6 @@ export function asText(value: unknown): string {
     return '';
   }
 }
+
+/** How a call ends whose time was up, whosever limit it was. */
+export const TIMED_OUT = { ending: 'failed', errorName: 'TimeoutError' } as const;

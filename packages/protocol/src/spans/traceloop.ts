@@ -1,5 +1,5 @@
 /** OpenLLMetry, of Traceloop: its SDKs, and its instrumentations before they took the names of GenAI. */
-import { text } from '../answer.js';
+import { text } from './answer.js';
 import type { Dialect } from './dialect.js';
 import { indexed, inputOf, parsed, wordsOf } from './values.js';
 

@@ -1,5 +1,5 @@
 /** The AI SDK, versions 4 to 6, and the legacy telemetry of 7. */
-import { fields, list, text } from '../answer.js';
+import { fields, list, text } from './answer.js';
 import type { Dialect, SpanData } from './dialect.js';
 import { inputOf, parsed } from './values.js';
 

@@ -1,5 +1,5 @@
 /** What every dialect of spans is given, and what it fills. */
-import { countOf, type Fields, GrowingAnswer } from '../answer.js';
+import { countOf, type Fields, GrowingAnswer } from './answer.js';
 
 export interface SpanData {
   readonly name: string;

@@ -1,5 +1,5 @@
 /** Values of attributes: flat names, and JSON where an attribute is no object. */
-import { asText, type Fields, fields, list, text } from '../answer.js';
+import { asText, type Fields, fields, list, text } from './answer.js';
 
 /** More than this is not read. */
 const MOST_CHARACTERS = 16 * 1024 * 1024;

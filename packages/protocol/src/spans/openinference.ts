@@ -1,5 +1,5 @@
 /** OpenInference, of Arize. */
-import { fields, list, text } from '../answer.js';
+import { fields, list, text } from './answer.js';
 import type { Dialect, Findings, SpanData } from './dialect.js';
 import { documentOf, indexed, inputOf, parsed } from './values.js';
 

@@ -1,5 +1,5 @@
 /** Semantic conventions for GenAI of OpenTelemetry, 1.26 and later, and what came before them. */
-import { fields, type GrowingAnswer, list, mediumOf, text } from '../answer.js';
+import { fields, type GrowingAnswer, list, mediumOf, text } from './answer.js';
 import type { Dialect, Findings, SpanData } from './dialect.js';
 import { documentOf, inputOf, parsed, wordsOf } from './values.js';
 
