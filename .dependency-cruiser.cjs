@@ -71,7 +71,7 @@ module.exports = {
     only('ledger', ['integrity', 'privacy', 'store']),
     only('transparency', ['integrity', 'store']),
     only('ingest', ['ledger', 'access']),
-    only('operate', ['access', 'ingest', 'ledger', 'transparency']),
+    only('operate', ['access', 'ingest', 'ledger', 'otlp', 'transparency']),
     {
       name: 'console-imports-nothing',
       severity: 'error',

@@ -132,14 +132,14 @@ export default defineConfig({
       // Each file by itself would load the same modules again.
       { extends: true, test: { name: 'quick', include: quick, isolate: false, env } },
       { extends: true, test: { name: 'process', include: processes, env, setupFiles } },
-      // What is said to HTTP must not hang on who says it.
+      // What is said to HTTP must not hang on who says it, nor on whether OTLP is taken beside.
       {
         extends: true,
         test: {
           name: 'server',
           include: ingest,
           setupFiles,
-          env: { ...env, NODE_OPTIONS: `--import=${WITHOUT_SHORTCUT}` },
+          env: { ...env, NODE_OPTIONS: `--import=${WITHOUT_SHORTCUT}`, TESTS_OTLP: 'on' },
         },
       },
       { extends: true, test: { name: 'long', include: long } },

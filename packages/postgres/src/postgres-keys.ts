@@ -1,8 +1,9 @@
 /** API keys in the database of a log: one set for all its collectors (src/store/contract/, SharedKeyStore). */
-import { EVENT_KINDS, PROFILES } from '@clinical-events/protocol';
+import { PROFILES } from '@clinical-events/protocol';
 import {
   type ApiKey,
   KeyStoreError,
+  PERMISSIONS,
   type RotationRefusal,
   type SharedKeyStore,
 } from '@clinical-events/collector/store/contract/keys';
@@ -140,7 +141,7 @@ function apiKey(row: TextRow): ApiKey {
     hash: bytesOf(text('hash')),
     organisation: text('organisation'),
     permissions:
-      permissions === 'all' ? 'all' : permissions.split(',').map((kind) => oneOf(EVENT_KINDS, kind)),
+      permissions === 'all' ? 'all' : permissions.split(',').map((kind) => oneOf(PERMISSIONS, kind)),
     profile: profile === undefined ? undefined : oneOf(PROFILES, profile),
     rateLimit: perSecond === undefined ? undefined : { perSecond, burst: number('rate_burst') ?? 1 },
     clientCertificate: value('client_certificate'),

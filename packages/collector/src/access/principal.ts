@@ -1,6 +1,12 @@
 /** The sender that a key proves, and what that key lets it do. */
-import { EVENT_KINDS, type EventKind, type Profile } from '@clinical-events/protocol';
-import type { ApiKey, Permissions, RateLimit } from '../store/contract/keys.js';
+import type { Profile } from '@clinical-events/protocol';
+import {
+  type ApiKey,
+  PERMISSIONS,
+  type Permission,
+  type Permissions,
+  type RateLimit,
+} from '../store/contract/keys.js';
 
 /* Rate limits as an operator writes them: `100/s`, or `100/s:500` with a burst of 500 events. */
 
@@ -85,16 +91,21 @@ export class TokenBucket {
     this.refused++;
     return Math.max(1, Math.ceil((1 - this.#tokens) / this.#perMs / 1000));
   }
+
+  /** Counts more events of a request that took one token: later requests wait until their tokens are there. */
+  charge(events: number): void {
+    this.#tokens -= events;
+  }
 }
 
-const BITS = Object.fromEntries(EVENT_KINDS.map((kind, place) => [kind, 1 << place])) as Record<
-  EventKind,
+const BITS = Object.fromEntries(PERMISSIONS.map((permission, place) => [permission, 1 << place])) as Record<
+  Permission,
   number
 >;
-const ALL = (1 << EVENT_KINDS.length) - 1;
+const ALL = (1 << PERMISSIONS.length) - 1;
 
 function mask(permissions: Permissions): number {
-  return permissions === 'all' ? ALL : permissions.reduce((bits, kind) => bits | BITS[kind], 0);
+  return permissions === 'all' ? ALL : permissions.reduce((bits, each) => bits | BITS[each], 0);
 }
 
 /**
@@ -121,9 +132,9 @@ export class Principal {
     this.#mask = mask(key.permissions);
   }
 
-  /** Whether the key may send events of this kind. */
-  may(kind: EventKind): boolean {
-    return (this.#mask & BITS[kind]) !== 0;
+  /** Whether the key may send events of this kind, or requests of OTLP. */
+  may(permission: Permission): boolean {
+    return (this.#mask & BITS[permission]) !== 0;
   }
 }
 

@@ -1,7 +1,7 @@
 /** `collector keys`: create, list, rotate and revoke API keys, also while a collector runs on the same directory. */
 import { X509Certificate } from 'node:crypto';
 import fs from 'node:fs';
-import { EVENT_KINDS, type EventKind, PROFILES } from '@clinical-events/protocol';
+import { PROFILES } from '@clinical-events/protocol';
 import { Command, Option } from 'commander';
 import { DEFAULT_ORGANISATION, type IssuedKey, createKey, keyState, rotateKey } from '../access/issuing.js';
 import { isKeyId, keyIdOf } from '../access/key-ring.js';
@@ -9,7 +9,14 @@ import { certificateName, formatRateLimit, parseRateLimit } from '../access/prin
 import type { Config } from '../config.js';
 import { exists } from '../files.js';
 import type { AccessLogStore } from '../store/contract/access-log.js';
-import type { ApiKey, KeyStore, Permissions, RateLimit, RotationRefusal } from '../store/contract/keys.js';
+import {
+  type ApiKey,
+  type KeyStore,
+  PERMISSIONS,
+  type Permissions,
+  type RateLimit,
+  type RotationRefusal,
+} from '../store/contract/keys.js';
 import { describeStore, isShared } from '../store/open.js';
 import { KeyDatabase, keyDatabasePath, openKeys } from '../store/open-keys.js';
 import { type Access, logAct } from './access-log.js';
@@ -20,10 +27,10 @@ import { addConfigOptions, configOf, expiryFrom, overlapFrom, wordsFrom } from '
 
 /* What an operator types to `collector keys`, read strictly. Each function throws a usage failure that says how. */
 
-/** `all`, or kinds with commas between them. */
+/** `all`, or kinds and `otlp` with commas between them. */
 export function permissionsFrom(text: string): Permissions {
-  const names = wordsFrom('--permissions', text, ['all', ...EVENT_KINDS]);
-  return names.has('all') ? 'all' : EVENT_KINDS.filter((kind) => names.has(kind));
+  const names = wordsFrom('--permissions', text, ['all', ...PERMISSIONS]);
+  return names.has('all') ? 'all' : PERMISSIONS.filter((each) => names.has(each));
 }
 
 /** `100/s` or `100/s:500`. */
@@ -159,13 +166,14 @@ const DEFAULT_PORT = 8080;
 
 function printIssued(issued: IssuedKey, config: Config, introduction: string): void {
   const { text, key } = issued;
-  const kind: EventKind = (key.permissions === 'all' ? undefined : key.permissions[0]) ?? 'inference-start';
+  const kind = (key.permissions === 'all' ? undefined : key.permissions[0]) ?? 'inference-start';
   // Where no port was said, or any free one, that of the collector that runs on the directory.
   const said = config.port !== 0 && config.port !== DEFAULT_PORT;
   const port = said ? config.port : (portOfHolder(config.dataDir) ?? DEFAULT_PORT);
   const listening = {
     host: config.host,
     port,
+    otlpPort: config.otlpPort || undefined,
     tls:
       config.tlsCert === ''
         ? undefined
@@ -379,7 +387,7 @@ With the key goes a curl line that sends a first event: --host and --port say to
     .option('--organisation <name>', 'whom the key belongs to', DEFAULT_ORGANISATION)
     .requiredOption(
       '--permissions <kinds>',
-      `(required) what it may send: all, or a comma list of ${EVENT_KINDS.join(', ')}`,
+      `(required) what it may send: all, or a comma list of ${PERMISSIONS.join(', ')}`,
     )
     .option('--expires <when>', 'an instant (2027-01-01T00:00:00Z) or a time from now (90d) (default: never)')
     .option('--rate-limit <rate>', 'events per second and burst, such as 100/s or 100/s:500 (default: none)')

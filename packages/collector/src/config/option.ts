@@ -60,7 +60,10 @@ export interface TextOption extends Declared {
 }
 interface NumberOption extends Declared {
   readonly type: 'integer' | 'bytes' | 'duration';
-  readonly default: number;
+  /** Empty when there is no value unless given. */
+  readonly default: number | '';
+  /** What an empty default stands for, in words. */
+  readonly otherwise?: string;
   readonly min: number;
   readonly max: number;
 }

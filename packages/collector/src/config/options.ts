@@ -72,6 +72,29 @@ const OPTIONS = {
     help: 'postgres://user@host:port,host:port/database when the log is in a database; see docs/guide/scale-out.md',
     appliesTo: EVERY,
   },
+  'otlp-port': {
+    type: 'integer',
+    default: '',
+    otherwise: 'none: no OTLP',
+    min: 0,
+    max: 65_535,
+    help: 'port to take spans and log records of OpenTelemetry on (OTLP over HTTP; customarily 4318); 0 takes any free one',
+    appliesTo: ADDRESS,
+  },
+  'otlp-shown': {
+    type: 'choice',
+    default: 'default',
+    choices: ['default', 'marked'],
+    help: 'which answers in spans count as shown to a person: by default those that are complete and ask for no tool; or only those that the sender marks',
+    appliesTo: SERVE,
+  },
+  'otlp-outcomes': {
+    type: 'list',
+    default: '',
+    otherwise: 'none',
+    help: 'names of the evaluations in spans that are outcomes of the run, comma-separated',
+    appliesTo: SERVE,
+  },
   profile: {
     type: 'choice',
     default: 'minimum',
@@ -297,7 +320,9 @@ type ValueOf<Declaration extends Option> = Declaration extends { readonly choice
   ? Choice
   : Declaration extends TextOption
     ? string
-    : number;
+    : Declaration extends { readonly default: '' }
+      ? number | ''
+      : number;
 
 type KeyOf<Name extends string> = CamelCase<Name extends `limits.${infer Member}` ? Member : Name>;
 

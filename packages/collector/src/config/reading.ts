@@ -258,6 +258,15 @@ const RULES: readonly Rule[] = [
         : undefined,
   },
   {
+    between: ['otlpPort', 'host', 'port', 'management', 'managementHost', 'managementPort'],
+    fault({ otlpPort, host, port, management, managementHost, managementPort }) {
+      if (otlpPort === '' || otlpPort === 0) return undefined;
+      const isManagement = management === 'on' && managementPort === otlpPort && managementHost === host;
+      const other = otlpPort === port ? 'port' : isManagement ? 'management-port' : undefined;
+      return other && ['otlp-port', `is that of --${other}: OTLP has a port of its own`];
+    },
+  },
+  {
     between: ['management', 'managementHost', 'managementPort', 'host', 'port'],
     fault: ({ management, host, port, managementHost, managementPort }) =>
       management === 'on' && managementPort !== 0 && managementPort === port && managementHost === host

@@ -79,6 +79,17 @@ export class Backlog {
     return this.#waiting < 2 * this.#limit && share.waiting * keys < this.#limit;
   }
 
+  /**
+   * How many events of a key may stand in the line that can wait outside of it, so that it stays short for those that
+   * cannot. Nothing is refused for it.
+   * @param now monotonic clock, milliseconds.
+   */
+  placesFor(share: Share, now: number): number {
+    if (now >= this.#endsAt) this.#endPeriod(now);
+    const keys = share.waiting > 0 ? this.#keys : this.#keys + 1;
+    return Math.floor(this.#limit / Math.max(this.#overloaded ? 4 : 2, keys));
+  }
+
   #endPeriod(now: number): void {
     const ms = now - this.#endsAt + PERIOD_MS;
     this.#answeredPerMs += (this.#answered / ms - this.#answeredPerMs) * WEIGHT;

@@ -3,7 +3,7 @@ import { STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { ERRORS, type ErrorCode, errorBody } from '@clinical-events/protocol';
 import type { Fault } from '../ledger/examine.js';
-import { type Exchange, readHeaders, REQUEST_ID } from './request.js';
+import { type AnswerBody, type Exchange, readHeaders, REQUEST_ID } from './request.js';
 
 const ACCEPTED = '{"status":"accepted"}';
 const ACCEPTED_LENGTH = String(ACCEPTED.length);
@@ -15,6 +15,13 @@ export function accept({ reply, id }: Exchange): void {
     ...[REQUEST_ID, id],
   ]);
   reply.end(ACCEPTED);
+}
+
+/** All that can be stored of a request with many events is durable. */
+export function acceptAll({ reply, id }: Exchange, { mediaType, bytes }: AnswerBody): void {
+  const head = ['Content-Type', mediaType, 'Content-Length', String(bytes.length), REQUEST_ID, id];
+  reply.writeHead(200, head);
+  reply.end(bytes);
 }
 
 /**
@@ -35,17 +42,21 @@ const PLAIN_BODIES = Object.fromEntries(
  * @returns the status.
  */
 export function refuse(
-  { request, reply, expectation, id }: Exchange,
-  { code, details, message }: Fault,
+  exchange: Exchange,
+  fault: Fault,
   headers: readonly string[],
   waitSeconds = 1,
 ): number {
+  const { request, reply, expectation, id, endpoint } = exchange;
+  const { code, details, message } = fault;
   const { status, retryAfter } = ERRORS[code];
+  const other = endpoint?.refusal?.(exchange, code, message ?? ERRORS[code].message);
   const isPlain = details === undefined && message === undefined;
-  const body = isPlain ? PLAIN_BODIES[code] : JSON.stringify(errorBody(code, details, message));
+  const body =
+    other?.bytes ?? (isPlain ? PLAIN_BODIES[code] : JSON.stringify(errorBody(code, details, message)));
   const all = [
     'Content-Type',
-    'application/json',
+    other?.mediaType ?? 'application/json',
     'Content-Length',
     String(Buffer.byteLength(body)),
     ...[REQUEST_ID, id],

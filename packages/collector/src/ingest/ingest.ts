@@ -12,6 +12,7 @@ import {
   EVENT_KINDS,
   EVENT_PATHS,
   type ErrorCode,
+  ERRORS,
   type EventKind,
   type Profile,
 } from '@clinical-events/protocol';
@@ -20,23 +21,27 @@ import type { Principal } from '../access/principal.js';
 import type { Fault } from '../ledger/examine.js';
 import type { LedgerState, StorageReason } from '../ledger/ledger.js';
 import { RingWriter, type Answer, type RingMemory } from '../ledger/ring.js';
-import { accept, refuse } from './answers.js';
+import { accept, acceptAll, refuse } from './answers.js';
 import { Backlog, FairShare, type Share } from './admission.js';
 import {
-  Body,
+  type AnswerBody,
   contentEncoding,
   decompress,
   type Encoding,
+  type Endpoint,
   type Exchange,
   type Expectation,
   isJsonMediaType,
   type Reply,
   type Request,
+  type RequestKind,
   readHeaders,
+  receive,
   type RequestHeaders,
   newRequestId,
   type StreamedReply,
   type StreamedRequest,
+  type Waiting,
   type WholeRequest,
 } from './request.js';
 import { showsCertificate } from './tls.js';
@@ -58,7 +63,7 @@ export interface IngestOptions {
   readonly logRequests: boolean;
   /** Whose word is taken for where a request comes from. */
   readonly trustedProxies: TrustedProxies;
-  /** Whether `onAccepted` is shown each event's body. */
+  /** Whether the observer is shown bodies. */
   readonly keepsBodies: boolean;
 }
 
@@ -76,18 +81,29 @@ export interface StorageState {
   readonly reason?: StorageReason | undefined;
 }
 
-const KIND_OF_PATH: ReadonlyMap<string, EventKind> = new Map(
-  EVENT_KINDS.map((kind) => [EVENT_PATHS[kind], kind]),
-);
 /** The absolute form, which a server must accept (RFC 9112 section 3.2.2). Its authority stands for Host. */
 const ORIGIN = /^https?:\/\/[^/?#]*/i;
 
-/** A query is ignored: a gateway may have added it. */
-function kindAt(target: string): EventKind | undefined {
-  const kind = KIND_OF_PATH.get(target);
-  if (kind !== undefined) return kind;
+/** What stands at the path of a request. A query is ignored: a gateway may have added it. */
+export function atPath<Found>(target: string, paths: ReadonlyMap<string, Found>): Found | undefined {
+  const found = paths.get(target);
+  if (found !== undefined) return found;
   const [path = ''] = target.replace(ORIGIN, '').split('?', 1);
-  return KIND_OF_PATH.get(path);
+  return paths.get(path);
+}
+
+/** An endpoint for events of one kind, each a request. */
+interface EventEndpoint extends Endpoint {
+  readonly kind: EventKind;
+}
+
+/** What is shown to the observer: a request, or an event of one. */
+export interface Observed {
+  /** Of the request. */
+  readonly id: string;
+  readonly kind: RequestKind | undefined;
+  readonly url: string | undefined;
+  readonly body: Buffer | undefined;
 }
 
 /** So many answers share a reading of the clock: they are written within a fraction of a millisecond. */
@@ -106,11 +122,13 @@ const REFUSAL_OF_ANSWER: Record<Exclude<Answer, 'accepted' | 'fault'>, ErrorCode
 
 export class Ingest {
   readonly counters = new IngestCounters();
-  /** Called for each request when its answer is written, with the fault of one that is refused, which no log line has. */
-  observer: ((exchange: Exchange, status: number, fault: Fault | undefined) => void) | undefined;
+  /** Called for each answer to an event, and each refusal of a request, with its fault, which no log line has. */
+  observer: ((observed: Observed, status: number, fault: Fault | undefined) => void) | undefined;
   readonly #options: IngestOptions;
   readonly #refusals: RefusalLog;
-  readonly #ring: RingWriter<Exchange>;
+  readonly #ring: RingWriter<Waiting>;
+  readonly #endpoints: ReadonlyMap<string, EventEndpoint>;
+  readonly #ofKind: Readonly<Record<EventKind, EventEndpoint>>;
   readonly #shares: FairShare;
   readonly #backlog = new Backlog();
   readonly #resting = new RestingConnections();
@@ -134,14 +152,26 @@ export class Ingest {
       options.ring,
       options.answers,
       options.maxBodyBytes,
-      (exchange, answer, fault, place, tookMs) => {
+      (waiting, answer, fault, place, tookMs) => {
         if (place % ANSWERS_A_READING === 0) this.#answeredAt = performance.now();
-        if (exchange.share !== undefined) {
-          this.#shares.charge(exchange.share, tookMs, this.#answeredAt);
+        const { share } = waiting;
+        if (share !== undefined) {
+          this.#shares.charge(share, tookMs, this.#answeredAt);
+          this.#backlog.left(share);
+          this.#shares.answered(share, waiting.sharedBytes, this.#answeredAt);
         }
-        this.#settle(exchange, answer, fault);
+        if (answer === 'notCommitted') this.#failedAt = performance.now();
+        if (waiting.onAnswer === undefined) this.#settle(waiting as Exchange, answer, fault);
+        else waiting.onAnswer(answer, fault);
       },
     );
+    const { maxBodyBytes } = options;
+    const endpoints = EVENT_KINDS.map((kind) => {
+      const take: Endpoint['receive'] = (...head) => this.#receiveEvent(...head);
+      return [kind, { kind, maxBodyBytes, takes: isJsonMediaType, receive: take }] as const;
+    });
+    this.#ofKind = Object.fromEntries(endpoints) as Record<EventKind, EventEndpoint>;
+    this.#endpoints = new Map(endpoints.map(([kind, endpoint]) => [EVENT_PATHS[kind], endpoint]));
     this.#shares = new FairShare(this.#ring);
     this.#firstReservation = Math.min(FIRST_RESERVATION, options.maxBodyBytes);
   }
@@ -195,25 +225,28 @@ export class Ingest {
     headers: RequestHeaders,
     principal: Principal,
   ): void {
-    const exchange = newExchange(request, reply, 'none');
-    exchange.kind = kind;
-    this.#admit(exchange, headers, principal);
+    this.#admit(newExchange(request, reply, 'none', this.#ofKind[kind]), headers, principal);
   }
 
-  handle(request: StreamedRequest, reply: StreamedReply, expectation: Expectation): void {
-    const exchange = newExchange(request, reply, expectation);
-    const kind = kindAt(request.url ?? '');
-    if (kind === undefined) return this.#refuse(exchange, 'not_found');
-    exchange.kind = kind;
+  /** Takes a request to one of the five endpoints, or to one of these in their place. */
+  handle(
+    request: StreamedRequest,
+    reply: StreamedReply,
+    expectation: Expectation,
+    endpoints: ReadonlyMap<string, Endpoint> = this.#endpoints,
+  ): void {
+    const endpoint = atPath(request.url ?? '', endpoints);
+    const exchange = newExchange(request, reply, expectation, endpoint);
+    if (endpoint === undefined) return this.refuse(exchange, 'not_found');
     if (request.method !== 'POST') {
-      return this.#refuse(exchange, 'method_not_allowed', ['Allow', 'POST']);
+      return this.refuse(exchange, 'method_not_allowed', ['Allow', 'POST']);
     }
     const headers = readHeaders(request.rawHeaders);
     const { httpVersion } = request;
     const noHost = headers.host === 0 && httpVersion !== '1.0';
     const otherVersion = httpVersion !== '1.1' && httpVersion !== '1.0';
     if (headers.repeated || headers.host > 1 || noHost || otherVersion || misframed(headers, httpVersion)) {
-      return this.#refuse(exchange, 'malformed_request');
+      return this.refuse(exchange, 'malformed_request');
     }
     const principal = this.#options.keys.authenticate(headers.apiKey, Date.now());
     if (principal === 'key_invalid' && this.#mayBeNew(exchange, headers)) {
@@ -252,40 +285,46 @@ export class Ingest {
 
   /** The checks from the key on. */
   #admit(exchange: Exchange, headers: RequestHeaders, principal: Principal | KeyRefusal): void {
-    const { request, reply, startedAt, expectation, kind } = exchange;
-    if (kind === undefined) throw new Error('a request without a kind came to its key');
-    if (typeof principal === 'string') return this.#refuse(exchange, principal, [], headers.apiKey);
+    const { request, startedAt, expectation, endpoint } = exchange;
+    if (endpoint === undefined) throw new Error('a request without an endpoint came to its key');
+    if (typeof principal === 'string') return this.refuse(exchange, principal, [], headers.apiKey);
     exchange.principal = principal;
     const { clientCertificate } = principal;
     if (clientCertificate !== undefined && !showsCertificate(request.socket, clientCertificate, Date.now())) {
-      return this.#refuse(exchange, 'certificate_required');
+      return this.refuse(exchange, 'certificate_required');
     }
     keepPlace(request.socket);
-    if (!principal.may(kind)) {
-      return this.#refuse(exchange, { code: 'permission_denied', details: { permission: kind } });
+    const { kind: permission } = endpoint;
+    if (!principal.may(permission)) {
+      return this.refuse(exchange, { code: 'permission_denied', details: { permission } });
     }
     const wait = principal.bucket?.take(startedAt) ?? 0;
-    if (wait > 0) return this.#refuse(exchange, 'rate_limited', [], undefined, wait);
-    if (!isJsonMediaType(headers.contentType)) return this.#refuse(exchange, 'unsupported_media_type');
-    if (expectation === 'unmet') return this.#refuse(exchange, 'expectation_failed');
+    if (wait > 0) return this.refuse(exchange, 'rate_limited', [], undefined, wait);
+    if (!endpoint.takes(headers.contentType)) return this.refuse(exchange, 'unsupported_media_type');
+    if (expectation === 'unmet') return this.refuse(exchange, 'expectation_failed');
     const encoding = contentEncoding(headers.contentEncoding);
-    if (encoding === undefined) return this.#refuse(exchange, 'unsupported_content_encoding');
-    const { transferEncoding, contentLength: length } = headers;
-    if (length !== undefined && length > this.#options.maxBodyBytes)
-      return this.#refuse(exchange, 'body_too_large');
-    if (this.#stopping) return this.#refuse(exchange, 'shutting_down');
+    if (encoding === undefined) return this.refuse(exchange, 'unsupported_content_encoding');
+    const { contentLength: length = 0 } = headers;
+    if (length > endpoint.maxBodyBytes) return this.refuse(exchange, 'body_too_large');
+    if (this.#stopping) return this.refuse(exchange, 'shutting_down');
     if (
       this.#ledgerState !== 'open' &&
       (this.#ledgerState === 'failed' || startedAt < this.#failedAt + STORE_REST_MS)
     ) {
-      return this.#refuse(exchange, 'storage_unavailable');
+      return this.refuse(exchange, 'storage_unavailable');
     }
+    endpoint.receive(exchange, headers, principal, encoding);
+  }
+
+  #receiveEvent(exchange: Exchange, headers: RequestHeaders, principal: Principal, encoding: Encoding): void {
+    const { request, reply, startedAt, expectation } = exchange;
+    const { transferEncoding, contentLength: length } = headers;
     const share = this.#shares.of(principal);
     const unknownLength = transferEncoding !== undefined ? this.#firstReservation : 0;
     const reserved = length ?? unknownLength;
     const late = this.#resting.heldUp(request.socket, principal);
     if (!this.#backlog.admits(share, startedAt, late) || !this.#shares.reserve(share, reserved, startedAt)) {
-      return this.#refuse(exchange, 'overloaded');
+      return this.refuse(exchange, 'overloaded');
     }
     if (expectation === 'continue') reply.writeContinue?.();
     this.#receive(exchange, share, reserved, encoding);
@@ -295,31 +334,21 @@ export class Ingest {
   #receive(exchange: Exchange, share: Share, promised: number, encoding: Encoding): void {
     const { request } = exchange;
     if (request.body !== undefined) return this.#received(exchange, share, promised, encoding, request.body);
-    const body = new Body();
-    let reserved = promised;
-    let open = true;
-    const refuse = (code: ErrorCode): void => {
-      open = false;
-      this.#release(share, reserved);
-      this.#refuse(exchange, code);
+    const room = {
+      promised,
+      reach: (bytes: number): boolean => {
+        const reached = this.#reach(share, room.promised, bytes);
+        room.promised = reached ?? room.promised;
+        return reached !== undefined;
+      },
     };
-    request.on('data', (chunk: Buffer) => {
-      if (!open) return;
-      const length = body.length + chunk.length;
-      if (length > this.#options.maxBodyBytes) return refuse('body_too_large');
-      const reached = this.#reach(share, reserved, length);
-      if (reached === undefined) return refuse('overloaded');
-      reserved = reached;
-      body.add(chunk, reserved);
-    });
-    request.on('end', () => {
-      if (!open) return;
-      open = false;
-      this.#received(exchange, share, reserved, encoding, body.bytes);
-    });
-    request.on('close', () => {
-      // The client went away in the middle of its body.
-      if (open) this.#release(share, reserved);
+    receive(request, room, this.#options.maxBodyBytes, {
+      whole: (body) => this.#received(exchange, share, room.promised, encoding, body),
+      refused: (code) => {
+        this.#release(share, room.promised);
+        this.refuse(exchange, code);
+      },
+      gone: () => this.#release(share, room.promised),
     });
   }
 
@@ -330,7 +359,7 @@ export class Ingest {
     const reserved = typeof plain === 'string' ? undefined : this.#reach(share, promised, plain.length);
     if (typeof plain === 'string' || reserved === undefined) {
       this.#release(share, promised);
-      return this.#refuse(exchange, typeof plain === 'string' ? plain : 'overloaded');
+      return this.refuse(exchange, typeof plain === 'string' ? plain : 'overloaded');
     }
     this.#shares.shrink(share, reserved - plain.length);
     exchange.share = share;
@@ -369,8 +398,10 @@ export class Ingest {
   }
 
   #enqueue(exchange: Exchange, share: Share, reserved: number, body: Buffer): void {
-    const { kind, principal } = exchange;
-    if (kind === undefined || principal === undefined) throw new Error('an event that passed no check');
+    const { endpoint, principal } = exchange;
+    const kind = endpoint?.kind;
+    if (kind === undefined || kind === 'otlp' || principal === undefined)
+      throw new Error('an event that passed no check');
     const profile = principal.profile ?? this.#options.profile;
     const receivedAt = Date.now();
     let pieces = [body];
@@ -381,26 +412,64 @@ export class Ingest {
     if (share.held.length > 0) pieces = [Buffer.from(body)];
   }
 
+  /**
+   * Puts one of several events of a request into the queue, if its key may have one more there now. It can wait where it
+   * is, so that it makes the line no longer for those that cannot.
+   * @param body not to be changed until the answer.
+   * @returns false when it has to be offered later.
+   */
+  offer(
+    exchange: Exchange,
+    kind: EventKind,
+    body: Buffer,
+    onAnswer: (answer: Answer, fault: Fault | undefined) => void,
+  ): boolean {
+    const { principal } = exchange;
+    if (principal === undefined) throw new Error('an event that passed no check');
+    const now = performance.now();
+    const share = this.#shares.of(principal);
+    const { length } = body;
+    if (share.waiting >= this.#backlog.placesFor(share, now)) return false;
+    if (!this.#shares.reserve(share, length, now)) return false;
+    const profile = principal.profile ?? this.#options.profile;
+    const receivedAt = Date.now();
+    const settled = (answer: Answer, fault: Fault | undefined): void => {
+      if (answer === 'accepted') this.counters.ofRequests[kind]++;
+      if (this.observer !== undefined) {
+        const refused = answer === 'accepted' ? undefined : faultOfAnswer(answer, fault);
+        const status = refused === undefined ? 201 : ERRORS[refused.code].status;
+        this.observer({ id: exchange.id, kind, url: exchange.request.url, body }, status, refused);
+      }
+      onAnswer(answer, fault);
+    };
+    const waiting: Waiting = { share, sharedBytes: length, onAnswer: settled };
+    this.#shares.enter(share, length, now, () =>
+      this.#ring.push(waiting, length, kind, profile, principal, receivedAt, [body]),
+    );
+    this.#backlog.entered(share);
+    return true;
+  }
+
+  /** All events of a request are durable, or can never be stored. */
+  acceptAll(exchange: Exchange, body: AnswerBody): void {
+    acceptAll(exchange, body);
+    if (exchange.endpoint !== undefined)
+      this.counters.accepted(exchange.endpoint.kind, performance.now() - exchange.startedAt);
+    if (this.#options.logRequests) this.#logRequest(exchange, 200);
+  }
+
   /** The ledger's answer to an event. Nothing else answers 201, and only `accepted` does. */
   #settle(exchange: Exchange, answer: Answer, fault: Fault | undefined): void {
-    if (exchange.share !== undefined) {
-      this.#backlog.left(exchange.share);
-      this.#shares.answered(exchange.share, exchange.sharedBytes, this.#answeredAt);
-    }
+    const { endpoint } = exchange;
+    if (endpoint === undefined) throw new Error('an answer to a request without an endpoint');
     if (answer === 'accepted') {
       accept(exchange);
-      if (exchange.kind !== undefined)
-        this.counters.accepted(exchange.kind, this.#answeredAt - exchange.startedAt);
+      this.counters.accepted(endpoint.kind, this.#answeredAt - exchange.startedAt);
       if (this.#options.logRequests) this.#logRequest(exchange, 201);
-      this.observer?.(exchange, 201, undefined);
+      this.#observe(exchange, 201, undefined);
       return;
     }
-    if (answer === 'fault') {
-      if (fault === undefined) throw new Error('a refused event without its fault');
-      return this.#refuse(exchange, fault);
-    }
-    if (answer === 'notCommitted') this.#failedAt = performance.now();
-    this.#refuse(exchange, REFUSAL_OF_ANSWER[answer]);
+    this.refuse(exchange, faultOfAnswer(answer, fault));
   }
 
   /** Notes a refusal that no request came to: bytes that are none, or that did not come in time. */
@@ -421,7 +490,8 @@ export class Ingest {
     line.add(request, reply, undefined);
   }
 
-  #refuse(
+  /** Answers with an error, logs and counts it, and lets the connection rest where the sender sends too much. */
+  refuse(
     exchange: Exchange,
     refusal: ErrorCode | Fault,
     headers: readonly string[] = [],
@@ -430,8 +500,8 @@ export class Ingest {
   ): void {
     const fault = typeof refusal === 'string' ? { code: refusal } : refusal;
     const { code } = fault;
-    const { request, reply, kind, principal } = exchange;
-    this.counters.refused(kind, code);
+    const { request, reply, endpoint, principal } = exchange;
+    this.counters.refused(endpoint?.kind, code);
     if (this.observer === undefined) this.#noteRefused(exchange, code, presentedKey);
     // By its body, or after it, a request is refused in a later turn than it was parsed in.
     if (!request.readableEnded) this.#resting.limit(request, reply);
@@ -441,15 +511,19 @@ export class Ingest {
     if (tooMany) this.#resting.add(request, reply, principal);
     else if (principal === undefined || isUnproven(request.socket)) this.#rest(exchange);
     if (this.#options.logRequests) this.#logRequest(exchange, status);
-    this.observer?.(exchange, status, fault);
+    this.#observe(exchange, status, fault);
   }
 
-  #noteRefused({ id, kind, principal, request }: Exchange, code: ErrorCode, presentedKey?: string): void {
+  #observe({ id, endpoint, request, body }: Exchange, status: number, fault: Fault | undefined): void {
+    this.observer?.({ id, kind: endpoint?.kind, url: request.url, body }, status, fault);
+  }
+
+  #noteRefused({ id, endpoint, principal, request }: Exchange, code: ErrorCode, presentedKey?: string): void {
     this.#refusals.note(
       {
         code,
         requestId: id,
-        kind,
+        kind: endpoint?.kind,
         organisation: principal?.organisation,
         // Of a key that was proven and is refused, anyone who has to renew it wants to know which one it is.
         keyId: principal?.keyId ?? (isProven(code) && presentedKey ? keyIdOf(presentedKey) : undefined),
@@ -459,11 +533,11 @@ export class Ingest {
     );
   }
 
-  #logRequest({ id, kind, principal, bodyBytes, startedAt }: Exchange, status: number): void {
+  #logRequest({ id, endpoint, principal, bodyBytes, startedAt }: Exchange, status: number): void {
     this.#options.log.debug(
       {
         requestId: id,
-        kind,
+        kind: endpoint?.kind,
         status,
         organisation: principal?.organisation,
         keyId: principal?.keyId,
@@ -475,14 +549,26 @@ export class Ingest {
   }
 }
 
-function newExchange(request: Request, reply: Reply, expectation: Expectation): Exchange {
+/** @param answer any but `accepted`. */
+export function faultOfAnswer(answer: Exclude<Answer, 'accepted'>, fault: Fault | undefined): Fault {
+  if (answer !== 'fault') return { code: REFUSAL_OF_ANSWER[answer] };
+  if (fault === undefined) throw new Error('a refused event without its fault');
+  return fault;
+}
+
+function newExchange(
+  request: Request,
+  reply: Reply,
+  expectation: Expectation,
+  endpoint: Endpoint | undefined,
+): Exchange {
   return {
     id: newRequestId(),
     request,
     reply,
     startedAt: performance.now(),
     expectation,
-    kind: undefined,
+    endpoint,
     principal: undefined,
     share: undefined,
     sharedBytes: 0,

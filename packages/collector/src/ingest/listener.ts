@@ -13,7 +13,7 @@ import { systemCode } from '../system-code.js';
 import { endSocket, refuseOnSocket } from './answers.js';
 import type { Ingest } from './ingest.js';
 import { type Limits, Places } from './connections.js';
-import { type Expectation, newRequestId, REQUEST_ID } from './request.js';
+import { type Endpoint, type Expectation, newRequestId, REQUEST_ID } from './request.js';
 import { Shortcut } from './shortcut.js';
 import { Tls, type TlsOptions } from './tls.js';
 
@@ -63,10 +63,12 @@ export class Listener {
   readonly #places: Places;
   readonly #shortcut: Shortcut | undefined;
 
+  /** @param endpoints in place of the five for events. */
   constructor(
     private readonly ingest: Ingest,
     private readonly options: ListenerOptions,
     tls?: TlsOptions,
+    private readonly endpoints?: ReadonlyMap<string, Endpoint>,
   ) {
     const settings: ServerOptions & TcpOptions = {
       // For TLS; of plain HTTP it is so anyway.
@@ -88,7 +90,7 @@ export class Listener {
     // Node's own, which is the first, with what it needs to be called from here.
     const [speakHttp] = server.listeners(spoken) as [(socket: Socket) => void];
     const toServer = (socket: Socket): void => speakHttp.call(server, socket);
-    if (Listener.hasShortcut) {
+    if (Listener.hasShortcut && endpoints === undefined) {
       this.#shortcut = new Shortcut(
         ingest,
         options,
@@ -180,7 +182,7 @@ export class Listener {
     if (latestOn(socket)?.shouldKeepAlive === false) return;
     (socket as Answering)[LATEST] = response;
     response.on('finish', forget);
-    this.ingest.handle(request, response, expectation);
+    this.ingest.handle(request, response, expectation, this.endpoints);
   }
 
   /** Whether some request on the connection, whole or not, has not had all of its answer. */

@@ -1,8 +1,10 @@
 import { randomFillSync } from 'node:crypto';
 import type { Socket } from 'node:net';
 import zlib from 'node:zlib';
-import type { EventKind } from '@clinical-events/protocol';
+import type { ErrorCode, EventKind } from '@clinical-events/protocol';
 import type { Principal } from '../access/principal.js';
+import type { Fault } from '../ledger/examine.js';
+import type { Answer } from '../ledger/ring.js';
 import { systemCode } from '../system-code.js';
 import type { Share } from './admission.js';
 
@@ -132,23 +134,52 @@ export interface StreamedRequest extends RequestHead {
 
 export type Request = WholeRequest | StreamedRequest;
 
+/** What a request is counted as: one event, or a request of OTLP with any number of them. */
+export type RequestKind = EventKind | 'otlp';
+
+/** Where requests go: one of the five for an event each, or one of OTLP. */
+export interface Endpoint {
+  /** The permission that a key needs, too. */
+  readonly kind: RequestKind;
+  readonly maxBodyBytes: number;
+  takes(contentType: string | undefined): boolean;
+  /** Reads and answers a request whose head is good and whose body was announced as no larger than it may be. */
+  receive(exchange: Exchange, headers: RequestHeaders, principal: Principal, encoding: Encoding): void;
+  /** The body of a refusal; undefined for that of the five endpoints. */
+  refusal?(exchange: Exchange, code: ErrorCode, message: string): AnswerBody;
+}
+
+export interface AnswerBody {
+  readonly mediaType: string;
+  readonly bytes: Buffer;
+}
+
 /** The answer to a request, to be given once. */
 export interface Reply {
   /** False: the connection ends behind this answer, and takes no further request. */
   shouldKeepAlive: boolean;
   writeHead(status: number, headers: string[]): unknown;
-  end(body?: string): unknown;
+  end(body?: string | Buffer): unknown;
   /** Has the client send the body that it holds back. No whole request has that. */
   writeContinue?(): unknown;
   /** Of the body, before its end; for a request that is not complete. */
-  write?(body: string): unknown;
+  write?(body: string | Buffer): unknown;
 }
 
 /** The answer to a streamed request; Node's ServerResponse is one. */
 export type StreamedReply = Required<Reply>;
 
+/** An event in the queue, by itself or one of those of a request. */
+export interface Waiting {
+  /** Of the key, once the event has a place in the queue; and the bytes that count against it. */
+  share: Share | undefined;
+  sharedBytes: number;
+  /** Gets the ledger's answer to one of several events of a request. */
+  readonly onAnswer?: (answer: Answer, fault: Fault | undefined) => void;
+}
+
 /** A request on its way through the collector, and what is known of it so far. */
-export interface Exchange {
+export interface Exchange extends Waiting {
   /** In the answer and in the log line of a refusal. */
   readonly id: string;
   readonly request: Request;
@@ -156,11 +187,9 @@ export interface Exchange {
   /** Monotonic clock, milliseconds. */
   readonly startedAt: number;
   readonly expectation: Expectation;
-  kind: EventKind | undefined;
+  /** Undefined where the path is none. */
+  readonly endpoint: Endpoint | undefined;
   principal: Principal | undefined;
-  /** Of the key, once the event has a place in the queue; and the bytes that count against it. */
-  share: Share | undefined;
-  sharedBytes: number;
   /** As received, before decompression. */
   bodyBytes: number;
   /** Decompressed, once the event has a place in the queue, where the options want bodies kept. */
@@ -200,6 +229,54 @@ export class Body {
 }
 
 const EMPTY = Buffer.alloc(0);
+
+/** The room that is promised to a body. */
+export interface Room {
+  /** What is promised now, in bytes. */
+  readonly promised: number;
+  /** @returns false when so many bytes cannot be promised. */
+  reach(bytes: number): boolean;
+}
+
+/**
+ * Reads a body that comes in pieces, in no more memory than was promised to it, and calls one of the functions once.
+ * @param limit the most bytes that it may have.
+ */
+export function receive(
+  request: StreamedRequest,
+  room: Room,
+  limit: number,
+  on: {
+    readonly whole: (body: Buffer) => void;
+    readonly refused: (code: ErrorCode) => void;
+    /** The client went away in the middle of its body. */
+    readonly gone: () => void;
+  },
+): void {
+  const body = new Body();
+  let open = true;
+  const refuse = (code: ErrorCode): void => {
+    open = false;
+    on.refused(code);
+  };
+  request.on('data', (chunk: Buffer) => {
+    if (!open) return;
+    const length = body.length + chunk.length;
+    if (length > limit) return refuse('body_too_large');
+    if (!room.reach(length)) return refuse('overloaded');
+    body.add(chunk, room.promised);
+  });
+  request.on('end', () => {
+    if (!open) return;
+    open = false;
+    on.whole(body.bytes);
+  });
+  request.on('close', () => {
+    if (!open) return;
+    open = false;
+    on.gone();
+  });
+}
 
 /* Undoes Content-Encoding (RFC 9110 section 8.4), never making more than the limit allows. */
 

@@ -14,6 +14,7 @@ import {
 } from 'prom-client';
 import { SIZE_BOUNDS, TIME_BOUNDS_MS } from '../ledger/buckets.js';
 import { EVENT_OUTCOMES, type LedgerCounts } from '../ledger/ledger-counters.js';
+import type { OtlpCounters } from '../otlp/otlp-counters.js';
 import { factsOf, healthOf, isReady } from './state.js';
 import type { CollectorStatus, Watch } from './status.js';
 import { type Facts, WARNING_IDS, shownKeys, warningsOf } from './warnings.js';
@@ -158,7 +159,7 @@ export const FAMILIES: readonly Family<Scrape>[] = [
   labelled(
     'counter',
     'collector_requests_total',
-    'Requests answered on the ingest listener, by kind of event, HTTP status and code; kind none: refused before the kind was known.',
+    'Requests answered, by kind of event, HTTP status and code; kind otlp: requests of OTLP, each with any number of events; kind none: refused before the kind was known.',
     ({ collectorStatus }) =>
       collectorStatus.ingest.counters
         .answers()
@@ -174,9 +175,32 @@ export const FAMILIES: readonly Family<Scrape>[] = [
         count,
       ]),
   ),
+  labelled(
+    'counter',
+    'collector_otlp_events_total',
+    'Events made of spans and log records that are durable, repeats too, by kind.',
+    ({ collectorStatus }) =>
+      collectorStatus.otlp() === undefined
+        ? []
+        : Object.entries(collectorStatus.ingest.counters.ofRequests).map(([kind, count]) => [
+            { kind },
+            count,
+          ]),
+  ),
+  labelled(
+    'counter',
+    'collector_otlp_items_total',
+    'Spans (signal traces) and log records (logs) of requests answered with 200: stored, ignored because they are about no run, or rejected because they can never be stored; reason is that of the mapping, or the code of the error.',
+    ({ collectorStatus }) => otlpItems(collectorStatus.otlp()),
+  ),
+  counter(
+    'collector_otlp_shortened_total',
+    'Events stored without their longest contents, because they were larger than an event may be.',
+    ({ collectorStatus }) => collectorStatus.otlp()?.shortened,
+  ),
   histogram(
     'collector_ack_duration_seconds',
-    'Time from the last header of a request to its 201, the event being durable.',
+    'Time from the last header of a request to its 201 (200 of OTLP), its events being durable.',
     TIMES,
     ({ collectorStatus }) => collectorStatus.ingest.counters.latencies(),
   ),
@@ -550,6 +574,15 @@ function keyLines({ facts }: Scrape, value: (use: Facts['keys'][number]) => numb
 
 function seconds(ms: number | undefined): number | undefined {
   return ms === undefined ? undefined : ms / 1000;
+}
+
+function otlpItems(counters: OtlpCounters | undefined): (readonly [Labels, number])[] {
+  return Object.entries(counters?.signals ?? {}).flatMap(([signal, { stored, ignored, rejected }]) => {
+    const all = { stored: [['', stored]], ignored: [...ignored], rejected: [...rejected] } as const;
+    return Object.entries(all).flatMap(([result, counts]) =>
+      counts.map(([reason, count]) => [{ signal, result, reason }, count] as const),
+    );
+  });
 }
 
 function snakeCase(name: string): string {

@@ -3,6 +3,8 @@ import { EVENT_KINDS, type ErrorCode } from '@clinical-events/protocol';
 import type { KeyUse } from '../access/key-ring.js';
 import type { StorageReason } from '../ledger/ledger.js';
 import type { AnswerCount } from '../ingest/ingest-counters.js';
+import type { Signal } from '../otlp/decoded.js';
+import type { OtlpCounters } from '../otlp/otlp-counters.js';
 import { quantile, TIME_BOUNDS_MS } from '../ledger/buckets.js';
 import type { ConsoleState, Key } from './console/console-state.js';
 import { type CollectorStatus, type Watch, daysUntilFull } from './status.js';
@@ -201,7 +203,8 @@ export function stateOf(collectorStatus: CollectorStatus, watch: Watch): Console
   const now = Date.now();
   const facts = factsOf(collectorStatus, watch, now);
   const checks = healthOf(collectorStatus, performance.now());
-  const answers = collectorStatus.ingest.counters.answers();
+  const { counters } = collectorStatus.ingest;
+  const otlp = collectorStatus.otlp();
   const { outcomes, events, entries, bytes, shared } = collectorStatus.ledger();
   const { growth } = watch;
   const rates = watch.samples.rates(RATE_OVER_MS);
@@ -235,7 +238,13 @@ export function stateOf(collectorStatus: CollectorStatus, watch: Watch): Console
         .list()
         .map(({ at, p50, p99, ...sample }) => ({ at: instant(at), ...sample, p50_ms: p50, p99_ms: p99 })),
     },
-    totals: { ...totals(answers), repeats: outcomes.duplicate, conflicts: outcomes.conflict },
+    totals: {
+      accepted: counters.acceptedEvents(),
+      refused: refusals(counters.answers()),
+      repeats: outcomes.duplicate,
+      conflicts: outcomes.conflict,
+    },
+    otlp: otlp === undefined ? null : otlpState(otlp),
     runs:
       runs === undefined
         ? null
@@ -374,15 +383,20 @@ function stateOfKey(use: KeyUse, now: number): Key {
   };
 }
 
-function totals(answers: readonly AnswerCount[]): Pick<ConsoleState['totals'], 'accepted' | 'refused'> {
-  const accepted: Record<string, number> = Object.fromEntries(EVENT_KINDS.map((kind) => [kind, 0]));
+/** Requests by the code of their refusal, those that were ever given. */
+function refusals(answers: readonly AnswerCount[]): Readonly<Record<string, number>> {
   const refused: Record<string, number> = {};
-  for (const { kind, code, count } of answers) {
-    if (count === 0) continue;
-    const [counts, name] = code === 'accepted' ? [accepted, kind] : [refused, code];
-    counts[name] = (counts[name] ?? 0) + count;
-  }
-  return { accepted, refused };
+  for (const { code, count } of answers)
+    if (count > 0 && code !== 'accepted') refused[code] = (refused[code] ?? 0) + count;
+  return refused;
+}
+
+function otlpState({ signals, shortened }: OtlpCounters): ConsoleState['otlp'] {
+  const items = (Object.keys(signals) as Signal[]).map((signal) => {
+    const { stored, ignored, rejected } = signals[signal];
+    return { signal, stored, ignored: Object.fromEntries(ignored), rejected: Object.fromEntries(rejected) };
+  });
+  return { items, shortened };
 }
 
 function instant(ms: number): string {

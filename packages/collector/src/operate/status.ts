@@ -2,6 +2,7 @@
 import type { KeyUse } from '../access/key-ring.js';
 import type { ClockStep } from '../clock.js';
 import type { IngestCounters } from '../ingest/ingest-counters.js';
+import type { OtlpCounters } from '../otlp/otlp-counters.js';
 import type { QueueState, StorageState } from '../ingest/ingest.js';
 import { TIME_BOUNDS_MS, quantile } from '../ledger/buckets.js';
 import { type LedgerCounts } from '../ledger/ledger-counters.js';
@@ -104,8 +105,10 @@ export interface CollectorStatus {
   ledgerLivedAt(): number | undefined;
   /** Whether there is a listener for events. */
   listens(): boolean;
-  /** Connections to it that are open. */
+  /** Connections to it that are open, those for OTLP among them. */
   connections(): number;
+  /** What came of spans and log records; undefined where OTLP is not taken. */
+  otlp(): OtlpCounters | undefined;
   index(): IndexState | undefined;
   /** Undefined where payloads are not encrypted. */
   privacy(): PrivacyState | undefined;
@@ -169,7 +172,7 @@ export class Samples {
 
   /** @param monotonicMs now; the first sample begins here. */
   constructor(
-    private readonly counters: Pick<IngestCounters, 'answers' | 'latencies'>,
+    private readonly counters: Pick<IngestCounters, 'acceptedEvents' | 'answers' | 'latencies'>,
     monotonicMs: number,
   ) {
     this.#latencies = new Float64Array(TIME_BOUNDS_MS.length + 1);
@@ -178,12 +181,9 @@ export class Samples {
 
   /** Ends a sample and begins the next. */
   take(wallMs: number, monotonicMs: number): void {
-    let accepted = 0;
+    const accepted = Object.values(this.counters.acceptedEvents()).reduce((sum, count) => sum + count);
     let refused = 0;
-    for (const { code, count } of this.counters.answers()) {
-      if (code === 'accepted') accepted += count;
-      else refused += count;
-    }
+    for (const { code, count } of this.counters.answers()) if (code !== 'accepted') refused += count;
     const { counts } = this.counters.latencies();
     const since = counts.map((count, i) => count - (this.#latencies[i] ?? 0));
     this.#ring[this.#next] = {

@@ -110,7 +110,9 @@ export async function start(
   env: NodeJS.ProcessEnv = {},
   prefix: readonly string[] = [],
 ): Promise<Running> {
-  const serve = [MAIN, 'serve', '--port', '0', '--data-dir', dataDir, ...args];
+  // The project `server` runs the tests of the five endpoints beside OTLP.
+  const otlp = process.env['TESTS_OTLP'] === 'on' ? ['--otlp-port', '0'] : [];
+  const serve = [MAIN, 'serve', '--port', '0', ...otlp, '--data-dir', dataDir, ...args];
   const [command = '', ...rest] = [...prefix, process.execPath, ...nodeArgs, ...serve];
   const child = spawn(command, rest, { env: { ...ENVIRONMENT, ...env } });
   const output = { stdout: '', stderr: '' };

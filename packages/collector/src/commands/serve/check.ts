@@ -96,8 +96,10 @@ async function startFaults({ sound, sourceOf }: ConfigReading, listen: boolean):
     );
   }
   add('encryption-keys', keysFault(sound));
-  const { host, port, management, managementHost, managementPort } = sound;
+  const { host, port, otlpPort, management, managementHost, managementPort } = sound;
   if (listen && host !== undefined && port !== undefined) add('host', await addressFault(host, port));
+  if (listen && host !== undefined && typeof otlpPort === 'number')
+    add('otlp-port', await addressFault(host, otlpPort));
   if (management === 'on' && managementHost !== undefined && managementPort !== undefined)
     add('management-host', await addressFault(managementHost, managementPort));
   return faults;

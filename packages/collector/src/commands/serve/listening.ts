@@ -5,6 +5,7 @@ import { EVENT_PATHS, type EventKind, PROTOCOL_VERSION } from '@clinical-events/
 import { certificateName } from '../../access/principal.js';
 import { type Config, inQuotes } from '../../config.js';
 import { exists } from '../../files.js';
+import type { Permission } from '../../store/contract/keys.js';
 import { alternativeNames } from '../../access/certificate-names.js';
 import { describeStore, isShared, type StoreSettings } from '../../store/open.js';
 import { isLocked } from '../../store/directory-lock.js';
@@ -31,10 +32,15 @@ const PAYLOADS: Readonly<Record<EventKind, object>> = {
   'user-feedback': { feedback: { feedback_type: 'rating', rating_value: 5 } },
 };
 
+/** Registered for OTLP over HTTP. */
+const CUSTOMARY_OTLP_PORT = 4318;
+
 /** Where a collector listens. */
 export interface Listening {
   readonly host: string;
   readonly port: number;
+  /** For requests of OTLP, where they are taken. */
+  readonly otlpPort?: number | undefined;
   /** With HTTPS. */
   readonly tls?: ListeningTls | undefined;
 }
@@ -126,7 +132,8 @@ export function firstEventCurl(listening: Listening, keyText: string, kind: Even
  * What to tell an operator who was just given a key: the key, once, and a first event to send with it. Ends with a
  * line break. Belongs on standard output, never in a log.
  */
-export function newKeyNotice(listening: Listening, keyText: string, kind: EventKind): string {
+export function newKeyNotice(listening: Listening, keyText: string, kind: Permission): string {
+  if (kind === 'otlp') return otlpKeyNotice(listening, keyText);
   const files = listening.tls?.clientShowsOne
     ? ', with the certificate and the key of the sender in client.crt and client.key'
     : '';
@@ -138,6 +145,23 @@ This is the only time that the key is shown: only its hash is stored. Keep it li
 Send a first event${files}; the collector answers {"status":"accepted"}:
 
 ${firstEventCurl(listening, keyText, kind)}
+`;
+}
+
+/** Of a key that may send by OTLP alone: what an application with an SDK of OpenTelemetry is given. */
+function otlpKeyNotice(listening: Listening, keyText: string): string {
+  const { host, otlpPort = CUSTOMARY_OTLP_PORT, tls } = listening;
+  const address = addressOf({ host, port: otlpPort, tls }).replace(/^--resolve \S+ /, '');
+  return `
+  ${keyText}
+
+This is the only time that the key is shown: only its hash is stored. Keep it like a password.
+
+An application with an SDK of OpenTelemetry sends with these variables (docs/guide/opentelemetry.md):
+
+OTEL_EXPORTER_OTLP_ENDPOINT=${address}
+OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf
+OTEL_EXPORTER_OTLP_HEADERS=x-api-key=${keyText}
 `;
 }
 

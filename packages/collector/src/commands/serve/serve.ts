@@ -6,6 +6,7 @@ import { ensureFirstKey } from '../../access/issuing.js';
 import { type ClockStep, describeStep, SteppingClock } from '../../clock.js';
 import { type Config, type ConfigReading, serviceManagement } from '../../config.js';
 import { type HeldFile } from '../../files.js';
+import type { Ingest } from '../../ingest/ingest.js';
 import { Listener } from '../../ingest/listener.js';
 import { createCounterMemory } from '../../ledger/ledger-counters.js';
 import { Publisher } from '../../transparency/publisher.js';
@@ -18,6 +19,7 @@ import { openSharedStore, openStore } from '../../store/open-to-read.js';
 import type { KeyStore } from '../../store/contract/keys.js';
 import type { TreeReader } from '../../store/contract/tree.js';
 import type { CollectorStatus } from '../../operate/status.js';
+import type { OtlpSide } from './otlp-side.js';
 import { STRAY } from '../../stray-signals.js';
 import { RunningStatus } from './status.js';
 import { CommandFailure, EXIT, usage } from '../exit-codes.js';
@@ -177,10 +179,14 @@ async function run(
     apply(changed) {
       log.level = changed.logLevel;
       listener.limit(changed);
+      otlp?.listener.limit(changed);
     },
     sources: {
       'API keys': () => keys.refresh(),
-      'TLS certificate': (): Promise<boolean> => listener.tls?.reload() ?? Promise.resolve(true),
+      'TLS certificate': async (): Promise<boolean> => {
+        const reloads = [listener, otlp?.listener].map((each) => each?.tls?.reload());
+        return (await Promise.all(reloads)).every((isNew) => isNew !== false);
+      },
     },
     onBegin: () => manager.reloading(),
     onEnd: () => manager.ready(status),
@@ -249,7 +255,9 @@ async function run(
     tls && { ...tls, log, onRenewed: (credentials) => management.present(credentials) },
   );
   collectorStatus.listener = listener;
-  const listening = listen ? await listenOn(listener, config, tls, thread) : undefined;
+  const otlp = listen ? await openOtlpSide(config, ingest, tls, log) : undefined;
+  collectorStatus.otlpSide = otlp;
+  const listening = listen ? await listenOn(listener, otlp, config, tls, thread) : undefined;
   trial?.announce();
   if (isatty(1)) out.write(listeningNotice(listening, management.address));
   const notices = consoleNotice(management.address) + (trial ? '' : escrowNotice(config));
@@ -267,8 +275,13 @@ async function run(
     version: collectorStatus.version,
     pid: process.pid,
   };
-  if (listening) log.info({ host: config.host, port: listening.port, ...running }, 'listening');
-  else log.info(running, 'running, and takes no events');
+  if (listening) {
+    const { port, otlpPort } = listening;
+    log.info(
+      { host: config.host, port, ...(otlpPort !== undefined && { otlpPort }), ...running },
+      'listening',
+    );
+  } else log.info(running, 'running, and takes no events');
   status = listening ? `listening on ${config.host}:${listening.port}` : 'taking no events (--no-listen)';
   manager.ready(status);
   manager.watch((milliseconds) => {
@@ -288,7 +301,8 @@ async function run(
   manager.stopping();
   ingest.stop();
   const closeTimeoutMs = inOrder ? shutdownTimeoutMs : Math.min(1000, shutdownTimeoutMs);
-  await listener.close(closeTimeoutMs);
+  await Promise.all([listener.close(closeTimeoutMs), otlp?.listener.close(closeTimeoutMs)]);
+  await otlp?.stop();
   await keys.stop();
   await (inOrder ? thread.stop() : thread.terminate());
   await publisher.close(shutdownTimeoutMs);
@@ -379,9 +393,22 @@ async function openLedger(thread: LedgerWorker, keys: KeyStore, config: Config, 
   }
 }
 
+/** The listener for OTLP, not listening yet; undefined where it is not turned on: then none of its code is loaded. */
+async function openOtlpSide(
+  config: Config,
+  ingest: Ingest,
+  tls: ResolvedConfig['tls'],
+  log: Logger,
+): Promise<OtlpSide | undefined> {
+  if (config.otlpPort === '') return undefined;
+  const { OtlpSide: Opened } = await import('./otlp-side.js');
+  return new Opened({ ...config, otlpPort: config.otlpPort }, ingest, tls, log);
+}
+
 /** On return it listens. @throws CommandFailure when the address cannot be had; the ledger is closed then. */
 async function listenOn(
   listener: Listener,
+  otlp: OtlpSide | undefined,
   config: Config,
   tls: ResolvedConfig['tls'],
   thread: LedgerWorker,
@@ -394,9 +421,10 @@ async function listenOn(
   };
   try {
     const port = await listener.listen();
-    return { host, port, tls: shown };
+    return { host, port, otlpPort: await otlp?.listen(), tls: shown };
   } catch (error) {
     await thread.stop();
+    if (error instanceof CommandFailure) throw error;
     throw cannotListen('the collector', config, error, 'Choose another --port or --host');
   }
 }

@@ -4,6 +4,8 @@ import path from 'node:path';
 import type { KeyRing, KeyUse } from '../../access/key-ring.js';
 import type { Ingest } from '../../ingest/ingest.js';
 import type { Listener } from '../../ingest/listener.js';
+import type { OtlpCounters } from '../../otlp/otlp-counters.js';
+import type { OtlpReceiver } from '../../otlp/receiver.js';
 import { LedgerCounters, type LedgerCounts } from '../../ledger/ledger-counters.js';
 import type { PrivacyState } from '../../ledger/lifecycle.js';
 import type {
@@ -60,6 +62,7 @@ export class RunningStatus implements CollectorStatus {
   /** Set once there is one. */
   thread: LedgerWorker | undefined;
   listener: Listener | undefined;
+  otlpSide: { readonly listener: Listener; readonly receiver: OtlpReceiver } | undefined;
   follower: Follower | undefined;
   #phase: Phase = 'starting';
   #checkpoint: CheckpointState | undefined;
@@ -139,7 +142,11 @@ export class RunningStatus implements CollectorStatus {
   }
 
   connections(): number {
-    return this.listener?.connections ?? 0;
+    return (this.listener?.connections ?? 0) + (this.otlpSide?.listener.connections ?? 0);
+  }
+
+  otlp(): OtlpCounters | undefined {
+    return this.otlpSide?.receiver.counters;
   }
 
   ledgerLivedAt(): number | undefined {

@@ -13,7 +13,7 @@ import {
 import { validateEvent } from '@clinical-events/protocol/validate';
 import type { Command } from 'commander';
 import { ConfigError } from '../../config.js';
-import type { Exchange } from '../../ingest/request.js';
+import type { Observed } from '../../ingest/ingest.js';
 import type { Fault } from '../../ledger/examine.js';
 import type { LineWriter } from './log.js';
 import { legible } from '../terminal.js';
@@ -73,10 +73,11 @@ Each event is listed here, with what it is refused for, or would be under profil
   }
 
   /** For Ingest.observer, where bodies are kept. */
-  observe(exchange: Exchange, status: number, fault: Fault | undefined): void {
-    const { id, kind, body } = exchange;
-    if (fault !== undefined) this.out.write(refusalLines(exchange, status, fault));
-    else if (kind !== undefined && body !== undefined) this.out.write(trialLines(id, kind, body));
+  observe(observed: Observed, status: number, fault: Fault | undefined): void {
+    const { id, kind, body } = observed;
+    if (fault !== undefined) this.out.write(refusalLines(observed, status, fault));
+    else if (kind !== undefined && kind !== 'otlp' && body !== undefined)
+      this.out.write(trialLines(id, kind, body));
   }
 
   #end(): void {
@@ -103,12 +104,12 @@ function trialLines(request: string, kind: EventKind, body: Uint8Array): string 
 }
 
 /** Why a request was refused; no value of any field, for a fault has none, and nothing of a path that is no endpoint. */
-function refusalLines({ id, kind, request }: Exchange, status: number, fault: Fault): string {
+function refusalLines({ id, kind, url = '' }: Observed, status: number, fault: Fault): string {
   const { code, message = ERRORS[code].message, details } = fault;
   const issues = (details?.['issues'] ?? []) as readonly Issue[];
   const first =
     kind === undefined
-      ? `${status} (request ${id}): ${code}: no such endpoint${nearestEndpoint(request.url ?? '')}`
+      ? `${status} (request ${id}): ${code}: no such endpoint${nearestEndpoint(url)}`
       : `${status} ${kind} (request ${id}): ${code}: ${message}`;
   return asLines([first, ...issues.map(issueLine)]);
 }

@@ -34,6 +34,12 @@ export interface ConsoleState {
     readonly repeats: number;
     readonly conflicts: number;
   };
+  /** Since the start; null where OTLP is not taken. */
+  readonly otlp: {
+    readonly items: readonly OtlpItems[];
+    /** Events that were stored without their longest contents. */
+    readonly shortened: number;
+  } | null;
   /** How complete the runs are that began since then, 30 days ago. Null before the first count. */
   readonly runs: {
     readonly since: string;
@@ -174,4 +180,14 @@ export interface Hint {
   readonly id: string;
   readonly title: string;
   readonly what_to_do: string;
+}
+
+/** Spans (traces) or log records (logs) that came by OTLP. */
+export interface OtlpItems {
+  readonly signal: 'traces' | 'logs';
+  readonly stored: number;
+  /** Those that are about no run, by reason. */
+  readonly ignored: Readonly<Record<string, number>>;
+  /** Those that can never be stored, by code. */
+  readonly rejected: Readonly<Record<string, number>>;
 }

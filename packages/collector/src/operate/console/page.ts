@@ -7,7 +7,16 @@ import { type Child, type Element, type Mood, type View, h, takenAt, toHtml } fr
 import { duration } from './format.js';
 import { health, overview } from './overview.js';
 import { attention, hints, proof, sinks, summary } from './proof.js';
-import { acceptedByKind, isUnasked, keys, refusedByReason, runs, storage, unasked } from './tables.js';
+import {
+  acceptedByKind,
+  isUnasked,
+  keys,
+  openTelemetry,
+  refusedByReason,
+  runs,
+  storage,
+  unasked,
+} from './tables.js';
 import { traffic } from './traffic.js';
 
 export function page(view: View): Element {
@@ -43,11 +52,12 @@ function belowTraffic(view: View): readonly Child[] {
 
 /** Side by side, and of about the same height. */
 function stacksOf(view: View): readonly (readonly Element[])[] {
+  const otlp = openTelemetry(view);
   return isUnasked(view)
     ? [[unasked(), health(view)], [runs(view), storage(view)], [proof(view)]]
     : [
         [acceptedByKind(view), refusedByReason(view)],
-        [runs(view), health(view)],
+        [runs(view), health(view), ...(otlp ? [otlp] : [])],
         [storage(view), proof(view)],
       ];
 }

@@ -19,8 +19,11 @@ import { metered } from './overview.js';
 import { expiry } from './proof.js';
 
 /** Whether nothing was answered since the start. */
-export function isUnasked({ state: { totals } }: View): boolean {
-  return total(Object.entries(totals.accepted)) === 0 && Object.keys(totals.refused).length === 0;
+export function isUnasked({ state: { totals, otlp } }: View): boolean {
+  const ignored = otlp?.items.flatMap((items) => Object.entries(items.ignored)) ?? [];
+  return (
+    total(Object.entries(totals.accepted)) + total(ignored) === 0 && Object.keys(totals.refused).length === 0
+  );
 }
 
 /** In place of the two cards below. */
@@ -57,6 +60,30 @@ export function refusedByReason({ state: { totals } }: View): Element {
       ? h('p', { class: 'empty' }, 'Nothing was refused. What is gets counted here by its error code.')
       : table('Requests refused since the start, by error code', columns('Error code'), rows(counts, all)),
   );
+}
+
+/** What came of spans and log records; undefined where OTLP is not taken. */
+export function openTelemetry({ state: { otlp } }: View): Element | undefined {
+  if (otlp === null) return undefined;
+  const lines = otlp.items.flatMap(({ signal, stored, ignored, rejected }) => {
+    const name = signal === 'traces' ? 'spans' : 'log records';
+    const whole = [`${name} stored`, stored] as const;
+    const others = [...tagged('not about a run', ignored), ...tagged('can never be stored', rejected)];
+    return [whole, ...others.map(([text, number]) => [`${name} ${text}`, number] as const)];
+  });
+  const all = total(lines);
+  return card(
+    'otlp',
+    'OpenTelemetry',
+    `${count(all)} since the start`,
+    table('Spans and log records since the start', columns('What became of them'), rows(lines, all)),
+    otlp.shortened > 0 &&
+      h('p', { class: 'more' }, `${counted(otlp.shortened, 'event')} stored without the longest contents.`),
+  );
+}
+
+function tagged(text: string, counts: Readonly<Record<string, number>>): (readonly [string, number])[] {
+  return Object.entries(counts).map(([reason, number]) => [`${text}: ${reason}`, number]);
 }
 
 function columns(first: string): { name: string; className?: string }[] {

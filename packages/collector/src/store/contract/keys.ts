@@ -5,7 +5,7 @@
  * a key was allowed to do stays on record for as long as there are events that it sent.
  */
 import type { AccessLogStore } from './access-log.js';
-import type { EventKind, Profile } from '@clinical-events/protocol';
+import { EVENT_KINDS, type EventKind, type Profile } from '@clinical-events/protocol';
 import type { CheckpointSigner } from '../../integrity/note-signing.js';
 
 /** How fast a key may send: a token bucket that fills at `perSecond` and holds `burst`. */
@@ -16,8 +16,12 @@ export interface RateLimit {
   readonly burst: number;
 }
 
-/** Which kinds of events a key may send. `all` includes kinds that a later protocol may add. */
-export type Permissions = 'all' | readonly EventKind[];
+/** To send events of a kind, or of all kinds by the OTLP listener. */
+export type Permission = EventKind | 'otlp';
+export const PERMISSIONS: readonly Permission[] = [...EVENT_KINDS, 'otlp'];
+
+/** What a key may do. `all` includes what a later protocol may add. */
+export type Permissions = 'all' | readonly Permission[];
 
 /** An API key as it is stored: everything but the key itself. Instants are milliseconds since 1970 UTC. */
 export interface ApiKey {

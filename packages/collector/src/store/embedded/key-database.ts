@@ -6,7 +6,7 @@
 import { closeSync, fsyncSync, openSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { backup, DatabaseSync, type SQLInputValue } from 'node:sqlite';
-import { EVENT_KINDS, PROFILES } from '@clinical-events/protocol';
+import { PROFILES } from '@clinical-events/protocol';
 import { exists, makeFile, nodeFiles } from '../../files.js';
 import { assertRoomForIndex, fillIndex, hasSpace } from '../../shared-index.js';
 import { openWithoutWriting } from '../../unwritten-database.js';
@@ -15,6 +15,7 @@ import {
   type KeyStore,
   KeyStoreDamaged,
   KeyStoreError,
+  PERMISSIONS,
   type RotationRefusal,
 } from '../contract/keys.js';
 
@@ -375,7 +376,7 @@ function apiKey(row: Row): ApiKey {
     hash: row['hash'] as Uint8Array,
     organisation: text('organisation') ?? '',
     permissions:
-      permissions === 'all' ? 'all' : permissions.split(',').map((kind) => oneOf(EVENT_KINDS, kind)),
+      permissions === 'all' ? 'all' : permissions.split(',').map((kind) => oneOf(PERMISSIONS, kind)),
     profile: profile === undefined ? undefined : oneOf(PROFILES, profile),
     rateLimit: perSecond === undefined ? undefined : { perSecond, burst: number('rate_burst') ?? 1 },
     clientCertificate: text('client_certificate'),

@@ -59,6 +59,13 @@ export function busy(more: Partial<ConsoleState> = {}): ConsoleState {
       repeats: 120,
       conflicts: 0,
     },
+    otlp: {
+      items: [
+        { signal: 'traces', stored: 412, ignored: { not_about_models: 9120 }, rejected: {} },
+        { signal: 'logs', stored: 0, ignored: {}, rejected: {} },
+      ],
+      shortened: 0,
+    },
     runs: {
       ...{ since: instant(30 * DAY_MS), full: 180_204, minimum: 61_977, incomplete: 312, retired: 7 },
       ...{ without_outcome: 44_120, orphan_events: 1804, events_behind: 0 },

@@ -1,0 +1,354 @@
+/**
+ * Takes requests of OTLP over HTTP (OpenTelemetry protocol 1.x, "OTLP/HTTP") and answers each once every event that is
+ * made of it is durable, or can never be stored. Heads are checked as those of the five endpoints are (ingest/); a thread
+ * of its own decompresses, decodes and maps bodies (translation.ts).
+ */
+import { ERRORS, type ErrorCode } from '@clinical-events/protocol';
+import type { Principal } from '../access/principal.js';
+import { faultOfAnswer, type Ingest } from '../ingest/ingest.js';
+import { LineLimit, type Log } from '../ingest/refusal-log.js';
+import {
+  type AnswerBody,
+  type Encoding as Coding,
+  type Endpoint,
+  type Exchange,
+  readHeaders,
+  receive,
+  type RequestHeaders,
+} from '../ingest/request.js';
+import type { Fault } from '../ledger/examine.js';
+import type { Answer } from '../ledger/ring.js';
+import { statusBody, successBody } from './decoding/answers.js';
+import type { Encoding, Signal } from './decoded.js';
+import { OtlpCounters } from './otlp-counters.js';
+import type { MadeEvents, Summary, TranslationFault, Translator } from './translation.js';
+
+/** The most bytes of a request, before and after decompression. */
+export const MOST_REQUEST_BYTES = 64 << 20;
+/** What all requests that are being received or translated may hold, as received; a key may hold half of it. */
+const MOST_HELD_BYTES = 2 * MOST_REQUEST_BYTES;
+const FIRST_RESERVATION = 64 << 10;
+/** After this time an event that found no place is offered again, in milliseconds. */
+const OFFER_EVERY_MS = 10;
+
+const SIGNAL_OF_PATH: Readonly<Record<string, Signal>> = {
+  '/v1/traces': 'traces',
+  '/v1/logs': 'logs',
+  // Where the SDKs of Langfuse send their spans.
+  '/api/public/otel/v1/traces': 'traces',
+};
+
+const MEDIA_TYPES: Readonly<Record<Encoding, string>> = {
+  protobuf: 'application/x-protobuf',
+  json: 'application/json',
+};
+
+/** Codes of google.rpc by status of HTTP; the protocol of OTLP asks for such a status in every refusal. */
+const RPC_CODES: Readonly<Record<number, number>> = {
+  ...{ 400: 3, 413: 3, 415: 3, 417: 3, 401: 16, 403: 7, 404: 5, 405: 12, 408: 4, 429: 8, 503: 14 },
+};
+const RPC_INTERNAL = 13;
+
+export interface ReceiverOptions {
+  readonly ingest: Ingest;
+  readonly translator: Translator;
+  readonly log: Log;
+}
+
+export class OtlpReceiver {
+  readonly counters = new OtlpCounters();
+  readonly endpoints: ReadonlyMap<string, Endpoint>;
+  readonly #options: ReceiverOptions;
+  readonly #exports = new Set<Export>();
+  readonly #held = new Map<Principal, number>();
+  readonly #lines: LineLimit<'rejected' | 'shortened'>;
+  #heldBytes = 0;
+
+  constructor(options: ReceiverOptions) {
+    this.#options = options;
+    this.endpoints = new Map(
+      Object.entries(SIGNAL_OF_PATH).map(([path, signal]) => [path, this.#endpoint(signal)]),
+    );
+    this.#lines = new LineLimit((sort, requests) =>
+      options.log.warn({ sort, requests }, 'more requests of OTLP, not listed'),
+    );
+  }
+
+  /** Bytes of requests that are being received or translated, as received. */
+  get heldBytes(): number {
+    return this.#heldBytes;
+  }
+
+  /** Ends what no client waits for any more. To be called once the listener is closed. */
+  stop(): void {
+    for (const each of this.#exports) each.abandon();
+    this.#lines.flush();
+  }
+
+  #endpoint(signal: Signal): Endpoint {
+    return {
+      kind: 'otlp',
+      maxBodyBytes: MOST_REQUEST_BYTES,
+      takes: (contentType) => encodingOf(contentType) !== undefined,
+      receive: (...head) => this.#receive(signal, ...head),
+      refusal: ({ request }, code, message) => refusalBody(readHeaders(request.rawHeaders), code, message),
+    };
+  }
+
+  #receive(
+    signal: Signal,
+    exchange: Exchange,
+    headers: RequestHeaders,
+    principal: Principal,
+    coding: Coding,
+  ): void {
+    const { ingest } = this.#options;
+    const { request, reply, expectation } = exchange;
+    if (request.body !== undefined) throw new Error('requests of OTLP come by no shortcut');
+    const room = {
+      promised: 0,
+      reach: (bytes: number): boolean => {
+        const wanted = Math.max(bytes, Math.min(2 * room.promised, MOST_REQUEST_BYTES));
+        if (bytes > room.promised && !this.#hold(principal, wanted - room.promised)) return false;
+        room.promised = Math.max(room.promised, wanted);
+        return true;
+      },
+    };
+    const letGo = (): void => this.#letGo(principal, room.promised);
+    const unknownLength = headers.transferEncoding === undefined ? 0 : FIRST_RESERVATION;
+    if (!room.reach(headers.contentLength ?? unknownLength)) return ingest.refuse(exchange, 'overloaded');
+    if (expectation === 'continue') reply.writeContinue?.();
+    receive(request, room, MOST_REQUEST_BYTES, {
+      whole: (body) => {
+        exchange.bodyBytes = body.length;
+        this.#export({ signal, exchange, principal, coding, body, letGo });
+      },
+      refused: (code) => {
+        letGo();
+        ingest.refuse(exchange, code);
+      },
+      gone: letGo,
+    });
+  }
+
+  #export(received: Received): void {
+    const { exchange, principal, letGo } = received;
+    const { contentType } = readHeaders(exchange.request.rawHeaders);
+    const encoding = encodingOf(contentType);
+    if (encoding === undefined) throw new Error('a body whose encoding was checked has none');
+    const export_ = new Export(this.#options, { ...received, encoding }, this.counters, {
+      ended: () => {
+        letGo();
+        this.#exports.delete(export_);
+      },
+      incomplete: (sort, said) => this.#tell(sort, exchange, principal, said),
+    });
+    this.#exports.add(export_);
+    export_.begin();
+  }
+
+  /** One line, without anything of the request but numbers and codes. */
+  #tell(sort: 'rejected' | 'shortened', { id }: Exchange, principal: Principal, said: object): void {
+    if (!this.#lines.admits(sort, performance.now())) return;
+    const { organisation, keyId } = principal;
+    const message =
+      sort === 'rejected'
+        ? 'spans or log records can never be stored'
+        : 'events were stored without their longest contents';
+    this.#options.log.warn({ requestId: id, organisation, keyId, ...said }, message);
+  }
+
+  #hold(principal: Principal, bytes: number): boolean {
+    const own = (this.#held.get(principal) ?? 0) + bytes;
+    if (this.#heldBytes + bytes > MOST_HELD_BYTES || own > MOST_HELD_BYTES / 2) return false;
+    this.#heldBytes += bytes;
+    this.#held.set(principal, own);
+    return true;
+  }
+
+  #letGo(principal: Principal, bytes: number): void {
+    const own = (this.#held.get(principal) ?? 0) - bytes;
+    this.#heldBytes -= bytes;
+    if (own > 0) this.#held.set(principal, own);
+    else this.#held.delete(principal);
+  }
+}
+
+interface Received {
+  readonly signal: Signal;
+  readonly exchange: Exchange;
+  readonly principal: Principal;
+  readonly coding: Coding;
+  readonly body: Buffer;
+  /** To be called once the body and what is made of it are no longer held. */
+  readonly letGo: () => void;
+}
+
+interface Watch {
+  readonly ended: () => void;
+  readonly incomplete: (sort: 'rejected' | 'shortened', said: object) => void;
+}
+
+/** A request whose body has come, until it is answered. */
+class Export {
+  /** Events that the thread has made and that wait for a place in the queue. */
+  readonly #made: MadeEvents[] = [];
+  #next = 0;
+  #inQueue = 0;
+  #summary: Summary | undefined;
+  /** What was said of the items that can never be stored, by their numbers. */
+  readonly #rejected = new Map<number, ErrorCode>();
+  #cancel: (() => void) | undefined;
+  #more: (() => void) | undefined;
+  #isAsked = true;
+  #isFirst = true;
+  #ended = false;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(
+    private readonly options: ReceiverOptions,
+    private readonly received: Received & { readonly encoding: Encoding },
+    private readonly counters: OtlpCounters,
+    private readonly watch: Watch,
+  ) {}
+
+  begin(): void {
+    const { signal, encoding, coding, body, principal, exchange } = this.received;
+    exchange.request.socket.once('close', this.#gone);
+    const task = { signal, encoding, coding, body, organisation: principal.organisation };
+    const translation = this.options.translator.translate(task, {
+      made: (made) => {
+        this.#isAsked = false;
+        this.#made.push(made);
+        // The request itself took a token.
+        principal.bucket?.charge(made.kinds.length - (this.#isFirst ? 1 : 0));
+        this.#isFirst = false;
+        this.#pump();
+      },
+      done: (summary) => {
+        this.#summary = summary;
+        this.#pump();
+      },
+      failed: (fault) => this.#refuse(faultOf(fault)),
+    });
+    this.#more = translation.more;
+    this.#cancel = translation.cancel;
+  }
+
+  /** No one waits for the answer any more: what is in the queue is stored, and no more is made. */
+  abandon(): void {
+    this.#end();
+  }
+
+  readonly #gone = (): void => this.#end();
+
+  /** Offers what is made, asks for more, and answers when all is done. */
+  #pump(): void {
+    if (this.#ended) return;
+    for (let made = this.#made[0]; made !== undefined; made = this.#made[0]) {
+      if (!this.#offer(made)) {
+        // Where none of its own is in the queue, no answer would come to try again by.
+        if (this.#inQueue === 0)
+          this.#timer ??= setTimeout(() => {
+            this.#timer = undefined;
+            this.#pump();
+          }, OFFER_EVERY_MS);
+        return;
+      }
+      this.#next = 0;
+      this.#made.shift();
+    }
+    if (this.#summary === undefined) {
+      if (this.#isAsked) return;
+      this.#isAsked = true;
+      this.#more?.();
+    } else if (this.#inQueue === 0) this.#answer(this.#summary);
+  }
+
+  /** @returns false when an event of it has to wait. */
+  #offer({ kinds, bodies, items }: MadeEvents): boolean {
+    const { exchange } = this.received;
+    for (; this.#next < kinds.length; this.#next++) {
+      const [kind, body, item] = [kinds[this.#next], bodies[this.#next], items[this.#next]];
+      if (kind === undefined || body === undefined || item === undefined)
+        throw new Error('a made event has no kind, body or item');
+      const taken = this.options.ingest.offer(exchange, kind, body, (answer, fault) =>
+        this.#answered(item, answer, fault),
+      );
+      if (!taken) return false;
+      this.#inQueue++;
+    }
+    return true;
+  }
+
+  #answered(item: number, answer: Answer, fault: Fault | undefined): void {
+    this.#inQueue--;
+    if (answer !== 'accepted') {
+      const { code } = faultOfAnswer(answer, fault);
+      // What another attempt may store is sent again, with all that is stored by now: each event once.
+      if (ERRORS[code].retryAfter || code === 'internal') this.#refuse({ code: 'storage_unavailable' });
+      else if (!this.#rejected.has(item)) this.#rejected.set(item, code);
+    }
+    this.#pump();
+  }
+
+  #answer(summary: Summary): void {
+    const { signal, encoding, exchange } = this.received;
+    const { ingest } = this.options;
+    const rejected = this.#rejected.size;
+    const { items, ignored, shortened } = summary;
+    const codes: Partial<Record<ErrorCode, number>> = {};
+    for (const code of this.#rejected.values()) codes[code] = (codes[code] ?? 0) + 1;
+    this.counters.answered(signal, { items, ignored, rejected: codes, shortened });
+    this.#end();
+    ingest.acceptAll(exchange, {
+      mediaType: MEDIA_TYPES[encoding],
+      bytes: successBody(signal, encoding, rejected, sentenceOf(codes, shortened)),
+    });
+    if (rejected > 0) this.watch.incomplete('rejected', { signal, rejected, codes });
+    if (shortened > 0) this.watch.incomplete('shortened', { signal, shortened });
+  }
+
+  #refuse(fault: Fault): void {
+    if (this.#ended) return;
+    this.#end();
+    this.options.ingest.refuse(this.received.exchange, fault);
+  }
+
+  #end(): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    clearTimeout(this.#timer);
+    this.received.exchange.request.socket.off('close', this.#gone);
+    this.#made.length = 0;
+    this.#cancel?.();
+    this.watch.ended();
+  }
+}
+
+function faultOf({ code, message }: TranslationFault): Fault {
+  return message === undefined ? { code } : { code, message };
+}
+
+/** What a sender reads of what was not stored as it came; empty when all was. */
+function sentenceOf(rejected: Partial<Record<ErrorCode, number>>, shortened: number): string {
+  const said = Object.entries(rejected).map(
+    ([code, count]) => `${count} can never be stored: ${code}. ${ERRORS[code as ErrorCode].message}`,
+  );
+  if (shortened > 0)
+    said.push(`${shortened} events were stored without their longest contents, which are too large.`);
+  return said.join(' ');
+}
+
+/** The encoding that a media type names (RFC 9110 section 8.3), whatever its parameters. */
+function encodingOf(contentType: string | undefined): Encoding | undefined {
+  const type = contentType?.split(';', 1)[0]?.trim().toLowerCase();
+  if (type === MEDIA_TYPES.protobuf) return 'protobuf';
+  return type === MEDIA_TYPES.json ? 'json' : undefined;
+}
+
+function refusalBody({ contentType }: RequestHeaders, code: ErrorCode, message: string): AnswerBody {
+  const encoding = encodingOf(contentType) ?? 'json';
+  const rpc = RPC_CODES[ERRORS[code].status] ?? RPC_INTERNAL;
+  return { mediaType: MEDIA_TYPES[encoding], bytes: statusBody(encoding, rpc, `${code}: ${message}`) };
+}

@@ -1,0 +1,166 @@
+/**
+ * The main thread's end of the thread that makes events of the bodies of requests (translating-thread.ts). It asks for
+ * some events at a time, so that a request of any size takes no more memory than its body and a few hundred events.
+ */
+import { Worker } from 'node:worker_threads';
+import type { ErrorCode, EventKind } from '@clinical-events/protocol';
+import type { Encoding as Coding } from '../ingest/request.js';
+import type { Log } from '../ingest/refusal-log.js';
+import { systemCode } from '../system-code.js';
+import type { Encoding, Signal } from './decoded.js';
+import type { FromThread, ToThread, TranslatingThreadData } from './translating-thread.js';
+
+/** What is made of the body of a request. */
+export interface Task {
+  readonly signal: Signal;
+  readonly encoding: Encoding;
+  readonly coding: Coding;
+  readonly body: Buffer;
+  /** Of the key: ids are made of it. */
+  readonly organisation: string;
+}
+
+/** Some events, in the order of the request. */
+export interface MadeEvents {
+  readonly kinds: readonly EventKind[];
+  readonly bodies: readonly Buffer[];
+  /** Of which span or log record each is, counted from 0. */
+  readonly items: readonly number[];
+}
+
+export interface Summary {
+  /** Spans or log records of the request. */
+  readonly items: number;
+  /** How many of them make no event, by reason. */
+  readonly ignored: Readonly<Record<string, number>>;
+  /** How many events were made without their longest contents. */
+  readonly shortened: number;
+}
+
+export interface TranslationFault {
+  readonly code: ErrorCode;
+  /** In place of the code's own; nothing of the body is in it. */
+  readonly message?: string;
+}
+
+interface Handlers {
+  readonly made: (events: MadeEvents) => void;
+  /** Nothing more is made. */
+  readonly done: (summary: Summary) => void;
+  readonly failed: (fault: TranslationFault) => void;
+}
+
+export interface Translation {
+  /** To be called once for each `made` after which more can be taken. */
+  readonly more: () => void;
+  /** Nothing is called any more. */
+  readonly cancel: () => void;
+}
+
+const TOO_MUCH = 'The request needs too much memory to be read: send fewer spans in a request.';
+
+export class Translator {
+  /** In the order in which they began. */
+  readonly #open = new Map<number, Handlers>();
+  /** Of which something was made. */
+  readonly #read = new Set<number>();
+  #worker: Worker | undefined;
+  #last = 0;
+  #stopping = false;
+
+  /** @param data what the thread maps by. */
+  constructor(
+    private readonly data: TranslatingThreadData,
+    private readonly log: Log,
+  ) {
+    this.#worker = this.#start();
+  }
+
+  translate({ body, ...task }: Task, handlers: Handlers): Translation {
+    const id = ++this.#last;
+    this.#open.set(id, handlers);
+    this.#worker ??= this.#start();
+    // A view of memory that others use too is copied; most bodies have theirs for themselves.
+    const own = body.byteOffset === 0 && body.length === body.buffer.byteLength;
+    const bytes = own ? body : Buffer.from(new Uint8Array(body).buffer);
+    this.#send({ type: 'begin', id, ...task, body: bytes.buffer as ArrayBuffer }, [
+      bytes.buffer as ArrayBuffer,
+    ]);
+    return {
+      more: () => this.#send({ type: 'more', id }),
+      cancel: () => {
+        if (this.#forget(id) !== undefined) this.#send({ type: 'cancel', id });
+      },
+    };
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping = true;
+    await this.#worker?.terminate();
+  }
+
+  #start(): Worker {
+    const worker = new Worker(new URL('./translating-thread.js', import.meta.url), {
+      workerData: this.data,
+      // A request of 64 MiB can be of a hundred million values: the thread ends then, and the collector does not.
+      resourceLimits: { maxOldGenerationSizeMb: 1024 },
+    });
+    worker.on('message', (message: FromThread) => this.#hear(message));
+    worker.on('error', (error) => this.#lost(worker, error));
+    worker.unref();
+    return worker;
+  }
+
+  #hear(message: FromThread): void {
+    const handlers = this.#open.get(message.id);
+    if (handlers === undefined) return;
+    if (message.type === 'made') {
+      this.#read.add(message.id);
+      const { kinds, items, lengths, bytes } = message;
+      handlers.made({ kinds, items: Array.from(items), bodies: cut(bytes, lengths) });
+      return;
+    }
+    this.#forget(message.id);
+    if (message.type === 'done') handlers.done(message.summary);
+    else handlers.failed(message.fault);
+  }
+
+  #forget(id: number): Handlers | undefined {
+    const handlers = this.#open.get(id);
+    this.#open.delete(id);
+    this.#read.delete(id);
+    return handlers;
+  }
+
+  /** The thread has ended. The request that it was reading is refused for good: it would end the next one too. */
+  #lost(worker: Worker, error: unknown): void {
+    if (this.#stopping || this.#worker !== worker) return;
+    this.#worker = undefined;
+    const isMemory = systemCode(error) === 'ERR_WORKER_OUT_OF_MEMORY';
+    const reading = [...this.#open.keys()].find((id) => !this.#read.has(id));
+    if (isMemory) this.log.warn({}, 'a request of OTLP needed too much memory to be read, and was refused');
+    else {
+      const reason = error instanceof Error ? error.message : String(error);
+      this.log.error({ reason }, 'the thread that reads requests of OTLP has failed; another one is started');
+    }
+    for (const id of [...this.#open.keys()]) {
+      const isGuilty = isMemory && id === reading;
+      const fault: TranslationFault = isGuilty
+        ? { code: 'body_too_large', message: TOO_MUCH }
+        : { code: 'overloaded' };
+      this.#forget(id)?.failed(fault);
+    }
+  }
+
+  #send(message: ToThread, transfer: ArrayBuffer[] = []): void {
+    this.#worker?.postMessage(message, transfer);
+  }
+}
+
+function cut(bytes: ArrayBuffer, lengths: Uint32Array): Buffer[] {
+  let at = 0;
+  return Array.from(lengths, (length) => {
+    at += length;
+    return Buffer.from(bytes, at - length, length);
+  });
+}
