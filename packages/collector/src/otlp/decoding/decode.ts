@@ -1,6 +1,6 @@
 /** Requests of OTLP/HTTP, decoded. */
 import type { Decoded, DecodedLog, DecodedSpan, Encoding } from '../decoded.js';
-import { forEachOf, type Form, type Message } from './form.js';
+import type { Form, Message } from './form.js';
 import { jsonForm } from './json.js';
 import { protobufForm } from './protobuf.js';
 
@@ -34,20 +34,16 @@ function decoded<Item>(
   itemOf: (form: Form, message: Message, around: Around) => Item,
 ): Item[] {
   const made: Item[] = [];
-  each(form, request, byResource, (ofResource) => {
+  form.forEach(request, byResource, (ofResource) => {
     const from = form.message(ofResource, 'resource');
     const resource = form.attributes(from ?? {});
-    each(form, ofResource, byScope, (ofScope) => {
+    form.forEach(ofResource, byScope, (ofScope) => {
       const by = form.message(ofScope, 'scope') ?? {};
       const around = { resource, scope: form.text(by, 'name'), scopeVersion: form.text(by, 'version') };
-      each(form, ofScope, items, (item) => made.push(itemOf(form, item, around)));
+      form.forEach(ofScope, items, (item) => made.push(itemOf(form, item, around)));
     });
   });
   return made;
-}
-
-function each(form: Form, of: Message, name: string, act: (message: Message) => void): void {
-  forEachOf(form.messages(of, name), name, act);
 }
 
 function commonOf(form: Form, message: Message, around: Around): Decoded {
@@ -64,7 +60,7 @@ function spanOf(form: Form, span: Message, around: Around): DecodedSpan {
   const flags = form.number(span, 'flags');
   const status = form.message(span, 'status');
   const events: DecodedSpan['events'][number][] = [];
-  each(form, span, 'events', (event) =>
+  form.forEach(span, 'events', (event) =>
     events.push({
       name: form.text(event, 'name'),
       time: form.time(event, 'timeUnixNano'),

@@ -8,7 +8,7 @@ export type Message = object;
 /** How an encoding is read: what is absent is empty, and what has another type is a DecodingFault. */
 export interface Form {
   requestOf(body: Uint8Array, signal: Signal): Message;
-  messages(of: Message, name: string): readonly Message[];
+  forEach(of: Message, name: string, act: (message: Message) => void): void;
   message(of: Message, name: string): Message | undefined;
   text(of: Message, name: string): string;
   /** Hexadecimal digits in lower case; empty unless it has `digits` of them and one is not 0. */

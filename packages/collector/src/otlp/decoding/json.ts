@@ -33,7 +33,7 @@ export const jsonForm: Form = {
     if (!isMessage(request)) throw new DecodingFault('malformed', 'the request is no JSON object');
     return request;
   },
-  messages,
+  forEach: (of, name, act) => forEachOf(messages(of, name), name, act),
   message,
   text,
   id(of, name, digits) {
@@ -155,8 +155,9 @@ function valueOf(of: Message, name: string): unknown {
 
 function anyValue(any: Message): unknown {
   let value: unknown = null;
-  for (const [name, said] of Object.entries(any)) {
-    if (said === null) continue;
+  for (const name in any) {
+    const said = member(any, name);
+    if (said === undefined) continue;
     if (name === 'stringValue') value = text(any, name);
     else if (name === 'intValue') value = int64Of(said);
     else if (name === 'boolValue') value = booleanOf(said);

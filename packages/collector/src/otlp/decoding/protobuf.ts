@@ -10,6 +10,8 @@ import {
   ExportLogsServiceRequestSchema,
   ExportTraceServiceRequestSchema,
   type KeyValue,
+  LogRecordSchema,
+  SpanSchema,
 } from './generated/otlp_pb.js';
 
 const REQUESTS: Readonly<Record<Signal, DescMessage>> = {
@@ -17,21 +19,29 @@ const REQUESTS: Readonly<Record<Signal, DescMessage>> = {
   logs: ExportLogsServiceRequestSchema,
 };
 
+/** Their bytes are in what they are in. */
+const ONE_BY_ONE: Readonly<Record<string, DescMessage>> = { spans: SpanSchema, logRecords: LogRecordSchema };
+
 type Members = Readonly<Record<string, unknown>>;
 
 /** What is absent is its zero, as protobuf-es makes it, but where the message around it is absent. */
 export const protobufForm: Form = {
   requestOf(body, signal) {
     const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+    const type = REQUESTS[signal];
     try {
-      new Examination(bytes).message(shapeOf(REQUESTS[signal]), bytes.length, 1);
-      return fromBinary(REQUESTS[signal], bytes, { readUnknownFields: false });
+      new Examination(bytes).message(shapeOf(type), bytes.length, 1);
     } catch (error) {
-      if (error instanceof DecodingFault) throw error;
-      throw malformed();
+      throw error instanceof DecodingFault ? error : malformed();
+    }
+    return read(type, bytes);
+  },
+  forEach(of, name, act) {
+    const one = ONE_BY_ONE[name];
+    for (const item of (of as Members)[name] as readonly (Message | Buffer)[]) {
+      act(one ? read(one, item as Buffer) : item);
     }
   },
-  messages: (of, name) => (of as Members)[name] as readonly Message[],
   message: (of, name) => (of as Members)[name] as Message | undefined,
   text: (of, name) => ((of as Members)[name] ?? '') as string,
   id(of, name, digits) {
@@ -45,6 +55,14 @@ export const protobufForm: Form = {
   attributes: (of) => fieldsOf(((of as Members)['attributes'] ?? []) as readonly KeyValue[]),
   value: (of, name) => valueOf((of as Members)[name] as AnyValue | undefined),
 };
+
+function read(type: DescMessage, bytes: Uint8Array): Message {
+  try {
+    return fromBinary(type, bytes, { readUnknownFields: false });
+  } catch {
+    throw malformed();
+  }
+}
 
 /** The last of a name counts, as in JSON. */
 function fieldsOf(list: readonly KeyValue[]): Fields {
@@ -84,8 +102,9 @@ function shapeOf(type: DescMessage): Shape {
   if (known) return known;
   const shape: Shape = new Map();
   shapes.set(type, shape);
-  for (const { number, message, scalar } of type.fields) {
-    shape.set(number, { wire: wireOf(scalar), shape: message && shapeOf(message) });
+  for (const { number, localName, message, scalar } of type.fields) {
+    const inner = message ?? ONE_BY_ONE[localName];
+    shape.set(number, { wire: wireOf(scalar), shape: inner && shapeOf(inner) });
   }
   return shape;
 }
