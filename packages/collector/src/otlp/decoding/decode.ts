@@ -1,5 +1,6 @@
 /** Requests of OTLP/HTTP, decoded. */
 import type { Decoded, DecodedLog, DecodedSpan, Encoding } from '../decoded.js';
+import { MOST_ITEMS, tooMany } from './fault.js';
 import type { Form, Message } from './form.js';
 import { jsonForm } from './json.js';
 import { protobufForm } from './protobuf.js';
@@ -10,6 +11,15 @@ const TRACE_ID_DIGITS = 32;
 const SPAN_ID_DIGITS = 16;
 const PARENT_IS_KNOWN = 0x100;
 const PARENT_IS_REMOTE = 0x200;
+
+/** Spans and events, or log records, that may yet be made. */
+class Budget {
+  #left = MOST_ITEMS;
+
+  take(): void {
+    if (--this.#left < 0) throw tooMany(MOST_ITEMS, 'spans, events and log records');
+  }
+}
 
 type Around = Pick<Decoded, 'resource' | 'scope' | 'scopeVersion'>;
 
@@ -31,16 +41,20 @@ function decoded<Item>(
   form: Form,
   request: Message,
   [byResource, byScope, items]: readonly [string, string, string],
-  itemOf: (form: Form, message: Message, around: Around) => Item,
+  itemOf: (form: Form, message: Message, around: Around, budget: Budget) => Item,
 ): Item[] {
   const made: Item[] = [];
+  const budget = new Budget();
   form.forEach(request, byResource, (ofResource) => {
     const from = form.message(ofResource, 'resource');
     const resource = form.attributes(from ?? {});
     form.forEach(ofResource, byScope, (ofScope) => {
       const by = form.message(ofScope, 'scope') ?? {};
       const around = { resource, scope: form.text(by, 'name'), scopeVersion: form.text(by, 'version') };
-      form.forEach(ofScope, items, (item) => made.push(itemOf(form, item, around)));
+      form.forEach(ofScope, items, (item) => {
+        budget.take();
+        made.push(itemOf(form, item, around, budget));
+      });
     });
   });
   return made;
@@ -56,17 +70,15 @@ function commonOf(form: Form, message: Message, around: Around): Decoded {
   };
 }
 
-function spanOf(form: Form, span: Message, around: Around): DecodedSpan {
+function spanOf(form: Form, span: Message, around: Around, budget: Budget): DecodedSpan {
   const flags = form.number(span, 'flags');
   const status = form.message(span, 'status');
   const events: DecodedSpan['events'][number][] = [];
-  form.forEach(span, 'events', (event) =>
-    events.push({
-      name: form.text(event, 'name'),
-      time: form.time(event, 'timeUnixNano'),
-      attributes: form.attributes(event),
-    }),
-  );
+  form.forEach(span, 'events', (event) => {
+    budget.take();
+    const time = form.time(event, 'timeUnixNano');
+    events.push({ name: form.text(event, 'name'), time, attributes: form.attributes(event) });
+  });
   return {
     ...commonOf(form, span, around),
     name: form.text(span, 'name'),

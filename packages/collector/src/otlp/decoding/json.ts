@@ -4,8 +4,8 @@ import { type Fields, isObject } from '@clinical-events/protocol/spans';
 import { DecodingFault, MOST_LEVELS, MOST_MESSAGES, tooDeep, tooMany } from './fault.js';
 import { forEachOf, type Form, type Message, wholeNumber } from './form.js';
 
-/** Braces, brackets and commas that a message of OTLP has, with room for members that nobody reads. */
-const MARKS_PER_MESSAGE = 4;
+/** Opening braces and brackets, and commas, of a request: what JSON.parse makes of it is bounded by their number. */
+const MOST_MARKS = 2 * MOST_MESSAGES;
 
 const QUOTE = 0x22;
 const COMMA = 0x2c;
@@ -71,7 +71,7 @@ function examine(json: Uint8Array): void {
     } else if (byte === CLOSE_BRACE) objects--;
     else if (byte === CLOSE_BRACKET) arrays--;
   }
-  if (marks > MOST_MESSAGES * MARKS_PER_MESSAGE) throw tooMany();
+  if (marks > MOST_MARKS) throw tooMany(MOST_MARKS, 'objects, lists and commas');
 }
 
 function wrong(name: string, problem: string): DecodingFault {

@@ -130,7 +130,7 @@ class Examination {
   /** Of the message from where the reader is to `end`, the `level`th within each other. */
   message(shape: Shape, end: number, level: number): void {
     if (level > MOST_LEVELS) throw tooDeep();
-    if (++this.#messages > MOST_MESSAGES) throw tooMany();
+    if (++this.#messages > MOST_MESSAGES) throw tooMany(MOST_MESSAGES, 'messages');
     const reader = this.#reader;
     while (reader.pos < end) {
       const [number, wire] = reader.tag();
