@@ -26,7 +26,7 @@ WORDS = "the patient has fever"
 
 
 def recordings() -> list[str]:
-    return sorted(path.name for path in OTLP.iterdir() if path.is_dir())
+    return sorted(path.name for path in OTLP.iterdir() if (path / "expected.json").exists())
 
 
 def spans_in(recording: str) -> list[Span]:

@@ -1,0 +1,176 @@
+/** OTLP/JSON, as the OpenTelemetry protocol 1.x specifies it ("JSON Protobuf Encoding"), and what its SDKs send. */
+import { isUtf8 } from 'node:buffer';
+import { type Fields, isObject } from '@clinical-events/protocol/spans';
+import { DecodingFault, MOST_LEVELS, MOST_MESSAGES, tooDeep, tooMany } from './fault.js';
+import { forEachOf, type Form, type Message, wholeNumber } from './form.js';
+
+/** Opening braces and brackets, and commas, of a request: what JSON.parse makes of it is bounded by their number. */
+const MOST_MARKS = 2 * MOST_MESSAGES;
+
+const QUOTE = 0x22;
+const COMMA = 0x2c;
+const OPEN_BRACKET = 0x5b;
+const BACKSLASH = 0x5c;
+const CLOSE_BRACKET = 0x5d;
+const OPEN_BRACE = 0x7b;
+const CLOSE_BRACE = 0x7d;
+
+const MOST_UINT64 = 2n ** 64n - 1n;
+const INT64_LIMIT = 2n ** 63n;
+const NOT_FINITE: ReadonlySet<unknown> = new Set(['NaN', 'Infinity', '-Infinity']);
+
+export const jsonForm: Form = {
+  requestOf(body) {
+    if (!isUtf8(body)) throw new DecodingFault('malformed', 'the request is not UTF-8');
+    examine(body);
+    const text = Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString();
+    let request: unknown;
+    try {
+      request = JSON.parse(text);
+    } catch {
+      throw new DecodingFault('malformed', 'the request is no JSON'); // V8 says what stands in it.
+    }
+    if (!isMessage(request)) throw new DecodingFault('malformed', 'the request is no JSON object');
+    return request;
+  },
+  forEach: (of, name, act) => forEachOf(messages(of, name), name, act),
+  message,
+  text,
+  id(of, name, digits) {
+    const value = text(of, name).toLowerCase();
+    return value.length === digits && /^[0-9a-f]+$/.test(value) && /[^0]/.test(value) ? value : '';
+  },
+  time(of, name) {
+    const value = member(of, name) ?? 0;
+    const time = integer(value);
+    if (time === undefined || time < 0n || time > MOST_UINT64) throw wrong(name, 'no time in nanoseconds');
+    return time;
+  },
+  number(of, name) {
+    const value = Number(integer(member(of, name) ?? 0));
+    if (!(value >= -(2 ** 31) && value < 2 ** 32)) throw wrong(name, 'no integer of 32 bits');
+    return value;
+  },
+  attributes: (of) => fieldsOf(of, 'attributes'),
+  value: valueOf,
+};
+
+/** Bounds what JSON.parse makes, before it does. Of JSON that is broken it may say anything. */
+function examine(json: Uint8Array): void {
+  let objects = 0;
+  let arrays = 0;
+  let marks = 0;
+  for (let at = 0; at < json.length; at++) {
+    const byte = json[at];
+    if (byte === QUOTE) {
+      for (at++; at < json.length && json[at] !== QUOTE; at++) if (json[at] === BACKSLASH) at++;
+    } else if (byte === COMMA) marks++;
+    else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) {
+      marks++;
+      if ((byte === OPEN_BRACE ? ++objects : ++arrays) > MOST_LEVELS) throw tooDeep();
+    } else if (byte === CLOSE_BRACE) objects--;
+    else if (byte === CLOSE_BRACKET) arrays--;
+  }
+  if (marks > MOST_MARKS) throw tooMany(MOST_MARKS, 'objects, lists and commas');
+}
+
+function wrong(name: string, problem: string): DecodingFault {
+  return new DecodingFault('malformed', `is ${problem}`).in(name);
+}
+
+function isMessage(value: unknown): value is Message {
+  return isObject(value) && !Array.isArray(value);
+}
+
+/** Undefined where it is absent: null is. */
+function member(of: Message, name: string): unknown {
+  return (of as Fields)[name] ?? undefined;
+}
+
+function messages(of: Message, name: string): readonly Message[] {
+  const value = member(of, name) ?? [];
+  if (!Array.isArray(value) || !value.every(isMessage)) throw wrong(name, 'no list of objects');
+  return value;
+}
+
+function message(of: Message, name: string): Message | undefined {
+  const value = member(of, name);
+  if (value !== undefined && !isMessage(value)) throw wrong(name, 'no object');
+  return value;
+}
+
+function text(of: Message, name: string): string {
+  const value = member(of, name) ?? '';
+  if (typeof value !== 'string') throw wrong(name, 'no text');
+  return value.toWellFormed();
+}
+
+/** Digits, or a number: SDKs send either. Undefined for what is neither. */
+function integer(value: unknown): bigint | undefined {
+  if (typeof value === 'number') return Number.isInteger(value) ? BigInt(value) : undefined;
+  return typeof value === 'string' && /^-?\d{1,20}$/.test(value) ? BigInt(value) : undefined;
+}
+
+function int64Of(value: unknown): number | string {
+  // Most of them. -0 is 0.
+  if (Number.isSafeInteger(value)) return (value as number) + 0;
+  const whole = integer(value);
+  if (whole !== undefined && whole >= -INT64_LIMIT && whole < INT64_LIMIT) return wholeNumber(whole);
+  // OpenTelemetry for JavaScript sends any number without a fraction as an integer.
+  if (whole !== undefined && typeof value === 'number') return value;
+  throw wrong('intValue', 'no integer of 64 bits');
+}
+
+function doubleOf(value: unknown): number | null {
+  const number = typeof value === 'string' && /^-?\d/.test(value) ? Number(value) : value;
+  if (NOT_FINITE.has(number)) return null;
+  if (typeof number !== 'number' || Number.isNaN(number)) throw wrong('doubleValue', 'no number');
+  return Number.isFinite(number) ? number : null;
+}
+
+function booleanOf(value: unknown): boolean {
+  if (typeof value !== 'boolean') throw wrong('boolValue', 'neither true nor false');
+  return value;
+}
+
+function bytesOf(value: unknown): string {
+  if (typeof value !== 'string' || !/^[\w+/-]*={0,2}$/.test(value)) throw wrong('bytesValue', 'no base64');
+  return Buffer.from(value, 'base64').toString('base64');
+}
+
+/** The last of a name counts, as in what JSON.parse makes of an object. */
+function fieldsOf(of: Message, name: string): Fields {
+  const fields = Object.create(null) as Record<string, unknown>;
+  forEachOf(messages(of, name), name, (item) => {
+    fields[text(item, 'key')] = valueOf(item, 'value');
+  });
+  return fields;
+}
+
+/** An AnyValue. The last of its members counts, as in protobuf. */
+function valueOf(of: Message, name: string): unknown {
+  const any = message(of, name);
+  return any === undefined ? null : anyValue(any);
+}
+
+function anyValue(any: Message): unknown {
+  let value: unknown = null;
+  for (const name in any) {
+    const said = member(any, name);
+    if (said === undefined) continue;
+    if (name === 'stringValue') value = text(any, name);
+    else if (name === 'intValue') value = int64Of(said);
+    else if (name === 'boolValue') value = booleanOf(said);
+    else if (name === 'doubleValue') value = doubleOf(said);
+    else if (name === 'arrayValue') value = listOf(message(any, name) as Message);
+    else if (name === 'kvlistValue') value = fieldsOf(message(any, name) as Message, 'values');
+    else if (name === 'bytesValue') value = bytesOf(said);
+  }
+  return value;
+}
+
+function listOf(array: Message): unknown[] {
+  const list: unknown[] = [];
+  forEachOf(messages(array, 'values'), 'values', (item) => list.push(anyValue(item)));
+  return list;
+}
