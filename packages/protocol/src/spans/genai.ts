@@ -1,5 +1,5 @@
 /** Semantic conventions for GenAI of OpenTelemetry, 1.26 and later, and what came before them. */
-import { fields, type GrowingAnswer, list, mediumOf, text } from './answer.js';
+import { type Fields, fields, type GrowingAnswer, list, mediumOf, text } from './answer.js';
 import type { Dialect, Findings, SpanData } from './dialect.js';
 import { documentOf, inputOf, parsed, wordsOf } from './values.js';
 
@@ -11,12 +11,11 @@ const KINDS = new Map<unknown, ReturnType<Dialect['kindOf']>>([
   ['invoke_workflow', 'agent'],
   ['execute_tool', 'tool'],
   ['retrieval', 'retrieval'],
-  ['embeddings', { reason: 'embeddings' }],
   ['agent_step', { reason: 'steps of agents' }],
   ['create_agent', { reason: 'agents that are made' }],
 ]);
 /** Operations of models that answer no one. */
-const OTHERS = /embed|image|audio|speech|transcri|moderat|rerank|video|memory|search/i;
+const OTHERS = /image|audio|speech|transcri|moderat|rerank|video|memory|search/i;
 /** The conventions, the SDKs of Anthropic, Pydantic AI and Sentry, Langfuse's users. */
 const CACHE_READ = ['cache_read.input_tokens', 'cache_read_input_tokens', 'cache_read_tokens'].concat(
   'input_cached_tokens',
@@ -29,8 +28,9 @@ const CACHE_CREATION = ['cache_creation.input_tokens', 'cache_creation_input_tok
 export const genAi: Dialect = {
   kindOf({ attributes }) {
     const operation = attributes['gen_ai.operation.name'];
-    const isOther = OTHERS.test(text(operation) ?? '');
-    return KINDS.get(operation) ?? (isOther ? { reason: 'other operations' } : undefined);
+    const name = text(operation) ?? '';
+    if (/embed/i.test(name)) return { reason: 'embeddings' };
+    return KINDS.get(operation) ?? (OTHERS.test(name) ? { reason: 'other operations' } : undefined);
   },
 
   find({ attributes, events = [], scope }, kind, found) {
@@ -58,13 +58,23 @@ export const genAi: Dialect = {
       found.count(counts, scope === '@traceloop/instrumentation-anthropic');
     for (const { name, attributes: said = {} } of events) {
       if (name === 'gen_ai.evaluation.result') {
-        const [label, score] = [said['gen_ai.evaluation.score.label'], said['gen_ai.evaluation.score.value']];
-        found.evaluations.push({ name: said['gen_ai.evaluation.name'], label, score });
+        found.evaluations.push(evaluationOf(said));
       }
     }
     if (!found.answered) findWords(attributes, events, kind, found);
   },
 };
+
+/** @param said attributes of an event or of a log record. */
+export function evaluationOf(said: Fields): Findings['evaluations'][number] {
+  return {
+    name: said['gen_ai.evaluation.name'],
+    label: said['gen_ai.evaluation.score.label'],
+    score: said['gen_ai.evaluation.score.value'],
+    explanation: said['gen_ai.evaluation.explanation'],
+    by: said['clinical_events.evaluator.type'],
+  };
+}
 
 function findWords(
   attributes: SpanData['attributes'],

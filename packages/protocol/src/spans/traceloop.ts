@@ -9,12 +9,14 @@ const LANGCHAIN = '@traceloop/instrumentation-langchain';
 export const traceloop: Dialect = {
   kindOf({ attributes, scope }) {
     const kind = attributes['traceloop.span.kind'];
-    if (kind === 'workflow' || kind === 'agent')
-      return scope === LANGCHAIN ? { reason: 'runnables of LangChain' } : 'agent';
     if (kind === 'tool') return 'tool';
-    if (kind === 'task') return { reason: 'tasks' };
+    if (kind === 'workflow' || kind === 'agent' || kind === 'task') {
+      if (scope === LANGCHAIN) return { reason: 'runnables of LangChain' };
+      return kind === 'task' ? { reason: 'tasks' } : 'agent';
+    }
     const request = attributes['llm.request.type'];
     if (request === 'chat' || request === 'completion') return 'model';
+    if (request === 'embedding') return { reason: 'embeddings' };
     return text(request) === undefined ? undefined : { reason: 'other requests to models' };
   },
 
