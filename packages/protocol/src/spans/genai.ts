@@ -11,11 +11,12 @@ const KINDS = new Map<unknown, ReturnType<Dialect['kindOf']>>([
   ['invoke_workflow', 'agent'],
   ['execute_tool', 'tool'],
   ['retrieval', 'retrieval'],
+  ['embeddings', { reason: 'embeddings' }],
   ['agent_step', { reason: 'steps of agents' }],
   ['create_agent', { reason: 'agents that are made' }],
 ]);
 /** Operations of models that answer no one. */
-const OTHERS = /image|audio|speech|transcri|moderat|rerank|video|memory|search/i;
+const OTHERS = /embed|image|audio|speech|transcri|moderat|rerank|video|memory|search/i;
 /** The conventions, the SDKs of Anthropic, Pydantic AI and Sentry, Langfuse's users. */
 const CACHE_READ = ['cache_read.input_tokens', 'cache_read_input_tokens', 'cache_read_tokens'].concat(
   'input_cached_tokens',
@@ -28,9 +29,8 @@ const CACHE_CREATION = ['cache_creation.input_tokens', 'cache_creation_input_tok
 export const genAi: Dialect = {
   kindOf({ attributes }) {
     const operation = attributes['gen_ai.operation.name'];
-    const name = text(operation) ?? '';
-    if (/embed/i.test(name)) return { reason: 'embeddings' };
-    return KINDS.get(operation) ?? (OTHERS.test(name) ? { reason: 'other operations' } : undefined);
+    const isOther = OTHERS.test(text(operation) ?? '');
+    return KINDS.get(operation) ?? (isOther ? { reason: 'other operations' } : undefined);
   },
 
   find({ attributes, events = [], scope }, kind, found) {

@@ -18,10 +18,35 @@ export function parsed(value: unknown): unknown {
 /** Deeper contents stay text: a collector refuses events that nest deeper than its limit, which is 64 by default. */
 const DEEPEST_CONTENT = 24;
 
-/** Contents as an event has them: JSON as what it says, all else as it is. Does not throw. */
+/** Contents as an event has them: JSON as what it says, where no number changes by that; all else as it is. */
 export function parsedContent(raw: unknown): unknown {
-  const value = parsed(raw) ?? raw;
-  return isDeeper(value, DEEPEST_CONTENT) ? asText(raw) : value;
+  const value = typeof raw === 'string' && LONG_NUMBER.test(raw) ? exactly(raw) : parsed(raw);
+  return value === undefined || isDeeper(value, DEEPEST_CONTENT) ? contentText(raw) : value;
+}
+
+function contentText(raw: unknown): string | undefined {
+  return raw === undefined ? undefined : asText(raw);
+}
+
+/** What may be a number that a double cannot hold. */
+const LONG_NUMBER = /\d[\d.]{15}|\d[eE]/;
+
+/** JSON as what it says; undefined where a double cannot hold a number in it. */
+function exactly(json: string): unknown {
+  let inexact = 0;
+  const count = (_name: string, value: unknown, { source = '' }: { source?: string } = {}) => {
+    if (typeof value === 'number' && String(value) !== source) {
+      const digits = source.replace(/[eE].*|[-.]/g, '').replace(/^0+/, '');
+      if (!Number.isFinite(value) || digits.length > 15) inexact += 1;
+    }
+    return value;
+  };
+  try {
+    const value = JSON.parse(json, count as Parameters<typeof JSON.parse>[1]) as unknown;
+    return inexact === 0 ? value : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 /** Whether a value has more lists and objects within each other. */

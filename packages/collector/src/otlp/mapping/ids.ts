@@ -41,6 +41,8 @@ function canonical(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`;
   if (typeof value !== 'object' || value === null) return JSON.stringify(value ?? null);
   const members = value as Readonly<Record<string, unknown>>;
-  const names = Object.keys(members).sort();
+  const names = Object.keys(members)
+    .filter((name) => members[name] !== undefined)
+    .sort();
   return `{${names.map((name) => `${JSON.stringify(name)}:${canonical(members[name])}`).join(',')}}`;
 }

@@ -18,11 +18,12 @@ const CONTENTS = {
 };
 
 export function eventsOfLog(log: DecodedLog, options: MappingOptions): Mapped {
-  const { eventName, attributes, time, resource, scope, scopeVersion, ...record } = log;
+  const { eventName, time } = log;
   if (eventName !== EVALUATION && !WORDS.test(eventName)) return none('not_about_models');
   if (log.traceId === '' && ownRunOf(log) === undefined) return none('no_trace_id');
   const origin = originOf(log, options.organisation);
-  const all = { ...record, eventName, attributes, time: String(time), scope, scopeVersion };
+  // Without its resource, to which a collector on the way may add.
+  const all = { ...log, time: String(time), resource: undefined };
   const eventId = logEventId(options.organisation, all);
   const at = instant(time);
   const { kind, payload } =
@@ -45,11 +46,16 @@ function evaluation({ attributes }: DecodedLog, { outcomes }: MappingOptions, ev
   if (kind !== 'user-feedback')
     return { kind, payload: { artifact: { artifact_uri: `urn:uuid:${eventId}`, ...members } } };
   const user = userOf(attributes);
-  return { kind, payload: { feedback: members, user_identity: user === undefined ? undefined : { caller_id: user } } };
+  return {
+    kind,
+    payload: { feedback: members, user_identity: user === undefined ? undefined : { caller_id: user } },
+  };
 }
 
 function words({ attributes, eventName, body }: DecodedLog, eventId: string) {
-  const contents = Object.entries(CONTENTS).map(([name, said]) => [name, parsedContent(attributes[said])]);
+  const contents = Object.entries(CONTENTS).map(
+    ([name, said]) => [name, parsedContent(attributes[said])] as const,
+  );
   const artifact = {
     ...{ artifact_type: 'other', artifact_uri: `urn:uuid:${eventId}` },
     description: 'What a log record says of a call.',

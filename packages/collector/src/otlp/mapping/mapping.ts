@@ -13,6 +13,7 @@ import {
   identify,
   type Kind,
   type Known,
+  parsedContent,
   queryOf,
   userOf,
 } from '@clinical-events/protocol/spans';
@@ -132,11 +133,9 @@ class SpanEvents {
       firstName(attributes, `clinical_events.${of}`) ?? firstName(resource, `clinical_events.${of}`);
     const [userType, target, targetType] = ['user.type', 'target.id', 'target.type'].map(identity);
     return this.#add('inference-start', 0, this.#times.start, {
-      model_instance: { model_id: nameOf(model), provider: nameOf(provider) ?? 'unknown' },
+      model_instance: { model_id: nameOf(model), provider: nameOf(provider) },
       user_identity:
-        user === undefined && userType === undefined
-          ? undefined
-          : { caller_id: user, caller_type: userType },
+        user === undefined && userType === undefined ? undefined : { caller_id: user, caller_type: userType },
       target_identity:
         target === undefined && targetType === undefined
           ? undefined
@@ -183,8 +182,8 @@ class SpanEvents {
     const isLong = (query?.length ?? 0) > LONG_QUERY;
     const firstId = isLong ? this.#eventId('internal-artifact', 1) : undefined;
     this.#artifacts(
-      documents.map(({ id, score, text = '' }, at) => {
-        const about = { document_id: nameOf(id), score: scoreOf(score), characters: text.length };
+      documents.map(({ id, score, text }, at) => {
+        const about = { document_id: nameOf(id), score: scoreOf(score), characters: text?.length ?? 0 };
         const asked = isLong && at > 0 ? { query_in: firstId } : { query };
         const members = { artifact_type: 'text_chunk', ...about, ...failure, ...asked, text };
         return { kind: 'internal-artifact', members };
@@ -223,7 +222,13 @@ class SpanEvents {
 
   #output(members: Members, shownBy: 'application' | 'default'): void {
     const output_uri = `urn:uuid:${this.#eventId('human-output', 0)}`;
-    this.#add('human-output', 0, this.#times.end, { output: { output_uri, ...members } }, { shown_by: shownBy });
+    this.#add(
+      'human-output',
+      0,
+      this.#times.end,
+      { output: { output_uri, ...members } },
+      { shown_by: shownBy },
+    );
   }
 
   #eventId(kind: EventKind, ordinal: number): string {
@@ -255,7 +260,13 @@ function stepsOf({ reasoning, toolCalls }: Choice, number?: number): Artifact[] 
   const choice = number === undefined ? {} : { choice: number };
   const artifacts = toolCalls.map(({ id, name, input, invalid }) => {
     const named = { tool_name: nameOf(name), call_id: nameOf(id), input_characters: input.length };
-    return { artifact_type: 'tool_call', ...choice, ...named, ...(invalid && { invalid }), input };
+    return {
+      artifact_type: 'tool_call',
+      ...choice,
+      ...named,
+      ...(invalid && { invalid }),
+      input: parsedContent(input),
+    };
   });
   const reasoned = { artifact_type: 'reasoning_trace', ...choice, characters: reasoning.length };
   const all: Members[] = reasoning === '' ? artifacts : [{ ...reasoned, text: reasoning }, ...artifacts];

@@ -2,7 +2,14 @@
 import { type Fields, text } from '@clinical-events/protocol/spans';
 
 export const REASONS = [
-  ...(['not_about_models', 'embeddings', 'agent_step', 'inner_chain', 'prompt', 'langchain_runnable'] as const),
+  ...([
+    'not_about_models',
+    'embeddings',
+    'agent_step',
+    'inner_chain',
+    'prompt',
+    'langchain_runnable',
+  ] as const),
   ...(['task', 'other_operation', 'no_documents', 'no_trace_id', 'no_span_id'] as const),
 ];
 export type Reason = (typeof REASONS)[number];

@@ -5,7 +5,57 @@ import type { Decoded, DecodedLog, DecodedSpan } from '../../../src/otlp/decoded
 
 const DIRECTORY = path.resolve('test/vectors/otlp');
 
-type Json = Readonly<Record<string, unknown>>;
+interface Value {
+  readonly stringValue?: string;
+  readonly intValue?: number | string;
+  readonly doubleValue?: number;
+  readonly boolValue?: boolean;
+  readonly arrayValue?: { readonly values?: readonly Value[] };
+  readonly kvlistValue?: { readonly values?: Attributes };
+}
+
+type Attributes = readonly { readonly key: string; readonly value: Value }[];
+
+interface Sent {
+  readonly attributes?: Attributes;
+  readonly traceId?: string;
+  readonly spanId?: string;
+  readonly droppedAttributesCount?: number;
+}
+
+interface SentSpan extends Sent {
+  readonly name: string;
+  readonly parentSpanId?: string;
+  readonly flags?: number;
+  readonly startTimeUnixNano: string;
+  readonly endTimeUnixNano: string;
+  readonly status?: { readonly code?: number };
+  readonly events?: readonly { name: string; timeUnixNano?: string; attributes?: Attributes }[];
+}
+
+interface SentLog extends Sent {
+  readonly eventName?: string;
+  readonly timeUnixNano?: string;
+  readonly observedTimeUnixNano?: string;
+  readonly body?: Value | null;
+}
+
+interface Scope {
+  readonly scope?: { readonly name?: string; readonly version?: string };
+  readonly spans?: readonly SentSpan[];
+  readonly logRecords?: readonly SentLog[];
+}
+
+interface Body {
+  readonly resourceSpans?: readonly Resource[];
+  readonly resourceLogs?: readonly Resource[];
+}
+
+interface Resource {
+  readonly resource?: { readonly attributes?: Attributes };
+  readonly scopeSpans?: readonly Scope[];
+  readonly scopeLogs?: readonly Scope[];
+}
 
 export interface Recorded {
   readonly spans: readonly DecodedSpan[];
@@ -24,78 +74,69 @@ export function recorded(recording: string): Recorded {
   const logs: DecodedLog[] = [];
   for (const name of readdirSync(path.join(DIRECTORY, recording)).sort()) {
     if (!/^(?:request|logs).*\.json$/.test(name)) continue;
-    const body = JSON.parse(fileOf(recording, name)) as Json;
-    for (const each of all(body['resourceSpans'], 'scopeSpans', 'spans')) spans.push(spanOf(...each));
-    for (const each of all(body['resourceLogs'], 'scopeLogs', 'logRecords')) logs.push(logOf(...each));
+    const { resourceSpans = [], resourceLogs = [] } = JSON.parse(fileOf(recording, name)) as Body;
+    for (const { resource, scopeSpans = [], scopeLogs = [] } of [...resourceSpans, ...resourceLogs]) {
+      const of = objectOf(resource?.attributes);
+      for (const each of [...scopeSpans, ...scopeLogs]) {
+        spans.push(...(each.spans ?? []).map((span) => spanOf(span, each, of)));
+        logs.push(...(each.logRecords ?? []).map((record) => logOf(record, each, of)));
+      }
+    }
   }
   return { spans, logs };
 }
 
-type Item = [item: Json, scope: Json, resource: Json];
-
-function all(resources: unknown, scopes: string, items: string): Item[] {
-  return ((resources ?? []) as Json[]).flatMap((resource) => {
-    const attributes = objectOf((resource['resource'] as Json)['attributes']);
-    return (resource[scopes] as Json[]).flatMap((scope) =>
-      (scope[items] as Json[]).map((item): Item => [item, (scope['scope'] ?? {}) as Json, attributes]),
-    );
-  });
-}
-
-function decoded(...[item, scope, resource]: Item): Decoded {
+function decoded(sent: Sent, { scope }: Scope, resource: Decoded['resource']): Decoded {
   return {
-    traceId: String(item['traceId'] ?? ''),
-    spanId: String(item['spanId'] ?? ''),
-    attributes: objectOf(item['attributes']),
-    droppedAttributesCount: Number(item['droppedAttributesCount'] ?? 0),
-    scope: String(scope['name'] ?? ''),
-    scopeVersion: String(scope['version'] ?? ''),
+    traceId: sent.traceId ?? '',
+    spanId: sent.spanId ?? '',
+    attributes: objectOf(sent.attributes),
+    droppedAttributesCount: sent.droppedAttributesCount ?? 0,
+    scope: scope?.name ?? '',
+    scopeVersion: scope?.version ?? '',
     resource,
   };
 }
 
-function spanOf(...each: Item): DecodedSpan {
-  const [span] = each;
-  const flags = Number(span['flags'] ?? 0);
+function spanOf(span: SentSpan, scope: Scope, resource: Decoded['resource']): DecodedSpan {
+  const { flags = 0, events = [] } = span;
   return {
-    ...decoded(...each),
-    name: String(span['name']),
-    parentSpanId: String(span['parentSpanId'] ?? ''),
+    ...decoded(span, scope, resource),
+    name: span.name,
+    parentSpanId: span.parentSpanId ?? '',
     isParentRemote: (flags & 0x100) === 0 ? undefined : (flags & 0x200) !== 0,
-    start: BigInt(String(span['startTimeUnixNano'] ?? 0)),
-    end: BigInt(String(span['endTimeUnixNano'] ?? 0)),
-    status: { code: Number((span['status'] as Json | undefined)?.['code'] ?? 0) },
-    events: ((span['events'] ?? []) as Json[]).map((event) => ({
-      name: String(event['name']),
-      time: BigInt(String(event['timeUnixNano'] ?? 0)),
-      attributes: objectOf(event['attributes']),
+    start: BigInt(span.startTimeUnixNano),
+    end: BigInt(span.endTimeUnixNano),
+    status: { code: span.status?.code ?? 0 },
+    events: events.map(({ name, timeUnixNano = '0', attributes }) => ({
+      name,
+      time: BigInt(timeUnixNano),
+      attributes: objectOf(attributes),
     })),
   };
 }
 
-function logOf(...each: Item): DecodedLog {
-  const [record] = each;
-  const common = decoded(...each);
+function logOf(record: SentLog, scope: Scope, resource: Decoded['resource']): DecodedLog {
+  const common = decoded(record, scope, resource);
+  const { eventName, timeUnixNano, observedTimeUnixNano = '0', body } = record;
+  const named = common.attributes['event.name'];
   return {
     ...common,
-    eventName: String(record['eventName'] ?? common.attributes['event.name'] ?? ''),
-    time: BigInt(String(record['timeUnixNano'] ?? record['observedTimeUnixNano'] ?? 0)),
-    body: valueOf(record['body']),
+    eventName: eventName ?? (typeof named === 'string' ? named : ''),
+    time: BigInt(timeUnixNano ?? observedTimeUnixNano),
+    body: valueOf(body ?? {}),
   };
 }
 
-function objectOf(attributes: unknown): Record<string, unknown> {
+function objectOf(attributes: Attributes = []): Record<string, unknown> {
   const object = Object.create(null) as Record<string, unknown>;
-  for (const { key, value } of (attributes ?? []) as { key: string; value: unknown }[])
-    object[key] = valueOf(value);
+  for (const { key, value } of attributes) object[key] = valueOf(value);
   return object;
 }
 
-function valueOf(value: unknown): unknown {
-  const said = (value ?? {}) as Json;
-  const { arrayValue, kvlistValue, intValue } = said;
-  if (arrayValue !== undefined) return ((arrayValue as Json)['values'] as unknown[]).map(valueOf);
-  if (kvlistValue !== undefined) return objectOf((kvlistValue as Json)['values']);
+function valueOf({ arrayValue, kvlistValue, intValue, ...said }: Value): unknown {
+  if (arrayValue) return (arrayValue.values ?? []).map(valueOf);
+  if (kvlistValue) return objectOf(kvlistValue.values);
   if (intValue !== undefined) return Number(intValue);
-  return said['stringValue'] ?? said['doubleValue'] ?? said['boolValue'] ?? null;
+  return said.stringValue ?? said.doubleValue ?? said.boolValue ?? null;
 }
