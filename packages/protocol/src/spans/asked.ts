@@ -99,7 +99,7 @@ export function executedOf(span: SpanData): { readonly input: unknown; readonly 
 /** What a retrieval looked for. */
 export function queryOf(span: SpanData): string | undefined {
   const raw = first(span, QUERY);
-  return text(raw) ?? (raw === undefined ? undefined : JSON.stringify(raw));
+  return asWritten(raw, parsed(raw) ?? raw);
 }
 
 /** @param attributes of a span or of a resource. */
@@ -161,11 +161,14 @@ function messagesIn(told: unknown): readonly unknown[] | undefined {
   return undefined;
 }
 
-/** What is no message. `ai.prompt` has its text beside the system's. */
+/** What is no message. `ai.prompt` has its text beside the system's; a decorated function may have one argument. */
 function asWritten(raw: unknown, told: unknown): string | undefined {
-  const { prompt } = fields(told);
+  const { prompt, args, kwargs } = fields(told);
   if (raw === undefined) return undefined;
-  return text(prompt) ?? text(told) ?? text(raw) ?? JSON.stringify(raw);
+  const values = args === undefined ? [] : [...list(args), ...Object.values(fields(kwargs))];
+  if (args !== undefined && values.length === 0) return undefined;
+  const only = values.length === 1 ? text(values[0]) : undefined;
+  return only ?? text(prompt) ?? text(told) ?? text(raw) ?? JSON.stringify(raw);
 }
 
 /** LangChain names the class of a message in place of a role. */
@@ -174,8 +177,10 @@ function roleOf(message: unknown): string | undefined {
   return text(role) ?? (kwargs === undefined ? text(type) : text(list(id).at(-1)));
 }
 
+/** What a tool has answered is sent as the user's by some interfaces. */
 function isFromUser(message: unknown): boolean {
-  return /^(user|human)/i.test(roleOf(message) ?? '') && wordsAt(message) !== '';
+  const isUser = /^(user|human)/i.test(roleOf(message) ?? '') && wordsAt(message) !== '';
+  return isUser && fields(message)['tool_call_id'] === undefined;
 }
 
 function wordsAt(message: unknown): string | undefined {

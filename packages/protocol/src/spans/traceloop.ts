@@ -1,5 +1,5 @@
 /** OpenLLMetry, of Traceloop: its SDKs, and its instrumentations before they took the names of GenAI. */
-import { text } from './answer.js';
+import { fields, text } from './answer.js';
 import type { Dialect } from './dialect.js';
 import { indexed, inputOf, parsed, wordsOf } from './values.js';
 
@@ -23,8 +23,13 @@ export const traceloop: Dialect = {
   find({ attributes, name }, kind, found) {
     const { answer } = found;
     const isTool = attributes['traceloop.span.kind'] === 'tool' || kind === 'tool';
-    if (isTool)
-      found.tool.name ??= attributes['traceloop.entity.name'] ?? name.replace(/^execute_tool |\.tool$/g, '');
+    if (isTool) {
+      // LangChain's answer of a tool says which tool it was, and of which call.
+      const said = fields(fields(parsed(attributes['traceloop.entity.output']))['kwargs']);
+      const entity = attributes['traceloop.entity.name'] ?? name.replace(/^execute_tool |\.tool$/g, '');
+      found.tool.name ??= text(said['name']) ?? entity;
+      found.tool.id ??= said['tool_call_id'];
+    }
     answer.model ??= text(attributes['llm.response.model']);
     found.count({
       input: attributes['llm.usage.prompt_tokens'],

@@ -96,12 +96,15 @@ class SpanEvents {
     const { answer } = found;
     this.#parentId = this.#start(known);
     const [first, ...others] = answer.choices;
-    const artifacts = [
-      ...stepsOf(first as Choice),
-      ...others.flatMap((choice, at) => [...stepsOf(choice, at + 1), anotherOf(choice, at + 1)]),
-      ...found.evaluations.map((each) => this.#evaluation(each)),
-    ];
-    this.#artifacts(artifacts);
+    // What a model made on its way to the answer of an agent, its own span says.
+    const steps =
+      known.kind === 'agent'
+        ? []
+        : [
+            ...stepsOf(first as Choice),
+            ...others.flatMap((choice, at) => [...stepsOf(choice, at + 1), anotherOf(choice, at + 1)]),
+          ];
+    this.#artifacts([...steps, ...found.evaluations.map((each) => this.#evaluation(each))]);
     this.#end(known.kind, found);
   }
 
