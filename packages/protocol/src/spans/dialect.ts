@@ -25,6 +25,9 @@ interface Evaluation {
   readonly name: unknown;
   readonly score?: unknown;
   readonly label?: unknown;
+  readonly explanation?: unknown;
+  /** What `clinical_events.evaluator.type` says of it. */
+  readonly by?: unknown;
 }
 
 /** What the dialects fill, each what it knows by a name of its own. */

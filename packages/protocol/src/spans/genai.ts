@@ -1,5 +1,5 @@
 /** Semantic conventions for GenAI of OpenTelemetry, 1.26 and later, and what came before them. */
-import { fields, type GrowingAnswer, list, mediumOf, text } from './answer.js';
+import { type Fields, fields, type GrowingAnswer, list, mediumOf, text } from './answer.js';
 import type { Dialect, Findings, SpanData } from './dialect.js';
 import { documentOf, inputOf, parsed, wordsOf } from './values.js';
 
@@ -58,13 +58,23 @@ export const genAi: Dialect = {
       found.count(counts, scope === '@traceloop/instrumentation-anthropic');
     for (const { name, attributes: said = {} } of events) {
       if (name === 'gen_ai.evaluation.result') {
-        const [label, score] = [said['gen_ai.evaluation.score.label'], said['gen_ai.evaluation.score.value']];
-        found.evaluations.push({ name: said['gen_ai.evaluation.name'], label, score });
+        found.evaluations.push(evaluationOf(said));
       }
     }
     if (!found.answered) findWords(attributes, events, kind, found);
   },
 };
+
+/** @param said attributes of an event or of a log record. */
+export function evaluationOf(said: Fields): Findings['evaluations'][number] {
+  return {
+    name: said['gen_ai.evaluation.name'],
+    label: said['gen_ai.evaluation.score.label'],
+    score: said['gen_ai.evaluation.score.value'],
+    explanation: said['gen_ai.evaluation.explanation'],
+    by: said['clinical_events.evaluator.type'],
+  };
+}
 
 function findWords(
   attributes: SpanData['attributes'],

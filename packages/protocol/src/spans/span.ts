@@ -4,6 +4,7 @@
  */
 import { type Fields, fields, isFailureStatus, modelName, text, word } from './answer.js';
 import { TIMED_OUT } from './answer.js';
+import { conversationOf } from './asked.js';
 import { aiSdk } from './ai-sdk.js';
 import { type Dialect, Findings, type Kind, type SpanData } from './dialect.js';
 import { genAi, olderGenAi } from './genai.js';
@@ -29,6 +30,8 @@ export interface Known {
 interface PassedOver {
   readonly kind: undefined;
   readonly reason: string | undefined;
+  /** The same, whatever its names are about. */
+  readonly cause: string;
 }
 
 /** The first that knows a span decides what it is; what is said by its names goes before the others. */
@@ -50,7 +53,7 @@ export function identify(span: SpanData, isRoot: boolean, isWhole: boolean): Kno
 
 function passedOver({ attributes }: SpanData, reason: string): PassedOver {
   const isAbout = Object.keys(attributes).some((name) => /^(gen_ai|llm)\./.test(name));
-  return { kind: undefined, reason: isAbout ? reason : undefined };
+  return { kind: undefined, reason: isAbout ? reason : undefined, cause: reason };
 }
 
 function known(span: SpanData, kind: Kind): Known {
@@ -77,7 +80,7 @@ function known(span: SpanData, kind: Kind): Known {
     agentModel: kind === 'agent' ? modelName(model) : undefined,
     operation: word(said(...names, ...more)) ?? kind,
     streamed: span.attributes['gen_ai.request.stream'] === true || /\.(doStream|streamText)$/.test(span.name),
-    conversation: word(said('gen_ai.conversation.id', 'session.id')),
+    conversation: word(conversationOf(span.attributes)),
   };
 }
 

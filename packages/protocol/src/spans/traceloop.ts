@@ -1,5 +1,5 @@
 /** OpenLLMetry, of Traceloop: its SDKs, and its instrumentations before they took the names of GenAI. */
-import { text } from './answer.js';
+import { fields, text } from './answer.js';
 import type { Dialect } from './dialect.js';
 import { indexed, inputOf, parsed, wordsOf } from './values.js';
 
@@ -9,20 +9,27 @@ const LANGCHAIN = '@traceloop/instrumentation-langchain';
 export const traceloop: Dialect = {
   kindOf({ attributes, scope }) {
     const kind = attributes['traceloop.span.kind'];
-    if (kind === 'workflow' || kind === 'agent')
-      return scope === LANGCHAIN ? { reason: 'runnables of LangChain' } : 'agent';
     if (kind === 'tool') return 'tool';
-    if (kind === 'task') return { reason: 'tasks' };
+    if (kind === 'workflow' || kind === 'agent' || kind === 'task') {
+      if (scope === LANGCHAIN) return { reason: 'runnables of LangChain' };
+      return kind === 'task' ? { reason: 'tasks' } : 'agent';
+    }
     const request = attributes['llm.request.type'];
     if (request === 'chat' || request === 'completion') return 'model';
+    if (request === 'embedding') return { reason: 'embeddings' };
     return text(request) === undefined ? undefined : { reason: 'other requests to models' };
   },
 
   find({ attributes, name }, kind, found) {
     const { answer } = found;
     const isTool = attributes['traceloop.span.kind'] === 'tool' || kind === 'tool';
-    if (isTool)
-      found.tool.name ??= attributes['traceloop.entity.name'] ?? name.replace(/^execute_tool |\.tool$/g, '');
+    if (isTool) {
+      // LangChain's answer of a tool says which tool it was, and of which call.
+      const said = fields(fields(parsed(attributes['traceloop.entity.output']))['kwargs']);
+      const entity = attributes['traceloop.entity.name'] ?? name.replace(/^execute_tool |\.tool$/g, '');
+      found.tool.name ??= text(said['name']) ?? entity;
+      found.tool.id ??= said['tool_call_id'];
+    }
     answer.model ??= text(attributes['llm.response.model']);
     found.count({
       input: attributes['llm.usage.prompt_tokens'],

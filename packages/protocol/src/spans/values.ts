@@ -1,5 +1,5 @@
 /** Values of attributes: flat names, and JSON where an attribute is no object. */
-import { asText, type Fields, fields, list, text } from './answer.js';
+import { asText, type Fields, fields, isObject, list, text } from './answer.js';
 
 /** More than this is not read. */
 const MOST_CHARACTERS = 16 * 1024 * 1024;
@@ -15,6 +15,54 @@ export function parsed(value: unknown): unknown {
   }
 }
 
+/** Deeper contents stay text: a collector refuses events that nest deeper than its limit, which is 64 by default. */
+const DEEPEST_CONTENT = 24;
+
+/** Contents as an event has them: JSON as what it says, where no number changes by that; all else as it is. */
+export function parsedContent(raw: unknown): unknown {
+  const value = typeof raw === 'string' && LONG_NUMBER.test(raw) ? exactly(raw) : parsed(raw);
+  return value === undefined || isDeeper(value, DEEPEST_CONTENT) ? contentText(raw) : value;
+}
+
+function contentText(raw: unknown): string | undefined {
+  return raw === undefined ? undefined : asText(raw);
+}
+
+/** What may be a number that a double cannot hold. */
+const LONG_NUMBER = /\d[\d.]{15}|\d[eE]/;
+
+/** JSON as what it says; undefined where a double cannot hold a number in it. */
+function exactly(json: string): unknown {
+  let inexact = 0;
+  const count = (_name: string, value: unknown, { source = '' }: { source?: string } = {}) => {
+    if (typeof value === 'number' && String(value) !== source) {
+      const digits = source.replace(/[eE].*|[-.]/g, '').replace(/^0+/, '');
+      if (!Number.isFinite(value) || digits.length > 15) inexact += 1;
+    }
+    return value;
+  };
+  try {
+    const value = JSON.parse(json, count as Parameters<typeof JSON.parse>[1]) as unknown;
+    return inexact === 0 ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Whether a value has more lists and objects within each other. */
+export function isDeeper(value: unknown, levels: number): boolean {
+  if (!isObject(value)) return false;
+  return levels === 0 || Object.values(value).some((each) => isDeeper(each, levels - 1));
+}
+
+const INDEX_TOO_HIGH =
+  /^(?:llm|gen_ai|retrieval|reranker)\..*\.(?:\d{5,}|[5-9]\d{3}|4[1-9]\d\d|409[6-9])(?:\.|$)/s;
+
+/** How many attributes are not read because their index is above 4,095. */
+export function countTooHigh(attributes: Fields): number {
+  return Object.keys(attributes).filter((name) => INDEX_TOO_HIGH.test(name)).length;
+}
+
 /** The members of `PREFIX.NUMBER.REST`, by number: an index above 4,095 is left out. */
 export function indexed(attributes: Fields, prefix: string): Fields[] {
   const byIndex = new Map<number, Record<string, unknown>>();
@@ -27,6 +75,44 @@ export function indexed(attributes: Fields, prefix: string): Fields[] {
     byIndex.set(Number(number), members);
   }
   return [...byIndex].sort(([a], [b]) => a - b).map(([, members]) => members);
+}
+
+const DEEPEST = 8;
+
+/**
+ * What flat names stand for: `contents.0.type` is a member of an entry of a list. Names with more parts, and names of a
+ * value that is also said to have members, stay whole.
+ * @param outer what some names begin with, and the result does not have.
+ */
+export function nested(flat: Fields, outer = ''): Fields {
+  const whole = empty();
+  const made = new Set<unknown>([whole]);
+  for (const [name, value] of Object.entries(flat)) {
+    const inner = name.startsWith(outer) ? name.slice(outer.length) : name;
+    const parts = inner.split('.', DEEPEST + 1);
+    let at: Record<string, unknown> | undefined = parts.length > DEEPEST ? undefined : whole;
+    for (const part of parts.slice(0, -1)) {
+      if (at !== undefined && !(part in at)) made.add((at[part] = empty()));
+      const next: unknown = at?.[part];
+      at = made.has(next) ? (next as Record<string, unknown>) : undefined;
+    }
+    const last = parts.at(-1) ?? '';
+    if (at === undefined || last in at) whole[`${inner}.`] = value;
+    else at[last] = value;
+  }
+  return listed(whole, made) as Fields;
+}
+
+function empty(): Record<string, unknown> {
+  return Object.create(null) as Record<string, unknown>;
+}
+
+/** What was made for names that are all numbers is a list. */
+function listed(value: unknown, made: ReadonlySet<unknown>): unknown {
+  if (!made.has(value)) return value;
+  const object = value as Record<string, unknown>;
+  for (const [name, member] of Object.entries(object)) object[name] = listed(member, made);
+  return Object.keys(object).every((name) => /^\d{1,4}$/.test(name)) ? Object.values(object) : object;
 }
 
 /** What a tool is asked, as JSON, also where the emitter has made JSON of JSON. */

@@ -381,7 +381,10 @@ class Traceloop(Dialect):
         said = span.attributes.get
         if said("traceloop.span.kind") == "tool" or kind == "tool":
             named = re.sub(r"^execute_tool |\.tool$", "", span.name)
-            found.take(tool=first_of(said("traceloop.entity.name"), named))
+            # LangChain's answer of a tool says which tool it was, and of which call.
+            message = fields(fields(parsed(said("traceloop.entity.output"))).get("kwargs"))
+            names = text(message.get("name")), said("traceloop.entity.name"), named
+            found.take(tool=first_of(*names), call=message.get("tool_call_id"))
         found.take(**self.said(span))
         output = said("traceloop.entity.output")
         if kind == "agent" and output is not None and not found.answered:

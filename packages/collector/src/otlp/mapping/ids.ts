@@ -1,0 +1,48 @@
+/** Ids that a repeat makes again: UUIDs of version 8 (RFC 9562) from SHA-256 (docs/reference/otlp.md, "Ids"). */
+import { hash } from 'node:crypto';
+
+/** @param parts each is hashed behind its length, so that no two lists of parts give the same bytes. */
+function uuid(...parts: readonly string[]): string {
+  const bytes = parts.flatMap((part) => {
+    const text = Buffer.from(part);
+    const length = Buffer.allocUnsafe(4);
+    length.writeUInt32BE(text.length);
+    return [length, text];
+  });
+  const hex = hash('sha256', Buffer.concat(bytes), 'hex');
+  const variant = '89ab'.charAt(parseInt(hex.charAt(16), 16) & 3);
+  return [
+    ...[hex.slice(0, 8), hex.slice(8, 12), `8${hex.slice(13, 16)}`],
+    ...[`${variant}${hex.slice(17, 20)}`, hex.slice(20, 32)],
+  ].join('-');
+}
+
+export function runIdOf(organisation: string, traceId: string): string {
+  return uuid('clinical-events otlp run 1', organisation, traceId);
+}
+
+/** @param ordinal the number of the event among those of its kind that the span makes, from 0 on. */
+export function spanEventId(
+  organisation: string,
+  { traceId, spanId }: { readonly traceId: string; readonly spanId: string },
+  kind: string,
+  ordinal: number,
+): string {
+  return uuid('clinical-events otlp span 1', organisation, traceId, spanId, kind, String(ordinal));
+}
+
+/** @param record all that the record says, in whatever order its members stand. */
+export function logEventId(organisation: string, record: unknown): string {
+  return uuid('clinical-events otlp log 1', organisation, canonical(record));
+}
+
+/** JSON without spaces whose members are in the order of their UTF-16 units (RFC 8785). */
+function canonical(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`;
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value ?? null);
+  const members = value as Readonly<Record<string, unknown>>;
+  const names = Object.keys(members)
+    .filter((name) => members[name] !== undefined)
+    .sort();
+  return `{${names.map((name) => `${JSON.stringify(name)}:${canonical(members[name])}`).join(',')}}`;
+}

@@ -1,0 +1,300 @@
+/**
+ * The events of one span: a function of that span alone, its resource and its scope, so that neither the order nor the
+ * batches in which spans come change an event (docs/reference/otlp.md, "Mapping"). Does not throw.
+ */
+import type { EventKind } from '@clinical-events/protocol';
+import {
+  asksForTools,
+  askedOf,
+  type Choice,
+  executedOf,
+  type Findings,
+  findingsOf,
+  identify,
+  type Kind,
+  type Known,
+  parsedContent,
+  queryOf,
+  userOf,
+} from '@clinical-events/protocol/spans';
+import type { DecodedSpan } from '../decoded.js';
+import { type Evaluation, evaluated, scoreOf } from './evaluations.js';
+import { spanEventId } from './ids.js';
+import { makeEvent, type MadeEvent } from './made-event.js';
+import { firstName, instant, nameOf, originOf, timestampOf } from './origin.js';
+import { none, type Reason, reasonOf } from './reasons.js';
+
+export { eventsOfLog } from './logs.js';
+export type { MadeEvent } from './made-event.js';
+
+export interface MappingOptions {
+  readonly organisation: string;
+  /** `marked`: only spans with `clinical_events.shown` are outputs. */
+  readonly shown: 'default' | 'marked';
+  /** Names of the evaluations that are outcomes. */
+  readonly outcomes: ReadonlySet<string>;
+  readonly maxEventBytes: number;
+}
+
+export interface Mapped {
+  readonly events: readonly MadeEvent[];
+  /** Why there are none. */
+  readonly reason?: Reason | undefined;
+}
+
+type Members = Readonly<Record<string, unknown>>;
+
+const MOST_ARTIFACTS = 4096;
+/** A longer query stands in the first of the events of its documents, and the others name that event. */
+const LONG_QUERY = 1024;
+const INT32_MAX = 2 ** 31 - 1;
+
+export function eventsOfSpan(span: DecodedSpan, options: MappingOptions): Mapped {
+  if (span.traceId === '') return none('no_trace_id');
+  if (span.spanId === '') return none('no_span_id');
+  const known = identify(span, span.parentSpanId === '', true);
+  const isEvaluated = span.events.some(({ name }) => name === 'gen_ai.evaluation.result');
+  const kind = known.kind ?? (isEvaluated ? 'evaluation' : undefined);
+  if (kind === undefined) return none(reasonOf(span, known.kind === undefined ? known.cause : ''));
+  const found = findingsOf(span, kind);
+  const events = new SpanEvents(span, options, known.kind === undefined ? undefined : known);
+  if (kind === 'model' || kind === 'agent') events.call(known as Known, found);
+  else events.step(kind, found);
+  return events.made.length > 0 ? { events: events.made } : none('no_documents');
+}
+
+interface Artifact {
+  readonly kind: EventKind;
+  readonly members: Members;
+}
+
+class SpanEvents {
+  readonly made: MadeEvent[] = [];
+  readonly #span: DecodedSpan;
+  readonly #options: MappingOptions;
+  readonly #origin: ReturnType<typeof originOf>;
+  readonly #times: ReturnType<typeof timesOf>;
+  #leftOut = 0;
+  #parentId: string | undefined;
+
+  constructor(span: DecodedSpan, options: MappingOptions, known: Known | undefined) {
+    this.#span = span;
+    this.#options = options;
+    this.#times = timesOf(span);
+    this.#origin = originOf(span, options.organisation, {
+      parent_span_id: span.parentSpanId || undefined,
+      parent_is_remote: span.parentSpanId === '' ? undefined : span.isParentRemote,
+      conversation_id: known?.conversation,
+      agent_name: known?.agentName,
+      agent_model: known?.agentModel,
+      times: this.#times.fault,
+    });
+  }
+
+  /** A model or an agent: its start, what it made on its way, how it ended. */
+  call(known: Known, found: Findings): void {
+    const { answer } = found;
+    this.#parentId = this.#start(known);
+    const [first, ...others] = answer.choices;
+    // What a model made on its way to the answer of an agent, its own span says.
+    const steps =
+      known.kind === 'agent'
+        ? []
+        : [
+            ...stepsOf(first as Choice),
+            ...others.flatMap((choice, at) => [...stepsOf(choice, at + 1), anotherOf(choice, at + 1)]),
+          ];
+    this.#artifacts([...steps, ...found.evaluations.map((each) => this.#evaluation(each))]);
+    this.#end(known.kind, found);
+  }
+
+  /** A span that is no call: what it is of belongs to the run. */
+  step(kind: Kind, found: Findings): void {
+    const failure = found.failed && { error_name: found.errorName ?? 'unknown' };
+    if (kind === 'tool') {
+      const { tool } = found;
+      const named = { tool_name: nameOf(tool.name), call_id: nameOf(tool.id), executed: true };
+      const members = { artifact_type: 'tool_call', ...named, ...failure, ...executedOf(this.#span) };
+      this.#artifacts([{ kind: 'internal-artifact', members }]);
+    } else if (kind === 'retrieval') this.#documents(found, failure || {});
+    else {
+      if (found.evaluations.length === 0) found.evaluations.push({ name: this.#span.name });
+      this.#artifacts(found.evaluations.map((each) => this.#evaluation(each, failure || {})));
+    }
+    if (this.#shown !== true || found.failed) return;
+    const { result } = kind === 'tool' ? executedOf(this.#span) : {};
+    const summary = typeof result === 'string' ? result : JSON.stringify(result);
+    this.#output({ output_type: 'text', summary }, 'application');
+  }
+
+  /** @returns its id. */
+  #start({ provider, model, operation, streamed }: Known): string {
+    const { attributes, resource } = this.#span;
+    const { question, messages, instructions, parameters, tools } = askedOf(this.#span);
+    const user = userOf(attributes) ?? userOf(resource);
+    const identity = (of: string) =>
+      firstName(attributes, `clinical_events.${of}`) ?? firstName(resource, `clinical_events.${of}`);
+    const [userType, target, targetType] = ['user.type', 'target.id', 'target.type'].map(identity);
+    return this.#add('inference-start', 0, this.#times.start, {
+      model_instance: { model_id: nameOf(model), provider: nameOf(provider) },
+      user_identity:
+        user === undefined && userType === undefined ? undefined : { caller_id: user, caller_type: userType },
+      target_identity:
+        target === undefined && targetType === undefined
+          ? undefined
+          : { target_id: target, target_type: targetType },
+      inputs: {
+        ...{ operation, streamed, ...parameters },
+        ...(tools.length > 0 && { tools }),
+        ...{ prompt: question, system_instructions: instructions, messages },
+      },
+    });
+  }
+
+  #end(kind: Kind, found: Findings): void {
+    const { answer, failed, errorName, usageOfAll } = found;
+    const { droppedAttributesCount: dropped } = this.#span;
+    const isLost = !found.answered && dropped > 0;
+    const ending = found.ending ?? (failed ? 'failed' : isLost ? 'not read' : 'complete');
+    const facts = {
+      ending,
+      ...answer.facts,
+      usage_of_all: usageOfAll,
+      error_name: failed ? (errorName ?? 'unknown') : undefined,
+      status: answer.status,
+    };
+    const words = answer.text === '' ? undefined : answer.text;
+    // A model's span without words is one whose words were not captured.
+    const isWorded = answer.hasContent || (kind === 'model' && !found.answered);
+    const isWhole = ending === 'complete' && dropped === 0 && isWorded && !asksForTools(answer);
+    const isDefault = this.#options.shown === 'default' && kind === 'model' && this.#shown === undefined;
+    const isMarked = this.#shown === true && (ending === 'complete' || answer.hasContent);
+    if (isMarked || (isDefault && isWhole)) {
+      const output = { output_type: answer.outputType, ...facts, summary: words };
+      this.#output(output, isMarked ? 'application' : 'default');
+      return;
+    }
+    const description = 'How the call of the model ended.';
+    const members = { artifact_type: 'other', description, ...facts, text: words };
+    // Its ordinal is that of no other artifact, whatever number of them there is.
+    this.#artifact({ kind: 'internal-artifact', members }, 0);
+  }
+
+  #documents({ documents }: Findings, failure: Members): void {
+    const query = queryOf(this.#span);
+    const isLong = (query?.length ?? 0) > LONG_QUERY;
+    const firstId = isLong ? this.#eventId('internal-artifact', 1) : undefined;
+    this.#artifacts(
+      documents.map(({ id, score, text }, at) => {
+        const about = { document_id: nameOf(id), score: scoreOf(score), characters: text?.length ?? 0 };
+        const asked = isLong && at > 0 ? { query_in: firstId } : { query };
+        const members = { artifact_type: 'text_chunk', ...about, ...failure, ...asked, text };
+        return { kind: 'internal-artifact', members };
+      }),
+    );
+  }
+
+  #evaluation(found: Evaluation, failure: Members = {}): Artifact {
+    const by = found.by ?? this.#span.attributes['clinical_events.evaluator.type'];
+    const { kind, members } = evaluated({ ...found, by }, this.#options.outcomes);
+    return { kind, members: { ...members, ...failure } };
+  }
+
+  /** What the application says of whether a person was shown it; what was copied from baggage is text. */
+  get #shown(): boolean | undefined {
+    const said = this.#span.attributes['clinical_events.shown'];
+    if (said === 'true' || said === 'false') return said === 'true';
+    return typeof said === 'boolean' ? said : undefined;
+  }
+
+  #artifacts(artifacts: readonly Artifact[]): void {
+    this.#leftOut = Math.max(0, artifacts.length - MOST_ARTIFACTS);
+    const ordinals = new Map<EventKind, number>();
+    for (const artifact of artifacts.slice(0, MOST_ARTIFACTS)) {
+      const ordinal = (ordinals.get(artifact.kind) ?? 0) + 1;
+      ordinals.set(artifact.kind, ordinal);
+      this.#artifact(artifact, ordinal);
+    }
+  }
+
+  #artifact({ kind, members }: Artifact, ordinal: number): void {
+    const name = { 'user-feedback': 'feedback', outcome: 'outcome' }[kind as string] ?? 'artifact';
+    const uri = name === 'artifact' && { artifact_uri: `urn:uuid:${this.#eventId(kind, ordinal)}` };
+    this.#add(kind, ordinal, this.#times.end, { [name]: { ...uri, ...members } });
+  }
+
+  #output(members: Members, shownBy: 'application' | 'default'): void {
+    const output_uri = `urn:uuid:${this.#eventId('human-output', 0)}`;
+    this.#add(
+      'human-output',
+      0,
+      this.#times.end,
+      { output: { output_uri, ...members } },
+      { shown_by: shownBy },
+    );
+  }
+
+  #eventId(kind: EventKind, ordinal: number): string {
+    return spanEventId(this.#options.organisation, this.#span, kind, ordinal);
+  }
+
+  #add(
+    kind: EventKind,
+    ordinal: number,
+    timestamp: string,
+    payload: Readonly<Record<string, Members | undefined>>,
+    more: Members = {},
+  ): string {
+    const { runId, source, instrumentation } = this.#origin;
+    const eventId = this.#eventId(kind, ordinal);
+    const leftOut = this.#leftOut > 0 && { left_out: this.#leftOut };
+    const event = {
+      ...{ kind, eventId, runId, parentId: this.#parentId, timestamp, source, payload },
+      latencyMs: kind === 'inference-start' ? undefined : this.#times.latencyMs,
+      instrumentation: { ...instrumentation, ...leftOut, ...more },
+    };
+    this.made.push(makeEvent(event, this.#options.maxEventBytes));
+    return eventId;
+  }
+}
+
+/** What the model made on its way to a choice. */
+function stepsOf({ reasoning, toolCalls }: Choice, number?: number): Artifact[] {
+  const choice = number === undefined ? {} : { choice: number };
+  const artifacts = toolCalls.map(({ id, name, input, invalid }) => {
+    const named = { tool_name: nameOf(name), call_id: nameOf(id), input_characters: input.length };
+    return {
+      artifact_type: 'tool_call',
+      ...choice,
+      ...named,
+      ...(invalid && { invalid }),
+      input: parsedContent(input),
+    };
+  });
+  const reasoned = { artifact_type: 'reasoning_trace', ...choice, characters: reasoning.length };
+  const all: Members[] = reasoning === '' ? artifacts : [{ ...reasoned, text: reasoning }, ...artifacts];
+  return all.map((members) => ({ kind: 'internal-artifact', members }));
+}
+
+function anotherOf(choice: Choice & { readonly facts?: Members }, number: number): Artifact {
+  const about = { artifact_type: 'other', description: 'Another choice of the answer.', choice: number };
+  const text = choice.text === '' ? undefined : choice.text;
+  return { kind: 'internal-artifact', members: { ...about, ...choice.facts, text } };
+}
+
+/**
+ * A time that a span does not say is the other one, and 1970 where it says neither; a span that ends before it begins
+ * has both times as it says them. There is no latency then, and `fault` says which of these it is.
+ */
+function timesOf({ start: from, end: to }: DecodedSpan) {
+  const [start, end] = [instant(from), instant(to)];
+  const latency = start === undefined || end === undefined ? -1 : Math.round(Number(end - start) / 1e6);
+  const isReversed = start !== undefined && end !== undefined && end < start;
+  const missing = start === undefined ? (end === undefined ? 'none' : 'no start') : 'no end';
+  return {
+    start: timestampOf(start ?? end ?? 0n),
+    end: timestampOf(end ?? start ?? 0n),
+    latencyMs: !isReversed && latency >= 0 && latency <= INT32_MAX ? latency : undefined,
+    fault: isReversed ? 'reversed' : start === undefined || end === undefined ? missing : undefined,
+  };
+}

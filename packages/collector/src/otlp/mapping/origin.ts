@@ -1,0 +1,94 @@
+/** Where a span or log record comes from: what each of its events says beside what it is about. */
+import { countTooHigh, type Fields, modelName } from '@clinical-events/protocol/spans';
+import type { Decoded } from '../decoded.js';
+import { runIdOf } from './ids.js';
+
+export interface Origin {
+  readonly runId: string;
+  readonly source: Fields;
+  readonly instrumentation: Fields;
+}
+
+const NIL = '00000000-0000-0000-0000-000000000000';
+const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+const OWN_RUN = 'clinical_events.run.id';
+const NO_FIELDS: Fields = {};
+
+/** By resource: one resource has most spans of a request. */
+const sources = new WeakMap<Fields, Fields>();
+
+/** The run that the application names, if what it says is a UUID; of a span before that of its resource. */
+export function ownRunOf({ attributes, resource }: Decoded): string | undefined {
+  const said = attributes[OWN_RUN] ?? resource[OWN_RUN];
+  return typeof said === 'string' && UUID.test(said) && said !== NIL ? said.toLowerCase() : undefined;
+}
+
+/** @param more that the instrumentation says of it. */
+export function originOf(decoded: Decoded, organisation: string, more: Fields = NO_FIELDS): Origin {
+  const { traceId, spanId, attributes, resource, scope, scopeVersion } = decoded;
+  const { droppedAttributesCount: dropped } = decoded;
+  const said = attributes[OWN_RUN] ?? resource[OWN_RUN];
+  const ownRun = ownRunOf(decoded);
+  const tooHigh = countTooHigh(attributes);
+  return {
+    runId: ownRun ?? runIdOf(organisation, traceId),
+    source: sourceOf(resource),
+    instrumentation: {
+      by: 'otlp',
+      trace_id: traceId || undefined,
+      span_id: spanId || undefined,
+      ...more,
+      scope: modelName(scope),
+      scope_version: modelName(scopeVersion),
+      sdk: sdkOf(resource),
+      ...(dropped > 0 && { dropped_attributes: dropped }),
+      ...(tooHigh > 0 && { index_too_high: tooHigh }),
+      ...(said !== undefined && ownRun === undefined && { run_id_ignored: true }),
+    },
+  };
+}
+
+function sourceOf(resource: Fields): Fields {
+  const known = sources.get(resource);
+  if (known !== undefined) return known;
+  const made = {
+    hostname: firstName(resource, 'host.name'),
+    app_name: firstName(resource, 'service.name'),
+    proc_id: firstName(resource, 'service.instance.id', 'k8s.pod.name', 'process.pid'),
+    environment: firstName(resource, 'deployment.environment.name', 'deployment.environment'),
+  };
+  sources.set(resource, made);
+  return made;
+}
+
+function sdkOf(resource: Fields): string | undefined {
+  const parts = ['name', 'language', 'version'].map((part) => firstName(resource, `telemetry.sdk.${part}`));
+  return parts.filter((part) => part !== undefined).join(' ') || undefined;
+}
+
+/** A name has up to 200 characters and no control characters; anything else is left out. */
+export function firstName(attributes: Fields, ...names: readonly string[]): string | undefined {
+  for (const name of names) {
+    const found = nameOf(attributes[name]);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+export function nameOf(value: unknown): string | undefined {
+  return modelName(typeof value === 'number' ? String(value) : value);
+}
+
+const LAST = 253_402_300_799_999_999_999n;
+
+/** Nanoseconds since 1970 that RFC 3339 can write; undefined for 0, which says nothing. */
+export function instant(nanoseconds: bigint): bigint | undefined {
+  return nanoseconds > 0n && nanoseconds <= LAST ? nanoseconds : undefined;
+}
+
+/** In UTC, to the millisecond, or to the nanosecond where it has that. */
+export function timestampOf(nanoseconds: bigint): string {
+  const milliseconds = new Date(Number(nanoseconds / 1_000_000n)).toISOString();
+  const rest = nanoseconds % 1_000_000n;
+  return rest === 0n ? milliseconds : `${milliseconds.slice(0, -1)}${String(rest).padStart(6, '0')}Z`;
+}

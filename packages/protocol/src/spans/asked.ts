@@ -1,0 +1,240 @@
+/**
+ * What a span says beside the answer: what was asked, by whom, with which parameters. One table for each purpose, in
+ * the order of the dialects; the first that is found wins. These are words of people: a reader that may not record
+ * words does not ask for them.
+ */
+import { type Fields, fields, list, modelName, text } from './answer.js';
+import type { SpanData } from './dialect.js';
+import { indexed, nested, parsed, parsedContent } from './values.js';
+
+export interface Asked {
+  /** Text of the last message of the user; what is no message at all as the emitter wrote it. */
+  readonly question: string | undefined;
+  /** All messages as the emitter sent them, JSON as what it says; undefined where the question is all there is. */
+  readonly messages: unknown;
+  readonly instructions: unknown;
+  /** Temperature and the like: numbers, under the names of the GenAI conventions. */
+  readonly parameters: Readonly<Record<string, number>>;
+  /** Names of the tools that the model was offered. */
+  readonly tools: readonly string[];
+}
+
+const DETAILS = 'gen_ai.client.inference.operation.details';
+const REDACTED = '__REDACTED__';
+const MOST_TOOLS = 128;
+
+type Source = string | ((span: SpanData) => unknown);
+
+const MESSAGES: readonly Source[] = [
+  'gen_ai.input.messages',
+  (span) => eventFields(span, DETAILS)['gen_ai.input.messages'],
+  eventMessages,
+  (span) => eventFields(span, 'gen_ai.content.prompt')['gen_ai.prompt'],
+  // Attributes that the limit of the SDK has dropped are the last messages.
+  ({ attributes, droppedAttributesCount: dropped = 0 }) =>
+    dropped > 0 ? jsonOnly(attributes['input.value']) : undefined,
+  ({ attributes }) => members(attributes, 'llm.input_messages', 'message.'),
+  'input.value',
+  ({ attributes }) => members(attributes, 'gen_ai.prompt') ?? members(attributes, 'llm.prompts'),
+  'traceloop.entity.input',
+  ...['ai.prompt.messages', 'ai.prompt', 'langfuse.observation.input', 'gen_ai.prompt'],
+];
+const INSTRUCTIONS: readonly Source[] = [
+  'gen_ai.system_instructions',
+  (span) => eventFields(span, DETAILS)['gen_ai.system_instructions'],
+];
+const TOOL_INPUT: readonly Source[] = [
+  ...['gen_ai.tool.call.arguments', 'tool_call.function.arguments', 'input.value', 'tool.parameters'],
+  ...['traceloop.entity.input', 'ai.toolCall.args', 'langfuse.observation.input'],
+];
+const TOOL_RESULT: readonly Source[] = [
+  ...['gen_ai.tool.call.result', 'output.value', 'traceloop.entity.output', 'ai.toolCall.result'],
+  'langfuse.observation.output',
+];
+const QUERY: readonly Source[] = [
+  ...['gen_ai.retrieval.query.text', 'reranker.query', 'input.value', 'traceloop.entity.input'],
+  'langfuse.observation.input',
+];
+/** Also of resources. */
+const USER = [
+  ...['clinical_events.user.id', 'user.id', 'enduser.id', 'traceloop.association.properties.user_id'],
+  ...['ai.telemetry.metadata.userId', 'metadata.userId', 'langfuse.user.id', 'langfuse.trace.userId'],
+];
+const CONVERSATION = [
+  ...['gen_ai.conversation.id', 'session.id', 'traceloop.association.properties.session_id'],
+  ...['ai.telemetry.metadata.sessionId', 'metadata.sessionId', 'langfuse.session.id'],
+];
+/** By the name of the conventions: other names of the attribute, and of the member where parameters are JSON. */
+const PARAMETERS: readonly (readonly [string, ...(readonly string[])])[] = [
+  ['temperature'],
+  ['top_p', 'topP'],
+  ['top_k', 'topK'],
+  ['max_tokens', 'maxOutputTokens', 'maxTokens', 'max_completion_tokens', 'max_output_tokens'],
+  ['seed'],
+  ['frequency_penalty', 'frequencyPenalty'],
+  ['presence_penalty', 'presencePenalty'],
+];
+
+/** What a model or an agent was asked. Linear in the size of the span. */
+export function askedOf(span: SpanData): Asked {
+  const raw = first(span, MESSAGES);
+  const told = parsed(raw) ?? raw;
+  const all = messagesIn(told);
+  const question = all === undefined ? asWritten(raw, told) : wordsAt(all.findLast(isFromUser));
+  const isMore = all !== undefined && !(all.length === 1 && isPlain(all[0]));
+  return {
+    question,
+    messages: isMore ? parsedContent(raw) : undefined,
+    instructions: parsedContent(first(span, INSTRUCTIONS)),
+    parameters: parametersOf(span.attributes),
+    tools: toolsOf(span.attributes),
+  };
+}
+
+/** What an executed tool was given and gave back, as the emitter sent it, JSON as what it says. */
+export function executedOf(span: SpanData): { readonly input: unknown; readonly result: unknown } {
+  return { input: parsedContent(first(span, TOOL_INPUT)), result: parsedContent(first(span, TOOL_RESULT)) };
+}
+
+/** What a retrieval looked for. */
+export function queryOf(span: SpanData): string | undefined {
+  const raw = first(span, QUERY);
+  return asWritten(raw, parsed(raw) ?? raw);
+}
+
+/** @param attributes of a span or of a resource. */
+export function userOf(attributes: Fields): string | undefined {
+  return nameIn(attributes, USER);
+}
+
+export function conversationOf(attributes: Fields): string | undefined {
+  return nameIn(attributes, CONVERSATION);
+}
+
+function nameIn(attributes: Fields, names: readonly string[]): string | undefined {
+  for (const name of names) {
+    const value = attributes[name];
+    const found = modelName(typeof value === 'number' ? String(value) : value);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+function first(span: SpanData, sources: readonly Source[]): unknown {
+  for (const source of sources) {
+    const value = typeof source === 'string' ? span.attributes[source] : source(span);
+    if (value !== undefined && value !== null && value !== '' && value !== REDACTED) return value;
+  }
+  return undefined;
+}
+
+function eventFields({ events = [] }: SpanData, wanted: string): Fields {
+  return events.find(({ name }) => name === wanted)?.attributes ?? {};
+}
+
+/** An event for each message, in the conventions 1.26 to 1.36. */
+function eventMessages({ events = [] }: SpanData): unknown {
+  const found = events.flatMap(({ name, attributes }) => {
+    const [, role] = /^gen_ai\.(system|user|assistant|tool)\.message$/.exec(name) ?? [];
+    return role === undefined ? [] : [{ role, ...attributes }];
+  });
+  return found.length > 0 ? found : undefined;
+}
+
+function jsonOnly(value: unknown): unknown {
+  return messagesIn(parsed(value)) === undefined ? undefined : value;
+}
+
+function members(attributes: Fields, prefix: string, outer = ''): unknown {
+  const found = indexed(attributes, prefix);
+  return found.length > 0 ? found.map((each) => nested(each, outer)) : undefined;
+}
+
+/** The list of messages that a value is, or has; undefined where it is none. */
+function messagesIn(told: unknown): readonly unknown[] | undefined {
+  const { messages, prompt, input } = fields(told);
+  for (const found of [told, messages, prompt, input]) {
+    // Callbacks of LangChain have a list for each prompt.
+    const all = list(found).flat();
+    if (all.length > 0 && all.every((each) => roleOf(each) !== undefined)) return all;
+  }
+  return undefined;
+}
+
+/** What is no message. `ai.prompt` has its text beside the system's; a decorated function may have one argument. */
+function asWritten(raw: unknown, told: unknown): string | undefined {
+  const { prompt, args, kwargs } = fields(told);
+  if (raw === undefined) return undefined;
+  const values = args === undefined ? [] : [...list(args), ...Object.values(fields(kwargs))];
+  if (args !== undefined && values.length === 0) return undefined;
+  const only = values.length === 1 ? text(values[0]) : undefined;
+  return only ?? text(prompt) ?? text(told) ?? text(raw) ?? JSON.stringify(raw);
+}
+
+/** LangChain names the class of a message in place of a role. */
+function roleOf(message: unknown): string | undefined {
+  const { role, type, id, kwargs } = fields(message);
+  return text(role) ?? (kwargs === undefined ? text(type) : text(list(id).at(-1)));
+}
+
+/** What a tool has answered is sent as the user's by some interfaces. */
+function isFromUser(message: unknown): boolean {
+  const isUser = /^(user|human)/i.test(roleOf(message) ?? '') && wordsAt(message) !== '';
+  return isUser && fields(message)['tool_call_id'] === undefined;
+}
+
+function wordsAt(message: unknown): string | undefined {
+  if (message === undefined) return undefined;
+  const { content, contents, parts, kwargs } = fields(message);
+  const said = content ?? fields(kwargs)['content'];
+  const all = list(parsed(said) ?? undefined).length > 0 ? parsed(said) : said;
+  const words = text(all) ?? undefined;
+  if (words !== undefined && words !== '') return words;
+  return [...list(all), ...list(contents), ...list(parts)].flatMap(partWords).join('\n');
+}
+
+function partWords(part: unknown): string[] {
+  const inner = fields(part)['message_content'] ?? part;
+  const { type, text: words, content } = fields(inner);
+  if (type !== undefined && type !== 'text' && type !== 'input_text') return [];
+  return [text(inner) ?? text(words) ?? text(content) ?? []].flat();
+}
+
+/** A message of the user with nothing but words. */
+function isPlain(message: unknown): boolean {
+  if (!isFromUser(message)) return false;
+  const { content, contents, parts } = fields(message);
+  const all = [...list(content), ...list(contents), ...list(parts)];
+  return text(content) !== undefined || all.every((part) => partWords(part).length > 0);
+}
+
+function parametersOf(attributes: Fields): Record<string, number> {
+  const said = [
+    fields(parsed(attributes['llm.invocation_parameters'])),
+    fields(parsed(attributes['langfuse.observation.model.parameters'])),
+  ];
+  const found: Record<string, number> = {};
+  for (const names of PARAMETERS) {
+    const [name] = names;
+    const values = names.flatMap((each) => [
+      ...[attributes[`gen_ai.request.${each}`], attributes[`ai.settings.${each}`]],
+      ...said.map((parameters) => parameters[each]),
+    ]);
+    const number = values.find((value) => typeof value === 'number' && Number.isFinite(value));
+    if (number !== undefined) found[name] = number as number;
+  }
+  return found;
+}
+
+function toolsOf(attributes: Fields): string[] {
+  const offered = [
+    ...list(parsed(attributes['gen_ai.tool.definitions'])),
+    ...indexed(attributes, 'llm.tools').map((tool) => tool['tool.json_schema']),
+    ...indexed(attributes, 'llm.request.functions'),
+    ...list(parsed(attributes['ai.prompt.tools'])),
+  ];
+  return offered.slice(0, MOST_TOOLS).flatMap((each) => {
+    const tool = fields(parsed(each));
+    return modelName(tool['name'] ?? fields(tool['function'])['name']) ?? [];
+  });
+}
