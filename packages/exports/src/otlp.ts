@@ -9,6 +9,7 @@
  */
 import type { ClinicalRecord, EventKind, RecordedEvent, RunCall } from '@clinical-events/protocol';
 import type { RecordDocument } from '@clinical-events/collector/records/exports/file-format';
+import { numberOf } from '@clinical-events/collector/records/raw-json';
 import {
   attributes,
   type AttributeValue,
@@ -37,8 +38,10 @@ import {
   wordIn,
 } from './values.js';
 
-/** The release of the conventions that the names are from. */
-const SCHEMA_URL = 'https://opentelemetry.io/schemas/1.41.0';
+/** Of the conventions for generative AI, from the manifest of open-telemetry/semantic-conventions-genai, 2026-11-29. */
+const SCHEMA_URL = 'https://opentelemetry.io/schemas/gen-ai-dev/1.42.0-dev';
+/** Of the release of the general conventions that they build on: the names of resources. */
+const RESOURCE_SCHEMA_URL = 'https://opentelemetry.io/schemas/1.44.0';
 
 export const otlp: RecordDocument = (record) => JSON.stringify(requestOf(record));
 
@@ -46,7 +49,7 @@ export const otlp: RecordDocument = (record) => JSON.stringify(requestOf(record)
 const ARTIFACT_OPERATIONS: Readonly<Record<string, { readonly operation: string; readonly kind: SpanKind }>> =
   {
     tool_call: { operation: 'execute_tool', kind: SPAN_KIND.internal },
-    text_chunk: { operation: 'retrieval', kind: SPAN_KIND.client },
+    text_chunk: { operation: 'retrieval', kind: SPAN_KIND.internal },
   };
 
 const LATER: ReadonlySet<EventKind> = new Set<EventKind>(['outcome', 'user-feedback']);
@@ -72,7 +75,7 @@ function requestOf(record: ClinicalRecord) {
     resourceSpans: [...bySource.values()].map(({ attributes, spans }) => ({
       resource: { attributes },
       scopeSpans: [{ scope, spans, schemaUrl: SCHEMA_URL }],
-      schemaUrl: SCHEMA_URL,
+      schemaUrl: RESOURCE_SCHEMA_URL,
     })),
   };
 }
@@ -183,9 +186,22 @@ class RunTrace {
       attributes: {
         ...operationOf(operation),
         ...callAttributes(call),
+        ...this.#partsOfUsage(call),
         ...eventAttributes(start),
       },
     };
+  }
+
+  /** Of how the call ended: its tokens of a cache and of reasoning, which are within those of input and output. */
+  #partsOfUsage(call: RunCall | undefined): Said {
+    const end = this.#lookup.event(call?.ended?.event_id ?? null);
+    const usage = end && this.#lookup.payload(end)['usage'];
+    const said = (typeof usage === 'object' ? usage : null) as Readonly<Record<string, unknown>> | null;
+    const parts = Object.entries(PARTS_OF_USAGE).map(([name, part]) => [
+      `gen_ai.usage.${name}`,
+      tokens(numberOf(said?.[part])),
+    ]);
+    return Object.fromEntries(parts) as Said;
   }
 
   /** A call lasts from its start to its last output; without output, as long as the start says that it took. */
@@ -316,6 +332,13 @@ function callAttributes(call: RunCall | undefined): Said {
     'clinical_events.input.uri': addressIn(call?.inputs?.input_uri),
   };
 }
+
+/** What the conventions call the parts that clients name. */
+const PARTS_OF_USAGE = {
+  'cache_read.input_tokens': 'cache_read_input_tokens',
+  'cache_write.input_tokens': 'cache_creation_input_tokens',
+  'reasoning.output_tokens': 'reasoning_output_tokens',
+};
 
 /** The conventions have whole numbers of 64 bits. */
 function tokens(count: number | null | undefined): bigint | undefined {

@@ -53,7 +53,7 @@ export interface RecordedSpan {
   readonly scope: string;
 }
 
-/** Those of protobuf have no runs of their own: the same scenario in JSON has. */
+/** Others have bodies that only the receiver reads. */
 export const recordings = readdirSync(DIRECTORY).filter((name) =>
   existsSync(path.join(DIRECTORY, name, 'expected.json')),
 );
