@@ -14,7 +14,14 @@
  *                                                        nothing    not known: CommitUnknown
  *   a warning     committed here, perhaps not on the standby: empty batches follow until one comes back without
  */
-import { encodeEnvelope, encodeLeaf, envelopeSize, LEAF_BYTES, SALT_BYTES } from '@clinical-events/protocol';
+import {
+  encodeEnvelope,
+  encodeLeaf,
+  ENVELOPE_AT,
+  envelopeSize,
+  LEAF_BYTES,
+  SALT_BYTES,
+} from '@clinical-events/protocol';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
   type Candidate,
@@ -77,7 +84,7 @@ payloads AS (
 noted AS (
   INSERT INTO batches (lane, batch, candidates, entries, own, bytes, leaves, repeats, seal, closes)
   SELECT $1::int, $2::int, count(*), count(f.ord),
-    count(*) FILTER (WHERE f.ord IS NOT NULL AND get_byte(envelope, 1) >= 128),
+    count(*) FILTER (WHERE f.ord IS NOT NULL AND get_byte(envelope, ${ENVELOPE_AT.kind}) >= 128),
     coalesce(sum(length(envelope) + length(salted)) FILTER (WHERE f.ord IS NOT NULL), 0),
     coalesce(string_agg(leaf, ''::bytea ORDER BY i.ord) FILTER (WHERE f.ord IS NOT NULL), ''),
     string_agg(int2send(i.ord) || leaf, ''::bytea ORDER BY i.ord) FILTER (WHERE f.ord IS NULL), $9, $10

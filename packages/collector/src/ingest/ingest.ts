@@ -375,7 +375,7 @@ export class Ingest {
     const receivedAt = Date.now();
     let pieces = [body];
     this.#shares.enter(share, body.length, performance.now(), () =>
-      this.#ring.push(exchange, reserved, kind, profile, principal, receivedAt, pieces),
+      this.#ring.push(exchange, reserved, kind, profile, 'endpoint', principal, receivedAt, pieces),
     );
     // One that has to wait may be in memory that the next request on its connection is read into.
     if (share.held.length > 0) pieces = [Buffer.from(body)];

@@ -75,6 +75,7 @@ export function eventFromText(text: string, stored: Stored): RunEvent {
   return runEventOf({
     sequence: 1,
     profile: 'minimum',
+    door: 'endpoint',
     organisation: 'default',
     keyId: 'abcdefghij23',
     runId: undefined,

@@ -55,12 +55,12 @@ function readable(event: StoredEntry): Readable {
 
 /** What an event must look like when it is read, but for its sequence. */
 function asStored(event: Made): Omit<Readable, 'sequence'> {
-  const { kind, profile, organisation, keyId, receivedAt } = event;
+  const { kind, profile, door, organisation, keyId, receivedAt } = event;
   const text = (id: Uint8Array) =>
     id.some((byte) => byte !== 0) ? idOf({ ...event, eventId: id }) : undefined;
   const [runId, parentId] = [text(event.runId), text(event.parentId)];
   return {
-    ...{ kind, profile, organisation, keyId, receivedAt, runId, parentId },
+    ...{ kind, profile, door, organisation, keyId, receivedAt, runId, parentId },
     eventId: idOf(event),
     payloadState: 'plain',
     body: event.body.toString('base64'),
@@ -187,7 +187,7 @@ export function storeConformance(driver: Driver): void {
       const runId = '0b2c5a3e-7f2d-4c58-9a52-0d5e3b1c9f10';
       const events = [
         ...EVENT_KINDS.map((kind) => candidate({ kind, body: ` {"kind" :\n"${kind}"}\t` })),
-        candidate({ profile: 'full', runId, receivedAt: 0 }),
+        candidate({ profile: 'full', door: 'import', runId, receivedAt: 0 }),
         candidate({ organisation: 'a'.repeat(64), keyId: 'zzzzzzzzzzzz', receivedAt: 2 ** 52 }),
         candidate({ body: { text: 'Grüße, 你好, 👩🏽‍⚕️', number: 1 } }),
         candidate({ body: '"x"'.padStart(1 << 20) }),

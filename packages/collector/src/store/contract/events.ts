@@ -6,7 +6,7 @@
  * three outcomes; or that nothing of the batch was stored ({@link NotCommitted}); or that no one can know
  * ({@link CommitUnknown}), after which the store must be opened again before it answers again.
  */
-import type { Envelope, EventKind, Profile } from '@clinical-events/protocol';
+import type { Door, Envelope, EventKind, Profile } from '@clinical-events/protocol';
 import type { Actions, Retirement } from '../../privacy/actions.js';
 import type { NameCipher } from '../../privacy/name-cipher.js';
 import { systemCode } from '../../system-code.js';
@@ -45,6 +45,7 @@ export interface StoredEntry {
   /** A number from FIRST_ENTRY_KIND on for an entry of the log's own. */
   readonly kind: EventKind | number;
   readonly profile: Profile;
+  readonly door: Door;
   readonly organisation: string;
   readonly keyId: string;
   readonly receivedAt: number;
@@ -223,6 +224,7 @@ export type EventFacts = Pick<
   | 'sequence'
   | 'kind'
   | 'profile'
+  | 'door'
   | 'organisation'
   | 'keyId'
   | 'receivedAt'
