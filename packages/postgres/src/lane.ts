@@ -31,7 +31,7 @@ import {
   type Outcome,
   type SharedGauges,
 } from '@clinical-events/collector/store/contract/events';
-import { sameContent } from '@clinical-events/collector/store/content';
+import { repeatOutcome } from '@clinical-events/collector/store/content';
 import type { StoredKeys } from '@clinical-events/collector/privacy/key-directory';
 import { commitmentIn, envelopeIn, keyPlaceIn, openRow, type RowSealer } from './encrypted-row.js';
 import type { Address } from './address.js';
@@ -750,14 +750,10 @@ function outcomeOf(
   // Also while its key is still here: what it said is not to be told any more.
   if (state === '2' || (place && encryption?.isTaken(place.tag, candidate.organisation, place.place)))
     return 'retired';
-  const own = Buffer.allocUnsafe(envelopeSize(candidate));
-  encodeEnvelope(own, 0, candidate);
-  // The kind is the second byte of an envelope.
-  if (own[1] !== bytesOf(envelope)[1]) return 'conflict';
   if (typeof salted !== 'string') return 'conflict';
-  const opened =
-    state === '1' ? openRow(encryption?.stored, candidate.organisation, bytesOf(envelope), row) : row;
-  if (typeof opened === 'string') return 'unreadable';
-  const [stored, body] = [opened.subarray(SALT_BYTES), candidate.salted.subarray(SALT_BYTES)];
-  return stored.equals(body) || sameContent(stored, body) ? 'duplicate' : 'conflict';
+  return repeatOutcome(stands, candidate, () => {
+    const opened =
+      state === '1' ? openRow(encryption?.stored, candidate.organisation, bytesOf(envelope), row) : row;
+    return typeof opened === 'string' ? undefined : opened.subarray(SALT_BYTES);
+  });
 }

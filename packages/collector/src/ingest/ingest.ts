@@ -256,6 +256,7 @@ export class Ingest {
     if (kind === undefined) throw new Error('a request without a kind came to its key');
     if (typeof principal === 'string') return this.#refuse(exchange, principal, [], headers.apiKey);
     exchange.principal = principal;
+    exchange.door = headers.door ?? 'endpoint';
     const { clientCertificate } = principal;
     if (clientCertificate !== undefined && !showsCertificate(request.socket, clientCertificate, Date.now())) {
       return this.#refuse(exchange, 'certificate_required');
@@ -369,13 +370,13 @@ export class Ingest {
   }
 
   #enqueue(exchange: Exchange, share: Share, reserved: number, body: Buffer): void {
-    const { kind, principal } = exchange;
+    const { kind, principal, door } = exchange;
     if (kind === undefined || principal === undefined) throw new Error('an event that passed no check');
     const profile = principal.profile ?? this.#options.profile;
     const receivedAt = Date.now();
     let pieces = [body];
     this.#shares.enter(share, body.length, performance.now(), () =>
-      this.#ring.push(exchange, reserved, kind, profile, 'endpoint', principal, receivedAt, pieces),
+      this.#ring.push(exchange, reserved, kind, profile, door, principal, receivedAt, pieces),
     );
     // One that has to wait may be in memory that the next request on its connection is read into.
     if (share.held.length > 0) pieces = [Buffer.from(body)];
@@ -483,6 +484,7 @@ function newExchange(request: Request, reply: Reply, expectation: Expectation): 
     startedAt: performance.now(),
     expectation,
     kind: undefined,
+    door: 'endpoint',
     principal: undefined,
     share: undefined,
     sharedBytes: 0,

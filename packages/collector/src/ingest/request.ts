@@ -1,7 +1,7 @@
 import { randomFillSync } from 'node:crypto';
 import type { Socket } from 'node:net';
 import zlib from 'node:zlib';
-import type { EventKind } from '@clinical-events/protocol';
+import type { Door, EventKind } from '@clinical-events/protocol';
 import type { Principal } from '../access/principal.js';
 import { systemCode } from '../system-code.js';
 import type { Share } from './admission.js';
@@ -19,7 +19,12 @@ export interface RequestHeaders {
   /** From Content-Length; undefined when the body is chunked or there is none. */
   contentLength: number | undefined;
   transferEncoding: string | undefined;
+  /** What the sender says of the door; undefined when nothing is said. */
+  door: 'endpoint' | 'import' | undefined;
 }
+
+/** Its value `import` says that the events were collected elsewhere before; any other says nothing. */
+export const EVENT_DOOR = 'X-Event-Door';
 
 /**
  * @param raw names and values in turn, as they came ({@link Request.rawHeaders}). The parser has already
@@ -34,6 +39,7 @@ export function readHeaders(raw: readonly string[]): RequestHeaders {
     contentEncoding: undefined,
     contentLength: undefined,
     transferEncoding: undefined,
+    door: undefined,
   };
   for (let i = 0; i + 1 < raw.length; i += 2) {
     const name = raw[i] ?? '';
@@ -52,6 +58,9 @@ export function readHeaders(raw: readonly string[]): RequestHeaders {
         if (name.toLowerCase() === 'content-type') {
           headers.repeated ||= headers.contentType !== undefined;
           headers.contentType = value;
+        } else if (name.toLowerCase() === 'x-event-door') {
+          headers.repeated ||= headers.door !== undefined;
+          headers.door = value === 'import' ? 'import' : 'endpoint';
         }
         break;
       case 14:
@@ -157,6 +166,7 @@ export interface Exchange {
   readonly startedAt: number;
   readonly expectation: Expectation;
   kind: EventKind | undefined;
+  door: Door;
   principal: Principal | undefined;
   /** Of the key, once the event has a place in the queue; and the bytes that count against it. */
   share: Share | undefined;

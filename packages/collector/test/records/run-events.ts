@@ -11,7 +11,7 @@ export function id(n: number): string {
 export const RUN = id(1);
 
 export interface WantedEvent extends Partial<
-  Pick<StoredEvent, 'sequence' | 'profile' | 'organisation' | 'keyId' | 'payloadState'>
+  Pick<StoredEvent, 'sequence' | 'profile' | 'door' | 'organisation' | 'keyId' | 'payloadState'>
 > {
   readonly kind: EventKind;
   /** Its id is `id(n)`. */

@@ -28,7 +28,8 @@ export interface Candidate extends Envelope {
 
 /**
  * `accepted`: stored by this call. `duplicate`: the same organisation has stored the same event id with equal
- * JSON content before, durably. `conflict`: it has, with different content; the first one stands.
+ * JSON content before, durably; or of the same kind and both by the door `otlp`, whatever the content, because their id is
+ * that of one span and the first words made of it stand. `conflict`: it has, with different content; the first one stands.
  * `retired`: it was stored, and its payload was destroyed since (privacy/actions.ts), so that no one can tell whether this
  * one says the same; nothing was stored for it now.
  * `unreadable`: the id seems to be stored, but that place cannot be read; nothing was stored for it now.
