@@ -123,7 +123,7 @@ function candidateOf({ bytes, number }) {
   const salted = Buffer.concat([Buffer.alloc(SALT_BYTES), body]);
   fillSalt(salted);
   const { profile } = config;
-  const envelope = { kind, profile, organisation, keyId, receivedAt: Date.now(), ...ids };
+  const envelope = { kind, profile, door: 'endpoint', organisation, keyId, receivedAt: Date.now(), ...ids };
   return { ...envelope, salted, commitment: commitmentOf(salted) };
 }
 

@@ -144,7 +144,7 @@ async function main() {
     say(`  ${acknowledged.size} acknowledged, ${acknowledged.size - before} of them since`);
     await sleep(2500);
     const rows = await standby.query(
-      `SELECT encode(substring(envelope FROM 14 FOR 16), 'hex')::uuid::text AS id, count(*)::int AS rows
+      `SELECT encode(substring(envelope FROM 15 FOR 16), 'hex')::uuid::text AS id, count(*)::int AS rows
        FROM collector.events GROUP BY 1`,
     );
     const stored = new Map(rows.map(({ id, rows: count }) => [id, count]));

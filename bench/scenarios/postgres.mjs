@@ -30,7 +30,13 @@ const SETTINGS = {
 function candidate() {
   const salted = Buffer.concat([randomBytes(SALT_BYTES), Buffer.from(newEvent())]);
   return {
-    ...{ kind: 'internal-artifact', profile: 'minimum', organisation: 'default', keyId: 'abcdefghij23' },
+    ...{
+      kind: 'internal-artifact',
+      profile: 'minimum',
+      door: 'endpoint',
+      organisation: 'default',
+      keyId: 'abcdefghij23',
+    },
     ...{ receivedAt: Date.now(), eventId: Buffer.from(randomUUID().replaceAll('-', ''), 'hex') },
     ...{
       runId: Buffer.alloc(16),

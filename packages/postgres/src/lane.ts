@@ -14,7 +14,14 @@
  *                                                        nothing    not known: CommitUnknown
  *   a warning     committed here, perhaps not on the standby: empty batches follow until one comes back without
  */
-import { encodeEnvelope, encodeLeaf, envelopeSize, LEAF_BYTES, SALT_BYTES } from '@clinical-events/protocol';
+import {
+  encodeEnvelope,
+  encodeLeaf,
+  ENVELOPE_AT,
+  envelopeSize,
+  LEAF_BYTES,
+  SALT_BYTES,
+} from '@clinical-events/protocol';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
   type Candidate,
@@ -24,7 +31,7 @@ import {
   type Outcome,
   type SharedGauges,
 } from '@clinical-events/collector/store/contract/events';
-import { sameContent } from '@clinical-events/collector/store/content';
+import { repeatOutcome } from '@clinical-events/collector/store/content';
 import type { StoredKeys } from '@clinical-events/collector/privacy/key-directory';
 import { commitmentIn, envelopeIn, keyPlaceIn, openRow, type RowSealer } from './encrypted-row.js';
 import type { Address } from './address.js';
@@ -77,7 +84,7 @@ payloads AS (
 noted AS (
   INSERT INTO batches (lane, batch, candidates, entries, own, bytes, leaves, repeats, seal, closes)
   SELECT $1::int, $2::int, count(*), count(f.ord),
-    count(*) FILTER (WHERE f.ord IS NOT NULL AND get_byte(envelope, 1) >= 128),
+    count(*) FILTER (WHERE f.ord IS NOT NULL AND get_byte(envelope, ${ENVELOPE_AT.kind}) >= 128),
     coalesce(sum(length(envelope) + length(salted)) FILTER (WHERE f.ord IS NOT NULL), 0),
     coalesce(string_agg(leaf, ''::bytea ORDER BY i.ord) FILTER (WHERE f.ord IS NOT NULL), ''),
     string_agg(int2send(i.ord) || leaf, ''::bytea ORDER BY i.ord) FILTER (WHERE f.ord IS NULL), $9, $10
@@ -743,14 +750,10 @@ function outcomeOf(
   // Also while its key is still here: what it said is not to be told any more.
   if (state === '2' || (place && encryption?.isTaken(place.tag, candidate.organisation, place.place)))
     return 'retired';
-  const own = Buffer.allocUnsafe(envelopeSize(candidate));
-  encodeEnvelope(own, 0, candidate);
-  // The kind is the second byte of an envelope.
-  if (own[1] !== bytesOf(envelope)[1]) return 'conflict';
   if (typeof salted !== 'string') return 'conflict';
-  const opened =
-    state === '1' ? openRow(encryption?.stored, candidate.organisation, bytesOf(envelope), row) : row;
-  if (typeof opened === 'string') return 'unreadable';
-  const [stored, body] = [opened.subarray(SALT_BYTES), candidate.salted.subarray(SALT_BYTES)];
-  return stored.equals(body) || sameContent(stored, body) ? 'duplicate' : 'conflict';
+  return repeatOutcome(stands, candidate, () => {
+    const opened =
+      state === '1' ? openRow(encryption?.stored, candidate.organisation, bytesOf(envelope), row) : row;
+    return typeof opened === 'string' ? undefined : opened.subarray(SALT_BYTES);
+  });
 }

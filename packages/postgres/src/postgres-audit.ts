@@ -6,6 +6,7 @@ import {
   decodeEnvelope,
   encodeLeaf,
   ENTRY_KINDS,
+  ENVELOPE_AT,
   ENVELOPE_FIXED_BYTES,
   FIRST_ENTRY_KIND,
   LEAF_BYTES,
@@ -59,7 +60,7 @@ SELECT s.n, e.payload_state, e.envelope, e.salted, (k.lane = e.lane AND k.batch 
 FROM unnest(${list(group, 'lane')}::int[], ${list(group, 'batch')}::int[]) WITH ORDINALITY AS s (lane, batch, n)
 CROSS JOIN LATERAL (SELECT * FROM events WHERE lane = s.lane AND batch = s.batch OFFSET 0) e
 LEFT JOIN LATERAL (SELECT * FROM event_ids WHERE event_id = CASE WHEN length(e.envelope) >= ${ENVELOPE_FIXED_BYTES}
-    THEN encode(substring(e.envelope FROM 14 FOR 16), 'hex')::uuid END
+    THEN encode(substring(e.envelope FROM ${ENVELOPE_AT.eventId + 1} FOR 16), 'hex')::uuid END
   AND lane = e.lane AND batch = e.batch OFFSET 0) k ON true
 LEFT JOIN organisations o ON o.organisation_id = k.organisation_id
 ORDER BY s.n, e.ord`;
@@ -489,7 +490,8 @@ function committedTo(
 }
 
 function idIn(envelope: Buffer): string {
-  return envelope.length < 29 ? '' : uuidText(envelope.subarray(13, 29));
+  const id = envelope.subarray(ENVELOPE_AT.eventId, ENVELOPE_AT.runId);
+  return id.length < 16 ? '' : uuidText(id);
 }
 
 function named(sequence: number, envelope: Buffer): string {

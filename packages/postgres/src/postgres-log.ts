@@ -2,6 +2,7 @@
 import {
   decodeEnvelope,
   type Envelope,
+  ENVELOPE_AT,
   EVENT_KINDS,
   type EventKind,
   FIRST_ENTRY_KIND,
@@ -54,8 +55,6 @@ const LOOK_AFTER_MS = 10_000;
 const LOCKED_MS = 5000;
 /** SQLSTATE of a lock_timeout. */
 const LOCK_NOT_AVAILABLE = '55P03';
-/** Where the ids stand in an envelope (protocol, leaf.ts). */
-const [EVENT_ID_AT, RUN_ID_AT, PARENT_ID_AT] = [13, 29, 45];
 /** In a leaf. */
 const [ENVELOPE_HASH_AT, COMMITMENT_AT] = [9, 41];
 const STATES: readonly PayloadState[] = ['plain', 'encrypted', 'retired'];
@@ -443,9 +442,9 @@ function idText(id: Uint8Array): string | undefined {
 }
 
 function storedEntry({ sequence, state, envelope, commitment, salted }: Row): StoredEntry {
-  const { kind, profile, organisation, keyId, receivedAt, ...ids } = decodeEnvelope(envelope).envelope;
+  const { kind, profile, door, organisation, keyId, receivedAt, ...ids } = decodeEnvelope(envelope).envelope;
   return {
-    ...{ sequence, kind, profile, organisation, keyId, receivedAt, eventId: uuidText(ids.eventId) },
+    ...{ sequence, kind, profile, door, organisation, keyId, receivedAt, eventId: uuidText(ids.eventId) },
     ...{ runId: idText(ids.runId), parentId: idText(ids.parentId), payloadState: state },
     ...{ envelope, commitment, salted, body: salted.subarray(SALT_BYTES) },
   };
@@ -469,9 +468,9 @@ function matcher(filter: EventFilter): (event: StoredEvent) => boolean {
 /** The rows of a batch, one after the other. */
 class PassedRow implements PassedEntry {
   source: Buffer = Buffer.alloc(0);
-  readonly eventIdAt = EVENT_ID_AT;
-  readonly runIdAt = RUN_ID_AT;
-  readonly parentIdAt = PARENT_ID_AT;
+  readonly eventIdAt = ENVELOPE_AT.eventId;
+  readonly runIdAt = ENVELOPE_AT.runId;
+  readonly parentIdAt = ENVELOPE_AT.parentId;
   sequence = 0;
   at = 0;
   size = 0;
@@ -490,11 +489,11 @@ class PassedRow implements PassedEntry {
   }
 
   get isOwn(): boolean {
-    return (this.source[1] ?? 0) >= FIRST_ENTRY_KIND;
+    return (this.source[ENVELOPE_AT.kind] ?? 0) >= FIRST_ENTRY_KIND;
   }
 
   get kind(): EventKind {
-    const kind = EVENT_KINDS[this.source[1] ?? 0];
+    const kind = EVENT_KINDS[this.source[ENVELOPE_AT.kind] ?? 0];
     if (kind === undefined) throw new RangeError("an entry of the log's own has no kind of event");
     return kind;
   }
@@ -532,10 +531,23 @@ class ReadRows implements ReadEvents {
   }
 
   facts(index: number): EventFacts {
-    const { sequence, profile, organisation, keyId, receivedAt, eventId, runId, payloadState, kind } =
-      storedEntry(this.#row(index));
+    const { sequence, kind, profile, door, organisation, keyId, receivedAt, ...rest } = storedEntry(
+      this.#row(index),
+    );
     if (typeof kind === 'number') throw new RangeError("an entry of the log's own is no event");
-    const facts = { sequence, kind, profile, organisation, keyId, receivedAt, eventId, runId, payloadState };
+    const { eventId, runId, payloadState } = rest;
+    const facts = {
+      sequence,
+      kind,
+      profile,
+      door,
+      organisation,
+      keyId,
+      receivedAt,
+      eventId,
+      runId,
+      payloadState,
+    };
     return payloadState === 'retired' ? { ...facts, retirement: this.retirementOf(sequence) } : facts;
   }
 

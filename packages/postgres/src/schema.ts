@@ -189,6 +189,15 @@ const BEGUN = `
 ALTER TABLE requests ADD COLUMN begun_at timestamptz;
 `;
 
+/** Nothing of the tables changes. A collector from before would refuse the envelopes, and this one refuses those of before. */
+const ENVELOPE = `
+DO $$ BEGIN
+  IF EXISTS (SELECT 1 FROM events WHERE get_byte(envelope, 0) <> 3) THEN
+    RAISE EXCEPTION 'this log was written by an earlier, unfinished version of the collector (envelope format 2), and this one reads format 3 only';
+  END IF;
+END $$;
+`;
+
 interface Migration {
   readonly name: string;
   /** With SCHEMA_OF_LOG where it names the schema. */
@@ -203,6 +212,7 @@ export const MIGRATIONS: readonly Migration[] = [
   { name: 'encrypted payloads, and what is done to them', sql: ENCRYPTION, olderMayRun: false },
   { name: 'the doors of the access log and of lanes, and the quarantine', sql: DOORS, olderMayRun: false },
   { name: 'requests that are withdrawn', sql: BEGUN, olderMayRun: false },
+  { name: 'the door in the envelope', sql: ENVELOPE, olderMayRun: false },
 ];
 
 const BOOKKEEPING = `CREATE TABLE IF NOT EXISTS schema_migrations (

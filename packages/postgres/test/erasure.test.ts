@@ -342,7 +342,7 @@ describe('an erasure in a log in PostgreSQL', () => {
     expect((await audit()).findings).toEqual([]);
     // Another envelope in its place is none that was written.
     await server.query(
-      `UPDATE ${address.schema}.events SET envelope = set_byte(envelope, 61, 1) WHERE salted IS NULL AND ord = 1`,
+      `UPDATE ${address.schema}.events SET envelope = set_byte(envelope, 62, 1) WHERE salted IS NULL AND ord = 1`,
     );
     expect((await audit()).findings.map(({ kind, sequence }) => [kind, sequence])).toEqual([['altered', 2]]);
   });

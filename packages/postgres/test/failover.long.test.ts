@@ -84,7 +84,7 @@ async function send(store: PostgresStore, acknowledged: Set<string>, stop: Abort
 
 async function storedOn(server: PostgresServer): Promise<Map<string, number>> {
   const rows = await server.query(
-    `SELECT encode(substring(envelope FROM 14 FOR 16), 'hex')::uuid::text AS id, count(*)::int AS rows FROM collector.events GROUP BY 1`,
+    `SELECT encode(substring(envelope FROM 15 FOR 16), 'hex')::uuid::text AS id, count(*)::int AS rows FROM collector.events GROUP BY 1`,
   );
   return new Map(rows.map(({ id, rows: count }) => [String(id), Number(count)]));
 }

@@ -95,7 +95,7 @@ async function fillAndRelieve(
   });
   acknowledged.push(...refused);
   const rows = await primary.query(
-    `SELECT encode(substring(envelope FROM 14 FOR 16), 'hex')::uuid::text AS id FROM collector.events`,
+    `SELECT encode(substring(envelope FROM 15 FOR 16), 'hex')::uuid::text AS id FROM collector.events`,
   );
   expect(rows.map(({ id }) => id).toSorted()).toEqual(acknowledged.map(idOf).toSorted());
 }

@@ -7,6 +7,7 @@ export { ERRORS, errorBody } from './errors.js';
 export type { ErrorCode, ErrorEntry } from './errors.js';
 export type * from './generated/types.js';
 export {
+  DOORS,
   ENTRY_KINDS,
   EVENT_KINDS,
   EVENT_PATHS,
@@ -14,8 +15,8 @@ export {
   PROFILES,
   PROTOCOL_VERSION,
 } from './kinds.js';
-export type { EventKind, Profile } from './kinds.js';
-export { ENVELOPE_FIXED_BYTES, LEAF_BYTES, SALT_BYTES } from './leaf.js';
+export type { Door, EventKind, Profile } from './kinds.js';
+export { ENVELOPE_AT, ENVELOPE_FIXED_BYTES, LEAF_BYTES, SALT_BYTES } from './leaf.js';
 export { decodeEnvelope, encodeEnvelope, encodeLeaf, envelopeSize } from './leaf.js';
 export type { Envelope } from './leaf.js';
 export { didYouMean, nearestName } from './nearest-name.js';

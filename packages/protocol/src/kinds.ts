@@ -35,6 +35,14 @@ export const PROFILES = ['minimum', 'full'] as const;
 
 export type Profile = (typeof PROFILES)[number];
 
+/**
+ * By which door an event came: one of the five endpoints; the same, by a sender that says that it imports; the listener
+ * for OTLP, where the collector made the event from a span or a log record. Only ever append.
+ */
+export const DOORS = ['endpoint', 'import', 'otlp'] as const;
+
+export type Door = (typeof DOORS)[number];
+
 /** The version of the protocol that this package describes, and of the interface description. */
 export const PROTOCOL_VERSION = '0.0.1';
 

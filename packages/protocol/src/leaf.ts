@@ -3,16 +3,17 @@
  * tree. Both are final: a proof made today is checked against these layouts forever. Numbers are big-endian.
  *
  *   Envelope            offset  size  field
- *                            0     1  envelope version, 2
+ *                            0     1  envelope version, 3
  *                            1     1  kind, its place in EVENT_KINDS; from 0x80 on an entry of the log's own
  *                            2     1  profile, its place in PROFILES
- *                            3     1  length of the organisation, O
- *                            4     1  length of the key id, K
- *                            5     8  received_at, milliseconds since 1970 UTC
- *                           13    16  event id
- *                           29    16  run id, zero when none
- *                           45    16  parent event id, zero when none
- *                           61     O  organisation, ASCII
+ *                            3     1  door, its place in DOORS; 0 of an entry of the log's own
+ *                            4     1  length of the organisation, O
+ *                            5     1  length of the key id, K
+ *                            6     8  received_at, milliseconds since 1970 UTC
+ *                           14    16  event id
+ *                           30    16  run id, zero when none
+ *                           46    16  parent event id, zero when none
+ *                           62     O  organisation, ASCII
  *                                  K  key id, ASCII
  *
  *   Leaf, 73 bytes      offset  size  field
@@ -26,20 +27,28 @@
  *
  * Runs in a browser as it does in Node: nothing but typed arrays.
  */
-import { EVENT_KINDS, FIRST_ENTRY_KIND, PROFILES } from './kinds.js';
-import type { EventKind, Profile } from './kinds.js';
+import { DOORS, EVENT_KINDS, FIRST_ENTRY_KIND, PROFILES } from './kinds.js';
+import type { Door, EventKind, Profile } from './kinds.js';
 
 export const LEAF_BYTES = 73;
 export const SALT_BYTES = 16;
 /** The size of an envelope without its two texts. */
-export const ENVELOPE_FIXED_BYTES = 61;
+export const ENVELOPE_FIXED_BYTES = 62;
+/** Where the fields of an envelope begin. */
+export const ENVELOPE_AT = {
+  kind: 1,
+  profile: 2,
+  door: 3,
+  organisationLength: 4,
+  keyIdLength: 5,
+  receivedAt: 6,
+  eventId: 14,
+  runId: 30,
+  parentId: 46,
+} as const;
 
-const ENVELOPE_VERSION = 2;
+const ENVELOPE_VERSION = 3;
 const LEAF_VERSION = 1;
-const RECEIVED_AT = 5;
-const EVENT_ID = 13;
-const RUN_ID = 29;
-const PARENT_ID = 45;
 const ID_BYTES = 16;
 const LONGEST_TEXT = 255;
 /** Times stay below 2^53, so that a double holds them exactly. */
@@ -49,6 +58,8 @@ export interface Envelope {
   /** A number from FIRST_ENTRY_KIND to 255 for an entry of the log's own. */
   readonly kind: EventKind | number;
   readonly profile: Profile;
+  /** Of an entry of the log's own always `endpoint`, the first. */
+  readonly door: Door;
   readonly organisation: string;
   /** Of the API key that the event came with; of an entry of the log's own, what wrote it. */
   readonly keyId: string;
@@ -111,11 +122,17 @@ function kindByte(kind: EventKind | number): number {
   return kind;
 }
 
+function doorByte({ kind, door }: Envelope): number {
+  const byte = DOORS.indexOf(door);
+  if (byte < 0 || (byte > 0 && typeof kind === 'number')) throw new RangeError('not a door of such an entry');
+  return byte;
+}
+
 /**
  * Writes the envelope into `target` at `offset`. Allocates nothing: every event that is stored passes here.
  * @returns the size in bytes, that of `envelopeSize`.
  * @throws RangeError when there is no room for it, a text is not ASCII or longer than 255, an id is not of 16
- * bytes, a kind's number is below FIRST_ENTRY_KIND, or the time is no whole number from 0 to 2^53 - 1; `target` may
+ * bytes, a kind's number is below FIRST_ENTRY_KIND, the door is not one for its kind, or the time is no whole number from 0 to 2^53 - 1; `target` may
  * then hold a part of it.
  */
 export function encodeEnvelope(target: Uint8Array, offset: number, envelope: Envelope): number {
@@ -126,15 +143,16 @@ export function encodeEnvelope(target: Uint8Array, offset: number, envelope: Env
   const isWhole = eventId.length === ID_BYTES && runId.length === ID_BYTES && parentId.length === ID_BYTES;
   if (!isWhole) throw new RangeError('not an id of 16 bytes');
   target[offset] = ENVELOPE_VERSION;
-  target[offset + 1] = kindByte(envelope.kind);
-  target[offset + 2] = PROFILES.indexOf(envelope.profile);
-  target[offset + 3] = organisation.length;
-  target[offset + 4] = keyId.length;
-  writeUint32(target, offset + RECEIVED_AT, Math.floor(receivedAt / HIGH));
-  writeUint32(target, offset + RECEIVED_AT + 4, receivedAt % HIGH);
-  target.set(eventId, offset + EVENT_ID);
-  target.set(runId, offset + RUN_ID);
-  target.set(parentId, offset + PARENT_ID);
+  target[offset + ENVELOPE_AT.kind] = kindByte(envelope.kind);
+  target[offset + ENVELOPE_AT.profile] = PROFILES.indexOf(envelope.profile);
+  target[offset + ENVELOPE_AT.door] = doorByte(envelope);
+  target[offset + ENVELOPE_AT.organisationLength] = organisation.length;
+  target[offset + ENVELOPE_AT.keyIdLength] = keyId.length;
+  writeUint32(target, offset + ENVELOPE_AT.receivedAt, Math.floor(receivedAt / HIGH));
+  writeUint32(target, offset + ENVELOPE_AT.receivedAt + 4, receivedAt % HIGH);
+  target.set(eventId, offset + ENVELOPE_AT.eventId);
+  target.set(runId, offset + ENVELOPE_AT.runId);
+  target.set(parentId, offset + ENVELOPE_AT.parentId);
   writeAscii(target, offset + ENVELOPE_FIXED_BYTES, organisation);
   writeAscii(target, offset + ENVELOPE_FIXED_BYTES + organisation.length, keyId);
   return size;
@@ -144,33 +162,39 @@ export function encodeEnvelope(target: Uint8Array, offset: number, envelope: Env
  * Reads the envelope that begins at `offset`; what lies behind it is not looked at. There is one way only to
  * write an envelope, so that encoding what was read gives the same bytes.
  * @returns the envelope, its ids being views of `source`, and its size in bytes.
- * @throws RangeError when it is cut short, is of a version, kind or profile that is not known here, has a text
- * that is not ASCII, or a time beyond 2^53 - 1.
+ * @throws RangeError when it is cut short, is of a version, kind, profile or door that is not known here, has a
+ * text that is not ASCII, or a time beyond 2^53 - 1; or for an entry of the log's own whose door is not 0.
  */
 export function decodeEnvelope(source: Uint8Array, offset = 0): { envelope: Envelope; size: number } {
-  const organisationLength = source[offset + 3] ?? 0;
-  const size = ENVELOPE_FIXED_BYTES + organisationLength + (source[offset + 4] ?? 0);
+  const organisationLength = source[offset + ENVELOPE_AT.organisationLength] ?? 0;
+  const size = ENVELOPE_FIXED_BYTES + organisationLength + (source[offset + ENVELOPE_AT.keyIdLength] ?? 0);
   // True of a header that is cut short, too: what is missing of it reads as zero.
   if (source.length - offset < size) throw new RangeError('the envelope is cut short');
   if (source[offset] !== ENVELOPE_VERSION) throw new RangeError('the envelope is of an unknown version');
-  const byte = source[offset + 1] ?? 0;
+  const byte = source[offset + ENVELOPE_AT.kind] ?? 0;
   const kind = byte >= FIRST_ENTRY_KIND ? byte : EVENT_KINDS[byte];
-  const profile = PROFILES[source[offset + 2] ?? -1];
+  const profile = PROFILES[source[offset + ENVELOPE_AT.profile] ?? -1];
+  const door = DOORS[source[offset + ENVELOPE_AT.door] ?? -1];
   if (kind === undefined) throw new RangeError('the envelope names an unknown kind of event');
   if (profile === undefined) throw new RangeError('the envelope names an unknown profile');
+  if (door === undefined || (typeof kind === 'number' && door !== DOORS[0]))
+    throw new RangeError('the envelope names an unknown door');
   const receivedAt =
-    readUint32(source, offset + RECEIVED_AT) * HIGH + readUint32(source, offset + RECEIVED_AT + 4);
+    readUint32(source, offset + ENVELOPE_AT.receivedAt) * HIGH +
+    readUint32(source, offset + ENVELOPE_AT.receivedAt + 4);
   if (!Number.isSafeInteger(receivedAt)) throw new RangeError('the time in the envelope is out of range');
   const texts = offset + ENVELOPE_FIXED_BYTES;
+  const idAt = (at: number) => source.subarray(at, at + ID_BYTES);
   const envelope: Envelope = {
     kind,
     profile,
+    door,
     organisation: readAscii(source, texts, texts + organisationLength),
     keyId: readAscii(source, texts + organisationLength, offset + size),
     receivedAt,
-    eventId: source.subarray(offset + EVENT_ID, offset + EVENT_ID + ID_BYTES),
-    runId: source.subarray(offset + RUN_ID, offset + RUN_ID + ID_BYTES),
-    parentId: source.subarray(offset + PARENT_ID, offset + PARENT_ID + ID_BYTES),
+    eventId: idAt(offset + ENVELOPE_AT.eventId),
+    runId: idAt(offset + ENVELOPE_AT.runId),
+    parentId: idAt(offset + ENVELOPE_AT.parentId),
   };
   return { envelope, size };
 }
@@ -189,7 +213,7 @@ export function encodeLeaf(
   commitment: Uint8Array,
 ): void {
   target[offset] = LEAF_VERSION;
-  for (let at = 0; at < 8; at++) target[offset + 1 + at] = envelope[RECEIVED_AT + at] ?? 0;
+  for (let at = 0; at < 8; at++) target[offset + 1 + at] = envelope[ENVELOPE_AT.receivedAt + at] ?? 0;
   target.set(envelopeHash, offset + 9);
   target.set(commitment, offset + 41);
 }

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
   decodeEnvelope,
+  DOORS,
   encodeEnvelope,
   encodeLeaf,
   ENVELOPE_FIXED_BYTES,
@@ -15,9 +16,10 @@ import type { Envelope } from '../src/index.js';
 
 const id = fc.uint8Array({ minLength: 16, maxLength: 16 });
 const text = fc.string({ unit: 'binary-ascii', maxLength: 255 });
-const envelopes: fc.Arbitrary<Envelope> = fc.record({
+const anyEntry = fc.record({
   kind: fc.oneof(fc.constantFrom(...EVENT_KINDS), fc.integer({ min: FIRST_ENTRY_KIND, max: 255 })),
   profile: fc.constantFrom(...PROFILES),
+  door: fc.constantFrom(...DOORS),
   organisation: text,
   keyId: text,
   receivedAt: fc.oneof(fc.maxSafeNat(), fc.constantFrom(0, 2 ** 32 - 1, 2 ** 32, 2 ** 53 - 1)),
@@ -25,6 +27,9 @@ const envelopes: fc.Arbitrary<Envelope> = fc.record({
   runId: id,
   parentId: id,
 });
+const envelopes: fc.Arbitrary<Envelope> = anyEntry.map((entry) =>
+  typeof entry.kind === 'number' ? { ...entry, door: 'endpoint' } : entry,
+);
 
 function encoded(envelope: Envelope): Uint8Array {
   const bytes = new Uint8Array(envelopeSize(envelope));
@@ -35,6 +40,7 @@ function encoded(envelope: Envelope): Uint8Array {
 const sample: Envelope = {
   kind: 'outcome',
   profile: 'full',
+  door: 'otlp',
   organisation: 'ward',
   keyId: 'key-1',
   receivedAt: 0x1_0203_0405_06,
@@ -44,9 +50,9 @@ const sample: Envelope = {
 };
 
 describe('the envelope', () => {
-  it('[R-902] has the layout that proofs are checked against forever', () => {
+  it('[R-902] [R-1880] has the layout that proofs are checked against forever', () => {
     const expected = [
-      '02 03 01 04 05',
+      '03 03 01 02 04 05',
       '0000010203040506',
       'ee'.repeat(16),
       '11'.repeat(16),
@@ -72,7 +78,7 @@ describe('the envelope', () => {
 
   it('is written in one way only', () => {
     const nearly = fc
-      .tuple(envelopes, fc.nat(60), fc.nat(255))
+      .tuple(envelopes, fc.nat(ENVELOPE_FIXED_BYTES - 1), fc.nat(255))
       .map(([envelope, at, value]) => encoded(envelope).map((byte, index) => (index === at ? value : byte)));
     fc.assert(
       fc.property(fc.oneof(nearly, fc.uint8Array({ maxLength: 300 })), (bytes) => {
@@ -93,7 +99,8 @@ describe('the envelope', () => {
     ['nothing', () => new Uint8Array(0), 'cut short'],
     ['a byte too few', () => encoded(sample).subarray(0, -1), 'cut short'],
     ['its fixed part alone', () => encoded(sample).subarray(0, ENVELOPE_FIXED_BYTES), 'cut short'],
-    ['another version', () => encoded(sample).fill(1, 0, 1), 'unknown version'],
+    ['another version', () => encoded(sample).fill(4, 0, 1), 'unknown version'],
+    ['version 2, which had no door [R-1881]', () => encoded(sample).fill(2, 0, 1), 'unknown version'],
     ['a kind too high', () => encoded(sample).fill(EVENT_KINDS.length, 1, 2), 'unknown kind'],
     [
       'a kind just below the own ones',
@@ -101,8 +108,10 @@ describe('the envelope', () => {
       'unknown kind',
     ],
     ['a profile too high', () => encoded(sample).fill(PROFILES.length, 2, 3), 'unknown profile'],
-    ['a time beyond 2^53 - 1', () => encoded(sample).fill(0xff, 5, 7), 'out of range'],
-    ['a text that is not ASCII', () => encoded(sample).fill(0x80, 61, 62), 'not ASCII'],
+    ['a door too high', () => encoded(sample).fill(DOORS.length, 3, 4), 'unknown door'],
+    ["a door at an entry of the log's own", () => encoded(sample).fill(0x81, 1, 2), 'unknown door'],
+    ['a time beyond 2^53 - 1', () => encoded(sample).fill(0xff, 6, 8), 'out of range'],
+    ['a text that is not ASCII', () => encoded(sample).fill(0x80, 62, 63), 'not ASCII'],
   ])('is refused with %s', (_, bytes, message) => {
     expect(() => decodeEnvelope(bytes())).toThrow(RangeError);
     expect(() => decodeEnvelope(bytes())).toThrow(message);
@@ -116,6 +125,8 @@ describe('the envelope', () => {
     ['a parent id too short', { parentId: new Uint8Array(0) }],
     ['a number for the kind of an event', { kind: FIRST_ENTRY_KIND - 1 }],
     ['a kind of two bytes', { kind: 0x181 }],
+    ["a door for an entry of the log's own", { kind: FIRST_ENTRY_KIND }],
+    ['a door that is none', { door: 'window' as Envelope['door'] }],
     ['a time before 1970', { receivedAt: -1 }],
     ['half a millisecond', { receivedAt: 0.5 }],
   ])('is not written with %s', (_, change) => {

@@ -2,7 +2,7 @@
 import { hash } from 'node:crypto';
 import fs from 'node:fs';
 import { buffer } from 'node:stream/consumers';
-import { ENTRY_KINDS } from '@clinical-events/protocol';
+import { type Door, ENTRY_KINDS } from '@clinical-events/protocol';
 import {
   KeyMalformed,
   NoteForged,
@@ -64,6 +64,7 @@ export function describe(verdict: Valid, body: Buffer | undefined, cosigned: rea
     run_id: runIdIn(verdict) ?? null,
     kind: envelope.kind,
     profile: envelope.profile,
+    door: envelope.door,
     organisation: envelope.organisation,
     key_id: envelope.keyId,
     received_at: instant(envelope.receivedAt),
@@ -78,6 +79,12 @@ export function describe(verdict: Valid, body: Buffer | undefined, cosigned: rea
     cosigned_by: cosigned.map(({ witness, time }) => ({ key: witness.vkey, at: instant(time * 1000) })),
   };
 }
+
+const DOOR_WORDS: Readonly<Record<Door, string>> = {
+  endpoint: 'an endpoint for events',
+  import: 'an import, as its sender has said',
+  otlp: 'OTLP; the collector made the event of a span or a log record',
+};
 
 /** For people who have to rely on it, and may not know how it works. */
 export function report(
@@ -94,7 +101,8 @@ export function report(
       ? [ofTheLog(envelope.kind, body), 'the collector itself']
       : [
           `${envelope.kind}, under the profile ${envelope.profile}`,
-          `API key ${printable(envelope.keyId)} of organisation ${printable(envelope.organisation)}`,
+          `API key ${printable(envelope.keyId)} of organisation ${printable(envelope.organisation)}
+    by            ${DOOR_WORDS[envelope.door]}`,
         ];
   const what =
     body === undefined

@@ -40,7 +40,7 @@ import {
 } from './arguments.js';
 
 const EXAMPLES = `
-Each line holds sequence, received_at, kind, profile, organisation, key_id, event_id, run_id, sha256 and body.
+Each line holds sequence, received_at, kind, profile, door, organisation, key_id, event_id, run_id, sha256 and body.
 "body" is a string with the exact text that was sent; its SHA-256 is "sha256".
 
 Examples:
@@ -419,6 +419,7 @@ function lineOf(event: Printed | StoredEntry): string {
     received_at: new Date(event.receivedAt).toISOString(),
     kind: event.kind,
     profile: event.profile,
+    door: event.door,
     organisation: event.organisation,
     key_id: event.keyId,
     event_id: event.eventId,

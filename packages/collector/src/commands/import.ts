@@ -8,6 +8,7 @@ import type { LineFault, Offered } from '../importing/offered-line.js';
 import type { Refusal } from '../importing/reject-file.js';
 import { examine } from '../ledger/examine.js';
 import { nameOf, type Answer } from '../sending/connection.js';
+import { EVENT_DOOR } from '../ingest/request.js';
 import { EventEndpoint } from '../sending/event-endpoint.js';
 import { Sender, SendingFailed } from '../sending/sender.js';
 import { CommandFailure, EXIT, type ExitCode, onStop, usage } from './exit-codes.js';
@@ -157,7 +158,7 @@ async function importFiles(files: readonly string[], options: ImportOptions): Pr
     organisation: options.organisation ?? DEFAULT_ORGANISATION,
     rejects: options.rejects ?? `${first === STANDARD_INPUT ? 'stdin' : first}.rejects.ndjson`,
   });
-  const endpoint = new EventEndpoint(url, key);
+  const endpoint = new EventEndpoint(url, key, { [EVENT_DOOR]: 'import' });
   const stop = new AbortController();
   let stoppedBy: NodeJS.Signals | undefined;
   const removeHandlers = onStop((signal) => {

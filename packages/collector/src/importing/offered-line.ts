@@ -6,7 +6,7 @@
  *   {"kind": …, "body": "…"}                      a line of `collector events`: `body` holds the text of the event
  *
  * A wrapper may name `organisation`, which has to be the one that is sent for, and `sha256` or at least `event_id`, which
- * then has to be that of the event. Its `profile`, `sequence`, `received_at` and `key_id` are what another log says of
+ * then has to be that of the event. Its `profile`, `door`, `sequence`, `received_at` and `key_id` are what another log says of
  * itself, and are not taken over. Nothing else is asked of the event here: that is the examination's (ledger/examine.ts).
  */
 import { isUtf8 } from 'node:buffer';

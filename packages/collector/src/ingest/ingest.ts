@@ -289,6 +289,7 @@ export class Ingest {
     if (endpoint === undefined) throw new Error('a request without an endpoint came to its key');
     if (typeof principal === 'string') return this.refuse(exchange, principal, [], headers.apiKey);
     exchange.principal = principal;
+    exchange.door = headers.door ?? 'endpoint';
     const { clientCertificate } = principal;
     if (clientCertificate !== undefined && !showsCertificate(request.socket, clientCertificate, Date.now())) {
       return this.refuse(exchange, 'certificate_required');
@@ -398,7 +399,7 @@ export class Ingest {
   }
 
   #enqueue(exchange: Exchange, share: Share, reserved: number, body: Buffer): void {
-    const { endpoint, principal } = exchange;
+    const { endpoint, principal, door } = exchange;
     const kind = endpoint?.kind;
     if (kind === undefined || kind === 'otlp' || principal === undefined)
       throw new Error('an event that passed no check');
@@ -406,7 +407,7 @@ export class Ingest {
     const receivedAt = Date.now();
     let pieces = [body];
     this.#shares.enter(share, body.length, performance.now(), () =>
-      this.#ring.push(exchange, reserved, kind, profile, principal, receivedAt, pieces),
+      this.#ring.push(exchange, reserved, kind, profile, door, principal, receivedAt, pieces),
     );
     // One that has to wait may be in memory that the next request on its connection is read into.
     if (share.held.length > 0) pieces = [Buffer.from(body)];
@@ -444,7 +445,7 @@ export class Ingest {
     };
     const waiting: Waiting = { share, sharedBytes: length, onAnswer: settled };
     this.#shares.enter(share, length, now, () =>
-      this.#ring.push(waiting, length, kind, profile, principal, receivedAt, [body]),
+      this.#ring.push(waiting, length, kind, profile, 'otlp', principal, receivedAt, [body]),
     );
     this.#backlog.entered(share);
     return true;
@@ -569,6 +570,7 @@ function newExchange(
     startedAt: performance.now(),
     expectation,
     endpoint,
+    door: 'endpoint',
     principal: undefined,
     share: undefined,
     sharedBytes: 0,

@@ -1,7 +1,7 @@
 import { randomFillSync } from 'node:crypto';
 import type { Socket } from 'node:net';
 import zlib from 'node:zlib';
-import type { ErrorCode, EventKind } from '@clinical-events/protocol';
+import type { Door, ErrorCode, EventKind } from '@clinical-events/protocol';
 import type { Principal } from '../access/principal.js';
 import type { Fault } from '../ledger/examine.js';
 import type { Answer } from '../ledger/ring.js';
@@ -21,7 +21,12 @@ export interface RequestHeaders {
   /** From Content-Length; undefined when the body is chunked or there is none. */
   contentLength: number | undefined;
   transferEncoding: string | undefined;
+  /** What the sender says of the door; undefined when nothing is said. */
+  door: 'endpoint' | 'import' | undefined;
 }
+
+/** Its value `import` says that the events were collected elsewhere before; any other says nothing. */
+export const EVENT_DOOR = 'X-Event-Door';
 
 /**
  * @param raw names and values in turn, as they came ({@link Request.rawHeaders}). The parser has already
@@ -36,6 +41,7 @@ export function readHeaders(raw: readonly string[]): RequestHeaders {
     contentEncoding: undefined,
     contentLength: undefined,
     transferEncoding: undefined,
+    door: undefined,
   };
   for (let i = 0; i + 1 < raw.length; i += 2) {
     const name = raw[i] ?? '';
@@ -54,6 +60,9 @@ export function readHeaders(raw: readonly string[]): RequestHeaders {
         if (name.toLowerCase() === 'content-type') {
           headers.repeated ||= headers.contentType !== undefined;
           headers.contentType = value;
+        } else if (name.toLowerCase() === 'x-event-door') {
+          headers.repeated ||= headers.door !== undefined;
+          headers.door = value === 'import' ? 'import' : 'endpoint';
         }
         break;
       case 14:
@@ -189,6 +198,7 @@ export interface Exchange extends Waiting {
   readonly expectation: Expectation;
   /** Undefined where the path is none. */
   readonly endpoint: Endpoint | undefined;
+  door: Door;
   principal: Principal | undefined;
   /** As received, before decompression. */
   bodyBytes: number;

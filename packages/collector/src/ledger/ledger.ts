@@ -224,7 +224,7 @@ export class Ledger {
     while (taken.length < MAX_BATCH_EVENTS && bytes < MAX_BATCH_BYTES) {
       const queued = ring.take();
       if (queued === undefined) break;
-      const { kind, profile, organisation, keyId, receivedAt, salted } = queued;
+      const { kind, profile, door, organisation, keyId, receivedAt, salted } = queued;
       const body = salted.subarray(SALT_BYTES);
       bytes += body.length;
       const began = performance.now();
@@ -238,6 +238,7 @@ export class Ledger {
       candidates.push({
         kind,
         profile,
+        door,
         organisation,
         keyId,
         receivedAt,

@@ -23,7 +23,14 @@ export function ownEntry(
   const salted = Buffer.concat([Buffer.alloc(SALT_BYTES), body]);
   fillSalt(salted);
   return {
-    ...{ kind, profile: 'minimum', organisation: '', keyId: writer, receivedAt: Date.now() },
+    ...{
+      kind,
+      profile: 'minimum',
+      door: 'endpoint',
+      organisation: '',
+      keyId: writer,
+      receivedAt: Date.now(),
+    },
     ...{ eventId: uuidBytes(id), runId: NO_ID, parentId: NO_ID },
     ...{ salted, commitment: commitmentOf(salted) },
   };

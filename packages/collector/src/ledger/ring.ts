@@ -7,7 +7,7 @@
  * not fit before the end begins at 0 again. The room for the salt is the reader's: with it in place, salt and body can
  * be hashed and copied as one.
  * Slots. `SLOT_WORDS` 32-bit words an event, at its number modulo the capacity:
- *   0 offset  1 length of organisation | length of key id << 8  2 length of body  3 kind | profile << 8
+ *   0 offset  1 length of organisation | length of key id << 8  2 length of body  3 kind | profile << 8 | door << 16
  *   4-5 received_at as a double  6 answer  7 microseconds that it took
  *   Words 0 to 5 belong to the writer until it publishes, then no one changes them; 6 and 7 belong to the reader.
  * Control. Word 0: how many events were ever published, modulo 2^32; the writer's.
@@ -17,7 +17,15 @@
  * 6 microseconds an event in garbage collection alone (docs/internals/adr/0002-two-threads-one-ring.md).
  */
 import type { MessagePort } from 'node:worker_threads';
-import { EVENT_KINDS, PROFILES, SALT_BYTES, type EventKind, type Profile } from '@clinical-events/protocol';
+import {
+  DOORS,
+  EVENT_KINDS,
+  PROFILES,
+  SALT_BYTES,
+  type Door,
+  type EventKind,
+  type Profile,
+} from '@clinical-events/protocol';
 import type { Fault } from './examine.js';
 
 const SLOT_WORDS = 8;
@@ -183,6 +191,7 @@ export class RingWriter<T> {
     reserved: number,
     kind: EventKind,
     profile: Profile,
+    door: Door,
     { organisation, keyId }: Sender,
     receivedAt: number,
     chunks: readonly Uint8Array[],
@@ -207,7 +216,8 @@ export class RingWriter<T> {
     this.#words[word] = offset;
     this.#words[word + 1] = organisation.length | (keyId.length << 8);
     this.#words[word + 2] = bodyBytes;
-    this.#words[word + 3] = EVENT_KINDS.indexOf(kind) | (PROFILES.indexOf(profile) << 8);
+    this.#words[word + 3] =
+      EVENT_KINDS.indexOf(kind) | (PROFILES.indexOf(profile) << 8) | (DOORS.indexOf(door) << 16);
     this.#doubles[slot * (SLOT_WORDS / 2) + 2] = receivedAt;
     this.#waiting[slot] = waiting;
     this.#held[slot] = bytes + skipped;
@@ -251,6 +261,7 @@ const MAX_SENDER_BYTES = 128;
 export interface Queued {
   readonly kind: EventKind;
   readonly profile: Profile;
+  readonly door: Door;
   readonly organisation: string;
   readonly keyId: string;
   readonly receivedAt: number;
@@ -298,7 +309,8 @@ export class RingReader {
     const codes = this.#words[word + 3] ?? 0;
     return {
       kind: EVENT_KINDS[codes & 255] as EventKind,
-      profile: PROFILES[codes >> 8] as Profile,
+      profile: PROFILES[(codes >> 8) & 255] as Profile,
+      door: DOORS[codes >> 16] as Door,
       organisation: this.#data.toString('latin1', this.#words[word], keyStart),
       keyId: this.#data.toString('latin1', keyStart, saltStart),
       receivedAt: this.#doubles[slot * (SLOT_WORDS / 2) + 2] ?? 0,

@@ -237,7 +237,7 @@ export const FAMILIES: readonly Family<Scrape>[] = [
   labelled(
     'counter',
     'collector_events_total',
-    'What became of events in the ledger: accepted ones were new, duplicate ones were repeats of a stored event.',
+    'What became of events in the ledger: accepted ones were new, duplicate ones were repeats of a stored event, or of the span that a stored one was made of.',
     ({ ledger }) =>
       EVENT_OUTCOMES.map((outcome) => [{ outcome: snakeCase(outcome) }, ledger.outcomes[outcome]]),
   ),

@@ -190,6 +190,7 @@ function recordedEventOf(timed: TimedEvent<BaseEvent>, hasParent: boolean): Reco
     system_metadata: body?.system_metadata ?? null,
     key_id: event.keyId,
     profile: event.profile,
+    door: event.door,
     extra: extraOf(timed),
   };
   if (event.payloadState === 'plain') return entry;

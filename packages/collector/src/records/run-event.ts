@@ -37,9 +37,10 @@ export class ParsingReader implements EventReader<BaseEvent> {
 
 /** Reads a stored event. Nothing of the result is a view, so it outlives the scan that yielded the event. */
 export function runEventOf(stored: StoredEvent): RunEvent {
-  const { sequence, kind, profile, organisation, keyId, receivedAt, eventId, runId, payloadState } = stored;
+  const { sequence, kind, profile, door, organisation, keyId, receivedAt, ...rest } = stored;
+  const { eventId, runId, payloadState } = rest;
   return runEvent(
-    { sequence, kind, profile, organisation, keyId, receivedAt, eventId, runId, payloadState },
+    { sequence, kind, profile, door, organisation, keyId, receivedAt, eventId, runId, payloadState },
     payloadState === 'plain' ? stored.body.toString() : undefined,
   );
 }

@@ -8,13 +8,20 @@ export class EventEndpoint {
   readonly #all = new Set<Connection>();
   readonly #free: Connection[] = [];
   readonly #heads = new Map<string, string>();
+  readonly #more: string;
   /** What {@link ask} was answered, by code or status: the collector counts these as refusals. */
   readonly asked = new Map<string, number>();
 
-  /** @param base http or https; the paths of the endpoints are added to its own. */
-  constructor(base: URL, key: string | undefined) {
+  /**
+   * @param base http or https; the paths of the endpoints are added to its own.
+   * @param headers more of them, by name.
+   */
+  constructor(base: URL, key: string | undefined, headers: Readonly<Record<string, string>> = {}) {
     this.#base = base;
     this.#key = key;
+    this.#more = Object.entries(headers)
+      .map(([name, value]) => `${name}: ${value}\r\n`)
+      .join('');
   }
 
   /**
@@ -80,6 +87,7 @@ export class EventEndpoint {
         `POST ${this.#base.pathname.replace(/\/+$/, '')}${EVENT_PATHS[kind]} HTTP/1.1\r\n` +
         `Host: ${this.#base.host}\r\nContent-Type: ${type}\r\n` +
         (this.#key === undefined ? '' : `X-API-Key: ${this.#key}\r\n`) +
+        this.#more +
         'Content-Length: ';
       this.#heads.set(name, head);
     }

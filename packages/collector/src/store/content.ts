@@ -4,6 +4,8 @@
  * One body is outlined in one pass, the other is walked once, and each member is looked up by name. So the time is
  * linear in both bodies, in whatever order their members stand, and no value is built.
  */
+import { type Envelope, SALT_BYTES } from '@clinical-events/protocol';
+import type { Candidate } from './contract/events.js';
 import {
   CLOSE_BRACE,
   CLOSE_BRACKET,
@@ -19,6 +21,24 @@ import {
   type Units,
   unitsOf,
 } from './json-text.js';
+
+/**
+ * What an event comes to whose id its organisation has stored: the outcome, of those of contract/events.ts.
+ * @param bodyOf called where the stored body decides; undefined when it cannot be read.
+ */
+export function repeatOutcome(
+  stored: Pick<Envelope, 'kind' | 'door'>,
+  candidate: Candidate,
+  bodyOf: () => Buffer | undefined,
+): 'duplicate' | 'conflict' | 'unreadable' {
+  if (stored.kind !== candidate.kind) return 'conflict';
+  // The same span made both; a later version of the collector may make other words of it.
+  if (stored.door === 'otlp' && candidate.door === 'otlp') return 'duplicate';
+  const body = bodyOf();
+  if (body === undefined) return 'unreadable';
+  const repeated = candidate.salted.subarray(SALT_BYTES);
+  return body.equals(repeated) || sameContent(body, repeated) ? 'duplicate' : 'conflict';
+}
 
 /** The members at the top of an event that compare as UUIDs (RFC 9562 section 4: either case is read). */
 const IDS = ['event_id', 'run_id', 'parent_event_id'];

@@ -21,7 +21,7 @@ let proof: string;
 const EVENTS = Array.from({ length: 7 }, (_, i) =>
   loggedEvent(`Gr\u00fc\u00dfe ${i}`, {
     ...{ kind: 'human-output', organisation: 'ward', receivedAt: RECEIVED },
-    ...(i === 4 && { runId: RUN }),
+    ...(i === 4 && { runId: RUN, door: 'import' }),
   }),
 );
 const EVENT = EVENTS[4] as Made;
@@ -93,6 +93,7 @@ Proved:
     kind          human-output, under the profile minimum
     received at   2026-01-10T03:00:00.017Z, according to the collector's clock
     from          API key abcdefghij23 of organisation ward
+    by            an import, as its sender has said
   The log had 7 entries when it signed the tree that this one is in, with the key
     ${key}
 
@@ -108,7 +109,12 @@ Not proved:
     expect([code, stderr]).toEqual([0, '']);
     expect(JSON.parse(stdout)).toEqual({
       ...{ valid: true, event_id: idOf(EVENT), run_id: RUN, kind: 'human-output', profile: 'minimum' },
-      ...{ organisation: 'ward', key_id: 'abcdefghij23', received_at: '2026-01-10T03:00:00.017Z' },
+      ...{
+        door: 'import',
+        organisation: 'ward',
+        key_id: 'abcdefghij23',
+        received_at: '2026-01-10T03:00:00.017Z',
+      },
       ...{
         content: 'body',
         sha256: hash('sha256', EVENT.body),

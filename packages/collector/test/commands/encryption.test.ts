@@ -281,7 +281,7 @@ describe('[R-1326] verify', () => {
     expect(await verified()).toMatchObject({ intact: true, unopened_payloads: 0 });
     const [segment = ''] = segmentPaths(dataDir);
     const whole = framesIn(segment);
-    const extension = (frame: Buffer) => 64 + 61 + (frame[67] ?? 0) + (frame[68] ?? 0);
+    const extension = (frame: Buffer) => 64 + 62 + (frame[68] ?? 0) + (frame[69] ?? 0);
     const spots: [string, (frame: Buffer) => number, string?][] = [
       ['the payload', (frame) => frame.length - 1],
       ['the salt', (frame) => extension(frame) + 24],

@@ -72,7 +72,8 @@ describe('collector events', () => {
       EVENTS.map((event, i) => ({
         sequence: i + 1,
         received_at: new Date(event.receivedAt).toISOString(),
-        ...{ kind: event.kind, profile: 'minimum', organisation: event.organisation, key_id: event.keyId },
+        ...{ kind: event.kind, profile: 'minimum', door: 'endpoint' },
+        ...{ organisation: event.organisation, key_id: event.keyId },
         ...{
           event_id: idOf(event),
           run_id: i % 3 === 0 ? RUN : null,

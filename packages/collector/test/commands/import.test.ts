@@ -114,6 +114,21 @@ describe('collector import [R-714]', () => {
     expect(fs.readdirSync(scratch).toSorted()).toEqual(['data', 'events.ndjson', 'key', 'printed.ndjson']);
   });
 
+  test('[R-1882] says that it imports, whatever door the events came by where they are from', async () => {
+    const lines = [outcomeText('1'), outcomeText('2')].map((body) =>
+      JSON.stringify({ kind: 'outcome', door: 'otlp', body }),
+    );
+    const [first = '', ...rest] = lines;
+    expect(await told(file([first]))).toMatchObject({ code: 0, stored: 1 });
+    const posted = outcomeText('3');
+    const headers = { 'Content-Type': 'application/json', 'X-API-Key': key };
+    const answer = await fetch(`${collector.url}/event/outcome`, { method: 'POST', headers, body: posted });
+    expect(answer.status).toBe(201);
+    expect(await told(file(rest))).toMatchObject({ code: 0, stored: 1 });
+    const stored = await storedEvents(dataDir);
+    expect(stored.map(({ door }) => door)).toEqual(['import', 'endpoint', 'import']);
+  });
+
   test('takes events without wrappers for the kind that is stated, with any line ends and a byte order mark', async () => {
     const [one, two, three] = outcomes(3) as [string, string, string];
     const input = file([`\ufeff${one}\r`, '', '  ', two]);

@@ -45,7 +45,7 @@ export function verifyIndependently(
   const index = Number(/^index (\d+)$/.exec(indexLine)?.[1]);
   const extra = Buffer.from(/^extra (.+)$/.exec(extraLine)?.[1] ?? '', 'base64');
   const [envelope, salt] = [extra.subarray(0, -16), extra.subarray(-16)];
-  let hash = sha256(Buffer.of(0, 1), envelope.subarray(5, 13), sha256(envelope), sha256(salt, body));
+  let hash = sha256(Buffer.of(0, 1), envelope.subarray(6, 14), sha256(envelope), sha256(salt, body));
   let [fn, sn] = [index, Number(size) - 1];
   assert(fn <= sn, 'index');
   for (const sibling of path.map((line) => Buffer.from(line, 'base64'))) {

@@ -153,7 +153,7 @@ const swapped = (one: number, other: number) => (frames: Buffer[]) =>
 const STRANGER = '00000000-0000-4000-8000-000000000000';
 function slippedIn(frames: Buffer[]): Buffer[] {
   const made = Buffer.from(frames[16] ?? []);
-  Buffer.from(STRANGER.replaceAll('-', ''), 'hex').copy(made, AT.envelope + 13);
+  Buffer.from(STRANGER.replaceAll('-', ''), 'hex').copy(made, AT.envelope + 14);
   return frames.toSpliced(16, 0, sealed(made));
 }
 
@@ -178,7 +178,7 @@ function otherPayload(frames: Buffer[]): Buffer[] {
 
 /** The frame with `text` behind its envelope, in the place of salt and payload; its checksum does not fit. */
 function saltless(frame: Buffer, text = ''): Buffer {
-  const end = AT.envelope + 61 + (frame[AT.envelope + 3] ?? 0) + (frame[AT.envelope + 4] ?? 0);
+  const end = AT.envelope + 62 + (frame[AT.envelope + 4] ?? 0) + (frame[AT.envelope + 5] ?? 0);
   const cut = Buffer.concat([frame.subarray(0, end), Buffer.from(text)]);
   cut.writeUInt32LE(cut.length, AT.size);
   cut.writeUInt16LE(0, AT.saltLength);
@@ -574,7 +574,7 @@ describe('[R-907] collector verify finds that', () => {
     dataDir = copyOf(signed);
     const segment = path.join(dataDir, SEGMENT);
     const whole = fs.readFileSync(segment);
-    for (let i = 0; i < 45 + organisation.length + keyId.length; i++)
+    for (let i = 0; i < 62 + organisation.length + keyId.length; i++)
       for (const act of [flipped, fitted]) {
         fs.writeFileSync(segment, whole);
         await act(17, AT.envelope + i)(dataDir);

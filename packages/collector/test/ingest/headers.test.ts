@@ -60,7 +60,10 @@ describe('Content-Type', () => {
 });
 
 describe('the headers that are acted on', () => {
-  const NAMES = ['X-API-Key', 'Content-Type', 'Content-Encoding', 'Content-Length', 'Transfer-Encoding'];
+  const NAMES = [
+    ...['X-API-Key', 'Content-Type', 'Content-Encoding', 'Content-Length', 'Transfer-Encoding'],
+    'X-Event-Door',
+  ];
 
   test('are found in any case, and others are passed over', () => {
     const raw = [
@@ -68,7 +71,20 @@ describe('the headers that are acted on', () => {
         ...['HOST', 'h', 'x-api-key', 'k', 'CONTENT-TYPE', 't', 'content-Encoding', 'e'],
         ...['content-length', '12'],
       ],
-      ...['Transfer-ENCODING', 'chunked', 'X-Api-Kez', 'no', 'Hots', 'no', 'Content-Typo', 'no', '', 'no'],
+      ...[
+        'Transfer-ENCODING',
+        'chunked',
+        'X-EVENT-door',
+        'import',
+        'X-Api-Kez',
+        'no',
+        'Hots',
+        'no',
+        'Content-Typo',
+        'no',
+        '',
+        'no',
+      ],
     ];
     expect(readHeaders(raw)).toEqual({
       host: 1,
@@ -78,6 +94,7 @@ describe('the headers that are acted on', () => {
       contentEncoding: 'e',
       contentLength: 12,
       transferEncoding: 'chunked',
+      door: 'import',
     });
   });
 

@@ -51,6 +51,7 @@ const HARMLESS = fc.oneof(
   line('User-Agent', fc.string({ maxLength: 20 })),
   line('Connection', fc.constantFrom('keep-alive', 'Keep-Alive', 'keep-alive ')),
   line('Keep-Alive', fc.constant('timeout=5')),
+  line('X-Event-Door', fc.constantFrom('import', 'otlp', 'Import', 'endpoint')),
   line('traceparent', fc.constant('00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01')),
 );
 const ODD = fc.oneof(
@@ -223,7 +224,7 @@ async function collector(hasShortcut: boolean) {
     const before = stored.length;
     for (let event = ledger.take(); event; event = ledger.take()) {
       const body = event.salted.subarray(SALT_BYTES).toString('latin1');
-      stored.push(`${event.organisation} ${event.keyId} ${event.kind} ${body}`);
+      stored.push(`${event.organisation} ${event.keyId} ${event.kind} ${event.door} ${body}`);
       ledger.answer(body === 'conflict' ? 'conflict' : 'accepted');
     }
     ledger.send();
@@ -280,6 +281,39 @@ async function collector(hasShortcut: boolean) {
     return { said: said.map(essence), events };
   };
 }
+
+test.each([true, false])(
+  '[R-1882] an event came by import where its sender says so, and by an endpoint otherwise: shortcut %s',
+  async (has) => {
+    const talk = await collector(has);
+    const said = [
+      'X-Event-Door: import',
+      'x-event-door: otlp',
+      'X-Event-Door: Import',
+      'X-Event-Doors: import',
+      'X-A: b',
+    ];
+    const request = (header: string) =>
+      Buffer.from(
+        `POST /event/outcome HTTP/1.1\r\nHost: h\r\nX-API-Key: one\r\nContent-Type: application/json\r\n${header}\r\nContent-Length: ${header.length}\r\n\r\n${header}`,
+      );
+    // The second of a kind is read by the head of the first.
+    const pieces = said.flatMap((header) => [request(header), request(header)]);
+    const { events } = await talk([{ pieces, waits: false }]);
+    expect(events).toEqual(
+      said
+        .flatMap((header) => {
+          const event = `default one outcome ${header === said[0] ? 'import' : 'endpoint'} ${header}`;
+          return [event, event];
+        })
+        .sort(),
+    );
+    const twice = request(`${said[0] ?? ''}\r\n${said[0] ?? ''}`);
+    expect((await talk([{ pieces: [twice], waits: false }])).said[0]?.answers[0]).toContain(
+      'malformed_request',
+    );
+  },
+);
 
 test('[R-1300] plain and odd requests, cut anywhere, are answered and stored the same with the shortcut and without', async () => {
   const [withIt, without] = [await collector(true), await collector(false)];

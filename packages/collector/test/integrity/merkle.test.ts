@@ -171,6 +171,7 @@ test('[R-902] a leaf commits to the version, the time, the envelope, and the sal
   const anyEnvelope: fc.Arbitrary<Envelope> = fc.record({
     kind: fc.constantFrom(...EVENT_KINDS, 0x80, 0x81, 0xff),
     profile: fc.constantFrom(...PROFILES),
+    door: fc.constant('endpoint' as const),
     organisation: fc.stringMatching(/^[a-z]{1,20}$/),
     keyId: fc.stringMatching(/^[a-z2-7]{12}$/),
     receivedAt: fc.nat(Number.MAX_SAFE_INTEGER),

@@ -91,7 +91,8 @@ class Bench {
     const ring = this.#writer;
     if (!ring.reserve(bytes.length)) throw new Error('the ring is full');
     this.#waiting++;
-    ring.push(name, bytes.length, 'outcome', 'minimum', { organisation: name, keyId: 'key' }, 7, [bytes]);
+    const sender = { organisation: name, keyId: 'key' };
+    ring.push(name, bytes.length, 'outcome', 'minimum', 'otlp', sender, 7, [bytes]);
   }
 
   /** Resolves when everything that was sent has its answer. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { MessageChannel, receiveMessageOnPort, type MessagePort } from 'node:worker_threads';
-import { EVENT_KINDS, PROFILES, SALT_BYTES } from '@clinical-events/protocol';
+import { DOORS, EVENT_KINDS, PROFILES, SALT_BYTES } from '@clinical-events/protocol';
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { Fault } from '../../src/ledger/examine.js';
@@ -55,6 +55,7 @@ function push(pair: Pair, event: number, bytes: Buffer, reserved = bytes.length)
     reserved,
     EVENT_KINDS[event % 5] ?? 'outcome',
     PROFILES[event % 2] ?? 'minimum',
+    DOORS[event % 3] ?? 'endpoint',
     { organisation: `org-${event % 7}`, keyId: `key-${event % 11}` },
     1000.5 + event,
     [bytes.subarray(0, event % 3), bytes.subarray(event % 3)],
@@ -140,7 +141,7 @@ describe('a ring', () => {
             if (!queued) return false;
             const event = taken++;
             expect(queued).toMatchObject({
-              ...{ kind: EVENT_KINDS[event % 5], profile: PROFILES[event % 2] },
+              ...{ kind: EVENT_KINDS[event % 5], profile: PROFILES[event % 2], door: DOORS[event % 3] },
               ...{ organisation: `org-${event % 7}`, keyId: `key-${event % 11}`, receivedAt: 1000.5 + event },
             });
             // What the reader writes into the room for the salt disturbs no one.
@@ -225,7 +226,7 @@ describe('a ring', () => {
     // A key is shorter than what is set aside for it; what is left of that is free again.
     const nobody = { organisation: '', keyId: '' };
     while (pair.writer.reserve(0)) {
-      pair.writer.push({ event: promised }, 0, 'outcome', 'full', nobody, 0, []);
+      pair.writer.push({ event: promised }, 0, 'outcome', 'full', 'endpoint', nobody, 0, []);
       promised++;
     }
     expect(pair.writer.reserve(500)).toBe(false);
@@ -249,7 +250,7 @@ describe('a ring', () => {
     const sender = { organisation: 'o', keyId: 'k' };
     for (const [event, size] of [1000, 1000, 250, 300].entries()) {
       expect(pair.writer.reserve(size)).toBe(true);
-      pair.writer.push({ event }, size, 'outcome', 'full', sender, 0, [body(event, size)]);
+      pair.writer.push({ event }, size, 'outcome', 'full', 'endpoint', sender, 0, [body(event, size)]);
       await nextTurn();
       const queued = pair.reader.take();
       expect(queued).toMatchObject(sender);

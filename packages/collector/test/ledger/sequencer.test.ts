@@ -34,7 +34,7 @@ function rootOf(leaves: readonly Made[]): Buffer {
   if (only === undefined) return sha256();
   if (leaves.length === 1) {
     const envelope = envelopeOf(only);
-    const leaf = [Buffer.of(1), envelope.subarray(5, 13), sha256(envelope), Buffer.from(only.commitment)];
+    const leaf = [Buffer.of(1), envelope.subarray(6, 14), sha256(envelope), Buffer.from(only.commitment)];
     return sha256(Buffer.of(0), ...leaf);
   }
   let split = 1;

@@ -55,6 +55,7 @@ describe('a record', () => {
         kind: 'outcome',
         n: 6,
         profile: 'full',
+        door: 'otlp',
         keyId: 'zzzzzzzzzz23',
         at: '2026-09-01T12:00:00.5+02:00',
         received: '2026-09-01T10:00:01.007Z',
@@ -89,6 +90,7 @@ describe('a record', () => {
       system_metadata: { latency_ms: 12, pod: 'x' },
       key_id: 'zzzzzzzzzz23',
       profile: 'full',
+      door: 'otlp',
       extra: { own: 1 },
     });
   });
@@ -317,6 +319,7 @@ describe('a payload that cannot be read', () => {
         system_metadata: null,
         key_id: 'abcdefghij23',
         profile: 'full',
+        door: 'endpoint',
         extra: {},
         payload,
       });

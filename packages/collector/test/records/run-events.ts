@@ -11,7 +11,7 @@ export function id(n: number): string {
 export const RUN = id(1);
 
 export interface WantedEvent extends Partial<
-  Pick<StoredEvent, 'sequence' | 'profile' | 'organisation' | 'keyId' | 'payloadState'>
+  Pick<StoredEvent, 'sequence' | 'profile' | 'door' | 'organisation' | 'keyId' | 'payloadState'>
 > {
   readonly kind: EventKind;
   /** Its id is `id(n)`. */
@@ -75,6 +75,7 @@ export function eventFromText(text: string, stored: Stored): RunEvent {
   return runEventOf({
     sequence: 1,
     profile: 'minimum',
+    door: 'endpoint',
     organisation: 'default',
     keyId: 'abcdefghij23',
     runId: undefined,

@@ -181,6 +181,7 @@ export interface PrintedEvent {
   readonly sequence: number;
   readonly received_at: string;
   readonly kind: string;
+  readonly door: string;
   readonly organisation: string;
   readonly event_id: string;
   readonly run_id: string | null;

@@ -33,6 +33,7 @@ export function candidate({ eventId = randomUUID(), runId, body = BODY, ...more 
   return {
     kind: 'outcome',
     profile: 'minimum',
+    door: 'endpoint',
     organisation: 'default',
     keyId: 'abcdefghij23',
     receivedAt: Date.now(),

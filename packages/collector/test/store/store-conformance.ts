@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 /** What every driver of the store must do (src/store/contract.ts), as one suite to be run over each of them. */
-import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
+import { DOORS, EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import {
@@ -55,12 +55,12 @@ function readable(event: StoredEntry): Readable {
 
 /** What an event must look like when it is read, but for its sequence. */
 function asStored(event: Made): Omit<Readable, 'sequence'> {
-  const { kind, profile, organisation, keyId, receivedAt } = event;
+  const { kind, profile, door, organisation, keyId, receivedAt } = event;
   const text = (id: Uint8Array) =>
     id.some((byte) => byte !== 0) ? idOf({ ...event, eventId: id }) : undefined;
   const [runId, parentId] = [text(event.runId), text(event.parentId)];
   return {
-    ...{ kind, profile, organisation, keyId, receivedAt, runId, parentId },
+    ...{ kind, profile, door, organisation, keyId, receivedAt, runId, parentId },
     eventId: idOf(event),
     payloadState: 'plain',
     body: event.body.toString('base64'),
@@ -187,7 +187,7 @@ export function storeConformance(driver: Driver): void {
       const runId = '0b2c5a3e-7f2d-4c58-9a52-0d5e3b1c9f10';
       const events = [
         ...EVENT_KINDS.map((kind) => candidate({ kind, body: ` {"kind" :\n"${kind}"}\t` })),
-        candidate({ profile: 'full', runId, receivedAt: 0 }),
+        candidate({ profile: 'full', door: 'import', runId, receivedAt: 0 }),
         candidate({ organisation: 'a'.repeat(64), keyId: 'zzzzzzzzzzzz', receivedAt: 2 ** 52 }),
         candidate({ body: { text: 'Grüße, 你好, 👩🏽‍⚕️', number: 1 } }),
         candidate({ body: '"x"'.padStart(1 << 20) }),
@@ -251,6 +251,49 @@ export function storeConformance(driver: Driver): void {
       await reopen();
       expect(await append(...others, event)).toEqual(['conflict', 'conflict', 'conflict', 'duplicate']);
       await expectStored(event);
+    });
+
+    test('[R-1884] what the collector makes of one span again is a duplicate, whatever it says, and the first one stands', async () => {
+      const span = candidate({ door: 'otlp', body: { a: 1 } });
+      const eventId = idOf(span);
+      const again = candidate({
+        eventId,
+        door: 'otlp',
+        keyId: 'other2222222',
+        body: { other: [1, 'words'] },
+      });
+      const otherKind = candidate({ eventId, door: 'otlp', kind: 'human-output', body: { a: 1 } });
+      const posted = (['endpoint', 'import'] as const).map((door) =>
+        candidate({ eventId, door, body: { a: 2 } }),
+      );
+      const same = candidate({ eventId, body: { a: 1 } });
+      const elsewhere = candidate({ eventId, door: 'otlp', organisation: 'other', body: { a: 3 } });
+      const repeats = [again, otherKind, ...posted, same];
+      const outcomes = ['duplicate', 'conflict', 'conflict', 'conflict', 'duplicate'];
+      expect(await append(span, ...repeats, elsewhere)).toEqual(['accepted', ...outcomes, 'accepted']);
+      expect(await append(...repeats)).toEqual(outcomes);
+      await reopen();
+      expect(await append(...repeats, elsewhere)).toEqual([...outcomes, 'duplicate']);
+      await expectStored(span, elsewhere);
+    });
+
+    test('[R-1884] a span is no repeat of what an endpoint has stored under its id with other content', async () => {
+      const event = candidate({ body: { a: 1 } });
+      const eventId = idOf(event);
+      const [other, same] = [2, 1].map((a) => candidate({ eventId, door: 'otlp', body: { a } }));
+      if (other === undefined || same === undefined) throw new Error('two were made');
+      expect(await append(event, other, same)).toEqual(['accepted', 'conflict', 'duplicate']);
+      await reopen();
+      expect(await append(other, same)).toEqual(['conflict', 'duplicate']);
+      await expectStored(event);
+    });
+
+    test('[R-1880] the door of each event is read back as it came', async () => {
+      const events = DOORS.map((door) => candidate({ door }));
+      await append(...events);
+      await reopen();
+      expect((await readAll(log)).map(({ door }) => door)).toEqual([...DOORS]);
+      await expectStored(...events);
     });
 
     test('a repeat by another key of the organisation, received at another time, is a duplicate', async () => {

@@ -252,7 +252,7 @@ test('[R-1371] of what was changed in the database no key is known: the rest is 
   const place3 = (by: string) =>
     log.server.query(`
       UPDATE ${log.schema}.events SET salted = set_byte(salted, 11, get_byte(salted, 11) ${by})
-      WHERE encode(substring(envelope FROM 14 FOR 16), 'hex')::uuid = '${first?.event_id ?? ''}'`);
+      WHERE encode(substring(envelope FROM 15 FOR 16), 'hex')::uuid = '${first?.event_id ?? ''}'`);
   await place3('# 128');
   const following = follow('mirror');
   const asked = [first, second].flatMap((event) => ['--event', event?.event_id ?? '']);

@@ -149,7 +149,7 @@ function operation(kind, schemas, examples, failures, components) {
     summary,
     description: `${description}\n\n${fullProfileNote(kind, schemas)}`,
     security: [{ apiKey: [] }],
-    parameters: [reference('parameters', 'ContentEncoding')],
+    parameters: [reference('parameters', 'ContentEncoding'), reference('parameters', 'EventDoor')],
     requestBody: {
       required: true,
       description: 'One event.',
@@ -263,6 +263,14 @@ export function renderOpenapi({ schemas, examples, kinds, paths, version, errors
           description:
             'How the body is compressed, if it is. The size limit holds before and after decompression.',
           schema: { type: 'string', enum: ['gzip', 'br', 'zstd'] },
+        },
+        EventDoor: {
+          name: 'X-Event-Door',
+          in: 'header',
+          required: false,
+          description:
+            'Where it is `import`, the log says of the event that it was imported. Any other value says nothing; the answers are the same.',
+          schema: { type: 'string', examples: ['import'] },
         },
       },
       headers: {

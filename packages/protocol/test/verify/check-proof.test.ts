@@ -109,10 +109,11 @@ describe('checkProof', () => {
 
   it.each([
     ['the salt', () => Buffer.concat([event.encoded, sampleEvent(1).salt])],
-    ['the time of arrival', () => Buffer.from(extra).fill(0x77, 12, 13)],
+    ['the door [R-1880]', () => Buffer.from(extra).fill(1, 3, 4)],
+    ['the time of arrival', () => Buffer.from(extra).fill(0x77, 13, 14)],
     [
       'the organisation',
-      () => Buffer.concat([extra.subarray(0, 61), Buffer.from('south'), extra.subarray(66)]),
+      () => Buffer.concat([extra.subarray(0, 62), Buffer.from('south'), extra.subarray(67)]),
     ],
   ])('[R-908] finds %s changed in the proof', async (_, changed) => {
     const forged = sampleProof(events, INDEX, checkpoint, changed());

@@ -65,6 +65,7 @@ export function sampleEvent(index: number, spell = (id: string) => id): SampleEv
   const envelope: Envelope = {
     kind: 'inference-start',
     profile: 'minimum',
+    door: 'endpoint',
     organisation: 'north-ward',
     keyId: 'k1a2b3c4',
     receivedAt: 1_772_443_904_000 + index,

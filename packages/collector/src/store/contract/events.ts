@@ -6,7 +6,7 @@
  * three outcomes; or that nothing of the batch was stored ({@link NotCommitted}); or that no one can know
  * ({@link CommitUnknown}), after which the store must be opened again before it answers again.
  */
-import type { Envelope, EventKind, Profile } from '@clinical-events/protocol';
+import type { Door, Envelope, EventKind, Profile } from '@clinical-events/protocol';
 import type { Actions, Retirement } from '../../privacy/actions.js';
 import type { NameCipher } from '../../privacy/name-cipher.js';
 import { systemCode } from '../../system-code.js';
@@ -28,7 +28,8 @@ export interface Candidate extends Envelope {
 
 /**
  * `accepted`: stored by this call. `duplicate`: the same organisation has stored the same event id with equal
- * JSON content before, durably. `conflict`: it has, with different content; the first one stands.
+ * JSON content before, durably; or of the same kind and both by the door `otlp`, whatever the content, because their id is
+ * that of one span and the first words made of it stand. `conflict`: it has, with different content; the first one stands.
  * `retired`: it was stored, and its payload was destroyed since (privacy/actions.ts), so that no one can tell whether this
  * one says the same; nothing was stored for it now.
  * `unreadable`: the id seems to be stored, but that place cannot be read; nothing was stored for it now.
@@ -45,6 +46,7 @@ export interface StoredEntry {
   /** A number from FIRST_ENTRY_KIND on for an entry of the log's own. */
   readonly kind: EventKind | number;
   readonly profile: Profile;
+  readonly door: Door;
   readonly organisation: string;
   readonly keyId: string;
   readonly receivedAt: number;
@@ -223,6 +225,7 @@ export type EventFacts = Pick<
   | 'sequence'
   | 'kind'
   | 'profile'
+  | 'door'
   | 'organisation'
   | 'keyId'
   | 'receivedAt'

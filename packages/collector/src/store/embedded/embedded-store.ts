@@ -8,9 +8,9 @@
  */
 import fs from 'node:fs';
 import path from 'node:path';
-import { ENTRY_KINDS, SALT_BYTES } from '@clinical-events/protocol';
+import { ENTRY_KINDS } from '@clinical-events/protocol';
 import { type Files, type HeldFile, nodeFiles } from '../../files.js';
-import { sameContent } from '../content.js';
+import { repeatOutcome } from '../content.js';
 import {
   type Candidate,
   keysUnwritable,
@@ -436,12 +436,9 @@ export class EmbeddedStore implements Store {
   #compare(frame: Buffer, candidate: Candidate): Outcome {
     // Also while its key is still there: what it said is not to be told any more.
     if (this.actions.retired.has(frameSequence(frame, 0))) return 'retired';
-    const opening = this.#open(frame);
-    const stored = decodeFrame(frame, 0);
-    if (stored.kind !== candidate.kind) return 'conflict';
-    if (opening !== 'plain') return 'unreadable';
-    const body = candidate.salted.subarray(SALT_BYTES);
-    return stored.body.equals(body) || sameContent(stored.body, body) ? 'duplicate' : 'conflict';
+    return repeatOutcome(decodeFrame(frame, 0), candidate, () =>
+      this.#open(frame) === 'plain' ? decodeFrame(frame, 0).body : undefined,
+    );
   }
 
   /** Keys that cannot be had must not stop the others. */

@@ -1,5 +1,5 @@
 /** Frames in memory for readers of millions: what `decodeFrame` says of each, without an object for each. */
-import { EVENT_KINDS, PROFILES, type EventKind } from '@clinical-events/protocol';
+import { DOORS, ENVELOPE_AT, EVENT_KINDS, PROFILES, type EventKind } from '@clinical-events/protocol';
 import type { Actions } from '../../privacy/actions.js';
 import { ID_BYTES, type EventFacts, type PassedEntry, type ReadEvents } from '../contract/events.js';
 import { latin1, RepeatedText, isNoId, uuidText } from '../text.js';
@@ -28,9 +28,9 @@ const offsetOf = (view: Buffer) => view.byteOffset - PROBE.byteOffset;
 const EVENT_ID_AT = offsetOf(frameEventId(PROBE, 0));
 const RUN_ID_AT = offsetOf(frameRunId(PROBE, 0));
 const PARENT_ID_AT = offsetOf(frameParentId(PROBE, 0));
-/** In the envelope (leaf.ts). */
-const PROFILE_AT = offsetOf(frameEnvelope(PROBE, 0)) + 2;
-const ORGANISATION_LENGTH_AT = PROFILE_AT + 1;
+const PROFILE_AT = offsetOf(frameEnvelope(PROBE, 0)) + ENVELOPE_AT.profile;
+const DOOR_AT = offsetOf(frameEnvelope(PROBE, 0)) + ENVELOPE_AT.door;
+const ORGANISATION_LENGTH_AT = offsetOf(frameEnvelope(PROBE, 0)) + ENVELOPE_AT.organisationLength;
 
 /** The frames of a block, one after the other. */
 export class PassedFrames implements Iterable<PassedEntry>, PassedEntry {
@@ -120,8 +120,10 @@ export class ReadFrames implements ReadEvents {
     const at = this.offsets[index] ?? source.length;
     const kind = EVENT_KINDS[frameKind(source, at)];
     const profile = PROFILES[source[at + PROFILE_AT] ?? -1];
+    const door = DOORS[source[at + DOOR_AT] ?? -1];
+    const isKnown = kind !== undefined && profile !== undefined && door !== undefined;
     // The rare, and what this version does not know, is for decodeFrame to tell.
-    if (framePayloadState(source, at) !== PLAIN || kind === undefined || profile === undefined) {
+    if (framePayloadState(source, at) !== PLAIN || !isKnown) {
       const facts = factsOf(decodeFrame(source, at));
       if (facts.payloadState !== 'retired') return facts;
       return { ...facts, retirement: this.retirementOf(facts.sequence) };
@@ -134,6 +136,7 @@ export class ReadFrames implements ReadEvents {
       sequence: frameSequence(source, at),
       kind,
       profile,
+      door,
       organisation: this.#organisation.of(source, texts, keyIdAt),
       keyId: this.#keyId.of(source, keyIdAt, envelopeEnd(source, at)),
       receivedAt: frameReceivedAt(source, at),
@@ -162,9 +165,10 @@ export class ReadFrames implements ReadEvents {
 }
 
 function factsOf(stored: ReturnType<typeof decodeFrame>): EventFacts {
-  const { sequence, kind, profile, organisation, keyId, receivedAt, eventId, runId, payloadState } = stored;
+  const { sequence, kind, profile, door, organisation, keyId, receivedAt, ...rest } = stored;
   if (typeof kind === 'number') throw new RangeError("an entry of the log's own is no event");
-  return { sequence, kind, profile, organisation, keyId, receivedAt, eventId, runId, payloadState };
+  const { eventId, runId, payloadState } = rest;
+  return { sequence, kind, profile, door, organisation, keyId, receivedAt, eventId, runId, payloadState };
 }
 
 /** Of the frame that begins at `at`; its text stands behind the header. */

@@ -4,7 +4,7 @@
  *   offset  size  field
  *        0     4  CRC-32 (ISO-HDLC, the one of zlib) of bytes 4 up to the end of the frame
  *        4     4  size of the whole frame in bytes
- *        8     1  format version, 3
+ *        8     1  format version, 4
  *        9     1  payload state: 0 plain, 1 encrypted, 2 retired (extension and payload zeroed in place, the rest stays)
  *       10     2  length of the extension, X: the salt, and before it what an encrypted payload needs (sealed-frame.ts)
  *       12     4  payload length, P
@@ -25,6 +25,7 @@ import { crc32 } from 'node:zlib';
 import {
   decodeEnvelope,
   encodeEnvelope,
+  ENVELOPE_AT,
   ENVELOPE_FIXED_BYTES,
   envelopeSize,
   FIRST_ENTRY_KIND,
@@ -33,7 +34,7 @@ import {
 import type { Candidate, PayloadState, StoredEntry } from '../contract/events.js';
 import { uuidText } from '../text.js';
 
-const FRAME_VERSION = 3;
+const FRAME_VERSION = 4;
 const ENVELOPE = 64;
 /** The size of a frame whose strings, extension and payload are empty: no frame is smaller. */
 export const HEADER_BYTES = ENVELOPE + ENVELOPE_FIXED_BYTES;
@@ -44,6 +45,7 @@ export const RETIRED = 2;
 const PAYLOAD_STATES: readonly PayloadState[] = ['plain', 'encrypted', 'retired'];
 /** Sequences and times stay below 2^53, so that a double holds them exactly. */
 const HIGH = 0x1_0000_0000;
+const NO_ID = Buffer.alloc(16);
 
 function writeUint64(target: Buffer, value: number, offset: number): void {
   target.writeUInt32LE(value % HIGH, offset);
@@ -114,8 +116,9 @@ export function plausibleSize(source: Buffer, offset: number, end: number): numb
 
 /** Where the envelope of the frame at `offset` ends, going by the lengths in it. */
 export function envelopeEnd(source: Buffer, offset: number): number {
-  const lengths = (source[offset + ENVELOPE + 3] ?? 0) + (source[offset + ENVELOPE + 4] ?? 0);
-  return offset + HEADER_BYTES + lengths;
+  const at = offset + ENVELOPE;
+  const organisation = source[at + ENVELOPE_AT.organisationLength] ?? 0;
+  return offset + HEADER_BYTES + organisation + (source[at + ENVELOPE_AT.keyIdLength] ?? 0);
 }
 
 /** On return the `size` bytes at `offset` carry the checksum of what they hold. */
@@ -159,17 +162,22 @@ export function frameDurableBefore(source: Buffer, offset: number): number {
   return readUint64(source, offset + 24);
 }
 
+function idAt(source: Buffer, at: number): Buffer {
+  return source.subarray(at, at + NO_ID.length);
+}
+
 /** A view of the 16 bytes of the frame's event id. */
 export function frameEventId(source: Buffer, offset: number): Buffer {
-  return source.subarray(offset + ENVELOPE + 13, offset + ENVELOPE + 29);
+  return idAt(source, offset + ENVELOPE + ENVELOPE_AT.eventId);
 }
 
 export function frameReceivedAt(source: Buffer, offset: number): number {
-  return source.readUInt32BE(offset + ENVELOPE + 5) * HIGH + source.readUInt32BE(offset + ENVELOPE + 9);
+  const at = offset + ENVELOPE + ENVELOPE_AT.receivedAt;
+  return source.readUInt32BE(at) * HIGH + source.readUInt32BE(at + 4);
 }
 
 export function frameKind(source: Buffer, offset: number): number {
-  return source[offset + ENVELOPE + 1] ?? 0;
+  return source[offset + ENVELOPE + ENVELOPE_AT.kind] ?? 0;
 }
 
 /** Whether it is an entry of the log's own, of a kind that is known here or not. */
@@ -179,17 +187,21 @@ export function frameIsOwn(source: Buffer, offset: number): boolean {
 
 export function frameOrganisation(source: Buffer, offset: number): string {
   const start = offset + ENVELOPE + ENVELOPE_FIXED_BYTES;
-  return source.toString('latin1', start, start + (source[offset + ENVELOPE + 3] ?? 0));
+  return source.toString(
+    'latin1',
+    start,
+    start + (source[offset + ENVELOPE + ENVELOPE_AT.organisationLength] ?? 0),
+  );
 }
 
 /** A view of the 16 bytes of the frame's run id. */
 export function frameRunId(source: Buffer, offset: number): Buffer {
-  return source.subarray(offset + ENVELOPE + 29, offset + ENVELOPE + 45);
+  return idAt(source, offset + ENVELOPE + ENVELOPE_AT.runId);
 }
 
 /** A view of the 16 bytes of the frame's parent event id. */
 export function frameParentId(source: Buffer, offset: number): Buffer {
-  return source.subarray(offset + ENVELOPE + 45, offset + ENVELOPE + 61);
+  return idAt(source, offset + ENVELOPE + ENVELOPE_AT.parentId);
 }
 
 /** A view of the frame's envelope. */
@@ -207,8 +219,6 @@ export function frameSalted(source: Buffer, offset: number, size: number): Buffe
   return source.subarray(from, offset + size);
 }
 
-const NO_ID = Buffer.alloc(16);
-
 /**
  * Reads a frame whose size is plausible and whose checksum holds.
  * @returns the entry; its views are views of `source`.
@@ -225,6 +235,7 @@ export function decodeFrame(source: Buffer, offset: number): StoredEntry {
     sequence: frameSequence(source, offset),
     kind: envelope.kind,
     profile: envelope.profile,
+    door: envelope.door,
     organisation: envelope.organisation,
     keyId: envelope.keyId,
     receivedAt: envelope.receivedAt,

@@ -5,7 +5,7 @@
  *   offset  size  field
  *        0     8  "CLINEVNT"
  *        8     4  CRC-32 of bytes 12 to 63
- *       12     4  format version of the segment and of every frame in it, 3
+ *       12     4  format version of the segment and of every frame in it, 4
  *       16     8  address of the first frame: how many bytes of frames all earlier segments hold
  *       24     8  sequence of the first event
  *       32     8  created, milliseconds since 1970 UTC
@@ -24,7 +24,7 @@ import { HEADER_BYTES, checksumHolds, frameDurableBefore, frameSequence, plausib
 
 export const SEGMENT_HEADER_BYTES = 64;
 const MAGIC = 'CLINEVNT';
-const VERSION = 3;
+const VERSION = 4;
 const NAME = /^\d{16}\.segment$/;
 
 export interface Segment {

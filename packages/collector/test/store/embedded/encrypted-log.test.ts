@@ -145,7 +145,7 @@ describe('[R-1322] a sealed payload', () => {
     expect(swapped).toEqual(['encrypted', 'encrypted', third, fourth]);
     const flip = (frame: Buffer, at: number) => (frame[at] = (frame[at] ?? 0) ^ 1);
     const end = (whole[1]?.length ?? 0) - 1;
-    for (const at of [40, 70, end - 30, end]) {
+    for (const at of [40, 71, end - 30, end]) {
       const changed = await stateOf(([, two = Buffer.alloc(0)]) => void flip(two, at));
       expect(changed, `byte ${at}`).toEqual([first, 'encrypted', third, fourth]);
     }

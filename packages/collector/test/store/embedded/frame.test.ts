@@ -1,4 +1,4 @@
-import { EVENT_KINDS, PROFILES } from '@clinical-events/protocol';
+import { DOORS, EVENT_KINDS, PROFILES } from '@clinical-events/protocol';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
@@ -25,6 +25,7 @@ const whole = fc.oneof(fc.nat(), fc.maxSafeNat());
 const wanted = fc.record({
   kind: fc.constantFrom(...EVENT_KINDS),
   profile: fc.constantFrom(...PROFILES),
+  door: fc.constantFrom(...DOORS),
   organisation: fc.stringMatching(/^[a-z0-9._-]{1,64}$/),
   keyId: fc.stringMatching(/^[a-z2-7]{12}$/),
   receivedAt: whole,
@@ -50,10 +51,11 @@ describe('a frame', () => {
           expect(checksumHolds(bytes, offset, size)).toBe(true);
           expect(bytes.subarray(0, offset).every((byte) => byte === 0xa5)).toBe(true);
           expect(bytes.subarray(offset + size).every((byte) => byte === 0xa5)).toBe(true);
-          const { kind, profile, organisation, keyId, receivedAt } = event;
+          const { kind, profile, door, organisation, keyId, receivedAt } = event;
           const { body, salted, commitment, envelope, ...decoded } = decodeFrame(bytes, offset);
           expect(decoded).toEqual({
-            ...{ sequence, kind, profile, organisation, keyId, receivedAt, runId, parentId: undefined },
+            ...{ sequence, kind, profile, door, organisation, keyId, receivedAt },
+            ...{ runId, parentId: undefined },
             eventId: fields.eventId.toLowerCase(),
             payloadState: 'plain',
           });
