@@ -1,5 +1,4 @@
-import fs from 'node:fs';
-import path from 'node:path';
+import { execFileSync } from 'node:child_process';
 import zlib from 'node:zlib';
 import { EVENT_KINDS, EVENT_PATHS } from '@clinical-events/protocol';
 import { expect, onTestFinished, test } from 'vitest';
@@ -16,19 +15,10 @@ import { issueKey } from '../running/issued-keys.js';
 import { scratch } from '../running/scratch.js';
 import { modelSpan, otlpPortOf, sendOtlp, tracesOf } from './sending.js';
 
-const PRELOAD = path.resolve(import.meta.dirname, '../running/full-disk.mjs');
-
 /** A collector that takes OTLP, for one test. */
-async function takingOtlp(
-  args: readonly string[] = [],
-  {
-    nodeArgs = [],
-    env = {},
-    dataDir = scratch(),
-  }: { nodeArgs?: string[]; env?: NodeJS.ProcessEnv; dataDir?: string } = {},
-) {
+async function takingOtlp(args: readonly string[] = [], dataDir = scratch()) {
   const key = (await issueKey(dataDir)).text;
-  const running = await start(dataDir, ['--otlp-port', '0', ...args], nodeArgs, env);
+  const running = await start(dataDir, ['--otlp-port', '0', ...args]);
   onTestFinished(async () => void (await running.kill()));
   return { dataDir, key, running, port: otlpPortOf(running) };
 }
@@ -46,7 +36,7 @@ test('[R-1920] OTLP has a port of its own and is off unless it is given; the fiv
   expect(without.output.stderr).not.toContain('otlp');
   expect((await sendOtlp(without.port, key, tracesOf([modelSpan()]))).status).toBe(404);
   await without.stop();
-  const { running, port } = await takingOtlp([], { dataDir });
+  const { running, port } = await takingOtlp([], dataDir);
   expect((await sendOtlp(running.port, key, tracesOf([modelSpan()]))).status).toBe(404);
   expect((await postEvent(running, key, outcomeEvent())).status).toBe(201);
   for (const kind of EVENT_KINDS)
@@ -183,27 +173,29 @@ test('[R-1926] what can never be stored is counted in partial_success, a metric 
   expect(running.output.stderr).not.toContain('5.6 mmol');
 });
 
-test('[R-1927] on a full disk the answer is 503 with Retry-After, and a repeat stores the rest, each event once', async () => {
-  const dataDir = scratch();
-  const flag = path.join(scratch(), 'full');
-  const { key, running, port } = await takingOtlp(limits({ 'queue-events': 64 }), {
-    dataDir,
-    nodeArgs: ['--import', PRELOAD],
-    env: { FULL_DISK: flag },
-  });
-  const spans = Array.from({ length: 1000 }, () => modelSpan());
+test('[R-1927] where the disk is full in the midst of a request the answer is 503 with Retry-After, and a repeat stores the rest, each event once', async () => {
+  const { dataDir, key, running, port } = await takingOtlp([
+    ...limits({ 'segment-bytes': '1MiB' }),
+    ...['--max-body-bytes', '64KiB'],
+  ]);
+  const spans = Array.from({ length: 1500 }, () => modelSpan());
   const body = tracesOf(spans);
-  const half = await sendOtlp(port, key, tracesOf(spans.slice(0, 500)));
-  expect(half.status).toBe(200);
-  fs.writeFileSync(flag, '');
+  // The segment has its size already; the next one cannot be made.
+  const limit = (bytes: string) =>
+    execFileSync('prlimit', ['--pid', String(running.process.pid), `--fsize=${bytes}:`]);
+  limit(String((1 << 20) - 1));
   const refused = await sendOtlp(port, key, body);
   expect([refused.status, refused.headers['retry-after'], refused.json.code]).toEqual([503, '1', 14]);
-  fs.rmSync(flag);
+  limit('unlimited');
   await expect.poll(async () => (await sendOtlp(port, key, body)).status).toBe(200);
+  expect(await metric(running, /^collector_events_total.outcome="(duplicate|not_committed)"/)).toEqual([
+    expect.not.stringMatching(/ 0$/),
+    expect.not.stringMatching(/ 0$/),
+  ]);
   await running.stop();
   const ids = (await storedEvents(dataDir)).map(({ event_id }) => event_id);
-  expect(ids).toHaveLength(2000);
-  expect(new Set(ids).size).toBe(2000);
+  expect(ids).toHaveLength(3000);
+  expect(new Set(ids).size).toBe(3000);
 });
 
 test('[R-1928] an event id that came by another door first stays what it was: the span is rejected, and named by a log line', async () => {
