@@ -61,6 +61,8 @@ export interface TlsOptions {
   readonly log: Log;
   /** Called with each certificate that is taken into use after the first. */
   readonly onRenewed?: (credentials: Credentials) => void;
+  /** Whether another listener follows the files and presents here what it takes into use. */
+  readonly isPresented?: boolean;
 }
 
 /** The names of OpenSSL. The client's order does not count, but for none of these it would have to. */
@@ -100,6 +102,7 @@ export class Tls {
   readonly #watch: CredentialWatch;
   readonly #log: Log;
   readonly #onRenewed: TlsOptions['onRenewed'];
+  readonly #isPresented: boolean;
   /**
    * Connections whose handshake is not done, by where they come from: Node does not say which of them has become
    * which.
@@ -110,13 +113,14 @@ export class Tls {
 
   /** @param http what is to hold for the HTTP that is spoken within. */
   constructor(
-    { files, credentials, clientAuth, log, onRenewed }: TlsOptions,
+    { files, credentials, clientAuth, log, onRenewed, isPresented = false }: TlsOptions,
     handshakeTimeoutMs: number,
     http: ServerOptions,
   ) {
     const asks = credentials.clientCa !== undefined;
     this.#log = log;
     this.#onRenewed = onRenewed;
+    this.#isPresented = isPresented;
     this.#failures = new TlsFailures(log);
     this.#certificate = credentials.certificate;
     this.server = https.createServer({
@@ -153,12 +157,20 @@ export class Tls {
 
   /** Tells which certificate is in use, and follows its files from now on. */
   start(): void {
-    this.#tellCertificate();
-    this.#watch.start();
+    if (!this.#isPresented) {
+      this.#tellCertificate();
+      this.#watch.start();
+    }
     this.#daily = setInterval(() => {
       this.server.setTicketKeys(randomBytes(48));
-      this.#tellExpiry();
+      if (!this.#isPresented) this.#tellExpiry();
     }, DAY_MS).unref();
+  }
+
+  /** New connections are shown this certificate. */
+  present(credentials: Credentials): void {
+    this.server.setSecureContext(contextOf(credentials));
+    this.#certificate = credentials.certificate;
   }
 
   /** Connections whose handshake is not done are closed: nothing was begun on them. Those that speak HTTP stay. */
@@ -200,8 +212,7 @@ export class Tls {
   }
 
   #use(credentials: Credentials): void {
-    this.server.setSecureContext(contextOf(credentials));
-    this.#certificate = credentials.certificate;
+    this.present(credentials);
     this.#onRenewed?.(credentials);
     this.#tellCertificate();
   }

@@ -1,8 +1,13 @@
 import { execFileSync } from 'node:child_process';
+import fs from 'node:fs';
+import http from 'node:http';
+import path from 'node:path';
 import zlib from 'node:zlib';
 import { EVENT_KINDS, EVENT_PATHS } from '@clinical-events/protocol';
 import { expect, onTestFinished, test } from 'vitest';
 import {
+  KEY,
+  launch,
   limits,
   outcomeEvent,
   postEvent,
@@ -11,8 +16,10 @@ import {
   start,
   storedEvents,
 } from '../running/collector-process.js';
+import { Authority, writePair } from '../running/certificates.js';
 import { issueKey } from '../running/issued-keys.js';
 import { scratch } from '../running/scratch.js';
+import { post, shownName } from '../running/tls-client.js';
 import { modelSpan, otlpPortOf, sendOtlp, tracesOf } from './sending.js';
 
 /** A collector that takes OTLP, for one test. */
@@ -243,4 +250,59 @@ test('[R-1930] beside requests of OTLP without end no ordinary sender is refused
   isOver = true;
   await Promise.all(flood);
   expect([...statuses]).toEqual([200]);
+});
+
+test('[R-1931] OTLP speaks TLS with the certificate of the collector, the renewed one too, and asks for that of the client', async () => {
+  const [dataDir, certificates] = [scratch(), scratch()];
+  const authority = new Authority();
+  const renew = (commonName: string) =>
+    writePair(certificates, authority.issue({ commonName, names: ['dns:collector.test'], days: 90 }));
+  const ca = path.join(certificates, 'ca.pem');
+  fs.writeFileSync(ca, authority.certificate);
+  const bound = (await issueKey(dataDir, { clientCertificate: 'dns:app.test' })).text;
+  const { running, port } = await takingOtlp([...renew('first'), '--tls-client-ca', ca], dataDir);
+  const named = (name: string) =>
+    ({
+      ca: authority.certificate,
+      client: authority.issue({ commonName: 'app', names: [name], days: 1 }),
+    }) as const;
+  expect(await post(port, bound, named('dns:app.test'), '/v1/traces', '{}')).toMatchObject({ status: 200 });
+  expect(await post(port, bound, named('dns:other.test'), '/v1/traces', '{}')).toMatchObject({ status: 401 });
+  await expect(post(port, bound, { ca: authority.certificate }, '/v1/traces', '{}')).rejects.toThrow();
+  expect(await shownName(port, named('dns:app.test'))).toBe('first');
+  renew('second');
+  running.process.kill('SIGHUP');
+  await expect.poll(() => shownName(port, named('dns:app.test'))).toBe('second');
+});
+
+test('[R-1932] an orderly stop answers the requests whose bodies have come, and refuses the others', async () => {
+  const { dataDir, key, running, port } = await takingOtlp(limits({ 'shutdown-timeout-ms': '10m' }));
+  const agent = new http.Agent({ keepAlive: true });
+  const body = tracesOf(Array.from({ length: 3000 }, () => modelSpan()));
+  const answers = Array.from({ length: 6 }, () => sendOtlp(port, key, body, { agent }));
+  await expect
+    .poll(() => metric(running, /^collector_events_total.outcome="accepted"/))
+    .not.toEqual([expect.stringMatching(/ 0$/)]);
+  running.process.kill('SIGTERM');
+  const statuses = (await Promise.all(answers)).map(({ status }) => status);
+  expect(statuses).toContain(200);
+  expect(statuses.filter((status) => status !== 200 && status !== 503)).toEqual([]);
+  expect(await running.exited).toBe(0);
+  expect(await storedEvents(dataDir)).toHaveLength(6000);
+});
+
+test('[R-1933] a trial lists the events that are made of spans, each with what profile full would say', async () => {
+  const trial = launch(['serve', '--trial', '--port', '0', '--otlp-port', '0'], {
+    env: { TMPDIR: scratch() },
+  });
+  onTestFinished(() => void trial.process.kill('SIGKILL'));
+  await expect.poll(() => trial.output.stderr).toContain('otlpPort');
+  await expect.poll(() => trial.output.stdout).toMatch(KEY);
+  const key = KEY.exec(trial.output.stdout)?.[0] ?? '';
+  expect((await sendOtlp(otlpPortOf(trial), key, tracesOf([modelSpan()]))).status).toBe(200);
+  await expect.poll(() => trial.output.stdout).toMatch(/201 human-output [0-9a-f-]{36}/);
+  expect(trial.output.stdout).toMatch(
+    /201 inference-start [0-9a-f-]{36} \(request [0-9a-f]{20}\): profile full would refuse it:\n.*\/user_identity/,
+  );
+  expect(trial.output.stdout).not.toContain('mmol');
 });

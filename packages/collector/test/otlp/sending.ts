@@ -65,12 +65,16 @@ export function sendOtlp(
   port: number,
   key: string,
   body: string | Buffer,
-  { path = '/v1/traces', headers = {} }: { path?: string; headers?: Readonly<Record<string, string>> } = {},
+  {
+    path = '/v1/traces',
+    headers = {},
+    agent,
+  }: { path?: string; headers?: Readonly<Record<string, string>>; agent?: http.Agent } = {},
 ): Promise<OtlpAnswer> {
   return new Promise((resolve, reject) => {
     const all = { 'x-api-key': key, 'content-type': 'application/json', ...headers };
     const request = http.request(
-      { host: '127.0.0.1', port, path, method: 'POST', headers: all },
+      { host: '127.0.0.1', port, path, method: 'POST', headers: all, agent },
       (response) => {
         const chunks: Buffer[] = [];
         response.on('data', (chunk: Buffer) => chunks.push(chunk));
@@ -90,7 +94,7 @@ export function sendOtlp(
 
 /** The port for OTLP of a collector that listens. */
 export function otlpPortOf({ output }: { readonly output: { readonly stderr: string } }): number {
-  const port = /"otlpPort":(\d+)/.exec(output.stderr)?.[1];
+  const port = /otlpPort\W+(\d+)/.exec(output.stderr)?.[1];
   if (port === undefined) throw new Error('the collector takes no OTLP');
   return Number(port);
 }

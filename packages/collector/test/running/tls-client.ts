@@ -29,13 +29,18 @@ function connectionOptions({ ca, client, options }: Sender): tls.ConnectionOptio
   };
 }
 
-/** Sends one new event; rejects when the connection ends without an answer. */
-export function post(port: number, key: string, sender: Sender): Promise<Answer> {
-  const body = JSON.stringify(sampleEvent());
+/** Sends one new event, or another body; rejects when the connection ends without an answer. */
+export function post(
+  port: number,
+  key: string,
+  sender: Sender,
+  path = '/event/outcome',
+  body = JSON.stringify(sampleEvent()),
+): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const request = https.request({
       ...connectionOptions(sender),
-      ...{ port, method: 'POST', path: '/event/outcome', agent: sender.agent ?? false },
+      ...{ port, method: 'POST', path, agent: sender.agent ?? false },
       headers: { 'X-API-Key': key, 'Content-Type': 'application/json', 'Content-Length': body.length },
     });
     request.on('error', reject);

@@ -32,7 +32,7 @@ export class OtlpSide {
     this.listener = new Listener(
       ingest,
       { ...config, port },
-      tls && { ...tls, log },
+      tls && { ...tls, log, isPresented: true },
       this.receiver.endpoints,
     );
   }

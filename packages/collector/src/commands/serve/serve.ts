@@ -183,10 +183,7 @@ async function run(
     },
     sources: {
       'API keys': () => keys.refresh(),
-      'TLS certificate': async (): Promise<boolean> => {
-        const reloads = [listener, otlp?.listener].map((each) => each?.tls?.reload());
-        return (await Promise.all(reloads)).every((isNew) => isNew !== false);
-      },
+      'TLS certificate': (): Promise<boolean> => listener.tls?.reload() ?? Promise.resolve(true),
     },
     onBegin: () => manager.reloading(),
     onEnd: () => manager.ready(status),
@@ -252,7 +249,14 @@ async function run(
   const listener = new Listener(
     ingest,
     config,
-    tls && { ...tls, log, onRenewed: (credentials) => management.present(credentials) },
+    tls && {
+      ...tls,
+      log,
+      onRenewed(credentials) {
+        management.present(credentials);
+        otlp?.listener.tls?.present(credentials);
+      },
+    },
   );
   collectorStatus.listener = listener;
   const otlp = listen ? await openOtlpSide(config, ingest, tls, log) : undefined;
