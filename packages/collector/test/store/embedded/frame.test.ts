@@ -98,13 +98,14 @@ describe('a frame', () => {
     expect(plausibleSize(Buffer.alloc(4096), 0, 4096)).toBe(0);
   });
 
-  test('of an envelope, kind, profile or payload state from a later version is refused, not misread', () => {
+  test('of an envelope, kind, profile, door or payload state from a later version is refused, not misread', () => {
     const event = candidate({ eventId: 'ffffffff-ffff-4fff-bfff-ffffffffffff' });
     for (const [offset, said] of [
       [9, 'later version'],
       [64, 'unknown version'],
       [65, 'unknown kind'],
       [66, 'unknown profile'],
+      [67, 'unknown door'],
     ] as const) {
       const bytes = Buffer.alloc(frameSize(event));
       encodeFrame(bytes, 0, event, 1, 1);

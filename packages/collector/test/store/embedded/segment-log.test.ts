@@ -1,4 +1,5 @@
 import path from 'node:path';
+import { crc32 } from 'node:zlib';
 import { SALT_BYTES } from '@clinical-events/protocol';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { encodeFrame, frameSize } from '../../../src/store/embedded/frame.js';
@@ -575,6 +576,30 @@ describe('rolling', () => {
       }
       expect(crashes).toBeGreaterThan(60);
     }
+  });
+
+  test('[R-1881] refuses a log of before the door in one sentence, and changes nothing of it', async () => {
+    const disk = new MemoryDisk();
+    const log = await open(disk);
+    await append(log, candidate());
+    await log.close();
+    const file = path.join(LEDGER, segmentName(1));
+    const fd = disk.files.open(file, 'r+');
+    const header = Buffer.alloc(SEGMENT_HEADER_BYTES);
+    disk.files.read(fd, header, 0, header.length, 0);
+    header.writeUInt32LE(3, 12);
+    header.writeUInt32LE(crc32(header.subarray(12)), 8);
+    disk.files.write(fd, header, header.length, 0);
+    const size = disk.files.size(fd);
+    const before = Buffer.alloc(size);
+    disk.files.read(fd, before, 0, size, 0);
+    await expect(open(disk)).rejects.toThrow(
+      'was written by an earlier, unfinished version of the collector (format 3), and this one reads format 4 only',
+    );
+    const after = Buffer.alloc(size);
+    disk.files.read(fd, after, 0, size, 0);
+    expect(after.equals(before)).toBe(true);
+    disk.files.close(fd);
   });
 
   test('leaves nothing of a next.segment that an earlier process began', async () => {
