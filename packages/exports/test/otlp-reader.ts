@@ -25,7 +25,7 @@ const { ExportTraceServiceRequest } = (generated as unknown as Protocol).opentel
 
 /** In OTLP/JSON ids are hexadecimal; in the JSON of protobuf, which the reader reads, bytes are base64. */
 const IDS: ReadonlySet<string> = new Set(['traceId', 'spanId', 'parentSpanId']);
-const recoded = (value: unknown, from: BufferEncoding, to: BufferEncoding): unknown => {
+export const recoded = (value: unknown, from: BufferEncoding, to: BufferEncoding): unknown => {
   if (Array.isArray(value)) return value.map((item) => recoded(item, from, to));
   if (typeof value !== 'object' || value === null) return value;
   return Object.fromEntries(
@@ -38,11 +38,15 @@ const recoded = (value: unknown, from: BufferEncoding, to: BufferEncoding): unkn
   );
 };
 
+/** A request of OTLP/JSON in protobuf. */
+export function protobufOf(request: unknown): Uint8Array {
+  const message = ExportTraceServiceRequest.fromObject(recoded(request, 'hex', 'base64') as object);
+  return ExportTraceServiceRequest.encode(message).finish();
+}
+
 /** @returns the request as it is after it has been through protobuf's bytes. */
 export function throughProtobuf(request: unknown): unknown {
-  const message = ExportTraceServiceRequest.fromObject(recoded(request, 'hex', 'base64') as object);
-  const bytes = ExportTraceServiceRequest.encode(message).finish();
-  const read = ExportTraceServiceRequest.toObject(ExportTraceServiceRequest.decode(bytes), {
+  const read = ExportTraceServiceRequest.toObject(ExportTraceServiceRequest.decode(protobufOf(request)), {
     longs: String,
     bytes: String,
     arrays: false,

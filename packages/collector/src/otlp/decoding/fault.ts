@@ -26,8 +26,9 @@ export class DecodingFault extends Error {
     this.#problem = problem;
   }
 
-  /** @returns itself, with the name of the field around it. */
+  /** @returns itself, with the name of the field around it where the place matters. */
   in(field: string): this {
+    if (this.code !== 'malformed') return this;
     this.#place = `${field}${this.#place === '' ? '' : '.'}${this.#place}`;
     this.message = `${this.#place} ${this.#problem}`;
     return this;
