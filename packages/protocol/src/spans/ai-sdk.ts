@@ -17,7 +17,9 @@ export const aiSdk: Dialect = {
     return { reason: operation.includes('mbed') ? 'embeddings' : 'other operations of the AI SDK' };
   },
 
-  find({ attributes, events = [] }, kind, found) {
+  find(span, kind, found) {
+    if (operationOf(span) === undefined) return;
+    const { attributes, events = [] } = span;
     const { answer } = found;
     const said = (name: string) => attributes[`ai.${name}`];
     answer.id ??= text(said('response.id'));

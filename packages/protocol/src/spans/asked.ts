@@ -14,7 +14,7 @@ export interface Asked {
   readonly messages: unknown;
   readonly instructions: unknown;
   /** Temperature and the like: numbers, under the names of the GenAI conventions. */
-  readonly parameters: Readonly<Record<string, number>>;
+  readonly parameters: Readonly<Record<string, number | undefined>>;
   /** Names of the tools that the model was offered. */
   readonly tools: readonly string[];
 }
@@ -64,16 +64,24 @@ const CONVERSATION = [
   ...['gen_ai.conversation.id', 'session.id', 'traceloop.association.properties.session_id'],
   ...['ai.telemetry.metadata.sessionId', 'metadata.sessionId', 'langfuse.session.id'],
 ];
-/** By the name of the conventions: other names of the attribute, and of the member where parameters are JSON. */
-const PARAMETERS: readonly (readonly [string, ...(readonly string[])])[] = [
-  ['temperature'],
-  ['top_p', 'topP'],
-  ['top_k', 'topK'],
-  ['max_tokens', 'maxOutputTokens', 'maxTokens', 'max_completion_tokens', 'max_output_tokens'],
-  ['seed'],
-  ['frequency_penalty', 'frequencyPenalty'],
-  ['presence_penalty', 'presencePenalty'],
-];
+/** By the name of the conventions: other names, also of members where the parameters are JSON. */
+const PARAMETERS = Object.entries({
+  temperature: [],
+  top_p: ['topP'],
+  top_k: ['topK'],
+  max_tokens: ['maxOutputTokens', 'maxTokens', 'max_completion_tokens', 'max_output_tokens'],
+  seed: [],
+  frequency_penalty: ['frequencyPenalty'],
+  presence_penalty: ['presencePenalty'],
+}).map(([name, others]) => {
+  const members: readonly string[] = [name, ...others];
+  return {
+    name,
+    members,
+    attributes: [`gen_ai.request.${name}`, ...members.map((each) => `ai.settings.${each}`)],
+  };
+});
+const PARAMETERS_IN_JSON = ['llm.invocation_parameters', 'langfuse.observation.model.parameters'];
 
 /** What a model or an agent was asked. Linear in the size of the span. */
 export function askedOf(span: SpanData): Asked {
@@ -208,20 +216,19 @@ function isPlain(message: unknown): boolean {
   return text(content) !== undefined || all.every((part) => partWords(part).length > 0);
 }
 
-function parametersOf(attributes: Fields): Record<string, number> {
-  const said = [
-    fields(parsed(attributes['llm.invocation_parameters'])),
-    fields(parsed(attributes['langfuse.observation.model.parameters'])),
-  ];
-  const found: Record<string, number> = {};
-  for (const names of PARAMETERS) {
-    const [name] = names;
-    const values = names.flatMap((each) => [
-      ...[attributes[`gen_ai.request.${each}`], attributes[`ai.settings.${each}`]],
-      ...said.map((parameters) => parameters[each]),
-    ]);
-    const number = values.find((value) => typeof value === 'number' && Number.isFinite(value));
-    if (number !== undefined) found[name] = number as number;
+/** Undefined for what is no number. */
+function numberIn(value: unknown): number | undefined {
+  return typeof value === 'number' && Number.isFinite(value) ? value : undefined;
+}
+
+function parametersOf(attributes: Fields): Asked['parameters'] {
+  const inJson = PARAMETERS_IN_JSON.flatMap((name) =>
+    attributes[name] === undefined ? [] : [fields(parsed(attributes[name]))],
+  );
+  const found: Record<string, number | undefined> = {};
+  for (const { name, members, attributes: names } of PARAMETERS) {
+    for (const each of names) found[name] ??= numberIn(attributes[each]);
+    for (const said of inJson) for (const each of members) found[name] ??= numberIn(said[each]);
   }
   return found;
 }

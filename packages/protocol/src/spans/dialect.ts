@@ -47,6 +47,7 @@ export class Findings {
   /** Counts that are not known yet. `apart`: the input is what came from no cache. */
   count(counts: Readonly<Record<string, unknown>>, apart = false): void {
     const { usage } = this.answer;
+    if (Object.values(counts).every((count) => count === undefined)) return;
     const numbers = Object.entries(counts).map(([name, count]) => [name, countOf(count)] as const);
     const { input, cacheRead = 0, cacheCreation = 0, ...others } = Object.fromEntries(numbers);
     const cached = cacheRead + cacheCreation;

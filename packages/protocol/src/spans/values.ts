@@ -66,12 +66,12 @@ export function countTooHigh(attributes: Fields): number {
 /** The members of `PREFIX.NUMBER.REST`, by number: an index above 4,095 is left out. */
 export function indexed(attributes: Fields, prefix: string): Fields[] {
   const byIndex = new Map<number, Record<string, unknown>>();
-  for (const [name, value] of Object.entries(attributes)) {
+  for (const name of Object.keys(attributes)) {
     if (!name.startsWith(prefix)) continue;
     const [, number, rest = ''] = /^\.(\d{1,4})\.(.+)$/s.exec(name.slice(prefix.length)) ?? [];
     if (number === undefined || Number(number) > 4095) continue;
     const members = byIndex.get(Number(number)) ?? (Object.create(null) as Record<string, unknown>);
-    members[rest] = value;
+    members[rest] = attributes[name];
     byIndex.set(Number(number), members);
   }
   return [...byIndex].sort(([a], [b]) => a - b).map(([, members]) => members);

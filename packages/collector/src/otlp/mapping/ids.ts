@@ -3,18 +3,17 @@ import { hash } from 'node:crypto';
 
 /** @param parts each is hashed behind its length, so that no two lists of parts give the same bytes. */
 function uuid(...parts: readonly string[]): string {
-  const bytes = parts.flatMap((part) => {
-    const text = Buffer.from(part);
-    const length = Buffer.allocUnsafe(4);
-    length.writeUInt32BE(text.length);
-    return [length, text];
-  });
-  const hex = hash('sha256', Buffer.concat(bytes), 'hex');
+  const lengths = parts.map((part) => Buffer.byteLength(part));
+  const bytes = Buffer.allocUnsafe(lengths.reduce((sum, length) => sum + 4 + length, 0));
+  let at = 0;
+  for (const [number, part] of parts.entries()) {
+    at = bytes.writeUInt32BE(lengths[number] as number, at);
+    at += bytes.write(part, at);
+  }
+  const hex = hash('sha256', bytes, 'hex');
   const variant = '89ab'.charAt(parseInt(hex.charAt(16), 16) & 3);
-  return [
-    ...[hex.slice(0, 8), hex.slice(8, 12), `8${hex.slice(13, 16)}`],
-    ...[`${variant}${hex.slice(17, 20)}`, hex.slice(20, 32)],
-  ].join('-');
+  const [first, second] = [hex.slice(0, 8), hex.slice(8, 12)];
+  return `${first}-${second}-8${hex.slice(13, 16)}-${variant}${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
 }
 
 export function runIdOf(organisation: string, traceId: string): string {

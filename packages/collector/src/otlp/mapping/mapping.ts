@@ -48,6 +48,13 @@ const MOST_ARTIFACTS = 4096;
 /** A longer query stands in the first of the events of its documents, and the others name that event. */
 const LONG_QUERY = 1024;
 const INT32_MAX = 2 ** 31 - 1;
+const NAMES = {
+  'inference-start': 'inputs',
+  'internal-artifact': 'artifact',
+  'human-output': 'output',
+  outcome: 'outcome',
+  'user-feedback': 'feedback',
+} as const satisfies Record<EventKind, string>;
 
 export function eventsOfSpan(span: DecodedSpan, options: MappingOptions): Mapped {
   if (span.traceId === '') return none('no_trace_id');
@@ -94,7 +101,7 @@ class SpanEvents {
   /** A model or an agent: its start, what it made on its way, how it ended. */
   call(known: Known, found: Findings): void {
     const { answer } = found;
-    this.#parentId = this.#start(known);
+    this.#start(known);
     const [first, ...others] = answer.choices;
     // What a model made on its way to the answer of an agent, its own span says.
     const steps =
@@ -127,15 +134,15 @@ class SpanEvents {
     this.#output({ output_type: 'text', summary }, 'application');
   }
 
-  /** @returns its id. */
-  #start({ provider, model, operation, streamed }: Known): string {
+  #start({ provider, model, operation, streamed }: Known): void {
     const { attributes, resource } = this.#span;
     const { question, messages, instructions, parameters, tools } = askedOf(this.#span);
     const user = userOf(attributes) ?? userOf(resource);
     const identity = (of: string) =>
       firstName(attributes, `clinical_events.${of}`) ?? firstName(resource, `clinical_events.${of}`);
     const [userType, target, targetType] = ['user.type', 'target.id', 'target.type'].map(identity);
-    return this.#add('inference-start', 0, this.#times.start, {
+    const eventId = this.#eventId('inference-start', 0);
+    this.#add('inference-start', eventId, this.#times.start, {
       model_instance: { model_id: nameOf(model), provider: nameOf(provider) },
       user_identity:
         user === undefined && userType === undefined ? undefined : { caller_id: user, caller_type: userType },
@@ -149,6 +156,7 @@ class SpanEvents {
         ...{ prompt: question, system_instructions: instructions, messages },
       },
     });
+    this.#parentId = eventId;
   }
 
   #end(kind: Kind, found: Findings): void {
@@ -218,20 +226,16 @@ class SpanEvents {
   }
 
   #artifact({ kind, members }: Artifact, ordinal: number): void {
-    const name = { 'user-feedback': 'feedback', outcome: 'outcome' }[kind as string] ?? 'artifact';
-    const uri = name === 'artifact' && { artifact_uri: `urn:uuid:${this.#eventId(kind, ordinal)}` };
-    this.#add(kind, ordinal, this.#times.end, { [name]: { ...uri, ...members } });
+    const name = NAMES[kind];
+    const eventId = this.#eventId(kind, ordinal);
+    const uri = name === 'artifact' ? { artifact_uri: `urn:uuid:${eventId}` } : {};
+    this.#add(kind, eventId, this.#times.end, { [name]: { ...uri, ...members } });
   }
 
   #output(members: Members, shownBy: 'application' | 'default'): void {
-    const output_uri = `urn:uuid:${this.#eventId('human-output', 0)}`;
-    this.#add(
-      'human-output',
-      0,
-      this.#times.end,
-      { output: { output_uri, ...members } },
-      { shown_by: shownBy },
-    );
+    const eventId = this.#eventId('human-output', 0);
+    const output = { output_uri: `urn:uuid:${eventId}`, ...members };
+    this.#add('human-output', eventId, this.#times.end, { output }, { shown_by: shownBy });
   }
 
   #eventId(kind: EventKind, ordinal: number): string {
@@ -240,13 +244,12 @@ class SpanEvents {
 
   #add(
     kind: EventKind,
-    ordinal: number,
+    eventId: string,
     timestamp: string,
     payload: Readonly<Record<string, Members | undefined>>,
     more: Members = {},
-  ): string {
+  ): void {
     const { runId, source, instrumentation } = this.#origin;
-    const eventId = this.#eventId(kind, ordinal);
     const leftOut = this.#leftOut > 0 && { left_out: this.#leftOut };
     const event = {
       ...{ kind, eventId, runId, parentId: this.#parentId, timestamp, source, payload },
@@ -254,7 +257,6 @@ class SpanEvents {
       instrumentation: { ...instrumentation, ...leftOut, ...more },
     };
     this.made.push(makeEvent(event, this.#options.maxEventBytes));
-    return eventId;
   }
 }
 

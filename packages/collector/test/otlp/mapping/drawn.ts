@@ -1,6 +1,11 @@
 /** The events of a recording in the form of `received.json`: one entry for each trace, as a person draws it. */
 import type { Decoded } from '../../../src/otlp/decoded.js';
-import { eventsOfLog, eventsOfSpan, type MappingOptions } from '../../../src/otlp/mapping/mapping.js';
+import {
+  eventsOfLog,
+  eventsOfSpan,
+  type MadeEvent,
+  type MappingOptions,
+} from '../../../src/otlp/mapping/mapping.js';
 import type { Recorded } from './recorded.js';
 
 type Members = Readonly<Record<string, unknown>>;
@@ -29,6 +34,11 @@ export const OPTIONS: MappingOptions = {
   maxEventBytes: 1 << 20,
 };
 
+/** With its kind as a member. */
+export function eventOf({ kind, body }: MadeEvent): Event {
+  return { ...(JSON.parse(body.toString()) as Event), kind };
+}
+
 export interface Made {
   readonly of: Decoded;
   readonly at: bigint;
@@ -45,10 +55,7 @@ export function made({ spans, logs }: Recorded, options: MappingOptions = OPTION
   ];
   return all.map(({ of, at, order, reason, events }) => ({
     ...{ of, at, order, reason },
-    events: events.map(({ kind, body }) => ({
-      kind,
-      ...(JSON.parse(body.toString()) as Omit<Event, 'kind'>),
-    })),
+    events: events.map(eventOf),
   }));
 }
 
