@@ -123,7 +123,9 @@ class GenAi(Dialect):
         **{"agent_step": PassedOver("steps of agents"), "create_agent": PassedOver("agents that are made")},
     }
     # Operations of models that answer no person.
-    others = re.compile("embed|image|audio|speech|transcri|moderat|rerank|video|memory|search", re.IGNORECASE)
+    others = re.compile(
+        "embed|image|audio|speech|transcri|moderat|rerank|video|memory|search|^plan$", re.IGNORECASE
+    )
     # The conventions, the SDKs of Anthropic, Pydantic AI and Sentry, and users of Langfuse.
     names: ClassVar[Mapping[str, str]] = {
         "id": "gen_ai.response.id",
@@ -585,7 +587,7 @@ def index_of(value: object) -> int:
     """A whole number from 0 on, also as text; 0 for all else."""
     if isinstance(value, str) and re.fullmatch("[0-9]{1,19}", value):
         return int(value)
-    return value if isinstance(value, int) and 0 <= value < 2**64 else 0
+    return value if type(value) is int and 0 <= value < 2**64 else 0
 
 
 def _ask(choice: Choice, key: object, call: Fields, asked: object) -> ToolCall:
