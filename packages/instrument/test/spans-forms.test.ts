@@ -30,7 +30,7 @@ function span(more: Partial<RecordedSpan>): RecordedSpan {
 function read({ span: { status = 0, ...said }, inner }: Form): object {
   const given = span({ ...said, status: { code: status } });
   const known = identify(given, inner !== true, true);
-  if (known.kind === undefined) return filled(known);
+  if (known.kind === undefined) return filled({ reason: known.reason });
   const { kind, model, provider, conversation, agentName, agentModel } = known;
   return {
     ...filled({ kind, model, provider, conversation, agent_name: agentName, agent_model: agentModel }),
