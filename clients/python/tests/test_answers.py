@@ -86,6 +86,7 @@ def choice_of(choice: Choice) -> dict[str, Any]:
             "name": call.name,
             "id": call.id,
             "by_provider": call.by_provider or None,
+            "invalid": call.invalid or None,
             "input": call.input,
         }
         said["tools"].append({name: value for name, value in named.items() if value is not None})

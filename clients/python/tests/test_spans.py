@@ -12,10 +12,11 @@ from typing import Any
 
 from tests import support
 from tests.recording import Log
+from tests.test_answers import choice_of
 
 from clinical_events.integrations._call import Describe, DescribedCall
 from clinical_events.integrations._readers import Answer
-from clinical_events.integrations._readers._dialects import PassedOver, Span, indexed
+from clinical_events.integrations._readers._dialects import Kind, PassedOver, Span, indexed
 from clinical_events.integrations._readers._spans import findings_of, identify, in_order, spans_of
 from clinical_events.integrations.opentelemetry import SpanProcessor, _read
 
@@ -137,96 +138,67 @@ class Recordings(unittest.TestCase):
                     assert "nested_in" not in run
 
 
-MESSAGE = "llm.output_messages.0.message"
-FORMS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
-    (
-        "OpenLLMetry before it took the names of GenAI",
-        {
-            "llm.request.type": "chat",
-            "gen_ai.request.model": "m",
-            "gen_ai.completion.0.content": "Low dose.",
-            "gen_ai.completion.0.finish_reason": "tool_calls",
-            "gen_ai.completion.0.tool_calls.0.id": "c1",
-            "gen_ai.completion.0.tool_calls.0.name": "find_dose",
-            "gen_ai.completion.1.content": "High dose.",
-            "gen_ai.usage.prompt_tokens": 11,
-            "gen_ai.usage.completion_tokens": 7,
-        },
-        {"text": "Low dose.", "tools": ["find_dose c1"], "usage": {"input_tokens": 11, "output_tokens": 7}},
-    ),
-    (
-        "a model and no other name",
-        {
-            "gen_ai.request.model": "m",
-            "gen_ai.output.messages": '[{"parts":[{"type":"text","content":"Yes."}]}]',
-        },
-        {"text": "Yes."},
-    ),
-    (
-        "what OpenInference was told to hide",
-        {
-            "openinference.span.kind": "LLM",
-            f"{MESSAGE}.content": "__REDACTED__",
-            f"{MESSAGE}.contents.0.message_content.text": "__REDACTED__",
-            "output.value": "__REDACTED__",
-        },
-        {"text": ""},
-    ),
-    (
-        "tokens of Langfuse that are counted apart",
-        {
-            "langfuse.observation.type": "generation",
-            "langfuse.observation.usage_details": json.dumps(
-                {
-                    "input": 40,
-                    "output": 20,
-                    "total": 75,
-                    "input_cached_tokens": 12,
-                    "output_reasoning_tokens": 3,
-                }
-            ),
-        },
-        {
-            "usage": {
-                "input_tokens": 52,
-                "output_tokens": 23,
-                "cache_read_input_tokens": 12,
-                "reasoning_output_tokens": 3,
-            }
-        },
-    ),
-    (
-        "a call that the application gave up",
-        {"gen_ai.operation.name": "chat", "error.type": "APIUserAbortError"},
-        {"ending": "aborted"},
-    ),
-    (
-        "a call whose time was up",
-        {"gen_ai.operation.name": "chat", "error.type": "openai.APITimeoutError"},
-        {"error_name": "TimeoutError"},
-    ),
-    (
-        "a provider that says the answer broke",
-        {"gen_ai.operation.name": "chat", "error.type": "500", "http.response.status_code": 200},
-        {"ending": "cut off", "error_name": "500"},
-    ),
-]
+FORMS = support.VECTORS / "spans"
+
+
+def read(form: dict[str, Any]) -> dict[str, Any]:
+    """What was read, in the form of ``expected``."""
+    said = form["span"]
+    events = [(event["name"], event["attributes"]) for event in said.get("events", ())]
+    span = Span(
+        said.get("name", "call"),
+        said["attributes"],
+        events,
+        status=said.get("status", 0),
+        scope=said.get("scope", ""),
+    )
+    known = identify(span, is_root="inner" not in form, is_whole=True)
+    if isinstance(known, PassedOver):
+        return filled(reason=known.reason)
+    return {
+        **filled(kind=known.kind, model=known.model, conversation=known.conversation),
+        **filled(provider=None if known.provider == "unknown" else known.provider),
+        **filled(agent_name=known.agent_name, agent_model=known.agent_model),
+        "found": found_of(span, known.kind),
+    }
+
+
+def found_of(span: Span, kind: Kind) -> dict[str, Any]:
+    found = findings_of(span, kind)
+    answer = found.answer
+    first, *others = answer.choices
+    facts = {name: answer.facts.get(name) for name in ("response_model", "refused", "media", "unread_parts")}
+    return filled(
+        **choice_of(first),
+        **facts,
+        choices=[choice_of(each) for each in others],
+        ending=found.ending,
+        error_name=found.error_name,
+        status=answer.status,
+        usage=answer.usage,
+        usage_of_all=found.usage_of_all,
+        failed=found.failed or None,
+        tool=filled(name=found.tool_name, id=found.tool_id),
+        documents=[filled(**each) for each in found.documents],
+        evaluations=[filled(**each) for each in found.evaluations],
+    )
+
+
+def filled(**said: Any) -> dict[str, Any]:
+    """Without what is not there."""
+    return {name: value for name, value in said.items() if value not in (None, "", [], {})}
 
 
 class Forms(unittest.TestCase):
     def test_forms_without_a_recording(self) -> None:
-        """Names that no recording has are read as their emitters mean them."""
-        for name, attributes, expected in FORMS:
-            with self.subTest(name):
-                found = findings_of(Span("call", attributes), "model")
-                seen = {
-                    "text": found.answer.text,
-                    "tools": [words(call.name, call.id) for call in found.answer.tool_calls],
-                    "usage": found.answer.usage,
-                    "ending": found.ending,
-                    "error_name": found.error_name,
-                }
-                assert {name: seen[name] for name in expected} == expected
+        """[R-1680] [R-1941] Names that no recording has are read as the client for Node.js reads them."""
+        forms = [
+            (path.stem, form) for path in FORMS.glob("*.json") for form in json.loads(path.read_text("utf-8"))
+        ]
+        assert len(forms) > 100
+        for name, form in forms:
+            with self.subTest(f"{name}: {form['says']}"):
+                self.assertEqual(read(form), form["expected"])
 
     def test_indices(self) -> None:
         """An index above 4,095 is left out."""

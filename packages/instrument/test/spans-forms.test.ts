@@ -1,11 +1,21 @@
 /** Forms of spans that emitters write beside those of the recordings; public reports of them are in the table. */
-import { expect, test } from 'vitest';
-import { RunSpanProcessor } from '../src/opentelemetry.js';
+import { readdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { describe, expect, test } from 'vitest';
 import { findingsOf, identify } from '@clinical-events/protocol/spans';
+import { RunSpanProcessor } from '../src/opentelemetry.js';
 import { type RecordedSpan, sdkSpan } from './otlp-spans.js';
 import { recording } from './recording.js';
+import { choiceOf } from './vectors.js';
 
-const CHAT = { 'gen_ai.operation.name': 'chat' };
+const DIRECTORY = path.resolve('test/vectors/spans');
+
+interface Form {
+  readonly says: string;
+  readonly span: Partial<Omit<RecordedSpan, 'status'>> & { readonly status?: number };
+  readonly inner?: true;
+  readonly expected: Readonly<Record<string, unknown>>;
+}
 
 function span(more: Partial<RecordedSpan>): RecordedSpan {
   return {
@@ -16,10 +26,50 @@ function span(more: Partial<RecordedSpan>): RecordedSpan {
   };
 }
 
-function found(attributes: Record<string, unknown>) {
-  const { kind } = identify(span({ attributes }), true, true);
-  return findingsOf(span({ attributes }), kind ?? 'model');
+/** What was read, in the form of `expected`. */
+function read({ span: { status = 0, ...said }, inner }: Form): object {
+  const given = span({ ...said, status: { code: status } });
+  const known = identify(given, inner !== true, true);
+  if (known.kind === undefined) return filled({ reason: known.reason });
+  const { kind, model, provider, conversation, agentName, agentModel } = known;
+  return {
+    ...filled({ kind, model, provider, conversation, agent_name: agentName, agent_model: agentModel }),
+    found: foundOf(given, kind),
+  };
 }
+
+function foundOf(given: RecordedSpan, kind: Parameters<typeof findingsOf>[1]): object {
+  const found = findingsOf(given, kind);
+  const { answer, tool, documents, evaluations, ending, failed, errorName } = found;
+  const { response_model, refused, media, unread_parts } = answer.facts;
+  const [first = answer, ...others] = answer.choices;
+  return filled({
+    ...choiceOf(first),
+    choices: others.map(choiceOf),
+    ...{ response_model, refused, media, unread_parts, ending, error_name: errorName },
+    ...{ usage: answer.usage, usage_of_all: found.usageOfAll, status: answer.status },
+    failed: failed || undefined,
+    tool: filled(tool),
+    documents: documents.map(filled),
+    evaluations: evaluations.map(filled),
+  });
+}
+
+/** Without what is not there. */
+function filled(object: object): object {
+  const isEmpty = (value: unknown) =>
+    value === undefined ||
+    value === '' ||
+    (typeof value === 'object' && Object.keys(value ?? {}).length === 0);
+  return Object.fromEntries(Object.entries(object).filter(([, value]) => !isEmpty(value)));
+}
+
+describe.each(readdirSync(DIRECTORY))('%s', (file) => {
+  const forms = JSON.parse(readFileSync(path.join(DIRECTORY, file), 'utf8')) as readonly Form[];
+  test.each(forms.map((form) => [form.says, form] as const))('[R-1680] [R-1941] %s', (_says, form) => {
+    expect(read(form)).toEqual(form.expected);
+  });
+});
 
 test('[R-1601] spans within many others are each asked once for what they are', async () => {
   const { log } = await recording();
@@ -39,81 +89,4 @@ test('[R-1601] spans within many others are each asked once for what they are', 
     processor.onStart(made);
   }
   expect(asked).toBe((100 * 101) / 2);
-});
-
-test.each([
-  ['asyncio.CancelledError', 'aborted', 'asyncio.CancelledError'],
-  ['DEADLINE_EXCEEDED', undefined, 'TimeoutError'],
-  ['ETIMEDOUT', undefined, 'TimeoutError'],
-])('[R-1680] a span that failed with %s says how it ended', (type, ending, errorName) => {
-  const answer = found({ ...CHAT, 'error.type': type, 'http.response.status_code': 200 });
-  expect(answer).toMatchObject({ ending, errorName, failed: true });
-});
-
-test.each([
-  ['a list', ['tool_calls'], 'tool_calls'],
-  ['JSON', '["tool_calls"]', 'tool_calls'],
-  ['text', 'tool_calls', 'tool_calls'],
-  ['an empty list', '[]', undefined],
-])('[R-1680] reasons are read from %s', (_form, reasons, reason) => {
-  expect(found({ ...CHAT, 'gen_ai.response.finish_reasons': reasons }).answer.finishReason).toBe(reason);
-});
-
-test('[R-1680] a reason that stands for one that never came is no complete answer', () => {
-  expect(found({ ...CHAT, 'gen_ai.response.finish_reasons': ['error'] }).failed).toBe(true);
-});
-
-test.each(['embedding', 'image', 'audio_transcription', 'moderation'])(
-  '[R-1680] an operation that answers no person is no run: %s',
-  (operation) => {
-    const attributes = { 'gen_ai.operation.name': operation, 'gen_ai.request.model': 'm' };
-    expect(identify(span({ attributes }), true, true)).toMatchObject({
-      kind: undefined,
-      reason: 'other operations',
-    });
-  },
-);
-
-test('[R-1680] of the messages of an agent the last with words is its answer', () => {
-  const asks = { role: 'assistant', parts: [{ type: 'tool_call', id: 'call_1', name: 'look_up' }] };
-  const says = { role: 'assistant', parts: [{ type: 'text', content: 'Halve the dose.' }] };
-  const messages = JSON.stringify([asks, says]);
-  const { answer } = found({ 'gen_ai.operation.name': 'invoke_agent', 'gen_ai.output.messages': messages });
-  expect(answer.text).toBe('Halve the dose.');
-  expect(answer.choices).toHaveLength(1);
-});
-
-test('[R-1680] OpenInference: the legacy function call is a tool call, and messages of one answer are one', () => {
-  const { answer } = found({
-    'openinference.span.kind': 'LLM',
-    'llm.output_messages.0.message.content': 'Let me look. ',
-    'llm.output_messages.1.message.content': 'One moment.',
-    'llm.output_messages.1.message.function_call_name': 'look_up',
-    'llm.output_messages.1.message.function_call_arguments_json': '{"drug":"apixaban"}',
-  });
-  expect(answer.text).toBe('Let me look. One moment.');
-  expect(answer.toolCalls).toMatchObject([{ name: 'look_up', input: '{"drug":"apixaban"}' }]);
-});
-
-test('[R-1680] OpenInference: choices are each by itself', () => {
-  const { answer } = found({
-    'openinference.span.kind': 'LLM',
-    'llm.invocation_parameters': '{"n":2}',
-    'llm.output_messages.0.message.content': 'Yes.',
-    'llm.output_messages.1.message.content': 'No.',
-  });
-  expect(answer.choices.map(({ text }) => text)).toEqual(['Yes.', 'No.']);
-});
-
-test.each([
-  ['cache_read_tokens', 'cache_read_input_tokens'],
-  ['input_cached_tokens', 'cache_read_input_tokens'],
-  ['input_tokens.cached', 'cache_read_input_tokens'],
-  ['cache_write.input_tokens', 'cache_creation_input_tokens'],
-  ['cache_write_tokens', 'cache_creation_input_tokens'],
-  ['output_tokens.reasoning', 'reasoning_output_tokens'],
-])('[R-1680] tokens under the name gen_ai.usage.%s are counted', (name, counted) => {
-  const usage = { 'gen_ai.usage.input_tokens': 90, 'gen_ai.usage.output_tokens': 8 };
-  const { answer } = found({ ...CHAT, ...usage, [`gen_ai.usage.${name}`]: 7 });
-  expect(answer.usage).toEqual({ input_tokens: 90, output_tokens: 8, [counted]: 7 });
 });

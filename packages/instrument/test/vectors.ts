@@ -120,7 +120,7 @@ export async function captured(
   };
 }
 
-function choiceOf({ text, reasoning, finishReason, toolCalls }: Choice): ExpectedChoice {
+export function choiceOf({ text, reasoning, finishReason, toolCalls }: Choice): ExpectedChoice {
   return {
     text,
     ...(reasoning !== '' && { reasoning }),

@@ -1,7 +1,7 @@
 /** The AI SDK, versions 4 to 6, and the legacy telemetry of 7. */
 import { fields, list, text } from './answer.js';
 import type { Dialect, SpanData } from './dialect.js';
-import { inputOf, parsed } from './values.js';
+import { inputOf, parsed, reasonOf } from './values.js';
 
 const AGENTS = new Set(['ai.generateText', 'ai.streamText', 'ai.generateObject', 'ai.streamObject']);
 /** The message of the error when the answer breaks in its midst. Read, not recorded. */
@@ -24,7 +24,7 @@ export const aiSdk: Dialect = {
     const said = (name: string) => attributes[`ai.${name}`];
     answer.id ??= text(said('response.id'));
     answer.model ??= text(said('response.model'));
-    answer.finishReason ??= text(said('response.finishReason') ?? said('finishReason'));
+    answer.finishReason ??= reasonOf(said('response.finishReason') ?? said('finishReason'));
     found.tool.name ??= said('toolCall.name');
     found.tool.id ??= said('toolCall.id');
     const counts = {

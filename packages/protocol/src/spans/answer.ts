@@ -214,7 +214,7 @@ export class GrowingAnswer implements Answer {
       cache_creation_input_tokens: cacheCreation,
       reasoning_output_tokens: reasoning,
     };
-    const given = Object.entries(counts).filter(([, count]) => Number.isSafeInteger(count));
+    const given = Object.entries(counts).filter(([, count]) => isCount(count));
     this.usage = { ...this.usage, ...Object.fromEntries(given) };
   }
 

@@ -1,7 +1,7 @@
 /** Semantic conventions for GenAI of OpenTelemetry, 1.26 and later, and what came before them. */
 import { type Fields, fields, type GrowingAnswer, list, mediumOf, text } from './answer.js';
 import type { Dialect, Findings, SpanData } from './dialect.js';
-import { documentOf, inputOf, parsed, wordsOf } from './values.js';
+import { documentOf, inputOf, parsed, reasonOf, wordsOf } from './values.js';
 
 const KINDS = new Map<unknown, ReturnType<Dialect['kindOf']>>([
   ['chat', 'model'],
@@ -16,7 +16,7 @@ const KINDS = new Map<unknown, ReturnType<Dialect['kindOf']>>([
   ['create_agent', { reason: 'agents that are made' }],
 ]);
 /** Operations of models that answer no one. */
-const OTHERS = /embed|image|audio|speech|transcri|moderat|rerank|video|memory|search/i;
+const OTHERS = /embed|image|audio|speech|transcri|moderat|rerank|video|memory|search|^plan$/i;
 /** The conventions, the SDKs of Anthropic, Pydantic AI and Sentry, Langfuse's users. */
 const CACHE_READ = ['cache_read.input_tokens', 'cache_read_input_tokens', 'cache_read_tokens'].concat(
   'input_cached_tokens',
@@ -39,7 +39,7 @@ export const genAi: Dialect = {
     answer.model ??= text(attributes['gen_ai.response.model']);
     answer.finishReason ??=
       reasonOf(attributes['gen_ai.response.finish_reasons'] ?? attributes['gen_ai.response.finish_reason']) ??
-      text(attributes['anthropic.message.stop_reason']);
+      reasonOf(attributes['anthropic.message.stop_reason']);
     found.tool.name ??= attributes['gen_ai.tool.name'];
     found.tool.id ??= attributes['gen_ai.tool.call.id'];
     if (kind === 'retrieval' && found.documents.length === 0)
@@ -96,7 +96,8 @@ function findWords(
     if (name === 'gen_ai.choice') {
       found.answered = true;
       const { index, finish_reason: reason, message = said } = said;
-      takeChat(found.answer, Number(index), parsed(message), text(reason), kind);
+      const at = /^\d{1,19}$/.test(text(index) ?? '') ? Number(index) : index;
+      takeChat(found.answer, at, parsed(message), text(reason), kind);
     }
   }
   if (found.answered) return;
@@ -105,11 +106,6 @@ function findWords(
   found.answered = true;
   for (const [at, message] of list(parsed(completion['gen_ai.completion'])).entries())
     takeChat(found.answer, at, message, undefined, kind);
-}
-
-/** The first; some emitters write one text, or JSON, in place of a list. */
-function reasonOf(reasons: unknown): string | undefined {
-  return text(list(parsed(reasons))[0]) ?? (/^\[/.test(text(reasons) ?? '[') ? undefined : text(reasons));
 }
 
 function hasWords(message: unknown): boolean {
@@ -144,7 +140,7 @@ function takeMessage(answer: GrowingAnswer, at: number, message: unknown, kind: 
 /** A message as interfaces of chat write it. */
 export function takeChat(
   answer: GrowingAnswer,
-  at: number,
+  at: unknown,
   message: unknown,
   reason: string | undefined,
   kind: string,

@@ -2,7 +2,7 @@
 import { type Fields, fields, list, text } from './answer.js';
 import { takeChat } from './genai.js';
 import type { Dialect, Findings } from './dialect.js';
-import { documentOf, parsed } from './values.js';
+import { documentOf, parsed, reasonOf } from './values.js';
 
 const KINDS = new Map<unknown, ReturnType<Dialect['kindOf']>>([
   ['generation', 'model'],
@@ -31,8 +31,7 @@ export const langfuse: Dialect = {
       answer.status = Number(/^(?:\w*Error: )?([45]\d\d) /.exec(message)?.[1]) || undefined;
     }
     if (kind === 'tool') found.tool.name ??= name;
-    const reason = text(attributes['langfuse.observation.metadata.finish_reason']);
-    answer.finishReason ??= text(parsed(reason)) ?? reason;
+    answer.finishReason ??= reasonOf(text(attributes['langfuse.observation.metadata.finish_reason']));
     countUsage(fields(parsed(attributes['langfuse.observation.usage_details'])), found);
     const said = text(attributes['langfuse.observation.output']);
     if (said === undefined) return;

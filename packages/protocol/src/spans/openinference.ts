@@ -1,7 +1,7 @@
 /** OpenInference, of Arize. */
 import { fields, list, text } from './answer.js';
 import type { Dialect, Findings, SpanData } from './dialect.js';
-import { documentOf, indexed, inputOf, parsed } from './values.js';
+import { documentOf, indexed, inputOf, parsed, reasonOf } from './values.js';
 
 const KINDS = new Map<unknown, ReturnType<Dialect['kindOf']>>([
   ['LLM', 'model'],
@@ -30,7 +30,7 @@ export const openInference: Dialect = {
     const model = text(attributes['llm.model_name']);
     const asked = askedModel(attributes);
     if (kind === 'model' && asked !== undefined && model !== asked) answer.model ??= model;
-    answer.finishReason ??= text(attributes['llm.finish_reason']);
+    answer.finishReason ??= reasonOf(attributes['llm.finish_reason']);
     found.tool.name ??= attributes['tool.name'] ?? attributes['tool_call.function.name'];
     found.tool.id ??= attributes['tool_call.id'] ?? attributes['tool.id'];
     const details = 'llm.token_count.prompt_details';

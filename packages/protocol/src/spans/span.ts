@@ -114,10 +114,10 @@ function endingOf({ attributes, events, status }: SpanData, found: Findings): vo
   found.failed ||= status.code === 2 || type !== undefined || found.answer.finishReason === 'error';
   if (!found.failed) return;
   const isStatus = /^[1-5]\d\d$/.test(type ?? '');
-  const name = word((isStatus ? undefined : type) ?? exception) ?? word(type) ?? found.errorName;
+  const name = word(isStatus ? undefined : type) ?? word(exception) ?? word(type) ?? found.errorName;
   found.errorName = /time_?d?[-_ ]?out|deadline_?exceeded/i.test(name ?? '') ? TIMED_OUT.errorName : name;
   const said = attributes['http.response.status_code'] ?? attributes['http.status_code'];
-  const code = said ?? (isStatus ? Number(type) : undefined);
+  const code = typeof said === 'number' ? said : Number(text(said) ?? (isStatus ? type : undefined));
   found.answer.status = isFailureStatus(code) ? code : found.answer.status;
   if (/abort|cancell?ed/i.test(name ?? '')) found.ending = 'aborted';
   // The server has answered that all is well, and then the answer broke.

@@ -117,9 +117,16 @@ function listed(value: unknown, made: ReadonlySet<unknown>): unknown {
 
 /** What a tool is asked, as JSON, also where the emitter has made JSON of JSON. */
 export function inputOf(value: unknown): string {
-  if (typeof value !== 'string') return asText(value);
+  if (typeof value !== 'string') return asText(value ?? undefined);
   const inner = value.startsWith('"') ? parsed(value) : value;
   return text(inner) ?? value;
+}
+
+/** Why an answer ended: text, JSON of one, or the first of a list, which some emitters write as JSON. */
+export function reasonOf(reason: unknown): string | undefined {
+  const inner = parsed(reason);
+  const whole = text(reason);
+  return text(inner) ?? text(list(inner)[0]) ?? (whole?.startsWith('[') ? undefined : whole);
 }
 
 /** The words of a message: text, or parts that have some. */

@@ -123,7 +123,9 @@ class GenAi(Dialect):
         **{"agent_step": PassedOver("steps of agents"), "create_agent": PassedOver("agents that are made")},
     }
     # Operations of models that answer no person.
-    others = re.compile("embed|image|audio|speech|transcri|moderat|rerank|video|memory|search", re.IGNORECASE)
+    others = re.compile(
+        "embed|image|audio|speech|transcri|moderat|rerank|video|memory|search|^plan$", re.IGNORECASE
+    )
     # The conventions, the SDKs of Anthropic, Pydantic AI and Sentry, and users of Langfuse.
     names: ClassVar[Mapping[str, str]] = {
         "id": "gen_ai.response.id",
@@ -367,24 +369,27 @@ class Traceloop(Dialect):
 
     def kind_of(self, span: Span, is_root: bool) -> Kind | PassedOver | None:
         kind, request = (span.attributes.get(name) for name in ("traceloop.span.kind", "llm.request.type"))
-        if kind in ("workflow", "agent"):
+        if kind == "tool":
+            return "tool"
+        if kind in ("workflow", "agent", "task"):
             # Every runnable of LangChain.js is a workflow there, without a parent.
-            of_langchain = span.scope == "@traceloop/instrumentation-langchain"
-            return PassedOver("runnables of LangChain") if of_langchain else "agent"
-        if kind in ("tool", "task"):
-            return "tool" if kind == "tool" else PassedOver("tasks")
+            if span.scope == "@traceloop/instrumentation-langchain":
+                return PassedOver("runnables of LangChain")
+            return PassedOver("tasks") if kind == "task" else "agent"
         if request in ("chat", "completion"):
             return "model"
+        if request == "embedding":
+            return PassedOver("embeddings")
         return None if text(request) is None else PassedOver("other requests to models")
 
     def find(self, span: Span, kind: Kind, found: Findings) -> None:
         said = span.attributes.get
         if said("traceloop.span.kind") == "tool" or kind == "tool":
-            named = re.sub(r"^execute_tool |\.tool$", "", span.name)
             # LangChain's answer of a tool says which tool it was, and of which call.
             message = fields(fields(parsed(said("traceloop.entity.output"))).get("kwargs"))
-            names = text(message.get("name")), said("traceloop.entity.name"), named
-            found.take(tool=first_of(*names), call=message.get("tool_call_id"))
+            named = re.sub(r"^execute_tool |\.tool$", "", span.name)
+            told = first_of(text(message.get("name")), said("traceloop.entity.name"), named)
+            found.take(tool=told, call=message.get("tool_call_id"))
         found.take(**self.said(span))
         output = said("traceloop.entity.output")
         if kind == "agent" and output is not None and not found.answered:
@@ -585,7 +590,7 @@ def index_of(value: object) -> int:
     """A whole number from 0 on, also as text; 0 for all else."""
     if isinstance(value, str) and re.fullmatch("[0-9]{1,19}", value):
         return int(value)
-    return value if isinstance(value, int) and 0 <= value < 2**64 else 0
+    return value if type(value) is int and 0 <= value < 2**64 else 0
 
 
 def _ask(choice: Choice, key: object, call: Fields, asked: object) -> ToolCall:

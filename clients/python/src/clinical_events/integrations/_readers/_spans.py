@@ -15,6 +15,10 @@ from ._answer import Fields, count_of, failure_status, fields, first_of, list_of
 from ._dialects import DIALECTS, Findings, Kind, PassedOver, Span, index_of, parsed
 
 FAILED = 2
+CONVERSATION = (
+    *("gen_ai.conversation.id", "session.id", "traceloop.association.properties.session_id"),
+    *("ai.telemetry.metadata.sessionId", "metadata.sessionId", "langfuse.session.id"),
+)
 DEEPEST = 100
 
 
@@ -80,8 +84,17 @@ def _known(span: Span, kind: Kind) -> Known:
         agent_model=model_name(model) if kind == "agent" else None,
         operation=word(said(*operations, *more)) or kind,
         streamed=streamed or span.name.endswith((".doStream", ".streamText")),
-        conversation=word(said("gen_ai.conversation.id", "session.id")),
+        conversation=_conversation(span.attributes),
     )
+
+
+def _conversation(attributes: Fields) -> str | None:
+    """The first that may be an id, if it has no blanks; numbers are ids too."""
+    said = (attributes.get(name) for name in CONVERSATION)
+    ids = (
+        str(each) if isinstance(each, int | float) and not isinstance(each, bool) else each for each in said
+    )
+    return word(next(filter(None, map(model_name, ids)), None))
 
 
 def findings_of(span: Span, kind: Kind) -> Findings:
