@@ -85,7 +85,7 @@ export interface StorageState {
 const ORIGIN = /^https?:\/\/[^/?#]*/i;
 
 /** What stands at the path of a request. A query is ignored: a gateway may have added it. */
-export function atPath<Found>(target: string, paths: ReadonlyMap<string, Found>): Found | undefined {
+function atPath<Found>(target: string, paths: ReadonlyMap<string, Found>): Found | undefined {
   const found = paths.get(target);
   if (found !== undefined) return found;
   const [path = ''] = target.replace(ORIGIN, '').split('?', 1);

@@ -21,7 +21,8 @@ import type { Answer } from '../ledger/ring.js';
 import { statusBody, successBody } from './decoding/answers.js';
 import type { Encoding, Signal } from './decoded.js';
 import { OtlpCounters } from './otlp-counters.js';
-import type { MadeEvents, Summary, TranslationFault, Translator } from './translation.js';
+import type { Summary, TranslationFault } from './thread-messages.js';
+import type { MadeEvents, Translator } from './translation.js';
 
 /** The most bytes of a request, before and after decompression. */
 export const MOST_REQUEST_BYTES = 64 << 20;

@@ -1,42 +1,11 @@
 /** Decompresses, decodes and maps the bodies of requests of OTLP, on a thread of its own: this is where bodies are read. */
 import { parentPort, workerData } from 'node:worker_threads';
 import type { EventKind } from '@clinical-events/protocol';
-import { decompress, type Encoding as Coding } from '../ingest/request.js';
-import type { Encoding, Signal } from './decoded.js';
+import { decompress } from '../ingest/request.js';
 import { decodeLogs, decodeSpans } from './decoding/decode.js';
 import { DecodingFault } from './decoding/fault.js';
-import { eventsOfLog, eventsOfSpan, type Mapped, type MappingOptions } from './mapping/mapping.js';
-import type { Summary, TranslationFault } from './translation.js';
-
-export interface TranslatingThreadData extends Omit<MappingOptions, 'organisation'> {
-  /** The most bytes of a body once it is decompressed. */
-  readonly maxBodyBytes: number;
-}
-
-export type ToThread =
-  | {
-      readonly type: 'begin';
-      readonly id: number;
-      readonly signal: Signal;
-      readonly encoding: Encoding;
-      readonly coding: Coding;
-      readonly organisation: string;
-      readonly body: ArrayBuffer;
-    }
-  | { readonly type: 'more' | 'cancel'; readonly id: number };
-
-export type FromThread =
-  | {
-      readonly type: 'made';
-      readonly id: number;
-      readonly kinds: readonly EventKind[];
-      readonly items: Uint32Array;
-      readonly lengths: Uint32Array;
-      /** The bodies, one behind the other. */
-      readonly bytes: ArrayBuffer;
-    }
-  | { readonly type: 'done'; readonly id: number; readonly summary: Summary }
-  | { readonly type: 'failed'; readonly id: number; readonly fault: TranslationFault };
+import { eventsOfLog, eventsOfSpan, type Mapped } from './mapping/mapping.js';
+import type { FromThread, ToThread, TranslatingThreadData, TranslationFault } from './thread-messages.js';
 
 /** Events that are made at a time: at least one. */
 const MOST_EVENTS = 256;

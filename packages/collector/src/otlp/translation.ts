@@ -3,12 +3,18 @@
  * some events at a time, so that a request of any size takes no more memory than its body and a few hundred events.
  */
 import { Worker } from 'node:worker_threads';
-import type { ErrorCode, EventKind } from '@clinical-events/protocol';
+import type { EventKind } from '@clinical-events/protocol';
 import type { Encoding as Coding } from '../ingest/request.js';
 import type { Log } from '../ingest/refusal-log.js';
 import { systemCode } from '../system-code.js';
 import type { Encoding, Signal } from './decoded.js';
-import type { FromThread, ToThread, TranslatingThreadData } from './translating-thread.js';
+import type {
+  FromThread,
+  Summary,
+  ToThread,
+  TranslatingThreadData,
+  TranslationFault,
+} from './thread-messages.js';
 
 /** What is made of the body of a request. */
 export interface Task {
@@ -26,21 +32,6 @@ export interface MadeEvents {
   readonly bodies: readonly Buffer[];
   /** Of which span or log record each is, counted from 0. */
   readonly items: readonly number[];
-}
-
-export interface Summary {
-  /** Spans or log records of the request. */
-  readonly items: number;
-  /** How many of them make no event, by reason. */
-  readonly ignored: Readonly<Record<string, number>>;
-  /** How many events were made without their longest contents. */
-  readonly shortened: number;
-}
-
-export interface TranslationFault {
-  readonly code: ErrorCode;
-  /** In place of the code's own; nothing of the body is in it. */
-  readonly message?: string;
 }
 
 interface Handlers {

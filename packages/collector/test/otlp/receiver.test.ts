@@ -26,7 +26,7 @@ import { modelSpan, otlpPortOf, sendOtlp, tracesOf } from './sending.js';
 async function takingOtlp(args: readonly string[] = [], dataDir = scratch()) {
   const key = (await issueKey(dataDir)).text;
   const running = await start(dataDir, ['--otlp-port', '0', ...args]);
-  onTestFinished(async () => void (await running.kill()));
+  onTestFinished(() => running.kill());
   return { dataDir, key, running, port: otlpPortOf(running) };
 }
 

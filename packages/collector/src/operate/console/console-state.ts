@@ -183,7 +183,7 @@ export interface Hint {
 }
 
 /** Spans (traces) or log records (logs) that came by OTLP. */
-export interface OtlpItems {
+interface OtlpItems {
   readonly signal: 'traces' | 'logs';
   readonly stored: number;
   /** Those that are about no run, by reason. */
