@@ -1,4 +1,5 @@
 /** `GET /console/state.json`: all that the console shows, in one piece (console/console-state.ts). */
+import type { ErrorCode } from '@clinical-events/protocol';
 import type { KeyUse } from '../access/key-ring.js';
 import type { StorageReason } from '../ledger/ledger.js';
 import type { AnswerCount } from '../ingest/ingest-counters.js';
