@@ -50,7 +50,7 @@ function exactly(json: string): unknown {
 }
 
 /** Whether a value has more lists and objects within each other. */
-export function isDeeper(value: unknown, levels: number): boolean {
+function isDeeper(value: unknown, levels: number): boolean {
   if (!isObject(value)) return false;
   return levels === 0 || Object.values(value).some((each) => isDeeper(each, levels - 1));
 }

@@ -22,25 +22,11 @@ import { type Evaluation, evaluated, scoreOf } from './evaluations.js';
 import { spanEventId } from './ids.js';
 import { makeEvent, type MadeEvent } from './made-event.js';
 import { firstName, instant, nameOf, originOf, timestampOf } from './origin.js';
-import { none, type Reason, reasonOf } from './reasons.js';
+import { type Mapped, type MappingOptions, none, reasonOf } from './mapped.js';
 
 export { eventsOfLog } from './logs.js';
 export type { MadeEvent } from './made-event.js';
-
-export interface MappingOptions {
-  readonly organisation: string;
-  /** `marked`: only spans with `clinical_events.shown` are outputs. */
-  readonly shown: 'default' | 'marked';
-  /** Names of the evaluations that are outcomes. */
-  readonly outcomes: ReadonlySet<string>;
-  readonly maxEventBytes: number;
-}
-
-export interface Mapped {
-  readonly events: readonly MadeEvent[];
-  /** Why there are none. */
-  readonly reason?: Reason | undefined;
-}
+export type { Mapped, MappingOptions } from './mapped.js';
 
 type Members = Readonly<Record<string, unknown>>;
 
