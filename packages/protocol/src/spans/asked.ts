@@ -14,7 +14,7 @@ export interface Asked {
   readonly messages: unknown;
   readonly instructions: unknown;
   /** Temperature and the like: numbers, under the names of the GenAI conventions. */
-  readonly parameters: Readonly<Record<string, number | undefined>>;
+  readonly parameters: Readonly<Record<string, number>>;
   /** Names of the tools that the model was offered. */
   readonly tools: readonly string[];
 }
@@ -216,19 +216,25 @@ function isPlain(message: unknown): boolean {
   return text(content) !== undefined || all.every((part) => partWords(part).length > 0);
 }
 
-/** Undefined for what is no number. */
-function numberIn(value: unknown): number | undefined {
-  return typeof value === 'number' && Number.isFinite(value) ? value : undefined;
+/** The first that is a number. */
+function numberAt(said: Fields, names: readonly string[]): number | undefined {
+  for (const name of names) {
+    const value = said[name];
+    if (typeof value === 'number' && Number.isFinite(value)) return value;
+  }
+  return undefined;
 }
 
 function parametersOf(attributes: Fields): Asked['parameters'] {
   const inJson = PARAMETERS_IN_JSON.flatMap((name) =>
     attributes[name] === undefined ? [] : [fields(parsed(attributes[name]))],
   );
-  const found: Record<string, number | undefined> = {};
+  const found: Record<string, number> = {};
   for (const { name, members, attributes: names } of PARAMETERS) {
-    for (const each of names) found[name] ??= numberIn(attributes[each]);
-    for (const said of inJson) for (const each of members) found[name] ??= numberIn(said[each]);
+    const number =
+      numberAt(attributes, names) ??
+      inJson.map((said) => numberAt(said, members)).find((each) => each !== undefined);
+    if (number !== undefined) found[name] = number;
   }
   return found;
 }
@@ -236,12 +242,17 @@ function parametersOf(attributes: Fields): Asked['parameters'] {
 function toolsOf(attributes: Fields): string[] {
   const offered = [
     ...list(parsed(attributes['gen_ai.tool.definitions'])),
-    ...indexed(attributes, 'llm.tools').map((tool) => tool['tool.json_schema']),
-    ...indexed(attributes, 'llm.request.functions'),
+    ...offeredIn(attributes, 'llm.tools', 'tool.json_schema').map((tool) => tool['tool.json_schema']),
+    ...offeredIn(attributes, 'llm.request.functions', 'name'),
     ...list(parsed(attributes['ai.prompt.tools'])),
   ];
   return offered.slice(0, MOST_TOOLS).flatMap((each) => {
     const tool = fields(parsed(each));
     return modelName(tool['name'] ?? fields(tool['function'])['name']) ?? [];
   });
+}
+
+/** Most spans have none, and only then are all attributes looked through. */
+function offeredIn(attributes: Fields, prefix: string, member: string): readonly Fields[] {
+  return attributes[`${prefix}.0.${member}`] === undefined ? [] : indexed(attributes, prefix);
 }

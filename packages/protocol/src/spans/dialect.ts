@@ -1,5 +1,5 @@
 /** What every dialect of spans is given, and what it fills. */
-import { countOf, type Fields, GrowingAnswer } from './answer.js';
+import { countOf, type Fields, GrowingAnswer, sum } from './answer.js';
 
 export interface SpanData {
   readonly name: string;
@@ -46,15 +46,17 @@ export class Findings {
 
   /** Counts that are not known yet. `apart`: the input is what came from no cache. */
   count(counts: Readonly<Record<string, unknown>>, apart = false): void {
+    const { input, output, cacheRead, cacheCreation, reasoning } = counts;
+    if ((input ?? output ?? cacheRead ?? cacheCreation ?? reasoning) === undefined) return;
     const { usage } = this.answer;
-    if (Object.values(counts).every((count) => count === undefined)) return;
-    const numbers = Object.entries(counts).map(([name, count]) => [name, countOf(count)] as const);
-    const { input, cacheRead = 0, cacheCreation = 0, ...others } = Object.fromEntries(numbers);
-    const cached = cacheRead + cacheCreation;
-    const all = input !== undefined && (apart || cached > input) ? input + cached : input;
-    const given = new GrowingAnswer();
-    given.count({ ...counts, ...others, input: all });
-    this.answer.usage = { ...given.usage, ...usage };
+    const given = countOf(input);
+    const cached = sum(cacheRead, cacheCreation);
+    const all = given !== undefined && (apart || cached > given) ? given + cached : given;
+    this.answer.count({
+      ...{ input: all, output: countOf(output), reasoning: countOf(reasoning) },
+      ...{ cacheRead: countOf(cacheRead), cacheCreation: countOf(cacheCreation) },
+    });
+    this.answer.usage = { ...this.answer.usage, ...usage };
   }
 }
 

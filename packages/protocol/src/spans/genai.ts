@@ -18,13 +18,23 @@ const KINDS = new Map<unknown, ReturnType<Dialect['kindOf']>>([
 /** Operations of models that answer no one. */
 const OTHERS = /embed|image|audio|speech|transcri|moderat|rerank|video|memory|search|^plan$/i;
 /** The conventions, the SDKs of Anthropic, Pydantic AI and Sentry, Langfuse's users. */
-const CACHE_READ = ['cache_read.input_tokens', 'cache_read_input_tokens', 'cache_read_tokens'].concat(
-  'input_cached_tokens',
-  'input_tokens.cached',
-);
-const CACHE_CREATION = ['cache_creation.input_tokens', 'cache_creation_input_tokens'].concat(
-  ...['cache_write.input_tokens', 'cache_write_tokens', 'input_cache_creation', 'input_tokens.cache_write'],
-);
+const USAGE = {
+  input: named('input_tokens'),
+  output: named('output_tokens'),
+  cacheRead: named(
+    ...['cache_read.input_tokens', 'cache_read_input_tokens', 'cache_read_tokens', 'input_cached_tokens'],
+    'input_tokens.cached',
+  ),
+  cacheCreation: named(
+    ...['cache_creation.input_tokens', 'cache_creation_input_tokens', 'cache_write.input_tokens'],
+    ...['cache_write_tokens', 'input_cache_creation', 'input_tokens.cache_write'],
+  ),
+  reasoning: named('reasoning.output_tokens', 'reasoning_tokens', 'output_tokens.reasoning'),
+};
+
+function named(...names: readonly string[]): readonly string[] {
+  return names.map((name) => `gen_ai.usage.${name}`);
+}
 
 export const genAi: Dialect = {
   kindOf({ attributes }) {
@@ -44,23 +54,22 @@ export const genAi: Dialect = {
     found.tool.id ??= attributes['gen_ai.tool.call.id'];
     if (kind === 'retrieval' && found.documents.length === 0)
       found.documents = list(parsed(attributes['gen_ai.retrieval.documents'])).map(documentOf);
-    const usage = (...names: readonly string[]) =>
-      names.map((name) => attributes[`gen_ai.usage.${name}`]).find((count) => count !== undefined);
+    const said = (names: readonly string[]) => {
+      for (const name of names) if (attributes[name] !== undefined) return attributes[name];
+      return undefined;
+    };
     const counts = {
-      input: usage('input_tokens'),
-      output: usage('output_tokens'),
-      cacheRead: usage(...CACHE_READ),
-      cacheCreation: usage(...CACHE_CREATION),
-      reasoning: usage('reasoning.output_tokens', 'reasoning_tokens', 'output_tokens.reasoning'),
+      input: said(USAGE.input),
+      output: said(USAGE.output),
+      cacheRead: said(USAGE.cacheRead),
+      cacheCreation: said(USAGE.cacheCreation),
+      reasoning: said(USAGE.reasoning),
     };
     // Anthropic's own count, as its interface gives it.
     if (counts.input !== undefined || counts.output !== undefined)
       found.count(counts, scope === '@traceloop/instrumentation-anthropic');
-    for (const { name, attributes: said = {} } of events) {
-      if (name === 'gen_ai.evaluation.result') {
-        found.evaluations.push(evaluationOf(said));
-      }
-    }
+    for (const { name, attributes: told = {} } of events)
+      if (name === 'gen_ai.evaluation.result') found.evaluations.push(evaluationOf(told));
     if (!found.answered) findWords(attributes, events, kind, found);
   },
 };

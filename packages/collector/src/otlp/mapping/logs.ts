@@ -4,9 +4,8 @@ import type { DecodedLog } from '../decoded.js';
 import { evaluated } from './evaluations.js';
 import { logEventId } from './ids.js';
 import { makeEvent } from './made-event.js';
-import type { Mapped, MappingOptions } from './mapping.js';
+import { type Mapped, type MappingOptions, none } from './mapped.js';
 import { instant, nameOf, originOf, ownRunOf, timestampOf } from './origin.js';
-import { none } from './reasons.js';
 
 const EVALUATION = 'gen_ai.evaluation.result';
 const WORDS = /^gen_ai\.(?:client\.inference\.operation\.details|choice|\w+\.message)$/;

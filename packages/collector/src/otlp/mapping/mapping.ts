@@ -20,27 +20,13 @@ import {
 import type { DecodedSpan } from '../decoded.js';
 import { type Evaluation, evaluated, scoreOf } from './evaluations.js';
 import { spanEventId } from './ids.js';
-import { makeEvent, type MadeEvent } from './made-event.js';
+import { type Draft, makeEvent, type MadeEvent } from './made-event.js';
 import { firstName, instant, nameOf, originOf, timestampOf } from './origin.js';
-import { none, type Reason, reasonOf } from './reasons.js';
+import { type Mapped, type MappingOptions, none, reasonOf } from './mapped.js';
 
 export { eventsOfLog } from './logs.js';
 export type { MadeEvent } from './made-event.js';
-
-export interface MappingOptions {
-  readonly organisation: string;
-  /** `marked`: only spans with `clinical_events.shown` are outputs. */
-  readonly shown: 'default' | 'marked';
-  /** Names of the evaluations that are outcomes. */
-  readonly outcomes: ReadonlySet<string>;
-  readonly maxEventBytes: number;
-}
-
-export interface Mapped {
-  readonly events: readonly MadeEvent[];
-  /** Why there are none. */
-  readonly reason?: Reason | undefined;
-}
+export type { Mapped, MappingOptions } from './mapped.js';
 
 type Members = Readonly<Record<string, unknown>>;
 
@@ -247,16 +233,22 @@ class SpanEvents {
     eventId: string,
     timestamp: string,
     payload: Readonly<Record<string, Members | undefined>>,
-    more: Members = {},
+    more?: Members,
   ): void {
     const { runId, source, instrumentation } = this.#origin;
-    const leftOut = this.#leftOut > 0 && { left_out: this.#leftOut };
-    const event = {
-      ...{ kind, eventId, runId, parentId: this.#parentId, timestamp, source, payload },
+    const said = this.#leftOut > 0 ? { left_out: this.#leftOut, ...more } : more;
+    const draft: Draft = {
+      kind,
+      eventId,
+      runId,
+      parentId: this.#parentId,
+      timestamp,
       latencyMs: kind === 'inference-start' ? undefined : this.#times.latencyMs,
-      instrumentation: { ...instrumentation, ...leftOut, ...more },
+      source,
+      instrumentation: said === undefined ? instrumentation : { ...instrumentation, ...said },
+      payload,
     };
-    this.made.push(makeEvent(event, this.#options.maxEventBytes));
+    this.made.push(makeEvent(draft, this.#options.maxEventBytes));
   }
 }
 

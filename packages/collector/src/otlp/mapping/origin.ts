@@ -15,7 +15,7 @@ const OWN_RUN = 'clinical_events.run.id';
 const NO_FIELDS: Fields = {};
 
 /** By resource: one resource has most spans of a request. */
-const sources = new WeakMap<Fields, Fields>();
+const places = new WeakMap<Fields, { readonly source: Fields; readonly sdk: string | undefined }>();
 
 /** The run that the application names, if what it says is a UUID; of a span before that of its resource. */
 export function ownRunOf({ attributes, resource }: Decoded): string | undefined {
@@ -30,9 +30,10 @@ export function originOf(decoded: Decoded, organisation: string, more: Fields = 
   const said = attributes[OWN_RUN] ?? resource[OWN_RUN];
   const ownRun = ownRunOf(decoded);
   const tooHigh = countTooHigh(attributes);
+  const { source, sdk } = placeOf(resource);
   return {
     runId: ownRun ?? runIdOf(organisation, traceId),
-    source: sourceOf(resource),
+    source,
     instrumentation: {
       by: 'otlp',
       trace_id: traceId || undefined,
@@ -40,7 +41,7 @@ export function originOf(decoded: Decoded, organisation: string, more: Fields = 
       ...more,
       scope: modelName(scope),
       scope_version: modelName(scopeVersion),
-      sdk: sdkOf(resource),
+      sdk,
       ...(dropped > 0 && { dropped_attributes: dropped }),
       ...(tooHigh > 0 && { index_too_high: tooHigh }),
       ...(said !== undefined && ownRun === undefined && { run_id_ignored: true }),
@@ -48,22 +49,19 @@ export function originOf(decoded: Decoded, organisation: string, more: Fields = 
   };
 }
 
-function sourceOf(resource: Fields): Fields {
-  const known = sources.get(resource);
+function placeOf(resource: Fields) {
+  const known = places.get(resource);
   if (known !== undefined) return known;
-  const made = {
+  const source = {
     hostname: firstName(resource, 'host.name'),
     app_name: firstName(resource, 'service.name'),
     proc_id: firstName(resource, 'service.instance.id', 'k8s.pod.name', 'process.pid'),
     environment: firstName(resource, 'deployment.environment.name', 'deployment.environment'),
   };
-  sources.set(resource, made);
-  return made;
-}
-
-function sdkOf(resource: Fields): string | undefined {
   const parts = ['name', 'language', 'version'].map((part) => firstName(resource, `telemetry.sdk.${part}`));
-  return parts.filter((part) => part !== undefined).join(' ') || undefined;
+  const sdk = parts.filter((part) => part !== undefined).join(' ') || undefined;
+  places.set(resource, { source, sdk });
+  return { source, sdk };
 }
 
 /** A name has up to 200 characters and no control characters; anything else is left out. */

@@ -162,7 +162,7 @@ test('[R-1900] the answer has further choices, and each has its reasoning and it
   ]);
 });
 
-test('[R-1905] a failure has a name and a status, and no message', () => {
+test('[R-1911] a failure has a name and a status, and no message', () => {
   const exception = { 'exception.type': 'ServerError', 'exception.message': 'no bed for Mrs Example' };
   const events = [
     { name: 'exception', time: 0n, attributes: { ...exception, 'exception.stacktrace': 'at ward' } },
@@ -246,7 +246,7 @@ test.each([
   expect(other?.kind).toBe('internal-artifact');
 });
 
-test('[R-1907] a log record is an artifact of the run, has the run of its span, and is no ending', () => {
+test('[R-1906] a log record is an artifact of the run, has the run of its span, and is no ending', () => {
   const attributes = { 'gen_ai.input.messages': '[{"role":"user"}]', 'gen_ai.request.model': 'gpt-4o' };
   const [artifact, ...none] = eventsForLog(
     logWith('gen_ai.client.inference.operation.details', { attributes, body: { a: 1 } }),
@@ -320,7 +320,7 @@ test.each([
     undefined,
     undefined,
   ],
-])('[R-1908] %s', (_name, start, end, from, to, latency, times) => {
+])('[R-1909] %s', (_name, start, end, from, to, latency, times) => {
   const events = eventsFor(spanWith(answered('Yes.'), { start, end }));
   expect(events.map(({ timestamp }) => timestamp)).toEqual([from, to]);
   expect(events.map(({ system_metadata }) => system_metadata['latency_ms'])).toEqual([undefined, latency]);
@@ -388,7 +388,7 @@ test('[R-1911] what was asked: parameters, tools that were offered, all messages
   });
 });
 
-test('[R-1912] no ids, no events', () => {
+test('[R-1901] no ids, no events', () => {
   expect(eventsOfSpan(spanWith(MODEL, { traceId: '' }), OPTIONS)).toEqual({
     events: [],
     reason: 'no_trace_id',

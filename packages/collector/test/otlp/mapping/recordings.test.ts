@@ -60,7 +60,7 @@ test('[R-1903] every event of a recording is valid, under profile full where the
   expect(complete).toHaveLength(1);
 });
 
-test('[R-1905] no message of an error and no stack trace stands in an event', () => {
+test('[R-1911] no message of an error and no stack trace stands in an event', () => {
   const messages = everything.spans.flatMap(({ events }) =>
     events.flatMap(({ attributes }) => [attributes['exception.message'], attributes['exception.stacktrace']]),
   );
@@ -70,7 +70,7 @@ test('[R-1905] no message of an error and no stack trace stands in an event', ()
   for (const message of said) expect(written).not.toContain(JSON.stringify(message).slice(1, -1));
 });
 
-test('[R-1912] each reason stands in the reference, and the recordings have most of them', () => {
+test('[R-1901] each reason stands in the reference, and the recordings have most of them', () => {
   const page = readFileSync('docs/reference/otlp.md', 'utf8');
   const reasons = new Set(made(everything).flatMap(({ reason }) => reason ?? []));
   expect(reasons.size).toBeGreaterThan(6);

@@ -1,6 +1,23 @@
-/** Why a span or a log record makes no event: labels of a metric, which are few and never change. */
+/** What a span or a log record is mapped by, and to: events, or the reason why there are none. */
 import { type Fields, text } from '@clinical-events/protocol/spans';
+import type { MadeEvent } from './made-event.js';
 
+export interface MappingOptions {
+  readonly organisation: string;
+  /** `marked`: only spans with `clinical_events.shown` are outputs. */
+  readonly shown: 'default' | 'marked';
+  /** Names of the evaluations that are outcomes. */
+  readonly outcomes: ReadonlySet<string>;
+  readonly maxEventBytes: number;
+}
+
+export interface Mapped {
+  readonly events: readonly MadeEvent[];
+  /** Why there are none. */
+  readonly reason?: Reason | undefined;
+}
+
+/** Labels of a metric: few, and never changed. */
 export const REASONS = [
   ...([
     'not_about_models',
@@ -31,7 +48,7 @@ const BY_CAUSE: Readonly<Record<string, Reason>> = {
 /** Attributes by which a span says that it is of one of the dialects, whatever its value. */
 const KINDS = ['gen_ai.operation.name', 'traceloop.span.kind', 'langfuse.observation.type'];
 
-export function none(reason: Reason): { readonly events: readonly never[]; readonly reason: Reason } {
+export function none(reason: Reason): Mapped {
   return { events: [], reason };
 }
 
