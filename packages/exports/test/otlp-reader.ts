@@ -44,12 +44,17 @@ export function protobufOf(request: unknown): Uint8Array {
   return ExportTraceServiceRequest.encode(message).finish();
 }
 
-/** @returns the request as it is after it has been through protobuf's bytes. */
-export function throughProtobuf(request: unknown): unknown {
-  const read = ExportTraceServiceRequest.toObject(ExportTraceServiceRequest.decode(protobufOf(request)), {
+/** What a request in protobuf says, in OTLP/JSON. */
+export function jsonOf(request: Uint8Array): unknown {
+  const read = ExportTraceServiceRequest.toObject(ExportTraceServiceRequest.decode(request), {
     longs: String,
     bytes: String,
     arrays: false,
   });
   return recoded(read, 'base64', 'hex');
+}
+
+/** @returns the request as it is after it has been through protobuf's bytes. */
+export function throughProtobuf(request: unknown): unknown {
+  return jsonOf(protobufOf(request));
 }

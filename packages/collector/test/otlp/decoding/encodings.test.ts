@@ -4,11 +4,13 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { decodeLogs, decodeSpans } from '../../../src/otlp/decoding/decode.js';
 import type { Encoding } from '../../../src/otlp/decoded.js';
+import { jsonOf as spansRead } from '../../../../exports/test/otlp-reader.js';
 import { runs } from '../../../../../test/property-runs.js';
 import {
   anyRequest,
   bothOf,
   decode,
+  jsonOf,
   protobufOf,
   recorded,
   recordings,
@@ -29,6 +31,15 @@ describe('recordings', () => {
       const read = decode(signal, 'json', body);
       expect(read.length).toBeGreaterThan(0);
       expect(decode(signal, 'protobuf', protobufOf(signal, JSON.parse(body.toString())))).toStrictEqual(read);
+    },
+  );
+
+  test.each(recordings.filter(({ encoding }) => encoding === 'protobuf'))(
+    '$file says what the definitions of OpenTelemetry read in it [R-1890]',
+    ({ signal, body }) => {
+      const read = decode(signal, 'protobuf', body);
+      expect(read.length).toBeGreaterThan(0);
+      if (signal === 'traces') expect(decode(signal, 'json', jsonOf(spansRead(body)))).toStrictEqual(read);
     },
   );
 

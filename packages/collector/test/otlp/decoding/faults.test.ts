@@ -201,13 +201,12 @@ describe.each(ENCODINGS)('in %s', (encoding) => {
     expect(read[77]?.attributes[key]).toBe(77);
   });
 
-  test('the time is in proportion to the length: of spans, events and attributes [R-1892]', () => {
+  test('the time is in proportion to the length: of spans and attributes [R-1892]', () => {
     const kinds: ((size: number) => object)[] = [
       (size) => withSpans(...Array.from({ length: size }, () => ({ name: 'a' }))),
       (size) => withAttributes(...Array.from({ length: size }, (_, index) => ({ key: `k${index}` }))),
       (size) =>
         withAttributes(...Array.from({ length: size }, (_, index) => ({ key: String(index * 4099) }))),
-      (size) => withSpans({ events: Array.from({ length: size }, () => ({ name: 'e' })) }),
     ];
     for (const kind of kinds) {
       const bodies = new Map([512, 4096].map((size) => [size, bodyOf(kind(size))]));
