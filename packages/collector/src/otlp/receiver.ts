@@ -215,7 +215,10 @@ class Export {
 
   begin(): void {
     const { signal, encoding, coding, body, principal, exchange } = this.received;
-    exchange.request.socket.once('close', this.#gone);
+    const { socket } = exchange.request;
+    // Nothing is to be heard of the sender until it has its answer, which may take minutes; Node sets it again then.
+    socket.setTimeout(0);
+    socket.once('close', this.#gone);
     const task = { signal, encoding, coding, body, organisation: principal.organisation };
     const translation = this.options.translator.translate(task, {
       made: (made) => {

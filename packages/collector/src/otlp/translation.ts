@@ -94,7 +94,8 @@ export class Translator {
     const worker = new Worker(new URL('./translating-thread.js', import.meta.url), {
       workerData: this.data,
       // A request of 64 MiB can be of a hundred million values: the thread ends then, and the collector does not.
-      resourceLimits: { maxOldGenerationSizeMb: 1024 },
+      // What is decoded lives shortly: with a young generation of this size little of it is moved.
+      resourceLimits: { maxOldGenerationSizeMb: 1024, maxYoungGenerationSizeMb: 192 },
     });
     worker.on('message', (message: FromThread) => this.#hear(message));
     worker.on('error', (error) => this.#lost(worker, error));
