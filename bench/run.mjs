@@ -21,9 +21,11 @@ const HELP = `npm run bench -- [options]
                       verify: how fast a filled ledger is checked, memory, the tree rebuilt
                       records: how fast events become records in a Parquet file, memory
                       questions: how long runs, records, proofs and the report take, of a large and a small log
+                      otlp: spans a second of the OTLP receiver beside an OpenTelemetry Collector, memory
+                      hop: an OpenTelemetry Collector before the collector, both killed meanwhile: nothing lost
                       client: what a capture costs, memory while events wait, how fast a backlog is sent
   --rounds <n>        how often everything is repeated (default 3)
-  --seconds <n>       length of one measurement (default 8; memory: 40; overload: 20; hostile: 5)
+  --seconds <n>       length of one measurement (default 8; memory, hop: 40; overload: 20; hostile: 5)
   --warmup <n>        seconds before it (default 2)
   --connections <n>   keep-alive connections (default 256)
   --peers <names>     rate: which ones, with commas (default all: collector,collector-encrypted,
@@ -34,6 +36,7 @@ const HELP = `npm run bench -- [options]
   --events <n>        postgres: how many ids the filled registry holds (default 10000000);
                       stored, start, verify: how many events the ledger holds (default 10000000, about 14 GB;
                       verify: 1000000); records, questions: about so many (default 10000000, 10 GB and 8 GB while it is made);
+                      otlp: how many spans memory is watched over (default 1000000);
                       client: how many wait (default 1000000, 3 GB)
   --data-dir <path>   the same: where the filled ledger is, or is made and kept (default: made and removed)
   --encrypted         stored, start, verify, records, questions: the ledger that is made has encrypted payloads
@@ -81,6 +84,8 @@ const SCENARIOS = {
   verify: { events: 1_000_000 },
   records: { events: 10_000_000 },
   questions: { events: 10_000_000 },
+  otlp: { seconds: 8, events: 1_000_000 },
+  hop: { seconds: 40 },
   client: { seconds: 8, events: 1_000_000 },
 };
 
@@ -174,6 +179,10 @@ function recorded(options) {
       return common;
     case 'hostile':
       return { seconds };
+    case 'otlp':
+      return { rounds, seconds, warmup, seed, events };
+    case 'hop':
+      return { rounds, seconds, seed };
     case 'overload':
     case 'refused':
       return { rounds, seconds, warmup, sockets };
@@ -192,7 +201,7 @@ function recorded(options) {
 async function main() {
   const options = readOptions();
   // These need neither wrk nor peers.
-  const isAlone = ['hostile', 'verify'].includes(options.scenario);
+  const isAlone = ['hostile', 'verify', 'otlp', 'hop'].includes(options.scenario);
   if (!isAlone && wrkVersion() === undefined) {
     throw new Unusable(
       'wrk is not installed: "apt-get install wrk" (Debian, Ubuntu) or "dnf install wrk" (Fedora)',

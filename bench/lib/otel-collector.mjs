@@ -28,7 +28,9 @@ export function otelCollectorVersion() {
  */
 function configuration({ directory, port, target, key }) {
   return {
-    extensions: { file_storage: { directory: path.join(directory, 'queue'), create_directory: true, fsync: true } },
+    extensions: {
+      file_storage: { directory: path.join(directory, 'queue'), create_directory: true, fsync: true },
+    },
     receivers: { otlp: { protocols: { http: { endpoint: `127.0.0.1:${port}` } } } },
     exporters: {
       otlp_http: {

@@ -26,8 +26,7 @@ function talker() {
   };
 }
 
-const said = (role, content, more) =>
-  JSON.stringify([{ role, parts: [{ type: 'text', content }], ...more }]);
+const said = (role, content, more) => JSON.stringify([{ role, parts: [{ type: 'text', content }], ...more }]);
 
 /**
  * An agent that looks something up, asks a model, calls a tool, asks the model again and has the answer checked, with
@@ -107,17 +106,20 @@ const spanIdOf = (mark, at) => mark + hex(at + 1, 8);
 function spansOf(count) {
   const say = talker();
   const traces = Array.from({ length: Math.ceil(count / SPANS_OF_TRACE) }, () => traceOf(say));
-  return traces.flat().slice(0, count).map(({ name, parent, attributes, events }, at) => ({
-    traceId: traceIdOf(TRACE_MARK, at),
-    spanId: spanIdOf(SPAN_MARK, at),
-    parentSpanId: parent === undefined ? '' : spanIdOf(SPAN_MARK, at - (at % SPANS_OF_TRACE) + parent),
-    name,
-    kind: 3,
-    start: START + BigInt(at) * 1_000_000n,
-    end: START + BigInt(at) * 1_000_000n + 750_000n,
-    attributes,
-    events,
-  }));
+  return traces
+    .flat()
+    .slice(0, count)
+    .map(({ name, parent, attributes, events }, at) => ({
+      traceId: traceIdOf(TRACE_MARK, at),
+      spanId: spanIdOf(SPAN_MARK, at),
+      parentSpanId: parent === undefined ? '' : spanIdOf(SPAN_MARK, at - (at % SPANS_OF_TRACE) + parent),
+      name,
+      kind: 3,
+      start: START + BigInt(at) * 1_000_000n,
+      end: START + BigInt(at) * 1_000_000n + 750_000n,
+      attributes,
+      events,
+    }));
 }
 
 const RESOURCE = { 'service.name': 'ward-assistant', 'service.version': '2.3.0' };
@@ -130,8 +132,9 @@ function jsonOf(spans) {
   };
   const listed = (attributes) =>
     Object.entries(attributes).map(([key, value]) => ({ key, value: valueOf(value) }));
-  const written = spans.map(({ start, end, attributes, events: _made, ...span }) => ({
+  const written = spans.map(({ start, end, attributes, ...span }) => ({
     ...span,
+    events: undefined,
     startTimeUnixNano: `${start}`,
     endTimeUnixNano: `${end}`,
     attributes: listed(attributes),

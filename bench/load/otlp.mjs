@@ -93,7 +93,12 @@ async function step({ seconds = Infinity, requests: most = Infinity }) {
   const took = (performance.now() - since) / 1000;
   const { user, system } = process.cpuUsage(cpu);
   const counts = { first, next, spans: (next - first) * spans, seconds: took };
-  const result = { ...counts, ...seen, latencyMs: quantiles(times), generatorCpu: (user + system) / 1e6 / took };
+  const result = {
+    ...counts,
+    ...seen,
+    latencyMs: quantiles(times),
+    generatorCpu: (user + system) / 1e6 / took,
+  };
   process.stdout.write(`${JSON.stringify(result)}\n`);
 }
 

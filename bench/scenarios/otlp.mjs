@@ -77,14 +77,19 @@ async function startPeer({ scratch }) {
 
 const SIDES = {
   collector: { title: 'collector', start: (options) => startOurs({ ...options, encrypted: true }) },
-  plain: { title: 'collector, not encrypted', start: (options) => startOurs({ ...options, encrypted: false }) },
+  plain: {
+    title: 'collector, not encrypted',
+    start: (options) => startOurs({ ...options, encrypted: false }),
+  },
   peer: { title: 'OTel Collector, queue with fsync', start: startPeer },
 };
 
 /** @throws unless all that was acknowledged is stored, and nothing twice. */
 function checkStored(what, stored, requests, spans = SPANS) {
   if (stored !== requests * eventsOf(spans))
-    throw new Error(`${what}: ${requests} requests of ${spans} spans were acknowledged, ${stored} events are stored`);
+    throw new Error(
+      `${what}: ${requests} requests of ${spans} spans were acknowledged, ${stored} events are stored`,
+    );
 }
 
 async function measureSide(side, load, options, seed) {
@@ -113,7 +118,12 @@ export function otlpTable(rounds) {
       ...[title, SIDES[side].title, load, whole(rate)],
       side === 'peer' ? '' : whole(rate * EVENTS_OF_SPAN),
       ...[latencyMs.p50, latencyMs.p99].map((ms) => decimals(ms, 0)),
-      ...[decimals((cpuSeconds / spans) * 1e6, 1), mebibytes(memory.peak), decimals(generatorCpu), whole(later)],
+      ...[
+        decimals((cpuSeconds / spans) * 1e6, 1),
+        mebibytes(memory.peak),
+        decimals(generatorCpu),
+        whole(later),
+      ],
     ]),
   );
   const heading = ['Round', 'Receiver', 'Requests', 'spans/s', 'events/s', 'p50 ms', 'p99 ms', 'CPU us/span'];
@@ -133,7 +143,11 @@ async function measureMemory({ options, seeds, say }) {
   await many.stop();
   const half = samples.length >> 1;
   const highest = (list) => Math.max(...list.map(({ rss }) => rss));
-  const rss = { start: samples[0].rss, first: highest(samples.slice(0, half)), second: highest(samples.slice(half)) };
+  const rss = {
+    start: samples[0].rss,
+    first: highest(samples.slice(0, half)),
+    second: highest(samples.slice(half)),
+  };
   const large = {};
   let expected = next * eventsOf(SPANS);
   for (const [name, count] of Object.entries(LARGE)) {
@@ -179,7 +193,12 @@ async function measureBeside({ options, seeds, say }) {
 
 export function otlpBesideTable({ alone, beside, rate }) {
   const rows = Object.entries({ 'without OTLP': alone, 'beside it': beside }).map(([name, sender]) => [
-    ...[name, name === 'beside it' ? whole(rate) : '', whole(sender.offered), whole(sender.answers['201'].count)],
+    ...[
+      name,
+      name === 'beside it' ? whole(rate) : '',
+      whole(sender.offered),
+      whole(sender.answers['201'].count),
+    ],
     ...['p50', 'p99', 'max'].map((part) => decimals(sender.answers['201'][part], 1)),
     whole(sender.held + (sender.answers['503']?.count ?? 0)),
   ]);
