@@ -28,9 +28,9 @@ const HELP = `npm run bench -- [options]
   --seconds <n>       length of one measurement (default 8; memory, hop: 40; overload: 20; hostile: 5)
   --warmup <n>        seconds before it (default 2)
   --connections <n>   keep-alive connections (default 256)
-  --peers <names>     rate: which ones, with commas (default all: collector,collector-encrypted,
-                      collector-tls,collector-postgres,collector-replicated,raw,raw-tls,fastify-pg,
-                      express-sqlite)
+  --peers <names>     which ones, with commas (default all); rate: collector,collector-encrypted,collector-tls,
+                      collector-postgres,collector-replicated,raw,raw-tls,fastify-pg,express-sqlite;
+                      otlp: collector-encrypted,collector,otel-collector
   --load <name>       rate: what is sent: padded, 1,200 bytes of which a part is padding (default); start, a start as
                       applications send it; mix, events of the demonstration of all kinds; gzip, the start compressed
   --events <n>        postgres: how many ids the filled registry holds (default 10000000);
@@ -63,6 +63,7 @@ const { requireDisk } = await import('./lib/disk.mjs');
 const { installPeers } = await import('./lib/install.mjs');
 const { Seeds } = await import('./lib/measure.mjs');
 const { LOADS } = await import('./lib/loads.mjs');
+const { OTLP_PEERS } = await import('./lib/otlp-peers.mjs');
 const { PEERS } = await import('./lib/peers.mjs');
 const { machine, versions } = await import('./lib/surroundings.mjs');
 const { Unusable } = await import('./lib/unusable.mjs');
@@ -70,7 +71,7 @@ const { wrkVersion } = await import('./lib/wrk.mjs');
 
 /** What holds for each where no option says otherwise. */
 const SCENARIOS = {
-  rate: { seconds: 8 },
+  rate: { seconds: 8, peers: Object.keys(PEERS) },
   postgres: { seconds: 8, events: 10_000_000 },
   stored: { seconds: 8, events: 10_000_000 },
   memory: { seconds: 40 },
@@ -84,7 +85,7 @@ const SCENARIOS = {
   verify: { events: 1_000_000 },
   records: { events: 10_000_000 },
   questions: { events: 10_000_000 },
-  otlp: { seconds: 8, events: 1_000_000 },
+  otlp: { seconds: 8, events: 1_000_000, peers: Object.keys(OTLP_PEERS) },
   hop: { seconds: 40 },
   client: { seconds: 8, events: 1_000_000 },
 };
@@ -98,7 +99,7 @@ function readOptions() {
       seconds: { type: 'string' },
       warmup: text('2'),
       connections: text('256'),
-      peers: text(Object.keys(PEERS).join()),
+      peers: { type: 'string' },
       load: text('padded'),
       events: { type: 'string' },
       'data-dir': { type: 'string' },
@@ -126,10 +127,10 @@ function readOptions() {
     }
     return Number(given);
   };
-  const peers = values.peers.split(',').map((name) => name.trim());
-  const unknown = peers.find((name) => !(name in PEERS));
-  if (unknown !== undefined)
-    throw new Unusable(`--peers: ${unknown} is none of ${Object.keys(PEERS).join()}`);
+  const all = SCENARIOS[scenario].peers ?? [];
+  const peers = values.peers?.split(',').map((name) => name.trim()) ?? all;
+  const unknown = peers.find((name) => !all.includes(name));
+  if (unknown !== undefined) throw new Unusable(`--peers: ${unknown} is none of ${all.join()}`);
   if (!Object.hasOwn(LOADS, values.load))
     throw new Unusable(`--load is one of ${Object.keys(LOADS).join(', ')}`);
   return {
@@ -180,7 +181,7 @@ function recorded(options) {
     case 'hostile':
       return { seconds };
     case 'otlp':
-      return { rounds, seconds, warmup, seed, events };
+      return { rounds, seconds, warmup, seed, peers, events };
     case 'hop':
       return { rounds, seconds, seed };
     case 'overload':

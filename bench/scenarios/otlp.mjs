@@ -3,16 +3,12 @@
  * the disk and delivers none, by each encoding in turn in every round, each on an empty store. Then once a million
  * spans and the largest requests on one collector, and an ordinary sender beside more OTLP than it can take.
  */
-import net from 'node:net';
-import { once } from 'node:events';
-import { freePort } from '../../test/free-port.ts';
-import { removeDirectory, temporaryDirectory } from '../lib/children.mjs';
-import { countByReading, createKey, startCollector, stopCollector } from '../lib/collector.mjs';
 import { figuresTable } from '../lib/figures.mjs';
 import { decimals, mebibytes, spread, whole, withSpread } from '../lib/numbers.mjs';
 import { OpenLoop } from '../lib/open-loop.mjs';
-import { buildOtelCollector, startOtelCollector } from '../lib/otel-collector.mjs';
+import { buildOtelCollector } from '../lib/otel-collector.mjs';
 import { OtlpLoad } from '../lib/otlp.mjs';
+import { OTLP_PEERS, startOurs } from '../lib/otlp-peers.mjs';
 import { eventsOf } from '../lib/otlp-spans.mjs';
 import { RssSampler, usageOf } from '../lib/procfs.mjs';
 import { table } from '../lib/table.mjs';
@@ -29,61 +25,6 @@ const LARGE = { '10,000 spans': 10_000, '64 MiB': 47_000 };
 const ORDINARY = { connections: 64, rate: 500 };
 const OVERLOAD_CONNECTIONS = 32;
 
-/** Starts a collector with an OTLP listener. `stop` resolves with the number of stored events. */
-async function startOurs({ scratch, encrypted }) {
-  const directory = temporaryDirectory(scratch, 'otlp');
-  const { key } = await createKey(directory);
-  const port = await freePort();
-  const more = ['--otlp-port', `${port}`, '--encryption', encrypted ? 'on' : 'off'];
-  const collector = await startCollector(directory, key, { more });
-  const stop = async () => {
-    await stopCollector(collector);
-    // The first event, by which the start was checked, is one more.
-    const stored = (await countByReading(directory)) - 1;
-    removeDirectory(directory);
-    return stored;
-  };
-  return { pid: collector.pid, port, key, collector, stop };
-}
-
-/** Takes connections and never answers, so that what is sent to it stays in the sender's queue. */
-async function mute() {
-  const sockets = new Set();
-  const server = net.createServer((socket) => {
-    sockets.add(socket.resume().on('error', () => undefined));
-  });
-  await once(server.listen(0, '127.0.0.1'), 'listening');
-  const close = () => {
-    server.close();
-    for (const socket of sockets) socket.destroy();
-  };
-  return { port: server.address().port, close };
-}
-
-async function startPeer({ scratch }) {
-  const directory = temporaryDirectory(scratch, 'otel-collector');
-  const silent = await mute();
-  const port = await freePort();
-  const child = await startOtelCollector({ directory, port, target: silent.port, key: 'none' });
-  const stop = async () => {
-    // It would wait for the one that does not answer.
-    child.signal('SIGKILL');
-    await child.exited;
-    silent.close();
-    removeDirectory(directory);
-  };
-  return { pid: child.pid, port, key: 'none', stop };
-}
-
-const SIDES = {
-  collector: { title: 'collector', start: (options) => startOurs({ ...options, encrypted: true }) },
-  plain: {
-    title: 'collector, not encrypted',
-    start: (options) => startOurs({ ...options, encrypted: false }),
-  },
-  peer: { title: 'OTel Collector, queue with fsync', start: startPeer },
-};
-
 /** @throws unless all that was acknowledged is stored, and nothing twice. */
 function checkStored(what, stored, requests, spans = SPANS) {
   if (stored !== requests * eventsOf(spans))
@@ -93,7 +34,7 @@ function checkStored(what, stored, requests, spans = SPANS) {
 }
 
 async function measureSide(side, load, options, seed) {
-  const { pid, port, key, stop } = await SIDES[side].start(options);
+  const { pid, port, key, stop } = await OTLP_PEERS[side].start(options);
   const generator = new OtlpLoad({ ...LOADS[load], port, key, connections: CONNECTIONS, seed, spans: SPANS });
   await generator.step({ seconds: options.warmup });
   const before = usageOf(pid);
@@ -101,7 +42,7 @@ async function measureSide(side, load, options, seed) {
   const after = usageOf(pid);
   await generator.stop();
   const stored = await stop();
-  if (side !== 'peer') checkStored(`${SIDES[side].title}, ${load}`, stored, sent.next);
+  if (stored !== undefined) checkStored(`${OTLP_PEERS[side].title}, ${load}`, stored, sent.next);
   return {
     ...{ side, load, rate: sent.spans / sent.seconds, latencyMs: sent.latencyMs },
     cpuSeconds: after.cpuSeconds - before.cpuSeconds,
@@ -115,8 +56,8 @@ const EVENTS_OF_SPAN = eventsOf(SPANS) / SPANS;
 export function otlpTable(rounds) {
   const rows = rounds.flatMap(([title, sides]) =>
     sides.map(({ side, load, rate, latencyMs, cpuSeconds, spans, memory, later, generatorCpu }) => [
-      ...[title, SIDES[side].title, load, whole(rate)],
-      side === 'peer' ? '' : whole(rate * EVENTS_OF_SPAN),
+      ...[title, OTLP_PEERS[side].title, load, whole(rate)],
+      side === 'otel-collector' ? '' : whole(rate * EVENTS_OF_SPAN),
       ...[latencyMs.p50, latencyMs.p99].map((ms) => decimals(ms, 0)),
       ...[
         decimals((cpuSeconds / spans) * 1e6, 1),
@@ -206,24 +147,34 @@ export function otlpBesideTable({ alone, beside, rate }) {
   return table([[...heading, 'held or 503'], ...rows]);
 }
 
-/** What one side makes of the other's rate within a round. */
-const ratio = (round, of, to, load) => {
-  const rateOf = (side) => round.find((one) => one.side === side && one.load === load).rate;
-  return rateOf(of) / rateOf(to);
-};
+/** By round, of those in which they were measured. */
+const ratesOf = (rounds, side, load) =>
+  rounds.flat().flatMap((one) => (one.side === side && one.load === load ? [one.rate] : []));
+
+/** The collector's rates, and what part they are of the others' within a round. */
+export function otlpRatios(rounds) {
+  const pairs = [...Object.keys(LOADS).map((load) => ['otel-collector', load]), ['collector', 'protobuf']];
+  return pairs.flatMap(([side, load]) => {
+    const others = ratesOf(rounds, side, load);
+    const ours = ratesOf(rounds, 'collector-encrypted', load);
+    if (others.length === 0 || ours.length !== others.length) return [];
+    const ratios = spread(ours.map((rate, i) => rate / others[i]));
+    return [`Spans/s, collector / ${OTLP_PEERS[side].title}, ${load}: ${withSpread(ratios)}`];
+  });
+}
 
 export async function otlp({ options, seeds, say, print }) {
-  buildOtelCollector();
+  if (options.peers.includes('otel-collector')) buildOtelCollector();
   const rounds = [];
   const turns = Object.keys(LOADS).flatMap((load) =>
-    Object.keys(SIDES)
-      .filter((side) => side !== 'plain' || load === 'protobuf')
+    options.peers
+      .filter((side) => OTLP_PEERS[side].loads?.includes(load) ?? true)
       .map((side) => [side, load]),
   );
   for (let i = 0; i < options.rounds; i++) {
     const round = [];
     for (const [side, load] of i % 2 === 0 ? turns : turns.toReversed()) {
-      say(`round ${i + 1} of ${options.rounds}: ${SIDES[side].title}, ${load}`);
+      say(`round ${i + 1} of ${options.rounds}: ${OTLP_PEERS[side].title}, ${load}`);
       round.push(await measureSide(side, load, options, seeds.next()));
     }
     rounds.push(round);
@@ -233,19 +184,16 @@ export async function otlp({ options, seeds, say, print }) {
   print(`\n${otlpMemoryTable(memory)}`);
   const beside = await measureBeside({ options, seeds, say });
   print(`\n${otlpBesideTable(beside)}`);
-  for (const load of Object.keys(LOADS)) {
-    const ratios = rounds.map((round) => ratio(round, 'collector', 'peer', load));
-    print(`\nSpans/s, collector / OTel Collector, ${load}: ${withSpread(spread(ratios))}`);
-  }
-  const ratesOf = (load) =>
-    rounds.map((round) => round.find((one) => one.side === 'collector' && one.load === load).rate);
-  const figures = {
-    'otlp/rate': ratesOf('protobuf'),
-    'otlp/gzip': ratesOf('protobuf, gzip'),
-    'otlp/json': ratesOf('JSON'),
-    'otlp/events': ratesOf('protobuf').map((rate) => rate * EVENTS_OF_SPAN),
+  for (const line of otlpRatios(rounds)) print(`\n${line}`);
+  const [rates, gzip, json] = Object.keys(LOADS).map((load) => ratesOf(rounds, 'collector-encrypted', load));
+  const measured = {
+    'otlp/rate': rates,
+    'otlp/gzip': gzip,
+    'otlp/json': json,
+    'otlp/events': rates.map((rate) => rate * EVENTS_OF_SPAN),
     'otlp/memory': [memory.rss.second / memory.rss.first],
   };
+  const figures = Object.fromEntries(Object.entries(measured).filter(([, values]) => values.length > 0));
   print(`\n${figuresTable(figures)}`);
   const failures = rounds.flat().reduce((sum, { failures: n }) => sum + n, 0);
   return { rounds, memory, beside, figures, failures };
