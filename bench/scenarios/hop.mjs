@@ -75,7 +75,7 @@ class Hop {
     const value = (name) => Number(new RegExp(`^${name} (\\d+)`, 'm').exec(text)?.[1] ?? 0);
     return {
       events: value('collector_ledger_events'),
-      repeats: value('collector_events_total\\{result="duplicate"\\}'),
+      repeats: value('collector_events_total\\{outcome="duplicate"\\}'),
     };
   }
 
@@ -130,7 +130,7 @@ async function compare(directory, expected) {
   const seen = { events: 0, twice: 0, others: 0 };
   for await (const line of createInterface({ input: child.stdout })) {
     const { event_id: id, kind, body } = JSON.parse(line);
-    const { trace_id: trace, span_id: span } = JSON.parse(body).system_metadata;
+    const { trace_id: trace, span_id: span } = JSON.parse(body).system_metadata.instrumentation ?? {};
     seen.events++;
     if (ids.has(id)) seen.twice++;
     ids.add(id);
