@@ -16,6 +16,7 @@ import { captureTable, drainTable, importLine } from './scenarios/client.mjs';
 import { memoryTable, slowClientsLine } from './scenarios/memory.mjs';
 import { metricsTable } from './scenarios/metrics.mjs';
 import { boundLine, overloadTable, overloadUsageTable } from './scenarios/overload.mjs';
+import { otlpBesideTable, otlpMemoryTable, otlpRatios, otlpTable } from './scenarios/otlp.mjs';
 import { madeTable, questionsTable } from './scenarios/questions.mjs';
 import { treeTable } from './scenarios/tree.mjs';
 import { pinnedLine, treeStartsTable, verifyTable } from './scenarios/verify.mjs';
@@ -32,6 +33,7 @@ const COMMANDS = {
   verify: 'npm run bench -- --scenario verify --json bench/results/verify-1.json',
   records: 'npm run bench -- --scenario records --events 1000000 --json bench/results/records-1.json',
   questions: 'npm run bench -- --scenario questions --json bench/results/questions-1.json',
+  otlp: 'npm run bench -- --scenario otlp --json bench/results/otlp-1.json',
   client: 'npm run bench -- --scenario client --rounds 1 --json bench/results/client-1.json',
 };
 
@@ -242,6 +244,17 @@ function verifying() {
   return [verifyTable(titledRounds(runs)), pinned, again, startRows].join('\n\n');
 }
 
+function otlp() {
+  const runs = of('otlp');
+  if (runs.length === 0) return notMeasured('otlp');
+  const ratios = otlpRatios(runs.flatMap(({ rounds }) => rounds)).map((line) => `- ${line}`);
+  const more = runs.flatMap(({ memory: watched, beside }) => [
+    otlpMemoryTable(watched),
+    otlpBesideTable(beside),
+  ]);
+  return [otlpTable(titledRounds(runs)), ratios.join('\n'), ...more].join('\n\n');
+}
+
 function client() {
   const runs = of('client');
   if (runs.length === 0) return notMeasured('client');
@@ -315,6 +328,10 @@ ${await records()}
 ## Questions
 
 ${questions()}
+
+## OTLP
+
+${otlp()}
 
 ## The client
 

@@ -21,19 +21,22 @@ const HELP = `npm run bench -- [options]
                       verify: how fast a filled ledger is checked, memory, the tree rebuilt
                       records: how fast events become records in a Parquet file, memory
                       questions: how long runs, records, proofs and the report take, of a large and a small log
+                      otlp: spans a second of the OTLP receiver beside an OpenTelemetry Collector, memory
+                      hop: an OpenTelemetry Collector before the collector, both killed meanwhile: nothing lost
                       client: what a capture costs, memory while events wait, how fast a backlog is sent
   --rounds <n>        how often everything is repeated (default 3)
-  --seconds <n>       length of one measurement (default 8; memory: 40; overload: 20; hostile: 5)
+  --seconds <n>       length of one measurement (default 8; memory, hop: 40; overload: 20; hostile: 5)
   --warmup <n>        seconds before it (default 2)
   --connections <n>   keep-alive connections (default 256)
-  --peers <names>     rate: which ones, with commas (default all: collector,collector-encrypted,
-                      collector-tls,collector-postgres,collector-replicated,raw,raw-tls,fastify-pg,
-                      express-sqlite)
+  --peers <names>     which ones, with commas (default all); rate: collector,collector-encrypted,collector-tls,
+                      collector-postgres,collector-replicated,raw,raw-tls,fastify-pg,express-sqlite;
+                      otlp: collector-encrypted,collector,otel-collector
   --load <name>       rate: what is sent: padded, 1,200 bytes of which a part is padding (default); start, a start as
                       applications send it; mix, events of the demonstration of all kinds; gzip, the start compressed
   --events <n>        postgres: how many ids the filled registry holds (default 10000000);
                       stored, start, verify: how many events the ledger holds (default 10000000, about 14 GB;
                       verify: 1000000); records, questions: about so many (default 10000000, 10 GB and 8 GB while it is made);
+                      otlp: how many spans memory is watched over (default 1000000);
                       client: how many wait (default 1000000, 3 GB)
   --data-dir <path>   the same: where the filled ledger is, or is made and kept (default: made and removed)
   --encrypted         stored, start, verify, records, questions: the ledger that is made has encrypted payloads
@@ -60,6 +63,7 @@ const { requireDisk } = await import('./lib/disk.mjs');
 const { installPeers } = await import('./lib/install.mjs');
 const { Seeds } = await import('./lib/measure.mjs');
 const { LOADS } = await import('./lib/loads.mjs');
+const { OTLP_PEERS } = await import('./lib/otlp-peers.mjs');
 const { PEERS } = await import('./lib/peers.mjs');
 const { machine, versions } = await import('./lib/surroundings.mjs');
 const { Unusable } = await import('./lib/unusable.mjs');
@@ -67,7 +71,7 @@ const { wrkVersion } = await import('./lib/wrk.mjs');
 
 /** What holds for each where no option says otherwise. */
 const SCENARIOS = {
-  rate: { seconds: 8 },
+  rate: { seconds: 8, peers: Object.keys(PEERS) },
   postgres: { seconds: 8, events: 10_000_000 },
   stored: { seconds: 8, events: 10_000_000 },
   memory: { seconds: 40 },
@@ -81,6 +85,8 @@ const SCENARIOS = {
   verify: { events: 1_000_000 },
   records: { events: 10_000_000 },
   questions: { events: 10_000_000 },
+  otlp: { seconds: 8, events: 1_000_000, peers: Object.keys(OTLP_PEERS) },
+  hop: { seconds: 40 },
   client: { seconds: 8, events: 1_000_000 },
 };
 
@@ -93,7 +99,7 @@ function readOptions() {
       seconds: { type: 'string' },
       warmup: text('2'),
       connections: text('256'),
-      peers: text(Object.keys(PEERS).join()),
+      peers: { type: 'string' },
       load: text('padded'),
       events: { type: 'string' },
       'data-dir': { type: 'string' },
@@ -121,10 +127,10 @@ function readOptions() {
     }
     return Number(given);
   };
-  const peers = values.peers.split(',').map((name) => name.trim());
-  const unknown = peers.find((name) => !(name in PEERS));
-  if (unknown !== undefined)
-    throw new Unusable(`--peers: ${unknown} is none of ${Object.keys(PEERS).join()}`);
+  const all = SCENARIOS[scenario].peers ?? [];
+  const peers = values.peers?.split(',').map((name) => name.trim()) ?? all;
+  const unknown = peers.find((name) => !all.includes(name));
+  if (unknown !== undefined) throw new Unusable(`--peers: ${unknown} is none of ${all.join()}`);
   if (!Object.hasOwn(LOADS, values.load))
     throw new Unusable(`--load is one of ${Object.keys(LOADS).join(', ')}`);
   return {
@@ -174,6 +180,10 @@ function recorded(options) {
       return common;
     case 'hostile':
       return { seconds };
+    case 'otlp':
+      return { rounds, seconds, warmup, seed, peers, events };
+    case 'hop':
+      return { rounds, seconds, seed };
     case 'overload':
     case 'refused':
       return { rounds, seconds, warmup, sockets };
@@ -192,7 +202,7 @@ function recorded(options) {
 async function main() {
   const options = readOptions();
   // These need neither wrk nor peers.
-  const isAlone = ['hostile', 'verify'].includes(options.scenario);
+  const isAlone = ['hostile', 'verify', 'otlp', 'hop'].includes(options.scenario);
   if (!isAlone && wrkVersion() === undefined) {
     throw new Unusable(
       'wrk is not installed: "apt-get install wrk" (Debian, Ubuntu) or "dnf install wrk" (Fedora)',

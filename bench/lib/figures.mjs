@@ -208,6 +208,20 @@ export const FIGURES = {
     places: 1,
   },
   'client-python/import': { title: 'Python: import, ms', atMost: 30, judgedBy: 'median', places: 1 },
+  'otlp/rate': {
+    title: 'OTLP, protobuf, encrypted: spans/s',
+    atLeast: 10_000,
+    judgedBy: 'median',
+    places: 0,
+  },
+  'otlp/gzip': { title: 'the same, gzip', atLeast: 10_000, judgedBy: 'median', places: 0 },
+  'otlp/json': { title: 'the same, JSON', atLeast: 10_000, judgedBy: 'median', places: 0 },
+  'otlp/events': { title: 'OTLP: durable events/s', atLeast: 14_000, judgedBy: 'median', places: 0 },
+  'otlp/memory': {
+    title: 'OTLP, RSS, 2nd half of a million spans / 1st half',
+    atMost: 1.05,
+    judgedBy: 'max',
+  },
   'records/rss': { title: 'records to Parquet, peak RSS, MiB', atMost: 1024, judgedBy: 'max', places: 0 },
 };
 

@@ -5,6 +5,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { removeDirectory, temporaryDirectory } from './children.mjs';
 import { fileSystemOf, flushTime } from './disk.mjs';
+import { otelCollectorVersion } from './otel-collector.mjs';
 import { postgresVersion } from './postgres.mjs';
 import { wrkVersion } from './wrk.mjs';
 
@@ -55,6 +56,7 @@ export async function versions({ peers }) {
     collector: changed ? `${commit} with changes` : commit,
     node: process.versions.node,
     sqlite: process.versions.sqlite,
+    otelCollector: otelCollectorVersion(),
     ...(peers ? await peerVersions() : {}),
   };
 }

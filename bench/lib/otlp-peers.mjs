@@ -1,0 +1,67 @@
+/** Who receives OTLP in the bench: each starts on an empty store and can be asked at the end what it stored. */
+import { once } from 'node:events';
+import net from 'node:net';
+import { freePort } from '../../test/free-port.ts';
+import { removeDirectory, temporaryDirectory } from './children.mjs';
+import { countByReading, createKey, startCollector, stopCollector } from './collector.mjs';
+import { startOtelCollector } from './otel-collector.mjs';
+
+/** Starts a collector with an OTLP listener. `stop` resolves with the number of stored events. */
+export async function startOurs({ scratch, encrypted }) {
+  const directory = temporaryDirectory(scratch, 'otlp');
+  const { key } = await createKey(directory);
+  const port = await freePort();
+  const more = ['--otlp-port', `${port}`, '--encryption', encrypted ? 'on' : 'off'];
+  const collector = await startCollector(directory, key, { more });
+  const stop = async () => {
+    await stopCollector(collector);
+    // The first event, by which the start was checked, is one more.
+    const stored = (await countByReading(directory)) - 1;
+    removeDirectory(directory);
+    return stored;
+  };
+  return { pid: collector.pid, port, key, collector, stop };
+}
+
+/** Takes connections and never answers, so that what is sent to it stays in the sender's queue. */
+async function mute() {
+  const sockets = new Set();
+  const server = net.createServer((socket) => {
+    sockets.add(socket.resume().on('error', () => undefined));
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const close = () => {
+    server.close();
+    for (const socket of sockets) socket.destroy();
+  };
+  return { port: server.address().port, close };
+}
+
+async function startPeer({ scratch }) {
+  const directory = temporaryDirectory(scratch, 'otel-collector');
+  const silent = await mute();
+  const port = await freePort();
+  const child = await startOtelCollector({ directory, port, target: silent.port, key: 'none' });
+  const stop = async () => {
+    // It would wait for the one that does not answer.
+    child.signal('SIGKILL');
+    await child.exited;
+    silent.close();
+    removeDirectory(directory);
+  };
+  return { pid: child.pid, port, key: 'none', stop };
+}
+
+export const OTLP_PEERS = {
+  'collector-encrypted': {
+    title: 'collector',
+    start: (options) => startOurs({ ...options, encrypted: true }),
+  },
+  collector: {
+    title: 'collector, not encrypted',
+    start: (options) => startOurs({ ...options, encrypted: false }),
+    // The others say what an encoding costs.
+    loads: ['protobuf'],
+  },
+  'otel-collector': { title: 'OTel Collector, queue with fsync', start: startPeer },
+};
