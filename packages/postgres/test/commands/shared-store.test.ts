@@ -99,17 +99,21 @@ test('[R-1261] a key that is revoked is refused by every collector within second
   await Promise.all([one.stop(), other.stop()]);
 });
 
-test('[R-1262] a mirror is a data directory that every command reads, and goes on where it stopped', async () => {
+test('[R-1262] [R-1880] a mirror is a data directory that every command reads, and goes on where it stopped', async () => {
   const { one, other, key, ids } = await log.filled();
   const mirror = place('mirror');
   expect(await succeeds('mirror', '--store', store, '--data-dir', mirror, '--once')).toContain('20 entries');
   expect(await succeeds('verify', '--data-dir', mirror)).toContain('INTACT');
   const following = launch(['mirror', '--store', store, '--data-dir', mirror]);
   const late = outcomeEvent();
-  await postEvent(one, key, late);
+  const headers = { 'X-API-Key': key, 'Content-Type': 'application/json', 'X-Event-Door': 'import' };
+  await fetch(`${one.url}/event/outcome`, { method: 'POST', headers, body: JSON.stringify(late) });
   for (;;) {
     const { stdout } = await run(['events', '--data-dir', mirror, '--event', late.event_id]);
-    if (stdout.includes(late.event_id)) break;
+    if (stdout.includes(late.event_id)) {
+      expect(eventsIn(stdout)).toMatchObject([{ door: 'import' }]);
+      break;
+    }
     await sleep(100);
   }
   following.process.kill('SIGTERM');
