@@ -1,5 +1,5 @@
 /** Semantic conventions for GenAI of OpenTelemetry, 1.26 and later, and what came before them. */
-import { type Fields, fields, type GrowingAnswer, list, mediumOf, text } from './answer.js';
+import { asText, type Fields, fields, type GrowingAnswer, list, mediumOf, text } from './answer.js';
 import type { Dialect, Findings, SpanData } from './dialect.js';
 import { documentOf, inputOf, parsed, reasonOf, wordsOf } from './values.js';
 
@@ -11,6 +11,7 @@ const KINDS = new Map<unknown, ReturnType<Dialect['kindOf']>>([
   ['invoke_workflow', 'agent'],
   ['execute_tool', 'tool'],
   ['retrieval', 'retrieval'],
+  ['vector_db_retrieve', 'retrieval'],
   ['embeddings', { reason: 'embeddings' }],
   ['agent_step', { reason: 'steps of agents' }],
   ['create_agent', { reason: 'agents that are made' }],
@@ -29,11 +30,14 @@ const USAGE = {
     ...['cache_creation.input_tokens', 'cache_creation_input_tokens', 'cache_write.input_tokens'],
     ...['cache_write_tokens', 'input_cache_creation', 'input_tokens.cache_write'],
   ),
-  reasoning: named('reasoning.output_tokens', 'reasoning_tokens', 'output_tokens.reasoning'),
+  reasoning: named(
+    ...['reasoning.output_tokens', 'reasoning_tokens', 'output_tokens.reasoning', 'details.reasoning_tokens'],
+  ),
 };
 
 function named(...names: readonly string[]): readonly string[] {
-  return names.map((name) => `gen_ai.usage.${name}`);
+  // The second is of an agent of Pydantic AI.
+  return names.flatMap((name) => [`gen_ai.usage.${name}`, `gen_ai.aggregated_usage.${name}`]);
 }
 
 export const genAi: Dialect = {
@@ -71,6 +75,9 @@ export const genAi: Dialect = {
     for (const { name, attributes: told = {} } of events)
       if (name === 'gen_ai.evaluation.result') found.evaluations.push(evaluationOf(told));
     if (!found.answered) findWords(attributes, events, kind, found);
+    // OpenLLMetry for Python ends the span of a stream that broke as if all were well, without a reason.
+    const isStream = attributes['gen_ai.is_streaming'] === true && found.answered;
+    if (isStream && kind === 'model' && answer.finishReason === undefined) found.ending ??= 'cut off';
   },
 };
 
@@ -110,6 +117,12 @@ function findWords(
     }
   }
   if (found.answered) return;
+  const result = attributes['final_result'];
+  if (kind === 'agent' && result !== undefined) {
+    found.answered = true;
+    found.answer.text = asText(result);
+    return;
+  }
   const completion = events.find(({ name }) => name === 'gen_ai.content.completion')?.attributes;
   if (!completion) return;
   found.answered = true;
@@ -132,7 +145,7 @@ function takeMessage(answer: GrowingAnswer, at: number, message: unknown, kind: 
     else if (type === 'refusal') {
       choice.text += text(content) ?? '';
       answer.refused = true;
-    } else if (type === 'reasoning') choice.reasoning += text(content) ?? '';
+    } else if (type === 'reasoning') choice.reasoning += reasoningIn(content);
     else if (type === 'tool_call' || type === 'server_tool_call') {
       if (kind === 'agent') continue;
       const call = choice.toolCall(text(id) ?? number);
@@ -144,6 +157,12 @@ function takeMessage(answer: GrowingAnswer, at: number, message: unknown, kind: 
       answer.medium(mediumOf(modality));
     } else if (type !== 'tool_call_response' && type !== 'server_tool_call_response') answer.notRead(part);
   }
+}
+
+/** Some emitters write the parts of a summary as JSON. */
+function reasoningIn(content: unknown): string {
+  const words = text(content) ?? '';
+  return (words.startsWith('[{') && wordsOf(parsed(words))) || words;
 }
 
 /** A message as interfaces of chat write it. */

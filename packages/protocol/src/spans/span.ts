@@ -34,6 +34,10 @@ interface PassedOver {
   readonly cause: string;
 }
 
+const STREAMED = ['gen_ai.request.stream', 'gen_ai.is_streaming', 'llm.is_streaming'];
+/** Names of errors of a connection. */
+const BROKEN = /connection|protocol_?error|incomplete/i;
+
 /** The first that knows a span decides what it is; what is said by its names goes before the others. */
 const DIALECTS: readonly Dialect[] = [genAi, openInference, traceloop, aiSdk, langfuse, olderGenAi];
 
@@ -79,7 +83,8 @@ function known(span: SpanData, kind: Kind): Known {
     agentName: kind === 'model' ? modelName(said('gen_ai.agent.name', 'agent.name')) : undefined,
     agentModel: kind === 'agent' ? modelName(model) : undefined,
     operation: word(said(...names, ...more)) ?? kind,
-    streamed: span.attributes['gen_ai.request.stream'] === true || /\.(doStream|streamText)$/.test(span.name),
+    streamed:
+      STREAMED.some((name) => span.attributes[name] === true) || /\.(doStream|streamText)$/.test(span.name),
     conversation: word(conversationOf(span.attributes)),
   };
 }
@@ -122,6 +127,9 @@ function endingOf({ attributes, events, status }: SpanData, found: Findings): vo
   if (/abort|cancell?ed/i.test(name ?? '')) found.ending = 'aborted';
   // The server has answered that all is well, and then the answer broke.
   else if (found.errorName !== TIMED_OUT.errorName && typeof said === 'number' && said >= 200 && said < 300)
+    found.ending = 'cut off';
+  // A part of the answer is there.
+  else if (BROKEN.test(name ?? '') && (found.answer.id !== undefined || found.answer.hasContent))
     found.ending = 'cut off';
 }
 

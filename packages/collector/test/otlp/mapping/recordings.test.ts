@@ -64,7 +64,11 @@ test('[R-1911] no message of an error and no stack trace stands in an event', ()
   const messages = everything.spans.flatMap(({ events }) =>
     events.flatMap(({ attributes }) => [attributes['exception.message'], attributes['exception.stacktrace']]),
   );
-  const said = messages.filter((message) => typeof message === 'string' && message.length > 8);
+  // Some stand in what the model was told of a tool that failed.
+  const sent = JSON.stringify(everything.spans.map(({ attributes }) => attributes));
+  const said = messages.filter(
+    (message) => typeof message === 'string' && message.length > 8 && !sent.includes(message),
+  );
   expect(said.length).toBeGreaterThan(20);
   const written = JSON.stringify([...eventsOf(everything).values()]);
   for (const message of said) expect(written).not.toContain(JSON.stringify(message).slice(1, -1));
