@@ -60,7 +60,7 @@ const QUERY: readonly Source[] = [
 const USER = [
   ...['clinical_events.user.id', 'user.id', 'enduser.id', 'traceloop.association.properties.user_id'],
   ...['ai.telemetry.metadata.userId', 'metadata.userId', 'langfuse.user.id', 'langfuse.trace.userId'],
-  ...['gen_ai.user', 'llm.user'],
+  ...['gen_ai.user', 'gen_ai.request.user', 'llm.user'],
 ];
 const CONVERSATION = [
   ...['gen_ai.conversation.id', 'session.id', 'traceloop.association.properties.session_id'],

@@ -24,7 +24,7 @@ const USAGE = {
   output: named('output_tokens'),
   cacheRead: named(
     ...['cache_read.input_tokens', 'cache_read_input_tokens', 'cache_read_tokens', 'input_cached_tokens'],
-    'input_tokens.cached',
+    ...['input_tokens.cached', 'prompt_tokens_details.cache_read'],
   ),
   cacheCreation: named(
     ...['cache_creation.input_tokens', 'cache_creation_input_tokens', 'cache_write.input_tokens'],
@@ -32,6 +32,7 @@ const USAGE = {
   ),
   reasoning: named(
     ...['reasoning.output_tokens', 'reasoning_tokens', 'output_tokens.reasoning', 'details.reasoning_tokens'],
+    'completion_tokens_details.reasoning',
   ),
 };
 
@@ -76,8 +77,12 @@ export const genAi: Dialect = {
       if (name === 'gen_ai.evaluation.result') found.evaluations.push(evaluationOf(told));
     if (!found.answered) findWords(attributes, events, kind, found);
     // OpenLLMetry for Python ends the span of a stream that broke as if all were well, without a reason.
-    const isStream = attributes['gen_ai.is_streaming'] === true && found.answered;
-    if (isStream && kind === 'model' && answer.finishReason === undefined) found.ending ??= 'cut off';
+    const isBroken =
+      (attributes['gen_ai.is_streaming'] === true && found.answered) ||
+      (attributes['gen_ai.request.is_stream'] === true &&
+        isEmpty(attributes['gen_ai.response.finish_reasons']));
+    if (isBroken && kind === 'model' && answer.finishReason === undefined) found.ending ??= 'cut off';
+    if (kind === 'model' && answer.toolCalls.length === 0) takeJoinedTools(attributes, answer);
   },
 };
 
@@ -124,10 +129,34 @@ function findWords(
     return;
   }
   const completion = events.find(({ name }) => name === 'gen_ai.content.completion')?.attributes;
-  if (!completion) return;
+  if (!completion) {
+    const words = text(attributes['gen_ai.completion']);
+    if (words === undefined) return;
+    found.answered = true;
+    found.answer.text = words;
+    return;
+  }
   found.answered = true;
   for (const [at, message] of list(parsed(completion['gen_ai.completion'])).entries())
     takeChat(found.answer, at, message, undefined, kind);
+}
+
+function isEmpty(list: unknown): boolean {
+  return Array.isArray(list) && list.length === 0;
+}
+
+/** OpenLIT for Go joins the names of the tools that a model asks for, and their ids. */
+function takeJoinedTools(attributes: Fields, answer: GrowingAnswer): void {
+  const [names, ids] = ['gen_ai.tool.name', 'gen_ai.tool.call.id'].map((name) =>
+    text(attributes[name])?.split(', '),
+  );
+  const inputs = list(parsed(attributes['gen_ai.tool.call.arguments']));
+  for (const [number, name] of (names ?? []).entries()) {
+    const call = answer.toolCall(number);
+    call.name = name;
+    call.id = ids?.[number];
+    call.input = inputOf(inputs[number]);
+  }
 }
 
 function hasWords(message: unknown): boolean {
@@ -137,7 +166,11 @@ function hasWords(message: unknown): boolean {
 /** A message of the conventions: a choice, in parts. An agent's tools are asked for by its models. */
 function takeMessage(answer: GrowingAnswer, at: number, message: unknown, kind: string): void {
   const choice = answer.choice(at);
-  const { parts, finish_reason: reason } = fields(message);
+  const { parts, content: said, finish_reason: reason } = fields(message);
+  if (parts === undefined && said !== undefined) {
+    takeChat(answer, at, message, text(reason), kind);
+    return;
+  }
   choice.finishReason ??= text(reason) || undefined;
   for (const [number, part] of list(parts).entries()) {
     const { type, content, id, name, arguments: input, modality } = fields(part);

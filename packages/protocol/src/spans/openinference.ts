@@ -29,7 +29,9 @@ export const openInference: Dialect = {
     // The model that was asked for, until some instrumentations write the one that answered in its place.
     const model = text(attributes['llm.model_name']);
     const asked = askedModel(attributes);
-    if (kind === 'model' && asked !== undefined && model !== asked) answer.model ??= model;
+    // A call that has ended, and does not say which model it asked for, names the one that answered.
+    const isAnswered = asked !== undefined || attributes['llm.finish_reason'] !== undefined;
+    if (kind === 'model' && isAnswered && model !== asked) answer.model ??= model;
     answer.finishReason ??= reasonOf(attributes['llm.finish_reason']);
     found.tool.name ??= attributes['tool.name'] ?? attributes['tool_call.function.name'];
     found.tool.id ??= attributes['tool_call.id'] ?? attributes['tool.id'];

@@ -34,7 +34,12 @@ interface PassedOver {
   readonly cause: string;
 }
 
-const STREAMED = ['gen_ai.request.stream', 'gen_ai.is_streaming', 'llm.is_streaming'];
+const STREAMED = [
+  'gen_ai.request.stream',
+  'gen_ai.request.is_stream',
+  'gen_ai.is_streaming',
+  'llm.is_streaming',
+];
 /** Names of errors of a connection. */
 const BROKEN = /connection|protocol_?error|incomplete/i;
 
@@ -113,13 +118,20 @@ export function findingsOf(span: SpanData, kind: Kind): Findings {
   return found;
 }
 
+/** Go writes a star before the names of some errors. */
+function errorWord(name: unknown): string | undefined {
+  const said = text(name) ?? '';
+  return said.startsWith('*') ? word(said.slice(1)) && said : word(said);
+}
+
 function endingOf({ attributes, events, status }: SpanData, found: Findings): void {
   const type = text(attributes['error.type']);
   const exception = events?.findLast(({ name }) => name === 'exception')?.attributes?.['exception.type'];
   found.failed ||= status.code === 2 || type !== undefined || found.answer.finishReason === 'error';
   if (!found.failed) return;
   const isStatus = /^[1-5]\d\d$/.test(type ?? '');
-  const name = word(isStatus ? undefined : type) ?? word(exception) ?? word(type) ?? found.errorName;
+  const name =
+    errorWord(isStatus ? undefined : type) ?? errorWord(exception) ?? word(type) ?? found.errorName;
   found.errorName = /time_?d?[-_ ]?out|deadline_?exceeded/i.test(name ?? '') ? TIMED_OUT.errorName : name;
   const said = attributes['http.response.status_code'] ?? attributes['http.status_code'];
   const code = typeof said === 'number' ? said : Number(text(said) ?? (isStatus ? type : undefined));
