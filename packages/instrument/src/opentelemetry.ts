@@ -172,8 +172,8 @@ export class RunSpanProcessor {
     const shown = typeof said === 'boolean' ? said : undefined;
     const isLost = !found.answered && (span.droppedAttributesCount ?? 0) > 0;
     const ending = found.ending ?? (found.failed ? 'failed' : isLost ? 'not read' : 'complete');
-    // A model's span without words is one whose words were not captured; an agent's says nothing.
-    const worded = answer.hasContent || shown === true || (kind === 'model' && !found.answered);
+    // An agent's span without words says nothing.
+    const worded = answer.hasContent || shown === true || (kind === 'model' && found.isUnseen);
     const also = found.usageOfAll && { usage_of_all: found.usageOfAll };
     const name = found.failed ? (errorName ?? 'unknown') : undefined;
     call.end({ ...{ ending, answer, worded, shown, also }, errorName: name, ...when });

@@ -54,9 +54,9 @@ export interface RecordedSpan {
 }
 
 /** Others have bodies that only the receiver reads. */
-export const recordings = readdirSync(DIRECTORY).filter((name) =>
-  existsSync(path.join(DIRECTORY, name, 'expected.json')),
-);
+/** Of some only the receiver reads the bodies. */
+export const folders = readdirSync(DIRECTORY);
+export const recordings = folders.filter((name) => existsSync(path.join(DIRECTORY, name, 'expected.json')));
 
 export function expectedOf(recording: string): unknown {
   return JSON.parse(readFileSync(path.join(DIRECTORY, recording, 'expected.json'), 'utf8'));

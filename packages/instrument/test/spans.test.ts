@@ -7,7 +7,16 @@ import { expect, test } from 'vitest';
 import type { Answer } from '@clinical-events/protocol/spans';
 import { RunSpanProcessor } from '../src/opentelemetry.js';
 import { findingsOf, identify, type SpanData } from '@clinical-events/protocol/spans';
-import { expectedOf, inOrder, type RecordedSpan, recordings, replay, spansOf, timeOf } from './otlp-spans.js';
+import {
+  expectedOf,
+  folders,
+  inOrder,
+  type RecordedSpan,
+  recordings,
+  replay,
+  spansOf,
+  timeOf,
+} from './otlp-spans.js';
 import { expectMadeBy, recording } from './recording.js';
 
 /** What a processor has captured, in the form of the expectations. */
@@ -228,5 +237,5 @@ test('[R-1680] every recording that the table names is there', () => {
   const table = readFileSync('docs/reference/model-answers.md', 'utf8').split('\n## Spans\n')[1] ?? '';
   const named = [...table.matchAll(/`(\d{2,3})`/g)].map(([, number]) => number);
   expect(named.length).toBeGreaterThan(30);
-  expect(named.filter((number) => !recordings.some((name) => name.startsWith(`${number}-`)))).toEqual([]);
+  expect(named.filter((number) => !folders.some((name) => name.startsWith(`${number}-`)))).toEqual([]);
 });

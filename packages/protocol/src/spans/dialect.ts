@@ -44,6 +44,11 @@ export class Findings {
   /** Of an agent: the sum of its models. */
   usageOfAll: GrowingAnswer['usage'] | undefined;
 
+  /** Of a model: whether there are words that were not captured. A filter may have stopped all of them. */
+  get isUnseen(): boolean {
+    return !this.answered && this.answer.finishReason !== 'content_filter';
+  }
+
   /** Counts that are not known yet. `apart`: the input is what came from no cache. */
   count(counts: Readonly<Record<string, unknown>>, apart = false): void {
     const { input, output, cacheRead, cacheCreation, reasoning } = counts;

@@ -1,5 +1,5 @@
 /** Semantic conventions for GenAI of OpenTelemetry, 1.26 and later, and what came before them. */
-import { type Fields, fields, type GrowingAnswer, list, mediumOf, text } from './answer.js';
+import { asText, type Fields, fields, type GrowingAnswer, list, mediumOf, text } from './answer.js';
 import type { Dialect, Findings, SpanData } from './dialect.js';
 import { documentOf, inputOf, parsed, reasonOf, wordsOf } from './values.js';
 
@@ -11,6 +11,7 @@ const KINDS = new Map<unknown, ReturnType<Dialect['kindOf']>>([
   ['invoke_workflow', 'agent'],
   ['execute_tool', 'tool'],
   ['retrieval', 'retrieval'],
+  ['vector_db_retrieve', 'retrieval'],
   ['embeddings', { reason: 'embeddings' }],
   ['agent_step', { reason: 'steps of agents' }],
   ['create_agent', { reason: 'agents that are made' }],
@@ -23,17 +24,21 @@ const USAGE = {
   output: named('output_tokens'),
   cacheRead: named(
     ...['cache_read.input_tokens', 'cache_read_input_tokens', 'cache_read_tokens', 'input_cached_tokens'],
-    'input_tokens.cached',
+    ...['input_tokens.cached', 'prompt_tokens_details.cache_read'],
   ),
   cacheCreation: named(
     ...['cache_creation.input_tokens', 'cache_creation_input_tokens', 'cache_write.input_tokens'],
     ...['cache_write_tokens', 'input_cache_creation', 'input_tokens.cache_write'],
   ),
-  reasoning: named('reasoning.output_tokens', 'reasoning_tokens', 'output_tokens.reasoning'),
+  reasoning: named(
+    ...['reasoning.output_tokens', 'reasoning_tokens', 'output_tokens.reasoning', 'details.reasoning_tokens'],
+    'completion_tokens_details.reasoning',
+  ),
 };
 
 function named(...names: readonly string[]): readonly string[] {
-  return names.map((name) => `gen_ai.usage.${name}`);
+  // The second is of an agent of Pydantic AI.
+  return names.flatMap((name) => [`gen_ai.usage.${name}`, `gen_ai.aggregated_usage.${name}`]);
 }
 
 export const genAi: Dialect = {
@@ -71,6 +76,13 @@ export const genAi: Dialect = {
     for (const { name, attributes: told = {} } of events)
       if (name === 'gen_ai.evaluation.result') found.evaluations.push(evaluationOf(told));
     if (!found.answered) findWords(attributes, events, kind, found);
+    // OpenLLMetry for Python ends the span of a stream that broke as if all were well, without a reason.
+    const isBroken =
+      (attributes['gen_ai.is_streaming'] === true && found.answered) ||
+      (attributes['gen_ai.request.is_stream'] === true &&
+        isEmpty(attributes['gen_ai.response.finish_reasons']));
+    if (isBroken && kind === 'model' && answer.finishReason === undefined) found.ending ??= 'cut off';
+    if (kind === 'model' && answer.toolCalls.length === 0) takeJoinedTools(attributes, answer);
   },
 };
 
@@ -110,11 +122,41 @@ function findWords(
     }
   }
   if (found.answered) return;
+  const result = attributes['final_result'];
+  if (kind === 'agent' && result !== undefined) {
+    found.answered = true;
+    found.answer.text = asText(result);
+    return;
+  }
   const completion = events.find(({ name }) => name === 'gen_ai.content.completion')?.attributes;
-  if (!completion) return;
+  if (!completion) {
+    const words = text(attributes['gen_ai.completion']);
+    if (words === undefined) return;
+    found.answered = true;
+    found.answer.text = words;
+    return;
+  }
   found.answered = true;
   for (const [at, message] of list(parsed(completion['gen_ai.completion'])).entries())
     takeChat(found.answer, at, message, undefined, kind);
+}
+
+function isEmpty(list: unknown): boolean {
+  return Array.isArray(list) && list.length === 0;
+}
+
+/** OpenLIT for Go joins the names of the tools that a model asks for, and their ids. */
+function takeJoinedTools(attributes: Fields, answer: GrowingAnswer): void {
+  const [names, ids] = ['gen_ai.tool.name', 'gen_ai.tool.call.id'].map((name) =>
+    text(attributes[name])?.split(', '),
+  );
+  const inputs = list(parsed(attributes['gen_ai.tool.call.arguments']));
+  for (const [number, name] of (names ?? []).entries()) {
+    const call = answer.toolCall(number);
+    call.name = name;
+    call.id = ids?.[number];
+    call.input = inputOf(inputs[number]);
+  }
 }
 
 function hasWords(message: unknown): boolean {
@@ -124,7 +166,11 @@ function hasWords(message: unknown): boolean {
 /** A message of the conventions: a choice, in parts. An agent's tools are asked for by its models. */
 function takeMessage(answer: GrowingAnswer, at: number, message: unknown, kind: string): void {
   const choice = answer.choice(at);
-  const { parts, finish_reason: reason } = fields(message);
+  const { parts, content: said, finish_reason: reason } = fields(message);
+  if (parts === undefined && said !== undefined) {
+    takeChat(answer, at, message, text(reason), kind);
+    return;
+  }
   choice.finishReason ??= text(reason) || undefined;
   for (const [number, part] of list(parts).entries()) {
     const { type, content, id, name, arguments: input, modality } = fields(part);
@@ -132,7 +178,7 @@ function takeMessage(answer: GrowingAnswer, at: number, message: unknown, kind: 
     else if (type === 'refusal') {
       choice.text += text(content) ?? '';
       answer.refused = true;
-    } else if (type === 'reasoning') choice.reasoning += text(content) ?? '';
+    } else if (type === 'reasoning') choice.reasoning += reasoningIn(content);
     else if (type === 'tool_call' || type === 'server_tool_call') {
       if (kind === 'agent') continue;
       const call = choice.toolCall(text(id) ?? number);
@@ -144,6 +190,12 @@ function takeMessage(answer: GrowingAnswer, at: number, message: unknown, kind: 
       answer.medium(mediumOf(modality));
     } else if (type !== 'tool_call_response' && type !== 'server_tool_call_response') answer.notRead(part);
   }
+}
+
+/** Some emitters write the parts of a summary as JSON. */
+function reasoningIn(content: unknown): string {
+  const words = text(content) ?? '';
+  return (words.startsWith('[{') && wordsOf(parsed(words))) || words;
 }
 
 /** A message as interfaces of chat write it. */

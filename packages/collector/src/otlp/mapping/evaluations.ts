@@ -1,4 +1,4 @@
-/** What an evaluation becomes: an explanation, the feedback of a person, or an outcome that the operator has named. */
+/** An evaluation becomes an explanation, the feedback of a person, or an outcome that the operator has named. */
 import type { EventKind } from '@clinical-events/protocol';
 import { type Findings, text } from '@clinical-events/protocol/spans';
 import { nameOf } from './origin.js';

@@ -1,4 +1,4 @@
-/** Ids that a repeat makes again: UUIDs of version 8 (RFC 9562) from SHA-256 (docs/reference/otlp.md, "Ids"). */
+/** Ids that a repeat makes again: UUIDs of version 8 (RFC 9562) from SHA-256 (docs/reference/otlp.md). */
 import { hash } from 'node:crypto';
 
 /** @param parts each is hashed behind its length, so that no two lists of parts give the same bytes. */

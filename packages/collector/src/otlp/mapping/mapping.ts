@@ -158,8 +158,7 @@ class SpanEvents {
       status: answer.status,
     };
     const words = answer.text === '' ? undefined : answer.text;
-    // A model's span without words is one whose words were not captured.
-    const isWorded = answer.hasContent || (kind === 'model' && !found.answered);
+    const isWorded = answer.hasContent || (kind === 'model' && found.isUnseen);
     const isWhole = ending === 'complete' && dropped === 0 && isWorded && !asksForTools(answer);
     const isDefault = this.#options.shown === 'default' && kind === 'model' && this.#shown === undefined;
     const isMarked = this.#shown === true && (ending === 'complete' || answer.hasContent);
