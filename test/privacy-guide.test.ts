@@ -42,19 +42,22 @@ function* commandLines(text: string): Generator<string[]> {
   }
 }
 
-test.each([...PAGES, '../opentelemetry.md'])('[R-1530] every command that %s names is one of the program, with its options', (page) => {
-  for (const words of commandLines(textOf(path.join(GUIDE, page)))) {
-    const [first = ''] = words;
-    if (!commands.has(first)) {
-      expect(words.join(' ')).not.toMatch(/^collector /);
-      continue;
+test.each([...PAGES, '../opentelemetry.md'])(
+  '[R-1530] every command that %s names is one of the program, with its options',
+  (page) => {
+    for (const words of commandLines(textOf(path.join(GUIDE, page)))) {
+      const [first = ''] = words;
+      if (!commands.has(first)) {
+        expect(words.join(' ')).not.toMatch(/^collector /);
+        continue;
+      }
+      let name = first;
+      for (const word of words.slice(1)) if (commands.has(`${name} ${word}`)) name += ` ${word}`;
+      for (const option of words.filter((word) => word.startsWith('--')))
+        expect([...(commands.get(name) ?? [])], words.join(' ')).toContain(option.replace(/[=,].*/, ''));
     }
-    let name = first;
-    for (const word of words.slice(1)) if (commands.has(`${name} ${word}`)) name += ` ${word}`;
-    for (const option of words.filter((word) => word.startsWith('--')))
-      expect([...(commands.get(name) ?? [])], words.join(' ')).toContain(option.replace(/[=,].*/, ''));
-  }
-});
+  },
+);
 
 test('[R-1531] the example policy can be set, and its floor outlasts ten years from the end of a treatment of three', () => {
   const [, json = ''] =
