@@ -1,6 +1,8 @@
+import { DOORS, type EventKind } from '@clinical-events/protocol';
 import fc from 'fast-check';
 import { afterEach, describe, expect, test, vi } from 'vitest';
-import { sameContent } from '../../src/store/content.js';
+import { repeatOutcome, sameContent } from '../../src/store/content.js';
+import { candidate } from './candidate.js';
 import { growth, LINEAR } from '../running/growth.js';
 import { runs } from '../../../../test/property-runs.js';
 
@@ -105,6 +107,20 @@ const { value: exact } = fc.letrec<{ value: Exact }>((tie) => ({
 }));
 
 const same = (a: string, b: string) => sameContent(Buffer.from(a), Buffer.from(b));
+
+test('[R-1884] content decides over a repeat, unless OTLP brought both: then it is not even read', () => {
+  const body = Buffer.from('{"a":1}');
+  for (const stored of DOORS)
+    for (const door of DOORS) {
+      const of = (text: string, found: Buffer | undefined, kind: EventKind = 'outcome') =>
+        repeatOutcome({ kind: 'outcome', door: stored }, candidate({ kind, door, body: text }), () => found);
+      const isSpan = stored === 'otlp' && door === 'otlp';
+      expect(of('{ "a": 1 }', body)).toBe('duplicate');
+      expect(of('{"a":2}', body)).toBe(isSpan ? 'duplicate' : 'conflict');
+      expect(of('{"a":1}', body, 'human-output')).toBe('conflict');
+      expect(of('{"a":1}', undefined)).toBe(isSpan ? 'duplicate' : 'unreadable');
+    }
+});
 
 describe('sameContent', () => {
   test('two values are equal exactly when the reference says so', () => {
