@@ -26,7 +26,7 @@ const MOST_TOOLS = 128;
 type Source = string | ((span: SpanData) => unknown);
 
 const MESSAGES: readonly Source[] = [
-  'gen_ai.input.messages',
+  ...['gen_ai.input.messages', 'pydantic_ai.all_messages'],
   (span) => eventFields(span, DETAILS)['gen_ai.input.messages'],
   eventMessages,
   (span) => eventFields(span, 'gen_ai.content.prompt')['gen_ai.prompt'],
@@ -59,6 +59,8 @@ const QUERY: readonly Source[] = [
 const USER = [
   ...['clinical_events.user.id', 'user.id', 'enduser.id', 'traceloop.association.properties.user_id'],
   ...['ai.telemetry.metadata.userId', 'metadata.userId', 'langfuse.user.id', 'langfuse.trace.userId'],
+  // The user that the request to OpenAI names: OpenLLMetry for Python, OpenLIT for Go.
+  ...['gen_ai.user', 'gen_ai.request.user'],
 ];
 const CONVERSATION = [
   ...['gen_ai.conversation.id', 'session.id', 'traceloop.association.properties.session_id'],
@@ -155,13 +157,15 @@ function jsonOnly(value: unknown): unknown {
 
 function members(attributes: Fields, prefix: string, outer = ''): unknown {
   const found = indexed(attributes, prefix);
-  return found.length > 0 ? found.map((each) => nested(each, outer)) : undefined;
+  // LangGraph's for Python say the role of a message that is no object of LangChain, and nothing else.
+  const hasMore = found.some((each) => Object.keys(each).some((name) => !name.endsWith('role')));
+  return hasMore ? found.map((each) => nested(each, outer)) : undefined;
 }
 
 /** The list of messages that a value is, or has; undefined where it is none. */
 function messagesIn(told: unknown): readonly unknown[] | undefined {
-  const { messages, prompt, input } = fields(told);
-  for (const found of [told, messages, prompt, input]) {
+  const { messages, prompt, input, inputs } = fields(told);
+  for (const found of [told, messages, prompt, input, fields(inputs)['messages']]) {
     // Callbacks of LangChain have a list for each prompt.
     const all = list(found).flat();
     if (all.length > 0 && all.every((each) => roleOf(each) !== undefined)) return all;
@@ -171,12 +175,21 @@ function messagesIn(told: unknown): readonly unknown[] | undefined {
 
 /** What is no message. `ai.prompt` has its text beside the system's; a decorated function may have one argument. */
 function asWritten(raw: unknown, told: unknown): string | undefined {
-  const { prompt, args, kwargs } = fields(told);
+  // Callbacks of LangChain, as OpenLLMetry writes them, have `inputs`, or the `query` of a retriever, beside others.
+  const { prompt, args, kwargs, inputs, query } = fields(told);
   if (raw === undefined) return undefined;
   const values = args === undefined ? [] : [...list(args), ...Object.values(fields(kwargs))];
   if (args !== undefined && values.length === 0) return undefined;
   const only = values.length === 1 ? text(values[0]) : undefined;
-  return only ?? text(prompt) ?? text(told) ?? text(raw) ?? JSON.stringify(raw);
+  return (
+    only ??
+    text(prompt) ??
+    text(inputs) ??
+    (kwargs === undefined ? undefined : text(query)) ??
+    text(told) ??
+    text(raw) ??
+    JSON.stringify(raw)
+  );
 }
 
 /** LangChain names the class of a message in place of a role. */
@@ -193,8 +206,8 @@ function isFromUser(message: unknown): boolean {
 
 function wordsAt(message: unknown): string | undefined {
   if (message === undefined) return undefined;
-  const { content, contents, parts, kwargs } = fields(message);
-  const said = content ?? fields(kwargs)['content'];
+  const { content, contents, parts, kwargs, data } = fields(message);
+  const said = content ?? fields(kwargs ?? data)['content'];
   const all = list(parsed(said) ?? undefined).length > 0 ? parsed(said) : said;
   const words = text(all) ?? undefined;
   if (words !== undefined && words !== '') return words;

@@ -41,6 +41,8 @@ export class Findings {
   readonly evaluations: Evaluation[] = [];
   errorName: string | undefined;
   failed = false;
+  /** The emitter names the reason of an ending, and names none here. */
+  isOpen = false;
   /** Of an agent: the sum of its models. */
   usageOfAll: GrowingAnswer['usage'] | undefined;
 

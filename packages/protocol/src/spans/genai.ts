@@ -11,26 +11,34 @@ const KINDS = new Map<unknown, ReturnType<Dialect['kindOf']>>([
   ['invoke_workflow', 'agent'],
   ['execute_tool', 'tool'],
   ['retrieval', 'retrieval'],
+  // OpenLLMetry for LangChain.
+  ['vector_db_retrieve', 'retrieval'],
   ['embeddings', { reason: 'embeddings' }],
   ['agent_step', { reason: 'steps of agents' }],
   ['create_agent', { reason: 'agents that are made' }],
 ]);
 /** Operations of models that answer no one. */
 const OTHERS = /embed|image|audio|speech|transcri|moderat|rerank|video|memory|search|^plan$/i;
-/** The conventions, the SDKs of Anthropic, Pydantic AI and Sentry, Langfuse's users. */
+/** The conventions, the SDKs of Anthropic, Pydantic AI, OpenLIT and Sentry, Langfuse's users. */
 const USAGE = {
   input: named('input_tokens'),
   output: named('output_tokens'),
   cacheRead: named(
     ...['cache_read.input_tokens', 'cache_read_input_tokens', 'cache_read_tokens', 'input_cached_tokens'],
-    'input_tokens.cached',
+    ...['input_tokens.cached', 'prompt_tokens_details.cache_read'],
   ),
   cacheCreation: named(
     ...['cache_creation.input_tokens', 'cache_creation_input_tokens', 'cache_write.input_tokens'],
     ...['cache_write_tokens', 'input_cache_creation', 'input_tokens.cache_write'],
+    'prompt_tokens_details.cache_write',
   ),
-  reasoning: named('reasoning.output_tokens', 'reasoning_tokens', 'output_tokens.reasoning'),
+  reasoning: named(
+    ...['reasoning.output_tokens', 'reasoning_tokens', 'output_tokens.reasoning', 'details.reasoning_tokens'],
+    'completion_tokens_details.reasoning',
+  ),
 };
+/** Pydantic AI's sum of the models of an agent. */
+const AGGREGATED = 'gen_ai.aggregated_usage.';
 
 function named(...names: readonly string[]): readonly string[] {
   return names.map((name) => `gen_ai.usage.${name}`);
@@ -54,9 +62,10 @@ export const genAi: Dialect = {
     found.tool.id ??= attributes['gen_ai.tool.call.id'];
     if (kind === 'retrieval' && found.documents.length === 0)
       found.documents = list(parsed(attributes['gen_ai.retrieval.documents'])).map(documentOf);
+    const isSum = kind === 'agent' && attributes[`${AGGREGATED}input_tokens`] !== undefined;
     const said = (names: readonly string[]) => {
-      for (const name of names) if (attributes[name] !== undefined) return attributes[name];
-      return undefined;
+      const all = isSum ? names.map((name) => name.replace('gen_ai.usage.', AGGREGATED)) : names;
+      return attributes[all.find((name) => attributes[name] !== undefined) ?? ''];
     };
     const counts = {
       input: said(USAGE.input),
@@ -71,8 +80,21 @@ export const genAi: Dialect = {
     for (const { name, attributes: told = {} } of events)
       if (name === 'gen_ai.evaluation.result') found.evaluations.push(evaluationOf(told));
     if (!found.answered) findWords(attributes, events, kind, found);
+    if (kind === 'model') findOpenLit(attributes, found);
+    const reasons = attributes['gen_ai.response.finish_reasons'];
+    found.isOpen ||= Array.isArray(reasons) && reasons.length === 0;
   },
 };
+
+/** OpenLIT writes the tools that a model asks for as names and ids, each joined by a comma. */
+function findOpenLit(attributes: SpanData['attributes'], { answer }: Findings): void {
+  const names = text(attributes['gen_ai.tool.name'])?.split(', ');
+  if (names === undefined || answer.toolCalls.length > 0) return;
+  const ids = text(attributes['gen_ai.tool.call.id'])?.split(', ') ?? [];
+  const inputs = list(attributes['gen_ai.tool.call.arguments']);
+  for (const [at, name] of names.entries())
+    Object.assign(answer.toolCall(at), { name, id: ids[at], input: inputOf(inputs[at]) });
+}
 
 /** @param said attributes of an event or of a log record. */
 export function evaluationOf(said: Fields): Findings['evaluations'][number] {
@@ -92,13 +114,20 @@ function findWords(
   found: Findings,
 ): void {
   const details = events.find(({ name }) => name === 'gen_ai.client.inference.operation.details')?.attributes;
-  const messages = attributes['gen_ai.output.messages'] ?? details?.['gen_ai.output.messages'];
+  const messages =
+    attributes['gen_ai.output.messages'] ??
+    details?.['gen_ai.output.messages'] ??
+    (kind === 'agent' ? pydanticAnswers(attributes) : undefined);
   if (messages !== undefined) {
     found.answered = true;
     const all = list(parsed(messages));
+    found.isOpen ||= kind === 'model' && all.some((each) => fields(each)['finish_reason'] === '');
     // An agent's are steps of one answer, the last of them with words.
     const told = kind === 'agent' ? [all.findLast(hasWords) ?? all.at(-1)] : all;
-    for (const [at, message] of told.entries()) takeMessage(found.answer, at, message, kind);
+    for (const [at, message] of told.entries()) {
+      if (fields(message)['parts'] === undefined) takeChat(found.answer, at, message, undefined, kind);
+      else takeMessage(found.answer, at, message, kind);
+    }
     return;
   }
   for (const { name, attributes: said = {} } of events) {
@@ -110,11 +139,24 @@ function findWords(
     }
   }
   if (found.answered) return;
+  const words = kind === 'model' ? text(attributes['gen_ai.completion']) : undefined;
+  if (words !== undefined && list(parsed(words)).length === 0) {
+    found.answered = true;
+    found.answer.text = words;
+    return;
+  }
   const completion = events.find(({ name }) => name === 'gen_ai.content.completion')?.attributes;
   if (!completion) return;
   found.answered = true;
   for (const [at, message] of list(parsed(completion['gen_ai.completion'])).entries())
     takeChat(found.answer, at, message, undefined, kind);
+}
+
+/** Pydantic AI writes all messages of an agent's run in one attribute. */
+function pydanticAnswers(attributes: SpanData['attributes']): unknown {
+  const all = list(parsed(attributes['pydantic_ai.all_messages']));
+  const answers = all.filter((message) => fields(message)['role'] === 'assistant');
+  return answers.length > 0 ? answers : undefined;
 }
 
 function hasWords(message: unknown): boolean {
@@ -132,7 +174,7 @@ function takeMessage(answer: GrowingAnswer, at: number, message: unknown, kind: 
     else if (type === 'refusal') {
       choice.text += text(content) ?? '';
       answer.refused = true;
-    } else if (type === 'reasoning') choice.reasoning += text(content) ?? '';
+    } else if (type === 'reasoning') choice.reasoning += reasoningOf(content);
     else if (type === 'tool_call' || type === 'server_tool_call') {
       if (kind === 'agent') continue;
       const call = choice.toolCall(text(id) ?? number);
@@ -144,6 +186,12 @@ function takeMessage(answer: GrowingAnswer, at: number, message: unknown, kind: 
       answer.medium(mediumOf(modality));
     } else if (type !== 'tool_call_response' && type !== 'server_tool_call_response') answer.notRead(part);
   }
+}
+
+/** OpenLLMetry writes the summary of the Responses API as JSON. */
+function reasoningOf(content: unknown): string {
+  const parts = text(content)?.startsWith('[{') ? list(parsed(content)) : [];
+  return wordsOf(parts) || (text(content) ?? '');
 }
 
 /** A message as interfaces of chat write it. */

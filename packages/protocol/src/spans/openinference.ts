@@ -1,7 +1,7 @@
 /** OpenInference, of Arize. */
 import { fields, list, text } from './answer.js';
 import type { Dialect, Findings, SpanData } from './dialect.js';
-import { documentOf, indexed, inputOf, parsed, reasonOf } from './values.js';
+import { documentOf, indexed, inputOf, lastMessage, parsed, reasonOf } from './values.js';
 
 const KINDS = new Map<unknown, ReturnType<Dialect['kindOf']>>([
   ['LLM', 'model'],
@@ -70,7 +70,7 @@ function findDocuments(attributes: SpanData['attributes'], found: Findings): voi
 function toolCallId(output: unknown): unknown {
   const said = fields(parsed(output));
   const message = fields(said['output'] ?? said);
-  return fields(message['kwargs'])['tool_call_id'] ?? message['tool_call_id'];
+  return fields(message['kwargs'] ?? message['data'])['tool_call_id'] ?? message['tool_call_id'];
 }
 
 function findWords(attributes: SpanData['attributes'], kind: string, found: Findings): void {
@@ -109,13 +109,7 @@ function findWords(attributes: SpanData['attributes'], kind: string, found: Find
   // A model's output is what its interface has answered, in a form that is not said: text alone is words.
   if (kind === 'model' && attributes['output.mime_type'] !== 'text/plain') return;
   found.answered = true;
-  answer.text = lastMessage(output) ?? output;
-}
-
-/** Of the state of a graph: its last message. */
-function lastMessage(output: string): string | undefined {
-  const message = fields(list(fields(parsed(output))['messages']).at(-1));
-  return text(fields(message['kwargs'])['content']) ?? text(message['content']);
+  answer.text = lastMessage(parsed(output)) ?? output;
 }
 
 /** Messages of one answer (of the Responses API, for one) and choices have the same names. */

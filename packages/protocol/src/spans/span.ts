@@ -79,10 +79,13 @@ function known(span: SpanData, kind: Kind): Known {
     agentName: kind === 'model' ? modelName(said('gen_ai.agent.name', 'agent.name')) : undefined,
     agentModel: kind === 'agent' ? modelName(model) : undefined,
     operation: word(said(...names, ...more)) ?? kind,
-    streamed: span.attributes['gen_ai.request.stream'] === true || /\.(doStream|streamText)$/.test(span.name),
+    streamed: isStreamed(span.attributes) || /\.(doStream|streamText)$/.test(span.name),
     conversation: word(conversationOf(span.attributes)),
   };
 }
+
+/** The conventions, OpenLLMetry, and OpenLIT and OpenTelemetry for Go. */
+const STREAMED = ['gen_ai.request.stream', 'gen_ai.is_streaming', 'gen_ai.request.is_stream'];
 
 /** Asked when a span has ended. */
 export function findingsOf(span: SpanData, kind: Kind): Findings {
@@ -112,17 +115,29 @@ function endingOf({ attributes, events, status }: SpanData, found: Findings): vo
   const type = text(attributes['error.type']);
   const exception = events?.findLast(({ name }) => name === 'exception')?.attributes?.['exception.type'];
   found.failed ||= status.code === 2 || type !== undefined || found.answer.finishReason === 'error';
-  if (!found.failed) return;
+  if (!found.failed) {
+    // A stream that broke, and its emitter saw no error.
+    if (found.isOpen && found.answer.finishReason === undefined && isStreamed(attributes))
+      found.ending = 'cut off';
+    return;
+  }
   const isStatus = /^[1-5]\d\d$/.test(type ?? '');
   const name = word(isStatus ? undefined : type) ?? word(exception) ?? word(type) ?? found.errorName;
   found.errorName = /time_?d?[-_ ]?out|deadline_?exceeded/i.test(name ?? '') ? TIMED_OUT.errorName : name;
   const said = attributes['http.response.status_code'] ?? attributes['http.status_code'];
   const code = typeof said === 'number' ? said : Number(text(said) ?? (isStatus ? type : undefined));
   found.answer.status = isFailureStatus(code) ? code : found.answer.status;
+  const { errorName, answer } = found;
+  const isWell = typeof said === 'number' && said >= 200 && said < 300;
+  const hasBegun = answer.hasContent || (answer.id ?? answer.model) !== undefined;
   if (/abort|cancell?ed/i.test(name ?? '')) found.ending = 'aborted';
-  // The server has answered that all is well, and then the answer broke.
-  else if (found.errorName !== TIMED_OUT.errorName && typeof said === 'number' && said >= 200 && said < 300)
+  // The answer has begun, with a status that says that all is well or with words of it, and then it broke.
+  else if (errorName !== TIMED_OUT.errorName && (isWell || (hasBegun && /connection/i.test(errorName ?? ''))))
     found.ending = 'cut off';
+}
+
+function isStreamed(attributes: Fields): boolean {
+  return STREAMED.some((name) => attributes[name] === true);
 }
 
 /** The first that is text. */

@@ -1,7 +1,7 @@
 /** OpenLLMetry, of Traceloop: its SDKs, and its instrumentations before they took the names of GenAI. */
-import { fields, text } from './answer.js';
+import { fields, list, text } from './answer.js';
 import type { Dialect } from './dialect.js';
-import { indexed, inputOf, parsed, wordsOf } from './values.js';
+import { documentOf, indexed, inputOf, lastMessage, parsed, wordsOf } from './values.js';
 
 /** Every runnable of LangChain is a workflow there, without a parent. */
 const LANGCHAIN = '@traceloop/instrumentation-langchain';
@@ -25,11 +25,16 @@ export const traceloop: Dialect = {
     const isTool = attributes['traceloop.span.kind'] === 'tool' || kind === 'tool';
     if (isTool) {
       // LangChain's answer of a tool says which tool it was, and of which call.
-      const said = fields(fields(parsed(attributes['traceloop.entity.output']))['kwargs']);
+      const output = fields(parsed(attributes['traceloop.entity.output']));
+      const said = fields(fields(output['output'] ?? output)['kwargs']);
       const entity = attributes['traceloop.entity.name'] ?? name.replace(/^execute_tool |\.tool$/g, '');
       found.tool.name ??= text(said['name']) ?? entity;
       found.tool.id ??= said['tool_call_id'];
     }
+    if (kind === 'retrieval' && found.documents.length === 0)
+      found.documents = list(fields(parsed(attributes['traceloop.entity.output']))['documents']).map(
+        documentOf,
+      );
     answer.model ??= text(attributes['llm.response.model']);
     found.count({
       input: attributes['llm.usage.prompt_tokens'],
@@ -39,7 +44,9 @@ export const traceloop: Dialect = {
     if (kind === 'agent' && attributes['traceloop.entity.output'] !== undefined) {
       found.answered = true;
       const output = parsed(attributes['traceloop.entity.output']);
-      answer.text = text(output) ?? text(attributes['traceloop.entity.output']) ?? '';
+      const { outputs } = fields(output);
+      const said = text(outputs) ?? lastMessage(outputs) ?? text(output);
+      answer.text = said ?? text(attributes['traceloop.entity.output']) ?? '';
       return;
     }
     for (const prefix of ['gen_ai.completion', 'llm.completions']) {

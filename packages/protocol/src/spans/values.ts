@@ -142,10 +142,17 @@ export function wordsOf(content: unknown): string {
 
 /** A document of a retrieval, under the names that emitters use. */
 export function documentOf(value: unknown) {
-  const { id, score, content, text: words, pageContent, metadata } = fields(value);
+  const { id, score, content, text: words, pageContent, page_content: page, metadata } = fields(value);
+  const about = fields(parsed(metadata));
   return {
-    id: id ?? fields(parsed(metadata))['source'],
-    score,
-    text: text(value) ?? text(content) ?? text(words) ?? text(pageContent),
+    id: id ?? about['source'] ?? about['id'],
+    score: score ?? about['score'],
+    text: text(value) ?? text(content) ?? text(words) ?? text(pageContent) ?? text(page),
   };
+}
+
+/** The words of the last message of a state of LangChain's graphs. */
+export function lastMessage(state: unknown): string | undefined {
+  const { kwargs, data, content } = fields(list(fields(state)['messages']).at(-1));
+  return text(fields(kwargs ?? data)['content']) ?? text(content);
 }
