@@ -114,6 +114,8 @@ export function findingsOf(span: SpanData, kind: Kind): Findings {
 function endingOf({ attributes, events, status }: SpanData, found: Findings): void {
   const type = text(attributes['error.type']);
   const exception = events?.findLast(({ name }) => name === 'exception')?.attributes?.['exception.type'];
+  // What a filter has stopped before its first word is no answer whose words were not captured.
+  found.answered ||= /^content[-_]filter$/.test(found.answer.finishReason ?? '');
   found.failed ||= status.code === 2 || type !== undefined || found.answer.finishReason === 'error';
   if (!found.failed) {
     // A stream that broke, and its emitter saw no error.

@@ -159,8 +159,7 @@ class SpanEvents {
     };
     const words = answer.text === '' ? undefined : answer.text;
     // A model's span without words is one whose words were not captured.
-    const isFiltered = /^content[-_]filter$/.test(answer.finishReason ?? '');
-    const isWorded = answer.hasContent || (kind === 'model' && !found.answered && !isFiltered);
+    const isWorded = answer.hasContent || (kind === 'model' && !found.answered);
     const isWhole = ending === 'complete' && dropped === 0 && isWorded && !asksForTools(answer);
     const isDefault = this.#options.shown === 'default' && kind === 'model' && this.#shown === undefined;
     const isMarked = this.#shown === true && (ending === 'complete' || answer.hasContent);
