@@ -144,3 +144,14 @@ test('[R-206] the events that the guide shows make one full record without a con
   expect(metadata.events).toHaveLength(EVENT_KINDS.length);
   expect(metadata.completeness.level).toBe('full');
 });
+
+test('[R-1240] what the guide to OpenTelemetry names of attributes, metrics and headers is of the collector', () => {
+  const guide = textOf('docs/guide/opentelemetry.md');
+  const table = textOf('docs/reference/otlp.md').split('### Attributes that an application can set')[1];
+  const attributes = new Set(guide.match(/(?<=['"`])clinical_events\.\w+\.?\w*(?=['"`])/g));
+  expect(attributes.size).toBeGreaterThan(4);
+  for (const attribute of attributes) expect(table).toContain(`\`${attribute}\``);
+  const metrics = new Set(guide.match(/collector_\w+/g));
+  expect(metrics.size).toBeGreaterThan(1);
+  for (const metric of metrics) expect(textOf('docs/reference/metrics.md')).toContain(`\`${metric}\``);
+});

@@ -1,4 +1,4 @@
-/** Compares the guide for privacy officers with the program. */
+/** Compares the guides for privacy officers and for OpenTelemetry with the program. */
 import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
@@ -42,7 +42,7 @@ function* commandLines(text: string): Generator<string[]> {
   }
 }
 
-test.each(PAGES)('[R-1530] every command that %s names is one of the program, with its options', (page) => {
+test.each([...PAGES, '../opentelemetry.md'])('[R-1530] every command that %s names is one of the program, with its options', (page) => {
   for (const words of commandLines(textOf(path.join(GUIDE, page)))) {
     const [first = ''] = words;
     if (!commands.has(first)) {

@@ -178,7 +178,7 @@ export const ERRORS = {
     retry: false,
     retryAfter: false,
     logLevel: 'info',
-    when: 'Content-Type is missing, is not application/json, or names a charset other than UTF-8.',
+    when: 'Content-Type is missing, is not application/json (of OTLP, nor application/x-protobuf), or names a charset other than UTF-8.',
   },
   unsupported_content_encoding: {
     status: 415,

@@ -301,7 +301,10 @@ export class Ingest {
     }
     const wait = principal.bucket?.take(startedAt) ?? 0;
     if (wait > 0) return this.refuse(exchange, 'rate_limited', [], undefined, wait);
-    if (!endpoint.takes(headers.contentType)) return this.refuse(exchange, 'unsupported_media_type');
+    if (!endpoint.takes(headers.contentType)) {
+      const { typeMessage: message } = endpoint;
+      return this.refuse(exchange, { code: 'unsupported_media_type', ...(message && { message }) });
+    }
     if (expectation === 'unmet') return this.refuse(exchange, 'expectation_failed');
     const encoding = contentEncoding(headers.contentEncoding);
     if (encoding === undefined) return this.refuse(exchange, 'unsupported_content_encoding');

@@ -152,6 +152,8 @@ export interface Endpoint {
   readonly kind: RequestKind;
   readonly maxBodyBytes: number;
   takes(contentType: string | undefined): boolean;
+  /** What is said of another type, in place of the code's own. */
+  readonly typeMessage?: string;
   /** Reads and answers a request whose head is good and whose body was announced as no larger than it may be. */
   receive(exchange: Exchange, headers: RequestHeaders, principal: Principal, encoding: Encoding): void;
   /** The body of a refusal; undefined for that of the five endpoints. */

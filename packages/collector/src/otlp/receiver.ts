@@ -44,6 +44,9 @@ const MEDIA_TYPES: Readonly<Record<Encoding, string>> = {
   json: 'application/json',
 };
 
+const OTHER_TYPE =
+  'The Content-Type must be application/x-protobuf or application/json: OTLP over HTTP, not gRPC.';
+
 /** Codes of google.rpc by status of HTTP; the protocol of OTLP asks for such a status in every refusal. */
 const RPC_CODES: Readonly<Record<number, number>> = {
   ...{ 400: 3, 413: 3, 415: 3, 417: 3, 401: 16, 403: 7, 404: 5, 405: 12, 408: 4, 429: 8, 503: 14 },
@@ -91,6 +94,7 @@ export class OtlpReceiver {
       kind: 'otlp',
       maxBodyBytes: MOST_REQUEST_BYTES,
       takes: (contentType) => encodingOf(contentType) !== undefined,
+      typeMessage: OTHER_TYPE,
       receive: (...head) => this.#receive(signal, ...head),
       refusal: ({ request }, code, message) => refusalBody(readHeaders(request.rawHeaders), code, message),
     };

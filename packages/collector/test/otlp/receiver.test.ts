@@ -97,7 +97,12 @@ test('[R-1922] the answer has the encoding of the request, whatever its coding, 
   const other = { 'content-type': 'text/plain' };
   expect(await sendOtlp(port, key, json, { headers: other })).toMatchObject({
     status: 415,
-    json: { code: 3 },
+    json: {
+      code: 3,
+      message:
+        'unsupported_media_type: ' +
+        'The Content-Type must be application/x-protobuf or application/json: OTLP over HTTP, not gRPC.',
+    },
   });
   const unknown = { 'content-encoding': 'compress' };
   expect((await sendOtlp(port, key, json, { headers: unknown })).status).toBe(415);
@@ -305,4 +310,7 @@ test('[R-1933] a trial lists the events that are made of spans, each with what p
     /201 inference-start [0-9a-f-]{36} \(request [0-9a-f]{20}\): profile full would refuse it:\n.*\/user_identity/,
   );
   expect(trial.output.stdout).not.toContain('mmol');
+  const metrics = await sendOtlp(otlpPortOf(trial), key, '{}', { path: '/v1/metrics' });
+  expect(metrics.status).toBe(404);
+  await expect.poll(() => trial.output.stdout).toMatch(/404 .* no such endpoint; .*\/v1\/traces/);
 });

@@ -262,7 +262,7 @@ async function run(
   const otlp = listen ? await openOtlpSide(config, ingest, tls, log) : undefined;
   collectorStatus.otlpSide = otlp;
   const listening = listen ? await listenOn(listener, otlp, config, tls, thread) : undefined;
-  trial?.announce();
+  trial?.announce([...(otlp?.receiver.endpoints.keys() ?? [])]);
   if (isatty(1)) out.write(listeningNotice(listening, management.address));
   const notices = consoleNotice(management.address) + (trial ? '' : escrowNotice(config));
   if (listening) await handOutFirstKey(keyDatabase, out, log, listening, notices);

@@ -37,6 +37,7 @@ interface TrialEvent {
 export class Trial {
   readonly #directory: string;
   #announced = false;
+  #paths: readonly string[] = Object.values(EVENT_PATHS);
 
   private constructor(private readonly out: LineWriter) {
     this.#directory = fs.mkdtempSync(path.join(os.tmpdir(), 'collector-trial-'));
@@ -63,9 +64,10 @@ export class Trial {
     return trial;
   }
 
-  /** Prints what a trial is. From then on the end is printed too. */
-  announce(): void {
+  /** Prints what a trial is. From then on the end is printed too. @param more paths that take requests. */
+  announce(more: readonly string[] = []): void {
     this.#announced = true;
+    this.#paths = [...Object.values(EVENT_PATHS), ...more];
     this.out.write(`
 This is a trial. All that is sent is kept in ${legible(this.#directory)} and deleted when the collector ends.
 Each event is listed here, with what it is refused for, or would be under profile full.
@@ -75,7 +77,7 @@ Each event is listed here, with what it is refused for, or would be under profil
   /** For Ingest.observer, where bodies are kept. */
   observe(observed: Observed, status: number, fault: Fault | undefined): void {
     const { id, kind, body } = observed;
-    if (fault !== undefined) this.out.write(refusalLines(observed, status, fault));
+    if (fault !== undefined) this.out.write(refusalLines(observed, status, fault, this.#paths));
     else if (kind !== undefined && kind !== 'otlp' && body !== undefined)
       this.out.write(trialLines(id, kind, body));
   }
@@ -104,19 +106,23 @@ function trialLines(request: string, kind: EventKind, body: Uint8Array): string 
 }
 
 /** Why a request was refused; no value of any field, for a fault has none, and nothing of a path that is no endpoint. */
-function refusalLines({ id, kind, url = '' }: Observed, status: number, fault: Fault): string {
+function refusalLines(
+  { id, kind, url = '' }: Observed,
+  status: number,
+  fault: Fault,
+  paths: readonly string[],
+): string {
   const { code, message = ERRORS[code].message, details } = fault;
   const issues = (details?.['issues'] ?? []) as readonly Issue[];
   const first =
     kind === undefined
-      ? `${status} (request ${id}): ${code}: no such endpoint${nearestEndpoint(url)}`
+      ? `${status} (request ${id}): ${code}: no such endpoint${nearestEndpoint(url, paths)}`
       : `${status} ${kind} (request ${id}): ${code}: ${message}`;
   return asLines([first, ...issues.map(issueLine)]);
 }
 
-function nearestEndpoint(target: string): string {
+function nearestEndpoint(target: string, endpoints: readonly string[]): string {
   const [path = ''] = target.split('?', 1);
-  const endpoints = Object.values(EVENT_PATHS);
   return didYouMean(path, endpoints) || `; the endpoints are ${endpoints.join(', ')}`;
 }
 
