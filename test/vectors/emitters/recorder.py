@@ -1,11 +1,11 @@
 """Run one emitter against a fake model server and keep what it exports.
 
-    python3 recorder.py FOLDER [--hide TEXT]... -- COMMAND [ARGUMENT]...
+    python3 recorder.py FOLDER [--hide PATH]... -- COMMAND [ARGUMENT]...
 
 COMMAND gets the addresses of the fake model server (OPENAI_BASE_URL, ANTHROPIC_BASE_URL) and of the
 sink (OTEL_EXPORTER_OTLP_ENDPOINT, LANGFUSE_HOST). When it has ended, FOLDER holds each body that it
 exported, in the order of arrival: request*.pb.base64 or request*.json of spans, logs* of log records.
-Each TEXT, and this machine's name, is replaced by as many characters, so that lengths stay right.
+Each PATH is replaced by as many characters, so that lengths stay right.
 """
 
 import argparse
@@ -14,7 +14,6 @@ import gzip
 import json
 import os
 import pathlib
-import socket
 import subprocess
 import sys
 import threading
@@ -79,11 +78,9 @@ def serve(handler):
     return f"http://127.0.0.1:{server.server_port}"
 
 
-def same_length(text, mark="/app/"):
-    """A path of another machine, as long as the text; a plain word where the text is no path."""
-    if not text.startswith("/"):
-        return ("host-" + "x" * len(text))[: len(text)]
-    return (mark + "modules/" * len(text))[: len(text) - 1] + "m"
+def same_length(path):
+    """A path of another machine, as long as this one."""
+    return ("/app/" + "modules/" * len(path))[: len(path) - 1] + "m"
 
 
 def write(folder, hidden):
@@ -92,8 +89,8 @@ def write(folder, hidden):
         old.unlink()
     seen = set()
     for at, (signal, media, encoding, body) in enumerate(Sink.bodies, start=1):
-        for text in sorted(hidden, key=len, reverse=True):
-            body = body.replace(text.encode(), same_length(text).encode())
+        for path in sorted(hidden, key=len, reverse=True):
+            body = body.replace(path.encode(), same_length(path).encode())
         name = signal if at == 1 else f"{signal}-{at}"
         seen.add((signal, media, encoding))
         if media == "application/json":
@@ -108,7 +105,7 @@ def write(folder, hidden):
 def main():
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("folder", type=pathlib.Path)
-    options.add_argument("--hide", action="append", default=[], metavar="TEXT")
+    options.add_argument("--hide", action="append", default=[], metavar="PATH")
     options.add_argument("command", nargs="+")
     given = options.parse_args()
     model, sink = serve(Model), serve(Sink)
@@ -123,10 +120,11 @@ def main():
         "LANGFUSE_HOST": sink,
         "LANGFUSE_BASE_URL": sink,
         "OTEL_SERVICE_NAME": "ward-assistant",
+        "OTEL_RESOURCE_ATTRIBUTES": "host.name=ward-host",
         "OTEL_METRICS_EXPORTER": "none",
     }
     ended = subprocess.run(given.command, env=environment)
-    write(given.folder, {*given.hide, socket.gethostname(), *([] if len(sys.prefix) < 6 else [sys.prefix])})
+    write(given.folder, given.hide)
     sys.exit(ended.returncode)
 
 

@@ -249,9 +249,9 @@ export function asksForTools({ toolCalls, finishReason }: Choice): boolean {
   return toolCalls.some(({ byProvider }) => !byProvider) || /^(tool|function)/.test(finishReason ?? '');
 }
 
-/** A name or an id, if that is what it is. What has blanks may be words of a patient, and is left out. */
+/** A name or an id, if that is what it is. What has blanks may be words of a patient, and is left out. Types of Go begin with `*`. */
 export function word(value: unknown): string | undefined {
-  return typeof value === 'string' && /^[\w.:/@+~-]{1,200}$/.test(value) ? value : undefined;
+  return typeof value === 'string' && /^\*?[\w.:/@+~-]{1,200}$/.test(value) ? value : undefined;
 }
 
 /** The name of a model, which may have blanks, brackets and the like, but no control characters. */

@@ -5,7 +5,7 @@
  */
 import { type Fields, fields, list, modelName, text } from './answer.js';
 import type { SpanData } from './dialect.js';
-import { indexed, messageOf, nested, parsed, parsedContent } from './values.js';
+import { indexed, nested, parsed, parsedContent } from './values.js';
 
 export interface Asked {
   /** Text of the last message of the user; what is no message at all as the emitter wrote it. */
@@ -26,7 +26,7 @@ const MOST_TOOLS = 128;
 type Source = string | ((span: SpanData) => unknown);
 
 const MESSAGES: readonly Source[] = [
-  'gen_ai.input.messages',
+  ...['gen_ai.input.messages', 'pydantic_ai.all_messages'],
   (span) => eventFields(span, DETAILS)['gen_ai.input.messages'],
   eventMessages,
   (span) => eventFields(span, 'gen_ai.content.prompt')['gen_ai.prompt'],
@@ -38,7 +38,6 @@ const MESSAGES: readonly Source[] = [
   ({ attributes }) => members(attributes, 'gen_ai.prompt') ?? members(attributes, 'llm.prompts'),
   'traceloop.entity.input',
   ...['ai.prompt.messages', 'ai.prompt', 'langfuse.observation.input', 'gen_ai.prompt'],
-  'pydantic_ai.all_messages',
 ];
 const INSTRUCTIONS: readonly Source[] = [
   'gen_ai.system_instructions',
@@ -60,7 +59,8 @@ const QUERY: readonly Source[] = [
 const USER = [
   ...['clinical_events.user.id', 'user.id', 'enduser.id', 'traceloop.association.properties.user_id'],
   ...['ai.telemetry.metadata.userId', 'metadata.userId', 'langfuse.user.id', 'langfuse.trace.userId'],
-  ...['gen_ai.user', 'gen_ai.request.user', 'llm.user'],
+  // The user that the request to OpenAI names: OpenLLMetry for Python, OpenLIT for Go.
+  ...['gen_ai.user', 'gen_ai.request.user'],
 ];
 const CONVERSATION = [
   ...['gen_ai.conversation.id', 'session.id', 'traceloop.association.properties.session_id'],
@@ -87,7 +87,10 @@ const PARAMETERS_IN_JSON = ['llm.invocation_parameters', 'langfuse.observation.m
 
 /** What a model or an agent was asked. Linear in the size of the span. */
 export function askedOf(span: SpanData): Asked {
-  const { raw, all, question } = sentIn(span);
+  const raw = first(span, MESSAGES);
+  const told = parsed(raw) ?? raw;
+  const all = messagesIn(told);
+  const question = all === undefined ? asWritten(raw, told) : wordsAt(all.findLast(isFromUser));
   const isMore = all !== undefined && !(all.length === 1 && isPlain(all[0]));
   return {
     question,
@@ -135,21 +138,6 @@ function first(span: SpanData, sources: readonly Source[]): unknown {
   return undefined;
 }
 
-/** The first that has a question: some emitters leave the words out of one list of messages and not of another. */
-function sentIn(span: SpanData) {
-  let found: { raw: unknown; all: readonly unknown[] | undefined; question: string | undefined } | undefined;
-  for (const source of MESSAGES) {
-    const raw = first(span, [source]);
-    if (raw === undefined) continue;
-    const told = parsed(raw) ?? raw;
-    const all = messagesIn(told);
-    const question = all === undefined ? asWritten(raw, told) : wordsAt(all.findLast(isFromUser));
-    if (question !== undefined) return { raw, all, question };
-    found ??= { raw, all, question };
-  }
-  return found ?? { raw: undefined, all: undefined, question: undefined };
-}
-
 function eventFields({ events = [] }: SpanData, wanted: string): Fields {
   return events.find(({ name }) => name === wanted)?.attributes ?? {};
 }
@@ -169,7 +157,9 @@ function jsonOnly(value: unknown): unknown {
 
 function members(attributes: Fields, prefix: string, outer = ''): unknown {
   const found = indexed(attributes, prefix);
-  return found.length > 0 ? found.map((each) => nested(each, outer)) : undefined;
+  // LangGraph's for Python say the role of a message that is no object of LangChain, and nothing else.
+  const hasMore = found.some((each) => Object.keys(each).some((name) => !name.endsWith('role')));
+  return hasMore ? found.map((each) => nested(each, outer)) : undefined;
 }
 
 /** The list of messages that a value is, or has; undefined where it is none. */
@@ -183,18 +173,22 @@ function messagesIn(told: unknown): readonly unknown[] | undefined {
   return undefined;
 }
 
-/**
- * What is no message. `ai.prompt` has its text beside the system's, callbacks of LangChain beside tags; a decorated
- * function may have one argument.
- */
+/** What is no message. `ai.prompt` has its text beside the system's; a decorated function may have one argument. */
 function asWritten(raw: unknown, told: unknown): string | undefined {
+  // Callbacks of LangChain, as OpenLLMetry writes them, have `inputs`, or the `query` of a retriever, beside others.
   const { prompt, args, kwargs, inputs, query } = fields(told);
   if (raw === undefined) return undefined;
   const values = args === undefined ? [] : [...list(args), ...Object.values(fields(kwargs))];
   if (args !== undefined && values.length === 0) return undefined;
   const only = values.length === 1 ? text(values[0]) : undefined;
   return (
-    only ?? text(prompt) ?? text(inputs) ?? text(query) ?? text(told) ?? text(raw) ?? JSON.stringify(raw)
+    only ??
+    text(prompt) ??
+    text(inputs) ??
+    (kwargs === undefined ? undefined : text(query)) ??
+    text(told) ??
+    text(raw) ??
+    JSON.stringify(raw)
   );
 }
 
@@ -212,7 +206,8 @@ function isFromUser(message: unknown): boolean {
 
 function wordsAt(message: unknown): string | undefined {
   if (message === undefined) return undefined;
-  const { content: said, contents, parts } = messageOf(message);
+  const { content, contents, parts, kwargs, data } = fields(message);
+  const said = content ?? fields(kwargs ?? data)['content'];
   const all = list(parsed(said) ?? undefined).length > 0 ? parsed(said) : said;
   const words = text(all) ?? undefined;
   if (words !== undefined && words !== '') return words;

@@ -41,12 +41,14 @@ export class Findings {
   readonly evaluations: Evaluation[] = [];
   errorName: string | undefined;
   failed = false;
+  /** The emitter names the reason of an ending, and names none here. */
+  isOpen = false;
   /** Of an agent: the sum of its models. */
   usageOfAll: GrowingAnswer['usage'] | undefined;
 
   /** Of a model: whether there are words that were not captured. A filter may have stopped all of them. */
   get isUnseen(): boolean {
-    return !this.answered && this.answer.finishReason !== 'content_filter';
+    return !this.answered && !/^content[-_]filter$/.test(this.answer.finishReason ?? '');
   }
 
   /** Counts that are not known yet. `apart`: the input is what came from no cache. */

@@ -1,5 +1,5 @@
 /** Semantic conventions for GenAI of OpenTelemetry, 1.26 and later, and what came before them. */
-import { asText, type Fields, fields, type GrowingAnswer, list, mediumOf, text } from './answer.js';
+import { type Fields, fields, type GrowingAnswer, list, mediumOf, text } from './answer.js';
 import type { Dialect, Findings, SpanData } from './dialect.js';
 import { documentOf, inputOf, parsed, reasonOf, wordsOf } from './values.js';
 
@@ -11,6 +11,7 @@ const KINDS = new Map<unknown, ReturnType<Dialect['kindOf']>>([
   ['invoke_workflow', 'agent'],
   ['execute_tool', 'tool'],
   ['retrieval', 'retrieval'],
+  // OpenLLMetry for LangChain.
   ['vector_db_retrieve', 'retrieval'],
   ['embeddings', { reason: 'embeddings' }],
   ['agent_step', { reason: 'steps of agents' }],
@@ -18,7 +19,7 @@ const KINDS = new Map<unknown, ReturnType<Dialect['kindOf']>>([
 ]);
 /** Operations of models that answer no one. */
 const OTHERS = /embed|image|audio|speech|transcri|moderat|rerank|video|memory|search|^plan$/i;
-/** The conventions, the SDKs of Anthropic, Pydantic AI and Sentry, Langfuse's users. */
+/** The conventions, the SDKs of Anthropic, Pydantic AI, OpenLIT and Sentry, Langfuse's users. */
 const USAGE = {
   input: named('input_tokens'),
   output: named('output_tokens'),
@@ -29,16 +30,18 @@ const USAGE = {
   cacheCreation: named(
     ...['cache_creation.input_tokens', 'cache_creation_input_tokens', 'cache_write.input_tokens'],
     ...['cache_write_tokens', 'input_cache_creation', 'input_tokens.cache_write'],
+    'prompt_tokens_details.cache_write',
   ),
   reasoning: named(
     ...['reasoning.output_tokens', 'reasoning_tokens', 'output_tokens.reasoning', 'details.reasoning_tokens'],
     'completion_tokens_details.reasoning',
   ),
 };
+/** Pydantic AI's sum of the models of an agent. */
+const AGGREGATED = 'gen_ai.aggregated_usage.';
 
 function named(...names: readonly string[]): readonly string[] {
-  // The second is of an agent of Pydantic AI.
-  return names.flatMap((name) => [`gen_ai.usage.${name}`, `gen_ai.aggregated_usage.${name}`]);
+  return names.map((name) => `gen_ai.usage.${name}`);
 }
 
 export const genAi: Dialect = {
@@ -59,9 +62,10 @@ export const genAi: Dialect = {
     found.tool.id ??= attributes['gen_ai.tool.call.id'];
     if (kind === 'retrieval' && found.documents.length === 0)
       found.documents = list(parsed(attributes['gen_ai.retrieval.documents'])).map(documentOf);
+    const isSum = kind === 'agent' && attributes[`${AGGREGATED}input_tokens`] !== undefined;
     const said = (names: readonly string[]) => {
-      for (const name of names) if (attributes[name] !== undefined) return attributes[name];
-      return undefined;
+      const all = isSum ? names.map((name) => name.replace('gen_ai.usage.', AGGREGATED)) : names;
+      return attributes[all.find((name) => attributes[name] !== undefined) ?? ''];
     };
     const counts = {
       input: said(USAGE.input),
@@ -76,15 +80,21 @@ export const genAi: Dialect = {
     for (const { name, attributes: told = {} } of events)
       if (name === 'gen_ai.evaluation.result') found.evaluations.push(evaluationOf(told));
     if (!found.answered) findWords(attributes, events, kind, found);
-    // OpenLLMetry for Python ends the span of a stream that broke as if all were well, without a reason.
-    const isBroken =
-      (attributes['gen_ai.is_streaming'] === true && found.answered) ||
-      (attributes['gen_ai.request.is_stream'] === true &&
-        isEmpty(attributes['gen_ai.response.finish_reasons']));
-    if (isBroken && kind === 'model' && answer.finishReason === undefined) found.ending ??= 'cut off';
-    if (kind === 'model' && answer.toolCalls.length === 0) takeJoinedTools(attributes, answer);
+    if (kind === 'model') findOpenLit(attributes, found);
+    const reasons = attributes['gen_ai.response.finish_reasons'];
+    found.isOpen ||= Array.isArray(reasons) && reasons.length === 0;
   },
 };
+
+/** OpenLIT writes the tools that a model asks for as names and ids, each joined by a comma. */
+function findOpenLit(attributes: SpanData['attributes'], { answer }: Findings): void {
+  const names = text(attributes['gen_ai.tool.name'])?.split(', ');
+  if (names === undefined || answer.toolCalls.length > 0) return;
+  const ids = text(attributes['gen_ai.tool.call.id'])?.split(', ') ?? [];
+  const inputs = list(attributes['gen_ai.tool.call.arguments']);
+  for (const [at, name] of names.entries())
+    Object.assign(answer.toolCall(at), { name, id: ids[at], input: inputOf(inputs[at]) });
+}
 
 /** @param said attributes of an event or of a log record. */
 export function evaluationOf(said: Fields): Findings['evaluations'][number] {
@@ -104,13 +114,20 @@ function findWords(
   found: Findings,
 ): void {
   const details = events.find(({ name }) => name === 'gen_ai.client.inference.operation.details')?.attributes;
-  const messages = attributes['gen_ai.output.messages'] ?? details?.['gen_ai.output.messages'];
+  const messages =
+    attributes['gen_ai.output.messages'] ??
+    details?.['gen_ai.output.messages'] ??
+    (kind === 'agent' ? pydanticAnswers(attributes) : undefined);
   if (messages !== undefined) {
     found.answered = true;
     const all = list(parsed(messages));
+    found.isOpen ||= kind === 'model' && all.some((each) => fields(each)['finish_reason'] === '');
     // An agent's are steps of one answer, the last of them with words.
     const told = kind === 'agent' ? [all.findLast(hasWords) ?? all.at(-1)] : all;
-    for (const [at, message] of told.entries()) takeMessage(found.answer, at, message, kind);
+    for (const [at, message] of told.entries()) {
+      if (fields(message)['parts'] === undefined) takeChat(found.answer, at, message, undefined, kind);
+      else takeMessage(found.answer, at, message, kind);
+    }
     return;
   }
   for (const { name, attributes: said = {} } of events) {
@@ -122,41 +139,24 @@ function findWords(
     }
   }
   if (found.answered) return;
-  const result = attributes['final_result'];
-  if (kind === 'agent' && result !== undefined) {
-    found.answered = true;
-    found.answer.text = asText(result);
-    return;
-  }
-  const completion = events.find(({ name }) => name === 'gen_ai.content.completion')?.attributes;
-  if (!completion) {
-    const words = text(attributes['gen_ai.completion']);
-    if (words === undefined) return;
+  const words = kind === 'model' ? text(attributes['gen_ai.completion']) : undefined;
+  if (words !== undefined && list(parsed(words)).length === 0) {
     found.answered = true;
     found.answer.text = words;
     return;
   }
+  const completion = events.find(({ name }) => name === 'gen_ai.content.completion')?.attributes;
+  if (!completion) return;
   found.answered = true;
   for (const [at, message] of list(parsed(completion['gen_ai.completion'])).entries())
     takeChat(found.answer, at, message, undefined, kind);
 }
 
-function isEmpty(list: unknown): boolean {
-  return Array.isArray(list) && list.length === 0;
-}
-
-/** OpenLIT for Go joins the names of the tools that a model asks for, and their ids. */
-function takeJoinedTools(attributes: Fields, answer: GrowingAnswer): void {
-  const [names, ids] = ['gen_ai.tool.name', 'gen_ai.tool.call.id'].map((name) =>
-    text(attributes[name])?.split(', '),
-  );
-  const inputs = list(parsed(attributes['gen_ai.tool.call.arguments']));
-  for (const [number, name] of (names ?? []).entries()) {
-    const call = answer.toolCall(number);
-    call.name = name;
-    call.id = ids?.[number];
-    call.input = inputOf(inputs[number]);
-  }
+/** Pydantic AI writes all messages of an agent's run in one attribute. */
+function pydanticAnswers(attributes: SpanData['attributes']): unknown {
+  const all = list(parsed(attributes['pydantic_ai.all_messages']));
+  const answers = all.filter((message) => fields(message)['role'] === 'assistant');
+  return answers.length > 0 ? answers : undefined;
 }
 
 function hasWords(message: unknown): boolean {
@@ -166,11 +166,7 @@ function hasWords(message: unknown): boolean {
 /** A message of the conventions: a choice, in parts. An agent's tools are asked for by its models. */
 function takeMessage(answer: GrowingAnswer, at: number, message: unknown, kind: string): void {
   const choice = answer.choice(at);
-  const { parts, content: said, finish_reason: reason } = fields(message);
-  if (parts === undefined && said !== undefined) {
-    takeChat(answer, at, message, text(reason), kind);
-    return;
-  }
+  const { parts, finish_reason: reason } = fields(message);
   choice.finishReason ??= text(reason) || undefined;
   for (const [number, part] of list(parts).entries()) {
     const { type, content, id, name, arguments: input, modality } = fields(part);
@@ -178,7 +174,7 @@ function takeMessage(answer: GrowingAnswer, at: number, message: unknown, kind: 
     else if (type === 'refusal') {
       choice.text += text(content) ?? '';
       answer.refused = true;
-    } else if (type === 'reasoning') choice.reasoning += reasoningIn(content);
+    } else if (type === 'reasoning') choice.reasoning += reasoningOf(content);
     else if (type === 'tool_call' || type === 'server_tool_call') {
       if (kind === 'agent') continue;
       const call = choice.toolCall(text(id) ?? number);
@@ -192,10 +188,10 @@ function takeMessage(answer: GrowingAnswer, at: number, message: unknown, kind: 
   }
 }
 
-/** Some emitters write the parts of a summary as JSON. */
-function reasoningIn(content: unknown): string {
-  const words = text(content) ?? '';
-  return (words.startsWith('[{') && wordsOf(parsed(words))) || words;
+/** OpenLLMetry writes the summary of the Responses API as JSON. */
+function reasoningOf(content: unknown): string {
+  const parts = text(content)?.startsWith('[{') ? list(parsed(content)) : [];
+  return wordsOf(parts) || (text(content) ?? '');
 }
 
 /** A message as interfaces of chat write it. */

@@ -1,7 +1,7 @@
 /** OpenInference, of Arize. */
 import { fields, list, text } from './answer.js';
 import type { Dialect, Findings, SpanData } from './dialect.js';
-import { documentOf, indexed, inputOf, lastMessage, messageOf, parsed, reasonOf } from './values.js';
+import { documentOf, indexed, inputOf, lastMessage, parsed, reasonOf } from './values.js';
 
 const KINDS = new Map<unknown, ReturnType<Dialect['kindOf']>>([
   ['LLM', 'model'],
@@ -29,9 +29,7 @@ export const openInference: Dialect = {
     // The model that was asked for, until some instrumentations write the one that answered in its place.
     const model = text(attributes['llm.model_name']);
     const asked = askedModel(attributes);
-    // A call that has ended, and does not say which model it asked for, names the one that answered.
-    const isAnswered = asked !== undefined || attributes['llm.finish_reason'] !== undefined;
-    if (kind === 'model' && isAnswered && model !== asked) answer.model ??= model;
+    if (kind === 'model' && asked !== undefined && model !== asked) answer.model ??= model;
     answer.finishReason ??= reasonOf(attributes['llm.finish_reason']);
     found.tool.name ??= attributes['tool.name'] ?? attributes['tool_call.function.name'];
     found.tool.id ??= attributes['tool_call.id'] ?? attributes['tool.id'];
@@ -70,8 +68,9 @@ function findDocuments(attributes: SpanData['attributes'], found: Findings): voi
 
 /** LangChain's answer of a tool says which call it is of. */
 function toolCallId(output: unknown): unknown {
-  const said = parsed(output);
-  return messageOf(fields(said)['output'] ?? said)['tool_call_id'];
+  const said = fields(parsed(output));
+  const message = fields(said['output'] ?? said);
+  return fields(message['kwargs'] ?? message['data'])['tool_call_id'] ?? message['tool_call_id'];
 }
 
 function findWords(attributes: SpanData['attributes'], kind: string, found: Findings): void {

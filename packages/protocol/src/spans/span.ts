@@ -34,15 +34,6 @@ interface PassedOver {
   readonly cause: string;
 }
 
-const STREAMED = [
-  'gen_ai.request.stream',
-  'gen_ai.request.is_stream',
-  'gen_ai.is_streaming',
-  'llm.is_streaming',
-];
-/** Names of errors of a connection. */
-const BROKEN = /connection|protocol_?error|incomplete/i;
-
 /** The first that knows a span decides what it is; what is said by its names goes before the others. */
 const DIALECTS: readonly Dialect[] = [genAi, openInference, traceloop, aiSdk, langfuse, olderGenAi];
 
@@ -88,11 +79,13 @@ function known(span: SpanData, kind: Kind): Known {
     agentName: kind === 'model' ? modelName(said('gen_ai.agent.name', 'agent.name')) : undefined,
     agentModel: kind === 'agent' ? modelName(model) : undefined,
     operation: word(said(...names, ...more)) ?? kind,
-    streamed:
-      STREAMED.some((name) => span.attributes[name] === true) || /\.(doStream|streamText)$/.test(span.name),
+    streamed: isStreamed(span.attributes) || /\.(doStream|streamText)$/.test(span.name),
     conversation: word(conversationOf(span.attributes)),
   };
 }
+
+/** The conventions, OpenLLMetry, and OpenLIT and OpenTelemetry for Go. */
+const STREAMED = ['gen_ai.request.stream', 'gen_ai.is_streaming', 'gen_ai.request.is_stream'];
 
 /** Asked when a span has ended. */
 export function findingsOf(span: SpanData, kind: Kind): Findings {
@@ -118,31 +111,35 @@ export function findingsOf(span: SpanData, kind: Kind): Findings {
   return found;
 }
 
-/** Go writes a star before the names of some errors. */
-function errorWord(name: unknown): string | undefined {
-  const said = text(name) ?? '';
-  return said.startsWith('*') ? word(said.slice(1)) && said : word(said);
-}
-
 function endingOf({ attributes, events, status }: SpanData, found: Findings): void {
   const type = text(attributes['error.type']);
   const exception = events?.findLast(({ name }) => name === 'exception')?.attributes?.['exception.type'];
+  // What a filter has stopped before its first word is no answer whose words were not captured.
+  found.answered ||= /^content[-_]filter$/.test(found.answer.finishReason ?? '');
   found.failed ||= status.code === 2 || type !== undefined || found.answer.finishReason === 'error';
-  if (!found.failed) return;
+  if (!found.failed) {
+    // A stream that broke, and its emitter saw no error.
+    if (found.isOpen && found.answer.finishReason === undefined && isStreamed(attributes))
+      found.ending = 'cut off';
+    return;
+  }
   const isStatus = /^[1-5]\d\d$/.test(type ?? '');
-  const name =
-    errorWord(isStatus ? undefined : type) ?? errorWord(exception) ?? word(type) ?? found.errorName;
+  const name = word(isStatus ? undefined : type) ?? word(exception) ?? word(type) ?? found.errorName;
   found.errorName = /time_?d?[-_ ]?out|deadline_?exceeded/i.test(name ?? '') ? TIMED_OUT.errorName : name;
   const said = attributes['http.response.status_code'] ?? attributes['http.status_code'];
   const code = typeof said === 'number' ? said : Number(text(said) ?? (isStatus ? type : undefined));
   found.answer.status = isFailureStatus(code) ? code : found.answer.status;
+  const { errorName, answer } = found;
+  const isWell = typeof said === 'number' && said >= 200 && said < 300;
+  const hasBegun = answer.hasContent || (answer.id ?? answer.model) !== undefined;
   if (/abort|cancell?ed/i.test(name ?? '')) found.ending = 'aborted';
-  // The server has answered that all is well, and then the answer broke.
-  else if (found.errorName !== TIMED_OUT.errorName && typeof said === 'number' && said >= 200 && said < 300)
+  // The answer has begun, with a status that says that all is well or with words of it, and then it broke.
+  else if (errorName !== TIMED_OUT.errorName && (isWell || (hasBegun && /connection/i.test(errorName ?? ''))))
     found.ending = 'cut off';
-  // A part of the answer is there.
-  else if (BROKEN.test(name ?? '') && (found.answer.id !== undefined || found.answer.hasContent))
-    found.ending = 'cut off';
+}
+
+function isStreamed(attributes: Fields): boolean {
+  return STREAMED.some((name) => attributes[name] === true);
 }
 
 /** The first that is text. */

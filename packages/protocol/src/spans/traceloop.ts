@@ -1,17 +1,17 @@
 /** OpenLLMetry, of Traceloop: its SDKs, and its instrumentations before they took the names of GenAI. */
 import { fields, list, text } from './answer.js';
 import type { Dialect } from './dialect.js';
-import { documentOf, indexed, inputOf, lastMessage, messageOf, parsed, wordsOf } from './values.js';
+import { documentOf, indexed, inputOf, lastMessage, parsed, wordsOf } from './values.js';
 
-/** Every runnable of LangChain is a workflow there, without a parent, or a task. */
-const LANGCHAIN = /^(?:@traceloop\/|opentelemetry\.)instrumentation[-.]langchain$/;
+/** Every runnable of LangChain is a workflow there, without a parent. */
+const LANGCHAIN = '@traceloop/instrumentation-langchain';
 
 export const traceloop: Dialect = {
   kindOf({ attributes, scope }) {
     const kind = attributes['traceloop.span.kind'];
     if (kind === 'tool') return 'tool';
     if (kind === 'workflow' || kind === 'agent' || kind === 'task') {
-      if (LANGCHAIN.test(scope ?? '')) return { reason: 'runnables of LangChain' };
+      if (scope === LANGCHAIN) return { reason: 'runnables of LangChain' };
       return kind === 'task' ? { reason: 'tasks' } : 'agent';
     }
     const request = attributes['llm.request.type'];
@@ -25,27 +25,28 @@ export const traceloop: Dialect = {
     const isTool = attributes['traceloop.span.kind'] === 'tool' || kind === 'tool';
     if (isTool) {
       // LangChain's answer of a tool says which tool it was, and of which call.
-      const output = parsed(attributes['traceloop.entity.output']);
-      const said = messageOf(fields(output)['output'] ?? output);
+      const output = fields(parsed(attributes['traceloop.entity.output']));
+      const said = fields(fields(output['output'] ?? output)['kwargs']);
       const entity = attributes['traceloop.entity.name'] ?? name.replace(/^execute_tool |\.tool$/g, '');
       found.tool.name ??= text(said['name']) ?? entity;
       found.tool.id ??= said['tool_call_id'];
     }
+    if (kind === 'retrieval' && found.documents.length === 0)
+      found.documents = list(fields(parsed(attributes['traceloop.entity.output']))['documents']).map(
+        documentOf,
+      );
     answer.model ??= text(attributes['llm.response.model']);
     found.count({
       input: attributes['llm.usage.prompt_tokens'],
       output: attributes['llm.usage.completion_tokens'],
     });
-    if (kind === 'retrieval' && found.documents.length === 0)
-      found.documents = list(fields(parsed(attributes['traceloop.entity.output']))['documents']).map(
-        documentOf,
-      );
     if (found.answered) return;
     if (kind === 'agent' && attributes['traceloop.entity.output'] !== undefined) {
       found.answered = true;
       const output = parsed(attributes['traceloop.entity.output']);
-      const told = fields(output)['outputs'] ?? output;
-      answer.text = text(told) ?? lastMessage(told) ?? text(attributes['traceloop.entity.output']) ?? '';
+      const { outputs } = fields(output);
+      const said = text(outputs) ?? lastMessage(outputs) ?? text(output);
+      answer.text = said ?? text(attributes['traceloop.entity.output']) ?? '';
       return;
     }
     for (const prefix of ['gen_ai.completion', 'llm.completions']) {

@@ -140,30 +140,19 @@ export function wordsOf(content: unknown): string {
     .join('');
 }
 
-function isSaid(words: string | undefined): boolean {
-  return words !== undefined;
-}
-
-/** What a message of LangChain has within, in any of the forms in which it is written. */
-export function messageOf(message: unknown): Fields {
-  const { kwargs, data } = fields(message);
-  return fields(kwargs ?? data ?? message);
-}
-
-/** Of the state of a graph: the words of its last message. */
-export function lastMessage(state: unknown): string | undefined {
-  return text(messageOf(list(fields(state)['messages']).at(-1))['content']);
-}
-
 /** A document of a retrieval, under the names that emitters use. */
 export function documentOf(value: unknown) {
-  const said = fields(value);
-  const about = fields(parsed(said['metadata']));
+  const { id, score, content, text: words, pageContent, page_content: page, metadata } = fields(value);
+  const about = fields(parsed(metadata));
   return {
-    id: said['id'] ?? about['source'] ?? about['id'],
-    score: said['score'] ?? about['score'],
-    text: [value, said['content'], said['text'], said['pageContent'], said['page_content']]
-      .map(text)
-      .find(isSaid),
+    id: id ?? about['source'] ?? about['id'],
+    score: score ?? about['score'],
+    text: text(value) ?? text(content) ?? text(words) ?? text(pageContent) ?? text(page),
   };
+}
+
+/** The words of the last message of a state of LangChain's graphs. */
+export function lastMessage(state: unknown): string | undefined {
+  const { kwargs, data, content } = fields(list(fields(state)['messages']).at(-1));
+  return text(fields(kwargs ?? data)['content']) ?? text(content);
 }

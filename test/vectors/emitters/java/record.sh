@@ -17,7 +17,8 @@ record() { # FOLDER SCENARIO...
 }
 
 export OTEL_LOGS_EXPORTER=otlp OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf
-export OTEL_RESOURCE_DISABLED_KEYS=process.command_args,process.command_line,os.description,process.runtime.description
+disabled=process.command_args,process.command_line,process.executable.path,process.runtime.description
+export OTEL_RESOURCE_DISABLED_KEYS=$disabled,os.description,os.version
 # Only what is about models: the agent would write a span of each HTTP request below it, and its own start.
 export OTEL_INSTRUMENTATION_COMMON_DEFAULT_ENABLED=false OTEL_INSTRUMENTATION_OPENAI_ENABLED=true
 on() { OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true "$@"; }

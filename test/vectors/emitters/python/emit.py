@@ -126,7 +126,7 @@ def langfuse(names, of):
 
 
 def pydantic_ai(names, of):
-    from pydantic_ai import Agent, ModelRetry
+    from pydantic_ai import Agent
     from pydantic_ai.models.instrumented import InstrumentationSettings
 
     made = provider()
@@ -141,7 +141,7 @@ def pydantic_ai(names, of):
     @agent.tool_plain
     def look_up_interactions(drugs: list[str]) -> str:
         """Interactions of drugs."""
-        raise ModelRetry("The database does not answer.")
+        return scenarios.RESULTS["look_up_interactions"]
 
     agent.run_sync(scenarios.DOSE)
     made.shutdown()

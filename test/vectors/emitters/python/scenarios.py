@@ -144,7 +144,7 @@ def langchain_agent():
         try:
             return handler(request)
         except Exception as fault:
-            return ToolMessage(str(fault), tool_call_id=request.tool_call["id"], status="error")
+            return ToolMessage(f"No answer: {type(fault).__name__}", tool_call_id=request.tool_call["id"], status="error")
 
     options = {"system_prompt": SYSTEM, "middleware": [say_failures], "name": "ward_agent"}
     agent = create_agent(_langchain_model(), _langchain_tools(), **options)

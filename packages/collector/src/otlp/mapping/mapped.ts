@@ -53,7 +53,6 @@ export function none(reason: Reason): Mapped {
 }
 
 export function reasonOf({ attributes }: { readonly attributes: Fields }, cause: string): Reason {
-  if (/embed/i.test(text(attributes['gen_ai.operation.name']) ?? '')) return 'embeddings';
   const isOfDialect = KINDS.some((name) => text(attributes[name]) !== undefined);
   return BY_CAUSE[cause] ?? (isOfDialect ? 'other_operation' : 'not_about_models');
 }

@@ -239,8 +239,11 @@ def failure_status(said: object) -> int | None:
 
 
 def word(value: object) -> str | None:
-    """A name or an id, if that is what it is. What has blanks may be words of a patient, and is left out."""
-    known = isinstance(value, str) and re.fullmatch(r"[\w.:/@+~-]{1,200}", value, re.ASCII)
+    """A name or an id, if that is what it is. What has blanks may be words of a patient, and is left out.
+
+    Types of Go begin with ``*``.
+    """
+    known = isinstance(value, str) and re.fullmatch(r"\*?[\w.:/@+~-]{1,200}", value, re.ASCII)
     return value if known and isinstance(value, str) else None
 
 

@@ -63,11 +63,13 @@ class Findings:
     """What the dialects fill, each what it knows by a name of its own.
 
     ``answered``: the span carries an answer; most carry words only where the application has said so.
+    ``is_open``: the emitter names the reason of an ending, and names none here.
     """
 
     answer: Answer = field(default_factory=Answer)
     answered: bool = False
     ending: Literal["aborted", "cut off"] | None = None
+    is_open: bool = False
     failed: bool = False
     error_name: str | None = None
     tool_name: object = None
@@ -120,13 +122,14 @@ class GenAi(Dialect):
         **dict.fromkeys(("chat", "generate_content", "text_completion"), "model"),
         **dict.fromkeys(("invoke_agent", "invoke_workflow"), "agent"),
         **{"execute_tool": "tool", "retrieval": "retrieval", "embeddings": PassedOver("embeddings")},
+        **{"vector_db_retrieve": "retrieval"},  # OpenLLMetry for LangChain.
         **{"agent_step": PassedOver("steps of agents"), "create_agent": PassedOver("agents that are made")},
     }
     # Operations of models that answer no person.
     others = re.compile(
         "embed|image|audio|speech|transcri|moderat|rerank|video|memory|search|^plan$", re.IGNORECASE
     )
-    # The conventions, the SDKs of Anthropic, Pydantic AI and Sentry, and users of Langfuse.
+    # The conventions, the SDKs of Anthropic, Pydantic AI, OpenLIT and Sentry, and users of Langfuse.
     names: ClassVar[Mapping[str, str]] = {
         "id": "gen_ai.response.id",
         "model": "gen_ai.response.model",
@@ -137,12 +140,21 @@ class GenAi(Dialect):
         "input": "gen_ai.usage.input_tokens",
         "output": "gen_ai.usage.output_tokens",
         "cache_read": "gen_ai.usage.cache_read.input_tokens gen_ai.usage.cache_read_input_tokens"
-        " gen_ai.usage.cache_read_tokens gen_ai.usage.input_cached_tokens gen_ai.usage.input_tokens.cached",
+        " gen_ai.usage.cache_read_tokens gen_ai.usage.input_cached_tokens gen_ai.usage.input_tokens.cached"
+        " gen_ai.usage.prompt_tokens_details.cache_read",
         "cache_creation": "gen_ai.usage.cache_creation.input_tokens gen_ai.usage.cache_creation_input_tokens"
         " gen_ai.usage.cache_write.input_tokens gen_ai.usage.cache_write_tokens"
-        " gen_ai.usage.input_cache_creation gen_ai.usage.input_tokens.cache_write",
+        " gen_ai.usage.input_cache_creation gen_ai.usage.input_tokens.cache_write"
+        " gen_ai.usage.prompt_tokens_details.cache_write",
         "reasoning": "gen_ai.usage.reasoning.output_tokens gen_ai.usage.reasoning_tokens"
-        " gen_ai.usage.output_tokens.reasoning",
+        " gen_ai.usage.output_tokens.reasoning gen_ai.usage.details.reasoning_tokens"
+        " gen_ai.usage.completion_tokens_details.reasoning",
+    }
+    # Pydantic AI's sum of the models of an agent.
+    sums: ClassVar[Mapping[str, str]] = {
+        name: of.replace("gen_ai.usage.", "gen_ai.aggregated_usage.")
+        for name, of in names.items()
+        if name in _COUNTS
     }
 
     def kind_of(self, span: Span, is_root: bool) -> Kind | PassedOver | None:
@@ -152,6 +164,8 @@ class GenAi(Dialect):
 
     def find(self, span: Span, kind: Kind, found: Findings) -> None:
         said = self.said(span)
+        if kind == "agent" and "gen_ai.aggregated_usage.input_tokens" in span.attributes:
+            said |= {name: first_of(*map(span.attributes.get, of.split())) for name, of in self.sums.items()}
         if said["input"] is None and said["output"] is None:
             said = {name: value for name, value in said.items() if name not in _COUNTS}
         # Anthropic's own count, as its interface gives it.
@@ -166,11 +180,29 @@ class GenAi(Dialect):
                 found.evaluations.append(dict(zip(("name", "score", "label"), told, strict=True)))
         if not found.answered:
             self._words(span, kind, found)
+        if kind == "model":
+            self._openlit(span.attributes, found)
+        reasons = span.attributes.get("gen_ai.response.finish_reasons")
+        found.is_open = found.is_open or (isinstance(reasons, list | tuple) and not reasons)
+
+    def _openlit(self, attributes: Fields, found: Findings) -> None:
+        """The tools that a model asks for are names and ids there, each joined by a comma."""
+        names, ids = (text(attributes.get(f"gen_ai.tool.{name}")) for name in ("name", "call.id"))
+        choice = found.answer.choice()
+        if names is None or choice.tool_calls:
+            return
+        inputs = list_of(attributes.get("gen_ai.tool.call.arguments"))
+        for at, name in enumerate(names.split(", ")):
+            id = next(iter((ids or "").split(", ")[at : at + 1]), None)
+            _ask(choice, at, {"name": name, "id": id}, next(iter(inputs[at : at + 1]), None))
 
     def _words(self, span: Span, kind: Kind, found: Findings) -> None:
         events = dict(reversed(span.events))
         details = events.get("gen_ai.client.inference.operation.details", {})
         messages = first_of(*(of.get("gen_ai.output.messages") for of in (span.attributes, details)))
+        if messages is None and kind == "agent":  # Pydantic AI has all messages of a run in one attribute.
+            every = list_of(parsed(span.attributes.get("pydantic_ai.all_messages")))
+            messages = [each for each in every if fields(each).get("role") == "assistant"] or None
         if messages is not None:
             found.answered = True
             told = list_of(parsed(messages))
@@ -178,7 +210,12 @@ class GenAi(Dialect):
                 worded = [each for each in told if any(p.get("type") == "text" for p in _parts(each))]
                 told = (worded or told)[-1:]
             for at, message in enumerate(told):
-                _take_message(found.answer, at, message, kind)
+                said = fields(message)
+                found.is_open = found.is_open or (kind == "model" and said.get("finish_reason") == "")
+                if said.get("parts") is None:
+                    _take_chat(found.answer.choice(at), message, kind, found.answer)
+                else:
+                    _take_message(found.answer, at, message, kind)
             return
         for name, of in span.events:
             if name == "gen_ai.choice":
@@ -187,6 +224,10 @@ class GenAi(Dialect):
                 _take_chat(
                     found.answer.choice(index_of(of.get("index"))), message, kind, found.answer, reason
                 )
+        words = text(span.attributes.get("gen_ai.completion")) if kind == "model" else None
+        if not found.answered and words is not None and not list_of(parsed(words)):
+            found.answered = True
+            found.answer.choice().words.set(words)
         completion = events.get("gen_ai.content.completion")
         if not found.answered and completion is not None:
             found.answered = True
@@ -229,7 +270,10 @@ def _take_message(answer: Answer, at: int, message: object, kind: Kind) -> None:
             choice.words.add(text(part.get("content")))
             answer.refused = answer.refused or sort == "refusal"
         elif sort == "reasoning":
-            choice.thoughts.add(text(part.get("content")))
+            # OpenLLMetry writes the summary of the Responses API as JSON.
+            words = text(part.get("content")) or ""
+            parts = list_of(parsed(words)) if words.startswith("[{") else []
+            choice.thoughts.add(_words(parts) or words)
         elif sort in ("tool_call", "server_tool_call"):
             if kind != "agent":
                 key = first_of(text(part.get("id")), number)
@@ -302,7 +346,8 @@ class OpenInference(Dialect):
         if kind == "tool":  # LangChain's answer of a tool says which call it is of.
             output = fields(parsed(said("output.value")))
             message = fields(first_of(output.get("output"), output))
-            calls = (of.get("tool_call_id") for of in (fields(message.get("kwargs")), message))
+            inner = fields(first_of(message.get("kwargs"), message.get("data")))
+            calls = (of.get("tool_call_id") for of in (inner, message))
             found.take(call=first_of(*calls))
         if not found.answered:
             self._words(span.attributes, kind, found)
@@ -340,10 +385,7 @@ class OpenInference(Dialect):
         # What the interface of a model has answered is in a form that is not said: text alone is words.
         if kind == "agent" or (kind == "model" and attributes.get("output.mime_type") == "text/plain"):
             found.answered = True
-            # Of the state of a graph its last message.
-            last = fields(next(reversed(list_of(fields(parsed(output)).get("messages"))), None))
-            words = first_of(*(text(of.get("content")) for of in (fields(last.get("kwargs")), last)), output)
-            answer.choice().words.set(words)
+            answer.choice().words.set(first_of(_last_message(parsed(output)), output))
 
     def _has_choices(self, attributes: Fields) -> bool:
         """Messages of one answer (of the Responses API, for one) and choices have the same names."""
@@ -386,15 +428,21 @@ class Traceloop(Dialect):
         said = span.attributes.get
         if said("traceloop.span.kind") == "tool" or kind == "tool":
             # LangChain's answer of a tool says which tool it was, and of which call.
-            message = fields(fields(parsed(said("traceloop.entity.output"))).get("kwargs"))
+            output = fields(parsed(said("traceloop.entity.output")))
+            message = fields(fields(first_of(output.get("output"), output)).get("kwargs"))
             named = re.sub(r"^execute_tool |\.tool$", "", span.name)
             told = first_of(text(message.get("name")), said("traceloop.entity.name"), named)
             found.take(tool=told, call=message.get("tool_call_id"))
         found.take(**self.said(span))
         output = said("traceloop.entity.output")
+        outputs = fields(parsed(output)).get("outputs")
+        if kind == "retrieval" and not found.documents:
+            documents = list_of(fields(parsed(output)).get("documents"))
+            found.documents = [_document(each) for each in documents]
         if kind == "agent" and output is not None and not found.answered:
             found.answered = True
-            found.answer.choice().words.set(first_of(text(parsed(output)), text(output), ""))
+            said_last = first_of(text(outputs), _last_message(outputs), text(parsed(output)))
+            found.answer.choice().words.set(first_of(said_last, text(output), ""))
         for prefix in ("gen_ai.completion", "llm.completions"):
             for at, message in enumerate([] if found.answered else indexed(span.attributes, prefix)):
                 choice = found.answer.choice(at)
@@ -614,6 +662,13 @@ def _words(content: object) -> str:
     return "".join(first_of(text(part), text(fields(part).get("text")), "") for part in parts)
 
 
+def _last_message(state: object) -> str | None:
+    """The words of the last message of a state of LangChain's graphs."""
+    last = fields(next(reversed(list_of(fields(state).get("messages"))), None))
+    inner = fields(first_of(last.get("kwargs"), last.get("data")))
+    return first_of(text(inner.get("content")), text(last.get("content")))
+
+
 def _document(value: object) -> dict[str, Any]:
     """A document of a retrieval, under the names that emitters use."""
     said = fields(value)
@@ -621,5 +676,6 @@ def _document(value: object) -> dict[str, Any]:
         text(value),
         *(text(said.get(name)) for name in ("content", "text", "pageContent", "page_content")),
     )
-    id = first_of(said.get("id"), fields(parsed(said.get("metadata"))).get("source"))
-    return {"id": id, "score": said.get("score"), "text": first_of(*texts, "")}
+    about = fields(parsed(said.get("metadata")))
+    id = first_of(said.get("id"), about.get("source"), about.get("id"))
+    return {"id": id, "score": first_of(said.get("score"), about.get("score")), "text": first_of(*texts, "")}

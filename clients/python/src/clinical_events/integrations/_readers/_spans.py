@@ -19,6 +19,8 @@ CONVERSATION = (
     *("gen_ai.conversation.id", "session.id", "traceloop.association.properties.session_id"),
     *("ai.telemetry.metadata.sessionId", "metadata.sessionId", "langfuse.session.id"),
 )
+# The conventions, OpenLLMetry, and OpenLIT and OpenTelemetry for Go.
+STREAMED = ("gen_ai.request.stream", "gen_ai.is_streaming", "gen_ai.request.is_stream")
 DEEPEST = 100
 
 
@@ -75,7 +77,6 @@ def _known(span: Span, kind: Kind) -> Known:
     operations = ("gen_ai.operation.name", "openinference.span.kind", "traceloop.span.kind")
     more = ("ai.operationId", "langfuse.observation.type", "llm.request.type")
     providers = ("gen_ai.provider.name", "gen_ai.system", "llm.provider", "llm.system", "llm.vendor")
-    streamed = span.attributes.get("gen_ai.request.stream") is True
     return Known(
         kind=kind,
         provider=said(*providers, "ai.model.provider") or "unknown",
@@ -83,7 +84,7 @@ def _known(span: Span, kind: Kind) -> Known:
         agent_name=model_name(said("gen_ai.agent.name", "agent.name")) if kind == "model" else None,
         agent_model=model_name(model) if kind == "agent" else None,
         operation=word(said(*operations, *more)) or kind,
-        streamed=streamed or span.name.endswith((".doStream", ".streamText")),
+        streamed=_is_streamed(span) or span.name.endswith((".doStream", ".streamText")),
         conversation=_conversation(span.attributes),
     )
 
@@ -110,12 +111,21 @@ def findings_of(span: Span, kind: Kind) -> Findings:
     return found
 
 
+def _is_streamed(span: Span) -> bool:
+    return any(span.attributes.get(name) is True for name in STREAMED)
+
+
 def _take_ending(span: Span, found: Findings) -> None:
     said = span.attributes.get
     sort = text(said("error.type"))
     reason = found.answer.finish_reason
     found.failed = found.failed or span.status == FAILED or sort is not None or reason == "error"
+    # What a filter has stopped before its first word is no answer whose words were not captured.
+    found.answered = found.answered or re.fullmatch("content[-_]filter", reason or "") is not None
     if not found.failed:
+        # A stream that broke, and its emitter saw no error.
+        if found.is_open and reason is None and _is_streamed(span):
+            found.ending = "cut off"
         return
     exceptions = [of.get("exception.type") for name, of in span.events if name == "exception"]
     is_status = re.fullmatch("[1-5][0-9]{2}", sort or "") is not None
@@ -129,9 +139,15 @@ def _take_ending(span: Span, found: Findings) -> None:
     found.answer.status = first_of(failure_status(status), found.answer.status)
     if re.search("abort|cancell?ed", name or "", re.IGNORECASE):
         found.ending = "aborted"
-    # The server has answered that all is well, and then the answer broke.
-    elif not timed_out and 200 <= (count_of(answered) or 0) < 300:
+    # The answer has begun, with a status that says that all is well or with words of it, and then it broke.
+    elif not timed_out and (200 <= (count_of(answered) or 0) < 300 or _broke(found)):
         found.ending = "cut off"
+
+
+def _broke(found: Findings) -> bool:
+    answer = found.answer
+    has_begun = answer.has_content or first_of(answer.id, answer.model) is not None
+    return has_begun and re.search("connection", found.error_name or "", re.IGNORECASE) is not None
 
 
 # Spans of OTLP/JSON.
