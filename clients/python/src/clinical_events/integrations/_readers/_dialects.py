@@ -428,8 +428,8 @@ class Traceloop(Dialect):
         said = span.attributes.get
         if said("traceloop.span.kind") == "tool" or kind == "tool":
             # LangChain's answer of a tool says which tool it was, and of which call.
-            output = fields(parsed(said("traceloop.entity.output")))
-            message = fields(fields(first_of(output.get("output"), output)).get("kwargs"))
+            whole = fields(parsed(said("traceloop.entity.output")))
+            message = fields(fields(first_of(whole.get("output"), whole)).get("kwargs"))
             named = re.sub(r"^execute_tool |\.tool$", "", span.name)
             told = first_of(text(message.get("name")), said("traceloop.entity.name"), named)
             found.take(tool=told, call=message.get("tool_call_id"))
@@ -666,7 +666,7 @@ def _last_message(state: object) -> str | None:
     """The words of the last message of a state of LangChain's graphs."""
     last = fields(next(reversed(list_of(fields(state).get("messages"))), None))
     inner = fields(first_of(last.get("kwargs"), last.get("data")))
-    return first_of(text(inner.get("content")), text(last.get("content")))
+    return text(first_of(text(inner.get("content")), last.get("content")))
 
 
 def _document(value: object) -> dict[str, Any]:
