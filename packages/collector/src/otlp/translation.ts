@@ -71,8 +71,8 @@ export class Translator {
     const id = ++this.#last;
     this.#open.set(id, handlers);
     this.#worker ??= this.#start();
-    // A view of memory that others use too is copied; most bodies have theirs for themselves.
-    const own = body.byteOffset === 0 && body.length === body.buffer.byteLength;
+    // A view of memory that others use too is copied, as that of all empty bodies is; most have theirs for themselves.
+    const own = body.length > 0 && body.byteOffset === 0 && body.length === body.buffer.byteLength;
     const bytes = own ? body : Buffer.from(new Uint8Array(body).buffer);
     this.#send({ type: 'begin', id, ...task, body: bytes.buffer as ArrayBuffer }, [
       bytes.buffer as ArrayBuffer,
