@@ -231,7 +231,8 @@ class Export {
     const { socket } = exchange.request;
     // Nothing is to be heard of the sender until it has its answer, which may take minutes; Node sets it again then.
     socket.setTimeout(0);
-    socket.once('close', this.#gone);
+    // Any number of requests may come behind each other, and are read at once.
+    socket.setMaxListeners(0).once('close', this.#gone);
     const { keyId, organisation } = principal;
     const task = { signal, encoding, coding, body, keyId, organisation };
     const translation = this.options.translator.translate(task, {

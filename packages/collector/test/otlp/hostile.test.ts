@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import http from 'node:http';
+import net from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
 import { start } from '../running/collector-process.js';
 import { issueKey } from '../running/issued-keys.js';
@@ -79,4 +80,57 @@ test('[R-1951] requests that announce 64 MiB and send nothing keep neither their
   const body = tracesOf([modelSpan()]);
   for (const key of keys.slice(1)) for (let count = 0; count < 8; count++) await announce(port, key);
   for (const key of keys) expect((await sendOtlp(port, key, body)).status).toBe(200);
+});
+
+/** What is answered to requests that are sent at once on one connection: statuses, in their order, and all text. */
+async function pipelined(port: number, key: string, bodies: readonly string[]) {
+  const socket = net.connect(port, '127.0.0.1');
+  onTestFinished(() => void socket.destroy());
+  let text = '';
+  socket.setEncoding('utf8').on('data', (more: string) => (text += more));
+  const head = ['POST /v1/traces HTTP/1.1', 'Host: x', `X-API-Key: ${key}`, 'Content-Type: application/json'];
+  const said = bodies.map((body) =>
+    [...head, `Content-Length: ${Buffer.byteLength(body)}`, '', body].join('\r\n'),
+  );
+  socket.write(said.join(''));
+  const statuses = () => [...text.matchAll(/HTTP\/1\.1 (\d+) /g)].map(([, status]) => Number(status));
+  await expect.poll(() => statuses().length, { timeout: 60_000 }).toBe(bodies.length);
+  return { statuses: statuses(), text };
+}
+
+test('[R-1952] requests behind each other are answered in their order, and nothing of them is in a line or a page', async () => {
+  const dataDir = scratch();
+  const [key, full] = await Promise.all([
+    ...[issueKey(dataDir), issueKey(dataDir, { profile: 'full' })].map(async (made) => (await made).text),
+  ]);
+  const running = await start(dataDir, ['--otlp-port', '0', '--log-level', 'debug']);
+  onTestFinished(() => running.kill());
+  const port = otlpPortOf(running);
+  const mark = `mrn-${randomBytes(6).toString('hex')}`;
+  const good = () =>
+    tracesOf([
+      modelSpan({ 'user.id': mark, [mark]: mark, 'error.type': mark, 'gen_ai.request.model': mark }),
+    ]);
+  const wrong = [
+    ...[good().slice(0, -9), `{"resourceSpans":[{"${mark}":1,"scopeSpans":"${mark}"}]}`, mark],
+    good().replace('"1795753121694000000"', `"${mark}"`),
+    good().replace(`{"stringValue":"${mark}"}`, `{"intValue":"${mark}"}`),
+  ];
+  const bodies = Array.from({ length: 8 }, () => [good(), ...wrong]).flat();
+  const wanted = Array.from({ length: 8 }, () => [200, ...wrong.map(() => 400)]).flat();
+  const answers = [await pipelined(port, key ?? '', bodies), await pipelined(port, full ?? '', bodies)];
+  expect(answers.map(({ statuses }) => statuses)).toEqual([wanted, wanted]);
+  expect(answers[1]?.text).toContain('"rejectedSpans":"1"');
+  const management = /"port":(\d+),"token".*"msg":"management listening"/.exec(running.output.stderr)?.[1];
+  const pages = ['metrics', 'console/state.json'].map(async (page) => {
+    const answer = await fetch(`http://127.0.0.1:${management}/${page}`);
+    expect(answer.status).toBe(200);
+    return answer.text();
+  });
+  const texts = await Promise.all(pages);
+  expect(await running.stop()).toBe(0);
+  const said = [running.output.stderr, ...answers.map(({ text }) => text), ...texts];
+  expect(running.output.stderr).toContain('"msg":"request"');
+  for (const text of said) for (const secret of [mark, key, full]) expect(text).not.toContain(secret);
+  expect(running.output.stderr).not.toContain('Warning');
 });
