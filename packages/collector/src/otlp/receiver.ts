@@ -26,8 +26,15 @@ import type { MadeEvents, Translator } from './translation.js';
 
 /** The most bytes of a request, before and after decompression. */
 export const MOST_REQUEST_BYTES = 64 << 20;
-/** What all requests that are being received or translated may hold, as received; a key may hold half of it. */
-const MOST_HELD_BYTES = 2 * MOST_REQUEST_BYTES;
+/**
+ * What all requests that are being received or translated may hold, as received, and those of a key. The last part is
+ * for keys that hold no more than a little, so that two that send slowly keep no other one out.
+ */
+const MOST_HELD_BYTES = 2 * MOST_REQUEST_BYTES + (32 << 20);
+const MOST_HELD_BY_KEY = MOST_REQUEST_BYTES;
+const LAST_PART = 32 << 20;
+const LITTLE = 4 << 20;
+/** Of what is announced no more is held than this before it comes; then it doubles. */
 const FIRST_RESERVATION = 64 << 10;
 /** After this time an event that found no place is offered again, in milliseconds. */
 const OFFER_EVERY_MS = 10;
@@ -110,18 +117,19 @@ export class OtlpReceiver {
     const { ingest } = this.#options;
     const { request, reply, expectation } = exchange;
     if (request.body !== undefined) throw new Error('requests of OTLP come by no shortcut');
+    const { contentLength, transferEncoding } = headers;
+    const most = contentLength ?? (transferEncoding === undefined ? 0 : MOST_REQUEST_BYTES);
     const room = {
       promised: 0,
       reach: (bytes: number): boolean => {
-        const wanted = Math.max(bytes, Math.min(2 * room.promised, MOST_REQUEST_BYTES));
+        const wanted = Math.max(bytes, Math.min(2 * room.promised, most));
         if (bytes > room.promised && !this.#hold(principal, wanted - room.promised)) return false;
         room.promised = Math.max(room.promised, wanted);
         return true;
       },
     };
     const letGo = (): void => this.#letGo(principal, room.promised);
-    const unknownLength = headers.transferEncoding === undefined ? 0 : FIRST_RESERVATION;
-    if (!room.reach(headers.contentLength ?? unknownLength)) return ingest.refuse(exchange, 'overloaded');
+    if (!room.reach(Math.min(most, FIRST_RESERVATION))) return ingest.refuse(exchange, 'overloaded');
     if (expectation === 'continue') reply.writeContinue?.();
     receive(request, room, MOST_REQUEST_BYTES, {
       whole: (body) => {
@@ -165,7 +173,8 @@ export class OtlpReceiver {
 
   #hold(principal: Principal, bytes: number): boolean {
     const own = (this.#held.get(principal) ?? 0) + bytes;
-    if (this.#heldBytes + bytes > MOST_HELD_BYTES || own > MOST_HELD_BYTES / 2) return false;
+    const most = own > LITTLE ? MOST_HELD_BYTES - LAST_PART : MOST_HELD_BYTES;
+    if (this.#heldBytes + bytes > most || own > MOST_HELD_BY_KEY) return false;
     this.#heldBytes += bytes;
     this.#held.set(principal, own);
     return true;
@@ -222,8 +231,10 @@ class Export {
     const { socket } = exchange.request;
     // Nothing is to be heard of the sender until it has its answer, which may take minutes; Node sets it again then.
     socket.setTimeout(0);
-    socket.once('close', this.#gone);
-    const task = { signal, encoding, coding, body, organisation: principal.organisation };
+    // Any number of requests may come behind each other, and are read at once.
+    socket.setMaxListeners(0).once('close', this.#gone);
+    const { keyId, organisation } = principal;
+    const task = { signal, encoding, coding, body, keyId, organisation };
     const translation = this.options.translator.translate(task, {
       made: (made) => {
         this.#isAsked = false;

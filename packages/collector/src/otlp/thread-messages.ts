@@ -9,10 +9,17 @@ export interface TranslatingThreadData extends Omit<MappingOptions, 'organisatio
   readonly maxBodyBytes: number;
 }
 
+export interface ThreadData extends TranslatingThreadData {
+  /** One number: the request that is being read, or 0. The memory is shared: it says so when the thread has ended. */
+  readonly reading: Float64Array;
+}
+
 export type ToThread =
   | {
       readonly type: 'begin';
       readonly id: number;
+      /** Of whom the request is: keys take turns. */
+      readonly keyId: string;
       readonly signal: Signal;
       readonly encoding: Encoding;
       readonly coding: Coding;

@@ -1,11 +1,12 @@
 /** Decompresses, decodes and maps the bodies of requests of OTLP, on a thread of its own: this is where bodies are read. */
+import { getHeapStatistics } from 'node:v8';
 import { parentPort, workerData } from 'node:worker_threads';
 import type { EventKind } from '@clinical-events/protocol';
 import { decompress } from '../ingest/request.js';
 import { decodeLogs, decodeSpans } from './decoding/decode.js';
 import { DecodingFault } from './decoding/fault.js';
 import { eventsOfLog, eventsOfSpan, type Mapped } from './mapping/mapping.js';
-import type { FromThread, ToThread, TranslatingThreadData, TranslationFault } from './thread-messages.js';
+import type { FromThread, ThreadData, ToThread, TranslationFault } from './thread-messages.js';
 
 /** Events that are made at a time: at least one. */
 const MOST_EVENTS = 256;
@@ -17,7 +18,10 @@ const CODES = {
   too_many: 'body_too_large',
 } as const;
 
-const data = workerData as TranslatingThreadData;
+/** Beside a decoded request no other one is decoded while the heap has more than this, some of it garbage. */
+const MOST_HEAP_BYTES = 256 << 20;
+
+const data = workerData as ThreadData;
 const port = parentPort;
 if (port === null) throw new Error('this is the program of a thread');
 
@@ -85,45 +89,69 @@ class Translating {
 }
 
 type Begin = Extract<ToThread, { type: 'begin' }>;
-/** Not decoded yet: what is decoded takes many times the memory. */
-const waiting: Begin[] = [];
+/** Not decoded yet, by key: what is decoded takes many times the memory. The key that had its turn last stands last. */
+const waiting = new Map<string, Begin[]>();
 const open = new Map<number, Translating>();
 let openBytes = 0;
+let isScheduled = false;
 
 port.on('message', (message: ToThread) => {
-  if (message.type === 'begin') waiting.push(message);
-  else if (message.type === 'more') give(message.id);
+  if (message.type === 'begin') {
+    const line = waiting.get(message.keyId);
+    if (line === undefined) waiting.set(message.keyId, [message]);
+    else line.push(message);
+  } else if (message.type === 'more') give(message.id);
   else cancel(message.id);
-  beginWaiting();
+  schedule();
 });
 
 function cancel(id: number): void {
-  const at = waiting.findIndex((each) => each.id === id);
-  if (at >= 0) waiting.splice(at, 1);
+  for (const [keyId, line] of waiting) {
+    const at = line.findIndex((each) => each.id === id);
+    if (at < 0) continue;
+    line.splice(at, 1);
+    if (line.length === 0) waiting.delete(keyId);
+  }
   close(id);
 }
 
-/** Begins those that wait, as long as what is decoded is together no more than one request may have. */
-function beginWaiting(): void {
-  for (let first = waiting[0]; first !== undefined; first = waiting[0]) {
-    const { id } = first;
-    const body = plain(first);
-    if (!Buffer.isBuffer(body)) {
-      waiting.shift();
-      port?.postMessage({ type: 'failed', id, fault: body } satisfies FromThread);
-      continue;
-    }
-    if (openBytes > 0 && openBytes + body.length > data.maxBodyBytes) {
-      // It is decompressed by now, and not once more.
-      waiting[0] = { ...first, coding: 'identity', body: exact(body) };
-      return;
-    }
-    waiting.shift();
-    begin(first, body);
+/** One at a time, so that those that are open are not kept waiting by all that come. */
+function schedule(): void {
+  if (isScheduled || waiting.size === 0) return;
+  isScheduled = true;
+  setImmediate(() => {
+    isScheduled = false;
+    if (beginNext()) schedule();
+  });
+}
+
+/** @returns whether another one may be begun: together they have no more than one request may have. */
+function beginNext(): boolean {
+  const [turn] = waiting;
+  if (turn === undefined) return false;
+  const [keyId, line] = turn;
+  const [next] = line as [Begin];
+  const body = plain(next);
+  if (Buffer.isBuffer(body) && isFull(body.length)) {
+    // It is decompressed by now, and not once more.
+    line[0] = { ...next, coding: 'identity', body: exact(body) };
+    return false;
   }
+  line.shift();
+  waiting.delete(keyId);
+  if (line.length > 0) waiting.set(keyId, line);
+  if (Buffer.isBuffer(body)) begin(next, body);
+  else port?.postMessage({ type: 'failed', id: next.id, fault: body } satisfies FromThread);
+  return true;
+}
+
+function isFull(length: number): boolean {
+  if (open.size === 0) return false;
+  return openBytes + length > data.maxBodyBytes || getHeapStatistics().used_heap_size > MOST_HEAP_BYTES;
 }
 
 function begin({ id, signal, encoding, organisation }: Begin, body: Buffer): void {
+  data.reading[0] = id;
   try {
     const options = { ...data, organisation };
     const mapped =
@@ -136,6 +164,7 @@ function begin({ id, signal, encoding, organisation }: Begin, body: Buffer): voi
   } catch (error) {
     if (!(error instanceof DecodingFault)) throw error;
     const fault: TranslationFault = { code: CODES[error.code], message: error.message };
+    data.reading[0] = 0;
     port?.postMessage({ type: 'failed', id, fault } satisfies FromThread);
   }
 }
@@ -145,7 +174,9 @@ function* each<Item>(items: Iterable<Item>, map: (item: Item) => Mapped): Genera
 }
 
 function give(id: number): void {
+  data.reading[0] = id;
   const made = open.get(id)?.next();
+  data.reading[0] = 0;
   if (made === undefined) return;
   if (made.type !== 'made') close(id);
   port?.postMessage(made, made.type === 'made' ? [made.bytes] : []);

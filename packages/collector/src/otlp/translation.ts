@@ -11,6 +11,7 @@ import type { Encoding, Signal } from './decoded.js';
 import type {
   FromThread,
   Summary,
+  ThreadData,
   ToThread,
   TranslatingThreadData,
   TranslationFault,
@@ -22,6 +23,7 @@ export interface Task {
   readonly encoding: Encoding;
   readonly coding: Coding;
   readonly body: Buffer;
+  readonly keyId: string;
   /** Of the key: ids are made of it. */
   readonly organisation: string;
 }
@@ -51,11 +53,10 @@ export interface Translation {
 const TOO_MUCH = 'The request needs too much memory to be read: send fewer spans in a request.';
 
 export class Translator {
-  /** In the order in which they began. */
   readonly #open = new Map<number, Handlers>();
-  /** Of which something was made. */
-  readonly #read = new Set<number>();
   #worker: Worker | undefined;
+  /** Of this thread: which request it reads (ThreadData). */
+  #reading: Float64Array = new Float64Array(1);
   #last = 0;
   #stopping = false;
 
@@ -71,8 +72,8 @@ export class Translator {
     const id = ++this.#last;
     this.#open.set(id, handlers);
     this.#worker ??= this.#start();
-    // A view of memory that others use too is copied; most bodies have theirs for themselves.
-    const own = body.byteOffset === 0 && body.length === body.buffer.byteLength;
+    // A view of memory that others use too is copied, as that of all empty bodies is; most have theirs for themselves.
+    const own = body.length > 0 && body.byteOffset === 0 && body.length === body.buffer.byteLength;
     const bytes = own ? body : Buffer.from(new Uint8Array(body).buffer);
     this.#send({ type: 'begin', id, ...task, body: bytes.buffer as ArrayBuffer }, [
       bytes.buffer as ArrayBuffer,
@@ -91,8 +92,9 @@ export class Translator {
   }
 
   #start(): Worker {
+    this.#reading = new Float64Array(new SharedArrayBuffer(Float64Array.BYTES_PER_ELEMENT));
     const worker = new Worker(new URL('./translating-thread.js', import.meta.url), {
-      workerData: this.data,
+      workerData: { ...this.data, reading: this.#reading } satisfies ThreadData,
       // A request of 64 MiB can be of a hundred million values: the thread ends then, and the collector does not.
       // What is decoded lives shortly: with a young generation of this size little of it is moved.
       resourceLimits: { maxOldGenerationSizeMb: 1024, maxYoungGenerationSizeMb: 192 },
@@ -107,7 +109,6 @@ export class Translator {
     const handlers = this.#open.get(message.id);
     if (handlers === undefined) return;
     if (message.type === 'made') {
-      this.#read.add(message.id);
       const { kinds, items, lengths, bytes } = message;
       handlers.made({ kinds, items: Array.from(items), bodies: cut(bytes, lengths) });
       return;
@@ -120,7 +121,6 @@ export class Translator {
   #forget(id: number): Handlers | undefined {
     const handlers = this.#open.get(id);
     this.#open.delete(id);
-    this.#read.delete(id);
     return handlers;
   }
 
@@ -129,19 +129,22 @@ export class Translator {
     if (this.#stopping || this.#worker !== worker) return;
     this.#worker = undefined;
     const isMemory = systemCode(error) === 'ERR_WORKER_OUT_OF_MEMORY';
-    const reading = [...this.#open.keys()].find((id) => !this.#read.has(id));
+    const [reading] = this.#reading;
     if (isMemory) this.log.warn({}, 'a request of OTLP needed too much memory to be read, and was refused');
     else {
-      const reason = error instanceof Error ? error.message : String(error);
-      this.log.error({ reason }, 'the thread that reads requests of OTLP has failed; another one is started');
+      // Its message may have words of a body.
+      const { name: reason, stack = '' } = error instanceof Error ? error : new Error();
+      const [, where] = /\n +at (.*)/.exec(stack) ?? [];
+      this.log.error(
+        { reason, where },
+        'the thread that reads requests of OTLP has failed; another one is started',
+      );
     }
-    for (const id of [...this.#open.keys()]) {
-      const isGuilty = isMemory && id === reading;
-      const fault: TranslationFault = isGuilty
-        ? { code: 'body_too_large', message: TOO_MUCH }
-        : { code: 'overloaded' };
-      this.#forget(id)?.failed(fault);
-    }
+    const guilty: TranslationFault = isMemory
+      ? { code: 'body_too_large', message: TOO_MUCH }
+      : { code: 'internal' };
+    for (const id of [...this.#open.keys()])
+      this.#forget(id)?.failed(id === reading ? guilty : { code: 'overloaded' });
   }
 
   #send(message: ToThread, transfer: ArrayBuffer[] = []): void {

@@ -86,6 +86,8 @@ test('[R-1922] the answer has the encoding of the request, whatever its coding, 
   expect([empty.status, empty.headers['content-type'], empty.bytes.length]).toEqual([
     ...[200, 'application/x-protobuf', 0],
   ]);
+  // Empty bodies share their memory.
+  expect((await sendOtlp(port, key, Buffer.alloc(0), { headers: protobuf })).status).toBe(200);
   // A Status: field 1 is the code, 3 (INVALID_ARGUMENT), and field 2 the message.
   const broken = await sendOtlp(port, key, Buffer.from([0x0a, 0xff]), { headers: protobuf });
   expect([broken.status, broken.headers['content-type']]).toEqual([400, 'application/x-protobuf']);
