@@ -131,7 +131,9 @@ function nameText(name: string | null): string {
 }
 
 function modelText({ modelId, modelVersion }: RunSummary): string {
-  return modelId === null ? NONE : legible(modelVersion === null ? modelId : `${modelId}@${modelVersion}`);
+  return modelId === null
+    ? NONE
+    : legible(modelVersion === null || modelVersion === modelId ? modelId : `${modelId}@${modelVersion}`);
 }
 
 export function eventsOf({ counts }: Pick<RunSummary, 'counts'>): number {

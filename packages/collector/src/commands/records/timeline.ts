@@ -134,7 +134,9 @@ function endingWords(ending: string, status: unknown, errorName: unknown): strin
   ];
 }
 
+/** An agent has no tokens of its own, and no server answered a call that failed. */
 function tokenWords(input: unknown, output: unknown): string {
+  if (numberIn(input) === undefined && numberIn(output) === undefined) return NONE;
   return `${numberIn(input) ?? NONE} in, ${numberIn(output) ?? NONE} out`;
 }
 

@@ -56,8 +56,8 @@ function stacksOf(view: View): readonly (readonly Element[])[] {
   return isUnasked(view)
     ? [[unasked(), health(view)], [runs(view), storage(view)], [proof(view)]]
     : [
-        [acceptedByKind(view), refusedByReason(view)],
-        [runs(view), health(view), ...(otlp ? [otlp] : [])],
+        [acceptedByKind(view), refusedByReason(view), ...(otlp ? [otlp] : [])],
+        [runs(view), health(view)],
         [storage(view), proof(view)],
       ];
 }

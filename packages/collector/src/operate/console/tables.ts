@@ -65,12 +65,14 @@ export function refusedByReason({ state: { totals } }: View): Element {
 /** What came of spans and log records; undefined where OTLP is not taken. */
 export function openTelemetry({ state: { otlp } }: View): Element | undefined {
   if (otlp === null) return undefined;
-  const lines = otlp.items.flatMap(({ signal, stored, ignored, rejected }) => {
-    const name = signal === 'traces' ? 'spans' : 'log records';
-    const whole = [`${name} stored`, stored] as const;
-    const others = [...tagged('not about a run', ignored), ...tagged('can never be stored', rejected)];
-    return [whole, ...others.map(([text, number]) => [`${name} ${text}`, number] as const)];
-  });
+  const counts = new Map<string, number>();
+  const add = (name: string, more: number) => counts.set(name, (counts.get(name) ?? 0) + more);
+  for (const { signal, stored, ignored, rejected } of otlp.items) {
+    add(signal === 'traces' ? 'spans stored' : 'log records stored', stored);
+    for (const [reason, number] of Object.entries(ignored)) add(`ignored: ${reason}`, number);
+    for (const [code, number] of Object.entries(rejected)) add(`rejected: ${code}`, number);
+  }
+  const lines = [...counts];
   const all = total(lines);
   return card(
     'otlp',
@@ -80,10 +82,6 @@ export function openTelemetry({ state: { otlp } }: View): Element | undefined {
     otlp.shortened > 0 &&
       h('p', { class: 'more' }, `${counted(otlp.shortened, 'event')} stored without the longest contents.`),
   );
-}
-
-function tagged(text: string, counts: Readonly<Record<string, number>>): (readonly [string, number])[] {
-  return Object.entries(counts).map(([reason, number]) => [`${text}: ${reason}`, number]);
 }
 
 function columns(first: string): { name: string; className?: string }[] {

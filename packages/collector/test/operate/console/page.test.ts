@@ -48,6 +48,21 @@ test('[R-835] the figures are those of the state', () => {
   expect(part(tree, 'proof')).toContain('Last back-up 25 min ago 915,700,218 events, 1,736,753 since');
 });
 
+test('[R-1925] [R-1926] what became of spans and log records is told, where OTLP is taken', () => {
+  const { otlp } = busy();
+  if (otlp === null) throw new Error('the sample takes OTLP');
+  const [traces, logs] = otlp.items;
+  if (traces === undefined || logs === undefined) throw new Error('the sample has both signals');
+  const rejected = { event_id_conflict: 3 };
+  const state = { items: [traces, { ...logs, stored: 5, rejected }], shortened: 2 };
+  expect(part(shown(busy({ otlp: state })), 'otlp')).toMatch(
+    /9,540 since.*spans stored 412 4\.3 %.*ignored: not_about_models 9,120.*log records stored 5.*rejected: event_id_conflict 3.*2 events stored without/,
+  );
+  expect(
+    [...elements(shown(busy({ otlp: null })))].some(({ attributes }) => attributes['id'] === 'otlp'),
+  ).toBe(false);
+});
+
 test('[R-836] runs are told by completeness, since when, and what was not yet looked at', () => {
   const { runs } = busy();
   if (runs === null) throw new Error('the sample has runs');

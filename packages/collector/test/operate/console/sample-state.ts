@@ -185,6 +185,7 @@ export function fresh(): ConsoleState {
     ...state,
     started_at: instant(1500),
     traffic: { accepted_per_second: 0, refused_per_second: 0, seconds: [] },
+    otlp: null,
     totals: { accepted: none, refused: {}, repeats: 0, conflicts: 0 },
     runs: null,
     queue: { ...state.queue, events: 0, bytes: 0 },
