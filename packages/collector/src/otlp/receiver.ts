@@ -38,6 +38,8 @@ const LITTLE = 4 << 20;
 const FIRST_RESERVATION = 64 << 10;
 /** After this time an event that found no place is offered again, in milliseconds. */
 const OFFER_EVERY_MS = 10;
+/** So many times some events of a request are held at most. */
+const MOST_MADE = 2;
 
 const SIGNAL_OF_PATH: Readonly<Record<string, Signal>> = {
   '/v1/traces': 'traces',
@@ -83,11 +85,6 @@ export class OtlpReceiver {
     this.#lines = new LineLimit((sort, requests) =>
       options.log.warn({ sort, requests }, 'more requests of OTLP, not listed'),
     );
-  }
-
-  /** Bytes of requests that are being received or translated, as received. */
-  get heldBytes(): number {
-    return this.#heldBytes;
   }
 
   /** Ends what no client waits for any more. To be called once the listener is closed. */
@@ -242,6 +239,7 @@ class Export {
         // The request itself took a token.
         principal.bucket?.charge(made.kinds.length - (this.#isFirst ? 1 : 0));
         this.#isFirst = false;
+        this.#ask();
         this.#pump();
       },
       done: (summary) => {
@@ -276,12 +274,16 @@ class Export {
       }
       this.#next = 0;
       this.#made.shift();
+      this.#ask();
     }
-    if (this.#summary === undefined) {
-      if (this.#isAsked) return;
-      this.#isAsked = true;
-      this.#more?.();
-    } else if (this.#inQueue === 0) this.#answer(this.#summary);
+    if (this.#summary !== undefined && this.#inQueue === 0) this.#answer(this.#summary);
+  }
+
+  /** The thread makes the next ones while these find their places. */
+  #ask(): void {
+    if (this.#isAsked || this.#summary !== undefined || this.#made.length >= MOST_MADE) return;
+    this.#isAsked = true;
+    this.#more?.();
   }
 
   /** @returns false when an event of it has to wait. */
