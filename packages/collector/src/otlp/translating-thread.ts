@@ -1,10 +1,9 @@
 /** Decompresses, decodes and maps the bodies of requests of OTLP, on a thread of its own: this is where bodies are read. */
-import { getHeapStatistics } from 'node:v8';
 import { parentPort, workerData } from 'node:worker_threads';
 import type { EventKind } from '@clinical-events/protocol';
 import { decompress } from '../ingest/request.js';
 import { decodeLogs, decodeSpans } from './decoding/decode.js';
-import { DecodingFault } from './decoding/fault.js';
+import { DecodingFault, MOST_ITEMS } from './decoding/fault.js';
 import { eventsOfLog, eventsOfSpan, type Mapped } from './mapping/mapping.js';
 import type { FromThread, ThreadData, ToThread, TranslationFault } from './thread-messages.js';
 
@@ -18,8 +17,10 @@ const CODES = {
   too_many: 'body_too_large',
 } as const;
 
-/** Beside a decoded request no other one is decoded while the heap has more than this, some of it garbage. */
-const MOST_HEAP_BYTES = 256 << 20;
+/** What all that is decoded may take of the heap, and what it is estimated at: by byte of a body, by span and event. */
+const MOST_DECODED_BYTES = 768 << 20;
+const BYTES_OF_BYTE = 8;
+const BYTES_OF_ITEM = 600;
 
 const data = workerData as ThreadData;
 const port = parentPort;
@@ -92,7 +93,7 @@ type Begin = Extract<ToThread, { type: 'begin' }>;
 /** Not decoded yet, by key: what is decoded takes many times the memory. The key that had its turn last stands last. */
 const waiting = new Map<string, Begin[]>();
 const open = new Map<number, Translating>();
-let openBytes = 0;
+let decodedBytes = 0;
 let isScheduled = false;
 
 port.on('message', (message: ToThread) => {
@@ -125,7 +126,7 @@ function schedule(): void {
   });
 }
 
-/** @returns whether another one may be begun: together they have no more than one request may have. */
+/** @returns whether another one may be begun: what is decoded is bounded, and one by itself always may. */
 function beginNext(): boolean {
   const [turn] = waiting;
   if (turn === undefined) return false;
@@ -147,19 +148,31 @@ function beginNext(): boolean {
 
 function isFull(length: number): boolean {
   if (open.size === 0) return false;
-  return openBytes + length > data.maxBodyBytes || getHeapStatistics().used_heap_size > MOST_HEAP_BYTES;
+  return decodedBytes + estimated(length, Math.min(length / 2, MOST_ITEMS)) > MOST_DECODED_BYTES;
+}
+
+function estimated(bytes: number, items: number): number {
+  return bytes * BYTES_OF_BYTE + items * BYTES_OF_ITEM;
 }
 
 function begin({ id, signal, encoding, organisation }: Begin, body: Buffer): void {
   data.reading[0] = id;
   try {
     const options = { ...data, organisation };
-    const mapped =
-      signal === 'traces'
-        ? each(decodeSpans(body, encoding), (span) => eventsOfSpan(span, options))
-        : each(decodeLogs(body, encoding), (log) => eventsOfLog(log, options));
-    open.set(id, new Translating(id, body.length, mapped));
-    openBytes += body.length;
+    let mapped: Iterator<Mapped>;
+    let items: number;
+    if (signal === 'traces') {
+      const spans = decodeSpans(body, encoding);
+      items = spans.reduce((sum, { events }) => sum + 1 + events.length, 0);
+      mapped = each(spans, (span) => eventsOfSpan(span, options));
+    } else {
+      const logs = decodeLogs(body, encoding);
+      items = logs.length;
+      mapped = each(logs, (log) => eventsOfLog(log, options));
+    }
+    const bytes = estimated(body.length, items);
+    open.set(id, new Translating(id, bytes, mapped));
+    decodedBytes += bytes;
     give(id);
   } catch (error) {
     if (!(error instanceof DecodingFault)) throw error;
@@ -183,7 +196,7 @@ function give(id: number): void {
 }
 
 function close(id: number): void {
-  openBytes -= open.get(id)?.bytes ?? 0;
+  decodedBytes -= open.get(id)?.bytes ?? 0;
   open.delete(id);
 }
 
