@@ -90,8 +90,12 @@ class Translating {
 }
 
 type Begin = Extract<ToThread, { type: 'begin' }>;
+interface Waiting extends Begin {
+  /** What was decoded when there was no room for it. */
+  foundFullAt?: number;
+}
 /** Not decoded yet, by key: what is decoded takes many times the memory. The key that had its turn last stands last. */
-const waiting = new Map<string, Begin[]>();
+const waiting = new Map<string, Waiting[]>();
 const open = new Map<number, Translating>();
 let decodedBytes = 0;
 let isScheduled = false;
@@ -126,24 +130,28 @@ function schedule(): void {
   });
 }
 
-/** @returns whether another one may be begun: what is decoded is bounded, and one by itself always may. */
+/**
+ * Begins the first that there is room for: what is decoded is bounded, and one by itself always may be.
+ * @returns whether another one may be begun.
+ */
 function beginNext(): boolean {
-  const [turn] = waiting;
-  if (turn === undefined) return false;
-  const [keyId, line] = turn;
-  const [next] = line as [Begin];
-  const body = plain(next);
-  if (Buffer.isBuffer(body) && isFull(body.length)) {
-    // It is decompressed by now, and not once more.
-    line[0] = { ...next, coding: 'identity', body: exact(body) };
-    return false;
+  for (const [keyId, line] of waiting) {
+    const [next] = line as [Waiting];
+    // It is decompressed again only where there is more room than the last time.
+    if (open.size > 0 && decodedBytes >= (next.foundFullAt ?? Infinity)) continue;
+    const body = plain(next);
+    if (Buffer.isBuffer(body) && isFull(body.length)) {
+      next.foundFullAt = decodedBytes;
+      continue;
+    }
+    line.shift();
+    waiting.delete(keyId);
+    if (line.length > 0) waiting.set(keyId, line);
+    if (Buffer.isBuffer(body)) begin(next, body);
+    else port?.postMessage({ type: 'failed', id: next.id, fault: body } satisfies FromThread);
+    return true;
   }
-  line.shift();
-  waiting.delete(keyId);
-  if (line.length > 0) waiting.set(keyId, line);
-  if (Buffer.isBuffer(body)) begin(next, body);
-  else port?.postMessage({ type: 'failed', id: next.id, fault: body } satisfies FromThread);
-  return true;
+  return false;
 }
 
 function isFull(length: number): boolean {
@@ -204,8 +212,4 @@ function plain({ coding, body }: Begin): Buffer | TranslationFault {
   const bytes = Buffer.from(body);
   const made = coding === 'identity' ? bytes : decompress(coding, bytes, data.maxBodyBytes);
   return typeof made === 'string' ? { code: made } : made;
-}
-
-function exact(body: Buffer): ArrayBuffer {
-  return body.buffer.slice(body.byteOffset, body.byteOffset + body.length) as ArrayBuffer;
 }
