@@ -81,13 +81,13 @@ export class Backlog {
 
   /**
    * How many events of a key may stand in the line that can wait outside of it, so that it stays short for those that
-   * cannot. Nothing is refused for it.
+   * cannot: at least one. Nothing is refused for it.
    * @param now monotonic clock, milliseconds.
    */
   placesFor(share: Share, now: number): number {
     if (now >= this.#endsAt) this.#endPeriod(now);
     const keys = share.waiting > 0 ? this.#keys : this.#keys + 1;
-    return Math.floor(this.#limit / Math.max(this.#overloaded ? 4 : 2, keys));
+    return Math.ceil(this.#limit / Math.max(this.#overloaded ? 4 : 2, keys));
   }
 
   #endPeriod(now: number): void {

@@ -1,10 +1,9 @@
 /** Decompresses, decodes and maps the bodies of requests of OTLP, on a thread of its own: this is where bodies are read. */
-import { getHeapStatistics } from 'node:v8';
 import { parentPort, workerData } from 'node:worker_threads';
 import type { EventKind } from '@clinical-events/protocol';
 import { decompress } from '../ingest/request.js';
 import { decodeLogs, decodeSpans } from './decoding/decode.js';
-import { DecodingFault } from './decoding/fault.js';
+import { DecodingFault, MOST_ITEMS } from './decoding/fault.js';
 import { eventsOfLog, eventsOfSpan, type Mapped } from './mapping/mapping.js';
 import type { FromThread, ThreadData, ToThread, TranslationFault } from './thread-messages.js';
 
@@ -18,8 +17,10 @@ const CODES = {
   too_many: 'body_too_large',
 } as const;
 
-/** Beside a decoded request no other one is decoded while the heap has more than this, some of it garbage. */
-const MOST_HEAP_BYTES = 256 << 20;
+/** What all that is decoded may take of the heap, and what it is estimated at: by byte of a body, by span and event. */
+const MOST_DECODED_BYTES = 768 << 20;
+const BYTES_OF_BYTE = 8;
+const BYTES_OF_ITEM = 600;
 
 const data = workerData as ThreadData;
 const port = parentPort;
@@ -89,10 +90,14 @@ class Translating {
 }
 
 type Begin = Extract<ToThread, { type: 'begin' }>;
+interface Waiting extends Begin {
+  /** What was decoded when there was no room for it. */
+  foundFullAt?: number;
+}
 /** Not decoded yet, by key: what is decoded takes many times the memory. The key that had its turn last stands last. */
-const waiting = new Map<string, Begin[]>();
+const waiting = new Map<string, Waiting[]>();
 const open = new Map<number, Translating>();
-let openBytes = 0;
+let decodedBytes = 0;
 let isScheduled = false;
 
 port.on('message', (message: ToThread) => {
@@ -125,41 +130,57 @@ function schedule(): void {
   });
 }
 
-/** @returns whether another one may be begun: together they have no more than one request may have. */
+/**
+ * Begins the first that there is room for: what is decoded is bounded, and one by itself always may be.
+ * @returns whether another one may be begun.
+ */
 function beginNext(): boolean {
-  const [turn] = waiting;
-  if (turn === undefined) return false;
-  const [keyId, line] = turn;
-  const [next] = line as [Begin];
-  const body = plain(next);
-  if (Buffer.isBuffer(body) && isFull(body.length)) {
-    // It is decompressed by now, and not once more.
-    line[0] = { ...next, coding: 'identity', body: exact(body) };
-    return false;
+  for (const [keyId, line] of waiting) {
+    const [next] = line as [Waiting];
+    // It is decompressed again only where there is more room than the last time.
+    if (open.size > 0 && decodedBytes >= (next.foundFullAt ?? Infinity)) continue;
+    const body = plain(next);
+    if (Buffer.isBuffer(body) && isFull(body.length)) {
+      next.foundFullAt = decodedBytes;
+      continue;
+    }
+    line.shift();
+    waiting.delete(keyId);
+    if (line.length > 0) waiting.set(keyId, line);
+    if (Buffer.isBuffer(body)) begin(next, body);
+    else port?.postMessage({ type: 'failed', id: next.id, fault: body } satisfies FromThread);
+    return true;
   }
-  line.shift();
-  waiting.delete(keyId);
-  if (line.length > 0) waiting.set(keyId, line);
-  if (Buffer.isBuffer(body)) begin(next, body);
-  else port?.postMessage({ type: 'failed', id: next.id, fault: body } satisfies FromThread);
-  return true;
+  return false;
 }
 
 function isFull(length: number): boolean {
   if (open.size === 0) return false;
-  return openBytes + length > data.maxBodyBytes || getHeapStatistics().used_heap_size > MOST_HEAP_BYTES;
+  return decodedBytes + estimated(length, Math.min(length / 2, MOST_ITEMS)) > MOST_DECODED_BYTES;
+}
+
+function estimated(bytes: number, items: number): number {
+  return bytes * BYTES_OF_BYTE + items * BYTES_OF_ITEM;
 }
 
 function begin({ id, signal, encoding, organisation }: Begin, body: Buffer): void {
   data.reading[0] = id;
   try {
     const options = { ...data, organisation };
-    const mapped =
-      signal === 'traces'
-        ? each(decodeSpans(body, encoding), (span) => eventsOfSpan(span, options))
-        : each(decodeLogs(body, encoding), (log) => eventsOfLog(log, options));
-    open.set(id, new Translating(id, body.length, mapped));
-    openBytes += body.length;
+    let mapped: Iterator<Mapped>;
+    let items: number;
+    if (signal === 'traces') {
+      const spans = decodeSpans(body, encoding);
+      items = spans.reduce((sum, { events }) => sum + 1 + events.length, 0);
+      mapped = each(spans, (span) => eventsOfSpan(span, options));
+    } else {
+      const logs = decodeLogs(body, encoding);
+      items = logs.length;
+      mapped = each(logs, (log) => eventsOfLog(log, options));
+    }
+    const bytes = estimated(body.length, items);
+    open.set(id, new Translating(id, bytes, mapped));
+    decodedBytes += bytes;
     give(id);
   } catch (error) {
     if (!(error instanceof DecodingFault)) throw error;
@@ -183,7 +204,7 @@ function give(id: number): void {
 }
 
 function close(id: number): void {
-  openBytes -= open.get(id)?.bytes ?? 0;
+  decodedBytes -= open.get(id)?.bytes ?? 0;
   open.delete(id);
 }
 
@@ -191,8 +212,4 @@ function plain({ coding, body }: Begin): Buffer | TranslationFault {
   const bytes = Buffer.from(body);
   const made = coding === 'identity' ? bytes : decompress(coding, bytes, data.maxBodyBytes);
   return typeof made === 'string' ? { code: made } : made;
-}
-
-function exact(body: Buffer): ArrayBuffer {
-  return body.buffer.slice(body.byteOffset, body.byteOffset + body.length) as ArrayBuffer;
 }
