@@ -12,7 +12,7 @@ const WORDS =
   'range day before passage on early recognition retrieved weighed alternative explanation recent surgery found less ' +
   'likely patient potassium creatinine value normal ward nurse dose twice week check heart rate after start low fluid';
 
-/** Text of so many bytes, another for each call, the same for each run. */
+/** Text of a number of bytes, another for each call, the same for each run. */
 function talker() {
   const words = WORDS.split(' ');
   let state = 1;
@@ -199,7 +199,7 @@ function placesOf(mark, body) {
   return places;
 }
 
-/** Bodies of so many spans each; those of one seed and number are the same. */
+/** Bodies with a number of spans each; those of one seed and number are the same. */
 export class OtlpRequests {
   #template;
   #places;
@@ -243,7 +243,7 @@ export function expectedOf({ spans, seed }, number) {
   );
 }
 
-/** How many events come of a request with so many spans. */
+/** How many events come of a request with this number of spans. */
 export function eventsOf(spans) {
   const made = [...expectedOf({ spans, seed: 0 }, 0).values()];
   return made.flatMap((events) => Object.values(events)).reduce((sum, count) => sum + count, 0);

@@ -12,7 +12,7 @@ export class OtlpLoad {
     this.#child = new Child('the generator', process.execPath, [GENERATOR, JSON.stringify(settings)]);
   }
 
-  /** Sends for so many seconds or so many requests; resolves with what came of it when all is answered. */
+  /** Sends for a number of seconds or of requests; resolves with what came of it when all is answered. */
   async step(limits) {
     const result = this.#child.json('stdout', () => true);
     this.#child.write(`${JSON.stringify(limits)}\n`);

@@ -246,7 +246,7 @@ const EMPTY = Buffer.alloc(0);
 export interface Room {
   /** What is promised now, in bytes. */
   readonly promised: number;
-  /** @returns false when so many bytes cannot be promised. */
+  /** @returns false when this number of bytes cannot be promised. */
   reach(bytes: number): boolean;
 }
 

@@ -38,7 +38,7 @@ const LITTLE = 4 << 20;
 const FIRST_RESERVATION = 64 << 10;
 /** After this time an event that found no place is offered again, in milliseconds. */
 const OFFER_EVERY_MS = 10;
-/** So many times some events of a request are held at most. */
+/** Messages of the thread whose events wait for places, of a request, at most. */
 const MOST_MADE = 2;
 
 const SIGNAL_OF_PATH: Readonly<Record<string, Signal>> = {
