@@ -95,9 +95,10 @@ export class Translator {
     this.#reading = new Float64Array(new SharedArrayBuffer(Float64Array.BYTES_PER_ELEMENT));
     const worker = new Worker(new URL('./translating-thread.js', import.meta.url), {
       workerData: { ...this.data, reading: this.#reading } satisfies ThreadData,
-      // A request of 64 MiB can be of a hundred million values: the thread ends then, and the collector does not.
+      // What is decoded at a time is bounded far below this (translating-thread.ts, decoding/fault.ts). Beyond it V8 ends
+      // the thread where it can, and the process within JSON.parse.
       // What is decoded lives shortly: with a young generation of this size little of it is moved.
-      resourceLimits: { maxOldGenerationSizeMb: 1024, maxYoungGenerationSizeMb: 192 },
+      resourceLimits: { maxOldGenerationSizeMb: 2048, maxYoungGenerationSizeMb: 192 },
     });
     worker.on('message', (message: FromThread) => this.#hear(message));
     worker.on('error', (error) => this.#lost(worker, error));
