@@ -11,7 +11,7 @@ test('every answer is counted under its kind and code, and no pair is missing or
   counters.refused(undefined, 'not_found');
   const answers = counters.answers();
   const pairs = answers.map(({ kind, code }) => `${kind} ${code}`);
-  expect(new Set(pairs).size).toBe((EVENT_KINDS.length + 1) * (Object.keys(ERRORS).length + 1));
+  expect(new Set(pairs).size).toBe((EVENT_KINDS.length + 2) * (Object.keys(ERRORS).length + 1));
   expect(pairs.length).toBe(new Set(pairs).size);
   expect(answers.filter(({ count }) => count > 0)).toEqual([
     { kind: 'outcome', code: 'accepted', status: 201, count: 2 },

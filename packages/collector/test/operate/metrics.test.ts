@@ -201,7 +201,7 @@ describe('[R-833] metrics', () => {
           return own[label] === undefined ? [] : [own[label]];
         }),
       );
-    expect(values('kind')).toEqual(new Set([...EVENT_KINDS, 'none']));
+    expect(values('kind')).toEqual(new Set([...EVENT_KINDS, 'otlp', 'none']));
     expect(values('code')).toEqual(new Set(['accepted', ...Object.keys(ERRORS)]));
     expect(values('id')).toEqual(new Set(WARNING_IDS));
     expect(values('organisation')).toEqual(new Set(['default']));
