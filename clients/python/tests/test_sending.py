@@ -597,12 +597,18 @@ class TlsTest(Case):
         listener = socket.create_server(("127.0.0.1", 0))
         self.addCleanup(listener.close)
 
-        def speak_http() -> None:
-            with listener.accept()[0] as peer:
+        def speak_http(peer: socket.socket) -> None:
+            with peer:
                 peer.recv(9999)
                 peer.sendall(answer(400))
 
-        threading.Thread(target=speak_http, daemon=True).start()
+        def accept() -> None:
+            # A sender of another test may still look for a server that had this port.
+            with contextlib.suppress(OSError):
+                while True:
+                    threading.Thread(target=speak_http, args=(listener.accept()[0],), daemon=True).start()
+
+        threading.Thread(target=accept, daemon=True).start()
         with self.assertRaises(CannotSend) as raised:
             Connection(Destination(f"https://127.0.0.1:{listener.getsockname()[1]}", "k"), 120).post(
                 "outcome", b"{}"
