@@ -83,6 +83,7 @@ const random = Buffer.alloc(16 * BATCH);
 const batch = Array.from({ length: BATCH }, (_, i) => ({
   kind: KIND,
   profile: 'minimum',
+  door: 'endpoint',
   organisation: 'default',
   keyId,
   receivedAt: 0,
