@@ -155,3 +155,12 @@ export function replay(spans: readonly RecordedSpan[], processor: RunSpanProcess
     (span) => processor.onEnd(made.get(span) as SdkSpan),
   );
 }
+
+/** What an expectation says: without what is not there. */
+export function filled(object: object): object {
+  const isEmpty = (value: unknown) =>
+    value === undefined ||
+    value === '' ||
+    (typeof value === 'object' && Object.keys(value ?? {}).length === 0);
+  return Object.fromEntries(Object.entries(object).filter(([, value]) => !isEmpty(value)));
+}

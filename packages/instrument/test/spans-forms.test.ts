@@ -4,7 +4,7 @@ import path from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { findingsOf, identify } from '@clinical-events/protocol/spans';
 import { RunSpanProcessor } from '../src/opentelemetry.js';
-import { type RecordedSpan, sdkSpan } from './otlp-spans.js';
+import { filled, type RecordedSpan, sdkSpan } from './otlp-spans.js';
 import { recording } from './recording.js';
 import { choiceOf } from './vectors.js';
 
@@ -53,15 +53,6 @@ function foundOf(given: RecordedSpan, kind: Parameters<typeof findingsOf>[1]): o
     documents: documents.map(filled),
     evaluations: evaluations.map(filled),
   });
-}
-
-/** Without what is not there. */
-function filled(object: object): object {
-  const isEmpty = (value: unknown) =>
-    value === undefined ||
-    value === '' ||
-    (typeof value === 'object' && Object.keys(value ?? {}).length === 0);
-  return Object.fromEntries(Object.entries(object).filter(([, value]) => !isEmpty(value)));
 }
 
 describe.each(readdirSync(DIRECTORY))('%s', (file) => {

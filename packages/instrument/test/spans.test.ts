@@ -8,6 +8,7 @@ import type { Answer } from '@clinical-events/protocol/spans';
 import { RunSpanProcessor } from '../src/opentelemetry.js';
 import { findingsOf, identify, type SpanData } from '@clinical-events/protocol/spans';
 import {
+  filled,
   expectedOf,
   folders,
   inOrder,
@@ -85,15 +86,6 @@ async function captured(spans: readonly RecordedSpan[], play = replay): Promise<
 /** Tools that run beside each other end in any order. */
 function byId(a: string, b: string): number {
   return (a.split(' ')[1] ?? '') < (b.split(' ')[1] ?? '') ? -1 : 1;
-}
-
-/** Without what is not there. */
-function filled(object: object): object {
-  const isEmpty = (value: unknown) =>
-    value === undefined ||
-    value === '' ||
-    (typeof value === 'object' && Object.keys(value ?? {}).length === 0);
-  return Object.fromEntries(Object.entries(object).filter(([, value]) => !isEmpty(value)));
 }
 
 /** Some emitters say 0 where others say nothing. */

@@ -115,6 +115,8 @@ export class OtlpReceiver {
     const { request, reply, expectation } = exchange;
     if (request.body !== undefined) throw new Error('requests of OTLP come by no shortcut');
     const { contentLength, transferEncoding } = headers;
+    const encoding = encodingOf(headers.contentType);
+    if (encoding === undefined) throw new Error('a body whose encoding was checked has none');
     const most = contentLength ?? (transferEncoding === undefined ? 0 : MOST_REQUEST_BYTES);
     const room = {
       promised: 0,
@@ -131,7 +133,7 @@ export class OtlpReceiver {
     receive(request, room, MOST_REQUEST_BYTES, {
       whole: (body) => {
         exchange.bodyBytes = body.length;
-        this.#export({ signal, exchange, principal, coding, body, letGo });
+        this.#export({ signal, encoding, exchange, principal, coding, body, letGo });
       },
       refused: (code) => {
         letGo();
@@ -143,10 +145,7 @@ export class OtlpReceiver {
 
   #export(received: Received): void {
     const { exchange, principal, letGo } = received;
-    const { contentType } = readHeaders(exchange.request.rawHeaders);
-    const encoding = encodingOf(contentType);
-    if (encoding === undefined) throw new Error('a body whose encoding was checked has none');
-    const export_ = new Export(this.#options, { ...received, encoding }, this.counters, {
+    const export_ = new Export(this.#options, received, this.counters, {
       ended: () => {
         letGo();
         this.#exports.delete(export_);
@@ -187,6 +186,7 @@ export class OtlpReceiver {
 
 interface Received {
   readonly signal: Signal;
+  readonly encoding: Encoding;
   readonly exchange: Exchange;
   readonly principal: Principal;
   readonly coding: Coding;
@@ -218,7 +218,7 @@ class Export {
 
   constructor(
     private readonly options: ReceiverOptions,
-    private readonly received: Received & { readonly encoding: Encoding },
+    private readonly received: Received,
     private readonly counters: OtlpCounters,
     private readonly watch: Watch,
   ) {}

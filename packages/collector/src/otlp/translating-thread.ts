@@ -57,7 +57,8 @@ class Translating {
       }
       const item = this.#items++;
       if (value.events.length === 0) {
-        const reason = value.reason ?? 'nothing_to_say';
+        const { reason } = value;
+        if (reason === undefined) throw new Error('a span or log record makes no event for no reason');
         this.#ignored[reason] = (this.#ignored[reason] ?? 0) + 1;
       }
       for (const { kind, body, isShortened } of value.events) {

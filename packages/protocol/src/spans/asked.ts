@@ -114,20 +114,25 @@ export function queryOf(span: SpanData): string | undefined {
 
 /** @param attributes of a span or of a resource. */
 export function userOf(attributes: Fields): string | undefined {
-  return nameIn(attributes, USER);
+  return firstName(attributes, ...USER);
 }
 
 export function conversationOf(attributes: Fields): string | undefined {
-  return nameIn(attributes, CONVERSATION);
+  return firstName(attributes, ...CONVERSATION);
 }
 
-function nameIn(attributes: Fields, names: readonly string[]): string | undefined {
+/** The first attribute of these that is a name. */
+export function firstName(attributes: Fields, ...names: readonly string[]): string | undefined {
   for (const name of names) {
-    const value = attributes[name];
-    const found = modelName(typeof value === 'number' ? String(value) : value);
+    const found = nameOf(attributes[name]);
     if (found !== undefined) return found;
   }
   return undefined;
+}
+
+/** A name has up to 200 characters and no control characters; anything else but a number is left out. */
+export function nameOf(value: unknown): string | undefined {
+  return modelName(typeof value === 'number' ? String(value) : value);
 }
 
 function first(span: SpanData, sources: readonly Source[]): unknown {

@@ -1,6 +1,15 @@
 /** What spans of generative AI say, under the names of every emitter that is known here: pure, without a dependency. */
 export * from './answer.js';
-export { type Asked, askedOf, conversationOf, executedOf, queryOf, userOf } from './asked.js';
+export {
+  type Asked,
+  askedOf,
+  conversationOf,
+  executedOf,
+  firstName,
+  nameOf,
+  queryOf,
+  userOf,
+} from './asked.js';
 export { Findings, type Kind, type SpanData } from './dialect.js';
 export { findingsOf, identify, type Known } from './span.js';
 export { countTooHigh, inputOf, parsed, parsedContent, wordsOf } from './values.js';

@@ -78,8 +78,11 @@ export function callable(host: string): string {
   return host.includes(':') ? `[${host}]` : host;
 }
 
-/** What curl is told of where to send: by a name that the certificate has, since it would turn away from another. */
-function addressOf({ host, port, tls }: Listening): string {
+/**
+ * Where a client sends: by a name that the certificate has, since it would turn away from another. `resolve` has curl
+ * find that name on this host.
+ */
+function addressOf({ host, port, tls }: Listening): { readonly url: string; readonly resolve: string } {
   const certificate = tls?.certificate;
   const at = callable(host);
   const bare = at.replace(/^\[|\]$/g, '');
@@ -92,9 +95,10 @@ function addressOf({ host, port, tls }: Listening): string {
     : alternativeNames(certificate.subjectAltName ?? '')
         .find(isName)
         ?.slice(4);
-  if (name === undefined) return `${tls === undefined ? 'http' : 'https'}://${at}:${port}`;
+  if (name === undefined)
+    return { url: `${tls === undefined ? 'http' : 'https'}://${at}:${port}`, resolve: '' };
   const resolve = isIP(bare) === 0 ? '' : `--resolve ${name}:${port}:${at} `;
-  return `${resolve}https://${name}:${port}`;
+  return { url: `https://${name}:${port}`, resolve };
 }
 
 /**
@@ -118,9 +122,10 @@ export function firstEventCurl(listening: Listening, keyText: string, kind: Even
     system_metadata: { app_name: 'first-event' },
     ...PAYLOADS[kind],
   };
+  const { url, resolve } = addressOf(listening);
   // Nothing above contains a single quote, and a key cannot: the shell takes all of it literally.
   return [
-    `curl -sS -X POST ${addressOf(listening)}${EVENT_PATHS[kind]} \\`,
+    `curl -sS -X POST ${resolve}${url}${EVENT_PATHS[kind]} \\`,
     ...(listening.tls === undefined ? [] : tlsOptions(listening.tls)),
     `  -H 'X-API-Key: ${keyText}' \\`,
     `  -H 'Content-Type: application/json' \\`,
@@ -129,40 +134,38 @@ export function firstEventCurl(listening: Listening, keyText: string, kind: Even
 }
 
 /**
- * What to tell an operator who was just given a key: the key, once, and a first event to send with it. Ends with a
- * line break. Belongs on standard output, never in a log.
+ * What to tell an operator who was just given a key: the key, once, and how something is sent with it. Ends with a line
+ * break. Belongs on standard output, never in a log.
  */
 export function newKeyNotice(listening: Listening, keyText: string, kind: Permission): string {
-  if (kind === 'otlp') return otlpKeyNotice(listening, keyText);
-  const files = listening.tls?.clientShowsOne
-    ? ', with the certificate and the key of the sender in client.crt and client.key'
-    : '';
   return `
   ${keyText}
 
 This is the only time that the key is shown: only its hash is stored. Keep it like a password.
 
-Send a first event${files}; the collector answers {"status":"accepted"}:
-
-${firstEventCurl(listening, keyText, kind)}
+${kind === 'otlp' ? otlpVariables(listening, keyText) : firstEvent(listening, keyText, kind)}
 `;
 }
 
+function firstEvent(listening: Listening, keyText: string, kind: EventKind): string {
+  const files = listening.tls?.clientShowsOne
+    ? ', with the certificate and the key of the sender in client.crt and client.key'
+    : '';
+  return `Send a first event${files}; the collector answers {"status":"accepted"}:
+
+${firstEventCurl(listening, keyText, kind)}`;
+}
+
 /** Of a key that may send by OTLP alone: what an application with an SDK of OpenTelemetry is given. */
-function otlpKeyNotice(listening: Listening, keyText: string): string {
-  const { host, otlpPort = CUSTOMARY_OTLP_PORT, tls } = listening;
-  const address = addressOf({ host, port: otlpPort, tls }).replace(/^--resolve \S+ /, '');
-  return `
-  ${keyText}
+function otlpVariables(
+  { host, otlpPort: port = CUSTOMARY_OTLP_PORT, tls }: Listening,
+  keyText: string,
+): string {
+  return `An application with an SDK of OpenTelemetry sends with these variables (docs/guide/opentelemetry.md):
 
-This is the only time that the key is shown: only its hash is stored. Keep it like a password.
-
-An application with an SDK of OpenTelemetry sends with these variables (docs/guide/opentelemetry.md):
-
-OTEL_EXPORTER_OTLP_ENDPOINT=${address}
+OTEL_EXPORTER_OTLP_ENDPOINT=${addressOf({ host, port, tls }).url}
 OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf
-OTEL_EXPORTER_OTLP_HEADERS=x-api-key=${keyText}
-`;
+OTEL_EXPORTER_OTLP_HEADERS=x-api-key=${keyText}`;
 }
 
 /** What to tell where events are stored and no one has a key: to make one with all permissions would hide that. */

@@ -1,7 +1,6 @@
 /** An evaluation becomes an explanation, the feedback of a person, or an outcome that the operator has named. */
 import type { EventKind } from '@clinical-events/protocol';
-import { type Findings, text } from '@clinical-events/protocol/spans';
-import { nameOf } from './origin.js';
+import { type Findings, nameOf, text } from '@clinical-events/protocol/spans';
 
 export type Evaluation = Findings['evaluations'][number];
 

@@ -7,7 +7,7 @@ function uuid(...parts: readonly string[]): string {
   const isShort = lengths.every((length) => length < 128);
   // A length of one byte is a character of ASCII, and a text is hashed in half the time of bytes.
   const framed = isShort
-    ? parts.map((part) => `\0\0\0${String.fromCharCode(Buffer.byteLength(part))}${part}`).join('')
+    ? parts.map((part, at) => `\0\0\0${String.fromCharCode(lengths[at] as number)}${part}`).join('')
     : Buffer.concat(parts.flatMap((part, at) => [uint32(lengths[at] as number), Buffer.from(part)]));
   const hex = hash('sha256', framed, 'hex');
   const variant = '89ab'.charAt(parseInt(hex.charAt(16), 16) & 3);

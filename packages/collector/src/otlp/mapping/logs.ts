@@ -1,11 +1,11 @@
 /** The events of one log record: artifacts of the run, made from the record alone, and never an output. */
-import { evaluationOf, parsedContent, userOf } from '@clinical-events/protocol/spans';
+import { evaluationOf, nameOf, parsedContent, userOf } from '@clinical-events/protocol/spans';
 import type { DecodedLog } from '../decoded.js';
 import { evaluated } from './evaluations.js';
 import { logEventId } from './ids.js';
 import { makeEvent } from './made-event.js';
 import { type Mapped, type MappingOptions, none } from './mapped.js';
-import { instant, nameOf, originOf, ownRunOf, timestampOf } from './origin.js';
+import { instant, originOf, ownRunOf, timestampOf } from './origin.js';
 
 const EVALUATION = 'gen_ai.evaluation.result';
 const WORDS = /^gen_ai\.(?:client\.inference\.operation\.details|choice|\w+\.message)$/;

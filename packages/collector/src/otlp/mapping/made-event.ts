@@ -101,24 +101,26 @@ function contentsOf(payload: Draft['payload']): Content[] {
 }
 
 function without(draft: Draft, shortened: Members): Draft {
-  const payload = Object.entries(draft.payload).map(([of, members]) => {
-    const kept = Object.entries(members ?? {}).filter(([name]) => !(`${of}.${name}` in shortened));
-    return [of, members && Object.fromEntries(kept)];
-  });
   const instrumentation = { ...draft.instrumentation, shortened };
-  return { ...draft, instrumentation, payload: Object.fromEntries(payload) as Draft['payload'] };
+  return { ...draft, instrumentation, payload: kept(draft, (of, name) => !(`${of}.${name}` in shortened)) };
 }
 
 function bare(draft: Draft): Draft {
   const { by, trace_id, span_id } = draft.instrumentation;
-  const payload = Object.entries(draft.payload).map(([of, members]) => {
-    const kept = Object.entries(members ?? {}).filter(([name]) => REQUIRED.includes(name));
-    return [of, members && Object.fromEntries(kept)];
-  });
   return {
     ...draft,
     source: {},
     instrumentation: { by, trace_id, span_id, shortened: true },
-    payload: Object.fromEntries(payload) as Draft['payload'],
+    payload: kept(draft, (_, name) => REQUIRED.includes(name)),
   };
+}
+
+/** The members of the payload that `isKept` names. */
+function kept({ payload }: Draft, isKept: (of: string, name: string) => boolean): Draft['payload'] {
+  return Object.fromEntries(
+    Object.entries(payload).map(([of, members]) => {
+      const those = Object.entries(members ?? {}).filter(([name]) => isKept(of, name));
+      return [of, members && Object.fromEntries(those)];
+    }),
+  );
 }

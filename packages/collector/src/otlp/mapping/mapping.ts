@@ -10,9 +10,11 @@ import {
   executedOf,
   type Findings,
   findingsOf,
+  firstName,
   identify,
   type Kind,
   type Known,
+  nameOf,
   parsedContent,
   queryOf,
   userOf,
@@ -21,7 +23,7 @@ import type { DecodedSpan } from '../decoded.js';
 import { type Evaluation, evaluated, scoreOf } from './evaluations.js';
 import { spanEventId } from './ids.js';
 import { type Draft, makeEvent, type MadeEvent } from './made-event.js';
-import { firstName, instant, nameOf, originOf, timestampOf } from './origin.js';
+import { instant, originOf, timestampOf } from './origin.js';
 import { type Mapped, type MappingOptions, none, reasonOf } from './mapped.js';
 
 export { eventsOfLog } from './logs.js';

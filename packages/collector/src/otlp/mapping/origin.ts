@@ -1,5 +1,5 @@
 /** Where a span or log record comes from: what each of its events says beside what it is about. */
-import { countTooHigh, type Fields, modelName } from '@clinical-events/protocol/spans';
+import { countTooHigh, type Fields, firstName, modelName } from '@clinical-events/protocol/spans';
 import type { Decoded } from '../decoded.js';
 import { runIdOf } from './ids.js';
 
@@ -62,19 +62,6 @@ function placeOf(resource: Fields) {
   const sdk = parts.filter((part) => part !== undefined).join(' ') || undefined;
   places.set(resource, { source, sdk });
   return { source, sdk };
-}
-
-/** A name has up to 200 characters and no control characters; anything else is left out. */
-export function firstName(attributes: Fields, ...names: readonly string[]): string | undefined {
-  for (const name of names) {
-    const found = nameOf(attributes[name]);
-    if (found !== undefined) return found;
-  }
-  return undefined;
-}
-
-export function nameOf(value: unknown): string | undefined {
-  return modelName(typeof value === 'number' ? String(value) : value);
 }
 
 const LAST = 253_402_300_799_999_999_999n;
