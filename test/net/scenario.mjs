@@ -302,7 +302,8 @@ export async function encrypted(side, script) {
 
   const erased = Object.assign(new Situation(side, 'erased', 'encrypted'), { keys: situation.keys });
   fs.mkdirSync(side.path('mirrored-keys'));
-  await erased.run('keys mirrored', 'encryption-keys copy --mirror mirrored-keys');
+  // The access log gets this path, and both sides must have the same one.
+  await erased.run('keys mirrored', 'encryption-keys copy --mirror /proc/self/cwd/mirrored-keys');
   const { runs } = script;
   side.write('subject.txt', `${runs[30].target}\n`);
   side.write('held.txt', `${runs[60].target}\n`);
