@@ -13,7 +13,7 @@ import { SendingFailed } from '@clinical-events/collector/sending/sender';
 import { systemCode } from '@clinical-events/collector/system-code';
 import { CommandFailure, EXIT, onStop, usage } from '@clinical-events/collector/commands/exit-codes';
 import { collectorUrl } from '@clinical-events/collector/commands/remote-collector';
-import { callable, urlOfHolder } from '@clinical-events/collector/commands/serve/listening';
+import { callable, urlOfHolder } from '@clinical-events/collector/commands/listening';
 import { ProgressBar } from '@clinical-events/collector/commands/terminal';
 import { keyFor } from './demo-key.js';
 import { type Sent, filedSummary, mixtureTable, sentSummary, shownRun } from './demo-summary.js';

@@ -20,7 +20,7 @@ import { describeStore, isShared } from '../store/open.js';
 import { KeyDatabase, keyDatabasePath, openKeys } from '../store/open-keys.js';
 import { type Access, logAct } from './access-log.js';
 import { CommandFailure, EXIT, usage } from './exit-codes.js';
-import { newKeyNotice, portOfHolder, requiresCertificate } from './serve/listening.js';
+import { newKeyNotice, portOfHolder, requiresCertificate } from './listening.js';
 import { alignedTable, jsonText } from './terminal.js';
 import { expiryFrom, overlapFrom, wordsFrom } from './arguments.js';
 import { defineCommand } from './define.js';

@@ -23,8 +23,7 @@ import { logAccess } from '../access-log.js';
 import { addConfigOptions, instantFrom } from '../arguments.js';
 import { usage, CommandFailure, EXIT, interruption } from '../exit-codes.js';
 import { openCatalogue, type CatalogueAccess } from '../catalogue.js';
-import { assertReadable } from '../regular-files.js';
-import { holdDirectory } from '../serve/open-ledger.js';
+import { assertReadable, holdDirectory } from '../regular-files.js';
 import { alignedTable, printableJson, ProgressBar } from '../terminal.js';
 import { typed } from '../typed.js';
 import {

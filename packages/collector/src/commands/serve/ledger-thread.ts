@@ -8,10 +8,10 @@ import { RingReader } from '../../ledger/ring.js';
 import type { CheckpointTroubleState } from '../../transparency/state-files.js';
 import type { StorageReason } from '../../store/contract/events.js';
 import type { IdIndexStats } from '../../store/open-to-write.js';
+import { reasonOf } from '../exit-codes.js';
 import type { QueueEnd } from './http-side.js';
 import {
   openLedger,
-  reasonOf,
   refusalOf,
   refusedBecause,
   type LedgerSettings,

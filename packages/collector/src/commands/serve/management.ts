@@ -5,7 +5,7 @@ import type { Credentials } from '../../ingest/credentials.js';
 import { isLoopback } from '../../loopback.js';
 import type { OperatorToken } from '../../operate/gate.js';
 import type { CollectorStatus } from '../../operate/status.js';
-import { callable, cannotListen, type Listening } from './listening.js';
+import { callable, cannotListen, type Listening } from '../listening.js';
 
 /** Closed when it is disposed of. */
 export interface OpenManagement extends AsyncDisposable {

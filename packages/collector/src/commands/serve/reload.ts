@@ -21,22 +21,20 @@ export interface ReloadOptions {
   readonly log: Logger;
 }
 
+/** The configuration that is in force: as the collector was started with, or as it was reloaded. */
+export interface Settings {
+  current: Config;
+}
+
 export class Reload {
-  /** In force now. */
-  config: Config;
-  #last: Promise<void>;
+  #last: Promise<void> = Promise.resolve();
   #ended = false;
   #givenUp = false;
 
-  /** @param started a reload that is asked for earlier waits for it. */
   constructor(
-    running: Config,
-    started: Promise<void>,
+    private readonly settings: Settings,
     private readonly options: ReloadOptions,
-  ) {
-    this.config = running;
-    this.#last = started;
-  }
+  ) {}
 
   /** Has everything read again, after what was asked for before. */
   ask(): void {
@@ -98,8 +96,8 @@ export class Reload {
           : [{ source: 'configuration', message: error instanceof Error ? error.message : String(error) }];
       return () => log.error({ faults }, 'the configuration cannot be used; the one before stays in force');
     }
-    const { config, taken, waiting } = reloaded(this.config, found);
-    this.config = config;
+    const { config, taken, waiting } = reloaded(this.settings.current, found);
+    this.settings.current = config;
     if (taken.length > 0) apply(config);
     return (kept) => {
       if (waiting.length > 0)

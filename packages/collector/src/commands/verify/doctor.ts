@@ -20,7 +20,7 @@ import { systemCode } from '../../system-code.js';
 import { readMirrorNote } from '../../transparency/state-files.js';
 import { encryptionFindings } from '../encryption-keys.js';
 import { CommandFailure, EXIT, onStop } from '../exit-codes.js';
-import { keysLost } from '../serve/listening.js';
+import { keysLost } from '../listening.js';
 import { findingsTable, printableJson, ProgressBar } from '../terminal.js';
 import { about, proofFindings, sharedProofFindings, type Finding } from './proof-findings.js';
 import { checkDataDirectory, holds, holdsLog } from '../regular-files.js';
