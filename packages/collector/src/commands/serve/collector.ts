@@ -16,8 +16,8 @@ import type { CollectorStatus } from '../../operate/status.js';
 import type { KeyStore } from '../../store/contract/keys.js';
 import { describeStore, isShared } from '../../store/open.js';
 import { openSharedStore, openStore } from '../../store/open-to-read.js';
-import { escrowNotice, readHistory } from '../../transparency/key-files.js';
-import { Publisher } from '../../transparency/publisher.js';
+import { escrowNotice, readHistory } from '../../tree/key-files.js';
+import { Publisher } from '../../tree/publisher.js';
 import { CommandFailure, EXIT, type ExitCode } from '../exit-codes.js';
 import {
   cannotListen,

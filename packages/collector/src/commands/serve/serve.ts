@@ -1,6 +1,6 @@
 /** `collector serve`: checks what it is started with, holds the data directory and runs the collector on it. */
 import { type ConfigReading } from '../../config.js';
-import { readMirrorNote } from '../../transparency/state-files.js';
+import { readMirrorNote } from '../../tree/state-files.js';
 import { exposureOf } from '../../store/directory-lock.js';
 import { openKeys } from '../../store/open-keys.js';
 import { type Call, defineCommand } from '../define.js';
