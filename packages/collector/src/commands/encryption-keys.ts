@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
-import { Command } from 'commander';
+import type { Config } from '../config.js';
 import { counted } from '../quantity.js';
 import { exists } from '../files.js';
 import {
@@ -22,15 +22,14 @@ import { isShared } from '../store/open.js';
 import { openStore, sharedKeyPlaces } from '../store/open-to-read.js';
 import type { StoreFinding } from '../store/contract/findings.js';
 import { type GivenOut, logAccess } from './access-log.js';
-import { addConfigOptions, configOf, expiryFrom } from './arguments.js';
-import { usage, CommandFailure, EXIT } from './exit-codes.js';
+import { expiryFrom } from './arguments.js';
+import { defineCommand } from './define.js';
+import { CommandFailure, EXIT, type ExitCode, usage } from './exit-codes.js';
 import { readMirrorNote } from '../tree/state-files.js';
-import { assertCollectorRuns, considered, deliver, lifecycleConfigOf } from './lifecycle/delivery.js';
-import { findingsTable, printableJson } from './terminal.js';
+import { assertCollectorRuns, considered, deliver } from './lifecycle/delivery.js';
+import { findingsTable, jsonText } from './terminal.js';
 
-const EXAMPLES = `
-Examples:
-  $ collector encryption-keys status
+const EXAMPLES = `  $ collector encryption-keys status
   $ collector encryption-keys status --json | jq .directories
   $ collector encryption-keys copy --mirror /mnt/keys-mirror/collector
   $ collector encryption-keys copy /media/safe/collector-keys --expires 14d
@@ -45,38 +44,41 @@ replaced key files opens no more. A collector does so by itself half a day after
 Exit codes: 0 done, or every directory has all keys (there may be warnings), 3 one of them lacks some, 6 payloads are not
 encrypted, 9 begun and not at its end because a directory cannot be reached.`;
 
-export function command(): Command {
-  const add = (name: string, description: string) =>
-    new Command(name).description(description).addHelpText('after', EXAMPLES);
-  const status = addConfigOptions(
-    add('status', 'Say where the keys of payloads are, and whether the mirrors are up to date.').option(
-      '--json',
-      'print it as one JSON object',
-    ),
-    'encryption-keys',
-  ).action((options: { json?: true }, self: Command) => {
-    process.exitCode = tellStatus(configOf(self, 'encryption-keys').dataDir, options.json === true);
-  });
-  const copy = addConfigOptions(
-    add('copy', 'Copy the keys to a directory that no erasure reaches, or make it a mirror.')
-      .argument('<directory>', 'empty, or with --mirror one that was a mirror')
-      .option('--expires <when>', 'until when the copy is kept: an instant or a time from now (14d)')
-      .option('--mirror', 'make it a mirror, which erasures reach'),
-    'encryption-keys',
-  ).action((directory: string, options: CopyOptions, self: Command) =>
-    copyTo(path.resolve(directory), configOf(self, 'encryption-keys').dataDir, options),
-  );
-  const rotate = addConfigOptions(add('rotate', 'Begin a new epoch of keys.'), 'lifecycle').action(
-    async (_: object, self: Command) => {
-      process.exitCode = await rotateKeys(self);
-    },
-  );
-  return new Command('encryption-keys')
-    .description('Look after the keys that payloads are encrypted by.')
-    .addCommand(status)
-    .addCommand(copy)
-    .addCommand(rotate);
-}
+const status = defineCommand<{ readonly json?: true }>({
+  name: 'status',
+  description: 'Say where the keys of payloads are, and whether the mirrors are up to date.',
+  options: { '--json': 'print it as one JSON object' },
+  configuration: 'encryption-keys',
+  examples: EXAMPLES,
+  run: ({ options, config }) => printStatus(config().dataDir, options.json === true),
+});
+
+const copy = defineCommand<CopyOptions>({
+  name: 'copy',
+  description: 'Copy the keys to a directory that no erasure reaches, or make it a mirror.',
+  arguments: { '<directory>': 'empty, or with --mirror one that was a mirror' },
+  options: {
+    '--expires <when>': 'until when the copy is kept: an instant or a time from now (14d)',
+    '--mirror': 'make it a mirror, which erasures reach',
+  },
+  configuration: 'encryption-keys',
+  examples: EXAMPLES,
+  run: ({ options, config }, directory) => copyTo(path.resolve(directory), config().dataDir, options),
+});
+
+const rotate = defineCommand({
+  name: 'rotate',
+  description: 'Begin a new epoch of keys.',
+  configuration: 'lifecycle',
+  examples: EXAMPLES,
+  run: ({ config }) => rotateKeys(config()),
+});
+
+export const command = defineCommand({
+  name: 'encryption-keys',
+  description: 'Look after the keys that payloads are encrypted by.',
+  commands: [status, copy, rotate],
+});
 
 /** @throws CommandFailure when there are none. */
 function placesOf(dataDir: string): KeyPlaces {
@@ -145,8 +147,7 @@ async function copyTo(directory: string, dataDir: string, { expires, mirror }: C
   process.stdout.write(`${directory} is a mirror of the keys${who}\n`);
 }
 
-async function rotateKeys(self: Command): Promise<number> {
-  const config = lifecycleConfigOf(self);
+async function rotateKeys(config: Config): Promise<ExitCode> {
   placesOf(config.dataDir);
   const actions = openStore(config.dataDir).events.actions?.();
   if (actions === undefined) throw usage('the log is in a database, and is not encrypted');
@@ -164,20 +165,16 @@ async function rotateKeys(self: Command): Promise<number> {
   return state === 'pending' ? EXIT.pending : EXIT.ok;
 }
 
-function tellStatus(dataDir: string, json: boolean): number {
+function printStatus(dataDir: string, json: boolean): ExitCode {
   const places = placesOf(dataDir);
   const inventory = keyInventory(keysOnDisk, places);
   const findings = findingsOf(dataDir, places, inventory);
   const { ledger, epoch, epochBegun, buckets, directories, copies } = inventory;
-  const told = {
+  const status = {
     ...{ ledger, kek: places.kek || 'file', epoch, epoch_begun: epochBegun, buckets, directories },
-    copies,
+    ...{ copies, findings },
   };
-  process.stdout.write(
-    json
-      ? `${printableJson(JSON.stringify({ ...told, findings }, undefined, 2))}\n`
-      : findingsTable(findings, process.stdout),
-  );
+  process.stdout.write(json ? jsonText(status) : findingsTable(findings, process.stdout));
   return findings.some(({ severity }) => severity === 'damage') ? EXIT.damaged : EXIT.ok;
 }
 
