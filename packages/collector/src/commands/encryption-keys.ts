@@ -3,7 +3,6 @@ import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import type { Config } from '../config.js';
-import { counted } from '../quantity.js';
 import { exists } from '../files.js';
 import {
   assertApart,
@@ -11,7 +10,6 @@ import {
   hasKeys,
   keyInventory,
   KeysUnfit,
-  type KeyInventory,
   type KeyPlaces,
   keysOnDisk,
 } from '../privacy/key-directory.js';
@@ -20,12 +18,11 @@ import { begunKeys, noteKeyPlaces, notesKeys, readKeyPlaces } from '../store/key
 import { isLocked } from '../store/directory-lock.js';
 import { isShared } from '../store/open.js';
 import { openStore, sharedKeyPlaces } from '../store/open-to-read.js';
-import type { StoreFinding } from '../store/contract/findings.js';
 import { type GivenOut, logAccess } from './access-log.js';
 import { expiryFrom } from './arguments.js';
 import { defineCommand } from './define.js';
+import { keyFindings, keysLost, keysUnfinished } from './encryption-findings.js';
 import { CommandFailure, EXIT, type ExitCode, usage } from './exit-codes.js';
-import { readMirrorNote } from '../tree/state-files.js';
 import { assertCollectorRuns, considered, deliver } from './lifecycle/delivery.js';
 import { findingsTable, jsonText } from './terminal.js';
 
@@ -89,21 +86,10 @@ function placesOf(dataDir: string): KeyPlaces {
         'its own directory',
     );
   if (hasKeys(keysOnDisk, places)) return places;
-  if (notesKeys(dataDir)) throw new CommandFailure(lost(places), EXIT.damaged);
+  if (notesKeys(dataDir)) throw new CommandFailure(keysLost(places), EXIT.damaged);
   const begun = begunKeys(dataDir);
-  if (begun !== undefined) throw new CommandFailure(unfinished(begun), EXIT.notFound);
+  if (begun !== undefined) throw new CommandFailure(keysUnfinished(begun), EXIT.notFound);
   throw new CommandFailure(`payloads in ${dataDir} are not encrypted: there are no keys`, EXIT.notFound);
-}
-
-function lost({ directories }: KeyPlaces): string {
-  return `payloads are encrypted, and their keys are not in ${directories.join(', ')}`;
-}
-
-function unfinished(directories: readonly string[]): string {
-  return (
-    `a start has begun to make the keys of payloads in ${directories.join(', ')} and did not finish; no event is ` +
-    'encrypted by them, and the next start continues'
-  );
 }
 
 interface CopyOptions {
@@ -168,7 +154,7 @@ async function rotateKeys(config: Config): Promise<ExitCode> {
 function printStatus(dataDir: string, json: boolean): ExitCode {
   const places = placesOf(dataDir);
   const inventory = keyInventory(keysOnDisk, places);
-  const findings = findingsOf(dataDir, places, inventory);
+  const findings = keyFindings(dataDir, places, inventory);
   const { ledger, epoch, epochBegun, buckets, directories, copies } = inventory;
   const status = {
     ...{ ledger, kek: places.kek || 'file', epoch, epoch_begun: epochBegun, buckets, directories },
@@ -176,81 +162,4 @@ function printStatus(dataDir: string, json: boolean): ExitCode {
   };
   process.stdout.write(json ? jsonText(status) : findingsTable(findings, process.stdout));
   return findings.some(({ severity }) => severity === 'damage') ? EXIT.damaged : EXIT.ok;
-}
-
-/** What `doctor` says of them; nothing where payloads are not encrypted. @throws KeysUnfit */
-export function encryptionFindings(dataDir: string): StoreFinding[] {
-  const places = readKeyPlaces(dataDir);
-  if (hasKeys(keysOnDisk, places)) return findingsOf(dataDir, places, keyInventory(keysOnDisk, places));
-  const begun = begunKeys(dataDir);
-  if (begun !== undefined)
-    return [{ severity: 'warning', subject: 'encryption', message: unfinished(begun) }];
-  const isLost = notesKeys(dataDir) && sharedKeyPlaces(dataDir) === undefined;
-  return isLost ? [{ severity: 'damage', subject: 'encryption', message: lost(places) }] : [];
-}
-
-function findingsOf(
-  dataDir: string,
-  { directories, kek }: KeyPlaces,
-  { buckets, epoch, epochBegun, directories: held }: KeyInventory,
-): StoreFinding[] {
-  const about = (severity: StoreFinding['severity'], message: string): StoreFinding => {
-    return { severity, subject: 'encryption', message };
-  };
-  const findings = [
-    about(
-      'ok',
-      `payloads are encrypted; the keys of ${counted(buckets, 'stretch', 'stretches')} of the log are under epoch ` +
-        `${epoch}, begun ${epochBegun.slice(0, 10)}, and ${kek === '' ? 'the file kek beside them' : kek}`,
-    ),
-  ];
-  const right = held.find(({ isThere, kekFault }) => isThere && kekFault === undefined);
-  for (const { directory, isThere, behind, kekFault } of held) {
-    if (kekFault !== undefined)
-      findings.push(
-        about(
-          'damage',
-          right === undefined
-            ? `${kekFault}, and no other directory has it`
-            : `${kekFault}; that of ${right.directory} is used, and the next start copies it there`,
-        ),
-      );
-    const lacking = behind - Number(kekFault !== undefined);
-    if (!isThere)
-      findings.push(
-        about(
-          'damage',
-          `${directory} holds no keys: mount it, or fill it again (collector encryption-keys copy --mirror ${directory})`,
-        ),
-      );
-    else if (lacking > 0)
-      findings.push(
-        about('damage', `${directory} lacks the newest keys of ${counted(lacking, 'stretch', 'stretches')}`),
-      );
-    else if (kekFault === undefined) findings.push(about('ok', `${directory} has all keys`));
-  }
-  const [first = ''] = directories;
-  // A mirror of a log can be made anew.
-  if (directories.length < 2 && readMirrorNote(dataDir) === undefined) {
-    findings.push(
-      about(
-        'warning',
-        'the keys are in one directory alone, and without them no payload can be read again: name a mirror on another ' +
-          'disk (collector encryption-keys copy --mirror DIR)',
-      ),
-    );
-  }
-  if (isOnDiskOf(dataDir, first)) {
-    findings.push(
-      about(
-        'warning',
-        `${first} is on the disk of the data: who has that disk has the keys (docs/guide/encryption.md)`,
-      ),
-    );
-  }
-  return findings;
-}
-
-function isOnDiskOf(dataDir: string, directory: string): boolean {
-  return exists(directory) && fs.statSync(directory).dev === fs.statSync(dataDir).dev;
 }

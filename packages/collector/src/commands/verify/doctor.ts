@@ -18,7 +18,7 @@ import { checkCatalogue, type CatalogueCheck, type DifferingRecord } from '../..
 import { CatalogueFault, catalogueDirectory } from '../../catalogue/catalogue.js';
 import { systemCode } from '../../system-code.js';
 import { readMirrorNote } from '../../tree/state-files.js';
-import { encryptionFindings } from '../encryption-keys.js';
+import { encryptionFindings } from '../encryption-findings.js';
 import { CommandFailure, EXIT, onStop } from '../exit-codes.js';
 import { keysLost } from '../listening.js';
 import { findingsTable, printableJson, ProgressBar } from '../terminal.js';
