@@ -1,15 +1,11 @@
 /** `collector names`: which models, applications, users and organisations a log has, and how many runs each. */
-import { once } from 'node:events';
 import path from 'node:path';
 import { Command } from 'commander';
 import type { Catalogue, NamedRuns, NameKind } from '../catalogue/catalogue.js';
 import type { Config } from '../config.js';
 import { counted } from '../quantity.js';
-import { type GivenOut, logAccess } from './access-log.js';
 import { addConfigOptions, configOf, wordFrom } from './arguments.js';
-import { openCatalogue, unknownNames } from './catalogue.js';
-import { interruption } from './exit-codes.js';
-import { assertReadable } from './regular-files.js';
+import { readRuns, type RunReading, unknownNames } from './catalogue.js';
 import {
   addFilterOptions,
   type AskedRuns,
@@ -18,6 +14,7 @@ import {
   limitFrom,
   loggedFilter,
 } from './run-filter.js';
+import type { StandardOutput } from './standard-output.js';
 import { alignedTable, legible, printableJson } from './terminal.js';
 import { typed } from './typed.js';
 
@@ -92,7 +89,6 @@ interface NamesRequest {
 }
 
 class Naming {
-  readonly #signal = interruption();
   #shown = 0;
 
   constructor(
@@ -103,39 +99,28 @@ class Naming {
 
   async run(): Promise<void> {
     const { dataDir } = this.config;
-    assertReadable(dataDir);
-    const { kind } = this.request;
-    const filter = { kind, ...loggedFilter(this.options) };
-    const givenOut = logAccess(dataDir, { command: 'names', filter });
-    const access = await openCatalogue({ dataDir, quiet: !process.stderr.isTTY, signal: this.#signal });
-    try {
-      const lines = await access.ask((catalogue) => this.#answer(catalogue, givenOut));
-      givenOut.complete = true;
-      process.stderr.write(
-        lines.map((line) => `collector: ${typed(line, path.resolve(dataDir))}\n`).join(''),
-      );
-    } finally {
-      await access.close();
-    }
+    const filter = { kind: this.request.kind, ...loggedFilter(this.options) };
+    const logAs = { command: 'names', filter };
+    const lines = await readRuns({ dataDir, logAs, quiet: !process.stderr.isTTY }, (reading) =>
+      this.#answer(reading),
+    );
+    process.stderr.write(lines.map((line) => `collector: ${typed(line, path.resolve(dataDir))}\n`).join(''));
   }
 
-  /** @returns what is said of the list. */
-  async #answer(catalogue: Catalogue, givenOut: GivenOut): Promise<string[]> {
+  /** @returns remarks on the list. */
+  async #answer({ catalogue, givenOut, output }: RunReading): Promise<string[]> {
     const { kind, filter } = this.request;
     const listed = LISTED[kind ?? ''];
-    try {
-      const lines =
-        listed === undefined ? await this.#overview(catalogue) : await this.#list(catalogue, listed);
-      givenOut.done = { names: this.#shown };
-      if (this.#shown > 0) return lines;
-      return ['no run matches', ...unknownNames(catalogue, { ...filter, model: this.options.model })];
-    } catch (error) {
-      // What was given out cannot be asked for again.
-      throw this.#shown > 0 ? new Error((error as Error).message, { cause: error }) : error;
-    }
+    const lines =
+      listed === undefined
+        ? await this.#overview(catalogue, output)
+        : await this.#list(catalogue, listed, output);
+    givenOut.done = { names: this.#shown };
+    if (this.#shown > 0) return lines;
+    return ['no run matches', ...unknownNames(catalogue, { ...filter, model: this.options.model })];
   }
 
-  async #list(catalogue: Catalogue, listed: Listed): Promise<string[]> {
+  async #list(catalogue: Catalogue, listed: Listed, output: StandardOutput): Promise<string[]> {
     const { filter, limit } = this.request;
     let block: NamedRuns[] = [];
     let of = 0;
@@ -143,7 +128,7 @@ class Naming {
       const text = this.#textOf(block, listed, this.#shown === 0);
       this.#shown += block.length;
       block = [];
-      await this.#write(text);
+      await output.write(text);
     };
     for (const named of catalogue.names(listed.kind, { ...filter, ...(limit < Infinity && { limit }) })) {
       of = named.of;
@@ -164,7 +149,7 @@ class Naming {
     return isFirst ? text : text.slice(text.indexOf('\n') + 1);
   }
 
-  async #overview(catalogue: Catalogue): Promise<string[]> {
+  async #overview(catalogue: Catalogue, output: StandardOutput): Promise<string[]> {
     const { filter } = this.request;
     const found = OVERVIEW.map((kind) => {
       const most = [...catalogue.names(kind, { ...filter, limit: SHOWN_OF_EACH })];
@@ -176,7 +161,7 @@ class Naming {
         const members = (LISTED[kind]?.members ?? []).slice(0, 1);
         return jsonLine({ kind, count, most_runs: most.map((named) => objectOf(members, named)) });
       });
-      await this.#write(lines.join(''));
+      await output.write(lines.join(''));
       return [];
     }
     const rows = found.map(({ kind, count, most }) => {
@@ -184,12 +169,8 @@ class Naming {
       return [kind, String(count), said.length === 0 ? NONE : said.join(', ')];
     });
     if (this.#shown > 0)
-      await this.#write(alignedTable([['KIND', 'NAMES', 'MOST RUNS'], ...rows], process.stdout));
+      await output.write(alignedTable([['KIND', 'NAMES', 'MOST RUNS'], ...rows], process.stdout));
     return ['to list one kind: collector names users'];
-  }
-
-  async #write(text: string): Promise<void> {
-    if (!process.stdout.write(text)) await once(process.stdout, 'drain', { signal: this.#signal });
   }
 }
 

@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import { type FeedbackAsked, modelsNamed, type RunFilter } from '../catalogue/catalogue.js';
 import { parseDuration } from '../quantity.js';
 import { type Clock, OUTCOME_WORDS } from '../records/vocabulary.js';
-import { clockFrom, instantFrom, organisationFrom, personFrom, wordFrom } from './arguments.js';
+import { clockFrom, periodFrom, organisationFrom, personFrom, wordFrom } from './arguments.js';
 import { usage } from './exit-codes.js';
 
 export interface FilterOptions {
@@ -72,20 +72,14 @@ export function addFilterOptions(command: Command, most: string): Command {
 
 /** @param now what the time of --outcome none:TIME counts back from. */
 export function filterFrom(options: FilterOptions, now: number): AskedRuns {
-  const { since, until, clock } = options;
-  const filter: AskedRuns = {
+  return {
     isRun: true,
     ...namesFrom(options),
     ...statesFrom(options),
     ...outcomeFrom(options, now),
-    ...(since !== undefined && { since: instantFrom('--since', since) }),
-    ...(until !== undefined && { until: instantFrom('--until', until) }),
-    clock: clockFrom(clock) ?? 'received',
+    ...periodFrom(options),
+    clock: clockFrom(options.clock) ?? 'received',
   };
-  if (filter.since !== undefined && filter.until !== undefined && filter.since >= filter.until) {
-    throw usage(`--since: ${since} is not earlier than --until ${until}`);
-  }
-  return filter;
 }
 
 function namesFrom({ organisation, target, user, model, app }: FilterOptions): Partial<RunFilter> {

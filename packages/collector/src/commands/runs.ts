@@ -1,5 +1,4 @@
 /** `collector runs`: a list of runs, the newest first, by whom they are about, who called which model, and what became of it. */
-import { once } from 'node:events';
 import path from 'node:path';
 import { Command } from 'commander';
 import type { Catalogue, RunSummary } from '../catalogue/catalogue.js';
@@ -7,12 +6,10 @@ import type { Config } from '../config.js';
 import { counted, DAY_MS } from '../quantity.js';
 import { type Cells, PLAIN_CELLS, SPREADSHEET_CELLS } from '../records/exports/csv-cell.js';
 import { Words } from '../records/words.js';
-import { type GivenOut, logAccess } from './access-log.js';
 import { addConfigOptions, configOf, shortId, textFrom, wordFrom } from './arguments.js';
-import { BY_SENDERS, openCatalogue, type RecordSource, unknownNames } from './catalogue.js';
+import { BY_SENDERS, readRuns, type RunReading, unknownNames } from './catalogue.js';
 import { Containing } from './containing.js';
-import { interruption, usage } from './exit-codes.js';
-import { assertReadable } from './regular-files.js';
+import { usage } from './exit-codes.js';
 import {
   addFilterOptions,
   type AskedRuns,
@@ -23,7 +20,7 @@ import {
   loggedFilter,
 } from './run-filter.js';
 import { CSV_HEAD, csvLine, eventsOf, fittingTable, jsonLine, plainTable } from './run-list.js';
-import { printableLines, ProgressBar } from './terminal.js';
+import { printableLines } from './terminal.js';
 import { typed } from './typed.js';
 
 /* What an operator types to `collector runs`, read strictly before anything is done. */
@@ -107,8 +104,7 @@ letters are the same; ü is not u. It reads the payloads of all runs that the ot
 const BLOCK = 1000;
 /** Of more it is only said that there are: to count them may take as long as to read them all. */
 const MOST_COUNTED = 10_000;
-/** Fewer are searched before anybody wonders. */
-const BAR_FROM_RUNS = 2000;
+const SEARCHED = { unit: 'runs searched', from: 2000 };
 
 export function command(): Command {
   const runs = addFilterOptions(
@@ -130,10 +126,6 @@ export function command(): Command {
 }
 
 class Listing {
-  readonly #signal = interruption();
-  readonly #bar = new ProgressBar({
-    ...{ wanted: process.stderr.isTTY, unit: 'runs searched', per: 1, from: BAR_FROM_RUNS, rate: true },
-  });
   #shown = 0;
   /** Of those shown, runs for which the two clocks are more than a day apart. */
   #apart = 0;
@@ -146,59 +138,48 @@ class Listing {
   ) {}
 
   async run(): Promise<void> {
-    const { dataDir } = this.config;
-    assertReadable(dataDir);
     const filter = { ...loggedFilter(this.options), contains: this.options.contains };
-    const givenOut = logAccess(dataDir, { command: 'runs', filter });
-    const signal = this.#signal;
-    const access = await openCatalogue({ dataDir, quiet: !process.stderr.isTTY, signal });
-    try {
-      const lines = await access.ask((catalogue) => this.#answer({ catalogue, log: access.log }, givenOut));
-      givenOut.complete = true;
-      process.stderr.write(lines.map((line) => `collector: ${line}\n`).join(''));
-    } finally {
-      await access.close();
-    }
+    const lines = await readRuns(
+      {
+        ...{ dataDir: this.config.dataDir, logAs: { command: 'runs', filter } },
+        ...{ quiet: !process.stderr.isTTY, counts: SEARCHED },
+      },
+      async (reading) => {
+        const search = this.request.words && new Containing(this.request.words, reading);
+        await this.#list(reading, search);
+        return this.#remarks(reading.catalogue, search);
+      },
+    );
+    process.stderr.write(lines.map((line) => `collector: ${line}\n`).join(''));
   }
 
-  /** @returns what is said of the list. */
-  async #answer({ catalogue, log }: RecordSource, givenOut: GivenOut): Promise<string[]> {
-    const { words } = this.request;
-    const search = words && new Containing(words, { catalogue, log, signal: this.#signal, bar: this.#bar });
-    try {
-      await this.#list(catalogue, search, givenOut);
-      return this.#remarks(catalogue, search);
-    } catch (error) {
-      // What was given out cannot be asked for again.
-      throw this.#shown > 0 ? new Error((error as Error).message, { cause: error }) : error;
-    } finally {
-      this.#bar.clear();
-    }
-  }
-
-  async #list(catalogue: Catalogue, search: Containing | undefined, givenOut: GivenOut): Promise<void> {
+  async #list(reading: RunReading, search: Containing | undefined): Promise<void> {
     const { filter, limit } = this.request;
+    const { catalogue } = reading;
     const all = search?.among(filter) ?? catalogue.runs({ ...filter, ...(limit < Infinity && { limit }) });
     let block: RunSummary[] = [];
     for await (const run of all) {
       block.push(run);
       if (this.#shown + block.length === limit) break;
       if (block.length < BLOCK) continue;
-      await this.#show(block, catalogue, givenOut);
+      await this.#show(block, reading);
       block = [];
     }
-    if (block.length > 0 || this.#shown === 0) await this.#show(block, catalogue, givenOut);
+    if (block.length > 0 || this.#shown === 0) await this.#show(block, reading);
   }
 
-  /** Logged before: the one who stops reading has had it. */
-  async #show(block: readonly RunSummary[], catalogue: Catalogue, givenOut: GivenOut): Promise<void> {
+  /** Logged before: anyone who stops reading has had it. */
+  async #show(block: readonly RunSummary[], reading: RunReading): Promise<void> {
+    const { catalogue, givenOut, output, signal, bar } = reading;
     const text = this.#textOf(block, catalogue);
     this.#shown += block.length;
     for (const run of block) {
       givenOut.events += eventsOf(run);
       if (Math.abs(run.began.received - run.began.sender) > DAY_MS) this.#apart++;
     }
-    await this.#write(text);
+    signal.throwIfAborted();
+    bar.clear();
+    await output.write(process.stdout.isTTY ? printableLines(text) : text);
   }
 
   #textOf(block: readonly RunSummary[], catalogue: Catalogue): string {
@@ -216,18 +197,6 @@ class Listing {
       ? fittingTable(block, { clock, idOf: short }, columns)
       : plainTable(block, { clock, idOf: ({ recordId }) => recordId });
     return isFirst ? text : text.slice(text.indexOf('\n') + 1);
-  }
-
-  async #write(text: string): Promise<void> {
-    const signal = this.#signal;
-    signal.throwIfAborted();
-    this.#bar.clear();
-    const harmless = process.stdout.isTTY ? printableLines(text) : text;
-    if (process.stdout.write(harmless)) return;
-    await once(process.stdout, 'drain', { signal }).catch((error: unknown) => {
-      signal.throwIfAborted();
-      throw error;
-    });
   }
 
   /** As it is typed here, for the first run of the list. */

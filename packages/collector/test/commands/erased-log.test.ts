@@ -9,7 +9,7 @@ import { Holds } from '../../src/commands/lifecycle/holds.js';
 import { LogRuns } from '../../src/commands/lifecycle/log-runs.js';
 import { command as retention } from '../../src/commands/lifecycle/retention.js';
 import { keysOf } from '../../src/commands/lifecycle/erasable.js';
-import { eventOf, type LogEvent } from '../../src/commands/lifecycle/log-stretch.js';
+import { eventOf, type LogEvent } from '../../src/commands/lifecycle/log-pass.js';
 import { answerTo, layRequest } from '../../src/ledger/lifecycle.js';
 import { KeyReader, keysOnDisk } from '../../src/privacy/key-directory.js';
 import type { EventLog, PassedEntry } from '../../src/store/contract/events.js';

@@ -6,7 +6,15 @@ import { REASONS } from '../../privacy/actions.js';
 import { systemCode } from '../../system-code.js';
 import { createDurably } from '../../transparency/key-files.js';
 import { logAccess } from '../access-log.js';
-import { addConfigOptions, idFrom, idsIn, organisationFrom, runIdFrom, wordFrom } from '../arguments.js';
+import {
+  addConfigOptions,
+  idFrom,
+  idsIn,
+  newPlaceFrom,
+  organisationFrom,
+  runIdFrom,
+  wordFrom,
+} from '../arguments.js';
 import { openCatalogue } from '../catalogue.js';
 import { CommandFailure, EXIT, interruption, usage } from '../exit-codes.js';
 import { assertReadable } from '../regular-files.js';
@@ -136,7 +144,7 @@ async function planErasure(dataDir: string, options: PlanOptions): Promise<void>
     throw usage('--organisation: goes with --subject-file, --run and --event');
   if (out === undefined) throw usage('--out: say where the plan is to be written');
   assertName(by);
-  assertNew(out);
+  const file = planPlaceFrom(out);
   const asked: Asked = {
     runs: run?.map((id) => runIdFrom('--run', id).id.replaceAll('-', '')),
     events: event?.map((id) => idFrom('--event', id)),
@@ -163,7 +171,7 @@ async function planErasure(dataDir: string, options: PlanOptions): Promise<void>
   // By this line it is known who planned it.
   const act = { command: 'erase plan', filter: { ...filter, plan: plan.sha256 }, isAct: true, ...more };
   const written = logAccess(dataDir, act);
-  createDurably(path.resolve(out), planText(plan));
+  createDurably(file, planText(plan));
   written.complete = true;
   process.stdout.write(planTable(plan));
 }
@@ -178,15 +186,13 @@ function readCertificate(file: string): ReturnType<typeof certificateIn> {
   }
 }
 
-/** @throws CommandFailure */
-function assertNew(out: string): void {
+/** @throws CommandFailure before the log is read for a plan that could not be written. */
+function planPlaceFrom(text: string): string {
+  const out = newPlaceFrom(text);
   try {
-    // A link that leads nowhere is there too.
-    if (fs.lstatSync(out, { throwIfNoEntry: false }) !== undefined)
-      throw usage(`--out: ${out} is there already, and is not replaced`);
-    fs.accessSync(path.dirname(path.resolve(out)), fs.constants.W_OK);
+    fs.accessSync(path.dirname(out), fs.constants.W_OK);
+    return out;
   } catch (error) {
-    if (error instanceof CommandFailure) throw error;
     throw usage(`--out: ${out} cannot be written (${systemCode(error) ?? 'UNKNOWN'})`);
   }
 }

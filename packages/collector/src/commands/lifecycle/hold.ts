@@ -13,7 +13,7 @@ import { collect } from '../verify/trusted-keys.js';
 import { assertCollectorRuns, beginLog, considered, deliver, lifecycleConfigOf } from './delivery.js';
 import { type HoldRecord, holdsOf, keepRecord } from './holds.js';
 import { type LogRun, LogRuns } from './log-runs.js';
-import { textOf } from './log-stretch.js';
+import { textOf } from './log-pass.js';
 
 const EXAMPLES = `
 Examples:

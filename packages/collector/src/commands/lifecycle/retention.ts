@@ -38,7 +38,7 @@ import {
 import { factsOf, floorOn, keysOf, ruleOf } from './erasable.js';
 import { type HoldRecord, Holds, holdsOf } from './holds.js';
 import { type LogRun, LogRuns, nameOf, type RecordKey } from './log-runs.js';
-import { idOf, type LogEvent, textOf } from './log-stretch.js';
+import { idOf, type LogEvent, textOf } from './log-pass.js';
 
 const EXAMPLES = `
 Examples:

@@ -3,7 +3,6 @@
  * storage; until then it has a name that begins with a point and ends in .tmp, and anyone who is killed leaves that.
  */
 import { randomBytes } from 'node:crypto';
-import { once } from 'node:events';
 import fs from 'node:fs';
 import path from 'node:path';
 import type { FileFormat, PieceJoiner } from '../../records/exports/file-format.js';
@@ -11,6 +10,7 @@ import type { ExportFormat } from '../../records/exports/formats.js';
 import { counted } from '../../quantity.js';
 import { systemCode } from '../../system-code.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
+import type { StandardOutput } from '../standard-output.js';
 import { printableLines } from '../terminal.js';
 import type { PlacedPiece } from './job.js';
 
@@ -22,13 +22,13 @@ export interface RecordOutput {
   abandon(): void;
 }
 
-/** Where the records of a format go. @param stop ends the waiting for a reader who does not read on. */
+/** Where the records of a format go. */
 export function outputOf(
   { out, isByDay, extension, binary }: Pick<ExportFormat, 'extension' | 'binary'> & OutputPlace,
   format: FileFormat,
-  stop: AbortSignal,
+  output: StandardOutput,
 ): RecordOutput {
-  if (out === undefined) return new StandardOutput(format.joiner(), binary !== true, stop);
+  if (out === undefined) return new Printed(format.joiner(), binary !== true, output);
   return isByDay
     ? new DayDirectories(out, extension, () => format.joiner())
     : new OneFile(out, format.joiner());
@@ -47,42 +47,29 @@ interface OutputPlace {
   readonly isByDay: boolean;
 }
 
-class StandardOutput implements RecordOutput {
-  readonly #joiner: PieceJoiner;
-  readonly #isText: boolean;
-  readonly #stop: AbortSignal;
+/** On a terminal a sender's characters must not move the cursor. A pipe gets what a file would. */
+class Printed implements RecordOutput {
+  constructor(
+    private readonly joiner: PieceJoiner,
+    private readonly isText: boolean,
+    private readonly output: StandardOutput,
+  ) {}
 
-  /** @param stop ends the waiting for a reader who does not read on. */
-  constructor(joiner: PieceJoiner, isText: boolean, stop: AbortSignal) {
-    this.#joiner = joiner;
-    this.#isText = isText;
-    this.#stop = stop;
+  write(piece: PlacedPiece): Promise<void> {
+    return this.#put(this.joiner.join(piece));
   }
 
-  async write(piece: PlacedPiece): Promise<void> {
-    await this.#put(this.#joiner.join(piece));
-  }
-
-  async finish(): Promise<void> {
-    await this.#put(this.#joiner.finish());
+  finish(): Promise<void> {
+    return this.#put(this.joiner.finish());
   }
 
   abandon(): void {
-    // What was given out cannot be taken back.
+    // What was printed cannot be taken back.
   }
 
-  async #put(bytes: Uint8Array): Promise<void> {
-    if (bytes.length === 0) return;
-    // On a terminal a sender's characters must not move the cursor. A pipe gets what a file would.
-    const shown =
-      this.#isText && process.stdout.isTTY ? printableLines(Buffer.from(bytes).toString()) : bytes;
-    if (process.stdout.write(shown)) return;
-    try {
-      await once(process.stdout, 'drain', { signal: this.#stop });
-    } catch (error) {
-      this.#stop.throwIfAborted();
-      throw error;
-    }
+  #put(bytes: Uint8Array): Promise<void> {
+    const isShown = this.isText && process.stdout.isTTY;
+    return this.output.write(isShown ? printableLines(Buffer.from(bytes).toString()) : bytes);
   }
 }
 

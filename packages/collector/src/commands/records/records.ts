@@ -114,12 +114,16 @@ function replacedWarning(records: number): string {
   return `${what}: U+FFFD stands for half a surrogate pair (completeness.replaced_text names the events)`;
 }
 
+function nothingDone(): Done {
+  return { records: 0, events: 0, replaced: 0, next_after: 0, warnings: [] };
+}
+
 class Export {
   readonly #config: Config;
   #request: RecordsRequest;
   readonly #options: RecordsOptions;
   readonly #since = performance.now();
-  readonly #done: Done = { records: 0, events: 0, replaced: 0, next_after: 0, warnings: [] };
+  #done = nothingDone();
   #longCells = 0;
 
   constructor(config: Config, request: RecordsRequest, options: RecordsOptions) {
@@ -157,6 +161,10 @@ class Export {
   }
 
   async #export(reading: RunReading): Promise<void> {
+    // It is called again where the catalogue had to be rebuilt.
+    this.#done = nothingDone();
+    this.#longCells = 0;
+    reading.givenOut.events = 0;
     this.#findRecord(reading.catalogue);
     const { selection } = this.#request;
     const { catalogue } = reading;
@@ -194,7 +202,7 @@ class Export {
   }
 
   async #give(reading: RunReading, newest: number): Promise<void> {
-    const { givenOut, signal, bar } = reading;
+    const { givenOut, signal, bar, output: standardOutput } = reading;
     const { selection, format, dayBy } = this.#request;
     if (selection.recordId !== undefined) this.#assertThere(reading, selection.recordId);
     if (format === undefined) {
@@ -202,7 +210,7 @@ class Export {
       return;
     }
     const place = { ...format, out: this.#request.out, isByDay: dayBy !== undefined };
-    const output = outputOf(place, await format.load(format.options), signal);
+    const output = outputOf(place, await format.load(format.options), standardOutput);
     const { dataDir } = this.#config;
     const threads = new RecordThreads(
       { dataDir, format: format.name, options: format.options, dayBy },
@@ -242,7 +250,7 @@ class Export {
   async #show(reading: RunReading): Promise<void> {
     const textOf = textOfRecord(this.#options.full === true, this.#request.content);
     for await (const record of recordsIn(reading, this.#request.selection)) {
-      process.stdout.write(`${this.#done.records++ === 0 ? '' : '\n'}${textOf(record)}`);
+      await reading.output.write(`${this.#done.records++ === 0 ? '' : '\n'}${textOf(record)}`);
       reading.givenOut.events += record.metadata.events.length;
       if (record.metadata.completeness.replaced_text.length > 0) this.#done.replaced++;
     }

@@ -39,7 +39,7 @@ import { noteBegunKeys, noteKeyPlaces, notesKeys, readKeyPlaces } from '../../st
 import type { FoundLog, NotedKeys, WantedKeys } from '../../store/contract/driver.js';
 import { type SharedGauges, type Store, StoreDamaged } from '../../store/contract/events.js';
 import { CommandFailure, EXIT, deniedPath } from '../exit-codes.js';
-import { claimedSize } from '../verify/log-checkpoints.js';
+import { claimedSize } from '../claimed-size.js';
 import { checkDataDirectory } from '../regular-files.js';
 import { version } from '../typed.js';
 
