@@ -23,7 +23,6 @@ import { systemCode } from '../system-code.js';
 import { type GivenOut, type Access, logAccess } from './access-log.js';
 import { interruption } from './exit-codes.js';
 import { SummingThreads } from './summing-threads.js';
-import { StandardOutput } from './standard-output.js';
 import { ProgressBar, type ProgressOptions, printable } from './terminal.js';
 import { assertReadable } from './regular-files.js';
 import { assertReaches, claimedSize } from './claimed-size.js';
@@ -233,7 +232,6 @@ export interface RecordSource {
 
 export interface RunReading extends RecordSource {
   readonly givenOut: GivenOut;
-  readonly output: StandardOutput;
   /** Aborted by a signal. */
   readonly signal: AbortSignal;
   readonly bar: ProgressBar;
@@ -242,8 +240,8 @@ export interface RunReading extends RecordSource {
 const EVENTS = { unit: 'events', from: 50_000 };
 
 /**
- * The reading counts as complete once `use` has returned. A catalogue that proves damaged before anything is printed is
- * rebuilt, and `use` called again.
+ * The reading counts as complete once `use` has returned. A catalogue that proves damaged before anything is given
+ * out is rebuilt, and `use` is called again.
  * @throws CommandFailure when there is no log, when it is damaged or shorter than a checkpoint says, when there is no
  *   catalogue to be had, or when the access cannot be logged.
  */
@@ -258,11 +256,10 @@ export async function readRuns<Answer>(
   const { log } = access;
   const wanted = !quiet && process.stderr.isTTY;
   const bar = new ProgressBar({ ...{ wanted, per: 1, rate: true }, ...counts });
-  const output = new StandardOutput(signal);
   try {
     const answer = await access.ask(
-      (catalogue) => use({ catalogue, log, givenOut, output, signal, bar }),
-      () => !output.hasWritten,
+      (catalogue) => use({ catalogue, log, givenOut, signal, bar }),
+      () => givenOut.events === 0 && givenOut.done === undefined,
     );
     givenOut.complete = true;
     return answer;

@@ -2,7 +2,6 @@
 import { hash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { EVENT_KINDS } from '@clinical-events/protocol';
-import { Command } from 'commander';
 import type { Catalogue } from '../catalogue/catalogue.js';
 import type { Config } from '../config.js';
 import type { Actions, Retirement } from '../privacy/actions.js';
@@ -22,14 +21,12 @@ import { uuidBytes } from '../store/text.js';
 import type { GivenOut } from './access-log.js';
 import { type CatalogueAccess, openCatalogue, unknownNamesIn } from './catalogue.js';
 import { assertReaches } from './claimed-size.js';
+import { defineCommand } from './define.js';
 import { CommandFailure, EXIT, interruption, usage } from './exit-codes.js';
 import { type LogReading, readLog } from './log-reading.js';
 import { LOG_DIRECTORIES } from './regular-files.js';
-import { printableJson } from './terminal.js';
-import { StandardOutput } from './standard-output.js';
+import { giveText, jsonLine } from './terminal.js';
 import {
-  addConfigOptions,
-  configOf,
   idFrom,
   notThere,
   organisationFrom,
@@ -39,26 +36,24 @@ import {
   wordsFrom,
 } from './arguments.js';
 
-const EXAMPLES = `
-Each line holds sequence, received_at, kind, profile, door, organisation, key_id, event_id, run_id, sha256 and body.
-"body" is a string with the exact text that was sent; its SHA-256 is "sha256".
-
-Examples:
-  $ collector events --since 2026-01-01 --kind outcome,user-feedback
+const EXAMPLES = `  $ collector events --since 2026-01-01 --kind outcome,user-feedback
   $ collector events --run 0b2c5a3e-7f2d-4c58-9a52-0d5e3b1c9f10 | jq '.body | fromjson'
   $ collector events --event 6f9b2c4e-8a51-4d8e-9f0c-2b7a1e5d3c10
   $ collector events --follow
   $ collector events --entry 4863 | jq '.body | fromjson'
 
+Each line holds sequence, received_at, kind, profile, door, organisation, key_id, event_id, run_id, sha256 and body.
+"body" is a string with the exact text that was sent; its SHA-256 is "sha256".
+
 The log has entries of its own among the events: actions such as an erasure (kind 128) and heads of the access log (kind
 129). --entry prints one by its number, with the same members.
 
-It can run beside a collector. That it ran, what it was asked for and how much it gave out is logged in access.log in
-the data directory. Where that cannot be written nothing is printed, but for a read-only file system on which no
-collector runs: a snapshot is read with a warning.
+It can run beside a collector. access.log in the data directory has what was asked for and how many events were given out.
+Where that cannot be written nothing is printed, except for a read-only file system on which no collector runs: a snapshot
+is read with a warning.
 
-Exit codes: 6 there is no event with the id of --event, or of the run of --run, among those asked for, or no entry of the
-log's own has the number of --entry.`;
+Exit codes: 6 no event has the id of --event, or is of the run of --run, among those asked for, or no entry of the log's own
+has the number of --entry.`;
 
 interface EventsOptions {
   readonly kind?: string;
@@ -78,29 +73,28 @@ const MOST_ORGANISATIONS = 1 << 16;
 /** Lines are written in pieces of about so many characters. */
 const PIECE = 64 << 10;
 
-export function command(): Command {
-  const events = new Command('events')
-    .description('Print stored events as NDJSON, in the order in which they were stored.')
-    .option('--kind <kinds>', `only these kinds, separated by commas: ${EVENT_KINDS.join(', ')}`)
-    .option('--run <id>', 'only events that name this run, or open it; the short id of "runs" will do')
-    .option('--event <id>', 'only the event with this id, of every organisation that has one')
-    .option('--organisation <name>', 'only events of this organisation')
-    .option('--since <time>', 'only events received at this instant or later: a date or an RFC 3339 instant')
-    .option('--until <time>', 'only events received before this instant')
-    .option('--follow', 'go on with new events as they arrive, until interrupted')
-    .option(
-      '--entry <number>',
-      "only the entry of the log's own that has this number; goes with no other of these",
-    );
-  return addConfigOptions(events, 'events')
-    .addHelpText('after', EXAMPLES)
-    .action(async (options: EventsOptions, self: Command) => {
-      const filter = filterFrom(options);
-      if (options.run !== undefined) runIdFrom('--run', options.run);
-      if (options.entry !== undefined) return printEntry(configOf(self, 'events'), entryFrom(options));
-      await print(configOf(self, 'events'), { filter, run: options.run }, options);
-    });
-}
+export const command = defineCommand<EventsOptions>({
+  name: 'events',
+  description: 'Print stored events as NDJSON, in the order in which they were stored.',
+  options: {
+    '--kind <kinds>': `only these kinds, separated by commas: ${EVENT_KINDS.join(', ')}`,
+    '--run <id>': 'only events that name this run, or open it; the short id of "runs" will do',
+    '--event <id>': 'only the event with this id, of every organisation that has one',
+    '--organisation <name>': 'only events of this organisation',
+    '--since <time>': 'only events received at this instant or later: a date or an RFC 3339 instant',
+    '--until <time>': 'only events received before this instant',
+    '--follow': 'print new events as they arrive, until interrupted',
+    '--entry <number>': "only the entry of the log's own that has this number; goes with no other of these",
+  },
+  configuration: 'events',
+  examples: EXAMPLES,
+  async run({ options, config }) {
+    const filter = filterFrom(options);
+    if (options.run !== undefined) runIdFrom('--run', options.run);
+    if (options.entry !== undefined) return printEntry(config(), entryFrom(options));
+    await print(config(), { filter, run: options.run }, options);
+  },
+});
 
 async function print(config: Config, { filter: asked, run }: Query, options: EventsOptions): Promise<void> {
   const { kind, event, organisation, since, until, follow } = options;
@@ -164,7 +158,7 @@ async function printOwnEntry(
         EXIT.notFound,
       );
     givenOut.events++;
-    process.stdout.write(`${printableJson(lineOf(entry))}\n`);
+    process.stdout.write(jsonLine(lineOf(entry)));
     await entries.return(cursorAt(number));
     return;
   }
@@ -204,7 +198,6 @@ interface Found {
 class Printing {
   readonly #log: EventLog;
   readonly #givenOut: GivenOut;
-  readonly #output: StandardOutput;
 
   constructor(
     { events, givenOut }: LogReading,
@@ -212,7 +205,6 @@ class Printing {
   ) {
     this.#log = events;
     this.#givenOut = givenOut;
-    this.#output = new StandardOutput(signal);
   }
 
   /** Prints the events of the run or the id that is asked for, up to where the catalogue covers the log. */
@@ -312,7 +304,7 @@ class Printing {
     const { payloadState, sequence } = event;
     const retirement =
       payloadState === 'retired' ? (event.retirement ?? this.#retirementOf(sequence)) : undefined;
-    this.#piece += `${printableJson(lineOf({ ...event, retirement }))}\n`;
+    this.#piece += jsonLine(lineOf({ ...event, retirement }));
     this.#givenOut.events++;
     if (this.#piece.length >= PIECE) await this.#flush();
   }
@@ -329,7 +321,7 @@ class Printing {
     const piece = this.#piece;
     this.#piece = '';
     this.#actions = undefined;
-    await this.#output.write(piece);
+    if (piece !== '') await giveText(piece, this.signal);
   }
 }
 
@@ -343,10 +335,11 @@ function isAskedFor(event: EventFacts, filter: EventFilter): boolean {
   return event.receivedAt >= since && event.receivedAt < until;
 }
 
-function lineOf(event: Printed | StoredEntry): string {
+/** The names are a promise to programs. */
+function lineOf(event: Printed | StoredEntry): object {
   const plain = event.payloadState === 'plain';
   const retirement = 'retirement' in event ? event.retirement : undefined;
-  return JSON.stringify({
+  return {
     sequence: event.sequence,
     received_at: new Date(event.receivedAt).toISOString(),
     kind: event.kind,
@@ -361,7 +354,7 @@ function lineOf(event: Printed | StoredEntry): string {
     action: retirement?.action,
     retired_at: retirement && new Date(retirement.at).toISOString(),
     body: plain ? event.body.toString() : null,
-  });
+  };
 }
 
 function filterFrom({ kind, event, organisation, ...period }: EventsOptions): EventFilter {

@@ -3,7 +3,6 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SALT_BYTES } from '@clinical-events/protocol';
 import { checkProof, formatProof, rootFromInclusion } from '@clinical-events/protocol/verify';
-import { Command } from 'commander';
 import { Catalogue, CatalogueFault, catalogueDirectory } from '../catalogue/catalogue.js';
 import { type Config, inQuotes, ownCommand } from '../config.js';
 import { exists } from '../files.js';
@@ -16,6 +15,7 @@ import { counted } from '../quantity.js';
 import { systemCode } from '../system-code.js';
 import { createDurably } from '../transparency/key-files.js';
 import type { GivenOut } from './access-log.js';
+import { defineCommand } from './define.js';
 import { CommandFailure, EXIT, usage } from './exit-codes.js';
 import { type LogReading, readLog } from './log-reading.js';
 import { LOG_DIRECTORIES } from './regular-files.js';
@@ -27,7 +27,7 @@ import {
   newestCheckpoint,
   newestCosigned,
 } from './verify/log-checkpoints.js';
-import { addConfigOptions, configOf, idFrom, newPlaceFrom, notThere, organisationFrom } from './arguments.js';
+import { idFrom, newPlaceFrom, notThere, organisationFrom } from './arguments.js';
 
 /*
  * Makes the proof of one event from what stands in a data directory, beside a running collector or without one.
@@ -229,9 +229,7 @@ function notProvable({ sequence, eventId }: StoredEntry, reason: string, cause?:
   );
 }
 
-const EXAMPLES = `
-Examples:
-  $ collector proof 6f9b2c4e-8a51-4d8e-9f0c-2b7a1e5d3c10 --out event.tlog-proof
+const EXAMPLES = `  $ collector proof 6f9b2c4e-8a51-4d8e-9f0c-2b7a1e5d3c10 --out event.tlog-proof
   $ collector events --event 6f9b2c4e-8a51-4d8e-9f0c-2b7a1e5d3c10 | jq -j .body > body.json
   $ collector check-proof event.tlog-proof --event body.json --key log.vkey
   $ collector proof --tiles /srv/log
@@ -268,28 +266,28 @@ interface ProofOptions {
 /** No progress bar for fewer. */
 const BAR_FROM_ENTRIES = 200_000;
 
-export function command(): Command {
-  const proof = new Command('proof')
-    .description(
-      'Write a proof that an event is in the log, or the whole tree, to be checked without the log.',
-    )
-    .argument('[event-id]', 'the id of the event')
-    .option('--organisation <name>', 'whose event, when several organisations have one with this id')
-    .option('--out <file>', 'write the proof there, into a new file (default: standard output)')
-    .option('--tiles <directory>', 'write the tree, its entries and a checkpoint there as static files')
-    .option('--json', 'print the proof and what it is of, or what was written, as one JSON object');
-  return addConfigOptions(proof, 'proof')
-    .addHelpText('after', EXAMPLES)
-    .action(async (id: string | undefined, options: ProofOptions, self: Command) => {
-      const config = configOf(self, 'proof');
-      const { tiles, organisation, out } = options;
-      if (tiles === undefined && id === undefined) throw usage('event id: give one, or --tiles DIR');
-      if (tiles === undefined) return prove(config, idFrom('event id', id ?? ''), options);
-      if ((id ?? organisation ?? out) !== undefined)
-        throw usage('--tiles: is of the whole log; give no event id, --organisation or --out with it');
-      await writeTiles(config, path.resolve(tiles), options);
-    });
-}
+export const command = defineCommand<ProofOptions>({
+  name: 'proof',
+  description: 'Write a proof that an event is in the log, or the whole tree, to be checked without the log.',
+  arguments: { '[event-id]': 'the id of the event' },
+  options: {
+    '--organisation <name>': 'whose event, when several organisations have one with this id',
+    '--out <file>': 'write the proof there, into a new file (default: standard output)',
+    '--tiles <directory>': 'write the tree, its entries and a checkpoint there as static files',
+    '--json': 'print the proof and what it is of, or what was written, as one JSON object',
+  },
+  configuration: 'proof',
+  examples: EXAMPLES,
+  async run(call, id?: string) {
+    const config = call.config();
+    const { tiles, organisation, out } = call.options;
+    if (tiles === undefined && id === undefined) throw usage('event id: give one, or --tiles DIR');
+    if (tiles === undefined) return prove(config, idFrom('event id', id ?? ''), call.options);
+    if ((id ?? organisation ?? out) !== undefined)
+      throw usage('--tiles: is of the whole log; give no event id, --organisation or --out with it');
+    await writeTiles(config, path.resolve(tiles), call.options);
+  },
+});
 
 async function prove(config: Config, eventId: string, options: ProofOptions): Promise<void> {
   const organisation =

@@ -1,4 +1,5 @@
 /** A log of which something was erased, and what may be erased: policies, holds, keys. */
+import { commandOf } from '../../src/commands/command-line.js';
 import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
@@ -552,8 +553,8 @@ describe('[R-1367] a hold', () => {
       const by = ['--reason', 'test-data', '--case', '1', '--by', 'x'];
       const asked =
         name === 'erase apply'
-          ? erase().parseAsync(['node', 'erase', 'apply', file, ...by, ...where])
-          : retention().parseAsync(['node', 'retention', 'run', ...where]);
+          ? commandOf(erase).parseAsync(['node', 'erase', 'apply', file, ...by, ...where])
+          : commandOf(retention).parseAsync(['node', 'retention', 'run', ...where]);
       await expect(asked).rejects.toThrow('a hold has begun meanwhile');
       await collector.stop();
       expect(await allKept()).toEqual([true, true]);

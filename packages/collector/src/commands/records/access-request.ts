@@ -20,7 +20,6 @@ import {
 } from '../lifecycle/log-runs.js';
 import { idOf, textOf } from '../lifecycle/log-pass.js';
 import { assertReadable } from '../regular-files.js';
-import { StandardOutput } from '../standard-output.js';
 import { alignedTable, legible, printableJson, ProgressBar } from '../terminal.js';
 import { PieceMaker } from './job.js';
 import type { ContentDirectory } from './content.js';
@@ -111,11 +110,7 @@ async function give(
   { runs, given, givenOut, signal }: Giving,
 ): Promise<number> {
   const made: FileFormat = (await format?.load(format.options)) ?? textOfRecords(isFull, content);
-  const output = outputOf(
-    { out, isByDay: false, extension: '', ...format },
-    made,
-    new StandardOutput(signal),
-  );
+  const output = outputOf({ out, isByDay: false, extension: '', ...format }, made, signal);
   const bar = new ProgressBar({ wanted: process.stderr.isTTY, unit: 'records', per: 1, from: 1000 });
   const maker = new PieceMaker(made, undefined);
   const nested = new Map<LogRun, string[]>();

@@ -10,8 +10,7 @@ import type { ExportFormat } from '../../records/exports/formats.js';
 import { counted } from '../../quantity.js';
 import { systemCode } from '../../system-code.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
-import type { StandardOutput } from '../standard-output.js';
-import { printableLines } from '../terminal.js';
+import { giveText } from '../terminal.js';
 import type { PlacedPiece } from './job.js';
 
 export interface RecordOutput {
@@ -22,13 +21,13 @@ export interface RecordOutput {
   abandon(): void;
 }
 
-/** Where the records of a format go. */
+/** Where the records of a format go. @param stop ends the waiting for a reader who does not read on. */
 export function outputOf(
   { out, isByDay, extension, binary }: Pick<ExportFormat, 'extension' | 'binary'> & OutputPlace,
   format: FileFormat,
-  output: StandardOutput,
+  stop: AbortSignal,
 ): RecordOutput {
-  if (out === undefined) return new Printed(format.joiner(), binary !== true, output);
+  if (out === undefined) return new Printed(format.joiner(), binary !== true, stop);
   return isByDay
     ? new DayDirectories(out, extension, () => format.joiner())
     : new OneFile(out, format.joiner());
@@ -47,12 +46,12 @@ interface OutputPlace {
   readonly isByDay: boolean;
 }
 
-/** On a terminal a sender's characters must not move the cursor. A pipe gets what a file would. */
+/** A pipe gets what a file would. */
 class Printed implements RecordOutput {
   constructor(
     private readonly joiner: PieceJoiner,
     private readonly isText: boolean,
-    private readonly output: StandardOutput,
+    private readonly stop: AbortSignal,
   ) {}
 
   write(piece: PlacedPiece): Promise<void> {
@@ -69,7 +68,7 @@ class Printed implements RecordOutput {
 
   #put(bytes: Uint8Array): Promise<void> {
     const isShown = this.isText && process.stdout.isTTY;
-    return this.output.write(isShown ? printableLines(Buffer.from(bytes).toString()) : bytes);
+    return giveText(isShown ? Buffer.from(bytes).toString() : bytes, this.stop);
   }
 }
 
