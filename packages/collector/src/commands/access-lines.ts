@@ -1,5 +1,5 @@
 /** What lines of an access log say: the log of this host, and of a mirror its own. */
-import { AccessChain } from '../integrity/access-chain.js';
+import { AccessChain } from '../tree/access-chain.js';
 import { openAccessLog, openReadingsLog } from '../store/open-access-log.js';
 import { type Actor, isActor } from './actor.js';
 

@@ -11,7 +11,7 @@
 import { randomUUID } from 'node:crypto';
 import { accessLogPath, openAccessLog, openReadingsLog, readingsLogPath } from '../store/open-access-log.js';
 import { isLocked } from '../store/directory-lock.js';
-import { readMirrorNote } from '../transparency/state-files.js';
+import { readMirrorNote } from '../tree/state-files.js';
 import type { AccessLogStore } from '../store/contract/access-log.js';
 import { systemCode } from '../system-code.js';
 import { whoActs } from './actor.js';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { Command, Option } from 'commander';
 import { type Config, readConfig } from '../config.js';
 import { isShared } from '../store/open.js';
-import { readMirrorNote } from '../transparency/state-files.js';
+import { readMirrorNote } from '../tree/state-files.js';
 import { addConfigOptions, givenOptions, soundConfig } from './arguments.js';
 import type { Call, Definition, OwnOption } from './define.js';
 import { usage } from './exit-codes.js';

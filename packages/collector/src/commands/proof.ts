@@ -6,14 +6,14 @@ import { checkProof, formatProof, rootFromInclusion } from '@clinical-events/pro
 import { Catalogue, CatalogueFault, catalogueDirectory } from '../catalogue/catalogue.js';
 import { type Config, inQuotes, ownCommand } from '../config.js';
 import { exists } from '../files.js';
-import { HASH_BYTES, TilesIncomplete, commitmentOf, inclusionProof, leafHash } from '../integrity/merkle.js';
+import { HASH_BYTES, TilesIncomplete, commitmentOf, inclusionProof, leafHash } from '../tree/merkle.js';
 import type { SoughtId, StoredEntry } from '../store/contract/events.js';
 import { KeyStoreError } from '../store/contract/keys.js';
 import type { TreeReader } from '../store/contract/tree.js';
 import { KeyDatabase, keyDatabasePath } from '../store/open-keys.js';
 import { counted } from '../quantity.js';
 import { systemCode } from '../system-code.js';
-import { createDurably } from '../transparency/key-files.js';
+import { createDurably } from '../tree/key-files.js';
 import type { GivenOut } from './access-log.js';
 import { defineCommand } from './define.js';
 import { CommandFailure, EXIT, usage } from './exit-codes.js';

@@ -2,7 +2,7 @@
 import { keyIdText } from '@clinical-events/protocol/verify';
 import type { Config } from '../config.js';
 import { exists } from '../files.js';
-import type { NoteKey } from '../integrity/note-signing.js';
+import type { NoteKey } from '../tree/note-signing.js';
 import {
   escrowNotice,
   type KeyHistory,
@@ -12,8 +12,8 @@ import {
   PrivateKeys,
   SigningKeyFault,
   signingProgram,
-} from '../transparency/key-files.js';
-import { SigningKeys } from '../transparency/signing-keys.js';
+} from '../tree/key-files.js';
+import { SigningKeys } from '../tree/signing-keys.js';
 import { isShared } from '../store/open.js';
 import { type OpenSharedStore, openSharedStore } from '../store/open-to-read.js';
 import { logAct } from './access-log.js';

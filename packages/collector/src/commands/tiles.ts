@@ -24,7 +24,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { LEAF_BYTES, encodeLeaf } from '@clinical-events/protocol';
 import type { Checkpoint } from '@clinical-events/protocol/verify';
-import { GrowingTree } from '../integrity/growing-tree.js';
+import { GrowingTree } from '../tree/growing-tree.js';
 import {
   HASH_BYTES,
   TILE_HASHES,
@@ -34,10 +34,10 @@ import {
   rootAt,
   tilePath,
   tilesOf,
-} from '../integrity/merkle.js';
+} from '../tree/merkle.js';
 import { type StoredEntry, cursorAt } from '../store/contract/events.js';
 import { systemCode } from '../system-code.js';
-import { syncDirectory } from '../transparency/key-files.js';
+import { syncDirectory } from '../tree/key-files.js';
 import { CommandFailure, EXIT, usage } from './exit-codes.js';
 import type { LogReading } from './log-reading.js';
 import { checkpointIn, type LogCheckpoints, newestCheckpoint } from './verify/log-checkpoints.js';

@@ -4,7 +4,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { parseNote, parseRotation } from '@clinical-events/protocol/verify';
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { SigningKeys } from '../../src/transparency/signing-keys.js';
+import { SigningKeys } from '../../src/tree/signing-keys.js';
 import { run, temporaryDirectory } from '../running/collector-process.js';
 import { candidate, idOf, type Made } from '../store/candidate.js';
 import { fillSigned, firstKey, loggedEvent, ORIGIN, proofIn } from './signed-directory.js';

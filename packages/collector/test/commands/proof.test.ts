@@ -3,7 +3,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { formatNote, parseNote } from '@clinical-events/protocol/verify';
-import { SigningKeys } from '../../src/transparency/signing-keys.js';
+import { SigningKeys } from '../../src/tree/signing-keys.js';
 import {
   createKey,
   outcomeEvent,

@@ -6,7 +6,7 @@ import { ENTRY_KINDS } from '@clinical-events/protocol';
 import { type EventProof, proveEvent } from '../../src/commands/proof.js';
 import { AccessLogHeads } from '../../src/ledger/access-log-heads.js';
 import { Sequencer } from '../../src/ledger/sequencer.js';
-import { SigningKeys } from '../../src/transparency/signing-keys.js';
+import { SigningKeys } from '../../src/tree/signing-keys.js';
 import { AccessLogFile } from '../../src/store/embedded/access-log-file.js';
 import { EmbeddedStore, type Encryption } from '../../src/store/embedded/embedded-store.js';
 import { nodeFiles } from '../../src/files.js';
