@@ -1,5 +1,4 @@
 /** `collector report`: what happened in a period, counted, on one HTML page for a meeting. */
-import fs from 'node:fs';
 import path from 'node:path';
 import { setImmediate as breath } from 'node:timers/promises';
 import { type Config, inQuotes, ownCommand } from '@clinical-events/collector/config';
@@ -17,10 +16,14 @@ import {
   readRuns,
   unknownNames,
 } from '@clinical-events/collector/commands/catalogue';
-import { countedRecords } from '@clinical-events/collector/commands/counting';
 import { OneFile } from '@clinical-events/collector/commands/records/output';
 import { jsonLine } from '@clinical-events/collector/commands/terminal';
-import { clockFrom, instantFrom, organisationFrom } from '@clinical-events/collector/commands/arguments';
+import {
+  clockFrom,
+  newPlaceFrom,
+  organisationFrom,
+  periodFrom as typedPeriodFrom,
+} from '@clinical-events/collector/commands/arguments';
 import { defineCommand } from '@clinical-events/collector/commands/define';
 import { usage } from '@clinical-events/collector/commands/exit-codes';
 
@@ -61,24 +64,19 @@ const MOST_YEARS = 100;
 
 /** @param now stands in for the end of the log, which has not been looked at. */
 export function reportRequestFrom(options: ReportOptions, now: number): ReportRequest {
-  const { organisation, model, since, until, clock } = options;
-  const request: ReportRequest = {
+  const { organisation, model, clock } = options;
+  const { since, until } = typedPeriodFrom(options);
+  if (since !== undefined && (until ?? now) - since > MOST_YEARS * 366 * DAY_MS) {
+    throw usage(`--since: ${options.since} is more than ${MOST_YEARS} years before the end of the period`);
+  }
+  if (model === '') throw usage('--model: "" is no model');
+  return {
     organisation: organisation === undefined ? undefined : organisationFrom(organisation),
     model,
     models: model === undefined ? undefined : modelsNamed(model),
-    since: since === undefined ? undefined : instantFrom('--since', since),
-    until: until === undefined ? undefined : instantFrom('--until', until),
-    clock: clockFrom(clock) ?? 'received',
-    out: newFile(options.out),
+    ...{ since, until, clock: clockFrom(clock) ?? 'received' },
+    out: newPlaceFrom(options.out),
   };
-  if (request.since !== undefined && request.until !== undefined && request.since >= request.until) {
-    throw usage(`--since: ${since} is not earlier than --until ${until}`);
-  }
-  if (request.since !== undefined && (request.until ?? now) - request.since > MOST_YEARS * 366 * DAY_MS) {
-    throw usage(`--since: ${since} is more than ${MOST_YEARS} years before the end of the period`);
-  }
-  if (model === '') throw usage('--model: "" is no model');
-  return request;
 }
 
 /**
@@ -109,20 +107,6 @@ export function periodFrom(
 
 function dayOf(time: number): number {
   return Math.floor(time / DAY_MS) * DAY_MS;
-}
-
-/** What is there is never written over. */
-function newFile(text: string): string {
-  const out = path.resolve(text);
-  if (fs.statSync(out, { throwIfNoEntry: false }) !== undefined) {
-    throw usage(`--out: ${out} is there already, and is not written over`);
-  }
-  if (!isDirectory(path.dirname(out))) throw usage(`--out: there is no directory ${path.dirname(out)}`);
-  return out;
-}
-
-function isDirectory(directory: string): boolean {
-  return fs.statSync(directory, { throwIfNoEntry: false })?.isDirectory() === true;
 }
 
 const EXAMPLES = `  $ collector report --out report.html
@@ -222,7 +206,7 @@ class Making {
     // A run that began before the period may have events in it by the senders' clocks, and the other way round.
     const begun = clock === 'received' ? until : undefined;
     const filter = { organisation, models, until: begun };
-    for await (const sequence of countedRecords(catalogue, filter, (run) => report.add(run))) {
+    for (const sequence of catalogue.counted(filter, (run) => report.add(run))) {
       givenOut.events = report.eventsRead;
       bar.show(sequence, newest);
       await breath();

@@ -5,7 +5,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { assembleRun } from '../records/assemble.js';
 import { MemberName } from '../records/json-scan.js';
-import { outsideParents } from '../records/record-windows.js';
+import { bytesOf, outsideParents, partsOf } from '../records/record-windows.js';
 import {
   BASE_FIELDS,
   memberIn,
@@ -148,32 +148,6 @@ export class Summer {
       awaits: [...runs].flatMap(([eventId, of]) => (typeof of === 'string' ? [] : eventId)),
     };
   }
-}
-
-function bytesOf({ places }: Pick<DueRecord, 'places'>): number {
-  let bytes = 0;
-  for (const { size } of places) bytes += size;
-  return bytes;
-}
-
-/** Groups of at most that many bytes; one that is larger stands alone. */
-function* partsOf<Placed extends Pick<DueRecord, 'places'>>(
-  all: Iterable<Placed>,
-  most: number,
-): Generator<Placed[]> {
-  let part: Placed[] = [];
-  let bytes = 0;
-  for (const each of all) {
-    const more = bytesOf(each);
-    if (part.length > 0 && bytes + more > most) {
-      yield part;
-      part = [];
-      bytes = 0;
-    }
-    part.push(each);
-    bytes += more;
-  }
-  if (part.length > 0) yield part;
 }
 
 /** Of each object of an event the members that a summary asks for. */

@@ -1,6 +1,7 @@
 /** What an operator types: the options of the configuration, and what names events, runs, organisations and times. */
 import { isUtf8 } from 'node:buffer';
 import fs from 'node:fs';
+import path from 'node:path';
 import { didYouMean, isOrganisation } from '@clinical-events/protocol';
 import type { Command } from 'commander';
 import type { Catalogue } from '../catalogue/catalogue.js';
@@ -205,6 +206,40 @@ export function instantFrom(option: string, text: string): number {
     );
   }
   return instant;
+}
+
+export interface Period {
+  readonly since?: number;
+  readonly until?: number;
+}
+
+/**
+ * `--since` and `--until`, where they were given.
+ * @param mayBeEmpty whether both may be the same instant.
+ */
+export function periodFrom(
+  { since, until }: { readonly since?: string; readonly until?: string },
+  mayBeEmpty = false,
+): Period {
+  const period = {
+    ...(since !== undefined && { since: instantFrom('--since', since) }),
+    ...(until !== undefined && { until: instantFrom('--until', until) }),
+  };
+  const { since: from = -Infinity, until: to = Infinity } = period;
+  if (from < to || (mayBeEmpty && from === to)) return period;
+  throw usage(`--since: ${since} is ${mayBeEmpty ? 'later than' : 'not earlier than'} --until ${until}`);
+}
+
+/** @returns the whole path of a file or directory that `--out` names and that is not there. */
+export function newPlaceFrom(text: string): string {
+  if (text === '-') throw usage('--out: - is no file; without --out it goes to standard output');
+  const out = path.resolve(text);
+  // A link that leads nowhere is there too.
+  if (fs.lstatSync(out, { throwIfNoEntry: false }) !== undefined)
+    throw usage(`--out: ${out} is there already, and is not written over`);
+  if (fs.statSync(path.dirname(out), { throwIfNoEntry: false })?.isDirectory() !== true)
+    throw usage(`--out: there is no directory ${path.dirname(out)}`);
+  return out;
 }
 
 /** Years beyond 9999 cannot be written in RFC 3339. */

@@ -227,9 +227,10 @@ export async function giveRows<Row>(
  * Writes to standard output; on a terminal without characters that would move the cursor.
  * On return its reader has room for more. @throws the signal's reason once it is aborted.
  */
-export async function giveText(text: string, signal?: AbortSignal): Promise<void> {
+export async function giveText(text: string | Uint8Array, signal?: AbortSignal): Promise<void> {
   signal?.throwIfAborted();
-  if (process.stdout.write(process.stdout.isTTY ? printableLines(text) : text)) return;
+  const isShown = process.stdout.isTTY && typeof text === 'string';
+  if (process.stdout.write(isShown ? printableLines(text) : text)) return;
   try {
     await once(process.stdout, 'drain', { signal });
   } catch (error) {

@@ -1,4 +1,5 @@
 /** A log of which something was erased, and what may be erased: policies, holds, keys. */
+import { commandOf } from '../../src/commands/command-line.js';
 import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
@@ -9,7 +10,7 @@ import { Holds } from '../../src/commands/lifecycle/holds.js';
 import { LogRuns } from '../../src/commands/lifecycle/log-runs.js';
 import { command as retention } from '../../src/commands/lifecycle/retention.js';
 import { keysOf } from '../../src/commands/lifecycle/erasable.js';
-import { eventOf, type LogEvent } from '../../src/commands/lifecycle/log-stretch.js';
+import { eventOf, type LogEvent } from '../../src/commands/lifecycle/log-pass.js';
 import { answerTo, layRequest } from '../../src/ledger/lifecycle.js';
 import { KeyReader, keysOnDisk } from '../../src/privacy/key-directory.js';
 import type { EventLog, PassedEntry } from '../../src/store/contract/events.js';
@@ -552,8 +553,8 @@ describe('[R-1367] a hold', () => {
       const by = ['--reason', 'test-data', '--case', '1', '--by', 'x'];
       const asked =
         name === 'erase apply'
-          ? erase().parseAsync(['node', 'erase', 'apply', file, ...by, ...where])
-          : retention().parseAsync(['node', 'retention', 'run', ...where]);
+          ? commandOf(erase).parseAsync(['node', 'erase', 'apply', file, ...by, ...where])
+          : commandOf(retention).parseAsync(['node', 'retention', 'run', ...where]);
       await expect(asked).rejects.toThrow('a hold has begun meanwhile');
       await collector.stop();
       expect(await allKept()).toEqual([true, true]);

@@ -34,8 +34,8 @@ import { openStore } from '../../store/open-to-read.js';
 import { isShared } from '../../store/open.js';
 import type { FoundLog } from '../../store/contract/driver.js';
 import { type SharedGauges, type Store, StoreDamaged } from '../../store/contract/events.js';
+import { claimedSize } from '../claimed-size.js';
 import { reasonOf } from '../exit-codes.js';
-import { claimedSize } from '../verify/log-checkpoints.js';
 import {
   ConfigurationUnfit,
   encryptionOf,

@@ -92,32 +92,6 @@ function signerText({ name, keyId }: NoteSignature): string {
   return `${name}+${keyIdText(keyId)}`;
 }
 
-/**
- * How many entries the newest checkpoint says that there are; 0 when there is none that can be read. Nothing of it is
- * verified: for a first look, before the log is read.
- */
-export async function claimedSize(tree: TreeReader): Promise<number> {
-  const note = await tree.head();
-  try {
-    return note === undefined ? 0 : parseCheckpoint(parseNote(note).text).size;
-  } catch {
-    return 0;
-  }
-}
-
-/**
- * The end of the log looks the same where the disk has lost it; a checkpoint knows how far it went.
- * @param claimed what {@link claimedSize} said before the log was read.
- * @throws CommandFailure when fewer entries can be read.
- */
-export function assertReaches(entries: number, claimed: number): void {
-  if (entries >= claimed) return;
-  throw new CommandFailure(
-    `the log can be read up to entry ${entries}, and a checkpoint was signed over ${claimed} entries; see collector verify`,
-    EXIT.damaged,
-  );
-}
-
 /** @throws when the note is not one of this log, in words that follow a colon. */
 export function checkpointIn(
   note: string,
