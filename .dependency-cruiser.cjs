@@ -85,7 +85,7 @@ module.exports = {
     only('importing', ['access', 'ledger', 'store']),
     only('sending', []),
     only('records', ['store']),
-    only('config', []),
+    only('config', ['store']),
     only('catalogue', ['privacy', 'records', 'store']),
     only('backup', ['store']),
     clientOnly('spool', []),

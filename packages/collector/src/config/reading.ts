@@ -5,9 +5,9 @@
 import { readFileSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { didYouMean } from '@clinical-events/protocol';
-import { jsonFaultAt, repeatedNames } from './json-fault.js';
 import { isLoopback } from '../loopback.js';
 import { formatByteSize, formatDuration } from '../quantity.js';
+import { JsonOutline, parseJson, placeIn, stringEnd } from '../store/json-text.js';
 import {
   CLIENT_VARIABLES,
   CONFIG_VARIABLE,
@@ -134,16 +134,18 @@ function fromFile(
 
 /** @returns whether the text can be used. */
 function takeText(text: string, place: Place): boolean {
-  const { name: source, prefix, faults, refuse } = place;
-  const fault = jsonFaultAt(text);
-  if (fault !== undefined) {
-    refuse(`is not JSON: see line ${fault.line}, column ${fault.column}`);
+  const { name: source, faults, refuse } = place;
+  const { faultAt, repeatedAt } = new JsonOutline(text);
+  if (faultAt !== undefined) {
+    refuse(`is not JSON: see ${placeIn(text, faultAt)}`);
     return false;
   }
-  for (const name of repeatedNames(text)) {
-    faults.push({ source: `${source}, "${prefix}${name}"`, message: 'is given more than once' });
+  if (repeatedAt !== undefined) {
+    const member = JSON.parse(text.slice(repeatedAt, stringEnd(text, repeatedAt) + 1)) as string;
+    const name = MEMBERS.includes(member) ? LIMITS + member : member;
+    faults.push({ source: `${source}, "${name}"`, message: 'is given more than once' });
   }
-  return takeMembers(JSON.parse(text), place);
+  return takeMembers(parseJson(text), place);
 }
 
 function takeMembers(content: unknown, place: Place): boolean {
