@@ -71,39 +71,51 @@ export interface Start extends ServeLog {
   readonly lock: HeldFile;
 }
 
+/** What every step has: what the collector is started with, and what is there before its parts. */
+interface Context extends Start {
+  readonly settings: Settings;
+  readonly shutdown: Shutdown;
+  readonly closing: Closing;
+  /** What the ledger's thread counts in. */
+  readonly counters: SharedArrayBuffer;
+}
+
 /** Opens each part in its order, waits until the collector has to end, and closes them again. @returns the exit code. */
 export async function runCollector(start: Start): Promise<ExitCode> {
   const { config, resolved, log } = start;
-  const closing = new Closing();
   const shutdown = new Shutdown();
   const signals = new Signals((signal) => shutdown.begin(EXIT.ok, signal), log);
   const manager = new ServiceManager(serviceManagement(), log);
+  const closing = new Closing();
   const settings: Settings = { current: config };
-  const counters = createCounterMemory();
+  const context = { ...start, settings, shutdown, closing, counters: createCounterMemory() };
 
-  const intake = await openIntake(start, settings, closing);
-  const publisher = await openPublisher(start, new LedgerCounters(counters), closing);
-  const status = statusOf(start, settings, { ...intake, publisher, counters });
+  const intake = await openIntake(context);
+  const publisher = await openPublisher(context);
+  const status = statusOf(context, intake, publisher);
   // Before the ledger is opened, which may take long: a probe asks whether the collector lives.
   const credentials = resolved.tls?.credentials;
   await using management = await openManagement(config, resolved.token, credentials, status, log);
   if (management.address) log.info(management.address, 'management listening');
-  const thread = await openLedger(start, { intake, publisher, status, shutdown, counters }, closing);
-  await using follower = openFollower(start, counters, closing);
+  const thread = await openLedger(context, intake, publisher, status);
+  await using follower = openFollower(context);
   status.follower = follower;
   // Before anyone can know that it runs: a signal from now on asks for an orderly end.
   signals.endInOrder();
-  const listeners = await openListeners(start, { intake, management, status }, closing);
-  const listening = start.listen ? await listen(start, listeners, thread) : undefined;
-  await announce(start, { listening, management, listeners, keys: intake.keys });
+  const listeners = await openListeners(context, intake, management);
+  status.listener = listeners.events;
+  status.otlpSide = listeners.otlp;
+  const listening = start.listen ? await listen(context, listeners, thread) : undefined;
+  await announce(context, listening, management, listeners);
+  await intake.keys.refresh();
+  intake.keys.start();
   status.entered('running');
   noteListening(config.dataDir, listening);
   logRunning(start, listening);
   const state = listening
     ? `listening on ${config.host}:${listening.port}`
     : 'taking no events (--no-listen)';
-  const onEnd = () => manager.ready(state);
-  const reload = reloadOf(start, settings, { listeners, keys: intake.keys, manager, onEnd }, closing);
+  const reload = reloadOf(context, intake, listeners, manager, () => manager.ready(state));
   manager.ready(state);
   manager.watch((milliseconds) => {
     thread.ask();
@@ -167,8 +179,8 @@ interface Intake {
   readonly queue: QueueEnd;
 }
 
-async function openIntake(start: Start, settings: Settings, closing: Closing): Promise<Intake> {
-  const { config, resolved, trial, log, keyDatabase } = start;
+async function openIntake(context: Context): Promise<Intake> {
+  const { config, resolved, trial, log, keyDatabase, settings, closing } = context;
   const keys = await openKeyRing(keyDatabase, log);
   closing.add('keys', () => keys.stop());
   const queue = createQueue(config);
@@ -182,18 +194,15 @@ async function openIntake(start: Start, settings: Settings, closing: Closing): P
   return { keys, ingest, queue: queue.ledger };
 }
 
-async function openPublisher(
-  { config, resolved, log }: Start,
-  counters: LedgerCounters,
-  closing: Closing,
-): Promise<Publisher> {
+async function openPublisher({ config, resolved, log, closing, counters }: Context): Promise<Publisher> {
   const { dataDir } = config;
   const { tree } = isShared(config) ? await openSharedStore(config) : openStore(dataDir);
   closing.add('tree', () => tree.close());
+  const counted = new LedgerCounters(counters);
   const publisher = new Publisher({
     sinks: resolved.sinks,
     tiles: tree,
-    entries: () => counters.read().entries,
+    entries: () => counted.read().entries,
     dataDir,
     logKeys: () => readHistory(dataDir).keys,
     onTrouble: (sink, reason) => log.warn({ sink, reason }, 'a checkpoint sink takes no checkpoints'),
@@ -213,17 +222,9 @@ async function openPublisher(
 }
 
 function statusOf(
-  { config, listen: listens, dropped, log }: Start,
-  settings: Settings,
-  {
-    keys,
-    ingest,
-    publisher,
-    counters,
-  }: Omit<Intake, 'queue'> & {
-    readonly publisher: Publisher;
-    readonly counters: SharedArrayBuffer;
-  },
+  { config, listen: listens, dropped, log, settings, counters }: Context,
+  { keys, ingest }: Intake,
+  publisher: Publisher,
 ): RunningStatus {
   return new RunningStatus({
     ...{ dataDir: config.dataDir, keyPlace: config, keys, ingest, publisher, counters, listens },
@@ -251,21 +252,13 @@ function watchClock(log: Logger): CollectorStatus['clockSteps'] {
   return () => ({ count, last });
 }
 
-interface LedgerNeeds {
-  readonly intake: Intake;
-  readonly publisher: Publisher;
-  readonly status: RunningStatus;
-  readonly shutdown: Shutdown;
-  readonly counters: SharedArrayBuffer;
-}
-
 /** On return the ledger takes events. @throws CommandFailure when it cannot, or when it has events and no key. */
 async function openLedger(
-  { config, keyDatabase, lock, log }: Start,
-  { intake, publisher, status, shutdown, counters }: LedgerNeeds,
-  closing: Closing,
+  { config, keyDatabase, lock, log, shutdown, closing, counters }: Context,
+  { ingest, queue }: Intake,
+  publisher: Publisher,
+  status: RunningStatus,
 ): Promise<LedgerWorker> {
-  const { ingest, queue } = intake;
   const thread = new LedgerWorker(
     { ...config, maxDepth: config.maxNestingDepth, lock, queue, counters },
     {
@@ -298,11 +291,7 @@ async function openLedger(
 }
 
 /** Undefined where the log is in a database: its catalogue is that of a mirror. */
-function openFollower(
-  { config, log }: Start,
-  counters: SharedArrayBuffer,
-  closing: Closing,
-): Follower | undefined {
+function openFollower({ config, log, closing, counters }: Context): Follower | undefined {
   if (isShared(config)) return undefined;
   const follower = new Follower({ dataDir: config.dataDir, counters }, log);
   // The other parts do not wait for it: it may hang in a file system.
@@ -320,28 +309,22 @@ interface Listeners {
 
 /** On return none of them listens yet. */
 async function openListeners(
-  { config, resolved, listen: listens, log }: Start,
-  {
-    intake,
-    management,
-    status,
-  }: { readonly intake: Intake; readonly management: OpenManagement; readonly status: RunningStatus },
-  closing: Closing,
+  { config, resolved, listen: listens, log, closing }: Context,
+  { ingest }: Intake,
+  management: OpenManagement,
 ): Promise<Listeners> {
   const { tls } = resolved;
-  const otlp = listens ? await openOtlpSide(config, intake.ingest, tls, log) : undefined;
+  const otlp = listens ? await openOtlpSide(config, ingest, tls, log) : undefined;
   const onRenewed = (credentials: Parameters<OpenManagement['present']>[0]) => {
     management.present(credentials);
     otlp?.listener.tls?.present(credentials);
   };
-  const events = new Listener(intake.ingest, config, tls && { ...tls, log, onRenewed });
+  const events = new Listener(ingest, config, tls && { ...tls, log, onRenewed });
   closing.add('listeners', ({ isInOrder, timeoutMs }) => {
     const closeMs = isInOrder ? timeoutMs : Math.min(UNSAFE_END_MS, timeoutMs);
     return Promise.all([events.close(closeMs), otlp?.listener.close(closeMs)]);
   });
   closing.add('otlp', () => otlp?.stop());
-  status.listener = events;
-  status.otlpSide = otlp;
   return { events, otlp };
 }
 
@@ -379,20 +362,12 @@ async function listen(
   }
 }
 
-/** Tells the operator where the collector listens, with the first key; on return keys are followed. */
+/** Tells the operator where the collector listens, with the first key. */
 async function announce(
   { config, trial, out, log, keyDatabase }: Start,
-  {
-    listening,
-    management: { address },
-    listeners: { events, otlp },
-    keys,
-  }: {
-    readonly listening: Listening | undefined;
-    readonly management: OpenManagement;
-    readonly listeners: Listeners;
-    readonly keys: KeyRing;
-  },
+  listening: Listening | undefined,
+  { address }: OpenManagement,
+  { events, otlp }: Listeners,
 ): Promise<void> {
   trial?.announce([...(otlp?.receiver.endpoints.keys() ?? [])]);
   if (isatty(1)) out.write(listeningNotice(listening, address));
@@ -400,8 +375,6 @@ async function announce(
   if (listening) await handOutFirstKey(keyDatabase, out, log, listening, notices);
   // The management listener presents the certificate too.
   else events.tls?.start();
-  await keys.refresh();
-  keys.start();
 }
 
 /**
@@ -438,18 +411,12 @@ function logRunning({ config, log }: Start, listening: Listening | undefined): v
   log.info({ host, port, ...(otlpPort !== undefined && { otlpPort }), ...running }, 'listening');
 }
 
-interface ReloadNeeds {
-  readonly listeners: Listeners;
-  readonly keys: KeyRing;
-  readonly manager: ServiceManager;
-  readonly onEnd: () => void;
-}
-
 function reloadOf(
-  { read, log }: Start,
-  settings: Settings,
-  { listeners: { events, otlp }, keys, manager, onEnd }: ReloadNeeds,
-  closing: Closing,
+  { read, log, settings, closing }: Context,
+  { keys }: Intake,
+  { events, otlp }: Listeners,
+  manager: ServiceManager,
+  onEnd: () => void,
 ): Reload {
   const reload = new Reload(settings, {
     read,
