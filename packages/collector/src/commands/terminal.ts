@@ -1,7 +1,7 @@
 /** Long lines for terminals, which by themselves break them within a word. */
 import { styleText } from 'node:util';
 import { SingleBar } from 'cli-progress';
-import type { StoreFinding } from '../store/contract/findings.js';
+import type { StoreFinding } from '../store/findings.js';
 
 /** Of the lines below the first. */
 const INDENT = 2;
