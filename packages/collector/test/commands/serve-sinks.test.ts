@@ -2,7 +2,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
 import { scratchDirectory } from '../access/scratch-keys.js';
-import { createKey, start } from '../running/collector-process.js';
+import { createKey, keyFrom, outcomeEvent, postEvent, start } from '../running/collector-process.js';
 import { fillSigned, loggedEvent, ORIGIN } from './signed-directory.js';
 
 test('[R-906] a sink that contradicts the ledger is an error in the log, and one that holds another log a warning', async () => {
@@ -54,15 +54,16 @@ test('[R-906] a sink that hangs holds up no event, and does not outlive a collec
   const program = path.join(directory, 'sink.sh');
   const pidFile = path.join(directory, 'pid');
   // Its own child hangs too.
-  fs.writeFileSync(program, `#!/bin/sh\necho $$ > ${pidFile}\necho held 0\nsleep 1000 & wait\n`, { mode: 0o700 });
+  fs.writeFileSync(program, `#!/bin/sh\necho $$ > ${pidFile}\necho held 0\nsleep 1000 & wait\n`, {
+    mode: 0o700,
+  });
   const dataDir = scratchDirectory('data');
-  const { key } = await createKey(dataDir);
   const serving = await start(dataDir, ['--checkpoint-sink', `command:${program}`]);
   await expect.poll(() => fs.existsSync(pidFile) && fs.readFileSync(pidFile, 'utf8')).toMatch(/\n/);
   const group = -Number(fs.readFileSync(pidFile, 'utf8'));
-  for (let i = 0; i < 20; i++) expect((await post(serving.url, key, loggedEvent(`e${i}`))).status).toBe(201);
-  process.kill(serving.pid, 'SIGKILL');
-  await serving.exited;
+  const key = await keyFrom(serving);
+  for (let i = 0; i < 20; i++) expect((await postEvent(serving, key, outcomeEvent())).status).toBe(201);
+  await serving.kill();
   await expect.poll(() => isThere(group)).toBe(false);
 });
 
