@@ -32,19 +32,20 @@ function checkpointIn(note: string): Checkpoint | undefined {
 
 /** Checkpoints are no secret, and those who collect them may be other users. */
 const MODE = 0o644;
-/** No note is as long. */
-const MOST_NOTE_BYTES = 64 << 10;
 const DIGITS = 16;
 const NAME = new RegExp(`^\\d{${DIGITS}}(-\\d)?\\.checkpoint$`);
 /** Files that are looked through, from the last name on, until one holds a whole checkpoint. */
 const LOOK_AT = 8;
-/** Names for one size: a file that a crash or a full disk cut short stays, and the note goes to `<size>-2`. */
+/** Names for one size: a file that a crash cut short stays, and the note goes to `<size>-2`. */
 const MOST_NAMES = 9;
 /** Names read between two signs of life. */
 const BUSY_EVERY = 65_536;
 
-/** A file for each checkpoint, `<size, 16 digits>.checkpoint`: made, flushed and never touched again. */
+/** A file for each checkpoint, `<size, 16 digits>.checkpoint`: made, flushed and never opened for writing again. */
 export class DirectorySink implements DiskSink {
+  /** The file that a full disk cut short, still open: each try would use up a name. */
+  #unfinished: { readonly file: string; readonly fd: number } | undefined;
+
   constructor(private readonly directory: string) {}
 
   newest(busy: () => void): string {
@@ -71,11 +72,9 @@ export class DirectorySink implements DiskSink {
 
   /** @returns what the file holds, on stable storage with its name: the note, if there was no such file. */
   #madeOrThere(file: string, note: string): string {
-    // A full disk takes a file's name and not its content: without this, each try would use up a name.
-    if (!fs.existsSync(file)) assertRoom(this.directory);
     let held = note;
     try {
-      append(file, note, 'wx');
+      this.#make(file, Buffer.from(note));
     } catch (error) {
       if (systemCode(error) !== 'EEXIST') throw error;
       held = fs.readFileSync(file, 'utf8');
@@ -84,6 +83,20 @@ export class DirectorySink implements DiskSink {
     }
     flush(this.directory);
     return held;
+  }
+
+  /** On return the file is on stable storage. @throws the system's error: EEXIST when it was there. */
+  #make(file: string, bytes: Buffer): void {
+    if (this.#unfinished?.file !== file) {
+      if (this.#unfinished !== undefined) fs.closeSync(this.#unfinished.fd);
+      this.#unfinished = undefined;
+      this.#unfinished = { file, fd: fs.openSync(file, 'wx', MODE) };
+    }
+    const { fd } = this.#unfinished;
+    for (let at = fs.fstatSync(fd).size; at < bytes.length;) at += fs.writeSync(fd, bytes, at);
+    fs.fsyncSync(fd);
+    fs.closeSync(fd);
+    this.#unfinished = undefined;
   }
 
   /** The last name first. Read as a stream: one file a second makes a directory of millions. */
@@ -139,7 +152,7 @@ export class FileSink implements DiskSink {
     const notes = splitNotes(text);
     // Also when nothing is missing: what is there may not have been flushed.
     const more = notes.includes(note) ? '' : `${seam(text, notes.at(-1), note)}${note}\n`;
-    append(this.file, more, 'a');
+    append(this.file, more);
     if (size === 0) flush(path.dirname(this.file));
     this.#size = size + Buffer.byteLength(more);
   }
@@ -172,17 +185,9 @@ function seam(file: string, last: string | undefined, note: string): string {
   return splitNotes(`${file}\n${CUT}${note}`).at(-1) === note ? `\n${CUT}` : `\n\n${CUT}`;
 }
 
-function assertRoom(directory: string): void {
-  const { bavail, bsize, blocks } = fs.statfsSync(directory);
-  // Some network file systems report no sizes.
-  if (blocks > 0 && bavail * bsize < MOST_NOTE_BYTES) {
-    throw new Error(`${directory} has no space left (ENOSPC)`);
-  }
-}
-
 /** On return the text is at the end of the file on stable storage. */
-function append(file: string, text: string, flags: 'a' | 'wx'): void {
-  const fd = fs.openSync(file, flags, MODE);
+function append(file: string, text: string): void {
+  const fd = fs.openSync(file, 'a', MODE);
   try {
     fs.writeFileSync(fd, text);
     fs.fsyncSync(fd);

@@ -1,7 +1,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { NoteForged, splitNotes } from '@clinical-events/protocol/verify';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { DirectorySink, FileSink } from '../../src/tree/disk-sinks.js';
 import { verifyNote } from '../../src/tree/note-signing.js';
 import { newKey, ORIGIN, SampleLog, scratchDirectory } from './sample-log.js';
@@ -44,6 +44,25 @@ describe('a directory sink', () => {
       expect(contents(directory)).toMatchObject({ [nameOf(7, '-2')]: note, [nameOf(8)]: log.note(8) });
       expect(fs.statSync(path.join(directory, nameOf(7))).size).toBe(length);
     }
+  });
+
+  test('[R-906] on a full disk uses up one name, and finishes that file when there is room', () => {
+    const directory = scratchDirectory();
+    const sink = new DirectorySink(directory);
+    const write = fs.writeSync.bind(fs);
+    const full = vi.spyOn(fs, 'writeSync');
+    onTestFinished(() => full.mockRestore());
+    // A byte more at each try.
+    full.mockImplementation(((fd: number, bytes: Buffer, at: number) => {
+      if (at % 2 === 0) return write(fd, bytes, at, 1);
+      write(fd, bytes, at, 1);
+      throw Object.assign(new Error('ENOSPC: no space left on device'), { code: 'ENOSPC' });
+    }) as typeof fs.writeSync);
+    for (let i = 0; i < 20; i++) expect(() => sink.keep(log.note(7))).toThrow(/ENOSPC/);
+    expect(fs.readdirSync(directory)).toEqual([nameOf(7)]);
+    full.mockRestore();
+    expect(sink.keep(log.note(7))).toBeUndefined();
+    expect(contents(directory)).toEqual({ [nameOf(7)]: log.note(7) });
   });
 
   test('fails when every name for a size holds something else', () => {

@@ -267,7 +267,58 @@ describe('what a sink holds', () => {
   });
 });
 
+/** The one that the guide shows. */
+const [, GUIDE = ''] =
+  /```python\n(.*?)```/s.exec(
+    fs.readFileSync(path.resolve(import.meta.dirname, '../../../../docs/guide/prove.md'), 'utf8'),
+  ) ?? [];
+const [PYTHON] = ['/usr/bin/python3', '/usr/local/bin/python3'].filter((file) => fs.existsSync(file));
+
+test.skipIf(PYTHON === undefined)(
+  '[R-1985] the program of the guide keeps the newest checkpoint',
+  async () => {
+    const directory = scratchDirectory();
+    const file = path.join(directory, 'newest.checkpoint');
+    const sink = path.join(directory, 'keep.py');
+    const script = GUIDE.replace(/^#!.*/, `#!${PYTHON}`).replace('/mnt/audit/newest.checkpoint', file);
+    expect(script).toContain(file);
+    fs.writeFileSync(sink, script, { mode: 0o700 });
+    await fill(`command:${sink}`, 10, 20);
+    expect(fs.readFileSync(file, 'utf8')).toBe(log.note(20));
+    const { publish, dataDir, onForked } = publisherTo(`command:${sink}`, {}, log.forkedAt(5));
+    publish(30);
+    await until(() => onForked.mock.calls.length > 0);
+    fs.rmSync(directory, { recursive: true });
+    fs.mkdirSync(directory);
+    expect(stateOf(dataDir)?.state).toBe('forked');
+  },
+);
+
 describe('a program', () => {
+  test('[R-906] of a directory on a full disk keeps what it has, and goes on when there is room', async () => {
+    const worm = scratchDirectory();
+    const [room, limited] = [path.join(worm, '..', `${path.basename(worm)}-room`), scratchDirectory()];
+    onTestFinished(() => fs.rmSync(room, { force: true }));
+    const file = path.join(limited, 'sink.sh');
+    const own = path.resolve(import.meta.dirname, '../../dist/tree/sink-program.js');
+    // A file may have no byte until there is room: its name is taken all the same.
+    fs.writeFileSync(
+      file,
+      `#!/bin/sh\ntest -e ${room} || ulimit -f 0\nexec ${process.execPath} ${own} directory ${worm}\n`,
+      { mode: 0o700 },
+    );
+    const helper = scratchHelper();
+    const { publish, dataDir, publisher } = publisherTo(`command:${file}`, { helper });
+    publish(10);
+    await until(() => publisher.sinks[0]?.state?.message?.includes('EFBIG') === true);
+    fs.writeFileSync(room, '');
+    process.kill(helper.pids.programs.get(0) ?? 0, 'SIGKILL');
+    publish(20);
+    await until(() => stateOf(dataDir)?.size === 20);
+    const kept = fs.readdirSync(worm).map((name) => fs.readFileSync(path.join(worm, name), 'utf8'));
+    expect(kept.filter((note) => note !== '')).toEqual([log.note(10), log.note(20)]);
+  });
+
   test('[R-1985] has an empty environment, the root as its directory, and a standard error that goes nowhere', async () => {
     const report = path.join(scratchDirectory(), 'report');
     const sink = keeping(
