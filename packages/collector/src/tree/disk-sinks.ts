@@ -10,7 +10,7 @@ import path from 'node:path';
 import { type Checkpoint, parseCheckpoint, parseNote, splitNotes } from '@clinical-events/protocol/verify';
 import { systemCode } from '../system-code.js';
 
-export interface DiskSink {
+interface DiskSink {
   /** The newest checkpoint that is stored, a signed note; empty without one. @param busy called in a long search. */
   newest(busy: () => void): string;
   /**

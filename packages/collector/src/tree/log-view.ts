@@ -103,7 +103,7 @@ export async function storedHead({ tree }: LogView): Promise<Published> {
 }
 
 /** @throws {@link SinkTrouble} when the tree lacks hashes. */
-export async function rootIn(tiles: HashSource, size: number): Promise<Buffer> {
+async function rootIn(tiles: HashSource, size: number): Promise<Buffer> {
   try {
     return await rootAt(tiles, size);
   } catch (error) {
