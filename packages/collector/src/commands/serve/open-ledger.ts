@@ -17,7 +17,7 @@ import {
   readKnownCheckpoint,
   writeKnownCheckpoint,
 } from '../../tree/state-files.js';
-import { checkpointOf } from '../../tree/sink-queue.js';
+import { checkpointOf } from '../../tree/log-view.js';
 import { CommandSigner, SigningCommandUnfit } from '../../tree/command-signer.js';
 import { SigningKeys } from '../../tree/signing-keys.js';
 import { signingDirectory, SigningKeyFault, signingProgram } from '../../tree/key-files.js';

@@ -331,13 +331,13 @@ function watchClock(log: Logger): CollectorStatus['clockSteps'] {
 function openPublisher(
   dataDir: string,
   sinks: ResolvedConfig['sinks'],
-  tiles: TreeReader,
+  tree: TreeReader,
   entries: () => number,
   log: Logger,
 ): Publisher {
   return new Publisher({
     sinks,
-    tiles,
+    tree,
     entries,
     dataDir,
     logKeys: () => readHistory(dataDir).keys,
@@ -347,11 +347,10 @@ function openPublisher(
         { sink, reason },
         'a checkpoint sink contradicts this ledger; docs/guide/alerts.md, CollectorSinkForked, says what to do',
       ),
-    onShared: (sink, reason) => log.warn({ sink, reason }, 'a checkpoint sink is shared with another log'),
     onLost: (sink, reason) => log.warn({ sink, reason }, 'a checkpoint sink lost what it was given'),
     onRecovered: (sink) => log.info({ sink }, 'a checkpoint sink takes checkpoints again'),
     onUnwritten: (reason) =>
-      log.warn({ reason }, 'how the checkpoint sinks do cannot be written down for doctor; they go on'),
+      log.warn({ reason }, 'the states of the checkpoint sinks cannot be written for doctor; the sinks continue'),
   });
 }
 

@@ -26,7 +26,7 @@ import {
   readCheckpointTrouble,
   readVerifyResult,
 } from '../../tree/state-files.js';
-import { checkpointOf } from '../../tree/sink-queue.js';
+import { checkpointOf } from '../../tree/log-view.js';
 import type { Publisher, SinkView } from '../../tree/publisher.js';
 import { exposureOf } from '../../store/directory-lock.js';
 import type { Follower } from './follower.js';
