@@ -9,7 +9,7 @@ import {
   keysOnDisk,
 } from '../privacy/key-directory.js';
 import { counted } from '../quantity.js';
-import type { StoreFinding } from '../store/contract/findings.js';
+import type { StoreFinding } from '../store/findings.js';
 import { begunKeys, notesKeys, readKeyPlaces } from '../store/key-places.js';
 import { sharedKeyPlaces } from '../store/open-to-read.js';
 import { readMirrorNote } from '../tree/state-files.js';

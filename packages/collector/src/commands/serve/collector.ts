@@ -94,19 +94,20 @@ export async function runCollector(start: Start): Promise<ExitCode> {
   const publisher = await openPublisher(context);
   const status = statusOf(context, intake, publisher);
   // Before the ledger is opened, which may take long: a probe asks whether the collector lives.
-  const credentials = resolved.tls?.credentials;
-  await using management = await openManagement(config, resolved.token, credentials, status, log);
+  const { token, tls } = resolved;
+  await using management = await openManagement(config, token, tls?.certificate.pem, status, log);
   if (management.address) log.info(management.address, 'management listening');
   const thread = await openLedger(context, intake, publisher, status);
   await using follower = openFollower(context);
   status.follower = follower;
   // Before anyone can know that it runs: a signal from now on asks for an orderly end.
   signals.endInOrder();
-  const listeners = await openListeners(context, intake, management);
+  const listeners = await openListeners(context, intake);
   status.listener = listeners.events;
   status.otlpSide = listeners.otlp;
   const listening = start.listen ? await listen(context, listeners, thread) : undefined;
   await announce(context, listening, management, listeners);
+  followCertificate(context, management, listeners);
   await intake.keys.refresh();
   intake.keys.start();
   status.entered('running');
@@ -141,6 +142,7 @@ const CLOSING = [
   'follower',
   'reload',
   'ingest',
+  'certificate',
   'listeners',
   'otlp',
   'keys',
@@ -201,7 +203,7 @@ async function openPublisher({ config, resolved, log, closing, counters }: Conte
   const counted = new LedgerCounters(counters);
   const publisher = new Publisher({
     sinks: resolved.sinks,
-    tiles: tree,
+    tree,
     entries: () => counted.read().entries,
     dataDir,
     logKeys: () => readHistory(dataDir).keys,
@@ -211,23 +213,26 @@ async function openPublisher({ config, resolved, log, closing, counters }: Conte
         { sink, reason },
         'a checkpoint sink contradicts this ledger; docs/guide/alerts.md, CollectorSinkForked, says what to do',
       ),
-    onShared: (sink, reason) => log.warn({ sink, reason }, 'a checkpoint sink is shared with another log'),
     onLost: (sink, reason) => log.warn({ sink, reason }, 'a checkpoint sink lost what it was given'),
     onRecovered: (sink) => log.info({ sink }, 'a checkpoint sink takes checkpoints again'),
     onUnwritten: (reason) =>
-      log.warn({ reason }, 'how the checkpoint sinks do cannot be written down for doctor; they go on'),
+      log.warn(
+        { reason },
+        'the states of the checkpoint sinks cannot be written for doctor; the sinks continue',
+      ),
   });
   closing.add('publisher', ({ timeoutMs }) => publisher.close(timeoutMs));
   return publisher;
 }
 
 function statusOf(
-  { config, listen: listens, dropped, log, settings, counters }: Context,
+  { config, resolved, listen: listens, dropped, log, settings, counters }: Context,
   { keys, ingest }: Intake,
   publisher: Publisher,
 ): RunningStatus {
   return new RunningStatus({
     ...{ dataDir: config.dataDir, keyPlace: config, keys, ingest, publisher, counters, listens },
+    certificate: resolved.tls?.certificate,
     tokenInClear: isTokenInClear(config),
     clockSteps: watchClock(log),
     droppedLines: dropped,
@@ -311,15 +316,10 @@ interface Listeners {
 async function openListeners(
   { config, resolved, listen: listens, log, closing }: Context,
   { ingest }: Intake,
-  management: OpenManagement,
 ): Promise<Listeners> {
   const { tls } = resolved;
   const otlp = listens ? await openOtlpSide(config, ingest, tls, log) : undefined;
-  const onRenewed = (credentials: Parameters<OpenManagement['present']>[0]) => {
-    management.present(credentials);
-    otlp?.listener.tls?.present(credentials);
-  };
-  const events = new Listener(ingest, config, tls && { ...tls, log, onRenewed });
+  const events = new Listener(ingest, config, tls);
   closing.add('listeners', ({ isInOrder, timeoutMs }) => {
     const closeMs = isInOrder ? timeoutMs : Math.min(UNSAFE_END_MS, timeoutMs);
     return Promise.all([events.close(closeMs), otlp?.listener.close(closeMs)]);
@@ -348,8 +348,8 @@ async function listen(
 ): Promise<Listening> {
   const { host } = config;
   const tls = resolved.tls && {
-    file: resolved.tls.files.cert,
-    certificate: resolved.tls.credentials.certificate,
+    file: resolved.tls.certificate.files.cert,
+    certificate: resolved.tls.certificate.x509,
     clientShowsOne: requiresCertificate(config),
   };
   try {
@@ -373,8 +373,6 @@ async function announce(
   if (isatty(1)) out.write(listeningNotice(listening, address));
   const notices = consoleNotice(address) + (trial ? '' : escrowNotice(config));
   if (listening) await handOutFirstKey(keyDatabase, out, log, listening, notices);
-  // The management listener presents the certificate too.
-  else events.tls?.start();
 }
 
 /**
@@ -400,6 +398,19 @@ async function handOutFirstKey(
     log.warn('the API key on standard output is not valid: another process has just made the first one');
 }
 
+/** From now on a certificate that is replaced is presented by all listeners. */
+function followCertificate(
+  { resolved: { tls }, log, closing }: Context,
+  management: OpenManagement,
+  { events, otlp }: Listeners,
+): void {
+  tls?.certificate.follow(log, (pem) => {
+    management.present(pem);
+    for (const listener of [events, otlp?.listener]) listener?.tls?.present(pem);
+  });
+  closing.add('certificate', () => tls?.certificate.stop());
+}
+
 function logRunning({ config, log }: Start, listening: Listening | undefined): void {
   const { dataDir, profile, host } = config;
   const running = { store: describeStore(config), dataDir, profile, version: version(), pid: process.pid };
@@ -412,7 +423,7 @@ function logRunning({ config, log }: Start, listening: Listening | undefined): v
 }
 
 function reloadOf(
-  { read, log, settings, closing }: Context,
+  { read, resolved, log, settings, closing }: Context,
   { keys }: Intake,
   { events, otlp }: Listeners,
   manager: ServiceManager,
@@ -427,7 +438,7 @@ function reloadOf(
     },
     sources: {
       'API keys': () => keys.refresh(),
-      'TLS certificate': () => events.tls?.reload() ?? Promise.resolve(true),
+      'TLS certificate': () => resolved.tls?.certificate.reload() ?? Promise.resolve(true),
     },
     onBegin: () => manager.reloading(),
     onEnd,

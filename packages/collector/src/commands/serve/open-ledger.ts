@@ -16,7 +16,7 @@ import {
   readKnownCheckpoint,
   writeKnownCheckpoint,
 } from '../../tree/state-files.js';
-import { checkpointOf } from '../../tree/sink-queue.js';
+import { checkpointOf } from '../../tree/log-view.js';
 import { CommandSigner, SigningCommandUnfit } from '../../tree/command-signer.js';
 import { SigningKeys } from '../../tree/signing-keys.js';
 import { signingDirectory, SigningKeyFault, signingProgram } from '../../tree/key-files.js';
@@ -30,11 +30,10 @@ import {
   type IdIndexStats,
   type Opened,
 } from '../../store/open-to-write.js';
-import { openStore } from '../../store/open-to-read.js';
+import { claimedSize, openStore } from '../../store/open-to-read.js';
 import { isShared } from '../../store/open.js';
 import type { FoundLog } from '../../store/contract/driver.js';
 import { type SharedGauges, type Store, StoreDamaged } from '../../store/contract/events.js';
-import { claimedSize } from '../claimed-size.js';
 import { reasonOf } from '../exit-codes.js';
 import {
   ConfigurationUnfit,
