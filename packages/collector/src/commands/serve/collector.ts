@@ -367,7 +367,7 @@ async function announce(
   { config, trial, out, log, keyDatabase }: Start,
   listening: Listening | undefined,
   { address }: OpenManagement,
-  { events, otlp }: Listeners,
+  { otlp }: Listeners,
 ): Promise<void> {
   trial?.announce([...(otlp?.receiver.endpoints.keys() ?? [])]);
   if (isatty(1)) out.write(listeningNotice(listening, address));
