@@ -99,6 +99,7 @@ export function busy(more: Partial<ConsoleState> = {}): ConsoleState {
       ...{ pending: 0, holds: 1 },
     },
     certificates: [{ name: 'of the listener for events', not_after: instant(-61 * DAY_MS) }],
+    cells: [],
     warnings: [],
     hints: [],
     ...more,
