@@ -2,7 +2,6 @@
  * The management listener: health, metrics, the console's state and the interface's documentation, on a port of their
  * own. Nothing here reads, changes or holds up events, and nothing here can be changed: GET and HEAD only.
  */
-import fs from 'node:fs';
 import type { Socket } from 'node:net';
 import { createSecureContext } from 'node:tls';
 import { ERRORS, type ErrorCode, errorBody } from '@clinical-events/protocol';
@@ -10,9 +9,8 @@ import Fastify, { type FastifyInstance, type FastifyReply } from 'fastify';
 import type { Credentials } from '../ingest/credentials.js';
 import type { Log } from '../ingest/refusal-log.js';
 import { contextOf } from '../ingest/tls.js';
-import { type Page, apiDocs } from './api-docs.js';
-import { documentOf } from './console/page.js';
-import { STYLE } from './console/style.js';
+import { apiDocs } from './api-docs.js';
+import { consoleFiles, documentOf } from './console-page.js';
 import { Gate, OperatorAccess, type OperatorToken } from './gate.js';
 import { healthOf, healthText, isLive, isReady } from './health.js';
 import { metricsText, watchProcess } from './metrics.js';
@@ -39,22 +37,6 @@ class Shared<T> {
     }
     return this.#made;
   }
-}
-
-/* What the console's page loads: its style sheet, and its script as the compiler made it. */
-
-const ROOM = new URL('./console/', import.meta.url);
-
-/** By path. Read once; about 40 KB. */
-function consoleFiles(): ReadonlyMap<string, Page> {
-  const scripts = fs.readdirSync(ROOM).filter((name) => name.endsWith('.js'));
-  return new Map<string, Page>([
-    ['/console/style.css', { type: 'text/css; charset=utf-8', body: STYLE }],
-    ...scripts.map((name): [string, Page] => [
-      `/console/${name}`,
-      { type: 'text/javascript; charset=utf-8', body: fs.readFileSync(new URL(name, ROOM)) },
-    ]),
-  ]);
 }
 
 export interface ManagementOptions {
