@@ -9,7 +9,7 @@ import type { IngestCounts, QueueState } from '../ingest/ingest-counters.js';
 import type { LedgerCounts } from '../ledger/ledger-counters.js';
 import type { PrivacyState } from '../ledger/lifecycle.js';
 import type { OtlpCounts } from '../otlp/otlp-counters.js';
-import type { SinkView } from '../transparency/publisher.js';
+import type { SinkView } from '../tree/publisher.js';
 
 /** `starting`: the ledger is being opened. `stopping`: no new events are taken. */
 export type Phase = 'starting' | 'running' | 'stopping';

@@ -2,7 +2,7 @@
 import { IngestCounters } from '../../src/ingest/ingest-counters.js';
 import { createCounterMemory, LedgerCounters, type SharedCounts } from '../../src/ledger/ledger-counters.js';
 import type { Facts, KeyState } from '../../src/operate/snapshot.js';
-import type { SinkState } from '../../src/transparency/state-files.js';
+import type { SinkState } from '../../src/tree/state-files.js';
 
 export const NOW = Date.parse('2026-03-04T12:00:00Z');
 export const DAY = 86_400_000;

@@ -1,7 +1,7 @@
 /** The management listener as the options want it. */
 import type { Logger } from 'pino';
 import type { Config } from '../../config.js';
-import type { Credentials } from '../../ingest/credentials.js';
+import type { CertificatePem } from '../../ingest/tls.js';
 import { isLoopback } from '../../loopback.js';
 import type { OperatorToken } from '../../operate/gate.js';
 import type { RunningStatus } from './status.js';
@@ -15,7 +15,7 @@ export interface OpenManagement extends AsyncDisposable {
     | { readonly host: string; readonly tls: boolean; readonly port: number; readonly token: boolean }
     | undefined;
   /** Takes another certificate into use. */
-  present(credentials: Credentials): void;
+  present(pem: CertificatePem): void;
 }
 
 /**
@@ -59,13 +59,13 @@ export function isTokenInClear({
 
 /**
  * On return it listens, unless it is not wanted.
- * @param credentials the certificate to present, beside plain HTTP.
+ * @param pem the certificate to present, beside plain HTTP.
  * @throws CommandFailure when the address cannot be had.
  */
 export async function openManagement(
   { management, managementHost: host, managementPort }: Config,
   token: OperatorToken | undefined,
-  credentials: Credentials | undefined,
+  pem: CertificatePem | undefined,
   collectorStatus: RunningStatus,
   log: Logger,
 ): Promise<OpenManagement> {
@@ -82,7 +82,7 @@ export async function openManagement(
     host,
     port: managementPort,
     token,
-    credentials,
+    pem,
     log,
     snapshot: () => collectorStatus.snapshot(),
     typed: typedByName,
@@ -95,7 +95,7 @@ export async function openManagement(
     throw cannotListen('the management listener', { host, port: managementPort }, error, advice);
   }
   return {
-    address: { host, tls: credentials !== undefined, port, token: token !== undefined },
+    address: { host, tls: pem !== undefined, port, token: token !== undefined },
     present: (renewed) => listener.present(renewed),
     [Symbol.asyncDispose]: () => listener.close(),
   };

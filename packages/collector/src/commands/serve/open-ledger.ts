@@ -5,7 +5,7 @@
 import { ENTRY_KINDS } from '@clinical-events/protocol';
 import path from 'node:path';
 import { type HeldFile, nodeFiles } from '../../files.js';
-import type { CheckpointSigner } from '../../integrity/note-signing.js';
+import type { CheckpointSigner } from '../../tree/note-signing.js';
 import { AccessLogHeads, type AccessLogHeadsOptions } from '../../ledger/access-log-heads.js';
 import { Lifecycle } from '../../ledger/lifecycle.js';
 import { Sequencer, type SequencerOptions } from '../../ledger/sequencer.js';
@@ -16,11 +16,11 @@ import {
   type CheckpointTroubleState,
   readKnownCheckpoint,
   writeKnownCheckpoint,
-} from '../../transparency/state-files.js';
-import { checkpointOf } from '../../transparency/sink-queue.js';
-import { CommandSigner, SigningCommandUnfit } from '../../transparency/command-signer.js';
-import { SigningKeys } from '../../transparency/signing-keys.js';
-import { signingDirectory, SigningKeyFault, signingProgram } from '../../transparency/key-files.js';
+} from '../../tree/state-files.js';
+import { checkpointOf } from '../../tree/log-view.js';
+import { CommandSigner, SigningCommandUnfit } from '../../tree/command-signer.js';
+import { SigningKeys } from '../../tree/signing-keys.js';
+import { signingDirectory, SigningKeyFault, signingProgram } from '../../tree/key-files.js';
 import { hasKeys, KeysUnfit, KeyWriter, keysOnDisk } from '../../privacy/key-directory.js';
 import { KekFault } from '../../privacy/key-encryption-key.js';
 import { DirectoryInUse, type DirectoryLock, lockDirectory, LockUnfit } from '../../store/directory-lock.js';
@@ -33,13 +33,12 @@ import {
   type IdIndexStats,
   type Opened,
 } from '../../store/open-to-write.js';
-import { openStore, sharedKeyPlaces } from '../../store/open-to-read.js';
+import { claimedSize, openStore, sharedKeyPlaces } from '../../store/open-to-read.js';
 import { storeFault, isShared } from '../../store/open.js';
 import { noteBegunKeys, noteKeyPlaces, notesKeys, readKeyPlaces } from '../../store/key-places.js';
 import type { FoundLog, NotedKeys, WantedKeys } from '../../store/contract/driver.js';
 import { type SharedGauges, type Store, StoreDamaged } from '../../store/contract/events.js';
 import { CommandFailure, EXIT, deniedPath } from '../exit-codes.js';
-import { claimedSize } from '../verify/log-checkpoints.js';
 import { checkDataDirectory } from '../regular-files.js';
 import { version } from '../typed.js';
 

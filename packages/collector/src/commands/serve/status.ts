@@ -22,13 +22,14 @@ import {
   readBackupNote,
   readCheckpointTrouble,
   readVerifyResult,
-} from '../../transparency/state-files.js';
-import { checkpointOf } from '../../transparency/sink-queue.js';
-import type { Publisher } from '../../transparency/publisher.js';
+} from '../../tree/state-files.js';
+import { checkpointOf } from '../../tree/log-view.js';
+import type { Publisher } from '../../tree/publisher.js';
 import { exposureOf } from '../../store/directory-lock.js';
 import type { Follower } from './follower.js';
 import type { LedgerWorker } from './ledger-worker.js';
-import { isGone, liesElsewhere, type KeyPlace } from '../../transparency/key-files.js';
+import { isGone, liesElsewhere, type KeyPlace } from '../../tree/key-files.js';
+import type { ServerCertificate } from '../../ingest/tls.js';
 import { ownName, version } from '../typed.js';
 
 export interface CollectorParts {
@@ -45,6 +46,7 @@ export interface CollectorParts {
   /** What the ledger's thread counts in. */
   readonly counters: SharedArrayBuffer;
   readonly listens: boolean;
+  readonly certificate: ServerCertificate | undefined;
 }
 
 /** Small files are read at most this often, in milliseconds, and the disk is asked for its space. */
@@ -125,8 +127,8 @@ export class RunningStatus {
       checkpoint: this.#checkpoint,
       checkpointTroubleSince: checkpointTrouble && Date.parse(checkpointTrouble.since),
       alarms: this.#alarms,
-      certificates: this.listener?.tls
-        ? [{ name: 'ingest', notAfter: this.listener.tls.certificateExpiresAt }]
+      certificates: parts.certificate
+        ? [{ name: 'ingest', notAfter: parts.certificate.x509.validToDate.getTime() }]
         : [],
       backupMaxAgeMs: parts.backupMaxAgeMs(),
       tokenInClear: parts.tokenInClear,
