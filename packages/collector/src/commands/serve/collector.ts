@@ -12,7 +12,7 @@ import type { HeldFile } from '../../files.js';
 import type { Ingest } from '../../ingest/ingest.js';
 import { Listener } from '../../ingest/listener.js';
 import { createCounterMemory, LedgerCounters } from '../../ledger/ledger-counters.js';
-import type { CollectorStatus } from '../../operate/status.js';
+import type { Snapshot } from '../../operate/snapshot.js';
 import type { KeyStore } from '../../store/contract/keys.js';
 import { describeStore, isShared } from '../../store/open.js';
 import { openSharedStore, openStore } from '../../store/open-to-read.js';
@@ -125,7 +125,7 @@ export async function runCollector(start: Start): Promise<ExitCode> {
   signals.reloadBy(() => reload.ask());
 
   const { code, reason } = await shutdown.begun;
-  log.info({ reason, pending: status.ingest.queue.events, version: status.version }, 'stopping');
+  log.info({ reason, pending: intake.ingest.queue.events, version: status.version }, 'stopping');
   status.entered('stopping');
   await closing.run({ isInOrder: code === EXIT.ok, timeoutMs: settings.current.shutdownTimeoutMs });
   // The thread may have failed while it stopped.
@@ -242,7 +242,7 @@ function statusOf(
 }
 
 /** Does not keep the process alive. */
-function watchClock(log: Logger): CollectorStatus['clockSteps'] {
+function watchClock(log: Logger): () => Snapshot['clockSteps'] {
   const clock = new SteppingClock();
   let [count, last]: [number, ClockStep | undefined] = [0, undefined];
   const look = () => {
