@@ -77,7 +77,7 @@ export const command = defineCommand({
   commands: [status, copy, rotate],
 });
 
-/** @throws CommandFailure when there are none. */
+/** @throws CommandFailure when there are no keys. */
 function placesOf(dataDir: string): KeyPlaces {
   const places = readKeyPlaces(dataDir);
   if (sharedKeyPlaces(dataDir) !== undefined)

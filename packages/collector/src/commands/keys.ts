@@ -300,7 +300,7 @@ async function list(options: ListOptions, config: Config): Promise<void> {
   }
 }
 
-/** A database has them always, as far as is known before it is asked. */
+/** Whether there may be keys: a database is not asked. */
 function hasKeys(config: Config): boolean {
   return isShared(config) || exists(keyDatabasePath(config.dataDir));
 }

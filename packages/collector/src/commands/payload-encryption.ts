@@ -55,7 +55,7 @@ export function encryptionOf(
       }
       const isWanted = encryption === 'on' || (encryption === 'auto' && isNew);
       if (!isNeeded && !isWanted) return undefined;
-      // Only the one that nobody named: another may be a mount that failed.
+      // Only the default directory: one that was named may be a mount that failed.
       if (given.length === 0 && !isNeeded)
         places.directories.forEach((each) => nodeFiles.makeDirectory(each));
       if (!isNeeded && !isThere) await noteBegunKeys(dataDir, places.directories);
@@ -71,8 +71,8 @@ export function encryptionOf(
 }
 
 /**
- * Payloads of a log in a database are encrypted from its first event on or not at all: its collectors have to agree. Their
- * keys are in a database on another cluster.
+ * Payloads of a log in a database are encrypted from its first event on or not at all, because its collectors must agree.
+ * Their keys are in a database on another cluster.
  */
 export async function sharedKeysOf(
   { dataDir, encryption, encryptionKeys, kek }: EncryptionSettings,

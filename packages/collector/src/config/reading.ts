@@ -33,7 +33,7 @@ export interface ConfigFault {
   readonly message: string;
 }
 
-/** The configuration cannot be used. Tells every fault, not just the first. */
+/** The configuration cannot be used. Has every fault, not only the first. */
 export class ConfigError extends Error {
   override name = 'ConfigError';
   constructor(readonly faults: readonly ConfigFault[]) {
@@ -62,7 +62,7 @@ interface Place {
 }
 
 /**
- * Values from the environment, by option name. Every variable with our prefix has to be one of ours, or the client's.
+ * Values from the environment, by option name. A variable with our prefix must be one of ours or the client's.
  */
 function fromEnvironment(env: NodeJS.ProcessEnv, faults: ConfigFault[]): Map<string, Given> {
   const given = new Map<string, Given>();
@@ -115,7 +115,7 @@ function fromFile(
   };
   let text: string;
   try {
-    // Anyone who opens a pipe that no one writes to waits forever; and what a device says is endless.
+    // Opening a pipe without a writer waits forever, and a device may have no end.
     const stat = statSync(file.text);
     if (!stat.isFile() || stat.size > MOST_FILE_BYTES) {
       refuse(stat.isFile() ? 'is too large for a configuration' : 'is not a regular file');
@@ -278,7 +278,7 @@ const RULES: readonly Rule[] = [
 ];
 
 /**
- * What each option for itself cannot tell.
+ * Faults between options that are sound by themselves.
  * @param sound the options without a fault of their own.
  * @param sourceOf where an option's value was given.
  */

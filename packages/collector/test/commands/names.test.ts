@@ -88,7 +88,7 @@ test('[R-1860] without a kind it gives an overview, and with one a list, in word
 test('[R-1860] it is logged as a reading, without the id that it was asked by; another kind is refused before', async () => {
   expect(await names('patients')).toEqual({
     ...{ code: 2, stdout: '' },
-    stderr: 'collector: kind: "patients" is none of models, apps, users, organisations\n',
+    stderr: 'collector: kind: "patients" is not one of models, apps, users, organisations\n',
   });
   const log = path.join(dataDir, 'access.log');
   expect(fs.existsSync(log)).toBe(false);

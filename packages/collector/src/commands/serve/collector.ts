@@ -312,7 +312,7 @@ interface Listeners {
   readonly otlp: OtlpSide | undefined;
 }
 
-/** On return none of them listens yet. */
+/** On return the listeners are made and do not listen yet. */
 async function openListeners(
   { config, resolved, listen: listens, log, closing }: Context,
   { ingest }: Intake,
@@ -377,7 +377,7 @@ async function announce(
 
 /**
  * Makes the first key of an empty data directory, once its text was taken by standard output. That and the storing are
- * done in one turn of the event loop unless the reader is behind: no one can be refused with a key that was just shown.
+ * done in one turn of the event loop unless the reader is slow: a key that was just shown is never refused.
  */
 async function handOutFirstKey(
   keys: KeyStore,

@@ -1,4 +1,4 @@
-/** The ledger's thread: puts the embedded store and its tree under the group commit, and tells the main thread how they fare. */
+/** The ledger's thread: runs the group commit over the store and its tree, and reports their state to the main thread. */
 import { parentPort, workerData, type MessagePort } from 'node:worker_threads';
 import type { Alarm } from '../../operate/snapshot.js';
 import { LedgerCounters } from '../../ledger/ledger-counters.js';
@@ -109,7 +109,7 @@ async function main(port: MessagePort, data: LedgerThreadData): Promise<void> {
     if (request === 'stop') stop().catch(() => undefined);
     else say({ type: 'report', index: opened.index(), privacy: lifecycle.state });
   });
-  // Before anyone is told that it is open: a load balancer would send events that are all refused.
+  // Before it is reported as open: a load balancer would send events that are all refused.
   await ledger.proveKeys();
   say({ type: 'opened', opened: opened.opened });
   await ledger.run();

@@ -11,12 +11,12 @@ import type { Alarm } from '../../operate/snapshot.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
 import type { LedgerThreadData, LedgerThreadMessage, LedgerThreadRequest } from './ledger-thread.js';
 
-/** The same trouble is logged so often at most, in milliseconds. */
+/** The shortest time between two log lines of the same trouble, in milliseconds. */
 const TROUBLE_EVERY_MS = 10_000;
 
 export interface LedgerWorkerOptions {
   readonly log: Logger;
-  /** Told how the ledger fares: senders are answered accordingly. */
+  /** Called with the state of the ledger, by which senders are answered. */
   readonly onState: (state: LedgerState, because: StorageReason | undefined) => void;
   /** The ledger has failed, and the process has to end. */
   readonly onFailure: () => void;

@@ -65,7 +65,7 @@ export interface LedgerListeners {
   readonly onNotice: (message: string) => void;
   /** A checkpoint was signed and stands on the disk. */
   readonly onCheckpoint: (note: string) => void;
-  /** Told after each try whether checkpoints cannot be made, since when and why. */
+  /** Called after each try: whether checkpoints cannot be made, since when and why. */
   readonly onCheckpointTrouble?: (trouble: CheckpointTroubleState | undefined) => void;
   /** What the log in a database holds by now, of all collectors. */
   readonly onHeld?: (held: Held) => void;
@@ -93,7 +93,7 @@ export interface OpenLedger {
 /**
  * On return everything is whole, and events may be taken. The caller holds the directory's lock, and closes what looks
  * after the access log first, then the sequencer and the store.
- * @throws whatever is wrong; {@link refusalOf} tells what kind of thing that is.
+ * @throws what is wrong; {@link refusalOf} has its kind.
  */
 export function openLedger(settings: LedgerSettings, listeners: LedgerListeners): Promise<OpenLedger> {
   return isShared(settings) ? openShared(settings, listeners) : openEmbedded(settings, listeners);
@@ -262,7 +262,7 @@ export function refusalOf(error: unknown): Refusal {
   return isUsage ? 'usage' : 'failure';
 }
 
-/** What to tell of it at the start. */
+/** The message at the start. */
 export function refusedBecause(error: unknown): string {
   if (error instanceof SigningCommandUnfit) return `--signing-keys: ${error.message}`;
   if (error instanceof KekFault) return `--kek: ${error.message}`;

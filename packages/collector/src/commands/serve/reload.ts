@@ -47,8 +47,8 @@ export class Reload {
   }
 
   /**
-   * From now on nothing more is begun. Resolves when nothing is under way, or after so long: a file on a mount that is
-   * gone may never be read. Then nothing is told of it any more.
+   * From now on no reload begins. Resolves when none is under way, or when the time is over, because a file on a lost
+   * mount may never be read; the reload then logs nothing more.
    */
   async end(timeoutMs: number): Promise<void> {
     this.#ended = true;
@@ -67,11 +67,11 @@ export class Reload {
   async #once(): Promise<void> {
     const { log, sources, onBegin, onEnd } = this.options;
     onBegin();
-    const tell = this.#readConfig();
+    const report = this.#readConfig();
     const kept: string[] = [];
-    for (const [source, readAnew] of Object.entries(sources)) {
+    for (const [source, readAgain] of Object.entries(sources)) {
       try {
-        if (!(await readAnew())) kept.push(source);
+        if (!(await readAgain())) kept.push(source);
       } catch (error) {
         kept.push(source);
         const reason = error instanceof Error ? error.message : String(error);
@@ -79,11 +79,11 @@ export class Reload {
       }
     }
     if (this.#givenUp) return;
-    tell(kept);
+    report(kept);
     onEnd();
   }
 
-  /** @returns what tells of it, given what else could not be read again. */
+  /** @returns logs the outcome, given the other sources that could not be read again. */
   #readConfig(): (kept: readonly string[]) => void {
     const { read, apply, log } = this.options;
     let found: Config;
