@@ -5,20 +5,22 @@
 import { isatty } from 'node:tty';
 import type { Logger } from 'pino';
 import { ensureFirstKey } from '../../access/issuing.js';
-import type { KeyRing } from '../../access/key-ring.js';
+import { MessageChannel } from 'node:worker_threads';
+import { KeyRing } from '../../access/key-ring.js';
 import { type ClockStep, describeStep, SteppingClock } from '../../clock.js';
 import { type Config, serviceManagement } from '../../config.js';
 import type { HeldFile } from '../../files.js';
-import type { Ingest } from '../../ingest/ingest.js';
+import { Ingest } from '../../ingest/ingest.js';
 import { Listener } from '../../ingest/listener.js';
 import { createCounterMemory, LedgerCounters } from '../../ledger/ledger-counters.js';
+import { createRingMemory } from '../../ledger/ring.js';
 import type { Snapshot } from '../../operate/snapshot.js';
 import type { KeyStore } from '../../store/contract/keys.js';
 import { describeStore, isShared } from '../../store/open.js';
 import { openSharedStore, openStore } from '../../store/open-to-read.js';
 import { escrowNotice, readHistory } from '../../tree/key-files.js';
 import { Publisher } from '../../tree/publisher.js';
-import { CommandFailure, EXIT, type ExitCode } from '../exit-codes.js';
+import { CommandFailure, EXIT, type ExitCode, reasonOf } from '../exit-codes.js';
 import {
   cannotListen,
   keysLost,
@@ -29,7 +31,7 @@ import {
 } from '../listening.js';
 import { Follower } from './follower.js';
 import { version } from '../typed.js';
-import { createQueue, openIngest, openKeyRing, type QueueEnd } from './http-side.js';
+import type { QueueEnd } from './ledger-thread.js';
 import { LedgerWorker } from './ledger-worker.js';
 import type { LineWriter, ServeLog } from './log.js';
 import {
@@ -183,17 +185,29 @@ interface Intake {
 
 async function openIntake(context: Context): Promise<Intake> {
   const { config, resolved, trial, log, keyDatabase, settings, closing } = context;
-  const keys = await openKeyRing(keyDatabase, log);
+  const keys = await KeyRing.open(keyDatabase, {
+    onFailure: (error) =>
+      log.error({ reason: reasonOf(error) }, 'API keys cannot be read; those last read stay valid'),
+    onRecovery: () => log.info({}, 'API keys can be read again'),
+  });
   closing.add('keys', () => keys.stop());
-  const queue = createQueue(config);
-  closing.add('queue', () => queue.http.answers.close());
-  const ingest = openIngest(() => settings.current, {
-    ...{ keys, queue: queue.http, trustedProxies: resolved.trustedProxies, log },
+  const ring = createRingMemory(config.queueBytes, config.queueEvents, new SharedArrayBuffer(4));
+  const { port1: answers, port2 } = new MessageChannel();
+  closing.add('queue', () => answers.close());
+  const ingest = new Ingest({
+    ...{ keys, ring, answers, log, maxBodyBytes: config.maxBodyBytes },
+    trustedProxies: resolved.trustedProxies,
     keepsBodies: trial !== undefined,
+    get profile() {
+      return settings.current.profile;
+    },
+    get logRequests() {
+      return ['debug', 'trace'].includes(settings.current.logLevel);
+    },
   });
   closing.add('ingest', () => ingest.stop());
   if (trial) ingest.observer = (exchange, status, fault) => trial.observe(exchange, status, fault);
-  return { keys, ingest, queue: queue.ledger };
+  return { keys, ingest, queue: { ring, answers: port2 } };
 }
 
 async function openPublisher({ config, resolved, log, closing, counters }: Context): Promise<Publisher> {

@@ -4,12 +4,11 @@ import type { Alarm } from '../../operate/snapshot.js';
 import { LedgerCounters } from '../../ledger/ledger-counters.js';
 import type { PrivacyState } from '../../ledger/lifecycle.js';
 import { Ledger, type LedgerState } from '../../ledger/ledger.js';
-import { RingReader } from '../../ledger/ring.js';
+import { type RingMemory, RingReader } from '../../ledger/ring.js';
 import type { CheckpointTroubleState } from '../../tree/state-files.js';
 import type { StorageReason } from '../../store/contract/events.js';
 import type { IdIndexStats } from '../../store/open-to-write.js';
 import { reasonOf } from '../exit-codes.js';
-import type { QueueEnd } from './http-side.js';
 import {
   openLedger,
   refusalOf,
@@ -19,6 +18,12 @@ import {
   type OpenLedger,
   type Refusal,
 } from './open-ledger.js';
+
+/** The ledger's end of the queue from requests, and the port on which its answers go back. */
+export interface QueueEnd {
+  readonly ring: RingMemory;
+  readonly answers: MessagePort;
+}
 
 /** What the thread is started with. */
 export interface LedgerThreadData extends LedgerSettings {
