@@ -289,12 +289,12 @@ export class Updating {
     this.#tables.setMeta('newest_event', eventId);
     this.#tables.setMeta('newest_at', at);
     this.#newestAt = at;
-    this.#tables.setMeta('events', Number(this.#tables.meta('events') ?? 0) + placed);
+    this.#tables.setMeta('events', this.#tables.metaNumber('events') + placed);
   }
 
   /** Takes out what was made of events that were retired since, all of which are taken in. */
   async #forgetRetired(before: number): Promise<void> {
-    const done = Number(this.#tables.meta('forgotten') ?? 0);
+    const done = this.#tables.metaNumber('forgotten');
     let isForgotten = false;
     for (const { said, sequence } of this.#log.actions?.().logged ?? []) {
       if (said.does !== 'retire' || sequence <= done || sequence >= before) continue;
@@ -311,13 +311,13 @@ export class Updating {
   /** Sums some records. @returns whether there may be more. */
   async #sumSome(before: number): Promise<boolean> {
     const isIndexed = this.#hasIndex('run_due');
-    const from = isIndexed ? 0 : Number(this.#tables.meta('summed') ?? 0);
+    const from = isIndexed ? 0 : this.#tables.metaNumber('summed');
     const isLazy = this.update.isLazy === true;
     const due = dueRows(this.#tables, from, { isLazy, isIndexed });
     const last = due.at(-1);
     // One that was summed may be due again: of a circle that has closed since.
     if (last === undefined && from === 0) return false;
-    if (!isIndexed) this.#tables.setMeta('summed', last?.row ?? 0);
+    if (!isIndexed) this.#tables.setMeta('summed', last === undefined ? 0 : last.row);
     await this.#sum(due, before);
     return true;
   }
