@@ -20,11 +20,10 @@ import { isShared } from '../store/open.js';
 import { uuidBytes } from '../store/text.js';
 import type { GivenOut } from './access-log.js';
 import { type CatalogueAccess, openCatalogue, unknownNamesIn } from './catalogue.js';
-import { assertReaches } from './claimed-size.js';
 import { defineCommand } from './define.js';
 import { CommandFailure, EXIT, interruption, usage } from './exit-codes.js';
 import { type LogReading, readLog } from './log-reading.js';
-import { LOG_DIRECTORIES } from './regular-files.js';
+import { assertReaches, LOG_DIRECTORIES } from './regular-files.js';
 import { giveText, jsonLine } from './terminal.js';
 import {
   idFrom,

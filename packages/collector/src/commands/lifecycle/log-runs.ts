@@ -4,14 +4,14 @@
  */
 import { SequenceSet } from '../../privacy/sequence-set.js';
 import type { EventLog } from '../../store/contract/events.js';
-import { openStore } from '../../store/open-to-read.js';
+import { claimedSize, openStore } from '../../store/open-to-read.js';
 import { type RunSummary, summaryOf } from '../../catalogue/run-summary.js';
 import { assembleRun } from '../../records/assemble.js';
 import { eventBatchesOf, windowsOf } from '../../records/record-windows.js';
 import { ScanningReader } from '../../records/run-event.js';
 import { usage } from '../exit-codes.js';
 import { legible, ProgressBar } from '../terminal.js';
-import { assertReaches, claimedSize } from '../claimed-size.js';
+import { assertReaches } from '../regular-files.js';
 import {
   type ByOrganisation,
   type CollectedEvent,
