@@ -13,7 +13,6 @@ import {
   temporaryDirectory,
 } from '../running/collector-process.js';
 import { post } from '../running/load.js';
-import { canMount, runReadOnly } from '../running/restricted-process.js';
 import { idOf, type Made } from '../store/candidate.js';
 import { fillDirectory, flipBit, frameOffset, segmentPaths } from '../store/embedded/filled-directory.js';
 import { verifyIndependently } from './independent-verifier.js';
@@ -285,13 +284,6 @@ describe('which event is meant', () => {
     });
   });
 
-  test('is looked for in a ledger only', async () => {
-    expect(await prove(randomUUID())).toEqual({
-      ...{ code: 6, stdout: '' },
-      stderr: `collector: ${dataDir} holds no ledger; name the data directory by --data-dir\n`,
-    });
-  });
-
   test.each([
     [['abc'], 'event id: "abc" is not a UUID'],
     [[SOME_ID, '--organisation', 'a b'], '--organisation: "a b" is not 1 to 64 characters of'],
@@ -387,22 +379,5 @@ describe('a directory', () => {
       `collector: event 1 (${idOf(event)}) is not under a checkpoint yet, ` +
         'and no collector runs: the next start of one signs it\n',
     ]);
-  });
-
-  test.skipIf(!canMount)('that is read-only gives a proof with a warning that it is not noted', async () => {
-    const batch = events(3);
-    await fillSigned(dataDir, [batch]);
-    const event = batch[2] as Made;
-    const { code, stdout, stderr } = await runReadOnly(dataDir, [
-      'proof',
-      idOf(event),
-      '--data-dir',
-      dataDir,
-    ]);
-    expect(code).toBe(0);
-    expect(stderr).toMatch(
-      /^collector: warning: .*access\.log cannot be written, because the file system is read-only/,
-    );
-    verifyIndependently(stdout, event.body, firstKey(dataDir));
   });
 });
