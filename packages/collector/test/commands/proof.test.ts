@@ -184,11 +184,7 @@ describe('[R-908] the checkpoint of a proof', () => {
     ]);
     fs.writeFileSync(path.join(dataDir, 'checkpoints', 'cosigned-00000007'), foreign);
     const { code, stdout, stderr } = await prove(event);
-    expect([code, stderr]).toEqual([
-      0,
-      'collector: warning: checkpoints/cosigned-00000007 is passed over, it is not a checkpoint of this log: ' +
-        'none of the known keys has signed the note\n',
-    ]);
+    expect([code, stderr]).toEqual([0, expect.stringContaining('warning: checkpoints/cosigned-00000007')]);
     verifyIndependently(stdout, event.body, firstKey(dataDir));
   });
 
