@@ -294,15 +294,6 @@ export class Catalogue {
     });
   }
 
-  /** The record of a row; undefined when there is no such row, or no longer. */
-  byRow(row: number): CatalogueRun | undefined {
-    return this.#ask(({ statements }) => {
-      this.#checkSummed();
-      const found = statements.first(`SELECT ${COLUMNS} FROM run WHERE id = ?`, row);
-      return found && this.#runOf(found);
-    });
-  }
-
   /**
    * From now on, until it is released, all questions are answered from what is committed now.
    * @returns whether that can be asked: false, and nothing is held, when an update was left before its end.

@@ -400,8 +400,9 @@ function visitPage(
     typeof id === 'number' ? names.nameOf(id) : null;
   for (const [i, id] of ids.entries()) {
     const cells = (place: number) => {
-      const column = IN_PAGE[place] ?? -1;
-      return column >= 0 ? page[column]?.[i] : rare.get(Number(id))?.[IN_RARE[place] ?? 0];
+      const [column, rareColumn] = [IN_PAGE[place], IN_RARE[place]];
+      if (column === undefined || rareColumn === undefined) throw new RangeError('no such column');
+      return column >= 0 ? page[column]?.[i] : rare.get(Number(id))?.[rareColumn];
     };
     visit({
       organisation: names.nameOf(Number(organisations[i])),

@@ -13,7 +13,7 @@ import { accessLogPath, openAccessLog, openReadingsLog, readingsLogPath } from '
 import { isLocked } from '../store/directory-lock.js';
 import { readMirrorNote } from '../tree/state-files.js';
 import type { AccessLogStore } from '../store/contract/access-log.js';
-import { systemCode } from '../system-code.js';
+import { messageOf, systemCode } from '../system-code.js';
 import { whoActs } from './actor.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 
@@ -136,7 +136,7 @@ export function logAccess(dataDir: string, access: Access): GivenOut {
       end(ending(givenOut));
     } catch (error) {
       // What was given out cannot be taken back; that it began has been logged.
-      process.stderr.write(`collector: ${error instanceof Error ? error.message : String(error)}\n`);
+      process.stderr.write(`collector: ${messageOf(error)}\n`);
       process.exitCode = EXIT.failure;
     }
   });
@@ -163,7 +163,7 @@ export async function logSharedAccess(log: AccessLogStore, access: Access): Prom
     try {
       await log.append(JSON.stringify(line));
     } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
+      const reason = messageOf(error);
       const message = `the access log in the database cannot be written (${reason}), and ${unlessLogged(access)}`;
       throw new CommandFailure(message, EXIT.failure, { cause: error });
     }

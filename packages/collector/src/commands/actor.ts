@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
-import { sudoUser } from '../config.js';
+import { sudoUser } from '../config/environment.js';
 
 /** The members are a promise to programs (docs/INTEGRITY.md, "The access log"). */
 export interface Actor {

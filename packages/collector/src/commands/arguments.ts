@@ -236,11 +236,11 @@ export function periodFrom(
 export function newPlaceFrom(text: string): string {
   if (text === '-') throw usage('--out: - is no file; without --out it goes to standard output');
   const out = path.resolve(text);
+  if (fs.statSync(path.dirname(out), { throwIfNoEntry: false })?.isDirectory() !== true)
+    throw usage(`--out: there is no directory ${path.dirname(out)}`);
   // A link that leads nowhere is there too.
   if (fs.lstatSync(out, { throwIfNoEntry: false }) !== undefined)
     throw usage(`--out: ${out} is there already, and is not written over`);
-  if (fs.statSync(path.dirname(out), { throwIfNoEntry: false })?.isDirectory() !== true)
-    throw usage(`--out: there is no directory ${path.dirname(out)}`);
   return out;
 }
 

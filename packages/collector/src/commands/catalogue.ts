@@ -22,9 +22,8 @@ import { claimedSize, openStore } from '../store/open-to-read.js';
 import { systemCode } from '../system-code.js';
 import { type GivenOut, type Access, logAccess } from './access-log.js';
 import { interruption } from './exit-codes.js';
-import { SummingThreads } from './summing-threads.js';
 import { ProgressBar, type ProgressOptions, printable } from './terminal.js';
-import { assertReaches, assertReadable } from './regular-files.js';
+import { assertReadable, assertReaches } from './regular-files.js';
 
 export { modelsNamed };
 
@@ -120,10 +119,10 @@ export class CatalogueAccess {
     this.catalogue = Catalogue.open({
       directory: directoryFor(request, log),
       ...{ ledgerId: log.ledgerId, names: log.names, waitMs: request.waitMs ?? WAIT_MS },
-      onWait(elapsedMs, holder) {
+      onWait(elapsedMs) {
         if (isReported || elapsedMs < SILENT_WAIT_MS) return;
         isReported = true;
-        process.stderr.write(`collector: waiting for ${holder}, which is writing the catalogue\n`);
+        process.stderr.write('collector: waiting for another process, which is writing the catalogue\n');
       },
     });
   }
@@ -177,7 +176,6 @@ export class CatalogueAccess {
         try {
           const { cursor } = await this.catalogue.update(this.log, {
             ...{ signal, onProgress: bar.onProgress },
-            startThreads: () => new SummingThreads(this.request.dataDir),
           });
           return cursor;
         } catch (error) {

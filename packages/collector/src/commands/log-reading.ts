@@ -4,7 +4,7 @@ import type { EventLog } from '../store/contract/events.js';
 import type { TreeReader } from '../store/contract/tree.js';
 import { isLocked } from '../store/directory-lock.js';
 import { describeStore, isShared } from '../store/open.js';
-import { openStore, withSharedView, claimedSize } from '../store/open-to-read.js';
+import { claimedSize, openStore, withSharedView } from '../store/open-to-read.js';
 import { type Access, type GivenOut, logAccess, logSharedAccess } from './access-log.js';
 import { assertReadable } from './regular-files.js';
 

@@ -36,7 +36,7 @@ import {
   tilesOf,
 } from '../tree/merkle.js';
 import { type StoredEntry, cursorAt } from '../store/contract/events.js';
-import { systemCode } from '../system-code.js';
+import { messageOf, systemCode } from '../system-code.js';
 import { syncDirectory } from '../tree/key-files.js';
 import { CommandFailure, EXIT, usage } from './exit-codes.js';
 import type { LogReading } from './log-reading.js';
@@ -118,7 +118,7 @@ async function sizeBefore(
   try {
     own = checkpointIn(note, history);
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = messageOf(error);
     throw usage(
       `${directory} holds the tiles of another log: its checkpoint is not one of ${history.origin} (${reason}); give a ` +
         'directory of its own',

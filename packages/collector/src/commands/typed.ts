@@ -1,7 +1,7 @@
 /** Makes the commands that a text names ones that can be pasted into the shell that started this process. */
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
-import { inQuotes, ownCommand } from '../config.js';
+import { inQuotes, ownCommand } from '../config/environment.js';
 
 const NAMES = [
   ...[

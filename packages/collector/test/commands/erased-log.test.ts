@@ -26,7 +26,7 @@ import {
   storedEvents,
   type Running,
 } from '../running/collector-process.js';
-import { applied, erased, planIn, planned } from '../running/erasing.js';
+import { applied, erased, planned } from '../running/erasing.js';
 import { post } from '../running/load.js';
 import { sampleEvent, type SampleEvent } from '../running/sample-events.js';
 import { scratch } from '../running/scratch.js';
@@ -801,23 +801,5 @@ describe('[R-1370] a policy', () => {
     expect([nested.code, nested.stderr]).toEqual([2, expect.stringContaining('nested too deep')]);
     fs.writeFileSync(policy, '\ufeff{"version":1,"name":"p","default":{"keep":"P1D"}}');
     expect((await run(['retention', 'policy', 'set', policy, '--dry-run'])).code).toBe(0);
-  });
-});
-
-describe('[R-1334] ids that are looked for in every payload', () => {
-  test('are found by several threads as by one', async () => {
-    const batch = (of: number) =>
-      Array.from({ length: 1000 }, (_, i) =>
-        loggedEvent(i === 7 ? `of ${SUBJECT}, number ${of}` : 'of nobody'),
-      );
-    const batches = Array.from({ length: 40 }, (_, of) => batch(of));
-    await fillSigned(dataDir, batches, { segmentBytes: 1 << 20, encryption: encryptionIn(dataDir) });
-    const { code, stderr, file } = await planned(
-      ['--data-dir', dataDir],
-      ['--subject-file', subjects, '--mentions'],
-    );
-    expect(code, stderr).toBe(0);
-    const found = planIn(file).events.map(({ sequence, because }) => [sequence, because]);
-    expect(found).toEqual(batches.map((_, of) => [of * 1000 + 8, 'mention']));
   });
 });

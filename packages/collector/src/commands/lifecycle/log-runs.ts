@@ -10,8 +10,8 @@ import { assembleRun } from '../../records/assemble.js';
 import { eventBatchesOf, windowsOf } from '../../records/record-windows.js';
 import { ScanningReader } from '../../records/run-event.js';
 import { usage } from '../exit-codes.js';
-import { assertReaches } from '../regular-files.js';
 import { legible, ProgressBar } from '../terminal.js';
+import { assertReaches } from '../regular-files.js';
 import {
   type ByOrganisation,
   type CollectedEvent,
