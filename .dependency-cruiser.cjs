@@ -85,7 +85,7 @@ module.exports = {
     only('records', ['store']),
     only('config', []),
     only('catalogue', ['privacy', 'records', 'store']),
-    only('backup', ['store']),
+    only('replica', ['store', 'transparency']),
     clientOnly('spool', []),
     clientOnly('sending', [], ['spool/spool']),
     clientOnly('content', []),
@@ -145,7 +145,7 @@ module.exports = {
       severity: 'error',
       from: {
         path: '^packages/collector/src/',
-        pathNot: ['^packages/collector/src/commands/', STORE_DOORS],
+        pathNot: ['^packages/collector/src/(commands|replica)/', STORE_DOORS],
       },
       to: { path: STORE_DOORS },
     },

@@ -154,7 +154,7 @@ describe('[R-812] a restored data directory', () => {
     fs.writeFileSync(target, 'thesis');
     expect(await restore()).toEqual({
       ...{ code: 2, stdout: '' },
-      stderr: `collector: ${target} is no directory: give a new one or an empty one\n`,
+      stderr: `collector: ${target} is not a directory: give a new one or an empty one\n`,
     });
     expect(fs.readFileSync(target, 'utf8')).toBe('thesis');
     fs.rmSync(target);
@@ -190,12 +190,14 @@ describe('[R-812] a restored data directory', () => {
     const { code, stdout } = await restore(...given);
     expect([code, stdout]).toEqual([
       7,
-      expect.stringContaining('WARNING: checkpoints over 43 entries have left'),
+      expect.stringContaining('WARNING: entries 31 to 43 (13 entries) are missing: a checkpoint over 43'),
     ]);
-    expect(stdout).toContain('So 13 that were there are missing');
     fs.rmSync(target, { recursive: true });
     const { stdout: json } = await restore(...given, '--json');
-    expect(JSON.parse(json)).toMatchObject({ events: 30, newest_checkpoint_given: 43 });
+    expect(JSON.parse(json)).toMatchObject({
+      ...{ events: 30, newest_checkpoint_given: 43 },
+      missing: { first: 31, last: 43, entries: 13 },
+    });
   });
 
   test('is not called intact when the log was rebuilt before it was backed up', async () => {

@@ -6,6 +6,7 @@
  * keys (a rotation is noted before its key signs), and only then the log and the tree, which by then hold at least what
  * these checkpoints say. What lies behind the largest of them is looked at by itself, and held against nothing.
  */
+import { parseCheckpoint, parseNote } from '@clinical-events/protocol/verify';
 import { counted } from '../../quantity.js';
 import { SequenceSet } from '../../privacy/sequence-set.js';
 import { erasedUnderHolds, heldFindings, type HeldThings } from '../../store/lifecycle-findings.js';
@@ -18,7 +19,7 @@ import {
 } from '../../store/log-audit.js';
 import { LogAudit } from '../../store/open-to-audit.js';
 import { openStore, type OpenSharedStore } from '../../store/open-to-read.js';
-import { readMirrorNote, readSinkStates } from '../../transparency/state-files.js';
+import { readKnownCheckpoint, readMirrorNote, readSinkStates } from '../../transparency/state-files.js';
 import { rotationMissing, unknownSigner } from '../../integrity/note-signing.js';
 import { readHistory } from '../../transparency/key-files.js';
 import { AccessLogCheck, type AccessLogState } from './access-log-check.js';
@@ -184,15 +185,26 @@ function noNewest(entries: number): VerifyFinding {
   return { kind: 'checkpoint_missing', file, message };
 }
 
-/** The largest size that any sink took, as far as anybody knows. */
-function givenOut(dataDir: string, findings: VerifyFindings): number {
+interface GivenOut {
+  readonly size: number;
+  /** Which file has it. */
+  readonly file: string;
+}
+
+/** The largest checkpoint that a sink took, or that was known when the log was restored. */
+function givenOut(dataDir: string, findings: VerifyFindings): GivenOut {
+  let file = 'known.json';
   try {
-    return Math.max(0, ...readSinkStates(dataDir).map(({ size }) => size ?? 0));
+    const known = readKnownCheckpoint(dataDir);
+    const size = known === undefined ? 0 : parseCheckpoint(parseNote(known).text).size;
+    file = 'sinks.json';
+    const taken = Math.max(0, ...readSinkStates(dataDir).map((sink) => sink.size ?? 0));
+    return size > taken ? { size, file: 'known.json' } : { size: taken, file };
   } catch (error) {
-    const file = 'checkpoints/sinks.json';
     const why = error instanceof Error ? error.message : String(error);
+    file = `checkpoints/${file}`;
     findings.add({ kind: 'note', file, message: `${file} cannot be read, and was not compared: ${why}` });
-    return 0;
+    return { size: 0, file };
   }
 }
 
@@ -211,10 +223,10 @@ function waitingFindings(count: number, waiting: Waiting | undefined): VerifyFin
 
 /**
  * @param size of the newest checkpoint of the data directory.
- * @param givenOut the largest size that a sink took before that checkpoint was read.
+ * @param given what was given out before that checkpoint was read.
  */
-function givenOutFindings(size: number, givenOut: number): VerifyFinding[] {
-  if (givenOut <= size) return [];
-  const message = `checkpoints over more entries than ${size} were given out (sinks.json says ${givenOut})`;
+function givenOutFindings(size: number, given: GivenOut): VerifyFinding[] {
+  if (given.size <= size) return [];
+  const message = `checkpoints over more entries than ${size} were given out (${given.file} says ${given.size})`;
   return [{ kind: 'checkpoint_missing', file: LATEST, message }];
 }

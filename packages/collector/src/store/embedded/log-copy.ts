@@ -30,17 +30,23 @@ const CLOCK = new Int32Array(new SharedArrayBuffer(4));
 
 /**
  * The part of the log that can be read. On return all of it is on stable storage.
- * @param signed how many entries its newest checkpoint covers.
- * @param agreed how many entries the newest checkpoint of the copy covers; 0 when there is no copy yet.
+ * @param options.signed how many entries have to be there; undefined takes a log whose end was cut, up to its last whole
+ * frame.
+ * @param options.agreed how many entries the newest checkpoint of the copy covers; 0 when there is no copy yet.
  * @returns undefined when there is no log.
  * @throws StoreDamaged
  */
-export function copiedLog(dataDir: string, signed: number, agreed: number): LogCopy | undefined {
-  const segments = listSegments(segmentFiles, path.join(dataDir, 'ledger'));
+export function copiedLog(
+  dataDir: string,
+  { signed, agreed }: { readonly signed: number | undefined; readonly agreed: number },
+): LogCopy | undefined {
+  const directory = path.join(dataDir, 'ledger');
+  const cut = signed === undefined ? headless(directory) : undefined;
+  const segments = listSegments(segmentFiles, directory, (name) => name !== cut);
   const last = segments.at(-1);
   if (last === undefined) return undefined;
   const { end, own, lastReceivedAt, agreedUntil } = endOf(segments, last, agreed);
-  if (end.nextSequence <= signed) {
+  if (end.nextSequence <= (signed ?? 0)) {
     const reason = `the log ends, but a checkpoint was signed over ${signed} entries,`;
     throw damagedAt(last.path, end.offset, end.nextSequence, reason);
   }
@@ -64,6 +70,13 @@ export function copiedLog(dataDir: string, signed: number, agreed: number): LogC
         ...{ agreed, grewIn, onProgress },
       }),
   };
+}
+
+/** The name of the last segment, if it was cut within its header. */
+function headless(directory: string): string | undefined {
+  const name = segmentNames(nodeFiles, directory).at(-1);
+  if (name === undefined) return undefined;
+  return fs.statSync(path.join(directory, name)).size < SEGMENT_HEADER_BYTES ? name : undefined;
 }
 
 interface Reached {

@@ -2,10 +2,13 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
-import { backUp, checkpointThere } from '../../src/backup/backup.js';
-import { backedUpLog } from '../../src/commands/backup.js';
+import { checkpointIn, newestCheckpoint } from '../../src/commands/verify/log-checkpoints.js';
 import { verifyLog } from '../../src/commands/verify/verification.js';
 import { nodeFiles } from '../../src/files.js';
+import { dataDirectory, standingNotes } from '../../src/replica/data-directory.js';
+import { backUp, checkpointThere } from '../../src/replica/replica.js';
+import { copiedLog } from '../../src/store/open-to-audit.js';
+import { openStore } from '../../src/store/open-to-read.js';
 import { fillSigned, loggedEvent } from '../commands/signed-directory.js';
 import { temporaryDirectory } from '../running/collector-process.js';
 
@@ -25,8 +28,14 @@ const batches = (events: number) =>
 
 async function round(directory: string): Promise<void> {
   const agreed = checkpointThere(directory)?.size ?? 0;
-  const from = await backedUpLog({ dataDir, signingKeys: undefined, agreed, warn: () => undefined });
-  await backUp(directory, from, new Date().toISOString(), () => undefined);
+  const standing = standingNotes(dataDir);
+  const found = await newestCheckpoint(dataDir, openStore(dataDir).tree);
+  const log = found && copiedLog(dataDir, { signed: found.newest.checkpoint.size, agreed });
+  if (log === undefined) throw new Error('there is no log');
+  const { history, newest } = found;
+  const checkNote = (note: string) => void checkpointIn(note, history);
+  const source = dataDirectory({ dataDir, history, newest, log, standing, checkNote, signingKeys: undefined });
+  await backUp(directory, source, new Date().toISOString(), () => undefined);
 }
 
 async function eventsIn(directory: string): Promise<number> {
