@@ -208,7 +208,7 @@ async function copyAndProve(restoration: Restoration, job: Job): Promise<ExitCod
   let taken = false;
   try {
     const cut = await copyBackup(restoration.copy, job);
-    if (cut === 'damaged') return await refuse(job);
+    if (cut === 'damaged' || cut === 'cut') return await refuse(job, cut === 'cut');
     let verification = await prove(restoration.copy, job, []);
     let narrowed: Narrowed | undefined;
     if (codeOf(verification, cut) !== EXIT.damaged && job.keyPlaces !== undefined) {
@@ -227,7 +227,9 @@ async function copyAndProve(restoration: Restoration, job: Job): Promise<ExitCod
     const exposure = taken ? exposureOf(job.to) : undefined;
     if (exposure !== undefined) process.stderr.write(`collector: warning: ${printable(exposure)}\n`);
     const print = job.json ? asJson : report;
-    process.stdout.write(print(job, { verification, narrowed, restored: taken, lost: lost.size, isCut: cut !== undefined }));
+    process.stdout.write(
+      print(job, { verification, narrowed, restored: taken, lost: lost.size, isCut: cut !== undefined }),
+    );
     return code;
   } finally {
     if (!taken) restoration.discard();
@@ -236,13 +238,16 @@ async function copyAndProve(restoration: Restoration, job: Job): Promise<ExitCod
 
 /**
  * Copies the back-up.
- * @returns how many entries its newest checkpoint covers, if it holds fewer; `damaged` if it cannot be copied.
+ * @returns how many entries its newest checkpoint covers, if it holds fewer; `cut` if it needs `--against` for that,
+ * `damaged` if it cannot be copied.
  */
-async function copyBackup(copy: string, job: Job): Promise<number | 'damaged' | undefined> {
+async function copyBackup(copy: string, job: Job): Promise<number | 'cut' | 'damaged' | undefined> {
   const wanted = !job.json && process.stderr.isTTY;
   const bar = new ProgressBar({ wanted, unit: 'MiB', per: 1 << 20, from: BAR_FROM_MEBIBYTES, rate: true });
   try {
-    const { source, cut } = await sourceOf(job);
+    const found = await sourceOf(job);
+    if (found === undefined) return 'cut';
+    const { source, cut } = found;
     await copyAll(copy, source, { at: job.state.at ?? '', onProgress: bar.show });
     return cut;
   } catch (error) {
@@ -263,8 +268,11 @@ interface Source {
   readonly cut: number | undefined;
 }
 
-/** @throws StoreDamaged, SigningKeyFault, CommandFailure for what is damaged. */
-async function sourceOf({ directory, given: { against } }: Job): Promise<Source> {
+/**
+ * @returns undefined for a back-up whose end was cut, if no checkpoints from elsewhere are given.
+ * @throws StoreDamaged, SigningKeyFault, CommandFailure for what is damaged.
+ */
+async function sourceOf({ directory, given: { against } }: Job): Promise<Source | undefined> {
   checkRegular(directory);
   const standing = standingNotes(directory);
   const found = await newestCheckpoint(directory, openStore(directory).tree);
@@ -274,8 +282,9 @@ async function sourceOf({ directory, given: { against } }: Job): Promise<Source>
   const { history } = found;
   const { entries } = log;
   const isCut = entries < found.newest.checkpoint.size;
-  if (isCut && (against.length === 0 || entries === 0))
+  if (isCut && (entries === 0 || !log.endsWhole))
     throw new StoreDamaged({ where: directory, sequence: entries + 1 }, 'the log ends');
+  if (isCut && against.length === 0) return undefined;
   const newest = isCut ? newestUpTo(entries, directory, against, history) : found.newest;
   const keys = path.join(directory, 'signing-keys');
   const source = dataDirectory({
@@ -308,7 +317,10 @@ function newestUpTo(
     }
   }
   if (newest === undefined)
-    throw new StoreDamaged({ where: directory, sequence: entries + 1 }, 'the log ends before its first checkpoint');
+    throw new StoreDamaged(
+      { where: directory, sequence: entries + 1 },
+      'the log ends before its first checkpoint',
+    );
   return newest;
 }
 
@@ -332,7 +344,9 @@ function sizeIn(note: string): number | undefined {
 
 /** The note of a checkpoint over so many entries. The verification has checked one, or the back-up ends with it. */
 function noteOver(size: number, { directory, given }: Job, { checkpoints }: Verification): string {
-  const roots = checkpoints.roots.filter((each) => each.size === size).map(({ root }) => root.toString('base64'));
+  const roots = checkpoints.roots
+    .filter((each) => each.size === size)
+    .map(({ root }) => root.toString('base64'));
   for (const note of notesAt(directory, given.against)) {
     if (sizeIn(note) !== size) continue;
     const root = Buffer.from(parseCheckpoint(parseNote(note).text).root).toString('base64');
@@ -342,13 +356,14 @@ function noteOver(size: number, { directory, given }: Job, { checkpoints }: Veri
 }
 
 /** Reports what is wrong with the back-up, where it lies. */
-async function refuse(job: Job): Promise<ExitCode> {
+async function refuse(job: Job, isCut: boolean): Promise<ExitCode> {
   const { directory, given } = job;
-  const verification = await verifyLog({ dataDir: directory, files: nodeFiles, ...given, onProgress: () => undefined });
+  const onProgress = () => undefined;
+  const verification = await verifyLog({ dataDir: directory, files: nodeFiles, ...given, onProgress });
   if (verification.findings.intact) throw new Error(`${directory} is intact, and could not be copied`);
   const print = job.json ? asJson : report;
-  const isCut = given.against.length === 0 && lostOf(verification, verification.checkpoints.newest?.size).only;
-  process.stdout.write(print(job, { verification, narrowed: undefined, restored: false, lost: undefined, isCut }));
+  const done = { verification, narrowed: undefined, restored: false, lost: undefined, isCut };
+  process.stdout.write(print(job, done));
   return EXIT.damaged;
 }
 
@@ -464,7 +479,8 @@ function report(job: Job, { verification, narrowed, restored, lost, isCut }: Don
   const proof = verificationReport(verification);
   if (!restored) {
     const option = isCut
-      ? ' Its end was cut, and nothing else is wrong: with --against FILE, checkpoints that were kept elsewhere, it is restored up to its last whole event.'
+      ? ' Its end was cut. With --against FILE, checkpoints that were kept elsewhere, it is restored up to its last whole ' +
+        'event, if nothing else is damaged.'
       : '';
     return `${proof}\n${told(`Nothing was restored: docs/guide/back-up-and-restore.md, "A damaged back-up".${option}`)}`;
   }

@@ -78,7 +78,8 @@ export function dataDirectory(options: DataDirectoryOptions): CopySource {
     } catch (error) {
       const why = error instanceof Error ? error.message : String(error);
       const message = `${file} is not a checkpoint of this log: ${why}`;
-      if (onFault === undefined) throw new StoreDamaged({ where: file }, `a note that is no checkpoint of this log (${why}) lies`);
+      if (onFault === undefined)
+        throw new StoreDamaged({ where: file }, `a note that is no checkpoint of this log (${why}) lies`);
       onFault(message);
       return false;
     }

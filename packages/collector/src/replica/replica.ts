@@ -184,7 +184,11 @@ export async function backUp(
 export async function copyAll(
   directory: string,
   source: CopySource,
-  { at, grewIn, onProgress }: { readonly at: string; readonly grewIn?: string | undefined; readonly onProgress: Progress },
+  {
+    at,
+    grewIn,
+    onProgress,
+  }: { readonly at: string; readonly grewIn?: string | undefined; readonly onProgress: Progress },
 ): Promise<CopiedAll> {
   nodeFiles.makeDirectory(directory);
   const accessLogKept = copyAccessLog(directory, source.accessLog(), at);

@@ -10,7 +10,7 @@ import path from 'node:path';
 import { exists, nodeFiles } from '../../files.js';
 import { LogDiffers, type Copied, type LogCopy, type Progress } from '../contract/copy.js';
 import { isCompacted, segmentFiles, sizeOf } from './compacted-segment.js';
-import { frameIsOwn, frameReceivedAt } from './frame.js';
+import { frameIsOwn, frameReceivedAt, HEADER_BYTES, plausibleSize } from './frame.js';
 import { readToEnd, segmentPieces, type LogEnd } from './log-frames.js';
 import { damagedAt, listSegments, SEGMENT_HEADER_BYTES, segmentNames, type Segment } from './segment.js';
 
@@ -64,7 +64,7 @@ export function copiedLog(
   });
   return {
     ...{ ledgerId: last.ledgerId, events: end.nextSequence - 1 - own, entries: end.nextSequence - 1 },
-    ...{ lastReceivedAt, growing: path.basename(last.path) },
+    ...{ lastReceivedAt, endsWhole: endsWhole(end), growing: path.basename(last.path) },
     copyTo: (directory, grewIn, onProgress) =>
       copySegments(copied, path.dirname(last.path), path.join(directory, 'ledger'), {
         ...{ agreed, grewIn, onProgress },
@@ -77,6 +77,13 @@ function headless(directory: string): string | undefined {
   const name = segmentNames(nodeFiles, directory).at(-1);
   if (name === undefined) return undefined;
   return fs.statSync(path.join(directory, name)).size < SEGMENT_HEADER_BYTES ? name : undefined;
+}
+
+/** Frames that a batch has in common do not vouch for each other (segment.ts): here the bytes are asked themselves. */
+function endsWhole({ tail }: LogEnd): boolean {
+  if (tail.state !== 'torn') return true;
+  const { bytes } = tail;
+  return bytes.length < HEADER_BYTES || plausibleSize(bytes, 0, bytes.length) > bytes.length;
 }
 
 interface Reached {
