@@ -14,8 +14,8 @@ import { StoreDamaged } from '../store/contract/events.js';
 import { copiedAccessLog } from '../store/open-to-audit.js';
 import { KeyDatabase, keyDatabasePath } from '../store/open-keys.js';
 import { checkpointDirectory } from '../store/open-to-read.js';
-import { type KeyHistory, PrivateKeys } from '../transparency/key-files.js';
-import { readKnownCheckpoint, readMirrorNote } from '../transparency/state-files.js';
+import { type KeyHistory, PrivateKeys } from '../tree/key-files.js';
+import { readKnownCheckpoint, readMirrorNote } from '../tree/state-files.js';
 import { type CopySource, KNOWN } from './replica.js';
 
 const KEPT = /^(\d{16})\.checkpoint$/;

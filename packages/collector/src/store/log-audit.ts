@@ -2,7 +2,7 @@
  * The audit of a whole log for `collector verify`, as a driver makes it: what goes in and what comes out. It goes on
  * behind damage, and says in words what became of each event.
  */
-import type { SignedRoot } from '../integrity/audit.js';
+import type { SignedRoot } from '../tree/audit.js';
 import type { Files } from '../files.js';
 import type { Actions } from '../privacy/actions.js';
 import type { SequenceSet } from '../privacy/sequence-set.js';

@@ -1,12 +1,6 @@
 /** In words, what signed roots and stored hashes say against a log or against themselves: for `collector verify`. */
-import {
-  type HashFault,
-  leavesBelow,
-  type RootVerdict,
-  type Stretch,
-  type Verdict,
-} from '../integrity/audit.js';
-import { HASH_BYTES, TILE_HASHES } from '../integrity/merkle.js';
+import { type HashFault, leavesBelow, type RootVerdict, type Stretch, type Verdict } from '../tree/audit.js';
+import { HASH_BYTES, TILE_HASHES } from '../tree/merkle.js';
 import { counted } from '../quantity.js';
 import { type CheckedRoot, type VerifyFinding, entryRange } from './log-audit.js';
 

@@ -10,7 +10,7 @@ export async function round(dataDir: string, directory: string): Promise<void> {
   const standing = standingNotes(dataDir);
   const found = await newestCheckpoint(dataDir, openStore(dataDir).tree);
   const log = found && copiedLog(dataDir, { signed: found.newest.checkpoint.size, agreed });
-  if (log === undefined) throw new Error('there is no log');
+  if (found === undefined || log === undefined) throw new Error('there is no log');
   const { history, newest } = found;
   const checkNote = (note: string) => void checkpointIn(note, history);
   const source = dataDirectory({

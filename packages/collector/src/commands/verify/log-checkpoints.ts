@@ -9,8 +9,8 @@ import {
   type Checkpoint,
   type NoteSignature,
 } from '@clinical-events/protocol/verify';
-import { rotationMissing, unknownSigner, verifyNote } from '../../integrity/note-signing.js';
-import { readHistory, type KeyHistory, SigningKeyFault } from '../../transparency/key-files.js';
+import { rotationMissing, unknownSigner, verifyNote } from '../../tree/note-signing.js';
+import { readHistory, type KeyHistory, SigningKeyFault } from '../../tree/key-files.js';
 import { checkpointDirectory } from '../../store/open-to-read.js';
 import type { TreeReader } from '../../store/contract/tree.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';

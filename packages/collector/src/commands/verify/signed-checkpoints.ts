@@ -2,7 +2,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { type Checkpoint, parseCheckpoint, parseNote, splitNotes } from '@clinical-events/protocol/verify';
-import { verifyNote } from '../../integrity/note-signing.js';
+import { verifyNote } from '../../tree/note-signing.js';
 import { counted } from '../../quantity.js';
 import type { CheckedRoot, FindingList } from '../../store/log-audit.js';
 import { checkpointDirectory } from '../../store/open-to-read.js';

@@ -8,7 +8,7 @@ import {
   parseRotation,
   splitNotes,
 } from '@clinical-events/protocol/verify';
-import { NOTE_ED25519, type NoteKey, keyChain, noteKey } from '../../integrity/note-signing.js';
+import { NOTE_ED25519, type NoteKey, keyChain, noteKey } from '../../tree/note-signing.js';
 import type { FindingList } from '../../store/log-audit.js';
 import { systemCode } from '../../system-code.js';
 import {
@@ -17,7 +17,7 @@ import {
   originKeyPath,
   readHistory,
   rotationPaths,
-} from '../../transparency/key-files.js';
+} from '../../tree/key-files.js';
 import { CommandFailure, EXIT, usage } from '../exit-codes.js';
 import { printable } from '../terminal.js';
 

@@ -19,9 +19,9 @@ import {
 } from '../../store/log-audit.js';
 import { LogAudit } from '../../store/open-to-audit.js';
 import { openStore, type OpenSharedStore } from '../../store/open-to-read.js';
-import { readKnownCheckpoint, readMirrorNote, readSinkStates } from '../../transparency/state-files.js';
-import { rotationMissing, unknownSigner } from '../../integrity/note-signing.js';
-import { readHistory } from '../../transparency/key-files.js';
+import { readKnownCheckpoint, readMirrorNote, readSinkStates } from '../../tree/state-files.js';
+import { rotationMissing, unknownSigner } from '../../tree/note-signing.js';
+import { readHistory } from '../../tree/key-files.js';
 import { AccessLogCheck, type AccessLogState } from './access-log-check.js';
 import { notesElsewhere, notesOfDirectory, SignedCheckpoints } from './signed-checkpoints.js';
 import { metBy, recordIn, recordOf } from '../lifecycle/holds.js';

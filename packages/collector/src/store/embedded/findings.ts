@@ -1,6 +1,6 @@
 /** In words, what became of an entry or of a stretch of the log: for `collector verify`. It takes nothing on trust. */
 import { SALT_BYTES } from '@clinical-events/protocol';
-import { HASH_BYTES, commitmentOf, leafHash } from '../../integrity/merkle.js';
+import { HASH_BYTES, commitmentOf, leafHash } from '../../tree/merkle.js';
 import { counted } from '../../quantity.js';
 import { type VerifyFinding, eventRange } from '../log-audit.js';
 import { uuidText } from '../text.js';

@@ -9,8 +9,8 @@ import { ENTRY_KINDS } from '@clinical-events/protocol';
 import { exists } from '../../files.js';
 import { Actions } from '../../privacy/actions.js';
 import { SequenceSet } from '../../privacy/sequence-set.js';
-import { Audit, Stretches, type Stretch, type Verdict } from '../../integrity/audit.js';
-import { HASH_BYTES, leafHash } from '../../integrity/merkle.js';
+import { Audit, Stretches, type Stretch, type Verdict } from '../../tree/audit.js';
+import { HASH_BYTES, leafHash } from '../../tree/merkle.js';
 import {
   type AuditedLog,
   type AuditedRoots,
