@@ -528,18 +528,19 @@ function report(job: Job, { verification, narrowed, restored, lost, isCut }: Don
   return `${paragraphs.map(told).join('')}\n${proof}\n${told(warning)}`;
 }
 
-function lossText({ entries, unsigned }: Verification, lost: number, isCut: boolean): string {
+function lossText({ entries, checkpoints }: Verification, lost: number, isCut: boolean): string {
   const missing = entryRange(entries + 1, lost - entries);
-  const signed = entries - unsigned;
+  const proved = Math.max(0, ...checkpoints.roots.map(({ size }) => size).filter((size) => size <= entries));
+  const unproved = entries - proved;
+  const are = (count: number) => (count === 1 ? 'is' : 'are');
   return [
-    `WARNING: ${missing} (${counted(lost - entries, 'entry', 'entries')}) ${lost - entries === 1 ? 'is' : 'are'} missing: ` +
+    `WARNING: ${missing} (${counted(lost - entries, 'entry', 'entries')}) ${are(lost - entries)} missing: ` +
       `${isCut ? 'the end of the back-up was cut. A checkpoint' : 'a checkpoint'} over ${lost} entries is known, and this ` +
       `directory has ${entries}.`,
-    ...(unsigned === 0
+    ...(unproved === 0
       ? []
       : [
-          `The first ${signed} are proved by a checkpoint; ${entryRange(signed + 1, unsigned)} ${unsigned === 1 ? 'is' : 'are'} as the back-up has ` +
-            'them, and no checkpoint that is here proves them.',
+          `No checkpoint that is here proves ${entryRange(proved + 1, unproved)}, which ${are(unproved)} as the back-up has them.`,
         ]),
     'No collector starts on this directory, because it would sign others in their place. ' +
       'docs/guide/back-up-and-restore.md, "When events are lost", says what to do instead.',
