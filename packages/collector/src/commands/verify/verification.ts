@@ -17,6 +17,7 @@ import {
   type VerifyFinding,
   type Waiting,
 } from '../../store/log-audit.js';
+import { copySharedLog } from '../../replica/shared-log.js';
 import { LogAudit } from '../../store/open-to-audit.js';
 import { openStore, type OpenSharedStore } from '../../store/open-to-read.js';
 import { readKnownCheckpoint, readMirrorNote, readSinkStates } from '../../tree/state-files.js';
@@ -70,8 +71,8 @@ export class VerifyFindings implements FindingList {
   }
 }
 
-export interface VerificationOptions extends AuditOptions {
-  /** The log, when it is in a database; the directory then holds what is public of it. */
+export interface VerificationOptions extends Omit<AuditOptions, 'shared'> {
+  /** The log, if it is in a database; the directory then holds what is public of it, and is thrown away. */
   readonly shared?: OpenSharedStore | undefined;
   /** Files and directories with checkpoints that were kept elsewhere. */
   readonly against: readonly string[];
@@ -123,9 +124,10 @@ export async function verifyLog(options: VerificationOptions): Promise<Verificat
       options.ownAccesses,
       readMirrorNote(dataDir) !== undefined,
     );
-    const audit =
-      shared?.audit(checkpoints, accessLog, options) ?? new LogAudit(options, tree, checkpoints, accessLog);
-    const log = await audit.tell(findings);
+    const copy = shared && (await copySharedLog(shared, dataDir, options.onProgress));
+    const audit = new LogAudit({ ...options, shared: copy }, tree, checkpoints, accessLog);
+    const audited = await audit.tell(copy === undefined ? findings : withoutPlaces(findings));
+    const log = { ...audited, ...(await copy?.evidence.tell(findings)) };
     const { entries, unsigned, waiting } = log;
     for await (const finding of unlawfulFindings(options, log.erased)) findings.add(finding);
     if (!checkpoints.hasNewest) findings.add(noNewest(entries));
@@ -139,6 +141,28 @@ export async function verifyLog(options: VerificationOptions): Promise<Verificat
   } finally {
     if (shared === undefined) await tree.close();
   }
+}
+
+/** Places in a copy that is thrown away mean nothing to who asks. */
+function withoutPlaces(findings: VerifyFindings): FindingList {
+  return {
+    add({ file, offset, ...finding }) {
+      if (file?.startsWith('ledger/') !== true)
+        return findings.add({ ...finding, ...(file && { file, offset }) });
+      const message = finding.message.replaceAll(/; ledger\/\d{16}\.segment, byte \d+/g, '');
+      findings.add({ ...finding, message });
+    },
+    confirm: () => findings.confirm(),
+    get faults() {
+      return findings.faults;
+    },
+    get unlisted() {
+      return findings.unlisted;
+    },
+    set unlisted(count) {
+      findings.unlisted = count;
+    },
+  };
 }
 
 async function* unlawfulFindings(
