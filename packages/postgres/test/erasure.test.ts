@@ -15,6 +15,7 @@ import type { AuditedLog, VerifyFinding } from '@clinical-events/collector/store
 import { VerifyFindings } from '../../collector/src/commands/verify/verification.js';
 import { nodeFiles } from '../../collector/src/files.js';
 import { copySharedLog } from '../../collector/src/replica/shared-log.js';
+import { matchingEvents } from '../../collector/src/store/matching-events.js';
 import { LogAudit } from '../../collector/src/store/open-to-audit.js';
 import { keysOf } from '../src/action-rows.js';
 import type { Address } from '../src/address.js';
@@ -168,7 +169,7 @@ async function request(of: Collector, sequences: Iterable<number>): Promise<stri
 async function states({ hasKeys = true } = {}): Promise<string[]> {
   const log = await openForReading(address, hasKeys ? { directories: [keysAt()], kek } : undefined);
   const found: string[] = [];
-  for await (const batch of log.events.scan({}))
+  for await (const batch of matchingEvents(log.events, {}))
     for (const { payloadState } of batch) found.push(payloadState);
   await log.close();
   return found;

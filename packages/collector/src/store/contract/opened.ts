@@ -3,7 +3,7 @@ import type { Envelope } from '@clinical-events/protocol';
 import type { StoredKeys } from '../../privacy/key-directory.js';
 import type { SequenceSet } from '../../privacy/sequence-set.js';
 import type { FindingList } from '../log-audit.js';
-import type { EventLog, PayloadState } from './events.js';
+import type { EntryLog, EventLog, PayloadState } from './events.js';
 import type { TreeReader } from './tree.js';
 import type { AccessLogStore } from './access-log.js';
 import type { SharedPublicKeys } from './keys.js';
@@ -19,7 +19,8 @@ export interface OpenStore {
 }
 
 /** Of a log that several collectors write to. */
-export interface OpenSharedStore extends OpenStore {
+export interface OpenSharedStore extends Omit<OpenStore, 'events'> {
+  readonly events: EntryLog;
   /** The database of the keys of its payloads; undefined where these are not encrypted. */
   readonly encryptionKeys: string | undefined;
   readonly publicKeys: SharedPublicKeys;
