@@ -10,3 +10,8 @@ export function systemCode(error: unknown): string | undefined {
 export function isNoRoom(error: unknown): boolean {
   return ['ENOSPC', 'EDQUOT', 'EFBIG'].includes(systemCode(error) ?? '');
 }
+
+/** What an error says, whatever was thrown. */
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

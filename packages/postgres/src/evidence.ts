@@ -10,9 +10,8 @@ import {
   LEAF_BYTES,
 } from '@clinical-events/protocol';
 import type { SequenceSet } from '@clinical-events/collector/privacy/sequence-set';
-import { counted } from '@clinical-events/collector/quantity';
 import type { Evidence, EvidenceRow, TableFindings } from '@clinical-events/collector/store/contract/opened';
-import type { FindingList } from '@clinical-events/collector/store/log-audit';
+import { finding, type FindingList, type VerifyFinding } from '@clinical-events/collector/store/findings';
 import { uuidText } from '@clinical-events/collector/store/text';
 import { ActionRows } from './action-rows.js';
 import { bytesIn, numberIn, sha256 } from './binary.js';
@@ -73,16 +72,10 @@ type Stored = Omit<EvidenceRow, 'sequence' | 'fits'> & {
   readonly leaf: Buffer;
 };
 
-interface Found {
-  readonly sequence: number;
-  readonly message: string;
-  readonly eventId?: string;
-}
-
 export class PostgresEvidence implements Evidence {
   entries = 0;
   /** What the rows say against the tables, as they were read. */
-  readonly #found: Found[] = [];
+  readonly #found: VerifyFinding[] = [];
   /** The sequences of entries that are actions. */
   readonly #actionsAt: number[] = [];
 
@@ -139,42 +132,34 @@ export class PostgresEvidence implements Evidence {
       if (fitting === undefined) continue;
       if (stored.envelope?.kind === ENTRY_KINDS.lifecycleAction) this.#actionsAt.push(sequence);
       if (isRegistered) continue;
-      const message = `event ${sequence} (${eventId}) is not in event_ids: it could be stored again`;
-      this.#found.push({ sequence, message, eventId });
+      const place = { sequence, event_id: eventId };
+      this.#found.push(finding('id_unregistered', place, `event ${sequence} (${eventId})`));
     }
     if (strangers.length > 0) {
-      const what = counted(strangers.length, 'row');
-      this.#found.push({
-        sequence: first,
-        message: `after event ${first + entries - 1}, ${what} of events are in no leaf`,
-      });
+      this.#found.push(
+        finding('rows_without_leaf', { sequence: first }, strangers.length, first + entries - 1),
+      );
     }
     return found;
   }
 
   async tell(findings: FindingList): Promise<TableFindings> {
-    const add = (message: string, where: object = {}) => findings.add({ kind: 'altered', ...where, message });
-    for (const { sequence, message, eventId } of this.#found)
-      add(message, { sequence, ...(eventId !== undefined && { event_id: eventId }) });
+    findings.add(...this.#found);
     const crowded = (await this.connection.query(CROWDED)).rows;
     const [[firstLane, firstBatch] = []] = crowded;
     const ids = crowded.reduce((sum, [, , has, entries]) => sum + Number(has) - Number(entries), 0);
     if (ids > 0) {
       const where = { lane: Number(firstLane), batch: Number(firstBatch) };
-      add(
-        `event_ids has ${ids} ids that no batch has: such an event could never be stored. The first name batch ` +
-          `${where.batch} of lane ${where.lane}; collector store quarantine frees them`,
-        where,
-      );
+      findings.add(finding('ids_without_batch', where, ids, where.lane, where.batch));
     }
     const unsequenced = await this.#tellWaiting(findings);
     for (const [lane, count, last] of (await this.connection.query(LANES)).rows)
-      add(`lane ${lane ?? ''} has ${count ?? ''} batches, and the last is number ${last ?? ''}`);
-    const [[behind] = []] = (await this.connection.query(BEHIND)).rows;
-    if (Number(behind) > 0) add(`sequenced gives ${behind ?? ''} batches a place after the end of the log`);
-    await this.#tellActions(add);
+      findings.add(finding('lane_uneven', {}, Number(lane), Number(count), Number(last)));
+    const [[after] = []] = (await this.connection.query(BEHIND)).rows;
+    if (Number(after) > 0) findings.add(finding('places_after_end', {}, Number(after)));
+    await this.#tellActions(findings);
     for (const [lane, batch] of (await this.connection.query(PLACES)).rows)
-      add(`sequenced and batches do not say the same of batch ${batch ?? ''} of lane ${lane ?? ''}`);
+      findings.add(finding('place_contradicts_batch', {}, Number(lane), Number(batch)));
     return { unsequenced };
   }
 
@@ -201,15 +186,12 @@ export class PostgresEvidence implements Evidence {
         break;
       }
       const count = batches.reduce((sum, [, , entries]) => sum + Number(entries), 0);
-      const what =
-        `${counted(count, 'entry', 'entries')} of lane ${lane}, in ${counted(batches.length, 'batch', 'batches')}, ` +
-        `${count === 1 ? 'has' : 'have'} no place in the log and ${count === 1 ? 'is' : 'are'} not signed`;
-      const of = { lane, batch, entries: count };
-      if (why === '') findings.add({ kind: 'note', ...of, message: `${what} yet` });
-      else {
-        const message = `${what}: batch ${batch}: ${why}; see collector store quarantine --dry-run`;
-        findings.add({ kind: 'not_signed', ...of, message });
-      }
+      const place = { lane, batch, entries: count };
+      findings.add(
+        why === ''
+          ? finding('batches_without_place', place, count, lane, batches.length)
+          : finding('batches_not_signed', place, count, lane, batches.length, batch, why),
+      );
     }
     return Number(rows[0]?.[6]);
   }
@@ -221,21 +203,20 @@ export class PostgresEvidence implements Evidence {
     return rows.length === entries && !matchedTo(leaves, entries, rows).includes(undefined);
   }
 
-  async #tellActions(add: (message: string) => void): Promise<void> {
+  async #tellActions(findings: FindingList): Promise<void> {
     const { rows } = await this.connection.query(LISTED);
     const placed = rows.flatMap(([, , , sequence]) => (sequence == null ? [] : [Number(sequence)]));
     const [listed, read] = [new Set(placed), new Set(this.#actionsAt)];
     for (const sequence of this.#actionsAt.filter((each) => !listed.has(each)))
-      add(`entry ${sequence} is an action that is not in the table actions: no collector does it`);
+      findings.add(finding('action_unlisted', {}, sequence));
     for (const [, lane, batch, sequence, isThere] of rows) {
       const isAction =
         sequence == null ? isThere === 't' : Number(sequence) > this.entries || read.has(Number(sequence));
-      if (!isAction)
-        add(`the table actions has batch ${batch ?? ''} of lane ${lane ?? ''}, which is no action`);
+      if (!isAction) findings.add(finding('listed_without_action', {}, Number(lane), Number(batch)));
     }
     const isOrdered = placed.every((sequence, i) => sequence > (placed[i - 1] ?? 0));
     if (!isOrdered || rows.some(([number], i) => Number(number) !== i + 1))
-      add('the table actions has other numbers than those in which actions were stored');
+      findings.add(finding('actions_misnumbered', {}));
   }
 }
 

@@ -28,7 +28,7 @@ import {
 } from '../replica/replica.js';
 import { Restoration } from '../replica/restoration.js';
 import { StoreDamaged } from '../store/contract/events.js';
-import { entryRange } from '../store/log-audit.js';
+import { entryRange } from '../store/findings.js';
 import { exposureOf } from '../store/directory-lock.js';
 import { noteKeyPlaces } from '../store/key-places.js';
 import { keyDatabasePath } from '../store/open-keys.js';
@@ -42,7 +42,7 @@ import { CommandFailure, EXIT, type ExitCode, usage } from './exit-codes.js';
 import { assertApart, checkRegular, holdsLog, real } from './regular-files.js';
 import { printable, printableJson, ProgressBar, wrappedFor } from './terminal.js';
 import { checkpointIn, newestCheckpoint } from './verify/log-checkpoints.js';
-import { notesElsewhere, notesOfDirectory } from './verify/signed-checkpoints.js';
+import { notesElsewhere, notesOfDirectory } from './verify/signed-notes.js';
 import { collect, keysFrom, logKey, rotationsIn } from './verify/trusted-keys.js';
 import { verifyLog, type Verification } from './verify/verification.js';
 import { verificationFields, verificationReport } from './verify/verify.js';

@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { styleText } from 'node:util';
 import { SingleBar } from 'cli-progress';
-import type { StoreFinding } from '../store/contract/findings.js';
+import type { StoreFinding } from '../store/findings.js';
 
 /** Of the lines below the first. */
 const INDENT = 2;

@@ -10,10 +10,9 @@
  */
 import { spawn } from 'node:child_process';
 import { createPublicKey, type KeyObject, verify } from 'node:crypto';
-import fs from 'node:fs';
 import { formatNote } from '@clinical-events/protocol/verify';
 import { type NoteKey, verifierKeyOf, type CheckpointSigner } from './note-signing.js';
-import { systemCode } from '../system-code.js';
+import { endGroup, programFault } from './program.js';
 import { assertNotBegun, beginHistory, checkOrigin, hasHistory, readHistory } from './key-files.js';
 
 const TIME_LIMIT_MS = 10_000;
@@ -119,27 +118,6 @@ export class CommandSigner implements CheckpointSigner {
   }
 }
 
-/**
- * @returns why there is no program to start at this path, in words that follow the option's name; undefined when there
- *   is one, which is not started.
- */
-export function programFault(program: string): string | undefined {
-  // Anyone who gave it arguments may have given it a secret among them.
-  const [first = '', ...more] = program.split(/\s/);
-  const shown = more.length === 0 ? first : `${first} ...`;
-  try {
-    if (!fs.statSync(program).isFile()) return `${program} is no program`;
-    fs.accessSync(program, fs.constants.X_OK);
-    return undefined;
-  } catch (error) {
-    const code = systemCode(error) ?? 'UNKNOWN';
-    if (code === 'ENOENT' || code === 'ENOTDIR') {
-      return `there is no such program: ${shown}; it takes a path, without arguments`;
-    }
-    return `${shown} is not executable, or lies where the collector's user may not look (${code})`;
-  }
-}
-
 function publicKeyIn(pem: string, program: string): KeyObject {
   const failed = new SigningCommandUnfit(
     `the signing command ${program} did not print an Ed25519 public key as SPKI PEM`,
@@ -197,15 +175,4 @@ function outputOf(program: string, verb: string, input: string, timeLimitMs: num
       else fail(signal === null ? `ended with exit code ${code ?? -1}` : `was ended by ${signal}`);
     });
   });
-}
-
-/** Ends the process and whatever it started: its group's id is not given to another while one of them lives. */
-function endGroup(pid: number | undefined): void {
-  if (pid === undefined) return;
-  try {
-    // There are no process groups on Windows.
-    process.kill(process.platform === 'win32' ? pid : -pid, 'SIGKILL');
-  } catch {
-    // It has ended.
-  }
 }

@@ -8,6 +8,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { nodeFiles } from '../files.js';
+import { counted } from '../quantity.js';
 import { systemCode } from '../system-code.js';
 
 /** The file is not one that a collector wrote. */
@@ -121,11 +122,9 @@ export interface SinkState {
   readonly failing_since?: string;
   /** Why it is not ok, and what to do. */
   readonly message?: string;
-  /** Checkpoints since the start that it was owed and will not get; each is covered by those after it. */
+  /** Checkpoints since the start that it was owed and will not get. Those after it cover each. */
   readonly dropped?: number;
-  /** The origin of another log whose checkpoints lie in the same place. */
-  readonly also_holds?: string;
-  /** When something that it had taken since the start was found gone, the last time: an instant. */
+  /** When it was last found to hold less than it had taken, since the start: an instant. */
   readonly lost_at?: string;
 }
 
@@ -238,40 +237,25 @@ export class CheckpointTrouble {
 
 /** One line for a person. */
 export function describe(state: SinkState, now: number): string {
-  const {
-    sink,
-    size,
-    at,
-    failing_since: since,
-    message,
-    dropped,
-    also_holds: other,
-    lost_at: lostAt,
-  } = state;
+  const { sink, size, at, failing_since: since, message, dropped, lost_at: lostAt } = state;
   const delivered =
     size === undefined || at === undefined
       ? 'it has taken none from this directory yet'
-      : `the last was of ${counted(size)}, ${ago(now - Date.parse(at))} ago`;
+      : `the last was of ${counted(size, 'entry', 'entries')}, ${ago(now - Date.parse(at))} ago`;
   const lost =
     // A sink that contradicts the log gets no more, so that nothing newer will cover them there.
     dropped === undefined || dropped === 0 || state.state === 'forked'
       ? ''
       : `; ${dropped} could not wait any longer, and the newest covers them`;
-  const shared = other === undefined ? '' : `; it ${sharedPlace(other)}`;
   const gone = lostAt === undefined ? '' : `; on ${lostAt} it ${LESS}`;
-  if (state.state === 'ok') return `${sink} takes checkpoints; ${delivered}${lost}${shared}${gone}`;
+  if (state.state === 'ok') return `${sink} takes checkpoints; ${delivered}${lost}${gone}`;
   const how = state.state === 'forked' ? 'contradicts this ledger' : 'takes no checkpoints';
   const long = since === undefined ? '' : ` since ${since} (${ago(now - Date.parse(since))})`;
-  return `${sink} ${how}${long}: ${message ?? 'nothing is known of why'}; ${delivered}${lost}${shared}${gone}`;
+  return `${sink} ${how}${long}: ${message ?? 'nothing is known of why'}; ${delivered}${lost}${gone}`;
 }
 
 /** What to say of a sink that holds less than it was left with; follows the sink's name. */
 export const LESS = 'held less than it was left with: it was cut, moved aside or deleted';
-
-/** What to say of a sink in whose place checkpoints of another log lie; follows the sink's name. */
-export function sharedPlace(origin: string): string {
-  return `also holds checkpoints of the log ${origin}: give each log a place of its own`;
-}
 
 /*
  * `checkpoints/known.json`: the newest checkpoint that a collector on a log in a database has seen. A database that was
@@ -320,10 +304,6 @@ function isMirrorNote(value: unknown): value is MirrorNote {
   );
 }
 
-function counted(size: number): string {
-  return `${size} ${size === 1 ? 'entry' : 'entries'}`;
-}
-
 const UNITS = [
   [86_400_000, 'd'],
   [3_600_000, 'h'],
@@ -341,13 +321,13 @@ const STATES: readonly unknown[] = ['ok', 'failing', 'forked'];
 
 function isSinkState(value: unknown): value is SinkState {
   if (!isObject(value)) return false;
-  const { sink, state, size, at, failing_since: since, message, dropped, also_holds: other } = value;
+  const { sink, state, size, at, failing_since: since, message, dropped } = value;
   return (
     isLine(sink) &&
     STATES.includes(state) &&
     [size, dropped].every((count) => count === undefined || isCount(count)) &&
     [at, since, value['lost_at']].every((instant) => instant === undefined || isInstant(instant)) &&
-    [message, other].every((line) => line === undefined || isLine(line))
+    (message === undefined || isLine(message))
   );
 }
 

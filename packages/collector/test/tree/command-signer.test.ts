@@ -4,13 +4,9 @@ import path from 'node:path';
 import { inspect } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { noteKey, verifierKeyOf, verifyNote } from '../../src/tree/note-signing.js';
-import {
-  CommandSigner,
-  programFault,
-  SigningCommandFailed,
-  SigningCommandUnfit,
-} from '../../src/tree/command-signer.js';
+import { CommandSigner, SigningCommandFailed, SigningCommandUnfit } from '../../src/tree/command-signer.js';
 import { SigningKeyFault } from '../../src/tree/key-files.js';
+import { programFault } from '../../src/tree/program.js';
 import { scratchDirectory } from '../access/scratch-keys.js';
 import { keyFile, ORIGIN, ScratchLog, TEXT } from './scratch-log.js';
 import { ScratchProgram } from './scratch-program.js';

@@ -5,7 +5,7 @@ import { counted } from '../../quantity.js';
 import { exists } from '../../files.js';
 import type { NoteKey } from '../../tree/note-signing.js';
 import { StateFileDamaged, describe, readCheckpointTrouble, readSinkStates } from '../../tree/state-files.js';
-import { programFault } from '../../tree/command-signer.js';
+import { programFault } from '../../tree/program.js';
 import {
   readHistory,
   type KeyHistory,
@@ -13,7 +13,7 @@ import {
   SigningKeyFault,
   signingProgram,
 } from '../../tree/key-files.js';
-import type { StoreFinding } from '../../store/contract/findings.js';
+import type { StoreFinding } from '../../store/findings.js';
 import type { CheckedRoot } from '../../store/log-audit.js';
 import { accessLogText, type AccessLogState } from './access-log-check.js';
 import { deniedPath } from '../exit-codes.js';
@@ -198,8 +198,8 @@ function* sinkFindings(dataDir: string, now: number): Generator<Finding> {
   const states = yield* readable(subject, () => readSinkStates(dataDir));
   for (const state of states ?? []) {
     const severity = ({ ok: 'ok', failing: 'warning', forked: 'damage' } as const)[state.state];
-    const isOdd = state.also_holds !== undefined || state.lost_at !== undefined;
-    yield about(severity === 'ok' && isOdd ? 'warning' : severity, subject, describe(state, now));
+    const isOdd = severity === 'ok' && state.lost_at !== undefined;
+    yield about(isOdd ? 'warning' : severity, subject, describe(state, now));
   }
   if (states?.length !== 0) return;
   const message =

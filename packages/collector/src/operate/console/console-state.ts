@@ -159,7 +159,7 @@ export interface Key {
 
 export interface Sink {
   readonly number: number;
-  readonly kind: 'directory' | 'file' | 'witness';
+  readonly kind: 'directory' | 'file' | 'program' | 'witness';
   readonly state: 'ok' | 'failing' | 'forked' | 'untried';
   /** Of the last checkpoint that it took. */
   readonly entries: number | null;

@@ -2,7 +2,7 @@
 import type { Envelope } from '@clinical-events/protocol';
 import type { StoredKeys } from '../../privacy/key-directory.js';
 import type { SequenceSet } from '../../privacy/sequence-set.js';
-import type { FindingList } from '../log-audit.js';
+import type { FindingList } from '../findings.js';
 import type { EntryLog, EventLog, PayloadState } from './events.js';
 import type { TreeReader } from './tree.js';
 import type { AccessLogStore } from './access-log.js';
