@@ -8,7 +8,7 @@ import { Catalogue, CatalogueFault, catalogueDirectory } from '../catalogue/cata
 import { type Config, inQuotes, ownCommand } from '../config.js';
 import { exists } from '../files.js';
 import { HASH_BYTES, TilesIncomplete, commitmentOf, inclusionProof, leafHash } from '../tree/merkle.js';
-import { type EventLog, type SoughtId, type StoredEntry } from '../store/contract/events.js';
+import { type EntryLog, type SoughtId, type StoredEntry } from '../store/contract/events.js';
 import { KeyStoreError } from '../store/contract/keys.js';
 import { type TreeReader } from '../store/contract/tree.js';
 import { KeyDatabase, keyDatabasePath } from '../store/open-keys.js';
@@ -70,7 +70,7 @@ export async function proveEvent(
 interface ProvingLog {
   readonly dataDir: string;
   readonly tree: TreeReader;
-  readonly events: EventLog;
+  readonly events: EntryLog;
   /** Whether a collector runs that signs what is not signed yet. */
   readonly signs: () => boolean;
 }
