@@ -9,7 +9,7 @@ import type { CheckpointSigner } from '../../tree/note-signing.js';
 import { AccessLogHeads, type AccessLogHeadsOptions } from '../../ledger/access-log-heads.js';
 import { Lifecycle } from '../../ledger/lifecycle.js';
 import { Sequencer, type SequencerOptions } from '../../ledger/sequencer.js';
-import type { Alarm } from '../../operate/status.js';
+import type { Alarm } from '../../operate/snapshot.js';
 import { CheckpointContradicted } from '../../ledger/signed-tree.js';
 import {
   CheckpointTrouble,
