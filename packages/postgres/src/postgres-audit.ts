@@ -19,13 +19,17 @@ import type { StoredKeys } from '@clinical-events/collector/privacy/key-director
 import { SequenceSet } from '@clinical-events/collector/privacy/sequence-set';
 import type { TreeReader } from '@clinical-events/collector/store/contract/tree';
 import {
+  finding,
+  type FindingList,
+  forAll,
+  type VerifyFinding,
+} from '@clinical-events/collector/store/findings';
+import {
   type AuditOptions,
   type AuditedLog,
   type AuditedRoots,
   type CheckedRoot,
   type ErasedEvent,
-  entryRange,
-  type FindingList,
   type HeadListener,
   type Waiting,
 } from '@clinical-events/collector/store/log-audit';
@@ -33,16 +37,9 @@ import {
   erasedEvent,
   ErasedElsewhere,
   shouldBeGone,
-  tellLifecycle,
+  lifecycleFindings,
 } from '@clinical-events/collector/store/lifecycle-findings';
-import { counted } from '@clinical-events/collector/quantity';
-import {
-  DOUBT,
-  missingFinding,
-  rootFindings,
-  tileFindings,
-  withMore,
-} from '@clinical-events/collector/store/root-findings';
+import { missingFinding, rootFindings, tileFindings } from '@clinical-events/collector/store/root-findings';
 import { uuidText } from '@clinical-events/collector/store/text';
 import { keptRows } from './action-rows.js';
 import { bytesIn, numberIn, sha256 } from './binary.js';
@@ -159,13 +156,11 @@ export class PostgresAudit {
     const found = findings.faults;
     for (const stretch of verdict.differing) {
       const sequence = stretch.index + 1;
-      const message = `${entryRange(sequence, 1)} is not the one that was signed`;
-      findings.add(withMore({ kind: 'altered', sequence, message }, stretch));
+      findings.add(forAll(finding('entry_differs', { sequence }, sequence), sequence, stretch.count));
     }
     const missing = missingFinding(verdict, covered, this.#entries, () => false);
     if (missing !== undefined) findings.add(missing);
-    for (const finding of rootFindings(verdict, () => false)) findings.add(finding);
-    for (const finding of tileFindings(verdict, true)) findings.add(finding);
+    findings.add(...rootFindings(verdict, () => false), ...tileFindings(verdict, true));
     await this.#tellTables(end, findings);
     const keyless = SequenceSet.of(this.#keyless);
     const unread = SequenceSet.of(this.#unread);
@@ -173,10 +168,10 @@ export class PostgresAudit {
     const keys = this.keys?.stored;
     const known = { actions: this.#actions, keyless, keys };
     const back = await this.#stillOpen(shouldBeGone({ ...known, unread }));
-    const lifecycle = tellLifecycle({ ...known, later, back }, findings);
+    const lifecycle = lifecycleFindings({ ...known, later, back }, findings);
     const agrees = verdict.roots.every(({ log }) => log === 'agrees') && this.#entries >= covered;
     if (agrees && this.#isWhole) findings.confirm();
-    else if (findings.faults === found && this.#isWhole) findings.add(DOUBT);
+    else if (findings.faults === found && this.#isWhole) findings.add(finding('log_differs', {}));
     return {
       ...{ entries: this.#entries, events: this.#entries - this.#own, unsigned: this.#unsigned },
       ...{ unsequenced: this.#waitingEntries },
@@ -243,8 +238,7 @@ export class PostgresAudit {
     this.#isWhole = false;
     this.#entries += count;
     await this.#gap(count);
-    const message = `${entryRange(sequence, count)} ${count === 1 ? 'is' : 'are'} gone: no batch has the place`;
-    findings.add({ kind: 'missing', sequence, message });
+    findings.add(finding('place_gone', { sequence }, sequence, count));
   }
 
   async #gap(count: number): Promise<void> {
@@ -280,11 +274,7 @@ export class PostgresAudit {
         this.#isWhole = false;
         this.#unread.push(sequence);
         await this.#gap(1);
-        findings.add({
-          kind: 'missing',
-          sequence,
-          message: `entry ${sequence} is gone: it has no row in events`,
-        });
+        findings.add(finding('row_gone', { sequence }, sequence));
         continue;
       }
       if (fitting === undefined) this.#altered(sequence, row, leafAt(i), findings);
@@ -295,8 +285,9 @@ export class PostgresAudit {
     }
     if (rows.length > entries) {
       this.#isWhole = false;
-      const message = `behind event ${first + entries - 1}, ${rows.length - entries} rows of events are in no leaf`;
-      findings.add({ kind: 'altered', sequence: first, message });
+      findings.add(
+        finding('rows_without_leaf', { sequence: first }, rows.length - entries, first + entries - 1),
+      );
     }
   }
 
@@ -326,8 +317,8 @@ export class PostgresAudit {
     }
     if (isRegistered) return;
     this.#isWhole = false;
-    const message = `${named(sequence, envelope)} is not in event_ids: it could be stored again`;
-    findings.add({ kind: 'altered', sequence, event_id: idIn(envelope), message });
+    const place = { sequence, event_id: idIn(envelope) };
+    findings.add(finding('id_unregistered', place, named(sequence, envelope)));
   }
 
   #altered(sequence: number, { envelope, leaf }: AuditRow, expected: Buffer, findings: FindingList): void {
@@ -335,8 +326,8 @@ export class PostgresAudit {
     this.#unread.push(sequence);
     const sameEnvelope = leaf.subarray(0, 41).equals(expected.subarray(0, 41));
     const what = sameEnvelope ? 'its payload, or the salt of it,' : 'its envelope';
-    const message = `${named(sequence, envelope)} is not the one that was written: ${what} has changed`;
-    findings.add({ kind: 'altered', sequence, event_id: idIn(envelope), message });
+    const place = { sequence, event_id: idIn(envelope) };
+    findings.add(finding('row_altered', place, named(sequence, envelope), what));
   }
 
   /** @param end of the log, as it was read. */
@@ -346,25 +337,17 @@ export class PostgresAudit {
     const ids = crowded.reduce((sum, [, , has, entries]) => sum + Number(has) - Number(entries), 0);
     if (ids > 0) {
       const where = { lane: Number(firstLane), batch: Number(firstBatch) };
-      const message =
-        `event_ids has ${ids} ids that no batch has: such an event could never be stored. The first say batch ` +
-        `${where.batch} of lane ${where.lane}; collector store quarantine frees them`;
-      this.#add(findings, message, where);
+      this.#add(findings, finding('ids_without_batch', where, ids, where.lane, where.batch));
     }
     await this.#tellWaiting(findings);
     for (const [lane, count, last] of (await this.connection.query(LANES)).rows) {
-      this.#add(
-        findings,
-        `lane ${lane ?? ''} has ${count ?? ''} batches, and the last is number ${last ?? ''}`,
-      );
+      this.#add(findings, finding('lane_uneven', {}, Number(lane), Number(count), Number(last)));
     }
     const [[behind] = []] = (await this.connection.query(BEHIND)).rows;
-    if (Number(behind) > 0)
-      this.#add(findings, `sequenced gives ${behind ?? ''} batches a place behind the end of the log`);
+    if (Number(behind) > 0) this.#add(findings, finding('places_after_end', {}, Number(behind)));
     await this.#tellActions(end, findings);
     for (const [lane, batch] of (await this.connection.query(PLACES)).rows) {
-      const which = `batch ${batch ?? ''} of lane ${lane ?? ''}`;
-      this.#add(findings, `sequenced and batches do not say the same of ${which}`);
+      this.#add(findings, finding('place_contradicts_batch', {}, Number(lane), Number(batch)));
     }
   }
 
@@ -392,15 +375,13 @@ export class PostgresAudit {
         break;
       }
       const count = batches.reduce((sum, [, , entries]) => sum + Number(entries), 0);
-      const what =
-        `${counted(count, 'entry', 'entries')} of lane ${lane}, in ${counted(batches.length, 'batch', 'batches')}, ` +
-        `${count === 1 ? 'has' : 'have'} no place in the log and ${count === 1 ? 'is' : 'are'} not signed`;
       const of = { lane, batch, entries: count };
-      if (why === '') findings.add({ kind: 'note', ...of, message: `${what} yet` });
-      else {
-        const message = `${what}: batch ${batch}: ${why}; see collector store quarantine --dry-run`;
-        findings.add({ kind: 'not_signed', ...of, message });
-      }
+      const { length } = batches;
+      findings.add(
+        why === ''
+          ? finding('batches_without_place', of, count, lane, length)
+          : finding('batches_not_signed', of, count, lane, length, batch, why),
+      );
     }
   }
 
@@ -430,27 +411,20 @@ export class PostgresAudit {
     const placed = rows.flatMap(([, , , sequence]) => (sequence == null ? [] : [Number(sequence)]));
     const [listed, read] = [new Set(placed), new Set(this.#actionsAt)];
     for (const sequence of this.#actionsAt.filter((each) => !listed.has(each)))
-      this.#add(
-        findings,
-        `entry ${sequence} is an action that is not in the table actions: no collector does it`,
-      );
+      this.#add(findings, finding('action_unlisted', {}, sequence));
     for (const [, lane, batch, sequence, isThere] of rows) {
       const isAction =
         sequence == null ? isThere === 't' : Number(sequence) > end || read.has(Number(sequence));
-      if (!isAction)
-        this.#add(
-          findings,
-          `the table actions has batch ${batch ?? ''} of lane ${lane ?? ''}, which is no action`,
-        );
+      if (!isAction) this.#add(findings, finding('listed_without_action', {}, Number(lane), Number(batch)));
     }
     const isOrdered = placed.every((sequence, i) => sequence > (placed[i - 1] ?? 0));
     if (!isOrdered || rows.some(([number], i) => Number(number) !== i + 1))
-      this.#add(findings, 'the table actions has other numbers than those in which actions were stored');
+      this.#add(findings, finding('actions_misnumbered', {}));
   }
 
-  #add(findings: FindingList, message: string, where: { lane?: number; batch?: number } = {}): void {
+  #add(findings: FindingList, found: VerifyFinding): void {
     this.#isWhole = false;
-    findings.add({ kind: 'altered', ...where, message });
+    findings.add(found);
   }
 }
 

@@ -19,14 +19,13 @@ import {
   type StoredEvent,
 } from '../store/contract/events.js';
 import { describeStore, isShared } from '../store/open.js';
-import { openSharedStore, openStore, sharedKeyPlaces } from '../store/open-to-read.js';
+import { claimedSize, openSharedStore, openStore, sharedKeyPlaces } from '../store/open-to-read.js';
 import { uuidBytes } from '../store/text.js';
 import { type GivenOut, logAccess, logSharedAccess } from './access-log.js';
 import { type CatalogueAccess, openCatalogue, unknownNamesIn } from './catalogue.js';
 import { CommandFailure, EXIT, interruption, usage } from './exit-codes.js';
-import { LOG_DIRECTORIES, assertReadable } from './regular-files.js';
+import { LOG_DIRECTORIES, assertReaches, assertReadable } from './regular-files.js';
 import { printableJson } from './terminal.js';
-import { assertReaches, claimedSize } from './verify/log-checkpoints.js';
 import {
   addConfigOptions,
   configOf,

@@ -5,7 +5,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { exists } from '../files.js';
-import { checkpointDirectory } from '../store/open-to-read.js';
+import { checkpointDirectory } from '../store/open.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 
 /** Of what proves the log. */
@@ -73,6 +73,19 @@ export function holdsLog(dataDir: string): boolean {
   return (
     holds(path.join(dataDir, 'ledger'), /\.segment$/) ||
     holds(checkpointDirectory(dataDir), /^latest$|\.checkpoint$/)
+  );
+}
+
+/**
+ * The end of the log looks the same where the disk has lost it; a checkpoint knows its size.
+ * @param claimed the size that the newest checkpoint had before the log was read.
+ * @throws CommandFailure when fewer entries can be read.
+ */
+export function assertReaches(entries: number, claimed: number): void {
+  if (entries >= claimed) return;
+  throw new CommandFailure(
+    `the log can be read up to entry ${entries}, and a checkpoint was signed over ${claimed} entries; see collector verify`,
+    EXIT.damaged,
   );
 }
 

@@ -7,9 +7,8 @@ import type { Socket } from 'node:net';
 import { createSecureContext } from 'node:tls';
 import { ERRORS, type ErrorCode, errorBody } from '@clinical-events/protocol';
 import Fastify, { type FastifyInstance, type FastifyReply } from 'fastify';
-import type { Credentials } from '../ingest/credentials.js';
 import type { Log } from '../ingest/refusal-log.js';
-import { contextOf } from '../ingest/tls.js';
+import { type CertificatePem, secureContextOf } from '../ingest/tls.js';
 import { type Page, apiDocs } from './api-docs.js';
 import { documentOf } from './console/page.js';
 import { STYLE } from './console/style.js';
@@ -62,7 +61,7 @@ export interface ManagementOptions {
   /** Undefined on loopback only. */
   readonly token: OperatorToken | undefined;
   /** The certificate of the listener for events; undefined when plain HTTP alone is spoken. */
-  readonly credentials: Credentials | undefined;
+  readonly pem: CertificatePem | undefined;
   readonly collectorStatus: CollectorStatus;
   readonly log: Log;
 }
@@ -102,7 +101,7 @@ export class Management {
       },
     });
     this.#gate = new Gate((request, response) => this.#server.routing(request, response));
-    if (options.credentials !== undefined) this.present(options.credentials);
+    if (options.pem !== undefined) this.present(options.pem);
     this.#guard();
     this.#route();
   }
@@ -117,8 +116,8 @@ export class Management {
   }
 
   /** Takes another certificate, for connections from now on. Of clients none is asked for: they have the token. */
-  present(credentials: Credentials): void {
-    this.#gate.secureContext = createSecureContext(contextOf({ ...credentials, clientCa: undefined }));
+  present(pem: CertificatePem): void {
+    this.#gate.secureContext = createSecureContext(secureContextOf({ ...pem, clientCa: undefined }));
   }
 
   /** On return every connection is closed. */
@@ -129,8 +128,8 @@ export class Management {
   }
 
   #guard(): void {
-    const { token, credentials, log } = this.#options;
-    const access = new OperatorAccess(token, credentials !== undefined, log);
+    const { token, pem, log } = this.#options;
+    const access = new OperatorAccess(token, pem !== undefined, log);
     const server = this.#server;
     server.addHook('onRequest', async (request, reply) => {
       reply.headers(HEADERS);

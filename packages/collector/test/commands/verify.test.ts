@@ -314,7 +314,7 @@ describe('collector verify and the keys of a log', () => {
     const refused = await verify('--rotations', both, '--rotations', given);
     expect(refused.code).toBe(3);
     expect(refused.report.findings.map(({ message }) => message)).toEqual(
-      [3, 4].map((number) => expect.stringContaining(`, number ${number} cannot be followed: `) as string),
+      [3, 4].map((number) => expect.stringContaining(` number ${number} cannot be followed: `) as string),
     );
   });
 

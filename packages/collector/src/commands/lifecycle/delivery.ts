@@ -10,7 +10,7 @@ import type { Action, Actions } from '../../privacy/actions.js';
 import type { SequenceSet } from '../../privacy/sequence-set.js';
 import type { EventLog } from '../../store/contract/events.js';
 import type { Requests, SharedRequests } from '../../store/contract/requests.js';
-import { eventRange } from '../../store/log-audit.js';
+import { eventRange } from '../../store/findings.js';
 import { describeStore, isShared } from '../../store/open.js';
 import { isLocked } from '../../store/directory-lock.js';
 import { openSharedRequests, openStore } from '../../store/open-to-read.js';

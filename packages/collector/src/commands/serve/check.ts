@@ -172,7 +172,7 @@ export function configWarnings(
   }
   // A group may read: that is how Kubernetes mounts a secret.
   if (tlsKey && modeOf(tlsKey) & 0o007) warn('tls-key', `every user may read ${tlsKey}: chmod 600`);
-  const until = tls?.credentials.certificate.validToDate;
+  const until = tls?.certificate.x509.validToDate;
   if (until !== undefined && until.getTime() < Date.now() + CERTIFICATE_SOON_MS) {
     warn('tls-cert', `the certificate ends on ${until.toISOString()}`);
   }

@@ -33,13 +33,12 @@ import {
   type IdIndexStats,
   type Opened,
 } from '../../store/open-to-write.js';
-import { openStore, sharedKeyPlaces } from '../../store/open-to-read.js';
+import { claimedSize, openStore, sharedKeyPlaces } from '../../store/open-to-read.js';
 import { storeFault, isShared } from '../../store/open.js';
 import { noteBegunKeys, noteKeyPlaces, notesKeys, readKeyPlaces } from '../../store/key-places.js';
 import type { FoundLog, NotedKeys, WantedKeys } from '../../store/contract/driver.js';
 import { type SharedGauges, type Store, StoreDamaged } from '../../store/contract/events.js';
 import { CommandFailure, EXIT, deniedPath } from '../exit-codes.js';
-import { claimedSize } from '../verify/log-checkpoints.js';
 import { checkDataDirectory } from '../regular-files.js';
 import { version } from '../typed.js';
 

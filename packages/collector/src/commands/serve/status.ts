@@ -32,6 +32,7 @@ import { exposureOf } from '../../store/directory-lock.js';
 import type { Follower } from './follower.js';
 import type { LedgerWorker } from './ledger-worker.js';
 import { isGone, liesElsewhere, type KeyPlace } from '../../tree/key-files.js';
+import type { ServerCertificate } from '../../ingest/tls.js';
 import { ownName, typedByName, version } from '../typed.js';
 
 export interface CollectorParts {
@@ -48,6 +49,7 @@ export interface CollectorParts {
   /** What the ledger's thread counts in. */
   readonly counters: SharedArrayBuffer;
   readonly listens: boolean;
+  readonly certificate: ServerCertificate | undefined;
 }
 
 /** Small files are looked at so often at most, in milliseconds, however often someone asks. */
@@ -199,8 +201,10 @@ export class RunningStatus implements CollectorStatus {
   }
 
   certificates(): readonly CertificateState[] {
-    const tls = this.listener?.tls;
-    return tls === undefined ? [] : [{ name: 'ingest', notAfter: tls.certificateExpiresAt }];
+    const { certificate } = this.#parts;
+    return certificate === undefined
+      ? []
+      : [{ name: 'ingest', notAfter: certificate.x509.validToDate.getTime() }];
   }
 
   lastVerify(): VerifyState | undefined {

@@ -13,7 +13,7 @@ import {
   SigningKeyFault,
   signingProgram,
 } from '../../tree/key-files.js';
-import type { StoreFinding } from '../../store/contract/findings.js';
+import type { StoreFinding } from '../../store/findings.js';
 import type { CheckedRoot } from '../../store/log-audit.js';
 import { accessLogText, type AccessLogState } from './access-log-check.js';
 import { deniedPath } from '../exit-codes.js';

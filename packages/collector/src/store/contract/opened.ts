@@ -1,5 +1,6 @@
 /** What is opened together. */
-import type { AuditedLog, AuditedRoots, AuditOptions, FindingList, HeadListener } from '../log-audit.js';
+import type { FindingList } from '../findings.js';
+import type { AuditedLog, AuditedRoots, AuditOptions, HeadListener } from '../log-audit.js';
 import type { EventLog } from './events.js';
 import type { TreeReader } from './tree.js';
 import type { AccessLogStore } from './access-log.js';

@@ -1,10 +1,9 @@
-/** In words, what became of an entry or of a stretch of the log: for `collector verify`. It takes nothing on trust. */
+/** What became of an entry, or of a part of the log: for `collector verify`. It trusts nothing that it reads. */
 import { SALT_BYTES } from '@clinical-events/protocol';
 import { HASH_BYTES, commitmentOf, leafHash } from '../../tree/merkle.js';
-import { counted } from '../../quantity.js';
-import { type VerifyFinding, eventRange } from '../log-audit.js';
+import { finding, type VerifyFinding } from '../findings.js';
 import { uuidText } from '../text.js';
-import type { Rest } from './forensic-reader.js';
+import type { Rest as Damage } from './forensic-reader.js';
 import {
   ENCRYPTED,
   HEADER_BYTES,
@@ -50,65 +49,59 @@ export interface Expected {
   readonly proven: boolean;
 }
 
-function at({ file, offset }: Place): string {
-  return `${file}, byte ${offset}`;
-}
-
-/** What of an event is not what was written; undefined when nothing is, or the bytes can be no event's at all. */
+/** What of an event is not what was written; undefined when nothing is, or when the bytes cannot be an event. */
 export function alteredFinding(
   bytes: FrameBytes,
   { leaf, proven, covered = false }: Expected,
 ): VerifyFinding | undefined {
-  const { frame, sequence, file, offset, before } = bytes;
+  const { frame, sequence, file, offset, before, opened } = bytes;
   const id = eventIdText(frame);
+  const place = { sequence, ...(id !== undefined && { event_id: id }), file, offset };
   const event = `event ${sequence}${id === undefined ? '' : ` (${id})`}`;
-  const told = (message: string): VerifyFinding => ({
-    ...{ kind: 'altered', sequence, ...(id !== undefined && { event_id: id }), file, offset },
-    message: `${message}${fitted(frame)}; ${at(bytes)}`,
-  });
   const parts = partsOf(frame);
   if (parts === undefined) {
     if (plausibleSize(frame, 0, frame.length) !== frame.length) return undefined;
-    return told(`the payload of ${event} was removed or replaced: the frame has no room for a salt`);
+    return fitted(frame, finding('payload_without_salt', place, event));
   }
   const { envelope, commitment } = parts;
-  const salted = isClosed(frame) ? bytes.opened?.salted : parts.salted;
+  const salted = isClosed(frame) ? opened?.salted : parts.salted;
   const found = salted && commitmentOf(salted);
   const fits = found === undefined || found.equals(commitment);
   const fields = alteredFields(frame, sequence, before).join(', ');
-  const closed = (which: string, more = '') => {
-    if (found !== undefined || bytes.opened?.opening !== 'unfit') return undefined;
+  const expected = proven ? 'was signed' : 'the tree holds';
+  const intact = `; its ${found === undefined ? 'envelope is' : 'envelope and payload are'} what ${expected}`;
+  if (leaf !== undefined && !leafOf(envelope, commitment).equals(leaf)) {
+    const isCommitment = found !== undefined && leafOf(envelope, found).equals(leaf);
+    return fitted(
+      frame,
+      isCommitment
+        ? finding('frame_altered', place, event, 'commitment', intact)
+        : finding('event_altered', place, event, expected, fits),
+    );
+  }
+  const which =
+    leaf !== undefined
+      ? event
+      : `${event}, ${covered ? 'whose hash the tree lacks' : 'which is under no checkpoint'},`;
+  const rest = leaf === undefined ? '' : intact;
+  if (!fits)
+    return fitted(
+      frame,
+      leaf === undefined
+        ? finding('payload_unfit', place, which)
+        : finding('payload_altered', place, event, expected),
+    );
+  if (found === undefined && opened?.opening === 'unfit') {
     const also = fields === '' ? '' : `; the frame has changed (${fields})`;
-    return told(`the payload of ${which} does not open by its key${more}${also}`);
-  };
-  if (leaf === undefined) {
-    const which = `${event}, ${covered ? 'whose hash the tree lacks' : 'which is under no checkpoint'},`;
-    if (!fits) return told(`the payload of ${which} does not fit the commitment to it`);
-    const isKept = fields === '' ? undefined : told(`the frame of ${which} has changed (${fields})`);
-    return closed(which) ?? isKept;
+    return fitted(frame, finding('payload_closed', place, which, rest + also));
   }
-  const [one, all] = proven
-    ? ['the one that was signed', 'those that were signed']
-    : ['the one that the tree holds', 'those that the tree holds'];
-  if (leafOf(envelope, commitment).equals(leaf)) {
-    if (!fits) return told(`the payload of ${event}, or its salt, is not ${one}; its envelope is`);
-    const rest = found === undefined ? `its envelope is ${one}` : `its envelope and payload are ${all}`;
-    const changed =
-      fields === '' ? undefined : told(`the frame of ${event} has changed (${fields}); ${rest}`);
-    return closed(event, `; its envelope is ${one}`) ?? changed;
-  }
-  if (found !== undefined && leafOf(envelope, found).equals(leaf)) {
-    return told(`the frame of ${event} has changed (commitment); its envelope and payload are ${all}`);
-  }
-  const what = fits
-    ? 'its envelope has changed, or its payload together with the commitment to it'
-    : 'more than one of its envelope, its payload and the commitment to it has changed';
-  return told(`${event} is not ${one}: ${what}`);
+  return fields === '' ? undefined : fitted(frame, finding('frame_altered', place, which, fields, rest));
 }
 
-/** A checksum does not come to fit by accident. */
-function fitted(frame: Buffer): string {
-  return checksumHolds(frame, 0, frame.length) ? '; the checksum of its frame was made to fit' : '';
+/** A checksum does not come to match by accident. */
+function fitted(frame: Buffer, found: VerifyFinding): VerifyFinding {
+  if (!checksumHolds(frame, 0, frame.length)) return found;
+  return { ...found, message: `${found.message}; the checksum of its frame was made to match` };
 }
 
 function leafOf(envelope: Buffer, commitment: Buffer): Buffer {
@@ -117,48 +110,25 @@ function leafOf(envelope: Buffer, commitment: Buffer): Buffer {
   return leaf;
 }
 
-/** A stretch of the log that holds no events that can be read. */
-export function restFinding(rest: Rest, place: Place): VerifyFinding {
-  const { kind, bytes, sequence, count } = rest;
-  const range = eventRange(sequence, count);
-  const these = counted(bytes, 'byte');
+/** A part of the log that holds no readable event. */
+export function damageFinding({ kind, bytes, sequence, count }: Damage, place: Place): VerifyFinding {
   const { file } = place;
   switch (kind) {
-    case 'missing': {
-      const are = count === 1 ? 'is' : 'are';
-      const where = sequence === 1 ? 'the log begins with' : `event ${sequence - 1} is followed by`;
-      const message = `${range} ${are} missing: ${where} event ${sequence + count}; ${at(place)}`;
-      return { kind, sequence, ...place, message };
-    }
+    case 'missing':
+      return finding('events_missing', { sequence, ...place }, sequence, count);
     case 'damaged':
-    case 'unreadable': {
-      if (count > 0) {
-        const message = `${range} cannot be read: the ${these} in ${count === 1 ? 'its' : 'their'} place hold no frame; ${at(place)}`;
-        return { kind: 'unreadable', sequence, ...place, message };
-      }
-      const message = `${these} that are no event were slipped in before event ${sequence}; ${at(place)}`;
-      return { kind: 'altered', sequence, ...place, message };
-    }
-    case 'torn': {
-      const message =
-        `${these} behind the last event, most likely of a batch that was never acknowledged; unless a collector is ` +
-        `just writing them, the next start moves them to ledger/torn; ${at(place)}`;
-      return { kind: 'note', ...place, message };
-    }
-    case 'spare': {
-      const message = `${these} that are no event, and that nothing reads; ${at(place)}`;
-      return { kind: 'note', ...place, message };
-    }
-    case 'empty': {
-      const message = `${file} holds no event, and others follow it: it was slipped in, or emptied`;
-      return { kind: 'forked', sequence, file, message };
-    }
-    case 'overlap': {
-      const message =
-        `${file} begins at event ${sequence - count}, and the segment in front of it ends with event ${sequence - 1}: ` +
-        'one of them was slipped in, or numbered again';
-      return { kind: 'forked', sequence, file, message };
-    }
+    case 'unreadable':
+      return count > 0
+        ? finding('events_unreadable', { sequence, ...place }, sequence, count, bytes)
+        : finding('bytes_inserted', { sequence, ...place }, sequence, bytes);
+    case 'torn':
+      return finding('tail_torn', { ...place }, bytes);
+    case 'spare':
+      return finding('bytes_unused', { ...place }, bytes);
+    case 'empty':
+      return finding('segment_empty', { sequence, file }, file);
+    case 'overlap':
+      return finding('segment_overlaps', { sequence, file }, file, sequence - count, sequence);
   }
 }
 
