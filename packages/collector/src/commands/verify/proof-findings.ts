@@ -5,7 +5,7 @@ import { counted } from '../../quantity.js';
 import { exists } from '../../files.js';
 import type { NoteKey } from '../../tree/note-signing.js';
 import { StateFileDamaged, describe, readCheckpointTrouble, readSinkStates } from '../../tree/state-files.js';
-import { programFault } from '../../tree/command-signer.js';
+import { programFault } from '../../tree/program.js';
 import {
   readHistory,
   type KeyHistory,
@@ -198,8 +198,8 @@ function* sinkFindings(dataDir: string, now: number): Generator<Finding> {
   const states = yield* readable(subject, () => readSinkStates(dataDir));
   for (const state of states ?? []) {
     const severity = ({ ok: 'ok', failing: 'warning', forked: 'damage' } as const)[state.state];
-    const isOdd = state.also_holds !== undefined || state.lost_at !== undefined;
-    yield about(severity === 'ok' && isOdd ? 'warning' : severity, subject, describe(state, now));
+    const isOdd = severity === 'ok' && state.lost_at !== undefined;
+    yield about(isOdd ? 'warning' : severity, subject, describe(state, now));
   }
   if (states?.length !== 0) return;
   const message =
