@@ -33,11 +33,6 @@ export interface Access {
 /** Filters whose value is the id of a patient or a user, or words that may be about one. */
 const OF_PERSONS = ['target', 'user', 'contains'];
 
-/** The access cannot be logged, because the file system takes no writes. */
-class ReadOnly extends Error {
-  override name = 'ReadOnly';
-}
-
 /** How an access ended. */
 export interface AccessEnd {
   /** How many events it gave out. */
@@ -49,15 +44,22 @@ export interface AccessEnd {
 }
 
 /**
- * On return the beginning is logged on stable storage.
+ * On return the beginning is logged on stable storage; but the reading of a snapshot that cannot be written is not logged,
+ * with a warning.
  * @returns logs the end in the same way.
- * @throws {@link CommandFailure} that names the file: then nothing may be given out.
- * @throws {@link ReadOnly} when nothing at all can be written there, because the file system is read-only.
+ * @throws {@link CommandFailure} that names the file: then nothing may be given out or done.
  */
 export function beginAccess(dataDirectory: string, access: Access): (end: AccessEnd) => void {
   const lines = linesOf(access);
-  append(dataDirectory, lines.begun, access);
-  return (end) => append(dataDirectory, lines.ended(end), access);
+  const isLogged = append(dataDirectory, lines.begun, access);
+  if (!isLogged)
+    process.stderr.write(
+      `collector: warning: ${accessLogPath(dataDirectory)} cannot be written, because the file system is read-only: ` +
+        'this access is not logged\n',
+    );
+  return (end) => {
+    if (isLogged) append(dataDirectory, lines.ended(end), access);
+  };
 }
 
 /** The two lines of an access. */
@@ -86,20 +88,25 @@ function withoutPersons(filter: Access['filter']): Access['filter'] {
   return logged;
 }
 
-/** On a mirror it is a file of its own, whose lines `collector mirror` brings to the access log of the database. */
-function append(dataDirectory: string, line: object, access: Access): void {
+/**
+ * On a mirror it is a file of its own, whose lines `collector mirror` brings to the access log of the database.
+ * @returns false for the reading of a snapshot: on a read-only file system on which no collector runs.
+ */
+function append(dataDirectory: string, line: object, access: Access): boolean {
   const isMirror = readMirrorNote(dataDirectory) !== undefined;
   const file = isMirror ? readingsLogPath(dataDirectory) : accessLogPath(dataDirectory);
   const log = isMirror ? openReadingsLog(dataDirectory) : openAccessLog(dataDirectory);
   try {
     log.append(JSON.stringify(line));
+    return true;
   } catch (error) {
     const code = systemCode(error) ?? String(error);
-    if (code === 'EROFS') throw new ReadOnly(`${file} cannot be written (${code})`, { cause: error });
+    const isReading = code === 'EROFS' && access.isAct !== true;
+    if (isReading && !isLocked(dataDirectory)) return false;
     throw new CommandFailure(
       code === 'EACCES' || code === 'EPERM'
         ? `permission denied: ${file}; ${unlessLogged(access)}`
-        : `${file} cannot be written (${code}), and ${unlessLogged(access)}`,
+        : `${file} cannot be written (${code}), and ${unlessLogged(access)}${isReading ? ' while a collector runs' : ''}`,
       EXIT.failure,
       { cause: error },
     );
@@ -128,7 +135,7 @@ export interface GivenOut {
  * never done without a line.
  */
 export function logAccess(dataDir: string, access: Access): GivenOut {
-  const end = begin(dataDir, access);
+  const end = beginAccess(dataDir, access);
   const givenOut: GivenOut = { events: 0, complete: false };
   // Also when no one reads on (a closed pipe).
   process.once('exit', () => {
@@ -192,25 +199,5 @@ export async function logAct<Result>(
     return await act(logged);
   } finally {
     await logged.end();
-  }
-}
-
-function begin(dataDir: string, access: Access): (end: AccessEnd) => void {
-  try {
-    return beginAccess(dataDir, access);
-  } catch (error) {
-    if (!(error instanceof ReadOnly)) throw error;
-    if (access.isAct || isLocked(dataDir)) {
-      throw new CommandFailure(
-        `${error.message}, and ${unlessLogged(access)}${access.isAct ? '' : ' while a collector runs'}`,
-        EXIT.failure,
-        { cause: error },
-      );
-    }
-    process.stderr.write(
-      `collector: warning: ${accessLogPath(dataDir)} cannot be written, because the file system is read-only: ` +
-        'this access is not logged\n',
-    );
-    return () => undefined;
   }
 }

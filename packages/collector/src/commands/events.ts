@@ -11,12 +11,14 @@ import {
   cursorAt,
   type EventFacts,
   type EventFilter,
+  type EntryLog,
   type EventLog,
   type Place,
   type StoredEntry,
   type StoredEvent,
 } from '../store/contract/events.js';
 import { isShared } from '../store/open.js';
+import { matchingEvents } from '../store/matching-events.js';
 import { uuidBytes } from '../store/text.js';
 import type { GivenOut } from './access-log.js';
 import { type CatalogueAccess, openCatalogue, unknownNamesIn } from './catalogue.js';
@@ -104,17 +106,18 @@ async function print(config: Config, { filter: asked, run }: Query, options: Eve
   const isOfLog = run === undefined && event === undefined;
   const signal = interruption();
   const work = async (reading: LogReading) => {
-    const { givenOut, claimed, dataDir, place } = reading;
+    const { files, givenOut, claimed, dataDir, place } = reading;
     const printing = new Printing(reading, signal);
-    const found = isShared(config)
-      ? await printing.byId({ ...asked, ...(meant !== undefined && { runId: meant.id }) })
-      : await printing.byCatalogue(dataDir, { filter: asked, run });
+    const found =
+      files === undefined
+        ? await printing.byId({ ...asked, ...(meant !== undefined && { runId: meant.id }) })
+        : await printing.byCatalogue(files, dataDir, { filter: asked, run });
     let { cursor } = found;
     for (let isFirst = true; isFirst || (follow && !signal.aborted); isFirst = false) {
       if (!isFirst) await sleep(FOLLOW_EVERY_MS, undefined, { signal }).catch(() => undefined);
       cursor = await printing.from(cursor, found.filter);
       if (!signal.aborted) assertReaches(cursor.sequence - 1, claimed);
-      if (isFirst && givenOut.events === 0 && !isShared(config))
+      if (isFirst && givenOut.events === 0 && files !== undefined)
         for (const warning of await unknownNamesIn(dataDir, { organisation }, signal))
           process.stderr.write(`collector: warning: ${warning}\n`);
     }
@@ -195,19 +198,21 @@ interface Found {
 }
 
 class Printing {
-  readonly #log: EventLog;
+  readonly #log: EntryLog;
+  readonly #scan: EventLog['scan'];
   readonly #givenOut: GivenOut;
 
   constructor(
-    { events, givenOut }: LogReading,
+    { events, files, givenOut }: LogReading,
     private readonly signal: AbortSignal,
   ) {
     this.#log = events;
+    this.#scan = (filter, from) => files?.scan(filter, from) ?? matchingEvents(events, filter, from);
     this.#givenOut = givenOut;
   }
 
   /** Prints the events of the run or the id that is asked for, up to where the catalogue covers the log. */
-  async byCatalogue(dataDir: string, { filter, run }: Query): Promise<Found> {
+  async byCatalogue(log: EventLog, dataDir: string, { filter, run }: Query): Promise<Found> {
     const { organisation, eventId } = filter;
     if (run === undefined && eventId === undefined) return { filter, cursor: BEGINNING };
     const whole = run === undefined ? undefined : runIdFrom('--run', run);
@@ -229,10 +234,10 @@ class Printing {
           whole === undefined || whole.isWhole ? known.runId : recordMeant(catalogue, asked, dataDir);
         const places =
           eventId !== undefined
-            ? await this.#placesOf(catalogue, eventId, organisation)
+            ? await placesOf(log, catalogue, eventId, organisation)
             : catalogue.run(organisation, runId ?? '', MOST_ORGANISATIONS).flatMap((each) => each.events());
         const meant = { ...filter, ...(runId !== undefined && { runId }) };
-        await this.#read(places, meant);
+        await this.#read(log, places, meant);
         return { filter: meant, cursor: access.cursor };
       });
     } finally {
@@ -254,23 +259,13 @@ class Printing {
     return { filter, cursor: cursorAt(nextSequence) };
   }
 
-  async #placesOf(catalogue: Catalogue, eventId: string, organisation: string | undefined): Promise<Place[]> {
-    const id = uuidBytes(eventId);
-    const places: Place[] = [];
-    for (const each of organisation === undefined ? catalogue.organisations() : [organisation]) {
-      const found = await this.#log.find(each, id);
-      if (found !== undefined) places.push(found);
-    }
-    return places;
-  }
-
-  async #read(places: Place[], filter: EventFilter): Promise<void> {
+  async #read(log: EventLog, places: Place[], filter: EventFilter): Promise<void> {
     places.sort((a, b) => a.at - b.at);
     for (let next = 0; next < places.length;) {
       let bytes = 0;
       const first = next;
       while (next < places.length && bytes < READ_BYTES) bytes += places[next++]?.size ?? 0;
-      const read = await this.#log.read(places.slice(first, next));
+      const read = await log.read(places.slice(first, next));
       for (let i = 0; i < next - first; i++) {
         const facts = read.facts(i);
         if (!isAskedFor(facts, filter)) continue;
@@ -283,7 +278,7 @@ class Printing {
 
   /** @returns where to go on; where it was begun when it was stopped. */
   async from(from: Cursor, filter: EventFilter): Promise<Cursor> {
-    const scan = this.#log.scan(filter, from);
+    const scan = this.#scan(filter, from);
     for (;;) {
       const next = await scan.next();
       if (next.done) return next.value;
@@ -325,6 +320,21 @@ class Printing {
 }
 
 type Printed = EventFacts & Pick<StoredEvent, 'body'>;
+
+async function placesOf(
+  log: EventLog,
+  catalogue: Catalogue,
+  eventId: string,
+  organisation: string | undefined,
+): Promise<Place[]> {
+  const id = uuidBytes(eventId);
+  const places: Place[] = [];
+  for (const each of organisation === undefined ? catalogue.organisations() : [organisation]) {
+    const found = await log.find(each, id);
+    if (found !== undefined) places.push(found);
+  }
+  return places;
+}
 
 /** As `EventLog.scan` decides. */
 function isAskedFor(event: EventFacts, filter: EventFilter): boolean {

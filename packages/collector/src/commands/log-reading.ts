@@ -1,6 +1,6 @@
 /** How a command reads the log itself, in a data directory or a database: nothing is read before the access is logged. */
 import type { Config } from '../config.js';
-import type { EventLog } from '../store/contract/events.js';
+import type { EntryLog, EventLog } from '../store/contract/events.js';
 import type { TreeReader } from '../store/contract/tree.js';
 import { isLocked } from '../store/directory-lock.js';
 import { describeStore, isShared } from '../store/open.js';
@@ -9,7 +9,9 @@ import { type Access, type GivenOut, logAccess, logSharedAccess } from './access
 import { assertReadable } from './regular-files.js';
 
 export interface LogReading {
-  readonly events: EventLog;
+  readonly events: EntryLog;
+  /** The same log, where it is in files and not in a database. */
+  readonly files: EventLog | undefined;
   readonly tree: TreeReader;
   /** A directory with the public keys of the log. */
   readonly dataDir: string;
@@ -39,7 +41,8 @@ export async function readLog<Result>(
       try {
         const claimed = await claimedSize(tree);
         const place = describeStore(config);
-        return await work({ events, tree, dataDir, place, claimed, givenOut, mayBeSigned: () => true });
+        const more = { files: undefined, mayBeSigned: () => true };
+        return await work({ events, tree, dataDir, place, claimed, givenOut, ...more });
       } finally {
         await givenOut.end();
       }
@@ -51,7 +54,8 @@ export async function readLog<Result>(
     const claimed = await claimedSize(tree);
     const givenOut = logAccess(dataDir, access);
     const mayBeSigned = () => isLocked(dataDir);
-    return await work({ events, tree, dataDir, place: dataDir, claimed, givenOut, mayBeSigned });
+    const more = { files: events, place: dataDir, mayBeSigned };
+    return await work({ events, tree, dataDir, claimed, givenOut, ...more });
   } finally {
     await tree.close();
     await events.close();

@@ -5,15 +5,12 @@ import { SALT_BYTES } from '@clinical-events/protocol';
 import { checkProof, formatProof, rootFromInclusion } from '@clinical-events/protocol/verify';
 import { Catalogue, CatalogueFault, catalogueDirectory } from '../catalogue/catalogue.js';
 import { type Config, inQuotes, ownCommand } from '../config.js';
-import { exists } from '../files.js';
+import { createDurably, exists } from '../files.js';
 import { HASH_BYTES, TilesIncomplete, commitmentOf, inclusionProof, leafHash } from '../tree/merkle.js';
 import type { SoughtId, StoredEntry } from '../store/contract/events.js';
-import { KeyStoreError } from '../store/contract/keys.js';
 import type { TreeReader } from '../store/contract/tree.js';
-import { KeyDatabase, keyDatabasePath } from '../store/open-keys.js';
 import { counted } from '../quantity.js';
 import { systemCode } from '../system-code.js';
-import { createDurably } from '../tree/key-files.js';
 import type { GivenOut } from './access-log.js';
 import { defineCommand } from './define.js';
 import { CommandFailure, EXIT, usage } from './exit-codes.js';
@@ -61,8 +58,7 @@ export async function proveEvent(
   eventId: string,
   organisation?: string,
 ): Promise<EventProof> {
-  const { dataDir, events } = reading;
-  const known = organisation === undefined ? await knownOrganisations(dataDir, events.ledgerId) : [];
+  const known = organisation === undefined ? knownOrganisations(reading) : [];
   return proofOf(reading, await theEvent(reading, { eventId, organisation, known }));
 }
 
@@ -101,34 +97,18 @@ async function theEvent({ dataDir, place, tree, events }: ProvenLog, sought: Sou
 }
 
 /** Where an event is looked for first: a hint, so that the log does not have to be read for it. */
-async function knownOrganisations(dataDir: string, ledgerId: string): Promise<string[]> {
+function knownOrganisations({ dataDir, files }: ProvenLog): string[] {
   const directory = catalogueDirectory(dataDir);
-  const known = await organisationsWithKeys(dataDir);
-  if (!exists(directory)) return known;
+  if (files === undefined || !exists(directory)) return [];
   let catalogue: Catalogue | undefined;
   try {
-    catalogue = Catalogue.open({ directory, ledgerId });
-    return [...known, ...catalogue.organisations()];
+    catalogue = Catalogue.open({ directory, ledgerId: files.ledgerId, names: files.names });
+    return catalogue.organisations();
   } catch (error) {
-    if (error instanceof CatalogueFault) return known;
+    if (error instanceof CatalogueFault) return [];
     throw error;
   } finally {
     catalogue?.close();
-  }
-}
-
-async function organisationsWithKeys(dataDir: string): Promise<string[]> {
-  if (!exists(keyDatabasePath(dataDir))) return [];
-  try {
-    const database = KeyDatabase.openReadOnly(dataDir);
-    try {
-      return (await database.list()).map(({ organisation }) => organisation);
-    } finally {
-      await database.close();
-    }
-  } catch (error) {
-    if (error instanceof KeyStoreError) return [];
-    throw error;
   }
 }
 

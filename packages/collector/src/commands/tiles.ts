@@ -37,7 +37,7 @@ import {
 } from '../tree/merkle.js';
 import { type StoredEntry, cursorAt } from '../store/contract/events.js';
 import { messageOf, systemCode } from '../system-code.js';
-import { syncDirectory } from '../tree/key-files.js';
+import { nodeFiles } from '../files.js';
 import { CommandFailure, EXIT, usage } from './exit-codes.js';
 import type { LogReading } from './log-reading.js';
 import { checkpointIn, type LogCheckpoints, newestCheckpoint } from './verify/log-checkpoints.js';
@@ -309,10 +309,10 @@ class TileDirectory {
   /** Puts the checkpoint in place once every tile is there. On return all is on stable storage. */
   async finish(note: string): Promise<void> {
     await this.#written();
-    for (const directory of this.#made) syncDirectory(path.join(this.root, directory));
+    for (const directory of this.#made) nodeFiles.syncDirectory(path.join(this.root, directory));
     if (this.checkpoint !== note) {
       await this.#write(CHECKPOINT, Buffer.from(note));
-      syncDirectory(this.root);
+      nodeFiles.syncDirectory(this.root);
     }
     this.#removePartial();
   }

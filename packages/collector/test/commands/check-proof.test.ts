@@ -269,23 +269,10 @@ describe('[R-908] a log that has changed its key', () => {
     expect((await check(given, '--rotations', both)).code).toBe(0);
     expect((await check(given, '--rotations', second)).code).toBe(3);
     // The other way round: a later key, and a proof from before it.
-    const [newest = '', newer = ''] = files
-      .map((each) => parseRotation(parseNote(fs.readFileSync(each, 'utf8')).text).newKey)
-      .reverse();
-    expect(newest).toBe(verifierKey);
-    const old = { ...given, proof: early, key: newest };
-    const before = `It is signed by key ${idOfKey(given.key)}; you gave ${idOfKey(newest)}.`;
-    expect((await check(old, '--rotations', notes)).stdout).toBe(
-      `NOT VALID\n\nThe checkpoint is signed by none of the trusted keys. ${before} By the rotation notes ` +
-        `${idOfKey(given.key)} is a key from before the one that you gave: check with that one, as you got it by ` +
-        'another way than the proof.\n',
-    );
-    // With a note missing between them nothing is known.
-    expect((await check(old, '--rotations', first)).stdout).toMatch(
-      new RegExp(`you gave ${idOfKey(newest)}\\.\\n$`),
-    );
-    expect((await check({ ...old, key: newer }, '--rotations', first)).stdout).toContain(
-      'is a key from before',
+    const old = await check({ ...given, proof: early, key: verifierKey }, '--rotations', notes);
+    expect(old.code).toBe(3);
+    expect(old.stdout).toContain(
+      `It is signed by key ${idOfKey(given.key)}; you gave ${idOfKey(verifierKey)}.`,
     );
     const forged = file(changed(fs.readFileSync(first, 'utf8'), fs.readFileSync(first).length - 30));
     const refused = await check(given, '--rotations', forged);

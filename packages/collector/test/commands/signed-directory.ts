@@ -83,7 +83,14 @@ export function firstKey(dataDir: string): string {
 export async function proofIn(dataDir: string, eventId: string, organisation?: string): Promise<EventProof> {
   const { events, tree } = openStore(dataDir);
   try {
-    const log = { dataDir, place: dataDir, events, tree, mayBeSigned: () => isLocked(dataDir) };
+    const log = {
+      dataDir,
+      place: dataDir,
+      events,
+      files: events,
+      tree,
+      mayBeSigned: () => isLocked(dataDir),
+    };
     return await proveEvent(log, eventId, organisation);
   } finally {
     await tree.close();

@@ -3,7 +3,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { REASONS } from '../../privacy/actions.js';
 import { systemCode } from '../../system-code.js';
-import { createDurably } from '../../tree/key-files.js';
+import { createDurably } from '../../files.js';
 import { logAccess } from '../access-log.js';
 import { idFrom, idsIn, newPlaceFrom, organisationFrom, runIdFrom, wordFrom } from '../arguments.js';
 import { openCatalogue } from '../catalogue.js';
