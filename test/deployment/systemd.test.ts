@@ -62,8 +62,9 @@ describe('[R-844] the systemd unit', () => {
   });
 
   test('starts the file that is deployed', () => {
-    const [, flag, main = ''] = one('ExecStart')?.split(' ') ?? [];
-    expect(flag).toBe('--disable-sigusr1');
+    const [, ...flags] = one('ExecStart')?.split(' ') ?? [];
+    expect(flags.splice(0, 2)).toEqual(['--disable-sigusr1', '--max-semi-space-size=16']);
+    const [main = ''] = flags;
     const within = path.relative('/opt/collector', main);
     expect(within).toBe('packages/collector/dist/main.js');
   });
