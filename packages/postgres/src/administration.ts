@@ -1,6 +1,6 @@
 /** What the people who look after the database of a log do with it, and what can be wrong with it. */
 import { counted } from '@clinical-events/collector/quantity';
-import type { StoreFinding } from '@clinical-events/collector/store/contract/findings';
+import type { StoreFinding } from '@clinical-events/collector/store/findings';
 import { eventsOf } from '@clinical-events/collector/privacy/actions';
 import { ActionRows, keptRows, type KeptRow } from './action-rows.js';
 import { type Address, describeAddress, parseAddress } from './address.js';

@@ -18,14 +18,13 @@ import type { RunLinks } from '../records/assemble.js';
 import { outsideParents, recordsOf, windowsOf } from '../records/record-windows.js';
 import type { RunEvent } from '../records/run-event.js';
 import { BEGINNING, type Cursor, type EventLog } from '../store/contract/events.js';
-import { openStore } from '../store/open-to-read.js';
+import { claimedSize, openStore } from '../store/open-to-read.js';
 import { systemCode } from '../system-code.js';
 import { type GivenOut, type Access, logAccess } from './access-log.js';
 import { interruption } from './exit-codes.js';
 import { SummingThreads } from './summing-threads.js';
 import { ProgressBar, printable } from './terminal.js';
-import { assertReadable } from './regular-files.js';
-import { assertReaches, claimedSize } from './verify/log-checkpoints.js';
+import { assertReaches, assertReadable } from './regular-files.js';
 
 export { modelsNamed };
 

@@ -20,11 +20,11 @@ import { begunKeys, noteKeyPlaces, notesKeys, readKeyPlaces } from '../store/key
 import { isLocked } from '../store/directory-lock.js';
 import { isShared } from '../store/open.js';
 import { openStore, sharedKeyPlaces } from '../store/open-to-read.js';
-import type { StoreFinding } from '../store/contract/findings.js';
+import type { StoreFinding } from '../store/findings.js';
 import { type GivenOut, logAccess } from './access-log.js';
 import { addConfigOptions, configOf, expiryFrom } from './arguments.js';
 import { usage, CommandFailure, EXIT } from './exit-codes.js';
-import { readMirrorNote } from '../transparency/state-files.js';
+import { readMirrorNote } from '../tree/state-files.js';
 import { assertCollectorRuns, considered, deliver, lifecycleConfigOf } from './lifecycle/delivery.js';
 import { findingsTable, printableJson } from './terminal.js';
 

@@ -1,16 +1,10 @@
-/** In words, what the keys of a log say against the actions in it: for `collector verify`. */
+/** What the keys of a log show against the actions in it: for `collector verify`. */
 import { decodeEnvelope } from '@clinical-events/protocol';
 import { type Actions, eventsOf, type Reason, takenBy } from '../privacy/actions.js';
 import type { StoredKeys, TakenKeys } from '../privacy/key-directory.js';
 import { SequenceSet, type SequenceStretch } from '../privacy/sequence-set.js';
-import { counted } from '../quantity.js';
-import {
-  type AuditedLog,
-  type ErasedEvent,
-  eventRange,
-  type FindingList,
-  type VerifyFinding,
-} from './log-audit.js';
+import { eventRange, finding, type FindingList, type VerifyFinding } from './findings.js';
+import type { AuditedLog, ErasedEvent } from './log-audit.js';
 import { isNoId, uuidText } from './text.js';
 
 /** Of a kind so many are listed, and the rest is counted. */
@@ -82,59 +76,39 @@ export class ErasedElsewhere {
 }
 
 /**
- * Tells events that have no key though no action has taken it, and those whose keys are there though one has. Where there
- * are no keys at all neither can be told. What lies beside the keys is signed by nobody, and explains nothing.
+ * Reports events without a key that no action destroyed, and those with a key that an action destroyed. Without any
+ * keys neither is known. The actions beside the keys are not signed, and prove nothing.
  */
-export function tellLifecycle(
+export function lifecycleFindings(
   { actions, keyless, keys, later, back }: Omit<KeysFound, 'unread'>,
   findings: FindingList,
 ): Pick<AuditedLog, 'retired' | 'retiring' | 'quarantined'> {
-  const { retired } = actions;
-  const pending = eventsOf(actions.taken('undone'));
-  const add = (kind: 'unexplained' | 'not_retired', sequences: SequenceSet, what: string) => {
-    for (const [i, { first, end }] of [...sequences].entries()) {
-      const message = `${eventRange(first, end - first)} ${what}`;
-      if (i < MOST) findings.add({ kind, sequence: first, message });
+  const add = (name: 'key_missing' | 'key_missing_noted' | 'key_back', sequences: SequenceSet) => {
+    for (const [i, { first, end }] of [...sequences].entries())
+      if (i < MOST) findings.add(finding(name, { sequence: first }, eventRange(first, end - first)));
       else findings.unlisted++;
-    }
   };
-  const explained = keyless.without(retired).within(later);
-  if (explained.size > 0) {
-    const message = `${counted(explained.size, 'event')} cannot be opened: an action behind the end of this state of the log has destroyed their keys`;
-    findings.add({ kind: 'note', message });
-  }
-  const unexplained = keyless.without(retired).without(later);
+  const unretired = keyless.without(actions.retired);
+  const explained = unretired.within(later);
+  if (explained.size > 0) findings.add(finding('keys_destroyed_later', {}, explained.size));
+  const unexplained = unretired.without(later);
   const noted = unexplained.size > 0 ? eventsOf(takenBy(keys?.noted() ?? [])) : SequenceSet.EMPTY;
-  const why = 'cannot be opened: the key is missing, and no action in the log has destroyed it';
-  add('unexplained', unexplained.without(noted), why);
-  add(
-    'unexplained',
-    unexplained.within(noted),
-    `${why}; one lies beside the keys, which proves nothing. If this log was restored, start the collector, which takes ` +
-      'it into the log',
-  );
-  add(
-    'not_retired',
-    back,
-    'can be opened, and an action in the log says that no key is left: the keys are of an older state, and the next ' +
-      'start destroys them',
-  );
+  add('key_missing', unexplained.without(noted));
+  add('key_missing_noted', unexplained.within(noted));
+  add('key_back', back);
   const moved = actions.logged.flatMap(({ said }) => (said.does === 'quarantine' ? [said] : []));
   const quarantined = moved.reduce((sum, { batches }) => sum + batches, 0);
-  if (moved.length > 0) {
-    const ids = moved.reduce((sum, each) => sum + each.ids, 0);
-    const what = `${counted(quarantined, 'batch', 'batches')} and ${counted(ids, 'id')}`;
-    findings.add({ kind: 'note', message: `${what} are quarantined: no collector has stored them` });
-  }
-  const reasons = new Map<Reason, number>();
-  let told = SequenceSet.EMPTY;
+  const ids = moved.reduce((sum, each) => sum + each.ids, 0);
+  if (moved.length > 0) findings.add(finding('quarantined', {}, quarantined, ids));
+  const reasons: Partial<Record<Reason, number>> = {};
+  let counted = SequenceSet.EMPTY;
   for (const { said } of actions.logged) {
     if (said.does !== 'retire') continue;
-    const own = eventsOf(said.keys).without(told);
-    told = told.with(own);
-    reasons.set(said.reason, (reasons.get(said.reason) ?? 0) + own.size);
+    const own = eventsOf(said.keys).without(counted);
+    counted = counted.with(own);
+    reasons[said.reason] = (reasons[said.reason] ?? 0) + own.size;
   }
-  return { retired: Object.fromEntries(reasons), retiring: pending.size, quarantined };
+  return { retired: reasons, retiring: eventsOf(actions.taken('undone')).size, quarantined };
 }
 
 /** What an envelope says of an event that was erased; undefined when it cannot be read. */
@@ -202,10 +176,8 @@ export async function* heldFindings(
   events: Iterable<ErasedEvent> | AsyncIterable<ErasedEvent>,
 ): AsyncGenerator<VerifyFinding> {
   let found: { first: number; end: number; action: string; why: string } | undefined;
-  const told = ({ first, end, action, why }: NonNullable<typeof found>): VerifyFinding => ({
-    ...{ kind: 'unlawful', sequence: first },
-    message: `${eventRange(first, end - first)} ${end - first === 1 ? 'was' : 'were'} erased by action ${action}, although ${why}`,
-  });
+  const reported = ({ first, end, action, why }: NonNullable<typeof found>) =>
+    finding('erased_under_hold', { sequence: first }, first, end - first, action, why);
   let place = 0;
   for await (const event of events) {
     const { sequence } = event;
@@ -216,10 +188,10 @@ export async function* heldFindings(
       found.end++;
       continue;
     }
-    if (found !== undefined) yield told(found);
+    if (found !== undefined) yield reported(found);
     found = why === undefined ? undefined : { first: sequence, end: sequence + 1, action, why };
   }
-  if (found !== undefined) yield told(found);
+  if (found !== undefined) yield reported(found);
 }
 
 function holdOver(

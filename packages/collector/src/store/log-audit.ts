@@ -1,73 +1,9 @@
-/**
- * The audit of a whole log for `collector verify`, as a driver makes it: what goes in and what comes out. It goes on
- * behind damage, and says in words what became of each event.
- */
-import type { SignedRoot } from '../integrity/audit.js';
+/** The audit of a whole log for `collector verify`: what goes in and what comes out. It continues past damage. */
+import type { SignedRoot } from '../tree/audit.js';
 import type { Files } from '../files.js';
 import type { Actions } from '../privacy/actions.js';
 import type { SequenceSet } from '../privacy/sequence-set.js';
-import type { TakenKeys } from '../privacy/key-directory.js';
-
-/** A promise to scripts. */
-type VerifyKind =
-  /** Entries, a frame or the header of a segment are not what was written, and those behind them are. */
-  | 'altered'
-  /** The log is shorter than it was signed, or numbers of it are not there. */
-  | 'missing'
-  /** The log is not the history that was signed: entries were put in, removed or reordered, or it was rebuilt. */
-  | 'forked'
-  /** The hashes beside the log are not its hashes. */
-  | 'tile_altered'
-  | 'checkpoint_invalid'
-  | 'checkpoint_missing'
-  | 'unreadable'
-  /** An encrypted payload has no key, and no action has destroyed it. */
-  | 'unexplained'
-  /** An encrypted payload has a key that an action has destroyed. */
-  | 'not_retired'
-  /** An action has erased what a hold forbade to erase. */
-  | 'unlawful'
-  /** Entries that a database has, and that have no place in the log: nothing proves them, and nothing will by itself. */
-  | 'not_signed'
-  /** `access.log` does not come to the heads in the log. */
-  | 'access_log_altered'
-  /** No fault. */
-  | 'note';
-
-/** What `collector verify` finds: all that a finding has is a promise to scripts too. */
-export interface VerifyFinding {
-  readonly kind: VerifyKind;
-  readonly sequence?: number;
-  readonly event_id?: string;
-  /** Of a log in a database: where a batch is, and how many entries it is about. */
-  readonly lane?: number;
-  readonly batch?: number;
-  readonly entries?: number;
-  readonly file?: string;
-  readonly offset?: number;
-  readonly message: string;
-}
-
-/** Takes findings. */
-export interface FindingList {
-  add(finding: VerifyFinding): void;
-  /** To be called when the log was seen to be the one that was signed: that nothing was found shows nothing. */
-  confirm(): void;
-  /** How many there are besides notes. */
-  readonly faults: number;
-  /** Faults that are only counted. */
-  unlisted: number;
-}
-
-/** `entry 7`, or `entries 7 to 9`: of numbers that count the log's own entries too. */
-export function entryRange(sequence: number, count: number): string {
-  return count === 1 ? `entry ${sequence}` : `entries ${sequence} to ${sequence + count - 1}`;
-}
-
-/** `event 7`, or `events 7 to 9`. */
-export function eventRange(sequence: number, count: number): string {
-  return count === 1 ? `event ${sequence}` : `events ${sequence} to ${sequence + count - 1}`;
-}
+import type { StoredKeys, TakenKeys } from '../privacy/key-directory.js';
 
 /** A checkpoint of this log. */
 export interface CheckedRoot extends SignedRoot {
@@ -109,6 +45,18 @@ export interface AuditOptions {
   readonly onProgress: (events: number, of: number) => void;
   /** Keys that were destroyed by actions which this log does not have: who asks knows that. */
   readonly takenSince?: readonly TakenKeys[] | undefined;
+  /** Of a log in a database, whose copy is in the data directory. */
+  readonly shared?: SharedAudit | undefined;
+}
+
+/** What is not in the copy of a log in a database. */
+export interface SharedAudit {
+  /** Undefined where keys are not opened. */
+  readonly keys: StoredKeys | undefined;
+  /** On return the keys are those that are there now. */
+  refreshKeys(): Promise<void>;
+  /** What actions have erased by now, also those that came after the log was copied. */
+  erasedByNow(): Promise<SequenceSet>;
 }
 
 /** What is left of an event that was erased. */

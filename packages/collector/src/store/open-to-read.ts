@@ -5,6 +5,7 @@ import type { LocalAccessLog } from './contract/access-log.js';
 import type { SharedView } from './contract/driver.js';
 import type { OpenSharedStore, OpenStore } from './contract/opened.js';
 import type { Requests, SharedRequests } from './contract/requests.js';
+import type { TreeReader } from './contract/tree.js';
 import { Inbox } from './embedded/inbox.js';
 import { LogReader } from './embedded/log-reader.js';
 import { TreeFiles } from './embedded/tree-files.js';
@@ -13,8 +14,7 @@ import { openAccessLog } from './open-access-log.js';
 import { driverOf, isShared, type StoreSettings } from './open.js';
 
 export type { OpenSharedStore } from './contract/opened.js';
-/** Where checkpoints lie. */
-export { checkpointDirectory } from './embedded/tree-files.js';
+export { checkpointDirectory } from './open.js';
 
 export interface OpenDirectory extends OpenStore {
   readonly accessLog: LocalAccessLog;
@@ -38,6 +38,15 @@ export function openStore(dataDir: string): OpenDirectory {
       return (made.requests ??= new Inbox(dataDir));
     },
   };
+}
+
+/**
+ * How many entries the newest checkpoint says that there are, in its second line (C2SP tlog-checkpoint); 0 without a
+ * checkpoint. Nothing of it is verified: for a first look, before the log is read.
+ */
+export async function claimedSize(tree: TreeReader): Promise<number> {
+  const size = /^[^\n]+\n(\d{1,15})\n/.exec((await tree.head()) ?? '')?.[1];
+  return size === undefined ? 0 : Number(size);
 }
 
 /**

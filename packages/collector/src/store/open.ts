@@ -2,6 +2,7 @@
  * Where a log is, and the table of drivers. The doors of a store are `open-to-read`, `open-to-write`, `open-to-audit` and
  * `open-keys`: a command loads those that it uses. Only they name a driver.
  */
+import path from 'node:path';
 import { optionalPackage, PackageMissing } from '../optional-packages.js';
 import type { StoreDriver } from './contract/driver.js';
 
@@ -31,6 +32,11 @@ export async function driverOf(address: string): Promise<StoreDriver> {
   const scheme = schemeOf(address);
   if (scheme === undefined) throw new RangeError('no driver opens this address');
   return (await optionalPackage<{ readonly driver: StoreDriver }>(DRIVERS[scheme])).driver;
+}
+
+/** Where the checkpoints of a data directory are. */
+export function checkpointDirectory(dataDir: string): string {
+  return path.join(dataDir, 'checkpoints');
 }
 
 /** Why this is no place of a log that can be opened; undefined when it is one, or empty. */

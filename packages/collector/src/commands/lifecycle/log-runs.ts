@@ -5,15 +5,15 @@
  */
 import os from 'node:os';
 import type { EventLog } from '../../store/contract/events.js';
-import { openStore } from '../../store/open-to-read.js';
+import { claimedSize, openStore } from '../../store/open-to-read.js';
 import { type RunSummary, summaryOf } from '../../catalogue/run-summary.js';
 import { assembleRun } from '../../records/assemble.js';
 import { eventBatchesOf, windowsOf } from '../../records/record-windows.js';
 import { ScanningReader } from '../../records/run-event.js';
 import { LogThread } from '../log-thread.js';
 import { usage } from '../exit-codes.js';
+import { assertReaches } from '../regular-files.js';
 import { legible, ProgressBar } from '../terminal.js';
-import { assertReaches, claimedSize } from '../verify/log-checkpoints.js';
 import {
   type Answer,
   type ByOrganisation,

@@ -1,11 +1,11 @@
 /** The ledger's thread: puts the embedded store and its tree under the group commit, and tells the main thread how they fare. */
 import { parentPort, workerData, type MessagePort } from 'node:worker_threads';
-import type { Alarm } from '../../operate/status.js';
+import type { Alarm } from '../../operate/snapshot.js';
 import { LedgerCounters } from '../../ledger/ledger-counters.js';
 import type { PrivacyState } from '../../ledger/lifecycle.js';
 import { Ledger, type LedgerState } from '../../ledger/ledger.js';
 import { RingReader } from '../../ledger/ring.js';
-import type { CheckpointTroubleState } from '../../transparency/state-files.js';
+import type { CheckpointTroubleState } from '../../tree/state-files.js';
 import type { StorageReason } from '../../store/contract/events.js';
 import type { IdIndexStats } from '../../store/open-to-write.js';
 import type { QueueEnd } from './http-side.js';

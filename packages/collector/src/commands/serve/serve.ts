@@ -9,16 +9,16 @@ import { type HeldFile } from '../../files.js';
 import type { Ingest } from '../../ingest/ingest.js';
 import { Listener } from '../../ingest/listener.js';
 import { createCounterMemory } from '../../ledger/ledger-counters.js';
-import { Publisher } from '../../transparency/publisher.js';
-import { escrowNotice, readHistory } from '../../transparency/key-files.js';
-import { readMirrorNote } from '../../transparency/state-files.js';
+import { Publisher } from '../../tree/publisher.js';
+import { escrowNotice, readHistory } from '../../tree/key-files.js';
+import { readMirrorNote } from '../../tree/state-files.js';
 import { describeStore, isShared } from '../../store/open.js';
 import { exposureOf } from '../../store/directory-lock.js';
 import { openKeys } from '../../store/open-keys.js';
 import { openSharedStore, openStore } from '../../store/open-to-read.js';
 import type { KeyStore } from '../../store/contract/keys.js';
 import type { TreeReader } from '../../store/contract/tree.js';
-import type { CollectorStatus } from '../../operate/status.js';
+import type { Snapshot } from '../../operate/snapshot.js';
 import type { OtlpSide } from './otlp-side.js';
 import { STRAY } from '../../stray-signals.js';
 import { RunningStatus } from './status.js';
@@ -206,7 +206,7 @@ async function run(
     config.dataDir,
     resolved.sinks,
     tree,
-    () => collectorStatus.ledger().entries,
+    () => collectorStatus.ledger.entries,
     log,
   );
   const counters = createCounterMemory();
@@ -287,7 +287,7 @@ async function run(
 
   const { code, reason } = await shutdown.begun;
   const { version } = collectorStatus;
-  log.info({ reason, pending: collectorStatus.ingest.queue.events, version }, 'stopping');
+  log.info({ reason, pending: ingest.queue.events, version }, 'stopping');
   collectorStatus.entered('stopping');
   const { shutdownTimeoutMs } = reload.config;
   const inOrder = code === EXIT.ok;
@@ -313,7 +313,7 @@ async function run(
 }
 
 /** Does not keep the process alive. */
-function watchClock(log: Logger): CollectorStatus['clockSteps'] {
+function watchClock(log: Logger): () => Snapshot['clockSteps'] {
   const clock = new SteppingClock();
   let [count, last]: [number, ClockStep | undefined] = [0, undefined];
   const look = () => {
@@ -331,13 +331,13 @@ function watchClock(log: Logger): CollectorStatus['clockSteps'] {
 function openPublisher(
   dataDir: string,
   sinks: ResolvedConfig['sinks'],
-  tiles: TreeReader,
+  tree: TreeReader,
   entries: () => number,
   log: Logger,
 ): Publisher {
   return new Publisher({
     sinks,
-    tiles,
+    tree,
     entries,
     dataDir,
     logKeys: () => readHistory(dataDir).keys,
@@ -347,11 +347,13 @@ function openPublisher(
         { sink, reason },
         'a checkpoint sink contradicts this ledger; docs/guide/alerts.md, CollectorSinkForked, says what to do',
       ),
-    onShared: (sink, reason) => log.warn({ sink, reason }, 'a checkpoint sink is shared with another log'),
     onLost: (sink, reason) => log.warn({ sink, reason }, 'a checkpoint sink lost what it was given'),
     onRecovered: (sink) => log.info({ sink }, 'a checkpoint sink takes checkpoints again'),
     onUnwritten: (reason) =>
-      log.warn({ reason }, 'how the checkpoint sinks do cannot be written down for doctor; they go on'),
+      log.warn(
+        { reason },
+        'the states of the checkpoint sinks cannot be written for doctor; the sinks continue',
+      ),
   });
 }
 

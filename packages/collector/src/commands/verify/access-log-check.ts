@@ -1,13 +1,13 @@
 /**
- * Whether `access.log` is the one whose heads stand in the log (integrity/access-chain.ts), for `verify` and `doctor`. It is
+ * Whether `access.log` is the one whose heads stand in the log (tree/access-chain.ts), for `verify` and `doctor`. It is
  * read beside the log: what a head speaks of was on the disk before the head was.
  */
 import { counted } from '../../quantity.js';
-import { AccessChain, headIn, type AccessHead } from '../../integrity/access-chain.js';
+import { AccessChain, headIn, type AccessHead } from '../../tree/access-chain.js';
 import { AccessLogAltered, AccessLogUnfit, type AccessLogStore } from '../../store/contract/access-log.js';
 import { systemCode } from '../../system-code.js';
 import { lineIn, LONGEST_LINE } from '../access-log.js';
-import type { VerifyFinding } from '../../store/log-audit.js';
+import { finding, type VerifyFinding } from '../../store/findings.js';
 
 export interface AccessLogState {
   /** Whole lines; an access has two. */
@@ -39,6 +39,7 @@ interface Contradiction extends AccessHead {
 }
 
 const LOG = 'access.log';
+const PLACE = { file: LOG };
 
 export class AccessLogCheck {
   readonly #chain = new AccessChain(LONGEST_LINE);
@@ -94,8 +95,7 @@ export class AccessLogCheck {
   async #settle(sequence: number, body: Buffer): Promise<void> {
     const head = headIn(body);
     if (head === undefined) {
-      const message = `entry ${sequence} of the log is of the kind of a head of ${LOG}, and holds none that is known here`;
-      this.#findings.push({ kind: 'note', sequence, message });
+      this.#findings.push(finding('head_unknown', { sequence }, sequence));
       return;
     }
     this.#heads++;
@@ -115,8 +115,8 @@ export class AccessLogCheck {
   async finish(): Promise<AccessLogState | undefined> {
     await this.settle();
     await this.#readTo(Infinity);
-    await this.#tellForeign();
-    this.#tell();
+    await this.#reportForeign();
+    this.#report();
     const { lines } = this.#chain;
     if (lines === 0 && this.#heads === 0 && this.#findings.length === 0) return undefined;
     return {
@@ -159,8 +159,9 @@ export class AccessLogCheck {
       this.#unreadable = true;
       const code = systemCode(error);
       if (!(error instanceof AccessLogUnfit) && code === undefined) throw error;
-      const why = code === undefined ? 'is no regular file, and was not opened' : `cannot be read (${code})`;
-      this.#findings.push({ kind: 'unreadable', file: LOG, message: `${LOG} ${why}` });
+      const why =
+        code === undefined ? 'is not a regular file and was not opened' : `cannot be read (${code})`;
+      this.#findings.push(finding('access_log_unreadable', PLACE, LOG, why));
     }
     return this.#piece.length > 0;
   }
@@ -185,49 +186,31 @@ export class AccessLogCheck {
     }
   }
 
-  /** In a database who can put a line there may not change the log: the chain is over it as over the others. */
-  async #tellForeign(): Promise<void> {
+  /** In a database a role that may add a line may not change the log: the chain covers such a line too. */
+  async #reportForeign(): Promise<void> {
     if (this.#foreign === 0) return;
     const isShared = this.isMirror || this.#log.writerOf !== undefined;
     const writer = await this.#log.writerOf?.(this.#firstForeign);
-    const by = writer === undefined ? '' : `: the database role ${writer} has put it there`;
-    const more = this.#foreign === 1 ? '' : `, and ${this.#foreign - 1} more are not`;
-    const message = `line ${this.#firstForeign} of ${LOG} is not one that the collector writes${more}${by}`;
-    this.#findings.push({ kind: isShared ? 'note' : 'access_log_altered', file: LOG, message });
+    const name = isShared ? 'line_foreign_shared' : 'line_foreign';
+    this.#findings.push(finding(name, PLACE, LOG, this.#firstForeign, this.#foreign - 1, writer ?? ''));
   }
 
-  #tell(): void {
-    const add = (kind: VerifyFinding['kind'], message: string) =>
-      this.#findings.push({ kind, file: LOG, message });
-    if (this.#contradiction !== undefined && !this.#unreadable) {
-      add('access_log_altered', contradicted(this.#contradiction));
-    }
-    if (this.#torn > 0) {
-      const are = this.#torn === 1 ? 'is' : 'are';
-      add('note', `${counted(this.#torn, 'line')} of ${LOG} ${are} torn, as by a crash or a full disk`);
-    }
+  #report(): void {
     const { pending } = this.#chain;
-    if (pending > 0) {
-      const last = `the last ${counted(pending, 'byte')} of ${LOG}`;
-      add('note', `${last} are a torn line, or one that is being written`);
-    }
+    if (this.#contradiction !== undefined && !this.#unreadable)
+      this.#findings.push(contradicted(this.#contradiction));
+    if (this.#torn > 0) this.#findings.push(finding('lines_torn', PLACE, LOG, this.#torn));
+    if (pending > 0) this.#findings.push(finding('last_line_torn', PLACE, LOG, pending));
   }
 }
 
-function contradicted({ sequence, lines, proved, had, fitsFrom }: Contradiction): string {
-  const said = `entry ${sequence} of the log was written over ${counted(lines, 'line')}`;
-  const first = proved > 0 ? `; the first ${proved} are those of the head before it` : '';
-  const again =
-    fitsFrom === undefined ? '' : `; what stands there now is under heads again from entry ${fitsFrom} on`;
-  if (had < lines)
-    return `${LOG} had ${counted(had, 'whole line')}, and ${said}: the others are missing${first}${again}`;
-  if (had > lines) return `${said}, fewer than the head before it: ${LOG} was shorter then${again}`;
-  const where = proved + 1 >= lines ? `line ${lines}` : `lines ${proved + 1} to ${lines}`;
-  return (
-    `${where} of ${LOG} are not those that ${said}: lines were altered, removed, put in or put in another order` +
-    first +
-    again
-  );
+function contradicted({ sequence, lines, proved, had, fitsFrom }: Contradiction): VerifyFinding {
+  const proof = proved > 0 ? `; the first ${proved} match the head before it` : '';
+  const again = fitsFrom === undefined ? '' : `; from entry ${fitsFrom} on the heads match again`;
+  if (had < lines) return finding('lines_missing', PLACE, LOG, sequence, lines, had, proof + again);
+  if (had > lines) return finding('lines_fewer', PLACE, LOG, sequence, lines, again);
+  const first = Math.min(proved + 1, lines);
+  return finding('lines_altered', PLACE, LOG, sequence, first, lines, proof + again);
 }
 
 /** On a line of a person's: how far the log is under heads, and what is not known of its accesses. */

@@ -1,19 +1,14 @@
-/** The checkpoints in a data directory that something can be built on: of this log, and signed by a key of it. */
+/** The checkpoints of a data directory that are of this log and signed by a key of it. */
 import fs from 'node:fs';
 import path from 'node:path';
-import {
-  formatNote,
-  keyIdText,
-  parseCheckpoint,
-  parseNote,
-  type Checkpoint,
-  type NoteSignature,
-} from '@clinical-events/protocol/verify';
-import { rotationMissing, unknownSigner, verifyNote } from '../../integrity/note-signing.js';
-import { readHistory, type KeyHistory, SigningKeyFault } from '../../transparency/key-files.js';
-import { checkpointDirectory } from '../../store/open-to-read.js';
+import { type Checkpoint, formatNote, keyIdText, type NoteSignature } from '@clinical-events/protocol/verify';
+import { rotationMissing, unknownSigner, verifyNote } from '../../tree/note-signing.js';
+import { readHistory, type KeyHistory, SigningKeyFault } from '../../tree/key-files.js';
+import { checkpointDirectory } from '../../store/open.js';
 import type { TreeReader } from '../../store/contract/tree.js';
+import { messageOf } from '../../system-code.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
+import { COSIGNED, readNote } from './signed-notes.js';
 
 export interface SignedCheckpoint {
   /** The signed note. */
@@ -25,8 +20,6 @@ export interface LogCheckpoints {
   readonly history: KeyHistory;
   readonly newest: SignedCheckpoint;
 }
-
-const COSIGNED = /^cosigned-[0-9a-f]{8}$/;
 
 /**
  * The newest checkpoint, and the keys of the log.
@@ -49,9 +42,9 @@ export async function newestCheckpoint(
 }
 
 /**
- * The newest checkpoint that covers so many events and that a witness has cosigned, with the cosignatures of all
- * whose newest one it is.
- * @param warn is told of files that are no such checkpoint.
+ * The newest checkpoint over at least `covering` entries that a witness has cosigned, with the cosignatures of all
+ * witnesses whose newest one it is.
+ * @param warn is called for each file that is no such checkpoint.
  */
 export function newestCosigned(
   dataDir: string,
@@ -68,74 +61,53 @@ export function newestCosigned(
       const note = fs.readFileSync(path.join(directory, name), 'utf8');
       found = { note, checkpoint: checkpointIn(note, history) };
     } catch (error) {
-      warn(`checkpoints/${name} is passed over, it is not a checkpoint of this log: ${messageOf(error)}`);
+      warn(`checkpoints/${name} is ignored, it is not a checkpoint of this log: ${messageOf(error)}`);
       continue;
     }
     const { size } = found.checkpoint;
     if (size < covering || cosigners(found.note, history).length === 0) continue;
     if (newest === undefined || size > newest.checkpoint.size) newest = found;
-    else if (parseNote(found.note).text === parseNote(newest.note).text) newest = merged(newest, found);
+    else newest = merged(newest, found);
   }
   return newest;
 }
 
 /** Who besides the log has signed the note: name and key id, as a verifier key begins. Nothing of it is checked. */
 export function cosigners(note: string, { keys }: Pick<KeyHistory, 'keys'>): string[] {
+  const read = readNote(note);
+  if (typeof read === 'string') return [];
   const isOfLog = (signature: NoteSignature) =>
     keys.some(({ name, keyId }) => name === signature.name && keyId === signature.keyId);
-  return parseNote(note)
-    .signatures.filter((each) => !isOfLog(each))
-    .map(signerText);
+  return read.signatures.filter((each) => !isOfLog(each)).map(signerText);
 }
 
 function signerText({ name, keyId }: NoteSignature): string {
   return `${name}+${keyIdText(keyId)}`;
 }
 
-/**
- * How many entries the newest checkpoint says that there are; 0 when there is none that can be read. Nothing of it is
- * verified: for a first look, before the log is read.
- */
-export async function claimedSize(tree: TreeReader): Promise<number> {
-  const note = await tree.head();
-  try {
-    return note === undefined ? 0 : parseCheckpoint(parseNote(note).text).size;
-  } catch {
-    return 0;
-  }
-}
-
-/**
- * The end of the log looks the same where the disk has lost it; a checkpoint knows how far it went.
- * @param claimed what {@link claimedSize} said before the log was read.
- * @throws CommandFailure when fewer entries can be read.
- */
-export function assertReaches(entries: number, claimed: number): void {
-  if (entries >= claimed) return;
-  throw new CommandFailure(
-    `the log can be read up to entry ${entries}, and a checkpoint was signed over ${claimed} entries; see collector verify`,
-    EXIT.damaged,
-  );
-}
-
-/** @throws when the note is not one of this log, in words that follow a colon. */
+/** @throws when the note is not a checkpoint of this log; the message is a clause. */
 export function checkpointIn(
   note: string,
   { keys, origin }: Pick<KeyHistory, 'keys' | 'origin'>,
 ): Checkpoint {
-  const checkpoint = parseCheckpoint(verifyNote(note, keys).text);
+  const read = readNote(note);
+  if (typeof read === 'string') throw new Error(read);
+  const { checkpoint } = read;
+  if (checkpoint === undefined) throw new Error('it is a rotation note');
+  verifyNote(note, keys);
   if (checkpoint.origin !== origin) throw new Error(`it is of ${checkpoint.origin}`);
   const unknown = unknownSigner(note, keys);
   if (unknown !== undefined) throw new Error(rotationMissing(unknown));
   return checkpoint;
 }
 
-/** Two notes of one text, with the signatures of both. */
+/** Two notes of one text, with the signatures of both; of two texts the first. */
 function merged(one: SignedCheckpoint, other: SignedCheckpoint): SignedCheckpoint {
-  const { text, signatures } = parseNote(one.note);
-  const there = new Set(signatures.map(signerText));
-  const more = parseNote(other.note).signatures.filter((each) => !there.has(signerText(each)));
-  return { ...one, note: formatNote(text, [...signatures, ...more]) };
+  const [first, second] = [readNote(one.note), readNote(other.note)];
+  if (typeof first === 'string' || typeof second === 'string' || first.text !== second.text) return one;
+  const known = new Set(first.signatures.map(signerText));
+  const more = second.signatures.filter((each) => !known.has(signerText(each)));
+  return { ...one, note: formatNote(first.text, [...first.signatures, ...more]) };
 }
 
 function keysOf(dataDir: string): KeyHistory | undefined {
@@ -150,8 +122,4 @@ function keysOf(dataDir: string): KeyHistory | undefined {
 
 function damaged(message: string, cause: unknown): CommandFailure {
   return new CommandFailure(`${message}; see collector verify`, EXIT.damaged, { cause });
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

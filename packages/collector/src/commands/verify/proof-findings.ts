@@ -3,22 +3,17 @@ import fs from 'node:fs';
 import type { Config } from '../../config.js';
 import { counted } from '../../quantity.js';
 import { exists } from '../../files.js';
-import type { NoteKey } from '../../integrity/note-signing.js';
-import {
-  StateFileDamaged,
-  describe,
-  readCheckpointTrouble,
-  readSinkStates,
-} from '../../transparency/state-files.js';
-import { programFault } from '../../transparency/command-signer.js';
+import type { NoteKey } from '../../tree/note-signing.js';
+import { StateFileDamaged, describe, readCheckpointTrouble, readSinkStates } from '../../tree/state-files.js';
+import { programFault } from '../../tree/program.js';
 import {
   readHistory,
   type KeyHistory,
   PrivateKeys,
   SigningKeyFault,
   signingProgram,
-} from '../../transparency/key-files.js';
-import type { StoreFinding } from '../../store/contract/findings.js';
+} from '../../tree/key-files.js';
+import type { StoreFinding } from '../../store/findings.js';
 import type { CheckedRoot } from '../../store/log-audit.js';
 import { accessLogText, type AccessLogState } from './access-log-check.js';
 import { deniedPath } from '../exit-codes.js';
@@ -203,8 +198,8 @@ function* sinkFindings(dataDir: string, now: number): Generator<Finding> {
   const states = yield* readable(subject, () => readSinkStates(dataDir));
   for (const state of states ?? []) {
     const severity = ({ ok: 'ok', failing: 'warning', forked: 'damage' } as const)[state.state];
-    const isOdd = state.also_holds !== undefined || state.lost_at !== undefined;
-    yield about(severity === 'ok' && isOdd ? 'warning' : severity, subject, describe(state, now));
+    const isOdd = severity === 'ok' && state.lost_at !== undefined;
+    yield about(isOdd ? 'warning' : severity, subject, describe(state, now));
   }
   if (states?.length !== 0) return;
   const message =

@@ -1,25 +1,20 @@
 /** The keys by which `collector verify` believes checkpoints, and how they follow from each other. */
 import fs from 'node:fs';
 import path from 'node:path';
-import {
-  KeyMalformed,
-  parseCheckpoint,
-  parseNote,
-  parseRotation,
-  splitNotes,
-} from '@clinical-events/protocol/verify';
-import { NOTE_ED25519, type NoteKey, keyChain, noteKey } from '../../integrity/note-signing.js';
-import type { FindingList } from '../../store/log-audit.js';
-import { systemCode } from '../../system-code.js';
+import { KeyMalformed, splitNotes } from '@clinical-events/protocol/verify';
+import { NOTE_ED25519, type NoteKey, keyChain, noteKey } from '../../tree/note-signing.js';
+import { finding, type FindingList } from '../../store/findings.js';
+import { messageOf, systemCode } from '../../system-code.js';
 import {
   SigningKeyFault,
   hasHistory,
   originKeyPath,
   readHistory,
   rotationPaths,
-} from '../../transparency/key-files.js';
+} from '../../tree/key-files.js';
 import { CommandFailure, EXIT, usage } from '../exit-codes.js';
 import { printable } from '../terminal.js';
+import { readNote } from './signed-notes.js';
 
 /* Verifier keys and rotation notes as they are given on a command line: themselves, or in files. */
 
@@ -111,7 +106,7 @@ export function logKey(vkey: string): NoteKey {
 }
 
 /**
- * The keys that the data directory tells, or when any are given, those and the ones that they have handed over to.
+ * The keys that the data directory has, or when any are given, those and the ones that they have handed over to.
  * @param newest checkpoint of the data directory.
  * @throws CommandFailure when keys were given and all are of other logs.
  */
@@ -124,17 +119,17 @@ export function keysOf(
   const ofDirectory = directoryKeys(dataDir, findings);
   const trusted = ofThisLog(given.map(logKey), [ofDirectory[0]?.name, originIn(newest)], findings);
   const notes = rotationPaths(dataDir).map((file) => fs.readFileSync(file, 'utf8'));
-  // Those of the directory have been judged; here they are only followed as far as they lead.
+  // Those of the directory have been judged; here they are only followed as long as they lead from key to key.
   const rotations = [...givenNotes, ...notes];
-  const told = followed(ofDirectory, rotations);
-  const keys = trusted.length === 0 ? told : followed(trusted, rotations);
-  tellRefused(givenNotes, keys, findings);
+  const known = followed(ofDirectory, rotations);
+  const keys = trusted.length === 0 ? known : followed(trusted, rotations);
+  findings.add(...refusedRotations(givenNotes, keys));
   if (trusted.length === 0) return { from: 'data-dir', keys, earlier: [] };
-  const first = told.findIndex(({ vkey }) => given.includes(vkey));
-  return { from: 'given', keys, earlier: told.slice(0, Math.max(0, first)) };
+  const first = known.findIndex(({ vkey }) => given.includes(vkey));
+  return { from: 'given', keys, earlier: known.slice(0, Math.max(0, first)) };
 }
 
-/** @param origins what names the log of the directory, as far as it can be read. */
+/** @param origins what names the log of the directory, where it can be read. */
 function ofThisLog(
   given: readonly NoteKey[],
   origins: readonly (string | undefined)[],
@@ -144,31 +139,23 @@ function ofThisLog(
   const [origin] = known;
   if (origin === undefined) return given;
   const own = given.filter(({ name }) => known.includes(name));
-  const strangers = given.filter(({ name }) => !known.includes(name));
-  const [stranger] = strangers;
-  if (stranger !== undefined && own.length === 0) {
+  const others = new Set(given.filter((key) => !own.includes(key)).map(({ name }) => name));
+  const [other] = others;
+  if (other !== undefined && own.length === 0) {
     throw usage(
-      `--key: the key is of the log ${printable(stranger.name)}, and this directory is ${printable(origin)}`,
+      `--key: the key is of the log ${printable(other)}, and this directory is ${printable(origin)}`,
     );
   }
-  for (const name of new Set(strangers.map((key) => key.name))) {
-    findings.add({
-      kind: 'note',
-      message: `--key: the key of the log ${name} is none of this log's, and was not used`,
-    });
-  }
+  for (const name of others) findings.add(finding('key_of_another_log', {}, name));
   return own;
 }
 
-function originIn(note: string | undefined): string | undefined {
-  try {
-    return note && parseCheckpoint(parseNote(note).text).origin;
-  } catch {
-    return undefined;
-  }
+function originIn(note = ''): string | undefined {
+  const read = readNote(note);
+  return typeof read === 'string' ? undefined : read.checkpoint?.origin;
 }
 
-/** As far as each follows from the one before. */
+/** Up to the first that does not follow from the one before. */
 function directoryKeys(dataDir: string, findings: FindingList): readonly NoteKey[] {
   try {
     return readHistory(dataDir).keys;
@@ -177,11 +164,10 @@ function directoryKeys(dataDir: string, findings: FindingList): readonly NoteKey
     if (error.reason === 'no-log') return [];
     const file = 'checkpoints/origin.vkey';
     if (!hasHistory(dataDir)) {
-      const message = `${file} is missing, the verifier key that the log began with: put it back, or give it by --key`;
-      findings.add({ kind: 'checkpoint_missing', file, message });
+      findings.add(finding('first_key_missing', { file }, file));
       return [];
     }
-    findings.add({ kind: 'checkpoint_invalid', file, message: error.message });
+    findings.add(finding('keys_broken', { file }, error.message));
     try {
       return [logKey(fs.readFileSync(originKeyPath(dataDir), 'utf8').trimEnd())];
     } catch {
@@ -190,10 +176,10 @@ function directoryKeys(dataDir: string, findings: FindingList): readonly NoteKey
   }
 }
 
-/** The keys, and those that they have handed over to. Notes that hand nothing over are passed over. */
+/** The keys, and those that they have handed over to. Notes that hand over nothing are ignored. */
 function followed(from: readonly NoteKey[], rotations: readonly string[]): readonly NoteKey[] {
   const keys = [...from];
-  // Grows while it is gone through.
+  // Grows while it is iterated.
   for (const { vkey } of keys) {
     for (const note of rotations) {
       if (oldKeyIn(note) !== vkey) continue;
@@ -204,25 +190,20 @@ function followed(from: readonly NoteKey[], rotations: readonly string[]): reado
   return keys;
 }
 
-/** Notes that were given and are none, or hand a key over that is believed without the signatures of both. */
-function tellRefused(given: readonly string[], keys: readonly NoteKey[], findings: FindingList): void {
-  for (const [i, note] of given.entries()) {
+/** Given notes that are no rotation, or hand over a believed key without the signatures of both. */
+function refusedRotations(given: readonly string[], keys: readonly NoteKey[]) {
+  return given.flatMap((note, i) => {
     const from = oldKeyIn(note);
     const known = keys.find(({ vkey }) => vkey === from);
-    if (from !== undefined && known === undefined) continue;
-    const next = known === undefined ? 'it is no rotation note' : successor(known.vkey, note);
-    if (typeof next !== 'string') continue;
-    const message = `--rotations: of the notes that were given, number ${i + 1} cannot be followed: ${next}`;
-    findings.add({ kind: 'checkpoint_invalid', message });
-  }
+    if (from !== undefined && known === undefined) return [];
+    const next = known === undefined ? 'it is not a rotation note' : successor(known.vkey, note);
+    return typeof next === 'string' ? [finding('rotation_unfit', {}, i + 1, next)] : [];
+  });
 }
 
 function oldKeyIn(note: string): string | undefined {
-  try {
-    return parseRotation(parseNote(note).text).oldKey;
-  } catch {
-    return undefined;
-  }
+  const read = readNote(note);
+  return typeof read === 'string' ? undefined : read.rotation?.oldKey;
 }
 
 /** The key that this one hands over to, or why it does not. */
@@ -230,6 +211,6 @@ function successor(vkey: string, note: string): NoteKey | string {
   try {
     return keyChain(vkey, [note]).current;
   } catch (error) {
-    return error instanceof Error ? error.message.replace(/^rotation note 1: /, '') : String(error);
+    return messageOf(error).replace(/^rotation note 1: /, '');
   }
 }

@@ -6,23 +6,21 @@
  * keys (a rotation is noted before its key signs), and only then the log and the tree, which by then hold at least what
  * these checkpoints say. What lies behind the largest of them is looked at by itself, and held against nothing.
  */
-import { counted } from '../../quantity.js';
+import { parseCheckpoint, parseNote } from '@clinical-events/protocol/verify';
 import { SequenceSet } from '../../privacy/sequence-set.js';
 import { erasedUnderHolds, heldFindings, type HeldThings } from '../../store/lifecycle-findings.js';
-import {
-  type AuditedLog,
-  type AuditOptions,
-  type FindingList,
-  type VerifyFinding,
-  type Waiting,
-} from '../../store/log-audit.js';
+import { finding, type FindingList, type VerifyFinding } from '../../store/findings.js';
+import type { AuditedLog, AuditOptions, Waiting } from '../../store/log-audit.js';
+import { copySharedLog } from '../../replica/shared-log.js';
 import { LogAudit } from '../../store/open-to-audit.js';
 import { openStore, type OpenSharedStore } from '../../store/open-to-read.js';
-import { readMirrorNote, readSinkStates } from '../../transparency/state-files.js';
-import { rotationMissing, unknownSigner } from '../../integrity/note-signing.js';
-import { readHistory } from '../../transparency/key-files.js';
+import { messageOf } from '../../system-code.js';
+import { readKnownCheckpoint, readMirrorNote, readSinkStates } from '../../tree/state-files.js';
+import { rotationMissing, unknownSigner } from '../../tree/note-signing.js';
+import { readHistory } from '../../tree/key-files.js';
 import { AccessLogCheck, type AccessLogState } from './access-log-check.js';
-import { notesElsewhere, notesOfDirectory, SignedCheckpoints } from './signed-checkpoints.js';
+import { SignedCheckpoints } from './signed-checkpoints.js';
+import { notesElsewhere, notesOfDirectory } from './signed-notes.js';
 import { metBy, recordIn, recordOf } from '../lifecycle/holds.js';
 import { printable } from '../terminal.js';
 import { checkRegular, PROOF_DIRECTORIES } from '../regular-files.js';
@@ -44,10 +42,12 @@ export class VerifyFindings implements FindingList {
   unlisted = 0;
   #confirmed = false;
 
-  add(finding: VerifyFinding): void {
-    const list = finding.kind === 'note' ? this.#notes : this.#faults;
-    if (list.length < MOST_LISTED) list.push({ ...finding, message: printable(finding.message) });
-    else if (finding.kind !== 'note') this.unlisted++;
+  add(...found: readonly VerifyFinding[]): void {
+    for (const each of found) {
+      const list = each.kind === 'note' ? this.#notes : this.#faults;
+      if (list.length < MOST_LISTED) list.push({ ...each, message: printable(each.message) });
+      else if (each.kind !== 'note') this.unlisted++;
+    }
   }
 
   confirm(): void {
@@ -69,8 +69,8 @@ export class VerifyFindings implements FindingList {
   }
 }
 
-export interface VerificationOptions extends AuditOptions {
-  /** The log, when it is in a database; the directory then holds what is public of it. */
+export interface VerificationOptions extends Omit<AuditOptions, 'shared'> {
+  /** The log, if it is in a database; the directory then holds what is public of it, and is thrown away. */
   readonly shared?: OpenSharedStore | undefined;
   /** Files and directories with checkpoints that were kept elsewhere. */
   readonly against: readonly string[];
@@ -97,7 +97,7 @@ export async function verifyLog(options: VerificationOptions): Promise<Verificat
   // Segments are looked at one by one (segment-survey.ts), and the index is not read.
   checkRegular(dataDir, PROOF_DIRECTORIES);
   // A checkpoint is the newest one before it is given out.
-  const sizesGivenOut = givenOut(dataDir, findings);
+  const largest = givenOut(dataDir, findings);
   const { shared } = options;
   const tree = shared?.tree ?? openStore(dataDir).tree;
   try {
@@ -108,32 +108,34 @@ export async function verifyLog(options: VerificationOptions): Promise<Verificat
       notesElsewhere(given, (file, why) => passedOver.set(file, why)),
     );
     const keys = keysOf(dataDir, newest, options, findings);
-    for (const finding of rotationFindings(dataDir, newest)) findings.add(finding);
+    findings.add(...rotationFindings(dataDir, newest));
     const checkpoints = new SignedCheckpoints(keys, findings);
     checkpoints.take(notes);
     for (const [i, given] of elsewhere.entries()) checkpoints.take(given, options.against[i]);
     checkpoints.finish();
-    for (const [file, why] of passedOver) {
-      findings.add({ kind: 'note', file, message: `${file} ${why} and was passed over` });
-    }
+    for (const [file, why] of passedOver)
+      findings.add(finding('checkpoint_passed_over', { file }, file, why, 0));
     const accesses = (shared ?? openStore(dataDir)).accessLog;
     const accessLog = new AccessLogCheck(
       accesses,
       options.ownAccesses,
       readMirrorNote(dataDir) !== undefined,
     );
-    const audit =
-      shared?.audit(checkpoints, accessLog, options) ?? new LogAudit(options, tree, checkpoints, accessLog);
-    const log = await audit.tell(findings);
+    const copy = shared && (await copySharedLog(shared, dataDir, options.onProgress));
+    const audit = new LogAudit({ ...options, shared: copy }, tree, checkpoints, accessLog);
+    const audited = await audit.tell(findings);
+    const log = { ...audited, ...(await copy?.evidence.tell(findings)) };
     const { entries, unsigned, waiting } = log;
-    for await (const finding of unlawfulFindings(options, log.erased)) findings.add(finding);
+    for await (const unlawful of unlawfulFindings(options, log.erased)) findings.add(unlawful);
     if (!checkpoints.hasNewest) findings.add(noNewest(entries));
     else if (checkpoints.newest !== undefined) {
-      for (const finding of waitingFindings(unsigned, waiting)) findings.add(finding);
-      for (const finding of givenOutFindings(checkpoints.newest.size, sizesGivenOut)) findings.add(finding);
+      const { size } = checkpoints.newest;
+      if (unsigned > 0 && waiting !== undefined) findings.add(waitingFinding(unsigned, waiting));
+      if (largest.size > size)
+        findings.add(finding('given_out', { file: LATEST }, size, largest.size, largest.file));
     }
     const access = await accessLog.finish();
-    for (const finding of access?.findings ?? []) findings.add(finding);
+    findings.add(...(access?.findings ?? []));
     return { ...log, findings, keys, checkpoints, access };
   } finally {
     if (shared === undefined) await tree.close();
@@ -162,59 +164,50 @@ async function* unlawfulFindings(
   yield* heldFindings(erased, holds, events(SequenceSet.ofStretches(erased)));
 }
 
-/** Against the keys of the directory alone: anyone who holds only an older key may leave out what it hands on to. */
-function* rotationFindings(dataDir: string, newest: string | undefined): Generator<VerifyFinding> {
+/** By the keys of the directory alone: whoever has only an older key may leave out the later ones. */
+function rotationFindings(dataDir: string, newest: string | undefined): VerifyFinding[] {
   let unknown: string | undefined;
   try {
     unknown = newest && unknownSigner(newest, readHistory(dataDir).keys);
   } catch {
     // What is wrong with the keys or the note is reported where these are read.
-    return;
+    return [];
   }
-  if (!unknown) return;
-  const file = LATEST;
-  yield { kind: 'checkpoint_invalid', file, message: `${file}: ${rotationMissing(unknown)}` };
+  return unknown ? [finding('rotation_missing', { file: LATEST }, LATEST, rotationMissing(unknown))] : [];
 }
 
 /** The first checkpoint, of no events, is signed before the first event is taken. */
 function noNewest(entries: number): VerifyFinding {
-  const file = LATEST;
-  if (entries === 0) return { kind: 'note', file, message: 'nothing was stored and nothing signed yet' };
-  const message = `${file} is missing, although the log holds ${counted(entries, 'entry', 'entries')}`;
-  return { kind: 'checkpoint_missing', file, message };
+  const place = { file: LATEST };
+  return entries === 0 ? finding('nothing_signed', place) : finding('latest_missing', place, LATEST, entries);
 }
 
-/** The largest size that any sink took, as far as anybody knows. */
-function givenOut(dataDir: string, findings: VerifyFindings): number {
+interface GivenOut {
+  readonly size: number;
+  /** Which file has it. */
+  readonly file: string;
+}
+
+/** The largest checkpoint that a sink took, or that was known when the log was restored. */
+function givenOut(dataDir: string, findings: VerifyFindings): GivenOut {
+  let file = 'known.json';
   try {
-    return Math.max(0, ...readSinkStates(dataDir).map(({ size }) => size ?? 0));
+    const known = readKnownCheckpoint(dataDir);
+    const size = known === undefined ? 0 : parseCheckpoint(parseNote(known).text).size;
+    file = 'sinks.json';
+    const taken = Math.max(0, ...readSinkStates(dataDir).map((sink) => sink.size ?? 0));
+    return size > taken ? { size, file: 'known.json' } : { size: taken, file };
   } catch (error) {
-    const file = 'checkpoints/sinks.json';
-    const why = error instanceof Error ? error.message : String(error);
-    findings.add({ kind: 'note', file, message: `${file} cannot be read, and was not compared: ${why}` });
-    return 0;
+    const path = `checkpoints/${file}`;
+    findings.add(finding('sinks_unread', { file: path }, path, messageOf(error)));
+    return { size: 0, file };
   }
 }
 
 /** Up to an hour it is no fault: events wait for a moment, and a signer can be down. */
-function waitingFindings(count: number, waiting: Waiting | undefined): VerifyFinding[] {
-  if (count === 0 || waiting === undefined) return [];
-  const { sequence, oldest, newest } = waiting;
-  const since = oldest <= LAST_INSTANT_MS ? new Date(oldest).toISOString() : 'a time that is none';
-  const are = count === 1 ? 'is' : 'are';
-  const message = `${counted(count, 'entry', 'entries')}, from number ${sequence} on, ${are} under no checkpoint yet; the oldest was received at ${since}`;
-  if (newest - oldest <= LONGEST_WAIT_MS) return [{ kind: 'note', sequence, message }];
-  const why =
-    'more than an hour before the newest: nothing was signed for so long, or newer checkpoints were removed';
-  return [{ kind: 'checkpoint_missing', sequence, file: LATEST, message: `${message}, ${why}` }];
-}
-
-/**
- * @param size of the newest checkpoint of the data directory.
- * @param givenOut the largest size that a sink took before that checkpoint was read.
- */
-function givenOutFindings(size: number, givenOut: number): VerifyFinding[] {
-  if (givenOut <= size) return [];
-  const message = `checkpoints over more entries than ${size} were given out (sinks.json says ${givenOut})`;
-  return [{ kind: 'checkpoint_missing', file: LATEST, message }];
+function waitingFinding(count: number, { sequence, oldest, newest }: Waiting): VerifyFinding {
+  const since = oldest <= LAST_INSTANT_MS ? new Date(oldest).toISOString() : 'an invalid time';
+  return newest - oldest <= LONGEST_WAIT_MS
+    ? finding('unsigned', { sequence }, count, sequence, since)
+    : finding('unsigned_for_long', { sequence, file: LATEST }, count, sequence, since);
 }

@@ -7,7 +7,7 @@ import type { KeyPlaces, KeyWriterOptions, TakenKeys } from '../../privacy/key-d
 import type { SequenceSet } from '../../privacy/sequence-set.js';
 import type { AccessLogStore } from './access-log.js';
 import type { Candidate, Committed, SharedGauges, Store } from './events.js';
-import type { StoreFinding } from './findings.js';
+import type { StoreFinding } from '../findings.js';
 import type { SharedKeyStore, SharedPublicKeys } from './keys.js';
 import type { OpenSharedStore } from './opened.js';
 import type { LifecycleKeys, Requests, SharedRequests } from './requests.js';

@@ -3,7 +3,7 @@
  * segment that another hand removes or replaces is still read to its end. Everything up to the log's end is durable, so
  * a frame that does not hold is damage, and there is no tail to judge.
  */
-import { leafHash } from '../../integrity/merkle.js';
+import { leafHash } from '../../tree/merkle.js';
 import { type Committed, type CommittedEntry, type Cursor, StoreDamaged } from '../contract/events.js';
 import { checksumHolds, frameCommitment, frameEnvelope, frameSequence, plausibleSize } from './frame.js';
 import type { SegmentLog } from './segment-log.js';

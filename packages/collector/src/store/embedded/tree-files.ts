@@ -13,15 +13,11 @@ import path from 'node:path';
 import { systemCode } from '../../system-code.js';
 import { HeadMoved, type TreeReader, type TreeStore } from '../contract/tree.js';
 import type { Files } from '../../files.js';
+import { checkpointDirectory } from '../open.js';
 
 const HASH_BYTES = 32;
 /** Checkpoints are short; a file larger than this is none. */
 const MAX_NOTE_BYTES = 1 << 20;
-
-/** Where the checkpoints of a data directory are. */
-export function checkpointDirectory(dataDirectory: string): string {
-  return path.join(dataDirectory, 'checkpoints');
-}
 
 export class TreeFiles implements TreeStore {
   readonly #files: Files;

@@ -9,32 +9,31 @@ import { ENTRY_KINDS } from '@clinical-events/protocol';
 import { exists } from '../../files.js';
 import { Actions } from '../../privacy/actions.js';
 import { SequenceSet } from '../../privacy/sequence-set.js';
-import { Audit, Stretches, type Stretch, type Verdict } from '../../integrity/audit.js';
-import { HASH_BYTES, leafHash } from '../../integrity/merkle.js';
+import { Audit, Stretches, type Stretch, type Verdict } from '../../tree/audit.js';
+import { HASH_BYTES, leafHash } from '../../tree/merkle.js';
 import {
   type AuditedLog,
   type AuditedRoots,
   type AuditOptions,
   type CheckedRoot,
   type ErasedEvent,
-  type FindingList,
   type HeadListener,
-  type VerifyFinding,
   type Waiting,
 } from '../log-audit.js';
 import type { TreeReader } from '../contract/tree.js';
-import { erasedEvent, ErasedElsewhere, shouldBeGone, tellLifecycle } from '../lifecycle-findings.js';
-import { DOUBT, missingFinding, rootFindings, tileFindings, withMore } from '../root-findings.js';
+import { finding, type FindingList, forAll, type VerifyFinding } from '../findings.js';
+import { erasedEvent, ErasedElsewhere, shouldBeGone, lifecycleFindings } from '../lifecycle-findings.js';
+import { missingFinding, rootFindings, tileFindings } from '../root-findings.js';
 import { noteAction } from './action-list.js';
 import { expanding } from './compacted-segment.js';
 import {
   alteredFinding,
+  damageFinding,
   headerHolds,
   ownLeaf,
-  restFinding,
   type FrameBytes,
   type Place,
-} from './findings.js';
+} from './altered-frame.js';
 import { ForensicReader, type Rest, type WholeFrame } from './forensic-reader.js';
 import {
   frameCommitment,
@@ -117,9 +116,8 @@ export class LogReading {
     const segments = surveySegments(files, path.join(options.dataDir, 'ledger'), ledgerId, (name) =>
       this.#irregular.push(name),
     );
-    this.#opener = FrameOpener.of(options.dataDir, options.files, {
-      asksTag: true,
-      onUnfit: (error) => (this.#unfit = error instanceof Error ? error.message : String(error)),
+    this.#opener = this.#newOpener((error) => {
+      this.#unfit = error instanceof Error ? error.message : String(error);
     });
     this.#reader = new ForensicReader(files, segments, { covered });
   }
@@ -134,28 +132,27 @@ export class LogReading {
     const verdict = await this.#audit.finish();
     const found = findings.faults;
     this.#tellSegments(findings);
-    if (this.#unfit !== undefined)
-      findings.add({ kind: 'note', message: `no payload was opened: ${this.#unfit}` });
+    if (this.#unfit !== undefined) findings.add(finding('keys_unfit', {}, this.#unfit));
     for (const { rest, before } of this.#rests) findings.add(await this.#restFinding(rest, before, verdict));
     const isUnread = (size: number) =>
       this.#rests.some(({ rest: { count, sequence } }) => {
         return count > 0 && sequence > verdict.provenTo && sequence <= size;
       });
     await this.#tellEntries(verdict, isUnread, findings);
-    const lifecycle = this.#tellLifecycle(findings);
-    for (const finding of rootFindings(verdict, isUnread)) findings.add(finding);
+    const lifecycle = await this.#lifecycleFindings(findings);
+    findings.add(...rootFindings(verdict, isUnread));
     findings.unlisted += this.#unlisted + this.#doubtful.unlisted + verdict.unlisted;
     const known = findings.faults > found;
-    for (const finding of tileFindings(verdict, this.#hasTree())) findings.add(finding);
+    findings.add(...tileFindings(verdict, this.#hasTree()));
     const isWhole = this.#inOrder && this.#doubtful.list.length === 0 && this.#entries >= this.#audit.covered;
     if (isWhole && verdict.roots.every(({ log }) => log === 'agrees')) findings.confirm();
-    else if (!known) findings.add(DOUBT);
+    else if (!known) findings.add(finding('log_differs', {}));
     if (findings.faults === 0) this.#tellAddresses(findings);
     const entries = this.#entries;
     const [events, unsigned, waiting] = [entries - this.#own, this.#unsigned, this.#waiting];
     const bytes = this.#ends.reduce((sum, end) => sum + end - SEGMENT_HEADER_BYTES, 0);
     const torn = this.#rests.find(({ rest: { kind } }) => kind === 'torn')?.rest;
-    const message = torn && restFinding(torn, this.#placeOf(torn.segment, torn.position)).message;
+    const message = torn && damageFinding(torn, this.#placeOf(torn.segment, torn.position)).message;
     return {
       ...{ entries, events, unsigned, waiting, bytes, torn: message },
       ...{ unsequenced: 0, unopened: this.#unopened, ...lifecycle },
@@ -170,10 +167,19 @@ export class LogReading {
     }
   }
 
+  /** @param onUnfit see OpenerOptions. */
+  #newOpener(onUnfit?: (error: unknown) => void): FrameOpener {
+    const { dataDir, files, shared } = this.#options;
+    const options = { asksTag: true, ...(onUnfit && { onUnfit }) };
+    return shared === undefined
+      ? FrameOpener.of(dataDir, files, options)
+      : new FrameOpener(() => shared.keys, options);
+  }
+
   /** Those that open by the keys as they are now. */
-  #stillOpen(sequences: SequenceSet): SequenceSet {
-    const { dataDir, files } = this.#options;
-    const opener = FrameOpener.of(dataDir, files, { asksTag: true });
+  async #stillOpen(sequences: SequenceSet): Promise<SequenceSet> {
+    await this.#options.shared?.refreshKeys();
+    const opener = this.#newOpener();
     const open: number[] = [];
     for (const { buffer, offset, size, sequence } of this.#framesOf(sequences)) {
       const isEncrypted = bucketOf(buffer, offset) !== undefined;
@@ -195,7 +201,7 @@ export class LogReading {
     }
   }
 
-  #tellLifecycle(findings: FindingList): ReturnType<typeof tellLifecycle> {
+  async #lifecycleFindings(findings: FindingList): Promise<ReturnType<typeof lifecycleFindings>> {
     const keyless = SequenceSet.ofStretches(this.#keyless);
     const elsewhere = this.#elsewhere.explained;
     const isExplained = keyless.without(this.#actions.retired).without(elsewhere).size === 0;
@@ -204,14 +210,15 @@ export class LogReading {
     );
     const keys = this.#unfit === undefined ? this.#opener.keys : undefined;
     const found = { actions: this.#actions, keyless, keys };
-    const back = this.#stillOpen(shouldBeGone({ ...found, unread }));
-    const later = isExplained ? elsewhere : elsewhere.with(this.#erasedMeanwhile());
-    return tellLifecycle({ ...found, later, back }, findings);
+    const back = await this.#stillOpen(shouldBeGone({ ...found, unread }));
+    const later = isExplained ? elsewhere : elsewhere.with(await this.#erasedMeanwhile());
+    return lifecycleFindings({ ...found, later, back }, findings);
   }
 
   /** What was erased by actions that came while the log was read, and stand behind what of it was read. */
-  #erasedMeanwhile(): SequenceSet {
-    const { dataDir, files } = this.#options;
+  async #erasedMeanwhile(): Promise<SequenceSet> {
+    const { dataDir, files, shared } = this.#options;
+    if (shared !== undefined) return shared.erasedByNow();
     const actions = new Actions();
     const segments = surveySegments(expanding(files), path.join(dataDir, 'ledger'), undefined);
     const last = segments.findLastIndex(({ firstSequence }) => firstSequence <= this.#entries);
@@ -241,6 +248,7 @@ export class LogReading {
   async #flush(): Promise<void> {
     await this.#audit.leaves(this.#hashes, this.#places, this.#count);
     await this.accessLog.settle();
+    await this.#options.shared?.refreshKeys();
     this.#opener.readAnew();
     this.#count = 0;
   }
@@ -325,11 +333,11 @@ export class LogReading {
     for (const { name, faults } of this.#reader.segments) {
       const file = `ledger/${name}`;
       if (faults.length === 0) continue;
-      findings.add({ kind: 'altered', file, message: `the header of ${file} ${faults.join(', ')}` });
+      findings.add(finding('segment_header', { file }, file, faults));
     }
     for (const name of this.#irregular) {
       const file = `ledger/${name}`;
-      findings.add({ kind: 'unreadable', file, message: `${file} is no regular file, and was not opened` });
+      findings.add(finding('segment_irregular', { file }, file));
     }
   }
 
@@ -340,12 +348,12 @@ export class LogReading {
   ): Promise<VerifyFinding> {
     const { kind, segment, position, bytes, sequence } = rest;
     const place = this.#placeOf(segment, position);
-    if (kind !== 'damaged') return restFinding(rest, place);
+    if (kind !== 'damaged') return damageFinding(rest, place);
     const frame = this.#reader.bytesAt(segment, position, bytes);
     const expected = await this.#expected(sequence - 1, provenTo);
     const opened = this.#opened(frame);
     return (
-      alteredFinding({ frame, sequence, before, opened, ...place }, expected) ?? restFinding(rest, place)
+      alteredFinding({ frame, sequence, before, opened, at: place }, expected) ?? damageFinding(rest, place)
     );
   }
 
@@ -364,25 +372,25 @@ export class LogReading {
       const bytes = this.#bytesOf(stretch);
       // The leaf is the one of the tree, or there is none to compare.
       const leaf = stretch.index < this.#audit.covered ? ownLeaf(bytes.frame) : undefined;
-      const finding = alteredFinding(bytes, { leaf, proven: stretch.index < provenTo });
-      if (finding !== undefined) findings.add(withMore(finding, stretch));
+      const first = alteredFinding(bytes, { leaf, proven: stretch.index < provenTo });
+      if (first !== undefined) findings.add(forAll(first, stretch.index + 1, stretch.count));
     }
     const goesToEnd = differing.some((stretch) => this.#isOtherHistory(stretch, leaves));
     const { covered } = this.#audit;
     const missing = goesToEnd ? undefined : missingFinding(verdict, covered, this.#entries, isUnread);
     if (missing !== undefined) findings.add(missing);
-    const around = this.#around(verdict);
-    if (around !== undefined) findings.add(around);
+    const difference = this.#firstDifference(verdict);
+    if (difference !== undefined) findings.add(difference);
   }
 
   async #differing(stretch: Stretch, { provenTo, leaves }: Verdict<CheckedRoot>): Promise<VerifyFinding> {
     const bytes = this.#bytesOf(stretch);
-    const finding = alteredFinding(bytes, await this.#expected(stretch.index, provenTo)) ?? DOUBT;
-    if (!this.#isOtherHistory(stretch, leaves)) return withMore(finding, stretch);
-    const message =
-      `from entry ${bytes.sequence} on the log is not the one that was signed: entries were removed, put in, put in ` +
-      `another order, or all of them altered; it holds ${leaves}, and ${this.#audit.covered} were signed; the first: `;
-    return { ...finding, kind: 'forked', message: message + finding.message };
+    const expected = await this.#expected(stretch.index, provenTo);
+    const first = alteredFinding(bytes, expected) ?? finding('log_differs', {});
+    if (!this.#isOtherHistory(stretch, leaves)) return forAll(first, stretch.index + 1, stretch.count);
+    const { covered } = this.#audit;
+    const whole = finding('log_differs_from', {}, bytes.sequence, leaves, covered, first.message);
+    return { ...first, ...whole };
   }
 
   /** Whether nothing behind these, of as many as were signed, agrees again. */
@@ -390,8 +398,8 @@ export class LogReading {
     return count > 1 && index + count === Math.min(leaves, this.#audit.covered);
   }
 
-  /** What is proved before the first entry that is not as it was signed, and whether what follows agrees again. */
-  #around({ differing, provenTo, leaves }: Verdict<CheckedRoot>): VerifyFinding | undefined {
+  /** What is proved before the first entry that is not as it was signed, and whether later ones match. */
+  #firstDifference({ differing, provenTo, leaves }: Verdict<CheckedRoot>): VerifyFinding | undefined {
     const gaps = this.#rests
       .map(({ rest: { sequence, count, kind } }) => ({ index: sequence - 1, count, kind }))
       .filter(({ count, kind }) => count > 0 && kind !== 'overlap');
@@ -399,20 +407,13 @@ export class LogReading {
     const first = Math.min(...faulty.map(({ index }) => index));
     if (faulty.length === 0 || first >= this.#audit.covered) return undefined;
     const last = Math.max(...faulty.map(({ index, count }) => index + count));
-    const proven = Math.min(first, provenTo);
-    const before =
-      proven === 0
-        ? 'no entry before it is proved to be the one that was signed'
-        : `the entries up to number ${proven} are proved to be those that were signed`;
     const end = Math.min(leaves, this.#audit.covered);
-    const behind =
+    const after =
       last >= end
-        ? 'none behind it agrees again'
-        : provenTo >= end
-          ? `those from number ${last + 1} on are again`
-          : `nothing proves those from number ${last + 1} on`;
-    const message = `of what was not as signed, entry ${first + 1} is the first: ${before}, and ${behind}`;
-    return { kind: 'note', sequence: first + 1, message };
+        ? 'no later entry matches'
+        : `entries from ${last + 1} on ${provenTo >= end ? 'match again' : 'are not proved'}`;
+    const sequence = first + 1;
+    return finding('first_difference', { sequence }, sequence, Math.min(first, provenTo), after);
   }
 
   async #expected(index: number, provenTo: number) {
@@ -423,6 +424,7 @@ export class LogReading {
   }
 
   #hasTree(): boolean {
+    if (this.#options.shared !== undefined) return true;
     const directory = path.join(this.#options.dataDir, 'tree');
     return exists(directory) && fs.readdirSync(directory).some((name) => name.startsWith('level-'));
   }
@@ -433,11 +435,11 @@ export class LogReading {
     for (const [i, { name, base, ownBefore }] of this.#reader.segments.entries()) {
       if (base !== address || ownBefore !== own) {
         const file = `ledger/${name}`;
-        const message =
+        findings.add(
           base === address
-            ? `the header of ${file} says that ${ownBefore ?? 0} of the entries in front of it are the log's own, and ${own} are`
-            : `the header of ${file} says that ${base ?? 0} bytes of events are in front of it, and ${address} are`;
-        findings.add({ kind: 'altered', file, message });
+            ? finding('segment_count', { file }, file, "entries of the log's own", ownBefore ?? 0, own)
+            : finding('segment_count', { file }, file, 'bytes of events', base ?? 0, address),
+        );
         return;
       }
       address += (this.#ends[i] ?? SEGMENT_HEADER_BYTES) - SEGMENT_HEADER_BYTES;
@@ -451,7 +453,7 @@ export class LogReading {
     const frame = this.#reader.frameAt(segment, position);
     return {
       ...{ frame, sequence: index + 1, before: this.#befores.get(place), opened: this.#opened(frame) },
-      ...this.#placeOf(segment, position),
+      at: this.#placeOf(segment, position),
     };
   }
 
@@ -466,6 +468,7 @@ export class LogReading {
   }
 
   #placeOf(segment: number, offset: number): Place {
+    if (this.#options.shared !== undefined) return {};
     return { file: `ledger/${this.#reader.segments[segment]?.name ?? ''}`, offset };
   }
 }
