@@ -172,7 +172,7 @@ async function audit(): Promise<{ readonly log: AuditedLog; readonly findings: V
   const shared = await openForReading(address, { directories: [keysAt()], kek });
   const findings: VerifyFinding[] = [];
   const list = {
-    add: (finding: VerifyFinding) => findings.push(finding),
+    add: (...more: readonly VerifyFinding[]) => findings.push(...more),
     confirm: () => undefined,
     ...{ faults: 0, unlisted: 0 },
   };

@@ -156,7 +156,7 @@ export const FINDINGS = {
   },
   segment_header: {
     kind: 'altered',
-    says: (file: string, faults: readonly string[]) => `the header of ${file}: ${faults.join('; ')}`,
+    says: (file: string, faults: readonly string[]) => `${file}: ${faults.join('; ')}`,
   },
   segment_count: {
     kind: 'altered',

@@ -53,7 +53,7 @@ export function copiedLog(dataDir: string, signed: number, agreed: number): LogC
       bytes: inFile(until),
       isCompacted: isCompacted(segment.path),
       agreed: agreedUntil > segment.base ? inFile(Math.min(until, agreedUntil)) : 0,
-      pieces: () => segmentPieces(segmentFiles, segment, next, until),
+      pieces: () => segmentPieces(segmentFiles, segment, until),
     };
   });
   return {
