@@ -92,7 +92,7 @@ test('[R-1240] architecture says of each of eight changes in which file it is ma
   for (const change of [
     ['a refusal', 'src/ingest/ingest.ts'],
     ['a durable byte', 'src/store/embedded/segment-log.ts'],
-    ['a signature', 'src/transparency/signing-keys.ts'],
+    ['a signature', 'src/tree/signing-keys.ts'],
     ["a run's assembly", 'src/records/assemble.ts'],
     ['a payload key', 'src/privacy/key-directory.ts'],
     ['one more export format', 'src/records/exports/formats.ts'],

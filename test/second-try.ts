@@ -6,7 +6,7 @@
 import { readFileSync } from 'node:fs';
 import { expect, vi } from 'vitest';
 
-const ROOMS = /\/(postgres\/test|store|ledger|integrity|catalogue|backup|privacy|spool|verify)\//;
+const ROOMS = /\/(postgres\/test|store|ledger|tree|catalogue|backup|privacy|spool|verify)\//;
 // A process that is killed when its test is over is no fault.
 const WORDS =
   /SIGKILL|(?<!=> (?:void )?[\w.]+)\.kill\((?!'SIGHUP')|fsync|flush|\b(torn|faults?|lost|verify|doctor)\b|recover|restore|acknowledge|spool|stored(Events|Bodies)|property-runs/i;

@@ -55,7 +55,7 @@ function meanMs(work) {
 
 async function costs() {
   const { examine } = await load('ledger/examine.js');
-  const { commitmentOf } = await load('integrity/merkle.js');
+  const { commitmentOf } = await load('tree/merkle.js');
   const { sameContent } = await load('store/content.js');
   const stored = (body) => {
     examine(body, KIND, 'minimum', MAX_DEPTH);

@@ -4,7 +4,7 @@ import { DAMAGES } from './damages.mjs';
 import { demoRequests, event, idOf, oddRequests, storedOf } from './events.mjs';
 import { promised, send } from './sending.mjs';
 import { listing } from './side.mjs';
-import { erasing, smallSegments, tinySegments } from './sides.mjs';
+import { smallSegments, tinySegments } from './sides.mjs';
 
 const HOUR = 3_600_000;
 /** Events between two readings of the clock, and how many wait for an answer at most. */
@@ -95,7 +95,7 @@ class Situation {
   }
 
   async serve(what, more = '', size = smallSegments) {
-    const { options, environment } = size[this.side.name];
+    const { options, environment } = size;
     return this.side.serve(`${this.name}: ${what}`, `${this.log} ${more} ${options}`, environment);
   }
 
@@ -233,18 +233,15 @@ class Situation {
 
   /** Plans an erasure, and does it. @returns what was printed of it. */
   async erase(what, args, reason = 'erasure-request') {
-    const { plan, countIn, apply } = erasing[this.side.name];
     const file = `${this.name}-${what.replaceAll(' ', '-')}-plan.json`;
-    const count = countIn(await this.run(`${what}, planned`, plan(args, reason, file)));
-    this.keep(`${what}, how many events`, { text: String(count) });
-    return this.run(what, apply(args, reason, count, file), VERDICT);
+    const printed = await this.run(`${what}, planned`, `erase plan ${args} --by net --out ${file}`);
+    const [, count = '0'] = /^(\d+) events? of \d+ runs? marked/m.exec(printed) ?? [];
+    this.keep(`${what}, how many events`, { text: count });
+    return this.run(what, `erase apply ${file} --reason ${reason} --case NET-1 --by net --json`, VERDICT);
   }
 }
 
-/**
- * Makes the log and its keys. The tree logs each act on keys in the access log, and the next collector appends a head of it. The
- * base gets a line by a reading, so that the sequences of both sides are the same.
- */
+/** Makes the log and its keys. */
 async function begin(situation, options, size) {
   await (await situation.serve('serve, empty', options, size)).stop();
   await situation.makeKeys();
@@ -305,7 +302,8 @@ export async function encrypted(side, script) {
 
   const erased = Object.assign(new Situation(side, 'erased', 'encrypted'), { keys: situation.keys });
   fs.mkdirSync(side.path('mirrored-keys'));
-  await erased.run('keys mirrored', 'encryption-keys copy --mirror mirrored-keys');
+  // The access log gets this path, and both sides must have the same one.
+  await erased.run('keys mirrored', 'encryption-keys copy --mirror /proc/self/cwd/mirrored-keys');
   const { runs } = script;
   side.write('subject.txt', `${runs[30].target}\n`);
   side.write('held.txt', `${runs[60].target}\n`);

@@ -11,7 +11,7 @@
  *       60        salt and body, encrypted
  */
 import { decodeEnvelope, encodeLeaf, type Envelope, LEAF_BYTES } from '@clinical-events/protocol';
-import { encodedLeafHash, HASH_BYTES } from '@clinical-events/collector/integrity/merkle';
+import { encodedLeafHash, HASH_BYTES } from '@clinical-events/collector/tree/merkle';
 import {
   KeysUnfit,
   type KeyWriter,

@@ -12,8 +12,8 @@ import {
   LEAF_BYTES,
   SALT_BYTES,
 } from '@clinical-events/protocol';
-import { Audit } from '@clinical-events/collector/integrity/audit';
-import { encodedLeafHash, HASH_BYTES } from '@clinical-events/collector/integrity/merkle';
+import { Audit } from '@clinical-events/collector/tree/audit';
+import { encodedLeafHash, HASH_BYTES } from '@clinical-events/collector/tree/merkle';
 import { Actions } from '@clinical-events/collector/privacy/actions';
 import type { StoredKeys } from '@clinical-events/collector/privacy/key-directory';
 import { SequenceSet } from '@clinical-events/collector/privacy/sequence-set';

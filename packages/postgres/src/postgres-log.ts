@@ -32,7 +32,7 @@ import {
   type StoredEvent,
 } from '@clinical-events/collector/store/contract/events';
 import { describeStep, SteppingClock } from '@clinical-events/collector/clock';
-import { encodedLeafHash } from '@clinical-events/collector/integrity/merkle';
+import { encodedLeafHash } from '@clinical-events/collector/tree/merkle';
 import { isNoId, uuidText } from '@clinical-events/collector/store/text';
 import type { Address } from './address.js';
 import { bytesIn, numberIn, sha256 } from './binary.js';

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import os from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ENTRY_KINDS, SALT_BYTES } from '@clinical-events/protocol';
-import { headFields, headIn } from '@clinical-events/collector/integrity/access-chain';
+import { headFields, headIn } from '@clinical-events/collector/tree/access-chain';
 import { type AccessLogStore } from '@clinical-events/collector/store/contract/access-log';
 import {
   type Candidate,

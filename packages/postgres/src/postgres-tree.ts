@@ -3,7 +3,7 @@
  * there are. Several sequencers may put the same hashes. They are the same wherever they come from, so that what one
  * puts is laid over what another has put, and never shortens it.
  */
-import { HASH_BYTES, TILE_HASHES } from '@clinical-events/collector/integrity/merkle';
+import { HASH_BYTES, TILE_HASHES } from '@clinical-events/collector/tree/merkle';
 import { HeadMoved, type TreeStore } from '@clinical-events/collector/store/contract/tree';
 import { byteaArray, bytesOf, int2Array, int4Array, int8Array } from './binary.js';
 import type { ReadingConnection } from './connection.js';

@@ -7,7 +7,7 @@
 import { createSecretKey, hash, type KeyObject, randomBytes } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
-import type { CheckpointSigner, NoteKey } from '@clinical-events/collector/integrity/note-signing';
+import type { CheckpointSigner, NoteKey } from '@clinical-events/collector/tree/note-signing';
 import type { SharedPublicKeys } from '@clinical-events/collector/store/contract/keys';
 import { systemCode } from '@clinical-events/collector/system-code';
 import {
@@ -19,7 +19,7 @@ import {
   rotationPath,
   rotationPaths,
   SigningKeyFault,
-} from '@clinical-events/collector/transparency/key-files';
+} from '@clinical-events/collector/tree/key-files';
 
 /** As the store has them: they are never changed. */
 export interface SharedKeys {

@@ -9,10 +9,10 @@
  * not one that a crash or a full disk has torn: the next begins behind it, on a line of its own.
  */
 import { randomUUID } from 'node:crypto';
-import { AccessChain } from '../integrity/access-chain.js';
+import { AccessChain } from '../tree/access-chain.js';
 import { accessLogPath, openAccessLog, openReadingsLog, readingsLogPath } from '../store/open-access-log.js';
 import { isLocked } from '../store/directory-lock.js';
-import { readMirrorNote } from '../transparency/state-files.js';
+import { readMirrorNote } from '../tree/state-files.js';
 import type { AccessLogStore } from '../store/contract/access-log.js';
 import { systemCode } from '../system-code.js';
 import { type Actor, isActor, whoActs } from './actor.js';

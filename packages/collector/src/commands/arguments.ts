@@ -59,12 +59,13 @@ export function readingOf(command: Command, name: CommandName): ConfigReading {
   return readConfig(givenOptions(command, name));
 }
 
-/**
- * The configuration for a command that was given its options by {@link addConfigOptions}.
- * @throws ConfigError with every fault, or that the data directory is something else than a directory.
- */
+/** The configuration for a command that was given its options by {@link addConfigOptions}. */
 export function configOf(command: Command, name: CommandName): Config {
-  const { config, faults, sourceOf } = readingOf(command, name);
+  return soundConfig(readingOf(command, name), name);
+}
+
+/** @throws ConfigError with every fault, or that the data directory is something else than a directory. */
+export function soundConfig({ config, faults, sourceOf }: ConfigReading, name: CommandName): Config {
   if (config === undefined) throw new ConfigError(faults);
   if (isShared(config) && !ON_SHARED_STORES.includes(name)) {
     throw usage(

@@ -26,13 +26,8 @@ import { copiedAccessLog, copiedLog } from '../store/open-to-audit.js';
 import { readKeyPlaces } from '../store/key-places.js';
 import { hasKeys, keyInventory, keysOnDisk } from '../privacy/key-directory.js';
 import { systemCode } from '../system-code.js';
-import {
-  type KeyHistory,
-  PrivateKeys,
-  signingDirectory,
-  SigningKeyFault,
-} from '../transparency/key-files.js';
-import { readMirrorNote, writeBackupNote } from '../transparency/state-files.js';
+import { type KeyHistory, PrivateKeys, signingDirectory, SigningKeyFault } from '../tree/key-files.js';
+import { readMirrorNote, writeBackupNote } from '../tree/state-files.js';
 import { type GivenOut, logAccess } from './access-log.js';
 import { CommandFailure, EXIT, type ExitCode, onStop, usage } from './exit-codes.js';
 import { ProgressBar, printable, printableJson, wrappedFor } from './terminal.js';

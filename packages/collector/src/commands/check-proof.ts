@@ -20,14 +20,8 @@ import {
   parseVerifierKey,
 } from '@clinical-events/protocol/verify';
 import { Command } from 'commander';
-import { HASH_BYTES } from '../integrity/merkle.js';
-import {
-  NOTE_ED25519,
-  type NoteKey,
-  noteKey,
-  verifyCosignature,
-  verifyNote,
-} from '../integrity/note-signing.js';
+import { HASH_BYTES } from '../tree/merkle.js';
+import { NOTE_ED25519, type NoteKey, noteKey, verifyCosignature, verifyNote } from '../tree/note-signing.js';
 import { actionIn, eventsOf } from '../privacy/actions.js';
 import { counted } from '../quantity.js';
 import { uuidText } from '../store/text.js';

@@ -24,7 +24,7 @@ import type { StoreFinding } from '../store/findings.js';
 import { type GivenOut, logAccess } from './access-log.js';
 import { addConfigOptions, configOf, expiryFrom } from './arguments.js';
 import { usage, CommandFailure, EXIT } from './exit-codes.js';
-import { readMirrorNote } from '../transparency/state-files.js';
+import { readMirrorNote } from '../tree/state-files.js';
 import { assertCollectorRuns, considered, deliver, lifecycleConfigOf } from './lifecycle/delivery.js';
 import { findingsTable, printableJson } from './terminal.js';
 

@@ -2,7 +2,6 @@
 import { X509Certificate } from 'node:crypto';
 import fs from 'node:fs';
 import { PROFILES } from '@clinical-events/protocol';
-import { Command, Option } from 'commander';
 import { DEFAULT_ORGANISATION, type IssuedKey, createKey, keyState, rotateKey } from '../access/issuing.js';
 import { isKeyId, keyIdOf } from '../access/key-ring.js';
 import { certificateName, formatRateLimit, parseRateLimit } from '../access/principal.js';
@@ -22,8 +21,9 @@ import { KeyDatabase, keyDatabasePath, openKeys } from '../store/open-keys.js';
 import { type Access, logAct } from './access-log.js';
 import { CommandFailure, EXIT, usage } from './exit-codes.js';
 import { newKeyNotice, portOfHolder, requiresCertificate } from './serve/listening.js';
-import { alignedTable } from './terminal.js';
-import { addConfigOptions, configOf, expiryFrom, overlapFrom, wordsFrom } from './arguments.js';
+import { alignedTable, jsonText } from './terminal.js';
+import { expiryFrom, overlapFrom, wordsFrom } from './arguments.js';
+import { defineCommand } from './define.js';
 
 /* What an operator types to `collector keys`, read strictly. Each function throws a usage failure that says how. */
 
@@ -115,7 +115,7 @@ function keyJson(key: ApiKey, nowMs: number): object {
 }
 
 function printJson(value: unknown): void {
-  process.stdout.write(`${JSON.stringify(value, undefined, 2)}\n`);
+  process.stdout.write(jsonText(value));
 }
 
 /** To the second: enough for people. */
@@ -358,94 +358,81 @@ async function revoke(text: string, options: { readonly json?: true }, config: C
   }
 }
 
-function subcommand(
-  name: string,
-  summary: string,
-  examples: string,
-  options: 'keys' | 'issuing' = 'keys',
-): Command {
-  return addConfigOptions(new Command(name).description(summary), options).addHelpText(
-    'after',
-    `\nExamples:\n${examples}`,
-  );
-}
-
-/** The `keys` command with its subcommands. */
-export function command(): Command {
-  const creating = subcommand(
-    'create',
-    'Create a key and print it, once.',
-    `  $ collector keys create --permissions all
+const CREATE_EXAMPLES = `  $ collector keys create --permissions all
   $ collector keys create --organisation ward-7 --permissions inference-start,human-output \\
       --expires 90d --rate-limit 100/s:500 --note "summariser, test system"
   $ collector keys create --permissions outcome --json | jq -r .key > outcome.key
   $ collector keys create --permissions all --client-certificate uri:spiffe://example.org/triage
 
-With the key goes a curl line that sends a first event: --host and --port say to which collector.`,
-    'issuing',
-  )
-    .option('--organisation <name>', 'whom the key belongs to', DEFAULT_ORGANISATION)
-    .requiredOption(
-      '--permissions <kinds>',
-      `(required) what it may send: all, or a comma list of ${PERMISSIONS.join(', ')}`,
-    )
-    .option('--expires <when>', 'an instant (2027-01-01T00:00:00Z) or a time from now (90d) (default: never)')
-    .option('--rate-limit <rate>', 'events per second and burst, such as 100/s or 100/s:500 (default: none)')
-    .addOption(
-      new Option('--profile <name>', "what its events must hold (default: the collector's)").choices(
-        PROFILES,
-      ),
-    )
-    .option(
-      '--client-certificate <name>',
+With the key goes a curl line that sends a first event: --host and --port say to which collector.`;
+
+const creating = defineCommand<CreateOptions>({
+  name: 'create',
+  description: 'Create a key and print it, once.',
+  options: {
+    '--organisation <name>': { help: 'whom the key belongs to', default: DEFAULT_ORGANISATION },
+    '--permissions <kinds>': {
+      help: `(required) what it may send: all, or a comma list of ${PERMISSIONS.join(', ')}`,
+      isRequired: true,
+    },
+    '--expires <when>': 'an instant (2027-01-01T00:00:00Z) or a time from now (90d) (default: never)',
+    '--rate-limit <rate>': 'events per second and burst, such as 100/s or 100/s:500 (default: none)',
+    '--profile <name>': { help: "what its events must hold (default: the collector's)", choices: PROFILES },
+    '--client-certificate <name>':
       'dns:<name> or uri:<URI> in the client certificate without which the key is refused (default: none)',
-    )
-    .option('--note <text>', 'what the key is for')
-    .option('--json', 'print the key and its row as JSON')
-    .action((options: CreateOptions, self: Command) => create(options, configOf(self, 'issuing')));
+    '--note <text>': 'what the key is for',
+    '--json': 'print the key and its row as JSON',
+  },
+  configuration: 'issuing',
+  examples: CREATE_EXAMPLES,
+  run: ({ options, config }) => create(options, config()),
+});
 
-  const listing = subcommand(
-    'list',
-    'List the keys; never a secret or its hash.',
-    `  $ collector keys list
+const listing = defineCommand<ListOptions>({
+  name: 'list',
+  description: 'List the keys; never a secret or its hash.',
+  options: {
+    '--organisation <name>': 'only the keys of this organisation',
+    '--json': 'print a JSON array',
+  },
+  configuration: 'keys',
+  examples: `  $ collector keys list
   $ collector keys list --organisation ward-7 --json | jq -r '.[] | select(.state == "active").key_id'`,
-  )
-    .option('--organisation <name>', 'only the keys of this organisation')
-    .option('--json', 'print a JSON array')
-    .action((options: ListOptions, self: Command) => list(options, configOf(self, 'keys')));
+  run: ({ options, config }) => list(options, config()),
+});
 
-  const rotating = subcommand(
-    'rotate',
-    'Replace a key by a new one with the same grants; both are accepted during the overlap.',
-    `  $ collector keys rotate k3v7q2mzt5ab
+const ROTATE_EXAMPLES = `  $ collector keys rotate k3v7q2mzt5ab
   $ collector keys rotate k3v7q2mzt5ab --overlap 0          # the old key is refused immediately
   $ collector keys rotate k3v7q2mzt5ab --overlap 7d --expires 90d
 
-With the key goes a curl line that sends a first event: --host and --port say to which collector.`,
-    'issuing',
-  )
-    .argument('<key-id>', 'the id of the key to replace, as "collector keys list" shows it')
-    .option('--overlap <time>', 'how long the old key stays accepted', '24h')
-    .option('--expires <when>', "expiry of the new key, as for create (default: the old key's)")
-    .option('--json', 'print the new key and its row as JSON')
-    .action((id: string, options: RotateOptions, self: Command) =>
-      rotate(id, options, configOf(self, 'issuing')),
-    );
+With the key goes a curl line that sends a first event: --host and --port say to which collector.`;
 
-  const revoking = subcommand(
-    'revoke',
-    'Refuse a key from now on, for good.',
-    `  $ collector keys revoke k3v7q2mzt5ab`,
-  )
-    .argument('<key-id>', 'the id of the key, as "collector keys list" shows it')
-    .option('--json', 'print its row as JSON')
-    .action((id: string, options: { readonly json?: true }, self: Command) =>
-      revoke(id, options, configOf(self, 'keys')),
-    );
+const rotating = defineCommand<RotateOptions>({
+  name: 'rotate',
+  description: 'Replace a key by a new one with the same grants; both are accepted during the overlap.',
+  arguments: { '<key-id>': 'the id of the key to replace, as "collector keys list" shows it' },
+  options: {
+    '--overlap <time>': { help: 'how long the old key stays accepted', default: '24h' },
+    '--expires <when>': "expiry of the new key, as for create (default: the old key's)",
+    '--json': 'print the new key and its row as JSON',
+  },
+  configuration: 'issuing',
+  examples: ROTATE_EXAMPLES,
+  run: ({ options, config }, id) => rotate(id, options, config()),
+});
 
-  const keys = new Command('keys').description(
-    'Create, list, rotate and revoke API keys. A running collector follows within a second.',
-  );
-  for (const each of [creating, listing, rotating, revoking]) keys.addCommand(each);
-  return keys;
-}
+const revoking = defineCommand<{ readonly json?: true }>({
+  name: 'revoke',
+  description: 'Refuse a key from now on, for good.',
+  arguments: { '<key-id>': 'the id of the key, as "collector keys list" shows it' },
+  options: { '--json': 'print its row as JSON' },
+  configuration: 'keys',
+  examples: `  $ collector keys revoke k3v7q2mzt5ab`,
+  run: ({ options, config }, id) => revoke(id, options, config()),
+});
+
+export const command = defineCommand({
+  name: 'keys',
+  description: 'Create, list, rotate and revoke API keys. A running collector follows within a second.',
+  commands: [creating, listing, rotating, revoking],
+});

@@ -2,7 +2,6 @@
  * The `collector` command, once Node is known to be new enough: finds the command that was asked for, loads that one
  * file, and turns whatever comes of it into an exit code and lines on standard error.
  */
-import path from 'node:path';
 import { inspect } from 'node:util';
 import { Command, CommanderError } from 'commander';
 import { GrantRefused } from '../access/issuing.js';
@@ -11,11 +10,13 @@ import { optionalPackage, PackageMissing } from '../optional-packages.js';
 import { KeyStoreDamaged } from '../store/contract/keys.js';
 import { CatalogueBusy, CatalogueFault } from '../catalogue/faults.js';
 import { StoreDamaged } from '../store/contract/events.js';
+import { commandOf } from './command-line.js';
+import type { Definition } from './define.js';
 import { CommandFailure, EXIT, type ExitCode, exitCodesHelp, deniedPath } from './exit-codes.js';
-import { typed, typedExamples, type CommandWord, version } from './typed.js';
+import { printRemarks, typedExamples, type CommandWord, version } from './typed.js';
 
 interface CommandFile {
-  readonly command: () => Command;
+  readonly command: Definition | (() => Command);
 }
 
 /** One file a command; loading only the one that was asked for keeps the start quick. */
@@ -80,17 +81,6 @@ const COMMANDS: Readonly<Record<CommandWord, { summary: string; load: () => Prom
 /** So long `serve` waits for a reader of its last words, in milliseconds. */
 const LAST_WORDS_MS = 1000;
 
-/** Commands that have commands of their own. */
-const GROUPS: readonly string[] = [
-  'erase',
-  'hold',
-  'retention',
-  'encryption-keys',
-  'keys',
-  'signing-key',
-  'store',
-];
-
 const EXAMPLES = `
 Examples:
   $ collector serve --port 8080 --data-dir ./data
@@ -111,11 +101,6 @@ function tame(command: Command): void {
   for (const each of command.commands) tame(each);
 }
 
-/** @param dataDir that the command is about, when it was given. */
-function tell(lines: readonly string[], dataDir?: string): void {
-  process.stderr.write(lines.map((line) => `collector: ${typed(line, dataDir)}\n`).join(''));
-}
-
 /** Options that were given to the command. */
 interface Given {
   readonly logLevel?: string;
@@ -125,15 +110,15 @@ interface Given {
 /** Says what went wrong. @returns the exit code. */
 function report(error: unknown, { logLevel, dataDir }: Given): number {
   if (error instanceof CommanderError) {
-    // The help and the version are told as errors too.
+    // Commander reports the help and the version as errors too.
     if (error.exitCode === 0) return EXIT.ok;
     if (error.code === 'commander.help') return EXIT.usage;
     const message = error.message.replace(/^error: /, '').replace(/\s*\n\s*/g, ' ');
-    tell([message + limitsHint(/^unknown option '--([a-z-]+)/.exec(message)?.[1] ?? '')]);
+    printRemarks([message + limitsHint(/^unknown option '--([a-z-]+)/.exec(message)?.[1] ?? '')]);
     return EXIT.usage;
   }
   if (error instanceof ConfigError) {
-    tell(error.faults.map(({ source, message }) => `${source}: ${message}`));
+    printRemarks(error.faults.map(({ source, message }) => `${source}: ${message}`));
     return EXIT.usage;
   }
   const isSaid = error instanceof CommandFailure || error instanceof CatalogueFault;
@@ -144,7 +129,7 @@ function report(error: unknown, { logLevel, dataDir }: Given): number {
       : error instanceof Error
         ? error.message
         : String(error);
-  tell([message.replace(/\s*\n\s*/g, ' ')], dataDir && path.resolve(dataDir));
+  printRemarks([message.replace(/\s*\n\s*/g, ' ')], dataDir);
   if (showsStacks(logLevel)) process.stderr.write(`${inspect(error)}\n`);
   return exitCodeOf(error);
 }
@@ -166,7 +151,8 @@ function withHelpAsked(argv: readonly string[], program: Command): readonly stri
   const flagged = argv.some((word) => word === '--help' || word === '-h');
   const unknown = first !== '' && !first.startsWith('-') && first !== 'help' && !(first in COMMANDS);
   if (unknown && flagged) return [first];
-  const asked = first === 'help' || (argv[1] === 'help' && GROUPS.includes(first));
+  const group = program.commands.find((each) => each.name() === first && each.commands.length > 0);
+  const asked = first === 'help' || (argv[1] === 'help' && group !== undefined);
   if (!asked) return argv;
   const words: string[] = [];
   let command: Command | undefined = program;
@@ -178,6 +164,10 @@ function withHelpAsked(argv: readonly string[], program: Command): readonly stri
     if (command === undefined) return words;
   }
   return [...words, '--help'];
+}
+
+function built(command: CommandFile['command']): Command {
+  return typeof command === 'function' ? command() : commandOf(command);
 }
 
 /** Runs the command that `argv` asks for. On return the exit code is set. */
@@ -205,7 +195,7 @@ export async function main(argv: readonly string[]): Promise<void> {
   const asked = argv.find((word) => !word.startsWith('-') && word !== 'help');
   try {
     for (const [name, { summary, load }] of Object.entries(COMMANDS)) {
-      if (name === asked) program.addCommand((await load()).command().summary(summary));
+      if (name === asked) program.addCommand(built((await load()).command).summary(summary));
       else program.command(name).summary(summary);
     }
     tame(program);

@@ -1,9 +1,8 @@
 /** `collector signing-key`: shows and rotates the key that signs the checkpoints, also while a collector runs. */
 import { keyIdText } from '@clinical-events/protocol/verify';
-import { Command } from 'commander';
 import type { Config } from '../config.js';
 import { exists } from '../files.js';
-import type { NoteKey } from '../integrity/note-signing.js';
+import type { NoteKey } from '../tree/note-signing.js';
 import {
   escrowNotice,
   type KeyHistory,
@@ -13,13 +12,15 @@ import {
   PrivateKeys,
   SigningKeyFault,
   signingProgram,
-} from '../transparency/key-files.js';
-import { SigningKeys } from '../transparency/signing-keys.js';
+} from '../tree/key-files.js';
+import { SigningKeys } from '../tree/signing-keys.js';
 import { isShared } from '../store/open.js';
 import { type OpenSharedStore, openSharedStore } from '../store/open-to-read.js';
 import { logAct } from './access-log.js';
 import { CommandFailure, EXIT, type ExitCode, usage } from './exit-codes.js';
-import { addConfigOptions, configOf, overlapFrom } from './arguments.js';
+import { overlapFrom } from './arguments.js';
+import { defineCommand } from './define.js';
+import { jsonText } from './terminal.js';
 
 const EXIT_CODES: Readonly<Record<SigningKeyFault['reason'], ExitCode>> = {
   'no-log': EXIT.notFound,
@@ -30,9 +31,7 @@ const EXIT_CODES: Readonly<Record<SigningKeyFault['reason'], ExitCode>> = {
   overtaken: EXIT.failure,
 };
 
-const SHOW_EXAMPLES = `
-Examples:
-  $ collector signing-key show
+const SHOW_EXAMPLES = `  $ collector signing-key show
   $ collector signing-key show --json | jq -r .key > log.vkey
 
 The verifier key is public. Give it to everyone who will check checkpoints and proofs, over a trusted channel that does
@@ -40,9 +39,7 @@ not pass through this host. From an earlier key, rotation notes lead to the newe
 
 Exit codes: 6 there is no log yet, 3 the keys and the rotation notes do not follow from each other.`;
 
-const ROTATE_EXAMPLES = `
-Examples:
-  $ collector signing-key rotate
+const ROTATE_EXAMPLES = `  $ collector signing-key rotate
   $ collector signing-key rotate --overlap 90d
   $ collector signing-key rotate --overlap 0     # the old key may be known to others: it signs no more
 
@@ -57,6 +54,11 @@ A key that a program manages (--signing-keys command:PROGRAM) cannot be rotated 
 Exit codes: 6 there is no log yet, or its private key is not there; 2 the overlap of an earlier rotation lasts;
 1 another rotation came first; 3 the keys and the rotation notes do not follow from each other.`;
 
+interface RotateOptions {
+  readonly overlap: string;
+  readonly json?: true;
+}
+
 interface EarlierKey {
   readonly key: NoteKey;
   readonly until: number;
@@ -65,10 +67,6 @@ interface EarlierKey {
 
 function instant(ms: number): string {
   return new Date(ms).toISOString();
-}
-
-function jsonText(value: unknown): string {
-  return `${JSON.stringify(value, undefined, 2)}\n`;
 }
 
 /** Where the log is in a database, its public keys are there: the data directory has them before `work`. */
@@ -156,11 +154,7 @@ ${texts.join('')}`;
 }
 
 /** On return the access log, and the database if the log is in one, have the new key. */
-async function rotate(
-  options: { readonly overlap: string; readonly json?: true },
-  config: Config,
-  shared?: OpenSharedStore,
-): Promise<string> {
+async function rotate(options: RotateOptions, config: Config, shared?: OpenSharedStore): Promise<string> {
   const now = Date.now();
   const overlapMs = overlapFrom(options.overlap, now);
   const program = signingProgram(config.signingKeys);
@@ -212,34 +206,35 @@ Give the rotation note to anyone who checks this log; the first key and the note
 ${escrowNotice(config)}`;
 }
 
-/** The `signing-key` command with its subcommands. */
-export function command(): Command {
-  const showing = addConfigOptions(
-    new Command('show').description('Show the keys that sign the checkpoints; never a private one.'),
-    'signing-key',
-  )
-    .option('--json', 'print them as one JSON object')
-    .addHelpText('after', SHOW_EXAMPLES)
-    .action((options: { readonly json?: true }, self: Command) => {
-      const config = configOf(self, 'signing-key');
-      return withPublicKeys(config, () => show(options, config));
-    });
+const showing = defineCommand<{ readonly json?: true }>({
+  name: 'show',
+  description: 'Show the keys that sign the checkpoints; never a private one.',
+  options: { '--json': 'print them as one JSON object' },
+  configuration: 'signing-key',
+  examples: SHOW_EXAMPLES,
+  run({ options, config }) {
+    const settings = config();
+    return withPublicKeys(settings, () => show(options, settings));
+  },
+});
 
-  const rotating = addConfigOptions(
-    new Command('rotate').description('Make a new key, and a note signed by both that verifiers follow.'),
-    'signing-key',
-  )
-    .option('--overlap <time>', 'how long the old key signs too', '30d')
-    .option('--json', 'print the new key as one JSON object')
-    .addHelpText('after', ROTATE_EXAMPLES)
-    .action((options: { readonly overlap: string; readonly json?: true }, self: Command) => {
-      const config = configOf(self, 'signing-key');
-      return withPublicKeys(config, (shared) => rotate(options, config, shared), true);
-    });
+const rotating = defineCommand<RotateOptions>({
+  name: 'rotate',
+  description: 'Make a new key, and a note signed by both that verifiers follow.',
+  options: {
+    '--overlap <time>': { help: 'how long the old key signs too', default: '30d' },
+    '--json': 'print the new key as one JSON object',
+  },
+  configuration: 'signing-key',
+  examples: ROTATE_EXAMPLES,
+  run({ options, config }) {
+    const settings = config();
+    return withPublicKeys(settings, (shared) => rotate(options, settings, shared), true);
+  },
+});
 
-  const signingKey = new Command('signing-key').description(
-    'Show and rotate the key that signs the checkpoints. A running collector follows.',
-  );
-  for (const each of [showing, rotating]) signingKey.addCommand(each);
-  return signingKey;
-}
+export const command = defineCommand({
+  name: 'signing-key',
+  description: 'Show and rotate the key that signs the checkpoints. A running collector follows.',
+  commands: [showing, rotating],
+});

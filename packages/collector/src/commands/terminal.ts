@@ -1,4 +1,5 @@
-/** Long lines for terminals, which by themselves break them within a word. */
+/** What commands print: lines for terminals, tables, and the rows of an answer. */
+import { once } from 'node:events';
 import { styleText } from 'node:util';
 import { SingleBar } from 'cli-progress';
 import type { StoreFinding } from '../store/findings.js';
@@ -66,29 +67,175 @@ export function legible(text: string): string {
   return printable(text).replaceAll('\\"', '"');
 }
 
-/* Text in aligned columns, for terminals. */
+/* The one table: text in aligned columns. */
+
+/** How a column may shrink on a terminal that is too narrow for the table. */
+export interface Column {
+  /** The least width to which its cells are cut; whole unless given, because a part of them would say nothing. */
+  readonly least?: number;
+  /** In place of {@link cutText}. */
+  readonly cut?: (cell: string, width: number) => string;
+  /** Where all columns are too wide when cut, this one is left out, the lowest number first; never unless given. */
+  readonly leftOut?: number;
+}
 
 /** A last column that would have less room than this is wrapped to the left of its place. */
 const LEAST_ROOM = 24;
 const HANGING_INDENT = 4;
+const GAP = '  ';
 
 /**
  * @param rows the first is the heading; all have as many cells.
  * @param output where it goes to: on a terminal the last column is wrapped within itself.
+ * @param columns one for each cell of a row: the table is made to fit the terminal by them, and nothing is wrapped.
  * @returns lines without trailing spaces, each ended by a line break.
  */
-export function alignedTable(rows: readonly (readonly string[])[], output: Output = {}): string {
-  const widths = (rows[0] ?? []).map((_, column) =>
-    rows.reduce((most, row) => Math.max(most, row[column]?.length ?? 0), 0),
-  );
-  const before = widths.slice(0, -1).reduce((sum, width) => sum + width + 2, 0);
+export function alignedTable(
+  rows: readonly (readonly string[])[],
+  output: Output = {},
+  columns?: readonly Column[],
+): string {
+  if (columns !== undefined)
+    return linesOf(output.isTTY === true ? fittingRows(rows, columns, output.columns ?? 0) : rows);
+  const before = totalOf(widthsOf(rows).slice(0, -1)) + GAP.length;
   const indent = before + LEAST_ROOM > (output.columns ?? 0) ? HANGING_INDENT : before;
-  const line = (row: readonly string[]): string =>
+  return linesOf(rows, (line) => wrappedFor(output, line, indent));
+}
+
+function linesOf(rows: readonly (readonly string[])[], wrappedLine = (line: string) => line): string {
+  const widths = widthsOf(rows);
+  const line = (row: readonly string[]) =>
     row
       .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-      .join('  ')
+      .join(GAP)
       .trimEnd();
-  return rows.map((row) => `${wrappedFor(output, line(row), indent)}\n`).join('');
+  return rows.map((row) => `${wrappedLine(line(row))}\n`).join('');
+}
+
+function widthsOf(rows: readonly (readonly string[])[]): number[] {
+  return (rows[0] ?? []).map((_, column) =>
+    rows.reduce((most, row) => Math.max(most, row[column]?.length ?? 0), 0),
+  );
+}
+
+/** Of columns and the gaps between them. */
+function totalOf(widths: readonly number[]): number {
+  return widths.reduce((sum, width) => sum + width + GAP.length, -GAP.length);
+}
+
+/** The same rows with fewer columns and cut cells, so that a line has at most `most` characters if that is possible. */
+function fittingRows(
+  rows: readonly (readonly string[])[],
+  columns: readonly Column[],
+  most: number,
+): string[][] {
+  const placed = widthsOf(rows).map((natural, place) => {
+    const { least = natural, cut = cutText, leftOut = Infinity } = columns[place] ?? {};
+    return { place, cut, leftOut, least: Math.min(natural, least), width: natural };
+  });
+  let shown = placed;
+  const dispensable = placed.filter(({ leftOut }) => leftOut < Infinity);
+  for (const next of dispensable.sort((a, b) => a.leftOut - b.leftOut)) {
+    if (totalOf(shown.map(({ least }) => least)) <= most) break;
+    shown = shown.filter((column) => column !== next);
+  }
+  for (let excess = totalOf(shown.map(({ width }) => width)) - most; excess > 0; excess--) {
+    const [widest] = shown.filter(({ width, least }) => width > least).sort((a, b) => b.width - a.width);
+    if (widest === undefined) break;
+    widest.width--;
+  }
+  return rows.map((row) => shown.map(({ place, cut, width }) => cut(row[place] ?? '', width)));
+}
+
+/** The text, or its beginning and an ellipsis; not cut within a pair of surrogates. */
+export function cutText(text: string, width: number): string {
+  if (text.length <= width) return text;
+  return `${text.slice(0, width - 1).replace(/[\ud800-\udbff]$/, '')}…`;
+}
+
+/* The one framing of an answer: rows as a table, as CSV or as JSON, in blocks, to a reader who may be slow. */
+
+/** A value on a line of its own. */
+export function jsonLine(value: object): string {
+  return `${printableJson(JSON.stringify(value))}\n`;
+}
+
+/** A value over several lines. */
+export function jsonText(value: unknown): string {
+  return `${printableJson(JSON.stringify(value, undefined, 2))}\n`;
+}
+
+/** Text of rows that are given out together. @param isFirst whether they are the first: a heading comes before them. */
+export type Framing<Row> = (rows: readonly Row[], isFirst: boolean) => string;
+
+/** An object of JSON a line. */
+export function asJsonLines<Row>(objectOf: (row: Row) => object): Framing<Row> {
+  return (rows) => rows.map((row) => jsonLine(objectOf(row))).join('');
+}
+
+/** @param heading a line, and `lineOf` one of a row; with their line breaks. */
+export function asCsv<Row>(heading: string, lineOf: (row: Row) => string): Framing<Row> {
+  return (rows, isFirst) => (isFirst ? heading : '') + rows.map(lineOf).join('');
+}
+
+/** @param tableOf lays rows out below a heading of one line. Without rows there is no table. */
+export function asTable<Row>(tableOf: (rows: readonly Row[]) => string): Framing<Row> {
+  return (rows, isFirst) => {
+    if (rows.length === 0) return '';
+    const table = tableOf(rows);
+    return isFirst ? table : table.slice(table.indexOf('\n') + 1);
+  };
+}
+
+/** Rows that are laid out together: in a long list columns may grow from one block to the next. */
+const BLOCK_ROWS = 1000;
+
+export interface Giving<Row> {
+  readonly framing: Framing<Row>;
+  /** How many rows at most. */
+  readonly limit?: number;
+  readonly signal?: AbortSignal;
+  /** Called before a block is written: whoever stops reading has had it. */
+  readonly onBlock?: (rows: readonly Row[]) => void;
+}
+
+/** Writes rows to standard output; without a row, what the framing has before the first. @returns how many. */
+export async function giveRows<Row>(
+  all: Iterable<Row> | AsyncIterable<Row>,
+  { framing, limit = Infinity, signal, onBlock }: Giving<Row>,
+): Promise<number> {
+  let given = 0;
+  let block: Row[] = [];
+  const give = async () => {
+    const rows = block;
+    block = [];
+    const text = framing(rows, given === 0);
+    given += rows.length;
+    onBlock?.(rows);
+    await giveText(text, signal);
+  };
+  for await (const row of all) {
+    block.push(row);
+    if (given + block.length === limit) break;
+    if (block.length === BLOCK_ROWS) await give();
+  }
+  if (block.length > 0 || given === 0) await give();
+  return given;
+}
+
+/**
+ * Writes to standard output; on a terminal without characters that would move the cursor.
+ * On return its reader has room for more. @throws the signal's reason once it is aborted.
+ */
+export async function giveText(text: string, signal?: AbortSignal): Promise<void> {
+  signal?.throwIfAborted();
+  if (process.stdout.write(process.stdout.isTTY ? printableLines(text) : text)) return;
+  try {
+    await once(process.stdout, 'drain', { signal });
+  } catch (error) {
+    signal?.throwIfAborted();
+    throw error;
+  }
 }
 
 /* What a check has found. */

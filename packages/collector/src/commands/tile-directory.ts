@@ -11,9 +11,9 @@
  */
 import fs from 'node:fs';
 import path from 'node:path';
-import { TILE_HASHES, tilePath } from '../integrity/merkle.js';
+import { TILE_HASHES, tilePath } from '../tree/merkle.js';
 import { systemCode } from '../system-code.js';
-import { syncDirectory } from '../transparency/key-files.js';
+import { syncDirectory } from '../tree/key-files.js';
 import { CommandFailure, EXIT, usage } from './exit-codes.js';
 
 const CHECKPOINT = 'checkpoint';

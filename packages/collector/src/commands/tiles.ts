@@ -12,7 +12,7 @@
 import { hash } from 'node:crypto';
 import { LEAF_BYTES, encodeLeaf } from '@clinical-events/protocol';
 import type { Checkpoint } from '@clinical-events/protocol/verify';
-import { GrowingTree } from '../integrity/growing-tree.js';
+import { GrowingTree } from '../tree/growing-tree.js';
 import {
   HASH_BYTES,
   TILE_HASHES,
@@ -21,7 +21,7 @@ import {
   encodedLeafHash,
   rootAt,
   tilesOf,
-} from '../integrity/merkle.js';
+} from '../tree/merkle.js';
 import { type EventLog, type StoredEntry, cursorAt } from '../store/contract/events.js';
 import type { TreeReader } from '../store/contract/tree.js';
 import { CommandFailure, EXIT, usage } from './exit-codes.js';

@@ -52,6 +52,15 @@ function typedAs(own: string, text: string, where = ''): string {
   );
 }
 
+/**
+ * Prints lines on standard error, each behind the name of the program, with the commands in them as they are typed here.
+ * @param dataDir that the commands are about.
+ */
+export function printRemarks(lines: readonly string[], dataDir?: string): void {
+  const directory = dataDir && path.resolve(dataDir);
+  process.stderr.write(lines.map((line) => `collector: ${typed(line, directory)}\n`).join(''));
+}
+
 /** For those who read it on another host: without a path, which they are not told. */
 export function ownName(): string {
   const own = ownCommand();

@@ -1,5 +1,5 @@
 /**
- * Puts the head of the access log's chain (integrity/access-chain.ts) into the ledger, as an entry of its own, so that
+ * Puts the head of the access log's chain (tree/access-chain.ts) into the ledger, as an entry of its own, so that
  * the ledger's checkpoints prove the lines of the access log as they prove the events.
  *
  * Commands append in processes of their own. Once an interval the lines that came are taken in and flushed, and when
@@ -11,7 +11,7 @@
  * Nothing waits for any of this, and no trouble with it is one of the ledger's.
  */
 import { ENTRY_KINDS } from '@clinical-events/protocol';
-import { AccessChain, headFields, headIn, type AccessHead } from '../integrity/access-chain.js';
+import { AccessChain, headFields, headIn, type AccessHead } from '../tree/access-chain.js';
 import { AccessLogAltered, AccessLogUnfit, type AccessLogStore } from '../store/contract/access-log.js';
 import { type Candidate } from '../store/contract/events.js';
 import { ownEntry } from './own-entry.js';

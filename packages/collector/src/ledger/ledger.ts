@@ -10,7 +10,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SALT_BYTES } from '@clinical-events/protocol';
-import { commitmentOf } from '../integrity/merkle.js';
+import { commitmentOf } from '../tree/merkle.js';
 import {
   type Candidate,
   CommitUnknown,

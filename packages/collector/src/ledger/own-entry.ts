@@ -1,7 +1,7 @@
 /** Entries of the log's own: leaves like events, which no sender can make. */
 import { randomUUID } from 'node:crypto';
 import { SALT_BYTES, type ENTRY_KINDS } from '@clinical-events/protocol';
-import { commitmentOf } from '../integrity/merkle.js';
+import { commitmentOf } from '../tree/merkle.js';
 import type { Candidate } from '../store/contract/events.js';
 import { fillSalt } from './salt.js';
 import { uuidBytes } from '../store/text.js';

@@ -20,8 +20,8 @@
  * entries. No batch of events waits for any of it longer than for a few milliseconds of reading.
  */
 import { formatCheckpoint } from '@clinical-events/protocol/verify';
-import type { GrowingTree } from '../integrity/growing-tree.js';
-import type { CheckpointSigner } from '../integrity/note-signing.js';
+import type { GrowingTree } from '../tree/growing-tree.js';
+import type { CheckpointSigner } from '../tree/note-signing.js';
 import { type Committed, type Cursor, cursorAt, type SharedCommits } from '../store/contract/events.js';
 import { HeadMoved, type TreeStore } from '../store/contract/tree.js';
 import {

@@ -5,14 +5,9 @@
  */
 import { setImmediate as turn } from 'node:timers/promises';
 import { parseCheckpoint, type Checkpoint } from '@clinical-events/protocol/verify';
-import { GrowingTree } from '../integrity/growing-tree.js';
-import { HASH_BYTES, TilesIncomplete } from '../integrity/merkle.js';
-import {
-  rotationMissing,
-  unknownSigner,
-  verifyNote,
-  type CheckpointSigner,
-} from '../integrity/note-signing.js';
+import { GrowingTree } from '../tree/growing-tree.js';
+import { HASH_BYTES, TilesIncomplete } from '../tree/merkle.js';
+import { rotationMissing, unknownSigner, verifyNote, type CheckpointSigner } from '../tree/note-signing.js';
 import { BEGINNING, type Committed, type Cursor } from '../store/contract/events.js';
 import { type TreeReader } from '../store/contract/tree.js';
 

@@ -7,8 +7,8 @@ import type { QueueState, StorageState } from '../ingest/ingest.js';
 import { TIME_BOUNDS_MS, quantile } from '../ledger/buckets.js';
 import { type LedgerCounts } from '../ledger/ledger-counters.js';
 import type { PrivacyState } from '../ledger/lifecycle.js';
-import type { SinkView } from '../transparency/publisher.js';
-import type { CheckpointTroubleState } from '../transparency/state-files.js';
+import type { SinkView } from '../tree/publisher.js';
+import type { CheckpointTroubleState } from '../tree/state-files.js';
 
 /** `starting`: the ledger is being opened. `stopping`: no new events are taken. */
 export type Phase = 'starting' | 'running' | 'stopping';

@@ -10,7 +10,7 @@ import type { QueueState, StorageState } from '../ingest/ingest.js';
 import type { PrivacyState } from '../ledger/lifecycle.js';
 import type { SharedCounts } from '../ledger/ledger-counters.js';
 import { counted } from '../quantity.js';
-import type { SinkView } from '../transparency/publisher.js';
+import type { SinkView } from '../tree/publisher.js';
 import type {
   Alarm,
   BackupState,

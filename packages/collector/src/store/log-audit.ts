@@ -1,5 +1,5 @@
 /** The audit of a whole log for `collector verify`: what goes in and what comes out. It continues past damage. */
-import type { SignedRoot } from '../integrity/audit.js';
+import type { SignedRoot } from '../tree/audit.js';
 import type { Files } from '../files.js';
 import type { Actions } from '../privacy/actions.js';
 import type { SequenceSet } from '../privacy/sequence-set.js';

@@ -1,6 +1,6 @@
 /** What signed roots and stored hashes show against a log, or against each other: for `collector verify`. */
-import { type HashFault, leavesBelow, type RootVerdict, type Verdict } from '../integrity/audit.js';
-import { HASH_BYTES } from '../integrity/merkle.js';
+import { type HashFault, leavesBelow, type RootVerdict, type Verdict } from '../tree/audit.js';
+import { HASH_BYTES } from '../tree/merkle.js';
 import { entryRange, finding, type VerifyFinding } from './findings.js';
 import type { CheckedRoot } from './log-audit.js';
 

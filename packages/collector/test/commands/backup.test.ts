@@ -4,7 +4,7 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { issueKey } from '../running/issued-keys.js';
-import { readBackupNote } from '../../src/transparency/state-files.js';
+import { readBackupNote } from '../../src/tree/state-files.js';
 import { lockDirectory } from '../../src/store/directory-lock.js';
 import {
   createKey,

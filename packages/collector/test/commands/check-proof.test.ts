@@ -5,7 +5,7 @@ import path from 'node:path';
 import { parseNote, parseRotation } from '@clinical-events/protocol/verify';
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { proveEvent } from '../../src/commands/proof.js';
-import { SigningKeys } from '../../src/transparency/signing-keys.js';
+import { SigningKeys } from '../../src/tree/signing-keys.js';
 import { run, temporaryDirectory } from '../running/collector-process.js';
 import { candidate, idOf, type Made } from '../store/candidate.js';
 import { fillSigned, firstKey, loggedEvent, ORIGIN } from './signed-directory.js';

@@ -4,7 +4,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { whyUnsigned } from '../../src/commands/verify/proof-findings.js';
-import { CheckpointTrouble, writeSinkStates } from '../../src/transparency/state-files.js';
+import { CheckpointTrouble, writeSinkStates } from '../../src/tree/state-files.js';
 import { createKey, run, start, temporaryDirectory } from '../running/collector-process.js';
 import { lockDirectory } from '../../src/store/directory-lock.js';
 import { fillDirectory, flipBit, segmentPaths } from '../store/embedded/filled-directory.js';

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { formatNote, parseNote } from '@clinical-events/protocol/verify';
 import { proveEvent } from '../../src/commands/proof.js';
-import { SigningKeys } from '../../src/transparency/signing-keys.js';
+import { SigningKeys } from '../../src/tree/signing-keys.js';
 import {
   createKey,
   outcomeEvent,

@@ -6,7 +6,7 @@ import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { Catalogue } from '../../src/catalogue/catalogue.js';
 import type { ConsoleState } from '../../src/operate/console/console-state.js';
 import { openStore } from '../../src/store/open-to-read.js';
-import { writeMirrorNote } from '../../src/transparency/state-files.js';
+import { writeMirrorNote } from '../../src/tree/state-files.js';
 import { contentsOf, expectedOf, twinLog } from '../catalogue/made-catalogue.js';
 import { getJson, managementPort } from '../operate/managed.js';
 import { stored } from '../records/odd-log.js';

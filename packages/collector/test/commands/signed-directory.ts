@@ -5,7 +5,7 @@ import path from 'node:path';
 import { ENTRY_KINDS } from '@clinical-events/protocol';
 import { AccessLogHeads } from '../../src/ledger/access-log-heads.js';
 import { Sequencer } from '../../src/ledger/sequencer.js';
-import { SigningKeys } from '../../src/transparency/signing-keys.js';
+import { SigningKeys } from '../../src/tree/signing-keys.js';
 import { AccessLogFile } from '../../src/store/embedded/access-log-file.js';
 import { EmbeddedStore, type Encryption } from '../../src/store/embedded/embedded-store.js';
 import { nodeFiles } from '../../src/files.js';

@@ -3,10 +3,10 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { keyIdText } from '@clinical-events/protocol/verify';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { noteKey, verifierKeyOf } from '../../src/integrity/note-signing.js';
+import { noteKey, verifierKeyOf } from '../../src/tree/note-signing.js';
 import { scratchDirectory } from '../access/scratch-keys.js';
 import { createKey, outcomeEvent, run, start } from '../running/collector-process.js';
-import { ScratchProgram } from '../transparency/scratch-program.js';
+import { ScratchProgram } from '../tree/scratch-program.js';
 import { fillSigned, ORIGIN } from './signed-directory.js';
 
 /** A collector that is expected not to start. */

@@ -2,11 +2,11 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { keyChain, noteKey, verifyNote } from '../../src/integrity/note-signing.js';
+import { keyChain, noteKey, verifyNote } from '../../src/tree/note-signing.js';
 import { scratchDirectory } from '../access/scratch-keys.js';
 import { createKey, outcomeEvent, run as collector, start } from '../running/collector-process.js';
 import { getJson, managementPort } from '../operate/managed.js';
-import { DAY, keyFile, ORIGIN, ScratchLog, signersOf } from '../transparency/scratch-log.js';
+import { DAY, keyFile, ORIGIN, ScratchLog, signersOf } from '../tree/scratch-log.js';
 
 interface KeyJson extends Record<string, unknown> {
   readonly key: string;

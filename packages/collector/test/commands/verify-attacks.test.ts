@@ -9,7 +9,7 @@ import { crc32 } from 'node:zlib';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { verifyLog } from '../../src/commands/verify/verification.js';
 import type { VerifyFinding } from '../../src/store/findings.js';
-import { writeSinkStates } from '../../src/transparency/state-files.js';
+import { writeSinkStates } from '../../src/tree/state-files.js';
 import { nodeFiles } from '../../src/files.js';
 import { frameReceivedAt } from '../../src/store/embedded/frame.js';
 import { encodeSegmentHeader, segmentName } from '../../src/store/embedded/segment.js';

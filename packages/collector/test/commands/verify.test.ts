@@ -3,7 +3,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { VerifyFindings } from '../../src/commands/verify/verification.js';
-import { SigningKeys } from '../../src/transparency/signing-keys.js';
+import { SigningKeys } from '../../src/tree/signing-keys.js';
 import { createKey, run, temporaryDirectory } from '../running/collector-process.js';
 import { contents } from '../running/directory-contents.js';
 import { canMount, runReadOnly, runWithoutPrivilege } from '../running/restricted-process.js';

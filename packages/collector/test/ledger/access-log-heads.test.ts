@@ -3,7 +3,7 @@ import path from 'node:path';
 import { execFileSync } from 'node:child_process';
 import { ENTRY_KINDS, SALT_BYTES } from '@clinical-events/protocol';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
-import { AccessChain, headIn, type AccessHead } from '../../src/integrity/access-chain.js';
+import { AccessChain, headIn, type AccessHead } from '../../src/tree/access-chain.js';
 import { AccessLogHeads } from '../../src/ledger/access-log-heads.js';
 import { AccessLogFile } from '../../src/store/embedded/access-log-file.js';
 import type { Candidate } from '../../src/store/contract/events.js';

@@ -3,7 +3,7 @@ import path from 'node:path';
 import type { EventKind } from '@clinical-events/protocol';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { ConsoleState } from '../../src/operate/console/console-state.js';
-import { writeBackupNote } from '../../src/transparency/state-files.js';
+import { writeBackupNote } from '../../src/tree/state-files.js';
 import { createKey, run } from '../running/collector-process.js';
 import { post } from '../running/load.js';
 import { oneCollector } from '../running/one-collector.js';

@@ -1,7 +1,7 @@
 /** What the warnings and the hints are made of, where all is well. */
 import type { KeyUse } from '../../src/access/key-ring.js';
 import type { Facts } from '../../src/operate/warnings.js';
-import type { SinkState } from '../../src/transparency/state-files.js';
+import type { SinkState } from '../../src/tree/state-files.js';
 
 export const NOW = Date.parse('2026-03-04T12:00:00Z');
 export const DAY = 86_400_000;

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { BEGINNING, type Committed, type Cursor, type Store } from '../../src/store/contract/events.js';
 import { HeadMoved, type TreeReader, type TreeStore } from '../../src/store/contract/tree.js';
-import { HASH_BYTES, leafHash } from '../../src/integrity/merkle.js';
+import { HASH_BYTES, leafHash } from '../../src/tree/merkle.js';
 import { candidate, envelopeOf, type Made } from './candidate.js';
 
 /** One place where a tree can be kept, empty at first. */

@@ -17,8 +17,8 @@ import { decodeEnvelope, ENTRY_KINDS, SALT_BYTES } from '@clinical-events/protoc
 import { type Checkpoint, parseCheckpoint } from '@clinical-events/protocol/verify';
 import { Command } from 'commander';
 import { type Config, inQuotes } from '@clinical-events/collector/config';
-import { GrowingTree } from '@clinical-events/collector/integrity/growing-tree';
-import { verifyNote } from '@clinical-events/collector/integrity/note-signing';
+import { GrowingTree } from '@clinical-events/collector/tree/growing-tree';
+import { verifyNote } from '@clinical-events/collector/tree/note-signing';
 import {
   CheckpointContradicted,
   LeafReader,
@@ -39,12 +39,12 @@ import type { OpenSharedStore } from '@clinical-events/collector/store/contract/
 import { openForWriting, openTree, type WritableStore } from '@clinical-events/collector/store/open-to-write';
 import { openReadingsLog, readingsLogPath } from '@clinical-events/collector/store/open-access-log';
 import { openStore } from '@clinical-events/collector/store/open-to-read';
-import { readHistory } from '@clinical-events/collector/transparency/key-files';
+import { readHistory } from '@clinical-events/collector/tree/key-files';
 import {
   type MirrorNote,
   readMirrorNote,
   writeMirrorNote,
-} from '@clinical-events/collector/transparency/state-files';
+} from '@clinical-events/collector/tree/state-files';
 import { addConfigOptions, configOf } from '@clinical-events/collector/commands/arguments';
 import { CommandFailure, EXIT, onStop, usage } from '@clinical-events/collector/commands/exit-codes';
 import { recordOf, takeRecord } from '@clinical-events/collector/commands/lifecycle/holds';

@@ -10,7 +10,7 @@ import { type Address, parseAddress } from '../address.js';
 import { adoptLog, examineLog, maintainLog, migrateLog, rolesOf } from '../administration.js';
 import { openForReading } from '../driver.js';
 import { type Quarantine, quarantineLog } from '../quarantine.js';
-import { signingDirectory } from '@clinical-events/collector/transparency/key-files';
+import { signingDirectory } from '@clinical-events/collector/tree/key-files';
 import { openSealKey } from '../shared-keys.js';
 import { type GivenOut, logAct, logSharedAccess } from '@clinical-events/collector/commands/access-log';
 import { addConfigOptions, configOf } from '@clinical-events/collector/commands/arguments';

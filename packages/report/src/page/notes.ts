@@ -52,55 +52,59 @@ export function countingNotes({ clock, log }: ReportNumbers): Html {
       ends where fewer than ten runs are left, and half may not be reached by then. An outcome from before the
       start of its run counts for the first day.
     </li>
-    <li>
-      <strong>Latency</strong> is from the inference-start to the first output by the senders’ clocks; where
-      one is missing or the output is the earlier one, there is none. Percentiles are at the nearest rank:
-      exact where all times of about that length are the same, otherwise right to half a per cent of their
-      value and shown with the digits that this leaves (a sketch after C. Masson and others, PVLDB 12, 2019,
-      2195–2205). p95 is given from 20 runs on, p99 from 100.
-    </li>
-    <li>
-      <strong>Calls of models:</strong> each inference-start of a run is a call. A run is counted under the
-      model of its first call and each call under its own, so a model may have calls and no run. How calls
-      ended, their tokens and their retries are known where an instrumentation of the library captured them.
-      Tokens are what providers counted. Where a start names no version of its model, the model that answered
-      is taken for it. Calls with another target or user than the first one of their run are a conflict.
-    </li>
-    <li>
-      <strong>Feedback</strong> is counted by how often it was given, not by run. A thumb is up or down by its
-      <code>direction</code>, or else by its <code>rating_value</code>: 3 and more is up. One that has
-      neither, such as a comment alone, counts as a thumb without a direction. Ratings are rounded for the
-      distribution and not for the mean; one that was sent as a text, such as “5”, counts.
-    </li>
-    <li>
-      <strong>Other words</strong> are what senders wrote in place of the protocol’s vocabulary, or left out,
-      which profile minimum allows. They are counted and never shown. <strong>Unreadable</strong> is a payload
-      that is encrypted or retired.
-    </li>
-    <li>
-      <strong>Completeness</strong> and <strong>conflicts</strong> are those of the records: minimum is the
-      usual state of a young run, and retired is a run of which no more is missing than payloads that were
-      erased: it counts as a run, and in no number that a payload says. A run counts once for each kind of
-      conflict that it has.
-    </li>
-    <li>
-      <strong>A new version</strong> is one whose first run in the log is of the period, and came after the
-      first run of another version of the model.
-    </li>
-    <li>
-      <strong>Main findings</strong> names every new version, with its contradicted share against that of the
-      version before; with its runs that had an outcome after the same time, the longest of 1, 7, 30 and 90
-      days that at least 20 runs of both are old enough for, because the newer one has younger runs; and with
-      its p95 where that differs by a quarter or more; runs of 30 days and more without an outcome; calls of
-      models that failed; incomplete records; conflicts; events of no run.
-    </li>
-    <li>
-      All counts are exact. Of organisations the first 200 are listed, of models and versions the first 500
-      pairs, each by the first 120 characters of its name; what is beyond is summed. Small counts are not
-      hidden: who knows the ward may know a patient by a count of one, so think of who gets the page.
-    </li>
+    ${NOTES_OF_CALLS}
   </ol>`;
 }
+
+const NOTES_OF_CALLS: Html = html`
+  <li>
+    <strong>Latency</strong> is from the inference-start to the first output by the senders’ clocks; where one
+    is missing or the output is the earlier one, there is none. Percentiles are at the nearest rank: exact
+    where all times of about that length are the same, otherwise right to half a per cent of their value and
+    shown with the digits that this leaves (a sketch after C. Masson and others, PVLDB 12, 2019, 2195–2205).
+    p95 is given from 20 runs on, p99 from 100.
+  </li>
+  <li>
+    <strong>Calls of models:</strong> each inference-start of a run is a call. A run is counted under the
+    model of its first call and each call under its own, so a model may have calls and no run. How calls
+    ended, their tokens and their retries are known where an instrumentation of the library captured them.
+    Tokens are what providers counted. Where a start names no version of its model, the model that answered is
+    taken for it. Calls with another target or user than the first one of their run are a conflict.
+  </li>
+  <li>
+    <strong>Feedback</strong> is counted by how often it was given, not by run. A thumb is up or down by its
+    <code>direction</code>, or else by its <code>rating_value</code>: 3 and more is up. One that has neither,
+    such as a comment alone, counts as a thumb without a direction. Ratings are rounded for the distribution
+    and not for the mean; one that was sent as a text, such as “5”, counts.
+  </li>
+  <li>
+    <strong>Other words</strong> are what senders wrote in place of the protocol’s vocabulary, or left out,
+    which profile minimum allows. They are counted and never shown. <strong>Unreadable</strong> is a payload
+    that is encrypted or retired.
+  </li>
+  <li>
+    <strong>Completeness</strong> and <strong>conflicts</strong> are those of the records: minimum is the
+    usual state of a young run, and retired is a run of which no more is missing than payloads that were
+    erased: it counts as a run, and in no number that a payload says. A run counts once for each kind of
+    conflict that it has.
+  </li>
+  <li>
+    <strong>A new version</strong> is one whose first run in the log is of the period, and came after the
+    first run of another version of the model.
+  </li>
+  <li>
+    <strong>Main findings</strong> names every new version, with its contradicted share against that of the
+    version before; with its runs that had an outcome after the same time, the longest of 1, 7, 30 and 90 days
+    that at least 20 runs of both are old enough for, because the newer one has younger runs; and with its p95
+    where that differs by a quarter or more; runs of 30 days and more without an outcome; calls of models that
+    failed; incomplete records; conflicts; events of no run.
+  </li>
+  <li>
+    All counts are exact. Of organisations the first 200 are listed, of models and versions the first 500
+    pairs, each by the first 120 characters of its name; what is beyond is summed. Small counts are not
+    hidden: who knows the ward may know a patient by a count of one, so think of who gets the page.
+  </li>
+`;
 
 /* Behind each number that names runs worth looking at, the command that lists exactly these runs. */
 

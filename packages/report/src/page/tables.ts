@@ -5,6 +5,7 @@ import { CONFLICT_WORDS, type GroupNumbers, MISSING_WORDS, type ReportNumbers } 
 import { FEEDBACK_WORDS, OUTCOME_WORDS, OUTCOME_TEXT } from '@clinical-events/collector/records/vocabulary';
 import { type NamedGroup, medianText } from './charts.js';
 import { bars } from './shapes.js';
+import type { Share } from '../statistics.js';
 import {
   CONFLICT_TEXT,
   ENDING_TEXT,
@@ -40,50 +41,79 @@ function partText(some: number, of: number): string {
   return some === 0 ? '0' : `${countText(some)} (${percent(some / of)})`;
 }
 
+/** Whether any group has counted such runs: words that none has are left out. */
+type Found = (count: (numbers: GroupNumbers) => number) => boolean;
+
 function blocksOf(groups: readonly NamedGroup[]): Block[] {
-  const found = (count: (numbers: GroupNumbers) => number) =>
-    groups.some(({ numbers }) => count(numbers) > 0);
-  const ages = groups[0]?.numbers.without_outcome_by_age ?? [];
-  const waits = groups[0]?.numbers.outcome_within ?? [];
+  const found: Found = (count) => groups.some(({ numbers }) => count(numbers) > 0);
   return [
+    RUNS,
+    outcomes(found),
+    CONTRADICTED,
+    ...ageBlocks(groups[0]?.numbers),
+    LATENCY,
+    ...callBlocks(groups),
+    feedback(found),
+    completeness(found),
+    conflicts(found),
+  ];
+}
+
+const RUNS: Block = [
+  'Runs',
+  [
+    ['runs', ({ runs }) => countText(runs)],
+    ['events', ({ events }) => countText(events)],
+    ['first run', ({ first_run: first }) => dateText(first)],
+    ['last run', ({ last_run: last }) => dateText(last)],
+  ],
+];
+
+const CONTRADICTED: Block = [
+  'Contradicted, of validated, partial and contradicted',
+  [
+    ['share', ({ contradicted }) => percent(contradicted.share)],
+    ['95 % interval', ({ contradicted }) => intervalText(contradicted)],
+    ['runs', ({ contradicted }) => ofText(contradicted)],
+  ],
+];
+
+const LATENCY: Block = [
+  'Latency, from start to first output',
+  [
+    ['runs with both', ({ latency_ms: { runs } }) => countText(runs)],
+    ['p50', ({ latency_ms: latency }) => latencyText(latency, 'p50')],
+    ['p95', ({ latency_ms: latency }) => latencyText(latency, 'p95')],
+    ['p99', ({ latency_ms: latency }) => latencyText(latency, 'p99')],
+  ],
+];
+
+function outcomes(found: Found): Block {
+  return [
+    'Last outcome of each run',
     [
-      'Runs',
-      [
-        ['runs', ({ runs }) => countText(runs)],
-        ['events', ({ events }) => countText(events)],
-        ['first run', ({ first_run: first }) => dateText(first)],
-        ['last run', ({ last_run: last }) => dateText(last)],
-      ],
+      ...OUTCOME_WORDS.filter((word) => found(({ outcomes }) => outcomes[word])).map((word): Row => [
+        OUTCOME_TEXT[word],
+        ofRuns(({ outcomes }) => outcomes[word]),
+      ]),
+      ['outcomes that differ within a run', ({ changed_outcomes: changed }) => countText(changed)],
     ],
-    [
-      'Last outcome of each run',
-      [
-        ...OUTCOME_WORDS.filter((word) => found(({ outcomes }) => outcomes[word])).map((word): Row => [
-          OUTCOME_TEXT[word],
-          ofRuns(({ outcomes }) => outcomes[word]),
-        ]),
-        ['outcomes that differ within a run', ({ changed_outcomes: changed }) => countText(changed)],
-      ],
-    ],
-    [
-      'Contradicted, of validated, partial and contradicted',
-      [
-        ['share', ({ contradicted }) => percent(contradicted.share)],
-        ['95 % interval', ({ contradicted }) => intervalText(contradicted)],
-        ['runs', ({ contradicted }) => ofText(contradicted)],
-      ],
-    ],
+  ];
+}
+
+/** @param first of the groups: all have the same ages. */
+function ageBlocks(first: GroupNumbers | undefined): Block[] {
+  const shareText = (share: Share | undefined) =>
+    share === undefined || share.of === 0 ? 'no run' : `${ofText(share)} (${percent(share.share)})`;
+  const ages = first?.without_outcome_by_age ?? [];
+  const waits = first?.outcome_within ?? [];
+  return [
     [
       'Without an outcome, by age of the run',
       [
         ...ages.map((age, i): Row => [
           ageText(age),
-          ({ without_outcome_by_age }) => {
-            const share = without_outcome_by_age[i];
-            return share === undefined || share.of === 0
-              ? 'no run'
-              : `${ofText(share)} (${percent(share.share)})`;
-          },
+          ({ without_outcome_by_age: shares }) => shareText(shares[i]),
         ]),
         ['from start to outcome', medianText],
       ],
@@ -92,67 +122,58 @@ function blocksOf(groups: readonly NamedGroup[]): Block[] {
       'With an outcome by that age, of the runs that are as old',
       waits.map(({ days }, i): Row => [
         `within ${countOf(days, 'day')}`,
-        ({ outcome_within: within }) => {
-          const share = within[i];
-          return share === undefined || share.of === 0
-            ? 'no run'
-            : `${ofText(share)} (${percent(share.share)})`;
-        },
+        ({ outcome_within: shares }) => shareText(shares[i]),
       ]),
     ],
+  ];
+}
+
+function feedback(found: Found): Block {
+  return [
+    'Feedback, by how often it was given',
     [
-      'Latency, from start to first output',
-      [
-        ['runs with both', ({ latency_ms: { runs } }) => countText(runs)],
-        ['p50', ({ latency_ms: latency }) => latencyText(latency, 'p50')],
-        ['p95', ({ latency_ms: latency }) => latencyText(latency, 'p95')],
-        ['p99', ({ latency_ms: latency }) => latencyText(latency, 'p99')],
-      ],
+      ...FEEDBACK_WORDS.filter((word) => found(({ feedback }) => feedback[word])).map((word): Row => [
+        FEEDBACK_TEXT[word],
+        ({ feedback }) => countText(feedback[word]),
+      ]),
+      ['thumbs up', ({ thumbs_up: up }) => (up.of === 0 ? '–' : `${ofText(up)} (${percent(up.share)})`)],
+      ['95 % interval', ({ thumbs_up: up }) => intervalText(up)],
+      ['mean rating', ({ ratings }) => decimal(ratings.mean, 2)],
+      ['ratings of 0 · 1 · 2 · 3 · 4 · 5', ({ ratings }) => ratings.distribution.map(countText).join(' · ')],
     ],
-    ...callBlocks(groups),
+  ];
+}
+
+function completeness(found: Found): Block {
+  return [
+    'Completeness',
     [
-      'Feedback, by how often it was given',
-      [
-        ...FEEDBACK_WORDS.filter((word) => found(({ feedback }) => feedback[word])).map((word): Row => [
-          FEEDBACK_TEXT[word],
-          ({ feedback }) => countText(feedback[word]),
-        ]),
-        ['thumbs up', ({ thumbs_up: up }) => (up.of === 0 ? '–' : `${ofText(up)} (${percent(up.share)})`)],
-        ['95 % interval', ({ thumbs_up: up }) => intervalText(up)],
-        ['mean rating', ({ ratings }) => decimal(ratings.mean, 2)],
-        [
-          'ratings of 0 · 1 · 2 · 3 · 4 · 5',
-          ({ ratings }) => ratings.distribution.map(countText).join(' · '),
-        ],
-      ],
+      ['full', ofRuns(({ completeness }) => completeness.full)],
+      ['minimum', ofRuns(({ completeness }) => completeness.minimum)],
+      ['incomplete', ofRuns(({ completeness }) => completeness.incomplete)],
+      ...(found(({ completeness }) => completeness.retired)
+        ? [['retired', ofRuns(({ completeness }) => completeness.retired)] as const]
+        : []),
+      ...MISSING_WORDS.filter((word) => found(({ missing }) => missing[word])).map((word): Row => [
+        `missing: ${MISSING_TEXT[word]}`,
+        ofRuns(({ missing }) => missing[word]),
+      ]),
+      ...(found(({ numbers_in_text: texts }) => texts)
+        ? [['numbers sent as texts', ofRuns(({ numbers_in_text: texts }) => texts)] as const]
+        : []),
     ],
+  ];
+}
+
+function conflicts(found: Found): Block {
+  return [
+    'Conflicts',
     [
-      'Completeness',
-      [
-        ['full', ofRuns(({ completeness }) => completeness.full)],
-        ['minimum', ofRuns(({ completeness }) => completeness.minimum)],
-        ['incomplete', ofRuns(({ completeness }) => completeness.incomplete)],
-        ...(found(({ completeness }) => completeness.retired)
-          ? [['retired', ofRuns(({ completeness }) => completeness.retired)] as const]
-          : []),
-        ...MISSING_WORDS.filter((word) => found(({ missing }) => missing[word])).map((word): Row => [
-          `missing: ${MISSING_TEXT[word]}`,
-          ofRuns(({ missing }) => missing[word]),
-        ]),
-        ...(found(({ numbers_in_text: texts }) => texts)
-          ? [['numbers sent as texts', ofRuns(({ numbers_in_text: texts }) => texts)] as const]
-          : []),
-      ],
-    ],
-    [
-      'Conflicts',
-      [
-        ['runs with any', ofRuns(({ with_conflict }) => with_conflict.count)],
-        ...CONFLICT_WORDS.filter((word) => found(({ conflicts }) => conflicts[word])).map((word): Row => [
-          CONFLICT_TEXT[word],
-          ofRuns(({ conflicts }) => conflicts[word]),
-        ]),
-      ],
+      ['runs with any', ofRuns(({ with_conflict }) => with_conflict.count)],
+      ...CONFLICT_WORDS.filter((word) => found(({ conflicts }) => conflicts[word])).map((word): Row => [
+        CONFLICT_TEXT[word],
+        ofRuns(({ conflicts }) => conflicts[word]),
+      ]),
     ],
   ];
 }

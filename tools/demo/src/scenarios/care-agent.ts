@@ -182,6 +182,12 @@ function plan({ random, newId, startsAt, newVersion, patients }: Scene): readonl
     },
     { at: displayed, sender: CHART, parent: thought, latencyMs: displayed - startsAt },
   );
+  sign(run, random, output, displayed);
+  return [run, retriever, writer];
+}
+
+/** What the physician says of the letter, and what becomes of it. */
+function sign(run: PlannedRun, random: Random, output: string, displayed: number): void {
   const quality = random.fraction();
   const signed = displayed + random.logNormal(5 * HOUR, 0.8);
   if (random.chance(0.5)) {
@@ -206,7 +212,6 @@ function plan({ random, newId, startsAt, newVersion, patients }: Scene): readonl
     },
     { at: signed + random.logNormal(10 * MINUTE, 0.6), sender: CHART, parent: output },
   );
-  return [run, retriever, writer];
 }
 
 export const careAgent: Scenario = {

@@ -5,7 +5,7 @@
  */
 import { HOUR, MINUTE, PlannedRun, type Sender } from '../planned-run.js';
 import { modelInstance, patientId, type Scenario, type Scene } from '../scenario.js';
-import { spread, workingWeek } from '../random.js';
+import { type Random, spread, workingWeek } from '../random.js';
 
 const NAME = 'imaging-triage';
 const MODELS = [modelInstance('ct-triage', '3.1'), modelInstance('ct-triage', '3.2')] as const;
@@ -90,6 +90,20 @@ function plan({ random, newId, startsAt, newVersion, patients }: Scene): readonl
     { at: displayed, sender: VIEWER, parent: heatMap, latencyMs: displayed - startsAt },
   );
   const read = displayed + random.logNormal([5 * HOUR, 70 * MINUTE, 14 * MINUTE][priority] ?? HOUR, 0.5);
+  rate(run, random, output, read);
+  run.outcome(
+    {
+      ...report(present, priority, finding, random.chance(0.12)),
+      occurred_at: new Date(read).toISOString(),
+      evidence_uri: `${studyUri}/report`,
+    },
+    { at: read + random.logNormal(4 * MINUTE, 0.8), sender: REPORTING, parent: output },
+  );
+  return [run];
+}
+
+/** A radiologist in five rates the result. */
+function rate(run: PlannedRun, random: Random, output: string, read: number): void {
   if (random.chance(0.18)) {
     run.feedback(
       {
@@ -100,15 +114,6 @@ function plan({ random, newId, startsAt, newVersion, patients }: Scene): readonl
       { at: read + random.between(10, 120) * 1000, sender: VIEWER, parent: output },
     );
   }
-  run.outcome(
-    {
-      ...report(present, priority, finding, random.chance(0.12)),
-      occurred_at: new Date(read).toISOString(),
-      evidence_uri: `${studyUri}/report`,
-    },
-    { at: read + random.logNormal(4 * MINUTE, 0.8), sender: REPORTING, parent: output },
-  );
-  return [run];
 }
 
 function sigmoid(value: number): number {

@@ -62,6 +62,11 @@ const WORKBENCH: Sender = {
   clock: 'milliseconds',
 };
 
+const PROMPT =
+  'Abstract this admission for the sepsis register. State whether the criteria for severe sepsis or septic ' +
+  'shock are met, when time zero was, which bundle elements were completed and when, and cite the source ' +
+  'of every statement. Say so where the record is silent.';
+
 function plan({ random, newId, startsAt, newVersion }: Scene): readonly PlannedRun[] {
   const run = new PlannedRun(NAME, newId);
   const encounter = `encounter-${String(random.integer(1, 99_999)).padStart(5, '0')}`;
@@ -76,10 +81,7 @@ function plan({ random, newId, startsAt, newVersion }: Scene): readonly PlannedR
       user_identity: { caller_id: `abstractor-${random.integer(1, 14)}`, caller_type: 'clinician' },
       target_identity: { target_id: encounter, target_type: 'document' },
       inputs: {
-        prompt:
-          'Abstract this admission for the sepsis register. State whether the criteria for severe sepsis or septic ' +
-          'shock are met, when time zero was, which bundle elements were completed and when, and cite the source ' +
-          'of every statement. Say so where the record is silent.',
+        prompt: PROMPT,
         input_uri: `https://records.hospital.example/encounters/${encounter}`,
       },
     },
@@ -94,30 +96,7 @@ function plan({ random, newId, startsAt, newVersion }: Scene): readonly PlannedR
     },
     { ...after(random.logNormal(1900 * slow, 0.4)), parent: started },
   );
-  for (const { tool, finds } of random.some(TOOLS, random.integer(2, 4))) {
-    const call = run.artifact(
-      {
-        artifact_type: 'tool_call',
-        artifact_uri: `urn:tool-call:${tool}:${random.integer(1, 1e9)}`,
-        mime_type: 'application/json',
-        description: `${tool}: ${finds}`,
-        arguments: { encounter, from_hour: 0, to_hour: random.pick([24, 48, 72]) },
-      },
-      { ...after(random.logNormal(420, 0.7)), parent: thought },
-    );
-    for (const passage of random.some(PASSAGES, random.integer(1, 2))) {
-      run.artifact(
-        {
-          artifact_type: 'text_chunk',
-          artifact_uri: `https://records.hospital.example/encounters/${encounter}/text#${random.integer(1, 400)}`,
-          mime_type: 'text/plain',
-          description: passage,
-          rank_score: Number(random.between(0.4, 0.99).toFixed(4)),
-        },
-        { ...after(random.logNormal(60, 0.6)), parent: call },
-      );
-    }
-  }
+  callTools({ run, random, encounter, thought, after });
   thought = run.artifact(
     {
       artifact_type: 'reasoning_trace',
@@ -143,6 +122,43 @@ function plan({ random, newId, startsAt, newVersion }: Scene): readonly PlannedR
   );
   follow(run, random, output, now, newVersion);
   return [run];
+}
+
+interface ToolCalls {
+  readonly run: PlannedRun;
+  readonly random: Random;
+  readonly encounter: string;
+  /** The event that the calls follow from. */
+  readonly thought: string;
+  readonly after: (latencyMs: number) => { at: number; sender: Sender; latencyMs: number };
+}
+
+/** Each tool returns a passage or two. */
+function callTools({ run, random, encounter, thought, after }: ToolCalls): void {
+  for (const { tool, finds } of random.some(TOOLS, random.integer(2, 4))) {
+    const call = run.artifact(
+      {
+        artifact_type: 'tool_call',
+        artifact_uri: `urn:tool-call:${tool}:${random.integer(1, 1e9)}`,
+        mime_type: 'application/json',
+        description: `${tool}: ${finds}`,
+        arguments: { encounter, from_hour: 0, to_hour: random.pick([24, 48, 72]) },
+      },
+      { ...after(random.logNormal(420, 0.7)), parent: thought },
+    );
+    for (const passage of random.some(PASSAGES, random.integer(1, 2))) {
+      run.artifact(
+        {
+          artifact_type: 'text_chunk',
+          artifact_uri: `https://records.hospital.example/encounters/${encounter}/text#${random.integer(1, 400)}`,
+          mime_type: 'text/plain',
+          description: passage,
+          rank_score: Number(random.between(0.4, 0.99).toFixed(4)),
+        },
+        { ...after(random.logNormal(60, 0.6)), parent: call },
+      );
+    }
+  }
 }
 
 function summary(random: Random): { text: string; met: boolean } {

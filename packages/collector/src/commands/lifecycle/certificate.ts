@@ -8,7 +8,7 @@ import { readKeyPlaces } from '../../store/key-places.js';
 import { segmentsOf } from '../../store/open-to-audit.js';
 import { openStore } from '../../store/open-to-read.js';
 import { isNoId, uuidText } from '../../store/text.js';
-import { readMirrorNote } from '../../transparency/state-files.js';
+import { readMirrorNote } from '../../tree/state-files.js';
 import { CommandFailure, EXIT, usage } from '../exit-codes.js';
 import { version } from '../typed.js';
 import { cosigners, newestCheckpoint } from '../verify/log-checkpoints.js';

@@ -14,7 +14,7 @@ import { eventRange } from '../../store/findings.js';
 import { describeStore, isShared } from '../../store/open.js';
 import { isLocked } from '../../store/directory-lock.js';
 import { openSharedRequests, openStore } from '../../store/open-to-read.js';
-import { readMirrorNote } from '../../transparency/state-files.js';
+import { readMirrorNote } from '../../tree/state-files.js';
 import { configOf } from '../arguments.js';
 import { usage, CommandFailure, EXIT, interruption } from '../exit-codes.js';
 import { assertReadable } from '../regular-files.js';

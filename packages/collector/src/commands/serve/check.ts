@@ -11,15 +11,9 @@ import { exposureOf } from '../../store/directory-lock.js';
 import { notesKeys, readKeyPlaces } from '../../store/key-places.js';
 import { isShared } from '../../store/open.js';
 import { systemCode } from '../../system-code.js';
-import { programFault } from '../../transparency/command-signer.js';
-import {
-  checkOrigin,
-  hasHistory,
-  readHistory,
-  PrivateKeys,
-  signingProgram,
-} from '../../transparency/key-files.js';
-import type { SinkSpec } from '../../transparency/sink.js';
+import { programFault } from '../../tree/command-signer.js';
+import { checkOrigin, hasHistory, readHistory, PrivateKeys, signingProgram } from '../../tree/key-files.js';
+import type { SinkSpec } from '../../tree/sink.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { alignedTable, legible, printableJson } from '../terminal.js';
 import { type FoundSettings, findSettings } from './resolved-config.js';

@@ -5,7 +5,7 @@ import { LedgerCounters } from '../../ledger/ledger-counters.js';
 import type { PrivacyState } from '../../ledger/lifecycle.js';
 import { Ledger, type LedgerState } from '../../ledger/ledger.js';
 import { RingReader } from '../../ledger/ring.js';
-import type { CheckpointTroubleState } from '../../transparency/state-files.js';
+import type { CheckpointTroubleState } from '../../tree/state-files.js';
 import type { StorageReason } from '../../store/contract/events.js';
 import type { IdIndexStats } from '../../store/open-to-write.js';
 import type { QueueEnd } from './http-side.js';

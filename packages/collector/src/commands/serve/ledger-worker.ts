@@ -3,7 +3,7 @@ import { Worker } from 'node:worker_threads';
 import type { Logger } from 'pino';
 import type { LedgerState } from '../../ledger/ledger.js';
 import type { PrivacyState } from '../../ledger/lifecycle.js';
-import type { CheckpointTroubleState } from '../../transparency/state-files.js';
+import type { CheckpointTroubleState } from '../../tree/state-files.js';
 import type { StorageReason } from '../../store/contract/events.js';
 import type { IdIndexStats } from '../../store/open-to-write.js';
 import type { OpenedLog } from './open-ledger.js';

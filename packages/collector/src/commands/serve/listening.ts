@@ -11,7 +11,7 @@ import { describeStore, isShared, type StoreSettings } from '../../store/open.js
 import { isLocked } from '../../store/directory-lock.js';
 import { keyDatabasePath } from '../../store/open-keys.js';
 import { systemCode } from '../../system-code.js';
-import { StateFile, isLine } from '../../transparency/state-files.js';
+import { StateFile, isLine } from '../../tree/state-files.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
 
 /** Valid in both profiles, so that the line works whatever the key or the collector asks for. */

@@ -5,7 +5,7 @@
 import { ENTRY_KINDS } from '@clinical-events/protocol';
 import path from 'node:path';
 import { type HeldFile, nodeFiles } from '../../files.js';
-import type { CheckpointSigner } from '../../integrity/note-signing.js';
+import type { CheckpointSigner } from '../../tree/note-signing.js';
 import { AccessLogHeads, type AccessLogHeadsOptions } from '../../ledger/access-log-heads.js';
 import { Lifecycle } from '../../ledger/lifecycle.js';
 import { Sequencer, type SequencerOptions } from '../../ledger/sequencer.js';
@@ -16,11 +16,11 @@ import {
   type CheckpointTroubleState,
   readKnownCheckpoint,
   writeKnownCheckpoint,
-} from '../../transparency/state-files.js';
-import { checkpointOf } from '../../transparency/sink-queue.js';
-import { CommandSigner, SigningCommandUnfit } from '../../transparency/command-signer.js';
-import { SigningKeys } from '../../transparency/signing-keys.js';
-import { signingDirectory, SigningKeyFault, signingProgram } from '../../transparency/key-files.js';
+} from '../../tree/state-files.js';
+import { checkpointOf } from '../../tree/sink-queue.js';
+import { CommandSigner, SigningCommandUnfit } from '../../tree/command-signer.js';
+import { SigningKeys } from '../../tree/signing-keys.js';
+import { signingDirectory, SigningKeyFault, signingProgram } from '../../tree/key-files.js';
 import { hasKeys, KeysUnfit, KeyWriter, keysOnDisk } from '../../privacy/key-directory.js';
 import { KekFault } from '../../privacy/key-encryption-key.js';
 import { DirectoryInUse, type DirectoryLock, lockDirectory, LockUnfit } from '../../store/directory-lock.js';

@@ -10,7 +10,7 @@ import { ProxiesInvalid, TrustedProxies } from '../../ingest/trusted-proxies.js'
 import { OperatorToken, OperatorTokenUnfit } from '../../operate/gate.js';
 import { kekFault } from '../../privacy/key-encryption-key.js';
 import { storeFault } from '../../store/open.js';
-import { parseSinks, type SinkSpec, SinkSpecInvalid } from '../../transparency/sink.js';
+import { parseSinks, type SinkSpec, SinkSpecInvalid } from '../../tree/sink.js';
 
 export interface ResolvedConfig {
   /** Undefined for plain HTTP. */

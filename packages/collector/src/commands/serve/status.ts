@@ -25,13 +25,13 @@ import {
   readBackupNote,
   readCheckpointTrouble,
   readVerifyResult,
-} from '../../transparency/state-files.js';
-import { checkpointOf } from '../../transparency/sink-queue.js';
-import type { Publisher, SinkView } from '../../transparency/publisher.js';
+} from '../../tree/state-files.js';
+import { checkpointOf } from '../../tree/sink-queue.js';
+import type { Publisher, SinkView } from '../../tree/publisher.js';
 import { exposureOf } from '../../store/directory-lock.js';
 import type { Follower } from './follower.js';
 import type { LedgerWorker } from './ledger-worker.js';
-import { isGone, liesElsewhere, type KeyPlace } from '../../transparency/key-files.js';
+import { isGone, liesElsewhere, type KeyPlace } from '../../tree/key-files.js';
 import { ownName, typedByName, version } from '../typed.js';
 
 export interface CollectorParts {

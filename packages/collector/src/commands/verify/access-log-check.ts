@@ -1,9 +1,9 @@
 /**
- * Whether `access.log` is the one whose heads stand in the log (integrity/access-chain.ts), for `verify` and `doctor`. It is
+ * Whether `access.log` is the one whose heads stand in the log (tree/access-chain.ts), for `verify` and `doctor`. It is
  * read beside the log: what a head speaks of was on the disk before the head was.
  */
 import { counted } from '../../quantity.js';
-import { AccessChain, headIn, type AccessHead } from '../../integrity/access-chain.js';
+import { AccessChain, headIn, type AccessHead } from '../../tree/access-chain.js';
 import { AccessLogAltered, AccessLogUnfit, type AccessLogStore } from '../../store/contract/access-log.js';
 import { systemCode } from '../../system-code.js';
 import { lineIn, LONGEST_LINE } from '../access-log.js';

@@ -17,7 +17,7 @@ import { StoreDamaged } from '../../store/contract/events.js';
 import { checkCatalogue, type CatalogueCheck, type DifferingRecord } from '../../catalogue/check.js';
 import { CatalogueFault, catalogueDirectory } from '../../catalogue/catalogue.js';
 import { systemCode } from '../../system-code.js';
-import { readMirrorNote } from '../../transparency/state-files.js';
+import { readMirrorNote } from '../../tree/state-files.js';
 import { encryptionFindings } from '../encryption-keys.js';
 import { CommandFailure, EXIT, onStop } from '../exit-codes.js';
 import { keysLost } from '../serve/listening.js';

@@ -2,8 +2,8 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { type Checkpoint, formatNote, keyIdText, type NoteSignature } from '@clinical-events/protocol/verify';
-import { rotationMissing, unknownSigner, verifyNote } from '../../integrity/note-signing.js';
-import { readHistory, type KeyHistory, SigningKeyFault } from '../../transparency/key-files.js';
+import { rotationMissing, unknownSigner, verifyNote } from '../../tree/note-signing.js';
+import { readHistory, type KeyHistory, SigningKeyFault } from '../../tree/key-files.js';
 import { checkpointDirectory } from '../../store/open.js';
 import type { TreeReader } from '../../store/contract/tree.js';
 import { messageOf } from '../../system-code.js';

@@ -3,21 +3,16 @@ import fs from 'node:fs';
 import type { Config } from '../../config.js';
 import { counted } from '../../quantity.js';
 import { exists } from '../../files.js';
-import type { NoteKey } from '../../integrity/note-signing.js';
-import {
-  StateFileDamaged,
-  describe,
-  readCheckpointTrouble,
-  readSinkStates,
-} from '../../transparency/state-files.js';
-import { programFault } from '../../transparency/command-signer.js';
+import type { NoteKey } from '../../tree/note-signing.js';
+import { StateFileDamaged, describe, readCheckpointTrouble, readSinkStates } from '../../tree/state-files.js';
+import { programFault } from '../../tree/command-signer.js';
 import {
   readHistory,
   type KeyHistory,
   PrivateKeys,
   SigningKeyFault,
   signingProgram,
-} from '../../transparency/key-files.js';
+} from '../../tree/key-files.js';
 import type { StoreFinding } from '../../store/findings.js';
 import type { CheckedRoot } from '../../store/log-audit.js';
 import { accessLogText, type AccessLogState } from './access-log-check.js';

@@ -1,6 +1,6 @@
 /** Which of the notes that `collector verify` was given are checkpoints of this log. */
 import type { Checkpoint } from '@clinical-events/protocol/verify';
-import { verifyNote } from '../../integrity/note-signing.js';
+import { verifyNote } from '../../tree/note-signing.js';
 import { finding, type FindingList } from '../../store/findings.js';
 import type { CheckedRoot } from '../../store/log-audit.js';
 import { messageOf } from '../../system-code.js';

@@ -2,7 +2,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { KeyMalformed, splitNotes } from '@clinical-events/protocol/verify';
-import { NOTE_ED25519, type NoteKey, keyChain, noteKey } from '../../integrity/note-signing.js';
+import { NOTE_ED25519, type NoteKey, keyChain, noteKey } from '../../tree/note-signing.js';
 import { finding, type FindingList } from '../../store/findings.js';
 import { messageOf, systemCode } from '../../system-code.js';
 import {
@@ -11,7 +11,7 @@ import {
   originKeyPath,
   readHistory,
   rotationPaths,
-} from '../../transparency/key-files.js';
+} from '../../tree/key-files.js';
 import { CommandFailure, EXIT, usage } from '../exit-codes.js';
 import { printable } from '../terminal.js';
 import { readNote } from './signed-notes.js';

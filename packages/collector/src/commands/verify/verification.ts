@@ -13,9 +13,9 @@ import type { AuditedLog, AuditOptions, Waiting } from '../../store/log-audit.js
 import { LogAudit } from '../../store/open-to-audit.js';
 import { openStore, type OpenSharedStore } from '../../store/open-to-read.js';
 import { messageOf } from '../../system-code.js';
-import { readMirrorNote, readSinkStates } from '../../transparency/state-files.js';
-import { rotationMissing, unknownSigner } from '../../integrity/note-signing.js';
-import { readHistory } from '../../transparency/key-files.js';
+import { readMirrorNote, readSinkStates } from '../../tree/state-files.js';
+import { rotationMissing, unknownSigner } from '../../tree/note-signing.js';
+import { readHistory } from '../../tree/key-files.js';
 import { AccessLogCheck, type AccessLogState } from './access-log-check.js';
 import { SignedCheckpoints } from './signed-checkpoints.js';
 import { notesElsewhere, notesOfDirectory } from './signed-notes.js';

@@ -6,7 +6,7 @@
  */
 import type { AccessLogStore } from './access-log.js';
 import { EVENT_KINDS, type EventKind, type Profile } from '@clinical-events/protocol';
-import type { CheckpointSigner } from '../../integrity/note-signing.js';
+import type { CheckpointSigner } from '../../tree/note-signing.js';
 
 /** How fast a key may send: a token bucket that fills at `perSecond` and holds `burst`. */
 export interface RateLimit {

@@ -5,7 +5,7 @@
  * signed statement that was given out, and the log must agree with it permanently.
  */
 
-/** The tree as it can be read. `hashes` is all that a proof needs (integrity/merkle.ts, HashSource). */
+/** The tree as it can be read. `hashes` is all that a proof needs (tree/merkle.ts, HashSource). */
 export interface TreeReader {
   /**
    * Hashes `first` to `first + count - 1` of a level, 32 bytes each: hash i of level L is the Merkle tree hash of the

@@ -1,6 +1,6 @@
 /** What became of an entry, or of a part of the log: for `collector verify`. It trusts nothing that it reads. */
 import { SALT_BYTES } from '@clinical-events/protocol';
-import { HASH_BYTES, commitmentOf, leafHash } from '../../integrity/merkle.js';
+import { HASH_BYTES, commitmentOf, leafHash } from '../../tree/merkle.js';
 import { finding, type VerifyFinding } from '../findings.js';
 import { uuidText } from '../text.js';
 import type { Damage } from './log-frames.js';

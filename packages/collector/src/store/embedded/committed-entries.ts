@@ -3,7 +3,7 @@
  * another hand removes or replaces is still read to its end. All of it is durable, so a frame that does not hold is
  * damage, and there is no tail to judge.
  */
-import { leafHash } from '../../integrity/merkle.js';
+import { leafHash } from '../../tree/merkle.js';
 import type { Committed, CommittedEntry, Cursor } from '../contract/events.js';
 import { frameCommitment, frameEnvelope } from './frame.js';
 import { walk } from './log-frames.js';

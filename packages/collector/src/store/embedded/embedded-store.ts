@@ -222,21 +222,7 @@ export class EmbeddedStore implements Store {
       fs.rmSync(indexDirectory, { recursive: true });
       index = openIndex();
     }
-    let replayed = 0;
-    if (!list.load((address) => wholeFrame(log, address), log.end, index.coveredTo)) {
-      for (const { buffer, offset, size, address } of log.framesFrom(log.start)) {
-        if (address >= index.coveredTo) break;
-        list.take(buffer, offset, size, address);
-      }
-      list.settle();
-    }
-    for (const { buffer, offset, size, address } of log.framesFrom(index.coveredTo)) {
-      list.take(buffer, offset, size, address);
-      index.fingerprint(frameOrganisation(buffer, offset), frameEventId(buffer, offset), 0);
-      index.add(index.hi, index.lo, address);
-      if (++replayed % COMMIT_EVERY === 0) index.commit(address + size);
-    }
-    index.commit(log.end);
+    const replayed = takeIn(log, index, list);
     // Of a log that was restored from before them, the keys know what it does not.
     const noted = takenBy(keys?.stored.noted() ?? []);
     try {
@@ -476,6 +462,29 @@ export class EmbeddedStore implements Store {
     this.#staging.copy(larger, 0, 0, this.#staged);
     this.#staging = larger;
   }
+}
+
+/**
+ * Brings the index and the list of actions up to the end of the log.
+ * @returns how many entries the index lacked.
+ */
+function takeIn(log: SegmentLog, index: IdIndex, list: ActionList): number {
+  let replayed = 0;
+  if (!list.load((address) => wholeFrame(log, address), log.end, index.coveredTo)) {
+    for (const { buffer, offset, size, address } of log.framesFrom(log.start)) {
+      if (address >= index.coveredTo) break;
+      list.take(buffer, offset, size, address);
+    }
+    list.settle();
+  }
+  for (const { buffer, offset, size, address } of log.framesFrom(index.coveredTo)) {
+    list.take(buffer, offset, size, address);
+    index.fingerprint(frameOrganisation(buffer, offset), frameEventId(buffer, offset), 0);
+    index.add(index.hi, index.lo, address);
+    if (++replayed % COMMIT_EVERY === 0) index.commit(address + size);
+  }
+  index.commit(log.end);
+  return replayed;
 }
 
 function heldBy({ nextSequence, ownEntries, end }: SegmentLog): Held {

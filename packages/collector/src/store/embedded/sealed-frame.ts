@@ -10,7 +10,7 @@
  * A frame is opened in memory and becomes as if it had been plain; on the disk it never is.
  */
 import type { Files } from '../../files.js';
-import { HASH_BYTES, leafHash } from '../../integrity/merkle.js';
+import { HASH_BYTES, leafHash } from '../../tree/merkle.js';
 import {
   KeyReader,
   type EventKey,

@@ -10,8 +10,8 @@ import { exists, type Files } from '../../files.js';
 import { messageOf } from '../../system-code.js';
 import { Actions } from '../../privacy/actions.js';
 import { SequenceSet } from '../../privacy/sequence-set.js';
-import { Audit, Stretches, type Stretch, type Verdict } from '../../integrity/audit.js';
-import { HASH_BYTES, leafHash } from '../../integrity/merkle.js';
+import { Audit, Stretches, type Stretch, type Verdict } from '../../tree/audit.js';
+import { HASH_BYTES, leafHash } from '../../tree/merkle.js';
 import {
   type AuditedLog,
   type AuditedRoots,

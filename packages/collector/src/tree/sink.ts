@@ -1,0 +1,196 @@
+/**
+ * Where checkpoints go off this host: what `--checkpoint-sink` names, and what every kind of sink promises.
+ *
+ *   dir:/mnt/worm                              each checkpoint is a new file there
+ *   file:/var/log/checkpoints                  each is appended there
+ *   https://witness.example/prefix#<vkey>      a witness (C2SP tlog-witness); the verifier key is the witness's
+ *
+ * Several are separated by commas. A sink's name goes into logs and into the state that doctor reads, so nothing that
+ * may be a secret can be part of one.
+ */
+import path from 'node:path';
+import type { Checkpoint } from '@clinical-events/protocol/verify';
+import { noteKey, type NoteKey } from './note-signing.js';
+
+/** A sink on a file system, which may hang. */
+export interface DiskSinkSpec {
+  readonly kind: 'directory' | 'file';
+  readonly shown: string;
+  readonly path: string;
+}
+
+/** Somewhere that checkpoints go. `shown` names it to people. */
+export type SinkSpec =
+  | DiskSinkSpec
+  | {
+      readonly kind: 'witness';
+      readonly shown: string;
+      /** Without a slash at its end. */
+      readonly prefix: string;
+      readonly key: NoteKey;
+    };
+
+/** The option cannot be understood; one line says which sink and why. */
+export class SinkSpecInvalid extends Error {
+  override name = 'SinkSpecInvalid';
+}
+
+/** A checkpoint on its way. */
+export interface Published {
+  /** The signed note. */
+  readonly note: string;
+  readonly checkpoint: Checkpoint;
+}
+
+/** One try to deliver. */
+export interface Attempt {
+  /** The newest checkpoint of the ledger, perhaps newer than those that are handed over. */
+  readonly newest: Checkpoint;
+  /** Aborted when the time for the try is up. */
+  readonly signal: AbortSignal;
+  /** To be called while a long task gets on: the time begins again. */
+  progress(): void;
+  /** To be called when checkpoints of another log lie in the same place: its origin, which a terminal may be shown. */
+  readonly alsoHolds: (origin: string) => void;
+  /** To be called when something that was given before is not there any more. */
+  readonly lost: () => void;
+}
+
+export interface Sink {
+  readonly shown: string;
+  /** Whether it is owed every checkpoint, or each time the newest. */
+  readonly wants: 'every' | 'newest';
+  /**
+   * @param notes at least one, oldest first.
+   * @returns how many of them, from the first on, are there for good.
+   * @throws {@link SinkTrouble}. When any of them have been given nonetheless, they may be given again.
+   */
+  deliver(notes: readonly Published[], attempt: Attempt): Promise<number>;
+}
+
+/** A sink did not take a checkpoint; the message tells an operator why and what to do, and nothing secret. */
+export class SinkTrouble extends Error {
+  override name = 'SinkTrouble';
+  /** Forked: the sink has seen a checkpoint of this log that the ledger here does not agree with. */
+  readonly state: 'failing' | 'forked' = 'failing';
+}
+
+/** What a sink holds and what the ledger holds cannot both be true. */
+export class SinkForked extends SinkTrouble {
+  override name = 'SinkForked';
+  override readonly state = 'forked';
+}
+
+/** Each may have one call under way in a thread pool of four (sink-process.ts). */
+const MOST_ON_DISK = 4;
+const UNSHOWABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u;
+const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/;
+
+/**
+ * @param text the option's value; an empty one names no sink.
+ * @returns the sinks in the order given, their paths absolute.
+ * @throws {@link SinkSpecInvalid}
+ */
+export function parseSinks(text: string): SinkSpec[] {
+  if (text.trim() === '') return [];
+  // An @ may end a password, whose other half stands in the part before a comma.
+  const name = text.includes('@') ? schemeOf : quoted;
+  const specs = text.split(',').map((part) => parseSink(part.trim(), name(part.trim())));
+  const places = new Set<string>();
+  for (const spec of specs) {
+    // Two that share a witness's key would share the file of its cosignature as well.
+    const place = spec.kind === 'witness' ? spec.key.vkey : spec.path;
+    if (places.has(place)) throw new SinkSpecInvalid(`${spec.shown} is given twice`);
+    places.add(place);
+  }
+  if (specs.filter(({ kind }) => kind !== 'witness').length > MOST_ON_DISK) {
+    throw new SinkSpecInvalid(`more than ${MOST_ON_DISK} directories and files are given`);
+  }
+  return specs;
+}
+
+/** @param named the sink, for messages. */
+function parseSink(part: string, named: string): SinkSpec {
+  if (part === '') throw new SinkSpecInvalid('a sink is empty: there is a comma too many');
+  const [, scheme = '', rest = ''] = /^([a-z]+):(.*)$/s.exec(part) ?? [];
+  if (scheme === 'dir') return onDisk('directory', 'dir', rest, named);
+  if (scheme === 'file') return onDisk('file', 'file', rest, named);
+  if (scheme === 'https' || scheme === 'http') return witness(part, named);
+  throw new SinkSpecInvalid(
+    `${named} does not begin with dir:, file: or https://; several sinks are separated by commas`,
+  );
+}
+
+function onDisk(kind: 'directory' | 'file', scheme: string, given: string, named: string): SinkSpec {
+  if (given === '') throw new SinkSpecInvalid(`${scheme}: is not followed by a path`);
+  if (given.startsWith('//')) {
+    throw new SinkSpecInvalid(`${named} is a URL; write ${scheme}: and then the path`);
+  }
+  if (UNSHOWABLE.test(given)) {
+    throw new SinkSpecInvalid(`the path in ${named} has a control character`);
+  }
+  const absolute = path.resolve(given);
+  return { kind, path: absolute, shown: `${scheme}:${absolute}` };
+}
+
+function witness(part: string, named: string): SinkSpec {
+  const hash = part.indexOf('#');
+  const address = hash === -1 ? part : part.slice(0, hash);
+  let url: URL;
+  try {
+    url = new URL(address);
+  } catch {
+    throw new SinkSpecInvalid(`${named} is not a URL`);
+  }
+  // Witnesses ask for no password. One in the option would end up in logs.
+  if (url.username !== '' || url.password !== '') {
+    throw new SinkSpecInvalid(`${named} has a user name or a password in it, and a witness asks for none`);
+  }
+  if (url.search !== '' || address.includes('?')) {
+    throw new SinkSpecInvalid(
+      `${named} has a question mark in it; give the prefix that add-checkpoint goes behind`,
+    );
+  }
+  if (url.protocol === 'http:' && !LOOPBACK.test(url.hostname)) {
+    throw new SinkSpecInvalid(`${named} must be https://; http:// is for a witness on this host`);
+  }
+  const prefix = url.href.replace(/\/+$/, '');
+  if (hash === -1 || hash === part.length - 1) {
+    throw new SinkSpecInvalid(`${named} lacks the witness's verifier key; write ${prefix}#<name>+<id>+<key>`);
+  }
+  let key: NoteKey;
+  try {
+    key = witnessKey(part.slice(hash + 1));
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new SinkSpecInvalid(`the verifier key behind ${named} cannot be used: ${reason}`, { cause: error });
+  }
+  return { kind: 'witness', prefix, key, shown: `${prefix} (${key.name})` };
+}
+
+/** Signs checkpoints, with the time at which it saw them (C2SP tlog-cosignature). */
+const WITNESS_KEY_TYPES = [0x04, 0x06];
+
+function witnessKey(vkey: string): NoteKey {
+  const key = noteKey(vkey);
+  if (!WITNESS_KEY_TYPES.includes(key.type)) {
+    throw new SinkSpecInvalid(`it is of type ${key.type}, and that of a witness is of type 4 or 6`);
+  }
+  // The name is shown on terminals.
+  if (UNSHOWABLE.test(key.name)) throw new SinkSpecInvalid('its name has a control character');
+  return key;
+}
+
+/** As much of what was given as cannot be a secret. */
+function schemeOf(given: string): string {
+  return JSON.stringify(`${/^[a-z]{1,8}:/.exec(given)?.[0] ?? ''}...`);
+}
+
+const LONGEST_QUOTE = 120;
+
+/** What was given, for a message: without what may be a secret, on one line. */
+function quoted(given: string): string {
+  const harmless = given.replace(/[?#].*$/s, '');
+  const short = harmless.length > LONGEST_QUOTE ? `${harmless.slice(0, LONGEST_QUOTE)}...` : harmless;
+  return JSON.stringify(short);
+}

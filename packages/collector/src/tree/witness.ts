@@ -1,0 +1,297 @@
+/**
+ * `https://...#<vkey>` posts each time the newest checkpoint to a witness (C2SP tlog-witness), with a proof that the
+ * ledger goes on from what the witness saw last, and keeps the cosignature.
+ *
+ * A witness remembers the size of the largest tree that it saw of this log. So it finds out when the ledger was
+ * replaced by an older back-up of itself, or by another one that was signed with the right key.
+ *
+ * Looking up its name takes a thread of Node's pool for as long as the resolver takes. Such look-ups get half of the
+ * threads at most (libuv), so they slow the ledger's calls down and do not stop them.
+ *
+ * What a witness answers is not believed but for its cosignature, and never quoted: logs are no place for the texts
+ * of strangers.
+ */
+import {
+  type Checkpoint,
+  NoteForged,
+  NoteMalformed,
+  NoteUnsigned,
+  formatNote,
+  keyIdText,
+  parseCheckpoint,
+  parseNote,
+} from '@clinical-events/protocol/verify';
+import { consistencyProof, type HashSource } from './merkle.js';
+import { verifyCosignature, type NoteKey } from './note-signing.js';
+import { systemCode } from '../system-code.js';
+import { type LogView, assertGoesOnFrom, ownCheckpoint, sizeOf, treeTrouble } from './sink-queue.js';
+import { SinkForked, SinkTrouble, type Attempt, type Published, type Sink } from './sink.js';
+import fs from 'node:fs/promises';
+import path from 'node:path';
+
+/** A cosignature has less than 4 KiB. */
+const MOST_BYTES = 64 * 1024;
+/** With the statement of a tree size in it. */
+const SIZE_TYPE = 'text/x.tlog.size';
+const SIZE_TEXT = /^(?:0|[1-9]\d{0,15})\n?$/;
+
+export interface WitnessOptions {
+  /** Without a slash at its end. */
+  readonly prefix: string;
+  readonly shown: string;
+  readonly key: NoteKey;
+  /** Where the cosigned checkpoint is kept. */
+  readonly directory: string;
+  readonly log: LogView;
+  /** The ledger's tree, at least up to the newest checkpoint. */
+  readonly tiles: HashSource;
+  readonly fetch: typeof fetch;
+}
+
+interface Answer {
+  readonly status: number;
+  /** Media type, in lower case and without parameters. */
+  readonly type: string;
+  /** Of a status that speaks in its body, else empty. */
+  readonly body: string;
+}
+
+export class Witness implements Sink {
+  readonly wants = 'newest';
+  readonly shown: string;
+  readonly #file: CosignedFile;
+  /** What it cosigned last; not known before the file was read. */
+  #cosigned: { readonly checkpoint: Checkpoint | undefined } | undefined;
+
+  constructor(private readonly options: WitnessOptions) {
+    this.shown = options.shown;
+    this.#file = new CosignedFile(options.directory, options.key);
+  }
+
+  async deliver(notes: readonly Published[], { signal }: Attempt): Promise<number> {
+    const newest = notes.at(-1);
+    if (newest === undefined) return 0;
+    const cosigned = await this.#lastCosigned(newest.checkpoint.origin);
+    if (cosigned !== undefined) {
+      const where = `${this.#file.path}, which this witness cosigned, is`;
+      await assertGoesOnFrom(cosigned, newest.checkpoint, where, this.options.log);
+    }
+    if (cosigned?.size !== newest.checkpoint.size) {
+      await this.#submit(newest, cosigned?.size ?? 0, signal);
+    }
+    return notes.length;
+  }
+
+  async #lastCosigned(origin: string): Promise<Checkpoint | undefined> {
+    try {
+      this.#cosigned ??= { checkpoint: await this.#file.read(origin, this.options.log) };
+    } catch (error) {
+      throw fileTrouble(this.#file.path, error);
+    }
+    return this.#cosigned.checkpoint;
+  }
+
+  /** On return the witness has cosigned the checkpoint, and that is kept. */
+  async #submit(published: Published, assumedSize: number, signal: AbortSignal): Promise<void> {
+    const { size } = published.checkpoint;
+    let oldSize = assumedSize;
+    let answer = await this.#post(published, oldSize, signal);
+    const corrected = answer.status === 409;
+    if (corrected) {
+      oldSize = statedSize(answer);
+      if (oldSize > size) {
+        throw new SinkForked(
+          `the witness has seen this log with ${oldSize} entries, and this ledger has ` +
+            `${sizeOf(this.options.log, published.checkpoint)}: ` +
+            'it was restored from an older back-up, or entries were cut off its end',
+        );
+      }
+      answer = await this.#post(published, oldSize, signal);
+    }
+    if (answer.status === 422 && corrected) {
+      throw new SinkForked(
+        `the witness has seen this log with ${oldSize} entries that are not the first ${oldSize} of this ledger (422): ` +
+          'it was altered, or restored from an older back-up and then went on differently; see collector verify',
+      );
+    }
+    if (answer.status !== 200) throw refusal(answer.status, published.checkpoint, oldSize);
+    await this.#keep(published, answer.body);
+  }
+
+  /** @throws {@link SinkTrouble} when there is no answer. */
+  async #post({ note, checkpoint }: Published, oldSize: number, signal: AbortSignal): Promise<Answer> {
+    const { prefix, tiles } = this.options;
+    let proof: Buffer[];
+    try {
+      proof = await consistencyProof(tiles, oldSize, checkpoint.size);
+    } catch (error) {
+      throw treeTrouble(error);
+    }
+    const lines = proof.map((hash) => `${hash.toString('base64')}\n`).join('');
+    const body = `old ${oldSize}\n${lines}\n${note}`;
+    try {
+      const response = await this.options.fetch(`${prefix}/add-checkpoint`, {
+        method: 'POST',
+        body,
+        signal,
+        // Another address is for anyone who runs this collector to trust.
+        redirect: 'manual',
+      });
+      return await answerOf(response);
+    } catch (error) {
+      throw networkTrouble(error);
+    }
+  }
+
+  async #keep({ note, checkpoint }: Published, body: string): Promise<void> {
+    const cosigned = this.#cosign(note, body);
+    try {
+      await this.#file.write(cosigned);
+    } catch (error) {
+      throw fileTrouble(this.#file.path, error);
+    }
+    this.#cosigned = { checkpoint };
+  }
+
+  /**
+   * @returns the note with the witness's cosignature below the log's signatures.
+   * @throws {@link SinkTrouble} when that is not among what the witness answered.
+   */
+  #cosign(note: string, answered: string): string {
+    const { key } = this.options;
+    const { text, signatures } = parseNote(note);
+    try {
+      const ofWitness = parseNote(`${text}\n${answered}`).signatures.filter(
+        ({ name, keyId }) => name === key.name && keyId === key.keyId,
+      );
+      const cosigned = formatNote(text, [...signatures, ...ofWitness]);
+      verifyCosignature(cosigned, key);
+      return cosigned;
+    } catch (error) {
+      throw cosignatureTrouble(error);
+    }
+  }
+}
+
+/** @throws {@link SinkTrouble} when the answer is larger than any answer is. */
+async function answerOf(response: Response): Promise<Answer> {
+  const { status } = response;
+  const [type = ''] = (response.headers.get('content-type') ?? '').toLowerCase().split(';');
+  if (status !== 200 && status !== 409) {
+    await response.body?.cancel();
+    return { status, type: type.trim(), body: '' };
+  }
+  const pieces: Uint8Array[] = [];
+  let bytes = 0;
+  // Leaving the loop cancels the rest.
+  for await (const piece of (response.body ?? []) as AsyncIterable<Uint8Array>) {
+    bytes += piece.length;
+    if (bytes > MOST_BYTES) throw new SinkTrouble('answers with more than 64 KiB; this is no witness');
+    pieces.push(piece);
+  }
+  return { status, type: type.trim(), body: Buffer.concat(pieces).toString() };
+}
+
+function statedSize({ type, body }: Answer): number {
+  const size = Number(body);
+  if (type === SIZE_TYPE && SIZE_TEXT.test(body) && Number.isSafeInteger(size)) return size;
+  throw new SinkTrouble('answers with 409 and does not say which size it knows; this is no witness');
+}
+
+function refusal(status: number, { origin, size }: Checkpoint, oldSize: number): SinkTrouble {
+  const known: Readonly<Record<number, string>> = {
+    400: 'takes the request for malformed (400): the address may not be that of a witness',
+    403: `does not know the key that signs (403): give it the verifier key that collector signing-key show prints`,
+    404: `does not know this log (404): have its operator add the origin ${origin}, or correct the address`,
+    409: 'saw another checkpoint of this log just now (409): does a second collector run with the same key?',
+    422: `finds that ${size} entries do not go on from the ${oldSize} that it saw (422): see collector verify`,
+    429: 'wants to be asked less often (429)',
+  };
+  if (status >= 300 && status < 400) {
+    return new SinkTrouble(`sends elsewhere (${status}), which is not followed: give its final address`);
+  }
+  return new SinkTrouble(known[status] ?? `answers with ${status}`);
+}
+
+function cosignatureTrouble(error: unknown): SinkTrouble {
+  const known =
+    error instanceof NoteUnsigned
+      ? 'answers without a cosignature by the key that was given for it: it may have another one'
+      : error instanceof NoteForged
+        ? 'answers with a cosignature that does not verify: it cosigned something else, or has another key'
+        : error instanceof NoteMalformed
+          ? 'answers with something else than cosignatures; this is no witness'
+          : undefined;
+  return new SinkTrouble(known ?? 'answers with a cosignature that cannot be checked', { cause: error });
+}
+
+function networkTrouble(error: unknown): SinkTrouble {
+  if (error instanceof SinkTrouble) return error;
+  // What fetch throws names its cause below, or below that.
+  let code: string | undefined;
+  for (let at = error; at instanceof Error && code === undefined; at = at.cause) code = systemCode(at);
+  return new SinkTrouble(`cannot be reached${code === undefined ? '' : ` (${code})`}`, { cause: error });
+}
+
+function fileTrouble(file: string, error: unknown): SinkTrouble {
+  const code = systemCode(error) ?? 'UNKNOWN';
+  return new SinkTrouble(`${file} cannot be read or written (${code})`, { cause: error });
+}
+
+/*
+ * `checkpoints/cosigned-<key id>` in the data directory: the newest checkpoint that a witness has cosigned, with the
+ * log's signatures and the witness's. It is what an auditor asks for, and says from where the witness wants a
+ * consistency proof the next time.
+ */
+
+export class CosignedFile {
+  readonly path: string;
+
+  constructor(
+    private readonly directory: string,
+    private readonly witness: NoteKey,
+  ) {
+    this.path = path.join(directory, `cosigned-${keyIdText(witness.keyId)}`);
+  }
+
+  /**
+   * @returns the checkpoint, or undefined when there is none, or what is there is not one of this log with the
+   *   witness's cosignature: then the witness itself tells how far it has seen the log.
+   * @throws the system's error when the file cannot be read.
+   */
+  async read(origin: string, log: LogView): Promise<Checkpoint | undefined> {
+    let note: string;
+    try {
+      note = await fs.readFile(this.path, 'utf8');
+    } catch (error) {
+      if (systemCode(error) === 'ENOENT') return undefined;
+      throw error;
+    }
+    if (ownCheckpoint(note, origin, log) === undefined) return undefined;
+    try {
+      return parseCheckpoint(verifyCosignature(note, this.witness).text);
+    } catch {
+      return undefined;
+    }
+  }
+
+  /** On return the note is in the place of the one before, on stable storage. A crash leaves one of the two. */
+  async write(note: string): Promise<void> {
+    const unfinished = `${this.path}.unfinished`;
+    await fs.mkdir(this.directory, { recursive: true, mode: 0o700 });
+    const file = await fs.open(unfinished, 'w', 0o600);
+    try {
+      await file.writeFile(note);
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    await fs.rename(unfinished, this.path);
+    const directory = await fs.open(this.directory, 'r');
+    try {
+      await directory.sync();
+    } finally {
+      await directory.close();
+    }
+  }
+}

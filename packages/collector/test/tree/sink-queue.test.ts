@@ -1,0 +1,369 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { SinkQueue, type SinkQueueOptions } from '../../src/tree/sink-queue.js';
+import { SinkForked, SinkTrouble, type Attempt, type Published, type Sink } from '../../src/tree/sink.js';
+
+/** Checkpoints without a note: a queue looks at their sizes only. */
+function published(size: number): Published {
+  return { note: '', checkpoint: { origin: 'log.example', size, root: new Uint8Array(32) } };
+}
+
+/** A sink that does as it is told. */
+class ScriptedSink implements Sink {
+  readonly shown = 'dir:/mnt/worm';
+  /** Sizes of each try. */
+  readonly tries: number[][] = [];
+  /** Sizes that it has. */
+  readonly has: number[] = [];
+  newest: number | undefined;
+  attempt: Attempt | undefined;
+  act: (notes: readonly Published[], attempt: Attempt) => Promise<number> = (notes) =>
+    Promise.resolve(notes.length);
+
+  constructor(readonly wants: 'every' | 'newest' = 'every') {}
+
+  async deliver(notes: readonly Published[], attempt: Attempt): Promise<number> {
+    const sizes = notes.map(({ checkpoint }) => checkpoint.size);
+    this.tries.push(sizes);
+    this.attempt = attempt;
+    this.newest = attempt.newest.size;
+    const given = await this.act(notes, attempt);
+    this.has.push(...sizes.slice(0, given));
+    return given;
+  }
+}
+
+function fails(message = 'is down'): Promise<never> {
+  return Promise.reject(new SinkTrouble(message));
+}
+
+const never = (): Promise<number> => new Promise(() => undefined);
+
+function queueOf(sink: Sink, options: Partial<SinkQueueOptions> = {}) {
+  const told = {
+    onTrouble: vi.fn(),
+    onForked: vi.fn(),
+    onShared: vi.fn(),
+    onLost: vi.fn(),
+    onRecovered: vi.fn(),
+    onState: vi.fn(),
+  };
+  const retryPolicy = { firstMs: 1000, mostMs: 60_000, tryMs: 10_000 };
+  const queue = new SinkQueue(sink, { retryPolicy, before: undefined, now: Date.now, ...told, ...options });
+  return { queue, ...told };
+}
+
+const START = Date.UTC(2026, 0, 1);
+const AT_START = '2026-01-01T00:00:00.000Z';
+
+beforeEach(() => {
+  vi.useFakeTimers({ now: START });
+  vi.spyOn(Math, 'random').mockReturnValue(1);
+});
+afterEach(() => {
+  vi.useRealTimers();
+  vi.restoreAllMocks();
+});
+
+/** Lets what can happen without time passing happen. */
+const settle = () => vi.advanceTimersByTimeAsync(0);
+
+describe('a queue', () => {
+  test('delivers every checkpoint in order, and says which was the last', async () => {
+    const sink = new ScriptedSink();
+    const { queue, onTrouble, onRecovered, onState } = queueOf(sink);
+    expect(queue.state).toBeUndefined();
+    for (const size of [1, 2, 3]) queue.offer(published(size));
+    expect(sink.tries).toEqual([]);
+    await settle();
+    queue.offer(published(4));
+    await settle();
+    expect(sink.tries).toEqual([[1, 2, 3], [4]]);
+    expect(queue.state).toEqual({ sink: sink.shown, state: 'ok', size: 4, at: AT_START, dropped: 0 });
+    expect(onState.mock.calls).toEqual([[true], [false]]);
+    expect([onTrouble, onRecovered].map((told) => told.mock.calls.length)).toEqual([0, 0]);
+  });
+
+  test('hands no more than 64 over at once, and tells what the ledger has meanwhile', async () => {
+    const sink = new ScriptedSink();
+    const { queue } = queueOf(sink);
+    for (let size = 0; size < 150; size++) queue.offer(published(size));
+    let newest: number | undefined;
+    sink.act = (notes, attempt) => {
+      newest ??= attempt.newest.size;
+      return Promise.resolve(Math.min(10, notes.length));
+    };
+    await settle();
+    expect(newest).toBe(149);
+    expect(Math.max(...sink.tries.map((sizes) => sizes.length))).toBe(64);
+    expect(sink.has).toEqual(Array.from({ length: 150 }, (_, size) => size));
+  });
+
+  test('hands the newest over, where only that is wanted', async () => {
+    const sink = new ScriptedSink('newest');
+    const { queue } = queueOf(sink);
+    queue.offer(published(1));
+    await settle();
+    let release: (given: number) => void = () => undefined;
+    sink.act = () => new Promise((resolve) => (release = resolve));
+    for (const size of [2, 3]) queue.offer(published(size));
+    await settle();
+    for (const size of [4, 5]) queue.offer(published(size));
+    sink.act = (notes) => Promise.resolve(notes.length);
+    release(1);
+    await settle();
+    expect(sink.tries).toEqual([[1], [3], [5]]);
+  });
+
+  test('[R-906] tries a sink that is down again after 1, 2, 4 and up to 60 seconds, and starts again when it was up', async () => {
+    const sink = new ScriptedSink();
+    const { queue, onTrouble, onRecovered } = queueOf(sink);
+    sink.act = () => fails();
+    queue.offer(published(1));
+    await settle();
+    for (const seconds of [1, 2, 4, 8, 16, 32, 60, 60]) {
+      const before = sink.tries.length;
+      await vi.advanceTimersByTimeAsync(seconds * 1000 - 1);
+      expect(sink.tries).toHaveLength(before);
+      await vi.advanceTimersByTimeAsync(1);
+      expect(sink.tries).toHaveLength(before + 1);
+    }
+    expect(onTrouble.mock.calls).toEqual([['is down']]);
+    sink.act = (notes) => Promise.resolve(notes.length);
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(onRecovered).toHaveBeenCalledTimes(1);
+    sink.act = () => fails();
+    queue.offer(published(2));
+    await settle();
+    const before = sink.tries.length;
+    await vi.advanceTimersByTimeAsync(1000);
+    expect(sink.tries).toHaveLength(before + 1);
+  });
+
+  test('tells when trouble begins and when it becomes another, and since when there is any', async () => {
+    const sink = new ScriptedSink();
+    const { queue, onTrouble, onForked } = queueOf(sink);
+    queue.offer(published(1));
+    await settle();
+    vi.setSystemTime(START + 5000);
+    sink.act = () => fails('is down');
+    queue.offer(published(2));
+    await vi.advanceTimersByTimeAsync(3000);
+    sink.act = () => fails('is full');
+    await vi.advanceTimersByTimeAsync(4000);
+    sink.act = () => Promise.reject(new SinkForked('is another'));
+    await vi.advanceTimersByTimeAsync(8000);
+    expect(onTrouble.mock.calls).toEqual([['is down'], ['is full']]);
+    expect(onForked.mock.calls).toEqual([['is another']]);
+    expect(queue.state).toEqual({
+      ...{ sink: sink.shown, state: 'forked', size: 1, at: AT_START, dropped: 0 },
+      ...{ failing_since: '2026-01-01T00:00:05.000Z', message: 'is another' },
+    });
+  });
+
+  test('of a sink that goes up and down tells each time, and delivers everything', async () => {
+    const sink = new ScriptedSink();
+    const { queue, onTrouble, onRecovered } = queueOf(sink);
+    let turn = 0;
+    sink.act = (notes) => (turn++ % 2 === 0 ? fails() : Promise.resolve(notes.length));
+    for (let size = 1; size <= 5; size++) {
+      queue.offer(published(size));
+      await vi.advanceTimersByTimeAsync(2000);
+    }
+    expect(sink.has).toEqual([1, 2, 3, 4, 5]);
+    expect([onTrouble, onRecovered].map((told) => told.mock.calls.length)).toEqual([5, 5]);
+  });
+
+  test('of a sink that does not answer says so after 10 seconds, and does not try again before that has ended', async () => {
+    const sink = new ScriptedSink();
+    const { queue, onTrouble, onRecovered } = queueOf(sink);
+    let release: (given: number) => void = () => undefined;
+    sink.act = () => new Promise((resolve) => (release = resolve));
+    queue.offer(published(1));
+    await vi.advanceTimersByTimeAsync(9999);
+    expect(queue.state).toBeUndefined();
+    await vi.advanceTimersByTimeAsync(1);
+    expect(queue.state).toMatchObject({ state: 'failing', message: 'gives no answer within 10 seconds' });
+    expect(sink.attempt?.signal.aborted).toBe(true);
+    await vi.advanceTimersByTimeAsync(600_000);
+    expect(sink.tries).toHaveLength(1);
+    expect(onTrouble).toHaveBeenCalledTimes(1);
+    release(1);
+    await settle();
+    expect(queue.state).toMatchObject({ state: 'ok', size: 1 });
+    expect(onRecovered).toHaveBeenCalledTimes(1);
+  });
+
+  test('gives a long task time as long as it gets on', async () => {
+    const sink = new ScriptedSink();
+    const { queue, onTrouble } = queueOf(sink);
+    sink.act = never;
+    queue.offer(published(1));
+    await settle();
+    for (let i = 0; i < 5; i++) {
+      await vi.advanceTimersByTimeAsync(9000);
+      sink.attempt?.progress();
+    }
+    expect(onTrouble).not.toHaveBeenCalled();
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect(onTrouble).toHaveBeenCalledTimes(1);
+    sink.attempt?.progress();
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(onTrouble).toHaveBeenCalledTimes(1);
+  });
+
+  test('does not report what comes of having called a try off, unless that is a fork', async () => {
+    const sink = new ScriptedSink();
+    const { queue, onTrouble, onForked } = queueOf(sink);
+    sink.act = (_, { signal }) =>
+      new Promise((_resolve, reject) =>
+        signal.addEventListener('abort', () => reject(new SinkTrouble('aborted'))),
+      );
+    queue.offer(published(1));
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect(onTrouble.mock.calls).toEqual([['gives no answer within 10 seconds']]);
+    sink.act = (_, { signal }) =>
+      new Promise((_resolve, reject) =>
+        signal.addEventListener('abort', () => reject(new SinkForked('forked'))),
+      );
+    await vi.advanceTimersByTimeAsync(11_000);
+    expect(onForked.mock.calls).toEqual([['forked']]);
+  });
+});
+
+test('[R-906] a place that another log uses is told of once, and stays in the state while the sink goes on', async () => {
+  const sink = new ScriptedSink();
+  const before = { sink: sink.shown, state: 'ok', also_holds: 'log.example/gone' } as const;
+  const { queue, onShared, onTrouble } = queueOf(sink, { before });
+  // Until it is known better.
+  expect(queue.state).toMatchObject({ also_holds: 'log.example/gone' });
+  for (const size of [1, 2]) {
+    sink.act = (notes, attempt) => {
+      attempt.alsoHolds('log.example/b');
+      return Promise.resolve(notes.length);
+    };
+    queue.offer(published(size));
+    await settle();
+    expect(queue.state).toMatchObject({ state: 'ok', size, also_holds: 'log.example/b' });
+  }
+  sink.act = (_, { alsoHolds }) => {
+    // Anyone who may write there could make up any number of them.
+    for (let i = 0; i < 1000; i++) alsoHolds(`log.example/${i}`);
+    return fails();
+  };
+  queue.offer(published(3));
+  await settle();
+  expect(queue.state).toMatchObject({ state: 'failing', also_holds: 'log.example/6' });
+  expect(onShared.mock.calls).toHaveLength(8);
+  expect(onShared.mock.calls[0]).toEqual(['log.example/b']);
+  expect(onTrouble.mock.calls).toEqual([['is down']]);
+});
+
+describe('a queue', () => {
+  test('that is full drops the oldest, never what is being delivered or the newest, and counts', async () => {
+    const sink = new ScriptedSink();
+    const { queue, onState } = queueOf(sink);
+    let fail: (error: Error) => void = () => undefined;
+    sink.act = () => new Promise((_, reject) => (fail = reject));
+    queue.offer(published(0));
+    await settle();
+    for (let size = 1; size < 1500; size++) queue.offer(published(size));
+    // The first is in the hands of the sink.
+    expect(onState).toHaveBeenCalledTimes(500);
+    fail(new SinkTrouble('is down'));
+    await settle();
+    expect(queue.state).toMatchObject({ state: 'failing', dropped: 500 });
+    sink.act = (notes) => Promise.resolve(notes.length);
+    await vi.advanceTimersByTimeAsync(1000);
+    expect(sink.has).toEqual([0, ...Array.from({ length: 999 }, (_, i) => 501 + i)]);
+    expect(queue.state).toMatchObject({ state: 'ok', size: 1499, dropped: 500 });
+  });
+});
+
+describe('a queue that is closed', () => {
+  test('has delivered what waited, without waiting between tries', async () => {
+    const sink = new ScriptedSink();
+    const { queue } = queueOf(sink);
+    sink.act = () => fails();
+    queue.offer(published(1));
+    await vi.advanceTimersByTimeAsync(20_000);
+    queue.offer(published(2));
+    sink.act = (notes) => Promise.resolve(notes.length);
+    await queue.close();
+    queue.abandon();
+    expect(sink.has).toEqual([1, 2]);
+    expect(queue.state).toMatchObject({ state: 'ok', size: 2, dropped: 0 });
+    queue.offer(published(3));
+    await settle();
+    expect(sink.has).toEqual([1, 2]);
+  });
+
+  test('tries a sink that fails once more, and counts what it will not get', async () => {
+    const sink = new ScriptedSink();
+    const { queue } = queueOf(sink);
+    let fail: (error: Error) => void = () => undefined;
+    sink.act = () => new Promise((_, reject) => (fail = reject));
+    queue.offer(published(1));
+    await settle();
+    queue.offer(published(2));
+    const closing = queue.close();
+    sink.act = () => fails();
+    fail(new SinkTrouble('is down'));
+    await closing;
+    queue.abandon();
+    expect(sink.tries).toEqual([[1], [1, 2]]);
+    expect(queue.state).toMatchObject({ state: 'failing', message: 'is down', dropped: 2 });
+  });
+
+  test('with nothing waiting has ended at once', async () => {
+    const { queue } = queueOf(new ScriptedSink());
+    await queue.close();
+    queue.abandon();
+    expect(queue.state).toBeUndefined();
+  });
+
+  test('while its sink hangs is given up, and the state says so', async () => {
+    const sink = new ScriptedSink();
+    const { queue, onTrouble } = queueOf(sink);
+    queue.offer(published(1));
+    await settle();
+    sink.act = never;
+    queue.offer(published(2));
+    await settle();
+    queue.close().catch(() => undefined);
+    await settle();
+    queue.abandon();
+    expect(sink.attempt?.signal.aborted).toBe(true);
+    expect(queue.state).toMatchObject({
+      ...{ state: 'failing', size: 1, dropped: 1, failing_since: AT_START },
+      message: 'had not taken the newest checkpoint when the collector ended',
+    });
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(onTrouble).not.toHaveBeenCalled();
+  });
+});
+
+describe('a queue of a new start', () => {
+  test('goes on from the state that was left, but for what was dropped', async () => {
+    const sink = new ScriptedSink();
+    const before = {
+      sink: sink.shown,
+      state: 'failing',
+      size: 7,
+      at: AT_START,
+      failing_since: AT_START,
+    } as const;
+    const { queue, onRecovered, onTrouble } = queueOf(sink, {
+      before: { ...before, message: 'x', dropped: 9 },
+    });
+    expect(queue.state).toEqual({ ...before, message: 'x', dropped: 0 });
+    vi.setSystemTime(START + 60_000);
+    sink.act = () => fails('is down');
+    queue.offer(published(8));
+    await settle();
+    expect(queue.state).toMatchObject({ failing_since: AT_START, message: 'is down', size: 7 });
+    expect(onTrouble).toHaveBeenCalledTimes(1);
+    sink.act = (notes) => Promise.resolve(notes.length);
+    await vi.advanceTimersByTimeAsync(1000);
+    expect(onRecovered).toHaveBeenCalledTimes(1);
+  });
+});

@@ -1,0 +1,356 @@
+import fs from 'node:fs';
+import path from 'node:path';
+import { keyIdText, parseNote } from '@clinical-events/protocol/verify';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { verifyCosignature, verifyNote } from '../../src/tree/note-signing.js';
+import { SinkForked, SinkTrouble } from '../../src/tree/sink.js';
+import { Witness } from '../../src/tree/witness.js';
+import { leaves } from '../tree/rfc-tree.js';
+import { FakeWitness, type Instead } from './fake-witness.js';
+import { attemptFor, newKey, ORIGIN, rejection, SampleLog, scratchDirectory } from './sample-log.js';
+
+const log = new SampleLog();
+
+interface Meeting {
+  readonly witness: FakeWitness;
+  readonly directory: string;
+  readonly file: string;
+  /** A witness sink as a new start has it. */
+  readonly sink: (of?: SampleLog) => Witness;
+}
+
+async function meet(): Promise<Meeting> {
+  const witness = await new FakeWitness().trust(log.signer.key.vkey).listen();
+  const directory = scratchDirectory();
+  const { prefix, key } = witness;
+  return {
+    witness,
+    directory,
+    file: path.join(directory, `cosigned-${keyIdText(key.keyId)}`),
+    sink: (of = log) =>
+      new Witness({ prefix, shown: prefix, key, directory, log: of, tiles: of.tiles, fetch }),
+  };
+}
+
+async function give(sink: Witness, size: number, of = log): Promise<number> {
+  const notes = [of.published(size)];
+  return sink.deliver(notes, attemptFor(notes));
+}
+
+function answering(status: number, body = '', headers: Record<string, string> = {}): Instead {
+  return (response) => {
+    response.writeHead(status, headers).end(body);
+    return true;
+  };
+}
+
+describe('a witness', () => {
+  test('[R-906] is shown that each checkpoint goes on from the last one it saw, and its cosignature is kept', async () => {
+    const { witness, directory, file, sink } = await meet();
+    const sizes = [0, 1, 2, 3, 7, 8, 100, 256, 257, 300];
+    const one = sink();
+    for (const size of sizes) {
+      expect(await give(one, size)).toBe(1);
+      const note = fs.readFileSync(file, 'utf8');
+      expect(verifyNote(note, [log.signer.key]).text).toBe(parseNote(log.note(size)).text);
+      expect(verifyCosignature(note, witness.key).time).toBe(1_700_000_000);
+    }
+    expect(witness.asked).toEqual([0, ...sizes.slice(0, -1)]);
+    expect(witness.seen.get(ORIGIN)?.size).toBe(300);
+    expect(fs.readdirSync(directory)).toEqual([path.basename(file)]);
+    expect(fs.statSync(file).mode & 0o777).toBe(0o600);
+  });
+
+  test('is not asked again for what it has cosigned, and after a new start it is asked from there', async () => {
+    const { witness, sink } = await meet();
+    await give(sink(), 100);
+    await give(sink(), 100);
+    expect(witness.asked).toEqual([0]);
+    await give(sink(), 101);
+    expect(witness.asked).toEqual([0, 100]);
+  });
+
+  test('tells how far it has seen the log when that is not known here, or not any more', async () => {
+    const { witness, file, sink } = await meet();
+    await give(sink(), 100);
+    const kept = fs.readFileSync(file, 'utf8');
+    const strange = new SampleLog(newKey()).note(50);
+    for (const damaged of [
+      ...['', 'rubbish', kept.replace('\n100\n', '\n10\n'), log.note(50), strange],
+      strange + witness.cosignature(parseNote(strange).text),
+    ]) {
+      fs.writeFileSync(file, damaged);
+      witness.asked.length = 0;
+      await give(sink(), 100);
+      expect(witness.asked).toEqual([0, 100]);
+      expect(fs.readFileSync(file, 'utf8')).toBe(kept);
+    }
+  });
+
+  test('is forked when it has seen more than the ledger has', async () => {
+    const { witness, file, sink } = await meet();
+    await give(sink(), 200);
+    fs.rmSync(file);
+    const error = await rejection(give(sink(), 150));
+    expect(error).toBeInstanceOf(SinkForked);
+    expect(error.message).toBe(
+      'the witness has seen this log with 200 entries, and this ledger has 150: ' +
+        'it was restored from an older back-up, or entries were cut off its end',
+    );
+    log.held = 163;
+    onTestFinished(() => void (log.held = 0));
+    expect((await rejection(give(sink(), 150))).message).toContain('entries, and this ledger has 163: ');
+    expect(witness.asked).toEqual([0, 0, 0]);
+    expect(fs.existsSync(file)).toBe(false);
+  });
+
+  test('is forked when the ledger has less than the cosigned checkpoint that is kept, or other events', async () => {
+    const { witness, file, sink } = await meet();
+    await give(sink(), 200);
+    expect((await rejection(give(sink(), 150))).message).toBe(
+      `${file}, which this witness cosigned, is a checkpoint of 200 entries, and this ledger has 150: ` +
+        'it was restored from an older back-up, or entries were cut off its end',
+    );
+    const forked = log.forkedAt(100);
+    expect(await rejection(give(sink(forked), 250, forked))).toBeInstanceOf(SinkForked);
+    expect(await rejection(give(sink(forked), 200, forked))).toBeInstanceOf(SinkForked);
+    expect(witness.asked).toEqual([0]);
+  });
+
+  test('is forked when it finds that the ledger went on differently from what it saw', async () => {
+    const { file, sink } = await meet();
+    await give(sink(), 200);
+    fs.rmSync(file);
+    const forked = log.forkedAt(100);
+    for (const size of [200, 250]) {
+      const error = await rejection(give(sink(forked), size, forked));
+      expect(error).toBeInstanceOf(SinkForked);
+      expect(error.message).toContain(
+        'the witness has seen this log with 200 entries that are not the first 200',
+      );
+    }
+    expect(await give(sink(), 250)).toBe(1);
+  });
+
+  test('that does not know the log or its key says so', async () => {
+    const { witness, sink } = await meet();
+    const another = new SampleLog(newKey());
+    expect((await rejection(give(sink(another), 10, another))).message).toBe(
+      'does not know the key that signs (403): give it the verifier key that collector signing-key show prints',
+    );
+    witness.trusted.clear();
+    expect((await rejection(give(sink(), 10))).message).toBe(
+      `does not know this log (404): have its operator add the origin ${ORIGIN}, or correct the address`,
+    );
+  });
+
+  test.each([
+    [400, 'takes the request for malformed (400): the address may not be that of a witness'],
+    [422, 'finds that 10 entries do not go on from the 0 that it saw (422): see collector verify'],
+    [429, 'wants to be asked less often (429)'],
+    [500, 'answers with 500'],
+    [503, 'answers with 503'],
+    [204, 'answers with 204'],
+    [301, 'sends elsewhere (301), which is not followed: give its final address'],
+    [307, 'sends elsewhere (307), which is not followed: give its final address'],
+  ])('that answers with %i fails, and its words are not repeated', async (status, message) => {
+    const { witness, directory, sink } = await meet();
+    let asked = 0;
+    witness.instead = (response) => {
+      asked++;
+      return answering(status, status === 204 ? '' : 'SECRET', { location: `${witness.prefix}/SECRET` })(
+        response,
+        '',
+      );
+    };
+    const error = await rejection(give(sink(), 10));
+    expect(error).toBeInstanceOf(SinkTrouble);
+    expect(error).not.toBeInstanceOf(SinkForked);
+    expect(error.message).toBe(message);
+    expect(asked).toBe(1);
+    expect(fs.readdirSync(directory)).toEqual([]);
+  });
+
+  test('that answers with 409 and another one posts at the same time is asked twice and no more', async () => {
+    const { witness, sink } = await meet();
+    let known = 3;
+    witness.instead = (response) =>
+      answering(409, `${++known}\n`, { 'content-type': 'text/x.tlog.size' })(response, '');
+    expect((await rejection(give(sink(), 10))).message).toMatch(
+      /^saw another checkpoint of this log just now \(409\)/,
+    );
+    expect(known).toBe(5);
+  });
+
+  test.each([
+    ['5\n', 'text/plain'],
+    ['05\n', 'text/x.tlog.size'],
+    ['-5\n', 'text/x.tlog.size'],
+    ['5\n5\n', 'text/x.tlog.size'],
+    ['', 'text/x.tlog.size'],
+    ['9007199254740993\n', 'text/x.tlog.size'],
+    ['1e3\n', 'text/x.tlog.size'],
+  ])('that answers with 409 and %j as %s is no witness', async (body, type) => {
+    const { witness, sink } = await meet();
+    witness.instead = answering(409, body, { 'content-type': type });
+    expect((await rejection(give(sink(), 10))).message).toBe(
+      'answers with 409 and does not say which size it knows; this is no witness',
+    );
+  });
+});
+
+describe('an answer', () => {
+  const text = parseNote(log.note(10)).text;
+
+  async function answered(
+    body: (witness: FakeWitness) => string,
+  ): Promise<{ message: string; kept: string[] }> {
+    const { witness, directory, sink } = await meet();
+    witness.instead = (response) => answering(200, body(witness))(response, '');
+    const { message } = await rejection(give(sink(), 10));
+    return { message, kept: fs.readdirSync(directory) };
+  }
+
+  test('may hold cosignatures by others, which are not kept', async () => {
+    const { witness, file, sink } = await meet();
+    const other = new FakeWitness('witness.example/w2');
+    const sameName = new FakeWitness();
+    witness.instead = (response) =>
+      answering(200, other.cosignature(text) + witness.cosignature(text) + sameName.cosignature(text))(
+        response,
+        '',
+      );
+    await give(sink(), 10);
+    const names = parseNote(fs.readFileSync(file, 'utf8')).signatures.map(({ keyId }) => keyId);
+    expect(names).toEqual([log.signer.key.keyId, witness.key.keyId]);
+  });
+
+  test('without a cosignature by the witness is none', async () => {
+    const other = new FakeWitness();
+    expect(await answered(() => other.cosignature(text))).toEqual({
+      message: 'answers without a cosignature by the key that was given for it: it may have another one',
+      kept: [],
+    });
+  });
+
+  test('with a cosignature over another checkpoint, by another key, or without a time, is refused', async () => {
+    const message =
+      'answers with a cosignature that does not verify: it cosigned something else, or has another key';
+    const other = parseNote(log.note(11)).text;
+    const forgeries: ((witness: FakeWitness) => string)[] = [
+      (witness) => witness.cosignature(other),
+      (witness) => witness.cosignature(text, 0n),
+      (witness) => {
+        const forger = new FakeWitness(witness.name);
+        Object.assign(forger, { key: witness.key });
+        return forger.cosignature(text);
+      },
+      (witness) => witness.cosignature(text) + witness.cosignature(other),
+    ];
+    for (const forgery of forgeries) expect(await answered(forgery)).toEqual({ message, kept: [] });
+  });
+
+  test('of rubbish is refused', async () => {
+    const message = 'answers with something else than cosignatures; this is no witness';
+    const bodies = [
+      '',
+      '\n',
+      '<html>\n',
+      '\u2014 witness.example/w1 AAAA\n',
+      '\u2014 a b c\n',
+      'x'.repeat(60_000),
+      '\0',
+    ];
+    for (const body of bodies) expect(await answered(() => body)).toEqual({ message, kept: [] });
+    // A text of its own before the signatures would be another note.
+    const { message: other } = await answered(
+      (witness) => `more\n\n${witness.cosignature(`${text}\nmore\n`)}`,
+    );
+    expect(other).toMatch(/^answers with/);
+  });
+
+  test('that is huge or without end is not read to its end', async () => {
+    const { witness, sink } = await meet();
+    let written = 0;
+    witness.instead = (response) => {
+      const piece = Buffer.alloc(16 * 1024, '\u2014 ');
+      const more = () => {
+        while (!response.destroyed && written < 1 << 30) {
+          written += piece.length;
+          if (!response.write(piece)) {
+            response.once('drain', more);
+            return;
+          }
+        }
+      };
+      response.writeHead(200);
+      more();
+      return true;
+    };
+    expect((await rejection(give(sink(), 10))).message).toBe(
+      'answers with more than 64 KiB; this is no witness',
+    );
+    expect(written).toBeLessThan(64 << 20);
+  });
+
+  test('that cannot be kept is trouble, and the witness is asked once more', async () => {
+    const { witness, directory, file, sink } = await meet();
+    fs.mkdirSync(file);
+    const one = sink();
+    // The first reading fails already: it is a directory.
+    expect((await rejection(give(one, 10))).message).toBe(`${file} cannot be read or written (EISDIR)`);
+    fs.rmdirSync(file);
+    fs.mkdirSync(`${file}.unfinished`);
+    expect((await rejection(give(one, 10))).message).toBe(`${file} cannot be read or written (EISDIR)`);
+    fs.rmdirSync(`${file}.unfinished`);
+    expect(await give(one, 12)).toBe(1);
+    expect(witness.asked).toEqual([0, 0, 10]);
+    expect(fs.readdirSync(directory)).toEqual([path.basename(file)]);
+  });
+});
+
+describe('a witness that cannot be asked', () => {
+  test("because no one listens, it hangs up, or its name is unknown, is named by the system's code", async () => {
+    const { witness, directory, sink } = await meet();
+    witness.instead = (response) => {
+      response.destroy();
+      return true;
+    };
+    expect((await rejection(give(sink(), 10))).message).toMatch(/^cannot be reached \([A-Z_]+\)$/);
+    const at = (prefix: string) =>
+      new Witness({ prefix, shown: prefix, key: witness.key, directory, log, tiles: log.tiles, fetch });
+    expect((await rejection(give(at('http://127.0.0.1:1'), 10))).message).toMatch(/^cannot be reached/);
+    expect((await rejection(give(at('http://nobody.invalid'), 10))).message).toMatch(
+      /^cannot be reached \([A-Z_]+\)$/,
+    );
+  });
+
+  test('because it never answers, is let go when the time is up', async () => {
+    const { witness, sink } = await meet();
+    witness.instead = () => true;
+    const notes = [log.published(10)];
+    const deliver = sink().deliver(notes, { ...attemptFor(notes), signal: AbortSignal.timeout(50) });
+    expect(await rejection(deliver)).toBeInstanceOf(SinkTrouble);
+  });
+
+  test('because the tree lacks hashes, is not asked', async () => {
+    const { witness, directory } = await meet();
+    const { prefix, key } = witness;
+    const sink = new Witness({ prefix, shown: prefix, key, directory, log, tiles: log.tiles, fetch });
+    await give(sink, 100);
+    const short = new SampleLog(log.signer, leaves(50));
+    const blind = new Witness({
+      prefix,
+      shown: prefix,
+      key,
+      directory,
+      log: short,
+      tiles: short.tiles,
+      fetch,
+    });
+    const error = await rejection(give(blind, 200));
+    expect(error).not.toBeInstanceOf(SinkForked);
+    expect(error.message).toContain('the tree lacks some');
+    expect(witness.asked).toEqual([0]);
+  });
+});
