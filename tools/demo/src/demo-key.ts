@@ -67,7 +67,7 @@ async function refusalOf(url: URL, key: string, asked: Map<string, number>): Pro
       : `the collector at ${url.href} refuses the key: ${why}`;
   } finally {
     for (const [name, number] of endpoint.asked) asked.set(name, (asked.get(name) ?? 0) + number);
-    endpoint.close();
+    await endpoint.close();
   }
 }
 

@@ -232,7 +232,7 @@ async function send(
     failure = error;
   } finally {
     bar.clear();
-    endpoint.close();
+    await endpoint.close();
     await key.release();
   }
   const sent: Sent = {

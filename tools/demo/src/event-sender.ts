@@ -1,6 +1,5 @@
 /** Sends the events of a demonstration, some at a time, and remembers how each was answered. */
-import { nameOf, type Answer } from '@clinical-events/collector/sending/connection';
-import type { EventEndpoint } from '@clinical-events/collector/sending/event-endpoint';
+import { type Answer, type EventEndpoint, nameOf } from '@clinical-events/collector/sending/event-endpoint';
 import { Sender, type SendOptions } from '@clinical-events/collector/sending/sender';
 import { textOf } from './event-file.js';
 import type { SentEvent } from './anomalies.js';

@@ -7,9 +7,9 @@ import { STANDARD_INPUT } from '../importing/lines.js';
 import type { LineFault, Offered } from '../importing/offered-line.js';
 import type { Refusal } from '../importing/reject-file.js';
 import { examine } from '../ledger/examine.js';
-import { nameOf, type Answer } from '../sending/connection.js';
+
 import { EVENT_DOOR } from '../ingest/request.js';
-import { EventEndpoint } from '../sending/event-endpoint.js';
+import { type Answer, EventEndpoint, nameOf } from '../sending/event-endpoint.js';
 import { Sender, SendingFailed } from '../sending/sender.js';
 import { CommandFailure, EXIT, type ExitCode, onStop, usage } from './exit-codes.js';
 import { addConfigOptions, configOf, givenOptions } from './arguments.js';
@@ -170,7 +170,7 @@ async function importFiles(files: readonly string[], options: ImportOptions): Pr
     await new Import(lines, endpoint, stop.signal).run();
   } finally {
     removeHandlers();
-    endpoint.close();
+    await endpoint.close();
     lines.close();
   }
   const complete = stoppedBy === undefined;

@@ -91,6 +91,6 @@ export async function assertAnswers(url: URL, asked = new Map<string, number>())
     );
   } finally {
     for (const [name, number] of endpoint.asked) asked.set(name, (asked.get(name) ?? 0) + number);
-    endpoint.close();
+    await endpoint.close();
   }
 }

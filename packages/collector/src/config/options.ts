@@ -158,7 +158,7 @@ const OPTIONS = {
     type: 'list',
     default: '',
     otherwise: 'none',
-    help: 'where each checkpoint goes: dir:, file:, or a witness, comma-separated',
+    help: 'where each checkpoint goes: dir:PATH, file:PATH, command:PROGRAM or a witness, comma-separated',
     appliesTo: SERVE,
   },
   'tls-cert': {

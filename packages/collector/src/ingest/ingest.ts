@@ -16,6 +16,7 @@ import {
   type EventKind,
   type Profile,
 } from '@clinical-events/protocol';
+import { showsCertificate } from '../access/client-certificate.js';
 import { type KeyRefusal, type KeyRing, keyIdOf } from '../access/key-ring.js';
 import type { Principal } from '../access/principal.js';
 import type { Fault } from '../ledger/examine.js';
@@ -44,10 +45,9 @@ import {
   type Waiting,
   type WholeRequest,
 } from './request.js';
-import { showsCertificate } from './tls.js';
-import { IngestCounters } from './ingest-counters.js';
+import { IngestCounters, type QueueState } from './ingest-counters.js';
 import { isUnproven, keepPlace, type LostPlace, RestingConnections } from './connections.js';
-import { RefusalLog, type Log } from './refusal-log.js';
+import { type Log, RefusalLog, type SummedLine } from './refusal-log.js';
 import { TrustedProxies } from './trusted-proxies.js';
 
 export interface IngestOptions {
@@ -68,13 +68,6 @@ export interface IngestOptions {
 }
 
 /** What waits for the ledger, or is being received, and how much could. */
-export interface QueueState {
-  readonly events: number;
-  readonly bytes: number;
-  readonly maxEvents: number;
-  readonly maxBytes: number;
-}
-
 export interface StorageState {
   readonly state: LedgerState;
   /** While it refuses. */
@@ -112,6 +105,13 @@ const FIRST_RESERVATION = 16 << 10;
 /** How long a store that could not commit is left alone before the next event tries it again, in milliseconds. */
 const STORE_REST_MS = 500;
 
+const LOST_PLACE: SummedLine = {
+  message: 'connection closed: all were taken',
+  others: 'more connections closed, not listed',
+  counted: 'connections',
+  most: 1,
+};
+
 const REFUSAL_OF_ANSWER: Record<Exclude<Answer, 'accepted' | 'fault'>, ErrorCode> = {
   conflict: 'event_id_conflict',
   retired: 'event_retired',
@@ -124,8 +124,9 @@ export class Ingest {
   readonly counters = new IngestCounters();
   /** Called for each answer to an event, and each refusal of a request, with its fault, which no log line has. */
   observer: ((observed: Observed, status: number, fault: Fault | undefined) => void) | undefined;
+  /** Of all listeners. */
+  readonly refusals: RefusalLog;
   readonly #options: IngestOptions;
-  readonly #refusals: RefusalLog;
   readonly #ring: RingWriter<Waiting>;
   readonly #endpoints: ReadonlyMap<string, EventEndpoint>;
   readonly #ofKind: Readonly<Record<EventKind, EventEndpoint>>;
@@ -147,7 +148,7 @@ export class Ingest {
 
   constructor(options: IngestOptions) {
     this.#options = options;
-    this.#refusals = new RefusalLog(options.log);
+    this.refusals = new RefusalLog(options.log);
     this.#ring = new RingWriter(
       options.ring,
       options.answers,
@@ -188,7 +189,6 @@ export class Ingest {
     this.#stopping = true;
     this.#resting.stop();
     this.#unproven.stop();
-    this.#refusals.flush();
   }
 
   /** Requests that are being received or wait for the ledger. */
@@ -479,13 +479,13 @@ export class Ingest {
   /** Notes a refusal that no request came to: bytes that are none, or that did not come in time. */
   noteRefusal(code: ErrorCode, requestId: string, remote: string | undefined): void {
     this.counters.refused(undefined, code);
-    this.#refusals.note({ code, requestId }, () => remote, performance.now());
+    this.refusals.note({ code, requestId }, () => remote);
   }
 
   /** Logs and counts a connection that was closed because all were taken. */
   noteLostPlace(reason: LostPlace, remote: string | undefined): void {
     this.counters.lostPlace(reason);
-    this.#refusals.noteLostPlace(reason, remote, performance.now());
+    this.refusals.sum('warn', LOST_PLACE, { reason }, () => ({ reason, remote }));
   }
 
   /** Who shows no key gets one answer, and then its connection rests. */
@@ -523,7 +523,7 @@ export class Ingest {
   }
 
   #noteRefused({ id, endpoint, principal, request }: Exchange, code: ErrorCode, presentedKey?: string): void {
-    this.#refusals.note(
+    this.refusals.note(
       {
         code,
         requestId: id,
@@ -533,7 +533,6 @@ export class Ingest {
         keyId: principal?.keyId ?? (isProven(code) && presentedKey ? keyIdOf(presentedKey) : undefined),
       },
       () => this.#options.trustedProxies.clientOf(request),
-      performance.now(),
     );
   }
 

@@ -15,7 +15,7 @@ import type { Ingest } from './ingest.js';
 import { type Limits, Places } from './connections.js';
 import { type Endpoint, type Expectation, newRequestId, REQUEST_ID } from './request.js';
 import { Shortcut } from './shortcut.js';
-import { Tls, type TlsOptions } from './tls.js';
+import { type TlsOptions, TlsServer } from './tls.js';
 
 export interface ListenerOptions extends Limits {
   readonly host: string;
@@ -57,7 +57,7 @@ export class Listener {
   /** Whether new listeners have plain requests take the shortcut. Only tests change it: the answers are the same. */
   static hasShortcut = true;
   /** Undefined when plain HTTP is spoken. */
-  readonly tls: Tls | undefined;
+  readonly tls: TlsServer | undefined;
   readonly #server: Server;
   readonly #connections = new Set<Socket>();
   readonly #places: Places;
@@ -80,7 +80,7 @@ export class Listener {
       insecureHTTPParser: false,
       joinDuplicateHeaders: false,
     };
-    this.tls = tls && new Tls(tls, options.headersTimeoutMs, settings);
+    this.tls = tls && new TlsServer(tls, options.headersTimeoutMs, settings, ingest.refusals);
     const server = this.tls?.server ?? createServer(settings);
     // Not documented: who ends its own side behind a request is answered all the same.
     Object.assign(server, { httpAllowHalfOpen: true });
@@ -148,9 +148,7 @@ export class Listener {
   /** Resolves with the port once connections are accepted; rejects when the address cannot be had. */
   async listen(): Promise<number> {
     const { host, port, maxConnections } = this.options;
-    const bound = await listening(this.#server, { host, port, backlog: maxConnections });
-    this.tls?.start();
-    return bound;
+    return listening(this.#server, { host, port, backlog: maxConnections });
   }
 
   /**
@@ -172,6 +170,7 @@ export class Listener {
     }, timeoutMs);
     await closed;
     this.#shortcut?.close();
+    this.ingest.refusals.flush();
     clearInterval(idle);
     clearTimeout(deadline);
   }

@@ -1,68 +1,118 @@
 /**
- * HTTPS as the collector speaks it: what it agrees to, whose certificate it shows, and how that is renewed.
+ * HTTPS as the collector speaks it: what it negotiates, which certificate it shows, and how that is renewed.
  *
  * After RFC 9325 (BCP 195): TLS 1.2 and 1.3 only (section 3.1.1); of 1.2 the suites with forward secrecy and
  * authenticated encryption (4.2); no renegotiation (3.5), no compression (3.3, and OpenSSL has none by default); keys
  * of session tickets that change (3.4).
  */
-import { type X509Certificate, constants, randomBytes } from 'node:crypto';
+import { constants, createPrivateKey, X509Certificate } from 'node:crypto';
+import { unwatchFile, watchFile } from 'node:fs';
+import { readFile, stat } from 'node:fs/promises';
 import type { ServerOptions } from 'node:http';
 import https from 'node:https';
 import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { type SecureContextOptions, TLSSocket } from 'node:tls';
-import { alternativeNames } from '../access/certificate-names.js';
+import { createSecureContext, type SecureContextOptions, TLSSocket } from 'node:tls';
 import { systemCode } from '../system-code.js';
 import { standsFor } from './connections.js';
-import { type CredentialFiles, CredentialWatch, type Credentials } from './credentials.js';
-import { type Log, TlsFailures } from './refusal-log.js';
+import type { Log, RefusalLog, SummedLine } from './refusal-log.js';
 
-/* Whether the client at the other end of a connection has shown a certificate of a certain name. */
-
-interface Shown {
-  /** As keys are bound to them: `dns:` or `uri:` and the name. */
-  readonly names: ReadonlySet<string>;
-  /** Milliseconds since 1970 UTC. */
-  readonly expiresAt: number;
+export interface CertificateFiles {
+  /** PEM: the collector's certificate first, then those that lead to the authority. */
+  readonly cert: string;
+  /** PEM, without a passphrase. */
+  readonly key: string;
+  /** PEM: the authorities whose client certificates are accepted; undefined when none are asked for. */
+  readonly clientCa: string | undefined;
 }
 
-/** On a connection: what its certificate says, read once. It cannot change, because nothing is renegotiated. */
-const SHOWN = Symbol('client certificate');
-type Connection = Socket & { [SHOWN]?: Shown };
-const NOTHING: Shown = { names: new Set(), expiresAt: 0 };
+/** The texts of the files, which fit together. A message can carry them to another thread. */
+export type CertificatePem = CertificateFiles;
 
-/**
- * @param name as `certificateName` spells it.
- * @param nowMs the wall clock: a connection may outlive its certificate.
- * @returns false also when the connection is not encrypted, or no authority vouches for its certificate.
- */
-export function showsCertificate(connection: Connection, name: string, nowMs: number): boolean {
-  const shown = connection[SHOWN] ?? read(connection);
-  connection[SHOWN] = shown;
-  return nowMs < shown.expiresAt && shown.names.has(name);
+/** The files cannot be used. Each message names its file and never repeats what is in it. */
+export class CertificateUnusable extends Error {
+  override name = 'CertificateUnusable';
+  constructor(
+    readonly faults: readonly { readonly file: keyof CertificateFiles; readonly message: string }[],
+  ) {
+    super(faults.map(({ message }) => message).join('; '));
+  }
 }
 
-function read(connection: Socket): Shown {
-  if (!(connection instanceof TLSSocket) || !connection.authorized) return NOTHING;
-  const certificate = connection.getPeerX509Certificate();
-  if (certificate === undefined) return NOTHING;
-  return {
-    names: new Set(alternativeNames(certificate.subjectAltName ?? '')),
-    expiresAt: certificate.validToDate.getTime(),
-  };
+/** A larger file is no PEM file, and would be read into memory. */
+const MAX_FILE_BYTES = 1 << 20;
+/** PKCS #8 (RFC 7468 section 11), and what OpenSSL wrote before it. */
+const ENCRYPTED = /-----BEGIN ENCRYPTED PRIVATE KEY-----|^Proc-Type: 4,ENCRYPTED/m;
+const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g;
+const CHECKS = { cert: certificateFault, key: keyFault, clientCa: certificateFault };
+
+/** Reads the files and checks that they fit together; an expired certificate does. @throws CertificateUnusable */
+async function readPem(files: CertificateFiles): Promise<CertificatePem> {
+  const faults: { file: keyof CertificateFiles; message: string }[] = [];
+  const pem = { cert: '', key: '', clientCa: undefined as string | undefined };
+  for (const file of ['cert', 'key', 'clientCa'] as const) {
+    const name = files[file];
+    if (name === undefined) continue;
+    const { text, fault } = await readText(name);
+    pem[file] = text;
+    const message = fault ?? CHECKS[file](text);
+    if (message !== undefined) faults.push({ file, message: `${name} ${message}` });
+  }
+  if (!faults.some(({ file }) => file !== 'clientCa')) {
+    try {
+      if (!new X509Certificate(pem.cert).checkPrivateKey(createPrivateKey(pem.key))) {
+        const message = `the key in ${files.key} is not that of the first certificate in ${files.cert}`;
+        faults.push({ file: 'key', message });
+      }
+      // OpenSSL refuses weak keys, for one.
+      else createSecureContext(secureContextOf(pem));
+    } catch (error) {
+      faults.push({
+        file: 'cert',
+        message: `${files.cert} and ${files.key} cannot be used: ${codeOf(error)}`,
+      });
+    }
+  }
+  if (faults.length > 0) throw new CertificateUnusable(faults);
+  return pem;
 }
 
-export interface TlsOptions {
-  readonly files: CredentialFiles;
-  /** What the files held. */
-  readonly credentials: Credentials;
-  /** Whether a client without a verified certificate is turned away. Counts only when `files` has authorities. */
-  readonly clientAuth: 'required' | 'optional';
-  readonly log: Log;
-  /** Called with each certificate that is taken into use after the first. */
-  readonly onRenewed?: (credentials: Credentials) => void;
-  /** Whether another listener follows the files and presents here what it takes into use. */
-  readonly isPresented?: boolean;
+async function readText(file: string): Promise<{ text: string; fault?: string }> {
+  try {
+    const found = await stat(file);
+    if (!found.isFile()) return { text: '', fault: 'is not a file' };
+    if (found.size > MAX_FILE_BYTES) return { text: '', fault: 'is too large for a PEM file' };
+    return { text: await readFile(file, 'latin1') };
+  } catch (error) {
+    return { text: '', fault: `cannot be read: ${codeOf(error)}` };
+  }
+}
+
+function certificateFault(pem: string): string | undefined {
+  const blocks = pem.match(CERTIFICATE);
+  if (blocks === null) return 'holds no certificate in PEM';
+  try {
+    for (const block of blocks) new X509Certificate(block);
+    return undefined;
+  } catch (error) {
+    return `holds a certificate that cannot be read: ${codeOf(error)}`;
+  }
+}
+
+function keyFault(pem: string): string | undefined {
+  try {
+    createPrivateKey(pem);
+    return undefined;
+  } catch {
+    return ENCRYPTED.test(pem)
+      ? 'is protected by a passphrase, which nothing could type at a restart'
+      : 'holds no private key in PEM';
+  }
+}
+
+/** Never the message: OpenSSL's may quote from what it read. */
+function codeOf(error: unknown): string {
+  return systemCode(error) ?? 'unknown error';
 }
 
 /** The names of OpenSSL. The client's order does not count, but for none of these it would have to. */
@@ -78,54 +128,190 @@ const CIPHERS = [
   'ECDHE-RSA-CHACHA20-POLY1305',
 ].join(':');
 
-const DAY_MS = 86_400_000;
-/** How long before its end an operator is warned of it, every day. */
-const WARN_DAYS = 30;
-
-export function contextOf({ cert, key, clientCa }: Credentials): SecureContextOptions {
+/** For `createSecureContext` and `setSecureContext`, in any thread. */
+export function secureContextOf({ cert, key, clientCa }: CertificatePem): SecureContextOptions {
   const noRenegotiation = constants.SSL_OP_NO_RENEGOTIATION;
   return {
     cert,
     key,
     minVersion: 'TLSv1.2',
     ciphers: CIPHERS,
-    // A session that is resumed brings its old verdict on the client's certificate along. Without tickets every
-    // connection proves the private key, and is held against the authorities as they are now.
+    // A resumed session keeps its old verdict on the client's certificate. Without tickets every connection proves
+    // the private key and is checked against the authorities of today.
     secureOptions: clientCa === undefined ? noRenegotiation : noRenegotiation | constants.SSL_OP_NO_TICKET,
-    ...(clientCa && { ca: clientCa }),
+    ...(clientCa !== undefined && { ca: clientCa }),
   };
 }
 
-export class Tls {
-  readonly server: https.Server;
-  readonly #failures: TlsFailures;
-  readonly #watch: CredentialWatch;
-  readonly #log: Log;
-  readonly #onRenewed: TlsOptions['onRenewed'];
-  readonly #isPresented: boolean;
-  /**
-   * Connections whose handshake is not done, by where they come from: Node does not say which of them has become
-   * which.
-   */
-  readonly #handshakes = new Map<string, Socket>();
-  #certificate: X509Certificate;
+const DAY_MS = 86_400_000;
+/** An operator is warned daily from so long before the certificate ends. */
+const WARN_DAYS = 30;
+const POLL_MS = 1000;
+/** The longest delay of a timer: Node fires at once after a longer one. */
+const LONGEST_DELAY_MS = 2 ** 31 - 1;
+
+/**
+ * The certificate that all listeners show, read again when its files change. Files that do not fit change nothing: a
+ * renewal that went wrong must not end a service whose certificate is good. By polling, because watchers miss changes
+ * behind symbolic links and on network file systems: certbot and the secrets of Kubernetes renew by links.
+ */
+export class ServerCertificate {
+  #pem: CertificatePem;
+  #x509: X509Certificate;
+  #present: (pem: CertificatePem) => void = () => undefined;
+  #log: Log | undefined;
   #daily: NodeJS.Timeout | undefined;
+  #due: NodeJS.Timeout | undefined;
+  #work = Promise.resolve(true);
+  /** The files are written one after the other: they are whole once the next poll has found no change. */
+  readonly #onChange = (): void => this.#loadAfter(2 * this.pollMs);
+
+  private constructor(
+    readonly files: CertificateFiles,
+    pem: CertificatePem,
+    private readonly pollMs: number,
+  ) {
+    this.#pem = pem;
+    this.#x509 = new X509Certificate(pem.cert);
+  }
+
+  /** @throws CertificateUnusable with every fault. */
+  static async read(files: CertificateFiles, pollMs = POLL_MS): Promise<ServerCertificate> {
+    return new ServerCertificate(files, await readPem(files), pollMs);
+  }
+
+  get #names(): string[] {
+    const { cert, key, clientCa } = this.files;
+    return [cert, key, clientCa].filter((file) => file !== undefined);
+  }
+
+  /** In use for new connections. */
+  get pem(): CertificatePem {
+    return this.#pem;
+  }
+
+  get x509(): X509Certificate {
+    return this.#x509;
+  }
+
+  /**
+   * Logs which certificate is in use and follows its files, without keeping the process alive.
+   * @param present called with the pair for new connections: when it has changed, and once a day, because a new context
+   * has new keys for session tickets.
+   */
+  follow(log: Log, present: (pem: CertificatePem) => void): void {
+    this.#log = log;
+    this.#present = present;
+    this.#report();
+    for (const file of this.#names)
+      watchFile(file, { interval: this.pollMs, persistent: false }, this.#onChange);
+    const renewTickets = () => {
+      present(this.#pem);
+      this.#reportExpiry();
+    };
+    this.#daily = setInterval(renewTickets, DAY_MS).unref();
+    // They may have changed since they were read.
+    this.#onChange();
+  }
+
+  stop(): void {
+    for (const file of this.#names) unwatchFile(file, this.#onChange);
+    clearInterval(this.#daily);
+    clearTimeout(this.#due);
+  }
+
+  /** Reads the files now. @returns whether they are in use for new connections; if not, the log says why. */
+  reload(): Promise<boolean> {
+    return (this.#work = this.#work.then(() => this.#load()));
+  }
+
+  #loadAfter(ms: number): void {
+    clearTimeout(this.#due);
+    // It never rejects.
+    const load = () => void this.reload().catch(() => undefined);
+    this.#due = setTimeout(load, Math.min(ms, LONGEST_DELAY_MS)).unref();
+  }
+
+  async #load(): Promise<boolean> {
+    const { files } = this;
+    try {
+      const pem = await readPem(files);
+      const { cert, key, clientCa } = this.#pem;
+      if (pem.cert === cert && pem.key === key && pem.clientCa === clientCa) return true;
+      const x509 = new X509Certificate(pem.cert);
+      if (x509.validToDate.getTime() <= Date.now())
+        throw new Error(`the certificate in ${files.cert} has expired`);
+      const early = x509.validFromDate.getTime() - Date.now();
+      if (early > 0) {
+        this.#loadAfter(early);
+        const from = x509.validFromDate.toISOString();
+        throw new Error(`the certificate in ${files.cert} is not valid before ${from}; it is taken then`);
+      }
+      this.#pem = pem;
+      this.#x509 = x509;
+      this.#present(pem);
+      this.#report();
+      return true;
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      const message = 'the TLS certificate has changed and cannot be used; the old one stays in use';
+      this.#log?.error({ reason }, message);
+      return false;
+    }
+  }
+
+  #report(): void {
+    const { subject, issuer, subjectAltName: names, validToDate } = this.#x509;
+    const expiresAt = validToDate.toISOString();
+    // Node gives a name with a line for each part.
+    const onOneLine = (name: string | undefined) => name?.replaceAll('\n', ', ');
+    const shown = { subject: onOneLine(subject), names, issuer: onOneLine(issuer), expiresAt };
+    this.#log?.info(shown, 'TLS certificate in use');
+    this.#reportExpiry();
+  }
+
+  #reportExpiry(): void {
+    const { validToDate } = this.#x509;
+    const expiresAt = validToDate.toISOString();
+    const days = (validToDate.getTime() - Date.now()) / DAY_MS;
+    if (days <= 0)
+      this.#log?.error({ expiresAt }, 'the TLS certificate has expired: clients that check it stay away');
+    else if (days <= WARN_DAYS)
+      this.#log?.warn({ expiresAt, days: Math.floor(days) }, 'the TLS certificate expires soon');
+  }
+}
+
+export interface TlsOptions {
+  /** Shows its pair of now. */
+  readonly certificate: Pick<ServerCertificate, 'pem'>;
+  /** Whether a client without a verified certificate is turned away. Counts only when there are authorities. */
+  readonly clientAuth: 'required' | 'optional';
+}
+
+const FAILED: SummedLine = {
+  message: 'TLS connection failed',
+  others: 'more TLS connections failed, not listed',
+  counted: 'failures',
+  most: 100,
+};
+
+/** A server of HTTPS, and the connections whose handshake is not done. */
+export class TlsServer {
+  readonly server: https.Server;
+  /** By where they come from: Node does not say which of them has become which. */
+  readonly #handshakes = new Map<string, Socket>();
 
   /** @param http what is to hold for the HTTP that is spoken within. */
   constructor(
-    { files, credentials, clientAuth, log, onRenewed, isPresented = false }: TlsOptions,
+    { certificate: { pem }, clientAuth }: TlsOptions,
     handshakeTimeoutMs: number,
     http: ServerOptions,
+    private readonly refusals: RefusalLog,
   ) {
-    const asks = credentials.clientCa !== undefined;
-    this.#log = log;
-    this.#onRenewed = onRenewed;
-    this.#isPresented = isPresented;
-    this.#failures = new TlsFailures(log);
-    this.#certificate = credentials.certificate;
+    const asks = pem.clientCa !== undefined;
     this.server = https.createServer({
       ...http,
-      ...contextOf(credentials),
+      ...secureContextOf(pem),
       ALPNProtocols: ['http/1.1'],
       handshakeTimeout: handshakeTimeoutMs,
       requestCert: asks,
@@ -143,57 +329,24 @@ export class Tls {
       if (connection !== undefined) standsFor(socket, connection);
       this.#handshakes.delete(from);
     });
-    // Node's own hands it on as if it were the fault of a request.
+    // Node's own listener reports it as the fault of a request.
     this.server.removeAllListeners('tlsClientError');
     this.server.on('tlsClientError', (error, socket) => this.#fail(error, socket));
-    this.#watch = new CredentialWatch({
-      files,
-      credentials,
-      onChange: (changed) => this.#use(changed),
-      onTrouble: (reason) =>
-        log.error({ reason }, 'the TLS certificate has changed and cannot be used; the old one stays in use'),
-    });
-  }
-
-  /** Tells which certificate is in use, and follows its files from now on. */
-  start(): void {
-    if (!this.#isPresented) {
-      this.#tellCertificate();
-      this.#watch.start();
-    }
-    this.#daily = setInterval(() => {
-      this.server.setTicketKeys(randomBytes(48));
-      if (!this.#isPresented) this.#tellExpiry();
-    }, DAY_MS).unref();
   }
 
   /** New connections are shown this certificate. */
-  present(credentials: Credentials): void {
-    this.server.setSecureContext(contextOf(credentials));
-    this.#certificate = credentials.certificate;
+  present(pem: CertificatePem): void {
+    this.server.setSecureContext(secureContextOf(pem));
   }
 
-  /** Connections whose handshake is not done are closed: nothing was begun on them. Those that speak HTTP stay. */
+  /** Closes connections whose handshake is not done: nothing was begun on them. Those that speak HTTP stay. */
   stop(): void {
     for (const socket of this.#handshakes.values()) socket.destroy();
-    this.#watch.stop();
-    clearInterval(this.#daily);
-    this.#failures.flush();
-  }
-
-  /** Reads the files now. Resolves with whether they are in use for new connections; if not, the log says why. */
-  reload(): Promise<boolean> {
-    return this.#watch.reload();
-  }
-
-  /** Milliseconds since 1970 UTC. */
-  get certificateExpiresAt(): number {
-    return this.#certificate.validToDate.getTime();
   }
 
   /**
-   * Whether an error on a connection that spoke HTTP is one of the encryption below: nothing that were written there
-   * would arrive. It is then noted, and the connection closed.
+   * Whether an error on a connection that spoke HTTP is one of the encryption below: no answer would arrive. It is then
+   * logged, and the connection closed.
    */
   breaks(error: Error, socket: Duplex): boolean {
     if (systemCode(error)?.startsWith('ERR_SSL_') !== true || !(socket instanceof TLSSocket)) return false;
@@ -201,43 +354,14 @@ export class Tls {
     return true;
   }
 
-  /** Failed connections since the start. */
-  get failures(): Readonly<TlsFailures['counts']> {
-    return this.#failures.counts;
-  }
-
+  /** Of the error only the code is logged, which OpenSSL takes from a fixed list. */
   #fail(error: Error, socket: TLSSocket): void {
-    this.#failures.note(error, socket);
+    const code = systemCode(error);
+    const reason = faultOf(code, socket);
+    // Of a client that said nothing the address is no longer known once its time is up.
+    const fields = () => ({ reason, code, remote: socket.remoteAddress });
+    this.refusals.sum(reason === 'closed' ? 'debug' : 'info', FAILED, { reason }, fields);
     socket.destroy();
-  }
-
-  #use(credentials: Credentials): void {
-    this.present(credentials);
-    this.#onRenewed?.(credentials);
-    this.#tellCertificate();
-  }
-
-  #tellCertificate(): void {
-    const { subject, issuer, subjectAltName } = this.#certificate;
-    this.#log.info(
-      {
-        subject: onOneLine(subject),
-        names: subjectAltName,
-        issuer: onOneLine(issuer),
-        expiresAt: new Date(this.certificateExpiresAt).toISOString(),
-      },
-      'TLS certificate in use',
-    );
-    this.#tellExpiry();
-  }
-
-  #tellExpiry(): void {
-    const left = this.certificateExpiresAt - Date.now();
-    if (left > WARN_DAYS * DAY_MS) return;
-    const expiresAt = new Date(this.certificateExpiresAt).toISOString();
-    if (left <= 0)
-      this.#log.error({ expiresAt }, 'the TLS certificate has expired: clients that check it stay away');
-    else this.#log.warn({ expiresAt, days: Math.floor(left / DAY_MS) }, 'the TLS certificate expires soon');
   }
 }
 
@@ -245,7 +369,26 @@ function addressOf({ remoteAddress, remotePort, localAddress }: Socket): string 
   return `${remoteAddress} ${remotePort} ${localAddress}`;
 }
 
-/** Node gives a name with a line for each part. */
-function onOneLine(name: string | undefined): string | undefined {
-  return name?.replaceAll('\n', ', ');
+/**
+ * - `timeout`: not done in time.
+ * - `closed`: the client went away, or lost its place; load balancers that test whether the port is open do so all day.
+ * - `plain_http`: the client does not know that it has to speak TLS.
+ * - `client_certificate`: it has none, or one that no given authority vouches for.
+ * - `refused_by_client`: it gave up with an alert, mostly because it does not know the authority of this collector's
+ *   certificate.
+ * - `protocol`: no version, cipher suite or application protocol in common, or bytes that are not TLS.
+ */
+type TlsFault = 'timeout' | 'closed' | 'plain_http' | 'client_certificate' | 'refused_by_client' | 'protocol';
+
+/** @param socket the typings do not know that it has no `authorizationError` unless a certificate was looked at. */
+function faultOf(
+  code: string | undefined,
+  { authorizationError }: { readonly authorizationError: unknown },
+): TlsFault {
+  if (code === 'ERR_TLS_HANDSHAKE_TIMEOUT') return 'timeout';
+  if (code === 'ERR_SSL_HTTP_REQUEST') return 'plain_http';
+  // Node ends a connection whose certificate was not verified as if the client had.
+  if (authorizationError || code === 'ERR_SSL_PEER_DID_NOT_RETURN_A_CERTIFICATE') return 'client_certificate';
+  if (code?.includes('_ALERT_')) return 'refused_by_client';
+  return code?.startsWith('ERR_SSL_') ? 'protocol' : 'closed';
 }

@@ -6,106 +6,84 @@
  * trusted, what it reports as the one before it is believed; so the headers are read from the right, and what a client
  * wrote itself, further left, is never reached. Whatever cannot be read ends the walk at the last address that is sure.
  */
-import { BlockList, isIP } from 'node:net';
+import { isIP } from 'node:net';
+import proxyAddr from '@fastify/proxy-addr';
 
-/** What is looked at of a request. */
+/** The part of a request that is read here. */
 interface Received {
   readonly rawHeaders: readonly string[];
   readonly socket: { readonly remoteAddress?: string | undefined };
 }
 
-/** The list of proxies cannot be meant. */
+/** The list of proxies is not one of addresses and networks. */
 export class ProxiesInvalid extends Error {
   override name = 'ProxiesInvalid';
 }
 
-/** Addresses that no one has on the internet, or on this link alone: RFC 1918, 3927, 4193, 4291 and 6598. */
-const NOT_PUBLIC = [
+type Trust = (address: string, hop: number) => boolean;
+
+const NETWORK = /^([0-9a-f:.]+)(?:\/(\d{1,3}))?$/i;
+/** Private or of this link: RFC 1918, 3927, 4193, 4291 and 6598. None is wider than the first of its family. */
+const NOT_PUBLIC = proxyAddr.compile([
   ...['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '127.0.0.0/8', '169.254.0.0/16', '100.64.0.0/10'],
   ...['fc00::/7', 'fe80::/10', '::1/128'],
-].map((text) => ({ ...networkIn(text), list: listOf(networkIn(text)) }));
-/** The bits of an address that all public networks together may leave open: no one owns more. */
-const MOST_OPEN = { ipv4: 24, ipv6: 128 - 16 };
-/** Stands for all of IPv4 (RFC 4291 section 2.5.5.2): BlockList takes it so. */
-const MAPPED: Network = { address: '::ffff:0.0.0.0', length: 96, family: 'ipv6' };
+]);
+/** Public networks whose prefixes are as short or shorter are wider than those of any one operator. */
+const WIDE_BITS = { ipv4: 9, ipv6: 16 };
+const WIDEST_PRIVATE_BITS = { ipv4: 8, ipv6: 7 };
 
 export class TrustedProxies {
-  readonly #trusted = new BlockList();
-  /** How many public addresses are trusted. */
-  readonly #open = { ipv4: 0, ipv6: 0 };
+  /** What is unwise: undefined unless the public addresses of a network are more than one operator can own. */
+  readonly exposure: string | undefined;
+  readonly #trusts: Trust;
 
   /**
    * @param text addresses and networks (`10.0.0.0/8`, `fd00::/8`) with commas between them; none when empty.
    * @throws {@link ProxiesInvalid}
    */
   constructor(text: string) {
-    for (const item of text === '' ? [] : text.split(',').map((part) => part.trim())) this.#add(item);
-  }
-
-  /** What is unwise: undefined unless more public addresses are trusted than one operator can own. */
-  get exposure(): string | undefined {
-    const { ipv4, ipv6 } = this.#open;
-    if (ipv4 < 2 ** MOST_OPEN.ipv4 && ipv6 < 2 ** MOST_OPEN.ipv6) return undefined;
-    return 'holds very many public addresses: anyone who has one of them can write any other into the log as the client';
+    const items = text === '' ? [] : text.split(',').map((item) => item.trim());
+    const trusts = items.map(trustIn);
+    this.#trusts = (address, hop) => trusts.some((trust) => trust(address, hop));
+    if (items.some(isWide))
+      this.exposure =
+        'holds very many public addresses: anyone who has one of them can write any other into the log as the client';
   }
 
   /** The address of the client, as proven; undefined when the connection is gone. */
   clientOf(request: Received): string | undefined {
     let client = request.socket.remoteAddress;
-    if (client === undefined || !this.#trusts(client)) return client;
-    for (const hop of reportedHops(request.rawHeaders)) {
-      if (hop === undefined) break;
-      client = hop;
-      if (!this.#trusts(client)) break;
+    if (client === undefined || !this.#trusts(client, 0)) return client;
+    for (const [hop, address] of reportedHops(request.rawHeaders).entries()) {
+      if (address === undefined) break;
+      client = address;
+      if (!this.#trusts(client, hop + 1)) break;
     }
     return client;
   }
-
-  #add(item: string): void {
-    const network = networkIn(item);
-    const { address, length, family } = network;
-    this.#trusted.addSubnet(address, length, family);
-    const known = NOT_PUBLIC.some(
-      ({ list, length: least, family: of }) =>
-        of === family && least <= length && list.check(address, family),
-    );
-    if (known) return;
-    this.#open[family] += 2 ** ((family === 'ipv4' ? 32 : 128) - length);
-    if (family === 'ipv4') return;
-    if (length <= MAPPED.length && listOf(network).check(MAPPED.address, 'ipv6')) this.#open.ipv4 += 2 ** 32;
-    else if (listOf(MAPPED).check(address, 'ipv6')) this.#open.ipv4 += 2 ** (128 - length);
-  }
-
-  #trusts(address: string): boolean {
-    return this.#trusted.check(address, isIP(address) === 4 ? 'ipv4' : 'ipv6');
-  }
-}
-
-interface Network {
-  readonly address: string;
-  /** Of its prefix, in bits. */
-  readonly length: number;
-  readonly family: 'ipv4' | 'ipv6';
-}
-
-function listOf({ address, length, family }: Network): BlockList {
-  const list = new BlockList();
-  list.addSubnet(address, length, family);
-  return list;
 }
 
 /** @throws {@link ProxiesInvalid} */
-function networkIn(item: string): Network {
-  const [address = '', prefix, ...more] = item.split('/');
-  const version = isIP(address);
-  const longest = version === 4 ? 32 : 128;
-  const length = prefix === undefined ? longest : /^\d{1,3}$/.test(prefix) ? Number(prefix) : Infinity;
-  if (version === 0 || address.includes('%') || length > longest || more.length > 0) {
-    throw new ProxiesInvalid(
-      `${JSON.stringify(item)} is neither an address nor a network such as 10.0.0.0/8`,
-    );
+function trustIn(item: string): Trust {
+  const [, address = '', bits] = NETWORK.exec(item) ?? [];
+  try {
+    if (isIP(address) === 0) throw new TypeError('no address');
+    if (Number(bits) > 0 || bits === undefined) return proxyAddr.compile(item);
+    // The library takes no network of every address.
+    return proxyAddr.compile(isIP(address) === 4 ? ['0.0.0.0/1', '128.0.0.0/1'] : ['::/1', '8000::/1']);
+  } catch (error) {
+    const message = `${JSON.stringify(item)} is neither an address nor a network such as 10.0.0.0/8`;
+    throw new ProxiesInvalid(message, { cause: error });
   }
-  return { address, length, family: version === 4 ? 'ipv4' : 'ipv6' };
+}
+
+function isWide(item: string): boolean {
+  const [, address = '', bits = '128'] = NETWORK.exec(item) ?? [];
+  const isMapped = /^::ffff:/i.test(address) && Number(bits) >= 96;
+  const family = isMapped || isIP(address) === 4 ? 'ipv4' : 'ipv6';
+  const length = isMapped ? Number(bits) - 96 : Number(bits);
+  if (length < WIDEST_PRIVATE_BITS[family]) return true;
+  return length <= WIDE_BITS[family] && !NOT_PUBLIC(address, 0);
 }
 
 /**

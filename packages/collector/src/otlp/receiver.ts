@@ -6,7 +6,7 @@
 import { ERRORS, type ErrorCode } from '@clinical-events/protocol';
 import type { Principal } from '../access/principal.js';
 import { faultOfAnswer, type Ingest } from '../ingest/ingest.js';
-import { LineLimit, type Log } from '../ingest/refusal-log.js';
+import type { SummedLine } from '../ingest/refusal-log.js';
 import {
   type AnswerBody,
   type Encoding as Coding,
@@ -62,10 +62,15 @@ const RPC_CODES: Readonly<Record<number, number>> = {
 };
 const RPC_INTERNAL = 13;
 
+const OTHERS = { others: 'more requests of OTLP, not listed', counted: 'requests', most: 100 };
+const INCOMPLETE: Readonly<Record<'rejected' | 'shortened', SummedLine>> = {
+  rejected: { message: 'spans or log records can never be stored', ...OTHERS },
+  shortened: { message: 'events were stored without their longest contents', ...OTHERS },
+};
+
 export interface ReceiverOptions {
   readonly ingest: Ingest;
   readonly translator: Translator;
-  readonly log: Log;
 }
 
 export class OtlpReceiver {
@@ -74,7 +79,6 @@ export class OtlpReceiver {
   readonly #options: ReceiverOptions;
   readonly #exports = new Set<Export>();
   readonly #held = new Map<Principal, number>();
-  readonly #lines: LineLimit<'rejected' | 'shortened'>;
   #heldBytes = 0;
 
   constructor(options: ReceiverOptions) {
@@ -82,15 +86,12 @@ export class OtlpReceiver {
     this.endpoints = new Map(
       Object.entries(SIGNAL_OF_PATH).map(([path, signal]) => [path, this.#endpoint(signal)]),
     );
-    this.#lines = new LineLimit((sort, requests) =>
-      options.log.warn({ sort, requests }, 'more requests of OTLP, not listed'),
-    );
   }
 
   /** Ends what no client waits for any more. To be called once the listener is closed. */
   stop(): void {
     for (const each of this.#exports) each.abandon();
-    this.#lines.flush();
+    this.#options.ingest.refusals.flush();
   }
 
   #endpoint(signal: Signal): Endpoint {
@@ -158,13 +159,9 @@ export class OtlpReceiver {
 
   /** One line, without anything of the request but numbers and codes. */
   #tell(sort: 'rejected' | 'shortened', { id }: Exchange, principal: Principal, said: object): void {
-    if (!this.#lines.admits(sort, performance.now())) return;
     const { organisation, keyId } = principal;
-    const message =
-      sort === 'rejected'
-        ? 'spans or log records can never be stored'
-        : 'events were stored without their longest contents';
-    this.#options.log.warn({ requestId: id, organisation, keyId, ...said }, message);
+    const fields = () => ({ requestId: id, organisation, keyId, ...said });
+    this.#options.ingest.refusals.sum('warn', INCOMPLETE[sort], { sort }, fields);
   }
 
   #hold(principal: Principal, bytes: number): boolean {

@@ -1,14 +1,30 @@
 /** The five endpoints of a collector, as a sender sees them: one request, one answer. */
 import { EVENT_KINDS, EVENT_PATHS, type EventKind } from '@clinical-events/protocol';
-import { nameOf, type Answer, Connection } from './connection.js';
+import { type Dispatcher, Pool } from 'undici';
+
+/** The answer to one request: what a sender acts on. */
+export interface Answer {
+  readonly status: number;
+  /** From the Error body; undefined when there is none, or none of the protocol. */
+  readonly code: string | undefined;
+  readonly details: Readonly<Record<string, unknown>> | undefined;
+  /** What Retry-After asks for, in milliseconds. */
+  readonly retryAfterMs: number | undefined;
+}
+
+/** The code of an answer that has one. */
+export function nameOf({ status, code }: Answer): string {
+  return code ?? `status ${status}`;
+}
+
+/** An answer that takes longer is given up. */
+const PATIENCE_MS = 30_000;
+const LONGEST_BODY = 64 << 10;
 
 export class EventEndpoint {
-  readonly #base: URL;
-  readonly #key: string | undefined;
-  readonly #all = new Set<Connection>();
-  readonly #free: Connection[] = [];
-  readonly #heads = new Map<string, string>();
-  readonly #more: string;
+  readonly #pool: Pool;
+  readonly #path: string;
+  readonly #headers: Readonly<Record<string, string>>;
   /** What {@link ask} was answered, by code or status: the collector counts these as refusals. */
   readonly asked = new Map<string, number>();
 
@@ -17,16 +33,19 @@ export class EventEndpoint {
    * @param headers more of them, by name.
    */
   constructor(base: URL, key: string | undefined, headers: Readonly<Record<string, string>> = {}) {
-    this.#base = base;
-    this.#key = key;
-    this.#more = Object.entries(headers)
-      .map(([name, value]) => `${name}: ${value}\r\n`)
-      .join('');
+    // Never two requests at a time on a connection: of an answer that came unasked, from a proxy that has lost count,
+    // nothing would tell which event it belongs to.
+    this.#pool = new Pool(base.origin, {
+      ...{ pipelining: 1, allowH2: false, maxResponseSize: LONGEST_BODY },
+      ...{ headersTimeout: PATIENCE_MS, bodyTimeout: PATIENCE_MS, connectTimeout: PATIENCE_MS },
+    });
+    this.#path = base.pathname.replace(/\/+$/, '');
+    this.#headers = key === undefined ? headers : { ...headers, 'X-API-Key': key };
   }
 
   /**
    * As many connections are open as there are events under way.
-   * @throws the system's error when no answer came; whether the event is stored is then not known.
+   * @throws the system's error or that of the library when no answer came; whether the event is stored is then unknown.
    */
   post(kind: EventKind, body: Uint8Array): Promise<Answer> {
     return this.#request(kind, body, 'application/json');
@@ -44,7 +63,7 @@ export class EventEndpoint {
     return answer;
   }
 
-  /** @returns the first answer to {@link ask} that is none to a sender who may send that kind. */
+  /** @returns the first answer to {@link ask} that refuses the sender events of that kind. */
   async firstRefusal(): Promise<{ readonly kind: EventKind; readonly answer: Answer } | undefined> {
     for (const kind of EVENT_KINDS) {
       const answer = await this.ask(kind);
@@ -54,43 +73,48 @@ export class EventEndpoint {
     return undefined;
   }
 
-  /** What is under way fails. */
-  close(): void {
-    for (const connection of this.#all) connection.destroy();
+  /** Requests under way fail. */
+  close(): Promise<void> {
+    return this.#pool.destroy();
   }
 
   async #request(kind: EventKind, body: Uint8Array, type: string): Promise<Answer> {
-    const connection = this.#take();
-    try {
-      return await connection.send(`${this.#head(kind, type)}${body.length}\r\n\r\n`, body);
-    } finally {
-      if (connection.usable) this.#free.push(connection);
-      else this.#all.delete(connection);
-    }
+    const path = this.#path + EVENT_PATHS[kind];
+    const headers = { ...this.#headers, 'Content-Type': type };
+    const answer = await this.#pool.request({ method: 'POST', path, headers, body });
+    return answerOf(answer, await answer.body.text());
   }
+}
 
-  #take(): Connection {
-    for (let free; (free = this.#free.pop()) !== undefined;) {
-      if (free.usable) return free;
-      this.#all.delete(free);
-    }
-    const made = new Connection(this.#base);
-    this.#all.add(made);
-    return made;
+/** @throws Error for an answer that no collector gives; the message repeats nothing of it. */
+function answerOf({ statusCode: status, headers }: Dispatcher.ResponseData, text: string): Answer {
+  const body = jsonIn(text);
+  if (status === 201) {
+    if (body['status'] !== 'accepted') throw new Error('201 came without the body of a collector');
+    return { status, code: undefined, details: undefined, retryAfterMs: undefined };
   }
+  const { code, details } = body;
+  const { 'retry-after': retryAfter } = headers;
+  const seconds =
+    typeof retryAfter === 'string' && /^\d{1,5}$/.test(retryAfter) ? Number(retryAfter) : undefined;
+  return {
+    status,
+    // It is printed: nothing but a word like those of the protocol's table.
+    code: typeof code === 'string' && /^[a-z_]{1,40}$/.test(code) ? code : undefined,
+    details: isObject(details) ? details : undefined,
+    retryAfterMs: seconds === undefined ? undefined : 1000 * seconds,
+  };
+}
 
-  #head(kind: EventKind, type: string): string {
-    const name = `${type} ${kind}`;
-    let head = this.#heads.get(name);
-    if (head === undefined) {
-      head =
-        `POST ${this.#base.pathname.replace(/\/+$/, '')}${EVENT_PATHS[kind]} HTTP/1.1\r\n` +
-        `Host: ${this.#base.host}\r\nContent-Type: ${type}\r\n` +
-        (this.#key === undefined ? '' : `X-API-Key: ${this.#key}\r\n`) +
-        this.#more +
-        'Content-Length: ';
-      this.#heads.set(name, head);
-    }
-    return head;
+function jsonIn(text: string): Readonly<Record<string, unknown>> {
+  try {
+    const value: unknown = JSON.parse(text);
+    return isObject(value) ? value : {};
+  } catch {
+    return {};
   }
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

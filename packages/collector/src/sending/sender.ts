@@ -5,8 +5,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ERRORS, type EventKind } from '@clinical-events/protocol';
 import { systemCode } from '../system-code.js';
-import { nameOf, type Answer } from './connection.js';
-import type { EventEndpoint } from './event-endpoint.js';
+import { type Answer, type EventEndpoint, nameOf } from './event-endpoint.js';
 
 const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 5000;

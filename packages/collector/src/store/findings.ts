@@ -87,9 +87,6 @@ export const FINDINGS = {
       segment_header: (file: string, faults: readonly string[]) => `${file}: ${faults.join('; ')}`,
       segment_count: (file: string, what: string, said: number, are: number) =>
         `the header of ${file} says that ${said} ${what} come before it, and ${are} do`,
-      entry_differs: (sequence: number) => `entry ${sequence} is not the one that was signed`,
-      row_altered: (event: string, what: string) =>
-        `${event} is not the one that was written: ${what} has changed`,
       rows_without_leaf: (rows: number, sequence: number) =>
         `${counted(rows, 'row')} of events after event ${sequence} ${have(rows)} no leaf`,
       id_unregistered: (event: string) => `${event} is not in event_ids: it could be stored again`,
@@ -125,9 +122,6 @@ export const FINDINGS = {
       entries_missing: (source: string, signed: number, held: number, after: number) =>
         `${source} was signed over ${entries(signed)}, and the log holds ${held}: the others are missing from its end or, ` +
         `if entries were renumbered, from anywhere after entry ${after}; or this is an older copy of it`,
-      place_gone: (sequence: number, count: number) =>
-        `${entryRange(sequence, count)} ${are(count)} gone: no batch has the place`,
-      row_gone: (sequence: number) => `entry ${sequence} is gone: it has no row in events`,
     },
   },
   /** The log is not the history that was signed: entries were inserted, removed or reordered, or it was rebuilt. */
@@ -241,8 +235,8 @@ export const FINDINGS = {
       unsigned_for_long: (count: number, sequence: number, since: string) =>
         `${entries(count)}, from number ${sequence} on, ${are(count)} under no checkpoint; the oldest was received at ` +
         `${since}, more than an hour before the newest: signing stopped, or newer checkpoints were removed`,
-      given_out: (size: number, largest: number) =>
-        `checkpoints over more entries than ${size} were given to sinks (sinks.json says ${largest})`,
+      given_out: (size: number, largest: number, file: string) =>
+        `checkpoints over more entries than ${size} were given out (${file} says ${largest})`,
       first_key_missing: (file: string) =>
         `${file}, the verifier key that the log began with, is missing: restore it, or give it by --key`,
     },

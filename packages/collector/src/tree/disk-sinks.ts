@@ -1,227 +1,210 @@
 /**
- * `dir:` gives each checkpoint a file of its own, `<size, 16 digits>.checkpoint`, that is made, flushed and never
- * touched again: so it can be a WORM mount, which allows no rename and no second writing.
+ * `dir:` and `file:`, as their program keeps them (sink-program.ts). Each call blocks, and one to a mount whose server has
+ * gone never returns: then the helper kills the process.
  *
- * A file that a crash cut short stays as it is, and the note goes to `<size>-2.checkpoint`.
- *
- * The directory is never made. If it is a mount point and nothing is mounted on it, checkpoints go to this host's
- * own disk and no one can tell from here.
+ * Nothing here removes, renames or overwrites anything: a WORM mount allows none of it. No directory is made either: that
+ * would hide a mount that is missing.
  */
+import fs from 'node:fs';
 import path from 'node:path';
-import { type Checkpoint, parseNote, splitNotes } from '@clinical-events/protocol/verify';
+import { type Checkpoint, parseCheckpoint, parseNote, splitNotes } from '@clinical-events/protocol/verify';
 import { systemCode } from '../system-code.js';
-import { type SinkFiles, diskTrouble } from './sink-files.js';
-import { assertGoesOnFrom, otherLog, ownCheckpoint, type LogView } from './sink-queue.js';
-import { type Attempt, type Published, type Sink, SinkForked, SinkTrouble } from './sink.js';
 
-const DIGITS = 16;
-/** Files that are looked through, from the last name on, until one holds a checkpoint of this log. */
-const LOOK_AT = 8;
-/** So many files before the publisher hears of it. */
-const FILES_AT_ONCE = 32;
-const LONGEST_NOTE = 64 * 1024;
-
-export interface DirectorySinkOptions {
-  readonly path: string;
-  readonly shown: string;
-  readonly files: SinkFiles;
-  readonly log: LogView;
+interface DiskSink {
+  /** The newest checkpoint that is stored, a signed note; empty without one. @param busy called in a long search. */
+  newest(busy: () => void): string;
+  /**
+   * On return the note is on stable storage.
+   * @returns undefined; or another checkpoint of the same size that is stored in its place.
+   * @throws an error whose message says why the note has to be given again.
+   */
+  keep(note: string): string | undefined;
 }
 
-export class DirectorySink implements Sink {
-  readonly wants = 'every';
-  readonly shown: string;
-  /** Whether the newest checkpoint there was held against the ledger. */
-  #examined = false;
-  /** The file that contradicts the ledger. Looked at first, because a large directory takes minutes to read. */
-  #contradiction: string | undefined;
+/** @returns undefined for a note that was cut short, and for anything else that is no checkpoint. */
+function checkpointIn(note: string): Checkpoint | undefined {
+  try {
+    return parseCheckpoint(parseNote(note).text);
+  } catch {
+    return undefined;
+  }
+}
 
-  constructor(private readonly options: DirectorySinkOptions) {
-    this.shown = options.shown;
+/** Checkpoints are no secret, and those who collect them may be other users. */
+const MODE = 0o644;
+const DIGITS = 16;
+const NAME = new RegExp(`^\\d{${DIGITS}}(-\\d)?\\.checkpoint$`);
+/** Files that are looked through, from the last name on, until one holds a whole checkpoint. */
+const LOOK_AT = 8;
+/** Names for one size: a file that a crash cut short stays, and the note goes to `<size>-2`. */
+const MOST_NAMES = 9;
+/** Names read between two signs of life. */
+const BUSY_EVERY = 65_536;
+
+/** A file for each checkpoint, `<size, 16 digits>.checkpoint`: made, flushed and never opened for writing again. */
+export class DirectorySink implements DiskSink {
+  /** The file that a full disk cut short, still open: each try would use up a name. */
+  #unfinished: { readonly file: string; readonly fd: number } | undefined;
+
+  constructor(private readonly directory: string) {}
+
+  newest(busy: () => void): string {
+    for (const name of this.#lastNames(busy)) {
+      const note = fs.readFileSync(path.join(this.directory, name), 'utf8');
+      if (checkpointIn(note) !== undefined) return note;
+    }
+    return '';
   }
 
-  async deliver(notes: readonly Published[], attempt: Attempt): Promise<number> {
+  keep(note: string): string | undefined {
+    const { text } = parseNote(note);
+    const { size } = parseCheckpoint(text);
+    for (let i = 1; i <= MOST_NAMES; i++) {
+      const name = `${String(size).padStart(DIGITS, '0')}${i === 1 ? '' : `-${i}`}.checkpoint`;
+      const held = this.#madeOrThere(path.join(this.directory, name), note);
+      if (held === note) return undefined;
+      if (checkpointIn(held) === undefined) continue;
+      // The same tree may have been signed by another key of the log.
+      return parseNote(held).text === text ? undefined : held;
+    }
+    throw new Error(`${this.directory} holds ${MOST_NAMES} files for ${size} entries, each cut short`);
+  }
+
+  /** @returns what the file holds, on stable storage with its name: the note, if there was no such file. */
+  #madeOrThere(file: string, note: string): string {
+    let held = note;
     try {
-      if (!this.#examined) await this.#examine(attempt);
-      const batch = notes.slice(0, FILES_AT_ONCE);
-      for (const published of batch) {
-        await this.#give(published, attempt);
-        attempt.progress();
-      }
-      return batch.length;
+      this.#make(file, Buffer.from(note));
     } catch (error) {
-      // The next try looks again: by then the directory may be another one.
-      if (error instanceof SinkForked) this.#examined = false;
-      throw diskTrouble(this.options.path, error);
+      if (systemCode(error) !== 'EEXIST') throw error;
+      held = fs.readFileSync(file, 'utf8');
+      // Whoever wrote it may have crashed before it was flushed.
+      flush(file);
     }
-  }
-
-  /** @throws {@link SinkForked} when the directory holds a checkpoint of a longer or another ledger. */
-  async #examine(attempt: Attempt): Promise<void> {
-    const { path: directory, files } = this.options;
-    if (this.#contradiction !== undefined) {
-      const there = await files.tail(this.#contradiction, LONGEST_NOTE);
-      if (there !== undefined) await this.#compare(this.#contradiction, there.bytes, attempt);
-    }
-    const names = `^\\d{${DIGITS}}(-\\d)?\\.checkpoint$`;
-    const found = await files.last(directory, names, LOOK_AT, () => attempt.progress());
-    for (const { name, bytes } of found) {
-      if (await this.#compare(path.join(directory, name), bytes, attempt)) break;
-    }
-    this.#examined = true;
-  }
-
-  /**
-   * @returns the checkpoint in the file if it is one of this log.
-   * @throws {@link SinkForked} when it contradicts the ledger.
-   */
-  async #compare(
-    file: string,
-    bytes: Uint8Array,
-    { newest, alsoHolds }: Attempt,
-  ): Promise<Checkpoint | undefined> {
-    const { log } = this.options;
-    const note = Buffer.from(bytes).toString();
-    const held = ownCheckpoint(note, newest.origin, log);
-    if (held === undefined) {
-      const other = otherLog(note, newest.origin);
-      if (other !== undefined) alsoHolds(other);
-      return undefined;
-    }
-    this.#contradiction = file;
-    await assertGoesOnFrom(held, newest, `${file} is`, log);
-    this.#contradiction = undefined;
+    flush(this.directory);
     return held;
   }
 
-  /** On return the directory holds this note, or one of the same tree. */
-  async #give({ note, checkpoint }: Published, attempt: Attempt): Promise<void> {
-    const { path: directory, files } = this.options;
-    const bytes = Buffer.from(note);
-    const size = String(checkpoint.size).padStart(DIGITS, '0');
-    for (const name of [size, `${size}-2`]) {
-      const file = path.join(directory, `${name}.checkpoint`);
-      const there = await files.create(file, bytes);
-      if (there === undefined || bytes.equals(there)) return;
-      // The same tree, signed by another key of this log.
-      const held = await this.#compare(file, there, attempt);
-      if (held?.size === checkpoint.size) return;
+  /** On return the file is on stable storage. @throws the system's error: EEXIST when it was there. */
+  #make(file: string, bytes: Buffer): void {
+    if (this.#unfinished?.file !== file) {
+      if (this.#unfinished !== undefined) fs.closeSync(this.#unfinished.fd);
+      this.#unfinished = undefined;
+      this.#unfinished = { file, fd: fs.openSync(file, 'wx', MODE) };
     }
-    throw new SinkTrouble(
-      `${directory} holds two files for ${checkpoint.size} entries that are no checkpoints of this log`,
-    );
+    const { fd } = this.#unfinished;
+    for (let at = fs.fstatSync(fd).size; at < bytes.length;) at += fs.writeSync(fd, bytes, at);
+    fs.fsyncSync(fd);
+    fs.closeSync(fd);
+    this.#unfinished = undefined;
+  }
+
+  /** The last name first. Read as a stream: one file a second makes a directory of millions. */
+  #lastNames(busy: () => void): string[] {
+    const names: string[] = [];
+    const directory = fs.opendirSync(this.directory, { bufferSize: 4096 });
+    let seen = 0;
+    for (let entry = directory.readSync(); entry !== null; entry = directory.readSync()) {
+      if (++seen % BUSY_EVERY === 0) busy();
+      const { name } = entry;
+      if (!NAME.test(name) || (names.length === LOOK_AT && name < String(names[0]))) continue;
+      names.push(name);
+      names.sort();
+      if (names.length > LOOK_AT) names.shift();
+    }
+    directory.closeSync();
+    return names.reverse();
   }
 }
-
-/*
- * `file:` appends each checkpoint to a file, with an empty line behind it.
- *
- * What a crash cut short stays, and gets an end that is no signature: so whoever takes the file apart (splitNotes) takes
- * neither the next note for a part of it nor the rest of a signature for a forged one.
- *
- * The file is opened again for each delivery, so it may be moved aside at any time (log rotation). That it holds less
- * than it was left with is reported all the same: anyone who hides a fork cuts it.
- */
 
 /** Many notes: what begins where this does is the beginning of the file. */
-const TAIL_BYTES = 16 * 1024;
-const NOTES_AT_ONCE = 64;
+const TAIL_BYTES = 16 << 10;
 const CUT = '\u2014 the note above was cut short\n\n';
 
-export interface FileSinkOptions {
-  readonly path: string;
-  readonly shown: string;
-  readonly files: SinkFiles;
-  readonly log: LogView;
-}
-
-export class FileSink implements Sink {
-  readonly wants = 'every';
-  readonly shown: string;
-  /** The last of this log that is there and agrees with it: behind it another log of ours may have been given. */
-  #last: string | undefined;
-  /** It had at least so many bytes. */
+/**
+ * Each checkpoint is appended to a file, with an empty line behind it. A note that a crash cut short stays, and gets an end
+ * that is no signature: so whoever takes the file apart (splitNotes) takes neither the next note for a part of it nor the
+ * rest of a signature for a forged one.
+ */
+export class FileSink implements DiskSink {
+  /** It had at least this many bytes: anyone who hides a fork cuts it. */
   #size = 0;
 
-  constructor(private readonly options: FileSinkOptions) {
-    this.shown = options.shown;
+  constructor(private readonly file: string) {}
+
+  /** The largest at its end: several collectors on one log may have appended in any order. */
+  newest(): string {
+    const { text, size } = this.#tail();
+    this.#size = size;
+    // The first of a full tail lacks its beginning, and would have the end of a name for a name.
+    const held = splitNotes(text).slice(size > TAIL_BYTES ? 1 : 0);
+    const sizes = held.map((note) => checkpointIn(note)?.size ?? -1);
+    const largest = Math.max(-1, ...sizes);
+    return largest === -1 ? '' : (held[sizes.lastIndexOf(largest)] as string);
   }
 
-  async deliver(notes: readonly Published[], attempt: Attempt): Promise<number> {
-    const { path: file, files } = this.options;
+  keep(note: string): undefined {
+    // Opened again for each note, so that the file may be moved aside at any time (log rotation).
+    const { text, size } = this.#tail();
+    if (size < this.#size) {
+      throw new Error(`${this.file} holds less than it was left with: it was cut, moved aside or deleted`);
+    }
+    const notes = splitNotes(text);
+    // Also when nothing is missing: what is there may not have been flushed.
+    const more = notes.includes(note) ? '' : `${seam(text, notes.at(-1), note)}${note}\n`;
+    append(this.file, more);
+    if (size === 0) flush(path.dirname(this.file));
+    this.#size = size + Buffer.byteLength(more);
+  }
+
+  #tail(): { readonly text: string; readonly size: number } {
+    let fd: number;
     try {
-      const tail = await files.tail(file, TAIL_BYTES);
-      const batch = notes.slice(0, NOTES_AT_ONCE);
-      const size = tail?.size ?? 0;
-      if (size < this.#size) attempt.lost();
-      const more = await this.#continuation(tail?.bytes, batch, attempt);
-      // Also when it is nothing: what is there already may not have been flushed.
-      await files.append(file, more);
-      this.#last = batch.at(-1)?.note;
-      this.#size = size + more.length;
-      return batch.length;
+      fd = fs.openSync(this.file, 'r');
     } catch (error) {
-      const missing = systemCode(error) === 'ENOENT';
-      throw diskTrouble(missing ? path.dirname(file) : file, error);
+      if (systemCode(error) !== 'ENOENT') throw error;
+      // Where its directory is missing, that is the fault.
+      fs.accessSync(path.dirname(this.file));
+      return { text: '', size: 0 };
     }
-  }
-
-  /** What has to be appended so that the file ends with these notes. */
-  async #continuation(
-    tail: Uint8Array | undefined,
-    batch: readonly Published[],
-    attempt: Attempt,
-  ): Promise<Buffer> {
-    const notes = batch.map(({ note }) => note);
-    const bytes = Buffer.from(tail ?? []);
-    const held = splitNotes(bytes.toString());
-    const last = held.at(-1);
-    if (last !== this.#last) {
-      // The first of a full tail lacks its beginning, and would have the end of a name for a name.
-      tellOfOthers(bytes.length < TAIL_BYTES ? held : held.slice(1), attempt);
-      if (last !== undefined && !notes.includes(last)) await this.#examine(held, attempt.newest);
+    try {
+      const { size } = fs.fstatSync(fd);
+      const bytes = Buffer.alloc(Math.min(size, TAIL_BYTES));
+      const read = fs.readSync(fd, bytes, 0, bytes.length, size - bytes.length);
+      return { text: bytes.toString('utf8', 0, read), size };
+    } finally {
+      fs.closeSync(fd);
     }
-    const next = notes.slice(notes.findLastIndex((note) => held.includes(note)) + 1);
-    const [first] = next;
-    if (first === undefined) return Buffer.alloc(0);
-    return Buffer.from(seam(bytes.toString(), last, first) + next.map((note) => `${note}\n`).join(''));
-  }
-
-  /** @throws SinkForked when the last checkpoint of this log there is one of a longer or another ledger. */
-  async #examine(held: readonly string[], newest: Checkpoint): Promise<void> {
-    const { path: file, log } = this.options;
-    for (const note of held.toReversed()) {
-      if (note === this.#last) return;
-      const checkpoint = ownCheckpoint(note, newest.origin, log);
-      if (checkpoint === undefined) continue;
-      await assertGoesOnFrom(checkpoint, newest, `at the end of ${file} is`, log);
-      return;
-    }
-  }
-}
-
-/** The newest one of another log is enough. */
-function tellOfOthers(held: readonly string[], { newest, alsoHolds }: Attempt): void {
-  for (const note of held.toReversed()) {
-    const other = otherLog(note, newest.origin);
-    if (other === undefined) continue;
-    alsoHolds(other);
-    return;
   }
 }
 
 /** What goes between the end of the file, which `last` is, and a note, so that the note is found there. */
 function seam(file: string, last: string | undefined, note: string): string {
   if (last === undefined) return '';
-  if (isWhole(last)) return file.endsWith('\n\n') ? '' : '\n';
+  if (checkpointIn(last) !== undefined) return file.endsWith('\n\n') ? '' : '\n';
   return splitNotes(`${file}\n${CUT}${note}`).at(-1) === note ? `\n${CUT}` : `\n\n${CUT}`;
 }
 
-function isWhole(note: string): boolean {
+/** On return the text is at the end of the file on stable storage. */
+function append(file: string, text: string): void {
+  const fd = fs.openSync(file, 'a', MODE);
   try {
-    parseNote(note);
-    return true;
-  } catch {
-    return false;
+    fs.writeFileSync(fd, text);
+    fs.fsyncSync(fd);
+  } finally {
+    fs.closeSync(fd);
+  }
+}
+
+/** On return a file or the names in a directory are on stable storage, where that can be asked for. */
+function flush(place: string): void {
+  const fd = fs.openSync(place, 'r');
+  try {
+    fs.fsyncSync(fd);
+  } catch (error) {
+    // Some network file systems flush nothing that is not open for writing; there the server answers for it.
+    if (!['EINVAL', 'ENOTSUP', 'EBADF'].includes(String(systemCode(error)))) throw error;
+  } finally {
+    fs.closeSync(fd);
   }
 }

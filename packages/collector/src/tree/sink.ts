@@ -3,6 +3,7 @@
  *
  *   dir:/mnt/worm                              each checkpoint is a new file there
  *   file:/var/log/checkpoints                  each is appended there
+ *   command:/opt/checkpoint-to-s3              a program keeps each (docs/reference/sink-programs.md)
  *   https://witness.example/prefix#<vkey>      a witness (C2SP tlog-witness); the verifier key is the witness's
  *
  * Several are separated by commas. A sink's name goes into logs and into the state that doctor reads, so nothing that
@@ -12,16 +13,17 @@ import path from 'node:path';
 import type { Checkpoint } from '@clinical-events/protocol/verify';
 import { noteKey, type NoteKey } from './note-signing.js';
 
-/** A sink on a file system, which may hang. */
-export interface DiskSinkSpec {
-  readonly kind: 'directory' | 'file';
+/** A sink that is a program: the operator's, or one of ours for a directory or a file. */
+export interface ProgramSinkSpec {
+  readonly kind: 'directory' | 'file' | 'program';
   readonly shown: string;
+  /** Of the directory, the file or the program. */
   readonly path: string;
 }
 
 /** Somewhere that checkpoints go. `shown` names it to people. */
 export type SinkSpec =
-  | DiskSinkSpec
+  | ProgramSinkSpec
   | {
       readonly kind: 'witness';
       readonly shown: string;
@@ -44,15 +46,11 @@ export interface Published {
 
 /** One try to deliver. */
 export interface Attempt {
-  /** The newest checkpoint of the ledger, perhaps newer than those that are handed over. */
-  readonly newest: Checkpoint;
-  /** Aborted when the time for the try is up. */
+  /** Aborted when the collector ends. */
   readonly signal: AbortSignal;
-  /** To be called while a long task gets on: the time begins again. */
-  progress(): void;
-  /** To be called when checkpoints of another log lie in the same place: its origin, which a terminal may be shown. */
-  readonly alsoHolds: (origin: string) => void;
-  /** To be called when something that was given before is not there any more. */
+  /** The size of the checkpoint that the sink took last, in an earlier run too. */
+  readonly delivered: number | undefined;
+  /** To be called when the sink holds less than that. */
   readonly lost: () => void;
 }
 
@@ -61,28 +59,22 @@ export interface Sink {
   /** Whether it is owed every checkpoint, or each time the newest. */
   readonly wants: 'every' | 'newest';
   /**
-   * @param notes at least one, oldest first.
-   * @returns how many of them, from the first on, are there for good.
-   * @throws {@link SinkTrouble}. When any of them have been given nonetheless, they may be given again.
+   * On return the sink holds the checkpoint for good. Settles by itself: each kind of sink has its time limit.
+   * @throws {@link SinkTrouble}. The sink may hold it nonetheless, and it may be given again.
    */
-  deliver(notes: readonly Published[], attempt: Attempt): Promise<number>;
+  deliver(published: Published, attempt: Attempt): Promise<void>;
 }
 
 /** A sink did not take a checkpoint; the message tells an operator why and what to do, and nothing secret. */
 export class SinkTrouble extends Error {
   override name = 'SinkTrouble';
-  /** Forked: the sink has seen a checkpoint of this log that the ledger here does not agree with. */
-  readonly state: 'failing' | 'forked' = 'failing';
 }
 
 /** What a sink holds and what the ledger holds cannot both be true. */
 export class SinkForked extends SinkTrouble {
   override name = 'SinkForked';
-  override readonly state = 'forked';
 }
 
-/** Each may have one call under way in a thread pool of four (sink-process.ts). */
-const MOST_ON_DISK = 4;
 const UNSHOWABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u;
 const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/;
 
@@ -103,9 +95,6 @@ export function parseSinks(text: string): SinkSpec[] {
     if (places.has(place)) throw new SinkSpecInvalid(`${spec.shown} is given twice`);
     places.add(place);
   }
-  if (specs.filter(({ kind }) => kind !== 'witness').length > MOST_ON_DISK) {
-    throw new SinkSpecInvalid(`more than ${MOST_ON_DISK} directories and files are given`);
-  }
   return specs;
 }
 
@@ -113,15 +102,21 @@ export function parseSinks(text: string): SinkSpec[] {
 function parseSink(part: string, named: string): SinkSpec {
   if (part === '') throw new SinkSpecInvalid('a sink is empty: there is a comma too many');
   const [, scheme = '', rest = ''] = /^([a-z]+):(.*)$/s.exec(part) ?? [];
-  if (scheme === 'dir') return onDisk('directory', 'dir', rest, named);
-  if (scheme === 'file') return onDisk('file', 'file', rest, named);
+  const kind = PROGRAM_KINDS.get(scheme);
+  if (kind !== undefined) return programSink(kind, scheme, rest, named);
   if (scheme === 'https' || scheme === 'http') return witness(part, named);
   throw new SinkSpecInvalid(
-    `${named} does not begin with dir:, file: or https://; several sinks are separated by commas`,
+    `${named} does not begin with dir:, file:, command: or https://; several sinks are separated by commas`,
   );
 }
 
-function onDisk(kind: 'directory' | 'file', scheme: string, given: string, named: string): SinkSpec {
+const PROGRAM_KINDS: ReadonlyMap<string, ProgramSinkSpec['kind']> = new Map([
+  ['dir', 'directory'],
+  ['file', 'file'],
+  ['command', 'program'],
+]);
+
+function programSink(kind: ProgramSinkSpec['kind'], scheme: string, given: string, named: string): SinkSpec {
   if (given === '') throw new SinkSpecInvalid(`${scheme}: is not followed by a path`);
   if (given.startsWith('//')) {
     throw new SinkSpecInvalid(`${named} is a URL; write ${scheme}: and then the path`);

@@ -21,14 +21,23 @@ import {
   parseCheckpoint,
   parseNote,
 } from '@clinical-events/protocol/verify';
-import { consistencyProof, type HashSource } from './merkle.js';
+import { consistencyProof } from './merkle.js';
 import { verifyCosignature, type NoteKey } from './note-signing.js';
 import { systemCode } from '../system-code.js';
-import { type LogView, assertGoesOnFrom, ownCheckpoint, sizeOf, treeTrouble } from './sink-queue.js';
+import {
+  assertGoesOnFrom,
+  type LogView,
+  shorter,
+  signedCheckpoint,
+  storedHead,
+  treeTrouble,
+} from './log-view.js';
 import { SinkForked, SinkTrouble, type Attempt, type Published, type Sink } from './sink.js';
 import fs from 'node:fs/promises';
 import path from 'node:path';
 
+/** Milliseconds for a request and its answer. */
+const ANSWER_MS = 10_000;
 /** A cosignature has less than 4 KiB. */
 const MOST_BYTES = 64 * 1024;
 /** With the statement of a tree size in it. */
@@ -43,8 +52,6 @@ export interface WitnessOptions {
   /** Where the cosigned checkpoint is kept. */
   readonly directory: string;
   readonly log: LogView;
-  /** The ledger's tree, at least up to the newest checkpoint. */
-  readonly tiles: HashSource;
   readonly fetch: typeof fetch;
 }
 
@@ -68,18 +75,14 @@ export class Witness implements Sink {
     this.#file = new CosignedFile(options.directory, options.key);
   }
 
-  async deliver(notes: readonly Published[], { signal }: Attempt): Promise<number> {
-    const newest = notes.at(-1);
-    if (newest === undefined) return 0;
-    const cosigned = await this.#lastCosigned(newest.checkpoint.origin);
+  async deliver(published: Published, { signal }: Attempt): Promise<void> {
+    const { checkpoint } = published;
+    const cosigned = await this.#lastCosigned(checkpoint.origin);
     if (cosigned !== undefined) {
       const where = `${this.#file.path}, which this witness cosigned, is`;
-      await assertGoesOnFrom(cosigned, newest.checkpoint, where, this.options.log);
+      await assertGoesOnFrom(cosigned, checkpoint, where, this.options.log);
     }
-    if (cosigned?.size !== newest.checkpoint.size) {
-      await this.#submit(newest, cosigned?.size ?? 0, signal);
-    }
-    return notes.length;
+    if ((cosigned?.size ?? -1) < checkpoint.size) await this.#submit(published, cosigned?.size ?? 0, signal);
   }
 
   async #lastCosigned(origin: string): Promise<Checkpoint | undefined> {
@@ -93,20 +96,19 @@ export class Witness implements Sink {
 
   /** On return the witness has cosigned the checkpoint, and that is kept. */
   async #submit(published: Published, assumedSize: number, signal: AbortSignal): Promise<void> {
-    const { size } = published.checkpoint;
+    let submitted = published;
     let oldSize = assumedSize;
-    let answer = await this.#post(published, oldSize, signal);
+    let answer = await this.#post(submitted, oldSize, signal);
     const corrected = answer.status === 409;
     if (corrected) {
       oldSize = statedSize(answer);
+      // Another collector on the same database may have submitted a newer one.
+      if (oldSize > submitted.checkpoint.size) submitted = await storedHead(this.options.log);
+      const { size } = submitted.checkpoint;
       if (oldSize > size) {
-        throw new SinkForked(
-          `the witness has seen this log with ${oldSize} entries, and this ledger has ` +
-            `${sizeOf(this.options.log, published.checkpoint)}: ` +
-            'it was restored from an older back-up, or entries were cut off its end',
-        );
+        throw shorter(`the witness has seen this log with ${oldSize} entries`, size, this.options.log);
       }
-      answer = await this.#post(published, oldSize, signal);
+      answer = await this.#post(submitted, oldSize, signal);
     }
     if (answer.status === 422 && corrected) {
       throw new SinkForked(
@@ -114,16 +116,16 @@ export class Witness implements Sink {
           'it was altered, or restored from an older back-up and then went on differently; see collector verify',
       );
     }
-    if (answer.status !== 200) throw refusal(answer.status, published.checkpoint, oldSize);
-    await this.#keep(published, answer.body);
+    if (answer.status !== 200) throw refusal(answer.status, submitted.checkpoint, oldSize);
+    await this.#keep(submitted, answer.body);
   }
 
   /** @throws {@link SinkTrouble} when there is no answer. */
   async #post({ note, checkpoint }: Published, oldSize: number, signal: AbortSignal): Promise<Answer> {
-    const { prefix, tiles } = this.options;
+    const { prefix, log } = this.options;
     let proof: Buffer[];
     try {
-      proof = await consistencyProof(tiles, oldSize, checkpoint.size);
+      proof = await consistencyProof(log.tree, oldSize, checkpoint.size);
     } catch (error) {
       throw treeTrouble(error);
     }
@@ -133,7 +135,7 @@ export class Witness implements Sink {
       const response = await this.options.fetch(`${prefix}/add-checkpoint`, {
         method: 'POST',
         body,
-        signal,
+        signal: AbortSignal.any([signal, AbortSignal.timeout(ANSWER_MS)]),
         // Another address is for anyone who runs this collector to trust.
         redirect: 'manual',
       });
@@ -227,6 +229,9 @@ function cosignatureTrouble(error: unknown): SinkTrouble {
 
 function networkTrouble(error: unknown): SinkTrouble {
   if (error instanceof SinkTrouble) return error;
+  if (error instanceof Error && error.name === 'TimeoutError') {
+    return new SinkTrouble(`gives no answer within ${ANSWER_MS / 1000} seconds`, { cause: error });
+  }
   // What fetch throws names its cause below, or below that.
   let code: string | undefined;
   for (let at = error; at instanceof Error && code === undefined; at = at.cause) code = systemCode(at);
@@ -267,8 +272,8 @@ export class CosignedFile {
       if (systemCode(error) === 'ENOENT') return undefined;
       throw error;
     }
-    if (ownCheckpoint(note, origin, log) === undefined) return undefined;
     try {
+      signedCheckpoint(note, origin, log);
       return parseCheckpoint(verifyCosignature(note, this.witness).text);
     } catch {
       return undefined;

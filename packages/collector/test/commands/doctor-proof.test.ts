@@ -220,7 +220,7 @@ describe('collector doctor on the proof', () => {
     expect(await collector.stop()).toBe(0);
   });
 
-  test('[R-906] tells how each sink does', async () => {
+  test('[R-906] [R-882] reports the state of each sink', async () => {
     const at = new Date().toISOString();
     writeSinkStates(dataDir, [
       { sink: 'dir:/mnt/worm', state: 'ok', size: 300, at },
@@ -234,14 +234,9 @@ describe('collector doctor on the proof', () => {
       expect.stringMatching(/^sink: warning: https:\/\/witness\.example .*it does not answer/),
       expect.stringMatching(/^sink: damage: file:\/var\/log\/checkpoints .*it knows more/),
     ]);
-    writeSinkStates(dataDir, [
-      { sink: 'dir:/mnt/worm', state: 'ok', size: 300, at, also_holds: 'log.example/b' },
-    ]);
-    const shared = await said();
-    expect([shared.code, shared.lines.at(-1)]).toEqual([
-      0,
-      expect.stringMatching(/^sink: warning: .*example\/b/),
-    ]);
+    writeSinkStates(dataDir, [{ sink: 'dir:/mnt/worm', state: 'ok', size: 300, at, lost_at: at }]);
+    const lost = await said();
+    expect([lost.code, lost.lines.at(-1)]).toEqual([0, expect.stringMatching(/^sink: warning: .*held less/)]);
     fs.writeFileSync(inData('checkpoints', 'sinks.json'), '[{}]');
     expect((await said()).lines.at(-1)).toContain('does not hold the states of checkpoint sinks');
   });

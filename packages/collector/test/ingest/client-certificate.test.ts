@@ -2,8 +2,7 @@ import { X509Certificate } from 'node:crypto';
 import { Socket } from 'node:net';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { alternativeNames } from '../../src/access/certificate-names.js';
-import { showsCertificate } from '../../src/ingest/tls.js';
+import { alternativeNames, showsCertificate } from '../../src/access/client-certificate.js';
 import { Authority } from '../running/certificates.js';
 
 const authority = new Authority();

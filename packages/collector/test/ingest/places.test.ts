@@ -4,7 +4,7 @@ import https from 'node:https';
 import type { Socket } from 'node:net';
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { readCredentials } from '../../src/ingest/credentials.js';
+import { ServerCertificate } from '../../src/ingest/tls.js';
 import { keepPlace, networkOf, Places } from '../../src/ingest/connections.js';
 import { Authority, writePair } from '../running/certificates.js';
 import { temporaryDirectory } from '../running/collector-process.js';
@@ -27,7 +27,7 @@ async function limited(...[tls]: [tls?: { ca: string; directory: string }]) {
   };
   const collector = await collectorWithoutLedger(64, {
     maxConnections: LIMIT,
-    ...(files && { tls: { files, credentials: await readCredentials(files) } }),
+    ...(files && { tls: { certificate: await ServerCertificate.read(files) } }),
   });
   const { ledger, port } = collector;
   let taken = 0;

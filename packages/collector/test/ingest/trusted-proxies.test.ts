@@ -130,20 +130,27 @@ describe('the list of proxies', () => {
   test('may name everybody', () => {
     const everybody = new TrustedProxies('0.0.0.0/0,::/0');
     expect(clientOf([['X-Forwarded-For', '1.1.1.1, 2001:db8::1']], PROXY, everybody)).toBe('1.1.1.1');
+    expect(clientOf([['X-Forwarded-For', '1.1.1.1']], '::ffff:8.8.8.8', everybody)).toBe('1.1.1.1');
+  });
+
+  test('holds the IPv4 addresses of a network of IPv6 only where it is one of mapped addresses', () => {
+    const written = [['X-Forwarded-For', '1.1.1.1']] as const;
+    expect(clientOf(written, PROXY, new TrustedProxies('::/80'))).toBe(PROXY);
+    expect(clientOf(written, PROXY, new TrustedProxies('::ffff:10.0.0.0/104'))).toBe('1.1.1.1');
   });
 });
 
 describe('proxies of which a client may be one [R-823]', () => {
   test.each([
     ...['0.0.0.0/0', '128.0.0.0/1', '8.0.0.0/8', '10.0.0.0/7', '1.0.0.0/9, 3.0.0.0/9', '::/0', '2000::/3'],
-    ...['2001:db8::/16', '::ffff:0:0/96', '::/80', '::ffff:8.0.0.0/104'],
+    ...['2001:db8::/16', '::ffff:0:0/96', '::ffff:8.0.0.0/104'],
   ])('are told of %s', (text) => {
     expect(new TrustedProxies(text).exposure).toMatch(/very many public addresses/);
   });
 
   test.each([
     ...['', '10.0.0.0/8', '10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16, 127.0.0.0/8, 100.64.0.0/10'],
-    ...['192.0.2.7', '104.16.0.0/13, 172.64.0.0/13', 'fc00::/7, fe80::/10', '2606:4700::/32', '::1'],
+    ...['192.0.2.7', '104.16.0.0/13, 172.64.0.0/13', 'fc00::/7, fe80::/10', '2606:4700::/32', '::1', '::/80'],
   ])('are not told of %j', (text) => {
     expect(new TrustedProxies(text).exposure).toBeUndefined();
   });

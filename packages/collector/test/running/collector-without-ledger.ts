@@ -16,7 +16,7 @@ export async function collectorWithoutLedger(
     maxConnections = 5000,
     maxBodyBytes = 1 << 10,
     tls,
-  }: { maxConnections?: number; maxBodyBytes?: number; tls?: Pick<TlsOptions, 'files' | 'credentials'> } = {},
+  }: { maxConnections?: number; maxBodyBytes?: number; tls?: Pick<TlsOptions, 'certificate'> } = {},
 ) {
   const memory = createRingMemory(8 << 20, queueEvents, new SharedArrayBuffer(4));
   const { port1, port2 } = new MessageChannel();
@@ -56,7 +56,7 @@ export async function collectorWithoutLedger(
       ...{ host: '127.0.0.1', port: 0, maxConnections },
       ...{ headersTimeoutMs: 3_600_000, requestTimeoutMs: 3_600_000, keepAliveTimeoutMs: 3_600_000 },
     },
-    tls && { ...tls, clientAuth: 'optional', log },
+    tls && { ...tls, clientAuth: 'optional' },
   );
   const port = await listener.listen();
   onTestFinished(async () => {

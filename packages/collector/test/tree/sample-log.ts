@@ -6,14 +6,22 @@ import path from 'node:path';
 import { formatCheckpoint } from '@clinical-events/protocol/verify';
 import { onTestFinished } from 'vitest';
 import type { HashSource } from '../../src/tree/merkle.js';
-import { noteKey, signNote, verifierKeyOf, type NoteKey } from '../../src/tree/note-signing.js';
-import { checkpointOf, type LogView, rootIn } from '../../src/tree/sink-queue.js';
+import { noteKey, verifierKeyOf, type NoteKey } from '../../src/tree/note-signing.js';
+import { signNote } from './sign-note.js';
+import { checkpointOf, type LogView } from '../../src/tree/log-view.js';
+import { SinkHelper } from '../../src/tree/program-sink.js';
 import type { Attempt, Published } from '../../src/tree/sink.js';
 import { leafOf, mth } from '../../../protocol/test/verify/rfc-tree.js';
 import { leaves, levelsOf } from '../tree/rfc-tree.js';
 
 /** Compiled, because a process does not start from the sources as Vitest runs them. */
-export const SINK_PROCESS = new URL('../../dist/tree/sink-process.js', import.meta.url);
+const COMPILED = new URL('../../dist/tree/', import.meta.url);
+
+export function scratchHelper(answerMs?: number): SinkHelper {
+  const helper = new SinkHelper(COMPILED, answerMs);
+  onTestFinished(() => helper.kill());
+  return helper;
+}
 
 export const ORIGIN = 'log.example/ward-7';
 
@@ -31,8 +39,9 @@ export function newKey(origin = ORIGIN): SampleKey {
 const LEAVES = 300;
 
 export class SampleLog implements LogView {
-  readonly tiles: HashSource;
-  readonly rootAt = (size: number): Promise<Buffer> => rootIn(this.tiles, size);
+  readonly tree: LogView['tree'];
+  /** How many entries the stored head covers. */
+  signed = 0;
   readonly logKeys = (): readonly NoteKey[] => [this.signer.key];
   /** What the ledger is to hold that has come no further than the newest checkpoint, unless it is set. */
   held = 0;
@@ -43,7 +52,11 @@ export class SampleLog implements LogView {
     private readonly stored: readonly Buffer[] = leaves(LEAVES),
     private readonly origin = ORIGIN,
   ) {
-    this.tiles = levelsOf(stored);
+    const levels: HashSource = levelsOf(stored);
+    this.tree = {
+      hashes: (...range) => levels.hashes(...range),
+      head: () => Promise.resolve(this.note(this.signed)),
+    };
   }
 
   /** The log with the same key whose leaves are others from this index on. */
@@ -65,18 +78,10 @@ export class SampleLog implements LogView {
   }
 }
 
-/** A try without a time limit, in a ledger that has come no further than these notes. */
-export function attemptFor(notes: readonly Published[]): Attempt {
-  const newest = notes.at(-1);
-  if (newest === undefined) throw new Error('nothing to deliver');
+/** A try of a sink that has taken nothing before. */
+export function attempt(more: Partial<Attempt> = {}): Attempt {
   const { signal } = new AbortController();
-  return {
-    newest: newest.checkpoint,
-    signal,
-    progress: () => undefined,
-    alsoHolds: () => undefined,
-    lost: () => undefined,
-  };
+  return { signal, delivered: undefined, lost: () => undefined, ...more };
 }
 
 export function scratchDirectory(): string {

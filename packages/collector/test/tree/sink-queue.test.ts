@@ -7,28 +7,23 @@ function published(size: number): Published {
   return { note: '', checkpoint: { origin: 'log.example', size, root: new Uint8Array(32) } };
 }
 
-/** A sink that does as it is told. */
+/** A sink that does what a test says. */
 class ScriptedSink implements Sink {
   readonly shown = 'dir:/mnt/worm';
-  /** Sizes of each try. */
-  readonly tries: number[][] = [];
+  /** Sizes, one a try. */
+  readonly tries: number[] = [];
   /** Sizes that it has. */
   readonly has: number[] = [];
-  newest: number | undefined;
   attempt: Attempt | undefined;
-  act: (notes: readonly Published[], attempt: Attempt) => Promise<number> = (notes) =>
-    Promise.resolve(notes.length);
+  act: (attempt: Attempt) => Promise<void> = () => Promise.resolve();
 
   constructor(readonly wants: 'every' | 'newest' = 'every') {}
 
-  async deliver(notes: readonly Published[], attempt: Attempt): Promise<number> {
-    const sizes = notes.map(({ checkpoint }) => checkpoint.size);
-    this.tries.push(sizes);
+  async deliver({ checkpoint: { size } }: Published, attempt: Attempt): Promise<void> {
+    this.tries.push(size);
     this.attempt = attempt;
-    this.newest = attempt.newest.size;
-    const given = await this.act(notes, attempt);
-    this.has.push(...sizes.slice(0, given));
-    return given;
+    await this.act(attempt);
+    this.has.push(size);
   }
 }
 
@@ -36,18 +31,17 @@ function fails(message = 'is down'): Promise<never> {
   return Promise.reject(new SinkTrouble(message));
 }
 
-const never = (): Promise<number> => new Promise(() => undefined);
+const never = (): Promise<void> => new Promise(() => undefined);
 
 function queueOf(sink: Sink, options: Partial<SinkQueueOptions> = {}) {
   const told = {
     onTrouble: vi.fn(),
     onForked: vi.fn(),
-    onShared: vi.fn(),
     onLost: vi.fn(),
     onRecovered: vi.fn(),
     onState: vi.fn(),
   };
-  const retryPolicy = { firstMs: 1000, mostMs: 60_000, tryMs: 10_000 };
+  const retryPolicy = { firstMs: 1000, mostMs: 60_000 };
   const queue = new SinkQueue(sink, { retryPolicy, before: undefined, now: Date.now, ...told, ...options });
   return { queue, ...told };
 }
@@ -77,25 +71,10 @@ describe('a queue', () => {
     await settle();
     queue.offer(published(4));
     await settle();
-    expect(sink.tries).toEqual([[1, 2, 3], [4]]);
+    expect(sink.tries).toEqual([1, 2, 3, 4]);
     expect(queue.state).toEqual({ sink: sink.shown, state: 'ok', size: 4, at: AT_START, dropped: 0 });
-    expect(onState.mock.calls).toEqual([[true], [false]]);
+    expect(onState.mock.calls).toEqual([[true], [false], [false], [false]]);
     expect([onTrouble, onRecovered].map((told) => told.mock.calls.length)).toEqual([0, 0]);
-  });
-
-  test('hands no more than 64 over at once, and tells what the ledger has meanwhile', async () => {
-    const sink = new ScriptedSink();
-    const { queue } = queueOf(sink);
-    for (let size = 0; size < 150; size++) queue.offer(published(size));
-    let newest: number | undefined;
-    sink.act = (notes, attempt) => {
-      newest ??= attempt.newest.size;
-      return Promise.resolve(Math.min(10, notes.length));
-    };
-    await settle();
-    expect(newest).toBe(149);
-    expect(Math.max(...sink.tries.map((sizes) => sizes.length))).toBe(64);
-    expect(sink.has).toEqual(Array.from({ length: 150 }, (_, size) => size));
   });
 
   test('hands the newest over, where only that is wanted', async () => {
@@ -103,15 +82,15 @@ describe('a queue', () => {
     const { queue } = queueOf(sink);
     queue.offer(published(1));
     await settle();
-    let release: (given: number) => void = () => undefined;
+    let release: () => void = () => undefined;
     sink.act = () => new Promise((resolve) => (release = resolve));
     for (const size of [2, 3]) queue.offer(published(size));
     await settle();
     for (const size of [4, 5]) queue.offer(published(size));
-    sink.act = (notes) => Promise.resolve(notes.length);
-    release(1);
+    sink.act = () => Promise.resolve();
+    release();
     await settle();
-    expect(sink.tries).toEqual([[1], [3], [5]]);
+    expect(sink.tries).toEqual([1, 3, 5]);
   });
 
   test('[R-906] tries a sink that is down again after 1, 2, 4 and up to 60 seconds, and starts again when it was up', async () => {
@@ -128,7 +107,7 @@ describe('a queue', () => {
       expect(sink.tries).toHaveLength(before + 1);
     }
     expect(onTrouble.mock.calls).toEqual([['is down']]);
-    sink.act = (notes) => Promise.resolve(notes.length);
+    sink.act = () => Promise.resolve();
     await vi.advanceTimersByTimeAsync(60_000);
     expect(onRecovered).toHaveBeenCalledTimes(1);
     sink.act = () => fails();
@@ -164,7 +143,7 @@ describe('a queue', () => {
     const sink = new ScriptedSink();
     const { queue, onTrouble, onRecovered } = queueOf(sink);
     let turn = 0;
-    sink.act = (notes) => (turn++ % 2 === 0 ? fails() : Promise.resolve(notes.length));
+    sink.act = () => (turn++ % 2 === 0 ? fails() : Promise.resolve());
     for (let size = 1; size <= 5; size++) {
       queue.offer(published(size));
       await vi.advanceTimersByTimeAsync(2000);
@@ -172,93 +151,23 @@ describe('a queue', () => {
     expect(sink.has).toEqual([1, 2, 3, 4, 5]);
     expect([onTrouble, onRecovered].map((told) => told.mock.calls.length)).toEqual([5, 5]);
   });
-
-  test('of a sink that does not answer says so after 10 seconds, and does not try again before that has ended', async () => {
-    const sink = new ScriptedSink();
-    const { queue, onTrouble, onRecovered } = queueOf(sink);
-    let release: (given: number) => void = () => undefined;
-    sink.act = () => new Promise((resolve) => (release = resolve));
-    queue.offer(published(1));
-    await vi.advanceTimersByTimeAsync(9999);
-    expect(queue.state).toBeUndefined();
-    await vi.advanceTimersByTimeAsync(1);
-    expect(queue.state).toMatchObject({ state: 'failing', message: 'gives no answer within 10 seconds' });
-    expect(sink.attempt?.signal.aborted).toBe(true);
-    await vi.advanceTimersByTimeAsync(600_000);
-    expect(sink.tries).toHaveLength(1);
-    expect(onTrouble).toHaveBeenCalledTimes(1);
-    release(1);
-    await settle();
-    expect(queue.state).toMatchObject({ state: 'ok', size: 1 });
-    expect(onRecovered).toHaveBeenCalledTimes(1);
-  });
-
-  test('gives a long task time as long as it gets on', async () => {
-    const sink = new ScriptedSink();
-    const { queue, onTrouble } = queueOf(sink);
-    sink.act = never;
-    queue.offer(published(1));
-    await settle();
-    for (let i = 0; i < 5; i++) {
-      await vi.advanceTimersByTimeAsync(9000);
-      sink.attempt?.progress();
-    }
-    expect(onTrouble).not.toHaveBeenCalled();
-    await vi.advanceTimersByTimeAsync(10_000);
-    expect(onTrouble).toHaveBeenCalledTimes(1);
-    sink.attempt?.progress();
-    await vi.advanceTimersByTimeAsync(60_000);
-    expect(onTrouble).toHaveBeenCalledTimes(1);
-  });
-
-  test('does not report what comes of having called a try off, unless that is a fork', async () => {
-    const sink = new ScriptedSink();
-    const { queue, onTrouble, onForked } = queueOf(sink);
-    sink.act = (_, { signal }) =>
-      new Promise((_resolve, reject) =>
-        signal.addEventListener('abort', () => reject(new SinkTrouble('aborted'))),
-      );
-    queue.offer(published(1));
-    await vi.advanceTimersByTimeAsync(10_000);
-    expect(onTrouble.mock.calls).toEqual([['gives no answer within 10 seconds']]);
-    sink.act = (_, { signal }) =>
-      new Promise((_resolve, reject) =>
-        signal.addEventListener('abort', () => reject(new SinkForked('forked'))),
-      );
-    await vi.advanceTimersByTimeAsync(11_000);
-    expect(onForked.mock.calls).toEqual([['forked']]);
-  });
-});
-
-test('[R-906] a place that another log uses is told of once, and stays in the state while the sink goes on', async () => {
-  const sink = new ScriptedSink();
-  const before = { sink: sink.shown, state: 'ok', also_holds: 'log.example/gone' } as const;
-  const { queue, onShared, onTrouble } = queueOf(sink, { before });
-  // Until it is known better.
-  expect(queue.state).toMatchObject({ also_holds: 'log.example/gone' });
-  for (const size of [1, 2]) {
-    sink.act = (notes, attempt) => {
-      attempt.alsoHolds('log.example/b');
-      return Promise.resolve(notes.length);
-    };
-    queue.offer(published(size));
-    await settle();
-    expect(queue.state).toMatchObject({ state: 'ok', size, also_holds: 'log.example/b' });
-  }
-  sink.act = (_, { alsoHolds }) => {
-    // Anyone who may write there could make up any number of them.
-    for (let i = 0; i < 1000; i++) alsoHolds(`log.example/${i}`);
-    return fails();
-  };
-  queue.offer(published(3));
-  await settle();
-  expect(queue.state).toMatchObject({ state: 'failing', also_holds: 'log.example/6' });
-  expect(onShared.mock.calls).toHaveLength(8);
-  expect(onShared.mock.calls[0]).toEqual(['log.example/b']);
-  expect(onTrouble.mock.calls).toEqual([['is down']]);
 });
 
 describe('a queue', () => {
+  test('[R-906] tells a sink what it took last, and notes when that is gone', async () => {
+    const sink = new ScriptedSink();
+    const { queue, onLost } = queueOf(sink, { before: { sink: sink.shown, state: 'ok', size: 7 } });
+    sink.act = ({ lost }) => {
+      lost();
+      return Promise.resolve();
+    };
+    queue.offer(published(8));
+    await settle();
+    expect(sink.attempt?.delivered).toBe(7);
+    expect(onLost).toHaveBeenCalledTimes(1);
+    expect(queue.state).toMatchObject({ state: 'ok', size: 8, lost_at: AT_START });
+  });
+
   test('that is full drops the oldest, never what is being delivered or the newest, and counts', async () => {
     const sink = new ScriptedSink();
     const { queue, onState } = queueOf(sink);
@@ -267,12 +176,11 @@ describe('a queue', () => {
     queue.offer(published(0));
     await settle();
     for (let size = 1; size < 1500; size++) queue.offer(published(size));
-    // The first is in the hands of the sink.
     expect(onState).toHaveBeenCalledTimes(500);
     fail(new SinkTrouble('is down'));
     await settle();
     expect(queue.state).toMatchObject({ state: 'failing', dropped: 500 });
-    sink.act = (notes) => Promise.resolve(notes.length);
+    sink.act = () => Promise.resolve();
     await vi.advanceTimersByTimeAsync(1000);
     expect(sink.has).toEqual([0, ...Array.from({ length: 999 }, (_, i) => 501 + i)]);
     expect(queue.state).toMatchObject({ state: 'ok', size: 1499, dropped: 500 });
@@ -287,7 +195,7 @@ describe('a queue that is closed', () => {
     queue.offer(published(1));
     await vi.advanceTimersByTimeAsync(20_000);
     queue.offer(published(2));
-    sink.act = (notes) => Promise.resolve(notes.length);
+    sink.act = () => Promise.resolve();
     await queue.close();
     queue.abandon();
     expect(sink.has).toEqual([1, 2]);
@@ -310,7 +218,7 @@ describe('a queue that is closed', () => {
     fail(new SinkTrouble('is down'));
     await closing;
     queue.abandon();
-    expect(sink.tries).toEqual([[1], [1, 2]]);
+    expect(sink.tries).toEqual([1, 1]);
     expect(queue.state).toMatchObject({ state: 'failing', message: 'is down', dropped: 2 });
   });
 
@@ -362,7 +270,7 @@ describe('a queue of a new start', () => {
     await settle();
     expect(queue.state).toMatchObject({ failing_since: AT_START, message: 'is down', size: 7 });
     expect(onTrouble).toHaveBeenCalledTimes(1);
-    sink.act = (notes) => Promise.resolve(notes.length);
+    sink.act = () => Promise.resolve();
     await vi.advanceTimersByTimeAsync(1000);
     expect(onRecovered).toHaveBeenCalledTimes(1);
   });

@@ -67,19 +67,10 @@ describe('the states of the sinks', () => {
       { failing_since: '2026-13-01T00:00:00Z' },
       { message: 'a\nb' },
       { dropped: '3' },
-      { also_holds: 'a\u001b[2Jb' },
     ]) {
       expect(damaged(JSON.stringify([{ ...OK, ...wrong }])).message).toMatch(message);
     }
     expect(damaged(' '.repeat(2 << 20)).message).toContain('too large');
-  });
-
-  test('[R-906] of a place that another log uses say so, whatever else they say', () => {
-    const shared = '; it also holds checkpoints of the log log.example/b: give each log a place of its own';
-    for (const state of [OK, FAILING, FORKED]) {
-      const also = { ...state, also_holds: 'log.example/b' };
-      expect(described(also, NOW)).toBe(described(state, NOW) + shared);
-    }
   });
 
   test('[R-906] are described in one line each', () => {

@@ -16,11 +16,12 @@ function refusalOf(text: string): string {
 }
 
 describe('the option --checkpoint-sink', () => {
-  test('[R-906] names directories, files and witnesses, in the order given', () => {
-    const text = `dir:/mnt/worm, file:/var/log/checkpoints,https://witness.example/a/#${key.vkey}`;
+  test('[R-906] names directories, files, programs and witnesses, in the order given', () => {
+    const text = `dir:/mnt/worm, file:/var/log/checkpoints,command:/opt/keep,https://witness.example/a/#${key.vkey}`;
     expect(parseSinks(text)).toEqual([
       { kind: 'directory', path: '/mnt/worm', shown: 'dir:/mnt/worm' },
       { kind: 'file', path: '/var/log/checkpoints', shown: 'file:/var/log/checkpoints' },
+      { kind: 'program', path: '/opt/keep', shown: 'command:/opt/keep' },
       {
         kind: 'witness',
         prefix: 'https://witness.example/a',
@@ -77,11 +78,10 @@ describe('the option --checkpoint-sink', () => {
     ['dir:/a\u0007b', 'the path in "dir:/a\\u0007b" has a control character'],
     [
       '/mnt/worm',
-      '"/mnt/worm" does not begin with dir:, file: or https://; several sinks are separated by commas',
+      '"/mnt/worm" does not begin with dir:, file:, command: or https://; several sinks are separated by commas',
     ],
     ['dir:/a,dir:/a', 'dir:/a is given twice'],
     ['dir:/a,file:/a', 'file:/a is given twice'],
-    ['dir:/1,dir:/2,dir:/3,file:/4,file:/5', 'more than 4 directories and files are given'],
     ['https://', '"https://" is not a URL'],
     [
       'https://w.example/?',

@@ -7,7 +7,7 @@ import { SinkForked, SinkTrouble } from '../../src/tree/sink.js';
 import { Witness } from '../../src/tree/witness.js';
 import { leaves } from '../tree/rfc-tree.js';
 import { FakeWitness, type Instead } from './fake-witness.js';
-import { attemptFor, newKey, ORIGIN, rejection, SampleLog, scratchDirectory } from './sample-log.js';
+import { attempt, newKey, ORIGIN, rejection, SampleLog, scratchDirectory } from './sample-log.js';
 
 const log = new SampleLog();
 
@@ -27,14 +27,13 @@ async function meet(): Promise<Meeting> {
     witness,
     directory,
     file: path.join(directory, `cosigned-${keyIdText(key.keyId)}`),
-    sink: (of = log) =>
-      new Witness({ prefix, shown: prefix, key, directory, log: of, tiles: of.tiles, fetch }),
+    sink: (of = log) => new Witness({ prefix, shown: prefix, key, directory, log: of, fetch }),
   };
 }
 
-async function give(sink: Witness, size: number, of = log): Promise<number> {
-  const notes = [of.published(size)];
-  return sink.deliver(notes, attemptFor(notes));
+async function give(sink: Witness, size: number, of = log): Promise<void> {
+  of.signed = size;
+  await sink.deliver(of.published(size), attempt());
 }
 
 function answering(status: number, body = '', headers: Record<string, string> = {}): Instead {
@@ -50,7 +49,7 @@ describe('a witness', () => {
     const sizes = [0, 1, 2, 3, 7, 8, 100, 256, 257, 300];
     const one = sink();
     for (const size of sizes) {
-      expect(await give(one, size)).toBe(1);
+      await give(one, size);
       const note = fs.readFileSync(file, 'utf8');
       expect(verifyNote(note, [log.signer.key]).text).toBe(parseNote(log.note(size)).text);
       expect(verifyCosignature(note, witness.key).time).toBe(1_700_000_000);
@@ -104,6 +103,20 @@ describe('a witness', () => {
     expect(fs.existsSync(file)).toBe(false);
   });
 
+  test('[R-1986] is given the newest stored checkpoint when another collector of the log has submitted a newer one', async () => {
+    const { witness, file, sink } = await meet();
+    await give(sink(), 200);
+    fs.rmSync(file);
+    const behind = sink();
+    log.signed = 250;
+    await behind.deliver(log.published(150), attempt());
+    expect(witness.seen.get(ORIGIN)?.size).toBe(250);
+    expect(parseNote(fs.readFileSync(file, 'utf8')).text).toBe(parseNote(log.note(250)).text);
+    // What was cosigned meanwhile covers it.
+    await behind.deliver(log.published(160), attempt());
+    expect(witness.asked).toEqual([0, 0, 200]);
+  });
+
   test('is forked when the ledger has less than the cosigned checkpoint that is kept, or other events', async () => {
     const { witness, file, sink } = await meet();
     await give(sink(), 200);
@@ -129,7 +142,7 @@ describe('a witness', () => {
         'the witness has seen this log with 200 entries that are not the first 200',
       );
     }
-    expect(await give(sink(), 250)).toBe(1);
+    await give(sink(), 250);
   });
 
   test('that does not know the log or its key says so', async () => {
@@ -303,7 +316,7 @@ describe('an answer', () => {
     fs.mkdirSync(`${file}.unfinished`);
     expect((await rejection(give(one, 10))).message).toBe(`${file} cannot be read or written (EISDIR)`);
     fs.rmdirSync(`${file}.unfinished`);
-    expect(await give(one, 12)).toBe(1);
+    await give(one, 12);
     expect(witness.asked).toEqual([0, 0, 10]);
     expect(fs.readdirSync(directory)).toEqual([path.basename(file)]);
   });
@@ -318,7 +331,7 @@ describe('a witness that cannot be asked', () => {
     };
     expect((await rejection(give(sink(), 10))).message).toMatch(/^cannot be reached \([A-Z_]+\)$/);
     const at = (prefix: string) =>
-      new Witness({ prefix, shown: prefix, key: witness.key, directory, log, tiles: log.tiles, fetch });
+      new Witness({ prefix, shown: prefix, key: witness.key, directory, log, fetch });
     expect((await rejection(give(at('http://127.0.0.1:1'), 10))).message).toMatch(/^cannot be reached/);
     expect((await rejection(give(at('http://nobody.invalid'), 10))).message).toMatch(
       /^cannot be reached \([A-Z_]+\)$/,
@@ -328,15 +341,14 @@ describe('a witness that cannot be asked', () => {
   test('because it never answers, is let go when the time is up', async () => {
     const { witness, sink } = await meet();
     witness.instead = () => true;
-    const notes = [log.published(10)];
-    const deliver = sink().deliver(notes, { ...attemptFor(notes), signal: AbortSignal.timeout(50) });
+    const deliver = sink().deliver(log.published(10), attempt({ signal: AbortSignal.timeout(50) }));
     expect(await rejection(deliver)).toBeInstanceOf(SinkTrouble);
   });
 
   test('because the tree lacks hashes, is not asked', async () => {
     const { witness, directory } = await meet();
     const { prefix, key } = witness;
-    const sink = new Witness({ prefix, shown: prefix, key, directory, log, tiles: log.tiles, fetch });
+    const sink = new Witness({ prefix, shown: prefix, key, directory, log, fetch });
     await give(sink, 100);
     const short = new SampleLog(log.signer, leaves(50));
     const blind = new Witness({
@@ -345,7 +357,6 @@ describe('a witness that cannot be asked', () => {
       key,
       directory,
       log: short,
-      tiles: short.tiles,
       fetch,
     });
     const error = await rejection(give(blind, 200));

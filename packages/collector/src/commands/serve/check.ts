@@ -11,9 +11,9 @@ import { exposureOf } from '../../store/directory-lock.js';
 import { notesKeys, readKeyPlaces } from '../../store/key-places.js';
 import { isShared } from '../../store/open.js';
 import { systemCode } from '../../system-code.js';
-import { programFault } from '../../tree/command-signer.js';
+import { programFault } from '../../tree/program.js';
 import { checkOrigin, hasHistory, readHistory, PrivateKeys, signingProgram } from '../../tree/key-files.js';
-import type { SinkSpec } from '../../tree/sink.js';
+import type { ProgramSinkSpec } from '../../tree/sink.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { alignedTable, legible, printableJson } from '../terminal.js';
 import { type FoundSettings, findSettings } from './resolved-config.js';
@@ -172,7 +172,7 @@ export function configWarnings(
   }
   // A group may read: that is how Kubernetes mounts a secret.
   if (tlsKey && modeOf(tlsKey) & 0o007) warn('tls-key', `every user may read ${tlsKey}: chmod 600`);
-  const until = tls?.credentials.certificate.validToDate;
+  const until = tls?.certificate.x509.validToDate;
   if (until !== undefined && until.getTime() < Date.now() + CERTIFICATE_SOON_MS) {
     warn('tls-cert', `the certificate ends on ${until.toISOString()}`);
   }
@@ -193,7 +193,8 @@ export function configWarnings(
     );
   }
   for (const sink of sinks) {
-    if (sink.kind !== 'witness') warn('checkpoint-sink', sinkTrouble(sink, dataDir));
+    if (sink.kind === 'program') warn('checkpoint-sink', programFault(sink.path));
+    else if (sink.kind !== 'witness') warn('checkpoint-sink', sinkTrouble(sink, dataDir));
   }
   return warnings;
 }
@@ -211,7 +212,7 @@ function directoryTrouble(dataDir: string): string | undefined {
 }
 
 /** Of a sink that shares the fate of the data. */
-function sinkTrouble(sink: SinkSpec & { kind: 'directory' | 'file' }, dataDir: string): string | undefined {
+function sinkTrouble(sink: ProgramSinkSpec, dataDir: string): string | undefined {
   if (isWithin(sink.path, dataDir)) return `${sink.shown} is in the data directory, and is lost with it`;
   const device = statOf(nearestExisting(sink.path))?.dev;
   return device !== undefined && device === statOf(dataDir)?.dev

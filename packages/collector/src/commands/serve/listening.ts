@@ -6,7 +6,7 @@ import { certificateName } from '../../access/principal.js';
 import { type Config, inQuotes } from '../../config.js';
 import { exists } from '../../files.js';
 import type { Permission } from '../../store/contract/keys.js';
-import { alternativeNames } from '../../access/certificate-names.js';
+import { alternativeNames } from '../../access/client-certificate.js';
 import { describeStore, isShared, type StoreSettings } from '../../store/open.js';
 import { isLocked } from '../../store/directory-lock.js';
 import { keyDatabasePath } from '../../store/open-keys.js';

@@ -1,10 +1,11 @@
 /** The management listener as the options want it. */
 import type { Logger } from 'pino';
 import type { Config } from '../../config.js';
-import type { Credentials } from '../../ingest/credentials.js';
+import type { CertificatePem } from '../../ingest/tls.js';
 import { isLoopback } from '../../loopback.js';
 import type { OperatorToken } from '../../operate/gate.js';
-import type { CollectorStatus } from '../../operate/status.js';
+import type { RunningStatus } from './status.js';
+import { typedByName } from '../typed.js';
 import { callable, cannotListen, type Listening } from './listening.js';
 
 /** Closed when it is disposed of. */
@@ -14,7 +15,7 @@ export interface OpenManagement extends AsyncDisposable {
     | { readonly host: string; readonly tls: boolean; readonly port: number; readonly token: boolean }
     | undefined;
   /** Takes another certificate into use. */
-  present(credentials: Credentials): void;
+  present(pem: CertificatePem): void;
 }
 
 /**
@@ -58,14 +59,14 @@ export function isTokenInClear({
 
 /**
  * On return it listens, unless it is not wanted.
- * @param credentials the certificate to present, beside plain HTTP.
+ * @param pem the certificate to present, beside plain HTTP.
  * @throws CommandFailure when the address cannot be had.
  */
 export async function openManagement(
   { management, managementHost: host, managementPort }: Config,
   token: OperatorToken | undefined,
-  credentials: Credentials | undefined,
-  collectorStatus: CollectorStatus,
+  pem: CertificatePem | undefined,
+  collectorStatus: RunningStatus,
   log: Logger,
 ): Promise<OpenManagement> {
   if (management === 'off') {
@@ -77,7 +78,15 @@ export async function openManagement(
   }
   // Half of what a start loads, for which anyone who does not want it should not wait.
   const { Management } = await import('../../operate/management.js');
-  const listener = new Management({ host, port: managementPort, token, credentials, collectorStatus, log });
+  const listener = new Management({
+    host,
+    port: managementPort,
+    token,
+    pem,
+    log,
+    snapshot: () => collectorStatus.snapshot(),
+    typed: typedByName,
+  });
   let port: number;
   try {
     port = await listener.listen();
@@ -86,7 +95,7 @@ export async function openManagement(
     throw cannotListen('the management listener', { host, port: managementPort }, error, advice);
   }
   return {
-    address: { host, tls: credentials !== undefined, port, token: token !== undefined },
+    address: { host, tls: pem !== undefined, port, token: token !== undefined },
     present: (renewed) => listener.present(renewed),
     [Symbol.asyncDispose]: () => listener.close(),
   };

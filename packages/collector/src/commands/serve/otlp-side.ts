@@ -28,13 +28,8 @@ export class OtlpSide {
       { shown, outcomes, maxEventBytes, maxBodyBytes: MOST_REQUEST_BYTES },
       log,
     );
-    this.receiver = new OtlpReceiver({ ingest, translator: this.#translator, log });
-    this.listener = new Listener(
-      ingest,
-      { ...config, port },
-      tls && { ...tls, log, isPresented: true },
-      this.receiver.endpoints,
-    );
+    this.receiver = new OtlpReceiver({ ingest, translator: this.#translator });
+    this.listener = new Listener(ingest, { ...config, port }, tls, this.receiver.endpoints);
   }
 
   /** Resolves with the port once connections are accepted. @throws CommandFailure when the address cannot be had. */

@@ -4,8 +4,7 @@
  */
 import fs from 'node:fs';
 import { type Config, ConfigError, type ConfigFault, type ConfigReading } from '../../config.js';
-import { CredentialsUnusable, readCredentials } from '../../ingest/credentials.js';
-import type { TlsOptions } from '../../ingest/tls.js';
+import { CertificateUnusable, ServerCertificate, type TlsOptions } from '../../ingest/tls.js';
 import { ProxiesInvalid, TrustedProxies } from '../../ingest/trusted-proxies.js';
 import { OperatorToken, OperatorTokenUnfit } from '../../operate/gate.js';
 import { kekFault } from '../../privacy/key-encryption-key.js';
@@ -14,7 +13,7 @@ import { parseSinks, type SinkSpec, SinkSpecInvalid } from '../../tree/sink.js';
 
 export interface ResolvedConfig {
   /** Undefined for plain HTTP. */
-  readonly tls: Omit<TlsOptions, 'log'> | undefined;
+  readonly tls: (TlsOptions & { readonly certificate: ServerCertificate }) | undefined;
   readonly trustedProxies: TrustedProxies;
   readonly sinks: readonly SinkSpec[];
   /** Undefined when no token is wanted. */
@@ -87,9 +86,9 @@ async function tlsOf(
   if (cert === '' || key === '' || clientCa === undefined || clientAuth === undefined) return undefined;
   const files = { cert, key, clientCa: clientCa === '' ? undefined : clientCa };
   try {
-    return { files, credentials: await readCredentials(files), clientAuth };
+    return { certificate: await ServerCertificate.read(files), clientAuth };
   } catch (error) {
-    if (!(error instanceof CredentialsUnusable)) throw error;
+    if (!(error instanceof CertificateUnusable)) throw error;
     for (const { file, message } of error.faults) tell(OPTION_OF_FILE[file], message);
     return undefined;
   }

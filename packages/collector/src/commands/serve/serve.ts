@@ -18,7 +18,7 @@ import { openKeys } from '../../store/open-keys.js';
 import { openSharedStore, openStore } from '../../store/open-to-read.js';
 import type { KeyStore } from '../../store/contract/keys.js';
 import type { TreeReader } from '../../store/contract/tree.js';
-import type { CollectorStatus } from '../../operate/status.js';
+import type { Snapshot } from '../../operate/snapshot.js';
 import type { OtlpSide } from './otlp-side.js';
 import { STRAY } from '../../stray-signals.js';
 import { RunningStatus } from './status.js';
@@ -170,6 +170,7 @@ async function run(
   keyDatabase: KeyStore,
   lock: HeldFile,
 ): Promise<number> {
+  const { trustedProxies, tls, token } = resolved;
   const shutdown = new Shutdown();
   const manager = new ServiceManager(serviceManagement(), log);
   const started = Promise.withResolvers<undefined>();
@@ -183,7 +184,7 @@ async function run(
     },
     sources: {
       'API keys': () => keys.refresh(),
-      'TLS certificate': (): Promise<boolean> => listener.tls?.reload() ?? Promise.resolve(true),
+      'TLS certificate': () => tls?.certificate.reload() ?? Promise.resolve(true),
     },
     onBegin: () => manager.reloading(),
     onEnd: () => manager.ready(status),
@@ -196,7 +197,6 @@ async function run(
   );
   const keys = await openKeyRing(keyDatabase, log);
   const queue = createQueue(config);
-  const { trustedProxies, tls } = resolved;
   const ingest = openIngest(() => reload.config, {
     ...{ keys, queue: queue.http, trustedProxies, log },
     keepsBodies: trial !== undefined,
@@ -206,12 +206,13 @@ async function run(
     config.dataDir,
     resolved.sinks,
     tree,
-    () => collectorStatus.ledger().entries,
+    () => collectorStatus.ledger.entries,
     log,
   );
   const counters = createCounterMemory();
   const collectorStatus = new RunningStatus({
     ...{ dataDir: config.dataDir, keyPlace: config, keys, ingest, publisher, counters, listens: listen },
+    certificate: tls?.certificate,
     tokenInClear: isTokenInClear(config),
     clockSteps: watchClock(log),
     droppedLines: dropped,
@@ -219,8 +220,7 @@ async function run(
     backupMaxAgeMs: () => (isShared(config) ? 0 : reload.config.backupMaxAgeMs),
   });
   // Before the ledger is opened, which may take long: a probe asks whether the collector lives.
-  const { token } = resolved;
-  await using management = await openManagement(config, token, tls?.credentials, collectorStatus, log);
+  await using management = await openManagement(config, token, tls?.certificate.pem, collectorStatus, log);
   if (management.address) log.info(management.address, 'management listening');
   if (trial) ingest.observer = (exchange, status, fault) => trial.observe(exchange, status, fault);
   const thread = new LedgerWorker(
@@ -246,18 +246,7 @@ async function run(
   collectorStatus.follower = follower;
   // Before anyone can know that it runs: a signal from now on asks for an orderly end.
   signals.endInOrder();
-  const listener = new Listener(
-    ingest,
-    config,
-    tls && {
-      ...tls,
-      log,
-      onRenewed(credentials) {
-        management.present(credentials);
-        otlp?.listener.tls?.present(credentials);
-      },
-    },
-  );
+  const listener = new Listener(ingest, config, tls);
   collectorStatus.listener = listener;
   const otlp = listen ? await openOtlpSide(config, ingest, tls, log) : undefined;
   collectorStatus.otlpSide = otlp;
@@ -266,8 +255,10 @@ async function run(
   if (isatty(1)) out.write(listeningNotice(listening, management.address));
   const notices = consoleNotice(management.address) + (trial ? '' : escrowNotice(config));
   if (listening) await handOutFirstKey(keyDatabase, out, log, listening, notices);
-  // The management listener presents the certificate too.
-  else listener.tls?.start();
+  tls?.certificate.follow(log, (pem) => {
+    management.present(pem);
+    for (const each of [listener, otlp?.listener]) each?.tls?.present(pem);
+  });
   await keys.refresh();
   keys.start();
   collectorStatus.entered('running');
@@ -296,7 +287,7 @@ async function run(
 
   const { code, reason } = await shutdown.begun;
   const { version } = collectorStatus;
-  log.info({ reason, pending: collectorStatus.ingest.queue.events, version }, 'stopping');
+  log.info({ reason, pending: ingest.queue.events, version }, 'stopping');
   collectorStatus.entered('stopping');
   const { shutdownTimeoutMs } = reload.config;
   const inOrder = code === EXIT.ok;
@@ -304,6 +295,7 @@ async function run(
   await reload.end(Math.min(RELOAD_END_MS, shutdownTimeoutMs));
   manager.stopping();
   ingest.stop();
+  tls?.certificate.stop();
   const closeTimeoutMs = inOrder ? shutdownTimeoutMs : Math.min(1000, shutdownTimeoutMs);
   await Promise.all([listener.close(closeTimeoutMs), otlp?.listener.close(closeTimeoutMs)]);
   await otlp?.stop();
@@ -321,7 +313,7 @@ async function run(
 }
 
 /** Does not keep the process alive. */
-function watchClock(log: Logger): CollectorStatus['clockSteps'] {
+function watchClock(log: Logger): () => Snapshot['clockSteps'] {
   const clock = new SteppingClock();
   let [count, last]: [number, ClockStep | undefined] = [0, undefined];
   const look = () => {
@@ -339,13 +331,13 @@ function watchClock(log: Logger): CollectorStatus['clockSteps'] {
 function openPublisher(
   dataDir: string,
   sinks: ResolvedConfig['sinks'],
-  tiles: TreeReader,
+  tree: TreeReader,
   entries: () => number,
   log: Logger,
 ): Publisher {
   return new Publisher({
     sinks,
-    tiles,
+    tree,
     entries,
     dataDir,
     logKeys: () => readHistory(dataDir).keys,
@@ -355,11 +347,13 @@ function openPublisher(
         { sink, reason },
         'a checkpoint sink contradicts this ledger; docs/guide/alerts.md, CollectorSinkForked, says what to do',
       ),
-    onShared: (sink, reason) => log.warn({ sink, reason }, 'a checkpoint sink is shared with another log'),
     onLost: (sink, reason) => log.warn({ sink, reason }, 'a checkpoint sink lost what it was given'),
     onRecovered: (sink) => log.info({ sink }, 'a checkpoint sink takes checkpoints again'),
     onUnwritten: (reason) =>
-      log.warn({ reason }, 'how the checkpoint sinks do cannot be written down for doctor; they go on'),
+      log.warn(
+        { reason },
+        'the states of the checkpoint sinks cannot be written for doctor; the sinks continue',
+      ),
   });
 }
 
@@ -419,8 +413,8 @@ async function listenOn(
 ): Promise<Listening> {
   const { host } = config;
   const shown = tls && {
-    file: tls.files.cert,
-    certificate: tls.credentials.certificate,
+    file: tls.certificate.files.cert,
+    certificate: tls.certificate.x509,
     clientShowsOne: requiresCertificate(config),
   };
   try {

@@ -6,7 +6,8 @@ import { counted } from '../../quantity.js';
 import { asCheck, CHECKS, type StoreFinding } from '../../store/findings.js';
 import type { CheckedRoot } from '../../store/log-audit.js';
 import { messageOf } from '../../system-code.js';
-import { programFault } from '../../tree/command-signer.js';
+import { StateFileDamaged, describe, readCheckpointTrouble, readSinkStates } from '../../tree/state-files.js';
+import { programFault } from '../../tree/program.js';
 import {
   readHistory,
   type KeyHistory,
@@ -14,7 +15,6 @@ import {
   SigningKeyFault,
   signingProgram,
 } from '../../tree/key-files.js';
-import { StateFileDamaged, describe, readCheckpointTrouble, readSinkStates } from '../../tree/state-files.js';
 import { accessLogText, type AccessLogState } from './access-log-check.js';
 import { deniedPath } from '../exit-codes.js';
 import type { Verification, VerifyFindings } from './verification.js';
@@ -161,12 +161,8 @@ function* sinkFindings(dataDir: string, now: number): Generator<StoreFinding> {
   }
   for (const state of states) {
     const severity = ({ ok: 'ok', failing: 'warning', forked: 'damage' } as const)[state.state];
-    const isOdd = state.also_holds !== undefined || state.lost_at !== undefined;
-    yield {
-      severity: severity === 'ok' && isOdd ? 'warning' : severity,
-      subject: 'sink',
-      message: describe(state, now),
-    };
+    const isOdd = severity === 'ok' && state.lost_at !== undefined;
+    yield { severity: isOdd ? 'warning' : severity, subject: 'sink', message: describe(state, now) };
   }
   if (states.length === 0) yield CHECKS.sink_none();
 }

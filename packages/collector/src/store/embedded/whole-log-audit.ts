@@ -119,9 +119,8 @@ export class LogReading {
     );
     this.#ends = this.#segments.map(() => SEGMENT_HEADER_BYTES);
     this.#ownIn = this.#segments.map(() => 0);
-    this.#opener = FrameOpener.of(options.dataDir, options.files, {
-      asksTag: true,
-      onUnfit: (error) => (this.#unfit = messageOf(error)),
+    this.#opener = this.#newOpener((error) => {
+      this.#unfit = messageOf(error);
     });
   }
 
@@ -143,7 +142,7 @@ export class LogReading {
         return count > 0 && sequence > verdict.provenTo && sequence <= size;
       });
     await this.#tellEntries(verdict, isUnread, findings);
-    const lifecycle = this.#lifecycleFindings(findings);
+    const lifecycle = await this.#lifecycleFindings(findings);
     findings.add(...rootFindings(verdict, isUnread));
     findings.unlisted += this.#unlisted + this.#doubtful.unlisted + verdict.unlisted;
     const known = findings.faults > found;
@@ -156,7 +155,7 @@ export class LogReading {
     const [events, unsigned, waiting] = [entries - this.#own, this.#unsigned, this.#waiting];
     const bytes = this.#ends.reduce((sum, end) => sum + end - SEGMENT_HEADER_BYTES, 0);
     const torn = this.#damage.find(({ damage: { kind } }) => kind === 'torn')?.damage;
-    const message = torn && damageFinding(torn, placeOf(torn.segment, torn.position)).message;
+    const message = torn && damageFinding(torn, this.#placeOf(torn.segment, torn.position)).message;
     return {
       ...{ entries, events, unsigned, waiting, bytes, torn: message },
       ...{ unsequenced: 0, unopened: this.#unopened, ...lifecycle },
@@ -171,10 +170,19 @@ export class LogReading {
     }
   }
 
+  /** @param onUnfit see OpenerOptions. */
+  #newOpener(onUnfit?: (error: unknown) => void): FrameOpener {
+    const { dataDir, files, shared } = this.#options;
+    const options = { asksTag: true, ...(onUnfit && { onUnfit }) };
+    return shared === undefined
+      ? FrameOpener.of(dataDir, files, options)
+      : new FrameOpener(() => shared.keys, options);
+  }
+
   /** Those that open by the keys as they are now. */
-  #stillOpen(sequences: SequenceSet): SequenceSet {
-    const { dataDir, files } = this.#options;
-    const opener = FrameOpener.of(dataDir, files, { asksTag: true });
+  async #stillOpen(sequences: SequenceSet): Promise<SequenceSet> {
+    await this.#options.shared?.refreshKeys();
+    const opener = this.#newOpener();
     const open: number[] = [];
     for (const { buffer, offset, size, sequence } of this.#framesOf(sequences)) {
       const isEncrypted = bucketOf(buffer, offset) !== undefined;
@@ -194,7 +202,7 @@ export class LogReading {
     }
   }
 
-  #lifecycleFindings(findings: FindingList): ReturnType<typeof lifecycleFindings> {
+  async #lifecycleFindings(findings: FindingList): Promise<ReturnType<typeof lifecycleFindings>> {
     const keyless = SequenceSet.ofStretches(this.#keyless);
     const elsewhere = this.#elsewhere.explained;
     const isExplained = keyless.without(this.#actions.retired).without(elsewhere).size === 0;
@@ -203,14 +211,15 @@ export class LogReading {
     );
     const keys = this.#unfit === undefined ? this.#opener.keys : undefined;
     const found = { actions: this.#actions, keyless, keys };
-    const back = this.#stillOpen(shouldBeGone({ ...found, unread }));
-    const later = isExplained ? elsewhere : elsewhere.with(this.#erasedMeanwhile());
+    const back = await this.#stillOpen(shouldBeGone({ ...found, unread }));
+    const later = isExplained ? elsewhere : elsewhere.with(await this.#erasedMeanwhile());
     return lifecycleFindings({ ...found, later, back }, findings);
   }
 
   /** What was erased by actions that came while the log was read, and are after what was read of it. */
-  #erasedMeanwhile(): SequenceSet {
-    const { dataDir } = this.#options;
+  async #erasedMeanwhile(): Promise<SequenceSet> {
+    const { dataDir, shared } = this.#options;
+    if (shared !== undefined) return shared.erasedByNow();
     const files = expanding(this.#options.files);
     const actions = new Actions();
     const segments = surveySegments(files, path.join(dataDir, 'ledger'), undefined);
@@ -233,6 +242,7 @@ export class LogReading {
   async #flush(): Promise<void> {
     await this.#audit.leaves(this.#hashes, this.#places, this.#count);
     await this.accessLog.settle();
+    await this.#options.shared?.refreshKeys();
     this.#opener.readAnew();
     this.#count = 0;
     this.#options.onProgress(this.#entries, Math.max(this.#audit.covered, this.#entries));
@@ -324,9 +334,9 @@ export class LogReading {
   }
 
   #tellSegments(findings: FindingList): void {
-    for (const segment of this.#segments) {
-      const { file } = placeOf(segment, 0);
-      if (segment.faults.length > 0) findings.add(finding('segment_header', { file }, file, segment.faults));
+    for (const { name, faults } of this.#segments) {
+      const file = `ledger/${name}`;
+      if (faults.length > 0) findings.add(finding('segment_header', { file }, file, faults));
     }
     for (const name of this.#irregular) {
       const file = `ledger/${name}`;
@@ -340,13 +350,13 @@ export class LogReading {
     { provenTo }: Verdict<CheckedRoot>,
   ): Promise<VerifyFinding> {
     const { kind, segment, position, bytes, sequence } = damage;
-    const place = placeOf(segment, position);
+    const place = this.#placeOf(segment, position);
     if (kind !== 'damaged') return damageFinding(damage, place);
     const frame = bytesAt(this.#files, segment, position, bytes);
     const expected = await this.#expected(sequence - 1, provenTo);
     const opened = this.#opened(frame);
     return (
-      alteredFinding({ frame, sequence, before, opened, ...place }, expected) ?? damageFinding(damage, place)
+      alteredFinding({ frame, sequence, before, opened, at: place }, expected) ?? damageFinding(damage, place)
     );
   }
 
@@ -417,6 +427,7 @@ export class LogReading {
   }
 
   #hasTree(): boolean {
+    if (this.#options.shared !== undefined) return true;
     const directory = path.join(this.#options.dataDir, 'tree');
     return exists(directory) && fs.readdirSync(directory).some((name) => name.startsWith('level-'));
   }
@@ -424,22 +435,12 @@ export class LogReading {
   /** Addresses are where the id index finds events. Damage moves them, and is reported instead. */
   #addressFindings(): VerifyFinding[] {
     let [address, own] = [0, 0];
-    for (const [i, segment] of this.#segments.entries()) {
-      const { base, ownBefore } = segment;
-      const place = placeOf(segment, 0);
+    for (const [i, { name, base, ownBefore }] of this.#segments.entries()) {
+      const file = `ledger/${name}`;
       if (base !== address)
-        return [finding('segment_count', { file: place.file }, place.file, 'bytes of events', base, address)];
+        return [finding('segment_count', { file }, file, 'bytes of events', base, address)];
       if (ownBefore !== own)
-        return [
-          finding(
-            'segment_count',
-            { file: place.file },
-            place.file,
-            "entries of the log's own",
-            ownBefore,
-            own,
-          ),
-        ];
+        return [finding('segment_count', { file }, file, "entries of the log's own", ownBefore, own)];
       address += (this.#ends[i] ?? 0) - SEGMENT_HEADER_BYTES;
       own += this.#ownIn[i] ?? 0;
     }
@@ -454,7 +455,7 @@ export class LogReading {
     const frame = bytesAt(this.#files, segment, position, plausibleSize(header, 0, header.length));
     return {
       ...{ frame, sequence: index + 1, before: this.#befores.get(place), opened: this.#opened(frame) },
-      ...placeOf(segment, position),
+      at: this.#placeOf(segment, position),
     };
   }
 
@@ -467,8 +468,9 @@ export class LogReading {
     const opening = this.#opener.open(copy, 0, copy.length);
     return { opening, salted: opening === 'plain' ? frameSalted(copy, 0, copy.length) : undefined };
   }
-}
 
-function placeOf({ path: file }: Segment, offset: number): Place {
-  return { file: `ledger/${path.basename(file)}`, offset };
+  #placeOf({ path: file }: Segment, offset: number): Place {
+    if (this.#options.shared !== undefined) return {};
+    return { file: `ledger/${path.basename(file)}`, offset };
+  }
 }

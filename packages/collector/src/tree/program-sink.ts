@@ -1,0 +1,182 @@
+/** Sinks that are programs, and the helper process that runs them (sink-helper.ts). */
+import { fork, type ChildProcess } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import type { Checkpoint } from '@clinical-events/protocol/verify';
+import { assertGoesOnFrom, type LogView, signedCheckpoint } from './log-view.js';
+import { endGroup } from './program.js';
+import type { SinkReply, SinkRequest } from './sink-helper.js';
+import { type Attempt, type ProgramSinkSpec, type Published, type Sink, SinkTrouble } from './sink.js';
+
+/** Milliseconds for an answer of a program, which is killed then. */
+const ANSWER_MS = 30_000;
+/** Old-space of a process of ours, MiB: it holds a few notes at a time. */
+const HEAP = '--max-old-space-size=32';
+
+type Answer = Exclude<SinkReply, { kind: 'started' | 'failed' }>;
+
+/** What is asked and not answered yet. */
+interface Question {
+  readonly resolve: (answer: Answer) => void;
+  readonly reject: (trouble: SinkTrouble) => void;
+}
+
+/**
+ * The helper process and what is asked of it. It is started by `start`, and when it has ended by the next question. Keeps
+ * no event loop alive.
+ */
+export class SinkHelper {
+  /** One a sink at most, by its number. */
+  readonly #questions = new Map<number, Question>();
+  /** Process groups of the programs, to be killed with the helper. */
+  readonly #groups = new Map<number, number>();
+  #child: ChildProcess | undefined;
+  #killed = false;
+
+  constructor(
+    /** Where the compiled modules of the processes are. */
+    private readonly directory = new URL('.', import.meta.url),
+    private readonly answerMs = ANSWER_MS,
+  ) {}
+
+  start(): void {
+    if (!this.#killed) this.#child ??= this.#fork();
+  }
+
+  sinkOf(spec: ProgramSinkSpec, number: number, log: LogView): Sink {
+    return new ProgramSink({ spec, number, log, helper: this, command: this.#commandOf(spec) });
+  }
+
+  /** Rejects with {@link SinkTrouble} when the program failed; it is started again by a request without a note. */
+  ask(request: SinkRequest): Promise<Answer> {
+    return new Promise((resolve, reject) => {
+      this.start();
+      if (this.#child === undefined) {
+        reject(gone());
+        return;
+      }
+      const child = this.#child;
+      this.#questions.set(request.sink, { resolve, reject });
+      child.send(request, (error) => {
+        if (error) this.#ended(child);
+      });
+    });
+  }
+
+  /** Ends the helper and the programs, whatever they are at; all questions reject, these and later ones. */
+  kill(): void {
+    this.#killed = true;
+    this.#ended(this.#child);
+  }
+
+  /** For tests: the helper and the programs, while they run. */
+  get pids(): { readonly helper: number | undefined; readonly programs: ReadonlyMap<number, number> } {
+    return { helper: this.#child?.pid, programs: this.#groups };
+  }
+
+  #commandOf({ kind, path }: ProgramSinkSpec): readonly string[] {
+    if (kind === 'program') return [path];
+    return [process.execPath, HEAP, fileURLToPath(new URL('sink-program.js', this.directory)), kind, path];
+  }
+
+  #fork(): ChildProcess {
+    const child = fork(new URL('sink-helper.js', this.directory), [String(this.answerMs)], {
+      ...{ execArgv: [HEAP], env: {}, stdio: ['ignore', 'ignore', 'ignore', 'ipc'] },
+    });
+    child.on('message', (reply: SinkReply) => {
+      if (child === this.#child) this.#take(reply);
+    });
+    for (const end of ['error', 'exit', 'disconnect'] as const) child.on(end, () => this.#ended(child));
+    child.unref();
+    child.channel?.unref();
+    return child;
+  }
+
+  #take(reply: SinkReply): void {
+    if (reply.kind === 'started') {
+      this.#groups.set(reply.sink, reply.pid);
+      return;
+    }
+    const question = this.#questions.get(reply.sink);
+    this.#questions.delete(reply.sink);
+    if (reply.kind === 'failed') question?.reject(new SinkTrouble(reply.why));
+    else question?.resolve(reply);
+  }
+
+  #ended(child: ChildProcess | undefined): void {
+    if (child !== this.#child) return;
+    this.#child = undefined;
+    child?.kill('SIGKILL');
+    for (const group of this.#groups.values()) endGroup(group);
+    this.#groups.clear();
+    for (const { reject } of this.#questions.values()) reject(gone());
+    this.#questions.clear();
+  }
+}
+
+function gone(): SinkTrouble {
+  return new SinkTrouble('cannot be used: the process that runs its program has ended, and is started again');
+}
+
+interface ProgramSinkOptions {
+  readonly spec: ProgramSinkSpec;
+  readonly number: number;
+  readonly log: LogView;
+  readonly helper: SinkHelper;
+  readonly command: readonly string[];
+}
+
+class ProgramSink implements Sink {
+  readonly wants = 'every';
+  readonly shown: string;
+  /** Whether the program runs, and what it holds agrees with the log. */
+  #agrees = false;
+  /** The size of the newest checkpoint that it is known to hold. */
+  #holds: number | undefined;
+
+  constructor(private readonly options: ProgramSinkOptions) {
+    this.shown = options.spec.shown;
+  }
+
+  async deliver({ note, checkpoint }: Published, attempt: Attempt): Promise<void> {
+    this.#holds ??= attempt.delivered;
+    try {
+      if (!this.#agrees) {
+        const started = await this.#ask();
+        if (started.kind !== 'held') throw new SinkTrouble('cannot be used');
+        await this.#compare(started.note, checkpoint, attempt);
+        this.#agrees = true;
+      }
+      const answer = await this.#ask(note);
+      if (answer.kind === 'kept') {
+        this.#holds = Math.max(this.#holds ?? 0, checkpoint.size);
+        return;
+      }
+      await this.#compare(answer.note, checkpoint, attempt);
+      if (answer.kind === 'again') throw new ToldAgain(answer.reason);
+      throw new SinkTrouble('reports a fork, and the note that it returned does not prove one');
+    } catch (error) {
+      // The next try starts the program again and compares what it holds by then.
+      if (!(error instanceof ToldAgain)) this.#agrees = false;
+      throw error;
+    }
+  }
+
+  #ask(note?: string): Promise<Answer> {
+    const { helper, number, command } = this.options;
+    return helper.ask({ sink: number, command, ...(note !== undefined && { note }) });
+  }
+
+  /** @throws SinkForked when the note contradicts the log, SinkTrouble when it is not a checkpoint of this log. */
+  async #compare(note: string, newest: Checkpoint, { lost }: Attempt): Promise<void> {
+    const { log } = this.options;
+    const held = note === '' ? undefined : signedCheckpoint(note, newest.origin, log);
+    if (this.#holds !== undefined && (held?.size ?? -1) < this.#holds) lost();
+    this.#holds = held?.size;
+    if (held !== undefined) await assertGoesOnFrom(held, newest, 'it holds', log);
+  }
+}
+
+/** The program runs, and wants the note once more. */
+class ToldAgain extends SinkTrouble {
+  override name = 'ToldAgain';
+}

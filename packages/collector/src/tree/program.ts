@@ -1,0 +1,38 @@
+/** The programs that an operator names by `command:PATH`: to sign, and to keep checkpoints. */
+import fs from 'node:fs';
+import { systemCode } from '../system-code.js';
+
+/**
+ * @returns why there is no program to start at this path, in words that follow the option's name; undefined when there
+ *   is one, which is not started.
+ */
+export function programFault(program: string): string | undefined {
+  // Anyone who gave it arguments may have given it a secret among them.
+  const [first = '', ...more] = program.split(/\s/);
+  const shown = more.length === 0 ? first : `${first} ...`;
+  try {
+    if (!fs.statSync(program).isFile()) return `${program} is no program`;
+    fs.accessSync(program, fs.constants.X_OK);
+    return undefined;
+  } catch (error) {
+    const code = systemCode(error) ?? 'UNKNOWN';
+    if (code === 'ENOENT' || code === 'ENOTDIR') {
+      return `there is no such program: ${shown}; it takes a path, without arguments`;
+    }
+    return `${shown} is not executable, or lies where the collector's user may not look (${code})`;
+  }
+}
+
+/**
+ * Kills a program that was started in a process group of its own, with whatever it has started.
+ * @param pid of the program: its group's id, which is not given to another while a process of the group lives.
+ */
+export function endGroup(pid: number | undefined): void {
+  if (pid === undefined) return;
+  try {
+    // There are no process groups on Windows.
+    process.kill(process.platform === 'win32' ? pid : -pid, 'SIGKILL');
+  } catch {
+    // It has ended.
+  }
+}
