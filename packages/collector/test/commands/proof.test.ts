@@ -188,7 +188,7 @@ describe('[R-908] the checkpoint of a proof', () => {
     const { code, stdout, stderr } = await prove(event);
     expect([code, stderr]).toEqual([
       0,
-      'collector: warning: checkpoints/cosigned-00000007 is passed over, it is not a checkpoint of this log: ' +
+      'collector: warning: checkpoints/cosigned-00000007 is ignored, it is not a checkpoint of this log: ' +
         'none of the known keys has signed the note\n',
     ]);
     verifyIndependently(stdout, event.body, firstKey(dataDir));
