@@ -5,7 +5,7 @@ const room = (name) => `^packages/collector/src/${name}/`;
 const ASKED_BY_ALL_ROOMS =
   '^packages/collector/src/(clock|files|loopback|numbers|optional-packages|quantity|shared-index|stray-signals|system-code|unwritten-database)\\.ts$';
 const STORE_DOORS =
-  '^packages/collector/src/store/(open|open-to-read|open-to-write|open-to-audit|open-keys|open-access-log)\\.ts$';
+  '^packages/collector/src/store/(open|open-to-read|open-to-write|open-to-audit|open-to-copy|open-shared|open-keys|open-access-log)\\.ts$';
 // `store` stands for the contracts of a store, never for a driver.
 const only = (from, to) => ({
   name: `${from}-imports-only`,

@@ -32,7 +32,7 @@ import { entryRange } from '../store/findings.js';
 import { exposureOf } from '../store/directory-lock.js';
 import { noteKeyPlaces } from '../store/key-places.js';
 import { keyDatabasePath } from '../store/open-keys.js';
-import { copiedLog } from '../store/open-to-audit.js';
+import { copiedLog } from '../store/open-to-copy.js';
 import { openStore } from '../store/open-to-read.js';
 import { isNoRoom, systemCode } from '../system-code.js';
 import { SigningKeyFault } from '../tree/key-files.js';

@@ -4,7 +4,7 @@ import type { Config } from '../../config.js';
 import { counted } from '../../quantity.js';
 import { exists, nodeFiles } from '../../files.js';
 import { writeVerifyResult } from '../../tree/state-files.js';
-import { withSharedView } from '../../store/open-to-read.js';
+import { withSharedView } from '../../store/open-shared.js';
 import { isShared } from '../../store/open.js';
 import { messageOf } from '../../system-code.js';
 import { accessLogText, type AccessLogState } from './access-log-check.js';
