@@ -20,7 +20,7 @@ import { LogDiffers } from '../store/contract/copy.js';
 import { StoreDamaged } from '../store/contract/events.js';
 import { DirectoryInUse, lockDirectory } from '../store/directory-lock.js';
 import { readKeyPlaces } from '../store/key-places.js';
-import { copiedLog } from '../store/open-to-audit.js';
+import { copiedLog } from '../store/open-to-copy.js';
 import { openStore } from '../store/open-to-read.js';
 import { isNoRoom, systemCode } from '../system-code.js';
 import { signingDirectory, SigningKeyFault } from '../tree/key-files.js';

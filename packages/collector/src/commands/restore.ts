@@ -31,7 +31,7 @@ import { entryRange } from '../store/findings.js';
 import { exposureOf } from '../store/directory-lock.js';
 import { noteKeyPlaces } from '../store/key-places.js';
 import { keyDatabasePath } from '../store/open-keys.js';
-import { copiedLog } from '../store/open-to-audit.js';
+import { copiedLog } from '../store/open-to-copy.js';
 import { openStore } from '../store/open-to-read.js';
 import { isNoRoom, systemCode } from '../system-code.js';
 import { SigningKeyFault } from '../tree/key-files.js';
@@ -45,7 +45,7 @@ import { checkpointIn, newestCheckpoint } from './verify/log-checkpoints.js';
 import { notesElsewhere, notesOfDirectory } from './verify/signed-notes.js';
 import { keysFrom, logKey, rotationsIn } from './verify/trusted-keys.js';
 import { verifyLog, type Verification } from './verify/verification.js';
-import { verificationFields, verificationReport } from './verify/verify.js';
+import { verificationFields, verificationReport } from './verify/verification-report.js';
 
 const EXAMPLES = `  $ collector restore /mnt/backup/collector --data-dir ./restored --against /mnt/audit/icu.checkpoints --key log.vkey
 

@@ -3,7 +3,7 @@ import { SALT_BYTES } from '@clinical-events/protocol';
 import { HASH_BYTES, commitmentOf, leafHash } from '../../tree/merkle.js';
 import { finding, type VerifyFinding, type FindingPlace } from '../findings.js';
 import { uuidText } from '../text.js';
-import type { Rest as Damage } from './forensic-reader.js';
+import type { Damage } from './log-frames.js';
 import {
   ENCRYPTED,
   HEADER_BYTES,

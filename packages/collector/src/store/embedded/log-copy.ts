@@ -59,7 +59,7 @@ export function copiedLog(
       bytes: inFile(until),
       isCompacted: isCompacted(segment.path),
       agreed: agreedUntil > segment.base ? inFile(Math.min(until, agreedUntil)) : 0,
-      pieces: () => segmentPieces(segmentFiles, segment, next, until),
+      pieces: () => segmentPieces(segmentFiles, segment, until),
     };
   });
   return {

@@ -43,8 +43,8 @@ import { bucketOf, FrameOpener } from './sealed-frame.js';
 import {
   isBlank,
   offsetIn,
-  readBlocks,
   readToEnd,
+  walk,
   type FrameBlock,
   type FrameStart,
   type SegmentEnd,
@@ -234,7 +234,7 @@ export class LogReader implements EventLog {
     const blocks =
       through === undefined
         ? readToEnd(this.files, wanted, start, from.at > 0)
-        : readBlocks(this.files, wanted, start);
+        : walk(this.files, wanted, { from: start });
     try {
       for (;;) {
         const next = blocks.next();
