@@ -8,7 +8,6 @@ import { describeStep } from '../clock.js';
 import type { SharedCounts } from '../ledger/ledger-counters.js';
 import { counted } from '../quantity.js';
 import { type Facts, isInUse, isUsable } from './snapshot.js';
-import type { SinkView } from '../tree/publisher.js';
 
 /** Every warning, and the alert of deploy/prometheus/rules.yaml that fires for it. */
 export const WARNINGS = {

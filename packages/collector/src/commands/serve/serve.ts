@@ -350,7 +350,10 @@ function openPublisher(
     onLost: (sink, reason) => log.warn({ sink, reason }, 'a checkpoint sink lost what it was given'),
     onRecovered: (sink) => log.info({ sink }, 'a checkpoint sink takes checkpoints again'),
     onUnwritten: (reason) =>
-      log.warn({ reason }, 'the states of the checkpoint sinks cannot be written for doctor; the sinks continue'),
+      log.warn(
+        { reason },
+        'the states of the checkpoint sinks cannot be written for doctor; the sinks continue',
+      ),
   });
 }
 
