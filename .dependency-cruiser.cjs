@@ -84,7 +84,7 @@ module.exports = {
     only('records', ['store']),
     only('config', []),
     only('catalogue', ['privacy', 'records', 'store']),
-    only('backup', ['store']),
+    only('replica', ['store', 'tree']),
     clientOnly('spool', []),
     clientOnly('sending', [], ['spool/spool']),
     clientOnly('content', []),
@@ -144,7 +144,7 @@ module.exports = {
       severity: 'error',
       from: {
         path: '^packages/collector/src/',
-        pathNot: ['^packages/collector/src/commands/', STORE_DOORS],
+        pathNot: ['^packages/collector/src/(commands|replica)/', STORE_DOORS],
       },
       to: { path: STORE_DOORS },
     },

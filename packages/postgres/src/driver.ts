@@ -7,9 +7,9 @@ import { type Address, addressFault, parseAddress } from './address.js';
 import { HoldRecordRows, RequestRows } from './action-rows.js';
 import { examineLog } from './administration.js';
 import { ReadingConnection } from './connection.js';
+import { PostgresEvidence } from './evidence.js';
 import { SharedKeyReader, SharedKeyWriter } from './key-rows.js';
 import { PostgresAccessLog } from './postgres-access-log.js';
-import { PostgresAudit } from './postgres-audit.js';
 import { PostgresKeys } from './postgres-keys.js';
 import { PostgresLog } from './postgres-log.js';
 import { PostgresStore } from './postgres-store.js';
@@ -56,7 +56,7 @@ export async function openForReading(address: Address, places?: KeyPlaces): Prom
     namesKey: () => keys?.stored.namesKey(),
     holdRecords: new HoldRecordRows(connection),
     checkpoints: () => tree.checkpoints(),
-    audit: (signed, heads, options) => new PostgresAudit(connection, tree, signed, heads, options, keys),
+    evidence: () => new PostgresEvidence(connection, keys),
     async close() {
       await connection.close();
       await keys?.close();

@@ -1,35 +1,19 @@
 /** Reads the log of a database: what has its place in it, in that order (src/store/contract/, EventLog). */
-import {
-  decodeEnvelope,
-  type Envelope,
-  ENVELOPE_AT,
-  EVENT_KINDS,
-  type EventKind,
-  FIRST_ENTRY_KIND,
-  LEAF_BYTES,
-  SALT_BYTES,
-} from '@clinical-events/protocol';
+import { decodeEnvelope, LEAF_BYTES, SALT_BYTES } from '@clinical-events/protocol';
 import type { Sequenced } from '@clinical-events/collector/store/contract/driver';
 import {
   BEGINNING,
   type Committed,
   type CommittedEntry,
   type Cursor,
-  type EventFacts,
-  type EventFilter,
-  type EventLog,
+  type EntryLog,
   type FoundEntries,
-  type FoundEvent,
-  type PassedEntry,
   type PayloadState,
-  type Place,
-  type ReadEvents,
   type SharedCommits,
   type SharedGauges,
   type SoughtId,
   StoreDamaged,
   type StoredEntry,
-  type StoredEvent,
 } from '@clinical-events/collector/store/contract/events';
 import { describeStep, SteppingClock } from '@clinical-events/collector/clock';
 import { encodedLeafHash } from '@clinical-events/collector/tree/merkle';
@@ -217,7 +201,7 @@ function* leavesOf({ first, entries, leaves }: Span, from: number, last: number)
   }
 }
 
-export class PostgresLog implements EventLog {
+export class PostgresLog implements EntryLog {
   /** Bytes of everything that has its place, as it was asked last. */
   extent = 0;
   readonly #actions: ActionRows;
@@ -251,55 +235,26 @@ export class PostgresLog implements EventLog {
     return this.#actions.actions;
   }
 
-  async *pass(from: Cursor = BEGINNING, { through }: { readonly through?: number } = {}) {
-    const entry = new PassedRow();
-    return yield* this.#batches(from, through, (rows): Iterable<PassedEntry> => entry.of(rows));
-  }
-
-  async *scan(filter: EventFilter, from: Cursor = BEGINNING) {
-    const matches = matcher(filter);
-    return yield* this.#batches(from, undefined, (rows) =>
-      rows.map(storedEntry).filter((entry): entry is StoredEvent => isEvent(entry) && matches(entry)),
-    );
-  }
-
-  async *entries(from: Cursor = BEGINNING) {
-    return yield* this.#batches(from, undefined, (rows) => rows.map(storedEntry));
+  async *entries(from: Cursor = BEGINNING): AsyncGenerator<Iterable<StoredEntry>, Cursor, undefined> {
+    const last = await this.#head();
+    for await (const rows of this.#rows(from.sequence, last)) yield rows.map(storedEntry);
+    return behind(last);
   }
 
   async end(): Promise<Cursor> {
     return behind(await this.#head());
   }
 
-  async read(places: readonly Place[]): Promise<ReadEvents> {
-    const found = await this.#single(places.map(({ at }) => at));
-    const actions = this.actions();
-    const rows = places.map(({ at }) => present(found.get(at), at));
-    return new ReadRows(rows, (sequence) => actions.retirementOf(sequence));
-  }
-
-  async find(organisation: string, id: Uint8Array): Promise<FoundEvent | undefined> {
-    const [row] = (await this.connection.query(FIND, [uuidText(id), organisation])).rows;
-    if (row === undefined) return undefined;
-    const sequence = Number(row[0]);
-    const entry = await this.#entry(sequence);
-    const { runId } = decodeEnvelope(entry.envelope).envelope;
-    return { sequence, at: sequence, size: entry.salted.length, runId: Buffer.from(runId) };
-  }
-
   async withId({ eventId, organisation }: SoughtId): Promise<FoundEntries> {
     const { rows } = await this.connection.query(FIND, [eventId, organisation ?? null]);
-    const entries: StoredEntry[] = [];
-    for (const [sequence] of rows) entries.push(storedEntry(await this.#entry(Number(sequence))));
+    const sequences = rows.map(([sequence]) => Number(sequence));
+    const found = sequences.length === 0 ? new Map<number, Row>() : await this.#single(sequences);
+    const entries = sequences.map((sequence) => storedEntry(present(found.get(sequence), sequence)));
     return { entries, nextSequence: (await this.#head()) + 1 };
   }
 
   async close(): Promise<void> {
     await this.connection.close();
-  }
-
-  async #entry(sequence: number): Promise<Row> {
-    return present((await this.#single([sequence])).get(sequence), sequence);
   }
 
   async #single(sequences: readonly number[]): Promise<ReadonlyMap<number, Row>> {
@@ -311,17 +266,6 @@ export class PostgresLog implements EventLog {
         return row === undefined ? [] : [[row.sequence, row]];
       }),
     );
-  }
-
-  async *#batches<Shown>(
-    from: Cursor,
-    through: number | undefined,
-    show: (rows: readonly Row[]) => Shown,
-  ): AsyncGenerator<Shown, Cursor, undefined> {
-    const size = await this.#head();
-    const last = Math.min(through ?? size, size);
-    for await (const rows of this.#rows(from.sequence, last)) yield show(rows);
-    return from.sequence > last ? (last === size ? behind(size) : from) : behind(last);
   }
 
   /** @throws StoreDamaged behind the last entry that is as it was written. */
@@ -448,128 +392,4 @@ function storedEntry({ sequence, state, envelope, commitment, salted }: Row): St
     ...{ runId: idText(ids.runId), parentId: idText(ids.parentId), payloadState: state },
     ...{ envelope, commitment, salted, body: salted.subarray(SALT_BYTES) },
   };
-}
-
-function isEvent(entry: StoredEntry): entry is StoredEvent {
-  return typeof entry.kind !== 'number';
-}
-
-function matcher(filter: EventFilter): (event: StoredEvent) => boolean {
-  const { kinds, organisation, runId, eventId, since = 0, until = Infinity } = filter;
-  return (event) =>
-    event.receivedAt >= since &&
-    event.receivedAt < until &&
-    (kinds?.has(event.kind) ?? true) &&
-    event.organisation === (organisation ?? event.organisation) &&
-    event.runId === (runId ?? event.runId) &&
-    event.eventId === (eventId ?? event.eventId);
-}
-
-/** The rows of a batch, one after the other. */
-class PassedRow implements PassedEntry {
-  source: Buffer = Buffer.alloc(0);
-  readonly eventIdAt = ENVELOPE_AT.eventId;
-  readonly runIdAt = ENVELOPE_AT.runId;
-  readonly parentIdAt = ENVELOPE_AT.parentId;
-  sequence = 0;
-  at = 0;
-  size = 0;
-  #row: Row | undefined;
-  #envelope: Envelope | undefined;
-
-  *of(rows: readonly Row[]): Generator<this, void> {
-    for (const row of rows) {
-      this.#row = row;
-      this.#envelope = undefined;
-      this.source = row.envelope;
-      this.sequence = this.at = row.sequence;
-      this.size = row.envelope.length + row.salted.length;
-      yield this;
-    }
-  }
-
-  get isOwn(): boolean {
-    return (this.source[ENVELOPE_AT.kind] ?? 0) >= FIRST_ENTRY_KIND;
-  }
-
-  get kind(): EventKind {
-    const kind = EVENT_KINDS[this.source[ENVELOPE_AT.kind] ?? 0];
-    if (kind === undefined) throw new RangeError("an entry of the log's own has no kind of event");
-    return kind;
-  }
-
-  get organisation(): string {
-    return this.#decoded.organisation;
-  }
-
-  get receivedAt(): number {
-    return this.#decoded.receivedAt;
-  }
-
-  body(): Buffer | undefined {
-    const row = this.#row;
-    return row?.state === 'plain' ? row.salted.subarray(SALT_BYTES) : undefined;
-  }
-
-  get #decoded(): Envelope {
-    return (this.#envelope ??= decodeEnvelope(this.source).envelope);
-  }
-}
-
-/** Rows in memory of their own. */
-class ReadRows implements ReadEvents {
-  readonly source: Buffer;
-  readonly #ends: number[] = [];
-
-  constructor(
-    private readonly rows: readonly Row[],
-    private readonly retirementOf: Actions['retirementOf'],
-  ) {
-    this.source = Buffer.concat(rows.map(bodyOf));
-    let end = 0;
-    for (const row of rows) this.#ends.push((end += bodyOf(row).length));
-  }
-
-  facts(index: number): EventFacts {
-    const { sequence, kind, profile, door, organisation, keyId, receivedAt, ...rest } = storedEntry(
-      this.#row(index),
-    );
-    if (typeof kind === 'number') throw new RangeError("an entry of the log's own is no event");
-    const { eventId, runId, payloadState } = rest;
-    const facts = {
-      sequence,
-      kind,
-      profile,
-      door,
-      organisation,
-      keyId,
-      receivedAt,
-      eventId,
-      runId,
-      payloadState,
-    };
-    return payloadState === 'retired' ? { ...facts, retirement: this.retirementOf(sequence) } : facts;
-  }
-
-  body(index: number): string | undefined {
-    return this.#row(index).state === 'plain' ? bodyOf(this.#row(index)).toString() : undefined;
-  }
-
-  bodyFrom(index: number): number {
-    return this.#row(index).state === 'plain' ? (this.#ends[index - 1] ?? 0) : -1;
-  }
-
-  bodyTo(index: number): number {
-    return this.#ends[index] ?? 0;
-  }
-
-  #row(index: number): Row {
-    const row = this.rows[index];
-    if (row === undefined) throw new RangeError(`no event ${index} was read`);
-    return row;
-  }
-}
-
-function bodyOf({ state, salted }: Row): Buffer {
-  return state === 'plain' ? salted.subarray(SALT_BYTES) : Buffer.alloc(0);
 }

@@ -50,6 +50,6 @@ export function* groupsOf(spans: readonly Span[]): Generator<readonly Span[]> {
 }
 
 /** The numbers of lanes or batches, as an array in SQL. */
-export function list(group: readonly Span[], of: 'lane' | 'batch'): string {
+export function list(group: readonly Pick<Span, 'lane' | 'batch'>[], of: 'lane' | 'batch'): string {
   return `'{${group.map((span) => span[of]).join()}}'`;
 }

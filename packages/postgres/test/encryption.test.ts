@@ -7,6 +7,7 @@ import { KekFault } from '../../collector/src/privacy/key-encryption-key.js';
 import { KeysUnfit } from '@clinical-events/collector/privacy/key-directory';
 import { SequenceSet } from '@clinical-events/collector/privacy/sequence-set';
 import type { Store } from '@clinical-events/collector/store/contract/events';
+import { matchingEvents } from '../../collector/src/store/matching-events.js';
 import { examineLog } from '../src/administration.js';
 import type { Address } from '../src/address.js';
 import { ReadingConnection } from '../src/connection.js';
@@ -77,7 +78,7 @@ async function read(address: Address, hasKeys = true): Promise<PostgresLog> {
 
 async function bodies(log: PostgresLog): Promise<(string | undefined)[]> {
   const found: (string | undefined)[] = [];
-  for await (const batch of log.scan({}))
+  for await (const batch of matchingEvents(log, {}))
     for (const { payloadState, body } of batch)
       found.push(payloadState === 'plain' ? body.toString() : undefined);
   return found;

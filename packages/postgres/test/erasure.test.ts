@@ -1,5 +1,8 @@
 /** What is done to stored events of a log in PostgreSQL, by several collectors at a time. */
 import { createSecretKey, randomUUID } from 'node:crypto';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { encodeEnvelope, encodeLeaf, ENTRY_KINDS, envelopeSize, LEAF_BYTES } from '@clinical-events/protocol';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
@@ -10,6 +13,11 @@ import { SequenceSet } from '@clinical-events/collector/privacy/sequence-set';
 import type { Candidate } from '@clinical-events/collector/store/contract/events';
 import type { VerifyFinding } from '@clinical-events/collector/store/findings';
 import type { AuditedLog } from '@clinical-events/collector/store/log-audit';
+import { VerifyFindings } from '../../collector/src/commands/verify/verification.js';
+import { nodeFiles } from '../../collector/src/files.js';
+import { copySharedLog } from '../../collector/src/replica/shared-log.js';
+import { matchingEvents } from '../../collector/src/store/matching-events.js';
+import { LogAudit } from '../../collector/src/store/open-to-audit.js';
 import { keysOf } from '../src/action-rows.js';
 import type { Address } from '../src/address.js';
 import { maintainLog } from '../src/administration.js';
@@ -162,7 +170,7 @@ async function request(of: Collector, sequences: Iterable<number>): Promise<stri
 async function states({ hasKeys = true } = {}): Promise<string[]> {
   const log = await openForReading(address, hasKeys ? { directories: [keysAt()], kek } : undefined);
   const found: string[] = [];
-  for await (const batch of log.events.scan({}))
+  for await (const batch of matchingEvents(log.events, {}))
     for (const { payloadState } of batch) found.push(payloadState);
   await log.close();
   return found;
@@ -170,18 +178,17 @@ async function states({ hasKeys = true } = {}): Promise<string[]> {
 
 async function audit(): Promise<{ readonly log: AuditedLog; readonly findings: VerifyFinding[] }> {
   const shared = await openForReading(address, { directories: [keysAt()], kek });
-  const findings: VerifyFinding[] = [];
-  const list = {
-    add: (finding: VerifyFinding) => findings.push(finding),
-    confirm: () => undefined,
-    ...{ faults: 0, unlisted: 0 },
-  };
+  const dataDir = fs.mkdtempSync(path.join(os.tmpdir(), 'audit-'));
+  const list = new VerifyFindings();
   const heads = { head: () => undefined, settle: () => Promise.resolve() };
-  const log = await shared
-    .audit({ roots: [], newest: undefined }, heads, { onProgress: () => undefined })
-    .tell(list);
+  const onProgress = () => undefined;
+  const copy = await copySharedLog(shared, dataDir, onProgress);
+  const options = { dataDir, files: nodeFiles, onProgress, shared: copy };
+  const log = await new LogAudit(options, shared.tree, { roots: [], newest: undefined }, heads).tell(list);
+  await copy.evidence.tell(list);
   await shared.close();
-  return { log, findings: findings.filter(({ kind }) => kind !== 'note' && kind !== 'forked') };
+  fs.rmSync(dataDir, { recursive: true });
+  return { log, findings: list.listed.filter(({ kind }) => kind !== 'note' && kind !== 'forked') };
 }
 
 const of = (table: string) => `${address.schema}.${table}`;
@@ -578,7 +585,7 @@ describe('what somebody with all rights on the database has changed', () => {
     expect(one.store.actions.logged).toEqual([]);
     await server.query(`UPDATE ${of('events')} SET payload_state = 2, salted = NULL WHERE ord = 2`);
     expect((await audit()).findings.map(({ kind, message }) => [kind, message])).toEqual([
-      ['altered', 'sequenced gives 1 batches a place behind the end of the log'],
+      ['altered', 'sequenced gives 1 batches a place after the end of the log'],
       ['unexplained', expect.stringContaining('event 3 cannot be opened')],
     ]);
     // Nor where it has a place: no root is made of it.

@@ -111,10 +111,8 @@ async function everything(): Promise<void> {
   await keys.version();
   await keys.close();
   const log = await PostgresLog.open(address);
-  expect(await log.find(event.organisation, event.eventId)).toMatchObject({ sequence: entries });
   expect((await log.withId({ eventId: uuidText(event.eventId), known: [] })).entries).toHaveLength(1);
-  expect((await log.read([{ at: entries, size: 0 }])).facts(0)).toMatchObject({ sequence: entries });
-  for await (const rows of log.pass({ sequence: entries, at: 0 })) expect([...rows]).toHaveLength(1);
+  for await (const rows of log.entries({ sequence: entries, at: 0 })) expect([...rows]).toHaveLength(1);
   await log.close();
 }
 

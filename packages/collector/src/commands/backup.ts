@@ -2,199 +2,36 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { keyIdText } from '@clinical-events/protocol/verify';
 import { Command } from 'commander';
+import type { Config } from '../config.js';
+import { aboutBytes, counted } from '../quantity.js';
+import { hasKeys, keyInventory, keysOnDisk } from '../privacy/key-directory.js';
+import { dataDirectory, standingNotes } from '../replica/data-directory.js';
 import {
-  type BackedUpLog,
-  DirectoryUnfit,
-  type Round,
-  assertGoesOn,
+  assertContinues,
   backUp,
   checkpointThere,
+  type CopySource,
+  DirectoryUnfit,
   readState,
-} from '../backup/backup.js';
-import type { Config } from '../config.js';
-import { exists } from '../files.js';
-import { aboutBytes, counted } from '../quantity.js';
+  type Round,
+} from '../replica/replica.js';
 import { AccessLogUnfit } from '../store/contract/access-log.js';
 import { LogDiffers } from '../store/contract/copy.js';
 import { StoreDamaged } from '../store/contract/events.js';
 import { DirectoryInUse, lockDirectory } from '../store/directory-lock.js';
-import { KeyDatabase, keyDatabasePath } from '../store/open-keys.js';
-import { checkpointDirectory, openStore } from '../store/open-to-read.js';
-import { copiedAccessLog, copiedLog } from '../store/open-to-audit.js';
 import { readKeyPlaces } from '../store/key-places.js';
-import { hasKeys, keyInventory, keysOnDisk } from '../privacy/key-directory.js';
-import { systemCode } from '../system-code.js';
-import { type KeyHistory, PrivateKeys, signingDirectory, SigningKeyFault } from '../tree/key-files.js';
-import { readMirrorNote, writeBackupNote } from '../tree/state-files.js';
+import { copiedLog } from '../store/open-to-audit.js';
+import { openStore } from '../store/open-to-read.js';
+import { isNoRoom, systemCode } from '../system-code.js';
+import { signingDirectory, SigningKeyFault } from '../tree/key-files.js';
+import { writeBackupNote } from '../tree/state-files.js';
 import { type GivenOut, logAccess } from './access-log.js';
-import { CommandFailure, EXIT, type ExitCode, onStop, usage } from './exit-codes.js';
-import { ProgressBar, printable, printableJson, wrappedFor } from './terminal.js';
-import { assertLedger, checkRegular } from './regular-files.js';
-import { checkpointIn, newestCheckpoint } from './verify/log-checkpoints.js';
 import { addConfigOptions, configOf } from './arguments.js';
-import { RECORDS, recordFile } from './lifecycle/holds.js';
-
-/*
- * A data directory as it is backed up, beside a running collector or without one. Nothing is changed in it.
- *
- * Things are read in the order that keeps them consistent: cosigned and kept checkpoints, the newest one, the keys (a
- * rotation is noted before its key signs), and then the log, which by then holds what all of these speak of. The log is
- * taken as far as it can be read, behind the newest checkpoint too: these events may have been acknowledged.
- */
-
-const KEPT = /^(\d{16})\.checkpoint$/;
-const COSIGNED = /^cosigned-[0-9a-f]{8}$/;
-
-export interface BackupSourceOptions {
-  readonly dataDir: string;
-  /** Directory of the private keys that are to be copied too; undefined when they are not. */
-  readonly signingKeys: string | undefined;
-  /** How many entries the newest checkpoint of the back-up covers; 0 when there is none yet. */
-  readonly agreed: number;
-  /** Told of what is left out because it is not sound, and can be done without. */
-  readonly warn: (message: string) => void;
-}
-
-/**
- * What is there now. On return all of it is on stable storage.
- * @throws CommandFailure, StoreDamaged, SigningKeyFault
- */
-export async function backedUpLog(options: BackupSourceOptions): Promise<BackedUpLog> {
-  const { dataDir, signingKeys, agreed, warn } = options;
-  checkRegular(dataDir);
-  const directory = checkpointDirectory(dataDir);
-  const names = exists(directory) ? fs.readdirSync(directory).sort() : [];
-  const cosigned = names
-    .filter((name) => COSIGNED.test(name))
-    .map((name) => [name, textOf(dataDir, `checkpoints/${name}`)] as const);
-  const found = await newestCheckpoint(dataDir, openStore(dataDir).tree);
-  if (found === undefined) {
-    throw new CommandFailure(
-      `nothing is signed in ${dataDir} yet: the next start of a collector signs a checkpoint`,
-      EXIT.failure,
-    );
-  }
-  const { history, newest } = found;
-  const { checkpoint } = newest;
-  const log = copiedLog(dataDir, checkpoint.size, Math.min(agreed, checkpoint.size));
-  if (log === undefined) throw new CommandFailure(`${dataDir} holds no log`, EXIT.notFound);
-  const sound = cosigned.filter(([name, note]) =>
-    isOfLog(note, history, (why) => warn(`checkpoints/${name} ${why}`)),
-  );
-  const small = sound.map(([name, note]): Small => [`checkpoints/${name}`, Buffer.from(note)]);
-  return {
-    ...{ origin: history.origin, checkpoint, note: newest.note, log },
-    files: new Map([
-      ...publicKeys(history),
-      ...keptCheckpoints(dataDir, names, history, checkpoint.size),
-      ...small,
-      ...lifecycleRecords(dataDir),
-      ...mirrorNote(dataDir),
-    ]),
-    signingKeys: new Map(signingKeys === undefined ? [] : privateKeys(signingKeys, history)),
-    accessLog: () => accessLog(dataDir),
-    copyKeys: (file) => copyKeys(dataDir, file),
-  };
-}
-
-/** A small file by its name in the data directory. */
-type Small = readonly [file: string, bytes: Buffer];
-
-function publicKeys({ first, rotations }: KeyHistory): Small[] {
-  const text = (file: string, content: string): Small => [file, Buffer.from(content)];
-  return [
-    text('checkpoints/origin.vkey', `${first}\n`),
-    ...rotations.map((note, i) => text(`checkpoints/rotations/${String(i + 1).padStart(4, '0')}.note`, note)),
-  ];
-}
-
-/** Without those of holds nothing can be erased from what is restored, without those of erasures no certificate is whole. */
-function lifecycleRecords(dataDir: string): Small[] {
-  const directories = RECORDS.map((kind) => path.dirname(recordFile('', kind, '')));
-  return directories.flatMap((directory) => {
-    const there = path.join(dataDir, directory);
-    if (!exists(there)) return [];
-    const names = fs.readdirSync(there).filter((name) => name.endsWith('.json'));
-    return names.map((name): Small => [path.join(directory, name), fs.readFileSync(path.join(there, name))]);
-  });
-}
-
-/** Without it a collector could be started on a copy of a mirror. What it has forwarded is not in the copy. */
-function mirrorNote(dataDir: string): Small[] {
-  const note = readMirrorNote(dataDir);
-  if (note === undefined) return [];
-  return [['checkpoints/mirror.json', Buffer.from(`${JSON.stringify({ ...note, forwarded: 0 })}\n`)]];
-}
-
-/** Those that the newest one goes on from. */
-function keptCheckpoints(
-  dataDir: string,
-  names: readonly string[],
-  history: KeyHistory,
-  size: number,
-): Small[] {
-  return names
-    .filter((name) => Number(KEPT.exec(name)?.[1] ?? Infinity) <= size)
-    .map((name): Small => {
-      const file = `checkpoints/${name}`;
-      const note = textOf(dataDir, file);
-      isOfLog(note, history, (why) => {
-        throw new CommandFailure(`${file} ${why}; see collector verify`, EXIT.damaged);
-      });
-      return [file, Buffer.from(note)];
-    });
-}
-
-function isOfLog(note: string, history: KeyHistory, refuse: (why: string) => void): boolean {
-  try {
-    checkpointIn(note, history);
-    return true;
-  } catch (error) {
-    refuse(`is not a checkpoint of this log: ${error instanceof Error ? error.message : String(error)}`);
-    return false;
-  }
-}
-
-/** Of all keys that the log has had, those that are there: a key that was rotated is destroyed some time. */
-function privateKeys(directory: string, { keys, current }: KeyHistory): Small[] {
-  const files = new PrivateKeys(directory);
-  return keys
-    .filter((key) => key === current || exists(files.pathOf(key)))
-    .map((key): Small => {
-      files.read(key);
-      return [`signing-keys/${keyIdText(key.keyId)}.pem`, fs.readFileSync(files.pathOf(key))];
-    });
-}
-
-/** Up to the last line that is whole: another process may be writing behind that. */
-function accessLog(dataDir: string): ReturnType<BackedUpLog['accessLog']> {
-  try {
-    return copiedAccessLog(dataDir);
-  } catch (error) {
-    if (!(error instanceof AccessLogUnfit)) throw error;
-    throw new CommandFailure('access.log is no regular file, and was not opened', EXIT.damaged, {
-      cause: error,
-    });
-  }
-}
-
-/** @returns false when there are none. */
-export async function copyKeys(dataDir: string, file: string): Promise<boolean> {
-  if (!exists(keyDatabasePath(dataDir))) return false;
-  const keys = KeyDatabase.openReadOnly(dataDir);
-  try {
-    await keys.copyTo(file);
-    return true;
-  } finally {
-    await keys.close();
-  }
-}
-
-function textOf(dataDir: string, file: string): string {
-  return fs.readFileSync(path.join(dataDir, file), 'utf8');
-}
+import { CommandFailure, EXIT, type ExitCode, onStop, usage } from './exit-codes.js';
+import { assertApart, assertLedger, checkRegular } from './regular-files.js';
+import { printable, printableJson, ProgressBar, wrappedFor } from './terminal.js';
+import { checkpointIn, newestCheckpoint } from './verify/log-checkpoints.js';
 
 const EXAMPLES = `
 Examples:
@@ -220,7 +57,7 @@ Exit codes: 0 the back-up is there; 3 the log is damaged, or it does not go on f
 something else, 5 another back-up is being written to it, 6 there is no log, 1 nothing is signed yet, no room is left, or
 something could not be read.`;
 
-/** Less is copied before anybody wonders. */
+/** Size from which a progress bar is shown. */
 const BAR_FROM_MEBIBYTES = 64;
 const FOLLOW_MS = 5000;
 
@@ -265,7 +102,7 @@ async function backUpTo(directory: string, config: Config, options: BackupOption
   const job: Job = { directory, config, options, givenOut: undefined };
   try {
     // Before anything is made there: it may be the wrong directory.
-    assertGoesOn(directory, await sourceOf(job));
+    assertContinues(directory, await sourceOf(job));
     const lock = lockDirectory(directory);
     try {
       if (options.follow) await follow(job);
@@ -339,17 +176,33 @@ async function round(job: Job, before: Round | undefined): Promise<Round> {
   }
 }
 
-function sourceOf({ directory, config, options }: Job): ReturnType<typeof backedUpLog> {
+/** @throws CommandFailure, StoreDamaged, SigningKeyFault, AccessLogUnfit */
+async function sourceOf({ directory, config, options }: Job): Promise<CopySource> {
+  const { dataDir } = config;
   readState(directory);
-  return backedUpLog({
-    dataDir: config.dataDir,
+  checkRegular(dataDir);
+  const standing = standingNotes(dataDir);
+  const found = await newestCheckpoint(dataDir, openStore(dataDir).tree);
+  if (found === undefined) {
+    throw new CommandFailure(
+      `nothing is signed in ${dataDir} yet: the next start of a collector signs a checkpoint`,
+      EXIT.failure,
+    );
+  }
+  const { history, newest } = found;
+  const { size: signed } = newest.checkpoint;
+  const agreed = Math.min(checkpointThere(directory)?.size ?? 0, signed);
+  const log = copiedLog(dataDir, { signed, agreed });
+  if (log === undefined) throw new CommandFailure(`${dataDir} holds no log`, EXIT.notFound);
+  return dataDirectory({
+    ...{ dataDir, history, newest, log, standing },
+    checkNote: (note) => void checkpointIn(note, history),
     signingKeys: options.withSigningKeys ? signingDirectory(config) : undefined,
-    agreed: checkpointThere(directory)?.size ?? 0,
     warn: (message) => process.stderr.write(`collector: warning: ${printable(message)}, and is left out\n`),
   });
 }
 
-/** For the console. What was copied is there all the same; a snapshot cannot be written, and has no console. */
+/** For the console. A failure does not fail the back-up; a snapshot cannot be written, and has no console. */
 function noteDone(dataDir: string, { state: { at, events } }: Round, follows: boolean): void {
   try {
     writeBackupNote(dataDir, { at: at ?? '', events, ...(follows && { follows }) });
@@ -357,24 +210,9 @@ function noteDone(dataDir: string, { state: { at, events } }: Round, follows: bo
     if (systemCode(error) === 'EROFS') return;
     const reason = error instanceof Error ? error.message : String(error);
     process.stderr.write(
-      `collector: warning: it could not be noted for the console that a back-up was made: ${printable(reason)}\n`,
+      `collector: warning: could not record the back-up for the console: ${printable(reason)}\n`,
     );
   }
-}
-
-/** A copy inside of what is copied is none. */
-export function assertApart(directory: string, other: string, what: string): void {
-  const [one, two] = [directory, other].map(real);
-  const holds = (outer = '', inner = '') => inner === outer || inner.startsWith(`${outer}${path.sep}`);
-  if (holds(one, two) || holds(two, one))
-    throw usage(`${directory} and ${what}, ${other}, are one inside the other`);
-}
-
-/** As far as it is there. */
-export function real(directory: string): string {
-  const resolved = path.resolve(directory);
-  if (fs.existsSync(resolved)) return fs.realpathSync(resolved);
-  return path.join(real(path.dirname(resolved)), path.basename(resolved));
 }
 
 function barFor({ json }: BackupOptions): ProgressBar {
@@ -460,6 +298,9 @@ function backupFailure(error: unknown, directory: string): unknown {
       EXIT.damaged,
     );
   }
+  if (error instanceof AccessLogUnfit) {
+    return failure('access.log is not a regular file, and was not opened', EXIT.damaged);
+  }
   if (error instanceof StoreDamaged) {
     return failure(`${message}; the back-up of before is whole; see collector verify`, EXIT.damaged);
   }
@@ -467,9 +308,4 @@ function backupFailure(error: unknown, directory: string): unknown {
     return failure(message, error.reason === 'key-missing' ? EXIT.notFound : EXIT.damaged);
   }
   return error;
-}
-
-/** On a file system, in a quota, or under a limit. */
-export function isNoRoom(error: unknown): boolean {
-  return ['ENOSPC', 'EDQUOT', 'EFBIG'].includes(systemCode(error) ?? '');
 }

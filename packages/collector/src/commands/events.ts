@@ -13,12 +13,14 @@ import {
   cursorAt,
   type EventFacts,
   type EventFilter,
+  type EntryLog,
   type EventLog,
   type Place,
   type StoredEntry,
   type StoredEvent,
 } from '../store/contract/events.js';
 import { describeStore, isShared } from '../store/open.js';
+import { matchingEvents } from '../store/matching-events.js';
 import { claimedSize, openSharedStore, openStore, sharedKeyPlaces } from '../store/open-to-read.js';
 import { uuidBytes } from '../store/text.js';
 import { type GivenOut, logAccess, logSharedAccess } from './access-log.js';
@@ -117,8 +119,9 @@ async function print(config: Config, asked: Query, options: EventsOptions): Prom
   const signal = isEnded ? interruption() : new AbortController().signal;
   const log = openStore(dataDir).events;
   try {
-    const printing = new Printing(log, givenOut, signal);
-    const found = await printing.byIndex(dataDir, asked);
+    const scan: EventLog['scan'] = (filter, from) => log.scan(filter, from);
+    const printing = new Printing(log, scan, givenOut, signal);
+    const found = await printing.byIndex(log, dataDir, asked);
     const { filter } = found;
     let { cursor } = found;
     for (let isFirst = true; isFirst || (follow && !signal.aborted); isFirst = false) {
@@ -164,7 +167,8 @@ async function printShared(
     });
     try {
       const claimed = await claimedSize(shared.tree);
-      const printing = new Printing(log, givenOut, signal);
+      const scan: EventLog['scan'] = (filter, from) => matchingEvents(log, filter, from);
+      const printing = new Printing(log, scan, givenOut, signal);
       let cursor = event === undefined ? BEGINNING : await printing.withId(filter);
       for (let isFirst = true; isFirst || (follow && !signal.aborted); isFirst = false) {
         if (!isFirst) await sleep(FOLLOW_EVERY_MS, undefined, { signal }).catch(() => undefined);
@@ -218,7 +222,7 @@ async function printEntry(config: Config, entry: number): Promise<void> {
 }
 
 async function givenEntry(
-  log: EventLog,
+  log: EntryLog,
   asked: { readonly entry: number; readonly claimed: number; readonly dataDir: string },
   givenOut: GivenOut,
 ): Promise<void> {
@@ -278,13 +282,14 @@ interface Found {
 
 class Printing {
   constructor(
-    private readonly log: EventLog,
+    private readonly log: EntryLog,
+    private readonly scan: EventLog['scan'],
     private readonly givenOut: GivenOut,
     private readonly signal: AbortSignal,
   ) {}
 
   /** Prints the events of the run or the id that is asked for, as far as the catalogue covers the log. */
-  async byIndex(dataDir: string, { filter, run }: Query): Promise<Found> {
+  async byIndex(log: EventLog, dataDir: string, { filter, run }: Query): Promise<Found> {
     const { organisation, eventId } = filter;
     if (run === undefined && eventId === undefined) return { filter, cursor: BEGINNING };
     const whole = run === undefined ? undefined : runIdFrom('--run', run);
@@ -306,10 +311,10 @@ class Printing {
           whole === undefined || whole.isWhole ? known.runId : recordMeant(catalogue, asked, dataDir);
         const places =
           eventId !== undefined
-            ? await this.#placesOf(catalogue, eventId, organisation)
+            ? await placesOf(log, catalogue, eventId, organisation)
             : catalogue.run(organisation, runId ?? '', MOST_ORGANISATIONS).flatMap((each) => each.events());
         const meant = { ...filter, ...(runId !== undefined && { runId }) };
-        await this.#read(places, meant);
+        await this.#read(log, places, meant);
         return { filter: meant, cursor: access.cursor };
       });
     } finally {
@@ -330,23 +335,13 @@ class Printing {
     return cursorAt(nextSequence);
   }
 
-  async #placesOf(catalogue: Catalogue, eventId: string, organisation: string | undefined): Promise<Place[]> {
-    const id = uuidBytes(eventId);
-    const places: Place[] = [];
-    for (const each of organisation === undefined ? catalogue.organisations() : [organisation]) {
-      const found = await this.log.find(each, id);
-      if (found !== undefined) places.push(found);
-    }
-    return places;
-  }
-
-  async #read(places: Place[], filter: EventFilter): Promise<void> {
+  async #read(log: EventLog, places: Place[], filter: EventFilter): Promise<void> {
     places.sort((a, b) => a.at - b.at);
     for (let next = 0; next < places.length;) {
       let bytes = 0;
       const first = next;
       while (next < places.length && bytes < READ_BYTES) bytes += places[next++]?.size ?? 0;
-      const read = await this.log.read(places.slice(first, next));
+      const read = await log.read(places.slice(first, next));
       for (let i = 0; i < next - first; i++) {
         const facts = read.facts(i);
         if (!isAskedFor(facts, filter)) continue;
@@ -359,7 +354,7 @@ class Printing {
 
   /** @returns where to go on; where it was begun when it was stopped. */
   async from(from: Cursor, filter: EventFilter): Promise<Cursor> {
-    const scan = this.log.scan(filter, from);
+    const scan = this.scan(filter, from);
     for (;;) {
       const next = await scan.next();
       if (next.done) return next.value;
@@ -401,6 +396,21 @@ class Printing {
 }
 
 type Printed = EventFacts & Pick<StoredEvent, 'body'>;
+
+async function placesOf(
+  log: EventLog,
+  catalogue: Catalogue,
+  eventId: string,
+  organisation: string | undefined,
+): Promise<Place[]> {
+  const id = uuidBytes(eventId);
+  const places: Place[] = [];
+  for (const each of organisation === undefined ? catalogue.organisations() : [organisation]) {
+    const found = await log.find(each, id);
+    if (found !== undefined) places.push(found);
+  }
+  return places;
+}
 
 /** As `EventLog.scan` decides. */
 function isAskedFor(event: EventFacts, filter: EventFilter): boolean {

@@ -6,7 +6,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { exists } from '../files.js';
 import { checkpointDirectory } from '../store/open.js';
-import { CommandFailure, EXIT } from './exit-codes.js';
+import { CommandFailure, EXIT, usage } from './exit-codes.js';
 
 /** Of what proves the log. */
 export const PROOF_DIRECTORIES = ['checkpoints', 'checkpoints/rotations', 'tree'] as const;
@@ -93,4 +93,19 @@ export function assertReaches(entries: number, claimed: number): void {
 export function holds(directory: string, isOne: RegExp): boolean {
   if (fs.statSync(directory, { throwIfNoEntry: false })?.isDirectory() !== true) return false;
   return fs.readdirSync(directory).some((name) => isOne.test(name));
+}
+
+/** @throws CommandFailure if one of the directories lies in the other: a copy is outside of what it is a copy of. */
+export function assertApart(directory: string, other: string, what: string): void {
+  const [one, two] = [directory, other].map(real);
+  const holds = (outer = '', inner = '') => inner === outer || inner.startsWith(`${outer}${path.sep}`);
+  if (holds(one, two) || holds(two, one))
+    throw usage(`${directory} and ${what}, ${other}, are one inside the other`);
+}
+
+/** The real path, of a directory that may not be there yet. */
+export function real(directory: string): string {
+  const resolved = path.resolve(directory);
+  if (fs.existsSync(resolved)) return fs.realpathSync(resolved);
+  return path.join(real(path.dirname(resolved)), path.basename(resolved));
 }

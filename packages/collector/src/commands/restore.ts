@@ -1,9 +1,8 @@
 /** `collector restore`: copies a back-up to a new data directory, and proves it before it counts as one. */
+import fs from 'node:fs';
 import path from 'node:path';
+import { parseCheckpoint, parseNote } from '@clinical-events/protocol/verify';
 import { Command } from 'commander';
-import { DirectoryUnfit, readState, type BackupState } from '../backup/backup.js';
-import { Restoration } from '../backup/restoration.js';
-import { counted } from '../quantity.js';
 import { exists, nodeFiles } from '../files.js';
 import { eventsOf, takenBy } from '../privacy/actions.js';
 import {
@@ -15,17 +14,36 @@ import {
 } from '../privacy/key-directory.js';
 import { KekFault, kekFault } from '../privacy/key-encryption-key.js';
 import { SequenceSet } from '../privacy/sequence-set.js';
+import { counted } from '../quantity.js';
+import { dataDirectory, type Newest, standingNotes } from '../replica/data-directory.js';
+import {
+  assertNoLinks,
+  type BackupState,
+  copyAll,
+  type CopySource,
+  DirectoryUnfit,
+  KNOWN,
+  noteKnown,
+  readState,
+} from '../replica/replica.js';
+import { Restoration } from '../replica/restoration.js';
+import { StoreDamaged } from '../store/contract/events.js';
+import { entryRange } from '../store/findings.js';
 import { exposureOf } from '../store/directory-lock.js';
-import { keyDatabasePath } from '../store/open-keys.js';
 import { noteKeyPlaces } from '../store/key-places.js';
+import { keyDatabasePath } from '../store/open-keys.js';
+import { copiedLog } from '../store/open-to-audit.js';
 import { openStore } from '../store/open-to-read.js';
-import { systemCode } from '../system-code.js';
+import { isNoRoom, systemCode } from '../system-code.js';
+import { SigningKeyFault } from '../tree/key-files.js';
+import { readKnownCheckpoint } from '../tree/state-files.js';
 import { beginAccess } from './access-log.js';
-import { assertApart, isNoRoom, real, copyKeys } from './backup.js';
 import { CommandFailure, EXIT, type ExitCode, usage } from './exit-codes.js';
-import { collect, keysFrom, rotationsIn, logKey } from './verify/trusted-keys.js';
-import { holdsLog } from './regular-files.js';
-import { printable, printableJson, wrappedFor, ProgressBar } from './terminal.js';
+import { assertApart, checkRegular, holdsLog, real } from './regular-files.js';
+import { printable, printableJson, ProgressBar, wrappedFor } from './terminal.js';
+import { checkpointIn, newestCheckpoint } from './verify/log-checkpoints.js';
+import { notesElsewhere, notesOfDirectory } from './verify/signed-notes.js';
+import { collect, keysFrom, logKey, rotationsIn } from './verify/trusted-keys.js';
 import { verifyLog, type Verification } from './verify/verification.js';
 import { verificationFields, verificationReport } from './verify/verify.js';
 
@@ -37,15 +55,15 @@ Copies the back-up to a new or empty directory, and verifies the copy as "collec
 into its place. Give the checkpoints and the key that were kept elsewhere: what a back-up says of itself finds damage,
 and no forger, and it does not know which events came after it.
 
-A collector that is started on an older state of a log that others hold newer checkpoints of begins a second history.
-docs/guide/back-up-and-restore.md, "Restore", says what to do before.
+A back-up whose end was cut, by a disk that was full, is restored up to its last whole event if --against is given. No
+collector starts on a directory that lacks events of which a checkpoint is known: it would sign a second history.
+docs/guide/back-up-and-restore.md, "When events are lost", says what to do.
 
-Exit codes: 0 restored and intact, 7 restored, and all that was found is that events are missing at the end of which a
-checkpoint given speaks, 3 the back-up is damaged or not the log that was signed, and nothing was restored; 2 the
-directory is not empty, or lies within another log's, or the command line is wrong, 6 there is no such back-up, 1 it
-could not be written.`;
+Exit codes: 0 restored and intact, 7 restored, but events are missing at its end of which a checkpoint is known, 3 the
+back-up is damaged or not the log that was signed, and nothing was restored; 2 the directory is not empty, or lies within
+another log's, or the command line is wrong, 6 there is no such back-up, 1 it could not be written.`;
 
-/** Less is copied before anybody wonders, and fewer events verified. */
+/** Sizes from which a progress bar is shown. */
 const BAR_FROM_MEBIBYTES = 64;
 const BAR_FROM_EVENTS = 200_000;
 
@@ -99,12 +117,13 @@ async function restore(directory: string, to: string, options: RestoreOptions): 
   }
   try {
     const state = completed(directory);
+    assertNoLinks(directory);
     assertApart(to, directory, 'the back-up');
     assertInNoLog(to);
     const restoration = new Restoration(to);
     const given = { against, keys, rotations };
     const job = { directory, to, state, given, keyPlaces, json: options.json === true };
-    return await layAndProve(restoration, job);
+    return await copyAndProve(restoration, job);
   } catch (error) {
     throw restoreFailure(error, to);
   }
@@ -185,47 +204,174 @@ async function narrow(
   }
 }
 
-async function layAndProve(restoration: Restoration, job: Job): Promise<ExitCode> {
+async function copyAndProve(restoration: Restoration, job: Job): Promise<ExitCode> {
   let taken = false;
   try {
-    await lay(restoration, job);
+    const cut = await copyBackup(restoration.copy, job);
+    if (cut === 'damaged' || cut === 'cut') return await refuse(job, cut === 'cut');
     let verification = await prove(restoration.copy, job, []);
     let narrowed: Narrowed | undefined;
-    if (codeOf(verification) !== EXIT.damaged && job.keyPlaces !== undefined) {
+    if (codeOf(verification, cut) !== EXIT.damaged && job.keyPlaces !== undefined) {
       // Only now: what a forger has put into a back-up must destroy no key.
       narrowed = await narrow(restoration.copy, job.keyPlaces, verification);
       // And once more, as the payloads can be opened.
       verification = await prove(restoration.copy, job, narrowed.takenSince);
     }
-    const later = laterThan(verification);
-    const code = codeOf(verification);
+    const lost = lostOf(verification, cut);
+    const code = codeOf(verification, cut);
     if (code !== EXIT.damaged) {
+      if (lost.size !== undefined) await noteKnown(restoration.copy, noteOver(lost.size, job, verification));
       restoration.take();
       taken = true;
     }
     const exposure = taken ? exposureOf(job.to) : undefined;
     if (exposure !== undefined) process.stderr.write(`collector: warning: ${printable(exposure)}\n`);
     const print = job.json ? asJson : report;
-    process.stdout.write(print(job, { verification, narrowed, restored: taken, later: later.size }));
+    process.stdout.write(
+      print(job, { verification, narrowed, restored: taken, lost: lost.size, isCut: cut !== undefined }),
+    );
     return code;
   } finally {
     if (!taken) restoration.discard();
   }
 }
 
-function codeOf(verification: Verification): ExitCode {
-  if (verification.findings.intact) return EXIT.ok;
-  return laterThan(verification).only ? EXIT.partly : EXIT.damaged;
-}
-
-async function lay(restoration: Restoration, { directory, json }: Job): Promise<void> {
-  const wanted = !json && process.stderr.isTTY;
+/**
+ * Copies the back-up.
+ * @returns how many entries its newest checkpoint covers, if it holds fewer; `cut` if it needs `--against` for that,
+ * `damaged` if it cannot be copied.
+ */
+async function copyBackup(copy: string, job: Job): Promise<number | 'cut' | 'damaged' | undefined> {
+  const wanted = !job.json && process.stderr.isTTY;
   const bar = new ProgressBar({ wanted, unit: 'MiB', per: 1 << 20, from: BAR_FROM_MEBIBYTES, rate: true });
   try {
-    await restoration.lay(directory, (file) => copyKeys(directory, file), bar.show);
+    const found = await sourceOf(job);
+    if (found === undefined) return 'cut';
+    const { source, cut } = found;
+    await copyAll(copy, source, { at: job.state.at ?? '', onProgress: bar.show });
+    return cut;
+  } catch (error) {
+    const isDamage =
+      error instanceof StoreDamaged ||
+      error instanceof SigningKeyFault ||
+      (error instanceof CommandFailure && error.exitCode === EXIT.damaged);
+    if (isDamage) return 'damaged';
+    throw error;
   } finally {
     bar.clear();
   }
+}
+
+interface Source {
+  readonly source: CopySource;
+  /** How many entries the back-up has had, by the largest checkpoint in it, if it holds fewer. */
+  readonly cut: number | undefined;
+}
+
+/**
+ * @returns undefined for a back-up whose end was cut, if no checkpoints from elsewhere are given.
+ * @throws StoreDamaged, SigningKeyFault, CommandFailure for what is damaged.
+ */
+async function sourceOf({ directory, given: { against } }: Job): Promise<Source | undefined> {
+  checkRegular(directory);
+  const standing = standingNotes(directory);
+  const found = await newestCheckpoint(directory, openStore(directory).tree);
+  const log = copiedLog(directory, { signed: undefined, agreed: 0 });
+  if (found === undefined || log === undefined)
+    throw new StoreDamaged({ where: directory }, 'a log, or the checkpoint of it, is missing');
+  const { history } = found;
+  const { entries } = log;
+  const isCut = entries < found.newest.checkpoint.size;
+  if (isCut && (entries === 0 || !log.endsWhole))
+    throw new StoreDamaged({ where: directory, sequence: entries + 1 }, 'the log ends');
+  if (isCut && against.length === 0) return undefined;
+  const newest = isCut ? newestUpTo(entries, directory, against, history) : found.newest;
+  const keys = path.join(directory, 'signing-keys');
+  const source = dataDirectory({
+    ...{ dataDir: directory, history, newest, log, standing },
+    checkNote: (note) => void checkpointIn(note, history),
+    signingKeys: exists(keys) ? keys : undefined,
+  });
+  // Noted in the copy when that is verified.
+  const files = new Map([...source.files].filter(([name]) => name !== KNOWN));
+  const known = sizeIn(readKnownCheckpoint(directory) ?? '') ?? 0;
+  const size = Math.max(found.newest.checkpoint.size, known);
+  return { source: { ...source, files }, cut: size > entries ? size : undefined };
+}
+
+/** The largest checkpoint over so many entries at most, of those in the back-up and those given. @throws StoreDamaged */
+function newestUpTo(
+  entries: number,
+  directory: string,
+  against: readonly string[],
+  history: Parameters<typeof checkpointIn>[1],
+): Newest {
+  let newest: Newest | undefined;
+  for (const note of notesAt(directory, against)) {
+    const size = sizeIn(note);
+    if (size === undefined || size > entries || size <= (newest?.checkpoint.size ?? -1)) continue;
+    try {
+      newest = { note, checkpoint: checkpointIn(note, history) };
+    } catch {
+      // It is reported where the copy is verified.
+    }
+  }
+  if (newest === undefined)
+    throw new StoreDamaged(
+      { where: directory, sequence: entries + 1 },
+      'the log ends before its first checkpoint',
+    );
+  return newest;
+}
+
+function* notesAt(directory: string, against: readonly string[]): Generator<string> {
+  const newest = path.join(directory, 'checkpoints/latest');
+  const known = readKnownCheckpoint(directory);
+  if (known !== undefined) yield known;
+  const latest = exists(newest) ? fs.readFileSync(newest, 'utf8') : undefined;
+  for (const { note } of notesOfDirectory(directory, latest)) yield note;
+  for (const path of against) for (const { note } of notesElsewhere(path, () => undefined)) yield note;
+}
+
+/** Nothing of it is verified. */
+function sizeIn(note: string): number | undefined {
+  try {
+    return parseCheckpoint(parseNote(note).text).size;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The note of a checkpoint over so many entries. The verification has checked one, or the back-up ends with it. */
+function noteOver(size: number, { directory, given }: Job, { checkpoints }: Verification): string {
+  const roots = checkpoints.roots
+    .filter((each) => each.size === size)
+    .map(({ root }) => root.toString('base64'));
+  for (const note of notesAt(directory, given.against)) {
+    if (sizeIn(note) !== size) continue;
+    const root = Buffer.from(parseCheckpoint(parseNote(note).text).root).toString('base64');
+    if (roots.length === 0 || roots.includes(root)) return note;
+  }
+  throw new Error(`the checkpoint over ${size} entries is gone`);
+}
+
+/** Reports what is wrong with the back-up, where it lies. */
+async function refuse(job: Job, isCut: boolean): Promise<ExitCode> {
+  const { directory, given } = job;
+  const onProgress = () => undefined;
+  const verification = await verifyLog({ dataDir: directory, files: nodeFiles, ...given, onProgress });
+  if (verification.findings.intact) throw new Error(`${directory} is intact, and could not be copied`);
+  const print = job.json ? asJson : report;
+  const done = { verification, narrowed: undefined, restored: false, lost: undefined, isCut };
+  process.stdout.write(print(job, done));
+  return EXIT.damaged;
+}
+
+/** @param cut how many entries a back-up had that holds fewer. */
+function codeOf(verification: Verification, cut: number | undefined): ExitCode {
+  const { size, only } = lostOf(verification, cut);
+  if (size !== undefined) return only ? EXIT.partly : EXIT.damaged;
+  return verification.findings.intact ? EXIT.ok : EXIT.damaged;
 }
 
 /** Anyone who restores it gets at all that it holds: that is logged in the access log of the copy. */
@@ -282,51 +428,62 @@ function assertInNoLog(to: string): void {
   }
 }
 
-/** What the checkpoints that were given say of events behind the end of this log. */
-interface Later {
-  /** The largest of them; undefined when none goes further than the log. */
+/** What checkpoints say of events after the end of the restored log. */
+interface Lost {
+  /** The entries that the largest of them covers; undefined if none covers more than the log has. */
   readonly size: number | undefined;
-  /** Whether that is all that there is to say against the log. */
+  /** Whether nothing else is wrong with the log. */
   readonly only: boolean;
 }
 
-function laterThan({ checkpoints, entries, findings }: Verification): Later {
+function lostOf({ checkpoints, entries, findings }: Verification, cut: number | undefined): Lost {
   const sizes = checkpoints.roots.filter(({ outside }) => outside).map(({ size }) => size);
-  const size = Math.max(...sizes, 0);
+  const size = Math.max(...sizes, cut ?? 0);
   if (size <= entries) return { size: undefined, only: false };
   const faults = findings.listed.filter(({ kind }) => kind !== 'note');
-  const only = faults.every(({ kind, sequence = 0 }) => kind === 'missing' && sequence > entries);
-  return { size, only: only && findings.unlisted === 0 };
+  // Of a back-up that was cut, entries may have been signed long before the newest by the checkpoint that it lacks.
+  const isLoss = ({ kind, sequence = 0 }: (typeof faults)[number]) =>
+    (kind === 'missing' && sequence > entries) || (kind === 'checkpoint_missing' && cut !== undefined);
+  return { size, only: faults.every(isLoss) && findings.unlisted === 0 };
 }
 
 interface Done {
   readonly verification: Verification;
   readonly narrowed: Narrowed | undefined;
   readonly restored: boolean;
-  /** See Later. */
-  readonly later: number | undefined;
+  /** See Lost. */
+  readonly lost: number | undefined;
+  /** Whether the back-up ends before its own newest checkpoint. */
+  readonly isCut: boolean;
 }
 
 /** For scripts; the names are a promise. */
-function asJson({ to, state }: Job, { verification, narrowed, restored, later }: Done): string {
+function asJson({ to, state }: Job, { verification, narrowed, restored, lost }: Done): string {
+  const { entries } = verification;
   const told = {
     directory: to,
     restored,
     time: state.at,
     events: verification.events,
     entries: verification.entries,
-    newest_checkpoint_given: later ?? null,
+    newest_checkpoint_given: lost ?? null,
+    missing: lost === undefined ? null : { first: entries + 1, last: lost, entries: lost - entries },
     erased_since: narrowed?.events ?? null,
     verified: verificationFields(verification),
   };
   return `${printableJson(JSON.stringify(told, undefined, 2))}\n`;
 }
 
-function report(job: Job, { verification, narrowed, restored, later }: Done): string {
+function report(job: Job, { verification, narrowed, restored, lost, isCut }: Done): string {
   const told = (text: string) => `${wrappedFor(process.stdout, text)}\n`;
   const proof = verificationReport(verification);
-  if (!restored)
-    return `${proof}\n${told('Nothing was restored: docs/guide/back-up-and-restore.md, "A damaged back-up".')}`;
+  if (!restored) {
+    const option = isCut
+      ? ' Its end was cut. With --against FILE, checkpoints that were kept elsewhere, it is restored up to its last whole ' +
+        'event, if nothing else is damaged.'
+      : '';
+    return `${proof}\n${told(`Nothing was restored: docs/guide/back-up-and-restore.md, "A damaged back-up".${option}`)}`;
+  }
   const { to, state } = job;
   const paragraphs = [
     `${to} holds ${counted(verification.events, 'event')}. The last completed round of the back-up began at ` +
@@ -364,12 +521,28 @@ function report(job: Job, { verification, narrowed, restored, later }: Done): st
       `Holds and the retention policy are as they were at ${state.at ?? ''}: begin each hold again that came later, and set ` +
         'the policy again, before anything is erased here.',
     );
-  const { entries } = verification;
   const warning =
-    later === undefined
+    lost === undefined
       ? 'Before a collector is started on it: docs/guide/back-up-and-restore.md, "Restore".'
-      : `WARNING: checkpoints over ${later} entries have left the old log, and this one has ${entries}. So ` +
-        `${later - entries} that were there are missing, and a collector started here would sign others in ` +
-        'their place. docs/guide/back-up-and-restore.md, "When events are lost", says what to do instead.';
+      : lossText(verification, lost, isCut);
   return `${paragraphs.map(told).join('')}\n${proof}\n${told(warning)}`;
+}
+
+function lossText({ entries, checkpoints }: Verification, lost: number, isCut: boolean): string {
+  const missing = entryRange(entries + 1, lost - entries);
+  const proved = Math.max(0, ...checkpoints.roots.map(({ size }) => size).filter((size) => size <= entries));
+  const unproved = entries - proved;
+  const are = (count: number) => (count === 1 ? 'is' : 'are');
+  return [
+    `WARNING: ${missing} (${counted(lost - entries, 'entry', 'entries')}) ${are(lost - entries)} missing: ` +
+      `${isCut ? 'the end of the back-up was cut. A checkpoint' : 'a checkpoint'} over ${lost} entries is known, and this ` +
+      `directory has ${entries}.`,
+    ...(unproved === 0
+      ? []
+      : [
+          `No checkpoint that is here proves ${entryRange(proved + 1, unproved)}, which ${are(unproved)} as the back-up has them.`,
+        ]),
+    'No collector starts on this directory, because it would sign others in their place. ' +
+      'docs/guide/back-up-and-restore.md, "When events are lost", says what to do instead.',
+  ].join(' ');
 }

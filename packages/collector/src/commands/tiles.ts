@@ -22,7 +22,7 @@ import {
   rootAt,
   tilesOf,
 } from '../tree/merkle.js';
-import { type EventLog, type StoredEntry, cursorAt } from '../store/contract/events.js';
+import { type EntryLog, type StoredEntry, cursorAt } from '../store/contract/events.js';
 import type { TreeReader } from '../store/contract/tree.js';
 import { CommandFailure, EXIT, usage } from './exit-codes.js';
 import { TileDirectory } from './tile-directory.js';
@@ -37,7 +37,7 @@ const FULL_BUNDLE_BYTES = TILE_HASHES * ENTRY_BYTES;
 interface SignedLog {
   readonly dataDir: string;
   readonly tree: TreeReader;
-  readonly events: EventLog;
+  readonly events: EntryLog;
 }
 
 export interface Exported {

@@ -309,8 +309,8 @@ export const FINDINGS = {
   },
   given_out: {
     kind: 'checkpoint_missing',
-    says: (size: number, largest: number) =>
-      `checkpoints over more entries than ${size} were given to sinks (sinks.json says ${largest})`,
+    says: (size: number, largest: number, file: string) =>
+      `checkpoints over more entries than ${size} were given out (${file} says ${largest})`,
   },
   sinks_unread: {
     kind: 'note',
@@ -410,19 +410,6 @@ export const FINDINGS = {
       `the last ${counted(bytes, 'byte')} of ${file} ${are(bytes)} a torn line, or one that is being written`,
   },
   // The tables of a log in a database.
-  place_gone: {
-    kind: 'missing',
-    says: (sequence: number, count: number) =>
-      `${entryRange(sequence, count)} ${are(count)} gone: no batch has the place`,
-  },
-  row_gone: {
-    kind: 'missing',
-    says: (sequence: number) => `entry ${sequence} is gone: it has no row in events`,
-  },
-  row_altered: {
-    kind: 'altered',
-    says: (event: string, what: string) => `${event} is not the one that was written: ${what} has changed`,
-  },
   rows_without_leaf: {
     kind: 'altered',
     says: (rows: number, sequence: number) =>

@@ -3,7 +3,7 @@ import type { SignedRoot } from '../tree/audit.js';
 import type { Files } from '../files.js';
 import type { Actions } from '../privacy/actions.js';
 import type { SequenceSet } from '../privacy/sequence-set.js';
-import type { TakenKeys } from '../privacy/key-directory.js';
+import type { StoredKeys, TakenKeys } from '../privacy/key-directory.js';
 
 /** A checkpoint of this log. */
 export interface CheckedRoot extends SignedRoot {
@@ -45,6 +45,18 @@ export interface AuditOptions {
   readonly onProgress: (events: number, of: number) => void;
   /** Keys that were destroyed by actions which this log does not have: who asks knows that. */
   readonly takenSince?: readonly TakenKeys[] | undefined;
+  /** Of a log in a database, whose copy is in the data directory. */
+  readonly shared?: SharedAudit | undefined;
+}
+
+/** What is not in the copy of a log in a database. */
+export interface SharedAudit {
+  /** Undefined where keys are not opened. */
+  readonly keys: StoredKeys | undefined;
+  /** On return the keys are those that are there now. */
+  refreshKeys(): Promise<void>;
+  /** What actions have erased by now, also those that came after the log was copied. */
+  erasedByNow(): Promise<SequenceSet>;
 }
 
 /** What is left of an event that was erased. */

@@ -3,6 +3,7 @@ import { AccessLogFile } from './embedded/access-log-file.js';
 
 export { compactLog, type Compacted, segmentsOf } from './embedded/compacted-segment.js';
 export { indexState, type IndexState } from './embedded/id-index/index-state.js';
+export { EvidenceLog } from './embedded/evidence-log.js';
 export { copiedLog } from './embedded/log-copy.js';
 export { LogReading as LogAudit } from './embedded/whole-log-audit.js';
 

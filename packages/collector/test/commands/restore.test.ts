@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
@@ -154,7 +155,7 @@ describe('[R-812] a restored data directory', () => {
     fs.writeFileSync(target, 'thesis');
     expect(await restore()).toEqual({
       ...{ code: 2, stdout: '' },
-      stderr: `collector: ${target} is no directory: give a new one or an empty one\n`,
+      stderr: `collector: ${target} is not a directory: give a new one or an empty one\n`,
     });
     expect(fs.readFileSync(target, 'utf8')).toBe('thesis');
     fs.rmSync(target);
@@ -182,7 +183,7 @@ describe('[R-812] a restored data directory', () => {
     expect(await serving.stop()).toBe(0);
   });
 
-  test('that lacks events of which a checkpoint is known says so, and ends with 7', async () => {
+  test('[R-1961] that lacks events of which a checkpoint is known says so, ends with 7, and no collector starts on it', async () => {
     await fillSigned(dataDir, [events(30)]);
     await backUp();
     await fillSigned(dataDir, [events(12)]);
@@ -190,12 +191,26 @@ describe('[R-812] a restored data directory', () => {
     const { code, stdout } = await restore(...given);
     expect([code, stdout]).toEqual([
       7,
-      expect.stringContaining('WARNING: checkpoints over 43 entries have left'),
+      expect.stringContaining('WARNING: entries 31 to 43 (13 entries) are missing: a checkpoint over 43'),
     ]);
-    expect(stdout).toContain('So 13 that were there are missing');
     fs.rmSync(target, { recursive: true });
     const { stdout: json } = await restore(...given, '--json');
-    expect(JSON.parse(json)).toMatchObject({ events: 30, newest_checkpoint_given: 43 });
+    expect(JSON.parse(json)).toMatchObject({
+      ...{ events: 30, newest_checkpoint_given: 43 },
+      missing: { first: 31, last: 43, entries: 13 },
+    });
+    fs.cpSync(path.join(dataDir, 'signing-keys'), path.join(target, 'signing-keys'), { recursive: true });
+    expect(await run(['serve', '--port', '0', '--data-dir', target])).toMatchObject({
+      ...{ code: 3, stderr: expect.stringContaining('events are lost') as string },
+    });
+    expect((await storedEvents(target)).length).toBe(30);
+    expect((await run(['verify', '--data-dir', target])).code).toBe(3);
+    // A back-up of it is no way around that.
+    [dataDir, backups, target] = [target, path.join(scratch, 'again'), path.join(scratch, 'restored-again')];
+    await backUp();
+    expect((await restore()).code).toBe(7);
+    fs.cpSync(path.join(dataDir, 'signing-keys'), path.join(target, 'signing-keys'), { recursive: true });
+    expect((await run(['serve', '--port', '0', '--data-dir', target])).code).toBe(3);
   });
 
   test('is not called intact when the log was rebuilt before it was backed up', async () => {
@@ -224,6 +239,28 @@ describe('[R-812] a restored data directory', () => {
     const { code, stdout } = await restore();
     expect([code, stdout]).toEqual([3, expect.stringContaining('Nothing was restored')]);
     expect(fs.existsSync(target)).toBe(false);
+  });
+
+  test('[R-1960] holds what a full disk left of a back-up that was copied there', async () => {
+    await fillSigned(dataDir, [events(300)], { segmentBytes: 1 << 20 });
+    await backUp();
+    const copied = path.join(scratch, 'copied');
+    fs.cpSync(backups, copied, { recursive: true });
+    const [segment = ''] = segmentPaths(copied);
+    fs.rmSync(segment);
+    // No file may become larger, so the kernel cuts it as a full disk would.
+    spawnSync('prlimit', ['--fsize=100000:', 'cp', segmentPaths(backups)[0] ?? '', segment]);
+    expect(fs.statSync(segment).size).toBe(100_000);
+    backups = copied;
+    expect((await restore()).code).toBe(3);
+    const { code, stdout } = await restore('--against', keptOutside('outside'), '--key', firstKey(dataDir));
+    expect([code, stdout]).toEqual([
+      7,
+      expect.stringMatching(/entries \d+ to 300 \(\d+\s+entries\)\s+are\s+missing/),
+    ]);
+    const stored = await storedEvents(target);
+    expect(stored.length).toBeGreaterThan(80);
+    expect(stored.map(({ sequence }) => sequence)).toEqual(stored.map((_, i) => i + 1));
   });
 
   test('is none that a collector starts on, when a restore was killed before its end', async () => {

@@ -397,47 +397,56 @@ test('[R-1265] [R-1364] the roles let a collector write and change no event, rea
 });
 
 describe('[R-1266] verify and doctor find and name what a superuser has changed', () => {
-  const attacks: [name: string, sql: string, finds: RegExp][] = [
+  const row = '(lane, batch, ord) = (SELECT lane, batch, 0 FROM sequenced WHERE first_sequence = 5)';
+  const flipped = (column: string, at: number) =>
+    `${column} = set_byte(${column}, ${at}, get_byte(${column}, ${at}) # 1)`;
+  const attacks: [name: string, sql: string, finds: { kind: string; sequence?: number }][] = [
     [
       'a payload',
-      `UPDATE events SET salted = set_byte(salted, 20, get_byte(salted, 20) # 1) WHERE (lane, batch, ord) = (SELECT lane, batch, 0 FROM sequenced WHERE first_sequence = 5)`,
-      /event 5 .*payload/,
+      `UPDATE events SET ${flipped('salted', 20)} WHERE ${row}`,
+      { kind: 'altered', sequence: 5 },
     ],
     [
       'an envelope',
-      `UPDATE events SET envelope = set_byte(envelope, 12, get_byte(envelope, 12) # 1) WHERE (lane, batch, ord) = (SELECT lane, batch, 0 FROM sequenced WHERE first_sequence = 5)`,
-      /event 5 .*envelope/,
+      `UPDATE events SET ${flipped('envelope', 12)} WHERE ${row}`,
+      { kind: 'altered', sequence: 5 },
     ],
     [
-      'a row of a payload that is gone',
-      `DELETE FROM events WHERE (lane, batch, ord) = (SELECT lane, batch, 0 FROM sequenced WHERE first_sequence = 5)`,
-      /entry 5 is gone/,
+      'an envelope that is none',
+      `UPDATE events SET envelope = '\\x00' WHERE ${row}`,
+      { kind: 'altered', sequence: 5 },
     ],
+    ['a row of a payload that is gone', `DELETE FROM events WHERE ${row}`, { kind: 'missing', sequence: 5 }],
     [
-      'an id that is gone',
-      `DELETE FROM event_ids WHERE (lane, batch, ord) = (SELECT lane, batch, 0 FROM sequenced WHERE first_sequence = 5)`,
-      /event 5 .*event_ids/,
+      'the last row',
+      `DELETE FROM events WHERE (lane, batch) = (SELECT lane, batch FROM sequenced WHERE entries > 0 ORDER BY first_sequence DESC LIMIT 1)`,
+      { kind: 'missing' },
     ],
+    ['an id that is gone', `DELETE FROM event_ids WHERE ${row}`, { kind: 'altered', sequence: 5 }],
     [
       'an id that was put in',
       `INSERT INTO event_ids SELECT gen_random_uuid(), 1, 1, 1, 1000`,
-      /1 ids that no batch has/,
+      { kind: 'altered' },
     ],
     [
-      'the leaves of a batch, with its payload',
-      `UPDATE batches SET leaves = set_byte(leaves, 60, get_byte(leaves, 60) # 1) WHERE (lane, batch) = (SELECT lane, batch FROM sequenced WHERE first_sequence = 5)`,
-      /event 5/,
+      'a row that was put in',
+      `INSERT INTO events (lane, batch, ord, envelope, salted) SELECT lane, batch, 7, envelope, salted FROM events WHERE ${row}`,
+      { kind: 'altered', sequence: 5 },
+    ],
+    [
+      'the leaves of a batch',
+      `UPDATE batches SET ${flipped('leaves', 60)} WHERE (lane, batch) = (SELECT lane, batch FROM sequenced WHERE first_sequence = 5)`,
+      { kind: 'altered', sequence: 5 },
     ],
     [
       'the place of a batch',
       `DELETE FROM sequenced WHERE first_sequence = 5`,
-      /is gone: no batch has the place|are gone: no batch has the place/,
+      { kind: 'missing', sequence: 5 },
     ],
-    [
-      'a tile',
-      `UPDATE tiles SET hashes = set_byte(hashes, 0, get_byte(hashes, 0) # 1) WHERE level = 0`,
-      /hash 0 of level 0/,
-    ],
+    ['a tile', `UPDATE tiles SET ${flipped('hashes', 0)} WHERE level = 0`, { kind: 'tile_altered' }],
+  ];
+  /** What needs no verdict, or has one of its own. */
+  const ownVerdicts: [name: string, sql: string, finds: RegExp][] = [
     [
       'the newest checkpoint',
       `UPDATE published SET note = (SELECT note FROM checkpoints ORDER BY size LIMIT 1)`,
@@ -449,8 +458,6 @@ describe('[R-1266] verify and doctor find and name what a superuser has changed'
       /note: line 1 of access.log is not one that the collector writes: the database role postgres/,
     ],
   ];
-  /** What needs no verdict, or has one of its own. */
-  const ownVerdict = ['the newest checkpoint', 'a line of the access log'];
 
   test('each of these', async () => {
     const one = await collector('one');
@@ -459,7 +466,7 @@ describe('[R-1266] verify and doctor find and name what a superuser has changed'
     await signed(12);
     await one.stop();
     const copy = log.schema;
-    for (const [name, sql, finds] of attacks) {
+    for (const [name, sql, finds] of [...attacks, ...ownVerdicts]) {
       const tables = await log.server.query(`SELECT tablename FROM pg_tables WHERE schemaname = '${copy}'`);
       const kept = tables
         .map(({ tablename }) => String(tablename))
@@ -468,9 +475,30 @@ describe('[R-1266] verify and doctor find and name what a superuser has changed'
         `CREATE SCHEMA kept; ${kept.map((each) => `CREATE TABLE kept.${each} AS TABLE ${copy}.${each};`).join(' ')}`,
       );
       await log.server.query(`SET search_path = ${copy}; ${sql}`);
-      const { code, stdout } = await run(['verify', '--store', store]);
-      if (!ownVerdict.includes(name)) expect(code, `${name}: ${stdout}`).toBe(3);
-      expect(stdout, name).toMatch(finds);
+      const { code, stdout } = await run([
+        'verify',
+        '--store',
+        store,
+        ...(finds instanceof RegExp ? [] : ['--json']),
+      ]);
+      if (finds instanceof RegExp) expect(stdout, name).toMatch(finds);
+      else {
+        expect(code, `${name}: ${stdout}`).toBe(3);
+        const { findings } = JSON.parse(stdout) as {
+          findings: { kind: string; sequence?: number; file?: string }[];
+        };
+        const faults = findings.filter(({ kind }) => kind !== 'note');
+        expect(faults, name).toContainEqual(expect.objectContaining(finds));
+        // Nothing is said of another event.
+        expect(
+          faults.filter(({ sequence = finds.sequence }) => sequence !== (finds.sequence ?? sequence)),
+          name,
+        ).toEqual([]);
+        expect(
+          faults.filter(({ file }) => file?.startsWith('ledger/')),
+          name,
+        ).toEqual([]);
+      }
       await log.server.query(
         `SET session_replication_role = replica; ${kept.map((each) => `DELETE FROM ${copy}.${each};`).join(' ')}
          ${kept.map((each) => `INSERT INTO ${copy}.${each} OVERRIDING SYSTEM VALUE SELECT * FROM kept.${each};`).join(' ')} DROP SCHEMA kept CASCADE`,

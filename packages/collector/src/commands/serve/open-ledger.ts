@@ -18,9 +18,9 @@ import {
   writeKnownCheckpoint,
 } from '../../tree/state-files.js';
 import { checkpointOf } from '../../tree/log-view.js';
-import { CommandSigner, SigningCommandUnfit } from '../../tree/command-signer.js';
-import { SigningKeys } from '../../tree/signing-keys.js';
-import { signingDirectory, SigningKeyFault, signingProgram } from '../../tree/key-files.js';
+import { SigningCommandUnfit } from '../../tree/key-command.js';
+import { openSigner as openTreeSigner } from '../../tree/signing-keys.js';
+import { signingDirectory, SigningKeyFault } from '../../tree/key-files.js';
 import { hasKeys, KeysUnfit, KeyWriter, keysOnDisk } from '../../privacy/key-directory.js';
 import { KekFault } from '../../privacy/key-encryption-key.js';
 import { DirectoryInUse, type DirectoryLock, lockDirectory, LockUnfit } from '../../store/directory-lock.js';
@@ -130,12 +130,14 @@ async function openEmbedded(settings: LedgerSettings, listeners: LedgerListeners
   const { onAlarm, onFlushed } = listeners;
   const onTrouble = troubleTo(listeners);
   const treeStore = openTree(dataDir);
+  const signed = await claimedSize(treeStore);
+  assertNothingLost(dataDir, signed);
   const store = await openForWriting({
     directory: dataDir,
     segmentBytes: settings.segmentBytes,
     lock: settings.lock,
     // Whether it can be believed is seen when the tree is opened.
-    vouchedEntries: await claimedSize(treeStore),
+    vouchedEntries: signed,
     encryption: encryptionOf(settings, onTrouble),
     onTrouble,
     ...(onFlushed && { onFlushed }),
@@ -160,6 +162,21 @@ async function openEmbedded(settings: LedgerSettings, listeners: LedgerListeners
       keysIn: (lists, signal) => store.keysIn(lists, signal),
     });
   return { store, opened: store.opened, index: () => store.indexStats(), sequencer, accessLog, lifecycle };
+}
+
+/**
+ * Of a log that was restored without its newest events.
+ * @throws CheckpointContradicted if a checkpoint over more entries is known: a collector would sign others in their place.
+ */
+function assertNothingLost(dataDir: string, signed: number): void {
+  const known = readKnownCheckpoint(dataDir);
+  if (known === undefined) return;
+  const { size } = checkpointOf(known);
+  if (size <= signed) return;
+  throw new CheckpointContradicted(
+    `events are lost: its newest checkpoint covers ${signed} entries, and this log had ${size} before it was restored. ` +
+      'A collector would sign others in their place; docs/guide/back-up-and-restore.md, "When events are lost", says what to do',
+  );
 }
 
 /**
@@ -325,11 +342,8 @@ async function openSigner(
   const { onNotice } = listeners;
   const onTrouble = troubleTo(listeners);
   const origin = () => settings.logOrigin || `collector/${ledgerId}`;
-  const program = signingProgram(settings.signingKeys);
-  const signer: CheckpointSigner =
-    program === undefined
-      ? SigningKeys.openOrCreate({ dataDir, directory: settings.signingKeys, origin, onTrouble, onNotice })
-      : await CommandSigner.open({ dataDir, program, origin, onTrouble });
+  const { signingKeys } = settings;
+  const signer = await openTreeSigner({ dataDir, signingKeys, origin, onTrouble, onNotice });
   if (settings.logOrigin !== '' && signer.origin !== settings.logOrigin) {
     throw new ConfigurationUnfit(`--log-origin: this log began as ${signer.origin}, and its name stays`);
   }

@@ -132,7 +132,10 @@ function* notesIn(
   for (const note of textsIn(snapshot)) {
     number++;
     const isOther = number === 1 && !KEPT.test(name) && !SIGNATURE.test(note);
-    if (isOther && passedOver !== undefined) { passedOver(file, 'it holds no signed note'); return; }
+    if (isOther && passedOver !== undefined) {
+      passedOver(file, 'it holds no signed note');
+      return;
+    }
     const source = number === 1 ? file : `${file}, note ${number},`;
     yield { note, source, file, outside: true, ...promised(name) };
   }

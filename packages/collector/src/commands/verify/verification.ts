@@ -6,14 +6,16 @@
  * keys (a rotation is noted before its key signs), and only then the log and the tree, which by then hold at least what
  * these checkpoints say. What lies behind the largest of them is looked at by itself, and held against nothing.
  */
+import { parseCheckpoint, parseNote } from '@clinical-events/protocol/verify';
 import { SequenceSet } from '../../privacy/sequence-set.js';
 import { erasedUnderHolds, heldFindings, type HeldThings } from '../../store/lifecycle-findings.js';
 import { finding, type FindingList, type VerifyFinding } from '../../store/findings.js';
 import type { AuditedLog, AuditOptions, Waiting } from '../../store/log-audit.js';
+import { copySharedLog } from '../../replica/shared-log.js';
 import { LogAudit } from '../../store/open-to-audit.js';
 import { openStore, type OpenSharedStore } from '../../store/open-to-read.js';
 import { messageOf } from '../../system-code.js';
-import { readMirrorNote, readSinkStates } from '../../tree/state-files.js';
+import { readKnownCheckpoint, readMirrorNote, readSinkStates } from '../../tree/state-files.js';
 import { rotationMissing, unknownSigner } from '../../tree/note-signing.js';
 import { readHistory } from '../../tree/key-files.js';
 import { AccessLogCheck, type AccessLogState } from './access-log-check.js';
@@ -67,8 +69,8 @@ export class VerifyFindings implements FindingList {
   }
 }
 
-export interface VerificationOptions extends AuditOptions {
-  /** The log, when it is in a database; the directory then holds what is public of it. */
+export interface VerificationOptions extends Omit<AuditOptions, 'shared'> {
+  /** The log, if it is in a database; the directory then holds what is public of it, and is thrown away. */
   readonly shared?: OpenSharedStore | undefined;
   /** Files and directories with checkpoints that were kept elsewhere. */
   readonly against: readonly string[];
@@ -95,7 +97,7 @@ export async function verifyLog(options: VerificationOptions): Promise<Verificat
   // Segments are looked at one by one (segment-survey.ts), and the index is not read.
   checkRegular(dataDir, PROOF_DIRECTORIES);
   // A checkpoint is the newest one before it is given out.
-  const largestGivenOut = givenOut(dataDir, findings);
+  const largest = givenOut(dataDir, findings);
   const { shared } = options;
   const tree = shared?.tree ?? openStore(dataDir).tree;
   try {
@@ -119,16 +121,18 @@ export async function verifyLog(options: VerificationOptions): Promise<Verificat
       options.ownAccesses,
       readMirrorNote(dataDir) !== undefined,
     );
-    const audit =
-      shared?.audit(checkpoints, accessLog, options) ?? new LogAudit(options, tree, checkpoints, accessLog);
-    const log = await audit.tell(findings);
+    const copy = shared && (await copySharedLog(shared, dataDir, options.onProgress));
+    const audit = new LogAudit({ ...options, shared: copy }, tree, checkpoints, accessLog);
+    const audited = await audit.tell(findings);
+    const log = { ...audited, ...(await copy?.evidence.tell(findings)) };
     const { entries, unsigned, waiting } = log;
     for await (const unlawful of unlawfulFindings(options, log.erased)) findings.add(unlawful);
     if (!checkpoints.hasNewest) findings.add(noNewest(entries));
     else if (checkpoints.newest !== undefined) {
       const { size } = checkpoints.newest;
       if (unsigned > 0 && waiting !== undefined) findings.add(waitingFinding(unsigned, waiting));
-      if (largestGivenOut > size) findings.add(finding('given_out', { file: LATEST }, size, largestGivenOut));
+      if (largest.size > size)
+        findings.add(finding('given_out', { file: LATEST }, size, largest.size, largest.file));
     }
     const access = await accessLog.finish();
     findings.add(...(access?.findings ?? []));
@@ -178,14 +182,25 @@ function noNewest(entries: number): VerifyFinding {
   return entries === 0 ? finding('nothing_signed', place) : finding('latest_missing', place, LATEST, entries);
 }
 
-/** The largest size that any sink took; 0 when nothing says. */
-function givenOut(dataDir: string, findings: VerifyFindings): number {
+interface GivenOut {
+  readonly size: number;
+  /** Which file has it. */
+  readonly file: string;
+}
+
+/** The largest checkpoint that a sink took, or that was known when the log was restored. */
+function givenOut(dataDir: string, findings: VerifyFindings): GivenOut {
+  let file = 'known.json';
   try {
-    return Math.max(0, ...readSinkStates(dataDir).map(({ size }) => size ?? 0));
+    const known = readKnownCheckpoint(dataDir);
+    const size = known === undefined ? 0 : parseCheckpoint(parseNote(known).text).size;
+    file = 'sinks.json';
+    const taken = Math.max(0, ...readSinkStates(dataDir).map((sink) => sink.size ?? 0));
+    return size > taken ? { size, file: 'known.json' } : { size: taken, file };
   } catch (error) {
-    const file = 'checkpoints/sinks.json';
-    findings.add(finding('sinks_unread', { file }, file, messageOf(error)));
-    return 0;
+    const path = `checkpoints/${file}`;
+    findings.add(finding('sinks_unread', { file: path }, path, messageOf(error)));
+    return { size: 0, file };
   }
 }
 

@@ -1,6 +1,6 @@
 /** A log on its way into a back-up: what a driver promises of it. */
 
-/** The log is another one than the copy was made of, or went on differently. The message says how it shows. */
+/** The log is another one than the copy was made of, or continued differently. The message says how it shows. */
 export class LogDiffers extends Error {
   override name = 'LogDiffers';
 }
@@ -18,6 +18,8 @@ export interface LogCopy {
   readonly events: number;
   readonly entries: number;
   readonly lastReceivedAt: number | undefined;
+  /** Whether nothing but the beginning of one entry stands after the last whole one, as where a file was cut. */
+  readonly endsWhole: boolean;
   /** Name of the segment that the log grows in. */
   readonly growing: string;
   /**

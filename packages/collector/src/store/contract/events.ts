@@ -349,6 +349,12 @@ export interface EventLog {
   close(): Promise<void>;
 }
 
+/** What a driver of a log in a database promises: readers that ask more have a copy of it. */
+export type EntryLog = Pick<
+  EventLog,
+  'ledgerId' | 'extent' | 'actions' | 'entries' | 'end' | 'withId' | 'close'
+>;
+
 /** An entry as the tree needs it. Valid until the next entry is asked for. */
 export interface CommittedEntry {
   readonly sequence: number;

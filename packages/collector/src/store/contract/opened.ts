@@ -1,7 +1,9 @@
 /** What is opened together. */
+import type { Envelope } from '@clinical-events/protocol';
+import type { StoredKeys } from '../../privacy/key-directory.js';
+import type { SequenceSet } from '../../privacy/sequence-set.js';
 import type { FindingList } from '../findings.js';
-import type { AuditedLog, AuditedRoots, AuditOptions, HeadListener } from '../log-audit.js';
-import type { EventLog } from './events.js';
+import type { EntryLog, EventLog, PayloadState } from './events.js';
 import type { TreeReader } from './tree.js';
 import type { AccessLogStore } from './access-log.js';
 import type { SharedPublicKeys } from './keys.js';
@@ -17,7 +19,8 @@ export interface OpenStore {
 }
 
 /** Of a log that several collectors write to. */
-export interface OpenSharedStore extends OpenStore {
+export interface OpenSharedStore extends Omit<OpenStore, 'events'> {
+  readonly events: EntryLog;
   /** The database of the keys of its payloads; undefined where these are not encrypted. */
   readonly encryptionKeys: string | undefined;
   readonly publicKeys: SharedPublicKeys;
@@ -26,12 +29,46 @@ export interface OpenSharedStore extends OpenStore {
   namesKey(): Buffer | undefined;
   /** Checkpoints that stay when newer ones come, by their size. */
   checkpoints(): Promise<{ readonly size: number; readonly note: string }[]>;
-  /** The reading of the whole log for `verify`. */
-  audit(
-    signed: AuditedRoots,
-    accessLog: HeadListener,
-    options: Omit<AuditOptions, 'dataDir' | 'files'>,
-  ): { tell(findings: FindingList): Promise<AuditedLog> };
+  /** The log as its rows are, for the copy that `verify` reads. */
+  evidence(): Evidence;
   /** To be called once. */
   close(): Promise<void>;
+}
+
+/** A row of a log in a database, as it is. */
+export interface EvidenceRow {
+  readonly sequence: number;
+  /** Undefined if it cannot be decoded. */
+  readonly envelope: Envelope | undefined;
+  /** By its leaf; by the row where the leaf is of another. */
+  readonly commitment: Buffer;
+  readonly state: PayloadState;
+  /** Salt and body; of an encrypted payload what its frame would hold in place of them (embedded/sealed-frame.ts). */
+  readonly stored: Buffer;
+  /** Whether its leaf commits to it. */
+  readonly fits: boolean;
+  /** By which the key of an encrypted payload is found. */
+  readonly place: number | undefined;
+}
+
+/** What is found of a log by its tables alone. */
+export interface TableFindings {
+  /** Entries that have no place in the log. */
+  readonly unsequenced: number;
+}
+
+/** What the audit of a log in a database asks the database. */
+export interface Evidence {
+  /** In their order, up to the end of the log. A row that is not there is left out. */
+  rows(): AsyncGenerator<readonly EvidenceRow[], void>;
+  /** How many entries the log says that it has; known when all rows were read. */
+  readonly entries: number;
+  /** Undefined where keys are not opened. They are found by places, not by sequences. */
+  readonly keys: StoredKeys | undefined;
+  /** On return the keys are those that are there now. */
+  refreshKeys(): Promise<void>;
+  /** On return it is known what actions have erased by now: also those that came after the rows were read. */
+  erasedByNow(): Promise<SequenceSet>;
+  /** Adds what the tables alone can say. To be called when all rows were read. */
+  tell(findings: FindingList): Promise<TableFindings>;
 }

@@ -1,7 +1,7 @@
 /** What became of an entry, or of a part of the log: for `collector verify`. It trusts nothing that it reads. */
 import { SALT_BYTES } from '@clinical-events/protocol';
 import { HASH_BYTES, commitmentOf, leafHash } from '../../tree/merkle.js';
-import { finding, type VerifyFinding } from '../findings.js';
+import { finding, type VerifyFinding, type FindingPlace } from '../findings.js';
 import { uuidText } from '../text.js';
 import type { Rest as Damage } from './forensic-reader.js';
 import {
@@ -24,14 +24,12 @@ import {
 } from './frame.js';
 import { sealedExtensionHolds, type Opening } from './sealed-frame.js';
 
-/** Where something lies in the log. */
-export interface Place {
-  readonly file: string;
-  readonly offset: number;
-}
+/** Where something is in the log; nowhere in the copy of a log in a database, which is thrown away. */
+export type Place = Pick<FindingPlace, 'file' | 'offset'>;
 
-/** The bytes of one event's frame as they lie in the log, and where. */
-export interface FrameBytes extends Place {
+/** The bytes of one event's frame as they are in the log. */
+export interface FrameBytes {
+  readonly at: Place;
   readonly frame: Buffer;
   readonly sequence: number;
   /** Durable-before of the frame in front of it; undefined when that is not known. */
@@ -54,9 +52,9 @@ export function alteredFinding(
   bytes: FrameBytes,
   { leaf, proven, covered = false }: Expected,
 ): VerifyFinding | undefined {
-  const { frame, sequence, file, offset, before, opened } = bytes;
+  const { frame, sequence, at, before, opened } = bytes;
   const id = eventIdText(frame);
-  const place = { sequence, ...(id !== undefined && { event_id: id }), file, offset };
+  const place = { sequence, ...(id !== undefined && { event_id: id }), ...at };
   const event = `event ${sequence}${id === undefined ? '' : ` (${id})`}`;
   const parts = partsOf(frame);
   if (parts === undefined) {
@@ -112,7 +110,7 @@ function leafOf(envelope: Buffer, commitment: Buffer): Buffer {
 
 /** A part of the log that holds no readable event. */
 export function damageFinding({ kind, bytes, sequence, count }: Damage, place: Place): VerifyFinding {
-  const { file } = place;
+  const { file = 'ledger' } = place;
   switch (kind) {
     case 'missing':
       return finding('events_missing', { sequence, ...place }, sequence, count);

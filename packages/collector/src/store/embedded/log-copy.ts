@@ -10,7 +10,7 @@ import path from 'node:path';
 import { exists, nodeFiles } from '../../files.js';
 import { LogDiffers, type Copied, type LogCopy, type Progress } from '../contract/copy.js';
 import { isCompacted, segmentFiles, sizeOf } from './compacted-segment.js';
-import { frameIsOwn, frameReceivedAt } from './frame.js';
+import { frameIsOwn, frameReceivedAt, HEADER_BYTES, plausibleSize } from './frame.js';
 import { readToEnd, segmentPieces, type LogEnd } from './log-frames.js';
 import { damagedAt, listSegments, SEGMENT_HEADER_BYTES, segmentNames, type Segment } from './segment.js';
 
@@ -30,17 +30,23 @@ const CLOCK = new Int32Array(new SharedArrayBuffer(4));
 
 /**
  * The part of the log that can be read. On return all of it is on stable storage.
- * @param signed how many entries its newest checkpoint covers.
- * @param agreed how many entries the newest checkpoint of the copy covers; 0 when there is no copy yet.
+ * @param options.signed how many entries have to be there; undefined takes a log whose end was cut, up to its last whole
+ * frame.
+ * @param options.agreed how many entries the newest checkpoint of the copy covers; 0 when there is no copy yet.
  * @returns undefined when there is no log.
  * @throws StoreDamaged
  */
-export function copiedLog(dataDir: string, signed: number, agreed: number): LogCopy | undefined {
-  const segments = listSegments(segmentFiles, path.join(dataDir, 'ledger'));
+export function copiedLog(
+  dataDir: string,
+  { signed, agreed }: { readonly signed: number | undefined; readonly agreed: number },
+): LogCopy | undefined {
+  const directory = path.join(dataDir, 'ledger');
+  const cut = signed === undefined ? headless(directory) : undefined;
+  const segments = listSegments(segmentFiles, directory, (name) => name !== cut);
   const last = segments.at(-1);
   if (last === undefined) return undefined;
   const { end, own, lastReceivedAt, agreedUntil } = endOf(segments, last, agreed);
-  if (end.nextSequence <= signed) {
+  if (end.nextSequence <= (signed ?? 0)) {
     const reason = `the log ends, but a checkpoint was signed over ${signed} entries,`;
     throw damagedAt(last.path, end.offset, end.nextSequence, reason);
   }
@@ -58,12 +64,26 @@ export function copiedLog(dataDir: string, signed: number, agreed: number): LogC
   });
   return {
     ...{ ledgerId: last.ledgerId, events: end.nextSequence - 1 - own, entries: end.nextSequence - 1 },
-    ...{ lastReceivedAt, growing: path.basename(last.path) },
+    ...{ lastReceivedAt, endsWhole: endsWhole(end), growing: path.basename(last.path) },
     copyTo: (directory, grewIn, onProgress) =>
       copySegments(copied, path.dirname(last.path), path.join(directory, 'ledger'), {
         ...{ agreed, grewIn, onProgress },
       }),
   };
+}
+
+/** The name of the last segment, if it was cut within its header. */
+function headless(directory: string): string | undefined {
+  const name = segmentNames(nodeFiles, directory).at(-1);
+  if (name === undefined) return undefined;
+  return fs.statSync(path.join(directory, name)).size < SEGMENT_HEADER_BYTES ? name : undefined;
+}
+
+/** Frames that a batch has in common do not vouch for each other (segment.ts): here the bytes are asked themselves. */
+function endsWhole({ tail }: LogEnd): boolean {
+  if (tail.state !== 'torn') return true;
+  const { bytes } = tail;
+  return bytes.length < HEADER_BYTES || plausibleSize(bytes, 0, bytes.length) > bytes.length;
 }
 
 interface Reached {

@@ -116,9 +116,8 @@ export class LogReading {
     const segments = surveySegments(files, path.join(options.dataDir, 'ledger'), ledgerId, (name) =>
       this.#irregular.push(name),
     );
-    this.#opener = FrameOpener.of(options.dataDir, options.files, {
-      asksTag: true,
-      onUnfit: (error) => (this.#unfit = error instanceof Error ? error.message : String(error)),
+    this.#opener = this.#newOpener((error) => {
+      this.#unfit = error instanceof Error ? error.message : String(error);
     });
     this.#reader = new ForensicReader(files, segments, { covered });
   }
@@ -140,7 +139,7 @@ export class LogReading {
         return count > 0 && sequence > verdict.provenTo && sequence <= size;
       });
     await this.#tellEntries(verdict, isUnread, findings);
-    const lifecycle = this.#lifecycleFindings(findings);
+    const lifecycle = await this.#lifecycleFindings(findings);
     findings.add(...rootFindings(verdict, isUnread));
     findings.unlisted += this.#unlisted + this.#doubtful.unlisted + verdict.unlisted;
     const known = findings.faults > found;
@@ -168,10 +167,19 @@ export class LogReading {
     }
   }
 
+  /** @param onUnfit see OpenerOptions. */
+  #newOpener(onUnfit?: (error: unknown) => void): FrameOpener {
+    const { dataDir, files, shared } = this.#options;
+    const options = { asksTag: true, ...(onUnfit && { onUnfit }) };
+    return shared === undefined
+      ? FrameOpener.of(dataDir, files, options)
+      : new FrameOpener(() => shared.keys, options);
+  }
+
   /** Those that open by the keys as they are now. */
-  #stillOpen(sequences: SequenceSet): SequenceSet {
-    const { dataDir, files } = this.#options;
-    const opener = FrameOpener.of(dataDir, files, { asksTag: true });
+  async #stillOpen(sequences: SequenceSet): Promise<SequenceSet> {
+    await this.#options.shared?.refreshKeys();
+    const opener = this.#newOpener();
     const open: number[] = [];
     for (const { buffer, offset, size, sequence } of this.#framesOf(sequences)) {
       const isEncrypted = bucketOf(buffer, offset) !== undefined;
@@ -193,7 +201,7 @@ export class LogReading {
     }
   }
 
-  #lifecycleFindings(findings: FindingList): ReturnType<typeof lifecycleFindings> {
+  async #lifecycleFindings(findings: FindingList): Promise<ReturnType<typeof lifecycleFindings>> {
     const keyless = SequenceSet.ofStretches(this.#keyless);
     const elsewhere = this.#elsewhere.explained;
     const isExplained = keyless.without(this.#actions.retired).without(elsewhere).size === 0;
@@ -202,14 +210,15 @@ export class LogReading {
     );
     const keys = this.#unfit === undefined ? this.#opener.keys : undefined;
     const found = { actions: this.#actions, keyless, keys };
-    const back = this.#stillOpen(shouldBeGone({ ...found, unread }));
-    const later = isExplained ? elsewhere : elsewhere.with(this.#erasedMeanwhile());
+    const back = await this.#stillOpen(shouldBeGone({ ...found, unread }));
+    const later = isExplained ? elsewhere : elsewhere.with(await this.#erasedMeanwhile());
     return lifecycleFindings({ ...found, later, back }, findings);
   }
 
   /** What was erased by actions that came while the log was read, and stand behind what of it was read. */
-  #erasedMeanwhile(): SequenceSet {
-    const { dataDir, files } = this.#options;
+  async #erasedMeanwhile(): Promise<SequenceSet> {
+    const { dataDir, files, shared } = this.#options;
+    if (shared !== undefined) return shared.erasedByNow();
     const actions = new Actions();
     const segments = surveySegments(expanding(files), path.join(dataDir, 'ledger'), undefined);
     const last = segments.findLastIndex(({ firstSequence }) => firstSequence <= this.#entries);
@@ -239,6 +248,7 @@ export class LogReading {
   async #flush(): Promise<void> {
     await this.#audit.leaves(this.#hashes, this.#places, this.#count);
     await this.accessLog.settle();
+    await this.#options.shared?.refreshKeys();
     this.#opener.readAnew();
     this.#count = 0;
   }
@@ -343,7 +353,7 @@ export class LogReading {
     const expected = await this.#expected(sequence - 1, provenTo);
     const opened = this.#opened(frame);
     return (
-      alteredFinding({ frame, sequence, before, opened, ...place }, expected) ?? damageFinding(rest, place)
+      alteredFinding({ frame, sequence, before, opened, at: place }, expected) ?? damageFinding(rest, place)
     );
   }
 
@@ -414,6 +424,7 @@ export class LogReading {
   }
 
   #hasTree(): boolean {
+    if (this.#options.shared !== undefined) return true;
     const directory = path.join(this.#options.dataDir, 'tree');
     return exists(directory) && fs.readdirSync(directory).some((name) => name.startsWith('level-'));
   }
@@ -442,7 +453,7 @@ export class LogReading {
     const frame = this.#reader.frameAt(segment, position);
     return {
       ...{ frame, sequence: index + 1, before: this.#befores.get(place), opened: this.#opened(frame) },
-      ...this.#placeOf(segment, position),
+      at: this.#placeOf(segment, position),
     };
   }
 
@@ -457,6 +468,7 @@ export class LogReading {
   }
 
   #placeOf(segment: number, offset: number): Place {
+    if (this.#options.shared !== undefined) return {};
     return { file: `ledger/${this.#reader.segments[segment]?.name ?? ''}`, offset };
   }
 }

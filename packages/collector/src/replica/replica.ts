@@ -1,27 +1,26 @@
 /**
- * A back-up: a data directory without what is derived, and without private keys unless they are asked for. Beside it
- * stands `backup.json`, which says whose it is and what the last completed round holds.
+ * A copy of a log: a data directory without what is derived, and without private keys unless they are asked for.
  *
- * The order of a round keeps the directory whole wherever the round ends. First the access log: the log's heads of it
- * speak of lines that are there. Then the segments, then keys and older checkpoints, and the newest checkpoint last.
+ * The order of a round keeps the directory whole wherever the round ends. First the access log: the heads in the log
+ * name lines that are there by then. Then segments, keys and older checkpoints, and the newest checkpoint last.
  */
 import fs from 'node:fs';
 import path from 'node:path';
 import { parseCheckpoint, parseNote, type Checkpoint } from '@clinical-events/protocol/verify';
 import { exists, nodeFiles } from '../files.js';
-import { LogDiffers, type Copied, type LogCopy } from '../store/contract/copy.js';
+import { LogDiffers, type Copied, type LogCopy, type Progress } from '../store/contract/copy.js';
 
 /** The directory holds something else than this back-up, or is not the empty one that a restoration needs. */
 export class DirectoryUnfit extends Error {
   override name = 'DirectoryUnfit';
 }
 
-/** `backup.json`. */
+/** `backup.json`: which log the back-up is of, and what its last completed round holds. */
 export interface BackupState {
   readonly backup: 2;
   readonly origin: string;
   readonly ledger_id: string;
-  /** When the last completed round began; null when none was completed. What was acknowledged by then is there. */
+  /** When the last completed round began; null before the first. What was acknowledged by then is in the copy. */
   readonly at: string | null;
   readonly events: number;
   readonly entries: number;
@@ -31,31 +30,37 @@ export interface BackupState {
   readonly growing: string | null;
 }
 
-/** A log as it is to be backed up. */
-export interface BackedUpLog {
+/** What is copied (data-directory.ts). */
+export interface CopySource {
   readonly origin: string;
+  /** It fixes how much has to be there. */
   readonly checkpoint: Checkpoint;
-  /** The newest checkpoint, signed. */
+  /** The same, signed. */
   readonly note: string;
   /** Small files by their names in the data directory: public keys, kept and cosigned checkpoints. */
   readonly files: ReadonlyMap<string, Buffer>;
   /** Private keys; none unless they were asked for. */
   readonly signingKeys: ReadonlyMap<string, Buffer>;
   readonly log: LogCopy;
-  /** The access log up to its last whole line; undefined when there is none. To be read after `log` was looked at. */
+  /** The access log up to its last whole line; undefined without one. To be read after `log` was looked at. */
   accessLog(): { readonly bytes: number; readonly pieces: () => Generator<Uint8Array> } | undefined;
   /** @returns false when there are no API keys. */
   copyKeys(file: string): Promise<boolean>;
 }
 
-export interface Round extends Copied {
-  readonly state: BackupState;
-  /** Where the access log that was there before is kept, when the log's own does not go on from it. */
+interface CopiedAll extends Copied {
+  /** Where the copy's access log is kept, if the source's does not continue it. */
   readonly accessLogKept: string | undefined;
+}
+
+export interface Round extends CopiedAll {
+  readonly state: BackupState;
 }
 
 const STATE = 'backup.json';
 const LATEST = 'checkpoints/latest';
+/** A checkpoint that the log has to reach before a collector starts on it (transparency/state-files.ts). */
+export const KNOWN = 'checkpoints/known.json';
 const FRESH = ['lost+found', 'lock'];
 
 /**
@@ -64,7 +69,7 @@ const FRESH = ['lost+found', 'lock'];
  */
 export function readState(directory: string): BackupState | undefined {
   if (!exists(directory)) return undefined;
-  if (!fs.statSync(directory).isDirectory()) throw new DirectoryUnfit(`${directory} is no directory`);
+  if (!fs.statSync(directory).isDirectory()) throw new DirectoryUnfit(`${directory} is not a directory`);
   if (!exists(path.join(directory, STATE))) {
     const other = nodeFiles.list(directory).find((name) => !FRESH.includes(name));
     if (other === undefined) return undefined;
@@ -125,19 +130,19 @@ export function checkpointThere(directory: string): Checkpoint | undefined {
 }
 
 /**
- * Nothing is written.
- * @throws DirectoryUnfit when it is that of another log; LogDiffers when it has more, or others, than the log.
+ * Writes nothing.
+ * @throws DirectoryUnfit for the back-up of another log; LogDiffers if it holds more than the log, or something else.
  */
-export function assertGoesOn(directory: string, log: BackedUpLog): void {
+export function assertContinues(directory: string, source: CopySource): void {
   const state = readState(directory);
   const there = checkpointThere(directory);
-  if (state !== undefined && state.origin !== log.origin) {
+  if (state !== undefined && state.origin !== source.origin) {
     throw new DirectoryUnfit(`${directory} holds the back-up of another log, ${state.origin}`);
   }
-  if (state !== undefined && state.ledger_id !== log.log.ledgerId) {
+  if (state !== undefined && state.ledger_id !== source.log.ledgerId) {
     throw new LogDiffers('it has another ledger id');
   }
-  const { size, root } = log.checkpoint;
+  const { size, root } = source.checkpoint;
   if (there === undefined) return;
   if (there.size > size) {
     throw new LogDiffers(`it is signed over ${size} entries, and what is there over ${there.size}`);
@@ -148,35 +153,53 @@ export function assertGoesOn(directory: string, log: BackedUpLog): void {
 }
 
 /**
- * One round. On return the directory holds all of the log, on stable storage; whatever ends it before, what the
- * directory held before is whole. The caller holds its lock.
+ * One round of a back-up. On return the directory holds all of the log, on stable storage; if the round ends before,
+ * what the directory held is whole. The caller holds its lock.
  * @param at when the round began.
  */
 export async function backUp(
   directory: string,
-  from: BackedUpLog,
+  source: CopySource,
   at: string,
-  onProgress: (bytes: number, of: number) => void,
+  onProgress: Progress,
 ): Promise<Round> {
-  assertGoesOn(directory, from);
-  const before = readState(directory) ?? newState(from);
+  assertContinues(directory, source);
+  const before = readState(directory) ?? newState(source);
   if (before.at === null) await put(directory, STATE, stateBytes(before));
-  const accessLogKept = copyAccessLog(directory, from, at);
-  const copied = from.log.copyTo(directory, before.growing ?? undefined, onProgress);
-  for (const [file, bytes] of from.files) await put(directory, file, bytes);
-  await copyPrivate(directory, from);
-  await put(directory, LATEST, Buffer.from(from.note));
-  const { events, entries, lastReceivedAt, growing } = from.log;
+  const copied = await copyAll(directory, source, { at, grewIn: before.growing ?? undefined, onProgress });
+  const { events, entries, lastReceivedAt, growing } = source.log;
   const state: BackupState = {
     ...{ ...before, at, events, entries, growing },
-    signed_entries: from.checkpoint.size,
+    signed_entries: source.checkpoint.size,
     last_received_at: lastReceivedAt === undefined ? null : new Date(lastReceivedAt).toISOString(),
   };
   await put(directory, STATE, stateBytes(state));
-  return { ...copied, state, accessLogKept };
+  return { ...copied, state };
 }
 
-function newState({ origin, log }: BackedUpLog): BackupState {
+/**
+ * On return `directory` holds what the source has, on stable storage. See {@link backUp}.
+ * @param options.grewIn `growing` of the last completed round there: segments before it are whole.
+ */
+export async function copyAll(
+  directory: string,
+  source: CopySource,
+  {
+    at,
+    grewIn,
+    onProgress,
+  }: { readonly at: string; readonly grewIn?: string | undefined; readonly onProgress: Progress },
+): Promise<CopiedAll> {
+  nodeFiles.makeDirectory(directory);
+  const accessLogKept = copyAccessLog(directory, source.accessLog(), at);
+  const copied = source.log.copyTo(directory, grewIn, onProgress);
+  for (const [file, bytes] of source.files) await put(directory, file, bytes);
+  await copyPrivate(directory, source);
+  await put(directory, LATEST, Buffer.from(source.note));
+  return { ...copied, accessLogKept };
+}
+
+function newState({ origin, log }: CopySource): BackupState {
   return {
     ...{ backup: 2, origin, ledger_id: log.ledgerId, at: null, events: 0, entries: 0 },
     ...{ signed_entries: 0, last_received_at: null, growing: null },
@@ -187,14 +210,19 @@ function stateBytes(state: BackupState): Buffer {
   return Buffer.from(`${JSON.stringify(state, undefined, 2)}\n`);
 }
 
-async function copyPrivate(directory: string, from: BackedUpLog): Promise<void> {
+async function copyPrivate(directory: string, source: CopySource): Promise<void> {
   const draft = path.join(directory, 'keys.draft');
   nodeFiles.remove(draft);
-  if (await from.copyKeys(draft)) {
+  if (await source.copyKeys(draft)) {
     nodeFiles.rename(draft, path.join(directory, 'keys.db'));
     nodeFiles.syncDirectory(directory);
   }
-  for (const [file, bytes] of from.signingKeys) await put(directory, file, bytes);
+  for (const [file, bytes] of source.signingKeys) await put(directory, file, bytes);
+}
+
+/** On return no collector starts on the directory. @param note of a checkpoint that its log does not reach. */
+export async function noteKnown(directory: string, note: string): Promise<void> {
+  await put(directory, KNOWN, Buffer.from(`${JSON.stringify({ note })}\n`));
 }
 
 /** Whole and on stable storage, or as it was. */
@@ -206,37 +234,36 @@ async function put(directory: string, file: string, bytes: Buffer): Promise<void
 }
 
 /**
- * Each line has the hash of the one before it in it. So what is there is a beginning of the log's own when its last
- * whole line stands at the same place in that.
- * @returns where what was there is kept, when it is none.
+ * Each line holds the hash of the one before. So the copy's access log is a beginning of the source's if its last whole
+ * line stands at the same place there.
+ * @returns where the copy's own is kept, if it is not.
  */
-function copyAccessLog(directory: string, from: BackedUpLog, at: string): string | undefined {
-  const source = from.accessLog();
-  if (source === undefined) return undefined;
+function copyAccessLog(directory: string, log: AccessLog | undefined, at: string): string | undefined {
+  if (log === undefined) return undefined;
   const file = path.join(directory, 'access.log');
   if (!exists(file)) {
-    fill(file, source, 0);
+    fill(file, log, 0);
     return undefined;
   }
   const held = wholeLines(file);
-  if (held.end <= source.bytes && held.last.equals(tailOf(source, held))) {
-    fill(file, source, held.end);
+  if (held.end <= log.bytes && held.last.equals(tailOf(log, held))) {
+    fill(file, log, held.end);
     return undefined;
   }
   const kept = `${file}.until-${at.replaceAll(':', '')}`;
   const draft = `${file}.draft`;
   nodeFiles.remove(draft);
-  fill(draft, source, 0);
+  fill(draft, log, 0);
   if (!exists(kept)) fs.linkSync(file, kept);
   nodeFiles.rename(draft, file);
   nodeFiles.syncDirectory(directory);
   return kept;
 }
 
-type AccessLog = NonNullable<ReturnType<BackedUpLog['accessLog']>>;
+type AccessLog = NonNullable<ReturnType<CopySource['accessLog']>>;
 
 interface WholeLines {
-  /** Behind the last line feed. */
+  /** After the last line feed. */
   readonly end: number;
   /** The end of what is there, the last whole line at least. */
   readonly last: Buffer;
@@ -249,10 +276,10 @@ function wholeLines(file: string): WholeLines {
   return { end, last: bytes.subarray(begin, end) };
 }
 
-function tailOf(source: AccessLog, { end, last }: WholeLines): Buffer {
+function tailOf(log: AccessLog, { end, last }: WholeLines): Buffer {
   const pieces: Buffer[] = [];
   let at = 0;
-  for (const piece of source.pieces()) {
+  for (const piece of log.pieces()) {
     const [first, behind] = [Math.max(0, end - last.length - at), Math.min(piece.length, end - at)];
     if (first < behind) pieces.push(Buffer.from(piece.subarray(first, behind)));
     if ((at += piece.length) >= end) break;
@@ -260,11 +287,11 @@ function tailOf(source: AccessLog, { end, last }: WholeLines): Buffer {
   return Buffer.concat(pieces);
 }
 
-function fill(file: string, source: AccessLog, from: number): void {
+function fill(file: string, log: AccessLog, from: number): void {
   const fd = nodeFiles.open(file, exists(file) ? 'r+' : 'wx+');
   try {
     let at = 0;
-    for (const piece of source.pieces()) {
+    for (const piece of log.pieces()) {
       const rest = piece.subarray(Math.max(0, from - at));
       if (rest.length > 0) nodeFiles.write(fd, rest, rest.length, at + piece.length - rest.length);
       at += piece.length;

@@ -2,12 +2,11 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
-import { backUp, checkpointThere } from '../../src/backup/backup.js';
-import { backedUpLog } from '../../src/commands/backup.js';
 import { verifyLog } from '../../src/commands/verify/verification.js';
 import { nodeFiles } from '../../src/files.js';
 import { fillSigned, loggedEvent } from '../commands/signed-directory.js';
 import { temporaryDirectory } from '../running/collector-process.js';
+import { round } from './round.js';
 
 const WRITING = ['write', 'datasync', 'truncate', 'rename', 'remove', 'syncDirectory', 'replace'] as const;
 const EARLIER = 60;
@@ -22,12 +21,6 @@ let earlier: string;
 
 const batches = (events: number) =>
   Array.from({ length: events / 20 }, () => Array.from({ length: 20 }, () => loggedEvent('x'.repeat(1200))));
-
-async function round(directory: string): Promise<void> {
-  const agreed = checkpointThere(directory)?.size ?? 0;
-  const from = await backedUpLog({ dataDir, signingKeys: undefined, agreed, warn: () => undefined });
-  await backUp(directory, from, new Date().toISOString(), () => undefined);
-}
 
 async function eventsIn(directory: string): Promise<number> {
   const options = {
@@ -47,7 +40,7 @@ beforeAll(async () => {
   dataDir = path.join(scratch, 'data');
   earlier = path.join(scratch, 'earlier');
   await fillSigned(dataDir, batches(EARLIER));
-  await round(earlier);
+  await round(dataDir, earlier);
   await fillSigned(dataDir, batches(LATER - EARLIER));
   return () => fs.rmSync(scratch, { recursive: true, force: true });
 });
@@ -85,7 +78,7 @@ test.each([
       fs.rmSync(target, { recursive: true, force: true });
       fs.cpSync(earlier, target, { recursive: true });
       const calls = endAt(number, isDone);
-      const ended = await round(target).then(
+      const ended = await round(dataDir, target).then(
         () => false,
         (error: unknown) => error instanceof Ended,
       );
@@ -97,7 +90,7 @@ test.each([
         return;
       }
       expect(await eventsIn(target), `ended at call ${number}`).toBeGreaterThanOrEqual(EARLIER);
-      await round(target);
+      await round(dataDir, target);
       expect(await eventsIn(target), `completed after call ${number}`).toBe(LATER);
     }
   },

@@ -1,0 +1,54 @@
+/**
+ * The place of a restored copy: `restoring/` within an empty directory, until the copy is proved. Then it is moved up, the
+ * checkpoints last: a collector does not start on a ledger without them, so not on what a kill leaves.
+ */
+import fs from 'node:fs';
+import path from 'node:path';
+import { nodeFiles } from '../files.js';
+import { DirectoryUnfit } from './replica.js';
+
+/** @throws DirectoryUnfit, also for what is not a directory. */
+function assertEmpty(directory: string): void {
+  const found = fs.statSync(directory, { throwIfNoEntry: false });
+  if (found === undefined) return;
+  if (!found.isDirectory()) {
+    throw new DirectoryUnfit(`${directory} is not a directory: give a new one or an empty one`);
+  }
+  const other = nodeFiles.list(directory).find((name) => name !== 'lost+found');
+  if (other === undefined) return;
+  throw new DirectoryUnfit(
+    `${directory} is not empty, it holds ${other}: give a new directory or an empty one`,
+  );
+}
+
+export class Restoration {
+  /** Where the copy is until it is proved. */
+  readonly copy: string;
+  readonly #isNew: boolean;
+
+  /** @throws DirectoryUnfit */
+  constructor(private readonly directory: string) {
+    assertEmpty(directory);
+    this.#isNew = !fs.existsSync(directory);
+    this.copy = path.join(directory, 'restoring');
+  }
+
+  /** On return the directory is a data directory, on stable storage. */
+  take(): void {
+    const names = nodeFiles.list(this.copy).filter((name) => name !== 'checkpoints');
+    const move = (name: string) =>
+      nodeFiles.rename(path.join(this.copy, name), path.join(this.directory, name));
+    nodeFiles.syncDirectory(this.copy);
+    names.forEach(move);
+    nodeFiles.syncDirectory(this.directory);
+    move('checkpoints');
+    fs.rmdirSync(this.copy);
+    nodeFiles.syncDirectory(this.directory);
+  }
+
+  /** Leaves the directory as it was found. */
+  discard(): void {
+    fs.rmSync(this.copy, { recursive: true, force: true });
+    if (this.#isNew) fs.rmSync(this.directory, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,67 @@
+/** A log in a database as the source of a copy that `verify` reads: it is laid out with what is wrong with it. */
+import fs from 'node:fs';
+import { aboutBytes } from '../quantity.js';
+import type { StoredKeys } from '../privacy/key-directory.js';
+import type { Evidence, OpenSharedStore } from '../store/contract/opened.js';
+import type { SharedAudit } from '../store/log-audit.js';
+import { EvidenceLog } from '../store/open-to-audit.js';
+
+/** What an entry takes in a segment besides what it takes in the database, about. */
+const FRAME_BYTES = 64;
+
+/** The disk of the temporary directory has less room than the log needs. */
+export class NoRoomForCopy extends Error {
+  override name = 'NoRoomForCopy';
+}
+
+export interface SharedCopy extends SharedAudit {
+  readonly evidence: Evidence;
+}
+
+/**
+ * On return `dataDir` holds `ledger/` as the database has it. Nothing in it is decrypted.
+ * @param dataDir a directory that is thrown away.
+ * @throws NoRoomForCopy
+ */
+export async function copySharedLog(
+  shared: OpenSharedStore,
+  dataDir: string,
+  onProgress: (entries: number, of: number) => void,
+): Promise<SharedCopy> {
+  const end = (await shared.events.end()).sequence - 1;
+  const needed = shared.events.extent + end * FRAME_BYTES;
+  const { bavail, bsize } = fs.statfsSync(dataDir);
+  if (needed > bavail * bsize) {
+    throw new NoRoomForCopy(
+      `a copy of the log needs about ${aboutBytes(needed)} in ${dataDir}, and ${aboutBytes(bavail * bsize)} are free: ` +
+        'name another directory by TMPDIR',
+    );
+  }
+  const evidence = shared.evidence();
+  const log = new EvidenceLog(dataDir, shared.events.ledgerId);
+  let copied = 0;
+  for await (const rows of evidence.rows()) {
+    for (const row of rows) log.add(row);
+    onProgress((copied += rows.length), end);
+  }
+  log.end(evidence.entries);
+  const { keys } = evidence;
+  return {
+    evidence,
+    keys: keys && placed(keys, (sequence) => log.placeOf(sequence)),
+    refreshKeys: () => evidence.refreshKeys(),
+    erasedByNow: () => evidence.erasedByNow(),
+  };
+}
+
+/** Keys of payloads that are found by the places that collectors have counted. */
+function placed(keys: StoredKeys, placeOf: (sequence: number) => number): StoredKeys {
+  return {
+    keyOf: (tag, organisation, sequence) => keys.keyOf(tag, organisation, placeOf(sequence)),
+    knows: (tag, organisation) => keys.knows(tag, organisation),
+    names: () => keys.names(),
+    namesKey: () => keys.namesKey(),
+    noted: () => keys.noted(),
+    readAnew: () => keys.readAnew(),
+  };
+}

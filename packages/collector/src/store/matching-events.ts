@@ -1,0 +1,31 @@
+/** The events of a log in a database that meet a filter, as `EventLog.scan` gives those of a log in files. */
+import type { Cursor, EntryLog, EventFilter, StoredEntry, StoredEvent } from './contract/events.js';
+
+export async function* matchingEvents(
+  log: EntryLog,
+  filter: EventFilter,
+  from?: Cursor,
+): AsyncGenerator<Iterable<StoredEvent>, Cursor, undefined> {
+  const entries = log.entries(from);
+  for (;;) {
+    const next = await entries.next();
+    if (next.done) return next.value;
+    yield matching(next.value, filter);
+  }
+}
+
+/** Entries are valid until the next one is asked for. */
+function* matching(entries: Iterable<StoredEntry>, filter: EventFilter): Generator<StoredEvent> {
+  const { kinds, organisation, runId, eventId, since = 0, until = Infinity } = filter;
+  for (const entry of entries) {
+    if (!isEvent(entry) || entry.receivedAt < since || entry.receivedAt >= until) continue;
+    if (kinds !== undefined && !kinds.has(entry.kind)) continue;
+    if (organisation !== undefined && entry.organisation !== organisation) continue;
+    if (runId !== undefined && entry.runId !== runId) continue;
+    if (eventId === undefined || entry.eventId === eventId) yield entry;
+  }
+}
+
+function isEvent(entry: StoredEntry): entry is StoredEvent {
+  return typeof entry.kind !== 'number';
+}
