@@ -15,7 +15,7 @@ import type {
 import { messageOf } from '../../system-code.js';
 
 /** A flood may not take the memory of the process either. */
-const HEAP_MIB = { maxOldGenerationSizeMb: 128, maxYoungGenerationSizeMb: 16 };
+const HEAP_MIB = { maxOldGenerationSizeMb: 128, maxYoungGenerationSizeMb: 4 };
 
 /** Closed when it is disposed of. */
 export interface OpenManagement extends AsyncDisposable {
