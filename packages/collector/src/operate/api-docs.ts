@@ -73,15 +73,16 @@ const STYLE = `.swagger-ui :is(.scheme-container, .response-col_links) {
 
 /** By path. Read once; about 2 MB. */
 export function apiDocs(): ReadonlyMap<string, Page> {
-  const file = (name: string) => fs.readFileSync(new URL(import.meta.resolve(name)));
-  const ui = (name: string) => file(`@fastify/swagger-ui/static/${name}`);
-  const [script, style] = ['text/javascript; charset=utf-8', 'text/css; charset=utf-8'];
+  const style = new URL(import.meta.resolve('@fastify/swagger-ui/static/swagger-ui.css'));
+  const bundle = new URL('swagger-ui-bundle.js', style);
+  const openapi = new URL(import.meta.resolve('@clinical-events/protocol/openapi.json'));
+  const [script, css] = ['text/javascript; charset=utf-8', 'text/css; charset=utf-8'];
   return new Map<string, Page>([
-    ['/openapi.json', { type: 'application/json', body: file('@clinical-events/protocol/openapi.json') }],
+    ['/openapi.json', { type: 'application/json', body: fs.readFileSync(openapi) }],
     ['/docs', { type: 'text/html; charset=utf-8', body: HTML }],
-    ['/docs/style.css', { type: style, body: STYLE }],
+    ['/docs/style.css', { type: css, body: STYLE }],
     ['/docs/start.js', { type: script, body: START }],
-    ['/docs/swagger-ui-bundle.js', { type: script, body: ui('swagger-ui-bundle.js') }],
-    ['/docs/swagger-ui.css', { type: style, body: ui('swagger-ui.css') }],
+    ['/docs/swagger-ui-bundle.js', { type: script, body: fs.readFileSync(bundle) }],
+    ['/docs/swagger-ui.css', { type: css, body: fs.readFileSync(style) }],
   ]);
 }
