@@ -1,4 +1,4 @@
-/** The tree over a copy, grown by the leaves of the copy itself: a checkpoint is put there once its root came out. */
+/** The tree over a log that is copied, grown by its own leaves: a checkpoint is copied once its root came out. */
 import type { Checkpoint } from '@clinical-events/protocol/verify';
 import { StoreDamaged } from '../store/contract/events.js';
 import type { TreeReader, TreeStore } from '../store/contract/tree.js';
@@ -18,7 +18,7 @@ export class ProvenTree {
   #staged: number;
 
   /**
-   * @param leaves of the copy, from an entry on.
+   * @param leaves of the log, from an entry on.
    * @param store where its hashes are kept; without it none are.
    */
   constructor(
@@ -34,7 +34,7 @@ export class ProvenTree {
     return this.tree.size;
   }
 
-  /** On return it covers so many entries of the copy, or all that the copy has, and its hashes are kept. */
+  /** On return it covers so many entries of the log, or all that it has, and its hashes are kept. */
   async grow(size: number): Promise<void> {
     if (this.tree.size < size) {
       for await (const { hashes, count } of this.leaves(this.tree.size + 1)) {
@@ -46,12 +46,12 @@ export class ProvenTree {
     await this.#stage();
   }
 
-  /** @throws StoreDamaged unless the copy comes to the root that was signed. */
+  /** @throws StoreDamaged unless the log comes to the root that was signed. */
   async prove({ size, root }: Checkpoint): Promise<void> {
     await this.grow(size);
     if (this.tree.size !== size || !this.tree.root().equals(root))
       throw new StoreDamaged(
-        { where: 'the copy' },
+        { where: 'the log' },
         `the first ${size} entries do not come to the root that was signed over them`,
       );
   }
@@ -66,8 +66,8 @@ export class ProvenTree {
 }
 
 /**
- * The tree over what an earlier copy was proved to hold, by hashes that lie elsewhere: they are believed as far as they
- * come to the root of its checkpoint.
+ * The tree over what was proved before, by stored hashes. They are believed if they come to the root of that
+ * checkpoint.
  * @returns an empty tree where they do not.
  */
 export async function treeUpTo(hashes: TreeReader, proved: Checkpoint | undefined): Promise<GrowingTree> {

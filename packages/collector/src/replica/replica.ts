@@ -182,9 +182,8 @@ export async function backUp(
 }
 
 /**
- * On return `directory` holds what the source has, on stable storage, and comes to the root of its checkpoint. See
- * {@link backUp}.
- * @throws StoreDamaged if it does not; the checkpoint of before stays.
+ * On return `directory` holds what the source has, on stable storage. See {@link backUp}.
+ * @throws StoreDamaged before anything is written, if the source does not come to the root of its checkpoint.
  * @param options.grewIn `growing` of the last completed round there: segments before it are whole.
  */
 export async function copyAll(
@@ -196,11 +195,12 @@ export async function copyAll(
     onProgress,
   }: { readonly at: string; readonly grewIn?: string | undefined; readonly onProgress: Progress },
 ): Promise<CopiedAll> {
+  // First, so that nothing is copied of a log that is not the one that was signed.
+  const tree = await treeUpTo(source.tree, checkpointThere(directory)).finally(() => source.tree.close());
+  await new ProvenTree(tree, (from) => source.log.leaves(from)).prove(source.checkpoint);
   nodeFiles.makeDirectory(directory);
   const accessLogKept = copyAccessLog(directory, source.accessLog(), at);
   const copied = source.log.copyTo(directory, grewIn, onProgress);
-  const tree = await treeUpTo(source.tree, checkpointThere(directory)).finally(() => source.tree.close());
-  await new ProvenTree(tree, (from) => source.log.leaves(directory, from)).prove(source.checkpoint);
   for (const [file, bytes] of source.files) await put(directory, file, bytes);
   await copyPrivate(directory, source);
   await put(directory, LATEST, Buffer.from(source.note));

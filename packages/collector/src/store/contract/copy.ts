@@ -29,11 +29,10 @@ export interface LogCopy {
    */
   copyTo(directory: string, grewIn: string | undefined, onProgress: Progress): Copied;
   /**
-   * The leaf hashes of a copy, side by side, from an entry on: of the bytes that are there now. Valid until the next
-   * are asked for.
+   * The leaf hashes of the log, side by side, from an entry on. Valid until the next are asked for.
    * @throws StoreDamaged
    */
-  leaves(directory: string, from: number): Generator<{ readonly hashes: Buffer; readonly count: number }>;
+  leaves(from: number): Generator<{ readonly hashes: Buffer; readonly count: number }>;
 }
 
 /** Called with how many bytes are done, and of how many. */

@@ -77,12 +77,11 @@ export function copiedLog(
       copySegments(copied, path.dirname(last.path), path.join(directory, 'ledger'), {
         ...{ agreed, grewIn, onProgress },
       }),
-    leaves: leavesIn,
+    leaves: (from) => leavesOf(segments, from),
   };
 }
 
-function* leavesIn(directory: string, from: number): ReturnType<LogCopy['leaves']> {
-  const segments = listSegments(segmentFiles, path.join(directory, 'ledger'));
+function* leavesOf(segments: readonly Segment[], from: number): ReturnType<LogCopy['leaves']> {
   const first = Math.max(
     0,
     segments.findLastIndex(({ firstSequence }) => firstSequence <= from),
