@@ -515,7 +515,7 @@ describe('[R-811] what is damaged does not become a back-up', () => {
     const whole = framesIn(segment);
     putFrames(
       segment,
-      whole.map((frame, i) => (i === 30 ? changed(frame, 40) : frame)),
+      framesIn(segment).map((frame, i) => (i === 30 ? changed(frame, 40) : frame)),
     );
     expect(await backUp()).toMatchObject({
       ...{ code: 3, stderr: expect.stringContaining('do not come to the root that was signed') as string },
