@@ -5,7 +5,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { configTable, limitsTable } from '../packages/collector/dist/config.js';
-import { FAMILIES } from '../packages/collector/dist/operate/metrics.js';
+import { NUMBERS } from '../packages/collector/dist/operate/numbers.js';
 import { ERRORS } from '../packages/protocol/dist/index.js';
 
 const ROOT = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
@@ -58,7 +58,7 @@ ${GENERATED}
 <!-- prettier-ignore -->
 | Name | Type | Meaning |
 | --- | --- | --- |
-${FAMILIES.map(({ name, type, help }) => `| \`${name}\` | ${type} | ${help} |`).join('\n')}
+${NUMBERS.map(({ name, type, help }) => `| \`${name}\` | ${type} | ${help} |`).join('\n')}
 `;
 
 function help(...words) {

@@ -96,7 +96,7 @@ test('[R-1240] architecture says of each of eight changes in which file it is ma
     ["a run's assembly", 'src/records/assemble.ts'],
     ['a payload key', 'src/privacy/key-directory.ts'],
     ['one more export format', 'src/records/exports/formats.ts'],
-    ['one more metric', 'src/operate/metrics.ts'],
+    ['one more metric', 'src/operate/numbers.ts'],
     ['one more option', 'src/config/options.ts'],
   ]) {
     const row = table.split('\n').find((line) => line.includes(`| ${change[0]} `));

@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { WARNING_IDS } from '../../packages/collector/src/operate/warnings.js';
+import { WARNINGS } from '../../packages/collector/src/operate/warnings.js';
 import { measure, type Measured, selectorsIn, unknownIn } from './measured.js';
 import { configFrom, ROOT, textOf, yamlOf } from './repository.js';
 
@@ -14,37 +14,6 @@ const { groups } = yamlOf('deploy/prometheus/rules.yaml') as { groups: { name: s
 const rules = groups.flatMap((group) => group.rules);
 const pages = textOf('docs/guide/alerts.md');
 const hasPromtool = spawnSync('promtool', ['--version']).status === 0;
-
-/** The alert that fires for what the console warns of. */
-const ALERT_OF: Readonly<Record<(typeof WARNING_IDS)[number], string>> = {
-  storage_unavailable: 'CollectorNotReady',
-  disk_full_soon: 'CollectorDiskFills',
-  queue_nearly_full: 'CollectorQueueFull',
-  checkpoint_old: 'CollectorCheckpointOld',
-  checkpoints_fail: 'CollectorCheckpointOld',
-  sink_forked: 'CollectorSinkForked',
-  sink_down: 'CollectorSinkDown',
-  signing_key_gone: 'CollectorSigningKeyGone',
-  access_log_altered: 'CollectorAccessLogAltered',
-  log_forked: 'CollectorLogForked',
-  acked_lost: 'CollectorAckedLost',
-  replication_off: 'CollectorReplicationOff',
-  signing_stalled: 'CollectorSigningStalled',
-  merge_delay: 'CollectorMergeDelay',
-  partitions_low: 'CollectorPartitionsLow',
-  verify_found_damage: 'CollectorDamage',
-  erasure_incomplete: 'CollectorErasureIncomplete',
-  key_mirror_behind: 'CollectorKeyMirrorBehind',
-  backup_old: 'CollectorBackupOld',
-  key_expires_soon: 'CollectorKeyExpires',
-  keys_unreadable: 'CollectorKeysUnreadable',
-  certificate_expires_soon: 'CollectorCertificateExpires',
-  clock_stepped: 'CollectorClockStepped',
-  log_lines_dropped: 'CollectorLogDropped',
-  catalogue_fails: 'CollectorCatalogueFails',
-  data_directory_exposed: 'CollectorExposed',
-  operator_token_in_clear: 'CollectorTokenInClear',
-};
 
 let measured: Measured;
 beforeAll(async () => {
@@ -76,7 +45,7 @@ describe('[R-844] the alerts', () => {
 
   test('fire for everything that the console warns of', () => {
     const names = rules.map(({ alert }) => alert);
-    for (const id of WARNING_IDS) expect(names, id).toContain(ALERT_OF[id]);
+    for (const [id, alert] of Object.entries(WARNINGS)) expect(names, id).toContain(alert);
   });
 
   test.skipIf(!hasPromtool)('are understood by Prometheus, and fire when they should', () => {

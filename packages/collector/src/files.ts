@@ -2,6 +2,7 @@
  * The file layer: every call by which the ledger touches the disk, so that a test can make any of them fail.
  * Nothing here retries or hides an error.
  */
+import { randomBytes } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
@@ -227,4 +228,30 @@ export function replaceNow(files: Files, file: string, bytes: Uint8Array): void 
   }
   files.rename(draft, file);
   files.syncDirectory(path.dirname(file));
+}
+
+/**
+ * Makes a file for its owner alone. On return it is durable. A link and not a rename, which would silently take the
+ * place of a file of that name: of several processes that make the same file at once, one does.
+ *
+ * A crash may leave `<file>.<random>.tmp` behind.
+ * @param model whose owner becomes the owner of the file.
+ * @throws the system's error: EEXIST means that nothing was changed; after any other the file may be there.
+ */
+export function createDurably(file: string, content: string, model?: string): void {
+  const draft = `${file}.${randomBytes(4).toString('hex')}.tmp`;
+  const fd = fs.openSync(draft, 'wx', 0o600);
+  try {
+    try {
+      fs.writeFileSync(fd, content);
+      if (model !== undefined) handOver(fd, model);
+      fs.fsyncSync(fd);
+    } finally {
+      fs.closeSync(fd);
+    }
+    fs.linkSync(draft, file);
+  } finally {
+    fs.rmSync(draft, { force: true });
+  }
+  nodeFiles.syncDirectory(path.dirname(file));
 }

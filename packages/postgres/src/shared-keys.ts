@@ -9,11 +9,10 @@ import fs from 'node:fs';
 import path from 'node:path';
 import type { CheckpointSigner, NoteKey } from '@clinical-events/collector/tree/note-signing';
 import type { SharedPublicKeys } from '@clinical-events/collector/store/contract/keys';
+import { createDurably, nodeFiles } from '@clinical-events/collector/files';
 import { systemCode } from '@clinical-events/collector/system-code';
 import {
-  createDurably,
   hasHistory,
-  makeDirectory,
   originKeyPath,
   readHistory,
   rotationPath,
@@ -58,7 +57,7 @@ async function pullKeys(dataDir: string, shared: SharedKeys): Promise<void> {
       if (fs.readFileSync(file, 'utf8') === text) continue;
       throw new SigningKeyFault('broken', `${file} is not what the log in the database has in its place`);
     }
-    makeDirectory(path.dirname(file));
+    nodeFiles.makeDirectory(path.dirname(file));
     createDurably(file, text);
   }
 }
@@ -136,7 +135,7 @@ export async function openSealKey(
 ): Promise<{ readonly key: KeyObject; readonly lostBefore: number }> {
   const file = path.join(directory, `${ledgerId}.seal`);
   if (!fs.existsSync(file) && (await shared.sealKeyId()) === undefined) {
-    makeDirectory(directory);
+    nodeFiles.makeDirectory(directory);
     try {
       createDurably(file, `${randomBytes(SEAL_KEY_BYTES).toString('hex')}\n${entries}\n`);
     } catch (error) {

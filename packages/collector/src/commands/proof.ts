@@ -6,7 +6,7 @@ import { checkProof, formatProof, rootFromInclusion } from '@clinical-events/pro
 import { Command } from 'commander';
 import { Catalogue, CatalogueFault, catalogueDirectory } from '../catalogue/catalogue.js';
 import { type Config, inQuotes, ownCommand } from '../config.js';
-import { exists } from '../files.js';
+import { createDurably, exists } from '../files.js';
 import { HASH_BYTES, TilesIncomplete, commitmentOf, inclusionProof, leafHash } from '../tree/merkle.js';
 import { type EntryLog, type SoughtId, type StoredEntry } from '../store/contract/events.js';
 import { KeyStoreError } from '../store/contract/keys.js';
@@ -17,7 +17,6 @@ import { isShared } from '../store/open.js';
 import { openStore, withSharedView } from '../store/open-to-read.js';
 import { counted } from '../quantity.js';
 import { systemCode } from '../system-code.js';
-import { createDurably } from '../tree/key-files.js';
 import { type Access, type GivenOut, logAccess, logSharedAccess } from './access-log.js';
 import { CommandFailure, EXIT, usage } from './exit-codes.js';
 import { assertReadable, LOG_DIRECTORIES } from './regular-files.js';

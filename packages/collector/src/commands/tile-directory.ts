@@ -13,7 +13,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { TILE_HASHES, tilePath } from '../tree/merkle.js';
 import { systemCode } from '../system-code.js';
-import { syncDirectory } from '../tree/key-files.js';
+import { nodeFiles } from '../files.js';
 import { CommandFailure, EXIT, usage } from './exit-codes.js';
 
 const CHECKPOINT = 'checkpoint';
@@ -109,10 +109,10 @@ export class TileDirectory {
   async finish(note: string): Promise<void> {
     await Promise.all(this.#writing);
     this.#throwFailure();
-    for (const directory of this.#made) syncDirectory(path.join(this.root, directory));
+    for (const directory of this.#made) nodeFiles.syncDirectory(path.join(this.root, directory));
     if (this.checkpoint() !== note) {
       await this.#write(CHECKPOINT, Buffer.from(note));
-      syncDirectory(this.root);
+      nodeFiles.syncDirectory(this.root);
     }
     if (fs.existsSync(path.join(this.root, TILES))) this.#clear(TILES);
   }

@@ -3,7 +3,7 @@
  * nothing.
  */
 import { ERRORS, EVENT_KINDS, type ErrorCode, type EventKind } from '@clinical-events/protocol';
-import { bucketOf, TIME_BOUNDS_MS } from '../ledger/buckets.js';
+import { bucketOf, counter, type Declared, gauge, histogram, TIME_BOUNDS_MS, TIMES } from '../numbers.js';
 import type { LostPlace } from './connections.js';
 import type { RequestKind } from './request.js';
 
@@ -22,6 +22,16 @@ export interface AnswerCount {
   readonly code: AnswerCode;
   readonly status: number;
   readonly count: number;
+}
+
+/** What was counted until an instant: plain numbers, which do not change with what is counted later. */
+export interface IngestCounts {
+  /** Every pair of a kind and an answer, also those that never came. */
+  readonly answers: readonly AnswerCount[];
+  /** From headers to 201: one count a bucket of {@link TIME_BOUNDS_MS}, and their sum in milliseconds. */
+  readonly latencies: { readonly counts: Float64Array; readonly sum: number };
+  readonly ofRequests: Readonly<Record<EventKind, number>>;
+  readonly lostPlaces: Readonly<Record<LostPlace, number>>;
 }
 
 export class IngestCounters {
@@ -51,16 +61,16 @@ export class IngestCounters {
     this.lostPlaces[reason]++;
   }
 
-  /** Events that were acknowledged, repeats too, by kind. */
-  acceptedEvents(): Readonly<Record<EventKind, number>> {
-    const counts = { ...this.ofRequests };
-    for (const { kind, code, count } of this.answers())
-      if (code === 'accepted' && kind !== 'otlp' && kind !== 'none') counts[kind] += count;
-    return counts;
+  read(): IngestCounts {
+    return {
+      answers: this.#read(),
+      latencies: { counts: this.#latencies.slice(), sum: this.#latencySum },
+      ofRequests: { ...this.ofRequests },
+      lostPlaces: { ...this.lostPlaces },
+    };
   }
 
-  /** Every pair of a kind and an answer, also those that never came. */
-  answers(): AnswerCount[] {
+  #read(): AnswerCount[] {
     return KINDS.flatMap((kind, row) =>
       ANSWER_CODES.map((code, place) => ({
         kind,
@@ -70,12 +80,74 @@ export class IngestCounters {
       })),
     );
   }
-
-  /** From headers to 201: one count a bucket of {@link TIME_BOUNDS_MS}, and their sum in milliseconds. A copy. */
-  latencies(): { readonly counts: Float64Array; readonly sum: number } {
-    return { counts: this.#latencies.slice(), sum: this.#latencySum };
-  }
 }
+
+/** Events that were acknowledged, repeats too, by kind. */
+export function acceptedEvents({ answers, ofRequests }: IngestCounts): Readonly<Record<EventKind, number>> {
+  const counts = { ...ofRequests };
+  for (const { kind, code, count } of answers)
+    if (code === 'accepted' && kind !== 'otlp' && kind !== 'none') counts[kind] += count;
+  return counts;
+}
+
+/** Requests by the code of their refusal; only codes that were ever given. */
+export function refusedRequests({ answers }: IngestCounts): Readonly<Record<string, number>> {
+  const refused: Record<string, number> = {};
+  for (const { code, count } of answers)
+    if (count > 0 && code !== 'accepted') refused[code] = (refused[code] ?? 0) + count;
+  return refused;
+}
+
+export const INGEST_NUMBERS: readonly Declared<IngestCounts>[] = [
+  counter({
+    name: 'collector_requests_total',
+    help: 'Requests answered, by kind of event, HTTP status and code; kind otlp: requests of OTLP, each with any number of events; kind none: refused before the kind was known.',
+    each: ({ answers }) =>
+      answers.map(({ kind, status, code, count }) => [{ kind, status: String(status), code }, count]),
+  }),
+  counter({
+    name: 'collector_connections_closed_total',
+    help: 'Connections closed because all were taken: displaced, before a key was shown on them, or no_place, on arrival.',
+    each: ({ lostPlaces }) => Object.entries(lostPlaces).map(([reason, count]) => [{ reason }, count]),
+  }),
+  histogram({
+    name: 'collector_ack_duration_seconds',
+    help: 'Time from the last header of a request to its 201 (200 of OTLP), its events being durable.',
+    scale: TIMES,
+    read: ({ latencies }) => latencies,
+  }),
+];
+
+/** Of the queue to the ledger. */
+export interface QueueState {
+  readonly events: number;
+  readonly bytes: number;
+  readonly maxEvents: number;
+  readonly maxBytes: number;
+}
+
+export const QUEUE_NUMBERS: readonly Declared<QueueState>[] = [
+  gauge({
+    name: 'collector_queue_events',
+    help: 'Events that are being received or wait for the ledger.',
+    read: ({ events }) => events,
+  }),
+  gauge({
+    name: 'collector_queue_bytes',
+    help: 'Bytes that these events hold or were promised.',
+    read: ({ bytes }) => bytes,
+  }),
+  gauge({
+    name: 'collector_queue_capacity_events',
+    help: 'Events beyond which senders are told to retry.',
+    read: ({ maxEvents }) => maxEvents,
+  }),
+  gauge({
+    name: 'collector_queue_capacity_bytes',
+    help: 'Bytes beyond which senders are told to retry.',
+    read: ({ maxBytes }) => maxBytes,
+  }),
+];
 
 function placesOf<Name extends string>(names: readonly Name[]): Record<Name, number> {
   return Object.fromEntries(names.map((name, place) => [name, place])) as Record<Name, number>;

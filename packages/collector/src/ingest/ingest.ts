@@ -45,7 +45,7 @@ import {
   type Waiting,
   type WholeRequest,
 } from './request.js';
-import { IngestCounters } from './ingest-counters.js';
+import { IngestCounters, type QueueState } from './ingest-counters.js';
 import { isUnproven, keepPlace, type LostPlace, RestingConnections } from './connections.js';
 import { type Log, RefusalLog, type SummedLine } from './refusal-log.js';
 import { TrustedProxies } from './trusted-proxies.js';
@@ -68,13 +68,6 @@ export interface IngestOptions {
 }
 
 /** What waits for the ledger, or is being received, and how much could. */
-export interface QueueState {
-  readonly events: number;
-  readonly bytes: number;
-  readonly maxEvents: number;
-  readonly maxBytes: number;
-}
-
 export interface StorageState {
   readonly state: LedgerState;
   /** While it refuses. */

@@ -5,7 +5,21 @@
  * ever seen half changed; two words may stand a batch apart. Every call is one for a batch, never one for an event.
  */
 import type { Outcome, SharedGauges } from '../store/contract/events.js';
-import { TIME_BOUNDS_MS, SIZE_BOUNDS, bucketOf } from './buckets.js';
+import {
+  bucketOf,
+  counter,
+  type Declared,
+  DELAY_BOUNDS_MS,
+  DELAYS,
+  gauge,
+  histogram,
+  seconds,
+  SIZE_BOUNDS,
+  SIZES,
+  TIME_BOUNDS_MS,
+  TIMES,
+  within,
+} from '../numbers.js';
 
 const OUTCOMES = [
   'accepted',
@@ -18,8 +32,8 @@ const OUTCOMES = [
 const FAILURES = ['faulty', 'notCommitted', 'unknown'] as const;
 
 /** What became of an event in the ledger's thread. `faulty` is one that its examination refused. */
-export type EventOutcome = (typeof OUTCOMES)[number] | (typeof FAILURES)[number];
-export const EVENT_OUTCOMES: readonly EventOutcome[] = [...OUTCOMES, ...FAILURES];
+type EventOutcome = (typeof OUTCOMES)[number] | (typeof FAILURES)[number];
+const EVENT_OUTCOMES: readonly EventOutcome[] = [...OUTCOMES, ...FAILURES];
 
 const EVENTS = 0;
 const BYTES = 1;
@@ -31,7 +45,7 @@ const FIRST_SIZE = FIRST_OUTCOME + EVENT_OUTCOMES.length;
 const FIRST_TIME = FIRST_SIZE + SIZE_BOUNDS.length + 1;
 const MERGE_NANOSECONDS = FIRST_TIME + TIME_BOUNDS_MS.length + 1;
 const FIRST_MERGE = MERGE_NANOSECONDS + 1;
-const IS_SHARED = FIRST_MERGE + TIME_BOUNDS_MS.length + 1;
+const IS_SHARED = FIRST_MERGE + DELAY_BOUNDS_MS.length + 1;
 const [WAITING, OLDEST_MS, MONTHS, REPLICATION, STALLED_MS] = [
   IS_SHARED + 1,
   IS_SHARED + 2,
@@ -70,7 +84,10 @@ export interface SharedCounts {
   readonly stalledMs: number;
   /** So many coming months have their tables. */
   readonly months: number;
-  /** From the commit of a batch to the checkpoint over it, where this collector gave it its place. As `flushes`. */
+  /**
+   * From the commit of a batch to the checkpoint over it, where this collector gave it its place: one count a bucket of
+   * {@link DELAY_BOUNDS_MS}, and their sum in milliseconds.
+   */
   readonly merges: LedgerCounts['flushes'];
 }
 
@@ -137,7 +154,7 @@ export class LedgerCounters implements SharedGauges {
 
   /** A batch came under a checkpoint so long after its commit. */
   merged(milliseconds: number): void {
-    this.#add(FIRST_MERGE + bucketOf(TIME_BOUNDS_MS, milliseconds), 1);
+    this.#add(FIRST_MERGE + bucketOf(DELAY_BOUNDS_MS, milliseconds), 1);
     this.#add(MERGE_NANOSECONDS, Math.round(milliseconds * 1e6));
   }
 
@@ -168,7 +185,7 @@ export class LedgerCounters implements SharedGauges {
       waiting: { batches, oldestMs },
       stalledMs: Number(Atomics.load(this.#words, STALLED_MS)),
       merges: {
-        counts: row(FIRST_MERGE, TIME_BOUNDS_MS.length + 1),
+        counts: row(FIRST_MERGE, DELAY_BOUNDS_MS.length + 1),
         sum: Number(Atomics.load(this.#words, MERGE_NANOSECONDS)) / 1e6,
       },
     };
@@ -181,4 +198,71 @@ export class LedgerCounters implements SharedGauges {
 
 export function createCounterMemory(): SharedArrayBuffer {
   return new SharedArrayBuffer(WORDS * BigInt64Array.BYTES_PER_ELEMENT);
+}
+
+const SHARED_NUMBERS: readonly Declared<SharedCounts>[] = [
+  histogram({
+    name: 'collector_merge_delay_seconds',
+    help: 'Time from the commit of a batch in the database to the checkpoint over it, of batches that this collector gave their places.',
+    scale: DELAYS,
+    read: ({ merges }) => merges,
+  }),
+  gauge({
+    name: 'collector_unsequenced_batches',
+    help: 'Batches in the database, of all collectors, that have no place in the log yet.',
+    read: ({ waiting }) => waiting.batches,
+  }),
+  gauge({
+    name: 'collector_unsequenced_oldest_seconds',
+    help: 'Age of the oldest of these batches; 0 without one.',
+    read: ({ waiting }) => seconds(waiting.oldestMs),
+  }),
+  gauge({
+    name: 'collector_signing_stalled_seconds',
+    help: 'Age of the oldest of these batches while none can be given its place, so that nothing is signed; 0 when they can.',
+    read: ({ stalledMs }) => seconds(stalledMs),
+  }),
+  gauge({
+    name: 'collector_replication_safe',
+    help: 'Whether what was stored last is known to be replicated, and an event sent now would be (1). Absent where the log asks for no standby.',
+    read: ({ replicated }) => replicated,
+  }),
+  gauge({
+    name: 'collector_partition_months_ahead',
+    help: 'Coming months that have their tables in the database.',
+    read: ({ months }) => months,
+  }),
+];
+
+export const LEDGER_NUMBERS: readonly Declared<LedgerCounts>[] = [
+  counter({
+    name: 'collector_events_total',
+    help: 'What became of events in the ledger: accepted ones were new, duplicate ones were repeats of a stored event, or of the span that a stored one was made of.',
+    each: ({ outcomes }) =>
+      EVENT_OUTCOMES.map((outcome) => [{ outcome: snakeCase(outcome) }, outcomes[outcome]]),
+  }),
+  histogram({
+    name: 'collector_batch_events',
+    help: 'Events taken from the queue at once.',
+    scale: SIZES,
+    read: ({ batches }) => batches,
+  }),
+  histogram({
+    name: 'collector_ledger_flush_duration_seconds',
+    help: 'Time of the flush (fdatasync) of a batch to the disk; of a log in a database, of its commit and replication.',
+    scale: TIMES,
+    read: ({ flushes }) => flushes,
+  }),
+  gauge({ name: 'collector_ledger_events', help: 'Events in the log.', read: ({ events }) => events }),
+  gauge({
+    name: 'collector_ledger_entries',
+    help: "Entries of the log: the events, and the log's own.",
+    read: ({ entries }) => entries,
+  }),
+  gauge({ name: 'collector_ledger_bytes', help: 'Bytes of frames in the log.', read: ({ bytes }) => bytes }),
+  ...within(({ shared }: LedgerCounts) => shared, SHARED_NUMBERS),
+];
+
+function snakeCase(name: string): string {
+  return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }

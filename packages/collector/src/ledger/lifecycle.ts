@@ -28,6 +28,7 @@ import {
   eventsOf,
   partsOf,
 } from '../privacy/actions.js';
+import { type Declared, gauge, seconds } from '../numbers.js';
 import type { TakenKeys } from '../privacy/key-directory.js';
 import { policyFrom } from '../privacy/retention-policy.js';
 import type { SequenceSet } from '../privacy/sequence-set.js';
@@ -93,6 +94,56 @@ export interface PrivacyState {
   readonly pendingSince: number | undefined;
   readonly holds: number;
 }
+
+export const PRIVACY_NUMBERS: readonly Declared<PrivacyState>[] = [
+  gauge({
+    name: 'collector_key_directories',
+    help: 'Directories of the keys of payloads, mirrors among them.',
+    read: ({ directories }) => directories,
+  }),
+  gauge({
+    name: 'collector_key_directories_unreached',
+    help: 'Of these, how many could not be written the last time.',
+    read: ({ unreached }) => unreached,
+    cell: {
+      card: 'proof',
+      label: 'Keys not written',
+      format: 'count',
+      noun: ['directory', 'directories'],
+      warns: true,
+    },
+  }),
+  gauge({
+    name: 'collector_key_epoch_timestamp_seconds',
+    help: 'When the epoch of the keys of payloads began.',
+    read: ({ epochBegun }) => seconds(epochBegun),
+    cell: { card: 'proof', label: 'Epoch of keys', format: 'instant' },
+  }),
+  gauge({
+    name: 'collector_retired_events',
+    help: 'Events whose keys were destroyed.',
+    read: ({ retired }) => retired,
+    cell: { card: 'proof', label: 'Erased', format: 'count', noun: ['event', 'events'] },
+  }),
+  gauge({
+    name: 'collector_erasures_pending',
+    help: 'Erasures that have begun and are not at their end.',
+    read: ({ pending }) => pending,
+    cell: {
+      card: 'proof',
+      label: 'Not yet erased',
+      format: 'count',
+      noun: ['erasure', 'erasures'],
+      warns: true,
+    },
+  }),
+  gauge({
+    name: 'collector_holds',
+    help: 'Legal holds that are not over.',
+    read: ({ holds }) => holds,
+    cell: { card: 'proof', label: 'Legal holds', format: 'count' },
+  }),
+];
 
 const NOTICES: Partial<Record<Action['does'], string>> = {
   policy: 'a retention policy was set',

@@ -2,20 +2,20 @@
  * The management listener: health, metrics, the console's state and the interface's documentation, on a port of their
  * own. Nothing here reads, changes or holds up events, and nothing here can be changed: GET and HEAD only.
  */
-import fs from 'node:fs';
 import type { Socket } from 'node:net';
 import { createSecureContext } from 'node:tls';
 import { ERRORS, type ErrorCode, errorBody } from '@clinical-events/protocol';
 import Fastify, { type FastifyInstance, type FastifyReply } from 'fastify';
 import type { Log } from '../ingest/refusal-log.js';
 import { type CertificatePem, secureContextOf } from '../ingest/tls.js';
-import { type Page, apiDocs } from './api-docs.js';
-import { documentOf } from './console/page.js';
-import { STYLE } from './console/style.js';
+import { apiDocs } from './api-docs.js';
+import { consoleFiles, documentOf } from './console-page.js';
 import { Gate, OperatorAccess, type OperatorToken } from './gate.js';
-import { Metrics } from './metrics.js';
-import { healthOf, healthText, isLive, isReady, stateOf } from './state.js';
-import { type CollectorStatus, Watch } from './status.js';
+import { healthOf, healthText, isLive, isReady } from './health.js';
+import { metricsText, watchProcess } from './metrics.js';
+import type { Facts, Snapshot } from './snapshot.js';
+import { stateOf } from './state.js';
+import { Watch } from './watch.js';
 
 /* An answer that is made once for all who ask at about the same time: many who ask often cost what four a second do. */
 
@@ -38,22 +38,6 @@ class Shared<T> {
   }
 }
 
-/* What the console's page loads: its style sheet, and its script as the compiler made it. */
-
-const ROOM = new URL('./console/', import.meta.url);
-
-/** By path. Read once; about 40 KB. */
-function consoleFiles(): ReadonlyMap<string, Page> {
-  const scripts = fs.readdirSync(ROOM).filter((name) => name.endsWith('.js'));
-  return new Map<string, Page>([
-    ['/console/style.css', { type: 'text/css; charset=utf-8', body: STYLE }],
-    ...scripts.map((name): [string, Page] => [
-      `/console/${name}`,
-      { type: 'text/javascript; charset=utf-8', body: fs.readFileSync(new URL(name, ROOM)) },
-    ]),
-  ]);
-}
-
 export interface ManagementOptions {
   readonly host: string;
   /** 0 takes any free one. */
@@ -62,7 +46,8 @@ export interface ManagementOptions {
   readonly token: OperatorToken | undefined;
   /** The certificate of the listener for events; undefined when plain HTTP alone is spoken. */
   readonly pem: CertificatePem | undefined;
-  readonly collectorStatus: CollectorStatus;
+  readonly snapshot: () => Snapshot;
+  readonly typed: (text: string) => string;
   readonly log: Log;
 }
 
@@ -82,16 +67,19 @@ const HEADERS = {
 /** What probes may ask without a token: it tells nothing but whether, and in a word why not. */
 const OPEN: readonly string[] = ['/livez', '/readyz'];
 
+const EVERY_MS = 1000;
+
 export class Management {
   readonly #options: ManagementOptions;
   readonly #watch: Watch;
   /** Has the routes; the gate has the connections. */
   readonly #server: FastifyInstance;
   readonly #gate: Gate;
+  #timer: NodeJS.Timeout | undefined;
 
   constructor(options: ManagementOptions) {
     this.#options = options;
-    this.#watch = new Watch(options.collectorStatus);
+    this.#watch = new Watch(options.snapshot());
     this.#server = Fastify({
       logger: false,
       // A path that cannot be decoded gets past the hooks.
@@ -111,7 +99,7 @@ export class Management {
     const { host, port } = this.#options;
     await this.#server.ready();
     const actual = await this.#gate.listen(host, port);
-    this.#watch.start();
+    this.#timer = setInterval(() => this.#watch.note(this.#options.snapshot()), EVERY_MS).unref();
     return actual;
   }
 
@@ -122,9 +110,14 @@ export class Management {
 
   /** On return every connection is closed. */
   async close(): Promise<void> {
-    this.#watch.stop();
+    clearInterval(this.#timer);
     await this.#gate.close();
     await this.#server.close();
+  }
+
+  #facts(): Facts {
+    const snapshot = this.#options.snapshot();
+    return { ...snapshot, daysUntilFull: this.#watch.daysUntilFull(snapshot), silentMs: 0 };
   }
 
   #guard(): void {
@@ -150,12 +143,12 @@ export class Management {
   }
 
   #route(): void {
-    const { collectorStatus } = this.#options;
+    const { typed } = this.#options;
     const server = this.#server;
-    const watch = this.#watch;
+    const state = () => stateOf(this.#facts(), this.#watch, typed);
     const verbose = (query: unknown) => Object.hasOwn(query as object, 'verbose');
     server.get('/livez', (request, reply) => {
-      const checks = healthOf(collectorStatus, performance.now());
+      const checks = healthOf(this.#facts());
       const live = isLive(checks);
       return reply
         .code(live ? 200 : 503)
@@ -163,7 +156,7 @@ export class Management {
         .send(live && !verbose(request.query) ? 'ok' : healthText('livez', checks));
     });
     server.get('/readyz', (request, reply) => {
-      const checks = healthOf(collectorStatus, performance.now());
+      const checks = healthOf(this.#facts());
       const failures = checks.flatMap(({ name, failure }) => (failure ? [{ check: name, ...failure }] : []));
       const [first] = failures;
       if (verbose(request.query) || first === undefined) {
@@ -175,21 +168,19 @@ export class Management {
       const reasons = failures.map(({ check, cause, reason }) => ({ check, cause, reason }));
       return refuse(reply, first.code, { reasons }, `Not ready: ${first.reason}.`);
     });
-    const metrics = new Metrics(collectorStatus, watch);
-    const texts = {
-      prometheus: new Shared(() => metrics.text(false)),
-      open: new Shared(() => metrics.text(true)),
-    };
+    const ofProcess = watchProcess();
+    const metrics = async (open: boolean) => metricsText(this.#facts(), await ofProcess(), open);
+    const texts = { prometheus: new Shared(() => metrics(false)), open: new Shared(() => metrics(true)) };
     server.get('/metrics', async (request, reply) => {
       const wantsOpen = /application\/openmetrics-text/.test(request.headers.accept ?? '');
       const { type, text } = await (wantsOpen ? texts.open : texts.prometheus).get();
       return reply.header('Content-Type', type).send(text);
     });
-    const state = new Shared(() => Promise.resolve(JSON.stringify(stateOf(collectorStatus, watch))));
+    const json = new Shared(() => Promise.resolve(JSON.stringify(state())));
     server.get('/console/state.json', async (_request, reply) =>
-      reply.type('application/json; charset=utf-8').send(await state.get()),
+      reply.type('application/json; charset=utf-8').send(await json.get()),
     );
-    const page = new Shared(() => Promise.resolve(documentOf(stateOf(collectorStatus, watch))));
+    const page = new Shared(() => Promise.resolve(documentOf(state())));
     for (const path of ['/', '/console'])
       server.get(path, async (_request, reply) =>
         reply.type('text/html; charset=utf-8').send(await page.get()),

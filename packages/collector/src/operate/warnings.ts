@@ -4,78 +4,43 @@
  *
  * A title may name a key's id, a sink by its number and kind, a count or a time; never a path, and nothing of an event.
  */
-import { type ClockStep, describeStep } from '../clock.js';
-import type { KeyUse } from '../access/key-ring.js';
-import type { QueueState, StorageState } from '../ingest/ingest.js';
-import type { PrivacyState } from '../ledger/lifecycle.js';
+import { describeStep } from '../clock.js';
 import type { SharedCounts } from '../ledger/ledger-counters.js';
 import { counted } from '../quantity.js';
+import { type Facts, isInUse, isUsable } from './snapshot.js';
 import type { SinkView } from '../tree/publisher.js';
-import type {
-  Alarm,
-  BackupState,
-  CertificateState,
-  CheckpointState,
-  DiskSpace,
-  VerifyState,
-} from './status.js';
 
-/* Which keys are told of, when there are too many for all. */
-
-/** More lines would help no one, and would cost the monitoring system more than all other metrics. */
-export const MOST_KEYS = 1000;
-
-/** Those that can be used before those that cannot, each in the order of creation; at most {@link MOST_KEYS}. */
-export function shownKeys(uses: Iterable<KeyUse>, now: number): KeyUse[] {
-  const all = [...uses];
-  const usable = all.filter(({ key }) => isUsable(key, now));
-  if (usable.length >= MOST_KEYS) return usable.slice(0, MOST_KEYS);
-  const others = all.filter(({ key }) => !isUsable(key, now));
-  return [...usable, ...others.slice(-(MOST_KEYS - usable.length))];
-}
-
-/** A sender that was given another key would have changed by now. */
-const IN_USE_MS = 60 * 60_000;
-
-/** Whether someone sent with it within the last hour. */
-export function isInUse({ lastUsedAt }: KeyUse, now: number): boolean {
-  return lastUsedAt !== undefined && now - lastUsedAt < IN_USE_MS;
-}
-
-export function isUsable({ revokedAt, expiresAt }: KeyUse['key'], now: number): boolean {
-  return revokedAt === undefined && (expiresAt === undefined || now < expiresAt);
-}
-
-export const WARNING_IDS = [
-  'storage_unavailable',
-  'disk_full_soon',
-  'queue_nearly_full',
-  'checkpoint_old',
-  'checkpoints_fail',
-  'sink_forked',
-  'sink_down',
-  'signing_key_gone',
-  'access_log_altered',
-  'log_forked',
-  'acked_lost',
-  'replication_off',
-  'signing_stalled',
-  'merge_delay',
-  'partitions_low',
-  'verify_found_damage',
-  'erasure_incomplete',
-  'key_mirror_behind',
-  'backup_old',
-  'key_expires_soon',
-  'keys_unreadable',
-  'certificate_expires_soon',
-  'clock_stepped',
-  'log_lines_dropped',
-  'catalogue_fails',
-  'data_directory_exposed',
-  'operator_token_in_clear',
-] as const;
-type WarningId = (typeof WARNING_IDS)[number];
+/** Every warning, and the alert of deploy/prometheus/rules.yaml that fires for it. */
+export const WARNINGS = {
+  storage_unavailable: 'CollectorNotReady',
+  disk_full_soon: 'CollectorDiskFills',
+  queue_nearly_full: 'CollectorQueueFull',
+  checkpoint_old: 'CollectorCheckpointOld',
+  checkpoints_fail: 'CollectorCheckpointOld',
+  sink_forked: 'CollectorSinkForked',
+  sink_down: 'CollectorSinkDown',
+  signing_key_gone: 'CollectorSigningKeyGone',
+  access_log_altered: 'CollectorAccessLogAltered',
+  log_forked: 'CollectorLogForked',
+  acked_lost: 'CollectorAckedLost',
+  replication_off: 'CollectorReplicationOff',
+  signing_stalled: 'CollectorSigningStalled',
+  merge_delay: 'CollectorMergeDelay',
+  partitions_low: 'CollectorPartitionsLow',
+  verify_found_damage: 'CollectorDamage',
+  erasure_incomplete: 'CollectorErasureIncomplete',
+  key_mirror_behind: 'CollectorKeyMirrorBehind',
+  backup_old: 'CollectorBackupOld',
+  key_expires_soon: 'CollectorKeyExpires',
+  keys_unreadable: 'CollectorKeysUnreadable',
+  certificate_expires_soon: 'CollectorCertificateExpires',
+  clock_stepped: 'CollectorClockStepped',
+  log_lines_dropped: 'CollectorLogDropped',
+  catalogue_fails: 'CollectorCatalogueFails',
+  data_directory_exposed: 'CollectorExposed',
+  operator_token_in_clear: 'CollectorTokenInClear',
+} as const;
+type WarningId = keyof typeof WARNINGS;
 
 export interface Warning {
   readonly id: WarningId;
@@ -83,41 +48,6 @@ export interface Warning {
   readonly severity: 'critical' | 'warning';
   readonly title: string;
   readonly what_to_do: string;
-}
-
-/** All that the warnings are made of. Instants are milliseconds since 1970 UTC. */
-export interface Facts {
-  readonly now: number;
-  readonly storage: StorageState;
-  readonly queue: QueueState;
-  readonly disk: DiskSpace | undefined;
-  readonly daysUntilFull: number | undefined;
-  /** In the log. */
-  readonly events: number;
-  /** With the log's own. */
-  readonly entries: number;
-  readonly checkpoint: CheckpointState | undefined;
-  readonly checkpointTroubleSince: number | undefined;
-  readonly sinks: readonly SinkView[];
-  readonly alarms: ReadonlySet<Alarm>;
-  /** Undefined where the log is in a data directory. */
-  readonly shared: SharedCounts | undefined;
-  /** Undefined where payloads are not encrypted. */
-  readonly privacy: PrivacyState | undefined;
-  readonly lastVerify: VerifyState | undefined;
-  readonly lastBackup: BackupState | undefined;
-  /** Milliseconds; 0: never too old. */
-  readonly backupMaxAgeMs: number;
-  readonly logBeganAt: number | undefined;
-  readonly keys: readonly KeyUse[];
-  readonly keysCurrent: boolean;
-  readonly certificates: readonly CertificateState[];
-  readonly clockStep: ClockStep | undefined;
-  readonly catalogueTroubleSince: number | undefined;
-  readonly droppedLines: { readonly lines: number; readonly at: number | undefined };
-  readonly keyGone: boolean;
-  readonly exposed: boolean;
-  readonly tokenInClear: boolean;
 }
 
 const MINUTE_MS = 60_000;
@@ -130,7 +60,7 @@ const FEW_MONTHS = 3;
 const CLOCK_STEP_SHOWN_MS = DAY_MS;
 const DROPPED_SHOWN_MS = 60 * MINUTE_MS;
 
-/** Critical ones first; within a severity in the order of {@link WARNING_IDS}. */
+/** Critical ones first; within a severity in the order of {@link WARNINGS}. */
 export function warningsOf(facts: Facts): Warning[] {
   const found = [
     ...storage(facts),
@@ -157,7 +87,7 @@ export function warningsOf(facts: Facts): Warning[] {
   ];
 }
 
-function* storage({ storage: { state, reason }, shared: counts }: Facts): Generator<Warning> {
+function* storage({ storage: { state, reason }, ledger: { shared: counts } }: Facts): Generator<Warning> {
   if (state === 'open') return;
   const what =
     reason === 'keys_unwritable'
@@ -205,7 +135,7 @@ function* queue({ queue: { events, bytes, maxEvents, maxBytes } }: Facts): Gener
 
 function* checkpoints({
   now,
-  entries,
+  ledger: { entries },
   checkpoint,
   checkpointTroubleSince: since,
 }: Facts): Generator<Warning> {
@@ -278,7 +208,7 @@ function* accessLog({ alarms }: Facts): Generator<Warning> {
   };
 }
 
-function* shared({ alarms, shared: counts }: Facts): Generator<Warning> {
+function* shared({ alarms, ledger: { shared: counts } }: Facts): Generator<Warning> {
   if (alarms.has('fork')) {
     yield {
       id: 'log_forked',
@@ -379,14 +309,18 @@ function* erasures({ now, privacy }: Facts): Generator<Warning> {
 const FOLLOWER_MAX_AGE_MS = 5 * 60_000;
 
 /** Whether there is something to back up, and it was not for longer than is configured, or than a follower takes. */
-export function isBackupOld({ now, events, lastBackup, backupMaxAgeMs, logBeganAt = 0 }: Facts): boolean {
+export function isBackupOld({ now, ledger, lastBackup, backupMaxAgeMs, logBeganAt = 0 }: Facts): boolean {
   const most = lastBackup?.follows === true ? Math.min(FOLLOWER_MAX_AGE_MS, backupMaxAgeMs) : backupMaxAgeMs;
-  return backupMaxAgeMs !== 0 && events !== 0 && now - (lastBackup?.at ?? logBeganAt) > most;
+  return backupMaxAgeMs !== 0 && ledger.events !== 0 && now - (lastBackup?.at ?? logBeganAt) > most;
 }
 
 function* backup(facts: Facts): Generator<Warning> {
   if (!isBackupOld(facts)) return;
-  const { now, events, lastBackup } = facts;
+  const {
+    now,
+    ledger: { events },
+    lastBackup,
+  } = facts;
   const title =
     lastBackup === undefined
       ? 'No back-up of this log was made by collector backup'
@@ -400,10 +334,10 @@ function* backup(facts: Facts): Generator<Warning> {
   };
 }
 
-function* keys({ now, keys: uses, keysCurrent }: Facts): Generator<Warning> {
-  for (const use of uses) {
-    const { keyId, createdAt, expiresAt, replacedBy } = use.key;
-    if (!isUsable(use.key, now) || expiresAt === undefined) continue;
+function* keys({ now, keys: all, keysCurrent }: Facts): Generator<Warning> {
+  for (const key of all) {
+    const { keyId, createdAt, expiresAt, replacedBy } = key;
+    if (!isUsable(key, now) || expiresAt === undefined) continue;
     if (expiresAt - now > SOON_DAYS * DAY_MS) continue;
     if (replacedBy === undefined) {
       // One that was made for a day is meant to end, like that of a demonstration.
@@ -414,7 +348,7 @@ function* keys({ now, keys: uses, keysCurrent }: Facts): Generator<Warning> {
         title: `The key ${keyId} expires in ${duration(expiresAt - now)}`,
         what_to_do: `Rotate it, and give the new one to its sender: collector keys rotate ${keyId}`,
       };
-    } else if (isInUse(use, now)) {
+    } else if (isInUse(key, now)) {
       // One that was rotated is meant to expire, but not under a sender that still has it.
       yield {
         id: 'key_expires_soon',
@@ -449,7 +383,7 @@ function* certificates({ now, certificates: states }: Facts): Generator<Warning>
   }
 }
 
-function* clock({ now, clockStep }: Facts): Generator<Warning> {
+function* clock({ now, clockSteps: { last: clockStep } }: Facts): Generator<Warning> {
   if (clockStep === undefined || now - clockStep.at > CLOCK_STEP_SHOWN_MS) return;
   yield {
     id: 'clock_stepped',

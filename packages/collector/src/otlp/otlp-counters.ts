@@ -1,5 +1,6 @@
 /** What is counted of spans and log records of OTLP. Labels are of closed tables: signals, codes, reasons of the mapping. */
-import type { ErrorCode } from '@clinical-events/protocol';
+import type { ErrorCode, EventKind } from '@clinical-events/protocol';
+import { counter, type Declared, type Labels } from '../numbers.js';
 import type { Signal } from './decoded.js';
 
 export interface Answered {
@@ -19,6 +20,15 @@ interface SignalCounts {
   readonly rejected: Map<string, number>;
 }
 
+/** Counts since the start, as plain numbers. */
+export interface OtlpCounts {
+  readonly signals: Readonly<Record<Signal, Readonly<SignalCounts>>>;
+  /** Events that were stored without their longest contents. */
+  readonly shortened: number;
+  /** Durable events that were made of spans and log records, repeats too. */
+  readonly events: Readonly<Record<EventKind, number>>;
+}
+
 /** Counts since the start. */
 export class OtlpCounters {
   readonly signals: Readonly<Record<Signal, SignalCounts>> = {
@@ -36,6 +46,33 @@ export class OtlpCounters {
     counts.stored += items - others;
     this.shortened += shortened;
   }
+}
+
+export const OTLP_NUMBERS: readonly Declared<OtlpCounts>[] = [
+  counter({
+    name: 'collector_otlp_events_total',
+    help: 'Events made of spans and log records that are durable, repeats too, by kind.',
+    each: ({ events }) => Object.entries(events).map(([kind, count]) => [{ kind }, count]),
+  }),
+  counter({
+    name: 'collector_otlp_items_total',
+    help: 'Spans (signal traces) and log records (logs) of requests answered with 200: stored, ignored because they are about no run, or rejected because they can never be stored; reason is that of the mapping, or the code of the error.',
+    each: ({ signals }) => Object.entries(signals).flatMap(([signal, counts]) => itemsOf(signal, counts)),
+  }),
+  counter({
+    name: 'collector_otlp_shortened_total',
+    help: 'Events stored without their longest contents, because they were larger than an event may be.',
+    read: ({ shortened }) => shortened,
+  }),
+];
+
+function itemsOf(
+  signal: string,
+  { stored, ignored, rejected }: Readonly<SignalCounts>,
+): (readonly [Labels, number])[] {
+  const lines = (result: string, counts: Iterable<readonly [string, number]>) =>
+    Array.from(counts, ([reason, count]) => [{ signal, result, reason }, count] as const);
+  return [...lines('stored', [['', stored]]), ...lines('ignored', ignored), ...lines('rejected', rejected)];
 }
 
 /** @returns the sum of what was added. */

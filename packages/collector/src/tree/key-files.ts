@@ -5,13 +5,7 @@
  * A key id (C2SP signed-note) is a hash of public key and origin. So a file tells whether it was made for this log: one
  * whose name is no key id under this log's origin belongs to another log that shares the directory, and is left alone.
  */
-import {
-  type KeyObject,
-  createPrivateKey,
-  createPublicKey,
-  generateKeyPairSync,
-  randomBytes,
-} from 'node:crypto';
+import { type KeyObject, createPrivateKey, createPublicKey, generateKeyPairSync, sign } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import {
@@ -21,7 +15,7 @@ import {
   parseVerifierKey,
 } from '@clinical-events/protocol/verify';
 import { NOTE_ED25519, type NoteKey, keyChain, noteKey, verifierKeyOf } from './note-signing.js';
-import { exists, handOver } from '../files.js';
+import { createDurably, exists, nodeFiles } from '../files.js';
 import { systemCode } from '../system-code.js';
 
 const COMMAND = 'command:';
@@ -39,10 +33,31 @@ export function signingDirectory({ dataDir, signingKeys }: KeyPlace): string {
 /** With what a crash may leave of its making. */
 const KEY_FILE = /^([0-9a-f]{8})\.pem(\.[0-9a-f]{8}\.tmp)?$/;
 
-/** A key with both halves. */
+/** A key that can sign, wherever its private half is. */
 export interface SigningKey {
   readonly key: NoteKey;
-  readonly privateKey: KeyObject;
+  /** The 64 bytes of a signature by Ed25519. */
+  readonly sign: (text: string) => Uint8Array | Promise<Uint8Array>;
+}
+
+/** What holds the private halves of keys: a directory of files, or a program (key-command.ts). */
+export interface KeyHolder {
+  /** The key with which a log of this name begins. Of a directory it is durable on return. */
+  first(origin: string): SigningKey;
+  /** @throws SigningKeyFault or SigningCommandUnfit when it does not hold this very key. */
+  read(key: NoteKey): SigningKey;
+  /** What lets others sign with the key; undefined in most cases. */
+  exposureOf(key: NoteKey): string | undefined;
+  /** Removes the private key. @returns the paths of what was removed; durably gone on return. */
+  destroy(key: NoteKey): string[];
+}
+
+interface FileKey extends SigningKey {
+  readonly sign: (text: string) => Uint8Array;
+}
+
+function fileKey(key: NoteKey, privateKey: KeyObject): FileKey {
+  return { key, sign: (text) => sign(null, Buffer.from(text), privateKey) };
 }
 
 /** @returns undefined for anything but an Ed25519 key; what the text was must not get into an error. */
@@ -64,7 +79,7 @@ function textOf(file: string): string | undefined {
   }
 }
 
-export class PrivateKeys {
+export class PrivateKeys implements KeyHolder {
   constructor(private readonly directory: string) {}
 
   /** Where the private key is, or would be. */
@@ -76,17 +91,25 @@ export class PrivateKeys {
    * Makes a key for the log of this name. On return its file is durable.
    * @param before whose file's owner becomes the owner of the new file.
    */
-  make(origin: string, before?: NoteKey): SigningKey {
+  make(origin: string, before?: NoteKey): FileKey {
     const { publicKey, privateKey } = generateKeyPairSync('ed25519');
     const key = noteKey(verifierKeyOf(origin, publicKey));
-    makeDirectory(this.directory);
+    nodeFiles.makeDirectory(this.directory);
     const pem = privateKey.export({ type: 'pkcs8', format: 'pem' });
     createDurably(this.pathOf(key), String(pem), before && this.pathOf(before));
-    return { key, privateKey };
+    return fileKey(key, privateKey);
+  }
+
+  /**
+   * A private key that an earlier first start made and never came to name is taken; it is told by its file's name, which
+   * fits this origin only.
+   */
+  first(origin: string): FileKey {
+    return this.#only(origin) ?? this.make(origin);
   }
 
   /** @throws SigningKeyFault `key-missing`, or `broken` when the file does not hold this very key. */
-  read(key: NoteKey): SigningKey {
+  read(key: NoteKey): FileKey {
     const file = this.pathOf(key);
     let pem: string;
     try {
@@ -108,7 +131,7 @@ export class PrivateKeys {
     if (!createPublicKey(privateKey).equals(key.publicKey)) {
       throw new SigningKeyFault('broken', `${file} holds another private key than that of ${key.vkey}`);
     }
-    return { key, privateKey };
+    return fileKey(key, privateKey);
   }
 
   /** As OpenSSH does of its keys, but only told: a secret that is mounted for a group can be meant. */
@@ -123,14 +146,14 @@ export class PrivateKeys {
    * The one private key that is there for the log of this name; that it is there is durable on return.
    * @returns undefined when there is none, or more than one, none of which can be told from the others.
    */
-  only(origin: string): SigningKey | undefined {
-    const made = this.#files().flatMap(([file, keyId]): SigningKey[] => {
+  #only(origin: string): FileKey | undefined {
+    const made = this.#files().flatMap(([file, keyId]): FileKey[] => {
       const privateKey = privateKeyIn(textOf(file) ?? '');
       if (privateKey === undefined) return [];
       const key = noteKey(verifierKeyOf(origin, createPublicKey(privateKey)));
-      return keyIdText(key.keyId) === keyId && file === this.pathOf(key) ? [{ key, privateKey }] : [];
+      return keyIdText(key.keyId) === keyId && file === this.pathOf(key) ? [fileKey(key, privateKey)] : [];
     });
-    if (made.length === 1) syncDirectory(this.directory);
+    if (made.length === 1) nodeFiles.syncDirectory(this.directory);
     return made.length === 1 ? made[0] : undefined;
   }
 
@@ -142,7 +165,7 @@ export class PrivateKeys {
   destroy(key: NoteKey): string[] {
     const files = this.#files().filter(([, keyId]) => keyId === keyIdText(key.keyId));
     for (const [file] of files) fs.rmSync(file, { force: true });
-    if (files.length > 0) syncDirectory(this.directory);
+    if (files.length > 0) nodeFiles.syncDirectory(this.directory);
     return files.map(([file]) => file);
   }
 
@@ -182,66 +205,6 @@ export class SigningKeyFault extends Error {
   ) {
     super(message);
   }
-}
-
-/* Files that are whole or not there, and never take the place of another: keys and the notes that hand them on. */
-
-/** On return the names in the directory are on stable storage. Windows cannot flush one, and need not. */
-export function syncDirectory(directory: string): void {
-  if (process.platform === 'win32') return;
-  const fd = fs.openSync(directory, 'r');
-  try {
-    fs.fsyncSync(fd);
-  } finally {
-    fs.closeSync(fd);
-  }
-}
-
-/**
- * On return the directory exists, and the names of all that had to be made are on stable storage.
- * @param model whose owner becomes the owner of what is made.
- */
-export function makeDirectory(directory: string, model?: string): void {
-  const missing: string[] = [];
-  for (let at = path.resolve(directory); !fs.existsSync(at); at = path.dirname(at)) missing.unshift(at);
-  for (const each of missing) {
-    // Another process may come first.
-    fs.mkdirSync(each, { recursive: true, mode: 0o700 });
-    if (process.platform === 'win32') continue;
-    const fd = fs.openSync(each, fs.constants.O_RDONLY | fs.constants.O_NOFOLLOW);
-    try {
-      if (model !== undefined) handOver(fd, model);
-    } finally {
-      fs.closeSync(fd);
-    }
-    syncDirectory(path.dirname(each));
-  }
-}
-
-/**
- * Makes a file for its owner alone. On return it is durable. A link and not a rename, which would silently take the
- * place of a file of that name: of several processes that make the same file at once, one does.
- *
- * A crash may leave `<file>.<random>.tmp` behind.
- * @param model whose owner becomes the owner of the file.
- * @throws the system's error: EEXIST means that nothing was changed; after any other the file may be there.
- */
-export function createDurably(file: string, content: string, model?: string): void {
-  const draft = `${file}.${randomBytes(4).toString('hex')}.tmp`;
-  const fd = fs.openSync(draft, 'wx', 0o600);
-  try {
-    try {
-      fs.writeFileSync(fd, content);
-      if (model !== undefined) handOver(fd, model);
-      fs.fsyncSync(fd);
-    } finally {
-      fs.closeSync(fd);
-    }
-    fs.linkSync(draft, file);
-  } finally {
-    fs.rmSync(draft, { force: true });
-  }
-  syncDirectory(path.dirname(file));
 }
 
 /*
@@ -328,7 +291,7 @@ export function checkOrigin(origin: string): void {
 export function beginHistory(dataDir: string, vkey: string): void {
   assertNotBegun(dataDir);
   const file = originKeyPath(dataDir);
-  makeDirectory(path.dirname(file));
+  nodeFiles.makeDirectory(path.dirname(file));
   createDurably(file, `${vkey}\n`);
 }
 

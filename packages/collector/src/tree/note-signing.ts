@@ -1,20 +1,21 @@
 /**
- * Signs notes and checks who signed them (C2SP signed-note, tlog-cosignature), on Node's own cryptography and at
- * once: the collector has no use for the promises of the verifier that runs in browsers. Pure.
+ * Checks who signed notes (C2SP signed-note, tlog-cosignature), on Node's own cryptography and at once: the collector has
+ * no use for the promises of the verifier that runs in browsers (packages/protocol/src/verify). Pure.
  *
  * A signature by a key that is not known says nothing and is passed over; one that names a known key and is not that
  * key's condemns the note.
  */
-import { type KeyObject, createPublicKey, hash, sign, verify } from 'node:crypto';
+import { type KeyObject, createPublicKey, hash, verify } from 'node:crypto';
 import {
+  assertBothSigned,
   type Checkpoint,
+  claimsOf,
+  forged,
+  formatVerifierKey,
+  keyIdInput,
+  keyIdText,
   KeyMalformed,
   NoteForged,
-  type NoteSignature,
-  NoteUnsigned,
-  formatNote,
-  formatVerifierKey,
-  keyIdText,
   parseCheckpoint,
   parseNote,
   parseRotation,
@@ -63,13 +64,8 @@ export interface NoteKey {
   readonly publicKey: KeyObject;
 }
 
-/** The first four bytes of a hash over name, type and public key. */
 function keyIdOf(name: string, type: number, publicKey: Uint8Array): number {
-  return hash(
-    'sha256',
-    Buffer.concat([Buffer.from(`${name}\n`), Buffer.of(type), publicKey]),
-    'buffer',
-  ).readUInt32BE();
+  return hash('sha256', keyIdInput({ name, type, publicKey }), 'buffer').readUInt32BE();
 }
 
 /**
@@ -112,27 +108,6 @@ export function noteKey(vkey: string): NoteKey {
 }
 
 /**
- * The text as a note, signed with each of these Ed25519 keys.
- * @throws NoteMalformed when the text or a name cannot be part of a note, KeyMalformed for another kind of key.
- */
-export function signNote(
-  text: string,
-  signers: readonly { readonly name: string; readonly privateKey: KeyObject }[],
-): string {
-  const message = Buffer.from(text);
-  const signatures = signers.map(({ name, privateKey }): NoteSignature => {
-    const { keyId } = parseVerifierKey(verifierKeyOf(name, createPublicKey(privateKey)));
-    return { name, keyId, signature: sign(null, message, privateKey) };
-  });
-  return formatNote(text, signatures);
-}
-
-/** The signatures that name the key. */
-function claimedBy(key: NoteKey, signatures: readonly NoteSignature[]): readonly NoteSignature[] {
-  return signatures.filter(({ name, keyId }) => name === key.name && keyId === key.keyId);
-}
-
-/**
  * A log has no key but those that its rotations name. So a signature of its name by another one is of a rotation whose
  * note is gone, and the key that it retired would sign again.
  * @param keys all of the log, which have one name.
@@ -153,10 +128,6 @@ export function rotationMissing(keyId: string): string {
   return `the key ${keyId} has signed it too, and no note in checkpoints/rotations hands on to that one`;
 }
 
-function forged({ keyId }: NoteKey): NoteForged {
-  return new NoteForged(`a signature in the note is not by the key ${keyIdText(keyId)} that it names`);
-}
-
 /**
  * Checks the signatures of the known keys under a note.
  * @param keys of type 1.
@@ -165,15 +136,13 @@ function forged({ keyId }: NoteKey): NoteForged {
  */
 export function verifyNote(note: string, keys: readonly NoteKey[]): { text: string; signedBy: NoteKey[] } {
   const { text, signatures } = parseNote(note);
-  const message = Buffer.from(text);
-  const signedBy = keys.filter((key) => {
-    if (key.type !== NOTE_ED25519) throw new KeyMalformed(`a key of type ${key.type} does not sign notes`);
-    const claimed = claimedBy(key, signatures);
-    if (!claimed.every(({ signature }) => verify(null, message, key.publicKey, signature))) throw forged(key);
-    return claimed.length > 0;
-  });
-  if (signedBy.length === 0) throw new NoteUnsigned('none of the known keys has signed the note');
-  return { text, signedBy };
+  const witness = keys.find(({ type }) => type !== NOTE_ED25519);
+  if (witness !== undefined) throw new KeyMalformed(`a key of type ${witness.type} does not sign notes`);
+  const claims = claimsOf(signatures, keys);
+  for (const claim of claims) {
+    if (!verify(null, Buffer.from(text), claim.key.publicKey, claim.signature)) throw forged(claim);
+  }
+  return { text, signedBy: [...new Set(claims.map(({ key }) => key))] };
 }
 
 /** What a witness signs by Ed25519: two lines, and then the whole text of the checkpoint. */
@@ -223,21 +192,21 @@ export function verifyCosignature(note: string, witnessKey: NoteKey): { text: st
   const { text, signatures } = parseNote(note);
   const checkpoint = parseCheckpoint(text);
   let latest = 0n;
-  for (const { signature } of claimedBy(witnessKey, signatures)) {
-    if (signature.length <= TIME_BYTES) throw forged(witnessKey);
-    const timed = Buffer.from(signature);
+  const claims = claimsOf(signatures, [witnessKey], 'the witness has not cosigned the checkpoint');
+  for (const claim of claims) {
+    const timed = Buffer.from(claim.signature);
+    if (timed.length <= TIME_BYTES) throw forged(claim);
     const time = timed.readBigUInt64BE();
     const cosigned =
       type === COSIGNATURE_ED25519 ? ed25519Cosigned(text, time) : mlDsaCosigned(checkpoint, time, name);
     if (cosigned === undefined || !verify(null, cosigned, publicKey, timed.subarray(TIME_BYTES))) {
-      throw forged(witnessKey);
+      throw forged(claim);
     }
     if (time === 0n || time > BigInt(Number.MAX_SAFE_INTEGER)) {
       throw new NoteForged('the cosignature of the witness tells no time at which it can have been made');
     }
     if (time > latest) latest = time;
   }
-  if (latest === 0n) throw new NoteUnsigned('the witness has not cosigned the checkpoint');
   return { text, time: Number(latest) };
 }
 
@@ -297,13 +266,16 @@ export function keyChain(first: string, rotations: readonly string[]): KeyChain 
 
 /** What the note says, once it is sure that it follows on from this key and that both keys have signed it. */
 function handover(note: string, from: NoteKey): Handover {
-  const { origin, oldKey, newKey, until } = parseRotation(parseNote(note).text);
+  const rotation = parseRotation(parseNote(note).text);
+  const { origin, oldKey, newKey, until } = rotation;
   if (origin !== from.name) throw new Error('it is of another log');
   if (oldKey !== from.vkey) throw new Error(`it is not from the key that the log had by then, ${from.vkey}`);
   const to = noteKey(newKey);
   const { signedBy } = verifyNote(note, [from, to]);
-  if (!signedBy.includes(from)) throw new Error('the old key has not signed it');
-  if (!signedBy.includes(to)) throw new Error('the new key has not signed it');
+  assertBothSigned(
+    rotation,
+    signedBy.map(({ vkey }) => vkey),
+  );
   const instant = Date.parse(until);
   // A leap second is an instant to RFC 3339 and none to JavaScript.
   if (Number.isNaN(instant)) throw new Error('the end of its overlap cannot be read');

@@ -1,5 +1,5 @@
 /**
- * The log's signing keys in files, and their rotation.
+ * The log's signing keys, in files or behind a program, and the rotation of those in files.
  *
  * A key is made once, at the very first start, and its verifier key written beside the checkpoints before anything is
  * signed. A rotation makes another one and then a note, signed by both, that hands on to it: the appearance of the note
@@ -12,16 +12,15 @@
  * there to shut them out; and must not remove it, because it may be the newest key of the log, and the data directory
  * an older copy that someone has put back.
  */
-import { formatRotation } from '@clinical-events/protocol/verify';
-import { type NoteKey, signNote, type CheckpointSigner } from './note-signing.js';
+import { formatNote, formatRotation } from '@clinical-events/protocol/verify';
+import { createDurably, nodeFiles } from '../files.js';
 import { systemCode } from '../system-code.js';
+import { KeyCommand } from './key-command.js';
+import type { CheckpointSigner, NoteKey } from './note-signing.js';
 import {
   PrivateKeys,
   type SigningKey,
   SigningKeyFault,
-  createDurably,
-  makeDirectory,
-  syncDirectory,
   assertNotBegun,
   beginHistory,
   checkOrigin,
@@ -33,12 +32,16 @@ import {
   rotationDirectory,
   rotationPath,
   rotationPaths,
+  signingProgram,
+  type KeyHolder,
 } from './key-files.js';
 
 export interface SigningKeysOptions {
   readonly dataDir: string;
   /** Where the private keys are. */
   readonly directory: string;
+  /** What holds them instead: then no file of a key is read or made. */
+  readonly holder?: KeyHolder | undefined;
   /** Milliseconds since 1970 UTC. */
   readonly now?: () => number;
   /** Something is not as it should be; checkpoints are signed all the same. */
@@ -50,6 +53,28 @@ export interface SigningKeysOptions {
 export interface FirstStartOptions extends SigningKeysOptions {
   /** The name of the log; asked for at the very first start only. */
   readonly origin: () => string;
+}
+
+/**
+ * The signer that `--signing-keys` names: a directory, or `command:PROGRAM`.
+ * @throws SigningKeyFault as {@link SigningKeys.openOrCreate}; SigningCommandFailed as {@link KeyCommand.ask}.
+ */
+export async function openSigner({
+  signingKeys,
+  timeLimitMs,
+  ...options
+}: Omit<FirstStartOptions, 'directory'> & {
+  readonly signingKeys: string;
+  /** For an answer of the program. */
+  readonly timeLimitMs?: number;
+}): Promise<SigningKeys> {
+  const program = signingProgram(signingKeys);
+  const { dataDir, onTrouble } = options;
+  if (program === undefined) return SigningKeys.openOrCreate({ ...options, directory: signingKeys });
+  const isNew = !hasHistory(dataDir);
+  if (isNew) assertNotBegun(dataDir);
+  const holder = await KeyCommand.ask(program, { mustAnswer: isNew, onTrouble, timeLimitMs });
+  return SigningKeys.openOrCreate({ ...options, directory: dataDir, holder });
 }
 
 /** What a rotation did. */
@@ -74,7 +99,7 @@ interface Signing {
 export class SigningKeys implements CheckpointSigner {
   readonly #options: SigningKeysOptions;
   readonly #now: () => number;
-  readonly #files: PrivateKeys;
+  readonly #holder: KeyHolder;
   #signing: Signing;
   /** How many keys of the chain, from its begin, are known to be destroyed or cannot be. */
   #retired = 0;
@@ -84,25 +109,21 @@ export class SigningKeys implements CheckpointSigner {
   private constructor(options: SigningKeysOptions) {
     this.#options = options;
     this.#now = options.now ?? Date.now;
-    this.#files = new PrivateKeys(options.directory);
+    this.#holder = options.holder ?? new PrivateKeys(options.directory);
     this.#signing = this.#load();
   }
 
   /**
    * The keys of a log, and its first key when it has none yet. For the one process that holds the data directory.
-   *
-   * A private key that an earlier first start made and never came to name is taken; it is told by its file's name,
-   * which fits this origin only.
    * @throws SigningKeyFault as {@link open}; and when the log did begin, but lost `origin.vkey`.
    */
   static openOrCreate(options: FirstStartOptions): SigningKeys {
     if (!hasHistory(options.dataDir)) {
       assertNotBegun(options.dataDir);
-      const files = new PrivateKeys(options.directory);
+      const holder = options.holder ?? new PrivateKeys(options.directory);
       const origin = options.origin();
       checkOrigin(origin);
-      const { key } = files.only(origin) ?? files.make(origin);
-      beginHistory(options.dataDir, key.vkey);
+      beginHistory(options.dataDir, holder.first(origin).key.vkey);
     }
     return SigningKeys.open(options);
   }
@@ -152,14 +173,14 @@ export class SigningKeys implements CheckpointSigner {
       newKey: made.key.vkey,
       until: new Date(until).toISOString(),
     });
-    const note = signNote(
+    const note = formatNote(
       text,
-      [before, made].map(({ privateKey }) => ({ name: history.origin, privateKey })),
+      [before, made].map(({ key: { name, keyId }, sign }) => ({ name, keyId, signature: sign(text) })),
     );
     // What a verifier would refuse must never be there.
     followHistory(dataDir, history.first, [...history.rotations, note]);
     const file = rotationPath(dataDir, history.rotations.length + 1);
-    makeDirectory(rotationDirectory(dataDir), originKeyPath(dataDir));
+    nodeFiles.makeDirectory(rotationDirectory(dataDir));
     try {
       createDurably(file, note, originKeyPath(dataDir));
     } catch (error) {
@@ -180,19 +201,16 @@ export class SigningKeys implements CheckpointSigner {
   }
 
   /** @returns the text, signed by the current key and, while the overlap lasts, by the one before. */
-  sign(text: string): Promise<string> {
-    return new Promise((resolve) => resolve(this.#sign(text)));
-  }
-
-  #sign(text: string): string {
+  async sign(text: string): Promise<string> {
     this.#follow();
     const { history, current, before } = this.#signing;
     const overlapping = this.#now() < (history.until.at(-1) ?? -Infinity);
     const signers = overlapping && before !== undefined ? [current, before] : [current];
-    const note = signNote(
-      text,
-      signers.map(({ privateKey }) => ({ name: this.origin, privateKey })),
-    );
+    const signatures = signers.map(async ({ key: { name, keyId }, sign }) => ({
+      ...{ name, keyId },
+      signature: await sign(text),
+    }));
+    const note = formatNote(text, await Promise.all(signatures));
     if (!overlapping) this.#signing = { history, current, before: undefined };
     this.#destroyBefore(history.keys.length - (overlapping ? 2 : 1));
     return note;
@@ -228,19 +246,19 @@ export class SigningKeys implements CheckpointSigner {
       throw new SigningKeyFault('broken', 'a rotation that was followed is no longer there');
     }
     // Anyone who made the note may not have come to this yet, and a checkpoint must not outlive the key it was signed by.
-    if (history.rotations.length > 0) syncDirectory(rotationDirectory(dataDir));
-    const current = this.#files.read(history.current);
+    if (history.rotations.length > 0) nodeFiles.syncDirectory(rotationDirectory(dataDir));
+    const current = this.#holder.read(history.current);
     const previous = history.keys.at(-2);
     let before: SigningKey | undefined;
     if (previous !== undefined && this.#now() < (history.until.at(-1) ?? -Infinity)) {
       try {
-        before = this.#files.read(previous);
+        before = this.#holder.read(previous);
       } catch (error) {
         onTrouble('the key before the current one should sign too until the overlap ends, and cannot', error);
       }
     }
     for (const each of before === undefined ? [current] : [current, before]) {
-      const exposure = this.#files.exposureOf(each.key);
+      const exposure = this.#holder.exposureOf(each.key);
       if (exposure !== undefined) onTrouble('a signing key is open to other users', new Error(exposure));
     }
     return { history, current, before };
@@ -252,7 +270,7 @@ export class SigningKeys implements CheckpointSigner {
       const key = this.keys[this.#retired];
       if (key === undefined) return;
       try {
-        for (const file of this.#files.destroy(key)) {
+        for (const file of this.#holder.destroy(key)) {
           this.#options.onNotice?.(`${file} was destroyed: its key signs no more`);
         }
       } catch (error) {

@@ -1,9 +1,9 @@
 /**
- * Small files in `checkpoints/` by which a running collector and its commands report how they fare, to another process
- * and often after they have ended: to `doctor`, and to the console.
+ * Small files in `checkpoints/` by which a running collector and its commands report their state to `doctor` and the
+ * console, which are other processes, and often run later.
  *
- * Replaced by a rename and not flushed: after a power loss the file of the start before, or none, says as much as it
- * did, and it is written again within seconds of the next start.
+ * Replaced by a rename and not flushed: after a power loss the file of the start before, or none, is as true as it was,
+ * and it is written again within seconds of the next start.
  */
 import fs from 'node:fs';
 import path from 'node:path';
@@ -108,7 +108,7 @@ export interface CheckpointTroubleState {
   readonly reason: string;
 }
 
-/** `sinks.json`, in the order of the option: how each sink does. */
+/** `sinks.json`, in the order of the option: the state of each sink. */
 export interface SinkState {
   /** As it was given, but a witness's key is replaced by its name. */
   readonly sink: string;
@@ -128,34 +128,79 @@ export interface SinkState {
   readonly lost_at?: string;
 }
 
+/** `known.json`: the newest checkpoint that a collector on a log in a database has seen. A restored one says less. */
+interface KnownCheckpoint {
+  /** The signed note. */
+  readonly note: string;
+}
+
+/** `mirror.json`: that a data directory is a mirror of a log in a database. */
+export interface MirrorNote {
+  /** Where the log is, for people. */
+  readonly store: string;
+  readonly ledger_id: string;
+  /** How many bytes of its file of readings stand in the access log of the database. */
+  readonly forwarded: number;
+}
+
+type Check = (value: unknown) => boolean;
+
+const isOneOf =
+  (...values: readonly unknown[]): Check =>
+  (value) =>
+    values.includes(value);
+const orMissing =
+  (check: Check): Check =>
+  (value) =>
+    value === undefined || check(value);
+
+/** An object of which each of these members passes its check. */
+const object =
+  <State>(checks: Readonly<Record<keyof State & string, Check>>) =>
+  (value: unknown): value is State =>
+    typeof value === 'object' &&
+    value !== null &&
+    Object.entries<Check>(checks).every(([name, check]) => check((value as Record<string, unknown>)[name]));
+
+const isSinkState = object<SinkState>({
+  sink: isLine,
+  state: isOneOf('ok', 'failing', 'forked'),
+  size: orMissing(isCount),
+  at: orMissing(isInstant),
+  failing_since: orMissing(isInstant),
+  message: orMissing(isLine),
+  dropped: orMissing(isCount),
+  lost_at: orMissing(isInstant),
+});
 const BACKUP = new StateFile(
   'backup.json',
   'when a back-up was made',
-  (value): value is BackupNote =>
-    isObject(value) &&
-    isInstant(value['at']) &&
-    isCount(value['events']) &&
-    [undefined, true, false].includes(value['follows'] as boolean | undefined),
+  object<BackupNote>({ at: isInstant, events: isCount, follows: isOneOf(undefined, true, false) }),
 );
 const VERIFY = new StateFile(
   'verify.json',
   'what collector verify found',
-  (value): value is VerifyResult =>
-    isObject(value) &&
-    isInstant(value['at']) &&
-    typeof value['intact'] === 'boolean' &&
-    isCount(value['events']),
+  object<VerifyResult>({ at: isInstant, intact: isOneOf(true, false), events: isCount }),
 );
 const TROUBLE = new StateFile(
   'trouble.json',
   'why no checkpoint could be made',
-  (value): value is CheckpointTroubleState =>
-    isObject(value) && isInstant(value['since']) && isLine(value['reason']),
+  object<CheckpointTroubleState>({ since: isInstant, reason: isLine }),
 );
 const SINKS = new StateFile(
   'sinks.json',
   'the states of checkpoint sinks',
   (value): value is SinkState[] => Array.isArray(value) && value.every(isSinkState),
+);
+const KNOWN = new StateFile(
+  'known.json',
+  'the newest checkpoint that was seen',
+  object<KnownCheckpoint>({ note: (value) => typeof value === 'string' }),
+);
+const MIRROR = new StateFile(
+  'mirror.json',
+  'of which log a data directory is a mirror',
+  object<MirrorNote>({ store: isLine, ledger_id: isLine, forwarded: isCount }),
 );
 
 /*
@@ -169,6 +214,10 @@ export const writeVerifyResult = (dataDir: string, result: VerifyResult) => VERI
 export const readCheckpointTrouble = (dataDir: string) => TROUBLE.read(dataDir);
 export const readSinkStates = (dataDir: string) => SINKS.read(dataDir) ?? [];
 export const writeSinkStates = (dataDir: string, states: SinkState[]) => SINKS.write(dataDir, states);
+export const readKnownCheckpoint = (dataDir: string) => KNOWN.read(dataDir)?.note;
+export const writeKnownCheckpoint = (dataDir: string, note: string) => KNOWN.write(dataDir, { note });
+export const readMirrorNote = (dataDir: string) => MIRROR.read(dataDir);
+export const writeMirrorNote = (dataDir: string, note: MirrorNote) => MIRROR.write(dataDir, note);
 
 /** A reason is shown on a line of a terminal. */
 const LONGEST_REASON = 1000;
@@ -257,53 +306,6 @@ export function describe(state: SinkState, now: number): string {
 /** What to say of a sink that holds less than it was left with; follows the sink's name. */
 export const LESS = 'held less than it was left with: it was cut, moved aside or deleted';
 
-/*
- * `checkpoints/known.json`: the newest checkpoint that a collector on a log in a database has seen. A database that was
- * restored says less.
- */
-
-const KNOWN = new StateFile('known.json', 'the newest checkpoint that was seen', isKnownNote);
-
-/** The signed note; undefined where none was seen. @throws StateFileDamaged */
-export function readKnownCheckpoint(dataDir: string): string | undefined {
-  return KNOWN.read(dataDir)?.note;
-}
-
-export function writeKnownCheckpoint(dataDir: string, note: string): void {
-  KNOWN.write(dataDir, { note });
-}
-
-function isKnownNote(value: unknown): value is { readonly note: string } {
-  return isObject(value) && typeof value['note'] === 'string';
-}
-
-/* `checkpoints/mirror.json`: that a data directory is a mirror of a log in a database. */
-
-export interface MirrorNote {
-  /** Where the log is, for people. */
-  readonly store: string;
-  readonly ledger_id: string;
-  /** How many bytes of its file of readings stand in the access log of the database. */
-  readonly forwarded: number;
-}
-
-const MIRROR = new StateFile('mirror.json', 'of which log a data directory is a mirror', isMirrorNote);
-
-/** @returns undefined for a directory that is no mirror. @throws StateFileDamaged */
-export function readMirrorNote(dataDir: string): MirrorNote | undefined {
-  return MIRROR.read(dataDir);
-}
-
-export function writeMirrorNote(dataDir: string, note: MirrorNote): void {
-  MIRROR.write(dataDir, note);
-}
-
-function isMirrorNote(value: unknown): value is MirrorNote {
-  return (
-    isObject(value) && isLine(value['store']) && isLine(value['ledger_id']) && isCount(value['forwarded'])
-  );
-}
-
 const UNITS = [
   [86_400_000, 'd'],
   [3_600_000, 'h'],
@@ -315,24 +317,6 @@ const UNITS = [
 function ago(ms: number): string {
   for (const [unit, name] of UNITS) if (ms >= unit) return `${Math.floor(ms / unit)} ${name}`;
   return '0 s';
-}
-
-const STATES: readonly unknown[] = ['ok', 'failing', 'forked'];
-
-function isSinkState(value: unknown): value is SinkState {
-  if (!isObject(value)) return false;
-  const { sink, state, size, at, failing_since: since, message, dropped } = value;
-  return (
-    isLine(sink) &&
-    STATES.includes(state) &&
-    [size, dropped].every((count) => count === undefined || isCount(count)) &&
-    [at, since, value['lost_at']].every((instant) => instant === undefined || isInstant(instant)) &&
-    (message === undefined || isLine(message))
-  );
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null;
 }
 
 function isCount(value: unknown): value is number {

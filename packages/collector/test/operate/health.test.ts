@@ -1,11 +1,9 @@
 import { expect, test } from 'vitest';
 import type { LedgerState } from '../../src/ledger/ledger.js';
 import { NotCommitted, type StorageReason } from '../../src/store/contract/events.js';
-import { healthOf, healthText, isLive, isReady } from '../../src/operate/state.js';
-import type { Phase } from '../../src/operate/status.js';
-import { SHARED } from './well.js';
-
-const NOW = 1e6;
+import { healthOf, healthText, isLive, isReady } from '../../src/operate/health.js';
+import type { Phase } from '../../src/operate/snapshot.js';
+import { holding, SHARED, WELL } from './well.js';
 
 interface Given {
   readonly phase?: Phase;
@@ -20,21 +18,13 @@ function health(given: Given = {}): ReturnType<typeof healthOf> {
     ...{ phase: 'running', state: 'open', silent: 100 },
     ...given,
   };
-  return healthOf(
-    {
-      phase: () => phase,
-      ledgerLivedAt: () => (silent === undefined ? undefined : NOW - silent),
-      ingest: { storage: { state, reason } } as never,
-    },
-    NOW,
-  );
+  return healthOf({
+    ...WELL,
+    phase,
+    ledgerLivedAt: silent === undefined ? undefined : WELL.monotonic - silent,
+    storage: { state, reason },
+  });
 }
-
-const PARTS = {
-  phase: () => 'running' as const,
-  httpThreadsLivedAt: () => undefined,
-  ingest: { storage: { state: 'open' } } as never,
-};
 
 function failing(checks: ReturnType<typeof healthOf>): string[] {
   return checks.flatMap(({ name, failure }) => (failure ? [name] : []));
@@ -44,7 +34,7 @@ test('[R-832] it is ready when nothing fails', () => {
   const checks = health();
   expect([isLive(checks), isReady(checks)]).toEqual([true, true]);
   expect(healthText('readyz', checks)).toBe(
-    '[+]startup ok\n[+]shutdown ok\n[+]ledger_thread ok\n[+]storage ok\nreadyz check passed\n',
+    '[+]http_thread ok\n[+]startup ok\n[+]shutdown ok\n[+]ledger_thread ok\n[+]storage ok\nreadyz check passed\n',
   );
 });
 
@@ -78,9 +68,7 @@ test('[R-1453] each reason has a word that stays the same', () => {
 });
 
 test('[R-1435] it is not ready while nothing can be signed, and lives', () => {
-  const ledger = (stalledMs: number) => () => ({ shared: { ...SHARED, stalledMs } }) as never;
-  const at = (stalledMs: number) =>
-    healthOf({ ...PARTS, ledger: ledger(stalledMs), ledgerLivedAt: () => NOW }, NOW);
+  const at = (stalledMs: number) => healthOf({ ...WELL, ...holding({ shared: { ...SHARED, stalledMs } }) });
   expect(isReady(at(4999))).toBe(true);
   expect([isLive(at(7300)), failing(at(7300))]).toEqual([true, ['signing']]);
   expect(healthText('readyz', at(7300))).toContain(
@@ -96,4 +84,10 @@ test('[R-832] a thread that says nothing for a minute wants a new start', () => 
   // While it is being opened, or closes, no one asks it.
   expect(isLive(health({ phase: 'stopping', silent: 60_001 }))).toBe(true);
   expect(isLive(health({ phase: 'starting', silent: 60_001 }))).toBe(true);
+});
+
+test('[R-832] the thread that takes events is asked too: silent for five seconds, it wants a new start', () => {
+  const silent = (silentMs: number) => healthOf({ ...WELL, silentMs });
+  expect([isLive(silent(5000)), isReady(silent(5000))]).toEqual([true, true]);
+  expect([isLive(silent(5001)), failing(silent(5001))]).toEqual([false, ['http_thread']]);
 });

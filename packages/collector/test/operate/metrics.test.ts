@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { ERRORS, EVENT_KINDS } from '@clinical-events/protocol';
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { WARNING_IDS } from '../../src/operate/warnings.js';
+import { WARNINGS } from '../../src/operate/warnings.js';
 import { createKey } from '../running/collector-process.js';
 import { post } from '../running/load.js';
 import { oneCollector } from '../running/one-collector.js';
@@ -203,7 +203,7 @@ describe('[R-833] metrics', () => {
       );
     expect(values('kind')).toEqual(new Set([...EVENT_KINDS, 'otlp', 'none']));
     expect(values('code')).toEqual(new Set(['accepted', ...Object.keys(ERRORS)]));
-    expect(values('id')).toEqual(new Set(WARNING_IDS));
+    expect(values('id')).toEqual(new Set(Object.keys(WARNINGS)));
     expect(values('organisation')).toEqual(new Set(['default']));
   });
 

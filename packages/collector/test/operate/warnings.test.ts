@@ -1,6 +1,8 @@
 import { expect, test } from 'vitest';
-import { warningsOf, WARNING_IDS, type Facts } from '../../src/operate/warnings.js';
-import { DAY, NOW, PRIVACY, SHARED, sink, use, WELL, WELL_SINK } from './well.js';
+import { hintsOf } from '../../src/operate/hints.js';
+import type { Facts } from '../../src/operate/snapshot.js';
+import { warningsOf, WARNINGS } from '../../src/operate/warnings.js';
+import { DAY, holding, NOW, PRIVACY, SHARED, sink, use, WELL, WELL_SINK } from './well.js';
 
 function ids(facts: Partial<Facts>): string[] {
   return warningsOf({ ...WELL, ...facts }).map(({ id, severity }) => `${severity} ${id}`);
@@ -46,11 +48,11 @@ test.each<[string, Partial<Facts>, string[]]>([
     { queue: { events: 1, bytes: 900, maxEvents: 100, maxBytes: 1000 } },
     ['warning queue_nearly_full'],
   ],
-  ['behind', { entries: 11, checkpoint: open }, ['warning checkpoint_old']],
-  ['just behind', { entries: 11, checkpoint: { entries: 10, at: NOW - 59_000 } }, []],
+  ['behind', { ...holding({ entries: 11 }), checkpoint: open }, ['warning checkpoint_old']],
+  ['just behind', { ...holding({ entries: 11 }), checkpoint: { entries: 10, at: NOW - 59_000 } }, []],
   [
     'no signer',
-    { entries: 11, checkpoint: open, checkpointTroubleSince: NOW - DAY },
+    { ...holding({ entries: 11 }), checkpoint: open, checkpointTroubleSince: NOW - DAY },
     ['warning checkpoints_fail'],
   ],
   ['sink down', { sinks: down('failing', NOW - DAY) }, ['warning sink_down']],
@@ -58,22 +60,34 @@ test.each<[string, Partial<Facts>, string[]]>([
   ['sink down for both', { sinks: [{ ...WELL_SINK, state: sink('failing') }] }, ['warning sink_down']],
   ['signing key gone', { keyGone: true }, ['critical signing_key_gone']],
   ['access log altered', { alarms: new Set(['access-log']) }, ['critical access_log_altered']],
-  ['a log in a database', { shared: SHARED }, []],
+  ['a log in a database', holding({ shared: SHARED }), []],
   [
     'a database that is away',
-    { shared: SHARED, storage: { state: 'refusing' } },
+    { ...holding({ shared: SHARED }), storage: { state: 'refusing' } },
     ['critical storage_unavailable'],
   ],
-  ['log forked', { shared: SHARED, alarms: new Set(['fork']) }, ['critical log_forked']],
-  ['acknowledged events lost', { shared: SHARED, alarms: new Set(['lost']) }, ['critical acked_lost']],
-  ['a standby that is not asked for', { shared: { ...SHARED, replicated: undefined } }, []],
-  ['not replicated', { shared: { ...SHARED, replicated: false } }, ['critical replication_off']],
-  ['a minute late', { shared: { ...SHARED, waiting: { batches: 3, oldestMs: 60_000 } } }, []],
-  ['later', { shared: { ...SHARED, waiting: { batches: 3, oldestMs: 60_001 } } }, ['warning merge_delay']],
-  ['a batch late, and places are given', { shared: { ...SHARED, stalledMs: 4999 } }, []],
-  ['no batch gets its place', { shared: { ...SHARED, stalledMs: 5000 } }, ['critical signing_stalled']],
-  ['three months ahead', { shared: { ...SHARED, months: 3 } }, []],
-  ['two months ahead', { shared: { ...SHARED, months: 2 } }, ['warning partitions_low']],
+  ['log forked', { ...holding({ shared: SHARED }), alarms: new Set(['fork']) }, ['critical log_forked']],
+  [
+    'acknowledged events lost',
+    { ...holding({ shared: SHARED }), alarms: new Set(['lost']) },
+    ['critical acked_lost'],
+  ],
+  ['a standby that is not asked for', holding({ shared: { ...SHARED, replicated: undefined } }), []],
+  ['not replicated', holding({ shared: { ...SHARED, replicated: false } }), ['critical replication_off']],
+  ['a minute late', holding({ shared: { ...SHARED, waiting: { batches: 3, oldestMs: 60_000 } } }), []],
+  [
+    'later',
+    holding({ shared: { ...SHARED, waiting: { batches: 3, oldestMs: 60_001 } } }),
+    ['warning merge_delay'],
+  ],
+  ['a batch late, and places are given', holding({ shared: { ...SHARED, stalledMs: 4999 } }), []],
+  [
+    'no batch gets its place',
+    holding({ shared: { ...SHARED, stalledMs: 5000 } }),
+    ['critical signing_stalled'],
+  ],
+  ['three months ahead', holding({ shared: { ...SHARED, months: 3 } }), []],
+  ['two months ahead', holding({ shared: { ...SHARED, months: 2 } }), ['warning partitions_low']],
   [
     'an erasure that waits',
     { privacy: { ...PRIVACY, pending: 1, pendingSince: NOW - DAY } },
@@ -100,21 +114,21 @@ test.each<[string, Partial<Facts>, string[]]>([
     { lastBackup: undefined, logBeganAt: undefined },
     ['warning backup_old'],
   ],
-  ['no back-up of nothing', { lastBackup: undefined, events: 0 }, []],
+  ['no back-up of nothing', { lastBackup: undefined, ...holding({ events: 0 }) }, []],
   ['no back-up is wanted', { lastBackup: undefined, backupMaxAgeMs: 0 }, []],
   ['key ends', { keys: [use({ expiresAt: NOW + 13 * DAY })] }, ['warning key_expires_soon']],
   ['rotated key ends', { keys: [use({ expiresAt: NOW + DAY, replacedBy: 'x' })] }, []],
   [
     'rotated key ends, and is in use',
     {
-      keys: [{ ...use({ expiresAt: NOW + DAY, replacedBy: 'x' }), lastUsedAt: NOW - 59 * 60_000 }],
+      keys: [use({ expiresAt: NOW + DAY, replacedBy: 'x', lastUsedAt: NOW - 59 * 60_000 })],
     },
     ['warning key_expires_soon'],
   ],
   [
     'rotated key ends, and is not used any more',
     {
-      keys: [{ ...use({ expiresAt: NOW + DAY, replacedBy: 'x' }), lastUsedAt: NOW - 61 * 60_000 }],
+      keys: [use({ expiresAt: NOW + DAY, replacedBy: 'x', lastUsedAt: NOW - 61 * 60_000 })],
     },
     [],
   ],
@@ -132,8 +146,12 @@ test.each<[string, Partial<Facts>, string[]]>([
     { certificates: [{ name: 'ingest', notAfter: NOW - 1 }] },
     ['critical certificate_expires_soon'],
   ],
-  ['clock', { clockStep: { at: NOW - 1000, by: -7_200_000 } }, ['warning clock_stepped']],
-  ['clock long ago', { clockStep: { at: NOW - 2 * DAY, by: -7_200_000 } }, []],
+  [
+    'clock',
+    { clockSteps: { count: 1, last: { at: NOW - 1000, by: -7_200_000 } } },
+    ['warning clock_stepped'],
+  ],
+  ['clock long ago', { clockSteps: { count: 1, last: { at: NOW - 2 * DAY, by: -7_200_000 } } }, []],
   ['log lines dropped', { droppedLines: { lines: 2, at: NOW - 1000 } }, ['warning log_lines_dropped']],
   ['log lines dropped long ago', { droppedLines: { lines: 2, at: NOW - DAY } }, []],
   ['token in clear', { tokenInClear: true }, ['warning operator_token_in_clear']],
@@ -155,22 +173,24 @@ test('[R-834] the gravest come first, and all at once are told', () => {
     storage: { state: 'refusing' },
     disk: { freeBytes: 0, totalBytes: 100 },
     queue: { events: 100, bytes: 1000, maxEvents: 100, maxBytes: 1000 },
-    entries: 12,
     checkpoint: open,
     sinks: [...down('failing'), ...down('forked')],
     keyGone: true,
     alarms: new Set(['access-log', 'fork', 'lost'] as const),
-    shared: {
-      ...{ ...SHARED, replicated: false, waiting: { batches: 1, oldestMs: DAY } },
-      ...{ stalledMs: DAY, months: 0 },
-    },
+    ...holding({
+      entries: 12,
+      shared: {
+        ...{ ...SHARED, replicated: false, waiting: { batches: 1, oldestMs: DAY } },
+        ...{ stalledMs: DAY, months: 0 },
+      },
+    }),
     privacy: { ...PRIVACY, pending: 2, pendingSince: NOW - DAY, unreached: 1 },
     lastVerify: { at: NOW, intact: false, events: 1 },
     lastBackup: undefined,
     keys: [use({ expiresAt: NOW + DAY })],
     keysCurrent: false,
     certificates: [{ name: 'ingest', notAfter: NOW + 2 * DAY }],
-    clockStep: { at: NOW, by: 5000 },
+    clockSteps: { count: 1, last: { at: NOW, by: 5000 } },
     droppedLines: { lines: 1, at: NOW },
     catalogueTroubleSince: NOW - DAY,
     exposed: true,
@@ -178,7 +198,7 @@ test('[R-834] the gravest come first, and all at once are told', () => {
   });
   const firstMild = found.findIndex(({ severity }) => severity === 'warning');
   expect(found.slice(firstMild).every(({ severity }) => severity === 'warning')).toBe(true);
-  const missing = WARNING_IDS.filter((id) => !found.some((warning) => warning.id === id));
+  const missing = Object.keys(WARNINGS).filter((id) => !found.some((warning) => warning.id === id));
   expect(missing).toEqual(['checkpoints_fail']);
 });
 
@@ -194,4 +214,30 @@ test('[R-1457] a follower that stops is noticed within minutes, in words that na
   ]);
   expect(stopped(4 * 60_000, DAY)).toEqual([]);
   expect(stopped(2 * 60_000, 60_000)).toHaveLength(1);
+});
+
+test('[R-834] what is not set up is a hint that says what to do, and no warning', () => {
+  const nothing = {
+    ...{ ...WELL, sinks: [] },
+    ...{ lastBackup: undefined, lastVerify: undefined, logBeganAt: NOW },
+    privacy: { ...PRIVACY, directories: 1 },
+  };
+  const hints = hintsOf(nothing);
+  expect(hints.map(({ id }) => id)).toEqual([
+    ...['no_checkpoint_sink', 'keys_without_mirror'],
+    ...['no_backup_yet', 'not_verified_yet'],
+  ]);
+  expect(
+    hints.map(({ what_to_do }) => /--checkpoint-sink|--encryption-keys|collector \w+/.exec(what_to_do)?.[0]),
+  ).toEqual([...['--checkpoint-sink', '--encryption-keys', 'collector backup', 'collector verify']]);
+  expect(warningsOf(nothing)).toEqual([]);
+  expect(hintsOf({ ...nothing, ...holding({ events: 0 }) })).toHaveLength(4);
+  expect(hintsOf(WELL)).toEqual([]);
+});
+
+test('no hint of a back-up where it is warned of already, or where back-ups are made otherwise', () => {
+  const late = { ...WELL, lastBackup: undefined, logBeganAt: NOW - 2 * DAY };
+  expect(warningsOf(late).map(({ id }) => id)).toEqual(['backup_old']);
+  expect(hintsOf(late)).toEqual([]);
+  expect(hintsOf({ ...late, backupMaxAgeMs: 0 })).toEqual([]);
 });

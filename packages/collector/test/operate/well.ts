@@ -1,6 +1,7 @@
 /** What the warnings and the hints are made of, where all is well. */
-import type { KeyUse } from '../../src/access/key-ring.js';
-import type { Facts } from '../../src/operate/warnings.js';
+import { IngestCounters } from '../../src/ingest/ingest-counters.js';
+import { createCounterMemory, LedgerCounters, type SharedCounts } from '../../src/ledger/ledger-counters.js';
+import type { Facts, KeyState } from '../../src/operate/snapshot.js';
 import type { SinkState } from '../../src/tree/state-files.js';
 
 export const NOW = Date.parse('2026-03-04T12:00:00Z');
@@ -18,19 +19,25 @@ export const PRIVACY = {
   ...{ pending: 0, pendingSince: undefined, holds: 0 },
 };
 
+const LEDGER = { ...new LedgerCounters(createCounterMemory()).read(), events: 10, entries: 10 };
+
 export const WELL: Facts = {
   now: NOW,
+  monotonic: 1e6,
+  ...{ version: '1.2.3', command: 'collector', startedAt: NOW - DAY, busyMs: 1 },
+  ...{ phase: 'running', listens: true, connections: 0, ledgerLivedAt: 1e6 - 100, silentMs: 0 },
+  ingest: new IngestCounters().read(),
+  otlp: undefined,
+  ...{ index: undefined, runs: undefined, keysNotListed: 0 },
+  ledger: LEDGER,
   storage: { state: 'open' },
   queue: { events: 0, bytes: 0, maxEvents: 100, maxBytes: 1000 },
   disk: { freeBytes: 500e9, totalBytes: 1000e9 },
   daysUntilFull: 400,
-  events: 10,
-  entries: 10,
   checkpoint: { entries: 10, at: NOW - 3 * DAY },
   checkpointTroubleSince: undefined,
   sinks: [WELL_SINK],
   alarms: new Set(),
-  shared: undefined,
   privacy: PRIVACY,
   lastVerify: { at: NOW - DAY, intact: true, events: 10 },
   lastBackup: { at: NOW - DAY + 1000, events: 9 },
@@ -39,7 +46,7 @@ export const WELL: Facts = {
   keys: [use({}), use({ expiresAt: NOW + 15 * DAY })],
   keysCurrent: true,
   certificates: [{ name: 'ingest', notAfter: NOW + 15 * DAY }],
-  clockStep: undefined,
+  clockSteps: { count: 0, last: undefined },
   catalogueTroubleSince: undefined,
   exposed: false,
   droppedLines: { lines: 0, at: undefined },
@@ -47,8 +54,13 @@ export const WELL: Facts = {
   tokenInClear: false,
 };
 
+/** A ledger that holds this, or of which this is known. */
+export function holding(more: Partial<Facts['ledger']>): Pick<Facts, 'ledger'> {
+  return { ledger: { ...LEDGER, ...more } };
+}
+
 /** Of a log in a database. */
-export const SHARED = {
+export const SHARED: SharedCounts = {
   replicated: true,
   waiting: { batches: 2, oldestMs: 900 },
   stalledMs: 0,
@@ -61,25 +73,18 @@ export function sink(state: SinkState['state'], failingSince?: number): SinkStat
   return { sink: 'dir:/mnt/worm', state, ...since, message: '/mnt/worm is not there' };
 }
 
-export function use(key: Partial<KeyUse['key']>): KeyUse {
+export function use(key: Partial<KeyState>): KeyState {
   return {
-    key: {
-      keyId: 'abcdefghijkl',
-      hash: new Uint8Array(32),
-      organisation: 'default',
-      permissions: 'all',
-      profile: undefined,
-      rateLimit: undefined,
-      note: 'the note of an operator',
-      createdAt: 0,
-      expiresAt: undefined,
-      revokedAt: undefined,
-      rotatedFrom: undefined,
-      replacedBy: undefined,
-      ...key,
-    } as KeyUse['key'],
+    keyId: 'abcdefghijkl',
+    organisation: 'default',
+    note: 'the note of an operator',
+    createdAt: 0,
+    expiresAt: undefined,
+    revokedAt: undefined,
+    replacedBy: undefined,
     lastUsedAt: undefined,
     uses: 0,
     overRate: 0,
+    ...key,
   };
 }

@@ -1,7 +1,8 @@
 import { generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { formatNote, formatRotation, KeyMalformed, parseNote } from '@clinical-events/protocol/verify';
 import { expect, test } from 'vitest';
-import { ChainBroken, keyChain, signNote, verifierKeyOf } from '../../src/tree/note-signing.js';
+import { ChainBroken, keyChain, verifierKeyOf } from '../../src/tree/note-signing.js';
+import { signNote } from './sign-note.js';
 
 const ORIGIN = 'ledger.example/ward-7';
 const UNTIL = '2030-06-01T12:00:00Z';

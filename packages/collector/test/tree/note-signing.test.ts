@@ -14,12 +14,12 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
   noteKey,
-  signNote,
   verifierKeyOf,
   verifyCosignature,
   verifyNote,
   type NoteKey,
 } from '../../src/tree/note-signing.js';
+import { signNote } from './sign-note.js';
 import { noteConformance } from '../../../protocol/test/verify/note-conformance.js';
 // Two checkpoints of public Certificate Transparency logs as their witnesses cosigned them, with the public keys that
 // those witnesses publish: made by code that shares nothing with this, as the specifications give no such vectors.

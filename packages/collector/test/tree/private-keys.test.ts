@@ -1,7 +1,8 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { createDurably, makeDirectory, signingDirectory, signingProgram } from '../../src/tree/key-files.js';
+import { createDurably } from '../../src/files.js';
+import { signingDirectory, signingProgram } from '../../src/tree/key-files.js';
 import { scratchDirectory } from '../access/scratch-keys.js';
 
 test('a file is flushed before it has its name, and its name after', () => {
@@ -38,21 +39,6 @@ test('a file that cannot be flushed is not made', () => {
   onTestFinished(() => spy.mockRestore());
   expect(() => createDurably(file, 'content')).toThrow('no space');
   expect(fs.readdirSync(path.dirname(file))).toEqual([]);
-});
-
-test('directories are made for their owner alone, each flushed into the one above it', () => {
-  const top = scratchDirectory();
-  const flushed: string[] = [];
-  const real = fs.openSync;
-  const spy = vi.spyOn(fs, 'openSync').mockImplementation((file, flags, mode) => {
-    if (flags === 'r') flushed.push(String(file));
-    return real(file, flags, mode);
-  });
-  onTestFinished(() => spy.mockRestore());
-  makeDirectory(path.join(top, 'a', 'b'));
-  makeDirectory(path.join(top, 'a', 'b'));
-  expect(flushed).toEqual([top, path.join(top, 'a')].map((each) => path.resolve(each)));
-  for (const each of ['a', 'a/b']) expect(fs.statSync(path.join(top, each)).mode & 0o777).toBe(0o700);
 });
 
 test('[R-905] beside a program that signs, files of keys are in the data directory', () => {

@@ -350,7 +350,7 @@ describe('a rotation', () => {
     const log = new ScratchLog();
     log.start();
     fs.chownSync(path.join(log.directory, log.keyFiles()[0] ?? ''), 4711, 4712);
-    fs.chownSync(log.originFile, 4711, 4712);
+    for (const held of [log.originFile, path.dirname(log.originFile)]) fs.chownSync(held, 4711, 4712);
     const { keyFile: file, note } = log.rotate(DAY);
     for (const made of [file, note, path.dirname(note)]) {
       const { uid, gid, mode } = fs.statSync(made);

@@ -103,6 +103,20 @@ describe('a witness', () => {
     expect(fs.existsSync(file)).toBe(false);
   });
 
+  test('[R-1986] is given the newest stored checkpoint when another collector of the log has submitted a newer one', async () => {
+    const { witness, file, sink } = await meet();
+    await give(sink(), 200);
+    fs.rmSync(file);
+    const behind = sink();
+    log.signed = 250;
+    await behind.deliver(log.published(150), attempt());
+    expect(witness.seen.get(ORIGIN)?.size).toBe(250);
+    expect(parseNote(fs.readFileSync(file, 'utf8')).text).toBe(parseNote(log.note(250)).text);
+    // What was cosigned meanwhile covers it.
+    await behind.deliver(log.published(160), attempt());
+    expect(witness.asked).toEqual([0, 0, 200]);
+  });
+
   test('is forked when the ledger has less than the cosigned checkpoint that is kept, or other events', async () => {
     const { witness, file, sink } = await meet();
     await give(sink(), 200);

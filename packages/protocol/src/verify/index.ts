@@ -11,19 +11,28 @@ export type { ProofCheck, ProofFault, ProofVerdict } from './check-proof.js';
 export { formatCheckpoint, parseCheckpoint } from './checkpoint.js';
 export type { Checkpoint } from './checkpoint.js';
 export { hashLeaf, rootFromInclusion } from './hashing.js';
-export { followRotations, formatRotation, parseRotation, RotationRefused } from './rotation.js';
+export {
+  assertBothSigned,
+  followRotations,
+  formatRotation,
+  parseRotation,
+  RotationRefused,
+} from './rotation.js';
 export type { Rotation } from './rotation.js';
 export {
+  claimsOf,
+  forged,
   formatNote,
   formatVerifierKey,
   KeyMalformed,
+  keyIdInput,
   keyIdText,
   NoteMalformed,
   parseNote,
   parseVerifierKey,
   splitNotes,
 } from './signed-note.js';
-export type { NoteSignature, SignedNote, VerifierKey } from './signed-note.js';
+export type { Claim, NoteSignature, SignedNote, VerifierKey } from './signed-note.js';
 export { formatProof, parseProof, ProofMalformed } from './tlog-proof.js';
 export type { TlogProof } from './tlog-proof.js';
 export { NoteForged, NoteUnsigned, verifyNote } from './signed-note.js';

@@ -93,8 +93,8 @@ export class RotationRefused extends Error {
   override name = 'RotationRefused';
 }
 
-async function checkSignatures(note: string, { oldKey, newKey }: Rotation): Promise<void> {
-  const { signedBy } = await verifyNote(note, [oldKey, newKey]);
+/** @throws NoteUnsigned when one of the two keys is not among those that have signed the note. */
+export function assertBothSigned({ oldKey, newKey }: Rotation, signedBy: readonly string[]): void {
   if (!signedBy.includes(oldKey)) throw new NoteUnsigned('the old key has not signed it');
   if (!signedBy.includes(newKey)) throw new NoteUnsigned('the new key has not signed it');
 }
@@ -118,7 +118,7 @@ export async function followRotations(
     try {
       const rotation = parseRotation(parseNote(note).text);
       if (!trusted.has(rotation.oldKey)) continue;
-      await checkSignatures(note, rotation);
+      assertBothSigned(rotation, (await verifyNote(note, [rotation.oldKey, rotation.newKey])).signedBy);
       trusted.add(rotation.newKey);
     } catch (error) {
       const ofTheNote =

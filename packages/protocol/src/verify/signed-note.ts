@@ -218,10 +218,14 @@ export class NoteForged extends Error {
 
 const encoder = new TextEncoder();
 
-/** The id of a key of this name, type and public key: the first four bytes of a hash over them. */
-async function keyIdOf({ name, type, publicKey }: VerifierKey): Promise<number> {
-  const hash = await sha256(encoder.encode(`${name}\n`), Uint8Array.of(type), publicKey);
-  return new DataView(hash.buffer, hash.byteOffset).getUint32(0);
+/** What the id of a key is the hash of: it is the first four bytes of the SHA-256. */
+export function keyIdInput({ name, type, publicKey }: Omit<VerifierKey, 'keyId'>): Uint8Array {
+  const named = encoder.encode(`${name}\n`);
+  const input = new Uint8Array(named.length + 1 + publicKey.length);
+  input.set(named);
+  input[named.length] = type;
+  input.set(publicKey, named.length + 1);
+  return input;
 }
 
 /**
@@ -231,10 +235,39 @@ async function keyIdOf({ name, type, publicKey }: VerifierKey): Promise<number> 
 export async function checkedKey(vkey: string): Promise<VerifierKey> {
   const key = parseVerifierKey(vkey);
   if (key.type !== NOTE_ED25519) throw new KeyMalformed('the verifier key is not an Ed25519 key for notes');
-  if ((await keyIdOf(key)) !== key.keyId) {
+  if (uint32(await sha256(keyIdInput(key))) !== key.keyId) {
     throw new KeyMalformed('the key id of the verifier key is not that of its name and key');
   }
   return key;
+}
+
+/** A signature under a note in the name of a known key: whether it is that key's has to be checked. */
+export interface Claim<Key> {
+  readonly key: Key;
+  readonly signature: Uint8Array;
+}
+
+/**
+ * The signatures under a note that name one of the keys, by the keys in their order.
+ * @throws NoteUnsigned with this message when there is none.
+ */
+export function claimsOf<Key extends Pick<VerifierKey, 'name' | 'keyId'>>(
+  signatures: readonly NoteSignature[],
+  keys: readonly Key[],
+  unsigned = 'none of the known keys has signed the note',
+): Claim<Key>[] {
+  const claims = keys.flatMap((key) =>
+    signatures
+      .filter(({ name, keyId }) => name === key.name && keyId === key.keyId)
+      .map(({ signature }) => ({ key, signature })),
+  );
+  if (claims.length === 0) throw new NoteUnsigned(unsigned);
+  return claims;
+}
+
+/** For a {@link Claim} that does not hold. */
+export function forged({ key }: Claim<Pick<VerifierKey, 'keyId'>>): NoteForged {
+  return new NoteForged(`a signature in the note is not by the key ${keyIdText(key.keyId)} that it names`);
 }
 
 /**
@@ -250,19 +283,11 @@ export async function verifyNote(
 ): Promise<{ text: string; signedBy: string[] }> {
   const { text, signatures } = parseNote(note);
   const message = encoder.encode(text);
-  const signedBy: string[] = [];
-  for (const vkey of new Set(keys)) {
-    const key = await checkedKey(vkey);
-    const claimed = signatures.filter(({ name, keyId }) => name === key.name && keyId === key.keyId);
-    for (const { signature } of claimed) {
-      if (!(await ed25519Holds(key.publicKey, signature, message))) {
-        throw new NoteForged(
-          `a signature in the note is not by the key ${keyIdText(key.keyId)} that it names`,
-        );
-      }
-    }
-    if (claimed.length > 0) signedBy.push(vkey);
+  const known: (VerifierKey & { readonly vkey: string })[] = [];
+  for (const vkey of new Set(keys)) known.push({ ...(await checkedKey(vkey)), vkey });
+  const claims = claimsOf(signatures, known);
+  for (const claim of claims) {
+    if (!(await ed25519Holds(claim.key.publicKey, claim.signature, message))) throw forged(claim);
   }
-  if (signedBy.length === 0) throw new NoteUnsigned('none of the known keys has signed the note');
-  return { text, signedBy };
+  return { text, signedBy: [...new Set(claims.map(({ key }) => key.vkey))] };
 }

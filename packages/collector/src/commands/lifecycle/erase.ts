@@ -4,7 +4,7 @@ import path from 'node:path';
 import { Command } from 'commander';
 import { REASONS } from '../../privacy/actions.js';
 import { systemCode } from '../../system-code.js';
-import { createDurably } from '../../tree/key-files.js';
+import { createDurably } from '../../files.js';
 import { logAccess } from '../access-log.js';
 import { addConfigOptions, idFrom, idsIn, organisationFrom, runIdFrom, wordFrom } from '../arguments.js';
 import { openCatalogue } from '../catalogue.js';

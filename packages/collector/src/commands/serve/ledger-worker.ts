@@ -7,7 +7,7 @@ import type { CheckpointTroubleState } from '../../tree/state-files.js';
 import type { StorageReason } from '../../store/contract/events.js';
 import type { IdIndexStats } from '../../store/open-to-write.js';
 import type { OpenedLog } from './open-ledger.js';
-import type { Alarm } from '../../operate/status.js';
+import type { Alarm } from '../../operate/snapshot.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
 import type { LedgerThreadData, LedgerThreadMessage, LedgerThreadRequest } from './ledger-thread.js';
 

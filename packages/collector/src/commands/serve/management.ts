@@ -4,7 +4,8 @@ import type { Config } from '../../config.js';
 import type { CertificatePem } from '../../ingest/tls.js';
 import { isLoopback } from '../../loopback.js';
 import type { OperatorToken } from '../../operate/gate.js';
-import type { CollectorStatus } from '../../operate/status.js';
+import type { RunningStatus } from './status.js';
+import { typedByName } from '../typed.js';
 import { callable, cannotListen, type Listening } from './listening.js';
 
 /** Closed when it is disposed of. */
@@ -65,7 +66,7 @@ export async function openManagement(
   { management, managementHost: host, managementPort }: Config,
   token: OperatorToken | undefined,
   pem: CertificatePem | undefined,
-  collectorStatus: CollectorStatus,
+  collectorStatus: RunningStatus,
   log: Logger,
 ): Promise<OpenManagement> {
   if (management === 'off') {
@@ -77,7 +78,15 @@ export async function openManagement(
   }
   // Half of what a start loads, for which anyone who does not want it should not wait.
   const { Management } = await import('../../operate/management.js');
-  const listener = new Management({ host, port: managementPort, token, pem, collectorStatus, log });
+  const listener = new Management({
+    host,
+    port: managementPort,
+    token,
+    pem,
+    log,
+    snapshot: () => collectorStatus.snapshot(),
+    typed: typedByName,
+  });
   let port: number;
   try {
     port = await listener.listen();

@@ -9,7 +9,7 @@ import type { CheckpointSigner } from '../../tree/note-signing.js';
 import { AccessLogHeads, type AccessLogHeadsOptions } from '../../ledger/access-log-heads.js';
 import { Lifecycle } from '../../ledger/lifecycle.js';
 import { Sequencer, type SequencerOptions } from '../../ledger/sequencer.js';
-import type { Alarm } from '../../operate/status.js';
+import type { Alarm } from '../../operate/snapshot.js';
 import { CheckpointContradicted } from '../../ledger/signed-tree.js';
 import {
   CheckpointTrouble,
@@ -18,9 +18,9 @@ import {
   writeKnownCheckpoint,
 } from '../../tree/state-files.js';
 import { checkpointOf } from '../../tree/log-view.js';
-import { CommandSigner, SigningCommandUnfit } from '../../tree/command-signer.js';
-import { SigningKeys } from '../../tree/signing-keys.js';
-import { signingDirectory, SigningKeyFault, signingProgram } from '../../tree/key-files.js';
+import { SigningCommandUnfit } from '../../tree/key-command.js';
+import { openSigner as openTreeSigner } from '../../tree/signing-keys.js';
+import { signingDirectory, SigningKeyFault } from '../../tree/key-files.js';
 import { hasKeys, KeysUnfit, KeyWriter, keysOnDisk } from '../../privacy/key-directory.js';
 import { KekFault } from '../../privacy/key-encryption-key.js';
 import { DirectoryInUse, type DirectoryLock, lockDirectory, LockUnfit } from '../../store/directory-lock.js';
@@ -342,11 +342,8 @@ async function openSigner(
   const { onNotice } = listeners;
   const onTrouble = troubleTo(listeners);
   const origin = () => settings.logOrigin || `collector/${ledgerId}`;
-  const program = signingProgram(settings.signingKeys);
-  const signer: CheckpointSigner =
-    program === undefined
-      ? SigningKeys.openOrCreate({ dataDir, directory: settings.signingKeys, origin, onTrouble, onNotice })
-      : await CommandSigner.open({ dataDir, program, origin, onTrouble });
+  const { signingKeys } = settings;
+  const signer = await openTreeSigner({ dataDir, signingKeys, origin, onTrouble, onNotice });
   if (settings.logOrigin !== '' && signer.origin !== settings.logOrigin) {
     throw new ConfigurationUnfit(`--log-origin: this log began as ${signer.origin}, and its name stays`);
   }

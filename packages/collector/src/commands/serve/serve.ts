@@ -18,7 +18,7 @@ import { openKeys } from '../../store/open-keys.js';
 import { openSharedStore, openStore } from '../../store/open-to-read.js';
 import type { KeyStore } from '../../store/contract/keys.js';
 import type { TreeReader } from '../../store/contract/tree.js';
-import type { CollectorStatus } from '../../operate/status.js';
+import type { Snapshot } from '../../operate/snapshot.js';
 import type { OtlpSide } from './otlp-side.js';
 import { STRAY } from '../../stray-signals.js';
 import { RunningStatus } from './status.js';
@@ -206,7 +206,7 @@ async function run(
     config.dataDir,
     resolved.sinks,
     tree,
-    () => collectorStatus.ledger().entries,
+    () => collectorStatus.ledger.entries,
     log,
   );
   const counters = createCounterMemory();
@@ -287,7 +287,7 @@ async function run(
 
   const { code, reason } = await shutdown.begun;
   const { version } = collectorStatus;
-  log.info({ reason, pending: collectorStatus.ingest.queue.events, version }, 'stopping');
+  log.info({ reason, pending: ingest.queue.events, version }, 'stopping');
   collectorStatus.entered('stopping');
   const { shutdownTimeoutMs } = reload.config;
   const inOrder = code === EXIT.ok;
@@ -313,7 +313,7 @@ async function run(
 }
 
 /** Does not keep the process alive. */
-function watchClock(log: Logger): CollectorStatus['clockSteps'] {
+function watchClock(log: Logger): () => Snapshot['clockSteps'] {
   const clock = new SteppingClock();
   let [count, last]: [number, ClockStep | undefined] = [0, undefined];
   const look = () => {

@@ -1,25 +1,22 @@
-/** What the parts of a running collector tell the management listener, gathered while they come into being. */
+/** Gathers what the parts of a running collector report, while they come into being. */
 import fs from 'node:fs';
 import path from 'node:path';
-import type { KeyRing, KeyUse } from '../../access/key-ring.js';
+import { performance } from 'node:perf_hooks';
+import type { KeyRing } from '../../access/key-ring.js';
 import type { Ingest } from '../../ingest/ingest.js';
 import type { Listener } from '../../ingest/listener.js';
-import type { OtlpCounters } from '../../otlp/otlp-counters.js';
 import type { OtlpReceiver } from '../../otlp/receiver.js';
-import { LedgerCounters, type LedgerCounts } from '../../ledger/ledger-counters.js';
-import type { PrivacyState } from '../../ledger/lifecycle.js';
-import type {
-  Alarm,
-  BackupState,
-  CertificateState,
-  CheckpointState,
-  DiskSpace,
-  IndexState,
-  Phase,
-  RunState,
-  VerifyState,
-  CollectorStatus,
-} from '../../operate/status.js';
+import { LedgerCounters } from '../../ledger/ledger-counters.js';
+import {
+  type Alarm,
+  type BackupState,
+  type CheckpointState,
+  type DiskSpace,
+  type Phase,
+  shownKeys,
+  type Snapshot,
+  type VerifyState,
+} from '../../operate/snapshot.js';
 import {
   type CheckpointTroubleState,
   readBackupNote,
@@ -27,13 +24,13 @@ import {
   readVerifyResult,
 } from '../../tree/state-files.js';
 import { checkpointOf } from '../../tree/log-view.js';
-import type { Publisher, SinkView } from '../../tree/publisher.js';
+import type { Publisher } from '../../tree/publisher.js';
 import { exposureOf } from '../../store/directory-lock.js';
 import type { Follower } from './follower.js';
 import type { LedgerWorker } from './ledger-worker.js';
 import { isGone, liesElsewhere, type KeyPlace } from '../../tree/key-files.js';
 import type { ServerCertificate } from '../../ingest/tls.js';
-import { ownName, typedByName, version } from '../typed.js';
+import { ownName, version } from '../typed.js';
 
 export interface CollectorParts {
   readonly dataDir: string;
@@ -42,8 +39,8 @@ export interface CollectorParts {
   readonly ingest: Ingest;
   readonly publisher: Publisher;
   readonly tokenInClear: boolean;
-  readonly clockSteps: CollectorStatus['clockSteps'];
-  readonly droppedLines: CollectorStatus['droppedLines'];
+  readonly clockSteps: () => Snapshot['clockSteps'];
+  readonly droppedLines: () => Snapshot['droppedLines'];
   /** As it is configured now. */
   readonly backupMaxAgeMs: () => number;
   /** What the ledger's thread counts in. */
@@ -52,15 +49,20 @@ export interface CollectorParts {
   readonly certificate: ServerCertificate | undefined;
 }
 
-/** Small files are looked at so often at most, in milliseconds, however often someone asks. */
+/** Small files are read at most this often, in milliseconds, and the disk is asked for its space. */
 const FILES_EVERY_MS = 1000;
+const DISK_EVERY_MS = 5000;
 
-export class RunningStatus implements CollectorStatus {
+/** What small files of the data directory say. */
+interface Files extends Pick<Snapshot, 'lastVerify' | 'lastBackup' | 'logBeganAt' | 'exposed' | 'keyGone'> {
+  readonly trouble: CheckpointTroubleState | undefined;
+}
+
+export class RunningStatus {
   readonly version = version();
-  readonly command = ownName();
-  readonly typed = typedByName;
   readonly startedAt = Date.now();
-  readonly ingest: CollectorStatus['ingest'];
+  /** Called when the phase changes. */
+  onPhase: () => void = () => undefined;
   /** Set once there is one. */
   thread: LedgerWorker | undefined;
   listener: Listener | undefined;
@@ -68,52 +70,82 @@ export class RunningStatus implements CollectorStatus {
   follower: Follower | undefined;
   #phase: Phase = 'starting';
   #checkpoint: CheckpointState | undefined;
-  /** What the ledger's thread said last, in a list of one; none before it said anything. */
+  /** What the ledger's thread reported last, in a list of one; undefined before it reported anything. */
   #trouble: readonly [CheckpointTroubleState | undefined] | undefined;
   readonly #alarms = new Set<Alarm>();
   #keyLiesElsewhere: boolean | undefined;
   readonly #parts: CollectorParts;
   readonly #counters: LedgerCounters;
-  readonly #files: Recent<{
-    readonly trouble: CheckpointTroubleState | undefined;
-    readonly verify: VerifyState | undefined;
-    readonly backup: BackupState | undefined;
-    readonly began: number | undefined;
-    readonly exposed: boolean;
-    readonly keyGone: boolean;
-  }>;
+  #files: Files | undefined;
+  #filesUntil = 0;
+  #disk: DiskSpace | undefined;
+  #diskUntil = 0;
 
   constructor(parts: CollectorParts) {
     this.#parts = parts;
-    const { ingest } = parts;
-    this.ingest = {
-      counters: ingest.counters,
-      get queue() {
-        return ingest.queue;
-      },
-      get storage() {
-        return ingest.storage;
-      },
-    };
     this.#counters = new LedgerCounters(parts.counters);
-    const { dataDir, keyPlace } = parts;
-    this.#files = new Recent(() => ({
-      trouble: unlessUnreadable(() => readCheckpointTrouble(dataDir)),
-      verify: unlessUnreadable(() => verifyStateOf(dataDir)),
-      backup: unlessUnreadable(() => backupStateOf(dataDir)),
-      // Written once, when the log begins or is restored.
-      began: unlessUnreadable(() => fs.statSync(path.join(dataDir, 'checkpoints', 'origin.vkey')).mtimeMs),
-      exposed: unlessUnreadable(() => exposureOf(dataDir)) !== undefined,
-      keyGone: unlessUnreadable(() => this.#isGone(keyPlace)) ?? false,
-    }));
   }
 
-  phase(): Phase {
-    return this.#phase;
+  /** Nothing in it waits for anything but small files of the data directory. Asks the ledger's thread for a report. */
+  snapshot(): Snapshot {
+    const { ingest, keys, publisher, ...parts } = this.#parts;
+    const { trouble, ...files } = this.#readFiles();
+    const now = Date.now();
+    const uses = [...keys.uses()];
+    const listed = shownKeys(uses, now);
+    const checkpointTrouble = this.#trouble === undefined ? trouble : this.#trouble[0];
+    if (this.#phase === 'running') this.thread?.ask();
+    this.#lookAtDisk();
+    return {
+      now,
+      monotonic: performance.now(),
+      version: this.version,
+      command: ownName(),
+      startedAt: this.startedAt,
+      phase: this.#phase,
+      ingest: ingest.counters.read(),
+      queue: ingest.queue,
+      storage: ingest.storage,
+      otlp: this.otlpSide && {
+        signals: this.otlpSide.receiver.counters.signals,
+        shortened: this.otlpSide.receiver.counters.shortened,
+        events: ingest.counters.ofRequests,
+      },
+      ledger: this.ledger,
+      ledgerLivedAt: this.thread?.livedAt,
+      busyMs: performance.eventLoopUtilization().active,
+      listens: parts.listens,
+      connections: (this.listener?.connections ?? 0) + (this.otlpSide?.listener.connections ?? 0),
+      index: this.thread?.index,
+      privacy: this.thread?.privacy,
+      runs: this.follower?.tally,
+      catalogueTroubleSince: this.follower?.troubleSince,
+      keys: listed,
+      keysNotListed: uses.length - listed.length,
+      keysCurrent: keys.current,
+      sinks: publisher.sinks,
+      checkpoint: this.#checkpoint,
+      checkpointTroubleSince: checkpointTrouble && Date.parse(checkpointTrouble.since),
+      alarms: this.#alarms,
+      certificates: parts.certificate
+        ? [{ name: 'ingest', notAfter: parts.certificate.x509.validToDate.getTime() }]
+        : [],
+      backupMaxAgeMs: parts.backupMaxAgeMs(),
+      tokenInClear: parts.tokenInClear,
+      clockSteps: parts.clockSteps(),
+      droppedLines: parts.droppedLines(),
+      disk: this.#disk,
+      ...files,
+    };
+  }
+
+  get ledger(): Snapshot['ledger'] {
+    return this.#counters.read();
   }
 
   entered(phase: Phase): void {
     this.#phase = phase;
+    this.onPhase();
   }
 
   /** A checkpoint is the newest one now. The first may have been signed by the collector before. */
@@ -126,166 +158,67 @@ export class RunningStatus implements CollectorStatus {
     this.#checkpoint = { entries, at: signedBefore ?? Date.now() };
   }
 
-  /** As {@link checkpointTrouble}, from who makes them: a full disk keeps it out of the file. */
+  /** From the thread that makes checkpoints: a full disk keeps it out of the file. */
   noteCheckpointTrouble(trouble: CheckpointTroubleState | undefined): void {
     this.#trouble = [trouble];
   }
 
-  ledger(): LedgerCounts {
-    return this.#counters.read();
-  }
-
-  askThread(): void {
-    this.thread?.ask();
-  }
-
-  listens(): boolean {
-    return this.#parts.listens;
-  }
-
-  connections(): number {
-    return (this.listener?.connections ?? 0) + (this.otlpSide?.listener.connections ?? 0);
-  }
-
-  otlp(): OtlpCounters | undefined {
-    return this.otlpSide?.receiver.counters;
-  }
-
-  ledgerLivedAt(): number | undefined {
-    return this.thread?.livedAt;
-  }
-
-  index(): IndexState | undefined {
-    return this.thread?.index;
-  }
-
-  privacy(): PrivacyState | undefined {
-    return this.thread?.privacy;
-  }
-
-  runs(): RunState | undefined {
-    return this.follower?.tally;
-  }
-
-  catalogueTroubleSince(): number | undefined {
-    return this.follower?.troubleSince;
-  }
-
-  keys(): Iterable<KeyUse> {
-    return this.#parts.keys.uses();
-  }
-
-  keysCurrent(): boolean {
-    return this.#parts.keys.current;
-  }
-
-  sinks(): readonly SinkView[] {
-    return this.#parts.publisher.sinks;
-  }
-
-  checkpoint(): CheckpointState | undefined {
-    return this.#checkpoint;
-  }
-
-  checkpointTrouble(): CheckpointTroubleState | undefined {
-    return this.#trouble === undefined ? this.#files.get().trouble : this.#trouble[0];
-  }
-
-  /** As {@link alarms}; it is so until the process ends. */
+  /** It stands until the process ends. */
   noteAlarm(about: Alarm): void {
     this.#alarms.add(about);
   }
 
-  alarms(): ReadonlySet<Alarm> {
-    return this.#alarms;
-  }
-
-  certificates(): readonly CertificateState[] {
-    const { certificate } = this.#parts;
-    return certificate === undefined
-      ? []
-      : [{ name: 'ingest', notAfter: certificate.x509.validToDate.getTime() }];
-  }
-
-  lastVerify(): VerifyState | undefined {
-    return this.#files.get().verify;
-  }
-
-  lastBackup(): BackupState | undefined {
-    return this.#files.get().backup;
-  }
-
-  backupMaxAgeMs(): number {
-    return this.#parts.backupMaxAgeMs();
-  }
-
-  logBeganAt(): number | undefined {
-    return this.#files.get().began;
-  }
-
-  tokenInClear(): boolean {
-    return this.#parts.tokenInClear;
-  }
-
-  exposed(): boolean {
-    return this.#files.get().exposed;
-  }
-
-  clockSteps(): ReturnType<CollectorStatus['clockSteps']> {
-    return this.#parts.clockSteps();
-  }
-
-  droppedLines(): ReturnType<CollectorStatus['droppedLines']> {
-    return this.#parts.droppedLines();
+  #readFiles(): Files {
+    if (this.#files !== undefined && performance.now() < this.#filesUntil) return this.#files;
+    const { dataDir, keyPlace } = this.#parts;
+    this.#files = {
+      trouble: unlessUnreadable(() => readCheckpointTrouble(dataDir)),
+      lastVerify: unlessUnreadable(() => verifyStateOf(dataDir)),
+      lastBackup: unlessUnreadable(() => backupStateOf(dataDir)),
+      // Written once, when the log begins or is restored.
+      logBeganAt: unlessUnreadable(
+        () => fs.statSync(path.join(dataDir, 'checkpoints', 'origin.vkey')).mtimeMs,
+      ),
+      exposed: unlessUnreadable(() => exposureOf(dataDir)) !== undefined,
+      keyGone: unlessUnreadable(() => this.#isGone(keyPlace)) ?? false,
+    };
+    this.#filesUntil = performance.now() + FILES_EVERY_MS;
+    return this.#files;
   }
 
   #isGone(place: KeyPlace): boolean {
-    // Before there is a checkpoint, the key is being made.
-    return this.#checkpoint !== undefined && this.#liesElsewhere(place) === false && isGone(place);
+    // Before there is a checkpoint, the key is being made. Where the keys are is asked until it is known, and not again:
+    // that file system may hang later.
+    if (this.#checkpoint === undefined) return false;
+    this.#keyLiesElsewhere ??= liesElsewhere(place);
+    return this.#keyLiesElsewhere === false && isGone(place);
   }
 
-  /** Where the keys lie is asked until it is known, and no longer: that file system may hang later. */
-  #liesElsewhere(place: KeyPlace): boolean | undefined {
-    return (this.#keyLiesElsewhere ??= liesElsewhere(place));
-  }
-
-  keyGone(): boolean {
-    return this.#files.get().keyGone;
-  }
-
-  async lookAtDisk(): Promise<DiskSpace> {
-    const { bsize, bavail, blocks } = await fs.promises.statfs(this.#parts.dataDir);
-    return { freeBytes: bavail * bsize, totalBytes: blocks * bsize };
+  /** One look is under way at most: a mount that hangs must not take one thread of the pool after the other. */
+  #lookAtDisk(): void {
+    if (performance.now() < this.#diskUntil) return;
+    this.#diskUntil = Infinity;
+    fs.promises
+      .statfs(this.#parts.dataDir)
+      .then(({ bsize, bavail, blocks }) => {
+        this.#disk = { freeBytes: bavail * bsize, totalBytes: blocks * bsize };
+      })
+      .catch(() => undefined)
+      .finally(() => (this.#diskUntil = performance.now() + DISK_EVERY_MS));
   }
 }
 
 function verifyStateOf(dataDir: string): VerifyState | undefined {
   const result = readVerifyResult(dataDir);
-  return result === undefined ? undefined : { ...result, at: Date.parse(result.at) };
+  return result && { ...result, at: Date.parse(result.at) };
 }
 
 function backupStateOf(dataDir: string): BackupState | undefined {
   const note = readBackupNote(dataDir);
-  return note === undefined ? undefined : { ...note, at: Date.parse(note.at) };
+  return note && { ...note, at: Date.parse(note.at) };
 }
 
-/** A value that is read again when it was asked for a while after the last time. */
-class Recent<T> {
-  #value: T | undefined;
-  #until = 0;
-
-  constructor(private readonly read: () => T) {}
-
-  get(): T {
-    if (this.#value === undefined || performance.now() >= this.#until) {
-      this.#value = this.read();
-      this.#until = performance.now() + FILES_EVERY_MS;
-    }
-    return this.#value;
-  }
-}
-
-/** What cannot be read is told elsewhere, by the part whose it is. */
+/** A file that cannot be read is reported by the part that owns it. */
 function unlessUnreadable<T>(read: () => T): T | undefined {
   try {
     return read();

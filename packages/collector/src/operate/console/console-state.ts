@@ -119,6 +119,8 @@ export interface ConsoleState {
     readonly holds: number;
   } | null;
   readonly certificates: readonly { readonly name: string; readonly not_after: string }[];
+  /** Declared numbers that a card lists, in its order. */
+  readonly cells: readonly Cell[];
   /** The most severe first. */
   readonly warnings: readonly Warning[];
   /** What is not set up and most logs should have. */
@@ -129,6 +131,19 @@ interface HealthCheck {
   readonly name: string;
   readonly ok: boolean;
   readonly reason: string | null;
+}
+
+export interface Cell {
+  readonly card: 'health' | 'storage' | 'proof' | 'runs';
+  readonly label: string;
+  readonly value: number;
+  /** `instant`: seconds since 1970. */
+  readonly format: 'count' | 'bytes' | 'instant';
+  /** The noun that follows a count: its singular and its plural. */
+  readonly noun?: readonly [string, string];
+  readonly more?: string;
+  /** It is a trouble: 0 is not listed. */
+  readonly warns?: true;
 }
 
 export interface Second {

@@ -2,18 +2,17 @@
  * The page's script: asks for the state every second and shows it. While the tab is hidden it asks for nothing; when the
  * collector does not answer it keeps what it had, says since when, and asks ever more rarely.
  */
-import { SPAN_SECONDS } from './traffic.js';
+import { render } from 'preact';
 import type { ConsoleState } from './console-state.js';
-import { LiveTree } from './live-tree.js';
+import type { Lost } from './markup.js';
 import { page, pageTitle } from './page.js';
-import type { Lost } from './elements.js';
+import { SPAN_SECONDS } from './traffic.js';
 
 const EVERY_MS = 1000;
 const SLOWEST_MS = 15_000;
 const ANSWER_WITHIN_MS = 10_000;
 
 class Live {
-  readonly #tree: LiveTree;
   #state: ConsoleState | undefined;
   #answeredAt = Date.now();
   #lost: Lost | undefined;
@@ -23,9 +22,7 @@ class Live {
   #asking = false;
   #drawing = false;
 
-  constructor(private readonly root: HTMLElement) {
-    this.#tree = new LiveTree(root);
-  }
+  constructor(private readonly root: HTMLElement) {}
 
   start(): void {
     document.addEventListener('visibilitychange', () => this.#next(0));
@@ -83,7 +80,7 @@ class Live {
       marked: this.#marked,
       timeOfDay,
     };
-    this.#tree.show(page(view));
+    render(page(view), this.root);
     document.title = pageTitle(view);
   }
 

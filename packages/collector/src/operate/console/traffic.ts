@@ -1,7 +1,7 @@
 /** The last five minutes: events a second, and how long an acknowledgement took. */
 import type { Second } from './console-state.js';
-import { type Child, type Element, type View, card, h, table, takenAt } from './elements.js';
 import { NONE, milliseconds, rate } from './format.js';
+import { card, type Child, type Element, markup, table, takenAt, type View } from './markup.js';
 
 /*
  * The charts of the last five minutes: steps, a second wide, because a second is what was counted. Where nothing was
@@ -44,50 +44,34 @@ export function plot({ label, series, format, least, marked }: Plot): Element {
   const values = series.flatMap(({ steps }) => steps.map(({ value }) => value ?? 0));
   const top = roundUp(Math.max(least, ...values));
   const x = marked === undefined ? undefined : SPAN_SECONDS - marked;
-  return h(
-    'div',
-    { class: 'plot' },
-    h(
-      'div',
-      { class: 'scale', 'aria-hidden': 'true' },
-      [top, top / 2, 0].map((at) => h('span', {}, format(at))),
-    ),
-    h(
-      'div',
-      { class: 'drawing', 'data-plot': true },
-      h(
-        'svg',
-        {
-          role: 'img',
-          'aria-label': label,
-          viewBox: `0 0 ${SPAN_SECONDS} ${HEIGHT}`,
-          preserveAspectRatio: 'none',
-        },
-        [0, HEIGHT / 2, HEIGHT].map((y) => grid(0, y, SPAN_SECONDS, y)),
-        [60, 120, 180, 240].map((at) => grid(at, 0, at, HEIGHT)),
-        series.map(({ className, area, steps }) =>
-          h('path', { class: className, d: (area ? areaOf : lineOf)(steps, top) }),
-        ),
-        x !== undefined && h('line', { class: 'mark', x1: x, x2: x, y1: 0, y2: HEIGHT }),
-      ),
-    ),
-    h(
-      'div',
-      { class: 'times', 'aria-hidden': 'true' },
-      ['5 min', '4', '3', '2', '1', 'now'].map((text) => h('span', {}, text)),
-    ),
-  );
-}
-
-/** A name and a value beside a sample of the line. */
-function legend(entries: readonly { className: string; name: string; value: Child }[]): Element {
-  return h(
-    'dl',
-    { class: 'legend' },
-    entries.map(({ className, name, value }) =>
-      h('div', { class: className }, h('dt', {}, name), h('dd', {}, value)),
-    ),
-  );
+  const line = (className: string, [x1, y1, x2, y2]: readonly number[]) =>
+    markup`<line class=${className} x1=${x1} y1=${y1} x2=${x2} y2=${y2} />`;
+  return markup`
+    <div class="plot">
+      <div class="scale" aria-hidden="true">
+        ${[top, top / 2, 0].map((at) => markup`<span>${format(at)}</span>`)}
+      </div>
+      <div class="drawing" data-plot>
+        <svg
+          role="img"
+          aria-label=${label}
+          viewBox=${`0 0 ${SPAN_SECONDS} ${HEIGHT}`}
+          preserveAspectRatio="none"
+        >
+          ${[0, HEIGHT / 2, HEIGHT].map((y) => line('grid', [0, y, SPAN_SECONDS, y]))}
+          ${[60, 120, 180, 240].map((at) => line('grid', [at, 0, at, HEIGHT]))}
+          ${series.map(
+            ({ className, area, steps }) =>
+              markup`<path class=${className} d=${(area ? areaOf : lineOf)(steps, top)} />`,
+          )}
+          ${x !== undefined && line('mark', [x, 0, x, HEIGHT])}
+        </svg>
+      </div>
+      <div class="times" aria-hidden="true">
+        ${['5 min', '4', '3', '2', '1', 'now'].map((text) => markup`<span>${text}</span>`)}
+      </div>
+    </div>
+  `;
 }
 
 /** The next of 1, 2, 4, 6, 8 and 10 times a power of ten: half of each is a short number too. */
@@ -95,10 +79,6 @@ export function roundUp(value: number): number {
   const power = 10 ** Math.floor(Math.log10(value));
   const found = [1, 2, 4, 6, 8, 10].find((times) => times * power >= value * (1 - 1e-9));
   return (found ?? 10) * power;
-}
-
-function grid(x1: number, y1: number, x2: number, y2: number): Element {
-  return h('line', { class: 'grid', x1, y1, x2, y2 });
 }
 
 interface Place {
@@ -155,82 +135,102 @@ export function traffic(view: View): Element {
     ...second,
     ago: (end - Date.parse(second.at)) / 1000,
   }));
-  const steps = (value: (second: Second) => number | null): Step[] =>
-    seconds.map((second) => ({ ago: second.ago, seconds: second.ms / 1000, value: value(second) }));
-  const accepted = steps(acceptedRate);
-  const refused = steps(refusedRate);
-  const p50 = steps(({ p50_ms }) => p50_ms);
-  const p99 = steps(({ p99_ms }) => p99_ms);
-  const shown = secondAt(seconds, view.marked);
-  const when =
-    view.marked === undefined || shown === undefined ? 'now' : view.timeOfDay(Date.parse(shown.at));
   const { marked } = view;
+  const shown = secondAt(seconds, marked);
+  const when = marked === undefined || shown === undefined ? 'now' : view.timeOfDay(Date.parse(shown.at));
   return card(
     'traffic',
     'Last five minutes',
-    [marked === undefined ? 'second by second' : `at ${when}`],
-    h(
-      'div',
-      { class: 'charts' },
-      h(
-        'figure',
-        {},
-        h(
-          'figcaption',
-          {},
-          h('h3', {}, 'Events a second'),
-          legend([
-            { className: 'accepted', name: 'accepted', value: valueOf(shown && acceptedRate(shown), rate) },
-            { className: 'refused', name: 'refused', value: valueOf(shown && refusedRate(shown), rate) },
-          ]),
-        ),
-        plot({
-          label: `Accepted events a second over the last five minutes, at most ${rate(mostOf(accepted))}; refused, at most ${rate(mostOf(refused))}.`,
-          series: [
-            { className: 'accepted', area: true, steps: accepted },
-            // No line along the axis where nothing was refused: it would hide the other.
-            {
-              className: 'refused',
-              area: true,
-              steps: refused.map((step) => ({ ...step, value: step.value === 0 ? null : step.value })),
-            },
-          ],
-          format: rate,
-          least: 2,
-          marked,
-        }),
-      ),
-      h(
-        'figure',
-        {},
-        h(
-          'figcaption',
-          {},
-          h('h3', {}, 'Time to the acknowledgement'),
-          legend([
-            { className: 'p50', name: 'half within', value: valueOf(shown?.p50_ms, milliseconds) },
-            { className: 'p99', name: '99 % within', value: valueOf(shown?.p99_ms, milliseconds) },
-          ]),
-        ),
-        plot({
-          label: `Milliseconds to the acknowledgement over the last five minutes: the 99th percentile was at most ${milliseconds(mostOf(p99))}.`,
-          series: [
-            { className: 'p99', area: false, steps: p99 },
-            { className: 'p50', area: false, steps: p50 },
-          ],
-          format: milliseconds,
-          least: 2,
-          marked,
-        }),
-      ),
-    ),
-    h(
-      'details',
-      { class: 'same' },
-      h('summary', {}, 'The same as a table'),
-      rowsTable(seconds, (ago) => view.timeOfDay(end - ago * 1000)),
-    ),
+    marked === undefined ? 'second by second' : `at ${when}`,
+    markup`<div class="charts">${rateChart(seconds, shown, marked)}${latencyChart(seconds, shown, marked)}</div>`,
+    markup`
+      <details>
+        <summary>The same as a table</summary>
+        ${rowsTable(seconds, (ago) => view.timeOfDay(end - ago * 1000))}
+      </details>
+    `,
   );
+}
+
+function rateChart(seconds: readonly Past[], shown: Past | undefined, marked: number | undefined): Element {
+  const accepted = stepsOf(seconds, acceptedRate);
+  const refused = stepsOf(seconds, refusedRate);
+  return chart(
+    'Events a second',
+    [
+      { className: 'accepted', name: 'accepted', value: valueOf(shown && acceptedRate(shown), rate) },
+      { className: 'refused', name: 'refused', value: valueOf(shown && refusedRate(shown), rate) },
+    ],
+    {
+      label: `Accepted events a second over the last five minutes, at most ${rate(mostOf(accepted))}; refused, at most ${rate(mostOf(refused))}.`,
+      series: [
+        { className: 'accepted', area: true, steps: accepted },
+        // No line along the axis where nothing was refused: it would hide the other.
+        {
+          className: 'refused',
+          area: true,
+          steps: refused.map((step) => ({ ...step, value: step.value === 0 ? null : step.value })),
+        },
+      ],
+      format: rate,
+      least: 2,
+      marked,
+    },
+  );
+}
+
+function latencyChart(
+  seconds: readonly Past[],
+  shown: Past | undefined,
+  marked: number | undefined,
+): Element {
+  const p50 = stepsOf(seconds, ({ p50_ms }) => p50_ms);
+  const p99 = stepsOf(seconds, ({ p99_ms }) => p99_ms);
+  return chart(
+    'Time to the acknowledgement',
+    [
+      { className: 'p50', name: 'half within', value: valueOf(shown?.p50_ms, milliseconds) },
+      { className: 'p99', name: '99 % within', value: valueOf(shown?.p99_ms, milliseconds) },
+    ],
+    {
+      label: `Milliseconds to the acknowledgement over the last five minutes: the 99th percentile was at most ${milliseconds(mostOf(p99))}.`,
+      series: [
+        { className: 'p99', area: false, steps: p99 },
+        { className: 'p50', area: false, steps: p50 },
+      ],
+      format: milliseconds,
+      least: 2,
+      marked,
+    },
+  );
+}
+
+interface LegendEntry {
+  readonly className: string;
+  readonly name: string;
+  readonly value: string;
+}
+
+/** A plot under its name, with a name and a value beside a sample of each line. */
+function chart(title: string, legend: readonly LegendEntry[], drawn: Plot): Element {
+  return markup`
+    <figure>
+      <figcaption>
+        <h3>${title}</h3>
+        <dl class="legend">
+          ${legend.map(
+            ({ className, name, value }) =>
+              markup`<div class=${className}><dt>${name}</dt><dd>${value}</dd></div>`,
+          )}
+        </dl>
+      </figcaption>
+      ${plot(drawn)}
+    </figure>
+  `;
+}
+
+function stepsOf(seconds: readonly Past[], value: (second: Second) => number | null): Step[] {
+  return seconds.map((second) => ({ ago: second.ago, seconds: second.ms / 1000, value: value(second) }));
 }
 
 function isIdle({ state: { traffic: found } }: View): boolean {
@@ -239,24 +239,17 @@ function isIdle({ state: { traffic: found } }: View): boolean {
 
 /** Two empty charts would say less, in more room. */
 function idle({ state: { ledger, command } }: View): Element {
-  return card(
-    'traffic',
-    'Last five minutes',
-    '',
-    h(
-      'p',
-      { class: 'empty' },
-      ledger.events > 0
-        ? 'Nothing was accepted or refused. As soon as something is, rates and times are drawn here.'
-        : [
-            'No event has come yet. The page ',
-            h('a', { href: 'docs' }, 'Interface'),
-            ' shows how to send one; ',
-            h('code', {}, `${command} demo`),
-            ' sends made-up runs. Rates and times are then drawn here.',
-          ],
-    ),
-  );
+  const text =
+    ledger.events > 0
+      ? 'Nothing was accepted or refused. As soon as something is, rates and times are drawn here.'
+      : [
+          'No event has come yet. The page ',
+          markup`<a href="docs">Interface</a>`,
+          ' shows how to send one; ',
+          markup`<code>${command} demo</code>`,
+          ' sends made-up runs. Rates and times are then drawn here.',
+        ];
+  return card('traffic', 'Last five minutes', '', markup`<p class="empty">${text}</p>`);
 }
 
 /** Where the charts end: at the last second, or when it was looked at if that is long ago. */
@@ -290,17 +283,15 @@ function rowsTable(seconds: readonly Past[], timeOfDay: (ago: number) => string)
       most(({ p99_ms }) => p99_ms),
     ]);
   }
-  return h(
-    'div',
-    { class: 'scroll', tabindex: 0, role: 'group', 'aria-label': 'The last five minutes as a table' },
-    table(
-      'The ten seconds until then, newest first. Of times, the longest second.',
-      ['Until', 'Accepted a second', 'Refused a second', 'Half within', '99 % within'].map((name, i) =>
-        i === 0 ? { name } : { name, className: 'number' },
-      ),
-      rows,
-    ),
+  const columns = ['Until', 'Accepted a second', 'Refused a second', 'Half within', '99 % within'].map(
+    (name, i) => (i === 0 ? { name } : { name, className: 'number' }),
   );
+  const caption = 'The ten seconds until then, newest first. Of times, the longest second.';
+  return markup`
+    <div class="scroll" tabindex="0" role="group" aria-label="The last five minutes as a table">
+      ${table(caption, columns, rows)}
+    </div>
+  `;
 }
 
 function acceptedRate({ accepted, ms }: Second): number {

@@ -1,11 +1,11 @@
 import fc from 'fast-check';
+import { renderToString } from 'preact-render-to-string';
 import { expect, test } from 'vitest';
 import { plot, roundUp, type Step } from '../../../src/operate/console/traffic.js';
-import { toHtml } from '../../../src/operate/console/elements.js';
 
 function pathOf(steps: readonly Step[], area = false): string | undefined {
   const series = [{ className: 'accepted', area, steps }];
-  const html = toHtml(plot({ label: '', series, format: String, least: 10, marked: undefined }));
+  const html = renderToString(plot({ label: '', series, format: String, least: 10, marked: undefined }));
   return /<path class="accepted" d="([^"]*)"/.exec(html)?.[1];
 }
 

@@ -1,30 +1,28 @@
+import { renderToString } from 'preact-render-to-string';
 import { expect, test } from 'vitest';
+import { documentOf } from '../../../src/operate/console-page.js';
 import type { ConsoleState } from '../../../src/operate/console/console-state.js';
-import { documentOf, page } from '../../../src/operate/console/page.js';
-import type { Element, Node } from '../../../src/operate/console/elements.js';
+import { page } from '../../../src/operate/console/page.js';
 import { busy, fresh, key, wrong } from './sample-state.js';
 
 const timeOfDay = (at: number) => new Date(at).toISOString().slice(11, 19);
 
-function shown(state: ConsoleState, marked?: number): Element {
-  return page({ state, connection: 'live', marked, timeOfDay });
+function shown(state: ConsoleState, marked?: number): string {
+  return renderToString(page({ state, connection: 'live', marked, timeOfDay }));
 }
 
-function textOf(node: Node): string {
-  return typeof node === 'string' ? node : node.children.map(textOf).join(' ');
+/** What it says, in plain spaces. */
+function textOf(html: string): string {
+  return html
+    .replace(/<[^>]*>/g, ' ')
+    .replace(/[\s\u00a0]+/g, ' ')
+    .replaceAll('&lt;', '<');
 }
 
-/** What the part with this id says, in plain spaces. */
-function part(tree: Element, id: string): string {
-  const found = [...elements(tree)].find(({ attributes }) => attributes['id'] === id);
-  if (found === undefined) throw new Error(`there is no ${id}`);
-  return textOf(found).replace(/[\s\u00a0]+/g, ' ');
-}
-
-function* elements(node: Node): Generator<Element> {
-  if (typeof node === 'string') return;
-  yield node;
-  for (const child of node.children) yield* elements(child);
+/** What the section with this id says; undefined where there is none. */
+function part(html: string, id: string): string | undefined {
+  const found = new RegExp(`<section id="${id}".*?</section>`, 's').exec(html);
+  return found?.[0] && textOf(found[0]);
 }
 
 test('[R-835] the figures are those of the state', () => {
@@ -58,9 +56,7 @@ test('[R-1925] [R-1926] what became of spans and log records is told, where OTLP
   expect(part(shown(busy({ otlp: state })), 'otlp')).toMatch(
     /9,540 since.*spans stored 412 4\.3 %.*ignored: not_about_models 9,120.*log records stored 5.*rejected: event_id_conflict 3.*2 events stored without/,
   );
-  expect(
-    [...elements(shown(busy({ otlp: null })))].some(({ attributes }) => attributes['id'] === 'otlp'),
-  ).toBe(false);
+  expect(part(shown(busy({ otlp: null })), 'otlp')).toBeUndefined();
 });
 
 test('[R-836] runs are told by completeness, since when, and what was not yet looked at', () => {
@@ -119,13 +115,13 @@ test('[R-835] where nothing comes every part says what it waits for, and nothing
   const disk = { free_bytes: 64e9, total_bytes: 256e9, days_until_full: null, forecast_in_seconds: 43_199 };
   const state = { ...fresh(), disk };
   const tree = shown(state);
-  const text = textOf(tree).replace(/[\s\u00a0]+/g, ' ');
+  const text = textOf(tree);
   expect(text).not.toMatch(/ – |not known/i);
   expect(part(tree, 'overview')).toContain('Acknowledged in Idle No event for five minutes');
   expect(part(tree, 'overview')).toContain('Disk free 60 GiB Of 238 GiB; forecast in 11 h at the earliest');
   expect(text.match(/Disk full in|forecast/g)).toHaveLength(1);
   expect(part(tree, 'traffic')).toContain('collector demo sends made-up runs');
-  expect([...elements(tree)].some(({ tag }) => tag === 'path')).toBe(false);
+  expect(tree).not.toContain('<path');
   expect(part(tree, 'proof')).toMatch(/Sinks none.*Last verified never by collector verify --note.*never by/);
   // Later, the last times that there were stand for those that there are not.
   const before = busy().traffic.seconds.map((second, i) =>
@@ -165,6 +161,6 @@ test('[R-835] all that a state says goes into the document as text', () => {
   const html = documentOf(busy({ version: markup, keys: [key(1, { note: markup, organisation: markup })] }));
   expect(html).not.toContain('<img');
   expect(html.match(/<script/g)).toHaveLength(1);
-  expect(html).toContain('&quot;&gt;&lt;img src=x onerror=alert(1)&gt;');
+  expect(html).toMatch(/&quot;>&lt;img src=x onerror=alert\(1\)>/);
   expect(html).toContain('&amp;amp;');
 });

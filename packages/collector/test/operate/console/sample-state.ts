@@ -99,6 +99,13 @@ export function busy(more: Partial<ConsoleState> = {}): ConsoleState {
       ...{ pending: 0, holds: 1 },
     },
     certificates: [{ name: 'of the listener for events', not_after: instant(-61 * DAY_MS) }],
+    cells: [
+      { card: 'runs', label: 'Orphan events', value: 1804, format: 'count', more: 'their start is missing' },
+      { card: 'storage', label: 'Id index', value: 917_436_971, format: 'count', noun: ['entry', 'entries'] },
+      { card: 'storage', label: 'In memory', value: 48 << 20, format: 'bytes' },
+      { card: 'proof', label: 'Epoch of keys', value: (AT - 9 * DAY_MS) / 1000, format: 'instant' },
+      { card: 'proof', label: 'Erased', value: 1137, format: 'count', noun: ['event', 'events'] },
+    ] as ConsoleState['cells'],
     warnings: [],
     hints: [],
     ...more,
@@ -106,7 +113,7 @@ export function busy(more: Partial<ConsoleState> = {}): ConsoleState {
 }
 
 /** Also long names, and warnings of one kind for more than half of the keys. */
-export function wrong(numberOfKeys = 200): ConsoleState {
+export function wrong(numberOfKeys = 200, more: Partial<ConsoleState> = {}): ConsoleState {
   const state = busy();
   const failing = { at: instant(3 * DAY_MS), entries: 1, failing_since: instant(2 * DAY_MS) };
   const keys = Array.from({ length: numberOfKeys }, (_, i) => key(i));
@@ -148,6 +155,13 @@ export function wrong(numberOfKeys = 200): ConsoleState {
     ],
     last_verify: { at: instant(DAY_MS / 5), intact: false, events: 917_000_000 },
     certificates: [{ name: 'of the listener for events', not_after: instant(DAY_MS) }],
+    cells: [
+      ...state.cells,
+      {
+        ...{ card: 'proof', label: 'Not yet erased', value: 2, format: 'count' },
+        ...{ noun: ['erasure', 'erasures'], warns: true },
+      },
+    ],
     warnings: [
       {
         id: 'storage_unavailable',
@@ -174,6 +188,7 @@ export function wrong(numberOfKeys = 200): ConsoleState {
         what_to_do: 'It holds patient data: chmod 700.',
       },
     ],
+    ...more,
   };
 }
 
@@ -201,6 +216,7 @@ export function fresh(): ConsoleState {
     last_verify: null,
     last_backup: null,
     certificates: [],
+    cells: [],
     hints: ['no_checkpoint_sink', 'no_backup_yet', 'not_verified_yet'].map((id) => ({
       ...{ id, title: 'Something is not set up yet' },
       what_to_do: 'Have a timer run a command that fixes this every hour, best to another machine.',

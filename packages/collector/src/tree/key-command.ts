@@ -10,10 +10,9 @@
  */
 import { spawn } from 'node:child_process';
 import { createPublicKey, type KeyObject, verify } from 'node:crypto';
-import { formatNote } from '@clinical-events/protocol/verify';
-import { type NoteKey, verifierKeyOf, type CheckpointSigner } from './note-signing.js';
+import type { KeyHolder, SigningKey } from './key-files.js';
+import { type NoteKey, noteKey, verifierKeyOf } from './note-signing.js';
 import { endGroup, programFault } from './program.js';
-import { assertNotBegun, beginHistory, checkOrigin, hasHistory, readHistory } from './key-files.js';
 
 const TIME_LIMIT_MS = 10_000;
 const MOST_OUTPUT_BYTES = 64 << 10;
@@ -34,71 +33,70 @@ export class SigningCommandUnfit extends SigningCommandFailed {
   override name = 'SigningCommandUnfit';
 }
 
-export interface CommandSignerOptions {
-  /** Its path. */
-  readonly program: string;
-  readonly dataDir: string;
-  /** The name of the log; asked for at the very first start only. */
-  readonly origin: () => string;
-  readonly onTrouble: (what: string, error: unknown) => void;
-  readonly timeLimitMs?: number;
-}
-
-export class CommandSigner implements CheckpointSigner {
-  readonly origin: string;
-
+/** Holds one key, which cannot be rotated yet. */
+export class KeyCommand implements KeyHolder {
   private constructor(
     private readonly program: string,
     private readonly timeLimitMs: number,
-    /** The last of them is the program's. */
-    readonly keys: readonly NoteKey[],
-    private readonly key: NoteKey,
-  ) {
-    this.origin = key.name;
-  }
+    /** Undefined while the program does not answer: then each key is taken to be its own, until a signature shows. */
+    private readonly publicKey: KeyObject | undefined,
+  ) {}
 
   /**
-   * Asks the program for its public key. At the very first start of a log that becomes the key which the log began
-   * with, durably; later it has to be the one that the log has, or, while no one answers, is taken to be.
-   * @throws SigningCommandUnfit when there is no such program, or it gives something else than an Ed25519 public key,
-   *   or another key than that of the log.
-   * @throws SigningCommandFailed when the program gives nothing at the very first start, as it may when what it asks
-   *   is down.
-   * @throws SigningKeyFault when the log's keys are broken.
+   * Asks the program for its public key.
+   * @param options with `mustAnswer` one that gives none is refused: a log cannot begin without its key.
+   * @throws SigningCommandUnfit when there is no such program, or it gives something else than an Ed25519 public key.
+   * @throws SigningCommandFailed when it gives nothing and must, as when what it asks is down.
    */
-  static async open(options: CommandSignerOptions): Promise<CommandSigner> {
-    const { program, dataDir, origin, onTrouble, timeLimitMs = TIME_LIMIT_MS } = options;
-    if (!hasHistory(dataDir)) assertNotBegun(dataDir);
+  static async ask(
+    program: string,
+    options: {
+      readonly mustAnswer: boolean;
+      readonly onTrouble: (what: string, error: unknown) => void;
+      readonly timeLimitMs?: number | undefined;
+    },
+  ): Promise<KeyCommand> {
+    const { mustAnswer, onTrouble, timeLimitMs = TIME_LIMIT_MS } = options;
     const fault = programFault(program);
     if (fault !== undefined) throw new SigningCommandUnfit(fault);
-    let publicKey: KeyObject;
+    let publicKey: KeyObject | undefined;
     try {
       publicKey = publicKeyIn(await outputOf(program, 'public-key', '', timeLimitMs), program);
     } catch (error) {
-      if (error instanceof SigningCommandUnfit || !hasHistory(dataDir)) throw error;
+      if (error instanceof SigningCommandUnfit || mustAnswer) throw error;
       // What it asks is down, and events cannot wait for that. Every signature is verified before it is believed.
       onTrouble('the signing command does not answer; events are stored, and it is asked again', error);
-      const { keys, current } = readHistory(dataDir);
-      return new CommandSigner(program, timeLimitMs, keys, current);
     }
-    if (!hasHistory(dataDir)) {
-      const name = origin();
-      checkOrigin(name);
-      beginHistory(dataDir, verifierKeyOf(name, publicKey));
-    }
-    const { keys, current } = readHistory(dataDir);
-    if (!current.publicKey.equals(publicKey)) {
+    return new KeyCommand(program, timeLimitMs, publicKey);
+  }
+
+  first(origin: string): SigningKey {
+    if (this.publicKey === undefined) throw new SigningCommandFailed(`${this.program} gave no key`);
+    return this.read(noteKey(verifierKeyOf(origin, this.publicKey)));
+  }
+
+  /** @throws SigningCommandUnfit when the program has given another key. */
+  read(key: NoteKey): SigningKey {
+    if (this.publicKey?.equals(key.publicKey) === false) {
       throw new SigningCommandUnfit(
-        `it gives the key ${verifierKeyOf(current.name, publicKey)}, and this log signs with its current key ` +
-          `${current.vkey} (checkpoints/origin.vkey and the rotation notes); a key behind a command cannot be ` +
+        `it gives the key ${verifierKeyOf(key.name, this.publicKey)}, and this log signs with its current key ` +
+          `${key.vkey} (checkpoints/origin.vkey and the rotation notes); a key behind a command cannot be ` +
           'rotated yet',
       );
     }
-    return new CommandSigner(program, timeLimitMs, keys, current);
+    return { key, sign: (text) => this.#sign(key, text) };
   }
 
-  /** @throws SigningCommandFailed when there is no signature, or not one of this text by the log's key. */
-  async sign(text: string): Promise<string> {
+  exposureOf(): undefined {
+    return undefined;
+  }
+
+  destroy(): string[] {
+    return [];
+  }
+
+  /** @throws SigningCommandFailed when there is no signature, or not one of this text by the key. */
+  async #sign({ publicKey, vkey }: NoteKey, text: string): Promise<Uint8Array> {
     const printed = await outputOf(this.program, 'sign', text, this.timeLimitMs);
     // base64(1) breaks its lines at 76 characters, and the signature has 88.
     const encoded = printed.replace(/\s/g, '');
@@ -108,13 +106,12 @@ export class CommandSigner implements CheckpointSigner {
         `the signing command ${this.program} did not print the base64 of a signature of 64 bytes`,
       );
     }
-    if (!verify(null, Buffer.from(text), this.key.publicKey, signature)) {
+    if (!verify(null, Buffer.from(text), publicKey, signature)) {
       throw new SigningCommandUnfit(
-        `the signing command ${this.program} printed a signature that does not verify with ${this.key.vkey}`,
+        `the signing command ${this.program} printed a signature that does not verify with ${vkey}`,
       );
     }
-    const { name, keyId } = this.key;
-    return formatNote(text, [{ name, keyId, signature }]);
+    return signature;
   }
 }
 

@@ -4,9 +4,10 @@ import path from 'node:path';
 import { inspect } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { noteKey, verifierKeyOf, verifyNote } from '../../src/tree/note-signing.js';
-import { CommandSigner, SigningCommandFailed, SigningCommandUnfit } from '../../src/tree/command-signer.js';
+import { SigningCommandFailed, SigningCommandUnfit } from '../../src/tree/key-command.js';
 import { SigningKeyFault } from '../../src/tree/key-files.js';
 import { programFault } from '../../src/tree/program.js';
+import { openSigner, type SigningKeys } from '../../src/tree/signing-keys.js';
 import { scratchDirectory } from '../access/scratch-keys.js';
 import { keyFile, ORIGIN, ScratchLog, TEXT } from './scratch-log.js';
 import { ScratchProgram } from './scratch-program.js';
@@ -21,10 +22,10 @@ class Signing extends ScratchProgram {
     super(scratchDirectory('sign $(touch x); it.mjs'));
   }
 
-  open(timeLimitMs = 10_000): Promise<CommandSigner> {
+  open(timeLimitMs = 10_000): Promise<SigningKeys> {
     const { path: program, log } = this;
-    return CommandSigner.open({
-      ...{ program, dataDir: log.dataDir, origin: () => ORIGIN, timeLimitMs },
+    return openSigner({
+      ...{ signingKeys: `command:${program}`, dataDir: log.dataDir, origin: () => ORIGIN, timeLimitMs },
       onTrouble: (what) => this.troubles.push(what),
     });
   }

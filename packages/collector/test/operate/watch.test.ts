@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { daysUntilFull, GrowthWatch } from '../../src/operate/status.js';
+import { IngestCounters } from '../../src/ingest/ingest-counters.js';
+import { daysUntilFull, GrowthWatch, Samples } from '../../src/operate/watch.js';
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -98,4 +99,33 @@ test('[R-1877] a sender that has become greedy is foreseen after half a day', ()
   const greedy: EventsAt = (ms) => perDay(100)(ms) + Math.max(0, perDay(1e6)(ms - 6 * DAY));
   const growth = growthAfter(6.5 * DAY, greedy);
   expect(daysUntilFull(growth, 1_000_100 * DISK_BYTES)).toBeCloseTo(1, 3);
+});
+
+test('a sample holds what came since the one before, and its quantiles are of that second alone', () => {
+  const counters = new IngestCounters();
+  const samples = new Samples(500);
+  const take = (now: number, monotonic: number) => samples.take({ now, monotonic, ingest: counters.read() });
+  for (let i = 0; i < 100; i++) counters.accepted('outcome', i < 98 ? 1.05 : 95);
+  counters.refused('outcome', 'overloaded');
+  take(10_000, 1500);
+  counters.accepted('outcome', 9);
+  take(11_000, 2600);
+  take(12_000, 3600);
+  const [first, second, third] = samples.list();
+  expect(first).toMatchObject({ at: 10_000, ms: 1000, accepted: 100, refused: 1 });
+  expect(first?.p50).toBeGreaterThan(1);
+  expect(first?.p50).toBeLessThanOrEqual(1.12);
+  expect(first?.p99).toBeGreaterThan(90);
+  expect(first?.p99).toBeLessThanOrEqual(100);
+  expect(second).toMatchObject({ at: 11_000, ms: 1100, accepted: 1, refused: 0 });
+  expect(second?.p99).toBeGreaterThan(8);
+  expect(third).toEqual({ at: 12_000, ms: 1000, accepted: 0, refused: 0, p50: null, p99: null });
+});
+
+test('the newest 300 are kept, oldest first', () => {
+  const ingest = new IngestCounters().read();
+  const samples = new Samples(0);
+  for (let i = 1; i <= 301; i++) samples.take({ now: i, monotonic: i * 1000, ingest });
+  expect(samples.list().length).toBe(300);
+  expect(samples.list().map(({ at }) => at)).toEqual(Array.from({ length: 300 }, (_, i) => i + 2));
 });
