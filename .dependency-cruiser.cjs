@@ -87,7 +87,7 @@ module.exports = {
     only('records', ['store']),
     only('config', ['store']),
     only('catalogue', ['privacy', 'records', 'store']),
-    only('replica', ['store', 'tree']),
+    only('replica', ['privacy', 'store', 'tree']),
     clientOnly('spool', []),
     clientOnly('sending', [], ['spool/spool']),
     clientOnly('content', []),
