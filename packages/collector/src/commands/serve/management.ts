@@ -6,7 +6,7 @@ import type { CertificatePem } from '../../ingest/tls.js';
 import { isLoopback } from '../../loopback.js';
 import type { OperatorToken } from '../../operate/operator-token.js';
 import type { RunningStatus } from './status.js';
-import { callable, cannotListen, type Listening } from './listening.js';
+import { callable, cannotListen, type Listening } from '../listening.js';
 import type {
   ManagementThreadData,
   ManagementThreadMessage,
