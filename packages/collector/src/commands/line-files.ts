@@ -3,7 +3,7 @@ import fs from 'node:fs';
 import { EVENT_KINDS } from '@clinical-events/protocol';
 import { isBlank, LineInput, STANDARD_INPUT, type Line } from '../importing/lines.js';
 import { readLine, type LineFault, type LineRules, type Offered } from '../importing/offered-line.js';
-import { RejectFile, RejectsExist, RejectsUnsafe, type Refusal } from '../importing/reject-file.js';
+import { RejectFile, RejectsUnusable, type Refusal } from '../importing/reject-file.js';
 import { fixTimestamps, Zone } from '../importing/timestamp-fix.js';
 import { organisationFrom, wordFrom } from './arguments.js';
 import { CommandFailure, EXIT, usage } from './exit-codes.js';
@@ -222,10 +222,7 @@ function openRejects(file: string): RejectFile {
   try {
     return RejectFile.open(file);
   } catch (error) {
-    if (error instanceof RejectsUnsafe) throw usage(`${error.message}. Name another by --rejects`);
-    if (!(error instanceof RejectsExist)) throw error;
-    throw usage(
-      `${error.message}: it may hold what an earlier run refused. Move it, or name another by --rejects`,
-    );
+    if (!(error instanceof RejectsUnusable)) throw error;
+    throw usage(`${error.message}. Name another by --rejects`);
   }
 }

@@ -4,7 +4,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ERRORS, type EventKind } from '@clinical-events/protocol';
-import { systemCode } from '../system-code.js';
+import { messageOf, systemCode } from '../system-code.js';
 import { type Answer, type EventEndpoint, nameOf } from './event-endpoint.js';
 
 const FIRST_PAUSE_MS = 250;
@@ -142,5 +142,5 @@ export class Sender {
 }
 
 function reasonOf(error: unknown): string {
-  return systemCode(error) ?? (error instanceof Error ? error.message : String(error));
+  return systemCode(error) ?? messageOf(error);
 }

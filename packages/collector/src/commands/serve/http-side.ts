@@ -7,6 +7,7 @@ import type { Log } from '../../ingest/refusal-log.js';
 import type { TrustedProxies } from '../../ingest/trusted-proxies.js';
 import { createRingMemory, type RingMemory } from '../../ledger/ring.js';
 import type { KeyStore } from '../../store/contract/keys.js';
+import { messageOf } from '../../system-code.js';
 
 /** A queue to the ledger, and the port on which its answers come back: the end of HTTP, or that of the ledger. */
 export interface QueueEnd {
@@ -27,10 +28,7 @@ export function createQueue({
 export function openKeyRing(store: KeyStore, log: Log): Promise<KeyRing> {
   return KeyRing.open(store, {
     onFailure: (error) =>
-      log.error(
-        { reason: error instanceof Error ? error.message : String(error) },
-        'API keys cannot be read; those last read stay valid',
-      ),
+      log.error({ reason: messageOf(error) }, 'API keys cannot be read; those last read stay valid'),
     onRecovery: () => log.info({}, 'API keys can be read again'),
   });
 }
