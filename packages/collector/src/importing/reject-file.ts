@@ -3,9 +3,9 @@
  *
  *   file, line, code, details?, event_id?, outcome, text
  *
- * `text` is the exact line, or `text_base64` where that is not UTF-8. A line of more than `TEXT_BYTES` has neither; of one
- * that was too long to be read at all, `details` tells offset and size. One that was erased has neither. The file holds patient data, and is for its owner
- * alone.
+ * `text` is the exact line, or `text_base64` where that is not UTF-8. A line of more than `TEXT_BYTES`, and one that was
+ * erased, has neither; of one that was too long to be read, `details` has offset and size. The file holds patient data,
+ * and is for its owner alone.
  */
 import fs from 'node:fs';
 import { isUtf8 } from 'node:buffer';

@@ -87,7 +87,7 @@ function addressOf({ host, port, tls }: Listening): { readonly url: string; read
   const bare = at.replace(/^\[|\]$/g, '');
   const checked = isIP(bare) === 0 ? certificate?.checkHost(bare) : certificate?.checkIP(bare);
   const fits = certificate === undefined || checked !== undefined;
-  // A wildcard is no name to call, and what is none might mean something to a shell.
+  // A wildcard cannot be called, and a text that is not a name might mean something to a shell.
   const isName = (name: string) => name.startsWith('dns:') && certificateName(name) === name;
   const name = fits
     ? undefined
@@ -133,7 +133,7 @@ export function firstEventCurl(listening: Listening, keyText: string, kind: Even
 }
 
 /**
- * What to tell an operator who was just given a key: the key, once, and how something is sent with it. Ends with a line
+ * The text for an operator who was just given a key: the key, once, and how something is sent with it. Ends with a line
  * break. Belongs on standard output, never in a log.
  */
 export function newKeyNotice(listening: Listening, keyText: string, kind: Permission): string {
@@ -167,7 +167,7 @@ OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf
 OTEL_EXPORTER_OTLP_HEADERS=x-api-key=${keyText}`;
 }
 
-/** What to tell where events are stored and no one has a key: to make one with all permissions would hide that. */
+/** The error where events are stored and there is no key: to make one with all permissions would hide that. */
 export function keysLost(settings: StoreSettings): string {
   if (isShared(settings)) {
     return (
@@ -193,7 +193,7 @@ interface ListeningNote {
 const FILE = new StateFile('listening.json', 'where a collector listens', isListeningNote);
 
 /**
- * On return the file tells of this collector, or is not there: what cannot be written keeps no collector from running.
+ * On return the file names this collector, or is absent: a file that cannot be written keeps no collector from running.
  * @param listening undefined where it takes no events.
  */
 export function noteListening(dataDir: string, listening: Listening | undefined): void {

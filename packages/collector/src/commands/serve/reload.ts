@@ -51,7 +51,7 @@ export class Reload {
 
   /**
    * From now on nothing more is begun. Resolves when nothing is under way, or after so long: a file on a mount that is
-   * gone may never be read. Then nothing is told of it any more.
+   * gone may never be read. Then nothing more is logged of it.
    */
   async end(timeoutMs: number): Promise<void> {
     this.#ended = true;
@@ -70,11 +70,11 @@ export class Reload {
   async #once(): Promise<void> {
     const { log, sources, onBegin, onEnd } = this.options;
     onBegin();
-    const tell = this.#readConfig();
+    const report = this.#readConfig();
     const kept: string[] = [];
-    for (const [source, readAnew] of Object.entries(sources)) {
+    for (const [source, read] of Object.entries(sources)) {
       try {
-        if (!(await readAnew())) kept.push(source);
+        if (!(await read())) kept.push(source);
       } catch (error) {
         kept.push(source);
         log.error(
@@ -84,11 +84,11 @@ export class Reload {
       }
     }
     if (this.#givenUp) return;
-    tell(kept);
+    report(kept);
     onEnd();
   }
 
-  /** @returns what tells of it, given what else could not be read again. */
+  /** @returns what logs the outcome, given which sources could not be read again. */
   #readConfig(): (kept: readonly string[]) => void {
     const { read, apply, log } = this.options;
     let found: Config;
