@@ -22,22 +22,20 @@ export interface ReloadOptions {
   readonly log: Logger;
 }
 
+/** The configuration that is in force: as the collector was started with, or as it was reloaded. */
+export interface Settings {
+  current: Config;
+}
+
 export class Reload {
-  /** In force now. */
-  config: Config;
-  #last: Promise<void>;
+  #last: Promise<void> = Promise.resolve();
   #ended = false;
   #givenUp = false;
 
-  /** @param started a reload that is asked for earlier waits for it. */
   constructor(
-    running: Config,
-    started: Promise<void>,
+    private readonly settings: Settings,
     private readonly options: ReloadOptions,
-  ) {
-    this.config = running;
-    this.#last = started;
-  }
+  ) {}
 
   /** Has everything read again, after what was asked for before. */
   ask(): void {
@@ -50,8 +48,13 @@ export class Reload {
   }
 
   /**
+<<<<<<< HEAD
    * From now on nothing more is begun. Resolves when nothing is under way, or after so long: a file on a mount that is
    * gone may never be read. Then nothing more is logged of it.
+=======
+   * From now on no reload begins. Resolves when none is under way, or when the time is over, because a file on a lost
+   * mount may never be read; the reload then logs nothing more.
+>>>>>>> main
    */
   async end(timeoutMs: number): Promise<void> {
     this.#ended = true;
@@ -72,9 +75,15 @@ export class Reload {
     onBegin();
     const report = this.#readConfig();
     const kept: string[] = [];
+<<<<<<< HEAD
     for (const [source, read] of Object.entries(sources)) {
       try {
         if (!(await read())) kept.push(source);
+=======
+    for (const [source, readAgain] of Object.entries(sources)) {
+      try {
+        if (!(await readAgain())) kept.push(source);
+>>>>>>> main
       } catch (error) {
         kept.push(source);
         log.error(
@@ -88,7 +97,11 @@ export class Reload {
     onEnd();
   }
 
+<<<<<<< HEAD
   /** @returns what logs the outcome, given which sources could not be read again. */
+=======
+  /** @returns logs the outcome, given the other sources that could not be read again. */
+>>>>>>> main
   #readConfig(): (kept: readonly string[]) => void {
     const { read, apply, log } = this.options;
     let found: Config;
@@ -101,8 +114,8 @@ export class Reload {
           : [{ source: 'configuration', message: messageOf(error) }];
       return () => log.error({ faults }, 'the configuration cannot be used; the one before stays in force');
     }
-    const { config, taken, waiting } = reloaded(this.config, found);
-    this.config = config;
+    const { config, taken, waiting } = reloaded(this.settings.current, found);
+    this.settings.current = config;
     if (taken.length > 0) apply(config);
     return (kept) => {
       if (waiting.length > 0)
