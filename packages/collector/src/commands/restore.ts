@@ -220,7 +220,7 @@ async function copyAndProve(restoration: Restoration, job: Job): Promise<ExitCod
     const lost = lostOf(verification, cut);
     const code = codeOf(verification, cut);
     if (code !== EXIT.damaged) {
-      if (lost.size !== undefined) await noteKnown(restoration.copy, noteOver(lost.size, job, verification));
+      if (lost.size !== undefined) await noteKnown(restoration.copy, noteOver(lost.size, job));
       restoration.take();
       taken = true;
     }
@@ -342,16 +342,9 @@ function sizeIn(note: string): number | undefined {
   }
 }
 
-/** The note of a checkpoint over so many entries. The verification has checked one, or the back-up ends with it. */
-function noteOver(size: number, { directory, given }: Job, { checkpoints }: Verification): string {
-  const roots = checkpoints.roots
-    .filter((each) => each.size === size)
-    .map(({ root }) => root.toString('base64'));
-  for (const note of notesAt(directory, given.against)) {
-    if (sizeIn(note) !== size) continue;
-    const root = Buffer.from(parseCheckpoint(parseNote(note).text).root).toString('base64');
-    if (roots.length === 0 || roots.includes(root)) return note;
-  }
+/** The note of a checkpoint over so many entries; of two that contradict each other no log is restored. */
+function noteOver(size: number, { directory, given }: Job): string {
+  for (const note of notesAt(directory, given.against)) if (sizeIn(note) === size) return note;
   throw new Error(`the checkpoint over ${size} entries is gone`);
 }
 
@@ -535,7 +528,7 @@ function lossText({ entries, checkpoints }: Verification, lost: number, isCut: b
   const are = (count: number) => (count === 1 ? 'is' : 'are');
   return [
     `WARNING: ${missing} (${counted(lost - entries, 'entry', 'entries')}) ${are(lost - entries)} missing: ` +
-      `${isCut ? 'the end of the back-up was cut. A checkpoint' : 'a checkpoint'} over ${lost} entries is known, and this ` +
+      `${isCut ? 'the end of the back-up is missing. A checkpoint' : 'a checkpoint'} over ${lost} entries is known, and this ` +
       `directory has ${entries}.`,
     ...(unproved === 0
       ? []
