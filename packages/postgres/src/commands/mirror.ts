@@ -43,11 +43,17 @@ import {
   writeMirrorNote,
 } from '@clinical-events/collector/tree/state-files';
 import { addConfigOptions, configOf } from '@clinical-events/collector/commands/arguments';
-import { CommandFailure, EXIT, onStop, usage } from '@clinical-events/collector/commands/exit-codes';
+import {
+  CommandFailure,
+  EXIT,
+  onStop,
+  reasonOf,
+  usage,
+} from '@clinical-events/collector/commands/exit-codes';
 import { recordOf, takeRecord } from '@clinical-events/collector/commands/lifecycle/holds';
-import { encryptionOf, holdDirectory, reasonOf } from '@clinical-events/collector/commands/serve/open-ledger';
+import { encryptionOf } from '@clinical-events/collector/commands/payload-encryption';
 import { ProgressBar } from '@clinical-events/collector/commands/terminal';
-import { holdsLog } from '@clinical-events/collector/commands/regular-files';
+import { holdDirectory, holdsLog } from '@clinical-events/collector/commands/regular-files';
 import { describeAddress, parseAddress } from '../address.js';
 import { openForReading } from '../driver.js';
 
