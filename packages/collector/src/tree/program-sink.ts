@@ -2,7 +2,7 @@
 import { fork, type ChildProcess } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import type { Checkpoint } from '@clinical-events/protocol/verify';
-import { assertGoesOnFrom, type LogView, signedCheckpoint } from './log-view.js';
+import { assertContinues, type LogView, signedCheckpoint } from './log-view.js';
 import { endGroup } from './program.js';
 import type { SinkReply, SinkRequest } from './sink-helper.js';
 import { type Attempt, type ProgramSinkSpec, type Published, type Sink, SinkTrouble } from './sink.js';
@@ -12,7 +12,7 @@ const ANSWER_MS = 30_000;
 /** Old-space of a process of ours, MiB: it holds a few notes at a time. */
 const HEAP = '--max-old-space-size=32';
 
-type Answer = Exclude<SinkReply, { kind: 'started' | 'failed' }>;
+type Answer = Exclude<SinkReply, { kind: 'started' | 'ended' | 'failed' }>;
 
 /** What is asked and not answered yet. */
 interface Question {
@@ -96,6 +96,10 @@ export class SinkHelper {
       this.#groups.set(reply.sink, reply.pid);
       return;
     }
+    if (reply.kind === 'ended') {
+      if (this.#groups.get(reply.sink) === reply.pid) this.#groups.delete(reply.sink);
+      return;
+    }
     const question = this.#questions.get(reply.sink);
     this.#questions.delete(reply.sink);
     if (reply.kind === 'failed') question?.reject(new SinkTrouble(reply.why));
@@ -172,7 +176,7 @@ class ProgramSink implements Sink {
     const held = note === '' ? undefined : signedCheckpoint(note, newest.origin, log);
     if (this.#holds !== undefined && (held?.size ?? -1) < this.#holds) lost();
     this.#holds = held?.size;
-    if (held !== undefined) await assertGoesOnFrom(held, newest, 'it holds', log);
+    if (held !== undefined) await assertContinues(held, newest, 'it holds', log);
   }
 }
 

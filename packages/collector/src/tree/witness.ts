@@ -1,6 +1,6 @@
 /**
- * `https://...#<vkey>` posts each time the newest checkpoint to a witness (C2SP tlog-witness), with a proof that the
- * ledger goes on from what the witness saw last, and keeps the cosignature.
+ * `https://...#<vkey>` posts the newest checkpoint to a witness each time (C2SP tlog-witness), with a proof that the
+ * ledger continues what the witness saw last, and keeps the cosignature.
  *
  * A witness remembers the size of the largest tree that it saw of this log. So it finds out when the ledger was
  * replaced by an older back-up of itself, or by another one that was signed with the right key.
@@ -23,9 +23,10 @@ import {
 } from '@clinical-events/protocol/verify';
 import { consistencyProof } from './merkle.js';
 import { verifyCosignature, type NoteKey } from './note-signing.js';
+import { nodeFiles } from '../files.js';
 import { systemCode } from '../system-code.js';
 import {
-  assertGoesOnFrom,
+  assertContinues,
   type LogView,
   shorter,
   signedCheckpoint,
@@ -80,7 +81,7 @@ export class Witness implements Sink {
     const cosigned = await this.#lastCosigned(checkpoint.origin);
     if (cosigned !== undefined) {
       const where = `${this.#file.path}, which this witness cosigned, is`;
-      await assertGoesOnFrom(cosigned, checkpoint, where, this.options.log);
+      await assertContinues(cosigned, checkpoint, where, this.options.log);
     }
     if ((cosigned?.size ?? -1) < checkpoint.size) await this.#submit(published, cosigned?.size ?? 0, signal);
   }
@@ -206,7 +207,7 @@ function refusal(status: number, { origin, size }: Checkpoint, oldSize: number):
     403: `does not know the key that signs (403): give it the verifier key that collector signing-key show prints`,
     404: `does not know this log (404): have its operator add the origin ${origin}, or correct the address`,
     409: 'saw another checkpoint of this log just now (409): does a second collector run with the same key?',
-    422: `finds that ${size} entries do not go on from the ${oldSize} that it saw (422): see collector verify`,
+    422: `finds that ${size} entries do not continue the ${oldSize} that it saw (422): see collector verify`,
     429: 'wants to be asked less often (429)',
   };
   if (status >= 300 && status < 400) {
@@ -243,25 +244,24 @@ function fileTrouble(file: string, error: unknown): SinkTrouble {
   return new SinkTrouble(`${file} cannot be read or written (${code})`, { cause: error });
 }
 
-/*
- * `checkpoints/cosigned-<key id>` in the data directory: the newest checkpoint that a witness has cosigned, with the
- * log's signatures and the witness's. It is what an auditor asks for, and says from where the witness wants a
- * consistency proof the next time.
+/**
+ * `checkpoints/cosigned-<key id>` in the data directory: the newest checkpoint that a witness has cosigned, with the log's
+ * signatures and the witness's. It is what an auditor asks for, and says from where the witness wants a consistency proof
+ * the next time.
  */
-
-export class CosignedFile {
+class CosignedFile {
   readonly path: string;
 
   constructor(
-    private readonly directory: string,
+    directory: string,
     private readonly witness: NoteKey,
   ) {
     this.path = path.join(directory, `cosigned-${keyIdText(witness.keyId)}`);
   }
 
   /**
-   * @returns the checkpoint, or undefined when there is none, or what is there is not one of this log with the
-   *   witness's cosignature: then the witness itself tells how far it has seen the log.
+   * @returns the checkpoint, or undefined without a file, or when it is not one of this log with the witness's
+   *   cosignature: then the witness itself tells how much it has seen of the log.
    * @throws the system's error when the file cannot be read.
    */
   async read(origin: string, log: LogView): Promise<Checkpoint | undefined> {
@@ -282,21 +282,7 @@ export class CosignedFile {
 
   /** On return the note is in the place of the one before, on stable storage. A crash leaves one of the two. */
   async write(note: string): Promise<void> {
-    const unfinished = `${this.path}.unfinished`;
-    await fs.mkdir(this.directory, { recursive: true, mode: 0o700 });
-    const file = await fs.open(unfinished, 'w', 0o600);
-    try {
-      await file.writeFile(note);
-      await file.sync();
-    } finally {
-      await file.close();
-    }
-    await fs.rename(unfinished, this.path);
-    const directory = await fs.open(this.directory, 'r');
-    try {
-      await directory.sync();
-    } finally {
-      await directory.close();
-    }
+    nodeFiles.makeDirectory(path.dirname(this.path));
+    await nodeFiles.replace(this.path, Buffer.from(note));
   }
 }
