@@ -1,8 +1,6 @@
 /** `collector report`: what happened in a period, counted, on one HTML page for a meeting. */
-import fs from 'node:fs';
 import path from 'node:path';
 import { setImmediate as breath } from 'node:timers/promises';
-import { Command } from 'commander';
 import { type Config, inQuotes, ownCommand } from '@clinical-events/collector/config';
 import { reportPage } from './page/report-page.js';
 import { clockWarning } from './page/wording.js';
@@ -18,16 +16,15 @@ import {
   readRuns,
   unknownNames,
 } from '@clinical-events/collector/commands/catalogue';
-import { countedRecords } from '@clinical-events/collector/commands/counting';
 import { OneFile } from '@clinical-events/collector/commands/records/output';
-import { printableJson } from '@clinical-events/collector/commands/terminal';
+import { jsonLine } from '@clinical-events/collector/commands/terminal';
 import {
-  addConfigOptions,
   clockFrom,
-  configOf,
-  instantFrom,
+  newPlaceFrom,
   organisationFrom,
+  periodFrom as typedPeriodFrom,
 } from '@clinical-events/collector/commands/arguments';
+import { defineCommand } from '@clinical-events/collector/commands/define';
 import { usage } from '@clinical-events/collector/commands/exit-codes';
 
 /* What an operator types to `collector report`, read strictly before anything is done. */
@@ -67,24 +64,19 @@ const MOST_YEARS = 100;
 
 /** @param now stands in for the end of the log, which has not been looked at. */
 export function reportRequestFrom(options: ReportOptions, now: number): ReportRequest {
-  const { organisation, model, since, until, clock } = options;
-  const request: ReportRequest = {
+  const { organisation, model, clock } = options;
+  const { since, until } = typedPeriodFrom(options);
+  if (since !== undefined && (until ?? now) - since > MOST_YEARS * 366 * DAY_MS) {
+    throw usage(`--since: ${options.since} is more than ${MOST_YEARS} years before the end of the period`);
+  }
+  if (model === '') throw usage('--model: "" is no model');
+  return {
     organisation: organisation === undefined ? undefined : organisationFrom(organisation),
     model,
     models: model === undefined ? undefined : modelsNamed(model),
-    since: since === undefined ? undefined : instantFrom('--since', since),
-    until: until === undefined ? undefined : instantFrom('--until', until),
-    clock: clockFrom(clock) ?? 'received',
-    out: newFile(options.out),
+    ...{ since, until, clock: clockFrom(clock) ?? 'received' },
+    out: newPlaceFrom(options.out),
   };
-  if (request.since !== undefined && request.until !== undefined && request.since >= request.until) {
-    throw usage(`--since: ${since} is not earlier than --until ${until}`);
-  }
-  if (request.since !== undefined && (request.until ?? now) - request.since > MOST_YEARS * 366 * DAY_MS) {
-    throw usage(`--since: ${since} is more than ${MOST_YEARS} years before the end of the period`);
-  }
-  if (model === '') throw usage('--model: "" is no model');
-  return request;
 }
 
 /**
@@ -117,23 +109,7 @@ function dayOf(time: number): number {
   return Math.floor(time / DAY_MS) * DAY_MS;
 }
 
-/** What is there is never written over. */
-function newFile(text: string): string {
-  const out = path.resolve(text);
-  if (fs.statSync(out, { throwIfNoEntry: false }) !== undefined) {
-    throw usage(`--out: ${out} is there already, and is not written over`);
-  }
-  if (!isDirectory(path.dirname(out))) throw usage(`--out: there is no directory ${path.dirname(out)}`);
-  return out;
-}
-
-function isDirectory(directory: string): boolean {
-  return fs.statSync(directory, { throwIfNoEntry: false })?.isDirectory() === true;
-}
-
-const EXAMPLES = `
-Examples:
-  $ collector report --out report.html
+const EXAMPLES = `  $ collector report --out report.html
   $ collector report --since 2026-01-01 --until 2026-04-01 --out first-quarter.html
   $ collector report --model sepsis-abstractor --clock sender --out sepsis.html
   $ collector report --out report.html --json > report.json
@@ -161,27 +137,26 @@ It can run beside a collector. That it ran, what it was asked for and how many e
 const NONE_RECEIVED =
   'no such event was received in this period; use --clock sender to go by the timestamps of the events';
 
-export function command(): Command {
-  const report = new Command('report')
-    .description('Count the runs of a period, by model and version, on one HTML page.')
-    .requiredOption('--out <file>', 'a new HTML file')
-    .option('--organisation <name>', 'only runs of this organisation')
-    .option('--model <id>', 'only runs of this model: MODEL_ID or MODEL_ID@VERSION')
-    .option('--since <time>', `only from this instant on (default: ${DEFAULT_DAYS} days)`)
-    .option('--until <time>', 'only before this instant (default: the newest event of the log)')
-    .option(
-      '--clock <whose>',
+export const command = defineCommand<ReportOptions>({
+  name: 'report',
+  description: 'Count the runs of a period, by model and version, on one HTML page.',
+  options: {
+    '--out <file>': { help: 'a new HTML file', isRequired: true },
+    '--organisation <name>': 'only runs of this organisation',
+    '--model <id>': 'only runs of this model: MODEL_ID or MODEL_ID@VERSION',
+    '--since <time>': `only from this instant on (default: ${DEFAULT_DAYS} days)`,
+    '--until <time>': 'only before this instant (default: the newest event of the log)',
+    '--clock <whose>':
       'by which clock days are counted: received, or sender: a run by its start, else its first event (default: received)',
-    )
-    .option('--json', 'print the numbers as one JSON object too');
-  return addConfigOptions(report, 'report')
-    .addHelpText('after', EXAMPLES)
-    .action(async (options: ReportOptions, self: Command) => {
-      const config = configOf(self, 'report');
-      const request = reportRequestFrom(options, Date.now());
-      await new Making(config, request, options).run();
-    });
-}
+    '--json': 'print the numbers as one JSON object too',
+  },
+  configuration: 'report',
+  examples: EXAMPLES,
+  async run({ options, config: read }) {
+    const config = read();
+    await new Making(config, reportRequestFrom(options, Date.now()), options).run();
+  },
+});
 
 class Making {
   readonly #since = performance.now();
@@ -219,7 +194,7 @@ class Making {
       for (const warning of unknown.length === 0 && numbers.clock === 'received' ? [NONE_RECEIVED] : unknown)
         process.stderr.write(`collector: warning: ${warning}\n`);
     }
-    if (this.options.json === true) process.stdout.write(`${printableJson(JSON.stringify(numbers))}\n`);
+    if (this.options.json === true) process.stdout.write(jsonLine(numbers));
     else this.#tell(numbers);
   }
 
@@ -231,7 +206,7 @@ class Making {
     // A run that began before the period may have events in it by the senders' clocks, and the other way round.
     const begun = clock === 'received' ? until : undefined;
     const filter = { organisation, models, until: begun };
-    for await (const sequence of countedRecords(catalogue, filter, (run) => report.add(run))) {
+    for (const sequence of catalogue.counted(filter, (run) => report.add(run))) {
       givenOut.events = report.eventsRead;
       bar.show(sequence, newest);
       await breath();

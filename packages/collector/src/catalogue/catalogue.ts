@@ -8,7 +8,6 @@ import { EVENT_KINDS } from '@clinical-events/protocol';
 import type { CountedRun } from '../records/counted-run.js';
 import { BEGINNING, type Cursor, type EventLog } from '../store/contract/events.js';
 import { isNoId, uuidBytes, uuidText } from '../store/text.js';
-import { CATALOGUE_FILE } from './catalogue-file.js';
 import { beganIn, namesIn, piecesIn, SUMMARY_COLUMNS, type Value, wordAt } from './columns.js';
 import { CatalogueDamaged, CatalogueFault, faultOf, UNFINISHED } from './faults.js';
 import { type NamedRuns, type NameKind, namedRuns } from './named-runs.js';
@@ -18,10 +17,8 @@ import {
   countedPages,
   type EventEntry,
   type EventRecord,
-  type PageQuery,
   type PlacedRecord,
   queryOf,
-  type ReadPage,
   type RunFilter,
   type Source,
 } from './questions.js';
@@ -228,24 +225,11 @@ export class Catalogue {
 
   /**
    * Calls for each record that matches what is counted of it, some at a time, in no order.
-   * @param startReading gives what reads pages of the file ahead, where it is at this sequence; what that cannot read is
-   *   read here.
    * @returns the sequence up to which it has come, at most the last.
    */
-  async *counted(
-    filter: RunFilter,
-    visit: (record: CountedRun) => void,
-    startReading?: (file: string, sequence: number, query: PageQuery) => ReadPage,
-  ): AsyncGenerator<number> {
+  *counted(filter: RunFilter, visit: (record: CountedRun) => void): Generator<number> {
     this.#checkSummed();
-    const { sequence } = this.cursor;
-    const file = path.join(this.options.directory, CATALOGUE_FILE);
-    const start = startReading && ((query: PageQuery) => startReading(file, sequence, query));
-    try {
-      yield* countedPages(this.#questions, filter, visit, start);
-    } catch (error) {
-      throw this.#fault(error);
-    }
+    yield* this.#each(countedPages(this.#questions, filter, visit));
   }
 
   /** The names that the records that match have, those of the most first. */
@@ -307,15 +291,6 @@ export class Catalogue {
           ) ?? []);
       if (row === undefined) return undefined;
       return { row: Number(row), runId: isRun === 1 ? uuidText(record as Uint8Array) : null };
-    });
-  }
-
-  /** The record of a row; undefined when there is no such row, or no longer. */
-  byRow(row: number): CatalogueRun | undefined {
-    return this.#ask(({ statements }) => {
-      this.#checkSummed();
-      const found = statements.first(`SELECT ${COLUMNS} FROM run WHERE id = ?`, row);
-      return found && this.#runOf(found);
     });
   }
 

@@ -1,6 +1,6 @@
 /**
- * Holds a catalogue against the log, exactly and without writing to it: another one is made of the same part of the log
- * elsewhere, and compared with it row by row.
+ * Compares a catalogue with the log, exactly and without writing to it: another one is made of the same part of the log
+ * elsewhere, and SQLite makes texts of the rows of each record in both.
  */
 import fs from 'node:fs';
 import path from 'node:path';
@@ -13,11 +13,11 @@ import { uuidText } from '../store/text.js';
 import { openWithoutWriting } from '../unwritten-database.js';
 import { Catalogue, CatalogueDamaged } from './catalogue.js';
 import { CATALOGUE_FILE, contentId, contentOf } from './catalogue-file.js';
-import { CALL_COLUMNS, CALL_NAME_COLUMNS, NAME_COLUMNS, SUMMARY_COLUMNS } from './columns.js';
+import { CALL_COLUMNS, CALL_NAME_COLUMNS, NAME_COLUMNS, SUMMARY_COLUMNS, type Value } from './columns.js';
 import { faultOf } from './faults.js';
 import { readName } from './names.js';
 import { INDEXES } from './schema.js';
-import { listing, type Row } from './statements.js';
+import { listing, type Row, Statements } from './statements.js';
 
 export interface CatalogueCheckOptions {
   /** The one that is checked. */
@@ -168,35 +168,49 @@ const TALLY = `SELECT * FROM tally WHERE full OR minimum OR incomplete OR retire
 /** A number that leads to nothing stands there itself. */
 const nameOf = (column: string, of = 'run') =>
   `ifnull((SELECT text FROM name WHERE id = ${of}.${column}), ${of}.${column})`;
-const SUMMARY = SUMMARY_COLUMNS.map(({ name }) => (NAME_COLUMNS.includes(name) ? nameOf(name) : name));
-const RECORDS = `SELECT id, summed <> events, first_sequence, record, events, is_run, ${nameOf('organisation')},
-    circle, last_sequence, ${SUMMARY.join(', ')},
-    ifnull((SELECT first_sequence FROM run AS outer WHERE outer.id = run.parent), -run.parent)
+const named = (columns: readonly { readonly name: string }[], names: readonly string[], of: string) =>
+  columns.map(({ name }) => (names.includes(name) ? nameOf(name, of) : `${of}.${name}`));
+/** One text of several values: two that are the same have the same values (SQLite, quote()). */
+const textOf = (values: readonly string[]) => values.map((value) => `quote(${value})`).join(` || ',' || `);
+/** One text of the rows that a table has of a record. */
+const listOf = (table: string, values: readonly string[], order: string) =>
+  `(SELECT group_concat(${textOf(values)}, ';' ORDER BY ${order}) FROM ${table} WHERE ${table}.run = run.id)`;
+
+const RECORDS = `SELECT id, first_sequence, last_sequence, summed <> events, circle IS NOT NULL, is_run, record,
+    ${nameOf('organisation')}
   FROM run NOT INDEXED ORDER BY first_sequence`;
-const [DUE, FIRST, RECORD, IS_RUN, ORGANISATION, CIRCLE, LAST] = [1, 2, 3, 5, 6, 7, 8];
-/** Of a row that waits to be summed, what comes behind its organisation is of fewer events, and its id may be. */
-const MEMBERS = ORGANISATION + 1;
-const KNOWN = IS_RUN - FIRST;
-const EVENTS = 'SELECT sequence, at, size, kind, received, sent FROM event WHERE run = ? ORDER BY sequence';
-const SENT = 5;
-const CALL = CALL_COLUMNS.map(({ name }) => (CALL_NAME_COLUMNS.includes(name) ? nameOf(name, 'call') : name));
-const CALLS = `SELECT ${CALL.join(', ')} FROM call WHERE run = ? ORDER BY number`;
-const RUNLESS = `SELECT event, ifnull(text, organisation), parent FROM runless LEFT JOIN name ON name.id = organisation
-  WHERE run = ? ORDER BY event, organisation`;
+/** Of which events a record is. */
+const MEMBERS = `SELECT ${textOf(['is_run', nameOf('organisation')])},
+    ${listOf('event', ['sequence', 'at', 'size', 'kind', 'received'], 'sequence')},
+    ${listOf('runless', ['event', nameOf('organisation', 'runless'), 'parent'], 'event, organisation')}
+  FROM run WHERE id = ?`;
+/** What its events say. */
+const SAID = `SELECT ${textOf(['record', 'events', 'circle', 'last_sequence'])},
+    ${textOf(named(SUMMARY_COLUMNS, NAME_COLUMNS, 'run'))},
+    quote(ifnull((SELECT first_sequence FROM run AS outer WHERE outer.id = run.parent), -run.parent)),
+    ${listOf('event', ['sent'], 'sequence')},
+    ${listOf('call', named(CALL_COLUMNS, CALL_NAME_COLUMNS, 'call'), 'number')}
+  FROM run WHERE id = ?`;
 /** Between two turns of the event loop. */
 const ROWS_AT_ONCE = 4096;
 
 interface Read {
-  readonly row: Row;
-  readonly events: readonly Row[];
-  /** Its events that name no run. */
-  readonly runless: readonly Row[];
-  readonly calls: readonly Row[];
+  readonly id: bigint;
+  readonly first: number;
+  readonly last: number;
+  /** It waits to be summed: what its events say is of fewer events. */
+  readonly isDue: boolean;
+  readonly isInCircle: boolean;
+  readonly isRun: boolean;
+  readonly record: Uint8Array;
+  readonly organisation: Value | undefined;
 }
 
 class Comparison {
   readonly #named: DifferingRecord[] = [];
   readonly #gone: SequenceSet;
+  readonly #ownTexts: Statements;
+  readonly #otherTexts: Statements;
 
   /** @param next behind the last entry that is taken in. */
   constructor(
@@ -205,6 +219,8 @@ class Comparison {
     private readonly log: EventLog,
     next: number,
   ) {
+    this.#ownTexts = new Statements(own);
+    this.#otherTexts = new Statements(other);
     // Retired behind what is taken in: their payloads can no longer be read, and their rows may say what stood there.
     const since = (log.actions?.().logged ?? []).filter(({ sequence }) => sequence >= next);
     const gone = since.map(({ said }) => (said.does === 'retire' ? eventsOf(said.keys) : SequenceSet.EMPTY));
@@ -217,8 +233,8 @@ class Comparison {
     const [mine, theirs] = [recordsOf(this.own), recordsOf(this.other)];
     for (let a = mine.next().value, b = theirs.next().value; a !== undefined || b !== undefined;) {
       records++;
-      const [first, second] = [firstOf(a), firstOf(b)];
-      if (first <= second) allSummed &&= a?.row[DUE] === 0n;
+      const [first = Infinity, second = Infinity] = [a?.first, b?.first];
+      if (first <= second) allSummed &&= a?.isDue === false;
       const found = first < second ? 'unknown' : second < first ? 'missing' : 'differs';
       const read = first <= second ? a : b;
       if (read !== undefined && (found !== 'differs' || !this.#isSame(a, b))) {
@@ -237,41 +253,27 @@ class Comparison {
 
   #isSame(a: Read | undefined, b: Read | undefined): boolean {
     if (a === undefined || b === undefined) return false;
-    const isDue = a.row[DUE] !== 0n;
-    const end = isDue || this.#isOfGone(a) ? MEMBERS : undefined;
-    const of = ({ row }: Read) =>
-      row.slice(FIRST, end).map((value, i) => (isDue && i < KNOWN ? null : value));
-    return (
-      isDeepStrictEqual(of(a), of(b)) &&
-      isDeepStrictEqual(a.runless, b.runless) &&
-      (end !== undefined || isDeepStrictEqual(a.calls, b.calls)) &&
-      isDeepStrictEqual(this.#eventsOf(a, isDue), this.#eventsOf(b, isDue))
-    );
+    const isEqual = (sql: string) =>
+      isDeepStrictEqual(this.#ownTexts.first(sql, a.id), this.#otherTexts.first(sql, b.id));
+    return isEqual(MEMBERS) && (a.isDue || this.#isOfGone(a) || isEqual(SAID));
   }
 
   /** Whether what it says may come of an event that is gone: a circle may have been closed by that of another run. */
-  #isOfGone({ row, events }: Read): boolean {
+  #isOfGone({ id, first, last, isInCircle }: Read): boolean {
     if (this.#gone.size === 0) return false;
-    if (row[CIRCLE] !== null) return true;
-    if (!this.#gone.meets(Number(row[FIRST]), Number(row[LAST]) + 1)) return false;
+    if (isInCircle) return true;
+    if (!this.#gone.meets(first, last + 1)) return false;
+    const events = exactly(this.own, 'SELECT sequence FROM event WHERE run = ?').all(id) as unknown as Row[];
     return events.some(([sequence]) => this.#gone.has(Number(sequence)));
   }
 
-  #eventsOf({ events }: Read, isDue: boolean): readonly Row[] {
-    if (!isDue && this.#gone.size === 0) return events;
-    return events.map((event) =>
-      isDue || this.#gone.has(Number(event[0])) ? event.with(SENT, null) : event,
-    );
+  #name({ record, isRun, organisation }: Read, found: DifferingRecord['found']): DifferingRecord {
+    return { organisation: this.#readable(organisation), recordId: uuidText(record), isRun, found };
   }
 
-  #name({ row }: Read, found: DifferingRecord['found']): DifferingRecord {
-    const isRun = row[IS_RUN] === 1n;
-    return { organisation: this.#organisation(row), recordId: uuidText(row[RECORD] as Buffer), isRun, found };
-  }
-
-  #organisation(row: Row): string | null {
+  #readable(organisation: Value | undefined): string | null {
     try {
-      return readName(row[ORGANISATION], this.log.names);
+      return readName(organisation, this.log.names);
     } catch (error) {
       if (error instanceof CatalogueDamaged) return null;
       throw error;
@@ -289,22 +291,12 @@ function isSameFor(sql: string, own: DatabaseSync, other: DatabaseSync): boolean
 }
 
 function* recordsOf(database: DatabaseSync): Generator<Read, undefined> {
-  const [events, runless, calls] = [EVENTS, RUNLESS, CALLS].map((sql) => exactly(database, sql));
-  const hasAny = (table: string) => database.prepare(`SELECT 1 FROM ${table} LIMIT 1`).get() !== undefined;
-  const [hasRunless, hasCalls] = ['runless', 'call'].map(hasAny);
   for (const row of exactly(database, RECORDS).iterate() as unknown as Iterable<Row>) {
-    const of = (statement: StatementSync | undefined) =>
-      (statement?.all(row[0] as bigint) ?? []) as unknown as Row[];
+    const [id, first, last, due, circle, isRun, record, organisation] = row;
     yield {
-      row,
-      events: of(events),
-      runless: hasRunless ? of(runless) : [],
-      calls: hasCalls ? of(calls) : [],
+      ...{ id: id as bigint, first: Number(first), last: Number(last), isDue: due === 1n },
+      ...{ isInCircle: circle === 1n, isRun: isRun === 1n, record: record as Uint8Array, organisation },
     };
   }
   return undefined;
-}
-
-function firstOf(read: Read | undefined): number {
-  return Number(read?.row[FIRST] ?? Infinity);
 }

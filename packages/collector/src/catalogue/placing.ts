@@ -62,7 +62,8 @@ export class Placing {
     if (newRun !== undefined) newRun.add(event);
     else {
       this.tables.addEvent(row, event, null);
-      this.#added.set(row, (this.#added.get(row) ?? 0) + 1);
+      const added = this.#added.get(row);
+      this.#added.set(row, added === undefined ? 1 : added + 1);
     }
     if (this.tables.mayBeAwaited(source, eventIdAt))
       this.#come(source.subarray(eventIdAt, eventIdAt + ID_BYTES), organisation, row);

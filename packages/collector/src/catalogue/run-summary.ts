@@ -221,7 +221,9 @@ function feedbackOf({ metadata, feedback }: AssembledRun): FeedbackSummary {
     // That of a thumb says up or down.
     if (word !== 'thumbs' && rating !== undefined && rating >= 0 && rating <= MOST_RATING) {
       const rounded = Math.round(rating);
-      ratings[rounded] = (ratings[rounded] ?? 0) + 1;
+      const given = ratings[rounded];
+      if (given === undefined) throw new RangeError('a rating beyond the scale');
+      ratings[rounded] = given + 1;
       ratingSum += rating;
     }
     const thumb = word === 'thumbs' ? thumbOf(memberIn(said, DIRECTION), sentRating) : undefined;

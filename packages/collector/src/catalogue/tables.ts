@@ -113,7 +113,7 @@ export class Tables {
   /** False when no record awaits the event whose id stands there. */
   mayBeAwaited(source: Buffer, at: number): boolean {
     const [place, bit] = awaitedAt(source, at);
-    return ((this.#awaited[place] ?? 0) & bit) !== 0;
+    return (this.#bitsAt(place) & bit) !== 0;
   }
 
   /** To be called when a transaction has begun: what another connection has changed meanwhile is not known. */
@@ -124,7 +124,7 @@ export class Tables {
     this.#dataVersion = version;
     this.#awaited.fill(0);
     for (const [event] of this.statements.rows('SELECT event FROM awaited'))
-      this.#noteAwaited(event as Buffer);
+      this.#noteAwaited(event as Uint8Array);
   }
 
   /** After a rollback. */
@@ -138,6 +138,12 @@ export class Tables {
 
   meta(name: string): unknown {
     return this.statements.first('SELECT value FROM meta WHERE name = ?', name)?.[0];
+  }
+
+  /** A number of it: 0 before it is set. */
+  metaNumber(name: 'events' | 'forgotten' | 'summed'): number {
+    const value = this.meta(name);
+    return value === undefined ? 0 : Number(value);
   }
 
   setMeta(name: string, value: number | string | Uint8Array): void {
@@ -175,14 +181,19 @@ export class Tables {
   }
 
   #noteAwaited(event: Uint8Array): void {
-    const [place, bit] = awaitedAt(event, 0);
-    this.#awaited[place] = (this.#awaited[place] ?? 0) | bit;
+    const [place, bit] = awaitedAt(Buffer.from(event.buffer, event.byteOffset, event.length), 0);
+    this.#awaited[place] = this.#bitsAt(place) | bit;
+  }
+
+  #bitsAt(place: number): number {
+    const bits = this.#awaited[place];
+    if (bits === undefined) throw new RangeError('an id beyond the bitmap');
+    return bits;
   }
 }
 
 /** @param at where the id stands. */
-function awaitedAt(source: Uint8Array, at: number): readonly [place: number, bit: number] {
-  let end = 0;
-  for (let i = at + ID_BYTES - AWAITED_BYTES; i < at + ID_BYTES; i++) end = (end << 8) | (source[i] ?? 0);
+function awaitedAt(source: Buffer, at: number): readonly [place: number, bit: number] {
+  const end = source.readUIntBE(at + ID_BYTES - AWAITED_BYTES, AWAITED_BYTES);
   return [end >> 3, 1 << (end & 7)];
 }

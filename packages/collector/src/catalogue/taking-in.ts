@@ -1,6 +1,6 @@
 /** Brings the file of a catalogue up to date: one update at a time, behind the lock of SQLite. */
 import type { EventLog } from '../store/contract/events.js';
-import { CatalogueFile, contentId, holderOf, noteHolder, removeFile } from './catalogue-file.js';
+import { CatalogueFile, contentId, removeFile } from './catalogue-file.js';
 import { CatalogueBusy, CatalogueDamaged, CatalogueFault, faultOf, isBusy } from './faults.js';
 import { Tables } from './tables.js';
 import { Updating, type Updated, type UpdateOptions } from './updating.js';
@@ -13,8 +13,8 @@ export interface CatalogueOptions {
   readonly names?: EventLog['names'];
   /** How long an update waits for another process. */
   readonly waitMs?: number;
-  /** Called while an update waits, about ten times a second. @param holder who is waited for, in words. */
-  readonly onWait?: (elapsedMs: number, holder: string) => void;
+  /** Called while an update waits for another process, about ten times a second. */
+  readonly onWait?: (elapsedMs: number) => void;
   /** Events to a batch, and pages of the file; tests make them few. */
   readonly mostEntries?: number;
   readonly mostPages?: number;
@@ -114,18 +114,19 @@ export class TakingIn {
       } catch (error) {
         if (!isBusy(error)) throw error;
         const elapsed = performance.now() - began;
-        const holder = holderOf(directory);
         if (elapsed >= waitMs) {
-          throw new CatalogueBusy(`${holder} has been writing the catalogue in ${directory} for too long`, {
-            cause: error,
-          });
+          throw new CatalogueBusy(
+            `another process has been writing the catalogue in ${directory} for too long`,
+            {
+              cause: error,
+            },
+          );
         }
-        onWait?.(elapsed, holder);
+        onWait?.(elapsed);
       }
       await new Promise((resolve) => setTimeout(resolve, STEP_MS));
       signal?.throwIfAborted();
     }
     writer.exec('PRAGMA busy_timeout = 5000');
-    noteHolder(directory);
   }
 }

@@ -60,7 +60,9 @@ export class TallyChanges {
     this.#hours.set(hour, sums);
     const add = (count: (typeof COUNTS)[number], value: number) => {
       const place = COUNTS.indexOf(count);
-      sums[place] = (sums[place] ?? 0) + sign * value;
+      const sum = sums[place];
+      if (sum === undefined) throw new RangeError('no such count');
+      sums[place] = sum + sign * value;
     };
     add('orphan_events', Number(orphans));
     // A record without a start is no run that began.
@@ -84,9 +86,9 @@ export class TallyChanges {
 export function tallyOf(database: DatabaseSync, since: number): Tally {
   const hour = Math.floor(since / HOUR_MS);
   const sums = COUNTS.map((name) => `ifnull(sum(${name}), 0) AS ${name}`).join(', ');
-  const sql = `SELECT ${sums}, (SELECT value FROM meta WHERE name = 'events') AS events FROM tally WHERE hour >= ?`;
+  const sql = `SELECT ${sums}, ifnull((SELECT value FROM meta WHERE name = 'events'), 0) AS events FROM tally WHERE hour >= ?`;
   const found = database.prepare(sql).get(hour);
-  const of = (name: string) => Number(found?.[name] ?? 0);
+  const of = (name: string) => Number(found?.[name]);
   return {
     ...{ since: hour * HOUR_MS, full: of('full'), minimum: of('minimum') },
     ...{ incomplete: of('incomplete'), retired: of('retired') },

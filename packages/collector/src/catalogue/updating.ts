@@ -20,14 +20,7 @@ import { CatalogueFault } from './faults.js';
 import { forget } from './forgetting.js';
 import { Placing } from './placing.js';
 import { INDEXES } from './schema.js';
-import {
-  type DueRecord,
-  type FoundParent,
-  runInLog,
-  summedParts,
-  type SummedOrNot,
-  Summer,
-} from './summing.js';
+import { type FoundParent, runInLog, Summer } from './summing.js';
 import type { Tables } from './tables.js';
 import { type DueRow, dueRows, newRows, Writing } from './writing.js';
 
@@ -54,18 +47,6 @@ export interface UpdateOptions {
    * is left so is for the next update that is not lazy, before which no question is answered.
    */
   readonly isLazy?: boolean | undefined;
-  /** Starts threads, for an update that takes in most of the log. */
-  readonly startThreads?: (() => SummingThreads) | undefined;
-}
-
-/** They sum records while the one that started them writes rows. */
-export interface SummingThreads {
-  /**
-   * @param before what has a lower sequence is taken in.
-   * @returns null for a record for which the tables have to be asked.
-   */
-  sum(records: readonly DueRecord[], before: number): Promise<readonly SummedOrNot[]>;
-  stop(): Promise<void>;
 }
 
 export interface Updated {
@@ -99,7 +80,6 @@ export class Updating {
   #isFar = false;
   #newestAt: number | undefined;
   #hasForgotten = false;
-  #threads: SummingThreads | undefined;
   readonly #newest = new Newest();
 
   constructor(private readonly update: Update) {
@@ -132,7 +112,6 @@ export class Updating {
       return { cursor, complete };
     } finally {
       await this.#passing?.return(BEGINNING);
-      await this.#threads?.stop();
     }
   }
 
@@ -289,12 +268,12 @@ export class Updating {
     this.#tables.setMeta('newest_event', eventId);
     this.#tables.setMeta('newest_at', at);
     this.#newestAt = at;
-    this.#tables.setMeta('events', Number(this.#tables.meta('events') ?? 0) + placed);
+    this.#tables.setMeta('events', this.#tables.metaNumber('events') + placed);
   }
 
   /** Takes out what was made of events that were retired since, all of which are taken in. */
   async #forgetRetired(before: number): Promise<void> {
-    const done = Number(this.#tables.meta('forgotten') ?? 0);
+    const done = this.#tables.metaNumber('forgotten');
     let isForgotten = false;
     for (const { said, sequence } of this.#log.actions?.().logged ?? []) {
       if (said.does !== 'retire' || sequence <= done || sequence >= before) continue;
@@ -311,44 +290,28 @@ export class Updating {
   /** Sums some records. @returns whether there may be more. */
   async #sumSome(before: number): Promise<boolean> {
     const isIndexed = this.#hasIndex('run_due');
-    const from = isIndexed ? 0 : Number(this.#tables.meta('summed') ?? 0);
+    const from = isIndexed ? 0 : this.#tables.metaNumber('summed');
     const isLazy = this.update.isLazy === true;
     const due = dueRows(this.#tables, from, { isLazy, isIndexed });
     const last = due.at(-1);
     // One that was summed may be due again: of a circle that has closed since.
     if (last === undefined && from === 0) return false;
-    if (!isIndexed) this.#tables.setMeta('summed', last?.row ?? 0);
+    if (!isIndexed) this.#tables.setMeta('summed', last === undefined ? 0 : last.row);
     await this.#sum(due, before);
     return true;
   }
 
   /** On return their rows say what their events say. @param before what has a lower sequence is taken in. */
   async #sum(records: Iterable<DueRow>, before: number): Promise<void> {
-    if (this.#isFar) this.#threads ??= this.update.startThreads?.();
     const summer = new Summer(this.#log, (organisation, id) => this.#findParent(before, organisation, id));
-    const threads = this.#threads;
-    const parts = summedParts(
-      records,
-      (part) => summer.sum(part),
-      threads && ((part) => threads.sum(part, before)),
-    );
-    for await (const [part, summed] of parts) {
-      for (const [i, row] of part.entries()) {
-        const own = summed[i] ?? (await summer.sum([row]))[0];
-        if (own == null) throw new TypeError('a record was not summed');
-        this.#writing.write(row, own);
-      }
-    }
+    for await (const part of summer.parts(records))
+      for (const [row, summed] of part) this.#writing.write(row, summed);
   }
 
-  async #findParent(
-    before: number,
-    organisation: string,
-    eventId: string,
-  ): Promise<{ readonly run: FoundParent }> {
+  async #findParent(before: number, organisation: string, eventId: string): Promise<FoundParent> {
     const own = this.#tables.names.known(organisation);
     const record = own === undefined ? undefined : this.#tables.recordOfRunless(own, uuidBytes(eventId));
-    return { run: record === undefined ? await runInLog(this.#log, before, organisation, eventId) : record };
+    return record === undefined ? runInLog(this.#log, before, organisation, eventId) : record;
   }
 
   #hasIndex(name: string): boolean {

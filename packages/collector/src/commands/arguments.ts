@@ -1,6 +1,7 @@
 /** What an operator types: the options of the configuration, and what names events, runs, organisations and times. */
 import { isUtf8 } from 'node:buffer';
 import fs from 'node:fs';
+import path from 'node:path';
 import { didYouMean, isOrganisation } from '@clinical-events/protocol';
 import type { Command } from 'commander';
 import type { Catalogue } from '../catalogue/catalogue.js';
@@ -85,7 +86,9 @@ export function soundConfig({ config, faults, sourceOf }: ConfigReading, name: C
 export function wordFrom<Word extends string>(option: string, text: string, words: readonly Word[]): Word {
   const found = words.find((word) => word === text);
   if (found !== undefined) return found;
-  throw usage(`${option}: ${JSON.stringify(text)} is none of ${words.join(', ')}${didYouMean(text, words)}`);
+  throw usage(
+    `${option}: ${JSON.stringify(text)} is not one of ${words.join(', ')}${didYouMean(text, words)}`,
+  );
 }
 
 /** The same for several words with commas between them; the order and repeats do not matter. */
@@ -151,7 +154,7 @@ function sourceOf(file: string): string {
 /**
  * The ids of a file, one a line, without the blanks around them.
  * @param file `-` for standard input.
- * @throws CommandFailure when there is none, or it is no text in UTF-8; never with an id in it.
+ * @throws CommandFailure when there is no id, or the file is not text in UTF-8; its message has no id.
  */
 export function idsIn(option: string, file: string): string[] {
   const lines = textIn(option, file, 'one id a line').split(/\r\n|[\r\n]/);
@@ -205,6 +208,40 @@ export function instantFrom(option: string, text: string): number {
     );
   }
   return instant;
+}
+
+export interface Period {
+  readonly since?: number;
+  readonly until?: number;
+}
+
+/**
+ * `--since` and `--until`, where they were given.
+ * @param mayBeEmpty whether both may be the same instant.
+ */
+export function periodFrom(
+  { since, until }: { readonly since?: string; readonly until?: string },
+  mayBeEmpty = false,
+): Period {
+  const period = {
+    ...(since !== undefined && { since: instantFrom('--since', since) }),
+    ...(until !== undefined && { until: instantFrom('--until', until) }),
+  };
+  const { since: from = -Infinity, until: to = Infinity } = period;
+  if (from < to || (mayBeEmpty && from === to)) return period;
+  throw usage(`--since: ${since} is ${mayBeEmpty ? 'later than' : 'not earlier than'} --until ${until}`);
+}
+
+/** @returns the whole path of a file or directory that `--out` names and that is not there. */
+export function newPlaceFrom(text: string): string {
+  if (text === '-') throw usage('--out: - is no file; without --out it goes to standard output');
+  const out = path.resolve(text);
+  if (fs.statSync(path.dirname(out), { throwIfNoEntry: false })?.isDirectory() !== true)
+    throw usage(`--out: there is no directory ${path.dirname(out)}`);
+  // A link that leads nowhere is there too.
+  if (fs.lstatSync(out, { throwIfNoEntry: false }) !== undefined)
+    throw usage(`--out: ${out} is there already, and is not written over`);
+  return out;
 }
 
 /** Years beyond 9999 cannot be written in RFC 3339. */
@@ -306,7 +343,7 @@ const MOST_LOOKED_AT = 64;
 /**
  * The record that is meant by its id or the beginning of it.
  * @param asked the option and what was typed, of one organisation when that is given.
- * @throws CommandFailure when there is none, or when several begin so.
+ * @throws CommandFailure when no run or several runs begin with it.
  */
 export function recordMeant(
   catalogue: Pick<Catalogue, 'run'>,

@@ -22,9 +22,8 @@ import { claimedSize, openStore } from '../store/open-to-read.js';
 import { systemCode } from '../system-code.js';
 import { type GivenOut, type Access, logAccess } from './access-log.js';
 import { interruption } from './exit-codes.js';
-import { SummingThreads } from './summing-threads.js';
-import { ProgressBar, printable } from './terminal.js';
-import { assertReaches, assertReadable } from './regular-files.js';
+import { ProgressBar, type ProgressOptions, printable } from './terminal.js';
+import { assertReadable, assertReaches } from './regular-files.js';
 
 export { modelsNamed };
 
@@ -47,39 +46,36 @@ const ATTEMPTS = 5;
 
 /**
  * On return the catalogue covers every event that was durable at the call. The caller closes it.
- * @throws CommandFailure when it cannot be made, when another process holds it, or when the log is damaged; the reason
- *   of the signal.
+ * @throws CommandFailure when the log is damaged, CatalogueFault when there is no catalogue to be had; the reason of the
+ *   signal.
  */
 export async function openCatalogue(request: CatalogueRequest): Promise<CatalogueAccess> {
   const { events: log, tree } = openStore(request.dataDir);
+  let access: CatalogueAccess | undefined;
   try {
-    // Asked first: a running collector goes on while the log is read.
+    // Asked first: a running collector appends while the log is read.
     const claimed = await claimedSize(tree);
-    const access = await inDataDirectory(request, log);
-    try {
-      assertReaches(access.cursor.sequence - 1, claimed);
-      return access;
-    } catch (error) {
-      await access.close();
-      throw error;
-    }
+    access = new CatalogueAccess(request, log);
+    await access.update();
+    assertReaches(access.cursor.sequence - 1, claimed);
+    return access;
   } catch (error) {
+    access?.catalogue.close();
     await log.close();
     throw error;
   }
 }
 
-async function inDataDirectory(request: CatalogueRequest, log: EventLog): Promise<CatalogueAccess> {
-  const { dataDir } = request;
+function directoryFor({ dataDir, quiet }: CatalogueRequest, log: EventLog): string {
   const directory = catalogueDirectory(dataDir);
   // A catalogue names patients: it is made elsewhere only where this directory cannot be written.
-  if (isWritable(directory)) return CatalogueAccess.open(request, log, directory);
+  if (isWritable(directory)) return directory;
   const parent = os.tmpdir();
-  if (!request.quiet && log.extent >= BAR_FROM_MEBIBYTES * MEBIBYTE) {
+  if (!quiet && log.extent >= BAR_FROM_MEBIBYTES * MEBIBYTE) {
     const where = `no catalogue can be made in ${dataDir}: it is made in ${parent} (TMPDIR), for this command alone`;
     process.stderr.write(`collector: ${where}\n`);
   }
-  return CatalogueAccess.open(request, log, temporaryDirectory(parent));
+  return temporaryDirectory(parent);
 }
 
 /** What is there of it, or the directory that it would be made in. */
@@ -110,35 +106,25 @@ function temporaryDirectory(parent: string): string {
 }
 
 export class CatalogueAccess {
+  /** Answers from one state of it until it is closed. */
+  readonly catalogue: Catalogue;
   #cursor: Cursor = BEGINNING;
 
-  private constructor(
+  /** @param log is closed with the catalogue. @throws CatalogueFault */
+  constructor(
     private readonly request: CatalogueRequest,
-    /** Closed with the catalogue. */
     readonly log: EventLog,
-    /** Answers from one state of it until it is closed. */
-    readonly catalogue: Catalogue,
-  ) {}
-
-  /** @throws CatalogueFault, StoreDamaged, or the reason of the signal. */
-  static async open(request: CatalogueRequest, log: EventLog, directory: string): Promise<CatalogueAccess> {
-    let isSaid = request.quiet;
-    const catalogue = Catalogue.open({
-      ...{ directory, ledgerId: log.ledgerId, names: log.names, waitMs: request.waitMs ?? WAIT_MS },
-      onWait(elapsedMs, holder) {
-        if (isSaid || elapsedMs < SILENT_WAIT_MS) return;
-        isSaid = true;
-        process.stderr.write(`collector: waiting for ${holder}, which is writing the catalogue\n`);
+  ) {
+    let isReported = request.quiet;
+    this.catalogue = Catalogue.open({
+      directory: directoryFor(request, log),
+      ...{ ledgerId: log.ledgerId, names: log.names, waitMs: request.waitMs ?? WAIT_MS },
+      onWait(elapsedMs) {
+        if (isReported || elapsedMs < SILENT_WAIT_MS) return;
+        isReported = true;
+        process.stderr.write('collector: waiting for another process, which is writing the catalogue\n');
       },
     });
-    const access = new CatalogueAccess(request, log, catalogue);
-    try {
-      await access.#update();
-      return access;
-    } catch (error) {
-      catalogue.close();
-      throw error;
-    }
   }
 
   /** Behind the last entry that it covers. */
@@ -147,17 +133,20 @@ export class CatalogueAccess {
   }
 
   /**
-   * Asks once more, of a catalogue that was rebuilt, when what is asked shows that it is damaged.
-   * @param question must have given nothing out when it asks the catalogue.
+   * Asks again, of a catalogue that was rebuilt, when the question shows that it is damaged.
+   * @param mayRepeat false once something was printed, which cannot be taken back.
    * @throws CommandFailure, or what the question throws.
    */
-  async ask<Answer>(question: (catalogue: Catalogue) => Answer | Promise<Answer>): Promise<Answer> {
+  async ask<Answer>(
+    question: (catalogue: Catalogue) => Answer | Promise<Answer>,
+    mayRepeat: () => boolean = () => true,
+  ): Promise<Answer> {
     try {
       return await question(this.catalogue);
     } catch (error) {
-      if (!(error instanceof CatalogueDamaged)) throw error;
+      if (!(error instanceof CatalogueDamaged) || !mayRepeat()) throw error;
     }
-    await this.#update();
+    await this.update();
     return question(this.catalogue);
   }
 
@@ -166,7 +155,8 @@ export class CatalogueAccess {
     await this.log.close();
   }
 
-  async #update(): Promise<void> {
+  /** @throws CatalogueFault, StoreDamaged, or the reason of the signal. */
+  async update(): Promise<void> {
     this.catalogue.release();
     for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
       this.#cursor = await this.#takeIn();
@@ -186,7 +176,6 @@ export class CatalogueAccess {
         try {
           const { cursor } = await this.catalogue.update(this.log, {
             ...{ signal, onProgress: bar.onProgress },
-            startThreads: () => new SummingThreads(this.request.dataDir),
           });
           return cursor;
         } catch (error) {
@@ -217,16 +206,18 @@ export class CatalogueAccess {
 }
 
 /*
- * A reading of records from the catalogue, for `records` and `report`: logged in the access log, and ended by a signal.
+ * A reading of runs from the catalogue: logged in the access log, and ended by a signal.
  */
 
 export interface RunAccessOptions {
   readonly dataDir: string;
   readonly logAs: Access;
-  /** Nothing is shown of how far it is. */
+  /** Progress is not shown. */
   readonly quiet: boolean;
-  /** What is said when a signal ends it. */
-  readonly interrupted: string;
+  /** The message when a signal ends it. */
+  readonly interrupted?: string;
+  /** What the progress bar counts, and from how many on it is shown. */
+  readonly counts?: Pick<ProgressOptions, 'unit' | 'from'>;
 }
 
 /** What records are made from. */
@@ -243,31 +234,32 @@ export interface RunReading extends RecordSource {
   readonly bar: ProgressBar;
 }
 
-/** Fewer events are done before anybody wonders. */
-const BAR_FROM_EVENTS = 50_000;
+const EVENTS = { unit: 'events', from: 50_000 };
 
 /**
- * The reading counts as complete once `use` has returned.
+ * The reading counts as complete once `use` has returned. A catalogue that proves damaged before anything is given
+ * out is rebuilt, and `use` is called again.
  * @throws CommandFailure when there is no log, when it is damaged or shorter than a checkpoint says, when there is no
  *   catalogue to be had, or when the access cannot be logged.
  */
-export async function readRuns(
-  { dataDir, logAs, quiet, interrupted }: RunAccessOptions,
-  use: (reading: RunReading) => Promise<void>,
-): Promise<void> {
+export async function readRuns<Answer>(
+  { dataDir, logAs, quiet, interrupted, counts = EVENTS }: RunAccessOptions,
+  use: (reading: RunReading) => Promise<Answer>,
+): Promise<Answer> {
   assertReadable(dataDir);
-  // Asked first: a running collector goes on while the log is read.
-  const claimed = await claimedSize(openStore(dataDir).tree);
   const signal = interruption(interrupted);
   const givenOut = logAccess(dataDir, logAs);
   const access = await openCatalogue({ dataDir, quiet, signal });
+  const { log } = access;
   const wanted = !quiet && process.stderr.isTTY;
-  const bar = new ProgressBar({ wanted, unit: 'events', per: 1, from: BAR_FROM_EVENTS, rate: true });
+  const bar = new ProgressBar({ ...{ wanted, per: 1, rate: true }, ...counts });
   try {
-    const { catalogue, log } = access;
-    assertReaches(catalogue.cursor.sequence - 1, claimed);
-    await use({ catalogue, log, givenOut, signal, bar });
+    const answer = await access.ask(
+      (catalogue) => use({ catalogue, log, givenOut, signal, bar }),
+      () => givenOut.events === 0 && givenOut.done === undefined,
+    );
     givenOut.complete = true;
+    return answer;
   } finally {
     bar.clear();
     await access.close();
@@ -338,34 +330,33 @@ export function unknownNames(
   { organisation, model, application, user, target }: NameFilter,
   showsPersons = process.stderr.isTTY,
 ): string[] {
-  const isUnknown = (filter: RunFilter) =>
-    Object.values(filter).some((asked) => asked !== undefined) &&
-    catalogue.count({ ...filter, limit: 1 }) === 0;
-  const among = (kind: NameKind, name: string, wanted: string) => {
+  const isUnknown = (asked: RunFilter) =>
+    Object.values(asked).some((value) => value !== undefined) &&
+    catalogue.count({ ...asked, limit: 1 }) === 0;
+  const nearest = (kind: NameKind, name = '') => {
     const near = nearestName(name, namesNear(catalogue, kind));
-    return `${wanted}${near === undefined ? '' : `; the nearest is "${near}"`}`;
+    return near === undefined ? '' : `; the nearest is "${near}"`;
   };
   const quoted = (name = '') => `"${printable(name)}"`;
   const models = model === undefined ? undefined : modelsNamed(model);
-  return [
-    ...(isUnknown({ organisation })
-      ? [among('organisations', organisation ?? '', `no event has the organisation ${quoted(organisation)}`)]
-      : []),
-    ...(isUnknown({ models })
-      ? [among('versions', model ?? '', `no run has the model ${quoted(model)}`)]
-      : []),
-    ...(isUnknown({ target }) ? ['no run has this target'] : []),
-    ...(isUnknown({ user })
-      ? [
-          showsPersons
-            ? among('users', user ?? '', 'no run has this user')
-            : 'no run has this user; to see which there are: collector names users',
-        ]
-      : []),
-    ...(isUnknown({ application })
-      ? [among('apps', application ?? '', `no run has the application ${quoted(application)}`)]
-      : []),
+  const warnings: [RunFilter, () => string][] = [
+    [
+      { organisation },
+      () => `no event has the organisation ${quoted(organisation)}${nearest('organisations', organisation)}`,
+    ],
+    [{ models }, () => `no run has the model ${quoted(model)}${nearest('versions', model)}`],
+    [{ target }, () => 'no run has this target'],
+    [
+      { user },
+      () =>
+        `no run has this user${showsPersons ? nearest('users', user) : '; to see which there are: collector names users'}`,
+    ],
+    [
+      { application },
+      () => `no run has the application ${quoted(application)}${nearest('apps', application)}`,
+    ],
   ];
+  return warnings.flatMap(([asked, warning]) => (isUnknown(asked) ? warning() : []));
 }
 
 /** As a filter takes them. A sender's characters must not move the cursor, so such a name is left out. */

@@ -11,23 +11,21 @@ import {
   type ProofVerdict,
   checkProof,
   decodeEnvelope,
-  followRotations,
   keyIdText,
   parseCheckpoint,
   parseNote,
   parseProof,
-  parseRotation,
   parseVerifierKey,
 } from '@clinical-events/protocol/verify';
-import { Command } from 'commander';
 import { HASH_BYTES } from '../tree/merkle.js';
-import { NOTE_ED25519, type NoteKey, noteKey, verifyCosignature, verifyNote } from '../tree/note-signing.js';
+import { NOTE_ED25519, type NoteKey, noteKey, verifyCosignature } from '../tree/note-signing.js';
 import { actionIn, eventsOf } from '../privacy/actions.js';
 import { counted } from '../quantity.js';
 import { uuidText } from '../store/text.js';
-import { EXIT, usage } from './exit-codes.js';
-import { printable, printableJson, wrappedFor } from './terminal.js';
-import { collect, keysFrom, reading, rotationsIn } from './verify/trusted-keys.js';
+import { defineCommand } from './define.js';
+import { EXIT, type ExitCode, usage } from './exit-codes.js';
+import { jsonText, printable, wrappedFor } from './terminal.js';
+import { keysFrom, reading, rotationsIn } from './verify/trusted-keys.js';
 
 /* What `check-proof` says of a proof that holds: to scripts, and to people. */
 
@@ -148,20 +146,19 @@ function unchecked(proof: string, checked: readonly string[]): string {
     : `  Nor were further signatures under the checkpoint checked: ${others.join(', ')}.\n`;
 }
 
-const EXAMPLES = `
-Examples:
-  $ collector check-proof event.tlog-proof --event body.json --key log.vkey
+const EXAMPLES = `  $ collector check-proof event.tlog-proof --event body.json --key log.vkey
   $ collector check-proof event.tlog-proof --event body.json --key first.vkey --rotations rotations/
   $ collector check-proof event.tlog-proof --event body.json --key log.vkey --witness witness.vkey
   $ collector events --event 6f9b2c4e-8a51-4d8e-9f0c-2b7a1e5d3c10 | jq -j .body |
       collector check-proof event.tlog-proof --event - --key log.vkey
 
-Needs no data directory and no network, and takes no settings from the environment. The body has to be the event as it
-was sent, byte for byte. The key is the log's verifier key, from "collector signing-key show", and must have come to you by another way than the proof: it is what everything rests on.
-When the log has changed its key since you got yours, its rotation notes lead from the one to the other. A witness that
-has cosigned tells by its own clock when it knew the tree, and that the log has shown it no other history.
+It needs no data directory and no network, and takes no settings from the environment. The body has to be the event as it
+was sent, byte for byte. The key is the log's verifier key, from "collector signing-key show"; get it by another way than the
+proof, because everything rests on it. When the log has changed its key since you got yours, its rotation notes lead from
+one to the other. A witness that has cosigned states by its own clock when it knew the tree, and that the log has shown it no
+other history.
 
-Exit codes: 0 the proof holds, 3 it does not, 2 a key is none or the command line is wrong, 6 a file is not there.`;
+Exit codes: 0 the proof holds, 3 it does not, 2 a key is malformed or the command line is wrong, 6 a file is not there.`;
 
 interface CheckOptions {
   readonly event?: string;
@@ -172,38 +169,32 @@ interface CheckOptions {
 }
 const STANDARD_INPUT = '-';
 
-export function command(): Command {
-  return new Command('check-proof')
-    .description('Check the proof of an event, without the log and without a network.')
-    .argument('<proof>', 'the file that "collector proof" wrote; - is standard input')
-    .option(
-      '--event <body>',
+export const command = defineCommand<CheckOptions>({
+  name: 'check-proof',
+  description: 'Check the proof of an event, without the log and without a network.',
+  arguments: { '<proof>': 'the file that "collector proof" wrote; - is standard input' },
+  options: {
+    '--event <body>':
       'the file with the exact body of the event; - is standard input; none for one that was erased',
-    )
-    .requiredOption(
-      '--key <vkey>',
-      '(required) a verifier key of the log that you trust, a file with one, or @ and a file; may be given again',
-      collect,
-    )
-    .option(
-      '--rotations <path>',
-      'rotation notes of the log: a file or a directory; may be given again',
-      collect,
-    )
-    .option(
-      '--witness <vkey>',
-      'a witness that must have cosigned the checkpoint: its verifier key, or a file; may be given again',
-      collect,
-    )
-    .option('--json', 'print the verdict as one JSON object')
-    .addHelpText('after', EXAMPLES)
-    .action(async (file: string, options: CheckOptions) => {
-      process.exitCode = await check(file, options);
-    });
-}
+    '--key <vkey>': {
+      help: '(required) a verifier key of the log that you trust, a file with one, or @ and a file; may be given again',
+      ...{ isRequired: true, isRepeatable: true },
+    },
+    '--rotations <path>': {
+      help: 'rotation notes of the log: a file or a directory; may be given again',
+      isRepeatable: true,
+    },
+    '--witness <vkey>': {
+      help: 'a witness that must have cosigned the checkpoint: its verifier key, or a file; may be given again',
+      isRepeatable: true,
+    },
+    '--json': 'print the verdict as one JSON object',
+  },
+  examples: EXAMPLES,
+  run: ({ options }, file = '') => check(file, options),
+});
 
-/** @returns the exit code. */
-async function check(file: string, options: CheckOptions): Promise<number> {
+async function check(file: string, options: CheckOptions): Promise<ExitCode> {
   const { event, json } = options;
   if (file === STANDARD_INPUT && event === STANDARD_INPUT) {
     throw usage('the proof and the body cannot both be standard input');
@@ -224,7 +215,7 @@ async function check(file: string, options: CheckOptions): Promise<number> {
     const cosigned = cosignaturesOn(parseProof(proof).checkpoint, witnesses);
     if ('message' in cosigned) return notValid('not-cosigned', cosigned.message, json);
     process.stdout.write(
-      json ? asJson(describe(verdict, body, cosigned)) : report(verdict, body, proof, cosigned),
+      json ? jsonText(describe(verdict, body, cosigned)) : report(verdict, body, proof, cosigned),
     );
     return EXIT.ok;
   }
@@ -241,9 +232,9 @@ async function check(file: string, options: CheckOptions): Promise<number> {
   return notValid(reason, why, json);
 }
 
-function notValid(reason: string, message: string, json: true | undefined): number {
+function notValid(reason: string, message: string, json: true | undefined): ExitCode {
   const text = () => `NOT VALID\n\n${wrappedFor(process.stdout, message)}\n`;
-  process.stdout.write(json ? asJson({ valid: false, reason, message }) : text());
+  process.stdout.write(json ? jsonText({ valid: false, reason, message }) : text());
   return EXIT.damaged;
 }
 
@@ -332,41 +323,14 @@ function untrusted({ proof, keys }: ProofCheck): string {
   return `The checkpoint is signed by none of the trusted keys. It is signed by ${signers}; you gave ${given}.`;
 }
 
-/** The key that signed the checkpoint, if rotation notes lead from it to a key that was given. */
-async function earlierSigner({ proof, keys, rotations = [] }: ProofCheck): Promise<string | undefined> {
-  const note = parseProof(proof).checkpoint;
-  const candidates = new Set(rotations.map((each) => parseRotation(parseNote(each).text).oldKey));
-  for (const vkey of candidates) {
-    try {
-      const reached = await followRotations([vkey], rotations);
-      if (!keys.some((key) => reached.has(key))) continue;
-      verifyNote(note, [noteKey(vkey)]);
-      return keyIdText(parseVerifierKey(vkey).keyId);
-    } catch {
-      // Of a note that does not do what it says nothing follows.
-    }
-  }
-  return undefined;
-}
-
 /** What may have gone wrong on the way, in whole sentences. */
 async function hints(given: ProofCheck, { reason }: ProofVerdict & { valid: false }): Promise<string[]> {
   const { proof, body, rotations = [] } = given;
   if (reason === 'proof-malformed' && proof.trimStart().startsWith('{')) {
     return ['It seems to be the output of "collector proof --json": get the proof in it with jq -j .proof.'];
   }
-  if (reason === 'untrusted-key') {
-    if (rotations.length === 0) {
-      return ['If the log has changed its key since yours, give its rotation notes by --rotations.'];
-    }
-    const earlier = await earlierSigner(given);
-    return earlier === undefined
-      ? []
-      : [
-          `By the rotation notes ${earlier} is a key from before the one that you gave: check with that one, as you ` +
-            'got it by another way than the proof.',
-        ];
-  }
+  if (reason === 'untrusted-key' && rotations.length === 0)
+    return ['If the log has changed its key since yours, give its rotation notes by --rotations.'];
   const LINE_BREAK = 0x0a;
   if (reason === 'event-differs' && body?.at(-1) === LINE_BREAK) {
     const without = await checkProof({ ...given, body: body.subarray(0, -1) });
@@ -374,8 +338,4 @@ async function hints(given: ProofCheck, { reason }: ProofVerdict & { valid: fals
       return ['It does hold for the body without the line break at its end, which was not sent.'];
   }
   return [];
-}
-
-function asJson(value: object): string {
-  return `${printableJson(JSON.stringify(value, undefined, 2))}\n`;
 }

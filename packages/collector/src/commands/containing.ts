@@ -1,24 +1,17 @@
 /** Runs whose inputs or outputs have certain words: what the catalogue does not know, so that payloads are read. */
 import type { EventKind } from '@clinical-events/protocol';
-import type { Catalogue, CatalogueRun, RunFilter } from '../catalogue/catalogue.js';
+import type { CatalogueRun, RunFilter } from '../catalogue/catalogue.js';
 import { counted } from '../quantity.js';
 import { windowsOf } from '../records/record-windows.js';
 import type { Words, WordSearch } from '../records/words.js';
-import type { EventLog, ReadEvents } from '../store/contract/events.js';
-import type { ProgressBar } from './terminal.js';
+import type { ReadEvents } from '../store/contract/events.js';
+import type { RunReading } from './catalogue.js';
 
 /** By kind the member whose texts are looked at. */
 const SAID: Partial<Readonly<Record<EventKind, string>>> = {
   'inference-start': 'inputs',
   'human-output': 'output',
 };
-
-export interface SearchedLog {
-  readonly catalogue: Catalogue;
-  readonly log: Pick<EventLog, 'read'>;
-  readonly signal: AbortSignal;
-  readonly bar: ProgressBar;
-}
 
 export class Containing {
   #searched = 0;
@@ -27,7 +20,7 @@ export class Containing {
 
   constructor(
     private readonly words: Words,
-    private readonly source: SearchedLog,
+    private readonly source: Pick<RunReading, 'catalogue' | 'log' | 'signal' | 'bar'>,
   ) {}
 
   /** How many runs were read. */

@@ -1,9 +1,7 @@
 /** `collector events`: the stored events, exactly as they were sent, one JSON object a line. */
 import { hash } from 'node:crypto';
-import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { EVENT_KINDS } from '@clinical-events/protocol';
-import { Command } from 'commander';
 import type { Catalogue } from '../catalogue/catalogue.js';
 import type { Config } from '../config.js';
 import type { Actions, Retirement } from '../privacy/actions.js';
@@ -19,47 +17,44 @@ import {
   type StoredEntry,
   type StoredEvent,
 } from '../store/contract/events.js';
-import { describeStore, isShared } from '../store/open.js';
+import { isShared } from '../store/open.js';
 import { matchingEvents } from '../store/matching-events.js';
-import { claimedSize, openSharedStore, openStore, sharedKeyPlaces } from '../store/open-to-read.js';
 import { uuidBytes } from '../store/text.js';
-import { type GivenOut, logAccess, logSharedAccess } from './access-log.js';
+import type { GivenOut } from './access-log.js';
 import { type CatalogueAccess, openCatalogue, unknownNamesIn } from './catalogue.js';
+import { defineCommand } from './define.js';
 import { CommandFailure, EXIT, interruption, usage } from './exit-codes.js';
-import { LOG_DIRECTORIES, assertReaches, assertReadable } from './regular-files.js';
-import { printableJson } from './terminal.js';
+import { type LogReading, readLog } from './log-reading.js';
+import { assertReaches, LOG_DIRECTORIES } from './regular-files.js';
+import { giveText, jsonLine } from './terminal.js';
 import {
-  addConfigOptions,
-  configOf,
   idFrom,
-  instantFrom,
   notThere,
   organisationFrom,
+  periodFrom,
   recordMeant,
   runIdFrom,
   wordsFrom,
 } from './arguments.js';
 
-const EXAMPLES = `
-Each line holds sequence, received_at, kind, profile, door, organisation, key_id, event_id, run_id, sha256 and body.
-"body" is a string with the exact text that was sent; its SHA-256 is "sha256".
-
-Examples:
-  $ collector events --since 2026-01-01 --kind outcome,user-feedback
+const EXAMPLES = `  $ collector events --since 2026-01-01 --kind outcome,user-feedback
   $ collector events --run 0b2c5a3e-7f2d-4c58-9a52-0d5e3b1c9f10 | jq '.body | fromjson'
   $ collector events --event 6f9b2c4e-8a51-4d8e-9f0c-2b7a1e5d3c10
   $ collector events --follow
   $ collector events --entry 4863 | jq '.body | fromjson'
 
+Each line holds sequence, received_at, kind, profile, door, organisation, key_id, event_id, run_id, sha256 and body.
+"body" is a string with the exact text that was sent; its SHA-256 is "sha256".
+
 The log has entries of its own among the events: actions such as an erasure (kind 128) and heads of the access log (kind
 129). --entry prints one by its number, with the same members.
 
-It can run beside a collector. That it ran, what it was asked for and how much it gave out is logged in access.log in
-the data directory. Where that cannot be written nothing is printed, but for a read-only file system on which no
-collector runs: a snapshot is read with a warning.
+It can run beside a collector. access.log in the data directory has what was asked for and how many events were given out.
+Where that cannot be written nothing is printed, except for a read-only file system on which no collector runs: a snapshot
+is read with a warning.
 
-Exit codes: 6 there is no event with the id of --event, or of the run of --run, among those asked for, or no entry of the
-log's own has the number of --entry.`;
+Exit codes: 6 no event has the id of --event, or is of the run of --run, among those asked for, or no entry of the log's own
+has the number of --entry.`;
 
 interface EventsOptions {
   readonly kind?: string;
@@ -79,172 +74,94 @@ const MOST_ORGANISATIONS = 1 << 16;
 /** Lines are written in pieces of about so many characters. */
 const PIECE = 64 << 10;
 
-export function command(): Command {
-  const events = new Command('events')
-    .description('Print stored events as NDJSON, in the order in which they were stored.')
-    .option('--kind <kinds>', `only these kinds, separated by commas: ${EVENT_KINDS.join(', ')}`)
-    .option('--run <id>', 'only events that name this run, or open it; the short id of "runs" will do')
-    .option('--event <id>', 'only the event with this id, of every organisation that has one')
-    .option('--organisation <name>', 'only events of this organisation')
-    .option('--since <time>', 'only events received at this instant or later: a date or an RFC 3339 instant')
-    .option('--until <time>', 'only events received before this instant')
-    .option('--follow', 'go on with new events as they arrive, until interrupted')
-    .option(
-      '--entry <number>',
-      "only the entry of the log's own that has this number; goes with no other of these",
-    );
-  return addConfigOptions(events, 'events')
-    .addHelpText('after', EXAMPLES)
-    .action(async (options: EventsOptions, self: Command) => {
-      const filter = filterFrom(options);
-      if (options.run !== undefined) runIdFrom('--run', options.run);
-      if (options.entry !== undefined) return printEntry(configOf(self, 'events'), entryFrom(options));
-      await print(configOf(self, 'events'), { filter, run: options.run }, options);
-    });
-}
+export const command = defineCommand<EventsOptions>({
+  name: 'events',
+  description: 'Print stored events as NDJSON, in the order in which they were stored.',
+  options: {
+    '--kind <kinds>': `only these kinds, separated by commas: ${EVENT_KINDS.join(', ')}`,
+    '--run <id>': 'only events that name this run, or open it; the short id of "runs" will do',
+    '--event <id>': 'only the event with this id, of every organisation that has one',
+    '--organisation <name>': 'only events of this organisation',
+    '--since <time>': 'only events received at this instant or later: a date or an RFC 3339 instant',
+    '--until <time>': 'only events received before this instant',
+    '--follow': 'print new events as they arrive, until interrupted',
+    '--entry <number>': "only the entry of the log's own that has this number; goes with no other of these",
+  },
+  configuration: 'events',
+  examples: EXAMPLES,
+  async run({ options, config }) {
+    const filter = filterFrom(options);
+    if (options.run !== undefined) runIdFrom('--run', options.run);
+    if (options.entry !== undefined) return printEntry(config(), entryFrom(options));
+    await print(config(), { filter, run: options.run }, options);
+  },
+});
 
-async function print(config: Config, asked: Query, options: EventsOptions): Promise<void> {
-  if (isShared(config)) return printShared(config, asked, options);
-  const { dataDir } = config;
-  const { kind, run, event, organisation, since, until, follow } = options;
-  assertReadable(dataDir, run === undefined && event === undefined ? LOG_DIRECTORIES : undefined);
-  // Asked first: a running collector goes on while the log is read.
-  const claimed = await claimedSize(openStore(dataDir).tree);
-  const givenOut = logAccess(dataDir, {
-    command: 'events',
-    filter: { kind, run, event, organisation, since, until, follow },
-  });
-  // An update of the catalogue is ended in order.
-  const isEnded = follow || run !== undefined || event !== undefined;
-  const signal = isEnded ? interruption() : new AbortController().signal;
-  const log = openStore(dataDir).events;
-  try {
-    const scan: EventLog['scan'] = (filter, from) => log.scan(filter, from);
-    const printing = new Printing(log, scan, givenOut, signal);
-    const found = await printing.byIndex(log, dataDir, asked);
-    const { filter } = found;
+async function print(config: Config, { filter: asked, run }: Query, options: EventsOptions): Promise<void> {
+  const { kind, event, organisation, since, until, follow } = options;
+  const meant = run === undefined ? undefined : runIdFrom('--run', run);
+  if (meant?.isWhole === false && isShared(config))
+    throw usage('--run: a short id is looked for in the catalogue, which a mirror has: give the whole id');
+  const filter = { kind, run, event, organisation, since, until, follow };
+  const isOfLog = run === undefined && event === undefined;
+  const signal = interruption();
+  const work = async (reading: LogReading) => {
+    const { files, givenOut, claimed, dataDir, place } = reading;
+    const printing = new Printing(reading, signal);
+    const found =
+      files === undefined
+        ? await printing.byId({ ...asked, ...(meant !== undefined && { runId: meant.id }) })
+        : await printing.byCatalogue(files, dataDir, { filter: asked, run });
     let { cursor } = found;
     for (let isFirst = true; isFirst || (follow && !signal.aborted); isFirst = false) {
       if (!isFirst) await sleep(FOLLOW_EVERY_MS, undefined, { signal }).catch(() => undefined);
-      cursor = await printing.from(cursor, filter);
+      cursor = await printing.from(cursor, found.filter);
       if (!signal.aborted) assertReaches(cursor.sequence - 1, claimed);
-      if (isFirst && givenOut.events === 0) {
+      if (isFirst && givenOut.events === 0 && files !== undefined)
         for (const warning of await unknownNamesIn(dataDir, { organisation }, signal))
           process.stderr.write(`collector: warning: ${warning}\n`);
-      }
     }
+    if (!follow) signal.throwIfAborted();
     givenOut.complete = true;
     if (givenOut.events > 0 || follow) return;
     const others = [kind, organisation, since, until, event === undefined ? undefined : run];
     const isNarrowed = others.some((each) => each !== undefined);
-    const { eventId, runId } = filter;
-    if (eventId !== undefined) throw notThere({ what: 'event', id: eventId, dataDir, isNarrowed });
-    if (runId !== undefined) throw notThere({ what: 'run', id: runId, dataDir, isNarrowed });
-  } finally {
-    await log.close();
-  }
-}
-
-/** From a database, which finds an event by its id; a run by reading the log. */
-async function printShared(
-  config: Config,
-  { filter: asked, run }: Query,
-  options: EventsOptions,
-): Promise<void> {
-  const { kind, event, organisation, since, until, follow } = options;
-  const meant = run === undefined ? undefined : runIdFrom('--run', run);
-  if (meant?.isWhole === false) {
-    throw usage('--run: a short id is looked for in the catalogue, which a mirror has: give the whole id');
-  }
-  const filter = { ...asked, ...(meant !== undefined && { runId: meant.id }) };
-  const signal = interruption();
-  const shared = await openSharedStore(config, sharedKeyPlaces(config.dataDir));
-  const { events: log } = shared;
-  try {
-    const givenOut = await logSharedAccess(shared.accessLog, {
-      command: 'events',
-      filter: { kind, run, event, organisation, since, until, follow },
-    });
-    try {
-      const claimed = await claimedSize(shared.tree);
-      const scan: EventLog['scan'] = (filter, from) => matchingEvents(log, filter, from);
-      const printing = new Printing(log, scan, givenOut, signal);
-      let cursor = event === undefined ? BEGINNING : await printing.withId(filter);
-      for (let isFirst = true; isFirst || (follow && !signal.aborted); isFirst = false) {
-        if (!isFirst) await sleep(FOLLOW_EVERY_MS, undefined, { signal }).catch(() => undefined);
-        cursor = await printing.from(cursor, filter);
-        if (!signal.aborted) assertReaches(cursor.sequence - 1, claimed);
-      }
-      givenOut.complete = true;
-      if (givenOut.events > 0 || follow) return;
-      const others = [kind, organisation, since, until, event === undefined ? undefined : run];
-      const isNarrowed = others.some((each) => each !== undefined);
-      const dataDir = describeStore(config);
-      const { eventId, runId } = filter;
-      if (eventId !== undefined) throw notThere({ what: 'event', id: eventId, dataDir, isNarrowed });
-      if (runId !== undefined) throw notThere({ what: 'run', id: runId, dataDir, isNarrowed });
-    } finally {
-      await givenOut.end();
-    }
-  } finally {
-    await shared.close();
-  }
+    const { eventId, runId } = found.filter;
+    if (eventId !== undefined) throw notThere({ what: 'event', id: eventId, dataDir: place, isNarrowed });
+    if (runId !== undefined) throw notThere({ what: 'run', id: runId, dataDir: place, isNarrowed });
+  };
+  await readLog(config, { command: 'events', filter }, work, isOfLog ? LOG_DIRECTORIES : undefined);
 }
 
 /** Prints one of the log's own entries. */
-async function printEntry(config: Config, entry: number): Promise<void> {
-  const access = { command: 'events', filter: { entry } };
-  if (!isShared(config)) {
-    const { dataDir } = config;
-    assertReadable(dataDir, LOG_DIRECTORIES);
-    const { events: log, tree } = openStore(dataDir);
-    const claimed = await claimedSize(tree);
-    const givenOut = logAccess(dataDir, access);
-    try {
-      await givenEntry(log, { entry, claimed, dataDir }, givenOut);
-      return;
-    } finally {
-      await log.close();
-    }
-  }
-  const shared = await openSharedStore(config, sharedKeyPlaces(config.dataDir));
-  try {
-    const givenOut = await logSharedAccess(shared.accessLog, access);
-    try {
-      const asked = { entry, claimed: await claimedSize(shared.tree), dataDir: describeStore(config) };
-      await givenEntry(shared.events, asked, givenOut);
-    } finally {
-      await givenOut.end();
-    }
-  } finally {
-    await shared.close();
-  }
+async function printEntry(config: Config, number: number): Promise<void> {
+  const access = { command: 'events', filter: { entry: number } };
+  await readLog(config, access, (reading) => printOwnEntry(reading, number), LOG_DIRECTORIES);
 }
 
-async function givenEntry(
-  log: EntryLog,
-  asked: { readonly entry: number; readonly claimed: number; readonly dataDir: string },
-  givenOut: GivenOut,
+async function printOwnEntry(
+  { events, claimed, place, givenOut }: LogReading,
+  number: number,
 ): Promise<void> {
-  const entries = log.entries(cursorAt(asked.entry));
+  const entries = events.entries(cursorAt(number));
   for (;;) {
     const next = await entries.next();
     if (next.done) {
-      assertReaches(next.value.sequence - 1, asked.claimed);
+      assertReaches(next.value.sequence - 1, claimed);
       givenOut.complete = true;
-      throw notThere({ what: 'entry', id: `${asked.entry}`, dataDir: asked.dataDir });
+      throw notThere({ what: 'entry', id: `${number}`, dataDir: place });
     }
     const [entry] = next.value;
     if (entry === undefined) continue;
     givenOut.complete = true;
     if (typeof entry.kind === 'string')
       throw new CommandFailure(
-        `entry ${asked.entry} is an event: collector events --event ${entry.eventId} prints it`,
+        `entry ${number} is an event: collector events --event ${entry.eventId} prints it`,
         EXIT.notFound,
       );
     givenOut.events++;
-    process.stdout.write(`${printableJson(lineOf(entry))}\n`);
-    await entries.return(cursorAt(asked.entry));
+    process.stdout.write(jsonLine(lineOf(entry)));
+    await entries.return(cursorAt(number));
     return;
   }
 }
@@ -281,15 +198,21 @@ interface Found {
 }
 
 class Printing {
-  constructor(
-    private readonly log: EntryLog,
-    private readonly scan: EventLog['scan'],
-    private readonly givenOut: GivenOut,
-    private readonly signal: AbortSignal,
-  ) {}
+  readonly #log: EntryLog;
+  readonly #scan: EventLog['scan'];
+  readonly #givenOut: GivenOut;
 
-  /** Prints the events of the run or the id that is asked for, as far as the catalogue covers the log. */
-  async byIndex(log: EventLog, dataDir: string, { filter, run }: Query): Promise<Found> {
+  constructor(
+    { events, files, givenOut }: LogReading,
+    private readonly signal: AbortSignal,
+  ) {
+    this.#log = events;
+    this.#scan = (filter, from) => files?.scan(filter, from) ?? matchingEvents(events, filter, from);
+    this.#givenOut = givenOut;
+  }
+
+  /** Prints the events of the run or the id that is asked for, up to where the catalogue covers the log. */
+  async byCatalogue(log: EventLog, dataDir: string, { filter, run }: Query): Promise<Found> {
     const { organisation, eventId } = filter;
     if (run === undefined && eventId === undefined) return { filter, cursor: BEGINNING };
     const whole = run === undefined ? undefined : runIdFrom('--run', run);
@@ -322,17 +245,18 @@ class Printing {
     }
   }
 
-  /** Prints the events that have the id that is asked for. @returns behind the last entry that was looked at. */
-  async withId(filter: EventFilter): Promise<Cursor> {
-    const { eventId = '', organisation } = filter;
-    const { entries, nextSequence } = await this.log.withId({ eventId, organisation, known: [] });
+  /** Prints the events that have the id that is asked for, if one is. */
+  async byId(filter: EventFilter): Promise<Found> {
+    const { eventId, organisation } = filter;
+    if (eventId === undefined) return { filter, cursor: BEGINNING };
+    const { entries, nextSequence } = await this.#log.withId({ eventId, organisation, known: [] });
     for (const entry of entries) {
       if (typeof entry.kind === 'number') continue;
       const event = { ...entry, kind: entry.kind };
       if (isAskedFor(event, filter)) await this.#print(event);
     }
     await this.#flush();
-    return cursorAt(nextSequence);
+    return { filter, cursor: cursorAt(nextSequence) };
   }
 
   async #read(log: EventLog, places: Place[], filter: EventFilter): Promise<void> {
@@ -354,7 +278,7 @@ class Printing {
 
   /** @returns where to go on; where it was begun when it was stopped. */
   async from(from: Cursor, filter: EventFilter): Promise<Cursor> {
-    const scan = this.scan(filter, from);
+    const scan = this.#scan(filter, from);
     for (;;) {
       const next = await scan.next();
       if (next.done) return next.value;
@@ -374,8 +298,8 @@ class Printing {
     const { payloadState, sequence } = event;
     const retirement =
       payloadState === 'retired' ? (event.retirement ?? this.#retirementOf(sequence)) : undefined;
-    this.#piece += `${printableJson(lineOf({ ...event, retirement }))}\n`;
-    this.givenOut.events++;
+    this.#piece += jsonLine(lineOf({ ...event, retirement }));
+    this.#givenOut.events++;
     if (this.#piece.length >= PIECE) await this.#flush();
   }
 
@@ -383,7 +307,7 @@ class Printing {
   #actions: Actions | undefined;
 
   #retirementOf(sequence: number): Retirement | undefined {
-    this.#actions ??= this.log.actions?.();
+    this.#actions ??= this.#log.actions?.();
     return this.#actions?.retirementOf(sequence);
   }
 
@@ -391,7 +315,7 @@ class Printing {
     const piece = this.#piece;
     this.#piece = '';
     this.#actions = undefined;
-    if (piece !== '' && !process.stdout.write(piece)) await once(process.stdout, 'drain');
+    if (piece !== '') await giveText(piece, this.signal);
   }
 }
 
@@ -420,10 +344,11 @@ function isAskedFor(event: EventFacts, filter: EventFilter): boolean {
   return event.receivedAt >= since && event.receivedAt < until;
 }
 
-function lineOf(event: Printed | StoredEntry): string {
+/** The names are a promise to programs. */
+function lineOf(event: Printed | StoredEntry): object {
   const plain = event.payloadState === 'plain';
   const retirement = 'retirement' in event ? event.retirement : undefined;
-  return JSON.stringify({
+  return {
     sequence: event.sequence,
     received_at: new Date(event.receivedAt).toISOString(),
     kind: event.kind,
@@ -438,19 +363,14 @@ function lineOf(event: Printed | StoredEntry): string {
     action: retirement?.action,
     retired_at: retirement && new Date(retirement.at).toISOString(),
     body: plain ? event.body.toString() : null,
-  });
+  };
 }
 
-function filterFrom({ kind, event, organisation, since, until }: EventsOptions): EventFilter {
-  const filter: EventFilter = {
+function filterFrom({ kind, event, organisation, ...period }: EventsOptions): EventFilter {
+  return {
     ...(kind !== undefined && { kinds: wordsFrom('--kind', kind, EVENT_KINDS) }),
     ...(event !== undefined && { eventId: idFrom('--event', event) }),
     ...(organisation !== undefined && { organisation: organisationFrom(organisation) }),
-    ...(since !== undefined && { since: instantFrom('--since', since) }),
-    ...(until !== undefined && { until: instantFrom('--until', until) }),
+    ...periodFrom(period, true),
   };
-  if (filter.since !== undefined && filter.until !== undefined && filter.since > filter.until) {
-    throw new CommandFailure(`--since: ${since} is later than --until ${until}`, EXIT.usage);
-  }
-  return filter;
 }

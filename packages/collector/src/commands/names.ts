@@ -1,25 +1,20 @@
 /** `collector names`: which models, applications, users and organisations a log has, and how many runs each. */
-import { once } from 'node:events';
-import path from 'node:path';
-import { Command } from 'commander';
 import type { Catalogue, NamedRuns, NameKind } from '../catalogue/catalogue.js';
 import type { Config } from '../config.js';
 import { counted } from '../quantity.js';
-import { type GivenOut, logAccess } from './access-log.js';
-import { addConfigOptions, configOf, wordFrom } from './arguments.js';
-import { openCatalogue, unknownNames } from './catalogue.js';
-import { interruption } from './exit-codes.js';
-import { assertReadable } from './regular-files.js';
+import { wordFrom } from './arguments.js';
+import { readRuns, type RunReading, unknownNames } from './catalogue.js';
+import { defineCommand } from './define.js';
 import {
-  addFilterOptions,
+  filterOptions,
   type AskedRuns,
   filterFrom,
   type FilterOptions,
   limitFrom,
   loggedFilter,
 } from './run-filter.js';
-import { alignedTable, legible, printableJson } from './terminal.js';
-import { typed } from './typed.js';
+import { alignedTable, asJsonLines, asTable, type Framing, giveRows, legible } from './terminal.js';
+import { printRemarks } from './typed.js';
 
 interface Listed {
   readonly kind: NameKind;
@@ -46,16 +41,11 @@ const LISTED: Readonly<Record<string, Listed>> = {
 const OVERVIEW: readonly NameKind[] = ['models', 'apps', 'users', 'organisations'];
 const SHOWN_OF_EACH = 3;
 const NONE = '-';
-/** Rows that are laid out together. */
-const BLOCK = 1000;
-
 export interface NamesOptions extends FilterOptions {
   readonly json?: true;
 }
 
-const EXAMPLES = `
-Examples:
-  $ collector names
+const EXAMPLES = `  $ collector names
   $ collector names models
   $ collector names users --model sepsis-abstractor --outcome contradicted
   $ collector names apps --since 2026-01-01 --until 2026-02-01 --clock sender --json
@@ -67,22 +57,21 @@ as patients, are not listed.
 It is answered from the catalogue, and covers every event that was stored when it began. Users are persons: that it ran
 and what it was asked for is logged in access.log; of --target and --user only that they were given.`;
 
-export function command(): Command {
-  const names = new Command('names')
-    .description('List the models, applications, users or organisations that runs name, and how many runs.')
-    .argument('[kind]', `${Object.keys(LISTED).join(', ')} (default: an overview)`);
-  return addConfigOptions(addFilterOptions(names, 'names'), 'runs')
-    .option('--json', 'print one JSON object a line')
-    .addHelpText('after', EXAMPLES)
-    .action(async (kind: string | undefined, options: NamesOptions, self: Command) => {
-      // The arguments may name a person all the same, and every user of the host can read them.
-      process.title = 'collector names';
-      const config = configOf(self, 'runs');
-      if (kind !== undefined) wordFrom('kind', kind, Object.keys(LISTED));
-      const filter = filterFrom(options, Date.now());
-      await new Naming(config, { kind, filter, limit: limitFrom(options.limit, 'names') }, options).run();
-    });
-}
+export const command = defineCommand<NamesOptions>({
+  name: 'names',
+  description: 'List the models, applications, users or organisations that runs name, and how many runs.',
+  arguments: { '[kind]': `${Object.keys(LISTED).join(', ')} (default: an overview)` },
+  options: { ...filterOptions('names'), '--json': 'print one JSON object a line' },
+  configuration: 'runs',
+  examples: EXAMPLES,
+  // The arguments may name a person all the same, and every user of the host can read them.
+  hidesArguments: true,
+  async run({ options, config }, kind?: string) {
+    if (kind !== undefined) wordFrom('kind', kind, Object.keys(LISTED));
+    const filter = filterFrom(options, Date.now());
+    await new Naming(config(), { kind, filter, limit: limitFrom(options.limit, 'names') }, options).run();
+  },
+});
 
 interface NamesRequest {
   readonly kind: string | undefined;
@@ -92,7 +81,6 @@ interface NamesRequest {
 }
 
 class Naming {
-  readonly #signal = interruption();
   #shown = 0;
 
   constructor(
@@ -103,100 +91,94 @@ class Naming {
 
   async run(): Promise<void> {
     const { dataDir } = this.config;
-    assertReadable(dataDir);
-    const { kind } = this.request;
-    const filter = { kind, ...loggedFilter(this.options) };
-    const givenOut = logAccess(dataDir, { command: 'names', filter });
-    const access = await openCatalogue({ dataDir, quiet: !process.stderr.isTTY, signal: this.#signal });
-    try {
-      const lines = await access.ask((catalogue) => this.#answer(catalogue, givenOut));
-      givenOut.complete = true;
-      process.stderr.write(
-        lines.map((line) => `collector: ${typed(line, path.resolve(dataDir))}\n`).join(''),
-      );
-    } finally {
-      await access.close();
-    }
+    const filter = { kind: this.request.kind, ...loggedFilter(this.options) };
+    const logAs = { command: 'names', filter };
+    const lines = await readRuns({ dataDir, logAs, quiet: !process.stderr.isTTY }, (reading) =>
+      this.#answer(reading),
+    );
+    printRemarks(lines, dataDir);
   }
 
-  /** @returns what is said of the list. */
-  async #answer(catalogue: Catalogue, givenOut: GivenOut): Promise<string[]> {
+  /** @returns remarks on the list. */
+  async #answer({ catalogue, givenOut, signal }: RunReading): Promise<string[]> {
     const { kind, filter } = this.request;
     const listed = LISTED[kind ?? ''];
-    try {
-      const lines =
-        listed === undefined ? await this.#overview(catalogue) : await this.#list(catalogue, listed);
-      givenOut.done = { names: this.#shown };
-      if (this.#shown > 0) return lines;
-      return ['no run matches', ...unknownNames(catalogue, { ...filter, model: this.options.model })];
-    } catch (error) {
-      // What was given out cannot be asked for again.
-      throw this.#shown > 0 ? new Error((error as Error).message, { cause: error }) : error;
+    const give = <Row>(rows: Iterable<Row>, framing: Framing<Row>, names: (row: Row) => number = () => 1) =>
+      giveRows(rows, {
+        ...{ framing, signal },
+        onBlock: (block) => {
+          for (const row of block) this.#shown += names(row);
+          givenOut.done = { names: this.#shown };
+        },
+      });
+    let remark: string;
+    if (listed === undefined) {
+      remark = 'to list one kind: collector names users';
+      await give(
+        this.#overview(catalogue),
+        this.options.json ? OVERVIEW_AS_JSON : OVERVIEW_AS_TABLE,
+        (row) => row.most.length,
+      );
+    } else {
+      let of = 0;
+      const counting = function* (all: Iterable<NamedRuns>) {
+        for (const named of all) {
+          ({ of } = named);
+          yield named;
+        }
+      };
+      const { limit } = this.request;
+      const all = catalogue.names(listed.kind, { ...filter, ...(limit < Infinity && { limit }) });
+      await give(
+        counting(all),
+        this.options.json ? asJsonLines((named) => objectOf(listed.members, named)) : tableOf(listed),
+      );
+      const total = counted(of, listed.thing);
+      remark =
+        this.#shown === of ? total : `the ${this.#shown} with the most runs of ${total}; all: --limit all`;
     }
+    if (this.#shown > 0) return [remark];
+    return ['no run matches', ...unknownNames(catalogue, { ...filter, model: this.options.model })];
   }
 
-  async #list(catalogue: Catalogue, listed: Listed): Promise<string[]> {
-    const { filter, limit } = this.request;
-    let block: NamedRuns[] = [];
-    let of = 0;
-    const show = async () => {
-      const text = this.#textOf(block, listed, this.#shown === 0);
-      this.#shown += block.length;
-      block = [];
-      await this.#write(text);
-    };
-    for (const named of catalogue.names(listed.kind, { ...filter, ...(limit < Infinity && { limit }) })) {
-      of = named.of;
-      if (block.push(named) === BLOCK) await show();
-    }
-    if (block.length > 0) await show();
-    const all = counted(of, listed.thing);
-    return [this.#shown === of ? all : `the ${this.#shown} with the most runs of ${all}; all: --limit all`];
+  #overview(catalogue: Catalogue): Overview[] {
+    return OVERVIEW.map((kind) => {
+      const most = [...catalogue.names(kind, { ...this.request.filter, limit: SHOWN_OF_EACH })];
+      return { kind, count: most[0]?.of ?? 0, most };
+    });
   }
+}
 
-  #textOf(block: readonly NamedRuns[], { headings, members }: Listed, isFirst: boolean): string {
-    if (this.options.json) return block.map((named) => jsonLine(objectOf(members, named))).join('');
-    const rows = block.map(({ names, runs }) => [
+interface Overview {
+  readonly kind: NameKind;
+  readonly count: number;
+  readonly most: readonly NamedRuns[];
+}
+
+const OVERVIEW_AS_JSON = asJsonLines(({ kind, count, most }: Overview) => {
+  const members = (LISTED[kind]?.members ?? []).slice(0, 1);
+  return { kind, count, most_runs: most.map((named) => objectOf(members, named)) };
+});
+
+const OVERVIEW_AS_TABLE = asTable((found: readonly Overview[]) => {
+  if (found.every(({ count }) => count === 0)) return '';
+  const rows = found.map(({ kind, count, most }) => {
+    const shown = most.map(({ names: [name], runs }) => `${legible(name ?? '')} (${runs})`);
+    return [kind, String(count), shown.length === 0 ? NONE : shown.join(', ')];
+  });
+  return alignedTable([['KIND', 'NAMES', 'MOST RUNS'], ...rows], process.stdout);
+});
+
+function tableOf({ headings }: Listed): Framing<NamedRuns> {
+  return asTable((found) => {
+    const rows = found.map(({ names, runs }) => [
       ...names.map((name) => (name === null ? NONE : legible(name))),
       String(runs),
     ]);
-    const text = alignedTable([[...headings, 'RUNS'], ...rows]);
-    return isFirst ? text : text.slice(text.indexOf('\n') + 1);
-  }
-
-  async #overview(catalogue: Catalogue): Promise<string[]> {
-    const { filter } = this.request;
-    const found = OVERVIEW.map((kind) => {
-      const most = [...catalogue.names(kind, { ...filter, limit: SHOWN_OF_EACH })];
-      return { kind, count: most[0]?.of ?? 0, most };
-    });
-    this.#shown = found.reduce((sum, { most }) => sum + most.length, 0);
-    if (this.options.json) {
-      const lines = found.map(({ kind, count, most }) => {
-        const members = (LISTED[kind]?.members ?? []).slice(0, 1);
-        return jsonLine({ kind, count, most_runs: most.map((named) => objectOf(members, named)) });
-      });
-      await this.#write(lines.join(''));
-      return [];
-    }
-    const rows = found.map(({ kind, count, most }) => {
-      const said = most.map(({ names: [name], runs }) => `${legible(name ?? '')} (${runs})`);
-      return [kind, String(count), said.length === 0 ? NONE : said.join(', ')];
-    });
-    if (this.#shown > 0)
-      await this.#write(alignedTable([['KIND', 'NAMES', 'MOST RUNS'], ...rows], process.stdout));
-    return ['to list one kind: collector names users'];
-  }
-
-  async #write(text: string): Promise<void> {
-    if (!process.stdout.write(text)) await once(process.stdout, 'drain', { signal: this.#signal });
-  }
+    return alignedTable([[...headings, 'RUNS'], ...rows]);
+  });
 }
 
 function objectOf(members: readonly string[], { names, runs }: NamedRuns): Readonly<Record<string, unknown>> {
   return { ...Object.fromEntries(members.map((member, i) => [member, names[i] ?? null])), runs };
-}
-
-function jsonLine(value: object): string {
-  return `${printableJson(JSON.stringify(value))}\n`;
 }

@@ -3,23 +3,19 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SALT_BYTES } from '@clinical-events/protocol';
 import { checkProof, formatProof, rootFromInclusion } from '@clinical-events/protocol/verify';
-import { Command } from 'commander';
 import { Catalogue, CatalogueFault, catalogueDirectory } from '../catalogue/catalogue.js';
 import { type Config, inQuotes, ownCommand } from '../config.js';
 import { createDurably, exists } from '../files.js';
 import { HASH_BYTES, TilesIncomplete, commitmentOf, inclusionProof, leafHash } from '../tree/merkle.js';
-import { type EntryLog, type SoughtId, type StoredEntry } from '../store/contract/events.js';
-import { KeyStoreError } from '../store/contract/keys.js';
-import { type TreeReader } from '../store/contract/tree.js';
-import { KeyDatabase, keyDatabasePath } from '../store/open-keys.js';
-import { isLocked } from '../store/directory-lock.js';
-import { isShared } from '../store/open.js';
-import { openStore, withSharedView } from '../store/open-to-read.js';
+import type { SoughtId, StoredEntry } from '../store/contract/events.js';
+import type { TreeReader } from '../store/contract/tree.js';
 import { counted } from '../quantity.js';
 import { systemCode } from '../system-code.js';
-import { type Access, type GivenOut, logAccess, logSharedAccess } from './access-log.js';
+import type { GivenOut } from './access-log.js';
+import { defineCommand } from './define.js';
 import { CommandFailure, EXIT, usage } from './exit-codes.js';
-import { assertReadable, LOG_DIRECTORIES } from './regular-files.js';
+import { type LogReading, readLog } from './log-reading.js';
+import { LOG_DIRECTORIES } from './regular-files.js';
 import { printable, ProgressBar } from './terminal.js';
 import { exportTiles } from './tiles.js';
 import {
@@ -28,7 +24,7 @@ import {
   newestCheckpoint,
   newestCosigned,
 } from './verify/log-checkpoints.js';
-import { addConfigOptions, configOf, idFrom, notThere, organisationFrom } from './arguments.js';
+import { idFrom, newPlaceFrom, notThere, organisationFrom } from './arguments.js';
 
 /*
  * Makes the proof of one event from what stands in a data directory, beside a running collector or without one.
@@ -58,42 +54,18 @@ export interface EventProof {
  * @throws CommandFailure when there is no such event, more than one, or no proof of it that holds.
  */
 export async function proveEvent(
-  dataDir: string,
+  reading: ProvenLog,
   eventId: string,
   organisation?: string,
 ): Promise<EventProof> {
-  return inDirectory(dataDir, (log) => proofIn(log, eventId, organisation));
+  const known = organisation === undefined ? knownOrganisations(reading) : [];
+  return proofOf(reading, await theEvent(reading, { eventId, organisation, known }));
 }
 
-/** A log, and the directory with its public keys. */
-interface ProvingLog {
-  readonly dataDir: string;
-  readonly tree: TreeReader;
-  readonly events: EntryLog;
-  /** Whether a collector runs that signs what is not signed yet. */
-  readonly signs: () => boolean;
-}
-
-async function inDirectory<Result>(
-  dataDir: string,
-  work: (log: ProvingLog) => Promise<Result>,
-): Promise<Result> {
-  const { tree, events } = openStore(dataDir);
-  try {
-    return await work({ dataDir, tree, events, signs: () => isLocked(dataDir) });
-  } finally {
-    await tree.close();
-    await events.close();
-  }
-}
-
-async function proofIn(log: ProvingLog, eventId: string, organisation?: string): Promise<EventProof> {
-  const known = organisation === undefined ? await knownOrganisations(log.dataDir, log.events.ledgerId) : [];
-  return proofOf(log, await theEvent(log, { eventId, organisation, known }));
-}
+type ProvenLog = Omit<LogReading, 'givenOut' | 'claimed'>;
 
 /** @throws CommandFailure when there is none, or more than one. */
-async function theEvent({ dataDir, tree, events }: ProvingLog, sought: SoughtId): Promise<StoredEntry> {
+async function theEvent({ dataDir, place, tree, events }: ProvenLog, sought: SoughtId): Promise<StoredEntry> {
   const { eventId, organisation } = sought;
   // Before the log is read: what was signed by then can be found in it.
   const signed = (await newestCheckpoint(dataDir, tree))?.newest.checkpoint.size ?? 0;
@@ -113,7 +85,7 @@ async function theEvent({ dataDir, tree, events }: ProvingLog, sought: SoughtId)
     );
   }
   if (event === undefined) {
-    throw notThere({ what: 'event', id: eventId, dataDir, isNarrowed: organisation !== undefined });
+    throw notThere({ what: 'event', id: eventId, dataDir: place, isNarrowed: organisation !== undefined });
   }
   if (event.payloadState === 'encrypted') {
     throw new CommandFailure(
@@ -125,39 +97,23 @@ async function theEvent({ dataDir, tree, events }: ProvingLog, sought: SoughtId)
 }
 
 /** Where an event is looked for first: a hint, so that the log does not have to be read for it. */
-async function knownOrganisations(dataDir: string, ledgerId: string): Promise<string[]> {
+function knownOrganisations({ dataDir, files }: ProvenLog): string[] {
   const directory = catalogueDirectory(dataDir);
-  const known = await organisationsWithKeys(dataDir);
-  if (!exists(directory)) return known;
+  if (files === undefined || !exists(directory)) return [];
   let catalogue: Catalogue | undefined;
   try {
-    catalogue = Catalogue.open({ directory, ledgerId });
-    return [...known, ...catalogue.organisations()];
+    catalogue = Catalogue.open({ directory, ledgerId: files.ledgerId, names: files.names });
+    return catalogue.organisations();
   } catch (error) {
-    if (error instanceof CatalogueFault) return known;
+    if (error instanceof CatalogueFault) return [];
     throw error;
   } finally {
     catalogue?.close();
   }
 }
 
-async function organisationsWithKeys(dataDir: string): Promise<string[]> {
-  if (!exists(keyDatabasePath(dataDir))) return [];
-  try {
-    const database = KeyDatabase.openReadOnly(dataDir);
-    try {
-      return (await database.list()).map(({ organisation }) => organisation);
-    } finally {
-      await database.close();
-    }
-  } catch (error) {
-    if (error instanceof KeyStoreError) return [];
-    throw error;
-  }
-}
-
 /** @throws CommandFailure when no checkpoint covers the event, or the proof does not hold. */
-async function proofOf(log: ProvingLog, event: StoredEntry): Promise<EventProof> {
+async function proofOf(log: ProvenLog, event: StoredEntry): Promise<EventProof> {
   const { tree } = log;
   const { checkpoint, keys } = await checkpointOver(log, event);
   const index = event.sequence - 1;
@@ -188,7 +144,7 @@ async function proofOf(log: ProvingLog, event: StoredEntry): Promise<EventProof>
 }
 
 /** Waits for the collector to sign one when there is none yet. */
-async function checkpointOver({ dataDir, tree, signs }: ProvingLog, { sequence, eventId }: StoredEntry) {
+async function checkpointOver({ dataDir, tree, mayBeSigned }: ProvenLog, { sequence, eventId }: StoredEntry) {
   const warn = (message: string) => process.stderr.write(`collector: warning: ${message}\n`);
   for (let waited = 0; ; waited += LOOK_EVERY_MS) {
     const found = await newestCheckpoint(dataDir, tree);
@@ -196,7 +152,7 @@ async function checkpointOver({ dataDir, tree, signs }: ProvingLog, { sequence, 
       const { history, newest } = found;
       return { keys: history.keys, checkpoint: newestCosigned(dataDir, history, sequence, warn) ?? newest };
     }
-    const running = signs();
+    const running = mayBeSigned();
     if (!running || waited >= PATIENCE_MS) {
       throw new CommandFailure(
         `event ${sequence} (${eventId}) is not under a checkpoint yet, ` +
@@ -253,9 +209,7 @@ function notProvable({ sequence, eventId }: StoredEntry, reason: string, cause?:
   );
 }
 
-const EXAMPLES = `
-Examples:
-  $ collector proof 6f9b2c4e-8a51-4d8e-9f0c-2b7a1e5d3c10 --out event.tlog-proof
+const EXAMPLES = `  $ collector proof 6f9b2c4e-8a51-4d8e-9f0c-2b7a1e5d3c10 --out event.tlog-proof
   $ collector events --event 6f9b2c4e-8a51-4d8e-9f0c-2b7a1e5d3c10 | jq -j .body > body.json
   $ collector check-proof event.tlog-proof --event body.json --key log.vkey
   $ collector proof --tiles /srv/log
@@ -292,70 +246,43 @@ interface ProofOptions {
 /** No progress bar for fewer. */
 const BAR_FROM_ENTRIES = 200_000;
 
-export function command(): Command {
-  const proof = new Command('proof')
-    .description(
-      'Write a proof that an event is in the log, or the whole tree, to be checked without the log.',
-    )
-    .argument('[event-id]', 'the id of the event')
-    .option('--organisation <name>', 'whose event, when several organisations have one with this id')
-    .option('--out <file>', 'write the proof there, into a new file (default: standard output)')
-    .option('--tiles <directory>', 'write the tree, its entries and a checkpoint there as static files')
-    .option('--json', 'print the proof and what it is of, or what was written, as one JSON object');
-  return addConfigOptions(proof, 'proof')
-    .addHelpText('after', EXAMPLES)
-    .action(async (id: string | undefined, options: ProofOptions, self: Command) => {
-      const config = configOf(self, 'proof');
-      const { tiles, organisation, out } = options;
-      if (tiles === undefined && id === undefined) throw usage('event id: give one, or --tiles DIR');
-      if (tiles === undefined) return prove(config, idFrom('event id', id ?? ''), options);
-      if ((id ?? organisation ?? out) !== undefined)
-        throw usage('--tiles: is of the whole log; give no event id, --organisation or --out with it');
-      await writeTiles(config, path.resolve(tiles), options);
-    });
-}
+export const command = defineCommand<ProofOptions>({
+  name: 'proof',
+  description: 'Write a proof that an event is in the log, or the whole tree, to be checked without the log.',
+  arguments: { '[event-id]': 'the id of the event' },
+  options: {
+    '--organisation <name>': 'whose event, when several organisations have one with this id',
+    '--out <file>': 'write the proof there, into a new file (default: standard output)',
+    '--tiles <directory>': 'write the tree, its entries and a checkpoint there as static files',
+    '--json': 'print the proof and what it is of, or what was written, as one JSON object',
+  },
+  configuration: 'proof',
+  examples: EXAMPLES,
+  async run(call, id?: string) {
+    const config = call.config();
+    const { tiles, organisation, out } = call.options;
+    if (tiles === undefined && id === undefined) throw usage('event id: give one, or --tiles DIR');
+    if (tiles === undefined) return prove(config, idFrom('event id', id ?? ''), call.options);
+    if ((id ?? organisation ?? out) !== undefined)
+      throw usage('--tiles: is of the whole log; give no event id, --organisation or --out with it');
+    await writeTiles(config, path.resolve(tiles), call.options);
+  },
+});
 
 async function prove(config: Config, eventId: string, options: ProofOptions): Promise<void> {
   const organisation =
     options.organisation === undefined ? undefined : organisationFrom(options.organisation);
-  if (options.out !== undefined) assertRoom(path.resolve(options.out));
-  await reading(config, { event: eventId, organisation }, async (log, givenOut) =>
-    give(await proofIn(log, eventId, organisation), givenOut, options),
+  if (options.out !== undefined) newPlaceFrom(options.out);
+  const access = { command: 'proof', filter: { event: eventId, organisation } };
+  await readLog(config, access, async (reading) =>
+    give(await proveEvent(reading, eventId, organisation), reading.givenOut, options),
   );
-}
-
-/**
- * On return the work is done on the log, wherever it is, and logged as an access.
- * @param directories that are read of a data directory; all of them unless given.
- */
-async function reading(
-  config: Config,
-  filter: Access['filter'],
-  work: (log: ProvingLog, givenOut: GivenOut) => Promise<void>,
-  directories?: readonly string[],
-): Promise<void> {
-  const access = { command: 'proof', filter };
-  if (isShared(config)) {
-    await withSharedView(config, async ({ shared, dataDir }) => {
-      const givenOut = await logSharedAccess(shared.accessLog, access);
-      try {
-        const { tree, events } = shared;
-        await work({ dataDir, tree, events, signs: () => true }, givenOut);
-      } finally {
-        await givenOut.end();
-      }
-    });
-    return;
-  }
-  assertReadable(config.dataDir, directories);
-  const givenOut = logAccess(config.dataDir, access);
-  await inDirectory(config.dataDir, (log) => work(log, givenOut));
 }
 
 async function writeTiles(config: Config, directory: string, { json }: ProofOptions): Promise<void> {
   const wanted = json !== true && process.stderr.isTTY;
   const bar = new ProgressBar({ wanted, unit: 'entries', per: 1, from: BAR_FROM_ENTRIES });
-  const work = async (log: ProvingLog, givenOut: GivenOut) => {
+  const work = async ({ givenOut, ...log }: LogReading) => {
     const onProgress = (entries: number, of: number) => {
       givenOut.events = entries;
       bar.show(entries, of);
@@ -376,7 +303,7 @@ async function writeTiles(config: Config, directory: string, { json }: ProofOpti
             `${counted(written, 'file')} written.\n`,
     );
   };
-  await reading(config, { tiles: directory }, work, LOG_DIRECTORIES);
+  await readLog(config, { command: 'proof', filter: { tiles: directory } }, work, LOG_DIRECTORIES);
 }
 
 function give(proved: EventProof, givenOut: GivenOut, options: ProofOptions): void {
@@ -412,24 +339,13 @@ function described({ event, proof, checkpoint, verifierKey, cosignedBy }: EventP
   };
 }
 
-function alreadyThere(file: string): CommandFailure {
-  return usage(`--out: ${file} is there already, and is not written over`);
-}
-
-/** Before anything is read and logged. */
-function assertRoom(file: string): void {
-  const directory = path.dirname(file);
-  if (!exists(directory)) throw usage(`--out: there is no directory ${directory}`);
-  if (exists(file)) throw alreadyThere(file);
-}
-
 /** Whole or not at all, and for its owner alone: it holds the salt. */
 function writeNew(file: string, text: string): void {
   try {
     createDurably(file, text);
   } catch (error) {
     const code = systemCode(error) ?? String(error);
-    if (code === 'EEXIST') throw alreadyThere(file);
+    if (code === 'EEXIST') throw usage(`--out: ${file} is there already, and is not written over`);
     throw new CommandFailure(`--out: ${file} cannot be written (${code})`, EXIT.failure, { cause: error });
   }
 }

@@ -1,9 +1,9 @@
 /** Which runs an operator asks for: the options that `runs` and `names` share, read strictly before anything is done. */
-import type { Command } from 'commander';
 import { type FeedbackAsked, modelsNamed, type RunFilter } from '../catalogue/catalogue.js';
 import { parseDuration } from '../quantity.js';
 import { type Clock, OUTCOME_WORDS } from '../records/vocabulary.js';
-import { clockFrom, instantFrom, organisationFrom, personFrom, wordFrom } from './arguments.js';
+import { clockFrom, periodFrom, organisationFrom, personFrom, wordFrom } from './arguments.js';
+import type { OwnOption } from './define.js';
 import { usage } from './exit-codes.js';
 
 export interface FilterOptions {
@@ -45,47 +45,38 @@ const FEEDBACK: Readonly<Record<string, FeedbackAsked>> = {
 /** As it is typed. */
 export const FEEDBACK_ASKED = Object.keys(FEEDBACK);
 
-/** @param most what --limit counts. */
-export function addFilterOptions(command: Command, most: string): Command {
-  return command
-    .option('--target <id>', 'only runs about this patient, document or claim: @FILE or - holds its id')
-    .option('--user <id>', 'only runs that this user called: @FILE or - holds the id')
-    .option('--model <id>', 'only runs of this model: MODEL_ID or MODEL_ID@VERSION')
-    .option('--app <name>', 'only runs that this application sent')
-    .option('--organisation <name>', 'only runs of this organisation')
-    .option(
-      '--outcome <word>',
+/** The options of a filter. @param most what --limit counts. */
+export function filterOptions(most: string): Record<string, OwnOption> {
+  return {
+    '--target <id>': 'only runs about this patient, document or claim: @FILE or - holds its id',
+    '--user <id>': 'only runs that this user called: @FILE or - holds the id',
+    '--model <id>': 'only runs of this model: MODEL_ID or MODEL_ID@VERSION',
+    '--app <name>': 'only runs that this application sent',
+    '--organisation <name>': 'only runs of this organisation',
+    '--outcome <word>':
       'only runs whose last outcome is validated, partial, …, or none; none:30d: and that began that long ago',
-    )
-    .option('--feedback <sort>', 'only runs with this feedback: thumbs-up, thumbs-down, …, or none')
-    .option('--incomplete', 'only runs whose completeness is "incomplete"')
-    .option('--conflict', 'only runs that contradict themselves')
-    .option('--failed', 'only runs whose call of the model failed')
-    .option('--since <time>', 'only runs that began at this instant or later')
-    .option('--until <time>', 'only runs that began before this instant')
-    .option(
-      '--clock <which>',
+    '--feedback <sort>': 'only runs with this feedback: thumbs-up, thumbs-down, …, or none',
+    '--incomplete': 'only runs whose completeness is "incomplete"',
+    '--conflict': 'only runs that contradict themselves',
+    '--failed': 'only runs whose call of the model failed',
+    '--since <time>': 'only runs that began at this instant or later',
+    '--until <time>': 'only runs that began before this instant',
+    '--clock <which>':
       'by which clock a run began: received, or sender: by its start, else its first event (default: received)',
-    )
-    .option('--limit <number>', `how many ${most} at most, or all (default: ${DEFAULT_LIMIT})`);
+    '--limit <number>': `how many ${most} at most, or all (default: ${DEFAULT_LIMIT})`,
+  };
 }
 
 /** @param now what the time of --outcome none:TIME counts back from. */
 export function filterFrom(options: FilterOptions, now: number): AskedRuns {
-  const { since, until, clock } = options;
-  const filter: AskedRuns = {
+  return {
     isRun: true,
     ...namesFrom(options),
     ...statesFrom(options),
     ...outcomeFrom(options, now),
-    ...(since !== undefined && { since: instantFrom('--since', since) }),
-    ...(until !== undefined && { until: instantFrom('--until', until) }),
-    clock: clockFrom(clock) ?? 'received',
+    ...periodFrom(options),
+    clock: clockFrom(options.clock) ?? 'received',
   };
-  if (filter.since !== undefined && filter.until !== undefined && filter.since >= filter.until) {
-    throw usage(`--since: ${since} is not earlier than --until ${until}`);
-  }
-  return filter;
 }
 
 function namesFrom({ organisation, target, user, model, app }: FilterOptions): Partial<RunFilter> {

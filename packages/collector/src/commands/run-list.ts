@@ -4,18 +4,15 @@ import type { RunSummary } from '../catalogue/catalogue.js';
 import type { Cells } from '../records/exports/csv-cell.js';
 import { OUTCOME_TEXT } from '../records/vocabulary.js';
 import { utcText } from '../records/instant.js';
-import { legible, printableJson, alignedTable } from './terminal.js';
+import { alignedTable, type Column, cutText, legible, type Output } from './terminal.js';
 import type { Clock } from '../records/vocabulary.js';
 
 const NONE = '-';
 
-interface Column {
+interface RunColumn extends Column {
   readonly heading: string;
   readonly of: (run: RunSummary, view: RunView) => string;
-  /** To so few characters it is cut on a terminal; undefined where a part of it would say nothing. */
-  readonly least?: number;
-  readonly cut?: (text: string, width: number) => string;
-  /** On a terminal left out where no run of the list says anything in it. */
+  /** On a terminal left out where no run of the list has anything in it. */
   readonly isRare?: true;
 }
 
@@ -28,84 +25,32 @@ export interface RunView {
 }
 
 const LEAST = 8;
+const ORGANISATION = 'ORGANISATION';
 
-const COLUMNS: readonly Column[] = [
+const COLUMNS: readonly RunColumn[] = [
   { heading: 'RUN', of: (run, { idOf }) => idOf(run) },
   { heading: 'BEGAN (UTC)', of: ({ began }, { clock }) => minuteText(began[clock]) },
-  { heading: 'ORGANISATION', of: ({ organisation }) => legible(organisation), least: LEAST },
+  { heading: ORGANISATION, of: ({ organisation }) => legible(organisation), least: LEAST, leftOut: 6 },
   { heading: 'MODEL', of: (run) => modelText(run), least: 14, cut: cutModel },
-  { heading: 'USER', of: ({ userId }) => nameText(userId), least: 10 },
-  { heading: 'TARGET', of: ({ targetId }) => nameText(targetId), least: 12 },
+  { heading: 'USER', of: ({ userId }) => nameText(userId), least: 10, leftOut: 5 },
+  { heading: 'TARGET', of: ({ targetId }) => nameText(targetId), least: 12, leftOut: 7 },
   { heading: 'OUTCOME', of: ({ outcome }) => (outcome === 'none' ? NONE : OUTCOME_TEXT[outcome]) },
-  { heading: 'FEEDBACK', of: (run) => feedbackText(run), least: LEAST, isRare: true },
-  { heading: 'EVENTS', of: (run) => String(eventsOf(run)) },
-  { heading: 'CALLS', of: (run) => callsText(run), isRare: true },
-  { heading: 'TOKENS', of: ({ tokens }) => tokensText(tokens), isRare: true },
+  { heading: 'FEEDBACK', of: (run) => feedbackText(run), least: LEAST, leftOut: 4, isRare: true },
+  { heading: 'EVENTS', of: (run) => String(eventsOf(run)), leftOut: 1 },
+  { heading: 'CALLS', of: (run) => callsText(run), leftOut: 3, isRare: true },
+  { heading: 'TOKENS', of: ({ tokens }) => tokensText(tokens), leftOut: 2, isRare: true },
   { heading: 'NOTE', of: (run) => noteText(run), least: LEAST, isRare: true },
 ];
-/** The first to be left out where a terminal is too narrow for all. */
-const DISPENSABLE = ['EVENTS', 'TOKENS', 'CALLS', 'FEEDBACK', 'USER', 'ORGANISATION', 'TARGET'];
-const GAP = 2;
 
-/** @returns lines with a heading: all columns, nothing cut. */
-export function plainTable(runs: readonly RunSummary[], view: RunView): string {
-  return alignedTable(cellsOf(COLUMNS, runs, view));
-}
-
-/** @returns lines with a heading that are no wider than the terminal, unless that has less than some 70 columns. */
-export function fittingTable(runs: readonly RunSummary[], view: RunView, columns: number): string {
+/** @returns lines with a heading: on a terminal made to fit it, otherwise all columns with nothing cut. */
+export function runTable(runs: readonly RunSummary[], view: RunView, output: Output): string {
   const organisations = new Set(runs.map(({ organisation }) => organisation));
-  let shown = COLUMNS.filter(
-    ({ heading, isRare, of }) =>
-      (heading !== 'ORGANISATION' || organisations.size > 1) &&
-      (isRare !== true || runs.some((run) => of(run, view) !== NONE)),
-  );
-  for (const heading of DISPENSABLE) {
-    if (leastWidth(shown, runs, view) <= columns) break;
-    shown = shown.filter((column) => column.heading !== heading);
-  }
-  const cells = cellsOf(shown, runs, view);
-  const widths = fitted(shown, widthsOf(cells), columns);
-  return alignedTable(cells.map((row) => row.map((cell, i) => (shown[i]?.cut ?? cut)(cell, widths[i] ?? 0))));
-}
-
-function cellsOf(columns: readonly Column[], runs: readonly RunSummary[], view: RunView): string[][] {
-  const rows = runs.map((run) => columns.map(({ of }) => of(run, view)));
-  return [columns.map(({ heading }) => heading), ...rows];
-}
-
-function widthsOf(cells: readonly (readonly string[])[]): number[] {
-  return (cells[0] ?? []).map((_, column) => Math.max(...cells.map((row) => row[column]?.length ?? 0)));
-}
-
-function leastWidth(columns: readonly Column[], runs: readonly RunSummary[], view: RunView): number {
-  const natural = widthsOf(cellsOf(columns, runs, view));
-  return totalOf(natural.map((width, i) => Math.min(width, columns[i]?.least ?? width)));
-}
-
-function totalOf(widths: readonly number[]): number {
-  return widths.reduce((sum, width) => sum + width + GAP, -GAP);
-}
-
-/** Takes from the widest columns first. */
-function fitted(columns: readonly Column[], natural: readonly number[], most: number): number[] {
-  const widths = [...natural];
-  for (let excess = totalOf(widths) - most; excess > 0; excess--) {
-    let widest = -1;
-    for (const [i, { least }] of columns.entries()) {
-      const width = widths[i] ?? 0;
-      if (least !== undefined && width > least && width > (widths[widest] ?? 0)) widest = i;
-    }
-    if (widest < 0) break;
-    widths[widest] = (widths[widest] ?? 0) - 1;
-  }
-  return widths;
-}
-
-/** Not within a pair of surrogates. */
-function cut(text: string, width: number): string {
-  if (text.length <= width) return text;
-  return `${text.slice(0, width - 1).replace(/[\ud800-\udbff]$/, '')}…`;
+  const hasContent = ({ heading, isRare, of }: RunColumn) =>
+    (heading !== ORGANISATION || organisations.size > 1) &&
+    (isRare !== true || runs.some((run) => of(run, view) !== NONE));
+  const shown = output.isTTY === true ? COLUMNS.filter(hasContent) : COLUMNS;
+  const rows = runs.map((run) => shown.map(({ of }) => of(run, view)));
+  return alignedTable([shown.map(({ heading }) => heading), ...rows], output, shown);
 }
 
 const LEAST_OF_MODEL = 4;
@@ -114,8 +59,8 @@ const LEAST_OF_MODEL = 4;
 function cutModel(text: string, width: number): string {
   const version = text.slice(text.lastIndexOf('@'));
   const room = width - version.length;
-  if (text.length <= width || !version.startsWith('@') || room < LEAST_OF_MODEL) return cut(text, width);
-  return cut(text.slice(0, -version.length), room) + version;
+  if (text.length <= width || !version.startsWith('@') || room < LEAST_OF_MODEL) return cutText(text, width);
+  return cutText(text.slice(0, -version.length), room) + version;
 }
 
 /** As far as people read times: 2026-03-02 08:31. */
@@ -239,10 +184,9 @@ function conflictText(word: RunSummary['conflicts'][number]): string {
 }
 const CLOCK_RULES: readonly string[] = ['before_start', 'before_parent', 'ahead_of_receipt'];
 
-/** One object, on a line. */
-export function jsonLine(run: RunSummary): string {
-  const members = Object.entries(MEMBERS).map(([name, of]) => [name, of(run)] as const);
-  return `${printableJson(JSON.stringify(Object.fromEntries(members)))}\n`;
+/** For programs. */
+export function objectOf(run: RunSummary): object {
+  return Object.fromEntries(Object.entries(MEMBERS).map(([name, of]) => [name, of(run)]));
 }
 
 export const CSV_HEAD = `${Object.keys(MEMBERS).join(',')}\r\n`;

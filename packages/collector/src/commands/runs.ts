@@ -1,20 +1,16 @@
 /** `collector runs`: a list of runs, the newest first, by whom they are about, who called which model, and what became of it. */
-import { once } from 'node:events';
-import path from 'node:path';
-import { Command } from 'commander';
 import type { Catalogue, RunSummary } from '../catalogue/catalogue.js';
 import type { Config } from '../config.js';
 import { counted, DAY_MS } from '../quantity.js';
 import { type Cells, PLAIN_CELLS, SPREADSHEET_CELLS } from '../records/exports/csv-cell.js';
 import { Words } from '../records/words.js';
-import { type GivenOut, logAccess } from './access-log.js';
-import { addConfigOptions, configOf, shortId, textFrom, wordFrom } from './arguments.js';
-import { BY_SENDERS, openCatalogue, type RecordSource, unknownNames } from './catalogue.js';
+import { shortId, textFrom, wordFrom } from './arguments.js';
+import { BY_SENDERS, readRuns, type RunReading, unknownNames } from './catalogue.js';
 import { Containing } from './containing.js';
-import { interruption, usage } from './exit-codes.js';
-import { assertReadable } from './regular-files.js';
+import { defineCommand } from './define.js';
+import { usage } from './exit-codes.js';
 import {
-  addFilterOptions,
+  filterOptions,
   type AskedRuns,
   FEEDBACK_ASKED,
   filterFrom,
@@ -22,9 +18,9 @@ import {
   limitFrom,
   loggedFilter,
 } from './run-filter.js';
-import { CSV_HEAD, csvLine, eventsOf, fittingTable, jsonLine, plainTable } from './run-list.js';
-import { printableLines, ProgressBar } from './terminal.js';
-import { typed } from './typed.js';
+import { CSV_HEAD, csvLine, eventsOf, objectOf, runTable } from './run-list.js';
+import { asCsv, asJsonLines, asTable, type Framing, giveRows } from './terminal.js';
+import { printRemarks } from './typed.js';
 
 /* What an operator types to `collector runs`, read strictly before anything is done. */
 
@@ -69,9 +65,7 @@ function wordsFrom(option: string, text: string): Words {
   return words;
 }
 
-const EXAMPLES = `
-Examples:
-  $ collector runs
+const EXAMPLES = `  $ collector runs
   $ collector runs --target @patient.txt --outcome contradicted
   $ collector runs --user - --since 2026-01-01 --until 2026-02-01 --clock sender
   $ collector runs --model sepsis-abstractor@3.0 --failed --limit all --format csv > failed.csv
@@ -103,37 +97,28 @@ depth. Words are whole: "sepsis" is not found in "urosepsis". Case makes no diff
 letters are the same; ü is not u. It reads the payloads of all runs that the other options leave, newest first, until
 --limit is reached: --since, --model and the like make it quicker. What lies elsewhere, by its URI, is not searched.`;
 
-/** Rows that are laid out together: in a long list columns may grow from one to the next. */
-const BLOCK = 1000;
 /** Of more it is only said that there are: to count them may take as long as to read them all. */
 const MOST_COUNTED = 10_000;
-/** Fewer are searched before anybody wonders. */
-const BAR_FROM_RUNS = 2000;
+const SEARCHED = { unit: 'runs searched', from: 2000 };
 
-export function command(): Command {
-  const runs = addFilterOptions(
-    new Command('runs').description('List runs, the newest first, and what is worth seeing of each.'),
-    'runs',
-  )
-    .option('--contains <text>', 'only runs whose inputs or outputs have these words: @FILE or - holds them')
-    .option('--json', 'print one JSON object a line')
-    .option('--format <name>', 'csv (default: a table)')
-    .option('--for-spreadsheet', 'with --format csv: so that Excel and others keep ids, and compute nothing');
-  return addConfigOptions(runs, 'runs')
-    .addHelpText('after', EXAMPLES)
-    .action(async (options: RunsOptions, self: Command) => {
-      // The arguments may name a patient all the same, and every user of the host can read them.
-      process.title = 'collector runs';
-      const config = configOf(self, 'runs');
-      await new Listing(config, runsRequestFrom(options, Date.now()), options).run();
-    });
-}
+export const command = defineCommand<RunsOptions>({
+  name: 'runs',
+  description: 'List runs, the newest first, and what is worth seeing of each.',
+  options: {
+    ...filterOptions('runs'),
+    '--contains <text>': 'only runs whose inputs or outputs have these words: @FILE or - holds them',
+    '--json': 'print one JSON object a line',
+    '--format <name>': 'csv (default: a table)',
+    '--for-spreadsheet': 'with --format csv: so that Excel and others keep ids, and compute nothing',
+  },
+  configuration: 'runs',
+  examples: EXAMPLES,
+  // The arguments may name a patient all the same, and every user of the host can read them.
+  hidesArguments: true,
+  run: ({ options, config }) => new Listing(config(), runsRequestFrom(options, Date.now()), options).run(),
+});
 
 class Listing {
-  readonly #signal = interruption();
-  readonly #bar = new ProgressBar({
-    ...{ wanted: process.stderr.isTTY, unit: 'runs searched', per: 1, from: BAR_FROM_RUNS, rate: true },
-  });
   #shown = 0;
   /** Of those shown, runs for which the two clocks are more than a day apart. */
   #apart = 0;
@@ -146,93 +131,49 @@ class Listing {
   ) {}
 
   async run(): Promise<void> {
-    const { dataDir } = this.config;
-    assertReadable(dataDir);
     const filter = { ...loggedFilter(this.options), contains: this.options.contains };
-    const givenOut = logAccess(dataDir, { command: 'runs', filter });
-    const signal = this.#signal;
-    const access = await openCatalogue({ dataDir, quiet: !process.stderr.isTTY, signal });
-    try {
-      const lines = await access.ask((catalogue) => this.#answer({ catalogue, log: access.log }, givenOut));
-      givenOut.complete = true;
-      process.stderr.write(lines.map((line) => `collector: ${line}\n`).join(''));
-    } finally {
-      await access.close();
-    }
+    const lines = await readRuns(
+      {
+        ...{ dataDir: this.config.dataDir, logAs: { command: 'runs', filter } },
+        ...{ quiet: !process.stderr.isTTY, counts: SEARCHED },
+      },
+      async (reading) => {
+        const search = this.request.words && new Containing(this.request.words, reading);
+        await this.#list(reading, search);
+        return this.#remarks(reading.catalogue, search);
+      },
+    );
+    printRemarks(lines, this.config.dataDir);
   }
 
-  /** @returns what is said of the list. */
-  async #answer({ catalogue, log }: RecordSource, givenOut: GivenOut): Promise<string[]> {
-    const { words } = this.request;
-    const search = words && new Containing(words, { catalogue, log, signal: this.#signal, bar: this.#bar });
-    try {
-      await this.#list(catalogue, search, givenOut);
-      return this.#remarks(catalogue, search);
-    } catch (error) {
-      // What was given out cannot be asked for again.
-      throw this.#shown > 0 ? new Error((error as Error).message, { cause: error }) : error;
-    } finally {
-      this.#bar.clear();
-    }
-  }
-
-  async #list(catalogue: Catalogue, search: Containing | undefined, givenOut: GivenOut): Promise<void> {
+  async #list(reading: RunReading, search: Containing | undefined): Promise<void> {
     const { filter, limit } = this.request;
+    const { catalogue, givenOut, signal, bar } = reading;
     const all = search?.among(filter) ?? catalogue.runs({ ...filter, ...(limit < Infinity && { limit }) });
-    let block: RunSummary[] = [];
-    for await (const run of all) {
-      block.push(run);
-      if (this.#shown + block.length === limit) break;
-      if (block.length < BLOCK) continue;
-      await this.#show(block, catalogue, givenOut);
-      block = [];
-    }
-    if (block.length > 0 || this.#shown === 0) await this.#show(block, catalogue, givenOut);
+    const onBlock = (block: readonly RunSummary[]) => {
+      this.#shown += block.length;
+      for (const run of block) {
+        givenOut.events += eventsOf(run);
+        if (Math.abs(run.began.received - run.began.sender) > DAY_MS) this.#apart++;
+      }
+      bar.clear();
+    };
+    await giveRows(all, { framing: this.#framing(catalogue), limit, signal, onBlock });
   }
 
-  /** Logged before: the one who stops reading has had it. */
-  async #show(block: readonly RunSummary[], catalogue: Catalogue, givenOut: GivenOut): Promise<void> {
-    const text = this.#textOf(block, catalogue);
-    this.#shown += block.length;
-    for (const run of block) {
-      givenOut.events += eventsOf(run);
-      if (Math.abs(run.began.received - run.began.sender) > DAY_MS) this.#apart++;
-    }
-    await this.#write(text);
-  }
-
-  #textOf(block: readonly RunSummary[], catalogue: Catalogue): string {
-    const isFirst = this.#shown === 0;
+  #framing(catalogue: Catalogue): Framing<RunSummary> {
     const { form, filter, cells } = this.request;
-    if (form === 'json') return block.map(jsonLine).join('');
-    if (form === 'csv')
-      return (isFirst ? cells.mark + CSV_HEAD : '') + block.map((run) => csvLine(run, cells)).join('');
-    if (block.length === 0) return '';
+    if (form === 'json') return asJsonLines(objectOf);
+    if (form === 'csv') return asCsv(cells.mark + CSV_HEAD, (run) => csvLine(run, cells));
     const short = ({ recordId }: RunSummary) => shortId(recordId, catalogue.neighbours(recordId));
-    if (isFirst) this.#first = block.slice(0, 1).map(short).join('');
-    const { isTTY, columns } = process.stdout;
-    const { clock } = filter;
-    const text = isTTY
-      ? fittingTable(block, { clock, idOf: short }, columns)
-      : plainTable(block, { clock, idOf: ({ recordId }) => recordId });
-    return isFirst ? text : text.slice(text.indexOf('\n') + 1);
-  }
-
-  async #write(text: string): Promise<void> {
-    const signal = this.#signal;
-    signal.throwIfAborted();
-    this.#bar.clear();
-    const harmless = process.stdout.isTTY ? printableLines(text) : text;
-    if (process.stdout.write(harmless)) return;
-    await once(process.stdout, 'drain', { signal }).catch((error: unknown) => {
-      signal.throwIfAborted();
-      throw error;
+    const view = {
+      clock: filter.clock,
+      idOf: process.stdout.isTTY ? short : ({ recordId }: RunSummary) => recordId,
+    };
+    return asTable((runs) => {
+      if (this.#first === '') this.#first = runs.slice(0, 1).map(short).join('');
+      return runTable(runs, view, process.stdout);
     });
-  }
-
-  /** As it is typed here, for the first run of the list. */
-  #recordCommand(): string {
-    return typed('collector records', path.resolve(this.config.dataDir)) + ` --run ${this.#first}`;
   }
 
   /** How many there are, how to see more of them, and how to see one whole. */
@@ -248,10 +189,9 @@ class Listing {
     if (this.#shown === 0) {
       const { model } = this.options;
       const unknown = unknownNames(catalogue, { ...filter, model });
-      const dataDir = path.resolve(this.config.dataDir);
-      lines.push(...unknown.map((line) => typed(line, dataDir)));
+      lines.push(...unknown);
       if ((search?.searched ?? 0) === 0) lines.push(...this.#bySenders(catalogue));
-    } else if (form === 'table') lines.push(`to see one: ${this.#recordCommand()}`);
+    } else if (form === 'table') lines.push(`to see one: collector records --run ${this.#first}`);
     return lines;
   }
 

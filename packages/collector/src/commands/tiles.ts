@@ -1,15 +1,27 @@
 /**
  * `collector proof --tiles`: the tree of the log as tiles, for tools that know nothing of a collector, and its entries:
- * the leaves, which tell when each event was received and hashes.
+ * the leaves, which have hashes and when each event was received.
  *
  * Nothing is taken on trust. The entries are made from the events, their hashes have to be those of the tree, the
- * hashes above have to follow from them, and the root has to be the one that is signed: else the export ends before
- * its checkpoint is put in place.
+ * hashes above have to follow from them, and the root has to be the one that is signed: otherwise the export ends
+ * before its checkpoint is put in place.
  *
  * An export into a directory that holds an earlier one continues it. What its checkpoint covers was checked then; the
  * last tiles of it are compared, the rest has to be there.
+ *
+ * The directory (C2SP tlog-tiles):
+ *
+ *   checkpoint                              the signed note; replaced once all that it needs is there
+ *   tile/<level>/<number>[.p/<width>]       hashes
+ *   tile/entries/<number>[.p/<width>]       entries
+ *   .collector-drafts/                      files that are being written; removed when an export ends
+ *
+ * Every file appears whole, by a rename, and is on stable storage by then: a reader, or a crash at any point, finds a
+ * checkpoint and everything below it.
  */
 import { hash } from 'node:crypto';
+import fs from 'node:fs';
+import path from 'node:path';
 import { LEAF_BYTES, encodeLeaf } from '@clinical-events/protocol';
 import type { Checkpoint } from '@clinical-events/protocol/verify';
 import { GrowingTree } from '../tree/growing-tree.js';
@@ -20,29 +32,32 @@ import {
   completeHashes,
   encodedLeafHash,
   rootAt,
+  tilePath,
   tilesOf,
 } from '../tree/merkle.js';
-import { type EntryLog, type StoredEntry, cursorAt } from '../store/contract/events.js';
-import type { TreeReader } from '../store/contract/tree.js';
+import { type StoredEntry, cursorAt } from '../store/contract/events.js';
+import { messageOf, systemCode } from '../system-code.js';
+import { nodeFiles } from '../files.js';
 import { CommandFailure, EXIT, usage } from './exit-codes.js';
-import { TileDirectory } from './tile-directory.js';
+import type { LogReading } from './log-reading.js';
 import { checkpointIn, type LogCheckpoints, newestCheckpoint } from './verify/log-checkpoints.js';
 
 /** An entry with its length in front, in two bytes. */
 const ENTRY_BYTES = 2 + LEAF_BYTES;
-const FULL_TILE_BYTES = TILE_HASHES * HASH_BYTES;
-const FULL_BUNDLE_BYTES = TILE_HASHES * ENTRY_BYTES;
 
-/** A log, and the directory with its public keys. */
-interface SignedLog {
-  readonly dataDir: string;
-  readonly tree: TreeReader;
-  readonly events: EntryLog;
-}
+const CHECKPOINT = 'checkpoint';
+const TILES = 'tile';
+const DRAFTS = '.collector-drafts';
+const PARTIAL = '.p';
+/** Files that are written together, because each flush waits for the disk. */
+const AT_ONCE = 32;
+
+type Level = number | 'entries';
+type ExportedLog = Pick<LogReading, 'dataDir' | 'tree' | 'events'>;
 
 export interface Exported {
   readonly checkpoint: Checkpoint;
-  /** Events that an earlier export had brought. */
+  /** Events of an earlier export. */
   readonly before: number;
   /** Files of tiles and entries that were written. */
   readonly written: number;
@@ -51,11 +66,11 @@ export interface Exported {
 /**
  * Exports what the newest checkpoint covers.
  * @param directory is made once there is something to export.
- * @param onProgress events exported so far, and of how many.
+ * @param onProgress events exported up to now, and of how many.
  * @throws CommandFailure
  */
 export async function exportTiles(
-  log: SignedLog,
+  log: ExportedLog,
   directory: string,
   onProgress: (events: number, of: number) => void,
 ): Promise<Exported> {
@@ -69,7 +84,18 @@ export async function exportTiles(
       );
     }
     target = new TileDirectory(directory);
-    return await new Export(log, signed, target).run(onProgress);
+    const { checkpoint, note } = signed.newest;
+    const before = await sizeBefore(log, signed, target);
+    await putEntries(log, { target, checkpoint, before, onProgress });
+    for (const { level, index, width } of tilesOf(checkpoint.size)) {
+      const known = widthBefore(before, level, index);
+      if (level === 0 || (known === TILE_HASHES && target.holds(level, index, TILE_HASHES * HASH_BYTES)))
+        continue;
+      const hashes = await completeHashes(log.tree, level, index * TILE_HASHES, width);
+      await target.put({ level, index, width, before: known }, hashes);
+    }
+    await target.finish(note);
+    return { checkpoint, before, written: target.written };
   } catch (error) {
     if (error instanceof TilesIncomplete) throw damaged(error.message, error);
     throw error;
@@ -78,166 +104,268 @@ export async function exportTiles(
   }
 }
 
-class Export {
-  /** How many entries the directory's own checkpoint covers. */
-  #before = 0;
-  readonly #checkpoint: Checkpoint;
-
-  constructor(
-    private readonly log: SignedLog,
-    private readonly signed: LogCheckpoints,
-    private readonly target: TileDirectory,
-  ) {
-    this.#checkpoint = signed.newest.checkpoint;
-  }
-
-  async run(onProgress: (events: number, of: number) => void): Promise<Exported> {
-    const { target } = this;
-    this.#before = await this.#exported();
-    await this.#bringEntries(onProgress);
-    for (const { level, index, width } of tilesOf(this.#checkpoint.size)) {
-      const before = this.#widthBefore(level, index);
-      if (level === 0 || (before === TILE_HASHES && target.holds(level, index, FULL_TILE_BYTES))) continue;
-      await target.put(level, index, before, width, await this.#hashes(level, index * TILE_HASHES, width));
-    }
-    await target.finish(this.signed.newest.note);
-    return { checkpoint: this.#checkpoint, before: this.#before, written: target.written };
-  }
-
-  /** @throws CommandFailure when this log does not continue what the directory's checkpoint covers. */
-  async #exported(): Promise<number> {
-    const { root: directory } = this.target;
-    const note = this.target.checkpoint();
-    if (note === undefined) return 0;
-    const { size, root } = ownCheckpoint(note, this.signed, directory);
-    const newest = this.#checkpoint.size;
-    if (size > newest) {
-      throw damaged(
-        `${directory} holds the tiles of ${size} entries of this log, and its newest checkpoint covers ${newest}: ` +
-          'entries were cut off its end, or it was restored from an older back-up',
-      );
-    }
-    if ((await rootAt(this.log.tree, size)).equals(root)) return size;
-    throw damaged(
-      `${directory} holds the tiles of ${size} entries that are not the first ${size} of this log: it was altered, ` +
-        'or restored from an older back-up and then went on differently',
-    );
-  }
-
-  /** How many hashes of the tile an earlier export had. */
-  #widthBefore(level: number, index: number): number {
-    const hashes = Math.floor(this.#before / TILE_HASHES ** level) - index * TILE_HASHES;
-    return Math.max(0, Math.min(TILE_HASHES, hashes));
-  }
-
-  #hashes(level: number, first: number, count: number): Promise<Buffer> {
-    return completeHashes(this.log.tree, level, first, count);
-  }
-
-  /** The first bundle of entries, or tile of level 0, that has to be made: at the latest the last one that was. */
-  #firstBundle(): number {
-    const { target } = this;
-    const last = Math.max(0, Math.ceil(this.#before / TILE_HASHES) - 1);
-    let index = 0;
-    while (
-      index < last &&
-      target.holds(0, index, FULL_TILE_BYTES) &&
-      target.holds('entries', index, FULL_BUNDLE_BYTES)
-    )
-      index++;
-    return index;
-  }
-
-  /** Puts the entries and the tiles of level 0, and checks every hash from there up to the signed root. */
-  async #bringEntries(onProgress: (events: number, of: number) => void): Promise<void> {
-    const { target } = this;
-    const { size, root } = this.#checkpoint;
-    const first = this.#firstBundle();
-    const growing = await GrowingTree.at(this.log.tree, first * TILE_HASHES);
-    for await (const { index, width, entries, hashes } of this.#bundles(first)) {
-      growing.append(hashes, width);
-      await this.#assertFollows(growing);
-      const before = this.#widthBefore(0, index);
-      await target.put(0, index, before, width, hashes);
-      await target.put('entries', index, before, width, entries);
-      onProgress(growing.size, size);
-    }
-    if (growing.root().equals(root)) return;
-    throw damaged(`the tree does not come to the root of the checkpoint over ${size} entries`);
-  }
-
-  /** The entries of 256 events at a time and their hashes, each of which is that of the tree. */
-  async *#bundles(first: number): AsyncGenerator<Bundle> {
-    const { size } = this.#checkpoint;
-    let at = first * TILE_HASHES;
-    if (at >= size) return;
-    let bundle = await this.#bundle(first);
-    for await (const batch of this.log.events.entries(cursorAt(at + 1))) {
-      for (const entry of batch) {
-        fill(bundle, at++ % TILE_HASHES, entry);
-        if (at % TILE_HASHES !== bundle.width % TILE_HASHES) continue;
-        yield bundle;
-        if (at >= size) return;
-        bundle = await this.#bundle(bundle.index + 1);
-      }
-    }
-    throw damaged(`the log can be read up to entry ${at} only, and a checkpoint was signed over ${size}`);
-  }
-
-  /** To be filled. */
-  async #bundle(index: number): Promise<Bundle> {
-    const width = Math.min(TILE_HASHES, this.#checkpoint.size - index * TILE_HASHES);
-    return {
-      ...{ index, width },
-      entries: Buffer.allocUnsafe(width * ENTRY_BYTES),
-      hashes: Buffer.allocUnsafe(width * HASH_BYTES),
-      wanted: await this.#hashes(0, index * TILE_HASHES, width),
-    };
-  }
-
-  /** Every hash above level 0 that came to be is that of the tree. */
-  async #assertFollows(growing: GrowingTree): Promise<void> {
-    for (const { level, first, hashes } of growing.drain()) {
-      if (level === 0 || (await this.#hashes(level, first, hashes.length / HASH_BYTES)).equals(hashes))
-        continue;
-      throw damaged(`hash ${first} of level ${level} of the tree does not follow from its events`);
-    }
-  }
-}
-
-/** Neighbours: their entries, their hashes, and those that the tree has for them. */
-interface Bundle {
-  readonly index: number;
-  readonly width: number;
-  readonly entries: Buffer;
-  readonly hashes: Buffer;
-  readonly wanted: Buffer;
-}
-
-/** The hash is of the bytes that are given out. @throws CommandFailure when the tree has another one. */
-function fill({ entries, hashes, wanted }: Bundle, i: number, entry: StoredEntry): void {
-  const { envelope, commitment, sequence, eventId } = entry;
-  const [at, hashAt] = [i * ENTRY_BYTES, i * HASH_BYTES];
-  entries.writeUInt16BE(LEAF_BYTES, at);
-  encodeLeaf(entries, at + 2, envelope, hash('sha256', envelope, 'buffer'), commitment);
-  encodedLeafHash(entries.subarray(at + 2, at + ENTRY_BYTES), hashes, hashAt);
-  if (hashes.compare(wanted, hashAt, hashAt + HASH_BYTES, hashAt, hashAt + HASH_BYTES) !== 0)
-    throw damaged(`event ${sequence} (${eventId}) does not have the hash that the tree has for it`);
-}
-
-/** The checkpoint in the directory, which must be of this log. */
-function ownCheckpoint(note: string, { history }: LogCheckpoints, directory: string): Checkpoint {
+/**
+ * How many entries the directory's own checkpoint covers; 0 without one.
+ * @throws CommandFailure when this log does not continue them.
+ */
+async function sizeBefore(
+  { tree }: ExportedLog,
+  { history, newest }: LogCheckpoints,
+  { root: directory, checkpoint: note }: TileDirectory,
+): Promise<number> {
+  if (note === undefined) return 0;
+  let own: Checkpoint;
   try {
-    return checkpointIn(note, history);
+    own = checkpointIn(note, history);
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = messageOf(error);
     throw usage(
       `${directory} holds the tiles of another log: its checkpoint is not one of ${history.origin} (${reason}); give a ` +
         'directory of its own',
     );
   }
+  if (own.size > newest.checkpoint.size)
+    throw damaged(
+      `${directory} holds the tiles of ${own.size} entries of this log, and its newest checkpoint covers ` +
+        `${newest.checkpoint.size}: entries were cut off its end, or it was restored from an older back-up`,
+    );
+  if ((await rootAt(tree, own.size)).equals(own.root)) return own.size;
+  throw damaged(
+    `${directory} holds the tiles of ${own.size} entries that are not the first ${own.size} of this log: it was altered, ` +
+      'or restored from an older back-up and then continued differently',
+  );
+}
+
+/** How many hashes of the tile an earlier export had. */
+function widthBefore(before: number, level: number, index: number): number {
+  const hashes = Math.floor(before / TILE_HASHES ** level) - index * TILE_HASHES;
+  return Math.max(0, Math.min(TILE_HASHES, hashes));
+}
+
+/** The first bundle of entries that has to be made: at the latest the last one of the earlier export. */
+function firstBundle(target: TileDirectory, before: number): number {
+  const last = Math.max(0, Math.ceil(before / TILE_HASHES) - 1);
+  let index = 0;
+  while (
+    index < last &&
+    target.holds(0, index, TILE_HASHES * HASH_BYTES) &&
+    target.holds('entries', index, TILE_HASHES * ENTRY_BYTES)
+  )
+    index++;
+  return index;
+}
+
+interface Work {
+  readonly target: TileDirectory;
+  readonly checkpoint: Checkpoint;
+  readonly before: number;
+  readonly onProgress: (events: number, of: number) => void;
+}
+
+/** Puts the entries and the tiles of level 0, and checks every hash of the tree from there up to the signed root. @throws CommandFailure */
+async function putEntries(log: ExportedLog, { target, checkpoint, before, onProgress }: Work): Promise<void> {
+  const { size, root } = checkpoint;
+  const first = firstBundle(target, before);
+  const growing = await GrowingTree.at(log.tree, first * TILE_HASHES);
+  for await (const { index, width, entries, hashes } of bundles(log, first, size)) {
+    growing.append(hashes, width);
+    for (const { level, first: from, hashes: gained } of growing.drain()) {
+      // Those of level 0 were compared when they were made.
+      if (level === 0) continue;
+      const stored = await completeHashes(log.tree, level, from, gained.length / HASH_BYTES);
+      if (!stored.equals(gained))
+        throw damaged(`hash ${from} of level ${level} of the tree does not follow from its events`);
+    }
+    const tile = { index, width, before: widthBefore(before, 0, index) };
+    await target.put({ level: 0, ...tile }, hashes);
+    await target.put({ level: 'entries', ...tile }, entries);
+    onProgress(growing.size, size);
+  }
+  if (!growing.root().equals(root))
+    throw damaged(`the tree does not come to the root of the checkpoint over ${size} entries`);
+}
+
+/** The entries of 256 neighbours, or of the last ones, their hashes, and those that the tree has for them. */
+interface Bundle {
+  readonly index: number;
+  readonly width: number;
+  readonly entries: Buffer;
+  readonly hashes: Buffer;
+  readonly stored: Buffer;
+}
+
+/**
+ * @param size how many entries there are in all.
+ * @throws CommandFailure when the log has fewer, or the tree has another hash of an entry.
+ */
+async function* bundles({ events, tree }: ExportedLog, first: number, size: number): AsyncGenerator<Bundle> {
+  let at = first * TILE_HASHES;
+  if (at >= size) return;
+  const begin = async (index: number): Promise<Bundle> => {
+    const width = Math.min(TILE_HASHES, size - index * TILE_HASHES);
+    return {
+      ...{ index, width, entries: Buffer.allocUnsafe(width * ENTRY_BYTES) },
+      hashes: Buffer.allocUnsafe(width * HASH_BYTES),
+      stored: await completeHashes(tree, 0, index * TILE_HASHES, width),
+    };
+  };
+  let bundle = await begin(first);
+  for await (const batch of events.entries(cursorAt(at + 1))) {
+    for (const entry of batch) {
+      fill(bundle, at++ % TILE_HASHES, entry);
+      if (at % TILE_HASHES !== bundle.width % TILE_HASHES) continue;
+      yield bundle;
+      if (at >= size) return;
+      bundle = await begin(bundle.index + 1);
+    }
+  }
+  throw damaged(`the log can be read up to entry ${at} only, and a checkpoint was signed over ${size}`);
+}
+
+/** The hash is of the bytes that are given out. @throws CommandFailure when the tree has another one. */
+function fill({ entries, hashes, stored }: Bundle, i: number, entry: StoredEntry): void {
+  const { envelope, commitment, sequence, eventId } = entry;
+  const [at, hashAt] = [i * ENTRY_BYTES, i * HASH_BYTES];
+  entries.writeUInt16BE(LEAF_BYTES, at);
+  encodeLeaf(entries, at + 2, envelope, hash('sha256', envelope, 'buffer'), commitment);
+  encodedLeafHash(entries.subarray(at + 2, at + ENTRY_BYTES), hashes, hashAt);
+  if (hashes.compare(stored, hashAt, hashAt + HASH_BYTES, hashAt, hashAt + HASH_BYTES) !== 0)
+    throw damaged(`event ${sequence} (${eventId}) does not have the hash that the tree has for it`);
 }
 
 function damaged(message: string, cause?: unknown): CommandFailure {
   return new CommandFailure(`${message}; see collector verify`, EXIT.damaged, { cause });
+}
+
+interface Tile {
+  readonly level: Level;
+  readonly index: number;
+  readonly width: number;
+  /** Its width in the earlier export, 0 without one: none of that may have changed. */
+  readonly before: number;
+}
+
+class TileDirectory {
+  /** The signed note; undefined before the first export has ended. */
+  readonly checkpoint: string | undefined;
+  /** How many files were written. */
+  written = 0;
+  readonly #made = new Set<string>();
+  readonly #writing: Promise<void>[] = [];
+  #drafts = 0;
+
+  /**
+   * On return the directory exists.
+   * @throws CommandFailure when it holds other files, and no checkpoint.
+   */
+  constructor(readonly root: string) {
+    try {
+      fs.mkdirSync(root, { recursive: true });
+      const names = fs.readdirSync(root);
+      const other = names.find((name) => name !== TILES && name !== DRAFTS);
+      if (other !== undefined && !names.includes(CHECKPOINT))
+        throw usage(`${root} holds ${other}, and no tiles of a log; give an empty directory, or a new one`);
+    } catch (error) {
+      const code = systemCode(error);
+      if (code === 'ENOTDIR' || code === 'EEXIST') throw usage(`${root} is not a directory`);
+      throw error;
+    }
+    this.checkpoint = this.#read(CHECKPOINT)?.toString();
+    // Of an export that was interrupted.
+    this.#removeDrafts();
+  }
+
+  /** Whether a full tile is there, by its size in bytes. */
+  holds(level: Level, index: number, bytes: number): boolean {
+    const file = path.join(this.root, tilePath(level, index, TILE_HASHES));
+    return fs.statSync(file, { throwIfNoEntry: false })?.size === bytes;
+  }
+
+  /**
+   * Writes the tile, unless it is there as it should be. It may not be there on return, but is after `finish`.
+   * @throws CommandFailure when what an earlier export had was changed; the system's error of this file or an earlier one.
+   */
+  async put({ level, index, width, before }: Tile, bytes: Buffer): Promise<void> {
+    const name = tilePath(level, index, width);
+    if (before > 0) {
+      // One that is missing or was cut short is written again.
+      const part = bytes.subarray(0, (before * bytes.length) / width);
+      const known = tilePath(level, index, before);
+      const found = this.#read(known) ?? this.#read(tilePath(level, index, TILE_HASHES));
+      if (found !== undefined && found.length >= part.length && !found.subarray(0, part.length).equals(part))
+        throw new CommandFailure(
+          `${this.root}/${known} is not what this log has there: it was changed; export into an empty directory`,
+          EXIT.damaged,
+        );
+    }
+    if (this.#read(name)?.equals(bytes)) return;
+    this.written++;
+    const writing = this.#write(name, bytes);
+    // It is awaited with the others.
+    writing.catch(() => undefined);
+    if (this.#writing.push(writing) === AT_ONCE) await this.#written();
+  }
+
+  /** Puts the checkpoint in place once every tile is there. On return all is on stable storage. */
+  async finish(note: string): Promise<void> {
+    await this.#written();
+    for (const directory of this.#made) nodeFiles.syncDirectory(path.join(this.root, directory));
+    if (this.checkpoint !== note) {
+      await this.#write(CHECKPOINT, Buffer.from(note));
+      nodeFiles.syncDirectory(this.root);
+    }
+    this.#removePartial();
+  }
+
+  /** On return no draft is left. */
+  async close(): Promise<void> {
+    await Promise.allSettled(this.#writing);
+    this.#removeDrafts();
+  }
+
+  /** @throws the system's error of the first file that could not be written. */
+  async #written(): Promise<void> {
+    await Promise.all(this.#writing);
+    this.#writing.length = 0;
+  }
+
+  #removeDrafts(): void {
+    fs.rmSync(path.join(this.root, DRAFTS), { recursive: true, force: true });
+  }
+
+  /** Removes the partial tiles whose full tile is there: no checkpoint needs them any more. */
+  #removePartial(): void {
+    const tiles = path.join(this.root, TILES);
+    if (!fs.existsSync(tiles)) return;
+    for (const entry of fs.readdirSync(tiles, { recursive: true, withFileTypes: true })) {
+      const name = path.join(entry.parentPath, entry.name);
+      if (entry.isDirectory() && name.endsWith(PARTIAL) && fs.existsSync(name.slice(0, -PARTIAL.length)))
+        fs.rmSync(name, { recursive: true });
+    }
+  }
+
+  async #write(name: string, bytes: Uint8Array): Promise<void> {
+    this.#makeDirectory(path.dirname(name));
+    this.#makeDirectory(DRAFTS);
+    const draft = path.join(this.root, DRAFTS, `${process.pid}-${this.#drafts++}`);
+    await fs.promises.writeFile(draft, bytes, { flag: 'wx', flush: true });
+    await fs.promises.rename(draft, path.join(this.root, name));
+  }
+
+  #makeDirectory(directory: string): void {
+    if (this.#made.has(directory)) return;
+    fs.mkdirSync(path.join(this.root, directory), { recursive: true });
+    // Each name on the way is one of the directory above it.
+    for (let at = directory; !this.#made.has(at); at = path.dirname(at)) this.#made.add(at);
+  }
+
+  #read(name: string): Buffer | undefined {
+    try {
+      return fs.readFileSync(path.join(this.root, name));
+    } catch (error) {
+      const code = systemCode(error);
+      if (code === 'ENOENT' || code === 'ENOTDIR') return undefined;
+      throw error;
+    }
+  }
 }

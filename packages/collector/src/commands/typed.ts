@@ -1,7 +1,7 @@
 /** Makes the commands that a text names ones that can be pasted into the shell that started this process. */
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
-import { inQuotes, ownCommand } from '../config.js';
+import { inQuotes, ownCommand } from '../config/environment.js';
 
 const NAMES = [
   ...[
@@ -61,7 +61,7 @@ export function printRemarks(lines: readonly string[], dataDir?: string): void {
   process.stderr.write(lines.map((line) => `collector: ${typed(line, directory)}\n`).join(''));
 }
 
-/** For those who read it on another host: without a path, which they are not told. */
+/** For readers on another host: without a path, which they must not see. */
 export function ownName(): string {
   const own = ownCommand();
   return own.includes('/') ? 'collector' : own;

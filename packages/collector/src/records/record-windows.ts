@@ -65,12 +65,12 @@ function hasEvent(events: readonly RunEvent<EventBody>[], id: string): boolean {
   return false;
 }
 
-function* partsOf<Run extends PlacedRun>(runs: Iterable<Run>, mostBytes: number): Generator<Run[]> {
+/** Neighbours whose events take at most that many bytes together; one that takes more stands alone. */
+export function* partsOf<Run extends PlacedRun>(runs: Iterable<Run>, mostBytes: number): Generator<Run[]> {
   let part: Run[] = [];
   let bytes = 0;
   for (const run of runs) {
-    let more = 0;
-    for (const { size } of run.places) more += size;
+    const more = bytesOf(run);
     if (part.length > 0 && (bytes + more > mostBytes || part.length === MOST_RUNS)) {
       yield part;
       part = [];
@@ -80,4 +80,11 @@ function* partsOf<Run extends PlacedRun>(runs: Iterable<Run>, mostBytes: number)
     bytes += more;
   }
   if (part.length > 0) yield part;
+}
+
+/** Bytes of log that the events take. */
+export function bytesOf({ places }: PlacedRun): number {
+  let bytes = 0;
+  for (const { size } of places) bytes += size;
+  return bytes;
 }

@@ -7,7 +7,8 @@ import { promisify } from 'node:util';
 import fc from 'fast-check';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { actingUser } from '../../src/commands/actor.js';
-import { beginAccess, findPlan, lineIn } from '../../src/commands/access-log.js';
+import { findPlan, lineIn } from '../../src/commands/access-lines.js';
+import { beginAccess } from '../../src/commands/access-log.js';
 import { run, temporaryDirectory } from '../running/collector-process.js';
 import { sampleEvent } from '../running/sample-events.js';
 import { candidate } from '../store/candidate.js';
@@ -193,7 +194,7 @@ describe('the access log', () => {
     expect(fs.readFileSync(elsewhere, 'utf8')).toBe('of another');
   });
 
-  test('[R-716] has what each command was asked for, who asked, and nothing of an event', async () => {
+  test('[R-702] [R-716] has what each command was asked for, who asked, and nothing of an event', async () => {
     const [eventId, runId] = [randomUUID(), randomUUID()];
     const body = sampleEvent('inference-start', { event_id: eventId, run_id: runId });
     await fillSigned(dataDir, [
@@ -204,6 +205,8 @@ describe('the access log', () => {
       [['events', '--run', runId, '--since', '2026-01-01'], { run: runId, since: '2026-01-01' }, 1],
       [['events', '--event', eventId], { event: eventId }, 1],
       [['records', '--run', runId, '--format', 'json'], { run: runId, format: 'json' }, 1],
+      [['runs', '--model', 'x'], { model: 'x' }, 0],
+      [['names', 'models', '--user', 'x'], { kind: 'models', user: true }, 0],
       [['proof', eventId], { event: eventId }, 1],
       [['proof', '--tiles', tiles], { tiles }, 2],
     ];
@@ -220,6 +223,7 @@ describe('the access log', () => {
       expect(ended).toEqual({
         ...{ at: expect.any(String) as string, reading: begun?.['reading'], state: 'ended' },
         ...{ ...who, ...asker(begun), events, complete: true },
+        ...(args[0] === 'names' && { done: { names: 0 } }),
       });
       expect(lines().map(kindOf)).toEqual(['begun', 'ended']);
       expect(begun?.['actor']).toMatchObject({ kind: 'os', name: expect.any(String) as string });

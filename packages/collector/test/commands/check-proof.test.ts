@@ -4,11 +4,10 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { parseNote, parseRotation } from '@clinical-events/protocol/verify';
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { proveEvent } from '../../src/commands/proof.js';
 import { SigningKeys } from '../../src/tree/signing-keys.js';
 import { run, temporaryDirectory } from '../running/collector-process.js';
 import { candidate, idOf, type Made } from '../store/candidate.js';
-import { fillSigned, firstKey, loggedEvent, ORIGIN } from './signed-directory.js';
+import { fillSigned, firstKey, loggedEvent, ORIGIN, proofIn } from './signed-directory.js';
 
 const MAIN = path.resolve(import.meta.dirname, '../../dist/main.js');
 const RUN = '0b2c5a3e-7f2d-4c58-9a52-0d5e3b1c9f10';
@@ -37,7 +36,7 @@ beforeAll(async () => {
   directory = temporaryDirectory();
   const dataDir = path.join(directory, 'data');
   await fillSigned(dataDir, [EVENTS]);
-  ({ proof } = await proveEvent(dataDir, idOf(EVENT)));
+  ({ proof } = await proofIn(dataDir, idOf(EVENT)));
   key = firstKey(dataDir);
   return () => fs.rmSync(directory, { recursive: true });
 });
@@ -164,7 +163,7 @@ Not proved:
       body: { event_id: eventId },
     });
     await fillSigned(dataDir, [[hostile]], { origin: 'log.example/\u202eabc' });
-    const made = await proveEvent(dataDir, eventId);
+    const made = await proofIn(dataDir, eventId);
     const { code, stdout } = await check({ proof: made.proof, body: hostile.body, key: firstKey(dataDir) });
     expect(code).toBe(0);
     expect(stdout).toContain('API key \\u0007 of organisation a\\u001b[2Jb\\n\n');
@@ -250,13 +249,13 @@ describe('[R-908] a log that has changed its key', () => {
     const dataDir = path.join(directory, 'rotated');
     const [event, more] = [loggedEvent('one'), loggedEvent('two')];
     await fillSigned(dataDir, [[event]]);
-    const { proof: early } = await proveEvent(dataDir, idOf(event));
+    const { proof: early } = await proofIn(dataDir, idOf(event));
     const signingKeys = path.join(dataDir, 'signing-keys');
     for (let i = 0; i < 2; i++) {
       SigningKeys.rotate({ dataDir, directory: signingKeys, overlapMs: 0 });
       await fillSigned(dataDir, [[i === 0 ? more : loggedEvent('three')]]);
     }
-    const { proof: later, verifierKey } = await proveEvent(dataDir, idOf(event));
+    const { proof: later, verifierKey } = await proofIn(dataDir, idOf(event));
     const given = { proof: later, body: event.body, key: firstKey(dataDir) };
     expect((await check(given)).code).toBe(3);
     const notes = path.join(dataDir, 'checkpoints', 'rotations');
@@ -270,23 +269,10 @@ describe('[R-908] a log that has changed its key', () => {
     expect((await check(given, '--rotations', both)).code).toBe(0);
     expect((await check(given, '--rotations', second)).code).toBe(3);
     // The other way round: a later key, and a proof from before it.
-    const [newest = '', newer = ''] = files
-      .map((each) => parseRotation(parseNote(fs.readFileSync(each, 'utf8')).text).newKey)
-      .reverse();
-    expect(newest).toBe(verifierKey);
-    const old = { ...given, proof: early, key: newest };
-    const before = `It is signed by key ${idOfKey(given.key)}; you gave ${idOfKey(newest)}.`;
-    expect((await check(old, '--rotations', notes)).stdout).toBe(
-      `NOT VALID\n\nThe checkpoint is signed by none of the trusted keys. ${before} By the rotation notes ` +
-        `${idOfKey(given.key)} is a key from before the one that you gave: check with that one, as you got it by ` +
-        'another way than the proof.\n',
-    );
-    // With a note missing between them nothing is known.
-    expect((await check(old, '--rotations', first)).stdout).toMatch(
-      new RegExp(`you gave ${idOfKey(newest)}\\.\\n$`),
-    );
-    expect((await check({ ...old, key: newer }, '--rotations', first)).stdout).toContain(
-      'is a key from before',
+    const old = await check({ ...given, proof: early, key: verifierKey }, '--rotations', notes);
+    expect(old.code).toBe(3);
+    expect(old.stdout).toContain(
+      `It is signed by key ${idOfKey(given.key)}; you gave ${idOfKey(verifierKey)}.`,
     );
     const forged = file(changed(fs.readFileSync(first, 'utf8'), fs.readFileSync(first).length - 30));
     const refused = await check(given, '--rotations', forged);

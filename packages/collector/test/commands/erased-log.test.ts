@@ -1,4 +1,5 @@
 /** A log of which something was erased, and what may be erased: policies, holds, keys. */
+import { commandOf } from '../../src/commands/command-line.js';
 import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
@@ -9,7 +10,7 @@ import { Holds } from '../../src/commands/lifecycle/holds.js';
 import { LogRuns } from '../../src/commands/lifecycle/log-runs.js';
 import { command as retention } from '../../src/commands/lifecycle/retention.js';
 import { keysOf } from '../../src/commands/lifecycle/erasable.js';
-import { eventOf, type LogEvent } from '../../src/commands/lifecycle/log-stretch.js';
+import { eventOf, type LogEvent } from '../../src/commands/lifecycle/log-pass.js';
 import { answerTo, layRequest } from '../../src/ledger/lifecycle.js';
 import { KeyReader, keysOnDisk } from '../../src/privacy/key-directory.js';
 import type { EventLog, PassedEntry } from '../../src/store/contract/events.js';
@@ -25,7 +26,7 @@ import {
   storedEvents,
   type Running,
 } from '../running/collector-process.js';
-import { applied, erased, planIn, planned } from '../running/erasing.js';
+import { applied, erased, planned } from '../running/erasing.js';
 import { post } from '../running/load.js';
 import { sampleEvent, type SampleEvent } from '../running/sample-events.js';
 import { scratch } from '../running/scratch.js';
@@ -552,8 +553,8 @@ describe('[R-1367] a hold', () => {
       const by = ['--reason', 'test-data', '--case', '1', '--by', 'x'];
       const asked =
         name === 'erase apply'
-          ? erase().parseAsync(['node', 'erase', 'apply', file, ...by, ...where])
-          : retention().parseAsync(['node', 'retention', 'run', ...where]);
+          ? commandOf(erase).parseAsync(['node', 'erase', 'apply', file, ...by, ...where])
+          : commandOf(retention).parseAsync(['node', 'retention', 'run', ...where]);
       await expect(asked).rejects.toThrow('a hold has begun meanwhile');
       await collector.stop();
       expect(await allKept()).toEqual([true, true]);
@@ -800,23 +801,5 @@ describe('[R-1370] a policy', () => {
     expect([nested.code, nested.stderr]).toEqual([2, expect.stringContaining('nested too deep')]);
     fs.writeFileSync(policy, '\ufeff{"version":1,"name":"p","default":{"keep":"P1D"}}');
     expect((await run(['retention', 'policy', 'set', policy, '--dry-run'])).code).toBe(0);
-  });
-});
-
-describe('[R-1334] ids that are looked for in every payload', () => {
-  test('are found by several threads as by one', async () => {
-    const batch = (of: number) =>
-      Array.from({ length: 1000 }, (_, i) =>
-        loggedEvent(i === 7 ? `of ${SUBJECT}, number ${of}` : 'of nobody'),
-      );
-    const batches = Array.from({ length: 40 }, (_, of) => batch(of));
-    await fillSigned(dataDir, batches, { segmentBytes: 1 << 20, encryption: encryptionIn(dataDir) });
-    const { code, stderr, file } = await planned(
-      ['--data-dir', dataDir],
-      ['--subject-file', subjects, '--mentions'],
-    );
-    expect(code, stderr).toBe(0);
-    const found = planIn(file).events.map(({ sequence, because }) => [sequence, because]);
-    expect(found).toEqual(batches.map((_, of) => [of * 1000 + 8, 'mention']));
   });
 });

@@ -319,7 +319,7 @@ describe('the catalogue of a command', () => {
     }
   });
 
-  test('[R-1079] is not waited for without end: the command says who holds it, with exit code 5', async () => {
+  test('[R-1079] is not waited for without end: the command reports it, with exit code 5', async () => {
     await listed();
     const holder = new DatabaseSync(catalogueFile());
     holder.exec('BEGIN IMMEDIATE');

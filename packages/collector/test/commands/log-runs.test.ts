@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { Random, runs, SEED } from '../../../../test/property-runs.js';
 import { Holds } from '../../src/commands/lifecycle/holds.js';
 import { LogRun, LogRuns, type RecordKey } from '../../src/commands/lifecycle/log-runs.js';
-import { idOf } from '../../src/commands/lifecycle/log-stretch.js';
+import { idOf } from '../../src/commands/lifecycle/log-pass.js';
 import { scratch } from '../running/scratch.js';
 import { candidate } from '../store/candidate.js';
 import { fillDirectory } from '../store/embedded/filled-directory.js';

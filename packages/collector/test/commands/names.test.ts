@@ -1,6 +1,5 @@
 /** `collector names` as a process on a data directory. */
 import fs from 'node:fs';
-import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { id } from '../records/run-events.js';
 import { run, temporaryDirectory } from '../running/collector-process.js';
@@ -83,28 +82,4 @@ test('[R-1860] without a kind it gives an overview, and with one a list, in word
     },
     { kind: 'organisations', count: 1, most_runs: [{ organisation: 'default', runs: 6 }] },
   ]);
-});
-
-test('[R-1860] it is logged as a reading, without the id that it was asked by; another kind is refused before', async () => {
-  expect(await names('patients')).toEqual({
-    ...{ code: 2, stdout: '' },
-    stderr: 'collector: kind: "patients" is none of models, apps, users, organisations\n',
-  });
-  const log = path.join(dataDir, 'access.log');
-  expect(fs.existsSync(log)).toBe(false);
-  const file = path.join(dataDir, 'user.txt');
-  fs.writeFileSync(file, 'dr-a\n');
-  expect((await names('models', '--user', `@${file}`)).stdout).toBe(
-    'MODEL  VERSION  RUNS\nrisk   1        2\nrisk   2        1\n',
-  );
-  const lines = fs.readFileSync(log, 'utf8').trimEnd().split('\n');
-  expect(lines.map((line) => JSON.parse(line) as object)).toEqual([
-    expect.objectContaining({ command: 'names', state: 'begun', filter: { kind: 'models', user: true } }),
-    expect.objectContaining({ state: 'ended', events: 0, complete: true, done: { names: 2 } }),
-  ]);
-  const empty = await names('users', '--model', 'rosk', '--json');
-  expect(empty).toEqual({
-    ...{ code: 0, stdout: '' },
-    stderr: 'collector: no run matches\ncollector: no run has the model "rosk"; the nearest is "risk"\n',
-  });
 });

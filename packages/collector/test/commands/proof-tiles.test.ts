@@ -14,7 +14,6 @@ import {
   temporaryDirectory,
 } from '../running/collector-process.js';
 import { post } from '../running/load.js';
-import { canMount, runReadOnly } from '../running/restricted-process.js';
 import { candidate, envelopeOf, idOf, type Made } from '../store/candidate.js';
 import { fillDirectory, flipBit, frameOffset, segmentPaths } from '../store/embedded/filled-directory.js';
 import { IndependentReader } from './independent-reader.js';
@@ -401,13 +400,6 @@ describe('[R-909] collector proof --tiles', () => {
     expect(again.stdout).toBe(
       `${target} holds the tiles of 300 entries of ${ORIGIN}, of which 300 were there. 0 files written.\n`,
     );
-  });
-
-  test.skipIf(!canMount)('reads a snapshot that is read-only, with a warning', async () => {
-    await fillSigned(dataDir, [events(300)]);
-    const { code, stderr } = await runReadOnly(dataDir, ['proof', '--tiles', target, '--data-dir', dataDir]);
-    expect([code, readWhole()]).toEqual([0, 300]);
-    expect(stderr).toContain('this access is not logged');
   });
 
   test('without a directory, or beside what is of one event, is refused with exit code 2', async () => {

@@ -242,28 +242,6 @@ describe('collector records [R-711]', () => {
     expect([code, stderr]).toEqual([2, expect.stringContaining('behind the end of the log, which is 6')]);
   });
 
-  test('notes what someone had who did not read to the end [R-716]', async () => {
-    await fill(Array.from({ length: 3000 }, (_, n) => odd(n + 1, 'outcome', { run: 501 + n })));
-    const reader = launch(['records', '--data-dir', dataDir]);
-    await once(reader.process.stdout ?? process.stdin, 'data');
-    reader.process.stdout?.destroy();
-    await reader.exited;
-    const lines = fs.readFileSync(path.join(dataDir, 'access.log'), 'utf8').trim().split('\n');
-    expect((JSON.parse(lines.at(-1) ?? '') as { events: number }).events).toBeGreaterThan(0);
-  });
-
-  test('can be stopped while no one reads', async () => {
-    await fill(Array.from({ length: 3000 }, (_, n) => odd(n + 1, 'outcome', { run: 501 + n })));
-    const reader = launch(['records', '--data-dir', dataDir]);
-    reader.process.stdout?.pause();
-    const log = path.join(dataDir, 'access.log');
-    await expect.poll(() => fs.existsSync(log) && fs.readFileSync(log, 'utf8')).toContain('"records"');
-    await sleep(500);
-    reader.process.kill('SIGINT');
-    reader.process.stdout?.resume();
-    expect(await reader.exited).toBe(130);
-  });
-
   test('says what is wrong with what is asked, and reads nothing', async () => {
     await fill();
     const faults: readonly (readonly [readonly string[], RegExp])[] = [
@@ -451,15 +429,5 @@ describe('what collector records writes [R-712] [R-713]', () => {
       expect(fs.readdirSync(scratch).filter((name) => name.startsWith(`.${signal}`)).length).toBe(left);
       expect(fs.readdirSync(temporary)).toEqual([]);
     }
-  });
-
-  test('is noted in the access log before and after [R-716]', async () => {
-    await fill();
-    await records('--organisation', 'ward-7', '--format', 'csv');
-    const noted = fs.readFileSync(path.join(dataDir, 'access.log'), 'utf8').split('\n').slice(0, -1);
-    expect(noted.map((line) => JSON.parse(line) as unknown)).toMatchObject([
-      { state: 'begun', command: 'records', filter: { organisation: 'ward-7', format: 'csv' } },
-      { state: 'ended', command: 'records', events: 1, complete: true },
-    ]);
   });
 });

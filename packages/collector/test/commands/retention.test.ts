@@ -1,6 +1,7 @@
 /** What a policy erases and a hold keeps is decided by the log, whatever the catalogue says. */
 import fs from 'node:fs';
 import path from 'node:path';
+import { commandOf } from '../../src/commands/command-line.js';
 import { DatabaseSync } from 'node:sqlite';
 import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { LogRuns } from '../../src/commands/lifecycle/log-runs.js';
@@ -183,7 +184,7 @@ describe('[R-1560] collector retention run', () => {
       onTestFinished(() => spy.mockRestore());
       return () => spy.mock.calls.map(([text]) => String(text)).join('');
     });
-    await retention().parseAsync(['node', 'retention', 'run', '--data-dir', dataDir]);
+    await commandOf(retention).parseAsync(['node', 'retention', 'run', '--data-dir', dataDir]);
     expect([process.exitCode, stdout?.(), stderr?.()]).toEqual([
       ...[7, 'nothing is due by p\n'],
       expect.stringContaining('1 run not erased: a start cannot be opened'),

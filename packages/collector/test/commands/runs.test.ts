@@ -3,7 +3,8 @@ import { describe, expect, test } from 'vitest';
 import { modelsNamed, type RunSummary } from '../../src/catalogue/catalogue.js';
 import { runsRequestFrom, type RunsOptions } from '../../src/commands/runs.js';
 import { PLAIN_CELLS, SPREADSHEET_CELLS } from '../../src/records/exports/csv-cell.js';
-import { csvLine, CSV_HEAD, fittingTable, jsonLine, plainTable } from '../../src/commands/run-list.js';
+import { csvLine, CSV_HEAD, objectOf, runTable } from '../../src/commands/run-list.js';
+import { jsonLine as lineOf } from '../../src/commands/terminal.js';
 import { id } from '../records/run-events.js';
 import { runIdFrom, severalRuns, shortId } from '../../src/commands/arguments.js';
 
@@ -49,13 +50,15 @@ const TELLING: readonly RunSummary[] = [
   }),
 ];
 
+const jsonLine = (run: RunSummary) => lineOf(objectOf(run));
+
 function widthOf(table: string): number {
   return Math.max(...table.split('\n').map((line) => line.length));
 }
 
 describe('the table of runs', () => {
   test('[R-1041] has what is worth seeing of each run in words', () => {
-    const table = plainTable(TELLING, VIEW);
+    const table = runTable(TELLING, VIEW, {});
     expect(table.split('\n').map((line) => line.split(/ {2,}/))).toEqual([
       [
         ...['RUN', 'BEGAN (UTC)', 'ORGANISATION', 'MODEL', 'USER', 'TARGET'],
@@ -100,12 +103,12 @@ describe('the table of runs', () => {
       ...{ counts: { ...COUNTS, 'inference-start': 7, outcome: 0, 'user-feedback': 0 }, failedCalls: 2 },
       ...{ call: { ending: 'complete', status: null, attempts: 1 }, tokens: { input: 700, output: null } },
     });
-    expect(plainTable([several], VIEW)).toMatch(/ +7 +700\/- +2 failed\n$/);
+    expect(runTable([several], VIEW, {})).toMatch(/ +7 +700\/- +2 failed\n$/);
     expect(JSON.parse(jsonLine(several))).toMatchObject({
       ...{ call_count: 7, failed_calls: 2, input_tokens: 700, output_tokens: null, call_ending: 'complete' },
     });
     // A list of runs of one call each has no such columns on a terminal.
-    expect(fittingTable([listed(1)], VIEW, 200)).not.toMatch(/CALLS|TOKENS/);
+    expect(runTable([listed(1)], VIEW, { isTTY: true, columns: 200 })).not.toMatch(/CALLS|TOKENS/);
   });
 
   test('[R-1041] lets nothing of a sender move the cursor, and keeps to the width whatever the names are', () => {
@@ -117,9 +120,9 @@ describe('the table of runs', () => {
           const runs = names.map(({ user, model }, n) =>
             listed(n, { userId: user, modelId: model, targetId: '\u202e\u001b[2J' }),
           );
-          const table = fittingTable(runs, VIEW, columns);
+          const table = runTable(runs, VIEW, { isTTY: true, columns: columns });
           expect(widthOf(table)).toBeLessThanOrEqual(columns);
-          for (const text of [table, plainTable(runs, VIEW), ...runs.map(jsonLine)]) {
+          for (const text of [table, runTable(runs, VIEW, {}), ...runs.map((run) => jsonLine(run))]) {
             // eslint-disable-next-line no-control-regex -- they are what is looked for
             expect(text).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202a-\u202e]/);
             expect(text.isWellFormed()).toBe(true);
@@ -199,14 +202,14 @@ describe('what is typed to collector runs', () => {
   test.each<[RunsOptions, string]>([
     [{ outcome: 'contradict' }, 'did you mean "contradicted"?'],
     [{ feedback: 'thumbs-u' }, 'did you mean "thumbs-up"?'],
-    [{ clock: 'collector' }, '--clock: "collector" is none of received, sender'],
+    [{ clock: 'collector' }, '--clock: "collector" is not one of received, sender'],
     [{ limit: '0' }, '--limit: "0" is neither a number of runs nor all'],
     [{ limit: '1e3' }, '--limit'],
     [{ outcome: 'none:30' }, '--outcome: after none:, "30" is not a time such as 30d'],
     [{ outcome: 'none:0d' }, '--outcome: after none:'],
     [{ json: true, format: 'csv' }, '--format: not together with --json'],
     [{ forSpreadsheet: true }, '--for-spreadsheet: goes with --format csv'],
-    [{ format: 'cvs' }, '--format: "cvs" is none of csv'],
+    [{ format: 'cvs' }, '--format: "cvs" is not one of csv'],
     [{ target: '' }, '--target: "" names nothing'],
     [{ target: import.meta.filename }, '--target: a file has this name: to read it, write @ before it'],
     [{ contains: import.meta.filename }, '--contains: a file has this name: to read it, write @ before it'],

@@ -3,12 +3,15 @@ import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import { ENTRY_KINDS } from '@clinical-events/protocol';
+import { type EventProof, proveEvent } from '../../src/commands/proof.js';
 import { AccessLogHeads } from '../../src/ledger/access-log-heads.js';
 import { Sequencer } from '../../src/ledger/sequencer.js';
 import { SigningKeys } from '../../src/tree/signing-keys.js';
 import { AccessLogFile } from '../../src/store/embedded/access-log-file.js';
 import { EmbeddedStore, type Encryption } from '../../src/store/embedded/embedded-store.js';
 import { nodeFiles } from '../../src/files.js';
+import { isLocked } from '../../src/store/directory-lock.js';
+import { openStore } from '../../src/store/open-to-read.js';
 import { TreeFiles } from '../../src/store/embedded/tree-files.js';
 import { candidate, type Made, type Wanted } from '../store/candidate.js';
 
@@ -74,4 +77,23 @@ export function signAccesses(dataDir: string): Promise<void> {
 /** The verifier key that the log began with. */
 export function firstKey(dataDir: string): string {
   return fs.readFileSync(path.join(dataDir, 'checkpoints', 'origin.vkey'), 'utf8').trim();
+}
+
+/** The proof of an event, as `collector proof` makes it. */
+export async function proofIn(dataDir: string, eventId: string, organisation?: string): Promise<EventProof> {
+  const { events, tree } = openStore(dataDir);
+  try {
+    const log = {
+      dataDir,
+      place: dataDir,
+      events,
+      files: events,
+      tree,
+      mayBeSigned: () => isLocked(dataDir),
+    };
+    return await proveEvent(log, eventId, organisation);
+  } finally {
+    await tree.close();
+    await events.close();
+  }
 }

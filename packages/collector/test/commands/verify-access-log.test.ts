@@ -135,11 +135,7 @@ describe('collector verify, of the access log', () => {
       (lines) => lines.with(1, lines[1]?.replace('"events":0', '"events":7') ?? ''),
       /^lines 1 to 4 .* entry 3 /,
     ],
-    [
-      'removed',
-      (lines) => lines.toSpliced(4, 2),
-      /has 6 whole lines, and entry 4 .* 8: .*the first 4 /,
-    ],
+    ['removed', (lines) => lines.toSpliced(4, 2), /has 6 whole lines, and entry 4 .* 8: .*the first 4 /],
     [
       'removed, and another logged',
       (lines) => [...lines.toSpliced(4, 2), ...lines.slice(0, 4)],

@@ -4,7 +4,8 @@ import type { Config } from '../../config.js';
 import { ABOVE_FLOORS, type Action, type Actions, eventsOf, type Reason } from '../../privacy/actions.js';
 import type { SequenceSet } from '../../privacy/sequence-set.js';
 import { counted } from '../../quantity.js';
-import { findPlan, logAccess, type PlanLine } from '../access-log.js';
+import { findPlan, type PlanLine } from '../access-lines.js';
+import { logAccess } from '../access-log.js';
 import { actingUser } from '../actor.js';
 import { CommandFailure, EXIT, interruption, usage } from '../exit-codes.js';
 import { isNoId } from '../../store/text.js';
@@ -20,7 +21,7 @@ import {
 } from './erasure-record.js';
 import { Holds, holdsOf } from './holds.js';
 import { type LogRun, LogRuns } from './log-runs.js';
-import { idOf, textOf } from './log-stretch.js';
+import { idOf, textOf } from './log-pass.js';
 import {
   type Block,
   blockText,

@@ -3,7 +3,6 @@
  * of the log, and the action is done on the mirror when that has followed.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Command } from 'commander';
 import type { Config } from '../../config.js';
 import { answerTo, layRequest, type LifecycleAnswer, type LifecycleRequest } from '../../ledger/lifecycle.js';
 import type { Action, Actions } from '../../privacy/actions.js';
@@ -15,9 +14,9 @@ import { describeStore, isShared } from '../../store/open.js';
 import { isLocked } from '../../store/directory-lock.js';
 import { openSharedRequests, openStore } from '../../store/open-to-read.js';
 import { readMirrorNote } from '../../tree/state-files.js';
-import { configOf } from '../arguments.js';
 import { usage, CommandFailure, EXIT, interruption } from '../exit-codes.js';
 import { assertReadable } from '../regular-files.js';
+import { printRemarks } from '../typed.js';
 
 const LOOK_MS = 100;
 /** A collector looks for requests once a second. */
@@ -26,17 +25,6 @@ const SILENT_MS = 5000;
 const FOLLOWED_MS = 60_000;
 /** The longest wait for an answer. */
 const ANSWERED_MS = 600_000;
-
-/** @throws CommandFailure also for a database without a mirror of it. */
-export function lifecycleConfigOf(command: Command): Config {
-  const config = configOf(command, 'lifecycle');
-  if (isShared(config) && readMirrorNote(config.dataDir) === undefined)
-    throw usage(
-      `--store: this is done on a mirror of the log, and ${config.dataDir} is not a mirror: make one with collector mirror --store ` +
-        `${config.store} --data-dir DIR, and give --data-dir DIR with --store`,
-    );
-  return config;
-}
 
 /** The log that is to be acted on. @throws CommandFailure when nothing is stored, or it cannot be read. */
 export function beginLog(dataDir: string): { readonly log: EventLog; readonly actions: Actions } {
@@ -179,37 +167,48 @@ async function awaitAnswer(
   action: string,
   signal: AbortSignal,
 ): Promise<LifecycleAnswer> {
-  for (let waited = 0; ; waited += LOOK_MS) {
-    // Before the answer is read: a collector may give it and end.
-    const runs = isShared(config) || isLocked(config.dataDir);
-    const answer = await answerTo(requests, action);
-    if (answer !== undefined) return answer;
-    if (signal.aborted) throw new CommandFailure('interrupted', EXIT.interrupted);
-    if (!runs) throw usage('the collector ended before it answered');
-    if (waited >= ANSWERED_MS) throw usage('no collector has answered for ten minutes');
-    if (waited === SILENT_MS)
-      process.stderr.write(
-        `collector: waiting for ${isShared(config) ? 'a collector' : 'the collector'} that runs\n`,
-      );
-    await sleep(LOOK_MS);
-  }
+  const isRemote = isShared(config);
+  return polled(
+    async (waited) => {
+      // Before the answer is read: a collector may give it and end.
+      const runs = isRemote || isLocked(config.dataDir);
+      const answer = await answerTo(requests, action);
+      if (answer !== undefined) return answer;
+      if (signal.aborted) throw new CommandFailure('interrupted', EXIT.interrupted);
+      if (!runs) throw usage('the collector ended before it answered');
+      if (waited >= ANSWERED_MS) throw usage('no collector has answered for ten minutes');
+      return undefined;
+    },
+    `waiting for ${isRemote ? 'a collector' : 'the collector'} that runs`,
+  );
 }
 
 /** On return the mirror has what the collectors have done, and has done it too. */
 async function followed({ dataDir }: Config, action: Action, answer: LifecycleAnswer): Promise<void> {
   const { log } = beginLog(dataDir);
-  for (let waited = 0; ; waited += LOOK_MS) {
+  await polled((waited) => {
     const logged = log.actions?.().logged.filter(({ said }) => said.action === action.action) ?? [];
     const waitsForDone = answer.state === 'done' && logged.some(({ said }) => said.does === 'retire');
-    if (logged.some(({ said }) => said.does === 'done' || !waitsForDone)) return log.close();
-    if (waited === SILENT_MS)
-      process.stderr.write('collector: waiting for the mirror to follow: collector mirror has to run\n');
-    if (waited >= FOLLOWED_MS)
-      throw new CommandFailure(
-        'the collectors have it; the mirror has not followed within a minute: collector mirror does not run, or reports why ' +
-          `it is stalled${seeCertificate(action)}`,
-        EXIT.pending,
-      );
+    if (logged.some(({ said }) => said.does === 'done' || !waitsForDone)) return true;
+    if (waited < FOLLOWED_MS) return undefined;
+    throw new CommandFailure(
+      'the collectors have it; the mirror has not followed within a minute: collector mirror does not run, or reports why ' +
+        `it is stalled${seeCertificate(action)}`,
+      EXIT.pending,
+    );
+  }, 'waiting for the mirror to follow: collector mirror has to run');
+  await log.close();
+}
+
+/** Looks ten times a second until there is an answer. @param remark is printed after five seconds without one. */
+async function polled<Answer>(
+  look: (waited: number) => Answer | undefined | Promise<Answer | undefined>,
+  remark: string,
+): Promise<Answer> {
+  for (let waited = 0; ; waited += LOOK_MS) {
+    const answer = await look(waited);
+    if (answer !== undefined) return answer;
+    if (waited === SILENT_MS) printRemarks([remark]);
     await sleep(LOOK_MS);
   }
 }

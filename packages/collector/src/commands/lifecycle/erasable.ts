@@ -6,7 +6,7 @@ import { SequenceSet } from '../../privacy/sequence-set.js';
 import type { RunSummary } from '../../catalogue/run-summary.js';
 import type { EventLog } from '../../store/contract/events.js';
 import type { LogRun, LogRuns } from './log-runs.js';
-import type { LogEvent } from './log-stretch.js';
+import type { LogEvent } from './log-pass.js';
 
 export interface Floor {
   readonly id: string;

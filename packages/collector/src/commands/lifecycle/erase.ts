@@ -1,26 +1,23 @@
 /** `collector erase`: a plan of what may be erased is made, reviewed, and applied: the keys of its events are destroyed. */
 import fs from 'node:fs';
 import path from 'node:path';
-import { Command } from 'commander';
 import { REASONS } from '../../privacy/actions.js';
 import { systemCode } from '../../system-code.js';
 import { createDurably } from '../../files.js';
 import { logAccess } from '../access-log.js';
-import { addConfigOptions, idFrom, idsIn, organisationFrom, runIdFrom, wordFrom } from '../arguments.js';
+import { idFrom, idsIn, newPlaceFrom, organisationFrom, runIdFrom, wordFrom } from '../arguments.js';
 import { openCatalogue } from '../catalogue.js';
-import { CommandFailure, EXIT, interruption, usage } from '../exit-codes.js';
+import { type Call, defineCommand } from '../define.js';
+import { CommandFailure, EXIT, type ExitCode, interruption, usage } from '../exit-codes.js';
 import { assertReadable } from '../regular-files.js';
-import { collect } from '../verify/trusted-keys.js';
 import { applyPlan, checkPlan } from './apply.js';
 import { certificateIn } from './certificate.js';
-import { isErased, lifecycleConfigOf } from './delivery.js';
+import { isErased } from './delivery.js';
 import { type ErasureOptions, printCertificate, showErasures } from './erasures.js';
 import { planFile, planTable, planText } from './plan-file.js';
 import { type Asked, makePlan } from './planning.js';
 
-const EXAMPLES = `
-Examples:
-  $ collector erase plan --subject-file subject.txt --out plan.json
+const EXAMPLES = `  $ collector erase plan --subject-file subject.txt --out plan.json
   $ collector erase apply plan.json --check
   $ collector erase apply plan.json --reason erasure-request --case DSR-2026/114
   $ collector erase --list
@@ -35,9 +32,7 @@ Exit codes: 0 erased, 10 something has changed since it was planned: plan again,
 of keys cannot be reached, 8 a floor of the retention policy forbids all of it, 7 erased but for events that a floor keeps or
 that were stored in the clear, 6 there is nothing to erase.`;
 
-const PLAN_EXAMPLES = `
-Examples:
-  $ collector erase plan --subject-file - --out plan.json
+const PLAN_EXAMPLES = `  $ collector erase plan --subject-file - --out plan.json
   $ collector erase plan --subject-file subject.txt --organisation icu --mentions --out plan.json
   $ collector erase plan --run 0b2c5a3e --out plan.json
   $ collector erase plan --late 4c1d7f0a-93be-4f5e-8a3e-5d1f6f0c2b11 --out plan.json
@@ -74,54 +69,55 @@ interface ApplyOptions {
   readonly json?: true;
 }
 
-export function command(): Command {
-  const plan = new Command('plan')
-    .description('List what may be erased, for review; nothing is erased.')
-    .option('--subject-file <file>', 'ids of a person, one a line; - for standard input')
-    .option('--run <id>', 'a run; may be given several times', collect)
-    .option('--event <id>', 'an event; may be given several times', collect)
-    .option('--late <action>', 'what came for runs after this action had erased them')
-    .option('--certificate <file>', 'what a certificate (JSON) names; may be given several times', collect)
-    .option('--organisation <name>', 'of this organisation alone')
-    .option('--mentions', 'search every payload for the ids')
-    .option('--by <name>', 'who plans it, where the system knows no login user')
-    .option('--out <file>', 'where the plan is written; no file is replaced');
-  const apply = new Command('apply')
-    .description('Destroy the keys of the events that a plan marks.')
-    .argument('<plan>')
-    .option('--reason <word>', `why: ${REASONS.slice(1).join(', ')}`)
-    .option('--case <reference>', 'the reference of the case, for the certificate')
-    .option('--by <name>', 'who applies it, where the system knows no login user')
-    .option('--override-floor', 'erase what a floor of the policy keeps, for a reason to which floors yield')
-    .option('--incomplete', 'apply a plan for which payloads could not be opened')
-    .option('--check', 'print the plan as it is marked, its hashes and who planned it; nothing is erased')
-    .option('--json', 'print the certificate as one JSON object');
-  const erase = new Command('erase')
-    .description('Destroy the keys of events, so that no directory of keys opens their payloads any more.')
-    .enablePositionalOptions()
-    .option('--list', 'list erasures, holds, policies and epochs of keys, the oldest first')
-    .option('--certificate <action>', 'print the certificate of an erasure, as it stands now')
-    .option('--json', 'print JSON: with --list one object a line');
-  return addConfigOptions(erase, 'lifecycle')
-    .addHelpText('after', EXAMPLES)
-    .action((options: ErasureOptions, self: Command) => showErasures(options, self))
-    .addCommand(
-      addConfigOptions(plan, 'lifecycle')
-        .addHelpText('after', PLAN_EXAMPLES)
-        .action(async (options: PlanOptions, self: Command) => {
-          process.title = 'collector erase';
-          await planErasure(lifecycleConfigOf(self).dataDir, options);
-        }),
-    )
-    .addCommand(
-      addConfigOptions(apply, 'lifecycle')
-        .addHelpText('after', EXAMPLES)
-        .action(async (file: string, options: ApplyOptions, self: Command) => {
-          process.title = 'collector erase';
-          process.exitCode = await applyErasure(file, options, self);
-        }),
-    );
-}
+const plan = defineCommand<PlanOptions>({
+  name: 'plan',
+  description: 'List what may be erased, for review; nothing is erased.',
+  options: {
+    '--subject-file <file>': 'ids of a person, one a line; - for standard input',
+    '--run <id>': { help: 'a run; may be given several times', isRepeatable: true },
+    '--event <id>': { help: 'an event; may be given several times', isRepeatable: true },
+    '--late <action>': 'what came for runs after this action had erased them',
+    '--certificate <file>': {
+      help: 'what a certificate (JSON) names; may be given several times',
+      isRepeatable: true,
+    },
+    '--organisation <name>': 'of this organisation alone',
+    '--mentions': 'search every payload for the ids',
+    '--by <name>': 'who plans it, where the system knows no login user',
+    '--out <file>': 'where the plan is written; no file is replaced',
+  },
+  ...{ configuration: 'lifecycle', examples: PLAN_EXAMPLES, hidesArguments: true },
+  run: ({ options, config }) => planErasure(config().dataDir, options),
+});
+
+const apply = defineCommand<ApplyOptions>({
+  name: 'apply',
+  description: 'Destroy the keys of the events that a plan marks.',
+  arguments: { '<plan>': 'the file that "erase plan" wrote' },
+  options: {
+    '--reason <word>': `why: ${REASONS.slice(1).join(', ')}`,
+    '--case <reference>': 'the reference of the case, for the certificate',
+    '--by <name>': 'who applies it, where the system knows no login user',
+    '--override-floor': 'erase what a floor of the policy keeps, for a reason to which floors yield',
+    '--incomplete': 'apply a plan for which payloads could not be opened',
+    '--check': 'print the plan as it is marked, its hashes and who planned it; nothing is erased',
+    '--json': 'print the certificate as one JSON object',
+  },
+  ...{ configuration: 'lifecycle', examples: EXAMPLES, hidesArguments: true },
+  run: ({ options, config }, file = '') => applyErasure(file, options, config),
+});
+
+export const command = defineCommand<ErasureOptions>({
+  name: 'erase',
+  description: 'Destroy the keys of events, so that no directory of keys opens their payloads any more.',
+  options: {
+    '--list': 'list erasures, holds, policies and epochs of keys, the oldest first',
+    '--certificate <action>': 'print the certificate of an erasure, as it stands now',
+    '--json': 'print JSON: with --list one object a line',
+  },
+  ...{ configuration: 'lifecycle', examples: EXAMPLES, commands: [plan, apply] },
+  run: ({ options, config }) => showErasures(options, config),
+});
 
 async function planErasure(dataDir: string, options: PlanOptions): Promise<void> {
   const { subjectFile, run, event, late, certificate, organisation, mentions, by, out } = options;
@@ -136,7 +132,7 @@ async function planErasure(dataDir: string, options: PlanOptions): Promise<void>
     throw usage('--organisation: goes with --subject-file, --run and --event');
   if (out === undefined) throw usage('--out: say where the plan is to be written');
   assertName(by);
-  assertNew(out);
+  const file = planPlaceFrom(out);
   const asked: Asked = {
     runs: run?.map((id) => runIdFrom('--run', id).id.replaceAll('-', '')),
     events: event?.map((id) => idFrom('--event', id)),
@@ -163,7 +159,7 @@ async function planErasure(dataDir: string, options: PlanOptions): Promise<void>
   // By this line it is known who planned it.
   const act = { command: 'erase plan', filter: { ...filter, plan: plan.sha256 }, isAct: true, ...more };
   const written = logAccess(dataDir, act);
-  createDurably(path.resolve(out), planText(plan));
+  createDurably(file, planText(plan));
   written.complete = true;
   process.stdout.write(planTable(plan));
 }
@@ -178,15 +174,13 @@ function readCertificate(file: string): ReturnType<typeof certificateIn> {
   }
 }
 
-/** @throws CommandFailure */
-function assertNew(out: string): void {
+/** @throws CommandFailure before the log is read for a plan that could not be written. */
+function planPlaceFrom(text: string): string {
+  const out = newPlaceFrom(text);
   try {
-    // A link that leads nowhere is there too.
-    if (fs.lstatSync(out, { throwIfNoEntry: false }) !== undefined)
-      throw usage(`--out: ${out} is there already, and is not replaced`);
-    fs.accessSync(path.dirname(path.resolve(out)), fs.constants.W_OK);
+    fs.accessSync(path.dirname(out), fs.constants.W_OK);
+    return out;
   } catch (error) {
-    if (error instanceof CommandFailure) throw error;
     throw usage(`--out: ${out} cannot be written (${systemCode(error) ?? 'UNKNOWN'})`);
   }
 }
@@ -199,10 +193,14 @@ function assertName(by: string | undefined): void {
   if (by !== undefined && !NAME.test(by)) throw usage('--by: give a name of 1 to 128 characters');
 }
 
-async function applyErasure(file: string, options: ApplyOptions, self: Command): Promise<number> {
+async function applyErasure(
+  file: string,
+  options: ApplyOptions,
+  configOf: Call['config'],
+): Promise<ExitCode> {
   const { reason, case: reference, by, check, json } = options;
   if (check) {
-    process.stdout.write(await checkPlan(lifecycleConfigOf(self).dataDir, file));
+    process.stdout.write(await checkPlan(configOf().dataDir, file));
     return EXIT.ok;
   }
   const words = REASONS.slice(1);
@@ -211,7 +209,7 @@ async function applyErasure(file: string, options: ApplyOptions, self: Command):
   if (reference === undefined || !CASE.test(reference))
     throw usage('--case: give the reference of the case, 1 to 64 of A-Z a-z 0-9 . _ / -');
   assertName(by);
-  const config = lifecycleConfigOf(self);
+  const config = configOf();
   const { dataDir } = config;
   const asked = { ...options, reason: why, case: reference };
   const { action, erased, left } = await applyPlan(config, file, asked);

@@ -1,14 +1,13 @@
 /** `collector erase --list` and `--certificate`: what the log says was done to stored events. */
-import type { Command } from 'commander';
 import { type Actions, eventsOf } from '../../privacy/actions.js';
 import { openStore } from '../../store/open-to-read.js';
 import { idFrom } from '../arguments.js';
+import type { Call } from '../define.js';
 import { CommandFailure, EXIT, usage } from '../exit-codes.js';
 import { assertReadable } from '../regular-files.js';
-import { alignedTable, printableJson } from '../terminal.js';
+import { alignedTable, jsonLine, jsonText } from '../terminal.js';
 import { certificateOf } from './certificate.js';
 import { certificateText } from './certificate-text.js';
-import { lifecycleConfigOf } from './delivery.js';
 
 export interface ErasureOptions {
   readonly list?: true;
@@ -19,29 +18,25 @@ export interface ErasureOptions {
 /** @throws CommandFailure also where an erasure is pending: what is printed then is no certificate. */
 export async function showErasures(
   { list, certificate, json }: ErasureOptions,
-  command: Command,
+  config: Call['config'],
 ): Promise<void> {
   if ((list === undefined) === (certificate === undefined))
     throw usage(
       'give --list, or --certificate and the id of an action, or one of the commands plan and apply',
     );
-  const { dataDir } = lifecycleConfigOf(command);
+  const { dataDir } = config();
   assertReadable(dataDir);
   if (certificate !== undefined)
     return printCertificate(dataDir, idFrom('--certificate', certificate), json === true);
   const lines = linesOf(openStore(dataDir).events.actions?.());
-  process.stdout.write(
-    json ? lines.map((line) => `${printableJson(JSON.stringify(line))}\n`).join('') : tableOf(lines),
-  );
+  process.stdout.write(json ? lines.map(jsonLine).join('') : tableOf(lines));
   if (lines.length === 0) process.stderr.write('collector: no action is in the log\n');
 }
 
 /** @throws CommandFailure when the erasure is pending, and where the log has no such action. */
 export async function printCertificate(dataDir: string, action: string, isJson: boolean): Promise<void> {
   const made = await certificateOf(dataDir, action, { withIds: isJson });
-  process.stdout.write(
-    isJson ? `${printableJson(JSON.stringify(made, undefined, 2))}\n` : certificateText(made, process.stdout),
-  );
+  process.stdout.write(isJson ? jsonText(made) : certificateText(made, process.stdout));
   if (made.keys_destroyed === null)
     throw new CommandFailure(`action ${action} is pending: it is retried automatically`, EXIT.pending);
 }

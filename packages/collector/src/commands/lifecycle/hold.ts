@@ -1,23 +1,22 @@
 /** `collector hold`: what a court or an investigation needs is not erased, by no request and no policy. */
 import { randomUUID } from 'node:crypto';
-import { Command } from 'commander';
+import type { Config } from '../../config.js';
 import { SequenceSet } from '../../privacy/sequence-set.js';
 import { counted } from '../../quantity.js';
 import { openStore } from '../../store/open-to-read.js';
-import { addConfigOptions, idsIn, notThere, organisationFrom, runIdFrom, severalRuns } from '../arguments.js';
+import { idsIn, notThere, organisationFrom, runIdFrom, severalRuns } from '../arguments.js';
+import { type Call, defineCommand } from '../define.js';
 import { usage, interruption, CommandFailure, EXIT } from '../exit-codes.js';
 import { logAccess } from '../access-log.js';
 import { assertReadable } from '../regular-files.js';
-import { alignedTable, legible, printableJson } from '../terminal.js';
-import { collect } from '../verify/trusted-keys.js';
-import { assertCollectorRuns, beginLog, considered, deliver, lifecycleConfigOf } from './delivery.js';
+import { alignedTable, jsonLine, legible } from '../terminal.js';
+import { printRemarks } from '../typed.js';
+import { assertCollectorRuns, beginLog, considered, deliver } from './delivery.js';
 import { type HoldRecord, holdsOf, keepRecord } from './holds.js';
 import { type LogRun, LogRuns } from './log-runs.js';
-import { textOf } from './log-stretch.js';
+import { textOf } from './log-pass.js';
 
-const EXAMPLES = `
-Examples:
-  $ collector hold add --name CASE-7 --run 0b2c5a3e-8c2b-4cc0-9f6e-2f1d3a4b5c6d
+const EXAMPLES = `  $ collector hold add --name CASE-7 --run 0b2c5a3e-8c2b-4cc0-9f6e-2f1d3a4b5c6d
   $ collector hold add --name INSPECTION-2026 --organisation icu
   $ collector hold add --name CASE-8 --subject-file subject.txt
   $ collector hold list
@@ -38,52 +37,61 @@ interface AddOptions {
   readonly subjectFile?: string;
 }
 
-export function command(): Command {
-  const add = addConfigOptions(
-    new Command('add')
-      .description('Begin a hold.')
-      .option('--name <name>', 'what it is called: the number of a case, not the name of a person')
-      .option('--run <id>', 'a run; may be given several times', collect)
-      .option('--organisation <name>', 'all of an organisation; may be given several times', collect)
-      .option('--subject-file <file>', 'ids of a person, one a line; - for standard input'),
-    'lifecycle',
-  )
-    .addHelpText('after', EXAMPLES)
-    .action(async (options: AddOptions, self: Command) => {
-      process.title = 'collector hold';
-      await addHold(options, self);
-    });
-  const list = addConfigOptions(
-    new Command('list').description('List the holds that are not over.').option('--json', 'print JSON'),
-    'lifecycle',
-  )
-    .addHelpText('after', EXAMPLES)
-    .action((options: { json?: true }, self: Command) => {
-      const { dataDir } = lifecycleConfigOf(self);
-      assertReadable(dataDir);
-      const records = recordsIn(dataDir);
-      process.stdout.write(options.json ? records.map(jsonLine).join('') : tableOf(records));
-      if (records.length === 0) process.stderr.write('collector: nothing is held\n');
-    });
-  const release = addConfigOptions(
-    new Command('release').description('End a hold.').argument('<name>', 'what it is called, or its id'),
-    'lifecycle',
-  )
-    .addHelpText('after', EXAMPLES)
-    .action((name: string, _: object, self: Command) => releaseHold(name, self));
-  return new Command('hold')
-    .description('Keep events from being erased.')
-    .addCommand(add)
-    .addCommand(list)
-    .addCommand(release);
-}
+const SHARED = { configuration: 'lifecycle', examples: EXAMPLES } as const;
+
+const add = defineCommand<AddOptions>({
+  name: 'add',
+  description: 'Begin a hold.',
+  options: {
+    '--name <name>': 'what it is called: the number of a case, not the name of a person',
+    '--run <id>': { help: 'a run; may be given several times', isRepeatable: true },
+    '--organisation <name>': {
+      help: 'all of an organisation; may be given several times',
+      isRepeatable: true,
+    },
+    '--subject-file <file>': 'ids of a person, one a line; - for standard input',
+  },
+  ...SHARED,
+  hidesArguments: true,
+  run: ({ options, config }) => addHold(options, config),
+});
+
+const list = defineCommand<{ readonly json?: true }>({
+  name: 'list',
+  description: 'List the holds that are not over.',
+  options: { '--json': 'print JSON' },
+  ...SHARED,
+  run({ options, config }) {
+    const { dataDir } = config();
+    assertReadable(dataDir);
+    const records = recordsIn(dataDir);
+    process.stdout.write(
+      options.json ? records.map((each) => jsonLine(objectOf(each))).join('') : tableOf(records),
+    );
+    if (records.length === 0) printRemarks(['nothing is held']);
+  },
+});
+
+const release = defineCommand({
+  name: 'release',
+  description: 'End a hold.',
+  arguments: { '<name>': 'what it is called, or its id' },
+  ...SHARED,
+  run: ({ config }, name = '') => releaseHold(name, config()),
+});
+
+export const command = defineCommand({
+  name: 'hold',
+  description: 'Keep events from being erased.',
+  commands: [add, list, release],
+});
 
 function recordsIn(dataDir: string): HoldRecord[] {
   const actions = openStore(dataDir).events.actions?.();
   return actions === undefined ? [] : holdsOf(dataDir, actions);
 }
 
-async function addHold(options: AddOptions, self: Command): Promise<void> {
+async function addHold(options: AddOptions, configOf: Call['config']): Promise<void> {
   const { name = '', run = [], organisation = [], subjectFile } = options;
   if (!NAME.test(name)) throw usage('--name: give 1 to 64 characters of A-Z a-z 0-9 . _ -');
   for (const id of run) runIdFrom('--run', id);
@@ -91,7 +99,7 @@ async function addHold(options: AddOptions, self: Command): Promise<void> {
   const subjects = subjectFile === undefined ? [] : idsIn('--subject-file', subjectFile);
   if (run.length + organisations.length + subjects.length === 0)
     throw usage('say what is to be held: --run, --organisation or --subject-file');
-  const config = lifecycleConfigOf(self);
+  const config = configOf();
   const { dataDir } = config;
   const { log, actions } = beginLog(dataDir);
   assertCollectorRuns(config);
@@ -107,19 +115,23 @@ async function addHold(options: AddOptions, self: Command): Promise<void> {
     isAct: true,
   });
   const { named, runs: met, organisations: there, unread } = await meeting(dataDir, subjects, run);
-  for (const each of organisations)
-    if (!there.has(each))
-      process.stderr.write(`collector: warning: no event is of organisation ${legible(each)} by now\n`);
-  if (unread > 0)
-    process.stderr.write(
-      `collector: warning: ${counted(unread, 'start')} could not be opened: whether their runs are about the subject is not ` +
-        'known, and the hold does not reach them\n',
-    );
   const reached = new Set(met.map(({ organisation }) => organisation));
-  if (reached.size > 1)
-    process.stderr.write(
-      `collector: the hold reaches ${counted(reached.size, 'organisation')}: ${[...reached].map(legible).sort().join(', ')}\n`,
-    );
+  printRemarks([
+    ...organisations
+      .filter((each) => !there.has(each))
+      .map((each) => `warning: no event is of organisation ${legible(each)} by now`),
+    ...(unread === 0
+      ? []
+      : [
+          `warning: ${counted(unread, 'start')} could not be opened: whether their runs are about the subject is not known, ` +
+            'and the hold does not reach them',
+        ]),
+    ...(reached.size < 2
+      ? []
+      : [
+          `the hold reaches ${counted(reached.size, 'organisation')}: ${[...reached].map(legible).sort().join(', ')}`,
+        ]),
+  ]);
   const events = SequenceSet.of(met.flatMap((each) => each.events.map(({ sequence }) => sequence)));
   const sealed = subjects.map((subject) => names?.seal(subject).toString('base64') ?? '');
   const { record, text } = await keepRecord(dataDir, {
@@ -176,8 +188,7 @@ async function meeting(dataDir: string, subjects: readonly string[], texts: read
   }
 }
 
-async function releaseHold(name: string, self: Command): Promise<void> {
-  const config = lifecycleConfigOf(self);
+async function releaseHold(name: string, config: Config): Promise<void> {
   const { dataDir } = config;
   assertReadable(dataDir);
   const actions = openStore(dataDir).events.actions?.();
@@ -212,7 +223,7 @@ function tableOf(records: readonly HoldRecord[]): string {
   return alignedTable([['NAME', 'BEGUN (UTC)', 'ID', 'HOLDS'], ...rows]);
 }
 
-function jsonLine({ name, action, begun, runs, organisations, subjects }: HoldRecord): string {
-  const fields = { name, action, begun, runs, organisations, subjects: subjects.length };
-  return `${printableJson(JSON.stringify(fields))}\n`;
+/** For programs. */
+function objectOf({ name, action, begun, runs, organisations, subjects }: HoldRecord): object {
+  return { name, action, begun, runs, organisations, subjects: subjects.length };
 }

@@ -2,6 +2,7 @@
  * Whether ids of a person stand in a payload, whomever it is about. Both are compared after NFKC, case folding and with white
  * space collapsed; escapes of JSON are decoded. An id stands for itself: no letter, digit, - or _ on either side.
  */
+import { fold as foldedCase } from '../../records/words.js';
 
 /** What the search does not find, for whoever decides by it. */
 export const NOT_FOUND_BY_SEARCH =
@@ -50,8 +51,6 @@ export class Mentions {
   }
 }
 
-/** By upper case, which makes SS of a small sharp s; of a capital one only when that was made small first. */
 function fold(text: string): string {
-  const folded = text.normalize('NFKC').toLowerCase().toUpperCase().toLowerCase().normalize('NFKC');
-  return folded.replaceAll('ς', 'σ').replaceAll(/\s+/g, ' ').trim();
+  return foldedCase(text).replaceAll(/\s+/g, ' ').trim();
 }

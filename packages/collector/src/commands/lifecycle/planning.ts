@@ -17,7 +17,7 @@ import {
   type RecordKey,
   whyNested,
 } from './log-runs.js';
-import { type Found, idOf, type LogEvent, textOf } from './log-stretch.js';
+import { type Found, idOf, type LogEvent, textOf } from './log-pass.js';
 import { floorsOf, keysOf } from './erasable.js';
 import { type Block, blockText, type Plan, PLAN_FORMAT, type PlanEvent } from './plan-file.js';
 

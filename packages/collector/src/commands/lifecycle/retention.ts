@@ -2,7 +2,6 @@
 import { createHash, randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
-import { Command } from 'commander';
 import type { CatalogueRun, RunSummary } from '../../catalogue/catalogue.js';
 import type { Config } from '../../config.js';
 import { readJson } from '../../ledger/strict-json.js';
@@ -20,29 +19,20 @@ import { compactLog, type Compacted } from '../../store/open-to-audit.js';
 import { openStore } from '../../store/open-to-read.js';
 import { systemCode } from '../../system-code.js';
 import { logAccess } from '../access-log.js';
-import { addConfigOptions, instantFrom } from '../arguments.js';
-import { usage, CommandFailure, EXIT, interruption } from '../exit-codes.js';
+import { instantFrom } from '../arguments.js';
+import { defineCommand } from '../define.js';
+import { usage, CommandFailure, EXIT, type ExitCode, interruption } from '../exit-codes.js';
 import { openCatalogue, type CatalogueAccess } from '../catalogue.js';
-import { assertReadable } from '../regular-files.js';
-import { holdDirectory } from '../serve/open-ledger.js';
-import { alignedTable, printableJson, ProgressBar } from '../terminal.js';
-import { typed } from '../typed.js';
-import {
-  assertCollectorRuns,
-  beginLog,
-  considered,
-  deliver,
-  isErased,
-  lifecycleConfigOf,
-} from './delivery.js';
+import { assertReadable, holdDirectory } from '../regular-files.js';
+import { alignedTable, jsonText, ProgressBar } from '../terminal.js';
+import { printRemarks } from '../typed.js';
+import { assertCollectorRuns, beginLog, considered, deliver, isErased } from './delivery.js';
 import { factsOf, floorOn, keysOf, ruleOf } from './erasable.js';
 import { type HoldRecord, Holds, holdsOf } from './holds.js';
 import { type LogRun, LogRuns, nameOf, type RecordKey } from './log-runs.js';
-import { idOf, type LogEvent, textOf } from './log-stretch.js';
+import { idOf, type LogEvent, textOf } from './log-pass.js';
 
-const EXAMPLES = `
-Examples:
-  $ collector retention policy set policy.json --dry-run
+const EXAMPLES = `  $ collector retention policy set policy.json --dry-run
   $ collector retention policy set policy.json
   $ collector retention policy show
   $ collector retention run --dry-run --at 2027-01-01
@@ -59,65 +49,75 @@ Exit codes: 0 done, or nothing is due, 10 a hold or another policy came meanwhil
 directory of keys cannot be reached, 8 the record of a hold is missing, 7 done, but for runs of which the catalogue and the
 log differ or a start cannot be opened, 6 no policy is set, 2 the file is no policy.`;
 
-export function command(): Command {
-  const policy = new Command('policy').description('Set and show the retention policy.');
-  policy.addCommand(
-    addConfigOptions(
-      new Command('set')
-        .description('Activate a policy. Nothing is erased until `retention run`.')
-        .argument('<file>')
-        .option('--dry-run', 'report whether the file is a policy, and change nothing'),
-      'lifecycle',
-    )
-      .addHelpText('after', EXAMPLES)
-      .action(async (file: string, { dryRun }: { dryRun?: true }, self: Command) => {
-        const read = readPolicy(file);
-        if (dryRun) process.stdout.write(`ok: ${read.policy.name}\n`);
-        else await setPolicy(read, lifecycleConfigOf(self));
-      }),
-  );
-  policy.addCommand(
-    addConfigOptions(new Command('show').description('Print the active policy.'), 'lifecycle')
-      .addHelpText('after', EXAMPLES)
-      .action((_: object, self: Command) => {
-        const { dataDir } = lifecycleConfigOf(self);
-        assertReadable(dataDir);
-        const set = openStore(dataDir).events.actions?.().policy;
-        if (set === undefined)
-          throw new CommandFailure(`no retention policy is set in ${dataDir}`, EXIT.notFound);
-        process.stdout.write(`${printableJson(JSON.stringify(set.policy, undefined, 2))}\n`);
-      }),
-  );
-  const run = addConfigOptions(
-    new Command('run')
-      .description('Erase what the policy does not keep any longer.')
-      .option('--dry-run', 'report what is due, and change nothing')
-      .option('--at <time>', 'with --dry-run: what will be due then')
-      .option('--json', 'print it as one JSON object'),
-    'lifecycle',
-  )
-    .addHelpText('after', EXAMPLES)
-    .action(async (options: RunOptions, self: Command) => {
-      process.exitCode = await runRetention(lifecycleConfigOf(self), options);
-    });
-  const compact = addConfigOptions(
-    new Command('compact').description('Give back the room of erased payloads, also beside a collector.'),
-    'lifecycle',
-  )
-    .addHelpText('after', EXAMPLES)
-    .action(async (_: object, self: Command) => {
-      const { dataDir } = lifecycleConfigOf(self);
-      assertReadable(dataDir);
-      const access = logAccess(dataDir, { command: 'retention compact', filter: {}, isAct: true });
-      const won = await compactNow(dataDir);
-      Object.assign(access, { complete: true, done: { bytes: won.before - won.after } });
-      process.stdout.write(`${wonText(won)}\n`);
-    });
-  return new Command('retention')
-    .description('Keep events as long as a policy says.')
-    .addCommand(policy)
-    .addCommand(run)
-    .addCommand(compact);
+const SHARED = { configuration: 'lifecycle', examples: EXAMPLES } as const;
+
+const set = defineCommand<{ readonly dryRun?: true }>({
+  name: 'set',
+  description: 'Activate a policy. Nothing is erased until `retention run`.',
+  arguments: { '<file>': 'the policy' },
+  options: { '--dry-run': 'report whether the file is a policy, and change nothing' },
+  ...SHARED,
+  async run({ options, config }, file = '') {
+    const read = readPolicy(file);
+    if (options.dryRun) process.stdout.write(`ok: ${read.policy.name}\n`);
+    else await setPolicy(read, config());
+  },
+});
+
+const show = defineCommand({
+  name: 'show',
+  description: 'Print the active policy.',
+  ...SHARED,
+  run({ config }) {
+    const { dataDir } = config();
+    assertReadable(dataDir);
+    const active = openStore(dataDir).events.actions?.().policy;
+    if (active === undefined) throw noPolicy(dataDir);
+    process.stdout.write(jsonText(active.policy));
+  },
+});
+
+const run = defineCommand<RunOptions>({
+  name: 'run',
+  description: 'Erase what the policy does not keep any longer.',
+  options: {
+    '--dry-run': 'report what is due, and change nothing',
+    '--at <time>': 'with --dry-run: what will be due then',
+    '--json': 'print it as one JSON object',
+  },
+  ...SHARED,
+  run: ({ options, config }) => runRetention(config(), options),
+});
+
+const compact = defineCommand({
+  name: 'compact',
+  description: 'Give back the room of erased payloads, also beside a collector.',
+  ...SHARED,
+  async run({ config }) {
+    const { dataDir } = config();
+    assertReadable(dataDir);
+    const access = logAccess(dataDir, { command: 'retention compact', filter: {}, isAct: true });
+    const won = await compactNow(dataDir);
+    Object.assign(access, { complete: true, done: { bytes: won.before - won.after } });
+    process.stdout.write(`${wonText(won)}\n`);
+  },
+});
+
+export const command = defineCommand({
+  name: 'retention',
+  description: 'Keep events as long as a policy says.',
+  commands: [
+    defineCommand({
+      name: 'policy',
+      description: 'Set and show the retention policy.',
+      commands: [set, show],
+    }),
+    ...[run, compact],
+  ],
+});
+
+function noPolicy(dataDir: string): CommandFailure {
+  return new CommandFailure(`no retention policy is set in ${dataDir}`, EXIT.notFound);
 }
 
 /** On return segments of which a fifth or more is erased take no more room than what is left of them. */
@@ -177,9 +177,7 @@ async function setPolicy(
   await deliver(config, { action: { action, does: 'policy', policy }, considered: considered(actions) });
   access.complete = true;
   process.stdout.write(`set: ${read.name}\n`);
-  process.stderr.write(
-    `collector: what is due by it now: ${typed('collector retention run', config.dataDir)} --dry-run\n`,
-  );
+  printRemarks(['what is due by it now: collector retention run --dry-run'], config.dataDir);
 }
 
 interface RunOptions {
@@ -348,7 +346,7 @@ function decidingText(
   return JSON.stringify([modelId, modelVersion, received, sequences]);
 }
 
-async function runRetention(config: Config, options: RunOptions): Promise<number> {
+async function runRetention(config: Config, options: RunOptions): Promise<ExitCode> {
   const { dataDir } = config;
   const { dryRun, at } = options;
   if (at !== undefined && !dryRun) throw usage('--at: goes with --dry-run');
@@ -397,8 +395,7 @@ async function planned(
       try {
         const actions = reader.log.actions?.();
         const set = actions?.policy;
-        if (actions === undefined || set === undefined)
-          throw new CommandFailure(`no retention policy is set in ${dataDir}`, EXIT.notFound);
+        if (actions === undefined || set === undefined) throw noPolicy(dataDir);
         // What begins from here on, while it is planned, was not considered.
         const asked = considered(actions);
         const plan = new RetentionPlan(reader, policyFrom(set.policy), holdsOf(dataDir, actions), now);
@@ -422,7 +419,7 @@ function reported(plan: RetentionPlan, { json, dryRun }: RunOptions): string {
     });
     const left = { held, below_floors: belowFloors, unread_runs: unread, differences };
     const fields = { policy: policy.name, dry_run: dryRun === true, rules, ...left };
-    return `${printableJson(JSON.stringify(fields, undefined, 2))}\n`;
+    return jsonText(fields);
   }
   const lines = due.length === 0 ? `nothing is due by ${policy.name}\n` : '';
   const rows = due.map(({ rule, events, bytes, plain }) => [

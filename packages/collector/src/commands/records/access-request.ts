@@ -18,7 +18,7 @@ import {
   LogRuns,
   whyNested,
 } from '../lifecycle/log-runs.js';
-import { idOf, textOf } from '../lifecycle/log-stretch.js';
+import { idOf, textOf } from '../lifecycle/log-pass.js';
 import { assertReadable } from '../regular-files.js';
 import { alignedTable, legible, printableJson, ProgressBar } from '../terminal.js';
 import { PieceMaker } from './job.js';

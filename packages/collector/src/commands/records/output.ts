@@ -3,7 +3,6 @@
  * storage; until then it has a name that begins with a point and ends in .tmp, and anyone who is killed leaves that.
  */
 import { randomBytes } from 'node:crypto';
-import { once } from 'node:events';
 import fs from 'node:fs';
 import path from 'node:path';
 import type { FileFormat, PieceJoiner } from '../../records/exports/file-format.js';
@@ -11,7 +10,7 @@ import type { ExportFormat } from '../../records/exports/formats.js';
 import { counted } from '../../quantity.js';
 import { systemCode } from '../../system-code.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
-import { printableLines } from '../terminal.js';
+import { giveText } from '../terminal.js';
 import type { PlacedPiece } from './job.js';
 
 export interface RecordOutput {
@@ -28,7 +27,7 @@ export function outputOf(
   format: FileFormat,
   stop: AbortSignal,
 ): RecordOutput {
-  if (out === undefined) return new StandardOutput(format.joiner(), binary !== true, stop);
+  if (out === undefined) return new Printed(format.joiner(), binary !== true, stop);
   return isByDay
     ? new DayDirectories(out, extension, () => format.joiner())
     : new OneFile(out, format.joiner());
@@ -47,42 +46,29 @@ interface OutputPlace {
   readonly isByDay: boolean;
 }
 
-class StandardOutput implements RecordOutput {
-  readonly #joiner: PieceJoiner;
-  readonly #isText: boolean;
-  readonly #stop: AbortSignal;
+/** A pipe gets what a file would. */
+class Printed implements RecordOutput {
+  constructor(
+    private readonly joiner: PieceJoiner,
+    private readonly isText: boolean,
+    private readonly stop: AbortSignal,
+  ) {}
 
-  /** @param stop ends the waiting for a reader who does not read on. */
-  constructor(joiner: PieceJoiner, isText: boolean, stop: AbortSignal) {
-    this.#joiner = joiner;
-    this.#isText = isText;
-    this.#stop = stop;
+  write(piece: PlacedPiece): Promise<void> {
+    return this.#put(this.joiner.join(piece));
   }
 
-  async write(piece: PlacedPiece): Promise<void> {
-    await this.#put(this.#joiner.join(piece));
-  }
-
-  async finish(): Promise<void> {
-    await this.#put(this.#joiner.finish());
+  finish(): Promise<void> {
+    return this.#put(this.joiner.finish());
   }
 
   abandon(): void {
-    // What was given out cannot be taken back.
+    // What was printed cannot be taken back.
   }
 
-  async #put(bytes: Uint8Array): Promise<void> {
-    if (bytes.length === 0) return;
-    // On a terminal a sender's characters must not move the cursor. A pipe gets what a file would.
-    const shown =
-      this.#isText && process.stdout.isTTY ? printableLines(Buffer.from(bytes).toString()) : bytes;
-    if (process.stdout.write(shown)) return;
-    try {
-      await once(process.stdout, 'drain', { signal: this.#stop });
-    } catch (error) {
-      this.#stop.throwIfAborted();
-      throw error;
-    }
+  #put(bytes: Uint8Array): Promise<void> {
+    const isShown = this.isText && process.stdout.isTTY;
+    return giveText(isShown ? Buffer.from(bytes).toString() : bytes, this.stop);
   }
 }
 

@@ -1,26 +1,20 @@
 /** `collector records`: what is known of each run, put together from its events, in the format of anyone who asks. */
-import { Command } from 'commander';
 import type { Catalogue } from '../../catalogue/catalogue.js';
-import type { Config } from '../../config.js';
 import { counted } from '../../quantity.js';
 import { BUNDLINGS, FORMATS } from '../../records/exports/formats.js';
-import { addConfigOptions, configOf, notThere, recordMeant, runIdFrom } from '../arguments.js';
+import { notThere, recordMeant, runIdFrom } from '../arguments.js';
 import { BY_SENDERS, type RunReading, readRuns, recordsIn, unknownNames } from '../catalogue.js';
+import { defineCommand } from '../define.js';
 import { usage } from '../exit-codes.js';
+import { giveText } from '../terminal.js';
+import { printRemarks } from '../typed.js';
 import { answerAccessRequest } from './access-request.js';
 import { longCellsWarning, outputOf } from './output.js';
 import { RecordThreads } from './record-threads.js';
 import { accessRequestFrom, requestFrom, type RecordsOptions, type RecordsRequest } from './request.js';
 import { textOfRecord } from './timeline.js';
 
-const EXAMPLES = `
-Formats:
-  text      for a person to read: the default for --run and --subject-file on a terminal
-${Object.entries(FORMATS)
-  .map(([name, { summary }]) => `  ${name.padEnd(9)} ${summary}\n`)
-  .join('')}
-Examples:
-  $ collector records --run 0b2c5a3e
+const EXAMPLES = `  $ collector records --run 0b2c5a3e
   $ collector records --run 0b2c5a3e-7f2d-4c58-9a52-0d5e3b1c9f10 --full | less
   $ collector records --model sepsis-abstractor@3.0 --since 2026-01-01 --until 2026-02-01 --out january.ndjson
   $ collector records --format parquet --out records --partition day
@@ -28,77 +22,70 @@ Examples:
   $ collector records --after 120000 --out changed.ndjson
   $ collector records --subject-file subject.txt --format text > answer.txt
 
+Formats:
+  text      for a person to read: the default for --run and --subject-file on a terminal
+${Object.entries(FORMATS)
+  .map(([name, { summary }]) => `  ${name.padEnd(9)} ${summary}\n`)
+  .join('')}
 Records come in the order of their first event in the log. --since and --until are about when the collector had an event:
 a record is there whole when one of its events was received then. With --clock sender they are about when it began by its
 sender's clock: with its inference-start, a run without a start with its earliest event. --partition day goes by the same:
-so it is for past events that were imported. --after takes the sequence that an earlier call told, and gives each record
-that has a newer event, whole: what it gives replaces the record of the same organisation and record_id. A record without a run is to be dropped once its event stands in another (docs/reference/records.md).
+use it for past events that were imported. --after takes the sequence that an earlier call reported, and gives each record
+that has a newer event, whole: it replaces the record of the same organisation and record_id. Drop a record without a run
+once its event stands in another (docs/reference/records.md).
 
 --subject-file is for a request for access (GDPR, Article 15): it gives the records about this person alone, and lists the other
 runs that name the person, or are nested in these, on standard error. These runs are found in the log, not in the catalogue.
 The ids go into a file, one a line, or to standard input (-). --with-others gives the other runs too: review them for the rights
 of others first (Article 15(4)).
 
---content shows the content that an event names by a URI, behind that URI: of sha256: and of file: and relative names, from
-files of this directory alone, and checked where the URI is a hash. Nothing is fetched. What is no text is told by its size
-and type, and what cannot be read in a line in its place.
+--content shows the content that an event names by a URI below that URI: of sha256: and of file: and relative names, from
+files of this directory alone, and checked where the URI is a hash. Nothing is fetched. Content that is not text is shown by
+its size and type, and content that cannot be read by the reason.
 
 A file or directory appears once it is whole, and never takes the place of another. Records are found in the catalogue,
 which is brought up to date first; where the data directory cannot be written, it is made in TMPDIR, and removed.
 
-It can run beside a collector. That it ran, what it was asked for and how much it gave out is noted in access.log.`;
+It can run beside a collector. access.log has what was asked for and how much was given out.`;
 
-export function command(): Command {
-  const records = new Command('records')
-    .description('Put the events of each run together, and print or export these records.')
-    .option(
-      '--run <id>',
+export const command = defineCommand<RecordsOptions>({
+  name: 'records',
+  description: 'Put the events of each run together, and print or export these records.',
+  options: {
+    '--run <id>':
       'only the record of this run, by its id or the short one of "runs", or of this event that belongs to none',
-    )
-    .option(
-      '--subject-file <file>',
+    '--subject-file <file>':
       'ids of a person, one a line: the records about this person; - for standard input',
-    )
-    .option('--with-others', 'with --subject-file: also give records that are about others as well')
-    .option('--organisation <name>', 'only records of this organisation')
-    .option('--model <id>', 'only records of this model: MODEL_ID or MODEL_ID@VERSION')
-    .option('--since <time>', 'only records with an event received at this instant or later')
-    .option('--until <time>', 'only records with an event received before this instant')
-    .option(
-      '--clock <which>',
-      'received, or sender: by when a record began, also for its day (default: received)',
-    )
-    .option('--after <sequence>', 'only records with an event of a higher sequence')
-    .option('--incomplete', 'only records whose completeness is "incomplete"')
-    .option('--full', 'with --run or --subject-file: show every text whole, as text that a pager can show')
-    .option(
-      '--content <dir>',
+    '--with-others': 'with --subject-file: also give records that are about others as well',
+    '--organisation <name>': 'only records of this organisation',
+    '--model <id>': 'only records of this model: MODEL_ID or MODEL_ID@VERSION',
+    '--since <time>': 'only records with an event received at this instant or later',
+    '--until <time>': 'only records with an event received before this instant',
+    '--clock <which>': 'received, or sender: by when a record began, also for its day (default: received)',
+    '--after <sequence>': 'only records with an event of a higher sequence',
+    '--incomplete': 'only records whose completeness is "incomplete"',
+    '--full': 'with --run or --subject-file: show every text whole, as text that a pager can show',
+    '--content <dir>':
       'with --full: also show content that events name by a URI, from files of this directory',
-    )
-    .option('--format <name>', `text, ${Object.keys(FORMATS).join(', ')} (default: ndjson)`)
-    .option(
-      '--bundle <type>',
-      `with --format fhir: ${BUNDLINGS.join(', or ')} for a server to store (default: collection)`,
-    )
-    .option(
-      '--for-spreadsheet',
+    '--format <name>': `text, ${Object.keys(FORMATS).join(', ')} (default: ndjson)`,
+    '--bundle <type>': `with --format fhir: ${BUNDLINGS.join(', or ')} for a server to store (default: collection)`,
+    '--for-spreadsheet':
       'with --format csv or csv-calls: so that Excel and others keep ids, and compute nothing',
-    )
-    .option('--out <file>', 'a new file, or with --partition a new directory (default: standard output)')
-    .option('--partition <by>', 'day: a directory for each day on which records began')
-    .option('--json', 'tell what was done as one JSON object, on standard error');
-  return addConfigOptions(records, 'records')
-    .addHelpText('after', EXAMPLES)
-    .action(async (options: RecordsOptions, self: Command) => {
-      const config = configOf(self, 'records');
-      const asked = accessRequestFrom(options, process.stdout.isTTY);
-      if (asked !== undefined) return answerAccessRequest(config.dataDir, asked);
-      const request = requestFrom(options, process.stdout.isTTY);
-      await new Export(config, request, options).run();
-    });
-}
+    '--out <file>': 'a new file, or with --partition a new directory (default: standard output)',
+    '--partition <by>': 'day: a directory for each day on which records began',
+    '--json': 'report what was done as one JSON object, on standard error',
+  },
+  configuration: 'records',
+  examples: EXAMPLES,
+  async run({ options, config }) {
+    const { dataDir } = config();
+    const asked = accessRequestFrom(options, process.stdout.isTTY);
+    if (asked !== undefined) return answerAccessRequest(dataDir, asked);
+    await new Export(dataDir, requestFrom(options, process.stdout.isTTY), options).run();
+  },
+});
 
-/** Told at the end. */
+/** Reported at the end. */
 interface Done {
   records: number;
   events: number;
@@ -115,44 +102,44 @@ function replacedWarning(records: number): string {
 }
 
 class Export {
-  readonly #config: Config;
   #request: RecordsRequest;
-  readonly #options: RecordsOptions;
   readonly #since = performance.now();
   readonly #done: Done = { records: 0, events: 0, replaced: 0, next_after: 0, warnings: [] };
   #longCells = 0;
 
-  constructor(config: Config, request: RecordsRequest, options: RecordsOptions) {
-    this.#config = config;
+  constructor(
+    private readonly dataDir: string,
+    request: RecordsRequest,
+    private readonly options: RecordsOptions,
+  ) {
     this.#request = request;
-    this.#options = options;
   }
 
   async run(): Promise<void> {
-    const { run, organisation, model, since, until, clock, after, incomplete } = this.#options;
-    const { content, format, bundle, out, partition, json } = this.#options;
+    const { run, organisation, model, since, until, clock, after, incomplete } = this.options;
+    const { content, format, bundle, out, partition, json } = this.options;
     const narrowed = { run, organisation, model, since, until, clock, after, incomplete };
     const filter = { ...narrowed, content, format, bundle, out, partition };
     const nothing = this.#request.out === undefined ? '' : '; no file was written';
     await readRuns(
       {
-        dataDir: this.#config.dataDir,
+        dataDir: this.dataDir,
         logAs: { command: 'records', filter },
         quiet: json === true,
         interrupted: `interrupted${nothing}`,
       },
       (reading) => this.#export(reading),
     );
-    this.#tell(json === true);
+    this.#report(json === true);
   }
 
   /** Makes the record id a whole one. */
   #findRecord(catalogue: Catalogue): void {
-    const { run } = this.#options;
+    const { run } = this.options;
     if (run === undefined || runIdFrom('--run', run).isWhole) return;
     const { selection } = this.#request;
     const asked = { option: '--run', text: run, organisation: selection.organisation };
-    const recordId = recordMeant(catalogue, asked, this.#config.dataDir);
+    const recordId = recordMeant(catalogue, asked, this.dataDir);
     this.#request = { ...this.#request, selection: { ...selection, recordId } };
   }
 
@@ -164,11 +151,11 @@ class Export {
     const { afterSequence: after = 0 } = selection;
     if (after > newest) throw usage(`--after: ${after} is behind the end of the log, which is ${newest}`);
     this.#assertOneServer(catalogue);
-    const isAll = selection.until === undefined && this.#options.run === undefined;
+    const isAll = selection.until === undefined && this.options.run === undefined;
     this.#done.next_after = isAll ? newest : null;
     await this.#give(reading, newest);
     if (this.#done.records > 0) return;
-    const { organisation, model } = this.#options;
+    const { organisation, model } = this.options;
     this.#done.warnings = [
       ...unknownNames(catalogue, { organisation, model }),
       ...(this.#isThereBySenders(catalogue) ? [BY_SENDERS] : []),
@@ -203,7 +190,7 @@ class Export {
     }
     const place = { ...format, out: this.#request.out, isByDay: dayBy !== undefined };
     const output = outputOf(place, await format.load(format.options), signal);
-    const { dataDir } = this.#config;
+    const { dataDir } = this;
     const threads = new RecordThreads(
       { dataDir, format: format.name, options: format.options, dayBy },
       reading,
@@ -232,42 +219,44 @@ class Export {
   #assertThere({ catalogue }: RunReading, id: string): void {
     const { selection } = this.#request;
     if (catalogue.count({ ...selection, limit: 1 }) > 0) return;
-    const { organisation, since, until, after, model, incomplete } = this.#options;
+    const { organisation, since, until, after, model, incomplete } = this.options;
     const narrowing = [organisation, since, until, after, model, incomplete];
     const isNarrowed = narrowing.some((each) => each !== undefined);
-    throw notThere({ what: 'run', id, dataDir: this.#config.dataDir, isNarrowed });
+    throw notThere({ what: 'run', id, dataDir: this.dataDir, isNarrowed });
   }
 
   /** For a person: one run, in every organisation that has it. */
   async #show(reading: RunReading): Promise<void> {
-    const textOf = textOfRecord(this.#options.full === true, this.#request.content);
+    const textOf = textOfRecord(this.options.full === true, this.#request.content);
     for await (const record of recordsIn(reading, this.#request.selection)) {
-      process.stdout.write(`${this.#done.records++ === 0 ? '' : '\n'}${textOf(record)}`);
+      await giveText(`${this.#done.records++ === 0 ? '' : '\n'}${textOf(record)}`, reading.signal);
       reading.givenOut.events += record.metadata.events.length;
       if (record.metadata.completeness.replaced_text.length > 0) this.#done.replaced++;
     }
   }
 
-  #tell(json: boolean): void {
+  #report(json: boolean): void {
     const { records, events, replaced, next_after } = this.#done;
-    const unread = this.#request.content?.warning;
+    const { format, out, content } = this.#request;
     const warnings = [
       ...this.#done.warnings,
       ...(replaced > 0 ? [replacedWarning(replaced)] : []),
-      ...(unread === undefined ? [] : [unread]),
+      ...[content?.warning ?? []].flat(),
       ...longCellsWarning(this.#longCells),
     ];
-    this.#done.warnings = warnings;
-    if (!json) for (const warning of warnings) process.stderr.write(`collector: warning: ${warning}\n`);
-    const { format, out } = this.#request;
     const seconds = (performance.now() - this.#since) / 1000;
-    if (json) process.stderr.write(`${JSON.stringify({ ...this.#done, out: out ?? null, seconds })}\n`);
-    else if (format !== undefined) {
-      const rate = Math.round(events / Math.max(seconds, 0.001));
-      process.stderr.write(
-        `collector: ${counted(records, 'record')} of ${counted(events, 'event')} in ${seconds.toFixed(1)} s, ${rate}/s` +
-          `${out === undefined ? '' : `, in ${out}`}${next_after === null ? '' : `; next time use --after ${next_after}`}\n`,
-      );
+    if (json) {
+      const done = { ...this.#done, warnings, out: out ?? null, seconds };
+      process.stderr.write(`${JSON.stringify(done)}\n`);
+      return;
     }
+    const rate = Math.round(events / Math.max(seconds, 0.001));
+    const done =
+      `${counted(records, 'record')} of ${counted(events, 'event')} in ${seconds.toFixed(1)} s, ${rate}/s` +
+      `${out === undefined ? '' : `, in ${out}`}${next_after === null ? '' : `; next time use --after ${next_after}`}`;
+    printRemarks([
+      ...warnings.map((warning) => `warning: ${warning}`),
+      ...(format === undefined ? [] : [done]),
+    ]);
   }
 }

@@ -1,11 +1,10 @@
 /** What an operator types to `collector records`, read strictly before anything is done. */
-import fs from 'node:fs';
 import path from 'node:path';
 import { didYouMean } from '@clinical-events/protocol';
 import { modelsNamed, type RunFilter } from '../../catalogue/catalogue.js';
 import { type AskedFormat, type Bundling, BUNDLINGS, FORMATS } from '../../records/exports/formats.js';
 import type { Clock } from '../../records/vocabulary.js';
-import { clockFrom, idsIn, instantFrom, organisationFrom, runIdFrom } from '../arguments.js';
+import { clockFrom, idsIn, newPlaceFrom, organisationFrom, periodFrom, runIdFrom } from '../arguments.js';
 import { usage } from '../exit-codes.js';
 import type { AccessRequest } from './access-request.js';
 import { ContentDirectory } from './content.js';
@@ -50,7 +49,7 @@ const TEXT = 'text';
 export function requestFrom(options: RecordsOptions, onTerminal: boolean): RecordsRequest {
   const { run, organisation, model, since, until, after, partition, incomplete } = options;
   const clock = clockFrom(options.clock) ?? 'received';
-  const period = periodFrom(options);
+  const period = periodFrom(options, true);
   const selection: RunFilter = {
     ...{ clock, until: period.until },
     // By the collector's clock a record is of a period that has an event of it; by the sender's, one in which it began.
@@ -64,7 +63,7 @@ export function requestFrom(options: RecordsOptions, onTerminal: boolean): Recor
     ...(incomplete === true && { level: 'incomplete' }),
   };
   if (model === '') throw usage('--model: "" is no model');
-  const out = options.out === undefined ? undefined : path.resolve(options.out);
+  const out = options.out === undefined ? undefined : newPlaceFrom(options.out);
   if (partition !== undefined && partition !== 'day')
     throw usage(`--partition: ${JSON.stringify(partition)} is not day`);
   if (partition !== undefined && out === undefined) throw usage('--partition: --out has to name a directory');
@@ -75,7 +74,7 @@ export function requestFrom(options: RecordsOptions, onTerminal: boolean): Recor
   return {
     selection,
     format: formatFrom(options, onTerminal),
-    out: out === undefined ? undefined : newPlace(out),
+    out,
     dayBy: partition === undefined ? undefined : clock,
     content: contentFrom(options),
   };
@@ -96,7 +95,7 @@ export function accessRequestFrom(options: RecordsOptions, onTerminal: boolean):
     ...{ withOthers: withOthers === true, isFull: full === true, json: json === true },
     content: contentFrom(options),
     format: formatFrom(options, onTerminal),
-    out: out === undefined ? undefined : newPlace(path.resolve(out)),
+    out: out === undefined ? undefined : newPlaceFrom(out),
     subjects: idsIn('--subject-file', subjectFile),
   };
 }
@@ -105,17 +104,6 @@ function contentFrom({ content, full }: RecordsOptions): ContentDirectory | unde
   if (content === undefined) return undefined;
   if (full !== true) throw usage('--content: goes with --full');
   return new ContentDirectory(path.resolve(content));
-}
-
-function periodFrom({ since, until }: RecordsOptions): { since?: number; until?: number } {
-  const period = {
-    ...(since !== undefined && { since: instantFrom('--since', since) }),
-    ...(until !== undefined && { until: instantFrom('--until', until) }),
-  };
-  if (period.since !== undefined && period.until !== undefined && period.since > period.until) {
-    throw usage(`--since: ${since} is later than --until ${until}`);
-  }
-  return period;
 }
 
 function formatFrom(
@@ -162,17 +150,4 @@ function sequenceFrom(text: string): number {
   const sequence = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
   if (Number.isNaN(sequence)) throw usage(`--after: ${JSON.stringify(text)} is not a sequence`);
   return sequence;
-}
-
-/** What is there is never written over. */
-function newPlace(out: string): string {
-  if (path.basename(out) === '-')
-    throw usage('--out: - is no file; without --out it goes to standard output');
-  if (fs.statSync(out, { throwIfNoEntry: false }) !== undefined) {
-    throw usage(`--out: ${out} is there already, and is not written over`);
-  }
-  if (fs.statSync(path.dirname(out), { throwIfNoEntry: false })?.isDirectory() !== true) {
-    throw usage(`--out: there is no directory ${path.dirname(out)}`);
-  }
-  return out;
 }

@@ -6,7 +6,7 @@ import { counted } from '../../quantity.js';
 import { AccessChain, headIn, type AccessHead } from '../../tree/access-chain.js';
 import { AccessLogAltered, AccessLogUnfit, type AccessLogStore } from '../../store/contract/access-log.js';
 import { systemCode } from '../../system-code.js';
-import { lineIn, LONGEST_LINE } from '../access-log.js';
+import { lineIn, LONGEST_LINE } from '../access-lines.js';
 import { finding, type VerifyFinding } from '../../store/findings.js';
 
 export interface AccessLogState {

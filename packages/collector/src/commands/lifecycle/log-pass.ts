@@ -1,10 +1,10 @@
 /**
- * One pass over a range of the log, on its own thread or on the main one: it finds what a request is about, or collects the
- * events of runs. It reads the log and never the catalogue: one changed row there would hide a run.
+ * What a pass over the log takes from each event: it finds what a request is about, or collects the events of runs. It
+ * reads the log and never the catalogue: one changed row there would hide a run.
  */
 import type { EventKind } from '@clinical-events/protocol';
 import { SequenceSet } from '../../privacy/sequence-set.js';
-import { type EventLog, ID_BYTES, type PassedEntry } from '../../store/contract/events.js';
+import { ID_BYTES, type PassedEntry } from '../../store/contract/events.js';
 import { isNoId, latin1, uuidText } from '../../store/text.js';
 import { Mentions } from './mentions.js';
 
@@ -56,8 +56,6 @@ export interface StartFacts {
   readonly parent: Id | undefined;
 }
 
-export type Job = ({ readonly find: Sought } & Range) | ({ readonly collect: Wanted } & Range);
-
 export interface Wanted {
   readonly runs: ByOrganisation<true>;
   /** Events: what hangs on them is wanted too, events without a run and starts of nested runs. */
@@ -77,12 +75,7 @@ export interface Found {
   readonly unread: number;
 }
 
-export interface Collected {
-  readonly events: readonly (LogEvent & { readonly start?: StartFacts })[];
-}
-
-/** What a pass answers, and what it reports meanwhile. */
-export type Answer = Found | Collected;
+export type CollectedEvent = LogEvent & { readonly start?: StartFacts };
 
 export function put<Value>(map: ByOrganisation<Value>, organisation: string, id: Id, value: Value): void {
   let ids = map.get(organisation);
@@ -90,30 +83,13 @@ export function put<Value>(map: ByOrganisation<Value>, organisation: string, id:
   ids.set(id, value);
 }
 
-type Log = Pick<EventLog, 'pass' | 'actions'>;
-
-/** @param onBytes called with the bytes of each batch. @throws StoreDamaged; what the signal is aborted with. */
-export async function pass(
-  log: Log,
-  job: Job,
-  onBytes: (bytes: number) => void,
-  signal?: AbortSignal,
-): Promise<Answer> {
-  const erased = log.actions?.().retired ?? SequenceSet.EMPTY;
-  const work = 'find' in job ? new Finding(job.find, erased) : new Collecting(job.collect, erased);
-  for await (const batch of log.pass({ sequence: job.from, at: 0 }, { through: job.through })) {
-    signal?.throwIfAborted();
-    let bytes = 0;
-    for (const entry of batch) {
-      bytes += entry.size;
-      if (!entry.isOwn) work.take(entry);
-    }
-    onBytes(bytes);
-  }
-  return work.answer();
+export interface Pass {
+  /** @param entry no entry of the log's own. */
+  take(entry: PassedEntry): void;
 }
 
-class Finding {
+/** @param erased events that actions have erased. */
+export class Finding implements Pass {
   readonly #organisations = new Set<string>();
   #organisation = '';
   readonly #runs: ByOrganisation<true> = new Map();
@@ -165,19 +141,15 @@ class Finding {
       if (!this.erased.has(entry.sequence)) this.#unread++;
       return;
     }
-    if (isStart && this.#isAbout(body)) this.#add(entry);
+    if (isStart && this.#isAbout(body)) put(this.#runs, organisation, idAt(source, runIdAt), true);
     else if (this.#mentions?.areIn(body)) this.#events.push({ ...eventOf(entry), isMention: true });
   }
 
-  answer(): Found {
+  get found(): Found {
     return {
       ...{ organisations: this.#organisations, runs: this.#runs, runless: this.#runless },
       ...{ events: this.#events, erased: this.#ofErased, unread: this.#unread },
     };
-  }
-
-  #add({ organisation, source, runIdAt }: PassedEntry): void {
-    put(this.#runs, organisation, idAt(source, runIdAt), true);
   }
 
   #isAbout(body: Buffer): boolean {
@@ -187,8 +159,8 @@ class Finding {
   }
 }
 
-class Collecting {
-  readonly #events: (LogEvent & { start?: StartFacts })[] = [];
+export class Collecting implements Pass {
+  readonly events: CollectedEvent[] = [];
 
   constructor(
     private readonly wanted: Wanted,
@@ -204,16 +176,12 @@ class Collecting {
     if (isNoId(source, runIdAt)) put(on, organisation, idAt(source, eventIdAt), true);
     const event = eventOf(entry);
     const isStart = event.kind === 'inference-start';
-    this.#events.push({ ...event, ...(isStart && { start: startOf(entry, event, this.erased) }) });
+    this.events.push({ ...event, ...(isStart && { start: startOf(entry, event, this.erased) }) });
   }
 
   #hangs({ organisation, source, parentIdAt, runIdAt, kind }: PassedEntry): boolean {
     if (kind !== 'inference-start' && !isNoId(source, runIdAt)) return false;
     return this.wanted.on.get(organisation)?.has(idAt(source, parentIdAt)) === true;
-  }
-
-  answer(): Collected {
-    return { events: this.#events };
   }
 }
 

@@ -1,0 +1,114 @@
+/** What lines of an access log say: the log of this host, and of a mirror its own. */
+import { AccessChain } from '../tree/access-chain.js';
+import { openAccessLog, openReadingsLog } from '../store/open-access-log.js';
+import { type Actor, isActor } from './actor.js';
+
+/** The members that show that the collector has written a line, and those of it that are read. */
+export interface AccessLine {
+  /** An instant, RFC 3339 in UTC. */
+  readonly at: string;
+  readonly state: 'begun' | 'ended';
+  /** The id that the two lines of an access have. */
+  readonly reading?: string;
+  readonly command?: string;
+  /** Lines of versions before have none. */
+  readonly actor?: Actor;
+  readonly reason?: string;
+  /** Of the viewer: whether the person used rights that are kept for emergencies. */
+  readonly break_glass?: boolean;
+  readonly filter?: Readonly<Record<string, unknown>>;
+  /** Of the process; null for one that the system has no name for. */
+  readonly uid: number;
+  readonly user: string | null;
+  readonly login_uid?: number;
+  readonly sudo_user?: string;
+}
+
+/** No line that a command appends is as long. */
+export const LONGEST_LINE = 16 << 20;
+/** With what every line begins. */
+const BEGINNING = '{"at":"';
+
+/**
+ * What a line of the log is. `torn`: the beginning of one, as a crash or a full disk leaves it, or nothing. `foreign`:
+ * no command has written it.
+ * @param bytes without the line feed; undefined for one that is too long.
+ */
+export function lineIn(bytes: Buffer | undefined): AccessLine | 'torn' | 'foreign' {
+  if (bytes === undefined) return 'foreign';
+  const text = bytes.toString();
+  let read: unknown;
+  try {
+    read = JSON.parse(text);
+  } catch {
+    // Where power was lost, zeros may stand for what did not reach the disk.
+    const written = text.replaceAll('\0', '');
+    return written.startsWith(BEGINNING.slice(0, written.length)) ? 'torn' : 'foreign';
+  }
+  return isAccessLine(read) ? read : 'foreign';
+}
+
+function isAccessLine(value: unknown): value is AccessLine {
+  if (typeof value !== 'object' || value === null) return false;
+  const line = value as Record<string, unknown>;
+  const { at, uid, user } = line;
+  return (
+    typeof at === 'string' &&
+    !Number.isNaN(Date.parse(at)) &&
+    new Date(at).toISOString() === at &&
+    Number.isSafeInteger(uid) &&
+    (typeof user === 'string' || user === null) &&
+    Object.entries(OPTIONAL).every(([name, fits]) => line[name] === undefined || fits(line[name])) &&
+    isOfAccess(line)
+  );
+}
+
+/** Members that are not in every line. */
+const OPTIONAL: Readonly<Record<string, (value: unknown) => boolean>> = {
+  actor: isActor,
+  reason: (value) => typeof value === 'string',
+  break_glass: (value) => typeof value === 'boolean',
+  login_uid: Number.isSafeInteger,
+  sudo_user: (value) => typeof value === 'string',
+  done: isObject,
+};
+
+function isOfAccess({ state, ...more }: Readonly<Record<string, unknown>>): boolean {
+  return (
+    typeof more['reading'] === 'string' &&
+    typeof more['command'] === 'string' &&
+    (state === 'begun'
+      ? isObject(more['filter'])
+      : state === 'ended' && Number.isSafeInteger(more['events']) && typeof more['complete'] === 'boolean')
+  );
+}
+
+/** A line that says who made a plan of erasure, and when. */
+export type PlanLine = AccessLine & { readonly actor: Actor };
+
+/**
+ * The line with which `erase plan` began to write a plan. It is believed as it stands in the file; `verify` finds out
+ * whether lines were changed since they were under a head.
+ * @param sha256 of the plan, 64 hexadecimal digits.
+ * @returns the first one; undefined when there is none.
+ */
+export async function findPlan(dataDirectory: string, sha256: string): Promise<PlanLine | undefined> {
+  const isOfPlan = (line: AccessLine): line is PlanLine =>
+    line.command === 'erase plan' && line.filter?.['plan'] === sha256 && line.actor !== undefined;
+  for (const log of [openAccessLog(dataDirectory), openReadingsLog(dataDirectory)]) {
+    const chain = new AccessChain(LONGEST_LINE);
+    let found: PlanLine | undefined;
+    for await (const piece of log.lines()) {
+      chain.take(piece, (bytes) => {
+        const line = found === undefined && bytes?.includes(sha256) ? lineIn(bytes) : undefined;
+        if (typeof line === 'object' && line.state === 'begun' && isOfPlan(line)) found = line;
+      });
+      if (found !== undefined) return found;
+    }
+  }
+  return undefined;
+}
+
+function isObject(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
