@@ -75,8 +75,7 @@ export const FINDINGS = {
       payload_unfit: (event: string) => `the payload of ${event} does not match the commitment to it`,
       payload_closed: (event: string, also: string) =>
         `the payload of ${event} cannot be opened with its key${also}`,
-      frame_altered: (event: string, fields: string, rest: string) =>
-        `the frame of ${event} has changed (${fields})${rest}`,
+      frame_altered: (event: string, rest: string) => `the frame of ${event} has changed${rest}`,
       event_altered: (event: string, expected: string, isCommitted: boolean) =>
         `${event} is not the one that ${expected}: ` +
         (isCommitted

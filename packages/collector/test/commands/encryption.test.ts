@@ -198,7 +198,7 @@ describe('[R-1324] a start', () => {
       message: expect.stringContaining('no payload was opened') as string,
     });
     const doctor = await run(['doctor', '--data-dir', dataDir]);
-    expect(doctor.stdout.replace(/\s+/g, ' ')).toContain('but for 3 payloads that could not be opened');
+    expect(doctor.stdout.replace(/\s+/g, ' ')).toContain('except 3 payloads that could not be opened');
   });
 });
 

@@ -6,6 +6,7 @@
  * After damage the next frame is searched byte by byte. No sender can place one inside an event: a header has zero
  * bytes, and JSON text has none (RFC 8259).
  */
+import assert from 'node:assert/strict';
 import type { Files } from '../../files.js';
 import { checksumHolds, frameSequence, HEADER_BYTES, plausibleSize } from './frame.js';
 import {
@@ -138,6 +139,7 @@ class Walk {
   readonly #segments: readonly Segment[];
   readonly #options: WalkOptions;
   readonly #continues: boolean;
+  readonly #covered: number;
   #fd = -1;
   /** The window holds this number of bytes from `block.position` on. */
   #held = 0;
@@ -156,6 +158,7 @@ class Walk {
     this.#segments = segments;
     this.#options = options;
     this.#continues = options.onDamage === 'continue';
+    this.#covered = options.covered ?? 0;
     const buffer = options.window ?? Buffer.allocUnsafe(WINDOW_BYTES);
     this.#block = {
       ...{
@@ -317,7 +320,7 @@ class Walk {
   /** On return the next frame is found, or the segment is at its end. */
   *#pastBytes(segment: Segment): Generator<Damage, void> {
     const start = this.#position;
-    if (segment === this.#segments.at(-1) && this.#due > (this.#options.covered ?? 0)) {
+    if (segment === this.#segments.at(-1) && this.#due > this.#covered) {
       // Most often room made ahead, which needs no judging and is much to read.
       const tail =
         this.#lastByte(start) === start ? CLEAN : judgeTail(this.#files, this.#fd, start, this.#due);
@@ -412,7 +415,7 @@ class Walk {
   /** The first event of the next segment; after the last one, the first that no checkpoint covers. */
   #firstAfter(segment: Segment): number {
     const next = this.#segments[this.#segments.indexOf(segment) + 1];
-    return next?.firstSequence ?? (this.#options.covered ?? 0) + 1;
+    return next?.firstSequence ?? this.#covered + 1;
   }
 
   /**
@@ -453,6 +456,13 @@ class Walk {
   #damage(kind: Damage['kind'], segment: Segment, position: number, bytes: number, count: number): Damage {
     return { kind, segment, position, bytes, sequence: this.#due, count };
   }
+}
+
+/** A number of a list that has one there: a missing one must never be read as place 0. */
+export function numberAt(list: ArrayLike<number>, index: number): number {
+  const found = list[index];
+  assert(found !== undefined);
+  return found;
 }
 
 /** Bytes of a segment; fewer at its end. */

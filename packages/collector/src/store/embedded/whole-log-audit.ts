@@ -50,7 +50,15 @@ import {
   PLAIN,
   plausibleSize,
 } from './frame.js';
-import { bytesAt, type Damage, type FrameBlock, type FramePlace, readFrames, walk } from './log-frames.js';
+import {
+  bytesAt,
+  type Damage,
+  type FrameBlock,
+  type FramePlace,
+  numberAt,
+  readFrames,
+  walk,
+} from './log-frames.js';
 import { bucketOf, FrameOpener, keyNameIn } from './sealed-frame.js';
 import { SEGMENT_HEADER_BYTES, type Segment, type SurveyedSegment, surveySegments } from './segment.js';
 
@@ -258,7 +266,7 @@ export class LogReading {
       if (this.#count === CHUNK) await this.#flush();
     }
     this.#ends[index] = position + end;
-    this.#ownIn[index] = (this.#ownIn[index] ?? 0) + this.#own - before;
+    this.#ownIn[index] = numberAt(this.#ownIn, index) + this.#own - before;
   }
 
   #frame(buffer: Buffer, offset: number, size: number, sequence: number, place: number): void {
@@ -441,8 +449,8 @@ export class LogReading {
         return [finding('segment_count', { file }, file, 'bytes of events', base, address)];
       if (ownBefore !== own)
         return [finding('segment_count', { file }, file, "entries of the log's own", ownBefore, own)];
-      address += (this.#ends[i] ?? 0) - SEGMENT_HEADER_BYTES;
-      own += this.#ownIn[i] ?? 0;
+      address += numberAt(this.#ends, i) - SEGMENT_HEADER_BYTES;
+      own += numberAt(this.#ownIn, i);
     }
     return [];
   }
