@@ -37,7 +37,7 @@ import { backupSource, noteOver } from './restore-source.js';
 import { printable, printableJson, ProgressBar, wrappedFor } from './terminal.js';
 import { collect, keysFrom, logKey, rotationsIn } from './verify/trusted-keys.js';
 import { verifyLog, type Verification } from './verify/verification.js';
-import { verificationFields, verificationReport } from './verify/verify.js';
+import { verificationFields, verificationReport } from './verify/verification-report.js';
 
 const EXAMPLES = `
 Examples:
