@@ -1,4 +1,4 @@
-/** What a verification has found, for people and for scripts. */
+/** What a verification has found, for scripts and for people. */
 import { styleText } from 'node:util';
 import { counted } from '../../quantity.js';
 import { alignedTable, printable, wrappedFor } from '../terminal.js';
