@@ -21,11 +21,6 @@ import { readNote } from './signed-notes.js';
 /** Neither a key nor a secret ends like this. */
 const FILE_NAME = /\.[A-Za-z]{1,8}$/;
 
-/** Collects the values of an option that may be given again. */
-export function collect(value: string, before: readonly string[] = []): string[] {
-  return [...before, value];
-}
-
 /**
  * A verifier key, a file with some, or `@` and a file. What was given is never repeated in a message unless it looks
  * like the name of a file: it may be another key, and a secret one.
