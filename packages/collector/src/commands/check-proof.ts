@@ -25,7 +25,7 @@ import { uuidText } from '../store/text.js';
 import { defineCommand } from './define.js';
 import { EXIT, type ExitCode, usage } from './exit-codes.js';
 import { jsonText, printable, wrappedFor } from './terminal.js';
-import { keysFrom, reading, rotationsIn } from './verify/trusted-keys.js';
+import { keysFrom, reading, rotationsIn } from './given-keys.js';
 
 /* What `check-proof` says of a proof that holds: to scripts, and to people. */
 

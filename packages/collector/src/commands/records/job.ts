@@ -39,6 +39,10 @@ export type ThreadMessage =
   /** In the order of the question; undefined for an event that the log does not have. */
   | { readonly runs: readonly (string | null | undefined)[] };
 
+/** From the thread: what it has made of a job, or something that it asks. */
+export type ThreadAnswer =
+  { readonly pieces: readonly PlacedPiece[] } | { readonly questions: readonly Question[] };
+
 /** A parent that is not of the run of the event that names it. */
 export interface Question {
   readonly organisation: string;
