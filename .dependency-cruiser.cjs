@@ -6,6 +6,9 @@ const ASKED_BY_ALL_ROOMS =
   '^packages/collector/src/(clock|files|loopback|numbers|optional-packages|quantity|shared-index|stray-signals|system-code|unwritten-database)\\.ts$';
 const STORE_DOORS =
   '^packages/collector/src/store/(open|open-to-read|open-to-write|open-to-audit|open-keys|open-access-log)\\.ts$';
+// The files that define a command of the collector.
+const COMMANDS =
+  '^packages/collector/src/commands/(backup|check-proof|encryption-keys|events|import|keys|names|proof|restore|runs|signing-key|lifecycle/(erase|hold|retention)|records/records|serve/serve|verify/(doctor|verify))\\.ts$';
 // `store` stands for the contracts of a store, never for a driver.
 const only = (from, to) => ({
   name: `${from}-imports-only`,
@@ -82,9 +85,9 @@ module.exports = {
     only('importing', ['access', 'ledger', 'store']),
     only('sending', []),
     only('records', ['store']),
-    only('config', []),
+    only('config', ['store']),
     only('catalogue', ['privacy', 'records', 'store']),
-    only('replica', ['store', 'tree']),
+    only('replica', ['privacy', 'store', 'tree']),
     clientOnly('spool', []),
     clientOnly('sending', [], ['spool/spool']),
     clientOnly('content', []),
@@ -163,6 +166,22 @@ module.exports = {
         path: '^(packages|tools)/',
         pathNot: ['/node_modules/', '^packages/(protocol|collector)/', '^$1/'],
       },
+    },
+    {
+      name: 'no-command-imports-a-command',
+      severity: 'error',
+      comment: 'program.ts alone loads commands; what two of them need stands in a file of its own',
+      from: {
+        path: '^(packages/[^/]+|tools/[^/]+)/src/',
+        pathNot: ['^packages/collector/src/commands/program\\.ts$'],
+      },
+      to: { path: COMMANDS },
+    },
+    {
+      name: 'the-folder-of-a-command-is-its-own',
+      severity: 'error',
+      from: { path: room('commands'), pathNot: [room('commands/serve'), '/commands/program\\.ts$'] },
+      to: { path: room('commands/serve') },
     },
     {
       name: 'nobody-imports-commands',

@@ -41,7 +41,10 @@ describe('[R-844] the systemd unit', () => {
   });
 
   test('sets variables that the collector takes, and a file that it reads', () => {
-    expect(one('Environment')).toBe('COLLECTOR_CONFIG=/etc/collector/collector.json');
+    expect(settings.get('Environment')).toEqual([
+      'COLLECTOR_CONFIG=/etc/collector/collector.json',
+      'MALLOC_ARENA_MAX=2 MALLOC_MMAP_THRESHOLD_=131072',
+    ]);
     const { config } = readConfig({ config: path.join(ROOT, 'deploy/systemd/collector.json') }, {});
     const places = [config?.dataDir, config?.encryptionKeys];
     expect(one('RequiresMountsFor')?.split(' ')).toEqual(places);
@@ -62,8 +65,9 @@ describe('[R-844] the systemd unit', () => {
   });
 
   test('starts the file that is deployed', () => {
-    const [, flag, main = ''] = one('ExecStart')?.split(' ') ?? [];
-    expect(flag).toBe('--disable-sigusr1');
+    const [, ...flags] = one('ExecStart')?.split(' ') ?? [];
+    expect(flags.splice(0, 2)).toEqual(['--disable-sigusr1', '--max-semi-space-size=16']);
+    const [main = ''] = flags;
     const within = path.relative('/opt/collector', main);
     expect(within).toBe('packages/collector/dist/main.js');
   });

@@ -75,7 +75,6 @@ export function commitmentIn(row: Buffer): Buffer {
 export type OpenedRow = Buffer | 'no-keys' | 'no-key' | 'unfit';
 
 /**
- * @param asksTag whether the tag of the cipher has to fit too: what is opened comes to the commitment at any rate.
  * @returns salt and body, where it can be opened. @throws KekFault, KeysUnfit
  */
 export function openRow(
@@ -83,7 +82,6 @@ export function openRow(
   organisation: string,
   envelope: Uint8Array,
   row: Buffer,
-  { asksTag = false } = {},
 ): OpenedRow {
   const found = keyPlaceIn(row);
   if (found === undefined) return 'unfit';
@@ -93,8 +91,7 @@ export function openRow(
   const commitment = commitmentIn(row);
   const leaf = Buffer.allocUnsafe(LEAF_BYTES);
   encodeLeaf(leaf, 0, envelope, sha256(envelope), commitment);
-  const tag = asksTag ? row.subarray(CIPHER_TAG_AT, SEALED_AT) : undefined;
-  return open(SUITE, key, leafHashOf(leaf), row.subarray(SEALED_AT), commitment, tag) ?? 'unfit';
+  return open(SUITE, key, leafHashOf(leaf), row.subarray(SEALED_AT), commitment) ?? 'unfit';
 }
 
 function leafHashOf(leaf: Buffer): Buffer {

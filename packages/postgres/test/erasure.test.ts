@@ -5,7 +5,17 @@ import os from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { encodeEnvelope, encodeLeaf, ENTRY_KINDS, envelopeSize, LEAF_BYTES } from '@clinical-events/protocol';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import {
+  afterAll,
+  afterEach,
+  beforeAll,
+  beforeEach,
+  describe,
+  expect,
+  onTestFinished,
+  test,
+  vi,
+} from 'vitest';
 import { answerTo, layRequest, Lifecycle } from '@clinical-events/collector/ledger/lifecycle';
 import { ownEntry } from '@clinical-events/collector/ledger/own-entry';
 import { actionFields, type Actions, eventsOf } from '@clinical-events/collector/privacy/actions';
@@ -392,7 +402,7 @@ describe('an erasure in a log in PostgreSQL', () => {
       {
         kind: 'unexplained',
         sequence: 2,
-        message: expect.stringContaining('lies beside the keys') as string,
+        message: expect.stringContaining('beside the keys') as string,
       },
       { kind: 'unexplained', sequence: 4 },
     ]);
@@ -585,7 +595,7 @@ describe('what somebody with all rights on the database has changed', () => {
     expect(one.store.actions.logged).toEqual([]);
     await server.query(`UPDATE ${of('events')} SET payload_state = 2, salted = NULL WHERE ord = 2`);
     expect((await audit()).findings.map(({ kind, message }) => [kind, message])).toEqual([
-      ['altered', 'sequenced gives 1 batches a place after the end of the log'],
+      ['altered', 'sequenced gives 1 batch a place after the end of the log'],
       ['unexplained', expect.stringContaining('event 3 cannot be opened')],
     ]);
     // Nor where it has a place: no root is made of it.
@@ -638,7 +648,7 @@ describe('what somebody with all rights on the database has changed', () => {
     expect((await audit()).findings).toEqual([]);
     await server.query(`UPDATE ${of('actions')} SET number = 12 - number`);
     expect((await audit()).findings).toMatchObject([
-      { kind: 'altered', message: expect.stringContaining('other numbers') as string },
+      { kind: 'altered', message: expect.stringContaining('not numbered') as string },
     ]);
     await expect(Collector.open()).rejects.toThrow('table actions');
     await server.query(`UPDATE ${of('actions')} SET number = 12 - number`);
@@ -648,7 +658,7 @@ describe('what somebody with all rights on the database has changed', () => {
     expect((await audit()).findings.map(({ message }) => message)).toEqual([
       expect.stringMatching(/batch 1 of lane 1, which is no action/),
       expect.stringMatching(/batch 1 of lane 777, which is no action/),
-      expect.stringMatching(/other numbers/),
+      expect.stringMatching(/not numbered/),
     ]);
     expect(await states()).toEqual(['plain', 'retired', 'plain']);
   });
@@ -668,6 +678,30 @@ describe('what somebody with all rights on the database has changed', () => {
       `UPDATE ${of('events')} SET salted = set_byte(salted, 11, get_byte(salted, 11) - 1) WHERE ord = 1`,
     );
     expect((await audit()).findings.map(({ kind, sequence }) => [kind, sequence])).toEqual([['altered', 4]]);
+  });
+});
+
+describe('the copy that verify audits', () => {
+  test('[R-1963] holds no payload in the clear, and says how much room it needs', async () => {
+    const one = await Collector.open();
+    await one.append(events(5));
+    const shared = await openForReading(address, { directories: [keysAt()], kek });
+    const dataDir = fs.mkdtempSync(path.join(os.tmpdir(), 'audit-'));
+    onTestFinished(async () => {
+      await shared.close();
+      fs.rmSync(dataDir, { recursive: true });
+    });
+    await copySharedLog(shared, dataDir, () => undefined);
+    const bytes = fs
+      .readdirSync(path.join(dataDir, 'ledger'))
+      .map((name) => fs.readFileSync(path.join(dataDir, 'ledger', name), 'latin1'));
+    expect(bytes.join('').length).toBeGreaterThan(1000);
+    expect(bytes.join('')).not.toContain('event_id');
+    const room = vi.spyOn(fs, 'statfsSync').mockReturnValue({ bavail: 1, bsize: 10 } as fs.StatsFs);
+    onTestFinished(() => room.mockRestore());
+    await expect(copySharedLog(shared, dataDir, () => undefined)).rejects.toMatchObject({
+      ...{ code: 'ENOSPC', message: expect.stringContaining('TMPDIR') as string },
+    });
   });
 });
 

@@ -1,7 +1,6 @@
 /** `collector report`: what happened in a period, counted, on one HTML page for a meeting. */
 import path from 'node:path';
 import { setImmediate as breath } from 'node:timers/promises';
-import { Command } from 'commander';
 import { type Config, inQuotes, ownCommand } from '@clinical-events/collector/config';
 import { reportPage } from './page/report-page.js';
 import { clockWarning } from './page/wording.js';
@@ -18,15 +17,14 @@ import {
   unknownNames,
 } from '@clinical-events/collector/commands/catalogue';
 import { OneFile } from '@clinical-events/collector/commands/records/output';
-import { printableJson } from '@clinical-events/collector/commands/terminal';
+import { jsonLine } from '@clinical-events/collector/commands/terminal';
 import {
-  addConfigOptions,
   clockFrom,
-  configOf,
   newPlaceFrom,
   organisationFrom,
   periodFrom as typedPeriodFrom,
 } from '@clinical-events/collector/commands/arguments';
+import { defineCommand } from '@clinical-events/collector/commands/define';
 import { usage } from '@clinical-events/collector/commands/exit-codes';
 
 /* What an operator types to `collector report`, read strictly before anything is done. */
@@ -111,9 +109,7 @@ function dayOf(time: number): number {
   return Math.floor(time / DAY_MS) * DAY_MS;
 }
 
-const EXAMPLES = `
-Examples:
-  $ collector report --out report.html
+const EXAMPLES = `  $ collector report --out report.html
   $ collector report --since 2026-01-01 --until 2026-04-01 --out first-quarter.html
   $ collector report --model sepsis-abstractor --clock sender --out sepsis.html
   $ collector report --out report.html --json > report.json
@@ -141,27 +137,26 @@ It can run beside a collector. That it ran, what it was asked for and how many e
 const NONE_RECEIVED =
   'no such event was received in this period; use --clock sender to go by the timestamps of the events';
 
-export function command(): Command {
-  const report = new Command('report')
-    .description('Count the runs of a period, by model and version, on one HTML page.')
-    .requiredOption('--out <file>', 'a new HTML file')
-    .option('--organisation <name>', 'only runs of this organisation')
-    .option('--model <id>', 'only runs of this model: MODEL_ID or MODEL_ID@VERSION')
-    .option('--since <time>', `only from this instant on (default: ${DEFAULT_DAYS} days)`)
-    .option('--until <time>', 'only before this instant (default: the newest event of the log)')
-    .option(
-      '--clock <whose>',
+export const command = defineCommand<ReportOptions>({
+  name: 'report',
+  description: 'Count the runs of a period, by model and version, on one HTML page.',
+  options: {
+    '--out <file>': { help: 'a new HTML file', isRequired: true },
+    '--organisation <name>': 'only runs of this organisation',
+    '--model <id>': 'only runs of this model: MODEL_ID or MODEL_ID@VERSION',
+    '--since <time>': `only from this instant on (default: ${DEFAULT_DAYS} days)`,
+    '--until <time>': 'only before this instant (default: the newest event of the log)',
+    '--clock <whose>':
       'by which clock days are counted: received, or sender: a run by its start, else its first event (default: received)',
-    )
-    .option('--json', 'print the numbers as one JSON object too');
-  return addConfigOptions(report, 'report')
-    .addHelpText('after', EXAMPLES)
-    .action(async (options: ReportOptions, self: Command) => {
-      const config = configOf(self, 'report');
-      const request = reportRequestFrom(options, Date.now());
-      await new Making(config, request, options).run();
-    });
-}
+    '--json': 'print the numbers as one JSON object too',
+  },
+  configuration: 'report',
+  examples: EXAMPLES,
+  async run({ options, config: read }) {
+    const config = read();
+    await new Making(config, reportRequestFrom(options, Date.now()), options).run();
+  },
+});
 
 class Making {
   readonly #since = performance.now();
@@ -199,7 +194,7 @@ class Making {
       for (const warning of unknown.length === 0 && numbers.clock === 'received' ? [NONE_RECEIVED] : unknown)
         process.stderr.write(`collector: warning: ${warning}\n`);
     }
-    if (this.options.json === true) process.stdout.write(`${printableJson(JSON.stringify(numbers))}\n`);
+    if (this.options.json === true) process.stdout.write(jsonLine(numbers));
     else this.#tell(numbers);
   }
 

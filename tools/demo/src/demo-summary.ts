@@ -8,7 +8,7 @@ import { SCENARIOS } from './scenarios.js';
 import { logAccess } from '@clinical-events/collector/commands/access-log';
 import { openCatalogue, recordsIn } from '@clinical-events/collector/commands/catalogue';
 import { outputColumns, timeline } from '@clinical-events/collector/commands/records/timeline';
-import { urlOfHolder } from '@clinical-events/collector/commands/serve/listening';
+import { urlOfHolder } from '@clinical-events/collector/commands/listening';
 import { alignedTable } from '@clinical-events/collector/commands/terminal';
 import { inDirectory } from '@clinical-events/collector/commands/typed';
 

@@ -1,7 +1,6 @@
 /** `collector demo`: runs of clinical AI as they are in a hospital, made up, sent to a running collector or to a file. */
 import fs from 'node:fs';
 import path from 'node:path';
-import { Command } from 'commander';
 import type { Config } from '@clinical-events/collector/config';
 import type { SentEvent } from './anomalies.js';
 import { DEFAULT_SEED, type DemoPlan, DemoScript } from './demo-script.js';
@@ -11,18 +10,20 @@ import { SCENARIOS } from './scenarios.js';
 import { EventEndpoint } from '@clinical-events/collector/sending/event-endpoint';
 import { SendingFailed } from '@clinical-events/collector/sending/sender';
 import { systemCode } from '@clinical-events/collector/system-code';
-import { CommandFailure, EXIT, onStop, usage } from '@clinical-events/collector/commands/exit-codes';
+import { defineCommand } from '@clinical-events/collector/commands/define';
+import {
+  CommandFailure,
+  EXIT,
+  type ExitCode,
+  onStop,
+  usage,
+} from '@clinical-events/collector/commands/exit-codes';
 import { collectorUrl } from '@clinical-events/collector/commands/remote-collector';
-import { callable, urlOfHolder } from '@clinical-events/collector/commands/serve/listening';
+import { callable, urlOfHolder } from '@clinical-events/collector/commands/listening';
 import { ProgressBar } from '@clinical-events/collector/commands/terminal';
 import { keyFor } from './demo-key.js';
 import { type Sent, filedSummary, mixtureTable, sentSummary, shownRun } from './demo-summary.js';
-import {
-  addConfigOptions,
-  configOf,
-  instantFrom,
-  organisationFrom,
-} from '@clinical-events/collector/commands/arguments';
+import { instantFrom, organisationFrom } from '@clinical-events/collector/commands/arguments';
 
 /* What an operator types to `collector demo`, read strictly. Each function throws a usage failure that says how. */
 
@@ -68,9 +69,7 @@ export function urlFrom(
   return collectorUrl('--url', text);
 }
 
-const EXAMPLES = `
-Examples:
-  $ collector demo                                      # to the collector that runs on ./data, for organisation "demo"
+const EXAMPLES = `  $ collector demo                                      # to the collector that runs on ./data, for organisation "demo"
   $ collector demo --url https://collector.test.example --key @demo.key --runs 5000 --rate 200/s
   $ collector demo --runs 2000000 --days 90 --out demo.ndjson
   $ collector import demo.ndjson --organisation demo --key @demo.key
@@ -112,31 +111,28 @@ const CONNECTIONS = 8;
 /** Fewer runs are done before anybody wonders. */
 const BAR_FROM_RUNS = 2000;
 
-export function command(): Command {
-  const demo = new Command('demo')
-    .description('Send made-up, realistic runs to a running collector, or write them to a file.')
-    .option('--url <url>', 'the collector (default: the one that runs on the data directory)')
-    .option('--port <port>', 'of the collector on this host, in place of --url')
-    .option('--key <where>', '@FILE or - for standard input (default: a key is made for this)')
-    .option(
-      '--organisation <name>',
-      `whom a key that is made belongs to (default: "${DEFAULT_ORGANISATION}")`,
-    )
-    .option('--runs <n>', 'how many runs', '1000')
-    .option('--days <n>', 'how many days they are spread over', '30')
-    .option('--seed <text>', 'other events for every other text', DEFAULT_SEED)
-    .option('--until <time>', 'when the last day ends: a date or an RFC 3339 instant (default: now)')
-    .option('--rate <rate>', 'events a second at most, such as 200/s (default: as fast as they are taken)')
-    .option('--out <file>', 'a new NDJSON file for "collector import"; nothing is sent')
-    .option('--json', 'print what was done as one JSON object');
-  return addConfigOptions(demo, 'keys')
-    .addHelpText('after', EXAMPLES)
-    .action(async (options: DemoOptions, self: Command) => {
-      process.exitCode = await demonstrate(configOf(self, 'keys'), options);
-    });
-}
+export const command = defineCommand<DemoOptions>({
+  name: 'demo',
+  description: 'Send made-up, realistic runs to a running collector, or write them to a file.',
+  options: {
+    '--url <url>': 'the collector (default: the one that runs on the data directory)',
+    '--port <port>': 'of the collector on this host, in place of --url',
+    '--key <where>': '@FILE or - for standard input (default: a key is made for this)',
+    '--organisation <name>': `whom a key that is made belongs to (default: "${DEFAULT_ORGANISATION}")`,
+    '--runs <n>': { help: 'how many runs', default: '1000' },
+    '--days <n>': { help: 'how many days they are spread over', default: '30' },
+    '--seed <text>': { help: 'other events for every other text', default: DEFAULT_SEED },
+    '--until <time>': 'when the last day ends: a date or an RFC 3339 instant (default: now)',
+    '--rate <rate>': 'events a second at most, such as 200/s (default: as fast as they are taken)',
+    '--out <file>': 'a new NDJSON file for "collector import"; nothing is sent',
+    '--json': 'print what was done as one JSON object',
+  },
+  configuration: 'keys',
+  examples: EXAMPLES,
+  run: ({ options, config }) => demonstrate(config(), options),
+});
 
-async function demonstrate(config: Config, options: DemoOptions): Promise<number> {
+async function demonstrate(config: Config, options: DemoOptions): Promise<ExitCode> {
   const plan = planFrom(options);
   const stop = new AbortController();
   onStop(() => stop.abort());
@@ -172,7 +168,12 @@ function barFor(options: DemoOptions): ProgressBar {
   return new ProgressBar({ wanted, unit: 'runs', per: 1, from: BAR_FROM_RUNS, rate: true });
 }
 
-async function write(options: DemoOptions, plan: DemoPlan, file: string, stop: AbortSignal): Promise<number> {
+async function write(
+  options: DemoOptions,
+  plan: DemoPlan,
+  file: string,
+  stop: AbortSignal,
+): Promise<ExitCode> {
   for (const option of ['url', 'port', 'key', 'rate'] as const) {
     if (options[option] !== undefined) throw usage(`--${option}: nothing is sent with --out`);
   }
@@ -211,7 +212,7 @@ async function send(
   options: DemoOptions,
   plan: DemoPlan,
   stop: AbortSignal,
-): Promise<number> {
+): Promise<ExitCode> {
   const url = urlFrom(options, config);
   const perSecond = options.rate === undefined ? undefined : rateFrom(options.rate);
   if (options.key !== undefined && options.organisation !== undefined) {

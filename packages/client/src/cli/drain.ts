@@ -69,45 +69,61 @@ export async function drain(
   const { held, left, notTaken } = leftOf(inspected);
   // Someone else may have taken over by now what waited in the end, and send it.
   const still = left.uncounted > 0 ? undefined : Math.max(waiting, left.waiting);
-  if (json) {
-    await output.sayJson({
-      found: still === undefined ? null : sent + still + refused + retired,
-      sent,
-      retired,
-      waiting: still ?? null,
-      refused,
-      in_quarantine: quarantined,
-      held_by_others: held.uncounted > 0 ? null : held.waiting,
-      not_taken: notTaken,
-      cut,
-      damaged: { bytes: damage.bytes, missing_events: damage.missing, files: damage.files },
-      cause: cause ?? null,
-    });
-  } else {
-    const known = still ?? `at least ${Math.max(waiting, left.waiting)}`;
-    await output.say(`${counted(sent, 'event')} sent, ${known} still waiting, ${refused} refused.`);
-    if (retired > 0)
-      await output.say(`${counted(retired, 'event')} deleted: the collector had stored and erased them.`);
-    for (const { path, waiting: events, why } of notTaken) {
-      const count = events === null ? 'an unknown number of events' : counted(events, 'event');
-      await output.say(`NOT TAKEN: ${path}: ${count}; ${why}`);
-    }
-    if (damages.length > 0) {
-      const gone = damage.missing > 0 ? `, ${counted(damage.missing, 'event')} missing` : '';
-      await output.say(`DAMAGED: ${size(damage.bytes)} that were no event${gone}; see collector-spool show`);
-    }
-    if (quarantined > 0) {
-      await output.say(`${counted(quarantined, 'event')} in quarantine: see collector-spool show --events`);
-    }
-    if (held.uncounted > 0)
-      await output.say('Events are left to the processes that hold them, unknown how many.');
-    else if (held.waiting > 0) {
-      await output.say(`${counted(held.waiting, 'event')} left to the processes that hold them.`);
-    }
-  }
+  const result: Result = {
+    ...{ found: still === undefined ? undefined : sent + still + refused + retired, sent, retired, refused },
+    ...{ still, atLeast: Math.max(waiting, left.waiting), quarantined, held, notTaken, cut, damage, cause },
+  };
+  if (json) await output.sayJson(asJson(result));
+  else for (const line of inWords(result)) await output.say(line);
   if (course.interrupted) return EXIT.interrupted;
   if (damages.length > 0) return EXIT.damaged;
   return still !== 0 || refused > 0 ? EXIT.partly : EXIT.ok;
+}
+
+/** What was found, and what became of it. */
+interface Result extends Record<'sent' | 'retired' | 'refused' | 'atLeast' | 'quarantined' | 'cut', number> {
+  /** Undefined where it is not known how many are left. */
+  readonly found: number | undefined;
+  readonly still: number | undefined;
+  readonly held: ReturnType<typeof leftOf>['held'];
+  readonly notTaken: ReturnType<typeof leftOf>['notTaken'];
+  readonly damage: ReturnType<typeof sumOf>;
+  readonly cause: string | undefined;
+}
+
+/** For scripts; the names are a promise. */
+function asJson({ found, sent, retired, still, refused, quarantined, held, damage, ...rest }: Result) {
+  return {
+    found: found ?? null,
+    sent,
+    retired,
+    waiting: still ?? null,
+    refused,
+    in_quarantine: quarantined,
+    held_by_others: held.uncounted > 0 ? null : held.waiting,
+    not_taken: rest.notTaken,
+    cut: rest.cut,
+    damaged: { bytes: damage.bytes, missing_events: damage.missing, files: damage.files },
+    cause: rest.cause ?? null,
+  };
+}
+
+function* inWords({ sent, still, atLeast, refused, retired, quarantined, held, ...rest }: Result) {
+  const { notTaken, damage } = rest;
+  yield `${counted(sent, 'event')} sent, ${still ?? `at least ${atLeast}`} still waiting, ${refused} refused.`;
+  if (retired > 0) yield `${counted(retired, 'event')} deleted: the collector had stored and erased them.`;
+  for (const { path, waiting, why } of notTaken) {
+    const count = waiting === null ? 'an unknown number of events' : counted(waiting, 'event');
+    yield `NOT TAKEN: ${path}: ${count}; ${why}`;
+  }
+  if (damage.count > 0) {
+    const gone = damage.missing > 0 ? `, ${counted(damage.missing, 'event')} missing` : '';
+    yield `DAMAGED: ${size(damage.bytes)} that were no event${gone}; see collector-spool show`;
+  }
+  if (quarantined > 0)
+    yield `${counted(quarantined, 'event')} in quarantine: see collector-spool show --events`;
+  if (held.uncounted > 0) yield 'Events are left to the processes that hold them, unknown how many.';
+  else if (held.waiting > 0) yield `${counted(held.waiting, 'event')} left to the processes that hold them.`;
 }
 
 function sumOf(damages: readonly Damage[]) {
@@ -116,7 +132,7 @@ function sumOf(damages: readonly Damage[]) {
     bytes += damage.lost?.bytes ?? 0;
     missing += damage.missing;
   }
-  return { bytes, missing, files: damages.flatMap(({ kept }) => kept ?? []) };
+  return { count: damages.length, bytes, missing, files: damages.flatMap(({ kept }) => kept ?? []) };
 }
 
 /** Of what is in the spool afterwards: what living processes hold, what is left, and what of that was not come by. */

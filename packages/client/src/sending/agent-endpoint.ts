@@ -62,20 +62,25 @@ export class AgentEndpoint implements Endpoint {
     }
   }
 
-  #post(kind: EventKind, body: Uint8Array, requester: Requester, again: boolean): void {
+  /** @throws what Node says of an address or a header that cannot be sent. */
+  #begin(kind: EventKind, { length }: Uint8Array): http.ClientRequest {
     const { url } = this.#options;
+    return this.#request({
+      ...this.#target,
+      path: url.pathname.replace(/\/+$/, '') + EVENT_PATHS[kind],
+      // As a list, which Node writes as it is: cheaper than an object.
+      headers: [
+        ...['Host', url.host, 'Content-Type', 'application/json'],
+        ...['Content-Length', String(length)],
+        ...['X-API-Key', keyOf(this.#options)],
+      ],
+    });
+  }
+
+  #post(kind: EventKind, body: Uint8Array, requester: Requester, again: boolean): void {
     let request: http.ClientRequest;
     try {
-      request = this.#request({
-        ...this.#target,
-        path: url.pathname.replace(/\/+$/, '') + EVENT_PATHS[kind],
-        // As a list, which Node writes as it is: cheaper than an object.
-        headers: [
-          ...['Host', url.host, 'Content-Type', 'application/json'],
-          ...['Content-Length', String(body.length)],
-          ...['X-API-Key', keyOf(this.#options)],
-        ],
-      });
+      request = this.#begin(kind, body);
     } catch (error) {
       setImmediate(() => requester.failed(error));
       return;

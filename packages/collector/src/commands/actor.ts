@@ -27,9 +27,9 @@ export interface ActingUser {
 
 const KINDS = ['os', 'oidc', 'proxy'] as const;
 const NO_LOGIN = 0xffff_ffff;
-/** No system has longer ones; the variable is anybody's to set. */
+/** No system has longer names; any user may set the variable. */
 const LONGEST_NAME = 256;
-/** Looks in all directories of users that the host is joined to; by its path, which nobody's PATH replaces. */
+/** Looks in all directories of users that the host is joined to. An absolute path, which PATH cannot replace. */
 const GETENT = '/usr/bin/getent';
 const ANSWERED_MS = 5000;
 
@@ -79,7 +79,7 @@ function processUser(): { readonly uid: number; readonly user: string | null } {
   }
 }
 
-/** Of the session, which sudo and su do not change (Linux audit, proc(5)); undefined when there is none. */
+/** The user of the session, which sudo and su do not change (Linux audit, proc(5)); undefined without a session. */
 function loginUser(): number | undefined {
   try {
     const uid = Number(fs.readFileSync('/proc/self/loginuid', 'latin1'));

@@ -86,7 +86,9 @@ export function soundConfig({ config, faults, sourceOf }: ConfigReading, name: C
 export function wordFrom<Word extends string>(option: string, text: string, words: readonly Word[]): Word {
   const found = words.find((word) => word === text);
   if (found !== undefined) return found;
-  throw usage(`${option}: ${JSON.stringify(text)} is none of ${words.join(', ')}${didYouMean(text, words)}`);
+  throw usage(
+    `${option}: ${JSON.stringify(text)} is not one of ${words.join(', ')}${didYouMean(text, words)}`,
+  );
 }
 
 /** The same for several words with commas between them; the order and repeats do not matter. */
@@ -152,7 +154,7 @@ function sourceOf(file: string): string {
 /**
  * The ids of a file, one a line, without the blanks around them.
  * @param file `-` for standard input.
- * @throws CommandFailure when there is none, or it is no text in UTF-8; never with an id in it.
+ * @throws CommandFailure when there is no id, or the file is not text in UTF-8; its message has no id.
  */
 export function idsIn(option: string, file: string): string[] {
   const lines = textIn(option, file, 'one id a line').split(/\r\n|[\r\n]/);
@@ -341,7 +343,7 @@ const MOST_LOOKED_AT = 64;
 /**
  * The record that is meant by its id or the beginning of it.
  * @param asked the option and what was typed, of one organisation when that is given.
- * @throws CommandFailure when there is none, or when several begin so.
+ * @throws CommandFailure when no run or several runs begin with it.
  */
 export function recordMeant(
   catalogue: Pick<Catalogue, 'run'>,

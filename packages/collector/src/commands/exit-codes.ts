@@ -78,6 +78,16 @@ export function deniedPath(error: unknown): string | undefined {
   return undefined;
 }
 
+/** The message of an error and of what caused it. */
+export function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const denied = deniedPath(error);
+  if (denied !== undefined) return `permission denied: ${denied}`;
+  const cause = error.cause === undefined ? '' : reasonOf(error.cause);
+  if (cause.startsWith(error.message)) return cause;
+  return cause === '' ? error.message : `${error.message}: ${cause}`;
+}
+
 const STOPPING = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'] as const;
 /** The terminal sends a Ctrl-C to npm as well, which passes it on some milliseconds later. */
 const SAME_STOP_MS = 1000;

@@ -1,6 +1,5 @@
 /** `collector import`: events from NDJSON files, sent to a running collector over HTTP, or only checked. */
 import { type ErrorCode, EVENT_KINDS } from '@clinical-events/protocol';
-import { Command } from 'commander';
 import { DEFAULT_ORGANISATION } from '../access/issuing.js';
 import { type Config, senderVariables } from '../config.js';
 import { STANDARD_INPUT } from '../importing/lines.js';
@@ -12,25 +11,23 @@ import { EVENT_DOOR } from '../ingest/request.js';
 import { type Answer, EventEndpoint, nameOf } from '../sending/event-endpoint.js';
 import { Sender, SendingFailed } from '../sending/sender.js';
 import { CommandFailure, EXIT, type ExitCode, onStop, usage } from './exit-codes.js';
-import { addConfigOptions, configOf, givenOptions } from './arguments.js';
+import { defineCommand } from './define.js';
 import { LineFiles, type LineOptions, type ReadLine } from './line-files.js';
 import { assertAnswers, checkedKey, collectorUrl, keyFrom, warnOfPlainText } from './remote-collector.js';
 
 const DEFAULT_URL = 'http://127.0.0.1:8080';
 
-const EXAMPLES = `
+const EXAMPLES = `  $ collector import events.ndjson --key @import.key
+  $ collector import outcomes-*.ndjson --kind outcome --organisation ward-7 --url https://collector.test.example --key @ward-7.key
+  $ collector import legacy.ndjson --kind outcome --fix timestamps=Europe/Berlin --key @import.key
+  $ zstd -dc events.ndjson.zst | collector import - --key @import.key
+  $ collector import events.ndjson --check --profile full
+
 Each line of a file is one of
   the event itself                            --kind says of which kind it is
   {"kind": "outcome", "event": {…}}           the text of "event" is taken as it stands there
   {"kind": "outcome", "body": "…"}            such as a line of "collector events": "body" is the exact text
 A wrapped line's sha256, or else its event_id, has to be that of the event. "-" is standard input.
-
-Examples:
-  $ collector import events.ndjson --key @import.key
-  $ collector import outcomes-*.ndjson --kind outcome --organisation ward-7 --url https://collector.test.example --key @ward-7.key
-  $ collector import legacy.ndjson --kind outcome --fix timestamps=Europe/Berlin --key @import.key
-  $ zstd -dc events.ndjson.zst | collector import - --key @import.key
-  $ collector import events.ndjson --check --profile full
 
 The collector examines each event and stores it once, for the organisation and by the profile of the key. A line that
 names an organisation other than --organisation is refused. Its received_at is the time of the import: what a line says
@@ -67,33 +64,32 @@ const MOST_EVENTS = 256;
 /** Of events that have no answer yet; one alone may be larger. */
 const MOST_BYTES = 64 << 20;
 
-export function command(): Command {
-  const importing = new Command('import')
-    .description('Send events from NDJSON files to a running collector, which stores them.')
-    .argument('<file...>', 'NDJSON files; - for standard input')
-    .option('--kind <kind>', `the kind of all events: ${EVENT_KINDS.join(', ')}`)
-    .option('--fix <what>', 'timestamps=ZONE: the offset for timestamps that have none')
-    .option('--json', 'print the result as one JSON object')
-    .option('--url <url>', `the collector (default: COLLECTOR_URL, or ${DEFAULT_URL})`)
-    .option('--key <where>', '@FILE or - for standard input (default: COLLECTOR_KEY)')
-    .option('--organisation <name>', `that the key is for (default: "${DEFAULT_ORGANISATION}")`)
-    .option(
-      '--rejects <file>',
+export const command = defineCommand<ImportOptions>({
+  name: 'import',
+  description: 'Send events from NDJSON files to a running collector, which stores them.',
+  arguments: { '<file...>': 'NDJSON files; - for standard input' },
+  options: {
+    '--kind <kind>': `the kind of all events: ${EVENT_KINDS.join(', ')}`,
+    '--fix <what>': 'timestamps=ZONE: the offset for timestamps that have none',
+    '--json': 'print the result as one JSON object',
+    '--url <url>': `the collector (default: COLLECTOR_URL, or ${DEFAULT_URL})`,
+    '--key <where>': '@FILE or - for standard input (default: COLLECTOR_KEY)',
+    '--organisation <name>': `that the key is for (default: "${DEFAULT_ORGANISATION}")`,
+    '--rejects <file>':
       'where lines that are not stored go (default: <first file>.rejects.ndjson; nowhere with --check)',
-    )
-    .option('--check', 'examine the events as a collector would, and send nothing');
-  return addConfigOptions(importing, 'import')
-    .addHelpText('after', EXAMPLES)
-    .action(async (files: string[], options: ImportOptions, self: Command) => {
-      const [unused] = options.check ? [] : Object.keys(givenOptions(self, 'import'));
-      if (unused !== undefined) throw usage(`--${unused}: goes with --check`);
-      process.exitCode = options.check
-        ? await checkFiles(files, options, configOf(self, 'import'))
-        : await importFiles(files, options);
-    });
-}
+    '--check': 'examine the events as a collector would, and send nothing',
+  },
+  configuration: 'import',
+  examples: EXAMPLES,
+  run({ options, given, config }, ...files) {
+    if (options.check) return checkFiles(files, options, config());
+    const [unused] = Object.keys(given);
+    if (unused !== undefined) throw usage(`--${unused}: goes with --check`);
+    return importFiles(files, options);
+  },
+});
 
-/** So many are printed. */
+/** How many faults are printed. */
 const FIRST_FAULTS = 10;
 
 async function checkFiles(

@@ -7,7 +7,6 @@ import { isKeyId, keyIdOf } from '../access/key-ring.js';
 import { certificateName, formatRateLimit, parseRateLimit } from '../access/principal.js';
 import type { Config } from '../config.js';
 import { exists } from '../files.js';
-import type { AccessLogStore } from '../store/contract/access-log.js';
 import {
   type ApiKey,
   type KeyStore,
@@ -20,7 +19,7 @@ import { describeStore, isShared } from '../store/open.js';
 import { KeyDatabase, keyDatabasePath, openKeys } from '../store/open-keys.js';
 import { type Access, logAct } from './access-log.js';
 import { CommandFailure, EXIT, usage } from './exit-codes.js';
-import { newKeyNotice, portOfHolder, requiresCertificate } from './serve/listening.js';
+import { newKeyNotice, portOfHolder, requiresCertificate } from './listening.js';
 import { alignedTable, jsonText } from './terminal.js';
 import { expiryFrom, overlapFrom, wordsFrom } from './arguments.js';
 import { defineCommand } from './define.js';
@@ -114,10 +113,6 @@ function keyJson(key: ApiKey, nowMs: number): object {
   };
 }
 
-function printJson(value: unknown): void {
-  process.stdout.write(jsonText(value));
-}
-
 /** To the second: enough for people. */
 function shortInstant(ms: number | undefined): string {
   return instant(ms)?.replace(/\.\d+Z$/, 'Z') ?? '-';
@@ -188,59 +183,43 @@ function printIssued(issued: IssuedKey, config: Config, introduction: string): v
 
 type Keys = Pick<KeyStore, 'list' | 'insert' | 'rotate' | 'revoke' | 'close'>;
 
-/** Keys whose changes have lines in the access log. */
-class LoggedKeys implements Keys {
-  private constructor(
-    private readonly keys: KeyStore,
-    private readonly place: string | AccessLogStore,
-  ) {}
-
-  /** On return the data directory is there, so that a line can be written also before the first start. */
-  static async open(config: Config): Promise<LoggedKeys> {
-    const keys = await openKeys(config);
-    return new LoggedKeys(keys, 'accessLog' in keys ? keys.accessLog : config.dataDir);
-  }
-
-  list(): Promise<ApiKey[]> {
-    return this.keys.list();
-  }
-
-  insert(key: ApiKey): Promise<void> {
-    const { keyId, organisation, permissions, expiresAt } = key;
-    const filter = { key_id: keyId, organisation, permissions, expires_at: instant(expiresAt) };
-    return this.#change('create', filter, () => this.keys.insert(key));
-  }
-
-  rotate(successor: ApiKey, oldEnds: number, now: number): Promise<RotationRefusal | undefined> {
-    const { rotatedFrom, keyId, expiresAt } = successor;
-    const filter = {
-      ...{ key_id: rotatedFrom, accepted_until: instant(oldEnds) },
-      ...{ replaced_by: keyId, expires_at: instant(expiresAt) },
-    };
-    return this.#change('rotate', filter, () => this.keys.rotate(successor, oldEnds, now));
-  }
-
-  revoke(keyId: string, now: number): Promise<boolean> {
-    return this.#change('revoke', { key_id: keyId }, () => this.keys.revoke(keyId, now));
-  }
-
-  close(): Promise<void> {
-    return this.keys.close();
-  }
-
-  #change<Result>(what: string, filter: Access['filter'], change: () => Promise<Result>): Promise<Result> {
-    return logAct(this.place, { command: `keys ${what}`, filter }, async (logged) => {
+/**
+ * Keys whose changes have lines in the access log.
+ * On return the data directory is there, so that a line can be written also before the first start.
+ */
+async function openLogged(config: Config): Promise<Keys> {
+  const keys = await openKeys(config);
+  const place = 'accessLog' in keys ? keys.accessLog : config.dataDir;
+  const logged = <Result>(what: string, filter: Access['filter'], change: () => Promise<Result>) =>
+    logAct(place, { command: `keys ${what}`, filter }, async (access) => {
       const result = await change();
-      logged.complete = result === undefined || result === true;
+      access.complete = result === undefined || result === true;
       return result;
     });
-  }
+  return {
+    list: () => keys.list(),
+    close: () => keys.close(),
+    insert(key) {
+      const { keyId, organisation, permissions, expiresAt } = key;
+      const filter = { key_id: keyId, organisation, permissions, expires_at: instant(expiresAt) };
+      return logged('create', filter, () => keys.insert(key));
+    },
+    rotate(successor, oldEnds, now) {
+      const { rotatedFrom, keyId, expiresAt } = successor;
+      const filter = {
+        ...{ key_id: rotatedFrom, accepted_until: instant(oldEnds) },
+        ...{ replaced_by: keyId, expires_at: instant(expiresAt) },
+      };
+      return logged('rotate', filter, () => keys.rotate(successor, oldEnds, now));
+    },
+    revoke: (keyId, now) => logged('revoke', { key_id: keyId }, () => keys.revoke(keyId, now)),
+  };
 }
 
 async function withKeys<Result>(
   config: Config,
   work: (keys: Keys) => Promise<Result>,
-  open: (config: Config) => Keys | Promise<Keys> = (each) => LoggedKeys.open(each),
+  open: (config: Config) => Keys | Promise<Keys> = openLogged,
 ): Promise<Result> {
   const keys = await open(config);
   try {
@@ -265,7 +244,7 @@ async function create(options: CreateOptions, config: Config): Promise<void> {
   const issued = await withKeys(config, (keys) => createKey(keys, grants, now));
   // A typing error in --data-dir would otherwise show only when the collector refuses the key.
   if (absent) process.stderr.write(`collector: made the data directory ${config.dataDir}\n`);
-  if (options.json) printJson({ key: issued.text, ...keyJson(issued.key, now) });
+  if (options.json) process.stdout.write(jsonText({ key: issued.text, ...keyJson(issued.key, now) }));
   else {
     const until = issued.key.expiresAt === undefined ? '' : ` until ${shortInstant(issued.key.expiresAt)}`;
     printIssued(
@@ -292,7 +271,7 @@ async function list(options: ListOptions, config: Config): Promise<void> {
         )
       : [];
   const keys = all.filter(({ organisation }) => (options.organisation ?? organisation) === organisation);
-  if (options.json) printJson(keys.map((key) => keyJson(key, now)));
+  if (options.json) process.stdout.write(jsonText(keys.map((key) => keyJson(key, now))));
   else if (keys.length > 0) process.stdout.write(keyTable(keys, now));
   else {
     const whose = options.organisation === undefined ? '' : ` of organisation "${options.organisation}"`;
@@ -300,7 +279,7 @@ async function list(options: ListOptions, config: Config): Promise<void> {
   }
 }
 
-/** A database has them always, as far as is known before it is asked. */
+/** Whether there may be keys: a database is not asked. */
 function hasKeys(config: Config): boolean {
   return isShared(config) || exists(keyDatabasePath(config.dataDir));
 }
@@ -333,7 +312,13 @@ async function rotate(text: string, options: RotateOptions, config: Config): Pro
   }));
   if (typeof result === 'string') throw notRotated(keyId, result, config);
   if (options.json) {
-    printJson({ key: result.text, ...keyJson(result.key, now), old_key_expires_at: instant(old?.expiresAt) });
+    process.stdout.write(
+      jsonText({
+        key: result.text,
+        ...keyJson(result.key, now),
+        old_key_expires_at: instant(old?.expiresAt),
+      }),
+    );
     return;
   }
   const oldEnds =
@@ -349,7 +334,7 @@ async function revoke(text: string, options: { readonly json?: true }, config: C
     (await keys.revoke(keyId, now)) ? (await keys.list()).find((key) => key.keyId === keyId) : undefined,
   );
   if (revoked === undefined) throw unknownKey(keyId, config);
-  if (options.json) printJson(keyJson(revoked, now));
+  if (options.json) process.stdout.write(jsonText(keyJson(revoked, now)));
   else {
     const when = shortInstant(revoked.revokedAt);
     process.stdout.write(

@@ -78,7 +78,7 @@ const COMMANDS: Readonly<Record<CommandWord, { summary: string; load: () => Prom
   },
 };
 
-/** So long `serve` waits for a reader of its last words, in milliseconds. */
+/** How long `serve` waits for a reader of its last lines, in milliseconds. */
 const LAST_WORDS_MS = 1000;
 
 const EXAMPLES = `

@@ -5,6 +5,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { exists } from '../files.js';
+import { DirectoryInUse, type DirectoryLock, lockDirectory, LockUnfit } from '../store/directory-lock.js';
 import { checkpointDirectory } from '../store/open.js';
 import { CommandFailure, EXIT, usage } from './exit-codes.js';
 
@@ -66,6 +67,23 @@ export function checkDataDirectory(dataDir: string): void {
 
 function misplaced(file: string, what: string): CommandFailure {
   return new CommandFailure(`${file} is ${what}`, EXIT.damaged);
+}
+
+/**
+ * On return this process alone holds the data directory, until the lock is released or the process ends.
+ * @throws CommandFailure, also when something there is not of the kind that its name stands for.
+ * @param advice follows what is said when another process holds it.
+ */
+export function holdDirectory(dataDir: string, advice = ''): DirectoryLock {
+  checkDataDirectory(dataDir);
+  try {
+    return lockDirectory(dataDir);
+  } catch (error) {
+    if (error instanceof DirectoryInUse)
+      throw new CommandFailure(error.message + advice, EXIT.inUse, { cause: error });
+    if (error instanceof LockUnfit) throw new CommandFailure(error.message, EXIT.damaged, { cause: error });
+    throw error;
+  }
 }
 
 /** Segments, or a checkpoint, which says that there were some. */

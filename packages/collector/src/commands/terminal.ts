@@ -13,7 +13,7 @@ export interface Output {
   readonly columns?: number;
 }
 
-/** The line, wrapped for a terminal; as it is where no one looks on. @param indent of the lines below the first. */
+/** The line, wrapped for a terminal and unchanged for other outputs. @param indent of the lines below the first. */
 export function wrappedFor({ isTTY = false, columns = 0 }: Output, line: string, indent = INDENT): string {
   return isTTY && columns > 0 ? wrapped(line, columns, ' '.repeat(indent)) : line;
 }
@@ -258,13 +258,13 @@ export function findingsTable(findings: readonly StoreFinding[], output: NodeJS.
 /* How far a long check has come: on standard error, and gone before its result is printed. */
 
 export interface ProgressOptions {
-  /** No one looks on when standard error is not a terminal. */
+  /** False where standard error is not a terminal. */
   readonly wanted: boolean;
   /** What is counted. */
   readonly unit: string;
-  /** How many of what `show` is told make one unit. */
+  /** How many of what `show` is given make one unit. */
   readonly per: number;
-  /** Less than this, in units, is done before anybody wonders. */
+  /** For less than this, in units, no bar is shown: it would be gone at once. */
   readonly from: number;
   /** Whether to show how many units a second are done. */
   readonly rate?: boolean;

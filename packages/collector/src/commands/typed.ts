@@ -61,7 +61,7 @@ export function printRemarks(lines: readonly string[], dataDir?: string): void {
   process.stderr.write(lines.map((line) => `collector: ${typed(line, directory)}\n`).join(''));
 }
 
-/** For those who read it on another host: without a path, which they are not told. */
+/** For readers on another host: without a path, which they must not see. */
 export function ownName(): string {
   const own = ownCommand();
   return own.includes('/') ? 'collector' : own;

@@ -31,7 +31,7 @@ export function journalStream(env: NodeJS.ProcessEnv = process.env): string | un
   return env['JOURNAL_STREAM'];
 }
 
-/** The user who called sudo (sudo(8)), as it says; undefined when no one did. */
+/** The user who called sudo, by its own variable (sudo(8)); undefined without sudo. */
 export function sudoUser(env: NodeJS.ProcessEnv = process.env): string | undefined {
   return env['SUDO_USER'] === '' ? undefined : env['SUDO_USER'];
 }
@@ -56,7 +56,7 @@ export interface Started {
   readonly directory: string;
 }
 
-/** @returns words for a shell; what goes behind them is a command of `collector`. */
+/** @returns words for a shell, which a command of `collector` may follow. */
 export function ownCommand({ env, script, node, directory }: Started = thisProcess()): string {
   const isByNpm = env['npm_lifecycle_script']?.includes('packages/collector/dist/main.js') === true;
   const from = isByNpm ? env['INIT_CWD'] : directory;

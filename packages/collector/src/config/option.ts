@@ -51,7 +51,7 @@ interface Declared {
   readonly reloadable?: true;
 }
 export interface TextOption extends Declared {
-  /** A path, and that behind the `command:` of a place, is made absolute, also when it comes from the file. */
+  /** A path, also that of a place `command:PATH`, is made absolute, wherever it was given. */
   readonly type: 'text' | 'path' | 'place' | 'list';
   /** Empty when the value is empty unless given. */
   readonly default: string;
@@ -93,7 +93,7 @@ export function domain(option: Option): string {
   return `${shown(option, option.min)} to ${shown(option, option.max)}`;
 }
 
-/** @returns the value, or the reason why the text is none. */
+/** @returns the value, or why the text is not a value of the option. */
 export function parse(option: Option, text: string): { value: string | number } | { reason: string } {
   if ('choices' in option) {
     if (option.choices.includes(text)) return { value: text };

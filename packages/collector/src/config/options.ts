@@ -115,14 +115,14 @@ const OPTIONS = {
     type: 'choice',
     default: 'auto',
     choices: ['auto', 'on', 'off'],
-    help: 'encrypt payloads: auto does for a new log and goes on as others were begun; on begins it, and it stays on',
+    help: 'encrypt payloads: auto encrypts a new log and leaves others as they are; on begins to encrypt, for good',
     appliesTo: SERVE,
   },
   'encryption-keys': {
     type: 'text',
     default: '',
     otherwise: '`encryption-keys` in the data directory',
-    help: 'directory of the keys of payloads, and behind commas its mirrors; of a log in a database postgres://…, another database; remembered in the data directory',
+    help: 'directory of the keys of payloads and, after commas, its mirrors; of a log in a database postgres://…, another database; remembered in the data directory',
     appliesTo: KEYED,
   },
   kek: {
@@ -165,7 +165,7 @@ const OPTIONS = {
     type: 'path',
     default: '',
     otherwise: 'none: plain HTTP',
-    help: 'certificate in PEM, with those that lead to its authority behind it; makes it HTTPS, and the management listener speak it too',
+    help: 'certificate in PEM, followed by those that lead to its authority; turns on HTTPS, also for the management listener',
     appliesTo: ADDRESS,
   },
   'tls-key': {
@@ -284,7 +284,7 @@ const OPTIONS = {
     default: 10 * SECOND,
     min: 100,
     max: 10 * MINUTE,
-    help: 'time to finish what was begun when told to stop',
+    help: 'time to finish requests and writes after a signal to stop',
     reloadable: true,
   },
   'limits.max-nesting-depth': {
@@ -299,7 +299,7 @@ const OPTIONS = {
     default: 64 * MIB,
     min: 64 * KIB,
     max: GIB,
-    help: 'size at which the log goes on in a new file',
+    help: 'size at which a new file of the log begins',
   },
   'limits.backup-max-age-ms': {
     type: 'duration',

@@ -5,9 +5,9 @@
 import { readFileSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { didYouMean } from '@clinical-events/protocol';
-import { jsonFaultAt, repeatedNames } from './json-fault.js';
 import { isLoopback } from '../loopback.js';
 import { formatByteSize, formatDuration } from '../quantity.js';
+import { JsonOutline, parseJson, placeIn, stringEnd } from '../store/json-text.js';
 import {
   CLIENT_VARIABLES,
   CONFIG_VARIABLE,
@@ -33,7 +33,7 @@ export interface ConfigFault {
   readonly message: string;
 }
 
-/** The configuration cannot be used. Tells every fault, not just the first. */
+/** The configuration cannot be used. Has every fault, not only the first. */
 export class ConfigError extends Error {
   override name = 'ConfigError';
   constructor(readonly faults: readonly ConfigFault[]) {
@@ -62,7 +62,7 @@ interface Place {
 }
 
 /**
- * Values from the environment, by option name. Every variable with our prefix has to be one of ours, or the client's.
+ * Values from the environment, by option name. A variable with our prefix must be one of ours or the client's.
  */
 function fromEnvironment(env: NodeJS.ProcessEnv, faults: ConfigFault[]): Map<string, Given> {
   const given = new Map<string, Given>();
@@ -115,7 +115,7 @@ function fromFile(
   };
   let text: string;
   try {
-    // Anyone who opens a pipe that no one writes to waits forever; and what a device says is endless.
+    // Opening a pipe without a writer waits forever, and a device may have no end.
     const stat = statSync(file.text);
     if (!stat.isFile() || stat.size > MOST_FILE_BYTES) {
       refuse(stat.isFile() ? 'is too large for a configuration' : 'is not a regular file');
@@ -134,16 +134,18 @@ function fromFile(
 
 /** @returns whether the text can be used. */
 function takeText(text: string, place: Place): boolean {
-  const { name: source, prefix, faults, refuse } = place;
-  const fault = jsonFaultAt(text);
-  if (fault !== undefined) {
-    refuse(`is not JSON: see line ${fault.line}, column ${fault.column}`);
+  const { name: source, faults, refuse } = place;
+  const { faultAt, repeatedAt } = new JsonOutline(text);
+  if (faultAt !== undefined) {
+    refuse(`is not JSON: see ${placeIn(text, faultAt)}`);
     return false;
   }
-  for (const name of repeatedNames(text)) {
-    faults.push({ source: `${source}, "${prefix}${name}"`, message: 'is given more than once' });
+  if (repeatedAt !== undefined) {
+    const member = JSON.parse(text.slice(repeatedAt, stringEnd(text, repeatedAt) + 1)) as string;
+    const name = MEMBERS.includes(member) ? LIMITS + member : member;
+    faults.push({ source: `${source}, "${name}"`, message: 'is given more than once' });
   }
-  return takeMembers(JSON.parse(text), place);
+  return takeMembers(parseJson(text), place);
 }
 
 function takeMembers(content: unknown, place: Place): boolean {
@@ -276,7 +278,7 @@ const RULES: readonly Rule[] = [
 ];
 
 /**
- * What each option for itself cannot tell.
+ * Faults between options that are sound by themselves.
  * @param sound the options without a fault of their own.
  * @param sourceOf where an option's value was given.
  */

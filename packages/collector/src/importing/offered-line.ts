@@ -14,18 +14,7 @@ import { hash } from 'node:crypto';
 import { EVENT_KINDS, type EventKind, isOrganisation } from '@clinical-events/protocol';
 import { faultOf, notUtf8 } from '../ledger/examine.js';
 import { readJson } from '../ledger/strict-json.js';
-import {
-  CLOSE_BRACE,
-  CLOSE_BRACKET,
-  COLON,
-  COMMA,
-  OPEN_BRACE,
-  OPEN_BRACKET,
-  QUOTE,
-  stringEnd,
-} from '../store/json-text.js';
-
-/* Where the members of an object stand in its JSON text, so that one can be taken out or changed and nothing else moves. */
+import { JsonOutline, OPEN_BRACE, OPEN_BRACKET, pastScalar, pastSpace, unitsOf } from '../store/json-text.js';
 
 /** The text of a value: from `start` up to, not including, `end`. */
 export interface Place {
@@ -33,72 +22,24 @@ export interface Place {
   readonly end: number;
 }
 
-export interface Members {
-  /** By name as it reads, without escapes. */
-  readonly places: ReadonlyMap<string, Place>;
-  /** Where the object's closing brace stands. */
-  readonly close: number;
-}
-
 /**
- * @param text a JSON text that has been read without a fault (RFC 8259).
- * @param from where the object begins, white space before it allowed.
- * @returns undefined when the value there is no object.
+ * Where a value stands in its text, so that it can be taken out or changed and nothing else moves.
+ * @param outline of a text without a fault. @param names of members, from the outermost object inwards.
+ * @returns undefined where there is no such member.
  */
-export function membersOf(text: string, from = 0): Members | undefined {
-  let at = pastSpace(text, from);
-  if (text.charCodeAt(at) !== OPEN_BRACE) return undefined;
-  const places = new Map<string, Place>();
-  at = pastSpace(text, at + 1);
-  while (text.charCodeAt(at) === QUOTE) {
-    const nameEnd = stringEnd(text, at) + 1;
-    const name = JSON.parse(text.slice(at, nameEnd)) as string;
-    const start = pastSpace(text, pastSpace(text, nameEnd) + 1);
-    const end = valueEnd(text, start);
-    places.set(name, { start, end });
-    at = pastSpace(text, end);
-    if (text.charCodeAt(at) === COMMA) at = pastSpace(text, at + 1);
+export function placeOf(outline: JsonOutline, ...names: readonly string[]): Place | undefined {
+  const { units } = outline;
+  let start = pastSpace(units, 0);
+  let container = 0;
+  for (const name of names) {
+    if (units[start] !== OPEN_BRACE) return undefined;
+    const member = outline.find(container, unitsOf(name), 0, name.length);
+    if (member < 0) return undefined;
+    start = outline.valueOf(member);
+    container = outline.containerOf(member);
   }
-  return { places, close: at };
-}
-
-function pastSpace(text: string, from: number): number {
-  let at = from;
-  while (isSpace(text.charCodeAt(at))) at++;
-  return at;
-}
-
-function isSpace(code: number): boolean {
-  return code === 32 || code === 10 || code === 13 || code === 9;
-}
-
-/** Where the value that begins at `start` ends, however deep it is, without recursion. */
-function valueEnd(text: string, start: number): number {
-  let depth = 0;
-  let at = start;
-  do {
-    const code = text.charCodeAt(at);
-    if (code === QUOTE) at = stringEnd(text, at) + 1;
-    else if (code === OPEN_BRACE || code === OPEN_BRACKET) {
-      depth++;
-      at++;
-    } else if (code === CLOSE_BRACE || code === CLOSE_BRACKET) {
-      depth--;
-      at++;
-    } else if (code === COMMA || code === COLON || isSpace(code)) at++;
-    else at = scalarEnd(text, at);
-  } while (depth > 0);
-  return at;
-}
-
-function scalarEnd(text: string, start: number): number {
-  let at = start;
-  while (at < text.length && !endsScalar(text.charCodeAt(at))) at++;
-  return at;
-}
-
-function endsScalar(code: number): boolean {
-  return code === COMMA || code === CLOSE_BRACE || code === CLOSE_BRACKET || isSpace(code);
+  const opens = units[start] === OPEN_BRACE || units[start] === OPEN_BRACKET;
+  return { start, end: opens ? outline.endOf(container) : pastScalar(units, start) };
 }
 
 /**
@@ -302,8 +243,8 @@ function bodyIn(text: string, members: JsonObject): string {
     if (body !== undefined) return body;
     throw new WrapperFault('body', 'required', 'is null: the payload of this event is not in the line');
   }
-  const place = membersOf(text)?.places.get('event');
-  if (place === undefined || !isObject(members['event'])) {
+  const place = isObject(members['event']) ? placeOf(new JsonOutline(text), 'event') : undefined;
+  if (place === undefined) {
     throw new WrapperFault('event', 'type', 'must be an object');
   }
   return text.slice(place.start, place.end);

@@ -7,7 +7,8 @@
  * stays as it was.
  */
 import type { EventKind } from '@clinical-events/protocol';
-import { membersOf, type Place } from './offered-line.js';
+import { JsonOutline, OPEN_BRACE } from '../store/json-text.js';
+import { type Place, placeOf } from './offered-line.js';
 
 /** A date-time of RFC 3339 without its offset; with a space, as databases write it. */
 const LOCAL = /^(\d{4}-\d{2}-\d{2})[Tt ](\d{2}:\d{2})(:\d{2}(?:\.\d+)?)$/;
@@ -27,14 +28,14 @@ interface Fix {
  * `import_fixes` of its own, or when it is no JSON object.
  */
 export function fixTimestamps(body: string, kind: EventKind, zone: Zone): string | undefined {
-  if (!isJson(body)) return undefined;
-  const event = membersOf(body);
-  if (event === undefined || event.places.has(FIXES)) return undefined;
-  // In other kinds no one has named such a field.
-  const outcome = kind === 'outcome' ? event.places.get('outcome') : undefined;
-  const occurredAt = outcome && membersOf(body, outcome.start)?.places.get('occurred_at');
+  const outline = new JsonOutline(body);
+  const event = outline.faultAt === undefined ? placeOf(outline) : undefined;
+  if (event === undefined || outline.units[event.start] !== OPEN_BRACE) return undefined;
+  if (placeOf(outline, FIXES) !== undefined) return undefined;
+  // Other kinds have no such field.
+  const occurredAt = kind === 'outcome' ? placeOf(outline, 'outcome', 'occurred_at') : undefined;
   const fixes = [
-    fixAt(body, '/timestamp', event.places.get('timestamp'), zone),
+    fixAt(body, '/timestamp', placeOf(outline, 'timestamp'), zone),
     fixAt(body, '/outcome/occurred_at', occurredAt, zone),
   ].filter((fix) => fix !== undefined);
   if (fixes.length === 0) return undefined;
@@ -42,21 +43,13 @@ export function fixTimestamps(body: string, kind: EventKind, zone: Zone): string
     ...{ pointer, original, zone: zone.name },
     ...(clockChange !== undefined && { clock_change: clockChange }),
   }));
-  let text = `${body.slice(0, event.close)},"${FIXES}":${JSON.stringify(told)}${body.slice(event.close)}`;
+  const close = event.end - 1;
+  let text = `${body.slice(0, close)},"${FIXES}":${JSON.stringify(told)}${body.slice(close)}`;
   // From the end on, so that the places before stay where they are.
   for (const { place, fixed } of fixes.toSorted((a, b) => b.place.start - a.place.start)) {
     text = `${text.slice(0, place.start)}"${fixed}"${text.slice(place.end)}`;
   }
   return text;
-}
-
-function isJson(text: string): boolean {
-  try {
-    JSON.parse(text);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 function fixAt(body: string, pointer: string, place: Place | undefined, zone: Zone): Fix | undefined {

@@ -163,8 +163,9 @@ export class ServerCertificate {
   #daily: NodeJS.Timeout | undefined;
   #due: NodeJS.Timeout | undefined;
   #work = Promise.resolve(true);
-  /** The files are written one after the other: they are whole once the next poll has found no change. */
-  readonly #onChange = (): void => this.#loadAfter(2 * this.pollMs);
+  /** What the files held when they were last found changed. */
+  #seen = '';
+  readonly #onChange = (): void => this.#settleAfter(this.pollMs);
 
   private constructor(
     readonly files: CertificateFiles,
@@ -225,11 +226,19 @@ export class ServerCertificate {
     return (this.#work = this.#work.then(() => this.#load()));
   }
 
-  #loadAfter(ms: number): void {
+  #settleAfter(ms: number): void {
     clearTimeout(this.#due);
     // It never rejects.
-    const load = () => void this.reload().catch(() => undefined);
-    this.#due = setTimeout(load, Math.min(ms, LONGEST_DELAY_MS)).unref();
+    const settle = () => void this.#settle().catch(() => undefined);
+    this.#due = setTimeout(settle, Math.min(ms, LONGEST_DELAY_MS)).unref();
+  }
+
+  /** The files are written one after the other: they are whole once two looks have found the same. */
+  async #settle(): Promise<void> {
+    const found = JSON.stringify(await Promise.all(this.#names.map(readText)));
+    if (found === this.#seen) await this.reload();
+    else this.#settleAfter(this.pollMs);
+    this.#seen = found;
   }
 
   async #load(): Promise<boolean> {
@@ -243,7 +252,7 @@ export class ServerCertificate {
         throw new Error(`the certificate in ${files.cert} has expired`);
       const early = x509.validFromDate.getTime() - Date.now();
       if (early > 0) {
-        this.#loadAfter(early);
+        this.#settleAfter(early);
         const from = x509.validFromDate.toISOString();
         throw new Error(`the certificate in ${files.cert} is not valid before ${from}; it is taken then`);
       }

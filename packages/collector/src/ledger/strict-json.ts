@@ -10,6 +10,7 @@ import {
   OPEN_BRACE,
   OPEN_BRACKET,
   parseJson,
+  placeIn,
   QUOTE,
   stringEnd,
   pastSpace,
@@ -75,9 +76,8 @@ const LITERALS = ['true', 'false', 'null'];
 const NOT_FINITE = /^[-+]?(?:nan|inf|infinity)(?!\w)/i;
 
 function invalid(text: string, offset: number): JsonReading {
-  const lines = text.slice(0, offset).split('\n');
-  const place = `line ${lines.length}, column ${(lines.at(-1)?.length ?? 0) + 1}`;
-  const message = `${ERRORS.invalid_json.message.slice(0, -1)}: ${causeOf(text, offset, place)}.`;
+  const cause = causeOf(text, offset, placeIn(text, offset));
+  const message = `${ERRORS.invalid_json.message.slice(0, -1)}: ${cause}.`;
   return { fault: { code: 'invalid_json', offset, message } };
 }
 
@@ -95,7 +95,7 @@ function outlined(text: string): JsonReading {
   const outline = new JsonOutline(text);
   const { faultAt } = outline;
   if (faultAt !== undefined) return invalid(text, faultAt);
-  if (outline.repeats) return { fault: { code: 'duplicate_key' } };
+  if (outline.repeatedAt !== undefined) return { fault: { code: 'duplicate_key' } };
   const at = pastSpace(outline.units, 0);
   return { value: fieldsAt(outline, at, 0, NAMED) };
 }

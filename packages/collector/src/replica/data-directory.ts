@@ -13,7 +13,8 @@ import type { LogCopy } from '../store/contract/copy.js';
 import { StoreDamaged } from '../store/contract/events.js';
 import { copiedAccessLog } from '../store/open-to-audit.js';
 import { KeyDatabase, keyDatabasePath } from '../store/open-keys.js';
-import { checkpointDirectory } from '../store/open-to-read.js';
+import { checkpointDirectory } from '../store/open.js';
+import { openStore } from '../store/open-to-read.js';
 import { type KeyHistory, PrivateKeys } from '../tree/key-files.js';
 import { readKnownCheckpoint, readMirrorNote } from '../tree/state-files.js';
 import { type CopySource, KNOWN } from './replica.js';
@@ -99,6 +100,7 @@ export function dataDirectory(options: DataDirectoryOptions): CopySource {
     // Up to the last whole line: another process may be writing the next.
     accessLog: () => copiedAccessLog(dataDir),
     copyKeys: (file) => copyKeys(dataDir, file),
+    tree: openStore(dataDir).tree,
   };
 }
 

@@ -9,6 +9,8 @@ import path from 'node:path';
 import { parseCheckpoint, parseNote, type Checkpoint } from '@clinical-events/protocol/verify';
 import { exists, nodeFiles } from '../files.js';
 import { LogDiffers, type Copied, type LogCopy, type Progress } from '../store/contract/copy.js';
+import type { TreeReader } from '../store/contract/tree.js';
+import { ProvenTree, treeUpTo } from './proven-tree.js';
 
 /** The directory holds something else than this back-up, or is not the empty one that a restoration needs. */
 export class DirectoryUnfit extends Error {
@@ -46,6 +48,8 @@ export interface CopySource {
   accessLog(): { readonly bytes: number; readonly pieces: () => Generator<Uint8Array> } | undefined;
   /** @returns false when there are no API keys. */
   copyKeys(file: string): Promise<boolean>;
+  /** Hashes of the log, of which nothing is believed. */
+  readonly tree: TreeReader;
 }
 
 interface CopiedAll extends Copied {
@@ -179,6 +183,7 @@ export async function backUp(
 
 /**
  * On return `directory` holds what the source has, on stable storage. See {@link backUp}.
+ * @throws StoreDamaged before anything is written, if the source does not come to the root of its checkpoint.
  * @param options.grewIn `growing` of the last completed round there: segments before it are whole.
  */
 export async function copyAll(
@@ -190,6 +195,9 @@ export async function copyAll(
     onProgress,
   }: { readonly at: string; readonly grewIn?: string | undefined; readonly onProgress: Progress },
 ): Promise<CopiedAll> {
+  // First, so that nothing is copied of a log that is not the one that was signed.
+  const tree = await treeUpTo(source.tree, checkpointThere(directory)).finally(() => source.tree.close());
+  await new ProvenTree(tree, (from) => source.log.leaves(from)).prove(source.checkpoint);
   nodeFiles.makeDirectory(directory);
   const accessLogKept = copyAccessLog(directory, source.accessLog(), at);
   const copied = source.log.copyTo(directory, grewIn, onProgress);

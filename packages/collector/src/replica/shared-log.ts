@@ -9,11 +9,6 @@ import { EvidenceLog } from '../store/open-to-audit.js';
 /** What an entry takes in a segment besides what it takes in the database, about. */
 const FRAME_BYTES = 64;
 
-/** The disk of the temporary directory has less room than the log needs. */
-export class NoRoomForCopy extends Error {
-  override name = 'NoRoomForCopy';
-}
-
 export interface SharedCopy extends SharedAudit {
   readonly evidence: Evidence;
 }
@@ -21,7 +16,7 @@ export interface SharedCopy extends SharedAudit {
 /**
  * On return `dataDir` holds `ledger/` as the database has it. Nothing in it is decrypted.
  * @param dataDir a directory that is thrown away.
- * @throws NoRoomForCopy
+ * @throws an error with the code ENOSPC if that directory has no room.
  */
 export async function copySharedLog(
   shared: OpenSharedStore,
@@ -32,10 +27,10 @@ export async function copySharedLog(
   const needed = shared.events.extent + end * FRAME_BYTES;
   const { bavail, bsize } = fs.statfsSync(dataDir);
   if (needed > bavail * bsize) {
-    throw new NoRoomForCopy(
+    const message =
       `a copy of the log needs about ${aboutBytes(needed)} in ${dataDir}, and ${aboutBytes(bavail * bsize)} are free: ` +
-        'name another directory by TMPDIR',
-    );
+      'name another directory by TMPDIR';
+    throw Object.assign(new Error(message), { code: 'ENOSPC' });
   }
   const evidence = shared.evidence();
   const log = new EvidenceLog(dataDir, shared.events.ledgerId);

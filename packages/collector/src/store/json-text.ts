@@ -189,6 +189,12 @@ function spread(hash: number): number {
   return second ^ (second >>> 16);
 }
 
+/** A place in a text of several lines, for messages; both numbers count from 1. */
+export function placeIn(text: string, offset: number): string {
+  const lines = text.slice(0, offset).split('\n');
+  return `line ${lines.length}, column ${(lines.at(-1)?.length ?? 0) + 1}`;
+}
+
 /** Of a container: where it ends, the number of the next one behind it, how many members it has. */
 const CONTAINER_WORDS = 3;
 /** Of a member: its object's number, its name's place, its value's place, the number a container there has, hash. */
@@ -202,8 +208,8 @@ const MEMBER_WORDS = 6;
 export class JsonOutline {
   /** Where the text is found to be no JSON value; undefined when it is one. The rest then means nothing. */
   readonly faultAt: number | undefined;
-  /** Whether some object has two members of one name. */
-  repeats = false;
+  /** Where the first name stands that its object has already; undefined when no object repeats a name. */
+  repeatedAt: number | undefined;
   #containers = new Int32Array(64 * CONTAINER_WORDS);
   #opened = 0;
   #members = new Int32Array(64 * MEMBER_WORDS);
@@ -335,7 +341,7 @@ export class JsonOutline {
     this.#members[word + 5] = hash;
     if (2 * this.#count > this.#slots.length) this.#rehash();
     const slot = this.#slotOf(hash, object, this.units, from, to);
-    if ((this.#slots[slot] ?? 0) > 0) this.repeats = true;
+    if ((this.#slots[slot] ?? 0) > 0) this.repeatedAt ??= from - 1;
     this.#slots[slot] = member + 1;
   }
 

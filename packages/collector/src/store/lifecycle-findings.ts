@@ -54,18 +54,16 @@ export class ErasedElsewhere {
   }
 
   /** @param key which is missing; undefined where nobody can say which it was. */
-  meet(sequence: number, key: { tag: number; organisation: string; place?: number } | undefined): void {
+  meet(sequence: number, key: { tag: number; organisation: string } | undefined): void {
     if (key === undefined) {
       if (this.keys.length > 0) this.#nameless.push(sequence);
       return;
     }
-    const { tag, organisation, place } = key;
+    const { tag, organisation } = key;
     const isFound =
-      place === undefined && this.#shared.length > 0
+      this.#shared.length > 0
         ? this.#shared.some((each) => each.organisation === organisation && each.sequences.has(sequence))
-        : this.#byKey
-            .get(`${tag} ${organisation}`)
-            ?.some(({ sequences, places = sequences }) => places.has(place ?? sequence));
+        : this.#byKey.get(`${tag} ${organisation}`)?.some(({ sequences }) => sequences.has(sequence));
     if (isFound) this.#found.push(sequence);
   }
 

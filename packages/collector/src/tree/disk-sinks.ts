@@ -122,7 +122,7 @@ const TAIL_BYTES = 16 << 10;
 const CUT = '\u2014 the note above was cut short\n\n';
 
 /**
- * Each checkpoint is appended to a file, with an empty line behind it. A note that a crash cut short stays, and gets an end
+ * Each checkpoint is appended to a file, followed by an empty line. A note that a crash cut short stays, and gets an end
  * that is no signature: so whoever takes the file apart (splitNotes) takes neither the next note for a part of it nor the
  * rest of a signature for a forged one.
  */

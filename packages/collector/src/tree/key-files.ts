@@ -101,8 +101,8 @@ export class PrivateKeys implements KeyHolder {
   }
 
   /**
-   * A private key that an earlier first start made and never came to name is taken; it is told by its file's name, which
-   * fits this origin only.
+   * Takes the private key that an earlier first start made and did not come to name. Its file's name fits this origin
+   * only.
    */
   first(origin: string): FileKey {
     return this.#only(origin) ?? this.make(origin);
@@ -134,7 +134,7 @@ export class PrivateKeys implements KeyHolder {
     return fileKey(key, privateKey);
   }
 
-  /** As OpenSSH does of its keys, but only told: a secret that is mounted for a group can be meant. */
+  /** As OpenSSH does of its keys, but only reported: a secret that is mounted for a group can be meant. */
   exposureOf(key: NoteKey): string | undefined {
     const file = this.pathOf(key);
     // The modes that Node tells on Windows are made up from one read-only bit.
@@ -144,7 +144,7 @@ export class PrivateKeys implements KeyHolder {
 
   /**
    * The one private key that is there for the log of this name; that it is there is durable on return.
-   * @returns undefined when there is none, or more than one, none of which can be told from the others.
+   * @returns undefined when there is none, or more than one, which cannot be told apart.
    */
   #only(origin: string): FileKey | undefined {
     const made = this.#files().flatMap(([file, keyId]): FileKey[] => {
@@ -311,7 +311,7 @@ export function assertNotBegun(dataDir: string): void {
 
 /**
  * Reads and verifies the whole chain of keys.
- * @throws SigningKeyFault `no-log` when there is none, `broken` when it does not hold, naming the note.
+ * @throws SigningKeyFault `no-log` without one, `broken` when it does not hold, naming the note.
  */
 export function readHistory(dataDir: string): KeyHistory {
   const file = originKeyPath(dataDir);
@@ -367,7 +367,7 @@ export function liesElsewhere({ dataDir, signingKeys }: KeyPlace): boolean | und
 
 /**
  * Whether the next start would miss the file of the current key on that disk, or what tells which key it is.
- * @throws the system's error when that cannot be told.
+ * @throws the system's error when that cannot be known.
  */
 export function isGone({ dataDir, signingKeys }: KeyPlace): boolean {
   let history: KeyHistory;

@@ -57,14 +57,14 @@ export function signedCheckpoint(note: string, origin: string, { logKeys }: LogV
 }
 
 /**
- * Returns when the log goes on from the tree of a checkpoint.
+ * Returns when the tree of a checkpoint is the beginning of the log's.
  * @param held a signed checkpoint of this log.
  * @param newest a checkpoint of the log. Where it is smaller, the stored head is read: another collector on the same
  *   database may have signed more since.
  * @param where it was found, for the message.
  * @throws {@link SinkForked} when it does not, {@link SinkTrouble} when the tree cannot tell.
  */
-export async function assertGoesOnFrom(
+export async function assertContinues(
   held: Checkpoint,
   newest: Checkpoint,
   where: string,

@@ -70,7 +70,7 @@ function keyIdOf(name: string, type: number, publicKey: Uint8Array): number {
 
 /**
  * The verifier key under which this Ed25519 key signs notes.
- * @throws KeyMalformed when the name cannot be that of a key, or the key is none for Ed25519.
+ * @throws KeyMalformed when the name cannot be that of a key, or the key is not an Ed25519 key.
  */
 export function verifierKeyOf(name: string, publicKey: KeyObject): string {
   if (publicKey.asymmetricKeyType !== 'ed25519') throw new KeyMalformed('the key is not an Ed25519 key');
@@ -85,7 +85,7 @@ export function verifierKeyOf(name: string, publicKey: KeyObject): string {
 
 /**
  * Reads a verifier key: of a log (type 1), or of a witness (types 4 and 6).
- * @throws KeyMalformed when it is none, is of another type, or its key id is not that of its name and key.
+ * @throws KeyMalformed when it is not one, is of another type, or its key id is not that of its name and key.
  */
 export function noteKey(vkey: string): NoteKey {
   const { name, keyId, type, publicKey: raw } = parseVerifierKey(vkey);
@@ -111,7 +111,7 @@ export function noteKey(vkey: string): NoteKey {
  * A log has no key but those that its rotations name. So a signature of its name by another one is of a rotation whose
  * note is gone, and the key that it retired would sign again.
  * @param keys all of the log, which have one name.
- * @returns the id of that key, in hexadecimal digits; undefined when there is none, or none of `keys` has signed.
+ * @returns the id of that key, in hexadecimal digits; undefined without one, or when none of `keys` has signed.
  */
 export function unknownSigner(note: string, keys: readonly NoteKey[]): string | undefined {
   const known = new Set(keys.map(({ keyId }) => keyId));
@@ -241,7 +241,7 @@ interface Handover {
 /**
  * @param first verifier key that the log began with; its name is the log's origin.
  * @param rotations every rotation note of the log, in order.
- * @throws KeyMalformed when the first key is none, ChainBroken.
+ * @throws KeyMalformed when the first key is not one of a log, ChainBroken.
  */
 export function keyChain(first: string, rotations: readonly string[]): KeyChain {
   let current = noteKey(first);

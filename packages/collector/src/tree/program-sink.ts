@@ -2,7 +2,7 @@
 import { fork, type ChildProcess } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import type { Checkpoint } from '@clinical-events/protocol/verify';
-import { assertGoesOnFrom, type LogView, signedCheckpoint } from './log-view.js';
+import { assertContinues, type LogView, signedCheckpoint } from './log-view.js';
 import { endGroup } from './program.js';
 import type { SinkReply, SinkRequest } from './sink-helper.js';
 import { type Attempt, type ProgramSinkSpec, type Published, type Sink, SinkTrouble } from './sink.js';
@@ -172,7 +172,7 @@ class ProgramSink implements Sink {
     const held = note === '' ? undefined : signedCheckpoint(note, newest.origin, log);
     if (this.#holds !== undefined && (held?.size ?? -1) < this.#holds) lost();
     this.#holds = held?.size;
-    if (held !== undefined) await assertGoesOnFrom(held, newest, 'it holds', log);
+    if (held !== undefined) await assertContinues(held, newest, 'it holds', log);
   }
 }
 

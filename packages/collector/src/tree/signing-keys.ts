@@ -103,7 +103,7 @@ export class SigningKeys implements CheckpointSigner {
   #signing: Signing;
   /** How many keys of the chain, from its begin, are known to be destroyed or cannot be. */
   #retired = 0;
-  /** The newest trouble in following a rotation: told once, not each second. */
+  /** The newest trouble in following a rotation: reported once, not each second. */
   #reported = '';
 
   private constructor(options: SigningKeysOptions) {
@@ -216,7 +216,7 @@ export class SigningKeys implements CheckpointSigner {
     return note;
   }
 
-  /** Takes over what another process rotated. When it cannot, the keys that signed so far go on. */
+  /** Takes over what another process rotated. When it cannot, the keys that signed so far stay in use. */
   #follow(): void {
     const { history } = this.#signing;
     try {
@@ -231,7 +231,10 @@ export class SigningKeys implements CheckpointSigner {
       const reason = error instanceof Error ? error.message : String(error);
       if (reason === this.#reported) return;
       this.#reported = reason;
-      this.#options.onTrouble('a rotation of the signing key cannot be followed; the old key goes on', error);
+      this.#options.onTrouble(
+        'a rotation of the signing key cannot be followed; the old key stays in use',
+        error,
+      );
     }
   }
 
@@ -264,7 +267,7 @@ export class SigningKeys implements CheckpointSigner {
     return { history, current, before };
   }
 
-  /** Destroys the first `count` keys of the chain, each once; a failure is told, and the next start tries again. */
+  /** Destroys the first `count` keys of the chain, each once. A failure is reported, and the next start tries again. */
   #destroyBefore(count: number): void {
     for (; this.#retired < count; this.#retired++) {
       const key = this.keys[this.#retired];

@@ -1,6 +1,6 @@
 /**
- * `https://...#<vkey>` posts each time the newest checkpoint to a witness (C2SP tlog-witness), with a proof that the
- * ledger goes on from what the witness saw last, and keeps the cosignature.
+ * `https://...#<vkey>` posts the newest checkpoint to a witness each time (C2SP tlog-witness), with a proof that the
+ * ledger continues what the witness saw last, and keeps the cosignature.
  *
  * A witness remembers the size of the largest tree that it saw of this log. So it finds out when the ledger was
  * replaced by an older back-up of itself, or by another one that was signed with the right key.
@@ -25,7 +25,7 @@ import { consistencyProof } from './merkle.js';
 import { verifyCosignature, type NoteKey } from './note-signing.js';
 import { systemCode } from '../system-code.js';
 import {
-  assertGoesOnFrom,
+  assertContinues,
   type LogView,
   shorter,
   signedCheckpoint,
@@ -80,7 +80,7 @@ export class Witness implements Sink {
     const cosigned = await this.#lastCosigned(checkpoint.origin);
     if (cosigned !== undefined) {
       const where = `${this.#file.path}, which this witness cosigned, is`;
-      await assertGoesOnFrom(cosigned, checkpoint, where, this.options.log);
+      await assertContinues(cosigned, checkpoint, where, this.options.log);
     }
     if ((cosigned?.size ?? -1) < checkpoint.size) await this.#submit(published, cosigned?.size ?? 0, signal);
   }
@@ -206,7 +206,7 @@ function refusal(status: number, { origin, size }: Checkpoint, oldSize: number):
     403: `does not know the key that signs (403): give it the verifier key that collector signing-key show prints`,
     404: `does not know this log (404): have its operator add the origin ${origin}, or correct the address`,
     409: 'saw another checkpoint of this log just now (409): does a second collector run with the same key?',
-    422: `finds that ${size} entries do not go on from the ${oldSize} that it saw (422): see collector verify`,
+    422: `finds that ${size} entries do not continue the ${oldSize} that it saw (422): see collector verify`,
     429: 'wants to be asked less often (429)',
   };
   if (status >= 300 && status < 400) {

@@ -506,6 +506,27 @@ describe('[R-811] what is damaged does not become a back-up', () => {
     expect(fs.existsSync(path.join(backups, 'checkpoints', 'latest'))).toBe(false);
   });
 
+  test('[R-1962] when a signed leaf has changed and its checksum fits, the copy is not the log that was signed', async () => {
+    await fillSigned(dataDir, batches(20), { segmentBytes: 1 << 20 });
+    await backedUp();
+    const before = fs.readFileSync(path.join(backups, 'checkpoints', 'latest'), 'utf8');
+    await fillSigned(dataDir, batches(20), { segmentBytes: 1 << 20 });
+    const [segment = ''] = segmentPaths(dataDir);
+    const whole = framesIn(segment);
+    putFrames(
+      segment,
+      framesIn(segment).map((frame, i) => (i === 30 ? changed(frame, 40) : frame)),
+    );
+    expect(await backUp()).toMatchObject({
+      ...{ code: 3, stderr: expect.stringContaining('do not come to the root that was signed') as string },
+    });
+    expect(fs.readFileSync(path.join(backups, 'checkpoints', 'latest'), 'utf8')).toBe(before);
+    await expectIntact();
+    putFrames(segment, whole);
+    expect((await backedUp()).events).toBe(40);
+    await expectIntact();
+  });
+
   test('when a changed event has a checksum that fits, verify finds it in the back-up', async () => {
     await fillSigned(dataDir, batches(20), { segmentBytes: 1 << 20 });
     const [segment = ''] = segmentPaths(dataDir);

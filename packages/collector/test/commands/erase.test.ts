@@ -430,7 +430,7 @@ describe('[R-1580] a plan is applied', () => {
     ];
     const { file } = await plan(...bySubject());
     const refusals: [readonly string[], RegExp][] = [
-      [['--reason', 'because'], /is none of erasure-request/],
+      [['--reason', 'because'], /is not one of erasure-request/],
       [['--case', 'DSR 2026'], /--case: give the reference/],
       [['--case', 'x'.repeat(65)], /--case: give the reference/],
       [['--by', 'a\nb'], /--by: give a name/],

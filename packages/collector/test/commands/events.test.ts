@@ -106,8 +106,8 @@ describe('collector events', () => {
   });
 
   test.each([
-    [['--kind', 'result'], '--kind: "result" is none of inference-start, internal-artifact, human-output'],
-    [['--kind', ''], '--kind: "" is none of'],
+    [['--kind', 'result'], '--kind: "result" is not one of inference-start, internal-artifact, human-output'],
+    [['--kind', ''], '--kind: "" is not one of'],
     [['--kind', 'outcom'], 'user-feedback; did you mean "outcome"?'],
     [['--event', 'abc'], '--event: "abc" is not a UUID'],
     [['--organisation', ''], '--organisation: "" is not 1 to 64 characters of'],

@@ -4,7 +4,7 @@ import { EVENT_KINDS, EVENT_PATHS, PROFILES } from '@clinical-events/protocol';
 import { validateEvent } from '@clinical-events/protocol/validate';
 import { expect, test } from 'vitest';
 import { newKeyId, newKeyText } from '../../src/access/key-ring.js';
-import { firstEventCurl } from '../../src/commands/serve/listening.js';
+import { firstEventCurl } from '../../src/commands/listening.js';
 import { Authority } from '../running/certificates.js';
 
 const KEY = newKeyText(newKeyId());

@@ -324,7 +324,7 @@ describe('collector import [R-714]', () => {
       [2, ['.'], 'is a directory'],
       [2, ['-', '-'], 'only once'],
       [2, ['packed.ndjson.gz'], 'is compressed: decompress it into -'],
-      [2, ['events.ndjson', '--kind', 'outcomes'], 'is none of'],
+      [2, ['events.ndjson', '--kind', 'outcomes'], 'is not one of'],
       [2, ['events.ndjson', '--organisation', 'a b'], '--organisation'],
       [2, ['events.ndjson', '--fix', 'timestamps'], '--fix'],
       [2, ['events.ndjson', '--fix', 'timestamps=Berlin'], 'Europe/Berlin'],

@@ -107,8 +107,8 @@ describe('create', () => {
 
   test.each([
     [['--permissions', 'outcom'], 'did you mean "outcome"?'],
-    [['--permissions', ''], '--permissions: "" is none of all, '],
-    [['--permissions', 'all,outcome,'], '--permissions: "" is none of all, '],
+    [['--permissions', ''], '--permissions: "" is not one of all, '],
+    [['--permissions', 'all,outcome,'], '--permissions: "" is not one of all, '],
     [['--expires', '2001-01-01T00:00:00Z'], 'is not in the future'],
     [['--expires', '2099-02-30T00:00:00Z'], 'is neither an instant'],
     [['--expires', '2099-13-01T00:00:00Z'], 'is neither an instant'],

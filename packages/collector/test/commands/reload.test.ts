@@ -4,7 +4,7 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pino from 'pino';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { Reload } from '../../src/commands/serve/reload.js';
+import { Reload, type Settings } from '../../src/commands/serve/reload.js';
 import { type Config, loadConfig, reloaded } from '../../src/config.js';
 import { Authority, writePair } from '../running/certificates.js';
 import { keyFrom, limits, run, start, type Running } from '../running/collector-process.js';
@@ -184,7 +184,8 @@ describe('a reload', () => {
 
   function reloadOf(read: () => Config, sources: Record<string, () => Promise<boolean>> = {}, log = quiet) {
     const steps: string[] = [];
-    const reload = new Reload(running, Promise.resolve(), {
+    const settings: Settings = { current: running };
+    const reload = new Reload(settings, {
       read,
       sources,
       apply: ({ profile }) => steps.push(`apply ${profile}`),
@@ -192,7 +193,7 @@ describe('a reload', () => {
       onEnd: () => steps.push('end'),
       log,
     });
-    return { reload, steps };
+    return { reload, settings, steps };
   }
 
   test('reads the other sources again also when the configuration is faulty or another source fails', async () => {
@@ -201,14 +202,14 @@ describe('a reload', () => {
     const log = pino({ base: null }, { write: (line: string) => lines.push(line) });
     const first = () => Promise.reject(new Error('no such file'));
     const second = () => Promise.resolve(again.push('second') > 0);
-    const { reload, steps } = reloadOf(() => loadConfig({ port: 'x' }, {}), { first, second }, log);
+    const { reload, settings, steps } = reloadOf(() => loadConfig({ port: 'x' }, {}), { first, second }, log);
     reload.ask();
     await reload.done;
     expect(again).toEqual(['second']);
     // What came of it stands last.
     expect(JSON.parse(lines.at(-1) ?? '')).toMatchObject({ level: 50, faults: [{ source: '--port' }] });
     expect(steps).toEqual(['begin', 'end']);
-    expect(reload.config).toBe(running);
+    expect(settings.current).toBe(running);
   });
 
   test('follows the one before it, and none is begun after the end', async () => {

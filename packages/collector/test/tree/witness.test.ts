@@ -159,7 +159,7 @@ describe('a witness', () => {
 
   test.each([
     [400, 'takes the request for malformed (400): the address may not be that of a witness'],
-    [422, 'finds that 10 entries do not go on from the 0 that it saw (422): see collector verify'],
+    [422, 'finds that 10 entries do not continue the 0 that it saw (422): see collector verify'],
     [429, 'wants to be asked less often (429)'],
     [500, 'answers with 500'],
     [503, 'answers with 503'],

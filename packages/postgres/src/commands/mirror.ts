@@ -3,11 +3,11 @@
  * reads works. It believes only what comes out under the log's signature:
  *
  *   read      the newest checkpoint of the database, signed by a key of the log
- *   copy      the entries up to it, each held against its leaf, into the log of the directory
+ *   copy      the entries up to it, each checked against its leaf, into the log of the directory
  *   compare   the root over the leaves of the directory's own log is that of the checkpoint
  *   swap      the checkpoint takes the place of the one before
  *
- * A crash at any point leaves a directory that goes on: what was copied and not compared is compared the next time.
+ * A crash at any point leaves a directory that continues: what was copied and not compared is compared the next time.
  *
  * Who reads on the mirror is logged in a file of its own, whose lines are brought to the access log of the database as
  * soon as that can be reached. `access.log` of the directory is a copy of that one: the log has heads of it.
@@ -19,16 +19,12 @@ import { Command } from 'commander';
 import { type Config, inQuotes } from '@clinical-events/collector/config';
 import { GrowingTree } from '@clinical-events/collector/tree/growing-tree';
 import { verifyNote } from '@clinical-events/collector/tree/note-signing';
-import {
-  CheckpointContradicted,
-  LeafReader,
-  signedTree,
-} from '@clinical-events/collector/ledger/signed-tree';
+import { CheckpointContradicted, LeafReader } from '@clinical-events/collector/ledger/signed-tree';
 import { actionFields } from '@clinical-events/collector/privacy/actions';
 import { KeysUnfit } from '@clinical-events/collector/privacy/key-directory';
 import { counted } from '@clinical-events/collector/quantity';
+import { ProvenTree, treeUpTo } from '@clinical-events/collector/replica/proven-tree';
 import {
-  BEGINNING,
   type Candidate,
   type Cursor,
   cursorAt,
@@ -36,6 +32,7 @@ import {
   StoreDamaged,
 } from '@clinical-events/collector/store/contract/events';
 import type { OpenSharedStore } from '@clinical-events/collector/store/contract/opened';
+import type { TreeStore } from '@clinical-events/collector/store/contract/tree';
 import { openForWriting, openTree, type WritableStore } from '@clinical-events/collector/store/open-to-write';
 import { openReadingsLog, readingsLogPath } from '@clinical-events/collector/store/open-access-log';
 import { openStore } from '@clinical-events/collector/store/open-to-read';
@@ -46,11 +43,17 @@ import {
   writeMirrorNote,
 } from '@clinical-events/collector/tree/state-files';
 import { addConfigOptions, configOf } from '@clinical-events/collector/commands/arguments';
-import { CommandFailure, EXIT, onStop, usage } from '@clinical-events/collector/commands/exit-codes';
+import {
+  CommandFailure,
+  EXIT,
+  onStop,
+  reasonOf,
+  usage,
+} from '@clinical-events/collector/commands/exit-codes';
 import { recordOf, takeRecord } from '@clinical-events/collector/commands/lifecycle/holds';
-import { encryptionOf, holdDirectory, reasonOf } from '@clinical-events/collector/commands/serve/open-ledger';
+import { encryptionOf } from '@clinical-events/collector/commands/payload-encryption';
 import { ProgressBar } from '@clinical-events/collector/commands/terminal';
-import { holdsLog } from '@clinical-events/collector/commands/regular-files';
+import { holdDirectory, holdsLog } from '@clinical-events/collector/commands/regular-files';
 import { describeAddress, parseAddress } from '../address.js';
 import { openForReading } from '../driver.js';
 
@@ -61,9 +64,9 @@ Examples:
   $ collector mirror --store postgres://reader@db1,db2/collector --data-dir /var/lib/mirror --kek command:/usr/local/bin/kms
   $ collector records --data-dir /var/lib/mirror
 
-It goes on where it stopped, and follows until it is told to stop; with --once until it has all that is signed when it
-begins. Each entry is held against its leaf, and each checkpoint against the mirror's own log: what does not fit is not
-taken, and nothing is after it. Where payloads are encrypted, it reads by the keys of the log, which --kek wraps, and
+It continues where it stopped, and follows until a signal; with --once until it has all that is signed when it begins.
+Each entry is checked against its leaf, and each checkpoint against the mirror's own log: what does not fit is not taken,
+and nothing after it. Where payloads are encrypted, it reads by the keys of the log, which --kek wraps, and
 encrypts by keys of its own, in encryption-keys of its directory (docs/guide/encryption.md).
 
 Exit codes: 3 the database does not hold what was signed; 5 another process has the data directory.`;
@@ -173,17 +176,60 @@ function assertMirrorOf(config: Config, ledgerId: string): void {
   }
 }
 
+/** What the directory holds, proved. */
+interface Held {
+  readonly treeStore: TreeStore;
+  readonly tree: ProvenTree;
+  /** Its newest checkpoint, and how many entries that covers; -1 without one. */
+  readonly head: string | undefined;
+  readonly signed: number;
+}
+
+/** @throws StoreDamaged, CheckpointContradicted if the directory does not hold what its newest checkpoint was signed over. */
+async function heldIn(dataDir: string, { committed }: WritableStore): Promise<Held> {
+  const treeStore = openTree(dataDir);
+  const reader = new LeafReader(committed);
+  const leaves = (from: number) => reader.from(cursorAt(from));
+  const head = await treeStore.head();
+  if (head === undefined)
+    return { treeStore, head, signed: -1, tree: new ProvenTree(GrowingTree.empty(), leaves, treeStore) };
+  const checkpoint = checkpointOf(dataDir, head);
+  const { size: signed } = checkpoint;
+  const believed = await treeUpTo(treeStore, checkpoint);
+  if (believed.size < signed || committed.entries < signed) {
+    tell('warning: the hashes of the tree were damaged or lost; they are rebuilt from the events');
+    // Before a hash is written over: if events were changed, the old hashes show which.
+    await new ProvenTree(GrowingTree.empty(), leaves).prove(checkpoint);
+  }
+  const tree = new ProvenTree(believed, leaves, treeStore);
+  await tree.prove(checkpoint);
+  return { treeStore, head, signed, tree };
+}
+
+/** @throws CheckpointContradicted if no key of the log has signed it. */
+function checkpointOf(dataDir: string, note: string): Checkpoint {
+  const { origin, keys } = readHistory(dataDir);
+  let checkpoint: Checkpoint;
+  try {
+    checkpoint = parseCheckpoint(verifyNote(note, keys).text);
+  } catch (error) {
+    throw new CheckpointContradicted('its newest checkpoint is not signed by a key of the log', {
+      cause: error,
+    });
+  }
+  if (checkpoint.origin === origin) return checkpoint;
+  throw new CheckpointContradicted(`its newest checkpoint is of another log, ${checkpoint.origin}`);
+}
+
 class Mirror {
-  readonly #treeStore: ReturnType<typeof openTree>;
-  readonly #leaves: LeafReader;
-  #tree = GrowingTree.empty();
-  #staged = 0;
+  readonly #treeStore: TreeStore;
+  readonly #tree: ProvenTree;
   #head: string | undefined;
-  #signed = -1;
+  #signed: number;
   #keptAt = -Infinity;
-  /** So many of the actions are done here. */
+  /** How many of the actions are carried out here. */
   #obeyed = 0;
-  #cursor: Cursor = BEGINNING;
+  #cursor: Cursor;
   #note: MirrorNote;
 
   private constructor(
@@ -191,40 +237,26 @@ class Mirror {
     private readonly shared: OpenSharedStore,
     private readonly store: WritableStore,
     private readonly signal: AbortSignal,
+    { treeStore, tree, head, signed }: Held,
     note: MirrorNote,
   ) {
-    this.#treeStore = openTree(config.dataDir);
-    this.#leaves = new LeafReader(store.committed);
+    [this.#treeStore, this.#tree, this.#head, this.#signed] = [treeStore, tree, head, signed];
+    this.#cursor = cursorAt(store.committed.entries + 1);
     this.#note = note;
   }
 
-  /** On return what the mirror holds is what was signed. @throws CheckpointContradicted. */
+  /** On return what the mirror holds is what was signed. @throws CheckpointContradicted, StoreDamaged. */
   static async open(
     config: Config,
     shared: OpenSharedStore,
     store: WritableStore,
     signal: AbortSignal,
   ): Promise<Mirror> {
-    const note = readMirrorNote(config.dataDir);
+    const { dataDir } = config;
+    const note = readMirrorNote(dataDir);
     if (note === undefined) throw new Error('the note of the mirror is gone');
-    const mirror = new Mirror(config, shared, store, signal, note);
-    await shared.publicKeys.pull(config.dataDir);
-    const head = await mirror.#treeStore.head();
-    mirror.#cursor = cursorAt(store.committed.entries + 1);
-    if (head === undefined) return mirror;
-    const { origin, keys } = readHistory(config.dataDir);
-    const found = await signedTree(
-      {
-        ...{ store: mirror.#treeStore, signer: { origin, keys }, committed: store.committed },
-        onTrouble: (what) => tell(`warning: ${what}`),
-      },
-      head,
-    );
-    mirror.#tree = found.tree;
-    mirror.#staged = found.tree.size;
-    mirror.#head = head;
-    mirror.#signed = found.signed;
-    return mirror;
+    await shared.publicKeys.pull(dataDir);
+    return new Mirror(config, shared, store, signal, await heldIn(dataDir, store), note);
   }
 
   /** On return the mirror has all that was signed when it began. */
@@ -282,26 +314,13 @@ class Mirror {
     return (await events.end()).sequence - 1 - this.#signed;
   }
 
-  /** @throws CheckpointContradicted when no key of the log has signed it, or it says less than one before. */
+  /** @throws CheckpointContradicted if no key of the log has signed it, or it covers less than one before. */
   #believed(note: string): Checkpoint {
-    const { origin, keys } = readHistory(this.config.dataDir);
-    let checkpoint: Checkpoint;
-    try {
-      checkpoint = parseCheckpoint(verifyNote(note, keys).text);
-    } catch (error) {
-      throw new CheckpointContradicted('its newest checkpoint is not signed by a key of the log', {
-        cause: error,
-      });
-    }
-    if (checkpoint.origin !== origin) {
-      throw new CheckpointContradicted(`its newest checkpoint is of another log, ${checkpoint.origin}`);
-    }
-    if (checkpoint.size < this.#signed) {
-      throw new CheckpointContradicted(
-        `its newest checkpoint covers ${checkpoint.size} entries, and the mirror has one over ${this.#signed}`,
-      );
-    }
-    return checkpoint;
+    const checkpoint = checkpointOf(this.config.dataDir, note);
+    if (checkpoint.size >= this.#signed) return checkpoint;
+    throw new CheckpointContradicted(
+      `its newest checkpoint covers ${checkpoint.size} entries, and the mirror has one over ${this.#signed}`,
+    );
   }
 
   async #copyTo(size: number): Promise<void> {
@@ -318,7 +337,7 @@ class Mirror {
         batch = [];
         bytes = 0;
         bar.show(committed.entries, size);
-        if (committed.entries - this.#tree.size >= STAGE_EVERY) await this.#grow(committed.entries);
+        if (committed.entries - this.#tree.size >= STAGE_EVERY) await this.#tree.grow(committed.entries);
       };
       const entries = this.shared.events.entries(this.#cursor);
       for await (const found of entries) {
@@ -384,32 +403,9 @@ class Mirror {
     throw new StoreDamaged({ where: 'the database', sequence }, 'an event stands twice in the log, or');
   }
 
-  /** Brings the tree up to so many entries, at most. */
-  async #grow(size: number): Promise<void> {
-    if (this.#tree.size < size) {
-      for await (const { hashes, count } of this.#leaves.from(cursorAt(this.#tree.size + 1))) {
-        this.#tree.append(hashes, Math.min(count, size - this.#tree.size));
-        if (this.#tree.size - this.#staged >= STAGE_EVERY) await this.#stage();
-        if (this.#tree.size === size) break;
-      }
-    }
-    await this.#stage();
-  }
-
-  async #stage(): Promise<void> {
-    for (const { level, first, hashes } of this.#tree.drain())
-      await this.#treeStore.put(level, first, hashes);
-    await this.#treeStore.flush();
-    this.#staged = this.#tree.size;
-  }
-
-  async #compare(note: string, { size, root }: Checkpoint): Promise<void> {
-    await this.#grow(size);
-    if (this.#tree.size !== size || !this.#tree.root().equals(root)) {
-      throw new CheckpointContradicted(
-        `the first ${size} entries do not come to the root that was signed over them`,
-      );
-    }
+  async #compare(note: string, checkpoint: Checkpoint): Promise<void> {
+    await this.#tree.prove(checkpoint);
+    const { size } = checkpoint;
     const keep = Date.now() - this.#keptAt >= KEEP_EVERY_MS;
     await this.#treeStore.swapHead(this.#head, note, keep ? size : undefined);
     if (keep) this.#keptAt = Date.now();

@@ -1,6 +1,5 @@
 /** `collector store`: makes, looks after and examines the database of a log. */
 import { ENTRY_KINDS } from '@clinical-events/protocol';
-import { Command, Option } from 'commander';
 import type { Config } from '@clinical-events/collector/config';
 import { counted } from '@clinical-events/collector/quantity';
 import { ownEntry } from '@clinical-events/collector/ledger/own-entry';
@@ -13,114 +12,126 @@ import { type Quarantine, quarantineLog } from '../quarantine.js';
 import { signingDirectory } from '@clinical-events/collector/tree/key-files';
 import { openSealKey } from '../shared-keys.js';
 import { type GivenOut, logAct, logSharedAccess } from '@clinical-events/collector/commands/access-log';
-import { addConfigOptions, configOf } from '@clinical-events/collector/commands/arguments';
-import { usage, CommandFailure, EXIT } from '@clinical-events/collector/commands/exit-codes';
-import {
-  alignedTable,
-  findingsTable,
-  legible,
-  printableJson,
-} from '@clinical-events/collector/commands/terminal';
-import { version } from '@clinical-events/collector/commands/typed';
+import { defineCommand, type Definition } from '@clinical-events/collector/commands/define';
+import { CommandFailure, EXIT, type ExitCode, usage } from '@clinical-events/collector/commands/exit-codes';
+import { alignedTable, findingsTable, jsonText, legible } from '@clinical-events/collector/commands/terminal';
+import { printRemarks, version } from '@clinical-events/collector/commands/typed';
 
 const EXAMPLE = 'postgres://collector@db1,db2/collector';
 
-function subcommand(
-  name: string,
-  summary: string,
-  more: string,
-  act: (address: Address, options: Options, config: Config) => Promise<void> | void,
-  options: 'store' | 'quarantine' = 'store',
-): Command {
-  return addConfigOptions(new Command(name).description(summary), options)
-    .addHelpText('after', `\nExamples:\n  $ collector store ${name} --store ${EXAMPLE}\n${more}`)
-    .action((given: Options, self: Command) => {
-      const config = configOf(self, options);
-      if (config.store === '') throw usage('--store: say which database is meant, as postgres://…');
-      return act(parseAddress(config.store), given, config);
-    });
-}
-
-interface Options {
+/** Of all commands of the group. */
+interface StoreOptions {
   readonly durability?: 'replicated' | 'local';
   readonly adopt?: true;
   readonly json?: true;
-  readonly dryRun?: true;
+  readonly dryRun?: boolean;
 }
 
-export function command(): Command {
-  const migrating = subcommand(
-    'migrate',
-    'Bring the schema of the database up to date, and begin a log where there is none.',
-    `
+interface StoreCommand extends Pick<Definition, 'name' | 'description' | 'options'> {
+  readonly configuration?: 'store' | 'quarantine';
+  /** Its help below the first example. */
+  readonly more: string;
+  readonly act: (address: Address, options: StoreOptions, config: Config) => Promise<ExitCode | undefined>;
+}
+
+/** One command of the group, on the database that is named. */
+function storeCommand({ configuration = 'store', more, act, ...definition }: StoreCommand): Definition {
+  return defineCommand<StoreOptions>({
+    ...definition,
+    configuration,
+    examples: `  $ collector store ${definition.name} --store ${EXAMPLE}\n${more}`,
+    run({ options, config: read }) {
+      const config = read();
+      if (config.store === '') throw usage('--store: say which database is meant, as postgres://…');
+      return act(parseAddress(config.store), options, config);
+    },
+  });
+}
+
+const migrating = storeCommand({
+  name: 'migrate',
+  description: 'Bring the schema of the database up to date, and begin a log where there is none.',
+  options: {
+    '--durability <kind>': {
+      help: 'of a new log (default: replicated)',
+      choices: ['replicated', 'local'],
+    },
+  },
+  more: `
 Run it as the role that owns the schema, or may create it. It can be run again at any time, also while collectors run.
 --durability stays as the log was begun: with "replicated" an event is accepted when a synchronous standby has flushed
 it, with "local" when this server has, which is right only where the storage below it is replicated.`,
-    async (address, { durability }) => {
-      const done = await migrateLog(address, durability);
-      for (const name of done.applied) process.stdout.write(`applied: ${name}\n`);
-      process.stdout.write(`The log is ${done.ledgerId}, with durability ${done.durability}.\n`);
-      if (durability !== undefined && durability !== done.durability) {
-        process.stderr.write(
-          `collector: warning: the log was begun with durability ${done.durability}, which stays\n`,
-        );
-      }
-    },
-  ).addOption(
-    new Option('--durability <kind>', 'of a new log (default: replicated)').choices(['replicated', 'local']),
-  );
-  const roles = subcommand(
-    'roles',
-    'Print the SQL of the roles that the log needs.',
-    '\nNothing is changed: look at it, and give it to psql.',
-    (address) => {
-      process.stdout.write(rolesOf(address));
-    },
-  );
-  const maintaining = subcommand(
-    'maintain',
-    'Make the partitions of the months to come, and take erased payloads out.',
-    '\nOnce a month is enough. When it is forgotten, events go on into the last partition.',
-    async (address) => {
-      const { months, takenOut } = await logged(address, 'maintain', async (access) => {
-        const done = await maintainLog(address);
-        access.done = { months: done.months, payloads: done.takenOut };
-        return done;
-      });
-      const what =
-        months === 0 ? 'Nothing had to be made' : `Partitions of ${counted(months, 'month')} were made`;
-      process.stdout.write(`${what}: there are some for a year ahead.\n`);
-      if (takenOut > 0)
-        process.stdout.write(
-          `${counted(takenOut, 'payload')} of erased events ${takenOut === 1 ? 'was' : 'were'} taken out.\n`,
-        );
-    },
-  );
-  const checking = subcommand(
-    'check',
-    'Say how the database does, without reading the events.',
-    `
-With --adopt a log that was restored into another database cluster may be used there. Hold it against the checkpoints
+  async act(address, { durability }) {
+    const done = await migrateLog(address, durability);
+    for (const name of done.applied) process.stdout.write(`applied: ${name}\n`);
+    process.stdout.write(`The log is ${done.ledgerId}, with durability ${done.durability}.\n`);
+    if (durability !== undefined && durability !== done.durability)
+      printRemarks([`warning: the log was begun with durability ${done.durability}, which stays`]);
+    return EXIT.ok;
+  },
+});
+
+const roles = storeCommand({
+  name: 'roles',
+  description: 'Print the SQL of the roles that the log needs.',
+  more: '\nNothing is changed: look at it, and give it to psql.',
+  act(address) {
+    process.stdout.write(rolesOf(address));
+    return Promise.resolve(EXIT.ok);
+  },
+});
+
+const maintaining = storeCommand({
+  name: 'maintain',
+  description: 'Make the partitions of the months to come, and take erased payloads out.',
+  more: '\nOnce a month is enough. When it is forgotten, events go on into the last partition.',
+  async act(address) {
+    const { months, takenOut } = await logged(address, 'maintain', async (access) => {
+      const done = await maintainLog(address);
+      access.done = { months: done.months, payloads: done.takenOut };
+      return done;
+    });
+    const what =
+      months === 0 ? 'Nothing had to be made' : `Partitions of ${counted(months, 'month')} were made`;
+    process.stdout.write(`${what}: there are some for a year ahead.\n`);
+    if (takenOut > 0)
+      process.stdout.write(
+        `${counted(takenOut, 'payload')} of erased events ${takenOut === 1 ? 'was' : 'were'} taken out.\n`,
+      );
+    return EXIT.ok;
+  },
+});
+
+const checking = storeCommand({
+  name: 'check',
+  description: 'Say how the database does, without reading the events.',
+  options: {
+    '--adopt': 'use the log on this database cluster from now on',
+    '--json': 'print the findings as one JSON object',
+  },
+  more: `
+With --adopt a log that was restored into another database cluster may be used there. Compare it with the checkpoints
 that were given out first: collector verify --store URL --against SINK.
 
 Exit codes: 0 there is nothing that loses events (there may be warnings), 3 there is.`,
-    async (address, { adopt, json }) => {
-      if (adopt) await logged(address, 'check --adopt', () => adoptLog(address));
-      const findings = await examineLog(address);
-      const damaged = findings.some(({ severity }) => severity === 'damage');
-      const text = json
-        ? `${JSON.stringify({ damaged, findings }, undefined, 2)}\n`
-        : findingsTable(findings, process.stdout);
-      process.stdout.write(text);
-      process.exitCode = damaged ? EXIT.damaged : EXIT.ok;
-    },
-  )
-    .option('--adopt', 'use the log on this database cluster from now on')
-    .option('--json', 'print the findings as one JSON object');
-  const quarantining = subcommand(
-    'quarantine',
-    'Move what no collector has stored out of the way of the log.',
-    `  $ collector store quarantine --dry-run --json --store ${EXAMPLE}
+  async act(address, { adopt, json }) {
+    if (adopt) await logged(address, 'check --adopt', () => adoptLog(address));
+    const findings = await examineLog(address);
+    const damaged = findings.some(({ severity }) => severity === 'damage');
+    process.stdout.write(json ? jsonText({ damaged, findings }) : findingsTable(findings, process.stdout));
+    return damaged ? EXIT.damaged : EXIT.ok;
+  },
+});
+
+const quarantining = storeCommand({
+  name: 'quarantine',
+  description: 'Move what no collector has stored out of the way of the log.',
+  options: {
+    '--dry-run': 'say what would be moved, and change nothing',
+    '--json': 'print what was found as one JSON object',
+  },
+  configuration: 'quarantine',
+  more: `  $ collector store quarantine --dry-run --json --store ${EXAMPLE}
 
 When nothing is signed any more because of a batch that no collector has sealed, or an event cannot be stored because its
 id stands in event_ids and in no batch: moves such rows into the tables quarantined_batches, quarantined_ids,
@@ -131,15 +142,14 @@ moved; the access log says who did it. Look at it with --dry-run first.
 Run it as the owner of the schema, where the file <ledger id>.seal of the collectors is in --signing-keys.
 
 Exit codes: 0 done, or there was nothing to do; 3 batches are gone, which nothing here makes good; 1 nothing was moved.`,
-    quarantine,
-    'quarantine',
-  )
-    .option('--dry-run', 'say what would be moved, and change nothing')
-    .option('--json', 'print what was found as one JSON object');
-  const store = new Command('store').description('Look after a log that is kept in a PostgreSQL database.');
-  for (const each of [migrating, roles, maintaining, checking, quarantining]) store.addCommand(each);
-  return store;
-}
+  act: quarantine,
+});
+
+export const command = defineCommand({
+  name: 'store',
+  description: 'Look after a log that is kept in a PostgreSQL database.',
+  commands: [migrating, roles, maintaining, checking, quarantining],
+});
 
 /** Does an act between its two lines in the access log of the database. */
 async function logged<Result>(
@@ -161,9 +171,9 @@ async function logged<Result>(
 
 async function quarantine(
   address: Address,
-  { dryRun = false, json }: { readonly dryRun?: boolean; readonly json?: true },
+  { dryRun = false, json }: StoreOptions,
   config: Config,
-): Promise<void> {
+): Promise<ExitCode> {
   const shared = await openForReading(address);
   try {
     const access = await logSharedAccess(shared.accessLog, {
@@ -177,10 +187,8 @@ async function quarantine(
       });
       access.complete = true;
       const fields = { dry_run: dryRun, action: done.action ?? null, items: done.items, gaps: done.gaps };
-      process.stdout.write(
-        json ? `${printableJson(JSON.stringify(fields, undefined, 2))}\n` : quarantineText(done, dryRun),
-      );
-      process.exitCode = done.gaps.length > 0 ? EXIT.damaged : EXIT.ok;
+      process.stdout.write(json ? jsonText(fields) : quarantineText(done, dryRun));
+      return done.gaps.length > 0 ? EXIT.damaged : EXIT.ok;
     } finally {
       await access.end();
     }

@@ -396,7 +396,7 @@ test('[R-1265] [R-1364] the roles let a collector write and change no event, rea
   expect(await log.server.query(requests)).toEqual([{ n: 0 }]);
 });
 
-describe('[R-1266] verify and doctor find and name what a superuser has changed', () => {
+describe('[R-1266] [R-1963] verify and doctor find and name what a superuser has changed', () => {
   const row = '(lane, batch, ord) = (SELECT lane, batch, 0 FROM sequenced WHERE first_sequence = 5)';
   const flipped = (column: string, at: number) =>
     `${column} = set_byte(${column}, ${at}, get_byte(${column}, ${at}) # 1)`;

@@ -3,7 +3,6 @@
  * of the log, and the action is done on the mirror when that has followed.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Command } from 'commander';
 import type { Config } from '../../config.js';
 import { answerTo, layRequest, type LifecycleAnswer, type LifecycleRequest } from '../../ledger/lifecycle.js';
 import type { Action, Actions } from '../../privacy/actions.js';
@@ -15,7 +14,6 @@ import { describeStore, isShared } from '../../store/open.js';
 import { isLocked } from '../../store/directory-lock.js';
 import { openSharedRequests, openStore } from '../../store/open-to-read.js';
 import { readMirrorNote } from '../../tree/state-files.js';
-import { configOf } from '../arguments.js';
 import { usage, CommandFailure, EXIT, interruption } from '../exit-codes.js';
 import { assertReadable } from '../regular-files.js';
 import { printRemarks } from '../typed.js';
@@ -27,17 +25,6 @@ const SILENT_MS = 5000;
 const FOLLOWED_MS = 60_000;
 /** The longest wait for an answer. */
 const ANSWERED_MS = 600_000;
-
-/** @throws CommandFailure also for a database without a mirror of it. */
-export function lifecycleConfigOf(command: Command): Config {
-  const config = configOf(command, 'lifecycle');
-  if (isShared(config) && readMirrorNote(config.dataDir) === undefined)
-    throw usage(
-      `--store: this is done on a mirror of the log, and ${config.dataDir} is not a mirror: make one with collector mirror --store ` +
-        `${config.store} --data-dir DIR, and give --data-dir DIR with --store`,
-    );
-  return config;
-}
 
 /** The log that is to be acted on. @throws CommandFailure when nothing is stored, or it cannot be read. */
 export function beginLog(dataDir: string): { readonly log: EventLog; readonly actions: Actions } {

@@ -99,7 +99,7 @@ async function startFaults({ sound, sourceOf }: ConfigReading, listen: boolean):
   return faults;
 }
 
-/** Why this user could make no key of payloads durable: not in the first directory, or in none of its mirrors. */
+/** Why this user could not store a payload key: neither the first directory nor one of its mirrors is writable. */
 function keysFault({ dataDir, store, encryption, encryptionKeys = '' }: Partial<Config>): string | undefined {
   if (dataDir === undefined || store === undefined || isShared({ store }) || encryption === 'off')
     return undefined;
@@ -142,7 +142,7 @@ async function addressFault(host: string, port: number): Promise<string | undefi
 }
 
 /**
- * What a configuration may say and had better not, with who said it; also of one with faults, as far as it can be read.
+ * Settings that are allowed and unwise, with their sources; of a configuration with faults, those that can be read.
  * What cannot be seen on the disk is no warning: the start reports it.
  */
 export function configWarnings(
@@ -234,7 +234,7 @@ function unwritable(directory: string, more = 0): string | undefined {
   }
 }
 
-/** The rights on a file; none that can be seen where there are none, as on Windows. */
+/** The permissions of a file; 0 on Windows, which has others. */
 function modeOf(file: string): number {
   return process.platform === 'win32' ? 0 : (statOf(file)?.mode ?? 0);
 }

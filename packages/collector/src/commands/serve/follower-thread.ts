@@ -1,5 +1,5 @@
 /**
- * The thread that keeps the catalogue up to date. It reads the log behind the ledger's thread, which does nothing for it
+ * The thread that keeps the catalogue up to date. It reads the log after the ledger's thread, which does nothing for it
  * and never waits for it, and rests while many events come (follower-thread.ts). Whatever goes wrong here is reported and tried
  * again: the catalogue is derived, and anyone who asks it brings it up to date as well.
  */
@@ -10,11 +10,11 @@ import { LedgerCounters } from '../../ledger/ledger-counters.js';
 import type { EventLog } from '../../store/contract/events.js';
 import { openStore } from '../../store/open-to-read.js';
 
-/* How long a reader behind the log rests, so that it takes nothing that events need. */
+/* How long a reader of the log rests, so that it takes nothing that events need. */
 
-/** From so many events a second on, a collector may need all of its processors. */
+/** From this rate on, a collector may need all of its processors. */
 export const BUSY_EVENTS_A_SECOND = 5000;
-/** Up to so many it needs next to nothing. */
+/** Up to this rate it needs almost no time. */
 export const IDLE_EVENTS_A_SECOND = 500;
 /** Time at rest for each millisecond of work: half of one processor, and a hundredth while it is busy. */
 const REST = 1;
@@ -47,11 +47,11 @@ export interface FollowerState {
 
 /** Some 50 ms of work: what is done under full load between two rests, and at least before it ends. */
 const MOST_ENTRIES = 4096;
-/** An update ends after so long, so that a load that begins is seen. */
+/** The longest update, so that a load that begins is seen. */
 const SLICE_MS = 200;
 /** Between two looks for new events, once all are taken in; and between two counts. */
 const EVERY_MS = 2000;
-/** What is not in the id index yet is noted by the log's reader, in 22 bytes an event: it begins again after so many. */
+/** After this many entries the log's reader begins again: it keeps 22 bytes for each event that the id index lacks. */
 const ENTRIES_OF_A_READER = 1 << 20;
 /** For another process that writes the catalogue, and takes in nothing. */
 const WAIT_MS = 15_000;

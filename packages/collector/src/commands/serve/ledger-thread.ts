@@ -1,17 +1,16 @@
-/** The ledger's thread: puts the embedded store and its tree under the group commit, and tells the main thread how they fare. */
+/** The ledger's thread: runs the group commit over the store and its tree, and reports their state to the main thread. */
 import { parentPort, workerData, type MessagePort } from 'node:worker_threads';
 import type { Alarm } from '../../operate/snapshot.js';
 import { LedgerCounters } from '../../ledger/ledger-counters.js';
 import type { PrivacyState } from '../../ledger/lifecycle.js';
 import { Ledger, type LedgerState } from '../../ledger/ledger.js';
-import { RingReader } from '../../ledger/ring.js';
+import { type RingMemory, RingReader } from '../../ledger/ring.js';
 import type { CheckpointTroubleState } from '../../tree/state-files.js';
 import type { StorageReason } from '../../store/contract/events.js';
 import type { IdIndexStats } from '../../store/open-to-write.js';
-import type { QueueEnd } from './http-side.js';
+import { reasonOf } from '../exit-codes.js';
 import {
   openLedger,
-  reasonOf,
   refusalOf,
   refusedBecause,
   type LedgerSettings,
@@ -19,6 +18,12 @@ import {
   type OpenLedger,
   type Refusal,
 } from './open-ledger.js';
+
+/** The ledger's end of the queue from requests, and the port on which its answers go back. */
+export interface QueueEnd {
+  readonly ring: RingMemory;
+  readonly answers: MessagePort;
+}
 
 /** What the thread is started with. */
 export interface LedgerThreadData extends LedgerSettings {
@@ -109,7 +114,7 @@ async function main(port: MessagePort, data: LedgerThreadData): Promise<void> {
     if (request === 'stop') stop().catch(() => undefined);
     else say({ type: 'report', index: opened.index(), privacy: lifecycle.state });
   });
-  // Before anyone is told that it is open: a load balancer would send events that are all refused.
+  // Before it is reported as open: a load balancer would send events that are all refused.
   await ledger.proveKeys();
   say({ type: 'opened', opened: opened.opened });
   await ledger.run();

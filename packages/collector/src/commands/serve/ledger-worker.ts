@@ -11,12 +11,12 @@ import type { Alarm } from '../../operate/snapshot.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
 import type { LedgerThreadData, LedgerThreadMessage, LedgerThreadRequest } from './ledger-thread.js';
 
-/** The same trouble is logged so often at most, in milliseconds. */
+/** The shortest time between two log lines of the same trouble, in milliseconds. */
 const TROUBLE_EVERY_MS = 10_000;
 
 export interface LedgerWorkerOptions {
   readonly log: Logger;
-  /** Told how the ledger fares: senders are answered accordingly. */
+  /** Called with the state of the ledger, by which senders are answered. */
   readonly onState: (state: LedgerState, because: StorageReason | undefined) => void;
   /** The ledger has failed, and the process has to end. */
   readonly onFailure: () => void;
@@ -28,8 +28,12 @@ export interface LedgerWorkerOptions {
   readonly onAlarm: (about: Alarm) => void;
 }
 
+type Message<Type extends LedgerThreadMessage['type']> = Extract<
+  LedgerThreadMessage,
+  { readonly type: Type }
+>;
+
 export class LedgerWorker {
-  readonly opened: Promise<OpenedLog>;
   /** When the thread last said that it lives, on the monotonic clock in milliseconds; undefined until it is open. */
   livedAt: number | undefined;
   /** How the id index fared then. */
@@ -37,85 +41,29 @@ export class LedgerWorker {
   /** How keys and erasures did. */
   privacy: PrivacyState | undefined;
   readonly #worker: Worker;
+  readonly #opened = Promise.withResolvers<OpenedLog>();
+  /** When each trouble was logged last. */
+  readonly #troubles = new Map<string, number>();
   #closed = false;
 
-  constructor(data: LedgerThreadData, options: LedgerWorkerOptions) {
-    const { log, onState, onFailure, onCheckpoint, onCheckpointTrouble, onAlarm } = options;
+  constructor(
+    data: LedgerThreadData,
+    private readonly options: LedgerWorkerOptions,
+  ) {
     this.#worker = new Worker(new URL('./ledger-thread.js', import.meta.url), {
       workerData: data,
       transferList: [data.queue.answers],
     });
-    const unsafe = (reason: string) => {
-      log.fatal(
-        { reason },
-        'the ledger has failed; going on would not be safe. A new start reads what is on the disk',
-      );
-      onState('failed', undefined);
-      onFailure();
-    };
-    const troubles = new Map<string, number>();
-    this.opened = new Promise((resolve, reject) => {
-      this.#worker.on('message', (message: LedgerThreadMessage) => {
-        switch (message.type) {
-          case 'opened':
-            this.livedAt = performance.now();
-            resolve(message.opened);
-            break;
-          case 'refused':
-            reject(
-              new CommandFailure(
-                message.because === 'damaged'
-                  ? `${message.reason}. Nothing was changed; see collector doctor`
-                  : message.reason,
-                EXIT[message.because],
-              ),
-            );
-            break;
-          case 'state':
-            if (message.state === 'failed') unsafe(message.reason);
-            else {
-              onState(message.state, message.because);
-              if (message.state === 'open') log.info('events can be stored again');
-              else
-                log.error(
-                  { reason: message.reason, because: message.because },
-                  'events cannot be stored; senders are told to retry',
-                );
-            }
-            break;
-          case 'trouble':
-            // On a full disk each batch meets the same trouble again.
-            if (performance.now() - (troubles.get(message.what) ?? -Infinity) < TROUBLE_EVERY_MS) break;
-            troubles.set(message.what, performance.now());
-            log.warn(message.reason === '' ? {} : { reason: message.reason }, message.what);
-            break;
-          case 'alarm':
-            log.error({ reason: message.reason }, message.what);
-            onAlarm(message.about);
-            break;
-          case 'notice':
-            log.info(message.message);
-            break;
-          case 'checkpoint':
-            onCheckpoint(message.note);
-            break;
-          case 'checkpoint-trouble':
-            onCheckpointTrouble(message.trouble);
-            break;
-          case 'report':
-            this.livedAt = performance.now();
-            this.index = message.index;
-            this.privacy = message.privacy;
-            break;
-          case 'closed':
-            this.#closed = true;
-        }
-      });
-      this.#worker.on('error', (error: Error) => {
-        reject(new CommandFailure(error.message, EXIT.unsafe, { cause: error }));
-        unsafe(error.message);
-      });
+    this.#worker.on('message', (message: LedgerThreadMessage) => this.#take(message));
+    this.#worker.on('error', (error: Error) => {
+      this.#opened.reject(new CommandFailure(error.message, EXIT.unsafe, { cause: error }));
+      this.#failed(error.message);
     });
+  }
+
+  /** @throws CommandFailure where the ledger cannot be opened. */
+  get opened(): Promise<OpenedLog> {
+    return this.#opened.promise;
   }
 
   /** Asks the thread to say that it lives. Once it has ended this does nothing. */
@@ -133,6 +81,78 @@ export class LedgerWorker {
 
   async terminate(): Promise<void> {
     await this.#worker.terminate();
+  }
+
+  #take(message: LedgerThreadMessage): void {
+    const { log, onCheckpoint, onCheckpointTrouble, onAlarm } = this.options;
+    switch (message.type) {
+      case 'opened':
+        this.livedAt = performance.now();
+        this.#opened.resolve(message.opened);
+        break;
+      case 'refused':
+        this.#refused(message);
+        break;
+      case 'state':
+        this.#entered(message);
+        break;
+      case 'trouble':
+        this.#warn(message);
+        break;
+      case 'alarm':
+        log.error({ reason: message.reason }, message.what);
+        onAlarm(message.about);
+        break;
+      case 'notice':
+        log.info(message.message);
+        break;
+      case 'checkpoint':
+        onCheckpoint(message.note);
+        break;
+      case 'checkpoint-trouble':
+        onCheckpointTrouble(message.trouble);
+        break;
+      case 'report':
+        this.livedAt = performance.now();
+        this.index = message.index;
+        this.privacy = message.privacy;
+        break;
+      case 'closed':
+        this.#closed = true;
+    }
+  }
+
+  #refused({ because, reason }: Message<'refused'>): void {
+    const advice = because === 'damaged' ? '. Nothing was changed; see collector doctor' : '';
+    this.#opened.reject(new CommandFailure(reason + advice, EXIT[because]));
+  }
+
+  #entered({ state, reason, because }: Message<'state'>): void {
+    if (state === 'failed') {
+      this.#failed(reason);
+      return;
+    }
+    const { log, onState } = this.options;
+    onState(state, because);
+    if (state === 'open') log.info('events can be stored again');
+    else log.error({ reason, because }, 'events cannot be stored; senders are told to retry');
+  }
+
+  /** On a full disk each batch meets the same trouble again. */
+  #warn({ what, reason }: Message<'trouble'>): void {
+    if (performance.now() - (this.#troubles.get(what) ?? -Infinity) < TROUBLE_EVERY_MS) return;
+    this.#troubles.set(what, performance.now());
+    this.options.log.warn(reason === '' ? {} : { reason }, what);
+  }
+
+  #failed(reason: string): void {
+    const { log, onState, onFailure } = this.options;
+    log.fatal(
+      { reason },
+      'the ledger has failed; going on would not be safe. A new start reads what is on the disk',
+    );
+    onState('failed', undefined);
+    onFailure();
   }
 
   #send(request: LedgerThreadRequest): void {

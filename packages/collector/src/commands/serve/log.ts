@@ -38,7 +38,7 @@ export class LineWriter {
   #droppedAt: number | undefined;
   #unreported = 0;
 
-  /** @param onRecovered told how many were dropped once everything that waited is written again. */
+  /** @param onRecovered called with the number of dropped lines once everything that waited is written. */
   constructor(
     descriptor: 1 | 2,
     private readonly onRecovered: (dropped: number) => void = () => undefined,
@@ -78,7 +78,7 @@ export class LineWriter {
     return false;
   }
 
-  /** Blocks until all is written, an error comes, or so many milliseconds have passed: the last thing of a process. */
+  /** Blocks until all is written, a write fails or the time, in milliseconds, is over: for the end of a process. */
   flush(withinMs: number): void {
     const deadline = performance.now() + withinMs;
     for (;;) {
@@ -150,7 +150,7 @@ export interface ServeLog {
 }
 
 /**
- * No line waits for anyone who reads standard error, nor fails (log.ts).
+ * No line waits for the reader of standard error, and none fails.
  * @param readable for people whatever standard error is; otherwise only on a terminal.
  */
 export function openServeLog(level: string, readable: boolean): ServeLog {

@@ -4,9 +4,9 @@ import type { Config } from '../../config.js';
 import type { CertificatePem } from '../../ingest/tls.js';
 import { isLoopback } from '../../loopback.js';
 import type { OperatorToken } from '../../operate/gate.js';
-import type { RunningStatus } from './status.js';
+import { callable, cannotListen, type Listening } from '../listening.js';
 import { typedByName } from '../typed.js';
-import { callable, cannotListen, type Listening } from './listening.js';
+import type { RunningStatus } from './status.js';
 
 /** Closed when it is disposed of. */
 export interface OpenManagement extends AsyncDisposable {

@@ -3,8 +3,7 @@
  * compared with the others.
  */
 import { ENTRY_KINDS } from '@clinical-events/protocol';
-import path from 'node:path';
-import { type HeldFile, nodeFiles } from '../../files.js';
+import type { HeldFile } from '../../files.js';
 import type { CheckpointSigner } from '../../tree/note-signing.js';
 import { AccessLogHeads, type AccessLogHeadsOptions } from '../../ledger/access-log-heads.js';
 import { Lifecycle } from '../../ledger/lifecycle.js';
@@ -21,11 +20,9 @@ import { checkpointOf } from '../../tree/log-view.js';
 import { SigningCommandUnfit } from '../../tree/key-command.js';
 import { openSigner as openTreeSigner } from '../../tree/signing-keys.js';
 import { signingDirectory, SigningKeyFault } from '../../tree/key-files.js';
-import { hasKeys, KeysUnfit, KeyWriter, keysOnDisk } from '../../privacy/key-directory.js';
+import { KeysUnfit } from '../../privacy/key-directory.js';
 import { KekFault } from '../../privacy/key-encryption-key.js';
-import { DirectoryInUse, type DirectoryLock, lockDirectory, LockUnfit } from '../../store/directory-lock.js';
 import {
-  type Encryption,
   type Held,
   openForWriting,
   openTree,
@@ -33,17 +30,20 @@ import {
   type IdIndexStats,
   type Opened,
 } from '../../store/open-to-write.js';
-import { claimedSize, openStore, sharedKeyPlaces } from '../../store/open-to-read.js';
-import { storeFault, isShared } from '../../store/open.js';
-import { noteBegunKeys, noteKeyPlaces, notesKeys, readKeyPlaces } from '../../store/key-places.js';
-import type { FoundLog, NotedKeys, WantedKeys } from '../../store/contract/driver.js';
+import { claimedSize, openStore } from '../../store/open-to-read.js';
+import { isShared } from '../../store/open.js';
+import type { FoundLog } from '../../store/contract/driver.js';
 import { type SharedGauges, type Store, StoreDamaged } from '../../store/contract/events.js';
-import { CommandFailure, EXIT, deniedPath } from '../exit-codes.js';
-import { checkDataDirectory } from '../regular-files.js';
+import { reasonOf } from '../exit-codes.js';
+import {
+  ConfigurationUnfit,
+  encryptionOf,
+  type EncryptionSettings,
+  sharedKeysOf,
+} from '../payload-encryption.js';
 import { version } from '../typed.js';
 
-export interface LedgerSettings {
-  readonly dataDir: string;
+export interface LedgerSettings extends EncryptionSettings {
   /** The address of a database; empty when the data directory holds the log. */
   readonly store: string;
   readonly segmentBytes: number;
@@ -54,10 +54,6 @@ export interface LedgerSettings {
   /** Empty: made of the ledger's id. */
   readonly logOrigin: string;
   readonly checkpointIntervalMs: number;
-  /** As the options of these names have them. */
-  readonly encryption: 'auto' | 'on' | 'off';
-  readonly encryptionKeys: string;
-  readonly kek: string;
 }
 
 /** Called while the ledger is open. `reason` is the text of an error: a place or a system's answer, never an event's content. */
@@ -69,7 +65,7 @@ export interface LedgerListeners {
   readonly onNotice: (message: string) => void;
   /** A checkpoint was signed and stands on the disk. */
   readonly onCheckpoint: (note: string) => void;
-  /** Told after each try whether checkpoints cannot be made, since when and why. */
+  /** Called after each try: whether checkpoints cannot be made, since when and why. */
   readonly onCheckpointTrouble?: (trouble: CheckpointTroubleState | undefined) => void;
   /** What the log in a database holds by now, of all collectors. */
   readonly onHeld?: (held: Held) => void;
@@ -95,31 +91,9 @@ export interface OpenLedger {
 }
 
 /**
- * On return this process alone holds the data directory, until the lock is released or the process ends.
- * @throws CommandFailure, also when something there is not of the kind that its name stands for.
- * @param advice follows what is said when another process holds it.
- */
-export function holdDirectory(dataDir: string, advice = ''): DirectoryLock {
-  checkDataDirectory(dataDir);
-  try {
-    return lockDirectory(dataDir);
-  } catch (error) {
-    if (error instanceof DirectoryInUse)
-      throw new CommandFailure(error.message + advice, EXIT.inUse, { cause: error });
-    if (error instanceof LockUnfit) throw new CommandFailure(error.message, EXIT.damaged, { cause: error });
-    throw error;
-  }
-}
-
-/** The configuration does not fit the log. The message names the option. */
-class ConfigurationUnfit extends Error {
-  override name = 'ConfigurationUnfit';
-}
-
-/**
  * On return everything is whole, and events may be taken. The caller holds the directory's lock, and closes what looks
  * after the access log first, then the sequencer and the store.
- * @throws whatever is wrong; {@link refusalOf} tells what kind of thing that is.
+ * @throws what is wrong; {@link refusalOf} has its kind.
  */
 export function openLedger(settings: LedgerSettings, listeners: LedgerListeners): Promise<OpenLedger> {
   return isShared(settings) ? openShared(settings, listeners) : openEmbedded(settings, listeners);
@@ -177,59 +151,6 @@ function assertNothingLost(dataDir: string, signed: number): void {
     `events are lost: its newest checkpoint covers ${signed} entries, and this log had ${size} before it was restored. ` +
       'A collector would sign others in their place; docs/guide/back-up-and-restore.md, "When events are lost", says what to do',
   );
-}
-
-/**
- * Payloads of a new log are encrypted unless that is refused, of another from the start that says so on; what is encrypted
- * cannot go on without its keys.
- * @param namesKey of a mirror, so that names are written there as on the others.
- */
-export function encryptionOf(
-  {
-    dataDir,
-    encryption,
-    encryptionKeys,
-    kek,
-  }: Pick<LedgerSettings, 'dataDir' | 'encryption' | 'encryptionKeys' | 'kek'>,
-  onTrouble: (what: string, error: unknown) => void,
-  namesKey?: Buffer,
-): Encryption {
-  return {
-    suite: 1,
-    async openKeys(ledgerId, isSealed, isNew) {
-      const isNeeded = isSealed || notesKeys(dataDir);
-      const noted = readKeyPlaces(dataDir);
-      const given = encryptionKeys.split(',').filter((directory) => directory !== '');
-      const places = {
-        directories: given.length > 0 ? given.map((each) => path.resolve(each)) : noted.directories,
-        kek: kek || noted.kek,
-      };
-      if (isNeeded && encryption === 'off')
-        throw new ConfigurationUnfit(
-          '--encryption off: the payloads of this log are encrypted, and that stays',
-        );
-      const isThere = hasKeys(keysOnDisk, places);
-      if (isNeeded && !isThere) {
-        throw new KeysUnfit(
-          `the payloads of this log are encrypted, and their keys are not in ${places.directories.join(', ')}. Say where ` +
-            'they are by --encryption-keys; if they are lost, see docs/guide/encryption.md, "Keys that are lost"',
-        );
-      }
-      const isWanted = encryption === 'on' || (encryption === 'auto' && isNew);
-      if (!isNeeded && !isWanted) return undefined;
-      // Only the one that nobody named: another may be a mount that failed.
-      if (given.length === 0 && !isNeeded)
-        places.directories.forEach((each) => nodeFiles.makeDirectory(each));
-      if (!isNeeded && !isThere) await noteBegunKeys(dataDir, places.directories);
-      const keys = KeyWriter.open({
-        ...{ files: keysOnDisk, places, ledgerId, isNeeded, namesKey, onTrouble },
-        known: notesKeys(dataDir) ? noted.directories : [],
-        noted: () => readKeyPlaces(dataDir).directories,
-      });
-      await noteKeyPlaces(dataDir, places);
-      return keys;
-    },
-  };
 }
 
 /** The log is in a database, which other collectors write to too. */
@@ -291,42 +212,6 @@ async function openShared(settings: LedgerSettings, listeners: LedgerListeners):
       keysIn: (lists, signal) => store.keysIn(lists, signal),
     });
   return { store, opened: store.opened, index: () => undefined, sequencer, accessLog, lifecycle };
-}
-
-/**
- * Payloads of a log in a database are encrypted from its first event on or not at all: its collectors have to agree. Their
- * keys are in a database on another cluster.
- */
-async function sharedKeysOf(
-  { dataDir, encryption, encryptionKeys, kek }: LedgerSettings,
-  { ledgerId, noted, isNew, isEncrypted }: NotedKeys,
-  onTrouble: (what: string, error: unknown) => void,
-): Promise<WantedKeys | undefined> {
-  const known = sharedKeyPlaces(dataDir);
-  if (noted === undefined && (isEncrypted || (known !== undefined && !isNew)))
-    throw new ConfigurationUnfit(
-      'the payloads of this log are encrypted, and its table encryption does not say any more where their keys are: find out ' +
-        "who has changed it, and as the schema's owner INSERT INTO encryption (keys) VALUES ('postgres://…')",
-    );
-  if (noted === undefined && (encryption === 'off' || (encryption === 'auto' && encryptionKeys === '')))
-    return undefined;
-  if (noted !== undefined && encryption === 'off')
-    throw new ConfigurationUnfit('--encryption off: the payloads of this log are encrypted, and that stays');
-  if (noted === undefined && !isNew)
-    throw new ConfigurationUnfit(
-      '--encryption: this log has payloads in the clear, and encryption in a database begins with the log',
-    );
-  const address = encryptionKeys || noted || '';
-  const fault = isShared({ store: address }) ? await storeFault(address) : 'it is no address postgres://…';
-  if (fault !== undefined)
-    throw new ConfigurationUnfit(
-      `--encryption-keys: the keys of a log in a database are in a database on another cluster: ${fault}`,
-    );
-  const places = { directories: [address], kek: kek || known?.kek || '' };
-  if (places.kek === '')
-    throw new ConfigurationUnfit('--kek: keys in a database have to be wrapped by a key that is not there');
-  const onOpened = () => noteKeyPlaces(dataDir, places);
-  return { places, ledgerId, isNeeded: noted !== undefined, onTrouble, onOpened };
 }
 
 function troubleTo(listeners: LedgerListeners): (what: string, error: unknown) => void {
@@ -391,7 +276,7 @@ export function refusalOf(error: unknown): Refusal {
   return isUsage ? 'usage' : 'failure';
 }
 
-/** What to tell of it at the start. */
+/** The message at the start. */
 export function refusedBecause(error: unknown): string {
   if (error instanceof SigningCommandUnfit) return `--signing-keys: ${error.message}`;
   if (error instanceof KekFault) return `--kek: ${error.message}`;
@@ -407,14 +292,4 @@ export function refusedBecause(error: unknown): string {
     '--with-signing-keys. Put the file back, or name by --signing-keys where it is, or the program that signs as ' +
     'command:PROGRAM; if it is lost, see docs/guide/back-up-and-restore.md, "A signing key that is lost"'
   );
-}
-
-/** The message of an error and of what caused it. */
-export function reasonOf(error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
-  const denied = deniedPath(error);
-  if (denied !== undefined) return `permission denied: ${denied}`;
-  const cause = error.cause === undefined ? '' : reasonOf(error.cause);
-  if (cause.startsWith(error.message)) return cause;
-  return cause === '' ? error.message : `${error.message}: ${cause}`;
 }

@@ -5,7 +5,7 @@ import type { Ingest } from '../../ingest/ingest.js';
 import { Listener } from '../../ingest/listener.js';
 import { MOST_REQUEST_BYTES, OtlpReceiver } from '../../otlp/receiver.js';
 import { Translator } from '../../otlp/translation.js';
-import { cannotListen } from './listening.js';
+import { cannotListen } from '../listening.js';
 import type { ResolvedConfig } from './resolved-config.js';
 
 type OtlpConfig = Config & { readonly otlpPort: number };

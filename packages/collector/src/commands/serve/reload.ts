@@ -21,22 +21,20 @@ export interface ReloadOptions {
   readonly log: Logger;
 }
 
+/** The configuration that is in force: as the collector was started with, or as it was reloaded. */
+export interface Settings {
+  current: Config;
+}
+
 export class Reload {
-  /** In force now. */
-  config: Config;
-  #last: Promise<void>;
+  #last: Promise<void> = Promise.resolve();
   #ended = false;
   #givenUp = false;
 
-  /** @param started a reload that is asked for earlier waits for it. */
   constructor(
-    running: Config,
-    started: Promise<void>,
+    private readonly settings: Settings,
     private readonly options: ReloadOptions,
-  ) {
-    this.config = running;
-    this.#last = started;
-  }
+  ) {}
 
   /** Has everything read again, after what was asked for before. */
   ask(): void {
@@ -49,8 +47,8 @@ export class Reload {
   }
 
   /**
-   * From now on nothing more is begun. Resolves when nothing is under way, or after so long: a file on a mount that is
-   * gone may never be read. Then nothing is told of it any more.
+   * From now on no reload begins. Resolves when none is under way, or when the time is over, because a file on a lost
+   * mount may never be read; the reload then logs nothing more.
    */
   async end(timeoutMs: number): Promise<void> {
     this.#ended = true;
@@ -69,11 +67,11 @@ export class Reload {
   async #once(): Promise<void> {
     const { log, sources, onBegin, onEnd } = this.options;
     onBegin();
-    const tell = this.#readConfig();
+    const report = this.#readConfig();
     const kept: string[] = [];
-    for (const [source, readAnew] of Object.entries(sources)) {
+    for (const [source, readAgain] of Object.entries(sources)) {
       try {
-        if (!(await readAnew())) kept.push(source);
+        if (!(await readAgain())) kept.push(source);
       } catch (error) {
         kept.push(source);
         const reason = error instanceof Error ? error.message : String(error);
@@ -81,11 +79,11 @@ export class Reload {
       }
     }
     if (this.#givenUp) return;
-    tell(kept);
+    report(kept);
     onEnd();
   }
 
-  /** @returns what tells of it, given what else could not be read again. */
+  /** @returns logs the outcome, given the other sources that could not be read again. */
   #readConfig(): (kept: readonly string[]) => void {
     const { read, apply, log } = this.options;
     let found: Config;
@@ -98,8 +96,8 @@ export class Reload {
           : [{ source: 'configuration', message: error instanceof Error ? error.message : String(error) }];
       return () => log.error({ faults }, 'the configuration cannot be used; the one before stays in force');
     }
-    const { config, taken, waiting } = reloaded(this.config, found);
-    this.config = config;
+    const { config, taken, waiting } = reloaded(this.settings.current, found);
+    this.settings.current = config;
     if (taken.length > 0) apply(config);
     return (kept) => {
       if (waiting.length > 0)

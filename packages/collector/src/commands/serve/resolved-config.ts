@@ -1,6 +1,6 @@
 /**
  * What a start reads and understands before it does anything: the certificate, proxies, pages, sinks and the operator
- * token, as the options name them. All that is wrong with them is told at once, with that of the options themselves.
+ * token, as the options name them. All their faults are reported together with those of the options.
  */
 import fs from 'node:fs';
 import { type Config, ConfigError, type ConfigFault, type ConfigReading } from '../../config.js';
@@ -24,8 +24,8 @@ export interface ResolvedConfig {
 export type FoundSettings = { readonly [Name in keyof ResolvedConfig]?: ResolvedConfig[Name] | undefined };
 
 type Sound = Partial<Config>;
-/** Takes note of what is wrong with an option, by its name. */
-type Tell = (option: string, message: string) => void;
+/** Notes a fault of an option, by its name. */
+type Report = (option: string, message: string) => void;
 
 const OPTION_OF_FILE = { cert: 'tls-cert', key: 'tls-key', clientCa: 'tls-client-ca' } as const;
 
@@ -38,26 +38,26 @@ export async function findSettings({ sound, faults: before, sourceOf }: ConfigRe
   faults: readonly ConfigFault[];
 }> {
   const faults = [...before];
-  const tell: Tell = (option, message) => void faults.push({ source: sourceOf(option), message });
+  const report: Report = (option, message) => void faults.push({ source: sourceOf(option), message });
   const { dataDir, checkpointSink, trustedProxies } = sound;
   if (dataDir !== undefined && fs.statSync(dataDir, { throwIfNoEntry: false })?.isDirectory() === false)
-    tell('data-dir', `${dataDir} is not a directory`);
+    report('data-dir', `${dataDir} is not a directory`);
   const fault = await storeFault(sound.store ?? '');
-  if (fault !== undefined) tell('store', fault);
+  if (fault !== undefined) report('store', fault);
   const noKek = sound.kek ? kekFault(sound.kek) : undefined;
-  if (noKek !== undefined) tell('kek', noKek);
+  if (noKek !== undefined) report('kek', noKek);
   const found = {
-    sinks: understood(tell, 'checkpoint-sink', SinkSpecInvalid, parseSinks, checkpointSink),
+    sinks: understood(report, 'checkpoint-sink', SinkSpecInvalid, parseSinks, checkpointSink),
     trustedProxies: understood(
-      tell,
+      report,
       'trusted-proxies',
       ProxiesInvalid,
       (text) => new TrustedProxies(text),
       trustedProxies,
     ),
-    tls: await tlsOf(sound, tell),
+    tls: await tlsOf(sound, report),
     token: understood(
-      tell,
+      report,
       'management-token-file',
       OperatorTokenUnfit,
       (file) => OperatorToken.read(file),
@@ -81,7 +81,7 @@ export async function resolveConfig(
 
 async function tlsOf(
   { tlsCert: cert = '', tlsKey: key = '', tlsClientCa: clientCa, tlsClientAuth: clientAuth }: Sound,
-  tell: Tell,
+  report: Report,
 ): Promise<ResolvedConfig['tls']> {
   if (cert === '' || key === '' || clientCa === undefined || clientAuth === undefined) return undefined;
   const files = { cert, key, clientCa: clientCa === '' ? undefined : clientCa };
@@ -89,14 +89,14 @@ async function tlsOf(
     return { certificate: await ServerCertificate.read(files), clientAuth };
   } catch (error) {
     if (!(error instanceof CertificateUnusable)) throw error;
-    for (const { file, message } of error.faults) tell(OPTION_OF_FILE[file], message);
+    for (const { file, message } of error.faults) report(OPTION_OF_FILE[file], message);
     return undefined;
   }
 }
 
 /** @param text undefined when the option has a fault of its own, or stands for nothing. */
 function understood<Value>(
-  tell: Tell,
+  report: Report,
   option: string,
   Fault: new (...args: never[]) => Error,
   read: (text: string) => Value,
@@ -107,7 +107,7 @@ function understood<Value>(
     return read(text);
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
-    tell(option, error.message);
+    report(option, error.message);
     return undefined;
   }
 }

@@ -1,5 +1,5 @@
 /**
- * Tells the service manager how the collector fares, in the words of sd_notify(3): ready, reloading, stopping, alive.
+ * Reports the state of the collector to the service manager, as sd_notify(3) has it: ready, reloading, stopping, alive.
  *
  * What is said goes through the program systemd-notify. The socket takes datagrams, which Node cannot send to it, and
  * every package that can brings native code to be built. The program comes with systemd, so that it is there wherever
@@ -63,7 +63,7 @@ export class ServiceManager {
   /**
    * From now on shows that the collector lives, if the manager wants to know, as long as the event loop turns and
    * `livesSince` agrees: else the manager ends the process and starts it again.
-   * @param livesSince whether all threads have shown to live within so many milliseconds.
+   * @param livesSince whether all threads have reported within that time, in milliseconds.
    */
   watch(livesSince: (milliseconds: number) => boolean): void {
     const { watchdogMs } = this.#management;

@@ -11,21 +11,20 @@ import {
   PROTOCOL_VERSION,
 } from '@clinical-events/protocol';
 import { validateEvent } from '@clinical-events/protocol/validate';
-import type { Command } from 'commander';
 import { ConfigError } from '../../config.js';
 import type { Observed } from '../../ingest/ingest.js';
 import type { Fault } from '../../ledger/examine.js';
+import type { Call } from '../define.js';
 import type { LineWriter } from './log.js';
 import { legible } from '../terminal.js';
-import { readingOf } from '../arguments.js';
 
 /** How long the end waits for a reader of standard output, in milliseconds. */
 const LAST_LINES_MS = 500;
 
 /** What outlives the trial, and is refused wherever it is said: it has no value that means none. */
 const LASTING: readonly string[] = ['checkpoint-sink'];
-/** What the trial says itself, before environment and file; by the names that Commander gives them. */
-const OWN = { dataDir: '--data-dir', signingKeys: '--signing-keys' } as const;
+/** What the trial says itself, before environment and file. */
+const OWN = ['data-dir', 'signing-keys'] as const;
 
 const OTHER_VERSION = `      warning: /protocol_version is not ${PROTOCOL_VERSION}; every version is accepted`;
 
@@ -35,33 +34,35 @@ interface TrialEvent {
 }
 
 export class Trial {
+  /** Options of the configuration that name places in its directory. */
+  readonly instead: Readonly<Record<(typeof OWN)[number], string>>;
   readonly #directory: string;
   #announced = false;
   #paths: readonly string[] = Object.values(EVENT_PATHS);
 
   private constructor(private readonly out: LineWriter) {
     this.#directory = fs.mkdtempSync(path.join(os.tmpdir(), 'collector-trial-'));
+    this.instead = {
+      'data-dir': this.#directory,
+      'signing-keys': path.join(this.#directory, 'signing-keys'),
+    };
     process.on('exit', () => this.#end());
   }
 
   /**
-   * On return the command's options name a directory of the trial's own, which is removed when the process ends.
+   * On return there is a directory of the trial's own, which is removed when the process ends.
    * @throws ConfigError when an option names something that outlives it.
    */
-  static begin(serve: Command, out: LineWriter): Trial {
-    const faults = readingOf(serve, 'serve')
+  static begin({ reading, given }: Call, out: LineWriter): Trial {
+    const faults = reading()
       .settings.filter(({ name, from }) => LASTING.includes(name) && from !== 'default')
       .map(({ source }) => source);
-    for (const [name, option] of Object.entries(OWN))
-      if (serve.getOptionValue(name) !== undefined) faults.push(option);
+    for (const name of OWN) if (given[name] !== undefined) faults.push(`--${name}`);
     if (faults.length > 0) {
       const message = 'cannot be used with --trial, which keeps nothing; leave one of them out';
       throw new ConfigError(faults.map((source) => ({ source, message })));
     }
-    const trial = new Trial(out);
-    serve.setOptionValue('dataDir', trial.#directory);
-    serve.setOptionValue('signingKeys', path.join(trial.#directory, 'signing-keys'));
-    return trial;
+    return new Trial(out);
   }
 
   /** Prints what a trial is. From then on the end is printed too. @param more paths that take requests. */

@@ -18,9 +18,9 @@ import { checkCatalogue, type CatalogueCheck, type DifferingRecord } from '../..
 import { CatalogueFault, catalogueDirectory } from '../../catalogue/catalogue.js';
 import { systemCode } from '../../system-code.js';
 import { readMirrorNote } from '../../tree/state-files.js';
-import { encryptionFindings } from '../encryption-keys.js';
+import { encryptionFindings } from '../encryption-findings.js';
 import { CommandFailure, EXIT, onStop } from '../exit-codes.js';
-import { keysLost } from '../serve/listening.js';
+import { keysLost } from '../listening.js';
 import { findingsTable, printableJson, ProgressBar } from '../terminal.js';
 import { about, proofFindings, sharedProofFindings, type Finding } from './proof-findings.js';
 import { checkDataDirectory, holds, holdsLog } from '../regular-files.js';

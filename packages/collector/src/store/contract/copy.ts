@@ -28,6 +28,11 @@ export interface LogCopy {
    * @throws LogDiffers before anything is written; StoreDamaged.
    */
   copyTo(directory: string, grewIn: string | undefined, onProgress: Progress): Copied;
+  /**
+   * The leaf hashes of the log, side by side, from an entry on. Valid until the next are asked for.
+   * @throws StoreDamaged
+   */
+  leaves(from: number): Generator<{ readonly hashes: Buffer; readonly count: number }>;
 }
 
 /** Called with how many bytes are done, and of how many. */

@@ -10,8 +10,16 @@ import path from 'node:path';
 import { exists, nodeFiles } from '../../files.js';
 import { LogDiffers, type Copied, type LogCopy, type Progress } from '../contract/copy.js';
 import { isCompacted, segmentFiles, sizeOf } from './compacted-segment.js';
-import { frameIsOwn, frameReceivedAt, HEADER_BYTES, plausibleSize } from './frame.js';
-import { readToEnd, segmentPieces, type LogEnd } from './log-frames.js';
+import { HASH_BYTES, leafHash } from '../../tree/merkle.js';
+import {
+  frameCommitment,
+  frameEnvelope,
+  frameIsOwn,
+  frameReceivedAt,
+  HEADER_BYTES,
+  plausibleSize,
+} from './frame.js';
+import { readBlocks, readToEnd, segmentPieces, type LogEnd } from './log-frames.js';
 import { damagedAt, listSegments, SEGMENT_HEADER_BYTES, segmentNames, type Segment } from './segment.js';
 
 interface CopiedSegment {
@@ -69,7 +77,27 @@ export function copiedLog(
       copySegments(copied, path.dirname(last.path), path.join(directory, 'ledger'), {
         ...{ agreed, grewIn, onProgress },
       }),
+    leaves: (from) => leavesOf(segments, from),
   };
+}
+
+function* leavesOf(segments: readonly Segment[], from: number): ReturnType<LogCopy['leaves']> {
+  const first = Math.max(
+    0,
+    segments.findLastIndex(({ firstSequence }) => firstSequence <= from),
+  );
+  let sequence = segments[first]?.firstSequence ?? 1;
+  let hashes = Buffer.alloc(0);
+  for (const { buffer, offsets } of readBlocks(segmentFiles, segments.slice(first))) {
+    if (hashes.length < offsets.length * HASH_BYTES) hashes = Buffer.alloc(offsets.length * HASH_BYTES);
+    let count = 0;
+    for (const offset of offsets) {
+      if (sequence++ < from) continue;
+      const envelope = frameEnvelope(buffer, offset);
+      leafHash(envelope, frameCommitment(buffer, offset), hashes, count++ * HASH_BYTES);
+    }
+    yield { hashes, count };
+  }
 }
 
 /** The name of the last segment, if it was cut within its header. */

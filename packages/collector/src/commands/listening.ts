@@ -2,17 +2,17 @@
 import { type X509Certificate, randomUUID } from 'node:crypto';
 import { isIP } from 'node:net';
 import { EVENT_PATHS, type EventKind, PROTOCOL_VERSION } from '@clinical-events/protocol';
-import { certificateName } from '../../access/principal.js';
-import { type Config, inQuotes } from '../../config.js';
-import { exists } from '../../files.js';
-import type { Permission } from '../../store/contract/keys.js';
-import { alternativeNames } from '../../access/client-certificate.js';
-import { describeStore, isShared, type StoreSettings } from '../../store/open.js';
-import { isLocked } from '../../store/directory-lock.js';
-import { keyDatabasePath } from '../../store/open-keys.js';
-import { systemCode } from '../../system-code.js';
-import { StateFile, isLine } from '../../tree/state-files.js';
-import { CommandFailure, EXIT } from '../exit-codes.js';
+import { certificateName } from '../access/principal.js';
+import { type Config, inQuotes } from '../config.js';
+import { exists } from '../files.js';
+import type { Permission } from '../store/contract/keys.js';
+import { alternativeNames } from '../access/client-certificate.js';
+import { describeStore, isShared, type StoreSettings } from '../store/open.js';
+import { isLocked } from '../store/directory-lock.js';
+import { keyDatabasePath } from '../store/open-keys.js';
+import { systemCode } from '../system-code.js';
+import { StateFile, isLine } from '../tree/state-files.js';
+import { CommandFailure, EXIT } from './exit-codes.js';
 
 /** Valid in both profiles, so that the line works whatever the key or the collector asks for. */
 const PAYLOADS: Readonly<Record<EventKind, object>> = {
@@ -88,7 +88,7 @@ function addressOf({ host, port, tls }: Listening): { readonly url: string; read
   const bare = at.replace(/^\[|\]$/g, '');
   const checked = isIP(bare) === 0 ? certificate?.checkHost(bare) : certificate?.checkIP(bare);
   const fits = certificate === undefined || checked !== undefined;
-  // A wildcard is no name to call, and what is none might mean something to a shell.
+  // A wildcard cannot be called, and a text that is not a name might mean something to a shell.
   const isName = (name: string) => name.startsWith('dns:') && certificateName(name) === name;
   const name = fits
     ? undefined
@@ -102,8 +102,8 @@ function addressOf({ host, port, tls }: Listening): { readonly url: string; read
 }
 
 /**
- * What curl is to believe, and to show. Taken as an authority, the collector's own certificate vouches for itself,
- * anyone who has issued it. The client's files are not known here.
+ * The certificates that curl trusts and shows. Given as an authority, the collector's own certificate is trusted whoever
+ * issued it. The names of the client's files are placeholders.
  */
 function tlsOptions({ file, clientShowsOne }: ListeningTls): string[] {
   const own = clientShowsOne ? ['  --cert client.crt --key client.key \\'] : [];
@@ -134,7 +134,7 @@ export function firstEventCurl(listening: Listening, keyText: string, kind: Even
 }
 
 /**
- * What to tell an operator who was just given a key: the key, once, and how something is sent with it. Ends with a line
+ * The text for an operator who is given a new key: the key, once, and how an event is sent with it. Ends with a line
  * break. Belongs on standard output, never in a log.
  */
 export function newKeyNotice(listening: Listening, keyText: string, kind: Permission): string {
@@ -168,7 +168,7 @@ OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf
 OTEL_EXPORTER_OTLP_HEADERS=x-api-key=${keyText}`;
 }
 
-/** What to tell where events are stored and no one has a key: to make one with all permissions would hide that. */
+/** The message where events are stored and there is no key: to make one with all permissions would hide the loss. */
 export function keysLost(settings: StoreSettings): string {
   if (isShared(settings)) {
     return (
@@ -194,7 +194,7 @@ interface ListeningNote {
 const FILE = new StateFile('listening.json', 'where a collector listens', isListeningNote);
 
 /**
- * On return the file tells of this collector, or is not there: what cannot be written keeps no collector from running.
+ * On return the file names this collector, or is absent: a file that cannot be written does not stop a collector.
  * @param listening undefined where it takes no events.
  */
 export function noteListening(dataDir: string, listening: Listening | undefined): void {
