@@ -27,7 +27,7 @@ import { isNoRoom, systemCode } from '../system-code.js';
 import { signingDirectory, SigningKeyFault } from '../tree/key-files.js';
 import { writeBackupNote } from '../tree/state-files.js';
 import { type GivenOut, logAccess } from './access-log.js';
-import { addConfigOptions, configOf } from './arguments.js';
+import { addConfigOptions, configOf } from './command-line.js';
 import { CommandFailure, EXIT, type ExitCode, onStop, usage } from './exit-codes.js';
 import { assertApart, assertLedger, checkRegular } from './regular-files.js';
 import { printable, printableJson, ProgressBar, wrappedFor } from './terminal.js';

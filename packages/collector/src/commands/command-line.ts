@@ -1,10 +1,17 @@
 /** Makes a definition a command that can be typed: its options, its help and its exit code. */
 import assert from 'node:assert/strict';
+import fs from 'node:fs';
 import { Command, Option } from 'commander';
-import { type Config, readConfig } from '../config.js';
-import { isShared } from '../store/open.js';
+import {
+  type CommandName,
+  type Config,
+  ConfigError,
+  type ConfigReading,
+  optionsOf,
+  readConfig,
+} from '../config.js';
+import { isShared, storeFault } from '../store/open.js';
 import { readMirrorNote } from '../tree/state-files.js';
-import { addConfigOptions, givenOptions, soundConfig } from './arguments.js';
 import type { Call, Definition, OwnOption } from './define.js';
 import { usage } from './exit-codes.js';
 
@@ -71,4 +78,67 @@ function assertMirror({ store, dataDir }: Config): void {
     `--store: this is done on a mirror of the log, and ${dataDir} is not a mirror: make one with collector mirror --store ` +
       `${store} --data-dir DIR, and give --data-dir DIR with --store`,
   );
+}
+
+/** The commands that work where the log is in a database, or without a log. */
+const ON_SHARED_STORES: readonly CommandName[] = [
+  ...(['serve', 'keys', 'issuing', 'events', 'doctor', 'signing-key', 'verify', 'proof'] as const),
+  ...(['store', 'quarantine', 'mirror', 'lifecycle', 'import'] as const),
+];
+
+/** Gives a command its options from the one declaration. Their values stay text: `config.ts` alone reads them. */
+export function addConfigOptions(command: Command, name: CommandName): Command {
+  const options = optionsOf(name);
+  for (const { name: option, placeholder, help } of options) {
+    command.option(`--${option} <${placeholder}>`, help);
+  }
+  // A start finds the faults of all options together (serve/resolved-config.ts).
+  if (name !== 'serve' && options.some((option) => option.name === 'store'))
+    command.hook('preAction', () => assertStore(readingOf(command, name)));
+  return command;
+}
+
+/** @throws ConfigError where no log can be opened by the address. */
+async function assertStore({ config, sourceOf }: ConfigReading): Promise<void> {
+  const message = await storeFault(config?.store ?? '');
+  if (message !== undefined) throw new ConfigError([{ source: sourceOf('store'), message }]);
+}
+
+/** Those options that were typed, by name. */
+function givenOptions(command: Command, name: CommandName): Record<string, string> {
+  // A group may have them too, in front of the command.
+  const values = command.optsWithGlobals<Record<string, unknown>>();
+  const given: Record<string, string> = {};
+  for (const { name: option } of optionsOf(name)) {
+    const value = values[option.replace(/-(.)/g, (_, letter: string) => letter.toUpperCase())];
+    if (typeof value === 'string') given[option] = value;
+  }
+  return given;
+}
+
+/** What a command that was given its options by {@link addConfigOptions} finds there, in the environment and the file. */
+function readingOf(command: Command, name: CommandName): ConfigReading {
+  return readConfig(givenOptions(command, name));
+}
+
+/** The configuration for a command that was given its options by {@link addConfigOptions}. */
+export function configOf(command: Command, name: CommandName): Config {
+  return soundConfig(readingOf(command, name), name);
+}
+
+/** @throws ConfigError with every fault, or that the data directory is something else than a directory. */
+function soundConfig({ config, faults, sourceOf }: ConfigReading, name: CommandName): Config {
+  if (config === undefined) throw new ConfigError(faults);
+  if (isShared(config) && !ON_SHARED_STORES.includes(name)) {
+    throw usage(
+      `--store: this command reads a data directory: copy the log into one with collector mirror --store ` +
+        `${config.store} --data-dir DIR, and then give --data-dir DIR and no --store`,
+    );
+  }
+  // Whatever is done in it would fail, each command in its own words, and none would name it.
+  if (fs.statSync(config.dataDir, { throwIfNoEntry: false })?.isDirectory() === false)
+    throw new ConfigError([
+      { source: sourceOf('data-dir'), message: `${config.dataDir} is not a directory` },
+    ]);
+  return config;
 }

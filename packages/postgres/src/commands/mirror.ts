@@ -42,7 +42,7 @@ import {
   readMirrorNote,
   writeMirrorNote,
 } from '@clinical-events/collector/tree/state-files';
-import { addConfigOptions, configOf } from '@clinical-events/collector/commands/arguments';
+import { addConfigOptions, configOf } from '@clinical-events/collector/commands/command-line';
 import {
   CommandFailure,
   EXIT,

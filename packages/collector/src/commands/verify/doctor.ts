@@ -26,7 +26,7 @@ import { about, proofFindings, sharedProofFindings, type Finding } from './proof
 import { checkDataDirectory, holds, holdsLog } from '../regular-files.js';
 import { typed } from '../typed.js';
 import { verifyLog, type Verification } from './verification.js';
-import { addConfigOptions, configOf } from '../arguments.js';
+import { addConfigOptions, configOf } from '../command-line.js';
 
 const EXAMPLES = `
 Reads every event and checks all that collector verify checks, by the checkpoints and keys in the directory; looks at

@@ -13,7 +13,7 @@ import { holdsLog } from '../regular-files.js';
 import { collect, keysFrom, rotationsIn, logKey } from './trusted-keys.js';
 import { printable, printableJson, alignedTable, wrappedFor, ProgressBar } from '../terminal.js';
 import { verifyLog, type Verification, type VerificationOptions } from './verification.js';
-import { addConfigOptions, configOf } from '../arguments.js';
+import { addConfigOptions, configOf } from '../command-line.js';
 
 const EXAMPLES = `
 Examples:
