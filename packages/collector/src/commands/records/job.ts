@@ -11,7 +11,7 @@ export interface ThreadSettings {
   /** As `--format` names it. */
   readonly format: string;
   readonly options: FormatOptions;
-  /** The clock by whose days the records are told apart; undefined when they all go to one file. */
+  /** The clock by whose days records go to files; undefined when they all go to one. */
   readonly dayBy: Clock | undefined;
 }
 
