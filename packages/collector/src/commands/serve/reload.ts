@@ -5,6 +5,7 @@
  */
 import type { Logger } from 'pino';
 import { type Config, ConfigError, reloaded } from '../../config.js';
+import { messageOf } from '../../system-code.js';
 
 export interface ReloadOptions {
   /** Reads the configuration as at the start. @throws ConfigError with every fault. */
@@ -47,8 +48,13 @@ export class Reload {
   }
 
   /**
+<<<<<<< HEAD
+   * From now on nothing more is begun. Resolves when nothing is under way, or after so long: a file on a mount that is
+   * gone may never be read. Then nothing more is logged of it.
+=======
    * From now on no reload begins. Resolves when none is under way, or when the time is over, because a file on a lost
    * mount may never be read; the reload then logs nothing more.
+>>>>>>> main
    */
   async end(timeoutMs: number): Promise<void> {
     this.#ended = true;
@@ -69,13 +75,21 @@ export class Reload {
     onBegin();
     const report = this.#readConfig();
     const kept: string[] = [];
+<<<<<<< HEAD
+    for (const [source, read] of Object.entries(sources)) {
+      try {
+        if (!(await read())) kept.push(source);
+=======
     for (const [source, readAgain] of Object.entries(sources)) {
       try {
         if (!(await readAgain())) kept.push(source);
+>>>>>>> main
       } catch (error) {
         kept.push(source);
-        const reason = error instanceof Error ? error.message : String(error);
-        log.error({ source, reason }, 'cannot be read again; what was read before stays in use');
+        log.error(
+          { source, reason: messageOf(error) },
+          'cannot be read again; what was read before stays in use',
+        );
       }
     }
     if (this.#givenUp) return;
@@ -83,7 +97,11 @@ export class Reload {
     onEnd();
   }
 
+<<<<<<< HEAD
+  /** @returns what logs the outcome, given which sources could not be read again. */
+=======
   /** @returns logs the outcome, given the other sources that could not be read again. */
+>>>>>>> main
   #readConfig(): (kept: readonly string[]) => void {
     const { read, apply, log } = this.options;
     let found: Config;
@@ -93,7 +111,7 @@ export class Reload {
       const faults =
         error instanceof ConfigError
           ? error.faults
-          : [{ source: 'configuration', message: error instanceof Error ? error.message : String(error) }];
+          : [{ source: 'configuration', message: messageOf(error) }];
       return () => log.error({ faults }, 'the configuration cannot be used; the one before stays in force');
     }
     const { config, taken, waiting } = reloaded(this.settings.current, found);
