@@ -1,4 +1,4 @@
-/** Makes a definition a command that can be typed: its options, its help and its exit code. */
+/** Makes a definition a command that can be typed: its options, its help, its configuration and its exit code. */
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import { Command, Option } from 'commander';
@@ -25,7 +25,7 @@ export function commandOf(definition: Definition): Command {
   if (configuration !== undefined) addConfigOptions(command, configuration);
   if (examples !== undefined) command.addHelpText('after', `\nExamples:\n${examples}`);
   for (const each of commands) command.addCommand(commandOf(each));
-  // An option behind `erase plan` is that command's, also where `erase` has one of the same name.
+  // An option after `erase plan` is that command's, also where `erase` has one of the same name.
   if (commands.length > 0) command.enablePositionalOptions();
   if ('run' in definition) command.action(() => act(command, definition));
   return command;
@@ -39,6 +39,33 @@ function ownOption(flags: string, declared: OwnOption): Option {
   if (isRepeatable)
     option.argParser((value, before: readonly string[] | undefined) => [...(before ?? []), value]);
   return option;
+}
+
+/** Their values stay text: `config.ts` alone reads them. */
+function addConfigOptions(command: Command, name: CommandName): void {
+  const options = optionsOf(name);
+  for (const { name: option, placeholder, help } of options)
+    command.option(`--${option} <${placeholder}>`, help);
+  // A start finds the faults of all options together (serve/resolved-config.ts).
+  if (name !== 'serve' && options.some((option) => option.name === 'store'))
+    command.hook('preAction', () => assertStore(readConfig(givenOptions(command, name))));
+}
+
+/** @throws ConfigError where no log can be opened by the address. */
+async function assertStore({ config, sourceOf }: ConfigReading): Promise<void> {
+  const message = await storeFault(config?.store ?? '');
+  if (message !== undefined) throw new ConfigError([{ source: sourceOf('store'), message }]);
+}
+
+/** The options of the configuration that were typed, by name; also before the command, where a group has them too. */
+function givenOptions(command: Command, name: CommandName): Record<string, string> {
+  const values = command.optsWithGlobals<Record<string, unknown>>();
+  const given: Record<string, string> = {};
+  for (const { name: option } of optionsOf(name)) {
+    const value = values[option.replace(/-(.)/g, (_, letter: string) => letter.toUpperCase())];
+    if (typeof value === 'string') given[option] = value;
+  }
+  return given;
 }
 
 /** On return the command is done, and the exit code is set. */
@@ -64,20 +91,9 @@ function callOf(command: Command, { configuration }: Definition): Call {
     reading,
     config(instead) {
       assert(configuration !== undefined, `${command.name()} takes no options of the configuration`);
-      const config = soundConfig(reading(instead), configuration);
-      if (configuration === 'lifecycle') assertMirror(config);
-      return config;
+      return soundConfig(reading(instead), configuration);
     },
   };
-}
-
-/** @throws CommandFailure where the log is in a database and the data directory is not a mirror of it. */
-function assertMirror({ store, dataDir }: Config): void {
-  if (!isShared({ store }) || readMirrorNote(dataDir) !== undefined) return;
-  throw usage(
-    `--store: this is done on a mirror of the log, and ${dataDir} is not a mirror: make one with collector mirror --store ` +
-      `${store} --data-dir DIR, and give --data-dir DIR with --store`,
-  );
 }
 
 /** The commands that work where the log is in a database, or without a log. */
@@ -86,59 +102,24 @@ const ON_SHARED_STORES: readonly CommandName[] = [
   ...(['store', 'quarantine', 'mirror', 'lifecycle', 'import'] as const),
 ];
 
-/** Gives a command its options from the one declaration. Their values stay text: `config.ts` alone reads them. */
-export function addConfigOptions(command: Command, name: CommandName): Command {
-  const options = optionsOf(name);
-  for (const { name: option, placeholder, help } of options) {
-    command.option(`--${option} <${placeholder}>`, help);
-  }
-  // A start finds the faults of all options together (serve/resolved-config.ts).
-  if (name !== 'serve' && options.some((option) => option.name === 'store'))
-    command.hook('preAction', () => assertStore(readingOf(command, name)));
-  return command;
-}
-
-/** @throws ConfigError where no log can be opened by the address. */
-async function assertStore({ config, sourceOf }: ConfigReading): Promise<void> {
-  const message = await storeFault(config?.store ?? '');
-  if (message !== undefined) throw new ConfigError([{ source: sourceOf('store'), message }]);
-}
-
-/** Those options that were typed, by name. */
-function givenOptions(command: Command, name: CommandName): Record<string, string> {
-  // A group may have them too, in front of the command.
-  const values = command.optsWithGlobals<Record<string, unknown>>();
-  const given: Record<string, string> = {};
-  for (const { name: option } of optionsOf(name)) {
-    const value = values[option.replace(/-(.)/g, (_, letter: string) => letter.toUpperCase())];
-    if (typeof value === 'string') given[option] = value;
-  }
-  return given;
-}
-
-/** What a command that was given its options by {@link addConfigOptions} finds there, in the environment and the file. */
-function readingOf(command: Command, name: CommandName): ConfigReading {
-  return readConfig(givenOptions(command, name));
-}
-
-/** The configuration for a command that was given its options by {@link addConfigOptions}. */
-export function configOf(command: Command, name: CommandName): Config {
-  return soundConfig(readingOf(command, name), name);
-}
-
-/** @throws ConfigError with every fault, or that the data directory is something else than a directory. */
+/** @throws ConfigError with every fault; CommandFailure where the command cannot be used on the store that is named. */
 function soundConfig({ config, faults, sourceOf }: ConfigReading, name: CommandName): Config {
   if (config === undefined) throw new ConfigError(faults);
+  const { store, dataDir } = config;
   if (isShared(config) && !ON_SHARED_STORES.includes(name)) {
     throw usage(
       `--store: this command reads a data directory: copy the log into one with collector mirror --store ` +
-        `${config.store} --data-dir DIR, and then give --data-dir DIR and no --store`,
+        `${store} --data-dir DIR, and then give --data-dir DIR and no --store`,
     );
   }
-  // Whatever is done in it would fail, each command in its own words, and none would name it.
-  if (fs.statSync(config.dataDir, { throwIfNoEntry: false })?.isDirectory() === false)
-    throw new ConfigError([
-      { source: sourceOf('data-dir'), message: `${config.dataDir} is not a directory` },
-    ]);
+  // Each command would fail in it in its own words, and none would name it.
+  if (fs.statSync(dataDir, { throwIfNoEntry: false })?.isDirectory() === false)
+    throw new ConfigError([{ source: sourceOf('data-dir'), message: `${dataDir} is not a directory` }]);
+  if (name === 'lifecycle' && isShared(config) && readMirrorNote(dataDir) === undefined) {
+    throw usage(
+      `--store: this is done on a mirror of the log, and ${dataDir} is not a mirror: make one with collector mirror --store ` +
+        `${store} --data-dir DIR, and give --data-dir DIR with --store`,
+    );
+  }
   return config;
 }

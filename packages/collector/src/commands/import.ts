@@ -89,11 +89,7 @@ export const command = defineCommand<ImportOptions>({
   },
 });
 
-<<<<<<< HEAD
-/** At most these are printed. */
-=======
 /** How many faults are printed. */
->>>>>>> main
 const FIRST_FAULTS = 10;
 
 async function checkFiles(

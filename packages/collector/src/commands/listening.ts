@@ -2,19 +2,6 @@
 import { type X509Certificate, randomUUID } from 'node:crypto';
 import { isIP } from 'node:net';
 import { EVENT_PATHS, type EventKind, PROTOCOL_VERSION } from '@clinical-events/protocol';
-<<<<<<< HEAD:packages/collector/src/commands/serve/listening.ts
-import { certificateName } from '../../access/principal.js';
-import { type Config, inQuotes } from '../../config.js';
-import { exists } from '../../files.js';
-import type { Permission } from '../../store/contract/keys.js';
-import { alternativeNames } from '../../access/client-certificate.js';
-import { describeStore, isShared, type StoreSettings } from '../../store/open.js';
-import { isLocked } from '../../store/directory-lock.js';
-import { keyDatabasePath } from '../../store/open-keys.js';
-import { messageOf, systemCode } from '../../system-code.js';
-import { StateFile, isLine } from '../../tree/state-files.js';
-import { CommandFailure, EXIT } from '../exit-codes.js';
-=======
 import { certificateName } from '../access/principal.js';
 import { type Config, inQuotes } from '../config.js';
 import { exists } from '../files.js';
@@ -23,10 +10,9 @@ import { alternativeNames } from '../access/client-certificate.js';
 import { describeStore, isShared, type StoreSettings } from '../store/open.js';
 import { isLocked } from '../store/directory-lock.js';
 import { keyDatabasePath } from '../store/open-keys.js';
-import { systemCode } from '../system-code.js';
+import { messageOf, systemCode } from '../system-code.js';
 import { StateFile, isLine } from '../tree/state-files.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
->>>>>>> main:packages/collector/src/commands/listening.ts
 
 /** Valid in both profiles, so that the line works whatever the key or the collector asks for. */
 const PAYLOADS: Readonly<Record<EventKind, object>> = {
@@ -147,11 +133,7 @@ export function firstEventCurl(listening: Listening, keyText: string, kind: Even
 }
 
 /**
-<<<<<<< HEAD:packages/collector/src/commands/serve/listening.ts
- * The text for an operator who was just given a key: the key, once, and how something is sent with it. Ends with a line
-=======
  * The text for an operator who is given a new key: the key, once, and how an event is sent with it. Ends with a line
->>>>>>> main:packages/collector/src/commands/listening.ts
  * break. Belongs on standard output, never in a log.
  */
 export function newKeyNotice(listening: Listening, keyText: string, kind: Permission): string {
@@ -185,11 +167,7 @@ OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf
 OTEL_EXPORTER_OTLP_HEADERS=x-api-key=${keyText}`;
 }
 
-<<<<<<< HEAD:packages/collector/src/commands/serve/listening.ts
-/** The error where events are stored and there is no key: to make one with all permissions would hide that. */
-=======
 /** The message where events are stored and there is no key: to make one with all permissions would hide the loss. */
->>>>>>> main:packages/collector/src/commands/listening.ts
 export function keysLost(settings: StoreSettings): string {
   if (isShared(settings)) {
     return (
@@ -215,11 +193,7 @@ interface ListeningNote {
 const FILE = new StateFile('listening.json', 'where a collector listens', isListeningNote);
 
 /**
-<<<<<<< HEAD:packages/collector/src/commands/serve/listening.ts
- * On return the file names this collector, or is absent: a file that cannot be written keeps no collector from running.
-=======
  * On return the file names this collector, or is absent: a file that cannot be written does not stop a collector.
->>>>>>> main:packages/collector/src/commands/listening.ts
  * @param listening undefined where it takes no events.
  */
 export function noteListening(dataDir: string, listening: Listening | undefined): void {

@@ -6,7 +6,7 @@ import { exists } from '../files.js';
 import { dataDirectory, type Newest, standingNotes } from '../replica/data-directory.js';
 import { type CopySource, KNOWN } from '../replica/replica.js';
 import { StoreDamaged } from '../store/contract/events.js';
-import { copiedLog } from '../store/open-to-audit.js';
+import { copiedLog } from '../store/open-to-copy.js';
 import { openStore } from '../store/open-to-read.js';
 import { readKnownCheckpoint } from '../tree/state-files.js';
 import { checkRegular } from './regular-files.js';

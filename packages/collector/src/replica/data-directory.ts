@@ -11,7 +11,7 @@ import { type Checkpoint, keyIdText } from '@clinical-events/protocol/verify';
 import { exists } from '../files.js';
 import type { LogCopy } from '../store/contract/copy.js';
 import { StoreDamaged } from '../store/contract/events.js';
-import { copiedAccessLog } from '../store/open-to-audit.js';
+import { copiedAccessLog } from '../store/open-to-copy.js';
 import { KeyDatabase, keyDatabasePath } from '../store/open-keys.js';
 import { checkpointDirectory } from '../store/open.js';
 import { openStore } from '../store/open-to-read.js';

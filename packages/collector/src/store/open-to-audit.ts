@@ -1,13 +1,19 @@
-/** Opens a log in files for `verify`, `doctor`, back-ups and compaction. */
-import { AccessLogFile } from './embedded/access-log-file.js';
+/** Opens a log in files for `verify`, `doctor` and compaction. */
+import { nodeFiles } from '../files.js';
+import type { AccessLogStore } from './contract/access-log.js';
+import type { TreeReader } from './contract/tree.js';
+import { TreeFiles } from './embedded/tree-files.js';
+import { openAccessLog } from './open-access-log.js';
 
 export { compactLog, type Compacted, segmentsOf } from './embedded/compacted-segment.js';
-export { indexState, type IndexState } from './embedded/id-index/index-state.js';
 export { EvidenceLog } from './embedded/evidence-log.js';
-export { copiedLog } from './embedded/log-copy.js';
+export { indexState, type IndexState } from './embedded/id-index/index-state.js';
 export { LogReading as LogAudit } from './embedded/whole-log-audit.js';
 
-/** For a copy of the access log: its bytes up to the last whole line; undefined when there is none. */
-export function copiedAccessLog(dataDir: string): ReturnType<AccessLogFile['copy']> {
-  return new AccessLogFile(dataDir).copy();
+/** What an audit reads beside the segments; the tree is to be closed. */
+export function openProof(dataDir: string): {
+  readonly tree: TreeReader;
+  readonly accessLog: AccessLogStore;
+} {
+  return { tree: TreeFiles.read(dataDir, nodeFiles), accessLog: openAccessLog(dataDir) };
 }

@@ -1,20 +1,17 @@
-/** Opens a log for reading: one in files, and one in a database. */
+/** Opens a log in files for reading; open-shared.ts opens one in a database. */
 import { nodeFiles } from '../files.js';
-import type { KeyPlaces } from '../privacy/key-directory.js';
 import type { LocalAccessLog } from './contract/access-log.js';
-import type { SharedView } from './contract/driver.js';
-import type { OpenSharedStore, OpenStore } from './contract/opened.js';
-import type { Requests, SharedRequests } from './contract/requests.js';
+import type { OpenStore } from './contract/opened.js';
+import type { Requests } from './contract/requests.js';
 import type { TreeReader } from './contract/tree.js';
 import { Inbox } from './embedded/inbox.js';
 import { LogReader } from './embedded/log-reader.js';
 import { TreeFiles } from './embedded/tree-files.js';
-import { notesKeys, readKeyPlaces } from './key-places.js';
 import { openAccessLog } from './open-access-log.js';
-import { driverOf, isShared, type StoreSettings } from './open.js';
 
 export type { OpenSharedStore } from './contract/opened.js';
 export { checkpointDirectory } from './open.js';
+export { openSharedRequests, openSharedStore, sharedKeyPlaces, withSharedView } from './open-shared.js';
 
 export interface OpenDirectory extends OpenStore {
   readonly accessLog: LocalAccessLog;
@@ -47,35 +44,4 @@ export function openStore(dataDir: string): OpenDirectory {
 export async function claimedSize(tree: TreeReader): Promise<number> {
   const size = /^[^\n]+\n(\d{1,15})\n/.exec((await tree.head()) ?? '')?.[1];
   return size === undefined ? 0 : Number(size);
-}
-
-/**
- * @param keys where those of its payloads are; without them what is encrypted stays closed.
- * @throws when the database cannot be reached, or holds no log that this collector can read; KeysUnfit, KekFault.
- */
-export async function openSharedStore(
-  { store }: Pick<StoreSettings, 'store'>,
-  keys?: KeyPlaces,
-): Promise<OpenSharedStore> {
-  return (await driverOf(store)).openToRead(store, keys);
-}
-
-/** The same for the time of `work`, with a directory of what is public of the log, as a data directory has it. */
-export async function withSharedView<Result>(
-  { store, dataDir }: StoreSettings,
-  work: (view: SharedView) => Promise<Result>,
-): Promise<Result> {
-  return (await driverOf(store)).withView(store, sharedKeyPlaces(dataDir), work);
-}
-
-/** Where the keys of a log in a database are, as a collector has noted in its data directory; undefined where none has. */
-export function sharedKeyPlaces(dataDir: string): KeyPlaces | undefined {
-  if (!notesKeys(dataDir)) return undefined;
-  const places = readKeyPlaces(dataDir);
-  return places.directories.some((store) => isShared({ store })) ? places : undefined;
-}
-
-/** What a mirror asks of the collectors of its log. @throws when the database cannot be reached, or holds no log. */
-export async function openSharedRequests({ store }: Pick<StoreSettings, 'store'>): Promise<SharedRequests> {
-  return (await driverOf(store)).openRequests(store);
 }

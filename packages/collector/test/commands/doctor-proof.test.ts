@@ -54,7 +54,7 @@ describe('collector doctor on the proof', () => {
       lines: [
         `signing key: ok: ${signingKeyFile()}, for its owner alone`,
         `checkpoint: ok: over 300 entries, signed as ${ORIGIN}`,
-        'tree: ok: comes to the root that was signed',
+        'tree: ok: gives the root that was signed',
         'sink: warning: checkpoints stay on this host, which could rewrite its log unseen: give them away by --checkpoint-sink',
       ],
     });
@@ -75,7 +75,7 @@ describe('collector doctor on the proof', () => {
     expect((await said()).lines[0]).toMatch(/^signing key: warning: .* can be read by other users/);
     fs.rmSync(file);
     const { code, lines } = await said();
-    expect(lines[0]).toMatch(/^signing key: warning: .* is not there/);
+    expect(lines[0]).toMatch(/^signing key: warning: .* does not exist/);
     expect(code).toBe(0);
   });
 
@@ -126,7 +126,7 @@ describe('collector doctor on the proof', () => {
     expect((await said('--signing-keys', elsewhere)).lines[0]).toBe(
       `signing key: ok: ${path.join(elsewhere, name)}, for its owner alone`,
     );
-    expect((await said()).lines[0]).toMatch(/^signing key: warning: not in /);
+    expect((await said()).lines[0]).toMatch(/^signing key: warning: .* does not exist/);
     const vkey = fs.readFileSync(inData('checkpoints', 'origin.vkey'), 'utf8').trim();
     expect((await said('--signing-keys', `command:${process.execPath}`)).lines[0]).toBe(
       `signing key: ok: signs by ${process.execPath}: ${vkey}`,
@@ -212,11 +212,11 @@ describe('collector doctor on the proof', () => {
     const { code, lines } = await said();
     expect(code).toBe(0);
     expect(lines).toContainEqual(
-      expect.stringMatching(/^tree: warning: does not come to the root that was signed/),
+      expect.stringMatching(/^tree: warning: does not give the root that was signed/),
     );
     const collector = await start(dataDir);
     expect(collector.output.stderr).toContain('they are rebuilt from the events');
-    expect((await said()).lines).toContain('tree: ok: comes to the root that was signed');
+    expect((await said()).lines).toContain('tree: ok: gives the root that was signed');
     expect(await collector.stop()).toBe(0);
   });
 

@@ -56,7 +56,7 @@ describe('collector doctor', () => {
     const { code: again, report } = await examine();
     expect([again, report.damaged, report.data_dir]).toEqual([0, false, dataDir]);
     expect(found(report, 'tail')).toEqual([
-      { severity: 'ok', subject: 'tail', message: 'ends behind a whole event' },
+      { severity: 'ok', subject: 'tail', message: 'ends after a whole event' },
     ]);
     expect(found(report, 'id index')).toMatchObject([{ severity: 'ok' }]);
     expect(found(report, 'lock')).toMatchObject([{ message: 'no collector is running on it' }]);

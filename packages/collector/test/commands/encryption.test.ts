@@ -198,7 +198,7 @@ describe('[R-1324] a start', () => {
       message: expect.stringContaining('no payload was opened') as string,
     });
     const doctor = await run(['doctor', '--data-dir', dataDir]);
-    expect(doctor.stdout.replace(/\s+/g, ' ')).toContain('but for 3 payloads that could not be opened');
+    expect(doctor.stdout.replace(/\s+/g, ' ')).toContain('except 3 payloads that could not be opened');
   });
 });
 
@@ -306,8 +306,8 @@ describe('[R-1326] verify', () => {
     putFrames(segment, whole);
     flipBit(segment, 64 + whole.slice(0, 3).reduce((sum, { length }) => sum + length, 0) - 1);
     const [broken] = (await verified()).findings;
-    expect(broken?.message).toContain('does not open by its key; its envelope is the one that was signed');
-    expect(broken?.message).not.toMatch(/payload are|made to fit/);
+    expect(broken?.message).toContain('cannot be opened with its key; its envelope is what was signed');
+    expect(broken?.message).not.toMatch(/payload are|made to match/);
     // Lengths that lead out of the frame.
     const misled: Buffer[] = whole.map((frame) => Buffer.from(frame));
     misled[2]?.fill(255, 67, 69);
@@ -326,7 +326,7 @@ describe('[R-1326] verify', () => {
     expect(intact).toBe(false);
     expect(findings[0]).toMatchObject({ kind: 'unexplained', sequence: 1 });
     expect(findings[0]?.message).toContain('events 1 to 20 cannot be opened');
-    expect(findings[0]?.message).not.toContain('made to fit');
+    expect(findings[0]?.message).not.toContain('made to match');
     fs.renameSync(directory, `${directory}.away`);
     expect(await verified()).toMatchObject({ intact: true, unopened_payloads: 20 });
     const { stdout } = await run(['verify', '--data-dir', dataDir]);

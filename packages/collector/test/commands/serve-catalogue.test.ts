@@ -246,7 +246,7 @@ describe('[R-1070] doctor', () => {
       'UPDATE run SET began_sender = began_sender + 1 WHERE id = (SELECT min(id) FROM run WHERE is_run = 0)',
     );
     expect(await found()).toMatchObject({
-      ...wrong(`^1 of ${records} records is not as the log has them`),
+      ...wrong(`^1 of ${records} records differs from the log`),
       records: [{ ...one, run_id: null, found: 'differs' }],
     });
     change('UPDATE run SET began_sender = began_sender + 2');
@@ -260,7 +260,7 @@ describe('[R-1070] doctor', () => {
     expect(code).toBe(7);
     expect(
       stdout.match(
-        /^WARNING +catalogue +(?:run|record) \S+ (?:\(no run\) )?of organisation \S+ is not as the log has it$/gm,
+        /^WARNING +catalogue +(?:run|record) \S+ (?:\(no run\) )?of organisation \S+ differs from the log$/gm,
       ),
     ).toHaveLength(10);
     expect(stdout).toMatch(new RegExp(`^WARNING +catalogue +${records - 10} more: --json$`, 'm'));

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { beginAccess } from '../../src/commands/access-log.js';
 import { verifyLog } from '../../src/commands/verify/verification.js';
-import { verificationFields } from '../../src/commands/verify/verify.js';
+import { verificationFields } from '../../src/commands/verify/verification-report.js';
 import { nodeFiles } from '../../src/files.js';
 import { run, start, temporaryDirectory, type Running } from '../running/collector-process.js';
 import { issueKey } from '../running/issued-keys.js';

@@ -2,7 +2,7 @@
 import { checkpointIn, newestCheckpoint } from '../../src/commands/verify/log-checkpoints.js';
 import { dataDirectory, standingNotes } from '../../src/replica/data-directory.js';
 import { backUp, checkpointThere } from '../../src/replica/replica.js';
-import { copiedLog } from '../../src/store/open-to-audit.js';
+import { copiedLog } from '../../src/store/open-to-copy.js';
 import { openStore } from '../../src/store/open-to-read.js';
 
 export async function round(dataDir: string, directory: string): Promise<void> {

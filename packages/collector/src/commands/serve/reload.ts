@@ -48,13 +48,8 @@ export class Reload {
   }
 
   /**
-<<<<<<< HEAD
-   * From now on nothing more is begun. Resolves when nothing is under way, or after so long: a file on a mount that is
-   * gone may never be read. Then nothing more is logged of it.
-=======
    * From now on no reload begins. Resolves when none is under way, or when the time is over, because a file on a lost
    * mount may never be read; the reload then logs nothing more.
->>>>>>> main
    */
   async end(timeoutMs: number): Promise<void> {
     this.#ended = true;
@@ -75,15 +70,9 @@ export class Reload {
     onBegin();
     const report = this.#readConfig();
     const kept: string[] = [];
-<<<<<<< HEAD
-    for (const [source, read] of Object.entries(sources)) {
-      try {
-        if (!(await read())) kept.push(source);
-=======
     for (const [source, readAgain] of Object.entries(sources)) {
       try {
         if (!(await readAgain())) kept.push(source);
->>>>>>> main
       } catch (error) {
         kept.push(source);
         log.error(
@@ -97,11 +86,7 @@ export class Reload {
     onEnd();
   }
 
-<<<<<<< HEAD
-  /** @returns what logs the outcome, given which sources could not be read again. */
-=======
   /** @returns logs the outcome, given the other sources that could not be read again. */
->>>>>>> main
   #readConfig(): (kept: readonly string[]) => void {
     const { read, apply, log } = this.options;
     let found: Config;

@@ -1,10 +1,6 @@
 /**
  * What a start reads and understands before it does anything: the certificate, proxies, pages, sinks and the operator
-<<<<<<< HEAD
- * token, as the options name them. Every fault is reported at once, with those of the options themselves.
-=======
  * token, as the options name them. All their faults are reported together with those of the options.
->>>>>>> main
  */
 import fs from 'node:fs';
 import { type Config, ConfigError, type ConfigFault, type ConfigReading } from '../../config.js';
@@ -28,11 +24,7 @@ export interface ResolvedConfig {
 export type FoundSettings = { readonly [Name in keyof ResolvedConfig]?: ResolvedConfig[Name] | undefined };
 
 type Sound = Partial<Config>;
-<<<<<<< HEAD
-/** Takes note of what is wrong with an option, by its name. */
-=======
 /** Notes a fault of an option, by its name. */
->>>>>>> main
 type Report = (option: string, message: string) => void;
 
 const OPTION_OF_FILE = { cert: 'tls-cert', key: 'tls-key', clientCa: 'tls-client-ca' } as const;

@@ -1,8 +1,7 @@
-/** `collector doctor`: looks a data directory through and says what it found. Changes nothing. */
+/** `collector doctor`: checks a data directory and prints what it finds. Changes nothing. */
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { Command } from 'commander';
 import { KeyRing } from '../../access/key-ring.js';
 import type { Config } from '../../config.js';
 import { counted } from '../../quantity.js';
@@ -14,55 +13,51 @@ import { KeyDatabase, keyDatabasePath, openKeys } from '../../store/open-keys.js
 import { openStore, type OpenSharedStore, withSharedView } from '../../store/open-to-read.js';
 import { KeyStoreDamaged, KeyStoreError } from '../../store/contract/keys.js';
 import { StoreDamaged } from '../../store/contract/events.js';
+import { asCheck, CHECKS, FINDINGS, type StoreFinding } from '../../store/findings.js';
 import { checkCatalogue, type CatalogueCheck, type DifferingRecord } from '../../catalogue/check.js';
 import { CatalogueFault, catalogueDirectory } from '../../catalogue/catalogue.js';
 import { systemCode } from '../../system-code.js';
 import { readMirrorNote } from '../../tree/state-files.js';
 import { encryptionFindings } from '../encryption-findings.js';
-import { CommandFailure, EXIT, onStop } from '../exit-codes.js';
+import { CommandFailure, EXIT, type ExitCode, onStop } from '../exit-codes.js';
 import { keysLost } from '../listening.js';
 import { findingsTable, printableJson, ProgressBar } from '../terminal.js';
-import { about, proofFindings, sharedProofFindings, type Finding } from './proof-findings.js';
+import { proofFindings, sharedProofFindings } from './proof-findings.js';
 import { checkDataDirectory, holds, holdsLog } from '../regular-files.js';
 import { typed } from '../typed.js';
 import { verifyLog, type Verification } from './verification.js';
-import { addConfigOptions, configOf } from '../command-line.js';
+import { defineCommand } from '../define.js';
 
-const EXAMPLES = `
-Reads every event and checks all that collector verify checks, by the checkpoints and keys in the directory; looks at
-what lies behind the last one, at the id index, the keys, the access log, the disk and the rights on the directory. Rebuilds the catalogue in the
-directory for temporary files and compares it with the one that is there. It writes nothing to the data directory, runs
-beside a collector, and reads a read-only snapshot as well.
-
-Examples:
-  $ collector doctor
+const EXAMPLES = `  $ collector doctor
   $ collector doctor --signing-keys command:/opt/kms-sign     # as the collector was started
   $ collector doctor --data-dir /var/lib/collector --json | jq '.findings[] | select(.severity != "ok")'
 
-Exit codes: 0 nothing is damaged (there may be warnings), 3 stored data is damaged, 7 the catalogue is not as the log
-has it and nothing else is damaged, 6 there is no such directory, or it holds neither a ledger nor keys, 1 something could
-not be read, so that nothing can be said.`;
+Reads every event and checks all that collector verify checks, by the checkpoints and keys in the directory; checks the
+end of the log, the id index, the keys, the access log, the disk and the permissions of the directory. Rebuilds the
+catalogue in the directory for temporary files and compares it with the stored one. It writes nothing to the data
+directory, runs beside a collector, and reads a read-only snapshot as well.
+
+Exit codes: 0 nothing is damaged (there may be warnings), 3 stored data is damaged, 7 the catalogue differs from the log
+and nothing else is damaged, 6 there is no such directory, or it holds neither a ledger nor keys, 1 something could not
+be read, so there is no verdict.`;
 
 const LOW_DISK_BYTES = 1 << 30;
-/** Fewer than this are read before anybody wonders. */
+/** From this size on a progress bar is shown. */
 const BAR_FROM_MEBIBYTES = 64;
 const BAR_FROM_EVENTS = 200_000;
 /** Records that are named to people; --json has all. */
 const MOST_NAMED = 10;
-const NOT_COMPARED = 'it was not compared with the log';
 
-export function command(): Command {
-  const doctor = new Command('doctor')
-    .description('Check a data directory and say what is wrong with it.')
-    .option('--json', 'print the findings as one JSON object');
-  return addConfigOptions(doctor, 'doctor')
-    .addHelpText('after', EXAMPLES)
-    .action(async (options: { json?: true }, self: Command) => {
-      process.exitCode = await examine(configOf(self, 'doctor'), options.json === true);
-    });
-}
+export const command = defineCommand<{ readonly json?: true }>({
+  name: 'doctor',
+  description: 'Check a data directory and say what is wrong with it.',
+  options: { '--json': 'print the findings as one JSON object' },
+  configuration: 'doctor',
+  examples: EXAMPLES,
+  run: ({ options, config }) => examine(config(), options.json === true),
+});
 
-async function examine(config: Config, json: boolean): Promise<number> {
+async function examine(config: Config, json: boolean): Promise<ExitCode> {
   if (isShared(config)) return examineShared(config, json);
   const { dataDir } = config;
   if (!exists(dataDir)) throw new CommandFailure(`there is no directory ${dataDir}`, EXIT.notFound);
@@ -94,22 +89,21 @@ async function examine(config: Config, json: boolean): Promise<number> {
     const { events, findings: found } = await read();
     return events > 0 || found.faults > 0;
   };
-  if (mirrorOf !== undefined)
-    findings.push(about('ok', 'mirror', `of ${mirrorOf}: takes no event, signs nothing`));
+  if (mirrorOf !== undefined) findings.push(CHECKS.mirror(mirrorOf));
   else findings.push(await keysFinding(dataDir, hasEvents));
   if (hasLedger) log ??= await read();
-  if (log === undefined) findings.push(about('ok', 'events', 'none yet: no collector has run here'));
+  if (log === undefined) findings.push(CHECKS.events_none());
   else {
     findings.push(...logFindings(log), indexFinding(index, log.bytes, running), ...tornFindings(dataDir));
     findings.push(await catalogueFinding(dataDir, wanted), ...encryptionFindings(dataDir));
     findings.push(...proofFindings(config, log, running, mirrorOf !== undefined));
   }
-  return tell(findings, json, { data_dir: dataDir }, dataDir);
+  return print(findings, json, { data_dir: dataDir }, dataDir);
 }
 
 /** Of a log in a database: how that does, and every event. */
-async function examineShared(config: Config, json: boolean): Promise<number> {
-  const findings: Finding[] = [...(await (await driverOf(config.store)).examine(config.store))];
+async function examineShared(config: Config, json: boolean): Promise<ExitCode> {
+  const findings: StoreFinding[] = [...(await (await driverOf(config.store)).examine(config.store))];
   await withSharedView(config, async ({ dataDir, shared }) => {
     const log = await readLog(dataDir, !json && process.stderr.isTTY, shared);
     findings.push(
@@ -118,25 +112,28 @@ async function examineShared(config: Config, json: boolean): Promise<number> {
       ...sharedProofFindings(dataDir, log),
     );
   });
-  return tell(findings, json, { store: describeStore(config) });
+  return print(findings, json, { store: describeStore(config) });
 }
 
-async function sharedKeysFinding(config: Config, events: number): Promise<Finding> {
+async function sharedKeysFinding(config: Config, events: number): Promise<StoreFinding> {
   const keys = await openKeys(config);
   try {
     const { length } = await keys.list();
-    if (length === 0 && events > 0)
-      return about('warning', 'keys', `${keysLost(config)}; no collector starts`);
-    return about('ok', 'keys', `${counted(length, 'key')} can be read`);
+    return length === 0 && events > 0 ? CHECKS.keys_lost(keysLost(config)) : CHECKS.keys_readable(length);
   } catch (error) {
     if (!(error instanceof KeyStoreError)) throw error;
-    return about('warning', 'keys', error.message);
+    return CHECKS.keys_unreadable(error.message);
   } finally {
     await keys.close();
   }
 }
 
-function tell(findings: readonly CatalogueFinding[], json: boolean, where: object, dataDir?: string): number {
+function print(
+  findings: readonly CatalogueFinding[],
+  json: boolean,
+  where: object,
+  dataDir?: string,
+): ExitCode {
   const damaged = findings.some((finding) => finding.severity === 'damage');
   const isRight = findings.every(({ records }) => records === undefined);
   if (json) {
@@ -161,48 +158,28 @@ async function readLog(dataDir: string, wanted: boolean, shared?: OpenSharedStor
   }
 }
 
-const ABOUT_EVENTS: ReadonlySet<string> = new Set([
-  ...['altered', 'missing', 'forked', 'unreadable'],
-  ...['unexplained', 'not_retired', 'unlawful'],
-]);
-
 /** What of the log is not as it was written and signed, and how it ends. */
-function* logFindings({ findings, events, torn, unopened }: Verification): Generator<Finding> {
-  const subject = 'events';
-  const faults = findings.listed.filter(({ kind, file }) => ABOUT_EVENTS.has(kind) && file !== 'access.log');
-  for (const { message } of faults) yield about('damage', subject, message);
+function* logFindings({ findings, events, torn, unopened }: Verification): Generator<StoreFinding> {
+  const faults = findings.listed.filter(
+    ({ kind, file }) => kind !== 'note' && FINDINGS[kind].subject === 'events' && file !== 'access.log',
+  );
+  yield* faults.map(asCheck);
   if (faults.length > 0) {
-    if (findings.unlisted > 0)
-      yield about('damage', subject, `${findings.unlisted} more findings: see collector verify`);
+    if (findings.unlisted > 0) yield CHECKS.events_unlisted(findings.unlisted);
     return;
   }
-  if (unopened === 0) yield about('ok', subject, `${counted(events, 'event')}, each checked`);
-  else {
-    const message = `${counted(events, 'event')}, each checked, but for ${counted(unopened, 'payload')} that could not be opened: there are no keys`;
-    yield about('warning', subject, message);
-  }
-  yield torn === undefined
-    ? about('ok', 'tail', 'ends behind a whole event')
-    : about('warning', 'tail', torn);
+  yield unopened === 0 ? CHECKS.events_checked(events) : CHECKS.events_unopened(events, unopened);
+  yield torn === undefined ? CHECKS.tail_whole() : CHECKS.tail_torn(torn);
 }
 
 /** @param bytes of events in the log. */
-function indexFinding(index: IndexState | undefined, bytes: number, running: boolean): Finding {
-  const subject = 'id index';
-  if (index === undefined)
-    return about('warning', subject, 'missing; the next start rebuilds it from the events');
-  const behind = bytes - index.coveredTo;
-  if (behind < 0) {
-    const message =
-      `it covers ${index.coveredTo} bytes of events, and the log has ${bytes}: events that were durable are missing ` +
-      'from its end (unless the index is of another copy of this ledger: then delete index/)';
-    return about('damage', subject, message);
-  }
-  if (index.damaged) return about('warning', subject, 'damaged in part; the next start rebuilds that part');
-  if (behind > 0 && running)
-    return about('ok', subject, `in step: the newest ${behind} bytes are in the collector's memory`);
-  const rest = behind > 0 ? `; the next start adds the events of the last ${behind} bytes` : '';
-  return about('ok', subject, `covers ${index.coveredTo} of ${bytes} bytes${rest}`);
+function indexFinding(index: IndexState | undefined, bytes: number, running: boolean): StoreFinding {
+  if (index === undefined) return CHECKS.index_missing();
+  const { coveredTo, damaged } = index;
+  if (coveredTo > bytes) return CHECKS.index_beyond(coveredTo, bytes);
+  if (damaged) return CHECKS.index_damaged();
+  if (coveredTo < bytes && running) return CHECKS.index_in_memory(bytes - coveredTo);
+  return CHECKS.index_covers(coveredTo, bytes);
 }
 
 /**
@@ -221,9 +198,9 @@ async function catalogueFinding(dataDir: string, wanted: boolean): Promise<Catal
     const directory = catalogueDirectory(dataDir);
     return findingOf(await checkCatalogue(log, { directory, scratch, onProgress }));
   } catch (error) {
-    if (error instanceof StoreDamaged) return about('ok', 'catalogue', `${NOT_COMPARED}, which is damaged`);
+    if (error instanceof StoreDamaged) return CHECKS.catalogue_of_damage();
     if (!(error instanceof CatalogueFault)) throw error;
-    return about('warning', 'catalogue', `${NOT_COMPARED}: ${error.message}`);
+    return CHECKS.catalogue_unread(error.message);
   } finally {
     bar.clear();
     await log.close();
@@ -233,7 +210,7 @@ async function catalogueFinding(dataDir: string, wanted: boolean): Promise<Catal
   }
 }
 
-interface CatalogueFinding extends Finding {
+interface CatalogueFinding extends StoreFinding {
   /** Where the catalogue is not as the log has it; for scripts, so the names are a promise. */
   readonly records?: readonly {
     readonly organisation: string | null;
@@ -246,11 +223,8 @@ interface CatalogueFinding extends Finding {
 }
 
 function findingOf(check: CatalogueCheck): CatalogueFinding {
-  const subject = 'catalogue';
-  const rebuild = 'the next command that needs it, or the collector, rebuilds it';
-  const remove = 'derived; delete catalogue/, also while a collector runs';
   const wrong = (what: string, named: readonly DifferingRecord[] = [], differing = 0): CatalogueFinding => ({
-    ...about('warning', subject, `${what}: ${remove}`),
+    ...CHECKS.catalogue_wrong(what),
     records: named.map(({ organisation, recordId, isRun, found }) => ({
       ...{ organisation, record_id: recordId, run_id: isRun ? recordId : null, found },
     })),
@@ -258,30 +232,26 @@ function findingOf(check: CatalogueCheck): CatalogueFinding {
   });
   switch (check.state) {
     case 'none':
-      return about('ok', subject, `none yet; ${rebuild}`);
+      return CHECKS.catalogue_none();
     case 'old':
-      return about('ok', subject, `of another version; ${rebuild}`);
+      return CHECKS.catalogue_old();
     case 'closed':
-      return about(
-        'warning',
-        subject,
-        `${NOT_COMPARED}: its names are encrypted, and there is no key of them here`,
-      );
+      return CHECKS.catalogue_closed();
     case 'changed':
-      return about('ok', subject, `a command wrote it meanwhile; ${NOT_COMPARED}`);
+      return CHECKS.catalogue_changed();
     case 'damaged':
       return wrong('damaged');
     case 'foreign':
-      return wrong('of another log, or of what this one does not hold');
+      return wrong('of another log, or of entries that this one does not hold');
     case 'compared': {
-      const { through, differing, named, isCounted } = check;
-      const records = counted(check.records, 'record');
+      const { records, through, differing, named, isCounted } = check;
       if (differing > 0) {
-        const verb = differing === 1 ? 'is' : 'are';
-        return wrong(`${differing} of ${records} ${verb} not as the log has them`, named, differing);
+        const what = `${differing} of ${counted(records, 'record')} ${differing === 1 ? 'differs' : 'differ'} from the log`;
+        return wrong(what, named, differing);
       }
-      if (!isCounted) return wrong('its totals are not those of the log');
-      return about('ok', subject, `${records} up to entry ${through}, each as the log has it`);
+      return isCounted
+        ? CHECKS.catalogue_same(records, through)
+        : wrong('its totals are not those of the log');
     }
   }
 }
@@ -289,20 +259,20 @@ function findingOf(check: CatalogueCheck): CatalogueFinding {
 const FOUND = {
   missing: 'is in the log and not in the catalogue',
   unknown: 'is in the catalogue and not in the log',
-  differs: 'is not as the log has it',
+  differs: 'differs from the log',
 } as const;
 
-/** @returns the finding, and behind it the first of its records, each in a line. */
-function* withRecords(finding: CatalogueFinding): Generator<Finding> {
-  const { severity, subject, records = [], records_not_listed: unlisted = 0 } = finding;
+/** The finding, and the first of its records, each in a line. */
+function* withRecords(finding: CatalogueFinding): Generator<StoreFinding> {
+  const { records = [], records_not_listed: unlisted = 0 } = finding;
   yield finding;
   for (const { organisation, record_id: id, run_id: run, found } of records.slice(0, MOST_NAMED)) {
     const what = run === null ? `record ${id} (no run)` : `run ${id}`;
     const of = organisation === null ? 'an organisation that cannot be read' : `organisation ${organisation}`;
-    yield about(severity, subject, `${what} of ${of} ${FOUND[found]}`);
+    yield CHECKS.catalogue_record(`${what} of ${of} ${FOUND[found]}`);
   }
   const left = records.length - MOST_NAMED + unlisted;
-  if (left > 0) yield about(severity, subject, `${left} more: --json`);
+  if (left > 0) yield CHECKS.catalogue_record(`${left} more: --json`);
 }
 
 /** Segments, or a checkpoint or an index, which say that there were some: that all are gone is no sign of health. */
@@ -310,28 +280,22 @@ function holdsLedger(dataDir: string): boolean {
   return holdsLog(dataDir) || holds(path.join(dataDir, 'index'), /\.run$/);
 }
 
-function directoryFinding(dataDir: string): Finding {
+function directoryFinding(dataDir: string): StoreFinding {
   const exposure = exposureOf(dataDir);
-  if (exposure !== undefined) return about('warning', 'directory', exposure);
-  return about('ok', 'directory', `${dataDir}, for its owner alone`);
+  return exposure === undefined ? CHECKS.directory_private(dataDir) : CHECKS.directory_exposed(exposure);
 }
 
-function lockFinding(dataDir: string, running: boolean): Finding {
+function lockFinding(dataDir: string, running: boolean): StoreFinding {
   const fault = lockFault(dataDir);
-  if (fault !== undefined) return about('damage', 'lock', fault);
-  const message = running ? 'a collector is running on it' : 'no collector is running on it';
-  return about('ok', 'lock', message);
+  if (fault !== undefined) return CHECKS.lock_faulty(fault);
+  return running ? CHECKS.lock_held() : CHECKS.lock_free();
 }
 
-function diskFinding(dataDir: string): Finding {
-  if (isReadOnly(dataDir)) {
-    return about('ok', 'disk', 'read-only, as a snapshot is: no event can be stored');
-  }
+function diskFinding(dataDir: string): StoreFinding {
+  if (isReadOnly(dataDir)) return CHECKS.disk_read_only();
   const { bavail, bsize } = fs.statfsSync(dataDir);
-  const free = bavail * bsize;
-  const message = `${(free / 2 ** 30).toFixed(1)} GiB free`;
-  if (free >= LOW_DISK_BYTES) return about('ok', 'disk', message);
-  return about('warning', 'disk', `${message}; when none is left, events are refused`);
+  const gibibytes = ((bavail * bsize) / 2 ** 30).toFixed(1);
+  return bavail * bsize >= LOW_DISK_BYTES ? CHECKS.disk_free(gibibytes) : CHECKS.disk_low(gibibytes);
 }
 
 function isReadOnly(dataDir: string): boolean {
@@ -343,39 +307,28 @@ function isReadOnly(dataDir: string): boolean {
   }
 }
 
-/** @param hasEvents whether events were stored, or may have been, which someone had keys for; asked once at most. */
-async function keysFinding(dataDir: string, hasEvents: () => Promise<boolean>): Promise<Finding> {
-  const subject = 'keys';
-  const lost: Finding = about('warning', subject, `${keysLost({ dataDir, store: '' })}; no collector starts`);
-  if (!exists(keyDatabasePath(dataDir))) {
-    if (await hasEvents()) return lost;
-    return about(
-      'warning',
-      subject,
-      'there are none: no one can send an event, and the next start makes a new key with all permissions',
-    );
-  }
+/** @param hasEvents whether events were stored, or may have been, for which someone had keys; called once at most. */
+async function keysFinding(dataDir: string, hasEvents: () => Promise<boolean>): Promise<StoreFinding> {
+  const lost = CHECKS.keys_lost(keysLost({ dataDir, store: '' }));
+  if (!exists(keyDatabasePath(dataDir))) return (await hasEvents()) ? lost : CHECKS.keys_missing();
   try {
     const database = KeyDatabase.openReadOnly(dataDir);
     try {
       await KeyRing.open(database);
       const { length } = await database.list();
-      if (length === 0 && (await hasEvents())) return lost;
-      return about('ok', subject, `${counted(length, 'key')} can be read`);
+      return length === 0 && (await hasEvents()) ? lost : CHECKS.keys_readable(length);
     } finally {
       await database.close();
     }
   } catch (error) {
     // Any other reason, such as a newer collector's file, says nothing about what is stored.
     if (!(error instanceof KeyStoreDamaged)) throw error;
-    return about('damage', subject, error.message);
+    return CHECKS.keys_damaged(error.message);
   }
 }
 
-function* tornFindings(dataDir: string): Generator<Finding> {
+function* tornFindings(dataDir: string): Generator<StoreFinding> {
   const directory = path.join(dataDir, 'ledger', 'torn');
   const kept = exists(directory) ? fs.readdirSync(directory).length : 0;
-  if (kept === 0) return;
-  const message = `${kept} kept in ledger/torn: bytes of unacknowledged batches, cut off by earlier starts`;
-  yield about('warning', 'torn tails', message);
+  if (kept > 0) yield CHECKS.tails_kept(kept);
 }

@@ -15,13 +15,6 @@ import { usage } from '../exit-codes.js';
 import { printable } from '../terminal.js';
 import { readNote } from './signed-notes.js';
 
-export { keysFrom, rotationsIn } from '../given-keys.js';
-
-/** Collects the values of an option that may be given again. */
-export function collect(value: string, before: readonly string[] = []): string[] {
-  return [...before, value];
-}
-
 /** The keys by which checkpoints are believed. */
 export interface LogKeys {
   readonly from: 'data-dir' | 'given';

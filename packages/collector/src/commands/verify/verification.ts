@@ -1,26 +1,25 @@
 /**
- * The whole check of a log, for `collector verify`: reads every byte, changes none, and needs no lock.
+ * The whole check of a log, for `collector verify`: it reads every byte, changes none, and needs no lock.
  *
  * Beside a running collector the order of reading is what keeps it from seeing faults where there are none. A
  * checkpoint is signed over what is durable and whose hashes are staged. So every checkpoint is read first, then the
  * keys (a rotation is noted before its key signs), and only then the log and the tree, which by then hold at least what
- * these checkpoints say. What lies behind the largest of them is looked at by itself, and held against nothing.
+ * these checkpoints say. Entries after the largest of them are checked by themselves.
  */
-import { parseCheckpoint, parseNote } from '@clinical-events/protocol/verify';
 import { SequenceSet } from '../../privacy/sequence-set.js';
 import { erasedUnderHolds, heldFindings, type HeldThings } from '../../store/lifecycle-findings.js';
 import { finding, type FindingList, type VerifyFinding } from '../../store/findings.js';
 import type { AuditedLog, AuditOptions, Waiting } from '../../store/log-audit.js';
 import { copySharedLog } from '../../replica/shared-log.js';
-import { LogAudit } from '../../store/open-to-audit.js';
-import { openStore, type OpenSharedStore } from '../../store/open-to-read.js';
+import { LogAudit, openProof } from '../../store/open-to-audit.js';
+import type { OpenSharedStore } from '../../store/contract/opened.js';
 import { messageOf } from '../../system-code.js';
 import { readKnownCheckpoint, readMirrorNote, readSinkStates } from '../../tree/state-files.js';
 import { rotationMissing, unknownSigner } from '../../tree/note-signing.js';
 import { readHistory } from '../../tree/key-files.js';
 import { AccessLogCheck, type AccessLogState } from './access-log-check.js';
 import { SignedCheckpoints } from './signed-checkpoints.js';
-import { notesElsewhere, notesOfDirectory } from './signed-notes.js';
+import { notesElsewhere, notesOfDirectory, type ReadNote, readNote } from './signed-notes.js';
 import { metBy, recordIn, recordOf } from '../lifecycle/holds.js';
 import { printable } from '../terminal.js';
 import { checkRegular, PROOF_DIRECTORIES } from '../regular-files.js';
@@ -94,12 +93,12 @@ export interface Verification extends AuditedLog {
 export async function verifyLog(options: VerificationOptions): Promise<Verification> {
   const { dataDir } = options;
   const findings = new VerifyFindings();
-  // Segments are looked at one by one (segment-survey.ts), and the index is not read.
+  // The audit looks at each segment itself, and reads no index.
   checkRegular(dataDir, PROOF_DIRECTORIES);
   // A checkpoint is the newest one before it is given out.
   const largest = givenOut(dataDir, findings);
   const { shared } = options;
-  const tree = shared?.tree ?? openStore(dataDir).tree;
+  const { tree, accessLog: accesses } = shared ?? openProof(dataDir);
   try {
     const passedOver = new Map<string, string>();
     const newest = await tree.head();
@@ -115,7 +114,6 @@ export async function verifyLog(options: VerificationOptions): Promise<Verificat
     checkpoints.finish();
     for (const [file, why] of passedOver)
       findings.add(finding('checkpoint_passed_over', { file }, file, why, 0));
-    const accesses = (shared ?? openStore(dataDir)).accessLog;
     const accessLog = new AccessLogCheck(
       accesses,
       options.ownAccesses,
@@ -193,7 +191,9 @@ function givenOut(dataDir: string, findings: VerifyFindings): GivenOut {
   let file = 'known.json';
   try {
     const known = readKnownCheckpoint(dataDir);
-    const size = known === undefined ? 0 : parseCheckpoint(parseNote(known).text).size;
+    const read: Partial<ReadNote> | string = known === undefined ? {} : readNote(known);
+    if (typeof read === 'string') throw new Error(read);
+    const size = read.checkpoint?.size ?? 0;
     file = 'sinks.json';
     const taken = Math.max(0, ...readSinkStates(dataDir).map((sink) => sink.size ?? 0));
     return size > taken ? { size, file: 'known.json' } : { size: taken, file };

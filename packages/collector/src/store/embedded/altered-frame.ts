@@ -3,7 +3,7 @@ import { SALT_BYTES } from '@clinical-events/protocol';
 import { HASH_BYTES, commitmentOf, leafHash } from '../../tree/merkle.js';
 import { finding, type VerifyFinding, type FindingPlace } from '../findings.js';
 import { uuidText } from '../text.js';
-import type { Rest as Damage } from './forensic-reader.js';
+import type { Damage } from './log-frames.js';
 import {
   ENCRYPTED,
   HEADER_BYTES,
@@ -15,7 +15,6 @@ import {
   frameDurableBefore,
   frameEnvelope,
   frameEventId,
-  framePayloadLength,
   framePayloadState,
   frameExtensionLength,
   frameSalted,
@@ -65,7 +64,10 @@ export function alteredFinding(
   const salted = isClosed(frame) ? opened?.salted : parts.salted;
   const found = salted && commitmentOf(salted);
   const fits = found === undefined || found.equals(commitment);
-  const fields = alteredFields(frame, sequence, before).join(', ');
+  const holds =
+    plausibleSize(frame, 0, frame.length) === frame.length &&
+    headerHolds(frame, 0, sequence, before) &&
+    checksumHolds(frame, 0, frame.length);
   const expected = proven ? 'was signed' : 'the tree holds';
   const intact = `; its ${found === undefined ? 'envelope is' : 'envelope and payload are'} what ${expected}`;
   if (leaf !== undefined && !leafOf(envelope, commitment).equals(leaf)) {
@@ -73,7 +75,7 @@ export function alteredFinding(
     return fitted(
       frame,
       isCommitment
-        ? finding('frame_altered', place, event, 'commitment', intact)
+        ? finding('frame_altered', place, event, intact)
         : finding('event_altered', place, event, expected, fits),
     );
   }
@@ -90,10 +92,10 @@ export function alteredFinding(
         : finding('payload_altered', place, event, expected),
     );
   if (found === undefined && opened?.opening === 'unfit') {
-    const also = fields === '' ? '' : `; the frame has changed (${fields})`;
+    const also = holds ? '' : '; the frame has changed';
     return fitted(frame, finding('payload_closed', place, which, rest + also));
   }
-  return fields === '' ? undefined : fitted(frame, finding('frame_altered', place, which, fields, rest));
+  return holds ? undefined : fitted(frame, finding('frame_altered', place, which, rest));
 }
 
 /** A checksum does not come to match by accident. */
@@ -194,42 +196,4 @@ function durableBeforeHolds(durableBefore: number, sequence: number, before: num
 function isClosed(frame: Buffer): boolean {
   const state = framePayloadState(frame, 0);
   return state === RETIRED || (state === ENCRYPTED && sealedExtensionHolds(frame, 0));
-}
-
-/**
- * The fields in the header of a frame, given whole, that no collector of this version has written so, by name. When the
- * checksum does not hold, at least one.
- * @param before durable-before of the frame in front of it; undefined when that is not known.
- */
-function alteredFields(frame: Buffer, sequence: number, before: number | undefined): string[] {
-  const isSealed = isClosed(frame);
-  const extension = isSealed ? frameExtensionLength(frame, 0) : SALT_BYTES;
-  const payloadAt = envelopeEnd(frame, 0) + extension;
-  const holds: readonly (readonly [string, boolean])[] = [
-    ['size', frame.readUInt32LE(4) === frame.length],
-    ['format version', hasVersion(frame)],
-    ['payload state', isSealed || framePayloadState(frame, 0) === PLAIN],
-    ['salt length', frameExtensionLength(frame, 0) === extension],
-    ['payload length', framePayloadLength(frame, 0) === frame.length - payloadAt],
-    ['sequence', frameSequence(frame, 0) === sequence],
-    // One that is wrongly said to begin a batch is noticed at the next one.
-    [
-      'durable-before, or that of the frame in front of it',
-      durableBeforeHolds(frameDurableBefore(frame, 0), sequence, before),
-    ],
-  ];
-  const altered = holds.filter(([, does]) => !does).map(([name]) => name);
-  // What is left are values that could have been, and the checksum itself.
-  return altered.length > 0 || checksumHolds(frame, 0, frame.length)
-    ? altered
-    : ['checksum or durable-before'];
-}
-
-/** Asked of the one place that knows the version, with sizes that fit. */
-function hasVersion(frame: Buffer): boolean {
-  const header = Buffer.from(frame.subarray(0, HEADER_BYTES));
-  header.writeUInt16LE(0, 10);
-  header.writeUInt32LE(0, 12);
-  header.writeUInt32LE(envelopeEnd(header, 0), 4);
-  return plausibleSize(header, 0, header.length) > 0;
 }

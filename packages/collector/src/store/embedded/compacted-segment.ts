@@ -35,7 +35,7 @@ import {
   sealFrame,
   setFramePayloadState,
 } from './frame.js';
-import { offsetIn, readBlocks, readFrames, type FramePlace } from './log-frames.js';
+import { type FramePlace, offsetIn, readFrames } from './log-frames.js';
 import { damagedAt, listSegments, SEGMENT_HEADER_BYTES, type Segment } from './segment.js';
 
 const MAGIC = 'CLINEVNC';
@@ -371,7 +371,7 @@ function compact(files: Files, segment: Segment, next: Segment, retired: Sequenc
     header.write(MAGIC, 'latin1');
     files.write(fd, header, header.length, 0);
     const writer = new GroupWriter(files, fd);
-    for (const { buffer, offset, size } of framesOf(expanded, segment, next))
+    for (const { buffer, offset, size } of readFrames(expanded, [segment], { until: next.base }))
       writer.add(buffer.subarray(offset, offset + size), isRetired(buffer, offset, retired));
     writer.end();
   } catch (error) {
@@ -399,13 +399,6 @@ function isRetired(frame: Buffer, offset: number, retired: SequenceSet): boolean
   return framePayloadState(frame, offset) === RETIRED || retired.has(frameSequence(frame, offset));
 }
 
-function* framesOf(files: Files, segment: Segment, next: Segment): Generator<FramePlace, void> {
-  for (const frame of readFrames(files, [segment, next])) {
-    if (frame.address >= next.base) return;
-    yield frame;
-  }
-}
-
 /** In bytes, as these files have it. */
 export function sizeOf(files: Files, file: string): number {
   const fd = files.open(file, 'r');
@@ -424,8 +417,8 @@ function assertSame(
   next: Segment,
   retired: SequenceSet,
 ): void {
-  const written = framesOf(files, draft, next);
-  for (const { buffer, offset, size, address } of framesOf(files, segment, next)) {
+  const written = readFrames(files, [draft], { until: next.base });
+  for (const { buffer, offset, size, address } of readFrames(files, [segment], { until: next.base })) {
     const there = written.next();
     if (!there.done && isSame(buffer.subarray(offset, offset + size), there.value, retired)) continue;
     const sequence = frameSequence(buffer, offset);
@@ -483,13 +476,9 @@ function deadShare(files: Files, segment: Segment, next: Segment, retired: Seque
   if (!retired.meets(segment.firstSequence, next.firstSequence)) return 0;
   let dead = 0;
   const expanded = expanding(files);
-  for (const block of readBlocks(expanded, [segment, next])) {
-    if (block.address >= next.base) break;
-    for (const [i, offset] of block.offsets.entries()) {
-      const isDead =
-        framePayloadState(block.buffer, offset) !== RETIRED && isRetired(block.buffer, offset, retired);
-      if (isDead) dead += (block.offsets[i + 1] ?? block.end) - offset;
-    }
+  for (const { buffer, offset, size } of readFrames(expanded, [segment], { until: next.base })) {
+    const isDead = framePayloadState(buffer, offset) !== RETIRED && isRetired(buffer, offset, retired);
+    if (isDead) dead += size;
   }
   return dead / sizeOf(files, segment.path);
 }

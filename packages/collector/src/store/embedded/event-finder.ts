@@ -12,6 +12,7 @@ import { exists } from '../../files.js';
 import { frameEventId, frameOrganisation, frameRunId, frameSequence } from './frame.js';
 import { IdIndexError } from './id-index/sorted-run-format.js';
 import { IdIndexReader } from './id-index/sorted-runs.js';
+import { numberAt } from './log-frames.js';
 import { RecentTable } from './id-index/sorted-run.js';
 
 const TABLE_SLOTS = 1 << 18;
@@ -93,7 +94,7 @@ export class EventFinder {
     try {
       const count = index.find(index.hi, index.lo, this.#found);
       for (let i = 0; i < count; i++) {
-        const address = this.#found[i] ?? 0;
+        const address = numberAt(this.#found, i);
         if (address >= this.#coveredTo) continue;
         const frame = this.log.frameAt(address);
         // The event is most likely just here: reading the log will name the damage, or show that there is none.
@@ -123,7 +124,7 @@ export class EventFinder {
     let count = 0;
     for (const table of this.#tables) count = table.find(hi, lo, this.#found, count);
     for (let i = 0; i < count; i++) {
-      const address = this.#found[i] ?? 0;
+      const address = numberAt(this.#found, i);
       const frame = this.log.frameAt(address);
       const found = frame && foundIn(frame, address, organisation, id);
       if (found !== undefined) return found;

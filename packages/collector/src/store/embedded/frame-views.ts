@@ -19,7 +19,7 @@ import {
   HEADER_BYTES,
   PLAIN,
 } from './frame.js';
-import type { FrameBlock } from './log-frames.js';
+import { type FrameBlock, numberAt } from './log-frames.js';
 import { bucketOf, type FrameOpener } from './sealed-frame.js';
 
 /** Where things stand in a frame, as frame.ts has it. */
@@ -173,5 +173,5 @@ function factsOf(stored: ReturnType<typeof decodeFrame>): EventFacts {
 
 /** Of the frame that begins at `at`; its text stands behind the header. */
 function organisationLength(source: Buffer, at: number): number {
-  return source[at + ORGANISATION_LENGTH_AT] ?? 0;
+  return numberAt(source, at + ORGANISATION_LENGTH_AT);
 }

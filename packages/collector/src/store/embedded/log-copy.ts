@@ -19,7 +19,7 @@ import {
   HEADER_BYTES,
   plausibleSize,
 } from './frame.js';
-import { readBlocks, readToEnd, segmentPieces, type LogEnd } from './log-frames.js';
+import { readToEnd, segmentPieces, walk, type LogEnd } from './log-frames.js';
 import { damagedAt, listSegments, SEGMENT_HEADER_BYTES, segmentNames, type Segment } from './segment.js';
 
 interface CopiedSegment {
@@ -67,7 +67,7 @@ export function copiedLog(
       bytes: inFile(until),
       isCompacted: isCompacted(segment.path),
       agreed: agreedUntil > segment.base ? inFile(Math.min(until, agreedUntil)) : 0,
-      pieces: () => segmentPieces(segmentFiles, segment, next, until),
+      pieces: () => segmentPieces(segmentFiles, segment, until),
     };
   });
   return {
@@ -88,7 +88,7 @@ function* leavesOf(segments: readonly Segment[], from: number): ReturnType<LogCo
   );
   let sequence = segments[first]?.firstSequence ?? 1;
   let hashes = Buffer.alloc(0);
-  for (const { buffer, offsets } of readBlocks(segmentFiles, segments.slice(first))) {
+  for (const { buffer, offsets } of walk(segmentFiles, segments.slice(first))) {
     if (hashes.length < offsets.length * HASH_BYTES) hashes = Buffer.alloc(offsets.length * HASH_BYTES);
     let count = 0;
     for (const offset of offsets) {

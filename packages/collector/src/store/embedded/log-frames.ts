@@ -1,4 +1,12 @@
-/** The frames of the log in order, across segments and in bounded memory, each with its checksum and sequence checked. */
+/**
+ * The frames of the log in order, across segments and in bounded memory: one walk for all that reads them. Each frame has
+ * its checksum and its sequence checked. At one that does not hold, the walk stops, or reports what lies there and
+ * continues with the next frame that holds, for `collector verify`.
+ *
+ * After damage the next frame is searched byte by byte. No sender can place one inside an event: a header has zero
+ * bytes, and JSON text has none (RFC 8259).
+ */
+import assert from 'node:assert/strict';
 import type { Files } from '../../files.js';
 import { checksumHolds, frameSequence, HEADER_BYTES, plausibleSize } from './frame.js';
 import {
@@ -10,19 +18,39 @@ import {
   type Segment,
 } from './segment.js';
 
-/** What is read with one call, unless a frame is larger. */
-const BLOCK_BYTES = 1 << 20;
+/** What is read with one call, unless a frame is larger: small enough to stay in a core's own cache. */
+const WINDOW_BYTES = 256 << 10;
 
 /** Neighbours of one segment; the same object and buffer for every block, valid until the next is asked for. */
 export interface FrameBlock {
+  readonly kind: 'frames';
   buffer: Buffer;
   /** Where each frame begins in `buffer`; at least one. */
   offsets: number[];
-  /** Behind the last of them. */
+  /** Where the last of them ends. */
   end: number;
-  /** The address of the first byte of `buffer`. */
+  /** The sequence of the first of them by its place, which is what its header says unless the header was changed. */
+  sequence: number;
+  /** Where `buffer` begins: its address, and its offset in the file. */
   address: number;
+  position: number;
   segment: Segment;
+}
+
+/** A part of a segment that holds no readable frame. */
+export interface Damage {
+  /**
+   * `damaged`: the bytes of one frame. `unreadable`: bytes in the place of `count` events, or of none when 0.
+   * `missing`: `count` events without a byte. `torn`: after the last frame of the log, most likely bytes of a batch
+   * that was never acknowledged. `spare`: bytes after the last frame of another segment. `empty`: a segment without
+   * a frame, before others. `overlap`: a segment that says that it begins `count` events before the one before it ends.
+   */
+  readonly kind: 'damaged' | 'unreadable' | 'missing' | 'torn' | 'spare' | 'empty' | 'overlap';
+  readonly segment: Segment;
+  readonly position: number;
+  readonly bytes: number;
+  readonly sequence: number;
+  readonly count: number;
 }
 
 /** Where a frame stands in `buffer`; the same object for every frame, valid until the next is asked for. */
@@ -31,11 +59,12 @@ export interface FramePlace {
   offset: number;
   size: number;
   address: number;
+  sequence: number;
 }
 
-/** What stands behind the last readable frame of the last segment. */
+/** Where the readable frames of the last segment end. */
 export interface SegmentEnd {
-  /** Address behind the last frame. */
+  /** Address after the last frame. */
   readonly address: number;
   /** Offset in the last segment's file. */
   readonly offset: number;
@@ -50,123 +79,437 @@ export interface FrameStart {
   readonly sequence: number;
 }
 
-/**
- * Every frame from the first of `segments` on; what lies behind the last one is for segment.ts to judge.
- * @param segments a run of neighbours that ends with the ledger's last segment.
- * @param from a frame in the first of them; frames before it are not read.
- * @returns where the last segment's readable frames end.
- * @throws StoreDamaged at the first frame that does not hold, unless it is in the last segment.
- */
-export function* readBlocks(
-  files: Files,
-  segments: readonly Segment[],
-  from?: FrameStart,
-): Generator<FrameBlock, SegmentEnd> {
-  const [first] = segments;
-  let end: SegmentEnd = { address: 0, offset: SEGMENT_HEADER_BYTES, nextSequence: 1 };
-  if (first === undefined) return end;
-  const buffer = Buffer.allocUnsafe(BLOCK_BYTES);
-  const block: FrameBlock = { buffer, offsets: [], end: 0, address: 0, segment: first };
-  for (const [i, segment] of segments.entries()) {
-    const own = { address: segment.base, sequence: segment.firstSequence };
-    if (i > 0 && end.nextSequence !== segment.firstSequence) {
-      const reason = 'the segment does not go on where the one before it ends';
-      throw damagedAt(segment.path, 0, end.nextSequence, reason);
-    }
-    block.segment = segment;
-    end = yield* blocksOf(files, block, segments[i + 1]?.base, i === 0 ? (from ?? own) : own);
-  }
-  return end;
+export interface WalkOptions {
+  /** A frame of the first segment; frames before it are not read. */
+  readonly from?: FrameStart | undefined;
+  /** Address at which the frames end, if that is known: all before it are durable. */
+  readonly until?: number;
+  /** `stop`: throws, or in the last segment ends. `continue`: reports what lies there. */
+  readonly onDamage?: 'stop' | 'continue';
+  /** With `continue`: how many events a signed checkpoint covers. All of them were durable: no torn tail is among them. */
+  readonly covered?: number;
+  /** Memory to read into, from an earlier walk that has ended. */
+  readonly window?: Buffer;
 }
 
-/** @param bound the address at which the segment ends; undefined for the last one. */
-function* blocksOf(
+/**
+ * Every frame from the first of `segments` on; what follows the last one is for segment.ts to judge.
+ * @param segments neighbours, the last of which ends where its frames do.
+ * @returns where the last segment's readable frames end.
+ * @throws StoreDamaged without `continue` at the first frame that does not hold, unless nothing says where it would end.
+ */
+export function walk(
   files: Files,
-  block: FrameBlock,
-  bound: number | undefined,
-  start: FrameStart,
-): Generator<FrameBlock, SegmentEnd> {
-  const { segment } = block;
-  const fd = files.open(segment.path, 'r');
-  try {
-    const limit = bound === undefined ? files.size(fd) : offsetIn(segment, bound);
-    let position = offsetIn(segment, start.address);
-    let { sequence } = start;
-    while (position < limit) {
-      const left = limit - position;
-      const held = files.read(fd, block.buffer, 0, Math.min(block.buffer.length, left), position);
-      takeFrames(block, held, sequence);
-      if (block.offsets.length > 0) {
-        block.address = addressOf(segment, position);
-        position += block.end;
-        sequence += block.offsets.length;
-        yield block;
-        continue;
+  segments: readonly Segment[],
+  options?: WalkOptions & { readonly onDamage?: 'stop' },
+): Generator<FrameBlock, SegmentEnd>;
+export function walk(
+  files: Files,
+  segments: readonly Segment[],
+  options: WalkOptions,
+): Generator<FrameBlock | Damage, SegmentEnd>;
+export function walk(
+  files: Files,
+  segments: readonly Segment[],
+  options: WalkOptions = {},
+): Generator<FrameBlock | Damage, SegmentEnd> {
+  const [first] = segments;
+  return first === undefined ? nothing() : new Walk(files, segments, first, options).items();
+}
+
+// eslint-disable-next-line require-yield -- a log without a segment has no frames
+function* nothing(): Generator<never, SegmentEnd> {
+  return { address: 0, offset: SEGMENT_HEADER_BYTES, nextSequence: 1 };
+}
+
+const NOT_WRITTEN = 'a frame does not hold what was written';
+const ZEROS = Buffer.alloc(WINDOW_BYTES);
+const CLEAN: Tail = { state: 'clean' };
+/** Frames that are searched for are close after the one that is due. */
+const MOST_SKIPPED = 2 ** 32;
+/**
+ * How often the bytes of a segment are read for checksums while it is searched. Damage needs one reading; headers laid
+ * one inside the other, which only someone with access to the disk can do, would need thousands.
+ */
+const MOST_CHECKED = 8;
+
+class Walk {
+  readonly #block: FrameBlock;
+  readonly #files: Files;
+  readonly #segments: readonly Segment[];
+  readonly #options: WalkOptions;
+  readonly #continues: boolean;
+  readonly #covered: number;
+  #fd = -1;
+  /** The window holds this number of bytes from `block.position` on. */
+  #held = 0;
+  /** Where reading of this file ends. */
+  #limit = 0;
+  #position = 0;
+  /** The sequence of the event that is due. */
+  #due = 1;
+  /** Where the last frame of the segment ends. */
+  #end = 0;
+  /** Bytes of the segment that may still be read for checksums while it is searched. */
+  #budget = 0;
+
+  constructor(files: Files, segments: readonly Segment[], first: Segment, options: WalkOptions) {
+    this.#files = files;
+    this.#segments = segments;
+    this.#options = options;
+    this.#continues = options.onDamage === 'continue';
+    this.#covered = options.covered ?? 0;
+    const buffer = options.window ?? Buffer.allocUnsafe(WINDOW_BYTES);
+    this.#block = {
+      ...{
+        kind: 'frames',
+        buffer,
+        offsets: [],
+        end: 0,
+        sequence: 1,
+        address: 0,
+        position: 0,
+        segment: first,
+      },
+    };
+  }
+
+  *items(): Generator<FrameBlock | Damage, SegmentEnd> {
+    const { from } = this.#options;
+    for (const [i, segment] of this.#segments.entries()) {
+      if (!this.#continues) this.#begin(i, segment);
+      else if (segment.firstSequence > this.#due) {
+        // After another segment they were reported at its end.
+        yield this.#damage('missing', segment, 0, 0, segment.firstSequence - this.#due);
+        this.#due = segment.firstSequence;
       }
-      const size = plausibleSize(block.buffer, 0, held);
-      if (size > block.buffer.length && size <= left) {
-        block.buffer = Buffer.allocUnsafe(size);
-        continue;
+      this.#fd = this.#files.open(segment.path, 'r');
+      try {
+        this.#enter(i, segment, i === 0 ? from : undefined);
+        if (this.#continues) yield* this.#oddSegment(segment);
+        yield* this.#frames(segment);
+        if (this.#continues) yield* this.#gapAfter(segment);
+      } finally {
+        this.#files.close(this.#fd);
       }
-      if (bound === undefined) break;
-      throw damagedAt(segment.path, position, sequence, NOT_WRITTEN);
     }
-    return { address: addressOf(segment, position), offset: position, nextSequence: sequence };
+    const { segment } = this.#block;
+    return {
+      ...{ address: addressOf(segment, this.#position), offset: this.#position },
+      nextSequence: this.#due,
+    };
+  }
+
+  #begin(i: number, segment: Segment): void {
+    if (i === 0) this.#due = this.#options.from?.sequence ?? segment.firstSequence;
+    else if (this.#due !== segment.firstSequence) {
+      const reason = 'the segment does not continue where the one before it ends';
+      throw damagedAt(segment.path, 0, this.#due, reason);
+    }
+  }
+
+  #enter(i: number, segment: Segment, from: FrameStart | undefined): void {
+    const bound = this.#segments[i + 1]?.base ?? this.#options.until;
+    const isBounded = bound !== undefined && !this.#continues;
+    this.#limit = isBounded ? offsetIn(segment, bound) : this.#files.size(this.#fd);
+    this.#position = this.#end = from === undefined ? SEGMENT_HEADER_BYTES : offsetIn(segment, from.address);
+    this.#block.segment = segment;
+    this.#held = 0;
+    this.#budget = MOST_CHECKED * this.#limit;
+  }
+
+  *#frames(segment: Segment): Generator<FrameBlock | Damage, void> {
+    while (this.#position < this.#limit) {
+      if (this.#take()) yield this.#block;
+      else if (this.#continues) yield* this.#pastDamage(segment);
+      else if (this.#isBounded(segment))
+        throw damagedAt(segment.path, this.#position, this.#due, NOT_WRITTEN);
+      else return;
+    }
+  }
+
+  /** Whether it is known where the frames of a segment end. */
+  #isBounded(segment: Segment): boolean {
+    return segment !== this.#segments.at(-1) || this.#options.until !== undefined;
+  }
+
+  /** Takes the frames from here on that hold and follow each other into the block. @returns whether there is one. */
+  #take(): boolean {
+    const block = this.#block;
+    let size = this.#reach(this.#position);
+    const { buffer } = block;
+    const offsets: number[] = [];
+    let at = this.#position - block.position;
+    while (size > 0 && at + size <= this.#held) {
+      if (frameSequence(buffer, at) !== this.#due + offsets.length || !checksumHolds(buffer, at, size)) break;
+      offsets.push(at);
+      at += size;
+      size = plausibleSize(buffer, at, this.#held);
+    }
+    if (offsets.length === 0) return false;
+    this.#give(offsets, at);
+    return true;
+  }
+
+  /** Sets the block to these frames, and continues after them. */
+  #give(offsets: number[], end: number): void {
+    const block = this.#block;
+    block.offsets = offsets;
+    block.end = end;
+    block.sequence = this.#due;
+    this.#position = this.#end = block.position + end;
+    this.#due += offsets.length;
+  }
+
+  /** The size that a frame here would have, or 0; when it is in the file, all of it is in the window on return. */
+  #reach(position: number): number {
+    const block = this.#block;
+    let at = position - block.position;
+    if (at < 0 || at + HEADER_BYTES > this.#held) {
+      this.#move(position, WINDOW_BYTES);
+      at = 0;
+    }
+    const size = plausibleSize(block.buffer, at, this.#held);
+    if (at + size <= this.#held || position + size > this.#limit) return size;
+    this.#move(position, size);
+    return plausibleSize(block.buffer, 0, this.#held);
+  }
+
+  #move(position: number, bytes: number): void {
+    const block = this.#block;
+    if (bytes > block.buffer.length) block.buffer = Buffer.allocUnsafe(bytes);
+    const wanted = Math.max(0, Math.min(block.buffer.length, this.#limit - position));
+    block.position = position;
+    block.address = addressOf(block.segment, position);
+    this.#held = this.#files.read(this.#fd, block.buffer, 0, wanted, position);
+  }
+
+  /** The size of the frame at this position of the file if it holds, else 0; on return the window has all of it. */
+  #frameSize(position: number): number {
+    const size = this.#reach(position);
+    const at = position - this.#block.position;
+    return size > 0 && at + size <= this.#held && checksumHolds(this.#block.buffer, at, size) ? size : 0;
+  }
+
+  /* From here on: what a walk that continues reports. */
+
+  *#oddSegment(segment: Segment): Generator<Damage> {
+    const isEmpty =
+      this.#frameSize(SEGMENT_HEADER_BYTES) === 0 &&
+      this.#lastByte(SEGMENT_HEADER_BYTES) === SEGMENT_HEADER_BYTES;
+    const overlap = this.#due - segment.firstSequence;
+    if (isEmpty && segment !== this.#segments.at(-1)) yield this.#damage('empty', segment, 0, 0, 0);
+    else if (overlap > 0) yield this.#damage('overlap', segment, 0, 0, overlap);
+  }
+
+  /** A frame of another sequence that holds is given in its place; anything else is passed, and reported. */
+  *#pastDamage(segment: Segment): Generator<FrameBlock | Damage, void> {
+    const size = this.#frameSize(this.#position);
+    if (size === 0) {
+      yield* this.#pastBytes(segment);
+      return;
+    }
+    const skipped = this.#skipped(segment, size);
+    if (skipped > 0) yield this.#damage('missing', segment, this.#position, 0, skipped);
+    this.#due += skipped;
+    const at = this.#position - this.#block.position;
+    this.#give([at], at + size);
+    yield this.#block;
+  }
+
+  /** On return the next frame is found, or the segment is at its end. */
+  *#pastBytes(segment: Segment): Generator<Damage, void> {
+    const start = this.#position;
+    if (segment === this.#segments.at(-1) && this.#due > this.#covered) {
+      // Most often room made ahead, which needs no judging and is much to read.
+      const tail =
+        this.#lastByte(start) === start ? CLEAN : judgeTail(this.#files, this.#fd, start, this.#due);
+      if (tail.state === 'torn') yield this.#damage('torn', segment, start, tail.bytes.length, 0);
+      if (tail.state !== 'damaged') {
+        this.#position = this.#limit;
+        return;
+      }
+      // A running collector may have written the frame since it was looked for. What was durable before the
+      // witness was written can be read after the witness was seen.
+      this.#held = 0;
+      this.#limit = this.#files.size(this.#fd);
+      if (this.#frameSize(start) > 0) return;
+    }
+    const found = this.#nextFrame(start + 1);
+    if (found === undefined) {
+      const end = this.#lastByte(start);
+      this.#position = this.#limit;
+      const count = Math.max(0, this.#firstAfter(segment) - this.#due);
+      const isSpare = count === 0 && this.#budget > 0;
+      if (end > start) yield* this.#range(segment, start, end, count, isSpare ? 'spare' : 'unreadable');
+      return;
+    }
+    this.#position = found;
+    this.#frameSize(found);
+    const count = frameSequence(this.#block.buffer, found - this.#block.position) - this.#due;
+    yield* this.#range(segment, start, found, Math.max(0, count), 'unreadable');
+  }
+
+  /** The bytes from `start` to `end`, in the place of `count` events: frame by frame if their sizes lead there. */
+  *#range(
+    segment: Segment,
+    start: number,
+    end: number,
+    count: number,
+    kind: Damage['kind'],
+  ): Generator<Damage, void> {
+    const ends = this.#ends(start, end, count);
+    if (ends.length === 0) {
+      yield this.#damage(kind, segment, start, end - start, count);
+      this.#due += count;
+      return;
+    }
+    let at = start;
+    for (const next of ends) {
+      yield this.#damage('damaged', segment, at, next - at, 1);
+      at = next;
+      this.#due++;
+    }
+  }
+
+  /** Where each of `count` damaged frames ends that take up these bytes; none when that cannot be known. */
+  #ends(start: number, end: number, count: number): number[] {
+    const ends: number[] = [];
+    let at = start;
+    while (ends.length + 1 < count) {
+      const header = Buffer.alloc(HEADER_BYTES);
+      const size = plausibleSize(header, 0, this.#files.read(this.#fd, header, 0, header.length, at));
+      if (size === 0 || at + size >= end) return [];
+      at += size;
+      ends.push(at);
+    }
+    return count === 0 ? [] : [...ends, end];
+  }
+
+  /** Events that the segment lacks at its end, by the first one of the next segment. */
+  *#gapAfter(segment: Segment): Generator<Damage, void> {
+    const next = this.#segments[this.#segments.indexOf(segment) + 1];
+    const missing = next === undefined ? 0 : next.firstSequence - this.#due;
+    if (missing <= 0) return;
+    yield this.#damage('missing', segment, this.#end, 0, missing);
+    this.#due += missing;
+  }
+
+  /**
+   * How many events are missing before the frame here, whose header has another sequence than is due: none when what
+   * follows does not continue from it, as then only its header says so, or it is in the place of another one.
+   */
+  #skipped(segment: Segment, size: number): number {
+    const block = this.#block;
+    const said = frameSequence(block.buffer, this.#position - block.position);
+    const next = this.#position + size;
+    const follows =
+      this.#frameSize(next) > 0
+        ? frameSequence(block.buffer, next - block.position)
+        : this.#firstAfter(segment);
+    // The window may have moved for looking ahead.
+    this.#frameSize(this.#position);
+    return follows > said ? Math.max(0, said - this.#due) : 0;
+  }
+
+  /** The first event of the next segment; after the last one, the first that no checkpoint covers. */
+  #firstAfter(segment: Segment): number {
+    const next = this.#segments[this.#segments.indexOf(segment) + 1];
+    return next?.firstSequence ?? this.#covered + 1;
+  }
+
+  /**
+   * Where the next frame begins that holds and can come next, from a position on; undefined when the segment has none,
+   * or when no more of it may be searched.
+   */
+  #nextFrame(from: number): number | undefined {
+    const window = Buffer.allocUnsafe(WINDOW_BYTES);
+    for (let start = from; start + HEADER_BYTES <= this.#limit; start += WINDOW_BYTES - HEADER_BYTES + 1) {
+      const held = this.#files.read(this.#fd, window, 0, window.length, start);
+      for (let at = 0; at + HEADER_BYTES <= held; at++) {
+        const size = plausibleSize(window, at, held);
+        if (size === 0 || start + at + size > this.#limit) continue;
+        const ahead = frameSequence(window, at) - this.#due;
+        if (ahead < 0 || ahead > MOST_SKIPPED) continue;
+        this.#budget -= size;
+        if (this.#budget <= 0) return undefined;
+        if (this.#frameSize(start + at) > 0) return start + at;
+      }
+    }
+    return undefined;
+  }
+
+  /** Where the last byte that is not zero ends, from a position on. */
+  #lastByte(from: number): number {
+    const window = Buffer.allocUnsafe(WINDOW_BYTES);
+    for (let end = this.#limit; end > from;) {
+      const start = Math.max(from, end - WINDOW_BYTES);
+      const held = this.#files.read(this.#fd, window, 0, end - start, start);
+      if (window.compare(ZEROS, 0, held, 0, held) !== 0) {
+        for (let at = held; at > 0; at--) if (window[at - 1] !== 0) return start + at;
+      }
+      end = start;
+    }
+    return from;
+  }
+
+  #damage(kind: Damage['kind'], segment: Segment, position: number, bytes: number, count: number): Damage {
+    return { kind, segment, position, bytes, sequence: this.#due, count };
+  }
+}
+
+/** A number of a list that has one there: a missing one must never be read as place 0. */
+export function numberAt(list: ArrayLike<number>, index: number): number {
+  const found = list[index];
+  assert(found !== undefined);
+  return found;
+}
+
+/** Bytes of a segment; fewer at its end. */
+export function bytesAt(files: Files, { path }: Segment, position: number, bytes: number): Buffer {
+  const fd = files.open(path, 'r');
+  try {
+    const target = Buffer.alloc(Math.max(0, Math.min(bytes, files.size(fd) - position)));
+    return target.subarray(0, files.read(fd, target, 0, target.length, position));
   } finally {
     files.close(fd);
   }
 }
 
-const NOT_WRITTEN = 'a frame does not hold what was written';
-
-/** Fills in the frames that stand whole in the first `held` bytes and hold, up to the first that does not. */
-function takeFrames(block: FrameBlock, held: number, sequence: number): void {
-  const { buffer } = block;
-  const offsets: number[] = [];
-  let at = 0;
-  for (;;) {
-    const size = plausibleSize(buffer, at, held);
-    if (size === 0 || at + size > held) break;
-    if (frameSequence(buffer, at) !== sequence + offsets.length || !checksumHolds(buffer, at, size)) break;
-    offsets.push(at);
-    at += size;
-  }
-  block.offsets = offsets;
-  block.end = at;
-}
-
-/** As {@link readBlocks}, a frame at a time. */
+/** As {@link walk}, a frame at a time; damage is passed over. */
 export function* readFrames(
   files: Files,
   segments: readonly Segment[],
-  from?: FrameStart,
+  options: WalkOptions = {},
 ): Generator<FramePlace, SegmentEnd> {
-  const blocks = readBlocks(files, segments, from);
-  const place: FramePlace = { buffer: Buffer.alloc(0), offset: 0, size: 0, address: 0 };
+  const items = walk(files, segments, options);
+  const place: FramePlace = { buffer: Buffer.alloc(0), offset: 0, size: 0, address: 0, sequence: 0 };
   try {
     for (;;) {
-      const next = blocks.next();
+      const next = items.next();
       if (next.done) return next.value;
-      const { buffer, offsets, end, address } = next.value;
+      if (next.value.kind !== 'frames') continue;
+      const { buffer, offsets, end, address, sequence } = next.value;
       place.buffer = buffer;
       for (let i = 0; i < offsets.length; i++) {
         const offset = offsets[i] ?? end;
         place.offset = offset;
         place.size = (offsets[i + 1] ?? end) - offset;
         place.address = address + offset;
+        place.sequence = sequence + i;
         yield place;
       }
     }
   } finally {
-    blocks.return(NOWHERE);
+    items.return(NOWHERE);
   }
 }
 
 const NOWHERE: SegmentEnd = { address: 0, offset: 0, nextSequence: 0 };
 
 /**
- * As {@link readBlocks}, and then what lies behind the last frame is judged.
- * @param glance where the first bytes behind it are zeros, the rest is not read: for a reader that comes often.
+ * As {@link walk}, and then what follows the last frame is judged.
+ * @param glance where the first bytes after it are zeros, the rest is not read: for a reader that comes often.
  * @throws StoreDamaged at the first frame that does not hold what was written and had been durable.
  */
 export function* readToEnd(
@@ -175,7 +518,7 @@ export function* readToEnd(
   from?: FrameStart,
   glance = false,
 ): Generator<FrameBlock, LogEnd> {
-  let end = yield* readBlocks(files, segments, from);
+  let end = yield* walk(files, segments, { from });
   const last = segments.at(-1);
   if (last === undefined) return { ...end, tail: { state: 'clean' } };
   for (;;) {
@@ -183,7 +526,8 @@ export function* readToEnd(
     if (tail.state !== 'damaged') return { ...end, tail };
     // A running collector may have written the frame since it was looked for. What was durable before the
     // witness was written can be read after the witness was seen; if it still cannot, it is damaged.
-    const again = yield* readBlocks(files, [last], { address: end.address, sequence: end.nextSequence });
+    const from = { address: end.address, sequence: end.nextSequence };
+    const again = yield* walk(files, [last], { from });
     if (again.address === end.address) throw damagedAt(last.path, end.offset, end.nextSequence, NOT_WRITTEN);
     end = again;
   }
@@ -215,29 +559,14 @@ function addressOf({ base }: Segment, offset: number): number {
 }
 
 /**
- * For a copy of a segment: its header and its frames up to an address behind one of them, each checked as it is read. A
+ * For a copy of a segment: its header and its frames up to an address between two of them, each checked as it is read. A
  * piece is valid until the next is asked for.
- * @param next the segment behind this one, which says where it ends; undefined for the last one.
  * @throws StoreDamaged at the first place that does not hold what was written there.
  */
-export function* segmentPieces(
-  files: Files,
-  segment: Segment,
-  next: Segment | undefined,
-  until: number,
-): Generator<Uint8Array> {
+export function* segmentPieces(files: Files, segment: Segment, until: number): Generator<Uint8Array> {
   yield headerOf(files, segment);
-  let [address, sequence] = [segment.base, segment.firstSequence];
-  if (address < until) {
-    for (const { buffer, offsets, end } of readBlocks(files, next ? [segment, next] : [segment])) {
-      const cut = [...offsets, end].findLast((offset) => offset <= until - address) ?? 0;
-      yield buffer.subarray(0, cut);
-      address += cut;
-      sequence += cut === end ? offsets.length : offsets.indexOf(cut);
-      if (address >= until || cut < end) break;
-    }
-  }
-  if (address !== until) throw damagedAt(segment.path, offsetIn(segment, address), sequence, NOT_WRITTEN);
+  for (const { buffer, offsets, end } of walk(files, [segment], { until }))
+    yield buffer.subarray(offsets[0], end);
 }
 
 /** Read again, because what was read to list it is not what is copied. */

@@ -42,9 +42,10 @@ import { PassedFrames, ReadFrames } from './frame-views.js';
 import { bucketOf, FrameOpener } from './sealed-frame.js';
 import {
   isBlank,
+  numberAt,
   offsetIn,
-  readBlocks,
   readToEnd,
+  walk,
   type FrameBlock,
   type FrameStart,
   type SegmentEnd,
@@ -234,7 +235,7 @@ export class LogReader implements EventLog {
     const blocks =
       through === undefined
         ? readToEnd(this.files, wanted, start, from.at > 0)
-        : readBlocks(this.files, wanted, start);
+        : walk(this.files, wanted, { from: start });
     try {
       for (;;) {
         const next = blocks.next();
@@ -275,7 +276,7 @@ export class LogReader implements EventLog {
    * batch that they are. The last batch may be on its way there: what still stands after a flush is there.
    */
   #durable({ buffer, offsets, end, address, segment }: FrameBlock): number {
-    const newest = offsets.at(-1) ?? 0;
+    const newest = numberAt(offsets, offsets.length - 1);
     const durable = frameDurableBefore(buffer, newest) - 1;
     const first = Math.max(0, offsets.length - 1 - (frameSequence(buffer, newest) - durable - 1));
     const offset = offsets[first] ?? end;
@@ -306,7 +307,7 @@ export class LogReader implements EventLog {
     this.#opener.readAnew();
     // Behind all checks: a place may be asked for twice, and does not hold its checksum once it is opened.
     for (const [index, { size }] of places.entries())
-      this.#opener.open(this.#read, offsets[index] ?? 0, size);
+      this.#opener.open(this.#read, numberAt(offsets, index), size);
     const actions = this.actions();
     return new ReadFrames(this.#read, offsets, (sequence) => actions.retirementOf(sequence));
   }
@@ -316,7 +317,7 @@ export class LogReader implements EventLog {
     const order = Uint32Array.from(places, (_, index) => index);
     const placeOf = (index: number) => places[index] ?? NOWHERE;
     order.sort((a, b) => placeOf(a).at - placeOf(b).at);
-    this.#know(placeOf(order.at(-1) ?? 0).at);
+    if (order.length > 0) this.#know(placeOf(numberAt(order, order.length - 1)).at);
     const offsets = new Float64Array(places.length);
     const stretches: Stretch[] = [];
     let filled = 0;
@@ -324,7 +325,7 @@ export class LogReader implements EventLog {
       const stretch = this.#stretch(order, first, placeOf);
       stretches.push(stretch);
       for (; first < stretch.end; first++) {
-        const index = order[first] ?? 0;
+        const index = numberAt(order, first);
         offsets[index] = filled + placeOf(index).at - stretch.at;
       }
       filled += stretch.size;
@@ -338,7 +339,7 @@ export class LogReader implements EventLog {
       filledTo += size;
     }
     for (const [index, { at, size }] of places.entries()) {
-      const offset = offsets[index] ?? 0;
+      const offset = numberAt(offsets, index);
       const holds = checksumHolds(this.#read, offset, size);
       if (plausibleSize(this.#read, offset, filled) !== size || !holds)
         throw changed(this.#segmentOf(at), at);
@@ -348,13 +349,13 @@ export class LogReader implements EventLog {
 
   /** What to read with one call from this place on. */
   #stretch(order: Uint32Array, first: number, placeOf: (index: number) => Place): Stretch {
-    const { at, size } = placeOf(order[first] ?? 0);
+    const { at, size } = placeOf(numberAt(order, first));
     const segment = this.#segmentOf(at);
     const limit = this.#segments[this.#segments.indexOf(segment) + 1]?.base ?? Infinity;
     let to = at + size;
     let end = first + 1;
     for (; end < order.length; end++) {
-      const next = placeOf(order[end] ?? 0);
+      const next = placeOf(numberAt(order, end));
       const nextTo = next.at + next.size;
       if (next.at - to > GAP_BYTES || nextTo > limit) break;
       to = Math.max(to, nextTo);
@@ -444,7 +445,7 @@ interface Stretch {
 
 /** Cuts a block down to the frames of some sequences. @returns the last sequence that it had before. */
 function cut(block: FrameBlock, from: number, through: number): number {
-  const first = frameSequence(block.buffer, block.offsets[0] ?? 0);
+  const first = frameSequence(block.buffer, numberAt(block.offsets, 0));
   const last = first + block.offsets.length - 1;
   if (through < last) {
     const count = through - first + 1;

@@ -289,21 +289,23 @@ export class SegmentLog {
   }
 
   /**
-   * Fills `target` with frames from an address on, to the end of their segment at most.
-   * @returns how many bytes were read.
+   * The segments from an address on, and files that read the last one by the descriptor that it is written by, also when
+   * another hand has removed or replaced it. Both hold until the next write.
    */
-  read(address: number, target: Buffer): number {
+  written(address: number): { readonly files: Files; readonly segments: readonly Segment[] } {
     const { files } = this.#options;
-    const i = this.segments.findLastIndex(({ base }) => base <= address);
-    const segment = this.segments[i] ?? this.#current;
-    const end = this.segments[i + 1]?.base ?? this.end;
-    const length = Math.min(target.length, end - address);
-    const fd = segment === this.#current ? this.#fd : files.open(segment.path, 'r');
-    try {
-      return files.read(fd, target, 0, length, address - segment.base + SEGMENT_HEADER_BYTES);
-    } finally {
-      if (fd !== this.#fd) files.close(fd);
-    }
+    const fd = this.#fd;
+    const own = this.#current.path;
+    return {
+      files: {
+        ...files,
+        open: (file, flags) => (file === own ? fd : files.open(file, flags)),
+        close: (each) => {
+          if (each !== fd) files.close(each);
+        },
+      },
+      segments: this.segments.slice(this.segments.findLastIndex(({ base }) => base <= address)),
+    };
   }
 
   /** The nearest frame up to a cursor whose place is known: that of its hint, or without one its segment's first. */

@@ -16,6 +16,7 @@
  * segment size was then. A segment ends where the next one's first address says; only the last one ends
  * where its frames do.
  */
+import fs from 'node:fs';
 import path from 'node:path';
 import { crc32 } from 'node:zlib';
 import type { Files } from '../../files.js';
@@ -58,39 +59,116 @@ export function damagedAt(file: string, offset: number, sequence: number, reason
   return new StoreDamaged({ where: `${path.basename(file)} at byte ${offset}`, sequence }, reason);
 }
 
-function readSegmentHeader(files: Files, file: string): Segment {
-  const header = Buffer.alloc(SEGMENT_HEADER_BYTES);
+/** What is wrong with the header of a segment, and at which of its bytes. */
+interface HeaderFault {
+  readonly at: number;
+  readonly reason: string;
+}
+
+/** A header and what it says, whether or not that can be believed. */
+interface ReadHeader {
+  readonly segment: Segment;
+  readonly version: number;
+  readonly faults: readonly HeaderFault[];
+  /** The sequence that the first frame has, if there is one. */
+  readonly begins: number | undefined;
+}
+
+function readHeader(files: Files, file: string): ReadHeader {
+  const bytes = Buffer.alloc(SEGMENT_HEADER_BYTES + HEADER_BYTES);
   const fd = files.open(file, 'r');
+  let held: number;
   try {
-    files.read(fd, header, 0, header.length, 0);
+    held = files.read(fd, bytes, 0, bytes.length, 0);
   } finally {
     files.close(fd);
   }
-  const sequence = Number.parseInt(path.basename(file), 10);
-  const damaged = (offset: number, reason: string) => damagedAt(file, offset, sequence, reason);
-  if (header.toString('latin1', 0, 8) !== MAGIC) throw damaged(0, 'no segment header stands');
-  if (crc32(header.subarray(12)) !== header.readUInt32LE(8))
-    throw damaged(8, 'the segment header has changed');
+  const header = bytes.subarray(0, SEGMENT_HEADER_BYTES);
+  const named = Number.parseInt(path.basename(file), 10);
+  const said = Number(header.readBigUInt64LE(24));
+  const ownBefore = Number(header.readBigUInt64LE(56));
   const version = header.readUInt32LE(12);
-  if (version !== VERSION) {
+  const faults: HeaderFault[] = [];
+  const check = (holds: boolean, at: number, reason: string) => {
+    if (!holds) faults.push({ at, reason });
+  };
+  if (held < SEGMENT_HEADER_BYTES) check(false, 0, 'the segment header is missing or cut short');
+  else {
+    check(header.toString('latin1', 0, 8) === MAGIC, 0, 'the segment header does not begin as one');
+    check(crc32(header.subarray(12)) === header.readUInt32LE(8), 8, 'the segment header has changed');
+    check(version === VERSION, 12, 'the segment header has another format version');
+    check(said === named, 24, `the segment header says that it is ${segmentName(said)}`);
+  }
+  const isFrame = plausibleSize(bytes, SEGMENT_HEADER_BYTES, held) > 0;
+  return {
+    segment: {
+      ...{ path: file, base: Number(header.readBigUInt64LE(16)), firstSequence: named, ownBefore },
+      ledgerId: header.toString('hex', 40, 56),
+    },
+    ...{ version, faults },
+    begins: isFrame && frameSequence(bytes, SEGMENT_HEADER_BYTES) === said ? said : undefined,
+  };
+}
+
+function readSegmentHeader(files: Files, file: string): Segment {
+  const { segment, version, faults } = readHeader(files, file);
+  const { firstSequence } = segment;
+  const [fault] = faults;
+  if (fault?.at === 12) {
     const which = version > VERSION ? 'a later' : 'an earlier, unfinished';
     throw new Error(
       `${path.basename(file)} was written by ${which} version of the collector (format ${version}), and this one ` +
         `reads format ${VERSION} only`,
     );
   }
-  const firstSequence = Number(header.readBigUInt64LE(24));
-  if (firstSequence !== sequence) throw damaged(24, 'the segment has another name than it was written under');
-  const ownBefore = Number(header.readBigUInt64LE(56));
-  if (ownBefore >= firstSequence)
-    throw damaged(56, 'the segment counts more entries of its own than there are');
-  return {
-    path: file,
-    base: Number(header.readBigUInt64LE(16)),
-    firstSequence,
-    ledgerId: header.toString('hex', 40, 56),
-    ownBefore,
-  };
+  if (fault !== undefined) throw damagedAt(file, fault.at, firstSequence, fault.reason);
+  if (segment.ownBefore >= firstSequence)
+    throw damagedAt(file, 56, firstSequence, 'the segment counts more entries of its own than there are');
+  return segment;
+}
+
+/** A segment as it is found, for a reader that continues where the collector would refuse. */
+export interface SurveyedSegment extends Segment {
+  readonly name: string;
+  /** What is wrong with its header: then nothing else in it can be believed. */
+  readonly faults: readonly string[];
+}
+
+/**
+ * The segments in a directory in their order, whatever their headers say; none without the directory. When a segment was
+ * created is no evidence: it can be changed together with the checksum.
+ * @param ledgerId of the ledger; undefined when nothing says it: then it is the one that most of them have.
+ * @param irregular is called with each name of a segment that is not a file, like a pipe, on which a reader would wait.
+ */
+export function surveySegments(
+  files: Files,
+  directory: string,
+  ledgerId: string | undefined,
+  irregular: (name: string) => void = () => undefined,
+): SurveyedSegment[] {
+  const names = fs.existsSync(directory) ? segmentNames(files, directory) : [];
+  const found = names.flatMap((name) => {
+    const file = path.join(directory, name);
+    if (fs.statSync(file, { throwIfNoEntry: false })?.isFile()) return [readHeader(files, file)];
+    irregular(name);
+    return [];
+  });
+  const common = ledgerId ?? mostCommon(found.map(({ segment }) => segment.ledgerId));
+  const surveyed = found.map(({ segment, faults, begins }): SurveyedSegment => {
+    const reasons = faults.map(({ reason }) => reason);
+    if (segment.ledgerId !== common) reasons.push('the segment belongs to another ledger');
+    // Of two files that have changed names each is read in the place of the other.
+    const firstSequence = begins ?? segment.firstSequence;
+    return { ...segment, name: path.basename(segment.path), firstSequence, faults: reasons };
+  });
+  return surveyed.sort((a, b) => a.firstSequence - b.firstSequence);
+}
+
+function mostCommon(texts: readonly string[]): string | undefined {
+  const counts = new Map<string, number>();
+  for (const text of texts) counts.set(text, (counts.get(text) ?? 0) + 1);
+  const most = Math.max(...counts.values());
+  return texts.find((text) => counts.get(text) === most);
 }
 
 /** Of the segments in a directory, oldest first. */

@@ -13,7 +13,6 @@ import path from 'node:path';
 import { systemCode } from '../../system-code.js';
 import { HeadMoved, type TreeReader, type TreeStore } from '../contract/tree.js';
 import type { Files } from '../../files.js';
-import { checkpointDirectory } from '../open.js';
 
 const HASH_BYTES = 32;
 /** Checkpoints are short; a file larger than this is none. */
@@ -35,7 +34,7 @@ export class TreeFiles implements TreeStore {
   ) {
     this.#files = files;
     this.#tree = path.join(dataDirectory, 'tree');
-    this.#checkpoints = checkpointDirectory(dataDirectory);
+    this.#checkpoints = path.join(dataDirectory, 'checkpoints');
   }
 
   /** For the one process that holds the directory's lock. */

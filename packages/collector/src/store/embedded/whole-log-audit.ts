@@ -6,7 +6,8 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { hash } from 'node:crypto';
 import { ENTRY_KINDS } from '@clinical-events/protocol';
-import { exists } from '../../files.js';
+import { exists, type Files } from '../../files.js';
+import { messageOf } from '../../system-code.js';
 import { Actions } from '../../privacy/actions.js';
 import { SequenceSet } from '../../privacy/sequence-set.js';
 import { Audit, Stretches, type Stretch, type Verdict } from '../../tree/audit.js';
@@ -34,7 +35,6 @@ import {
   type FrameBytes,
   type Place,
 } from './altered-frame.js';
-import { ForensicReader, type Rest, type WholeFrame } from './forensic-reader.js';
 import {
   frameCommitment,
   frameDurableBefore,
@@ -46,25 +46,35 @@ import {
   frameReceivedAt,
   frameSalted,
   frameSequence,
+  HEADER_BYTES,
   PLAIN,
   plausibleSize,
 } from './frame.js';
+import {
+  bytesAt,
+  type Damage,
+  type FrameBlock,
+  type FramePlace,
+  numberAt,
+  readFrames,
+  walk,
+} from './log-frames.js';
 import { bucketOf, FrameOpener, keyNameIn } from './sealed-frame.js';
-import { SEGMENT_HEADER_BYTES } from './segment.js';
-import { surveySegments } from './segment-survey.js';
+import { SEGMENT_HEADER_BYTES, type Segment, type SurveyedSegment, surveySegments } from './segment.js';
 
 const CHUNK = 4096;
-/** Places are numbers that hold both, the segment in front. */
+/** A place is a number that holds the number of a segment and an offset in its file. */
 const MOST_IN_SEGMENT = 2 ** 33;
-/** Stretches that cannot be read and are reported one by one; the rest is counted. */
-const MOST_RESTS = 10_000;
+/** Damage is listed up to this number, and counted from there on. */
+const MOST_LISTED = 10_000;
 
 /** One reading of the log from its beginning to its end, against the tree and the checkpoints. */
 export class LogReading {
   readonly #options: AuditOptions;
   readonly #tree: TreeReader;
   readonly #audit: Audit<CheckedRoot>;
-  readonly #reader: ForensicReader;
+  readonly #files: Files;
+  readonly #segments: readonly SurveyedSegment[];
   readonly #opener: FrameOpener;
   readonly #hashes = Buffer.alloc(CHUNK * HASH_BYTES);
   readonly #places = new Float64Array(CHUNK);
@@ -72,13 +82,13 @@ export class LogReading {
   #entries = 0;
   /** How many of them are the log's own, and in each segment. */
   #own = 0;
-  readonly #ownIn: number[] = [];
+  readonly #ownIn: number[];
   /** Entries whose frame says what it should not, or whose payload does not fit it. */
   readonly #doubtful = new Stretches();
   /** By the place of each stretch of those, durable-before of the frame in front of it. */
   readonly #befores = new Map<number, number | undefined>();
-  /** What is no frame that holds, and durable-before of the frame in front of it. */
-  readonly #rests: { readonly rest: Rest; readonly before: number | undefined }[] = [];
+  /** Damage, and durable-before of the frame before it. */
+  readonly #damage: { readonly damage: Damage; readonly before: number | undefined }[] = [];
   #unlisted = 0;
   /** Durable-before of the frame that was read last; undefined when it is not known. */
   #before: number | undefined;
@@ -98,7 +108,7 @@ export class LogReading {
   /** Segments that are no files. */
   readonly #irregular: string[] = [];
   /** Where each segment's events end. */
-  readonly #ends: number[] = [];
+  readonly #ends: number[];
 
   constructor(
     options: AuditOptions,
@@ -110,16 +120,16 @@ export class LogReading {
     this.#elsewhere = new ErasedElsewhere(options.takenSince ?? []);
     this.#tree = tree;
     this.#audit = new Audit(tree, roots);
-    const { covered } = this.#audit;
     const ledgerId = /^collector\/([0-9a-f]{32})$/.exec(newest?.origin ?? '')?.[1];
-    const files = expanding(options.files);
-    const segments = surveySegments(files, path.join(options.dataDir, 'ledger'), ledgerId, (name) =>
+    this.#files = expanding(options.files);
+    this.#segments = surveySegments(this.#files, path.join(options.dataDir, 'ledger'), ledgerId, (name) =>
       this.#irregular.push(name),
     );
+    this.#ends = this.#segments.map(() => SEGMENT_HEADER_BYTES);
+    this.#ownIn = this.#segments.map(() => 0);
     this.#opener = this.#newOpener((error) => {
-      this.#unfit = error instanceof Error ? error.message : String(error);
+      this.#unfit = messageOf(error);
     });
-    this.#reader = new ForensicReader(files, segments, { covered });
   }
 
   /**
@@ -133,9 +143,10 @@ export class LogReading {
     const found = findings.faults;
     this.#tellSegments(findings);
     if (this.#unfit !== undefined) findings.add(finding('keys_unfit', {}, this.#unfit));
-    for (const { rest, before } of this.#rests) findings.add(await this.#restFinding(rest, before, verdict));
+    for (const { damage, before } of this.#damage)
+      findings.add(await this.#damageFinding(damage, before, verdict));
     const isUnread = (size: number) =>
-      this.#rests.some(({ rest: { count, sequence } }) => {
+      this.#damage.some(({ damage: { count, sequence } }) => {
         return count > 0 && sequence > verdict.provenTo && sequence <= size;
       });
     await this.#tellEntries(verdict, isUnread, findings);
@@ -147,11 +158,11 @@ export class LogReading {
     const isWhole = this.#inOrder && this.#doubtful.list.length === 0 && this.#entries >= this.#audit.covered;
     if (isWhole && verdict.roots.every(({ log }) => log === 'agrees')) findings.confirm();
     else if (!known) findings.add(finding('log_differs', {}));
-    if (findings.faults === 0) this.#tellAddresses(findings);
+    if (findings.faults === 0) findings.add(...this.#addressFindings());
     const entries = this.#entries;
     const [events, unsigned, waiting] = [entries - this.#own, this.#unsigned, this.#waiting];
     const bytes = this.#ends.reduce((sum, end) => sum + end - SEGMENT_HEADER_BYTES, 0);
-    const torn = this.#rests.find(({ rest: { kind } }) => kind === 'torn')?.rest;
+    const torn = this.#damage.find(({ damage: { kind } }) => kind === 'torn')?.damage;
     const message = torn && damageFinding(torn, this.#placeOf(torn.segment, torn.position)).message;
     return {
       ...{ entries, events, unsigned, waiting, bytes, torn: message },
@@ -188,16 +199,14 @@ export class LogReading {
     return SequenceSet.of(open);
   }
 
-  /** Of segments that hold none nothing is read again. */
-  *#framesOf(sequences: SequenceSet): Generator<WholeFrame> {
-    const { segments } = this.#reader;
-    for (const [i, segment] of segments.entries()) {
-      const end = segments[i + 1]?.firstSequence ?? this.#entries + 1;
+  /** Segments without any of these are not read again. */
+  *#framesOf(sequences: SequenceSet): Generator<FramePlace> {
+    for (const [i, segment] of this.#segments.entries()) {
+      const end = this.#segments[i + 1]?.firstSequence ?? this.#entries + 1;
       if (!sequences.meets(segment.firstSequence, end)) continue;
-      const again = new ForensicReader(expanding(this.#options.files), [segment], {
-        covered: this.#audit.covered,
-      });
-      for (const item of again.items()) if (item.kind === 'frame' && sequences.has(item.sequence)) yield item;
+      const options = { onDamage: 'continue', covered: this.#audit.covered } as const;
+      for (const frame of readFrames(expanding(this.#options.files), [segment], options))
+        if (sequences.has(frame.sequence)) yield frame;
     }
   }
 
@@ -206,7 +215,7 @@ export class LogReading {
     const elsewhere = this.#elsewhere.explained;
     const isExplained = keyless.without(this.#actions.retired).without(elsewhere).size === 0;
     const unread = SequenceSet.ofStretches(
-      this.#rests.map(({ rest: { sequence, count } }) => ({ first: sequence, end: sequence + count })),
+      this.#damage.map(({ damage: { sequence, count } }) => ({ first: sequence, end: sequence + count })),
     );
     const keys = this.#unfit === undefined ? this.#opener.keys : undefined;
     const found = { actions: this.#actions, keyless, keys };
@@ -215,34 +224,27 @@ export class LogReading {
     return lifecycleFindings({ ...found, later, back }, findings);
   }
 
-  /** What was erased by actions that came while the log was read, and stand behind what of it was read. */
+  /** What was erased by actions that came while the log was read, and are after what was read of it. */
   async #erasedMeanwhile(): Promise<SequenceSet> {
-    const { dataDir, files, shared } = this.#options;
+    const { dataDir, shared } = this.#options;
     if (shared !== undefined) return shared.erasedByNow();
+    const files = expanding(this.#options.files);
     const actions = new Actions();
-    const segments = surveySegments(expanding(files), path.join(dataDir, 'ledger'), undefined);
+    const segments = surveySegments(files, path.join(dataDir, 'ledger'), undefined);
     const last = segments.findLastIndex(({ firstSequence }) => firstSequence <= this.#entries);
-    const reader = new ForensicReader(expanding(files), segments.slice(Math.max(0, last)), { covered: 0 });
-    for (const item of reader.items())
-      if (item.kind === 'frame' && item.sequence > this.#entries)
-        noteAction(actions, item.buffer, item.offset, item.size);
+    const newest = segments.slice(Math.max(0, last));
+    for (const { buffer, offset, size, sequence } of readFrames(files, newest, { onDamage: 'continue' }))
+      if (sequence > this.#entries) noteAction(actions, buffer, offset, size);
     return actions.retired;
   }
 
   async #read(): Promise<void> {
-    const { onProgress } = this.#options;
-    const total = this.#audit.covered;
-    for (const item of this.#reader.items()) {
-      if (item.kind !== 'frame') await this.#rest(item);
-      else {
-        this.#frame(item);
-        if (this.#count < CHUNK) continue;
-        await this.#flush();
-        onProgress(this.#entries, Math.max(total, this.#entries));
-      }
+    const { covered } = this.#audit;
+    for (const item of walk(this.#files, this.#segments, { onDamage: 'continue', covered })) {
+      if (item.kind === 'frames') await this.#frames(item);
+      else await this.#passDamage(item);
     }
     await this.#flush();
-    onProgress(this.#entries, Math.max(total, this.#entries));
   }
 
   async #flush(): Promise<void> {
@@ -251,11 +253,24 @@ export class LogReading {
     await this.#options.shared?.refreshKeys();
     this.#opener.readAnew();
     this.#count = 0;
+    this.#options.onProgress(this.#entries, Math.max(this.#audit.covered, this.#entries));
   }
 
-  #frame({ buffer, offset, size, segment, position, sequence }: WholeFrame): void {
+  async #frames({ buffer, offsets, end, sequence, position, segment }: FrameBlock): Promise<void> {
+    const index = this.#segments.indexOf(segment as SurveyedSegment);
+    const start = index * MOST_IN_SEGMENT + position;
+    const before = this.#own;
+    for (let i = 0; i < offsets.length; i++) {
+      const offset = offsets[i] ?? end;
+      this.#frame(buffer, offset, (offsets[i + 1] ?? end) - offset, sequence + i, start + offset);
+      if (this.#count === CHUNK) await this.#flush();
+    }
+    this.#ends[index] = position + end;
+    this.#ownIn[index] = numberAt(this.#ownIn, index) + this.#own - before;
+  }
+
+  #frame(buffer: Buffer, offset: number, size: number, sequence: number, place: number): void {
     const commitment = frameCommitment(buffer, offset);
-    const place = segment * MOST_IN_SEGMENT + position;
     const holds = headerHolds(buffer, offset, sequence, this.#before);
     if (sequence !== this.#entries + 1) this.#inOrder = false;
     if (sequence > this.#audit.covered) this.#wait(sequence, frameReceivedAt(buffer, offset));
@@ -267,13 +282,9 @@ export class LogReading {
         ? this.#opens(buffer, offset, size, this.#hashes.subarray(leafAt, leafAt + HASH_BYTES))
         : hash('sha256', frameSalted(buffer, offset, size), 'binary') === commitment.toString('latin1');
     if (!holds || !fits) this.#doubt({ index: sequence - 1, count: 1, place });
-    if (frameIsOwn(buffer, offset)) {
-      this.#ownIn[segment] = (this.#ownIn[segment] ?? 0) + 1;
-      this.#ownEntry(buffer, offset, size, sequence);
-    }
+    if (frameIsOwn(buffer, offset)) this.#ownEntry(buffer, offset, size, sequence);
     this.#places[this.#count++] = place;
     this.#before = holds ? frameDurableBefore(buffer, offset) : undefined;
-    this.#ends[segment] = position + size;
     this.#entries++;
   }
 
@@ -314,26 +325,26 @@ export class LogReading {
     this.#waiting.newest = Math.max(this.#waiting.newest, receivedAt);
   }
 
-  async #rest(rest: Rest): Promise<void> {
+  async #passDamage(damage: Damage): Promise<void> {
+    const { kind, segment, position, bytes, sequence, count } = damage;
     await this.#flush();
-    if (rest.kind !== 'torn' && rest.kind !== 'spare') this.#inOrder = false;
-    if (rest.count > 0 && rest.kind !== 'overlap') await this.#audit.gap(rest.count);
-    if (this.#rests.length < MOST_RESTS) this.#rests.push({ rest, before: this.#before });
+    if (kind !== 'torn' && kind !== 'spare') this.#inOrder = false;
+    if (count > 0 && kind !== 'overlap') await this.#audit.gap(count);
+    if (this.#damage.length < MOST_LISTED) this.#damage.push({ damage, before: this.#before });
     else this.#unlisted++;
     this.#before = undefined;
-    if (rest.kind === 'damaged') {
+    if (kind === 'damaged') {
       this.#entries++;
-      if (rest.sequence > this.#audit.covered) this.#unsigned++;
+      if (sequence > this.#audit.covered) this.#unsigned++;
     }
-    if (rest.kind === 'damaged' || rest.kind === 'unreadable')
-      this.#ends[rest.segment] = rest.position + rest.bytes;
+    if (kind === 'damaged' || kind === 'unreadable')
+      this.#ends[this.#segments.indexOf(segment as SurveyedSegment)] = position + bytes;
   }
 
   #tellSegments(findings: FindingList): void {
-    for (const { name, faults } of this.#reader.segments) {
+    for (const { name, faults } of this.#segments) {
       const file = `ledger/${name}`;
-      if (faults.length === 0) continue;
-      findings.add(finding('segment_header', { file }, file, faults));
+      if (faults.length > 0) findings.add(finding('segment_header', { file }, file, faults));
     }
     for (const name of this.#irregular) {
       const file = `ledger/${name}`;
@@ -341,19 +352,19 @@ export class LogReading {
     }
   }
 
-  async #restFinding(
-    rest: Rest,
+  async #damageFinding(
+    damage: Damage,
     before: number | undefined,
     { provenTo }: Verdict<CheckedRoot>,
   ): Promise<VerifyFinding> {
-    const { kind, segment, position, bytes, sequence } = rest;
+    const { kind, segment, position, bytes, sequence } = damage;
     const place = this.#placeOf(segment, position);
-    if (kind !== 'damaged') return damageFinding(rest, place);
-    const frame = this.#reader.bytesAt(segment, position, bytes);
+    if (kind !== 'damaged') return damageFinding(damage, place);
+    const frame = bytesAt(this.#files, segment, position, bytes);
     const expected = await this.#expected(sequence - 1, provenTo);
     const opened = this.#opened(frame);
     return (
-      alteredFinding({ frame, sequence, before, opened, at: place }, expected) ?? damageFinding(rest, place)
+      alteredFinding({ frame, sequence, before, opened, at: place }, expected) ?? damageFinding(damage, place)
     );
   }
 
@@ -400,8 +411,8 @@ export class LogReading {
 
   /** What is proved before the first entry that is not as it was signed, and whether later ones match. */
   #firstDifference({ differing, provenTo, leaves }: Verdict<CheckedRoot>): VerifyFinding | undefined {
-    const gaps = this.#rests
-      .map(({ rest: { sequence, count, kind } }) => ({ index: sequence - 1, count, kind }))
+    const gaps = this.#damage
+      .map(({ damage: { sequence, count, kind } }) => ({ index: sequence - 1, count, kind }))
       .filter(({ count, kind }) => count > 0 && kind !== 'overlap');
     const faulty = [...differing, ...this.#doubtful.list, ...gaps];
     const first = Math.min(...faulty.map(({ index }) => index));
@@ -429,28 +440,27 @@ export class LogReading {
     return exists(directory) && fs.readdirSync(directory).some((name) => name.startsWith('level-'));
   }
 
-  /** Addresses are where the id index finds events. Damage moves them, and is the thing to tell then. */
-  #tellAddresses(findings: FindingList): void {
+  /** Addresses are where the id index finds events. Damage moves them, and is reported instead. */
+  #addressFindings(): VerifyFinding[] {
     let [address, own] = [0, 0];
-    for (const [i, { name, base, ownBefore }] of this.#reader.segments.entries()) {
-      if (base !== address || ownBefore !== own) {
-        const file = `ledger/${name}`;
-        findings.add(
-          base === address
-            ? finding('segment_count', { file }, file, "entries of the log's own", ownBefore ?? 0, own)
-            : finding('segment_count', { file }, file, 'bytes of events', base ?? 0, address),
-        );
-        return;
-      }
-      address += (this.#ends[i] ?? SEGMENT_HEADER_BYTES) - SEGMENT_HEADER_BYTES;
-      own += this.#ownIn[i] ?? 0;
+    for (const [i, { name, base, ownBefore }] of this.#segments.entries()) {
+      const file = `ledger/${name}`;
+      if (base !== address)
+        return [finding('segment_count', { file }, file, 'bytes of events', base, address)];
+      if (ownBefore !== own)
+        return [finding('segment_count', { file }, file, "entries of the log's own", ownBefore, own)];
+      address += numberAt(this.#ends, i) - SEGMENT_HEADER_BYTES;
+      own += numberAt(this.#ownIn, i);
     }
+    return [];
   }
 
-  #bytesOf({ index, place }: Stretch) {
-    const segment = Math.floor(place / MOST_IN_SEGMENT);
+  #bytesOf({ index, place }: Stretch): FrameBytes {
+    const segment = this.#segments[Math.floor(place / MOST_IN_SEGMENT)];
+    if (segment === undefined) throw new RangeError('a place in no segment of the log');
     const position = place % MOST_IN_SEGMENT;
-    const frame = this.#reader.frameAt(segment, position);
+    const header = bytesAt(this.#files, segment, position, HEADER_BYTES);
+    const frame = bytesAt(this.#files, segment, position, plausibleSize(header, 0, header.length));
     return {
       ...{ frame, sequence: index + 1, before: this.#befores.get(place), opened: this.#opened(frame) },
       at: this.#placeOf(segment, position),
@@ -467,8 +477,8 @@ export class LogReading {
     return { opening, salted: opening === 'plain' ? frameSalted(copy, 0, copy.length) : undefined };
   }
 
-  #placeOf(segment: number, offset: number): Place {
+  #placeOf({ path: file }: Segment, offset: number): Place {
     if (this.#options.shared !== undefined) return {};
-    return { file: `ledger/${this.#reader.segments[segment]?.name ?? ''}`, offset };
+    return { file: `ledger/${path.basename(file)}`, offset };
   }
 }

@@ -35,13 +35,11 @@ function read(pieces: Iterable<Uint8Array>): Buffer {
 test('[R-811] the pieces of a segment are its bytes, up to where it is to end', async () => {
   const { first, last } = await filled();
   const bytes = fs.readFileSync(first.path);
-  expect(read(copies(segmentPieces(nodeFiles, first, last, last.base))).equals(bytes)).toBe(true);
+  expect(read(copies(segmentPieces(nodeFiles, first, last.base))).equals(bytes)).toBe(true);
   const third = frameOffset(first.path, EVENTS, 4);
   const until = first.base + third - SEGMENT_HEADER_BYTES;
-  expect(read(copies(segmentPieces(nodeFiles, first, last, until))).equals(bytes.subarray(0, third))).toBe(
-    true,
-  );
-  const header = read(copies(segmentPieces(nodeFiles, last, undefined, last.base)));
+  expect(read(copies(segmentPieces(nodeFiles, first, until))).equals(bytes.subarray(0, third))).toBe(true);
+  const header = read(copies(segmentPieces(nodeFiles, last, last.base)));
   expect(header.equals(fs.readFileSync(last.path).subarray(0, SEGMENT_HEADER_BYTES))).toBe(true);
 });
 
@@ -58,7 +56,7 @@ test('[R-811] a byte that has changed anywhere in a segment is found before it i
     flipBit(first.path, place);
     let given = 0;
     expect(() => {
-      for (const piece of segmentPieces(nodeFiles, first, last, last.base)) given += piece.length;
+      for (const piece of segmentPieces(nodeFiles, first, last.base)) given += piece.length;
     }, `byte ${place}`).toThrow(StoreDamaged);
     expect(given).toBeLessThanOrEqual(place);
     fs.writeFileSync(first.path, sound);
@@ -67,10 +65,10 @@ test('[R-811] a byte that has changed anywhere in a segment is found before it i
 
 test('[R-811] a segment that ends before it should is found, also the last one', async () => {
   const { first, last } = await filled();
-  const whole = () => read(segmentPieces(nodeFiles, last, undefined, last.base + 300));
+  const whole = () => read(segmentPieces(nodeFiles, last, last.base + 300));
   expect(whole).toThrow('a frame does not hold what was written');
   fs.truncateSync(first.path, frameOffset(first.path, EVENTS, 3));
-  expect(() => read(segmentPieces(nodeFiles, first, last, last.base))).toThrow(
+  expect(() => read(segmentPieces(nodeFiles, first, last.base))).toThrow(
     `in 0000000000000001.segment at byte ${frameOffset(first.path, EVENTS, 3)}, where event 3 is due`,
   );
 });

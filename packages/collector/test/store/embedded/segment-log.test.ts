@@ -428,7 +428,7 @@ describe('damage', () => {
     renamed.put(at(segmentName(stored.length + 10)), renamed.bytesOf(at(last)));
     renamed.remove(at(last));
     expect(await damageAtOpen(renamed)).toMatchObject({
-      message: expect.stringContaining('another name') as string,
+      message: expect.stringContaining('says that it is') as string,
     });
 
     const short = disk.afterKill();

