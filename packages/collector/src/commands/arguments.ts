@@ -1,4 +1,4 @@
-/** What an operator types to name events, runs, organisations, files and times. */
+/** What an operator types to name events, runs, organisations, times and files. */
 import { isUtf8 } from 'node:buffer';
 import fs from 'node:fs';
 import path from 'node:path';

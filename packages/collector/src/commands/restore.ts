@@ -35,7 +35,8 @@ import { CommandFailure, EXIT, type ExitCode, usage } from './exit-codes.js';
 import { assertApart, holdsLog, real } from './regular-files.js';
 import { backupSource, noteOver } from './restore-source.js';
 import { printable, printableJson, ProgressBar, wrappedFor } from './terminal.js';
-import { keysFrom, logKey, rotationsIn } from './verify/trusted-keys.js';
+import { keysFrom, rotationsIn } from './given-keys.js';
+import { logKey } from './verify/trusted-keys.js';
 import { verifyLog, type Verification } from './verify/verification.js';
 import { verificationFields, verificationReport } from './verify/verification-report.js';
 
