@@ -16,6 +16,7 @@ import {
   readRuns,
   unknownNames,
 } from '@clinical-events/collector/commands/catalogue';
+import { countedRecords } from '@clinical-events/collector/commands/counting';
 import { OneFile } from '@clinical-events/collector/commands/records/output';
 import { jsonLine } from '@clinical-events/collector/commands/terminal';
 import {
@@ -206,7 +207,7 @@ class Making {
     // A run that began before the period may have events in it by the senders' clocks, and the other way round.
     const begun = clock === 'received' ? until : undefined;
     const filter = { organisation, models, until: begun };
-    for (const sequence of catalogue.counted(filter, (run) => report.add(run))) {
+    for await (const sequence of countedRecords(catalogue, filter, (run) => report.add(run))) {
       givenOut.events = report.eventsRead;
       bar.show(sequence, newest);
       await breath();

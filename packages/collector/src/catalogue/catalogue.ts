@@ -8,6 +8,7 @@ import { EVENT_KINDS } from '@clinical-events/protocol';
 import type { CountedRun } from '../records/counted-run.js';
 import { BEGINNING, type Cursor, type EventLog } from '../store/contract/events.js';
 import { isNoId, uuidBytes, uuidText } from '../store/text.js';
+import { CATALOGUE_FILE } from './catalogue-file.js';
 import { beganIn, namesIn, piecesIn, SUMMARY_COLUMNS, type Value, wordAt } from './columns.js';
 import { CatalogueDamaged, CatalogueFault, faultOf, UNFINISHED } from './faults.js';
 import { type NamedRuns, type NameKind, namedRuns } from './named-runs.js';
@@ -17,8 +18,10 @@ import {
   countedPages,
   type EventEntry,
   type EventRecord,
+  type PageQuery,
   type PlacedRecord,
   queryOf,
+  type ReadPage,
   type RunFilter,
   type Source,
 } from './questions.js';
@@ -225,11 +228,24 @@ export class Catalogue {
 
   /**
    * Calls for each record that matches what is counted of it, some at a time, in no order.
+   * @param startReading gives what reads pages of the file ahead, where it is at this sequence; what that cannot read is
+   *   read here.
    * @returns the sequence up to which it has come, at most the last.
    */
-  *counted(filter: RunFilter, visit: (record: CountedRun) => void): Generator<number> {
+  async *counted(
+    filter: RunFilter,
+    visit: (record: CountedRun) => void,
+    startReading?: (file: string, sequence: number, query: PageQuery) => ReadPage,
+  ): AsyncGenerator<number> {
     this.#checkSummed();
-    yield* this.#each(countedPages(this.#questions, filter, visit));
+    const { sequence } = this.cursor;
+    const file = path.join(this.options.directory, CATALOGUE_FILE);
+    const start = startReading && ((query: PageQuery) => startReading(file, sequence, query));
+    try {
+      yield* countedPages(this.#questions, filter, visit, start);
+    } catch (error) {
+      throw this.#fault(error);
+    }
   }
 
   /** The names that the records that match have, those of the most first. */

@@ -356,22 +356,66 @@ const CALLS_OF_PAGE = `SELECT ${['run', ...CALL_COLUMNS.map(({ name }) => name)]
   WHERE run > ? AND run <= ? ORDER BY run, number`;
 const TIMES = `SELECT ${['run', 'kind', 'received', 'sent'].map(listOf).join()} FROM event WHERE run > ? AND run <= ?`;
 
-/** Calls for each record. @returns the sequence up to which it has come, after each page. */
-export function* countedPages(
-  { statements, names }: Source,
+/** How pages are read, by any connection. */
+export interface PageQuery {
+  readonly where: string;
+  readonly values: readonly Value[];
+}
+
+/** The ids of a page: behind the first and up to the second. */
+export type PageRange = readonly [number, number];
+
+/** Of the rows of a page a list of each column, in JSON; the rare columns of those that have any; and calls. */
+export interface PageRows {
+  readonly lists: Row | undefined;
+  readonly rare: readonly Row[];
+  readonly calls: readonly Row[];
+}
+
+/** Reads pages in the order in which they are asked for; null for one that it cannot read. */
+export type ReadPage = (range: PageRange) => Promise<PageRows | null>;
+
+export function pageOf(statements: Statements, { where, values }: PageQuery, range: PageRange): PageRows {
+  return {
+    lists: statements.first(`${PAGE} ${where}`, ...range, ...values),
+    rare: statements.all(RARE_OF_PAGE, ...range),
+    calls: statements.all(CALLS_OF_PAGE, ...range),
+  };
+}
+
+/** Pages that are read while another is looked at. */
+const PAGES_AHEAD = 2;
+
+/**
+ * Calls for each record. @returns how far it has come, after each page: a sequence.
+ * @param startReading gives what reads pages ahead, in another thread; what it cannot read is read here.
+ */
+export async function* countedPages(
+  source: Source,
   filter: RunFilter,
   visit: (record: CountedRun) => void,
-): Generator<number> {
+  startReading: ((query: PageQuery) => ReadPage) | undefined,
+): AsyncGenerator<number> {
+  const { statements, names } = source;
   const asked = conditionsOf(filter, (text) => names.known(text));
   if (asked === undefined) return;
+  const query: PageQuery = { where: asked.where, values: asked.values };
+  const readPage = startReading?.(query);
   const last = Number(statements.first('SELECT max(id) FROM run')?.[0]);
-  for (let at = 0; at < last; at += PAGE_SEQUENCES) {
-    const range = [at, at + PAGE_SEQUENCES] as const;
-    const page = listsIn(statements.first(`${PAGE} ${asked.where}`, ...range, ...asked.values));
-    const rare = new Map(statements.all(RARE_OF_PAGE, ...range).map((row) => [Number(row[0]), row]));
-    const calls = Map.groupBy(statements.all(CALLS_OF_PAGE, ...range), ([run]) => Number(run));
+  const ahead: { readonly range: PageRange; readonly rows: Promise<PageRows | null> | undefined }[] = [];
+  for (let at = 0; at < last || ahead.length > 0;) {
+    for (; at < last && ahead.length <= PAGES_AHEAD; at += PAGE_SEQUENCES) {
+      const range = [at, at + PAGE_SEQUENCES] as const;
+      ahead.push({ range, rows: readPage?.(range) });
+    }
+    const next = ahead.shift();
+    if (next === undefined) return;
+    const { range } = next;
+    const rows = (await next.rows) ?? pageOf(statements, query, range);
+    const rare = new Map(rows.rare.map((row) => [Number(row[0]), row]));
+    const calls = Map.groupBy(rows.calls, ([run]) => Number(run));
     const times = new EventTimes(() => listsIn(statements.first(TIMES, ...range)));
-    visitPage({ names }, { page, rare, calls, times }, visit);
+    visitPage(source, { page: listsIn(rows.lists), rare, calls, times }, visit);
     yield Math.min(range[1], last);
   }
 }

@@ -1,4 +1,7 @@
-/** Sums records: reads their events from the log and makes what their rows say. It knows the log and no table. */
+/**
+ * Sums records: reads their events from the log and makes what their rows say. It knows the log and no table, so that
+ * it can be done in a thread of its own (summing-thread.ts).
+ */
 import { setImmediate as turn } from 'node:timers/promises';
 import { assembleRun } from '../records/assemble.js';
 import { MemberName } from '../records/json-scan.js';
@@ -30,7 +33,7 @@ export interface DueRecord {
   readonly places: readonly Place[];
 }
 
-/** What the row of a record says. */
+/** What the row of a record says; JSON keeps it as it is. */
 export interface Summed {
   readonly row: number;
   readonly isInCircle: boolean;
@@ -52,7 +55,11 @@ export interface Summed {
 
 /** Where a parent is that is not of the record: its run, null when it is of none, undefined when it is not there. */
 export type FoundParent = string | null | undefined;
-export type FindParent = (organisation: string, eventId: string) => Promise<FoundParent>;
+/** `unknown` where only the tables know, which are asked in another thread. */
+export type FindParent = (
+  organisation: string,
+  eventId: string,
+) => Promise<{ readonly run: FoundParent } | 'unknown'>;
 
 /** The run of an event that names one or opens one. @param before what has a lower sequence is looked at. */
 export async function runInLog(
@@ -77,26 +84,23 @@ export class Summer {
     private readonly findParent: FindParent,
   ) {}
 
-  /** Neighbours that are read with one call, and what their rows say. Between two of these others have their turn. */
-  async *parts<Due extends DueRecord>(
-    records: Iterable<Due>,
-  ): AsyncGenerator<readonly (readonly [Due, Summed])[]> {
-    for (const part of partsOf(records, READ_BYTES)) {
-      const [first] = part;
-      if (part.length === 1 && first !== undefined && bytesOf(first) > READ_BYTES)
-        yield [[first, await this.#summed(first, await this.#thinEventsOf(first.places))]];
-      else {
-        this.#reader.begin(await this.log.read(part.flatMap(({ places }) => places)));
-        let index = 0;
-        const summed: [Due, Summed][] = [];
-        for (const record of part) {
-          const events = record.places.map(() => this.#reader.event(index++));
-          summed.push([record, await this.#summed(record, events)]);
-        }
-        yield summed;
-      }
-      await turn();
+  /**
+   * @param records whose events take READ_BYTES at most together, or one that has more.
+   * @returns null for one whose parents are not known here.
+   */
+  async sum(records: readonly DueRecord[]): Promise<SummedOrNot[]> {
+    const [first] = records;
+    if (first === undefined) return [];
+    if (records.length === 1 && bytesOf(first) > READ_BYTES)
+      return [await this.#summed(first, await this.#thinEventsOf(first.places))];
+    this.#reader.begin(await this.log.read(records.flatMap(({ places }) => places)));
+    const summed: SummedOrNot[] = [];
+    let index = 0;
+    for (const record of records) {
+      const events = record.places.map(() => this.#reader.event(index++));
+      summed.push(await this.#summed(record, events));
     }
+    return summed;
   }
 
   async #thinEventsOf(places: readonly Place[]): Promise<RunEvent<EventBody>[]> {
@@ -111,11 +115,18 @@ export class Summer {
     return events;
   }
 
-  async #summed({ row, isInCircle }: DueRecord, events: readonly RunEvent<EventBody>[]): Promise<Summed> {
+  async #summed(
+    { row, isInCircle }: DueRecord,
+    events: readonly RunEvent<EventBody>[],
+  ): Promise<SummedOrNot> {
     const organisation = events[0]?.event.organisation ?? '';
     const runs = new Map<string, FoundParent>();
-    for (const parent of outsideParents(events))
-      if (!runs.has(parent)) runs.set(parent, await this.findParent(organisation, parent));
+    for (const parent of outsideParents(events)) {
+      if (runs.has(parent)) continue;
+      const found = await this.findParent(organisation, parent);
+      if (found === 'unknown') return null;
+      runs.set(parent, found.run);
+    }
     const run = assembleRun(events, {
       parentRunOf: (eventId) => runs.get(eventId),
       children: [],
@@ -170,4 +181,101 @@ function thin({ event, body }: RunEvent<EventBody>): RunEvent<EventBody> {
     );
   }
   return { event, body: kept as unknown as EventBody };
+}
+
+/*
+ * A job of a thread is one list of numbers, and the answer is JSON: to clone an object for each event takes longer.
+ */
+
+/** Null for a record whose parents are not known where it was summed. */
+export type SummedOrNot = Summed | null;
+
+/**
+ * Has records summed by jobs. @param run does one by what jobsOf gives, in another thread.
+ * @param before what has a lower sequence is taken in.
+ */
+export async function sumBy(
+  run: (job: Float64Array) => Promise<string>,
+  records: readonly DueRecord[],
+  before: number,
+): Promise<readonly SummedOrNot[]> {
+  const job = [before];
+  for (const { row, isInCircle, places } of records) {
+    job.push(row, Number(isInCircle), places.length);
+    for (const { at, size } of places) job.push(at, size);
+  }
+  return JSON.parse(await run(Float64Array.from(job))) as SummedOrNot[];
+}
+
+/** What does jobs, one after the other. */
+export function jobsOf(log: Pick<EventLog, 'read' | 'find'>): (job: Float64Array) => Promise<string> {
+  let before = 0;
+  const summer = new Summer(log, async (organisation, eventId) => {
+    const run = await runInLog(log, before, organisation, eventId);
+    return run === null ? 'unknown' : { run };
+  });
+  return async (job) => {
+    const numbers = job.values();
+    const next = () => Number(numbers.next().value);
+    before = next();
+    const records: DueRecord[] = [];
+    for (let row; (row = numbers.next().value) !== undefined;) {
+      const isInCircle = next() === 1;
+      const places = Array.from({ length: next() }, () => ({ at: next(), size: next() }));
+      records.push({ row, isInCircle, places });
+    }
+    return JSON.stringify(await summer.sum(records));
+  };
+}
+
+/* Records summed in their order, by threads and by who writes them. */
+
+type Sum<Record> = (part: readonly Record[]) => Promise<readonly SummedOrNot[]>;
+
+interface Part<Record> {
+  readonly records: readonly Record[];
+  readonly summed: Promise<readonly SummedOrNot[]>;
+  isDone: boolean;
+}
+
+/** Parts that threads have to do or are doing, and all that are not written yet. */
+const BEGUN = 4;
+const UNWRITTEN = 8;
+
+/**
+ * The records by parts. Who asks for them sums one here whenever the threads are not through with the next, so that
+ * none waits for the other however the work is shared.
+ * @param byThreads undefined where there are none.
+ */
+export async function* summedParts<Record extends DueRecord>(
+  records: Iterable<Record>,
+  here: Sum<Record>,
+  byThreads: Sum<Record> | undefined,
+): AsyncGenerator<readonly [readonly Record[], readonly SummedOrNot[]]> {
+  const parts = partsOf(records, READ_BYTES);
+  const waiting: Part<Record>[] = [];
+  /** @returns false when there is no further part. */
+  const begin = (sum: Sum<Record>): boolean => {
+    const next = parts.next();
+    if (next.done === true) return false;
+    const part: Part<Record> = { records: next.value, summed: sum(next.value), isDone: false };
+    const note = () => void (part.isDone = true);
+    // One that fails is reported in its turn.
+    part.summed.then(note, note);
+    waiting.push(part);
+    return true;
+  };
+  for (;;) {
+    if (byThreads !== undefined)
+      while (waiting.filter(({ isDone }) => !isDone).length < BEGUN && begin(byThreads));
+    const first = waiting[0];
+    if (first?.isDone !== true && waiting.length < UNWRITTEN && begin(here)) {
+      await waiting.at(-1)?.summed;
+      await turn();
+      continue;
+    }
+    if (first === undefined) return;
+    waiting.shift();
+    yield [first.records, await first.summed];
+  }
 }

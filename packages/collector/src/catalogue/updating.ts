@@ -20,7 +20,14 @@ import { CatalogueFault } from './faults.js';
 import { forget } from './forgetting.js';
 import { Placing } from './placing.js';
 import { INDEXES } from './schema.js';
-import { type FoundParent, runInLog, Summer } from './summing.js';
+import {
+  type DueRecord,
+  type FoundParent,
+  runInLog,
+  summedParts,
+  type SummedOrNot,
+  Summer,
+} from './summing.js';
 import type { Tables } from './tables.js';
 import { type DueRow, dueRows, newRows, Writing } from './writing.js';
 
@@ -47,6 +54,18 @@ export interface UpdateOptions {
    * is left so is for the next update that is not lazy, before which no question is answered.
    */
   readonly isLazy?: boolean | undefined;
+  /** Starts threads, for an update that takes in most of the log. */
+  readonly startThreads?: (() => SummingThreads) | undefined;
+}
+
+/** They sum records while the one that started them writes rows. */
+export interface SummingThreads {
+  /**
+   * @param before what has a lower sequence is taken in.
+   * @returns null for a record for which the tables have to be asked.
+   */
+  sum(records: readonly DueRecord[], before: number): Promise<readonly SummedOrNot[]>;
+  stop(): Promise<void>;
 }
 
 export interface Updated {
@@ -80,6 +99,7 @@ export class Updating {
   #isFar = false;
   #newestAt: number | undefined;
   #hasForgotten = false;
+  #threads: SummingThreads | undefined;
   readonly #newest = new Newest();
 
   constructor(private readonly update: Update) {
@@ -112,6 +132,7 @@ export class Updating {
       return { cursor, complete };
     } finally {
       await this.#passing?.return(BEGINNING);
+      await this.#threads?.stop();
     }
   }
 
@@ -303,15 +324,31 @@ export class Updating {
 
   /** On return their rows say what their events say. @param before what has a lower sequence is taken in. */
   async #sum(records: Iterable<DueRow>, before: number): Promise<void> {
+    if (this.#isFar) this.#threads ??= this.update.startThreads?.();
     const summer = new Summer(this.#log, (organisation, id) => this.#findParent(before, organisation, id));
-    for await (const part of summer.parts(records))
-      for (const [row, summed] of part) this.#writing.write(row, summed);
+    const threads = this.#threads;
+    const parts = summedParts(
+      records,
+      (part) => summer.sum(part),
+      threads && ((part) => threads.sum(part, before)),
+    );
+    for await (const [part, summed] of parts) {
+      for (const [i, row] of part.entries()) {
+        const own = summed[i] ?? (await summer.sum([row]))[0];
+        if (own == null) throw new TypeError('a record was not summed');
+        this.#writing.write(row, own);
+      }
+    }
   }
 
-  async #findParent(before: number, organisation: string, eventId: string): Promise<FoundParent> {
+  async #findParent(
+    before: number,
+    organisation: string,
+    eventId: string,
+  ): Promise<{ readonly run: FoundParent }> {
     const own = this.#tables.names.known(organisation);
     const record = own === undefined ? undefined : this.#tables.recordOfRunless(own, uuidBytes(eventId));
-    return record === undefined ? runInLog(this.#log, before, organisation, eventId) : record;
+    return { run: record === undefined ? await runInLog(this.#log, before, organisation, eventId) : record };
   }
 
   #hasIndex(name: string): boolean {

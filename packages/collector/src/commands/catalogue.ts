@@ -22,6 +22,7 @@ import { claimedSize, openStore } from '../store/open-to-read.js';
 import { systemCode } from '../system-code.js';
 import { type GivenOut, type Access, logAccess } from './access-log.js';
 import { interruption } from './exit-codes.js';
+import { SummingThreads } from './summing-threads.js';
 import { ProgressBar, type ProgressOptions, printable } from './terminal.js';
 import { assertReadable, assertReaches } from './regular-files.js';
 
@@ -176,6 +177,7 @@ export class CatalogueAccess {
         try {
           const { cursor } = await this.catalogue.update(this.log, {
             ...{ signal, onProgress: bar.onProgress },
+            startThreads: () => new SummingThreads(this.request.dataDir),
           });
           return cursor;
         } catch (error) {

@@ -2,6 +2,9 @@ import fs from 'node:fs';
 import path from 'node:path';
 import fc from 'fast-check';
 import { beforeEach, expect, onTestFinished, test } from 'vitest';
+import type { EventLog } from '../../src/catalogue/catalogue.js';
+import { jobsOf, sumBy } from '../../src/catalogue/summing.js';
+import type { SummingThreads } from '../../src/catalogue/updating.js';
 import { type SentEvent, stored } from '../records/odd-log.js';
 import { temporaryDirectory } from '../running/collector-process.js';
 import { fillDirectory } from '../store/embedded/filled-directory.js';
@@ -33,6 +36,12 @@ async function directoryOf(events: readonly SentEvent[]): Promise<string> {
 
 class Killed extends Error {}
 
+/** Does here what threads do. */
+function jobsIn(log: EventLog): SummingThreads {
+  const run = jobsOf(log);
+  return { sum: (records, before) => sumBy(run, records, before), stop: () => Promise.resolve() };
+}
+
 const plan = fc.record({
   events: twinLog(40),
   /** Up to where each update goes, and whether it is killed before it commits. */
@@ -40,11 +49,13 @@ const plan = fc.record({
     maxLength: 5,
   }),
   mostEntries: fc.integer({ min: 1, max: 8 }),
+  /** Whether the last update, where it takes in most of the log, has its records summed by jobs. */
+  byJobs: fc.boolean(),
 });
 
 test('[R-1020] [R-1021] [R-1834] any order of arrival and any cuts of the updates give the rows of a catalogue made of the whole log, which are those of its records', async () => {
   await fc.assert(
-    fc.asyncProperty(plan, async ({ events, cuts, mostEntries }) => {
+    fc.asyncProperty(plan, async ({ events, cuts, mostEntries, byJobs }) => {
       const dataDir = await directoryOf(events);
       const directory = emptyDirectory(scratch, 'followed');
       let seen = 0;
@@ -70,7 +81,7 @@ test('[R-1020] [R-1021] [R-1834] any order of arrival and any cuts of the update
       const rebuiltIn = emptyDirectory(scratch, 'rebuilt');
       const rebuilt = catalogueIn(rebuiltIn);
       await withLog(dataDir, async (log) => {
-        await followed.update(log);
+        await followed.update(log, { startThreads: byJobs ? () => jobsIn(log) : undefined });
         await rebuilt.update(log);
       });
       const expected = await expectedOf(dataDir, events.length);

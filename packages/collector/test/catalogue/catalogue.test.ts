@@ -200,6 +200,17 @@ test('[R-1021] two processes that update take turns, and the rows are those of o
   expect(contentsOf(opened(directory))).toEqual(await expectedOf(dataDir, EVENTS.length));
 });
 
+test('[R-1020] threads that sum give the rows that an update gives without them', async () => {
+  const dataDir = await directoryOf(EVENTS);
+  const directory = emptyDirectory(scratch, 'threads');
+  const child = updating(dataDir, directory, 3, 'threads');
+  const said: Buffer[] = [];
+  child.stdout?.on('data', (chunk: Buffer) => said.push(chunk));
+  expect(await once(child, 'close')).toEqual([0, null]);
+  expect(Buffer.concat(said).toString()).toBe(`started\n${EVENTS.length}\n`);
+  expect(contentsOf(opened(directory))).toEqual(await expectedOf(dataDir, EVENTS.length));
+});
+
 test('[R-1021] an update leaves no reading open: another may take in more, and so may it again', async () => {
   const chained = chain(12, { kind: 'inference-start' }).reverse();
   const dataDir = await directoryOf(chained);

@@ -3,6 +3,7 @@ import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import fc from 'fast-check';
 import { beforeEach, expect, onTestFinished, test } from 'vitest';
+import { startReading } from '../../dist/commands/counting.js';
 import type { CountedRun } from '../../src/records/counted-run.js';
 import { CatalogueDamaged, type Catalogue, type EventEntry } from '../../src/catalogue/catalogue.js';
 import { stored, type SentEvent } from '../records/odd-log.js';
@@ -37,7 +38,11 @@ async function catalogueOf(events: readonly SentEvent[]): Promise<Catalogue> {
   return catalogue;
 }
 
-function countedIn(catalogue: Catalogue, until?: number): object[] {
+async function countedIn(
+  catalogue: Catalogue,
+  until?: number,
+  startReading?: Parameters<Catalogue['counted']>[2],
+): Promise<object[]> {
   const counted: object[] = [];
   const visit = (record: CountedRun) => {
     const events: object[] = [];
@@ -46,7 +51,7 @@ function countedIn(catalogue: Catalogue, until?: number): object[] {
     counted.push({ ...rest, ...summary, events });
   };
   const ends: number[] = [];
-  for (const end of catalogue.counted({ until }, visit)) ends.push(end);
+  for await (const end of catalogue.counted({ until }, visit, startReading)) ends.push(end);
   expect(ends.at(-1)).toBe(catalogue.cursor.sequence - 1);
   return counted;
 }
@@ -71,12 +76,44 @@ test('what is counted of records is what their rows and events say, on every pag
   const catalogue = await catalogueOf([...ODD, ...MANY]);
   const expected = inRows(catalogue);
   expect(expected.length).toBeGreaterThan(550);
-  expect(countedIn(catalogue)).toEqual(expected);
+  expect(await countedIn(catalogue)).toEqual(expected);
   const began = expected.map((said) => (said as { began: { received: number } }).began.received).sort();
   const half = began[began.length >> 1] ?? 0;
-  const before = countedIn(catalogue, half);
+  const before = await countedIn(catalogue, half);
   expect(before).toEqual(inRows(catalogue, half));
   expect(before.length).toBeLessThan(expected.length);
+});
+
+test('pages that a thread reads are counted as others are, and those of another state are not taken', async () => {
+  const catalogue = await catalogueOf([...ODD, ...MANY]);
+  const expected = await countedIn(catalogue);
+  for (const [of, taken] of [
+    [0, 2],
+    [1, 0],
+  ] as const) {
+    let read = 0;
+    const found = await countedIn(catalogue, undefined, (file, sequence, query) => {
+      const reader = startReading(file, sequence - of, query);
+      onTestFinished(() => reader.stop());
+      return async (range) => {
+        const rows = await reader.read(range);
+        if (rows !== null) read++;
+        return rows;
+      };
+    });
+    expect(found).toEqual(expected);
+    expect(read).toBe(taken);
+  }
+});
+
+test('a thread that ends hides nothing of a count', async () => {
+  const catalogue = await catalogueOf([...ODD, ...MANY]);
+  const found = countedIn(catalogue, undefined, (file, sequence, query) => {
+    const reader = startReading(`${file}.none`, sequence, query);
+    onTestFinished(() => reader.stop());
+    return reader.read;
+  });
+  expect(await found).toEqual(inRows(catalogue));
 });
 
 test.each([
@@ -89,6 +126,6 @@ test.each([
   const database = new DatabaseSync(path.join(scratch, 'catalogue', 'catalogue.sqlite'));
   database.exec(sql);
   database.close();
-  expect(() => countedIn(catalogue)).toThrow(CatalogueDamaged);
+  await expect(countedIn(catalogue)).rejects.toThrow(CatalogueDamaged);
   expect(catalogue.isCurrent).toBe(false);
 });

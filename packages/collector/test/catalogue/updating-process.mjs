@@ -1,7 +1,9 @@
 // Updates a catalogue in a process of its own, as the built collector does.
 //   node updating-process.mjs DATA CATALOGUE LEDGER ENTRIES MODE
 // follow: updates until the log's end, some entries at a time, and prints the last sequence. hold: stays in the middle.
+// threads: updates once, with threads that sum.
 import { Catalogue } from '../../dist/catalogue/catalogue.js';
+import { SummingThreads } from '../../dist/commands/summing-threads.js';
 import { openStore } from '../../dist/store/open-to-read.js';
 
 const [dataDir, directory, ledgerId, entries, mode] = process.argv.slice(2);
@@ -13,6 +15,14 @@ if (mode === 'hold') {
     onProgress: () => {
       process.stdout.write('holding\n');
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
+    },
+  });
+}
+if (mode === 'threads') {
+  await catalogue.update(log, {
+    startThreads: () => {
+      process.stdout.write('started\n');
+      return new SummingThreads(dataDir);
     },
   });
 }

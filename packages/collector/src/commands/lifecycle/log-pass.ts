@@ -1,10 +1,10 @@
 /**
- * What a pass over the log takes from each event: it finds what a request is about, or collects the events of runs. It
- * reads the log and never the catalogue: one changed row there would hide a run.
+ * One pass over a range of the log, in a thread of its own or in this one: it finds what a request is about, or collects
+ * the events of runs. It reads the log and never the catalogue: one changed row there would hide a run.
  */
 import type { EventKind } from '@clinical-events/protocol';
 import { SequenceSet } from '../../privacy/sequence-set.js';
-import { ID_BYTES, type PassedEntry } from '../../store/contract/events.js';
+import { type EventLog, ID_BYTES, type PassedEntry } from '../../store/contract/events.js';
 import { isNoId, latin1, uuidText } from '../../store/text.js';
 import { Mentions } from './mentions.js';
 
@@ -56,6 +56,8 @@ export interface StartFacts {
   readonly parent: Id | undefined;
 }
 
+export type Job = ({ readonly find: Sought } & Range) | ({ readonly collect: Wanted } & Range);
+
 export interface Wanted {
   readonly runs: ByOrganisation<true>;
   /** Events: what hangs on them is wanted too, events without a run and starts of nested runs. */
@@ -83,13 +85,33 @@ export function put<Value>(map: ByOrganisation<Value>, organisation: string, id:
   ids.set(id, value);
 }
 
-export interface Pass {
-  /** @param entry no entry of the log's own. */
-  take(entry: PassedEntry): void;
+export type Answer = Found | readonly CollectedEvent[];
+
+type Log = Pick<EventLog, 'pass' | 'actions'>;
+
+/** @param onBytes called with the bytes of each batch. @throws StoreDamaged; the reason of the signal. */
+export async function pass(
+  log: Log,
+  job: Job,
+  onBytes: (bytes: number) => void,
+  signal?: AbortSignal,
+): Promise<Answer> {
+  const erased = log.actions?.().retired ?? SequenceSet.EMPTY;
+  const work = 'find' in job ? new Finding(job.find, erased) : new Collecting(job.collect, erased);
+  for await (const batch of log.pass({ sequence: job.from, at: 0 }, { through: job.through })) {
+    signal?.throwIfAborted();
+    let bytes = 0;
+    for (const entry of batch) {
+      bytes += entry.size;
+      if (!entry.isOwn) work.take(entry);
+    }
+    onBytes(bytes);
+  }
+  return work.answer();
 }
 
 /** @param erased events that actions have erased. */
-export class Finding implements Pass {
+class Finding {
   readonly #organisations = new Set<string>();
   #organisation = '';
   readonly #runs: ByOrganisation<true> = new Map();
@@ -145,7 +167,7 @@ export class Finding implements Pass {
     else if (this.#mentions?.areIn(body)) this.#events.push({ ...eventOf(entry), isMention: true });
   }
 
-  get found(): Found {
+  answer(): Found {
     return {
       ...{ organisations: this.#organisations, runs: this.#runs, runless: this.#runless },
       ...{ events: this.#events, erased: this.#ofErased, unread: this.#unread },
@@ -159,8 +181,8 @@ export class Finding implements Pass {
   }
 }
 
-export class Collecting implements Pass {
-  readonly events: CollectedEvent[] = [];
+class Collecting {
+  readonly #events: CollectedEvent[] = [];
 
   constructor(
     private readonly wanted: Wanted,
@@ -176,12 +198,16 @@ export class Collecting implements Pass {
     if (isNoId(source, runIdAt)) put(on, organisation, idAt(source, eventIdAt), true);
     const event = eventOf(entry);
     const isStart = event.kind === 'inference-start';
-    this.events.push({ ...event, ...(isStart && { start: startOf(entry, event, this.erased) }) });
+    this.#events.push({ ...event, ...(isStart && { start: startOf(entry, event, this.erased) }) });
   }
 
   #hangs({ organisation, source, parentIdAt, runIdAt, kind }: PassedEntry): boolean {
     if (kind !== 'inference-start' && !isNoId(source, runIdAt)) return false;
     return this.wanted.on.get(organisation)?.has(idAt(source, parentIdAt)) === true;
+  }
+
+  answer(): readonly CollectedEvent[] {
+    return this.#events;
   }
 }
 

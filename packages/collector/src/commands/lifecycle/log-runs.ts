@@ -1,8 +1,8 @@
 /**
- * Runs as the log has them, for whatever may destroy or hold events: found and collected by passes over all of it, beside a
- * running collector. A start may come after its events, so one pass finds and another collects.
+ * Runs as the log has them, for whatever may destroy or hold events: found and collected by passes over all of it, on as
+ * many threads as there are cores, beside a running collector. A start may come after its events, so one pass finds and another collects.
  */
-import { SequenceSet } from '../../privacy/sequence-set.js';
+import os from 'node:os';
 import type { EventLog } from '../../store/contract/events.js';
 import { claimedSize, openStore } from '../../store/open-to-read.js';
 import { type RunSummary, summaryOf } from '../../catalogue/run-summary.js';
@@ -10,18 +10,19 @@ import { assembleRun } from '../../records/assemble.js';
 import { eventBatchesOf, windowsOf } from '../../records/record-windows.js';
 import { ScanningReader } from '../../records/run-event.js';
 import { usage } from '../exit-codes.js';
+import { LogThread } from '../log-thread.js';
 import { legible, ProgressBar } from '../terminal.js';
 import { assertReaches } from '../regular-files.js';
 import {
+  type Answer,
   type ByOrganisation,
   type CollectedEvent,
-  Collecting,
   eventOf,
-  Finding,
   type Found,
   type Id,
+  type Job,
   type LogEvent,
-  type Pass,
+  pass,
   put,
   type Range,
   type Sought,
@@ -29,6 +30,10 @@ import {
   textOf,
   type Wanted,
 } from './log-pass.js';
+
+/** Another thread passes this number of events while one starts, in a quarter of a second. */
+const LEAST_OF_A_THREAD = 16_384;
+const MOST_THREADS = 4;
 
 /** Names a record: a run by its id, or events without a run by the id of the event that they hang on. */
 export interface RecordKey {
@@ -143,7 +148,12 @@ export interface Around {
 }
 
 export class LogRuns {
+  #onBytes: (bytes: number) => void = () => undefined;
+  readonly #threads: LogThread<Job, Answer, { readonly bytes: number }>[] = [];
+  #bar: ProgressBar | undefined;
+
   private constructor(
+    private readonly dataDir: string,
     readonly log: EventLog,
     /** By default all that was durable when it was opened. */
     readonly range: Range,
@@ -158,17 +168,31 @@ export class LogRuns {
     const end = (await log.end()).sequence - 1;
     assertReaches(end, claimed);
     const { from = 1, through = end } = part;
-    return new LogRuns(log, { from, through }, signal);
+    return new LogRuns(dataDir, log, { from, through }, signal);
   }
 
   /** @throws CommandFailure where the log is damaged; what the signal is aborted with. */
   async find(sought: Partial<Sought>): Promise<Found> {
-    const whole = { subjects: [], runs: [], events: [], mentions: false, erased: '', ...sought };
-    return (await this.#pass(new Finding(whole, this.#erased))).found;
-  }
-
-  get #erased(): SequenceSet {
-    return this.log.actions?.().retired ?? SequenceSet.EMPTY;
+    const find = { subjects: [], runs: [], events: [], mentions: false, erased: '', ...sought };
+    const found = (await this.#pass((range) => ({ find, ...range }))) as Found[];
+    const runs: ByOrganisation<true> = new Map();
+    const runless: ByOrganisation<true> = new Map();
+    const erased: Found['erased'] = { runs: new Map(), runless: new Map() };
+    const organisations = new Set<string>();
+    for (const each of found) {
+      for (const organisation of each.organisations) organisations.add(organisation);
+      for (const [all, some] of [
+        [runs, each.runs],
+        [runless, each.runless],
+        [erased.runs, each.erased.runs],
+        [erased.runless, each.erased.runless],
+      ] as const)
+        for (const [organisation, ids] of some) for (const id of ids.keys()) put(all, organisation, id, true);
+    }
+    return {
+      ...{ organisations, runs, runless, erased, events: found.flatMap(({ events }) => events) },
+      unread: found.reduce((sum, { unread }) => sum + unread, 0),
+    };
   }
 
   /** The records of runs, and of events without one, each with the id by which it was found. */
@@ -196,6 +220,12 @@ export class LogRuns {
     }
     const root = passed.at(-1);
     return root === undefined ? undefined : { organisation, id: root, isRun: false };
+  }
+
+  /** The events of runs, and what hangs on events, in the order of the log. */
+  async #events(wanted: Wanted): Promise<readonly CollectedEvent[]> {
+    const answers = await this.#pass((range) => ({ collect: wanted, ...range }));
+    return (answers as (readonly CollectedEvent[])[]).flat();
   }
 
   /**
@@ -231,8 +261,7 @@ export class LogRuns {
     while (wanted.runs.size + wanted.on.size > 0) {
       const asked = wanted;
       wanted = { runs: new Map(), on: new Map() };
-      const { events } = await this.#pass(new Collecting(asked, this.#erased));
-      for (const event of events) {
+      for (const event of await this.#events(asked)) {
         const { organisation, runId, parent = '' } = event;
         const outer = owners.get(organisation)?.get(parent);
         const own = runId === undefined ? outer : known.get(organisation)?.get(runId);
@@ -280,27 +309,45 @@ export class LogRuns {
     }
   }
 
-  close(): Promise<void> {
-    return this.log.close();
+  async close(): Promise<void> {
+    this.#bar?.clear();
+    await Promise.all(this.#threads.map((thread) => thread.stop()));
+    await this.log.close();
   }
 
-  /** @throws StoreDamaged; the reason of the signal. */
-  async #pass<Work extends Pass>(work: Work): Promise<Work> {
+  async #pass(jobOf: (range: Range) => Job): Promise<Answer[]> {
     const { from, through } = this.range;
-    const bar = new ProgressBar({ wanted: process.stderr.isTTY, unit: 'MiB', per: 1 << 20, from: 32 });
-    let bytes = 0;
+    if (through < from) return [await pass(this.log, jobOf({ from, through: from - 1 }), () => undefined)];
+    const events = through - from + 1;
+    const most = Math.min(MOST_THREADS, os.availableParallelism(), Math.floor(events / LEAST_OF_A_THREAD));
+    this.#bar = new ProgressBar({ wanted: process.stderr.isTTY, unit: 'MiB', per: 1 << 20, from: 32 });
+    let done = 0;
+    this.#onBytes = (bytes) => this.#bar?.show((done += bytes), this.log.extent);
     try {
-      for await (const batch of this.log.pass({ sequence: from, at: 0 }, { through })) {
-        this.signal.throwIfAborted();
-        for (const entry of batch) {
-          bytes += entry.size;
-          if (!entry.isOwn) work.take(entry);
-        }
-        bar.show(bytes, this.log.extent);
+      if (most < 2) return [await pass(this.log, jobOf({ from, through }), this.#onBytes, this.signal)];
+      const stop = () => {
+        for (const thread of this.#threads) thread.stop().catch(() => undefined);
+      };
+      this.signal.addEventListener('abort', stop, { once: true });
+      const ends = Array.from({ length: most }, (_, i) => from - 1 + Math.floor((events * (i + 1)) / most));
+      const answers = ends.map((end, i) => {
+        const thread = (this.#threads[i] ??= new LogThread(
+          new URL('pass-thread.js', import.meta.url),
+          { workerData: { dataDir: this.dataDir } },
+          ({ bytes }) => this.#onBytes(bytes),
+        ));
+        return thread.do(jobOf({ from: (ends[i - 1] ?? from - 1) + 1, through: end }));
+      });
+      try {
+        return await Promise.all(answers);
+      } finally {
+        this.signal.removeEventListener('abort', stop);
       }
-      return work;
+    } catch (error) {
+      this.signal.throwIfAborted();
+      throw error;
     } finally {
-      bar.clear();
+      this.#bar.clear();
     }
   }
 }

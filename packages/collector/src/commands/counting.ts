@@ -1,0 +1,39 @@
+/** Records counted while a thread reads further pages of the catalogue. */
+import type { Catalogue, RunFilter } from '../catalogue/catalogue.js';
+import type { PageQuery, PageRange, PageRows, ReadPage } from '../catalogue/questions.js';
+import type { CountedRun } from '../records/counted-run.js';
+import { LogThread } from './log-thread.js';
+import type { PageThreadData } from './page-thread.js';
+
+/** Of fewer events a thread is not worth its start. */
+const FROM_EVENTS = 500_000;
+
+export interface PageReader {
+  readonly read: ReadPage;
+  stop(): Promise<void>;
+}
+
+/** @param sequence of the catalogue: pages of another state of it are not read. */
+export function startReading(file: string, sequence: number, query: PageQuery): PageReader {
+  const workerData: PageThreadData = { file, sequence, query };
+  const thread = new LogThread<PageRange, PageRows | null>(new URL('page-thread.js', import.meta.url), {
+    workerData,
+  });
+  return { read: (range) => thread.do(range).catch(() => null), stop: () => thread.stop() };
+}
+
+/** As Catalogue.counted. */
+export async function* countedRecords(
+  catalogue: Catalogue,
+  filter: RunFilter,
+  visit: (record: CountedRun) => void,
+): AsyncGenerator<number> {
+  let reader: PageReader | undefined;
+  const start = (file: string, sequence: number, query: PageQuery) =>
+    (reader = startReading(file, sequence, query)).read;
+  try {
+    yield* catalogue.counted(filter, visit, catalogue.cursor.sequence > FROM_EVENTS ? start : undefined);
+  } finally {
+    await reader?.stop();
+  }
+}
