@@ -1,9 +1,7 @@
-/** All that a collector can measure: one with a key that expires, a sink and a certificate, asked for its metrics. */
-import fs from 'node:fs';
-import path from 'node:path';
-import { Authority, writePair } from '../../packages/collector/test/running/certificates.js';
-import { start, temporaryDirectory } from '../../packages/collector/test/running/collector-process.js';
-import { issueKey } from '../../packages/collector/test/running/issued-keys.js';
+/** All that a collector can measure: what its numbers are declared to be, one with a key, a sink and a certificate. */
+import { metricsText } from '../../packages/collector/src/operate/metrics.js';
+import { watchProcess } from '../../packages/collector/src/operate/process-metrics.js';
+import { holding, SHARED, WELL } from '../../packages/collector/test/operate/well.js';
 
 export interface Selector {
   readonly metric: string;
@@ -29,26 +27,14 @@ export interface Measured {
 }
 
 export async function measure(): Promise<Measured> {
-  const directory = temporaryDirectory();
-  const dataDir = path.join(directory, 'data');
-  await issueKey(dataDir, { expiresAt: Date.now() + 86_400_000 });
-  const pair = writePair(directory, new Authority().issue({ names: ['dns:localhost'] }));
-  const sink = path.join(directory, 'sink');
-  fs.mkdirSync(sink);
-  const running = await start(dataDir, [...pair, '--checkpoint-sink', `dir:${sink}`]);
-  try {
-    const port = /"port":(\d+),[^\n]*"msg":"management listening"/.exec(running.output.stderr)?.[1];
-    const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
-    const lines = new Map<string, string[]>();
-    for (const line of text.split('\n')) {
-      const name = /^[a-z][a-z0-9_]*/.exec(line)?.[0] ?? /^# TYPE (\S+)/.exec(line)?.[1];
-      if (name !== undefined) lines.set(name, [...(lines.get(name) ?? []), line]);
-    }
-    return { lines };
-  } finally {
-    await running.stop();
-    fs.rmSync(directory, { recursive: true, force: true });
+  const facts = { ...WELL, ...holding({ shared: SHARED }) };
+  const { text } = await metricsText(facts, await watchProcess()(), false);
+  const lines = new Map<string, string[]>();
+  for (const line of text.split('\n')) {
+    const name = /^[a-z][a-z0-9_]*/.exec(line)?.[0] ?? /^# TYPE (\S+)/.exec(line)?.[1];
+    if (name !== undefined) lines.set(name, [...(lines.get(name) ?? []), line]);
   }
+  return { lines };
 }
 
 /** What Prometheus measures itself, and labels that it adds. */

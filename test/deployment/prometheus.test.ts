@@ -45,7 +45,7 @@ describe('[R-844] the alerts', () => {
 
   test('fire for everything that the console warns of', () => {
     const names = rules.map(({ alert }) => alert);
-    for (const [id, alert] of Object.entries(WARNINGS)) expect(names, id).toContain(alert);
+    for (const [id, { alert }] of Object.entries(WARNINGS)) expect(names, id).toContain(alert);
   });
 
   test.skipIf(!hasPromtool)('are understood by Prometheus, and fire when they should', () => {

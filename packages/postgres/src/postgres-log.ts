@@ -19,7 +19,7 @@ import { describeStep, SteppingClock } from '@clinical-events/collector/clock';
 import { encodedLeafHash } from '@clinical-events/collector/tree/merkle';
 import { isNoId, uuidText } from '@clinical-events/collector/store/text';
 import type { Address } from './address.js';
-import { bytesIn, numberIn, sha256 } from './binary.js';
+import { numberIn, sha256 } from './binary.js';
 import { commitmentIn, openRow } from './encrypted-row.js';
 import type { SharedKeyReader } from './key-rows.js';
 import type { Actions } from '@clinical-events/collector/privacy/actions';
@@ -51,17 +51,6 @@ const entriesOf = (group: readonly Span[]) => `
 SELECT s.n, e.payload_state, e.envelope, e.salted
 FROM unnest(${list(group, 'lane')}::int[], ${list(group, 'batch')}::int[]) WITH ORDINALITY AS s (lane, batch, n)
 CROSS JOIN LATERAL (SELECT * FROM events WHERE lane = s.lane AND batch = s.batch OFFSET 0) e ORDER BY s.n, e.ord`;
-/** Single entries. In a batch without repeats the n-th entry has the ord n; in one with repeats it has to be counted. */
-const singleOf = (sequences: Iterable<number>) => `
-SELECT w.sequence, e.payload_state, e.envelope, e.salted, substring(b.leaves FROM s.at * ${LEAF_BYTES} + 1 FOR ${LEAF_BYTES})
-FROM unnest('{${[...sequences].join()}}'::bigint[]) AS w (sequence)
-CROSS JOIN LATERAL (
-  SELECT lane, batch, (w.sequence - first_sequence)::int AS at FROM sequenced
-  WHERE entries > 0 AND first_sequence <= w.sequence ORDER BY first_sequence DESC LIMIT 1) s
-CROSS JOIN LATERAL (SELECT * FROM batches WHERE lane = s.lane AND batch = s.batch OFFSET 0) b
-CROSS JOIN LATERAL (SELECT * FROM events WHERE lane = s.lane AND batch = s.batch AND ord = coalesce((
-  SELECT x.ord FROM events x WHERE b.candidates <> b.entries AND x.lane = s.lane AND x.batch = s.batch
-  ORDER BY x.ord OFFSET s.at LIMIT 1), s.at) OFFSET 0) e`;
 /** By the number of its organisation, the place of an event that has one. */
 const FIND = `
 SELECT s.first_sequence + (SELECT count(*) FROM events e
@@ -247,25 +236,15 @@ export class PostgresLog implements EntryLog {
 
   async withId({ eventId, organisation }: SoughtId): Promise<FoundEntries> {
     const { rows } = await this.connection.query(FIND, [eventId, organisation ?? null]);
-    const sequences = rows.map(([sequence]) => Number(sequence));
-    const found = sequences.length === 0 ? new Map<number, Row>() : await this.#single(sequences);
-    const entries = sequences.map((sequence) => storedEntry(present(found.get(sequence), sequence)));
+    const entries: StoredEntry[] = [];
+    for (const [sequence] of rows)
+      for await (const found of this.#rows(Number(sequence), Number(sequence)))
+        entries.push(...found.map(storedEntry));
     return { entries, nextSequence: (await this.#head()) + 1 };
   }
 
   async close(): Promise<void> {
     await this.connection.close();
-  }
-
-  async #single(sequences: readonly number[]): Promise<ReadonlyMap<number, Row>> {
-    const rows = await this.connection.copy(singleOf(new Set(sequences)));
-    const opener = await this.#opener();
-    return new Map(
-      rows.flatMap(([at, state, envelope, salted, leaf]) => {
-        const row = rowOf(numberIn(at), state, envelope, salted, bytesIn(leaf), opener);
-        return row === undefined ? [] : [[row.sequence, row]];
-      }),
-    );
   }
 
   /** @throws StoreDamaged behind the last entry that is as it was written. */
@@ -317,11 +296,6 @@ function behind(sequence: number): Cursor {
 
 function damaged(sequence: number): StoreDamaged {
   return new StoreDamaged({ where: 'the database', sequence }, 'the log does not hold what was written');
-}
-
-function present(row: Row | undefined, sequence: number): Row {
-  if (row === undefined) throw damaged(sequence);
-  return row;
 }
 
 /** The rows of some batches from one sequence to another, up to the first that is not as it was written. */

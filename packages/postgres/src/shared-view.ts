@@ -9,6 +9,8 @@ import type { SharedView } from '@clinical-events/collector/store/contract/drive
 import type { OpenSharedStore } from '@clinical-events/collector/store/contract/opened';
 import { checkpointDirectory } from '@clinical-events/collector/store/open-to-read';
 
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+
 /** Closes the log, however the work ends. */
 export async function withView<Result>(
   shared: OpenSharedStore,
@@ -16,7 +18,13 @@ export async function withView<Result>(
 ): Promise<Result> {
   const dataDir = fs.mkdtempSync(path.join(os.tmpdir(), 'collector-view-'));
   const remove = () => fs.rmSync(dataDir, { recursive: true, force: true });
+  // A copy of the log may be in it, and a signal ends a process without an event.
+  const stop = (signal: NodeJS.Signals) => {
+    remove();
+    process.kill(process.pid, signal);
+  };
   process.once('exit', remove);
+  for (const signal of SIGNALS) process.once(signal, stop);
   try {
     await shared.publicKeys.pull(dataDir);
     const directory = checkpointDirectory(dataDir);
@@ -28,6 +36,7 @@ export async function withView<Result>(
   } finally {
     await shared.close();
     process.off('exit', remove);
+    for (const signal of SIGNALS) process.off(signal, stop);
     remove();
   }
 }

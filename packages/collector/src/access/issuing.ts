@@ -83,7 +83,7 @@ function issue(grants: Grants, nowMs: number, rotatedFrom?: string): IssuedKey {
 /**
  * Makes a key and stores its row, durably on return.
  * @throws {@link GrantRefused} when the grants are not ones that a key can have; nothing is stored.
- * @throws KeyStoreError when it may not be stored. A row may then be left whose key no one has ever seen.
+ * @throws KeyStoreError when it may not be stored. A row may then be left whose key was never shown.
  */
 export async function createKey(
   store: Pick<KeyStore, 'insert'>,
@@ -122,7 +122,7 @@ export type FirstKey = 'made' | 'present' | 'unseen' | 'overtaken';
 
 /**
  * Gives an empty key store its first key: organisation `default`, all permissions, no expiry. It is stored, durably on
- * return, once `show` has resolved with true: no key is accepted that no one has seen, wherever the process ends.
+ * return, once `show` has resolved with true: no key is accepted that was not shown, wherever the process ends.
  * @throws KeyStoreError as {@link createKey} does; the key that was shown may then be none.
  */
 export async function ensureFirstKey(

@@ -182,7 +182,7 @@ export class KeyRing {
 
   /**
    * Looks at the store for a key that was refused as `key_invalid`: it may have been made since the last look. All
-   * calls share the next look, which is at most {@link LOOK_AGAIN_MS} away, so that no one can use looks up.
+   * calls share the next look, which is at most {@link LOOK_AGAIN_MS} away, so that no sender can use looks up.
    * @returns once a look that began after this call has ended. Never rejects.
    */
   lookAgain(): Promise<void> {

@@ -13,7 +13,7 @@ import {
 const RATE_LIMIT = /^(\d{1,7}(?:\.\d{1,3})?)\/s(?::(\d{1,7}))?$/;
 
 /**
- * @returns the limit, or undefined when the text is none. Without a burst, the bucket holds one second's events.
+ * @returns the limit, or undefined for any other text. Without a burst, the bucket holds one second's events.
  */
 export function parseRateLimit(text: string): RateLimit | undefined {
   const [, rate, burst] = RATE_LIMIT.exec(text) ?? [];
@@ -36,13 +36,13 @@ export function formatRateLimit({ perSecond, burst }: RateLimit): string {
  * names; and not the subject, which can be spelt in several ways.
  */
 
-/** A host name of letters, digits, hyphens and underscores (RFC 952 and what is in use); a wildcard is none. */
+/** A host name of letters, digits, hyphens and underscores (RFC 952 and what is in use); no wildcards. */
 const DNS = /^(?=.{1,253}$)[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*$/;
-/** A scheme and visible ASCII characters behind it (RFC 3986); compared as it stands. */
+/** A scheme and visible ASCII characters after it (RFC 3986); compared as it stands. */
 const URI = /^[A-Za-z][A-Za-z0-9+.-]*:[!-~]+$/;
 const MAX_URI_LENGTH = 2048;
 
-/** @returns the one spelling in which such a name is stored and compared, or undefined when the text is none. */
+/** @returns the one spelling in which such a name is stored and compared, or undefined for any other text. */
 export function certificateName(text: string): string | undefined {
   const colon = text.indexOf(':');
   const [type, value] = [text.slice(0, colon), text.slice(colon + 1)];

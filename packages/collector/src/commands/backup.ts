@@ -233,7 +233,7 @@ function holdsKeys({ directory }: Job): boolean {
 /** For scripts; the names are a promise. */
 function asJson(job: Job, { state, bytes, segmentsCopied, segmentsThere, accessLogKept }: Round): string {
   const { origin, at: time, events, entries, signed_entries, last_received_at } = state;
-  const told = {
+  const fields = {
     directory: job.directory,
     ...{ origin, time, events, entries, signed_entries, last_received_at },
     segments_copied: segmentsCopied,
@@ -243,7 +243,7 @@ function asJson(job: Job, { state, bytes, segmentsCopied, segmentsThere, accessL
     access_log_begun_anew: accessLogKept !== undefined,
     same_file_system: isOnOneDisk(job),
   };
-  return `${printableJson(JSON.stringify(told, undefined, job.options.follow ? undefined : 2))}\n`;
+  return `${printableJson(JSON.stringify(fields, undefined, job.options.follow ? undefined : 2))}\n`;
 }
 
 function report(job: Job, done: Round): string {

@@ -47,7 +47,7 @@ names. --profile, the limits and --config go with it alone.
 
 --fix timestamps=ZONE gives timestamps without an offset that of a zone (+01:00, or a name such as Europe/Berlin), and
 notes in the event, as "import_fixes", what they were. Where clocks were changed, RFC 5545 says which offset is meant: a
-time that came twice is the first, one that never came is read by the clock before the change; "clock_change" tells.
+time that came twice is the first, one that never came is read by the clock before the change; "clock_change" says so.
 
 Exit codes: 0 every event is stored, 7 some lines were refused and all others are stored, 130 interrupted, 1 it had to
 stop (the collector has gone, a file cannot be read), 2 the key or the command line is wrong, 6 there is no such file, or

@@ -3,7 +3,7 @@ import fs from 'node:fs';
 import { EVENT_KINDS } from '@clinical-events/protocol';
 import { isBlank, LineInput, STANDARD_INPUT, type Line } from '../importing/lines.js';
 import { readLine, type LineFault, type LineRules, type Offered } from '../importing/offered-line.js';
-import { RejectFile, RejectsExist, RejectsUnsafe, type Refusal } from '../importing/reject-file.js';
+import { RejectFile, RejectsUnusable, type Refusal } from '../importing/reject-file.js';
 import { fixTimestamps, Zone } from '../importing/timestamp-fix.js';
 import { organisationFrom, wordFrom } from './arguments.js';
 import { CommandFailure, EXIT, usage } from './exit-codes.js';
@@ -41,7 +41,7 @@ export interface ReadLine extends Line {
   readonly fixed: boolean;
 }
 
-/** Fewer are read before anybody wonders. */
+/** Fewer are read before a bar would help. */
 const BAR_FROM_MEBIBYTES = 32;
 const UNREADABLE = /\.(gz|zst|br)$/i;
 
@@ -53,12 +53,12 @@ export class LineFiles {
   readonly #rules: LineRules;
   readonly #zone: Zone | undefined;
   readonly #bar: ProgressBar;
-  /** Undefined when no one can know. */
+  /** Undefined when it cannot be known. */
   readonly #totalBytes: number | undefined;
 
   /**
    * On return the reject file is made, which `close` has to be called for.
-   * @throws CommandFailure when a file is not there or is none, or when an option cannot be meant.
+   * @throws CommandFailure when a file is not there or is no file, or when an option has no such value.
    */
   constructor(files: readonly string[], { kind, organisation, rejects, fix, json }: LineOptions) {
     this.#rules = {
@@ -171,7 +171,7 @@ export class LineFiles {
   }
 }
 
-/** 1,234: such numbers are long, and no one counts digits. Empty for none. */
+/** 1,234, because such numbers are long. Empty for zero. */
 function spelt(number: number): string {
   return number === 0 ? '' : number.toLocaleString('en-US');
 }
@@ -194,8 +194,8 @@ function zoneFrom(text: string): Zone {
 }
 
 /**
- * How much there is to read; undefined when no one can know.
- * @throws CommandFailure when a file is not there or is none, before anything is done.
+ * How much there is to read; undefined when it cannot be known.
+ * @throws CommandFailure when a file is not there or is no file, before anything is done.
  */
 function bytesOf(files: readonly string[]): number | undefined {
   if (files.filter((file) => file === STANDARD_INPUT).length > 1) {
@@ -222,10 +222,7 @@ function openRejects(file: string): RejectFile {
   try {
     return RejectFile.open(file);
   } catch (error) {
-    if (error instanceof RejectsUnsafe) throw usage(`${error.message}. Name another by --rejects`);
-    if (!(error instanceof RejectsExist)) throw error;
-    throw usage(
-      `${error.message}: it may hold what an earlier run refused. Move it, or name another by --rejects`,
-    );
+    if (!(error instanceof RejectsUnusable)) throw error;
+    throw usage(`${error.message}. Name another by --rejects`);
   }
 }

@@ -10,7 +10,7 @@ import { alternativeNames } from '../access/client-certificate.js';
 import { describeStore, isShared, type StoreSettings } from '../store/open.js';
 import { isLocked } from '../store/directory-lock.js';
 import { keyDatabasePath } from '../store/open-keys.js';
-import { systemCode } from '../system-code.js';
+import { messageOf, systemCode } from '../system-code.js';
 import { StateFile, isLine } from '../tree/state-files.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 
@@ -66,8 +66,7 @@ export function cannotListen(
   error: unknown,
   advice: string,
 ): CommandFailure {
-  const reason = error instanceof Error ? error.message : String(error);
-  const message = `${who} cannot listen on ${host}:${port}: ${reason}. ${advice}`;
+  const message = `${who} cannot listen on ${host}:${port}: ${messageOf(error)}. ${advice}`;
   return new CommandFailure(message, EXIT.failure, { cause: error });
 }
 

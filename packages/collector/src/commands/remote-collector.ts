@@ -41,7 +41,7 @@ export async function keyFrom(where: string): Promise<string> {
   return checkedKey('--key', text);
 }
 
-/** @param source that is named when it is none. */
+/** @param source named in the error. @throws CommandFailure for what is not a key. */
 export function checkedKey(source: string, text: string): string {
   const key = text.trim();
   if (keyIdOf(key) === undefined) throw usage(`${source}: what was read is not an API key`);
@@ -69,7 +69,7 @@ async function fromStandardInput(): Promise<string> {
 }
 
 /**
- * On return a collector is there. It is asked without a key, which is for no one else.
+ * On return a collector is there. It is asked without the key, which another server must not get.
  * @param asked counts how it answered, by code: its console counts these as refusals.
  */
 export async function assertAnswers(url: URL, asked = new Map<string, number>()): Promise<void> {

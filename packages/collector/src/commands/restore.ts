@@ -1,7 +1,5 @@
 /** `collector restore`: copies a back-up to a new data directory, and proves it before it counts as one. */
-import fs from 'node:fs';
 import path from 'node:path';
-import { parseCheckpoint, parseNote } from '@clinical-events/protocol/verify';
 import { Command } from 'commander';
 import { exists, nodeFiles } from '../files.js';
 import { eventsOf, takenBy } from '../privacy/actions.js';
@@ -15,14 +13,11 @@ import {
 import { KekFault, kekFault } from '../privacy/key-encryption-key.js';
 import { SequenceSet } from '../privacy/sequence-set.js';
 import { counted } from '../quantity.js';
-import { dataDirectory, type Newest, standingNotes } from '../replica/data-directory.js';
 import {
   assertNoLinks,
   type BackupState,
   copyAll,
-  type CopySource,
   DirectoryUnfit,
-  KNOWN,
   noteKnown,
   readState,
 } from '../replica/replica.js';
@@ -32,20 +27,17 @@ import { entryRange } from '../store/findings.js';
 import { exposureOf } from '../store/directory-lock.js';
 import { noteKeyPlaces } from '../store/key-places.js';
 import { keyDatabasePath } from '../store/open-keys.js';
-import { copiedLog } from '../store/open-to-copy.js';
 import { openStore } from '../store/open-to-read.js';
 import { isNoRoom, systemCode } from '../system-code.js';
 import { SigningKeyFault } from '../tree/key-files.js';
-import { readKnownCheckpoint } from '../tree/state-files.js';
 import { beginAccess } from './access-log.js';
 import { CommandFailure, EXIT, type ExitCode, usage } from './exit-codes.js';
-import { assertApart, checkRegular, holdsLog, real } from './regular-files.js';
+import { assertApart, holdsLog, real } from './regular-files.js';
+import { backupSource, noteOver } from './restore-source.js';
 import { printable, printableJson, ProgressBar, wrappedFor } from './terminal.js';
-import { checkpointIn, newestCheckpoint } from './verify/log-checkpoints.js';
-import { notesElsewhere, notesOfDirectory } from './verify/signed-notes.js';
 import { collect, keysFrom, logKey, rotationsIn } from './verify/trusted-keys.js';
 import { verifyLog, type Verification } from './verify/verification.js';
-import { verificationFields, verificationReport } from './verify/verify.js';
+import { verificationFields, verificationReport } from './verify/verification-report.js';
 
 const EXAMPLES = `
 Examples:
@@ -220,7 +212,8 @@ async function copyAndProve(restoration: Restoration, job: Job): Promise<ExitCod
     const lost = lostOf(verification, cut);
     const code = codeOf(verification, cut);
     if (code !== EXIT.damaged) {
-      if (lost.size !== undefined) await noteKnown(restoration.copy, noteOver(lost.size, job, verification));
+      if (lost.size !== undefined)
+        await noteKnown(restoration.copy, noteOver(lost.size, job.directory, job.given.against));
       restoration.take();
       taken = true;
     }
@@ -245,7 +238,7 @@ async function copyBackup(copy: string, job: Job): Promise<number | 'cut' | 'dam
   const wanted = !job.json && process.stderr.isTTY;
   const bar = new ProgressBar({ wanted, unit: 'MiB', per: 1 << 20, from: BAR_FROM_MEBIBYTES, rate: true });
   try {
-    const found = await sourceOf(job);
+    const found = await backupSource(job.directory, job.given.against);
     if (found === undefined) return 'cut';
     const { source, cut } = found;
     await copyAll(copy, source, { at: job.state.at ?? '', onProgress: bar.show });
@@ -260,99 +253,6 @@ async function copyBackup(copy: string, job: Job): Promise<number | 'cut' | 'dam
   } finally {
     bar.clear();
   }
-}
-
-interface Source {
-  readonly source: CopySource;
-  /** How many entries the back-up has had, by the largest checkpoint in it, if it holds fewer. */
-  readonly cut: number | undefined;
-}
-
-/**
- * @returns undefined for a back-up whose end was cut, if no checkpoints from elsewhere are given.
- * @throws StoreDamaged, SigningKeyFault, CommandFailure for what is damaged.
- */
-async function sourceOf({ directory, given: { against } }: Job): Promise<Source | undefined> {
-  checkRegular(directory);
-  const standing = standingNotes(directory);
-  const found = await newestCheckpoint(directory, openStore(directory).tree);
-  const log = copiedLog(directory, { signed: undefined, agreed: 0 });
-  if (found === undefined || log === undefined)
-    throw new StoreDamaged({ where: directory }, 'a log, or the checkpoint of it, is missing');
-  const { history } = found;
-  const { entries } = log;
-  const isCut = entries < found.newest.checkpoint.size;
-  if (isCut && (entries === 0 || !log.endsWhole))
-    throw new StoreDamaged({ where: directory, sequence: entries + 1 }, 'the log ends');
-  if (isCut && against.length === 0) return undefined;
-  const newest = isCut ? newestUpTo(entries, directory, against, history) : found.newest;
-  const keys = path.join(directory, 'signing-keys');
-  const source = dataDirectory({
-    ...{ dataDir: directory, history, newest, log, standing },
-    checkNote: (note) => void checkpointIn(note, history),
-    signingKeys: exists(keys) ? keys : undefined,
-  });
-  // Noted in the copy when that is verified.
-  const files = new Map([...source.files].filter(([name]) => name !== KNOWN));
-  const known = sizeIn(readKnownCheckpoint(directory) ?? '') ?? 0;
-  const size = Math.max(found.newest.checkpoint.size, known);
-  return { source: { ...source, files }, cut: size > entries ? size : undefined };
-}
-
-/** The largest checkpoint over so many entries at most, of those in the back-up and those given. @throws StoreDamaged */
-function newestUpTo(
-  entries: number,
-  directory: string,
-  against: readonly string[],
-  history: Parameters<typeof checkpointIn>[1],
-): Newest {
-  let newest: Newest | undefined;
-  for (const note of notesAt(directory, against)) {
-    const size = sizeIn(note);
-    if (size === undefined || size > entries || size <= (newest?.checkpoint.size ?? -1)) continue;
-    try {
-      newest = { note, checkpoint: checkpointIn(note, history) };
-    } catch {
-      // It is reported where the copy is verified.
-    }
-  }
-  if (newest === undefined)
-    throw new StoreDamaged(
-      { where: directory, sequence: entries + 1 },
-      'the log ends before its first checkpoint',
-    );
-  return newest;
-}
-
-function* notesAt(directory: string, against: readonly string[]): Generator<string> {
-  const newest = path.join(directory, 'checkpoints/latest');
-  const known = readKnownCheckpoint(directory);
-  if (known !== undefined) yield known;
-  const latest = exists(newest) ? fs.readFileSync(newest, 'utf8') : undefined;
-  for (const { note } of notesOfDirectory(directory, latest)) yield note;
-  for (const path of against) for (const { note } of notesElsewhere(path, () => undefined)) yield note;
-}
-
-/** Nothing of it is verified. */
-function sizeIn(note: string): number | undefined {
-  try {
-    return parseCheckpoint(parseNote(note).text).size;
-  } catch {
-    return undefined;
-  }
-}
-
-/** The note of a checkpoint over so many entries. The verification has checked one, or the back-up ends with it. */
-function noteOver(size: number, { directory, given }: Job, { checkpoints }: Verification): string {
-  const roots = checkpoints.roots
-    .filter((each) => each.size === size)
-    .map(({ root }) => root.toString('base64'));
-  for (const note of notesAt(directory, given.against)) {
-    if (sizeIn(note) !== size) continue;
-    const root = Buffer.from(parseCheckpoint(parseNote(note).text).root).toString('base64');
-    if (roots.length === 0 || roots.includes(root)) return note;
-  }
-  throw new Error(`the checkpoint over ${size} entries is gone`);
 }
 
 /** Reports what is wrong with the back-up, where it lies. */
@@ -460,7 +360,7 @@ interface Done {
 /** For scripts; the names are a promise. */
 function asJson({ to, state }: Job, { verification, narrowed, restored, lost }: Done): string {
   const { entries } = verification;
-  const told = {
+  const fields = {
     directory: to,
     restored,
     time: state.at,
@@ -471,18 +371,18 @@ function asJson({ to, state }: Job, { verification, narrowed, restored, lost }: 
     erased_since: narrowed?.events ?? null,
     verified: verificationFields(verification),
   };
-  return `${printableJson(JSON.stringify(told, undefined, 2))}\n`;
+  return `${printableJson(JSON.stringify(fields, undefined, 2))}\n`;
 }
 
 function report(job: Job, { verification, narrowed, restored, lost, isCut }: Done): string {
-  const told = (text: string) => `${wrappedFor(process.stdout, text)}\n`;
+  const paragraph = (text: string) => `${wrappedFor(process.stdout, text)}\n`;
   const proof = verificationReport(verification);
   if (!restored) {
     const option = isCut
       ? ' Its end was cut. With --against FILE, checkpoints that were kept elsewhere, it is restored up to its last whole ' +
         'event, if nothing else is damaged.'
       : '';
-    return `${proof}\n${told(`Nothing was restored: docs/guide/back-up-and-restore.md, "A damaged back-up".${option}`)}`;
+    return `${proof}\n${paragraph(`Nothing was restored: docs/guide/back-up-and-restore.md, "A damaged back-up".${option}`)}`;
   }
   const { to, state } = job;
   const paragraphs = [
@@ -525,7 +425,7 @@ function report(job: Job, { verification, narrowed, restored, lost, isCut }: Don
     lost === undefined
       ? 'Before a collector is started on it: docs/guide/back-up-and-restore.md, "Restore".'
       : lossText(verification, lost, isCut);
-  return `${paragraphs.map(told).join('')}\n${proof}\n${told(warning)}`;
+  return `${paragraphs.map(paragraph).join('')}\n${proof}\n${paragraph(warning)}`;
 }
 
 function lossText({ entries, checkpoints }: Verification, lost: number, isCut: boolean): string {
@@ -535,7 +435,7 @@ function lossText({ entries, checkpoints }: Verification, lost: number, isCut: b
   const are = (count: number) => (count === 1 ? 'is' : 'are');
   return [
     `WARNING: ${missing} (${counted(lost - entries, 'entry', 'entries')}) ${are(lost - entries)} missing: ` +
-      `${isCut ? 'the end of the back-up was cut. A checkpoint' : 'a checkpoint'} over ${lost} entries is known, and this ` +
+      `${isCut ? 'the end of the back-up is missing. A checkpoint' : 'a checkpoint'} over ${lost} entries is known, and this ` +
       `directory has ${entries}.`,
     ...(unproved === 0
       ? []

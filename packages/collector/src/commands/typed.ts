@@ -67,9 +67,9 @@ export function ownName(): string {
   return own.includes('/') ? 'collector' : own;
 }
 
-/** The same as {@link typed} for them. */
-export function typedByName(text: string): string {
-  return typedAs(ownName(), text);
+/** The same as {@link typed} for them. @param own as {@link ownName} gives it on the main thread. */
+export function typedByName(own: string, text: string): string {
+  return typedAs(own, text);
 }
 
 /** The same for a help text, of which only the examples are for pasting. */

@@ -44,7 +44,7 @@ export function placeOf(outline: JsonOutline, ...names: readonly string[]): Plac
 
 /**
  * Why a line is not stored: a code that HTTP answers with, or what can be wrong with a line alone:
- *   `kind_missing`     the line is an event, and no one has said of which kind
+ *   `kind_missing`     the line is an event, and nothing says of which kind
  *   `wrapper_invalid`  a member of the line around the event is faulty; `details.issues` names it
  *   `sha256_mismatch`  the body is not the one that was hashed when the line was written
  */

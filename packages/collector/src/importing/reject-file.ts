@@ -3,9 +3,9 @@
  *
  *   file, line, code, details?, event_id?, outcome, text
  *
- * `text` is the exact line, or `text_base64` where that is not UTF-8. A line of more than `TEXT_BYTES` has neither; of one
- * that was too long to be read at all, `details` tells offset and size. One that was erased has neither. The file holds patient data, and is for its owner
- * alone.
+ * `text` is the exact line, or `text_base64` where that is not UTF-8. A line of more than `TEXT_BYTES`, and one that was
+ * erased, has neither; of one that was too long to be read, `details` has offset and size. The file holds patient data,
+ * and is for its owner alone.
  */
 import fs from 'node:fs';
 import { isUtf8 } from 'node:buffer';
@@ -25,14 +25,9 @@ export interface Refusal extends LineFault {
   readonly bytes: Uint8Array | undefined;
 }
 
-/** There is such a file, with something in it that must not be lost. */
-export class RejectsExist extends Error {
-  override name = 'RejectsExist';
-}
-
-/** There is such a file, and someone else may read what is written into it. */
-export class RejectsUnsafe extends Error {
-  override name = 'RejectsUnsafe';
+/** There is such a file: it holds something that must not be lost, or another user may read what is written into it. */
+export class RejectsUnusable extends Error {
+  override name = 'RejectsUnusable';
 }
 
 /** Six times as many characters, at worst, still make a string. */
@@ -51,9 +46,8 @@ export class RejectFile {
 
   /**
    * Made at once, and not at the first fault: an import of an hour should not end for want of a place to write it to.
-   * @throws RejectsExist unless it is new, or empty as an import that was killed may have left it.
-   * @throws RejectsUnsafe when that one is a link, or a file of another user or with another name: where others may make
-   * files, one of them has put it there to be written into.
+   * @throws RejectsUnusable unless it is new, or empty as an import that was killed may have left it; and when that one
+   * is a link, or a file of another user or with another name: another user may have put it there to be written into.
    */
   static open(file: string): RejectFile {
     const found = fs.lstatSync(file, { throwIfNoEntry: false });
@@ -100,12 +94,13 @@ export class RejectFile {
 }
 
 function assertOurs(file: string, found: fs.Stats): void {
-  if (found.isSymbolicLink()) throw new RejectsUnsafe(`${file} is a link, and was not followed`);
-  if (!found.isFile() || found.size > 0) throw new RejectsExist(`${file} exists`);
+  if (found.isSymbolicLink()) throw new RejectsUnusable(`${file} is a link, and was not followed`);
+  if (!found.isFile() || found.size > 0)
+    throw new RejectsUnusable(`${file} exists: it may hold what an earlier run refused`);
   if (found.uid !== (process.geteuid?.() ?? found.uid)) {
-    throw new RejectsUnsafe(`${file} exists, and belongs to another user`);
+    throw new RejectsUnusable(`${file} exists, and belongs to another user`);
   }
-  if (found.nlink !== 1) throw new RejectsUnsafe(`${file} exists, and has another name as well`);
+  if (found.nlink !== 1) throw new RejectsUnusable(`${file} exists, and has another name as well`);
 }
 
 function lineOf(file: string, { line, code, details, eventId, outcome, bytes }: Refusal): string {

@@ -68,7 +68,7 @@ export function refuse(
   const bodyless = contentLength === undefined && transferEncoding === undefined;
   const small = declared <= DRAIN_BYTES && expectation === 'none' && reply.shouldKeepAlive;
   const drains = request.complete || bodyless || small;
-  // Who has sent two readings of one request may mean two things by the bytes behind it as well.
+  // The bytes after a request that can be read in two ways can be read in two ways as well.
   if (drains && code !== 'shutting_down' && code !== 'malformed_request') {
     reply.writeHead(status, all);
     reply.end(body);

@@ -176,15 +176,15 @@ export function networkOf(address: string): string {
  */
 
 const TICK_MS = 10;
-/** So many may go on each second, the longest resting first: bounds how many refusals a second there can be. */
+/** Connections that are read again each second, the longest resting first: bounds the refusals a second. */
 const PER_SECOND = 1000;
-/** So many requests of one connection are refused in one turn of the loop, by their heads. */
+/** Requests of one connection that are refused in one turn of the loop, by their heads. */
 const MOST_A_TURN = 16;
 
 export class RestingConnections {
   /** In the order in which they began. */
   readonly #resting = new Map<Socket, Principal | undefined>();
-  /** Who was refused, by connection, of those that may go on since this turn of the loop. */
+  /** Who was refused, by connection, of those that are read again since this turn of the loop. */
   readonly #ended = new Map<Socket, Principal | undefined>();
   /** Refused in this turn of the loop. */
   readonly #refused = new Map<Socket, number>();
@@ -204,7 +204,7 @@ export class RestingConnections {
     return this.#resting.size;
   }
 
-  /** Seconds until a client that begins now may go on; at least 1. */
+  /** Seconds until a client that begins now is read again; at least 1. */
   get retryAfter(): number {
     return Math.ceil((this.size + 1) / PER_SECOND);
   }
@@ -244,7 +244,7 @@ export class RestingConnections {
 
   /**
    * Call before a request is refused by its head: of those that were sent without waiting for an answer, the last that
-   * is refused ends the connection. Those behind it are dropped unanswered.
+   * is refused ends the connection. Those after it are dropped unanswered.
    */
   limit(request: StreamedRequest, reply: Reply): void {
     const { socket } = request;
@@ -258,7 +258,7 @@ export class RestingConnections {
     request.once('end', () => socket.pause());
   }
 
-  /** All may go on, and no one rests any more. */
+  /** All connections are read again, and none rests from now on. */
   stop(): void {
     this.#over = true;
     this.#release(this.size);
@@ -274,7 +274,7 @@ export class RestingConnections {
     this.#timer = setInterval(() => this.#tick(), TICK_MS).unref();
   }
 
-  /** As many go on as the time since the last tick is worth: a busy loop comes late to its timers. */
+  /** Releases as many as the time since the last tick allows: a busy loop comes late to its timers. */
   #tick(): void {
     const now = performance.now();
     const count = Math.floor(((now - this.#releasedAt) * PER_SECOND) / 1000);
@@ -285,7 +285,7 @@ export class RestingConnections {
   #release(count: number): void {
     if (this.#ended.size === 0) setImmediate(() => this.#ended.clear());
     for (const [socket, principal] of this.#resting) {
-      // One that was closed meanwhile uses up no turn: else who opens more a second than go on would fill the line.
+      // One that was closed meanwhile uses up no turn: otherwise a client that opens more than that would fill the line.
       if (!socket.destroyed && count-- <= 0) break;
       this.#resting.delete(socket);
       if (socket.destroyed) continue;

@@ -3,8 +3,8 @@
  *
  * The order of the checks is a promise (docs/SPEC.md, R-313): route, method, form of the headers, key and the client
  * certificate that it is bound to, permission, rate, media type, expectation, coding, size, then whether there is room
- * for it (shutting down, storage, overload), and behind the body what `ledger/examine.ts` asks of it. Anyone who has no
- * key learns nothing of the schema and cannot make the collector read a large body.
+ * for it (shutting down, storage, overload), and after the body what `ledger/examine.ts` asks of it. A client
+ * without a key learns nothing of the schema and cannot make the collector read a large body.
  */
 import type { Socket } from 'node:net';
 import type { MessagePort } from 'node:worker_threads';
@@ -99,7 +99,7 @@ export interface Observed {
   readonly body: Buffer | undefined;
 }
 
-/** So many answers share a reading of the clock: they are written within a fraction of a millisecond. */
+/** Answers that share a reading of the clock: they are written within a fraction of a millisecond. */
 const ANSWERS_A_READING = 16;
 const FIRST_RESERVATION = 16 << 10;
 /** How long a store that could not commit is left alone before the next event tries it again, in milliseconds. */
@@ -257,7 +257,7 @@ export class Ingest {
 
   /**
    * Whether the key store is to be asked for the key. Also for the wrong secret of a known key, which must not be set
-   * apart by its time (R-404). One request a connection waits: another one behind it has the answer of today.
+   * apart by its time (R-404). One request a connection waits: another one after it is answered at once.
    */
   #mayBeNew({ request: { socket } }: Exchange, { apiKey = '' }: RequestHeaders): boolean {
     return keyIdOf(apiKey) !== undefined && !this.#lookingUp.has(socket);
@@ -374,7 +374,7 @@ export class Ingest {
   }
 
   /**
-   * Has at least so many bytes promised, and by doubling, so that a body in small pieces is not moved for each.
+   * Has at least these bytes promised, and by doubling, so that a body in small pieces is not moved for each.
    * @returns what is promised now, or undefined when there is no room.
    */
   #reach(share: Share, reserved: number, bytes: number): number | undefined {
@@ -476,7 +476,7 @@ export class Ingest {
     this.refuse(exchange, faultOfAnswer(answer, fault));
   }
 
-  /** Notes a refusal that no request came to: bytes that are none, or that did not come in time. */
+  /** Logs and counts a refusal without a request: bytes that are no request, or that did not come in time. */
   noteRefusal(code: ErrorCode, requestId: string, remote: string | undefined): void {
     this.counters.refused(undefined, code);
     this.refusals.note({ code, requestId }, () => remote);

@@ -82,7 +82,7 @@ export class Listener {
     };
     this.tls = tls && new TlsServer(tls, options.headersTimeoutMs, settings, ingest.refusals);
     const server = this.tls?.server ?? createServer(settings);
-    // Not documented: who ends its own side behind a request is answered all the same.
+    // Not documented: a client that ends its own side after a request is answered all the same.
     Object.assign(server, { httpAllowHalfOpen: true });
     this.#server = server;
     this.#places = new Places(options.maxConnections, (...lost) => ingest.noteLostPlace(...lost));
@@ -119,9 +119,9 @@ export class Listener {
     server.on('checkContinue', (request, response) => this.#serve(request, response, 'continue'));
     server.on('checkExpectation', (request, response) => this.#serve(request, response, 'unmet'));
     server.on('clientError', (error, socket) => this.#clientError(error, socket));
-    // It asks for something else than HTTP on this connection; so does Upgrade, which a server may ignore.
+    // It asks for another protocol on this connection; so does Upgrade, which a server may ignore.
     server.on('connect', (_request, socket) => {
-      // Node has let go of the socket: an error that no one listens for would end the process.
+      // Node has let go of the socket: an error without a listener would end the process.
       socket.on('error', () => socket.destroy());
       if (this.#owesAnswer(socket)) socket.destroy();
       else this.#refuse(socket, 'method_not_allowed', 'Allow: POST\r\n');
@@ -177,7 +177,7 @@ export class Listener {
 
   #serve(request: IncomingMessage, response: ServerResponse, expectation: Expectation): void {
     const { socket } = request;
-    // "Connection: close" was said: what comes behind it is not looked at (RFC 9112 section 9.6).
+    // After "Connection: close" nothing more is read (RFC 9112 section 9.6).
     if (latestOn(socket)?.shouldKeepAlive === false) return;
     (socket as Answering)[LATEST] = response;
     response.on('finish', forget);
@@ -192,7 +192,7 @@ export class Listener {
   /**
    * Bytes that cannot be read, or that do not come. An error must reach the request that earned it and no other: one that
    * is written while an earlier request waits would be taken for that request's answer. So the answers that are owed come
-   * first, and the connection ends behind them.
+   * first, and then the connection ends.
    */
   #clientError(error: Error, socket: Duplex): void {
     // It was ended below, and is being left to the client to close.
@@ -201,10 +201,10 @@ export class Listener {
     const latest = latestOn(socket);
     if (systemCode(error) === 'ECONNRESET' || !socket.writable) socket.destroy();
     else if (latest === undefined || latest.req.complete) {
-      // The fault is in a request that no one has seen yet.
+      // The fault is in a request that was not handed on yet.
       if (latest === undefined || latest.writableFinished) this.#refuse(socket, faultOf(error));
       else {
-        // The answers that are owed are given, and the connection ends behind them.
+        // The answers that are owed are given, and then the connection ends.
         latest.shouldKeepAlive = false;
         // One that waits for its turn is written already, and Node would take it for no last one.
         if (latest.headersSent) latest.once('finish', () => endSocket(socket));
@@ -226,7 +226,7 @@ export class Listener {
   }
 
   #refuse(socket: Duplex, code: ErrorCode, headers = ''): void {
-    // On a spare connection, as browsers open them, no one has asked for anything.
+    // On a spare connection, as browsers open them, nothing was asked.
     const unused = code === 'request_timeout' && socket instanceof Socket && socket.bytesRead === 0;
     const id = newRequestId();
     if (!unused)

@@ -12,7 +12,6 @@ import type { Share } from './admission.js';
 
 export interface RequestHeaders {
   host: number;
-  /** Where a page's script comes from (RFC 6454 section 7); empty when two say so. */
   apiKey: string | undefined;
   /** True when a header that may stand once stands twice: two readings of one request. */
   repeated: boolean;
@@ -167,7 +166,7 @@ export interface AnswerBody {
 
 /** The answer to a request, to be given once. */
 export interface Reply {
-  /** False: the connection ends behind this answer, and takes no further request. */
+  /** False: the connection ends after this answer, and takes no further request. */
   shouldKeepAlive: boolean;
   writeHead(status: number, headers: string[]): unknown;
   end(body?: string | Buffer): unknown;
@@ -198,7 +197,7 @@ export interface Exchange extends Waiting {
   /** Monotonic clock, milliseconds. */
   readonly startedAt: number;
   readonly expectation: Expectation;
-  /** Undefined where the path is none. */
+  /** Undefined where the path has no endpoint. */
   readonly endpoint: Endpoint | undefined;
   door: Door;
   principal: Principal | undefined;
@@ -303,9 +302,9 @@ type Decoder = (body: Uint8Array, limit: number) => Buffer;
  * Synchronous on purpose: one body at a time, so that the decoders' windows cannot add up. A window may be 8 MiB
  * for zstd (RFC 8878 asks every decoder for that much) and 16 MiB for brotli, while a whole event is 1 MiB.
  *
- * Bytes behind the end of a br or zstd body would be dropped in silence, a second zstd frame among them, and half an
+ * Bytes after the end of a br or zstd body would be dropped in silence, a second zstd frame among them, and half an
  * event stored as if it were whole; so they are refused. Further gzip members are read (RFC 1952 section 2.2); behind
- * a zero byte zlib would stop without a word, so what it consumed is held against what came.
+ * a zero byte zlib would stop without a word, so what it consumed is compared with what came.
  */
 const DECODERS: Readonly<Record<string, Decoder>> = {
   gzip(body, limit) {
@@ -317,7 +316,7 @@ const DECODERS: Readonly<Record<string, Decoder>> = {
       buffer: Buffer;
       engine: zlib.Gunzip;
     };
-    if (engine.bytesWritten !== body.length) throw new Error('bytes stand behind the end of the body');
+    if (engine.bytesWritten !== body.length) throw new Error('bytes stand after the end of the body');
     return buffer;
   },
   br: (body, limit) =>

@@ -13,7 +13,7 @@ import https from 'node:https';
 import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { createSecureContext, type SecureContextOptions, TLSSocket } from 'node:tls';
-import { systemCode } from '../system-code.js';
+import { messageOf, systemCode } from '../system-code.js';
 import { standsFor } from './connections.js';
 import type { Log, RefusalLog, SummedLine } from './refusal-log.js';
 
@@ -262,9 +262,8 @@ export class ServerCertificate {
       this.#report();
       return true;
     } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
       const message = 'the TLS certificate has changed and cannot be used; the old one stays in use';
-      this.#log?.error({ reason }, message);
+      this.#log?.error({ reason: messageOf(error) }, message);
       return false;
     }
   }

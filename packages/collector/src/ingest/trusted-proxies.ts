@@ -87,7 +87,7 @@ function isWide(item: string): boolean {
 }
 
 /**
- * The addresses in Forwarded (RFC 7239) or X-Forwarded-For, from the right; undefined for one that is none, such as
+ * The addresses in Forwarded (RFC 7239) or X-Forwarded-For, from the right; undefined for what is not an address, such as
  * `unknown`. When a request has both they must agree in their last address. Otherwise a proxy that writes the one
  * would vouch for what a client has written into the other.
  */

@@ -1,68 +1,61 @@
 /**
- * The server in front of the management routes. It shares a thread with ingest, so anyone who floods it must not get more
- * than a small part of that thread.
+ * The connections of the management listener. It has a thread of its own, so a flood costs no event; what remains is to
+ * leave a place to everybody else, and to spend little of the machine on it.
  *
- * A connection is for one request, and its headers are gathered here before Node's HTTP parser sees them: it would
- * parse all that was sent at once, thousands of requests, before anybody is asked. What stands behind the headers is
- * not read. Beyond a steady rate nothing is refused, it waits: a refusal costs nearly what an answer does and invites
- * the next request, while a client that waits sends nothing. Connections beyond the limits, of which there is one for
- * each address, are held for a while and closed, the oldest of the address with the most when more come than can be held.
- * When all places are taken, the address with the most gives one up to anyone who has fewer. Health needs no place: it is
- * answered on a connection that is held, too, and waits less, so that a probe is answered in time in the middle of a flood
- * from its own address.
+ * A connection is for one request. Beyond a steady rate a request waits: a refusal costs nearly what an answer does and
+ * invites the next request, while a client that waits sends nothing. A connection beyond the limit of its address gets
+ * an answer about health alone, so a probe is answered in the middle of a flood from its own address. When all places
+ * are taken, the address with the most loses its oldest.
  *
- * With a certificate the first byte of a connection tells whether it is TLS (a handshake record, RFC 8446 section 5.1) or
- * plain HTTP, which probes may go on speaking. A handshake costs more than an answer, so beyond the rate it waits too.
- * What cannot be helped here is who opens connections and drops them at once; the port for events has that too.
+ * With a certificate the first byte of a connection decides whether it is TLS (a handshake record, RFC 8446 section 5.1)
+ * or plain HTTP, which probes may still speak.
  */
-import { createHash, timingSafeEqual } from 'node:crypto';
-import fs from 'node:fs';
-import { type RequestListener, type ServerResponse, createServer as createHttpServer } from 'node:http';
+import { type RequestListener, createServer as createHttpServer } from 'node:http';
 import { type Socket, createServer } from 'node:net';
-import { Duplex } from 'node:stream';
 import { type SecureContext, TLSSocket } from 'node:tls';
-import { ERRORS, type ErrorCode, errorBody } from '@clinical-events/protocol';
+import type { ErrorCode } from '@clinical-events/protocol';
 import { TokenBucket } from '../access/principal.js';
 import { refuseOnSocket } from '../ingest/answers.js';
-import type { Log } from '../ingest/refusal-log.js';
 import { systemCode } from '../system-code.js';
 
-const MOST_SERVED = 64;
-const MOST_PER_ADDRESS = 32;
-/** With those that are only held until they are closed. */
 const MOST_CONNECTIONS = 512;
+const MOST_PER_ADDRESS = 32;
 const RATE = { perSecond: 50, burst: 100 };
 const WAIT_MS = 1000;
 /** At least; longer with very many connections, so that health alone cannot be a flood. */
 const HEALTH_WAIT_MS = 250;
 const HEALTH_PER_SECOND = 600;
+/** A connection beyond the limit of its address is closed after this time, which a health answer does not take. */
+const HELD_MS = 2000;
 const MAX_HEADER_BYTES = 8 << 10;
 const HEADERS_TIMEOUT_MS = 5000;
-/** For the answer to be taken. */
+/** From the beginning until the answer is taken. */
 const CONNECTION_TIMEOUT_MS = 30_000;
 /** Between the end of the answer and that of the connection, for a client that does not end it. */
 const LINGER_MS = 1000;
-const LINGER_BYTES = 64 << 10;
 const HANDSHAKE_RECORD = 22;
+const HEALTH = /^\/(livez|readyz)(\?|$)/;
 
 export class Gate {
   readonly #front = createServer({ pauseOnConnect: true, noDelay: true }, (socket) =>
     this.#connected(socket),
   );
   /** Never listens: gets connections from the front. */
-  readonly #http = createHttpServer({ maxHeaderSize: MAX_HEADER_BYTES }, (request, response) =>
-    this.#serve(request, response),
+  readonly #http = createHttpServer({ maxHeaderSize: MAX_HEADER_BYTES }, (...exchange) =>
+    this.#asked(...exchange),
   );
   readonly #bucket = new TokenBucket(RATE);
   /** For connections from now on; undefined when plain HTTP alone is spoken. */
   secureContext: SecureContext | undefined;
-  readonly #sockets = new Set<Socket>();
-  /** Connections that are served, by address, the oldest first; and those that are held. None of the sets is empty. */
-  readonly #served = new Map<string, Set<Socket>>();
-  readonly #held = new Map<string, Set<Socket>>();
+  /** Connections by address, the oldest first. None of the sets is empty. */
+  readonly #open = new Map<string, Set<Socket>>();
+  #count = 0;
+  /** Those beyond the limit of their address, and those on which a request has come. */
+  readonly #held = new WeakSet<Socket>();
+  readonly #begun = new WeakSet<Socket>();
 
-  /** @param handler gets GET and HEAD requests without a body, and no others. */
   constructor(private readonly handler: RequestListener) {
+    this.#http.maxRequestsPerSocket = 1;
     this.#http.on('clientError', (error, connection) => {
       if (connection.writable) refuseOnSocket(connection, codeOf(error));
       else connection.destroy();
@@ -81,130 +74,82 @@ export class Gate {
     return typeof address === 'object' && address !== null ? address.port : port;
   }
 
-  /** On return every connection is closed. */
-  async close(): Promise<void> {
-    const closed = new Promise((resolve) => this.#front.close(resolve));
-    for (const socket of this.#sockets) socket.destroy();
-    await closed;
-  }
-
   #connected(socket: Socket): void {
-    if (this.#sockets.size >= MOST_CONNECTIONS) this.#dropHeld();
-    this.#sockets.add(socket);
-    socket.once('close', () => this.#sockets.delete(socket));
-    socket.on('error', () => socket.destroy());
+    if (this.#count >= MOST_CONNECTIONS) this.#dropOne();
     const address = socket.remoteAddress ?? '';
-    const count = this.#served.get(address)?.size ?? 0;
-    if (count < MOST_PER_ADDRESS && this.#hasPlaceBeside(count)) {
-      enter(this.#served, address, socket);
-      later(CONNECTION_TIMEOUT_MS, socket, () => socket.destroy());
-      if (this.secureContext === undefined) this.#gather(socket);
-      else this.#tellApart(socket, this.secureContext);
-    } else {
-      enter(this.#held, address, socket);
-      this.#gather(
-        socket,
-        later(WAIT_MS, socket, () => socket.destroy()),
-      );
-    }
+    const isHeld = (this.#open.get(address)?.size ?? 0) >= MOST_PER_ADDRESS;
+    this.#enter(address, socket);
+    socket.on('error', () => socket.destroy());
+    later(isHeld ? HELD_MS : CONNECTION_TIMEOUT_MS, socket, () => socket.destroy());
+    if (isHeld) this.#held.add(socket);
+    if (this.secureContext === undefined) this.#serve(socket);
+    else this.#tellApart(socket, this.secureContext);
   }
 
-  /** Closes the oldest that is only held, of the address that has the most. Few are served, so there is one. */
-  #dropHeld(): void {
-    const [first, ...others] = this.#held;
+  #enter(address: string, socket: Socket): void {
+    const those = this.#open.get(address) ?? new Set();
+    this.#open.set(address, those.add(socket));
+    this.#count++;
+    socket.once('close', () => this.#leave(address, socket));
+  }
+
+  /** Does nothing the second time. */
+  #leave(address: string, socket: Socket): void {
+    const those = this.#open.get(address);
+    if (those?.delete(socket) !== true) return;
+    this.#count--;
+    if (those.size === 0) this.#open.delete(address);
+  }
+
+  /** Closes the oldest connection of the address that has the most. */
+  #dropOne(): void {
+    const [first, ...others] = this.#open;
     if (first === undefined) return;
     const [address, those] = others.reduce((a, b) => (b[1].size > a[1].size ? b : a), first);
     const [oldest] = those;
     if (oldest === undefined) return;
-    // At once and not when it is closed, as below.
-    this.#sockets.delete(oldest);
-    those.delete(oldest);
-    if (those.size === 0) this.#held.delete(address);
+    // Counted out at once: it is closed only after others have come.
+    this.#leave(address, oldest);
     oldest.destroy();
   }
 
-  /** Whether one more can be served, of an address that has so many. Its place may be that of another address. */
-  #hasPlaceBeside(count: number): boolean {
-    const all = [...this.#served.values()];
-    if (all.reduce((sum, { size }) => sum + size, 0) < MOST_SERVED) return true;
-    const most = all.reduce((a, b) => (b.size > a.size ? b : a));
-    const [oldest] = most;
-    if (oldest === undefined || most.size <= count + 1) return false;
-    // At once and not when it is closed, which is after others have come.
-    most.delete(oldest);
-    oldest.destroy();
-    return true;
-  }
-
-  /** Waits for the first byte, and goes on as it says. */
+  /** Waits for the first byte, and continues as it says. */
   #tellApart(socket: Socket, secureContext: SecureContext): void {
     const giveUp = (): void => void socket.destroy();
-    const timer = setTimeout(giveUp, HEADERS_TIMEOUT_MS);
-    socket.once('close', () => clearTimeout(timer)).once('end', giveUp);
+    const timer = later(HEADERS_TIMEOUT_MS, socket, giveUp);
+    socket.once('end', giveUp);
     socket.once('data', (chunk: Buffer) => {
       clearTimeout(timer);
       socket.off('end', giveUp).pause().unshift(chunk);
-      if (chunk[0] !== HANDSHAKE_RECORD) return this.#gather(socket);
+      if (chunk[0] !== HANDSHAKE_RECORD) return this.#serve(socket);
+      // A handshake costs more than an answer.
       this.#pace(WAIT_MS, socket, () => {
         const secure = new TLSSocket(socket, { isServer: true, secureContext, ALPNProtocols: ['http/1.1'] });
         // Its end is that of the connection, which is what is counted.
         secure.on('error', giveUp).once('close', giveUp);
-        this.#gather(secure);
+        if (this.#held.has(socket)) this.#held.add(secure);
+        this.#serve(secure);
       });
     });
     socket.resume();
   }
 
-  /**
-   * Reads the headers, and hands the connection on with them and nothing behind them.
-   * @param hold ends a connection that is only held. Unless it asks for health, which it need not do by TLS, it is left alone.
-   */
-  #gather(socket: Socket, hold?: NodeJS.Timeout): void {
-    let head = Buffer.alloc(0);
-    const refuse = (code: ErrorCode): void => {
-      stop();
-      if (hold === undefined) this.#pace(WAIT_MS, socket, () => refuseOnSocket(socket, code));
-    };
-    const timer = setTimeout(() => refuse('request_timeout'), HEADERS_TIMEOUT_MS);
-    const stop = (): void => {
-      clearTimeout(timer);
-      socket.off('data', take).off('end', ended).off('close', stop).pause();
-    };
-    const ended = (): void => {
-      stop();
-      socket.destroy();
-    };
-    const take = (chunk: Buffer): void => {
-      head = Buffer.concat([head, chunk.subarray(0, MAX_HEADER_BYTES)]);
-      const end = head.indexOf('\r\n\r\n');
-      const bytes = end < 0 ? head.length : end + 4;
-      if (bytes > MAX_HEADER_BYTES || (end < 0 && chunk.length > MAX_HEADER_BYTES))
-        return refuse('headers_too_large');
-      if (end < 0) return;
-      stop();
-      const isHealth = /^(GET|HEAD) \/(livez|readyz)[ ?]/.test(head.toString('latin1', 0, 20));
-      if (hold !== undefined && !isHealth) return;
-      hold?.refresh();
-      this.#pace(isHealth ? this.#healthWaitMs() : WAIT_MS, socket, () => {
-        hold?.refresh();
-        this.#http.emit('connection', new OneRequest(socket, head.subarray(0, bytes)));
-      });
-    };
-    socket.on('data', take).on('end', ended).on('close', stop).resume();
+  #serve(socket: Socket): void {
+    socket.destroySoon = () => endGently(socket);
+    later(HEADERS_TIMEOUT_MS, socket, () => {
+      if (!this.#begun.has(socket)) refuseOnSocket(socket, 'request_timeout');
+    });
+    this.#http.emit('connection', socket);
+    socket.resume();
   }
 
-  /** Less than a held connection is held, and than probes commonly wait: a second. */
-  #healthWaitMs(): number {
-    return Math.max(HEALTH_WAIT_MS, (this.#sockets.size * 1000) / HEALTH_PER_SECOND);
-  }
-
-  #serve(...[request, response]: Parameters<RequestListener>): void {
-    response.shouldKeepAlive = false;
-    const { method, headers } = request;
-    const length = Number(headers['content-length'] ?? 0);
-    if (method !== 'GET' && method !== 'HEAD') refuse(response, 'method_not_allowed', { Allow: 'GET, HEAD' });
-    else if (headers['transfer-encoding'] !== undefined || length !== 0) refuse(response, 'body_too_large');
-    else this.handler(request, response);
+  #asked(...[request, response]: Parameters<RequestListener>): void {
+    const { socket } = request;
+    this.#begun.add(socket);
+    const isHealth = HEALTH.test(request.url ?? '');
+    if (this.#held.has(socket) && !isHealth) return;
+    const waitMs = isHealth ? Math.max(HEALTH_WAIT_MS, (this.#count * 1000) / HEALTH_PER_SECOND) : WAIT_MS;
+    this.#pace(waitMs, socket, () => this.handler(request, response));
   }
 
   /** Does it now or, beyond the rate, after a while. */
@@ -214,219 +159,24 @@ export class Gate {
   }
 }
 
-/** A connection on which nothing comes but these headers. */
-class OneRequest extends Duplex {
-  readonly remoteAddress: string | undefined;
-  /** As Node names it on a connection. */
-  readonly encrypted: boolean;
-
-  constructor(
-    private readonly socket: Socket,
-    head: Uint8Array,
-  ) {
-    super();
-    this.remoteAddress = socket.remoteAddress;
-    this.encrypted = socket instanceof TLSSocket;
-    socket.once('close', () => this.destroy());
-    this.push(head);
-  }
-
-  override _read(): void {
-    // What else the client sends is left where it is.
-  }
-
-  override _write(chunk: Uint8Array, _encoding: BufferEncoding, done: (error?: Error | null) => void): void {
-    this.socket.write(chunk, done);
-  }
-
-  override _final(done: () => void): void {
-    this.socket.end(done);
-    // Read and dropped, so that the end of the client's side is seen, and that unread bytes do not turn our end into a
-    // reset, to which the answer could be lost. But not without an end.
-    let dropped = 0;
-    this.socket.on('data', (chunk: Buffer) => {
-      dropped += chunk.length;
-      if (dropped > LINGER_BYTES) this.socket.pause();
-    });
-    this.socket.resume();
-  }
-
-  override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
-    if (error) this.socket.destroy();
-    else later(LINGER_MS, this.socket, () => this.socket.destroy());
-    done(error);
-  }
+/**
+ * Ends a connection after its answer. What else the client sends is read and dropped for a while: unread bytes would turn
+ * the end into a reset, to which the answer could be lost.
+ */
+function endGently(socket: Socket): void {
+  socket.removeAllListeners('data');
+  socket.on('data', () => undefined).resume();
+  socket.end();
+  later(LINGER_MS, socket, () => socket.destroy());
 }
 
-/** Until the connection is closed. */
-function enter(sockets: Map<string, Set<Socket>>, address: string, socket: Socket): void {
-  const those = sockets.get(address) ?? new Set();
-  sockets.set(address, those.add(socket));
-  socket.once('close', () => {
-    those.delete(socket);
-    // Another set may have taken the place of one that was emptied before.
-    if (those.size === 0 && sockets.get(address) === those) sockets.delete(address);
-  });
-}
-
-/** Does it after so many milliseconds, unless the connection is gone by then. */
+/** Does it after this time, unless the connection is gone by then. */
 function later(ms: number, socket: Socket, act: () => void): NodeJS.Timeout {
   const timer = setTimeout(act, ms).unref();
   socket.once('close', () => clearTimeout(timer));
   return timer;
 }
 
-function refuse(response: ServerResponse, code: ErrorCode, headers: Record<string, string> = {}): void {
-  response.writeHead(ERRORS[code].status, { 'Content-Type': 'application/json', ...headers });
-  response.end(JSON.stringify(errorBody(code)));
-}
-
 function codeOf(error: Error): ErrorCode {
   return systemCode(error) === 'HPE_HEADER_OVERFLOW' ? 'headers_too_large' : 'malformed_request';
-}
-
-/*
- * Who may see what the management listener shows, health aside.
- *
- * With a token: anyone who presents it, as a bearer (RFC 6750) or, for browsers, as the password of HTTP Basic with any
- * user name (RFC 7617). Without one the listener is on loopback, and everybody on the host may. Then the Host header
- * has to name the host itself: a page from elsewhere, whose name was pointed at 127.0.0.1 (DNS rebinding), cannot
- * make a browser send that.
- */
-
-/** What is compared of the request. */
-export interface Presented {
-  readonly host: string | undefined;
-  readonly authorization: string | undefined;
-  readonly remote: string | undefined;
-  /** Whether it came by TLS. */
-  readonly encrypted: boolean;
-}
-
-/** Why it is refused, as an Error body says it. */
-export interface AccessRefusal {
-  readonly code: ErrorCode;
-  readonly message: string;
-  /** For WWW-Authenticate, a header each. */
-  readonly challenges?: readonly string[];
-}
-
-const CHALLENGES = ['Basic realm="collector", charset="UTF-8"', 'Bearer realm="collector"'];
-const MISSING: AccessRefusal = {
-  code: 'key_missing',
-  message: 'The operator token is required, as a bearer or as the password of HTTP Basic.',
-  challenges: CHALLENGES,
-};
-const WRONG: AccessRefusal = {
-  code: 'key_invalid',
-  message: 'The operator token is not valid.',
-  challenges: CHALLENGES,
-};
-const TOO_MANY: AccessRefusal = { code: 'rate_limited', message: 'Too many wrong operator tokens.' };
-const NOT_ENCRYPTED: AccessRefusal = {
-  code: 'permission_denied',
-  message: 'Ask by HTTPS. Only health is told by HTTP to other hosts than this one.',
-};
-const OTHER_HOST: AccessRefusal = {
-  code: 'permission_denied',
-  message: 'The Host header names another host. Without an operator token, ask for localhost or 127.0.0.1.',
-};
-
-/** A wrong token is told so, and logged, so often; beyond that it is only told to wait. The right one always passes. */
-const FAILURES = { perSecond: 1, burst: 10 };
-const THIS_HOST = /^(?:::ffff:)?127\.|^::1$/;
-const LOOPBACK = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d{1,5})?$/i;
-
-export class OperatorAccess {
-  readonly #failures = new TokenBucket(FAILURES);
-
-  /**
-   * @param token undefined on loopback only.
-   * @param speaksTls whether other hosts have to speak it too: who has sent the token in the clear once is told, and not
-   *   served, so that it does not become the custom.
-   */
-  constructor(
-    private readonly token: OperatorToken | undefined,
-    private readonly speaksTls: boolean,
-    private readonly log: Log,
-  ) {}
-
-  /** @returns why not, or undefined when it may. */
-  refusal({ host, authorization, remote, encrypted }: Presented): AccessRefusal | undefined {
-    if (this.speaksTls && !encrypted && !THIS_HOST.test(remote ?? '')) return NOT_ENCRYPTED;
-    if (this.token === undefined) return LOOPBACK.test(host ?? '') ? undefined : OTHER_HOST;
-    if (authorization === undefined || authorization === '') return MISSING;
-    if (this.token.matches(tokenIn(authorization))) return undefined;
-    if (this.#failures.take(performance.now()) > 0) return TOO_MANY;
-    this.log.warn({ remote }, 'a wrong operator token was presented to the management listener');
-    return WRONG;
-  }
-}
-
-/** What is presented, or an empty text, which no token is. */
-function tokenIn(authorization: string): string {
-  const [scheme = '', value = ''] = authorization.trim().split(/ +/, 2);
-  if (scheme.toLowerCase() === 'bearer') return value;
-  if (scheme.toLowerCase() !== 'basic') return '';
-  const pair = Buffer.from(value, 'base64').toString('utf8');
-  return pair.slice(pair.indexOf(':') + 1);
-}
-
-/* The operator's token: what opens the management listener to other hosts. Kept as its SHA-256 alone. */
-
-const LEAST_CHARACTERS = 32;
-/** Anything longer was not meant to be a token, and no header that holds it would be taken. */
-const MOST_BYTES = 1024;
-
-/** The file cannot be used. The message names it and says what to do; it never repeats what it holds. */
-export class OperatorTokenUnfit extends Error {
-  override name = 'OperatorTokenUnfit';
-}
-
-export class OperatorToken {
-  readonly #hash: Buffer;
-
-  private constructor(token: string) {
-    this.#hash = hashOf(token);
-  }
-
-  /**
-   * Reads the token: the file's one line.
-   * @throws {@link OperatorTokenUnfit} when it cannot be read, is open to other users, or is too short.
-   */
-  static read(file: string): OperatorToken {
-    let text: string;
-    let mode: number;
-    try {
-      const stat = fs.statSync(file);
-      mode = stat.mode;
-      if (!stat.isFile()) throw new OperatorTokenUnfit(`${file} is not a regular file`);
-      if (stat.size > MOST_BYTES) throw new OperatorTokenUnfit(`${file} is too long to hold a token`);
-      text = fs.readFileSync(file, 'utf8');
-    } catch (error) {
-      if (error instanceof OperatorTokenUnfit) throw error;
-      throw new OperatorTokenUnfit(`${file} cannot be read (${systemCode(error) ?? 'unknown'})`, {
-        cause: error,
-      });
-    }
-    // The modes that Node tells on Windows are made up. A group may read: that is how Kubernetes mounts a secret.
-    if (process.platform !== 'win32' && (mode & 0o007) !== 0)
-      throw new OperatorTokenUnfit(`${file} can be read by every user of the host: chmod 600`);
-    const token = text.replace(/\r?\n$/, '');
-    if (!/^[\x21-\x7e]*$/.test(token) || token.length < LEAST_CHARACTERS) {
-      throw new OperatorTokenUnfit(
-        `${file} does not hold a token: one line of at least ${LEAST_CHARACTERS} visible ASCII characters, such as openssl rand -hex 32 makes`,
-      );
-    }
-    return new OperatorToken(token);
-  }
-
-  /** In a time that does not depend on how much of it is right. */
-  matches(presented: string): boolean {
-    return timingSafeEqual(hashOf(presented), this.#hash);
-  }
-}
-
-function hashOf(text: string): Buffer {
-  return createHash('sha256').update(text).digest();
 }

@@ -1,28 +1,8 @@
 /** `GET /metrics`: the declared numbers and those of the process, as Prometheus text or OpenMetrics. */
-import {
-  collectDefaultMetrics,
-  type Metric,
-  type MetricObjectWithValues,
-  type MetricValue,
-  type OpenMetricsContentType,
-  Registry,
-} from 'prom-client';
+import { type Metric, type OpenMetricsContentType, Registry } from 'prom-client';
 import { NUMBERS } from './numbers.js';
+import type { ProcessMetrics } from './process-metrics.js';
 import type { Facts } from './snapshot.js';
-
-/** Of the process and of the event loop of the thread that asks, by prom-client; plain data. */
-export type ProcessMetrics = readonly MetricObjectWithValues<MetricValue<string>>[];
-
-/** Gauges of prom-client with the ending of a counter: sums of those of the same name without it. */
-const MISNAMED = ['resources', 'handles', 'requests'].map((what) => `nodejs_active_${what}_total`);
-
-/** @returns what reads them. They are counted on this thread from now on. */
-export function watchProcess(): () => Promise<ProcessMetrics> {
-  const registry = new Registry();
-  collectDefaultMetrics({ register: registry });
-  for (const name of MISNAMED) registry.removeSingleMetric(name);
-  return () => registry.getMetricsAsJSON();
-}
 
 /** Every metric, and the media type of the text. */
 export async function metricsText(

@@ -5,7 +5,7 @@ import { type Dispatcher, Pool } from 'undici';
 /** The answer to one request: what a sender acts on. */
 export interface Answer {
   readonly status: number;
-  /** From the Error body; undefined when there is none, or none of the protocol. */
+  /** From the Error body; undefined without a code of the protocol. */
   readonly code: string | undefined;
   readonly details: Readonly<Record<string, unknown>> | undefined;
   /** What Retry-After asks for, in milliseconds. */

@@ -4,12 +4,12 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ERRORS, type EventKind } from '@clinical-events/protocol';
-import { systemCode } from '../system-code.js';
+import { messageOf, systemCode } from '../system-code.js';
 import { type Answer, type EventEndpoint, nameOf } from './event-endpoint.js';
 
 const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 5000;
-/** An event may be one that the collector always fails at; then the others go on. */
+/** An event may be one that the collector always fails at; then the others are sent. */
 const MOST_FAILURES = 5;
 const RETRY: ReadonlySet<number> = new Set(
   Object.values(ERRORS)
@@ -25,7 +25,7 @@ function mayPass(status: number): boolean {
 }
 
 export interface SendOptions {
-  /** No more than so many a second. */
+  /** At most this many a second. */
   readonly perSecond?: number | undefined;
   /** Gives up after so long without any progress, in milliseconds. */
   readonly patienceMs?: number;
@@ -52,7 +52,7 @@ export class Sender {
   /** The last of each id. */
   readonly #underWay = new Map<string, Promise<unknown>>();
   #failure: SendingFailed | undefined;
-  /** No one sends before these instants, of the monotonic clock. */
+  /** Nothing is sent before these instants, of the monotonic clock. */
   #pausedUntil = 0;
   #nextAt = 0;
   #progressAt = performance.now();
@@ -142,5 +142,5 @@ export class Sender {
 }
 
 function reasonOf(error: unknown): string {
-  return systemCode(error) ?? (error instanceof Error ? error.message : String(error));
+  return systemCode(error) ?? messageOf(error);
 }

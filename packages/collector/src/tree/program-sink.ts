@@ -12,7 +12,7 @@ const ANSWER_MS = 30_000;
 /** Old-space of a process of ours, MiB: it holds a few notes at a time. */
 const HEAP = '--max-old-space-size=32';
 
-type Answer = Exclude<SinkReply, { kind: 'started' | 'failed' }>;
+type Answer = Exclude<SinkReply, { kind: 'started' | 'ended' | 'failed' }>;
 
 /** What is asked and not answered yet. */
 interface Question {
@@ -94,6 +94,10 @@ export class SinkHelper {
   #take(reply: SinkReply): void {
     if (reply.kind === 'started') {
       this.#groups.set(reply.sink, reply.pid);
+      return;
+    }
+    if (reply.kind === 'ended') {
+      if (this.#groups.get(reply.sink) === reply.pid) this.#groups.delete(reply.sink);
       return;
     }
     const question = this.#questions.get(reply.sink);

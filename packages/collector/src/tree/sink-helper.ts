@@ -19,9 +19,10 @@ export interface SinkRequest {
   readonly note?: string;
 }
 
-/** One for each request, but for `started`. An empty note: it holds none. */
+/** One for each request, but for `started` and `ended`. An empty note: it holds none. */
 export type SinkReply = { readonly sink: number } & (
   | { readonly kind: 'started'; readonly pid: number }
+  | { readonly kind: 'ended'; readonly pid: number }
   | { readonly kind: 'held'; readonly note: string }
   | { readonly kind: 'kept' }
   | { readonly kind: 'again' | 'fork'; readonly reason: string; readonly note: string }
@@ -59,7 +60,9 @@ class RunningProgram {
   /** Read on demand, so that a program that floods its output waits. */
   readonly #output: AsyncIterator<Buffer>;
   #buffer = Buffer.alloc(0);
-  readonly #ended: Promise<string>;
+  /** Resolves with how it ended. */
+  readonly ended: Promise<string>;
+  #hasEnded = false;
 
   constructor([program = '', ...args]: readonly string[]) {
     const child = spawn(program, args, {
@@ -69,10 +72,11 @@ class RunningProgram {
     });
     this.#child = child;
     this.pid = child.pid;
-    this.#ended = new Promise((resolve) => {
+    this.ended = new Promise((resolve) => {
       child.on('error', (error) => resolve(`cannot be started (${systemCode(error) ?? 'UNKNOWN'})`));
       child.on('exit', (code, signal) => {
-        endGroup(child.pid);
+        this.kill();
+        this.#hasEnded = true;
         resolve(signal === null ? `ended with exit code ${code ?? -1}` : `was ended by ${signal}`);
       });
     });
@@ -102,13 +106,14 @@ class RunningProgram {
   }
 
   kill(): void {
-    endGroup(this.pid);
+    // Later its id may be another's.
+    if (!this.#hasEnded) endGroup(this.pid);
   }
 
   /** Kills it. @returns whether it has ended: one that waits for a mount may not. */
   async end(): Promise<boolean> {
     this.kill();
-    return await Promise.race([this.#ended.then(() => true), later(END_MS).then(() => false)]);
+    return await Promise.race([this.ended.then(() => true), later(END_MS).then(() => false)]);
   }
 
   /** The next line that is not empty, without what a terminal cannot be shown. */
@@ -148,7 +153,7 @@ class RunningProgram {
       return;
     }
     throw new ProgramFailed(
-      await Promise.race([this.#ended, later(END_MS).then(() => 'has closed its output')]),
+      await Promise.race([this.ended, later(END_MS).then(() => 'has closed its output')]),
     );
   }
 }
@@ -186,7 +191,14 @@ async function answer({ sink, command, note }: SinkRequest): Promise<SinkReply> 
     }
     const started = new RunningProgram(command);
     programs.set(sink, started);
-    if (started.pid !== undefined) reply({ sink, kind: 'started', pid: started.pid });
+    const { pid } = started;
+    if (pid !== undefined) {
+      reply({ sink, kind: 'started', pid });
+      started.ended.then(
+        () => reply({ sink, kind: 'ended', pid }),
+        () => undefined,
+      );
+    }
     return { sink, kind: 'held', note: await started.held() };
   } catch (error) {
     programs.get(sink)?.kill();

@@ -23,6 +23,7 @@ import {
 } from '@clinical-events/protocol/verify';
 import { consistencyProof } from './merkle.js';
 import { verifyCosignature, type NoteKey } from './note-signing.js';
+import { nodeFiles } from '../files.js';
 import { systemCode } from '../system-code.js';
 import {
   assertContinues,
@@ -243,25 +244,24 @@ function fileTrouble(file: string, error: unknown): SinkTrouble {
   return new SinkTrouble(`${file} cannot be read or written (${code})`, { cause: error });
 }
 
-/*
- * `checkpoints/cosigned-<key id>` in the data directory: the newest checkpoint that a witness has cosigned, with the
- * log's signatures and the witness's. It is what an auditor asks for, and says from where the witness wants a
- * consistency proof the next time.
+/**
+ * `checkpoints/cosigned-<key id>` in the data directory: the newest checkpoint that a witness has cosigned, with the log's
+ * signatures and the witness's. It is what an auditor asks for, and says from where the witness wants a consistency proof
+ * the next time.
  */
-
-export class CosignedFile {
+class CosignedFile {
   readonly path: string;
 
   constructor(
-    private readonly directory: string,
+    directory: string,
     private readonly witness: NoteKey,
   ) {
     this.path = path.join(directory, `cosigned-${keyIdText(witness.keyId)}`);
   }
 
   /**
-   * @returns the checkpoint, or undefined when there is none, or what is there is not one of this log with the
-   *   witness's cosignature: then the witness itself tells how far it has seen the log.
+   * @returns the checkpoint, or undefined without a file, or when it is not one of this log with the witness's
+   *   cosignature: then the witness itself tells how much it has seen of the log.
    * @throws the system's error when the file cannot be read.
    */
   async read(origin: string, log: LogView): Promise<Checkpoint | undefined> {
@@ -282,21 +282,7 @@ export class CosignedFile {
 
   /** On return the note is in the place of the one before, on stable storage. A crash leaves one of the two. */
   async write(note: string): Promise<void> {
-    const unfinished = `${this.path}.unfinished`;
-    await fs.mkdir(this.directory, { recursive: true, mode: 0o700 });
-    const file = await fs.open(unfinished, 'w', 0o600);
-    try {
-      await file.writeFile(note);
-      await file.sync();
-    } finally {
-      await file.close();
-    }
-    await fs.rename(unfinished, this.path);
-    const directory = await fs.open(this.directory, 'r');
-    try {
-      await directory.sync();
-    } finally {
-      await directory.close();
-    }
+    nodeFiles.makeDirectory(path.dirname(this.path));
+    await nodeFiles.replace(this.path, Buffer.from(note));
   }
 }

@@ -61,9 +61,9 @@ test('[R-832] it lives and is not ready while the ledger is being opened', async
   onTestFinished(() => fs.rmSync(path.dirname(isLet), { recursive: true, force: true }));
   const slow = `
     import { existsSync } from 'node:fs';
-    import { isMainThread } from 'node:worker_threads';
+    import { workerData } from 'node:worker_threads';
     const waits = new Int32Array(new SharedArrayBuffer(4));
-    while (!isMainThread && !existsSync(${JSON.stringify(isLet)})) Atomics.wait(waits, 0, 0, 20);
+    while (workerData?.queue !== undefined && !existsSync(${JSON.stringify(isLet)})) Atomics.wait(waits, 0, 0, 20);
   `;
   const preload = ['--import', `data:text/javascript,${encodeURIComponent(slow)}`];
   const starting = running(dataDir, ['--management-port', String(port)], preload);
@@ -158,4 +158,29 @@ test('[R-832] told to stop it is not ready at once, while what was begun is fini
   sending.close();
   expect(await collector.exited).toBe(0);
   probe.destroy();
+});
+
+test('[R-832] while the thread that takes events hangs, /livez fails, and passes again when it goes on', async () => {
+  const { dataDir } = await scratch();
+  const hangs = path.join(dataDir, '..', `${path.basename(dataDir)}-hangs`);
+  onTestFinished(() => fs.rmSync(hangs, { force: true }));
+  const preload = `
+    import { existsSync } from 'node:fs';
+    import { isMainThread } from 'node:worker_threads';
+    if (isMainThread) setInterval(() => { while (existsSync(${JSON.stringify(hangs)})); }, 20).unref();
+  `;
+  const collector = await running(
+    dataDir,
+    [],
+    ['--import', `data:text/javascript,${encodeURIComponent(preload)}`],
+  );
+  const port = managementPort(collector);
+  expect(await live(port)).toBe(true);
+  fs.writeFileSync(hangs, '');
+  await expect.poll(async () => (await get(port, '/livez')).body).toContain('[-]http_thread failed');
+  expect(await live(port)).toBe(false);
+  expect(await notReady(port)).toEqual(['http_thread']);
+  fs.rmSync(hangs);
+  await expect.poll(() => live(port)).toBe(true);
+  await expect.poll(() => notReady(port)).toEqual([]);
 });

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { OperatorToken } from '../../src/operate/gate.js';
+import { OperatorToken } from '../../src/operate/operator-token.js';
 import { scratchDirectory } from '../access/scratch-keys.js';
 
 test('[R-831] a token matches itself and nothing else, whatever ends its line', () => {

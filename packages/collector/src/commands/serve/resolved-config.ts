@@ -6,7 +6,7 @@ import fs from 'node:fs';
 import { type Config, ConfigError, type ConfigFault, type ConfigReading } from '../../config.js';
 import { CertificateUnusable, ServerCertificate, type TlsOptions } from '../../ingest/tls.js';
 import { ProxiesInvalid, TrustedProxies } from '../../ingest/trusted-proxies.js';
-import { OperatorToken, OperatorTokenUnfit } from '../../operate/gate.js';
+import { OperatorToken, OperatorTokenUnfit } from '../../operate/operator-token.js';
 import { kekFault } from '../../privacy/key-encryption-key.js';
 import { storeFault } from '../../store/open.js';
 import { parseSinks, type SinkSpec, SinkSpecInvalid } from '../../tree/sink.js';

@@ -164,3 +164,13 @@ test('[R-835] all that a state says goes into the document as text', () => {
   expect(html).toMatch(/&quot;>&lt;img src=x onerror=alert\(1\)>/);
   expect(html).toContain('&amp;amp;');
 });
+
+test('[R-835] a declared number stands in its card in its unit, and a trouble as one', () => {
+  const tree = shown(wrong());
+  expect(part(tree, 'storage')).toContain('Id index 917,436,971 entries In memory 48 MiB');
+  expect(part(tree, 'proof')).toMatch(
+    /Epoch of keys 9 days ago Erased 1,137 events Not yet erased 2 erasures/,
+  );
+  expect(tree).toContain('<span class="chip warning">2 erasures</span>');
+  expect(part(tree, 'runs')).toContain('Orphan events 1,804 their start is missing');
+});
