@@ -36,8 +36,12 @@ import { assertApart, holdsLog, real } from './regular-files.js';
 import { backupSource, noteOver } from './restore-source.js';
 import { printable, printableJson, ProgressBar, wrappedFor } from './terminal.js';
 import { collect, keysFrom, logKey, rotationsIn } from './verify/trusted-keys.js';
-import { verifyLog, type Verification } from './verify/verification.js';
-import { verificationFields, verificationReport } from './verify/verification-report.js';
+import {
+  verificationFields,
+  verificationReport,
+  verifyLog,
+  type Verification,
+} from './verify/verification.js';
 
 const EXAMPLES = `
 Examples:

@@ -9,8 +9,13 @@ import { CommandFailure, EXIT, type ExitCode, usage } from '../exit-codes.js';
 import { holdsLog } from '../regular-files.js';
 import { keysFrom, rotationsIn, logKey } from './trusted-keys.js';
 import { printable, printableJson, ProgressBar } from '../terminal.js';
-import { verifyLog, type Verification, type VerificationOptions } from './verification.js';
-import { verificationFields, verificationReport } from './verification-report.js';
+import {
+  verificationFields,
+  verificationReport,
+  verifyLog,
+  type Verification,
+  type VerificationOptions,
+} from './verification.js';
 import { defineCommand } from '../define.js';
 
 const EXAMPLES = `  $ collector verify
