@@ -276,3 +276,44 @@ export class KeyRing {
     this.#proven.clear();
   }
 }
+
+/* Keys as they are shown to operators. */
+
+/** A key and its use since the start, without its hash. */
+export type KeyState = Pick<
+  ApiKey,
+  'keyId' | 'organisation' | 'note' | 'createdAt' | 'expiresAt' | 'revokedAt' | 'replacedBy'
+> &
+  Omit<KeyUse, 'key'>;
+
+/** More lines would help no one, and would cost the monitoring system more than all other metrics. */
+export const MOST_KEYS = 1000;
+
+/** Those that can be used before those that cannot, each in the order of creation; at most {@link MOST_KEYS}. */
+export function shownKeys(uses: Iterable<KeyUse>, now: number): KeyState[] {
+  const all = Array.from(uses, stateOfKey);
+  const usable = all.filter((key) => isUsable(key, now));
+  if (usable.length >= MOST_KEYS) return usable.slice(0, MOST_KEYS);
+  const others = all.filter((key) => !isUsable(key, now));
+  return [...usable, ...others.slice(-(MOST_KEYS - usable.length))];
+}
+
+function stateOfKey({ key, lastUsedAt, uses, overRate }: KeyUse): KeyState {
+  const { keyId, organisation, note, createdAt, expiresAt, revokedAt, replacedBy } = key;
+  return {
+    ...{ keyId, organisation, note, createdAt, expiresAt, revokedAt, replacedBy },
+    ...{ lastUsedAt, uses, overRate },
+  };
+}
+
+export function isUsable({ revokedAt, expiresAt }: KeyState, now: number): boolean {
+  return revokedAt === undefined && (expiresAt === undefined || now < expiresAt);
+}
+
+/** A sender that was given another key would have changed by now. */
+const IN_USE_MS = 60 * 60_000;
+
+/** Whether someone sent with it within the last hour. */
+export function isInUse({ lastUsedAt }: KeyState, now: number): boolean {
+  return lastUsedAt !== undefined && now - lastUsedAt < IN_USE_MS;
+}

@@ -1,5 +1,5 @@
 /**
- * The file of the catalogue: made, opened, held against the ledger that it is of, and rebuilt where it is of no use.
+ * The file of the catalogue: made, opened, compared with its ledger, and rebuilt where it is of no use.
  *
  * It is derived, so nothing in it is repaired. What is of another version or ledger is emptied in one transaction, which
  * other processes see whole. What SQLite calls damaged is removed: processes that have it open keep what they have, and
@@ -113,7 +113,7 @@ function assertMayEmpty(database: Sql, id: string, directory: string): void {
   );
 }
 
-/** Removes the catalogue of a directory. Who has it open goes on with what was removed. */
+/** Removes the catalogue of a directory. A process that has it open keeps what was removed. */
 export function removeFile(directory: string): void {
   for (const end of ['', '-wal', '-shm'])
     fs.rmSync(path.join(directory, CATALOGUE_FILE + end), { force: true });

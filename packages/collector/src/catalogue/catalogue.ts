@@ -1,5 +1,5 @@
 /**
- * The catalogue: a table of all records of a log, derived from it. An update takes in what the log holds behind it; a
+ * The catalogue: a table of all records of a log, derived from it. An update takes in what the log has gained; a
  * question is answered from what is committed then, and never from a row that does not say what its events say.
  */
 import path from 'node:path';

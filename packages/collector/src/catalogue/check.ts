@@ -53,7 +53,7 @@ export type CatalogueCheck =
       readonly differing: number;
       /** Of those the first MOST_NAMED, in the order of the log. */
       readonly named: readonly DifferingRecord[];
-      /** Whether what is counted of all records is right, as far as that can be compared. */
+      /** Whether the counts of all records are right, where they can be compared. */
       readonly isCounted: boolean;
     };
 

@@ -231,7 +231,7 @@ export class Updating {
     this.#isEnd = false;
   }
 
-  /** Places the events of a batch. @returns the cursor behind it. */
+  /** Places the events of a batch. @returns the cursor after it. */
   async #place(): Promise<Cursor> {
     let { sequence, at } = this.#passed ?? BEGINNING;
     let placed = 0;

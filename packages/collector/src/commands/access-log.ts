@@ -6,7 +6,7 @@
  * too; the second says how much it was. Without the second, it may have been anything.
  *
  * The log has heads of the chain over the lines (ledger/access-log-heads.ts), so none is ever changed or taken back, also
- * not one that a crash or a full disk has torn: the next begins behind it, on a line of its own.
+ * not one that a crash or a full disk has torn: the next begins on a line of its own.
  */
 import { randomUUID } from 'node:crypto';
 import { accessLogPath, openAccessLog, openReadingsLog, readingsLogPath } from '../store/open-access-log.js';

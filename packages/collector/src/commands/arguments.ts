@@ -1,86 +1,13 @@
-/** What an operator types: the options of the configuration, and what names events, runs, organisations and times. */
+/** What an operator types to name events, runs, organisations, times and files. */
 import { isUtf8 } from 'node:buffer';
 import fs from 'node:fs';
 import path from 'node:path';
 import { didYouMean, isOrganisation } from '@clinical-events/protocol';
-import type { Command } from 'commander';
 import type { Catalogue } from '../catalogue/catalogue.js';
-import {
-  type CommandName,
-  type Config,
-  ConfigError,
-  optionsOf,
-  type ConfigReading,
-  readConfig,
-} from '../config.js';
-import { isShared, storeFault } from '../store/open.js';
 import { CLOCKS, type Clock } from '../records/vocabulary.js';
 import { parseDuration } from '../quantity.js';
 import { systemCode } from '../system-code.js';
 import { CommandFailure, EXIT, usage } from './exit-codes.js';
-
-/** The commands that work where the log is in a database, or without a log. */
-const ON_SHARED_STORES: readonly CommandName[] = [
-  ...(['serve', 'keys', 'issuing', 'events', 'doctor', 'signing-key', 'verify', 'proof'] as const),
-  ...(['store', 'quarantine', 'mirror', 'lifecycle', 'import'] as const),
-];
-
-/** Gives a command its options from the one declaration. Their values stay text: `config.ts` alone reads them. */
-export function addConfigOptions(command: Command, name: CommandName): Command {
-  const options = optionsOf(name);
-  for (const { name: option, placeholder, help } of options) {
-    command.option(`--${option} <${placeholder}>`, help);
-  }
-  // A start finds the faults of all options together (serve/resolved-config.ts).
-  if (name !== 'serve' && options.some((option) => option.name === 'store'))
-    command.hook('preAction', () => assertStore(readingOf(command, name)));
-  return command;
-}
-
-/** @throws ConfigError where no log can be opened by the address. */
-async function assertStore({ config, sourceOf }: ConfigReading): Promise<void> {
-  const message = await storeFault(config?.store ?? '');
-  if (message !== undefined) throw new ConfigError([{ source: sourceOf('store'), message }]);
-}
-
-/** Those options that were typed, by name. */
-export function givenOptions(command: Command, name: CommandName): Record<string, string> {
-  // A group may have them too, in front of the command.
-  const values = command.optsWithGlobals<Record<string, unknown>>();
-  const given: Record<string, string> = {};
-  for (const { name: option } of optionsOf(name)) {
-    const value = values[option.replace(/-(.)/g, (_, letter: string) => letter.toUpperCase())];
-    if (typeof value === 'string') given[option] = value;
-  }
-  return given;
-}
-
-/** What a command that was given its options by {@link addConfigOptions} finds there, in the environment and the file. */
-export function readingOf(command: Command, name: CommandName): ConfigReading {
-  return readConfig(givenOptions(command, name));
-}
-
-/** The configuration for a command that was given its options by {@link addConfigOptions}. */
-export function configOf(command: Command, name: CommandName): Config {
-  return soundConfig(readingOf(command, name), name);
-}
-
-/** @throws ConfigError with every fault, or that the data directory is something else than a directory. */
-export function soundConfig({ config, faults, sourceOf }: ConfigReading, name: CommandName): Config {
-  if (config === undefined) throw new ConfigError(faults);
-  if (isShared(config) && !ON_SHARED_STORES.includes(name)) {
-    throw usage(
-      `--store: this command reads a data directory: copy the log into one with collector mirror --store ` +
-        `${config.store} --data-dir DIR, and then give --data-dir DIR and no --store`,
-    );
-  }
-  // Whatever is done in it would fail, each command in its own words, and none would name it.
-  if (fs.statSync(config.dataDir, { throwIfNoEntry: false })?.isDirectory() === false)
-    throw new ConfigError([
-      { source: sourceOf('data-dir'), message: `${config.dataDir} is not a directory` },
-    ]);
-  return config;
-}
 
 /** @throws CommandFailure that names the words, and the one that was probably meant. */
 export function wordFrom<Word extends string>(option: string, text: string, words: readonly Word[]): Word {

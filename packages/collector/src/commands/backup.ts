@@ -2,7 +2,6 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { Command } from 'commander';
 import type { Config } from '../config.js';
 import { aboutBytes, counted } from '../quantity.js';
 import { hasKeys, keyInventory, keysOnDisk } from '../privacy/key-directory.js';
@@ -27,15 +26,13 @@ import { isNoRoom, systemCode } from '../system-code.js';
 import { signingDirectory, SigningKeyFault } from '../tree/key-files.js';
 import { writeBackupNote } from '../tree/state-files.js';
 import { type GivenOut, logAccess } from './access-log.js';
-import { addConfigOptions, configOf } from './arguments.js';
+import { defineCommand } from './define.js';
 import { CommandFailure, EXIT, type ExitCode, onStop, usage } from './exit-codes.js';
 import { assertApart, assertLedger, checkRegular } from './regular-files.js';
 import { printable, printableJson, ProgressBar, wrappedFor } from './terminal.js';
 import { checkpointIn, newestCheckpoint } from './verify/log-checkpoints.js';
 
-const EXAMPLES = `
-Examples:
-  $ collector backup /mnt/backup/collector
+const EXAMPLES = `  $ collector backup /mnt/backup/collector
   $ collector backup /mnt/backup/collector --follow
   $ collector verify --data-dir /mnt/backup/collector
 
@@ -68,23 +65,21 @@ interface BackupOptions {
   readonly json?: true;
 }
 
-export function command(): Command {
-  const backup = new Command('backup')
-    .description('Copy the data directory while a collector runs; a later run copies only what is new.')
-    .argument('<directory>', 'where to; made when it is not there')
-    .option('--with-signing-keys', 'copy the private signing keys too')
-    .option(
-      '--keys-elsewhere',
+export const command = defineCommand<BackupOptions>({
+  name: 'backup',
+  description: 'Copy the data directory while a collector runs; a later run copies only what is new.',
+  arguments: { '<directory>': 'where to; made when it is not there' },
+  options: {
+    '--with-signing-keys': 'copy the private signing keys too',
+    '--keys-elsewhere':
       'the keys of encrypted payloads, of which there is no mirror, are kept in another way',
-    )
-    .option('--follow', 'make a round every 5 seconds, until a signal')
-    .option('--json', 'print what was done as JSON; with --follow one line a round');
-  return addConfigOptions(backup, 'backup')
-    .addHelpText('after', EXAMPLES)
-    .action(async (directory: string, options: BackupOptions, self: Command) => {
-      await backUpTo(path.resolve(directory), configOf(self, 'backup'), options);
-    });
-}
+    '--follow': 'make a round every 5 seconds, until a signal',
+    '--json': 'print what was done as JSON; with --follow one line a round',
+  },
+  configuration: 'backup',
+  examples: EXAMPLES,
+  run: ({ options, config }, directory) => backUpTo(path.resolve(directory), config(), options),
+});
 
 /** What all rounds of a process share. */
 interface Job {

@@ -316,7 +316,7 @@ export interface NameFilter extends Pick<RunFilter, 'organisation' | 'applicatio
   readonly model?: string | undefined;
 }
 
-/** Of each kind so many are looked at for the nearest, those of the most runs, and none that is longer. */
+/** The nearest name is looked for among the names of the most runs; longer names are left out. */
 const MOST_NAMES = 10_000;
 const LONGEST_NAME = 200;
 

@@ -25,7 +25,7 @@ import { uuidText } from '../store/text.js';
 import { defineCommand } from './define.js';
 import { EXIT, type ExitCode, usage } from './exit-codes.js';
 import { jsonText, printable, wrappedFor } from './terminal.js';
-import { keysFrom, reading, rotationsIn } from './verify/trusted-keys.js';
+import { keysFrom, reading, rotationsIn } from './given-keys.js';
 
 /* What `check-proof` says of a proof that holds: to scripts, and to people. */
 
@@ -280,7 +280,7 @@ function isOfErased(proof: string): boolean {
     const { extra } = parseProof(proof);
     return extra.length - decodeEnvelope(extra).size === HASH_BYTES;
   } catch {
-    // What it is instead is told when it is checked.
+    // The check reports what is wrong with it.
     return true;
   }
 }
@@ -305,7 +305,7 @@ function isPrintedEvent(body: Buffer): boolean {
   );
 }
 
-/** Keys as they are told apart: by their ids. */
+/** Keys by their ids. */
 function idsOf(keys: readonly { readonly keyId: number }[]): string {
   const ids = [...new Set(keys.map(({ keyId }) => keyIdText(keyId)))];
   const most = 8;
@@ -313,7 +313,7 @@ function idsOf(keys: readonly { readonly keyId: number }[]): string {
   return `${ids.length === 1 ? 'key' : 'keys'} ${listed}`;
 }
 
-/** No key that is believed has signed the checkpoint; so nothing is known of who has. */
+/** No trusted key has signed the checkpoint, so the signer is unknown. */
 function untrusted({ proof, keys }: ProofCheck): string {
   const { text, signatures } = parseNote(parseProof(proof).checkpoint);
   const { origin } = parseCheckpoint(text);

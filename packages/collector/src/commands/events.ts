@@ -71,7 +71,7 @@ const FOLLOW_EVERY_MS = 200;
 /** Bodies that are in memory together. */
 const READ_BYTES = 4 << 20;
 const MOST_ORGANISATIONS = 1 << 16;
-/** Lines are written in pieces of about so many characters. */
+/** Lines are written in pieces of about this size, in characters. */
 const PIECE = 64 << 10;
 
 export const command = defineCommand<EventsOptions>({

@@ -7,6 +7,7 @@ import { RejectFile, RejectsUnusable, type Refusal } from '../importing/reject-f
 import { fixTimestamps, Zone } from '../importing/timestamp-fix.js';
 import { organisationFrom, wordFrom } from './arguments.js';
 import { CommandFailure, EXIT, usage } from './exit-codes.js';
+import { counted } from '../quantity.js';
 import { ProgressBar } from './terminal.js';
 
 export interface LineOptions {
@@ -118,10 +119,10 @@ export class LineFiles {
       this.sum(count),
     ) as [number, number, number, number];
     const read = `${counted(lines, 'line')} of ${counted(this.tallies.length, 'file')} read`;
-    const text = [`${read}: ${counted(events, 'event')} ${passed}, ${spelt(refused) || 'none'} refused.`];
+    const text = [`${read}: ${counted(events, 'event')} ${passed}, ${refused || 'none'} refused.`];
     if (fixed > 0) text.push(`Timestamps fixed in ${counted(fixed, 'event')}.`);
     if (refused > 0) {
-      const byCode = [...this.refused].map(([code, count]) => `${spelt(count)} ${code}`).join(', ');
+      const byCode = [...this.refused].map(([code, count]) => `${count} ${code}`).join(', ');
       const where =
         this.rejects === undefined
           ? 'name a file by --rejects for all of them.'
@@ -169,15 +170,6 @@ export class LineFiles {
     if (fixed === undefined) return { ...line, tally, offered, fixed: false };
     return { ...line, tally, offered: { ...offered, body: Buffer.from(fixed) }, fixed: true };
   }
-}
-
-/** 1,234, because such numbers are long. Empty for zero. */
-function spelt(number: number): string {
-  return number === 0 ? '' : number.toLocaleString('en-US');
-}
-
-function counted(number: number, thing: string): string {
-  return `${spelt(number) || '0'} ${thing}${number === 1 ? '' : 's'}`;
 }
 
 function zoneFrom(text: string): Zone {

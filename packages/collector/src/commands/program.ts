@@ -16,7 +16,7 @@ import { CommandFailure, EXIT, type ExitCode, exitCodesHelp, deniedPath } from '
 import { printRemarks, typedExamples, type CommandWord, version } from './typed.js';
 
 interface CommandFile {
-  readonly command: Definition | (() => Command);
+  readonly command: Definition;
 }
 
 /** One file a command; loading only the one that was asked for keeps the start quick. */
@@ -166,10 +166,6 @@ function withHelpAsked(argv: readonly string[], program: Command): readonly stri
   return [...words, '--help'];
 }
 
-function built(command: CommandFile['command']): Command {
-  return typeof command === 'function' ? command() : commandOf(command);
-}
-
 /** Runs the command that `argv` asks for. On return the exit code is set. */
 export async function main(argv: readonly string[]): Promise<void> {
   let given: Given = {};
@@ -195,7 +191,7 @@ export async function main(argv: readonly string[]): Promise<void> {
   const asked = argv.find((word) => !word.startsWith('-') && word !== 'help');
   try {
     for (const [name, { summary, load }] of Object.entries(COMMANDS)) {
-      if (name === asked) program.addCommand(built((await load()).command).summary(summary));
+      if (name === asked) program.addCommand(commandOf((await load()).command).summary(summary));
       else program.command(name).summary(summary);
     }
     tame(program);

@@ -294,11 +294,11 @@ async function writeTiles(config: Config, directory: string, { json }: ProofOpti
     } = await exportTiles(log, directory, onProgress).finally(() => bar.clear());
     givenOut.events = size;
     givenOut.complete = true;
-    const told = { directory, origin, tree_size: size, tree_size_before: before, files_written: written };
+    const done = { directory, origin, tree_size: size, tree_size_before: before, files_written: written };
     const since = before === 0 ? '' : `, of which ${before} were there`;
     process.stdout.write(
       json
-        ? `${JSON.stringify(told, undefined, 2)}\n`
+        ? `${JSON.stringify(done, undefined, 2)}\n`
         : `${directory} holds the tiles of ${counted(size, 'entry', 'entries')} of ${printable(origin)}${since}. ` +
             `${counted(written, 'file')} written.\n`,
     );

@@ -1,6 +1,5 @@
 /** `collector restore`: copies a back-up to a new data directory, and proves it before it counts as one. */
 import path from 'node:path';
-import { Command } from 'commander';
 import { exists, nodeFiles } from '../files.js';
 import { eventsOf, takenBy } from '../privacy/actions.js';
 import {
@@ -31,21 +30,17 @@ import { openStore } from '../store/open-to-read.js';
 import { isNoRoom, systemCode } from '../system-code.js';
 import { SigningKeyFault } from '../tree/key-files.js';
 import { beginAccess } from './access-log.js';
+import { defineCommand } from './define.js';
 import { CommandFailure, EXIT, type ExitCode, usage } from './exit-codes.js';
 import { assertApart, holdsLog, real } from './regular-files.js';
 import { backupSource, noteOver } from './restore-source.js';
 import { printable, printableJson, ProgressBar, wrappedFor } from './terminal.js';
-import { collect, keysFrom, logKey, rotationsIn } from './verify/trusted-keys.js';
-import {
-  verificationFields,
-  verificationReport,
-  verifyLog,
-  type Verification,
-} from './verify/verification.js';
+import { keysFrom, rotationsIn } from './given-keys.js';
+import { logKey } from './verify/trusted-keys.js';
+import { verifyLog, type Verification } from './verify/verification.js';
+import { verificationFields, verificationReport } from './verify/verification-report.js';
 
-const EXAMPLES = `
-Examples:
-  $ collector restore /mnt/backup/collector --data-dir ./restored --against /mnt/audit/icu.checkpoints --key log.vkey
+const EXAMPLES = `  $ collector restore /mnt/backup/collector --data-dir ./restored --against /mnt/audit/icu.checkpoints --key log.vkey
 
 Copies the back-up to a new or empty directory, and verifies the copy as "collector verify" does. Only then is it moved
 into its place. Give the checkpoints and the key that were kept elsewhere: what a back-up says of itself finds damage,
@@ -73,29 +68,29 @@ interface RestoreOptions {
   readonly json?: true;
 }
 
-export function command(): Command {
-  return new Command('restore')
-    .description('Copy a back-up to a new data directory, and prove that it is the log that was signed.')
-    .argument('<directory>', 'the back-up')
-    .requiredOption('--data-dir <directory>', 'where to; new or empty')
-    .option('--against <path>', 'checkpoints that were kept elsewhere; may be given again', collect)
-    .option(
-      '--key <vkey>',
-      'a verifier key of the log that you trust, or a file with one; may be given again',
-      collect,
-    )
-    .option('--rotations <path>', 'rotation notes of the log; may be given again', collect)
-    .option(
-      '--encryption-keys <directory>',
-      'the keys of its payloads, and behind commas their mirrors: what is erased by now is taken out of them',
-    )
-    .option('--kek <place>', 'what wraps these keys, where it is no file beside them (see collector serve)')
-    .option('--json', 'print what was done as one JSON object')
-    .addHelpText('after', EXAMPLES)
-    .action(async (directory: string, options: RestoreOptions) => {
-      process.exitCode = await restore(path.resolve(directory), path.resolve(options.dataDir), options);
-    });
-}
+export const command = defineCommand<RestoreOptions>({
+  name: 'restore',
+  description: 'Copy a back-up to a new data directory, and prove that it is the log that was signed.',
+  arguments: { '<directory>': 'the back-up' },
+  options: {
+    '--data-dir <directory>': { help: 'where to; new or empty', isRequired: true },
+    '--against <path>': {
+      help: 'checkpoints that were kept elsewhere; may be given again',
+      isRepeatable: true,
+    },
+    '--key <vkey>': {
+      help: 'a verifier key of the log that you trust, or a file with one; may be given again',
+      isRepeatable: true,
+    },
+    '--rotations <path>': { help: 'rotation notes of the log; may be given again', isRepeatable: true },
+    '--encryption-keys <directory>':
+      'the keys of its payloads and, after commas, their mirrors: what is erased by now is taken out of them',
+    '--kek <place>': 'what wraps these keys, where it is no file beside them (see collector serve)',
+    '--json': 'print what was done as one JSON object',
+  },
+  examples: EXAMPLES,
+  run: ({ options }, directory) => restore(path.resolve(directory), path.resolve(options.dataDir), options),
+});
 
 /** @returns the exit code. */
 async function restore(directory: string, to: string, options: RestoreOptions): Promise<ExitCode> {

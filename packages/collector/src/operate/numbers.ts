@@ -20,13 +20,13 @@ import {
 } from '../numbers.js';
 import { OTLP_NUMBERS } from '../otlp/otlp-counters.js';
 import { healthOf, isReady } from './health.js';
+import type { KeyState } from '../access/key-ring.js';
 import type {
   BackupState,
   CheckpointState,
   DiskSpace,
   Facts,
   IndexState,
-  KeyState,
   RunState,
   VerifyState,
 } from './snapshot.js';

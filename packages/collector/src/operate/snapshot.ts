@@ -2,7 +2,7 @@
  * What the management listener may know of the collector at an instant: counts, instants, states and names. Plain data,
  * because it goes from the main thread to the thread of the listener. Instants are milliseconds since 1970 UTC.
  */
-import type { KeyUse } from '../access/key-ring.js';
+import type { KeyState } from '../access/key-ring.js';
 import type { ClockStep } from '../clock.js';
 import type { StorageState } from '../ingest/ingest.js';
 import type { IngestCounts, QueueState } from '../ingest/ingest-counters.js';
@@ -77,13 +77,6 @@ export interface RunState {
   readonly events: number;
 }
 
-/** An API key and its use since the start. Its text and the hash of it stay where they are. */
-export type KeyState = Pick<
-  KeyUse['key'],
-  'keyId' | 'organisation' | 'note' | 'createdAt' | 'expiresAt' | 'revokedAt' | 'replacedBy'
-> &
-  Omit<KeyUse, 'key'>;
-
 /**
  * The access log is not the one that the log has heads of; the log in a database is behind what was signed; or
  * acknowledged events are gone from it.
@@ -120,7 +113,7 @@ export interface Snapshot {
   readonly runs: RunState | undefined;
   /** Since when the catalogue cannot be brought up to date. */
   readonly catalogueTroubleSince: number | undefined;
-  /** At most {@link MOST_KEYS}, the usable ones first. */
+  /** At most 1,000, the usable ones first (`shownKeys`). */
   readonly keys: readonly KeyState[];
   readonly keysNotListed: number;
   /** Whether the keys could be read the last time. */
@@ -156,36 +149,4 @@ export interface Facts extends Snapshot {
   readonly daysUntilFull: number | undefined;
   /** For how long the main thread has given no snapshot although it was asked, in milliseconds. */
   readonly silentMs: number;
-}
-
-/** More lines would help no one, and would cost the monitoring system more than all other metrics. */
-export const MOST_KEYS = 1000;
-
-/** Those that can be used before those that cannot, each in the order of creation; at most {@link MOST_KEYS}. */
-export function shownKeys(uses: Iterable<KeyUse>, now: number): KeyState[] {
-  const all = Array.from(uses, stateOfKey);
-  const usable = all.filter((key) => isUsable(key, now));
-  if (usable.length >= MOST_KEYS) return usable.slice(0, MOST_KEYS);
-  const others = all.filter((key) => !isUsable(key, now));
-  return [...usable, ...others.slice(-(MOST_KEYS - usable.length))];
-}
-
-function stateOfKey({ key, lastUsedAt, uses, overRate }: KeyUse): KeyState {
-  const { keyId, organisation, note, createdAt, expiresAt, revokedAt, replacedBy } = key;
-  return {
-    ...{ keyId, organisation, note, createdAt, expiresAt, revokedAt, replacedBy },
-    ...{ lastUsedAt, uses, overRate },
-  };
-}
-
-export function isUsable({ revokedAt, expiresAt }: KeyState, now: number): boolean {
-  return revokedAt === undefined && (expiresAt === undefined || now < expiresAt);
-}
-
-/** A sender that was given another key would have changed by now. */
-const IN_USE_MS = 60 * 60_000;
-
-/** Whether someone sent with it within the last hour. */
-export function isInUse({ lastUsedAt }: KeyState, now: number): boolean {
-  return lastUsedAt !== undefined && now - lastUsedAt < IN_USE_MS;
 }

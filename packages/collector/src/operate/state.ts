@@ -5,7 +5,8 @@ import type { ConsoleState } from './console/console-state.js';
 import { healthOf, isLive, isReady } from './health.js';
 import { hintsOf } from './hints.js';
 import { cellsOf } from './numbers.js';
-import { type Facts, isInUse, isUsable, type KeyState } from './snapshot.js';
+import { isInUse, isUsable, type KeyState } from '../access/key-ring.js';
+import type { Facts } from './snapshot.js';
 import type { Watch } from './watch.js';
 import { warningsOf } from './warnings.js';
 

@@ -7,7 +7,8 @@
 import { describeStep } from '../clock.js';
 import type { SharedCounts } from '../ledger/ledger-counters.js';
 import { counted } from '../quantity.js';
-import { type Facts, isInUse, isUsable } from './snapshot.js';
+import { isInUse, isUsable } from '../access/key-ring.js';
+import type { Facts } from './snapshot.js';
 
 /** `critical`: events are being lost to senders, or will be within a day, or the ledger is contradicted. */
 type Severity = 'critical' | 'warning';

@@ -143,6 +143,7 @@ class ProgramSink implements Sink {
 
   async deliver({ note, checkpoint }: Published, attempt: Attempt): Promise<void> {
     this.#holds ??= attempt.delivered;
+    let again = false;
     try {
       if (!this.#agrees) {
         const started = await this.#ask();
@@ -156,11 +157,12 @@ class ProgramSink implements Sink {
         return;
       }
       await this.#compare(answer.note, checkpoint, attempt);
-      if (answer.kind === 'again') throw new ToldAgain(answer.reason);
+      again = answer.kind === 'again';
+      if (answer.kind === 'again') throw new SinkTrouble(answer.reason);
       throw new SinkTrouble('reports a fork, and the note that it returned does not prove one');
     } catch (error) {
-      // The next try starts the program again and compares what it holds by then.
-      if (!(error instanceof ToldAgain)) this.#agrees = false;
+      // Unless it wants the note again, the next try starts it again and compares what it holds by then.
+      if (!again) this.#agrees = false;
       throw error;
     }
   }
@@ -178,9 +180,4 @@ class ProgramSink implements Sink {
     this.#holds = held?.size;
     if (held !== undefined) await assertContinues(held, newest, 'it holds', log);
   }
-}
-
-/** The program runs, and wants the note once more. */
-class ToldAgain extends SinkTrouble {
-  override name = 'ToldAgain';
 }

@@ -2,7 +2,6 @@ import { spawn } from 'node:child_process';
 import { generateKeyPairSync, hash, sign } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
-import { parseNote, parseRotation } from '@clinical-events/protocol/verify';
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { SigningKeys } from '../../src/tree/signing-keys.js';
 import { run, temporaryDirectory } from '../running/collector-process.js';

@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
 import type { KeyUse } from '../../src/access/key-ring.js';
 import { IngestCounters } from '../../src/ingest/ingest-counters.js';
-import { MOST_KEYS, shownKeys } from '../../src/operate/snapshot.js';
+import { MOST_KEYS, shownKeys } from '../../src/access/key-ring.js';
+
 import { daysUntilFull, GrowthWatch, Samples } from '../../src/operate/watch.js';
 
 const MINUTE = 60_000;

@@ -1,7 +1,8 @@
 /** What the warnings and the hints are made of, where all is well. */
 import { IngestCounters } from '../../src/ingest/ingest-counters.js';
 import { createCounterMemory, LedgerCounters, type SharedCounts } from '../../src/ledger/ledger-counters.js';
-import type { Facts, KeyState } from '../../src/operate/snapshot.js';
+import type { KeyState } from '../../src/access/key-ring.js';
+import type { Facts } from '../../src/operate/snapshot.js';
 import type { SinkState } from '../../src/tree/state-files.js';
 
 export const NOW = Date.parse('2026-03-04T12:00:00Z');

@@ -3,6 +3,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { random, runs } from '../../../../test/property-runs.js';
+import { commandOf } from '../../src/commands/command-line.js';
 import { command } from '../../src/commands/restore.js';
 import { openStore } from '../../src/store/open-to-read.js';
 import { fillSigned, firstKey, loggedEvent } from '../commands/signed-directory.js';
@@ -31,7 +32,7 @@ async function restore(backup: string, target: string, ...args: readonly string[
     return true;
   });
   try {
-    await command().parseAsync([backup, '--data-dir', target, ...args], { from: 'user' });
+    await commandOf(command).parseAsync([backup, '--data-dir', target, ...args], { from: 'user' });
     return { code: Number(process.exitCode), stdout };
   } finally {
     printed.mockRestore();

@@ -15,7 +15,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { decodeEnvelope, ENTRY_KINDS, SALT_BYTES } from '@clinical-events/protocol';
 import { type Checkpoint, parseCheckpoint } from '@clinical-events/protocol/verify';
-import { Command } from 'commander';
 import { type Config, inQuotes } from '@clinical-events/collector/config';
 import { GrowingTree } from '@clinical-events/collector/tree/growing-tree';
 import { verifyNote } from '@clinical-events/collector/tree/note-signing';
@@ -42,7 +41,7 @@ import {
   readMirrorNote,
   writeMirrorNote,
 } from '@clinical-events/collector/tree/state-files';
-import { addConfigOptions, configOf } from '@clinical-events/collector/commands/arguments';
+import { defineCommand } from '@clinical-events/collector/commands/define';
 import {
   CommandFailure,
   EXIT,
@@ -57,9 +56,7 @@ import { holdDirectory, holdsLog } from '@clinical-events/collector/commands/reg
 import { describeAddress, parseAddress } from '../address.js';
 import { openForReading } from '../driver.js';
 
-const EXAMPLES = `
-Examples:
-  $ collector mirror --store postgres://reader@db1,db2/collector --data-dir /var/lib/mirror
+const EXAMPLES = `  $ collector mirror --store postgres://reader@db1,db2/collector --data-dir /var/lib/mirror
   $ collector mirror --store postgres://reader@db1,db2/collector --data-dir /var/lib/mirror --once
   $ collector mirror --store postgres://reader@db1,db2/collector --data-dir /var/lib/mirror --kek command:/usr/local/bin/kms
   $ collector records --data-dir /var/lib/mirror
@@ -83,18 +80,18 @@ const STAGE_EVERY = 65_536;
 const KEEP_EVERY_MS = 3_600_000;
 const BAR_FROM_ENTRIES = 200_000;
 
-export function command(): Command {
-  const mirror = new Command('mirror')
-    .description('Copy a log from its database into a data directory, prove it, and follow it.')
-    .option('--once', 'end when it has all that is signed now');
-  return addConfigOptions(mirror, 'mirror')
-    .addHelpText('after', EXAMPLES)
-    .action(async (options: { readonly once?: true }, self: Command) => {
-      const config = configOf(self, 'mirror');
-      if (config.store === '') throw usage('--store: say which database is mirrored, as postgres://…');
-      await run(config, options.once === true);
-    });
-}
+export const command = defineCommand<{ readonly once?: true }>({
+  name: 'mirror',
+  description: 'Copy a log from its database into a data directory, prove it, and follow it.',
+  options: { '--once': 'end when it has all that is signed now' },
+  configuration: 'mirror',
+  examples: EXAMPLES,
+  run({ options, config: read }) {
+    const config = read();
+    if (config.store === '') throw usage('--store: say which database is mirrored, as postgres://…');
+    return run(config, options.once === true);
+  },
+});
 
 async function run(config: Config, once: boolean): Promise<void> {
   const { dataDir } = config;

@@ -144,7 +144,7 @@ test('[R-1435] [R-1436] [R-1437] a batch that stops all signing is named, seen, 
   expect(verdict).toMatchObject({ intact: true, quarantined_batches: 1 });
   expect(verdict.findings).toContainEqual({
     kind: 'note',
-    message: '1 batch and 0 ids are quarantined: no collector has stored them',
+    message: '1 batch and 0 ids are quarantined: no collector stored them',
   });
   expect(await succeeds(...quarantine())).toContain('There is nothing to move');
   // A mirror has the entry, and prints it; the access log says who.
@@ -208,7 +208,7 @@ test('[R-1441] a line that no command has written is named, with who put it ther
   const foreign = {
     kind: 'note',
     message:
-      'line 3 of access.log is not one that the collector writes: the database role postgres has put it there',
+      'line 3 of access.log is not one that the collector writes: the database role postgres wrote it',
   };
   expect(verdict.findings).toContainEqual(expect.objectContaining(foreign));
   await succeeds('mirror', '--store', storeOf(`${schema}_a_reader`), '--data-dir', place('mirror'), '--once');

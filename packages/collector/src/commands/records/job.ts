@@ -11,7 +11,7 @@ export interface ThreadSettings {
   /** As `--format` names it. */
   readonly format: string;
   readonly options: FormatOptions;
-  /** The clock by whose days the records are told apart; undefined when they all go to one file. */
+  /** The clock by whose days records go to files; undefined when they all go to one. */
   readonly dayBy: Clock | undefined;
 }
 
@@ -38,6 +38,10 @@ export type ThreadMessage =
   | { readonly job: Job }
   /** In the order of the question; undefined for an event that the log does not have. */
   | { readonly runs: readonly (string | null | undefined)[] };
+
+/** From the thread: what it has made of a job, or something that it asks. */
+export type ThreadAnswer =
+  { readonly pieces: readonly PlacedPiece[] } | { readonly questions: readonly Question[] };
 
 /** A parent that is not of the run of the event that names it. */
 export interface Question {

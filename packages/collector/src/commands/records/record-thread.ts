@@ -5,12 +5,12 @@ import type { EventBody, RunEvent } from '../../records/run-event.js';
 import { eventBatchesOf, outsideParents, windowsOf } from '../../records/record-windows.js';
 import type { Place } from '../../store/contract/events.js';
 import { openStore } from '../../store/open-to-read.js';
-import { endBy } from '../log-thread.js';
 import { FORMATS } from '../../records/exports/formats.js';
 import {
   type Job,
   type Linked,
   type Question,
+  type ThreadAnswer,
   type ThreadSettings,
   type ThreadMessage,
   PieceMaker,
@@ -62,7 +62,7 @@ async function withAnswers(
 ): Promise<Answers> {
   const answers = await new Promise<readonly (string | null | undefined)[]>((resolve) => {
     answered.push(resolve);
-    port?.postMessage({ note: questions });
+    port?.postMessage({ questions } satisfies ThreadAnswer);
   });
   for (const [i, { organisation, eventId }] of questions.entries())
     known.set(`${organisation} ${eventId}`, answers[i]);
@@ -107,10 +107,10 @@ async function make(job: Job): Promise<void> {
       maker.add(assembleRun(events, { children, cycle, parentRunOf }));
     }
   }
-  const answer = maker.take();
+  const pieces = maker.take();
   port?.postMessage(
-    { answer },
-    answer.map(({ bytes }) => bytes.buffer),
+    { pieces } satisfies ThreadAnswer,
+    pieces.map(({ bytes }) => bytes.buffer),
   );
 }
 
@@ -120,6 +120,11 @@ port.on('message', (message: ThreadMessage) => {
   if ('runs' in message) answered.shift()?.(message.runs);
   else {
     last = last.then(() => make(message.job));
-    last.catch(endBy);
+    last.catch((error: unknown) => {
+      // It ends the thread, and reaches whoever waits; within a promise it would only be unhandled there.
+      setImmediate(() => {
+        throw error;
+      });
+    });
   }
 });

@@ -4,10 +4,19 @@
  */
 import os from 'node:os';
 import { setImmediate as breath } from 'node:timers/promises';
+import { Worker } from 'node:worker_threads';
 import type { PlacedRecord, RunFilter } from '../../catalogue/catalogue.js';
 import { FORMATS } from '../../records/exports/formats.js';
-import type { Job, Linked, Question, ThreadSettings, ThreadMessage, PlacedPiece } from './job.js';
-import { LogThread } from '../log-thread.js';
+import { StoreDamaged } from '../../store/contract/events.js';
+import type {
+  Job,
+  Linked,
+  PlacedPiece,
+  Question,
+  ThreadAnswer,
+  ThreadMessage,
+  ThreadSettings,
+} from './job.js';
 import { runOfEvent, type RecordSource } from '../catalogue.js';
 
 /** Records to a job, and bytes of log where the format does not ask for more: what is in memory at once. */
@@ -123,38 +132,68 @@ async function first(waiting: Promise<Made>[], signal: AbortSignal): Promise<Mad
   return made;
 }
 
-/** One thread. It has its next job before it is done with one. */
+/** One thread, which reads the log and has its next job before it is done with one. */
 class RecordThread {
-  readonly #thread: LogThread<ThreadMessage, readonly PlacedPiece[], readonly Question[]>;
+  readonly #worker: Worker;
+  /** Who waits, in the order of the jobs. */
+  readonly #waiting: PromiseWithResolvers<readonly PlacedPiece[]>[] = [];
+  #failure: Error | undefined;
   #answered: Promise<void> = Promise.resolve();
 
   constructor(
     settings: ThreadSettings,
     private readonly source: RecordSource,
   ) {
-    const options = { workerData: settings, resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MEBIBYTES } };
-    this.#thread = new LogThread(new URL('record-thread.js', import.meta.url), options, (questions) => {
-      // The answers go out in the order of the questions.
-      this.#answered = this.#answered.then(() => this.#answer(questions));
-      this.#answered.catch((error: unknown) => {
-        this.#thread.fail(error instanceof Error ? error : new Error(String(error)));
-      });
+    const resourceLimits = { maxYoungGenerationSizeMb: YOUNG_MEBIBYTES };
+    this.#worker = new Worker(new URL('record-thread.js', import.meta.url), {
+      ...{ workerData: settings, resourceLimits },
     });
+    this.#worker.on('message', (message: ThreadAnswer) => {
+      if ('pieces' in message) this.#waiting.shift()?.resolve(message.pieces);
+      else this.#answer(message.questions);
+    });
+    this.#worker.on('error', (error: Error) => this.#fail(revived(error)));
+    this.#worker.on('exit', () => this.#fail(new Error('a thread that reads the log has ended')));
   }
 
+  /** Rejects with what ended the thread; StoreDamaged among it. */
   make(job: Job): Promise<readonly PlacedPiece[]> {
-    return this.#thread.do({ job }, [job.places.buffer]);
-  }
-
-  stop(): Promise<void> {
-    return this.#thread.stop();
-  }
-
-  async #answer(questions: readonly Question[]): Promise<void> {
-    const runs: (string | null | undefined)[] = [];
-    for (const { organisation, eventId } of questions) {
-      runs.push(await runOfEvent(this.source, organisation, eventId));
+    const made = Promise.withResolvers<readonly PlacedPiece[]>();
+    if (this.#failure !== undefined) made.reject(this.#failure);
+    else {
+      this.#waiting.push(made);
+      this.#worker.postMessage({ job } satisfies ThreadMessage, [job.places.buffer]);
     }
-    this.#thread.tell({ runs } satisfies ThreadMessage);
+    return made.promise;
   }
+
+  async stop(): Promise<void> {
+    await this.#worker.terminate();
+  }
+
+  /** The answers go out in the order of the questions. */
+  #answer(questions: readonly Question[]): void {
+    this.#answered = this.#answered.then(async () => {
+      const runs: (string | null | undefined)[] = [];
+      for (const { organisation, eventId } of questions)
+        runs.push(await runOfEvent(this.source, organisation, eventId));
+      this.#worker.postMessage({ runs } satisfies ThreadMessage);
+    });
+    this.#answered.catch((error: unknown) =>
+      this.#fail(error instanceof Error ? error : new Error(String(error))),
+    );
+  }
+
+  #fail(error: Error): void {
+    this.#failure ??= error;
+    for (const { reject } of this.#waiting.splice(0)) reject(this.#failure);
+  }
+}
+
+/** An error that came from a thread has lost its class. */
+function revived(error: Error): Error {
+  if (error.name !== 'StoreDamaged' || !('place' in error)) return error;
+  return Object.assign(new StoreDamaged(error.place as StoreDamaged['place'], ''), {
+    message: error.message,
+  });
 }

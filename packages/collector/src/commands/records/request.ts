@@ -37,7 +37,7 @@ export interface RecordsRequest {
   readonly format: AskedFormat | undefined;
   /** A file, or with `dayBy` a directory; undefined for standard output. */
   readonly out: string | undefined;
-  /** The clock by whose days the records are told apart; undefined when they all go to one file. */
+  /** The clock by whose days records go to files; undefined when they all go to one. */
   readonly dayBy: Clock | undefined;
   /** Where the content is shown from that events name by a URI; undefined for nowhere. */
   readonly content: ContentDirectory | undefined;

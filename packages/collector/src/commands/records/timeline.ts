@@ -109,7 +109,7 @@ function callNumbers({ metadata }: ClinicalRecord): ReadonlyMap<string, number> 
   return numbers;
 }
 
-/** What an instrumentation told of the call; nothing where the application has told its own run. */
+/** The call as an instrumentation reported it; nothing where the application reported its own run. */
 function callRows(call: ClinicalRecord['metadata']['call']): [string, string][] {
   if (call === null) return [];
   const { by, ending, status, error_name, attempts, response_model, input_tokens, output_tokens } = call;
@@ -245,7 +245,7 @@ function makerOf({ system_metadata }: RecordedEvent): string | undefined {
   return typeof by === 'string' ? by : undefined;
 }
 
-/** Times are told from the first start, or else from the first event that can be read. */
+/** Times count from the first start, otherwise from the first event that can be read. */
 function startOf(events: readonly RecordedEvent[]): number | undefined {
   const start = events.find(({ kind, timestamp }) => kind === 'inference-start' && timestamp !== null);
   const first = start ?? events.find(({ timestamp }) => timestamp !== null);

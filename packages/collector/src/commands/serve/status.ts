@@ -2,20 +2,19 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { performance } from 'node:perf_hooks';
-import type { KeyRing } from '../../access/key-ring.js';
 import type { Ingest } from '../../ingest/ingest.js';
 import type { Listener } from '../../ingest/listener.js';
 import type { OtlpReceiver } from '../../otlp/receiver.js';
 import { LedgerCounters } from '../../ledger/ledger-counters.js';
-import {
-  type Alarm,
-  type BackupState,
-  type CheckpointState,
-  type DiskSpace,
-  type Phase,
-  shownKeys,
-  type Snapshot,
-  type VerifyState,
+import { type KeyRing, shownKeys } from '../../access/key-ring.js';
+import type {
+  Alarm,
+  BackupState,
+  CheckpointState,
+  DiskSpace,
+  Phase,
+  Snapshot,
+  VerifyState,
 } from '../../operate/snapshot.js';
 import {
   type CheckpointTroubleState,

@@ -1,10 +1,9 @@
 /** The keys by which `collector verify` believes checkpoints, and how they follow from each other. */
 import fs from 'node:fs';
-import path from 'node:path';
-import { KeyMalformed, splitNotes } from '@clinical-events/protocol/verify';
+import { KeyMalformed } from '@clinical-events/protocol/verify';
 import { NOTE_ED25519, type NoteKey, keyChain, noteKey } from '../../tree/note-signing.js';
 import { finding, type FindingList } from '../../store/findings.js';
-import { messageOf, systemCode } from '../../system-code.js';
+import { messageOf } from '../../system-code.js';
 import {
   SigningKeyFault,
   hasHistory,
@@ -12,75 +11,9 @@ import {
   readHistory,
   rotationPaths,
 } from '../../tree/key-files.js';
-import { CommandFailure, EXIT, usage } from '../exit-codes.js';
+import { usage } from '../exit-codes.js';
 import { printable } from '../terminal.js';
 import { readNote } from './signed-notes.js';
-
-/* Verifier keys and rotation notes as they are given on a command line: themselves, or in files. */
-
-/** Neither a key nor a secret ends like this. */
-const FILE_NAME = /\.[A-Za-z]{1,8}$/;
-
-/** Collects the values of an option that may be given again. */
-export function collect(value: string, before: readonly string[] = []): string[] {
-  return [...before, value];
-}
-
-/**
- * A verifier key, a file with some, or `@` and a file. What was given is never repeated in a message unless it looks
- * like the name of a file: it may be another key, and a secret one.
- * @param option for messages.
- * @param read throws KeyMalformed when the text is no verifier key.
- * @throws CommandFailure
- */
-export function keysFrom<Key>(option: string, given: string, read: (vkey: string) => Key): Key[] {
-  const key = (text: string, where: string): Key => {
-    try {
-      return read(text);
-    } catch (error) {
-      if (!(error instanceof KeyMalformed)) throw error;
-      throw usage(`${option}: that is no verifier key; ${where} ${error.message}`);
-    }
-  };
-  const named = given.startsWith('@') ? given.slice(1) : undefined;
-  if (named === undefined && !fs.existsSync(given)) {
-    if (given.includes('+')) return [key(given, 'it is no file either, and')];
-    const file = FILE_NAME.test(given) ? `file ${printable(given)}` : 'such file';
-    throw new CommandFailure(`there is no ${file}, and it is no verifier key`, EXIT.notFound);
-  }
-  const file = named ?? given;
-  const lines = reading(file, () => fs.readFileSync(file, 'utf8')).split('\n');
-  const keys = lines.map((line) => line.trim()).filter((line) => line !== '');
-  if (keys.length === 0) throw usage(`${option}: ${file} is empty`);
-  return keys.map((text) => key(text, `${file}:`));
-}
-
-/** In a directory, those whose names end in `.note`, by name; in a file, one after another. */
-export function rotationsIn(given: string): string[] {
-  const isDirectory = reading(given, () => fs.statSync(given)).isDirectory();
-  const files = isDirectory
-    ? fs
-        .readdirSync(given)
-        .filter((name) => name.endsWith('.note'))
-        .sort()
-        .map((name) => path.join(given, name))
-    : [given];
-  return files.flatMap((file) => splitNotes(fs.readFileSync(file, 'utf8')));
-}
-
-/** @throws CommandFailure when there is no such file, or it is a directory. */
-export function reading<Content>(file: string, read: () => Content): Content {
-  try {
-    return read();
-  } catch (error) {
-    const code = systemCode(error);
-    if (code === 'ENOENT') {
-      throw new CommandFailure(`there is no file ${file}`, EXIT.notFound, { cause: error });
-    }
-    if (code === 'EISDIR') throw usage(`${file} is a directory`);
-    throw error;
-  }
-}
 
 /** The keys by which checkpoints are believed. */
 export interface LogKeys {

@@ -6,8 +6,6 @@
  * keys (a rotation is noted before its key signs), and only then the log and the tree, which by then hold at least what
  * these checkpoints say. Entries after the largest of them are checked by themselves.
  */
-import { styleText } from 'node:util';
-import { counted } from '../../quantity.js';
 import { SequenceSet } from '../../privacy/sequence-set.js';
 import { erasedUnderHolds, heldFindings, type HeldThings } from '../../store/lifecycle-findings.js';
 import { finding, type FindingList, type VerifyFinding } from '../../store/findings.js';
@@ -19,11 +17,11 @@ import { messageOf } from '../../system-code.js';
 import { readKnownCheckpoint, readMirrorNote, readSinkStates } from '../../tree/state-files.js';
 import { rotationMissing, unknownSigner } from '../../tree/note-signing.js';
 import { readHistory } from '../../tree/key-files.js';
-import { AccessLogCheck, accessLogText, type AccessLogState } from './access-log-check.js';
+import { AccessLogCheck, type AccessLogState } from './access-log-check.js';
 import { SignedCheckpoints } from './signed-checkpoints.js';
 import { notesElsewhere, notesOfDirectory, type ReadNote, readNote } from './signed-notes.js';
 import { metBy, recordIn, recordOf } from '../lifecycle/holds.js';
-import { alignedTable, printable, wrappedFor } from '../terminal.js';
+import { printable } from '../terminal.js';
 import { checkRegular, PROOF_DIRECTORIES } from '../regular-files.js';
 import { keysOf, type LogKeys } from './trusted-keys.js';
 
@@ -212,125 +210,4 @@ function waitingFinding(count: number, { sequence, oldest, newest }: Waiting): V
   return newest - oldest <= LONGEST_WAIT_MS
     ? finding('unsigned', { sequence }, count, sequence, since)
     : finding('unsigned_for_long', { sequence, file: LATEST }, count, sequence, since);
-}
-
-/* What `verify` and `restore` print of it. */
-
-const whatToDo = (log: string) =>
-  `What to do: docs/INTEGRITY.md, "When something is found". Keep the ${log} as it is.`;
-
-/** For scripts; the names are a promise. */
-export function verificationFields(verification: Verification): object {
-  const { findings, events, entries, unsigned, unopened, retired, retiring, keys, checkpoints, access } =
-    verification;
-  const { unsequenced, quarantined } = verification;
-  const { newest, checked } = checkpoints;
-  return {
-    intact: findings.intact,
-    events,
-    entries,
-    origin: newest?.origin ?? keys.keys[0]?.name ?? null,
-    size: newest?.size ?? null,
-    root: newest?.root.toString('base64') ?? null,
-    checkpoints_checked: checked,
-    checkpoints_given: checkpoints.given,
-    keys_from: keys.from,
-    unsigned_entries: unsigned,
-    unsequenced_entries: unsequenced,
-    quarantined_batches: quarantined,
-    unopened_payloads: unopened,
-    retired_events: retired,
-    retiring_events: retiring,
-    access_log: access === undefined ? null : accessLogOf(access),
-    findings: findings.listed,
-    findings_not_listed: findings.unlisted,
-  };
-}
-
-function accessLogOf({ lines, covered, heads, unended, torn, last }: AccessLogState) {
-  return { lines, unsigned_lines: lines - covered, heads, unended, torn, last_reading: last ?? null };
-}
-
-/** For people: the verdict first. */
-export function verificationReport(verification: Verification, log = 'directory'): string {
-  const { findings, events, entries, unsigned, retired, keys, checkpoints, access } = verification;
-  const { newest } = checkpoints;
-  const waiting = unsigned === 0 ? '' : `, ${unsigned} of them not yet under a checkpoint`;
-  const verdict = findings.intact
-    ? `${styleText('green', 'INTACT', { stream: process.stdout })}${unsigned === 0 ? '' : ' as far as it is signed'}: ${intactText(verification)}`
-    : `${styleText('red', 'NOT INTACT', { stream: process.stdout })}: ${counted(findings.faults, 'finding')}`;
-  const rows = [
-    ['Log', printable(newest?.origin ?? keys.keys[0]?.name ?? 'unknown')],
-    ['Events', `${events}${entries === events ? waiting : ''}`],
-    ...(entries === events ? [] : [['Entries', `${entries}${waiting}`]]),
-    ...(Object.keys(retired).length === 0 ? [] : [['Retired', retiredText(retired)]]),
-    [
-      'Checkpoint',
-      newest === undefined
-        ? 'none'
-        : `${counted(newest.size, 'entry', 'entries')}, root ${newest.root.toString('base64')}`,
-    ],
-    ['Checked', checkedText(verification)],
-  ];
-  if (access !== undefined) rows.push(['Access log', accessLogText(access)]);
-  const [first = [], ...others] = rows;
-  const lines = findings.listed.map(({ kind, message }) => `${kind.replaceAll('_', ' ')}: ${message}`);
-  if (findings.unlisted > 0) lines.push(`and ${findings.unlisted} more that are not listed`);
-  const paragraphs = [lines, caveats(verification, log)];
-  if (!findings.intact) paragraphs.push([whatToDo(log)]);
-  return [
-    `${verdict}\n\n`,
-    alignedTable([first, ...others]),
-    ...paragraphs
-      .filter(({ length }) => length > 0)
-      .map((paragraph) => `\n${paragraph.map((line) => `${wrappedFor(process.stdout, line)}\n`).join('')}`),
-  ].join('');
-}
-
-/** By their reasons. */
-function retiredText(retired: Verification['retired']): string {
-  return Object.entries(retired)
-    .map(([reason, events]) => `${counted(events, 'event')} (${reason})`)
-    .join(', ');
-}
-
-function intactText({ entries, unsigned }: Verification): string {
-  const signed = entries - unsigned;
-  if (entries === 0) return 'no event was stored, and none was signed';
-  if (signed === 0) return 'no entry of the log is under a checkpoint yet';
-  const first = `the ${unsigned === 0 ? '' : 'first '}${counted(signed, 'entry', 'entries')}`;
-  return signed === 1
-    ? `${first} of the log is the one that was signed`
-    : `${first} of the log are those that were signed, in this order`;
-}
-
-function checkedText({ keys, checkpoints: { checked, given } }: Verification): string {
-  const by = `by the keys ${keys.from === 'given' ? 'given' : 'in the data directory'}`;
-  return given === 0
-    ? `${counted(checked, 'checkpoint')}, ${by}`
-    : `${counted(checked, 'checkpoint')}: ${given} given, ${checked - given} in the data directory; ${by}`;
-}
-
-/** What the verdict does not rest on. */
-function caveats({ keys, checkpoints, unopened, retiring }: Verification, log: string): string[] {
-  const lines: string[] = [];
-  if (retiring > 0)
-    lines.push(
-      `The keys of ${counted(retiring, 'event')} are being destroyed; the log does not say yet that none is left (collector erase --list).`,
-    );
-  if (unopened > 0) {
-    lines.push(
-      `${counted(unopened, 'payload')} ${unopened === 1 ? 'is' : 'are'} encrypted and ${unopened === 1 ? 'was' : 'were'} not opened: there are no keys here. Order, number, times and senders of the events were checked all the same.`,
-    );
-  }
-  if (keys.from !== 'given')
-    lines.push('The keys are those that the directory itself holds; give yours by --key.');
-  if (checkpoints.given === 0) {
-    lines.push(
-      'No checkpoint from elsewhere was compared (--against): a log that was rebuilt as a whole looks the same.',
-    );
-  }
-  if (log === 'directory')
-    lines.push('The catalogue is derived and not covered: collector doctor compares it with the log.');
-  return lines;
 }

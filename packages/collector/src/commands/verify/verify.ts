@@ -7,15 +7,11 @@ import { isShared } from '../../store/open.js';
 import { messageOf } from '../../system-code.js';
 import { CommandFailure, EXIT, type ExitCode, usage } from '../exit-codes.js';
 import { holdsLog } from '../regular-files.js';
-import { keysFrom, rotationsIn, logKey } from './trusted-keys.js';
-import { printable, printableJson, ProgressBar } from '../terminal.js';
-import {
-  verificationFields,
-  verificationReport,
-  verifyLog,
-  type Verification,
-  type VerificationOptions,
-} from './verification.js';
+import { keysFrom, rotationsIn } from '../given-keys.js';
+import { logKey } from './trusted-keys.js';
+import { jsonText, printable, ProgressBar } from '../terminal.js';
+import { verificationFields, verificationReport } from './verification-report.js';
+import { verifyLog, type Verification, type VerificationOptions } from './verification.js';
 import { defineCommand } from '../define.js';
 
 const EXAMPLES = `  $ collector verify
@@ -103,7 +99,11 @@ async function examineLog(
   } finally {
     bar.clear();
   }
-  process.stdout.write(json ? asJson(verification) : verificationReport(verification, shared && 'database'));
+  process.stdout.write(
+    json
+      ? jsonText(verificationFields(verification))
+      : verificationReport(verification, shared && 'database'),
+  );
   if (options.note) note(noted, verification);
   return verification.findings.intact ? EXIT.ok : EXIT.damaged;
 }
@@ -115,8 +115,4 @@ function note(dataDir: string, { findings: { intact }, events }: Verification): 
   } catch (error) {
     process.stderr.write(`collector: the verdict could not be written: ${printable(messageOf(error))}\n`);
   }
-}
-
-function asJson(verification: Verification): string {
-  return `${printableJson(JSON.stringify(verificationFields(verification), undefined, 2))}\n`;
 }
