@@ -360,7 +360,8 @@ describe('a rotation', () => {
 });
 
 describe('a rotation that cannot be followed', () => {
-  const CANNOT = 'a rotation of the signing key cannot be followed; the old key stays in use: SigningKeyFault: ';
+  const CANNOT =
+    'a rotation of the signing key cannot be followed; the old key stays in use: SigningKeyFault: ';
 
   test('leaves the old key signing, is told once, and followed when it can be', async () => {
     const log = new ScratchLog();

@@ -1,6 +1,7 @@
 /**
  * Runs as the log has them, for whatever may destroy or hold events: found and collected by passes over all of it, on as
- * many threads as there are cores, beside a running collector. A start may come after its events, so one pass finds and another collects.
+ * many threads as there are cores, beside a running collector. A start may come after its events, so one pass finds and
+ * another collects.
  */
 import os from 'node:os';
 import type { EventLog } from '../../store/contract/events.js';
