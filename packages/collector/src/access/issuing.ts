@@ -3,6 +3,7 @@ import { isOrganisation, type Profile } from '@clinical-events/protocol';
 import type { ApiKey, KeyStore, Permissions, RateLimit, RotationRefusal } from '../store/contract/keys.js';
 import { certificateName } from './principal.js';
 import { hashKeyText, newKeyId, newKeyText } from './key-ring.js';
+import { Unusable } from '../unusable.js';
 
 /** The organisation that a first key belongs to. */
 export const DEFAULT_ORGANISATION = 'default';
@@ -28,11 +29,6 @@ export interface IssuedKey {
   readonly key: ApiKey;
 }
 
-/** Why a key was not issued, in words for anyone who asked for it. */
-export class GrantRefused extends Error {
-  override name = 'GrantRefused';
-}
-
 /** `replaced`: rotated, and accepted until it expires. */
 export type KeyState = 'active' | 'replaced' | 'expired' | 'revoked';
 
@@ -45,20 +41,20 @@ export function keyState(key: ApiKey, nowMs: number): KeyState {
 
 function issue(grants: Grants, nowMs: number, rotatedFrom?: string): IssuedKey {
   if (!isOrganisation(grants.organisation)) {
-    throw new GrantRefused('an organisation is 1 to 64 characters of A-Z a-z 0-9 . _ -');
+    throw new Unusable('an organisation is 1 to 64 characters of A-Z a-z 0-9 . _ -');
   }
-  if (grants.permissions.length === 0) throw new GrantRefused('a key needs at least one permission');
+  if (grants.permissions.length === 0) throw new Unusable('a key needs at least one permission');
   if (grants.expiresAt !== undefined && grants.expiresAt <= nowMs) {
-    throw new GrantRefused('the key would already have expired');
+    throw new Unusable('the key would already have expired');
   }
   const name = grants.clientCertificate;
   if (name !== undefined && certificateName(name) !== name) {
-    throw new GrantRefused('a client certificate is named by dns: or uri: and a name in it');
+    throw new Unusable('a client certificate is named by dns: or uri: and a name in it');
   }
   const note = grants.note ?? '';
   // A note is printed on terminals, where control characters can hide or forge lines.
   if (note.length > NOTE_LENGTH || /\p{C}/u.test(note)) {
-    throw new GrantRefused(`a note is at most ${NOTE_LENGTH} characters, without control characters`);
+    throw new Unusable(`a note is at most ${NOTE_LENGTH} characters, without control characters`);
   }
   const keyId = newKeyId();
   const text = newKeyText(keyId);
@@ -82,7 +78,7 @@ function issue(grants: Grants, nowMs: number, rotatedFrom?: string): IssuedKey {
 
 /**
  * Makes a key and stores its row, durably on return.
- * @throws {@link GrantRefused} when the grants are not ones that a key can have; nothing is stored.
+ * @throws {@link Unusable} when the grants are not ones that a key can have; nothing is stored.
  * @throws KeyStoreError when it may not be stored. A row may then be left whose key was never shown.
  */
 export async function createKey(
@@ -100,7 +96,7 @@ export async function createKey(
  * that is sooner. Durable on return.
  * @param expiresAt of the new key; when not given, that of the old one.
  * @returns the new key, or why the old one cannot be rotated.
- * @throws {@link GrantRefused} and KeyStoreError as {@link createKey} does.
+ * @throws {@link Unusable} and KeyStoreError as {@link createKey} does.
  */
 export async function rotateKey(
   store: Pick<KeyStore, 'list' | 'rotate'>,

@@ -11,7 +11,6 @@ import {
   backUp,
   checkpointThere,
   type CopySource,
-  DirectoryUnfit,
   readState,
   type Round,
 } from '../replica/replica.js';
@@ -31,6 +30,7 @@ import { CommandFailure, EXIT, type ExitCode, onStop, usage } from './exit-codes
 import { assertApart, assertLedger, checkRegular } from './regular-files.js';
 import { printable, printableJson, ProgressBar, wrappedFor } from './terminal.js';
 import { checkpointIn, newestCheckpoint } from './verify/log-checkpoints.js';
+import { Unusable } from '../unusable.js';
 
 const EXAMPLES = `  $ collector backup /mnt/backup/collector
   $ collector backup /mnt/backup/collector --follow
@@ -285,7 +285,7 @@ function backupFailure(error: unknown, directory: string): unknown {
   if (error instanceof DirectoryInUse) {
     return failure(`another back-up is being written to ${directory}`, EXIT.inUse);
   }
-  if (error instanceof DirectoryUnfit) return failure(message, EXIT.usage);
+  if (error instanceof Unusable) return failure(message, EXIT.usage);
   if (error instanceof LogDiffers) {
     return failure(
       `this log does not go on from the one in ${directory}: ${message}. Nothing there was changed; ` +

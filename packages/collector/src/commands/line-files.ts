@@ -3,12 +3,13 @@ import fs from 'node:fs';
 import { EVENT_KINDS } from '@clinical-events/protocol';
 import { isBlank, LineInput, STANDARD_INPUT, type Line } from '../importing/lines.js';
 import { readLine, type LineFault, type LineRules, type Offered } from '../importing/offered-line.js';
-import { RejectFile, RejectsUnusable, type Refusal } from '../importing/reject-file.js';
+import { RejectFile, type Refusal } from '../importing/reject-file.js';
 import { fixTimestamps, Zone } from '../importing/timestamp-fix.js';
 import { organisationFrom, wordFrom } from './arguments.js';
 import { CommandFailure, EXIT, usage } from './exit-codes.js';
 import { counted } from '../quantity.js';
 import { ProgressBar } from './terminal.js';
+import { Unusable } from '../unusable.js';
 
 export interface LineOptions {
   readonly kind?: string;
@@ -214,7 +215,7 @@ function openRejects(file: string): RejectFile {
   try {
     return RejectFile.open(file);
   } catch (error) {
-    if (!(error instanceof RejectsUnusable)) throw error;
+    if (!(error instanceof Unusable)) throw error;
     throw usage(`${error.message}. Name another by --rejects`);
   }
 }

@@ -7,11 +7,7 @@ import { noteBegunKeys, noteKeyPlaces, notesKeys, readKeyPlaces } from '../store
 import { isShared, storeFault } from '../store/open.js';
 import { sharedKeyPlaces } from '../store/open-to-read.js';
 import type { Encryption } from '../store/open-to-write.js';
-
-/** The configuration does not fit the log. The message names the option. */
-export class ConfigurationUnfit extends Error {
-  override name = 'ConfigurationUnfit';
-}
+import { Unusable } from '../unusable.js';
 
 /** The options of these names, as they are given. */
 export interface EncryptionSettings {
@@ -43,9 +39,7 @@ export function encryptionOf(
         kek: kek || noted.kek,
       };
       if (isNeeded && encryption === 'off')
-        throw new ConfigurationUnfit(
-          '--encryption off: the payloads of this log are encrypted, and that stays',
-        );
+        throw new Unusable('--encryption off: the payloads of this log are encrypted, and that stays');
       const isThere = hasKeys(keysOnDisk, places);
       if (isNeeded && !isThere) {
         throw new KeysUnfit(
@@ -81,27 +75,27 @@ export async function sharedKeysOf(
 ): Promise<WantedKeys | undefined> {
   const known = sharedKeyPlaces(dataDir);
   if (noted === undefined && (isEncrypted || (known !== undefined && !isNew)))
-    throw new ConfigurationUnfit(
+    throw new Unusable(
       'the payloads of this log are encrypted, and its table encryption does not say any more where their keys are: find out ' +
         "who has changed it, and as the schema's owner INSERT INTO encryption (keys) VALUES ('postgres://…')",
     );
   if (noted === undefined && (encryption === 'off' || (encryption === 'auto' && encryptionKeys === '')))
     return undefined;
   if (noted !== undefined && encryption === 'off')
-    throw new ConfigurationUnfit('--encryption off: the payloads of this log are encrypted, and that stays');
+    throw new Unusable('--encryption off: the payloads of this log are encrypted, and that stays');
   if (noted === undefined && !isNew)
-    throw new ConfigurationUnfit(
+    throw new Unusable(
       '--encryption: this log has payloads in the clear, and encryption in a database begins with the log',
     );
   const address = encryptionKeys || noted || '';
   const fault = isShared({ store: address }) ? await storeFault(address) : 'it is no address postgres://…';
   if (fault !== undefined)
-    throw new ConfigurationUnfit(
+    throw new Unusable(
       `--encryption-keys: the keys of a log in a database are in a database on another cluster: ${fault}`,
     );
   const places = { directories: [address], kek: kek || known?.kek || '' };
   if (places.kek === '')
-    throw new ConfigurationUnfit('--kek: keys in a database have to be wrapped by a key that is not there');
+    throw new Unusable('--kek: keys in a database have to be wrapped by a key that is not there');
   const onOpened = () => noteKeyPlaces(dataDir, places);
   return { places, ledgerId, isNeeded: noted !== undefined, onTrouble, onOpened };
 }

@@ -4,7 +4,6 @@
  */
 import { inspect } from 'node:util';
 import { Command, CommanderError } from 'commander';
-import { GrantRefused } from '../access/issuing.js';
 import { ConfigError, limitsHint, showsStacks } from '../config.js';
 import { optionalPackage, PackageMissing } from '../optional-packages.js';
 import { KeyStoreDamaged } from '../store/contract/keys.js';
@@ -14,6 +13,7 @@ import { commandOf } from './command-line.js';
 import type { Definition } from './define.js';
 import { CommandFailure, EXIT, type ExitCode, exitCodesHelp, deniedPath } from './exit-codes.js';
 import { printRemarks, typedExamples, type CommandWord, version } from './typed.js';
+import { Unusable } from '../unusable.js';
 
 interface CommandFile {
   readonly command: Definition;
@@ -136,7 +136,7 @@ function report(error: unknown, { logLevel, dataDir }: Given): number {
 
 /** How a command ends that an error has ended. */
 export function exitCodeOf(error: unknown): ExitCode {
-  if (error instanceof GrantRefused || error instanceof PackageMissing) return EXIT.usage;
+  if (error instanceof Unusable || error instanceof PackageMissing) return EXIT.usage;
   if (error instanceof KeyStoreDamaged || error instanceof StoreDamaged) return EXIT.damaged;
   if (error instanceof CatalogueBusy) return EXIT.inUse;
   return error instanceof CommandFailure ? error.exitCode : EXIT.failure;

@@ -12,14 +12,7 @@ import {
 import { KekFault, kekFault } from '../privacy/key-encryption-key.js';
 import { SequenceSet } from '../privacy/sequence-set.js';
 import { counted } from '../quantity.js';
-import {
-  assertNoLinks,
-  type BackupState,
-  copyAll,
-  DirectoryUnfit,
-  noteKnown,
-  readState,
-} from '../replica/replica.js';
+import { assertNoLinks, type BackupState, copyAll, noteKnown, readState } from '../replica/replica.js';
 import { Restoration } from '../replica/restoration.js';
 import { StoreDamaged } from '../store/contract/events.js';
 import { entryRange } from '../store/findings.js';
@@ -39,6 +32,7 @@ import { keysFrom, rotationsIn } from './given-keys.js';
 import { logKey } from './verify/trusted-keys.js';
 import { verifyLog, type Verification } from './verify/verification.js';
 import { verificationFields, verificationReport } from './verify/verification-report.js';
+import { Unusable } from '../unusable.js';
 
 const EXAMPLES = `  $ collector restore /mnt/backup/collector --data-dir ./restored --against /mnt/audit/icu.checkpoints --key log.vkey
 
@@ -310,7 +304,7 @@ function restoreFailure(error: unknown, to: string): unknown {
     const code = systemCode(error) ?? 'full';
     return failure(`no room is left (${code}); nothing was restored to ${to}`, EXIT.failure);
   }
-  if (error instanceof DirectoryUnfit) {
+  if (error instanceof Unusable) {
     return failure(printable(error.message), EXIT.usage);
   }
   return error;

@@ -11,6 +11,7 @@ import fs from 'node:fs';
 import { isUtf8 } from 'node:buffer';
 import path from 'node:path';
 import type { LineFault } from './offered-line.js';
+import { Unusable } from '../unusable.js';
 
 /** A line that was not stored. */
 export interface Refusal extends LineFault {
@@ -23,11 +24,6 @@ export interface Refusal extends LineFault {
   readonly outcome: 'rejected' | 'conflict' | 'unreadable' | 'retired';
   /** The exact line without its ending; undefined when it was too long to be held, or is not to be kept. */
   readonly bytes: Uint8Array | undefined;
-}
-
-/** There is such a file: it holds something that must not be lost, or another user may read what is written into it. */
-export class RejectsUnusable extends Error {
-  override name = 'RejectsUnusable';
 }
 
 /** Six times as many characters, at worst, still make a string. */
@@ -46,7 +42,7 @@ export class RejectFile {
 
   /**
    * Made at once, and not at the first fault: an import of an hour should not end for want of a place to write it to.
-   * @throws RejectsUnusable unless it is new, or empty as an import that was killed may have left it; and when that one
+   * @throws Unusable unless it is new, or empty as an import that was killed may have left it; and when that one
    * is a link, or a file of another user or with another name: another user may have put it there to be written into.
    */
   static open(file: string): RejectFile {
@@ -94,13 +90,13 @@ export class RejectFile {
 }
 
 function assertOurs(file: string, found: fs.Stats): void {
-  if (found.isSymbolicLink()) throw new RejectsUnusable(`${file} is a link, and was not followed`);
+  if (found.isSymbolicLink()) throw new Unusable(`${file} is a link, and was not followed`);
   if (!found.isFile() || found.size > 0)
-    throw new RejectsUnusable(`${file} exists: it may hold what an earlier run refused`);
+    throw new Unusable(`${file} exists: it may hold what an earlier run refused`);
   if (found.uid !== (process.geteuid?.() ?? found.uid)) {
-    throw new RejectsUnusable(`${file} exists, and belongs to another user`);
+    throw new Unusable(`${file} exists, and belongs to another user`);
   }
-  if (found.nlink !== 1) throw new RejectsUnusable(`${file} exists, and has another name as well`);
+  if (found.nlink !== 1) throw new Unusable(`${file} exists, and has another name as well`);
 }
 
 function lineOf(file: string, { line, code, details, eventId, outcome, bytes }: Refusal): string {

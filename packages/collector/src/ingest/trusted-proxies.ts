@@ -8,16 +8,12 @@
  */
 import { isIP } from 'node:net';
 import proxyAddr from '@fastify/proxy-addr';
+import { Unusable } from '../unusable.js';
 
 /** The part of a request that is read here. */
 interface Received {
   readonly rawHeaders: readonly string[];
   readonly socket: { readonly remoteAddress?: string | undefined };
-}
-
-/** The list of proxies is not one of addresses and networks. */
-export class ProxiesInvalid extends Error {
-  override name = 'ProxiesInvalid';
 }
 
 type Trust = (address: string, hop: number) => boolean;
@@ -39,7 +35,7 @@ export class TrustedProxies {
 
   /**
    * @param text addresses and networks (`10.0.0.0/8`, `fd00::/8`) with commas between them; none when empty.
-   * @throws {@link ProxiesInvalid}
+   * @throws {@link Unusable}
    */
   constructor(text: string) {
     const items = text === '' ? [] : text.split(',').map((item) => item.trim());
@@ -63,7 +59,7 @@ export class TrustedProxies {
   }
 }
 
-/** @throws {@link ProxiesInvalid} */
+/** @throws {@link Unusable} */
 function trustIn(item: string): Trust {
   const [, address = '', bits] = NETWORK.exec(item) ?? [];
   try {
@@ -73,7 +69,7 @@ function trustIn(item: string): Trust {
     return proxyAddr.compile(isIP(address) === 4 ? ['0.0.0.0/1', '128.0.0.0/1'] : ['::/1', '8000::/1']);
   } catch (error) {
     const message = `${JSON.stringify(item)} is neither an address nor a network such as 10.0.0.0/8`;
-    throw new ProxiesInvalid(message, { cause: error });
+    throw new Unusable(message, { cause: error });
   }
 }
 

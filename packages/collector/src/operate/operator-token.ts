@@ -12,6 +12,7 @@ import type { ErrorCode } from '@clinical-events/protocol';
 import { TokenBucket } from '../access/principal.js';
 import type { Log } from '../ingest/refusal-log.js';
 import { systemCode } from '../system-code.js';
+import { Unusable } from '../unusable.js';
 
 /** What is compared of the request. */
 export interface Presented {
@@ -97,11 +98,6 @@ const LEAST_CHARACTERS = 32;
 /** Anything longer was not meant to be a token, and no header that holds it would be taken. */
 const MOST_BYTES = 1024;
 
-/** The file cannot be used. The message names it and says what to do; it never repeats what it holds. */
-export class OperatorTokenUnfit extends Error {
-  override name = 'OperatorTokenUnfit';
-}
-
 export class OperatorToken {
   readonly #hash: Uint8Array;
 
@@ -116,7 +112,7 @@ export class OperatorToken {
 
   /**
    * Reads the token: the file's one line.
-   * @throws {@link OperatorTokenUnfit} when it cannot be read, is open to other users, or is too short.
+   * @throws {@link Unusable} when it cannot be read, is open to other users, or is too short.
    */
   static read(file: string): OperatorToken {
     let text: string;
@@ -124,21 +120,21 @@ export class OperatorToken {
     try {
       const stat = fs.statSync(file);
       mode = stat.mode;
-      if (!stat.isFile()) throw new OperatorTokenUnfit(`${file} is not a regular file`);
-      if (stat.size > MOST_BYTES) throw new OperatorTokenUnfit(`${file} is too long to hold a token`);
+      if (!stat.isFile()) throw new Unusable(`${file} is not a regular file`);
+      if (stat.size > MOST_BYTES) throw new Unusable(`${file} is too long to hold a token`);
       text = fs.readFileSync(file, 'utf8');
     } catch (error) {
-      if (error instanceof OperatorTokenUnfit) throw error;
-      throw new OperatorTokenUnfit(`${file} cannot be read (${systemCode(error) ?? 'unknown'})`, {
+      if (error instanceof Unusable) throw error;
+      throw new Unusable(`${file} cannot be read (${systemCode(error) ?? 'unknown'})`, {
         cause: error,
       });
     }
     // The modes that Node tells on Windows are made up. A group may read: that is how Kubernetes mounts a secret.
     if (process.platform !== 'win32' && (mode & 0o007) !== 0)
-      throw new OperatorTokenUnfit(`${file} can be read by every user of the host: chmod 600`);
+      throw new Unusable(`${file} can be read by every user of the host: chmod 600`);
     const token = text.replace(/\r?\n$/, '');
     if (!/^[\x21-\x7e]*$/.test(token) || token.length < LEAST_CHARACTERS) {
-      throw new OperatorTokenUnfit(
+      throw new Unusable(
         `${file} does not hold a token: one line of at least ${LEAST_CHARACTERS} visible ASCII characters, such as openssl rand -hex 32 makes`,
       );
     }

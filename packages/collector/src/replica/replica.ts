@@ -11,11 +11,7 @@ import { exists, nodeFiles } from '../files.js';
 import { LogDiffers, type Copied, type LogCopy, type Progress } from '../store/contract/copy.js';
 import type { TreeReader } from '../store/contract/tree.js';
 import { ProvenTree, treeUpTo } from './proven-tree.js';
-
-/** The directory holds something else than this back-up, or is not the empty one that a restoration needs. */
-export class DirectoryUnfit extends Error {
-  override name = 'DirectoryUnfit';
-}
+import { Unusable } from '../unusable.js';
 
 /** `backup.json`: which log the back-up is of, and what its last completed round holds. */
 export interface BackupState {
@@ -69,15 +65,15 @@ const FRESH = ['lost+found', 'lock'];
 
 /**
  * @returns undefined when the directory is new or empty.
- * @throws DirectoryUnfit
+ * @throws Unusable
  */
 export function readState(directory: string): BackupState | undefined {
   if (!exists(directory)) return undefined;
-  if (!fs.statSync(directory).isDirectory()) throw new DirectoryUnfit(`${directory} is not a directory`);
+  if (!fs.statSync(directory).isDirectory()) throw new Unusable(`${directory} is not a directory`);
   if (!exists(path.join(directory, STATE))) {
     const other = nodeFiles.list(directory).find((name) => !FRESH.includes(name));
     if (other === undefined) return undefined;
-    throw new DirectoryUnfit(`${directory} holds ${other}, and is no back-up of a log`);
+    throw new Unusable(`${directory} holds ${other}, and is no back-up of a log`);
   }
   assertNoLinks(directory);
   const file = path.join(directory, STATE);
@@ -86,10 +82,10 @@ export function readState(directory: string): BackupState | undefined {
     if (fs.statSync(file).size > MOST_STATE_BYTES) throw new Error('it is too long');
     value = JSON.parse(fs.readFileSync(file, 'utf8'));
   } catch (error) {
-    throw new DirectoryUnfit(`${file} cannot be read`, { cause: error });
+    throw new Unusable(`${file} cannot be read`, { cause: error });
   }
   if (isState(value)) return value;
-  throw new DirectoryUnfit(`${file} was not written by this version of the collector: give a new directory`);
+  throw new Unusable(`${file} was not written by this version of the collector: give a new directory`);
 }
 
 const MOST_STATE_BYTES = 1 << 16;
@@ -114,7 +110,7 @@ export function assertNoLinks(directory: string): void {
     if (entry.isDirectory()) {
       if (entry.name !== 'lost+found') assertNoLinks(file);
     } else if (!entry.isFile()) {
-      throw new DirectoryUnfit(`${file} is neither a file nor a directory, and was not opened`);
+      throw new Unusable(`${file} is neither a file nor a directory, and was not opened`);
     }
   }
 }
@@ -135,13 +131,13 @@ export function checkpointThere(directory: string): Checkpoint | undefined {
 
 /**
  * Writes nothing.
- * @throws DirectoryUnfit for the back-up of another log; LogDiffers if it holds more than the log, or something else.
+ * @throws Unusable for the back-up of another log; LogDiffers if it holds more than the log, or something else.
  */
 export function assertContinues(directory: string, source: CopySource): void {
   const state = readState(directory);
   const there = checkpointThere(directory);
   if (state !== undefined && state.origin !== source.origin) {
-    throw new DirectoryUnfit(`${directory} holds the back-up of another log, ${state.origin}`);
+    throw new Unusable(`${directory} holds the back-up of another log, ${state.origin}`);
   }
   if (state !== undefined && state.ledger_id !== source.log.ledgerId) {
     throw new LogDiffers('it has another ledger id');

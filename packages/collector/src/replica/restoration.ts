@@ -5,20 +5,18 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { nodeFiles } from '../files.js';
-import { DirectoryUnfit } from './replica.js';
+import { Unusable } from '../unusable.js';
 
-/** @throws DirectoryUnfit, also for what is not a directory. */
+/** @throws Unusable, also for what is not a directory. */
 function assertEmpty(directory: string): void {
   const found = fs.statSync(directory, { throwIfNoEntry: false });
   if (found === undefined) return;
   if (!found.isDirectory()) {
-    throw new DirectoryUnfit(`${directory} is not a directory: give a new one or an empty one`);
+    throw new Unusable(`${directory} is not a directory: give a new one or an empty one`);
   }
   const other = nodeFiles.list(directory).find((name) => name !== 'lost+found');
   if (other === undefined) return;
-  throw new DirectoryUnfit(
-    `${directory} is not empty, it holds ${other}: give a new directory or an empty one`,
-  );
+  throw new Unusable(`${directory} is not empty, it holds ${other}: give a new directory or an empty one`);
 }
 
 export class Restoration {
@@ -26,7 +24,7 @@ export class Restoration {
   readonly copy: string;
   readonly #isNew: boolean;
 
-  /** @throws DirectoryUnfit */
+  /** @throws Unusable */
   constructor(private readonly directory: string) {
     assertEmpty(directory);
     this.#isNew = !fs.existsSync(directory);

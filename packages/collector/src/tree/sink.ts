@@ -12,6 +12,7 @@
 import path from 'node:path';
 import type { Checkpoint } from '@clinical-events/protocol/verify';
 import { noteKey, type NoteKey } from './note-signing.js';
+import { Unusable } from '../unusable.js';
 
 /** A sink that is a program: the operator's, or one of ours for a directory or a file. */
 export interface ProgramSinkSpec {
@@ -31,11 +32,6 @@ export type SinkSpec =
       readonly prefix: string;
       readonly key: NoteKey;
     };
-
-/** The option cannot be understood; one line says which sink and why. */
-export class SinkSpecInvalid extends Error {
-  override name = 'SinkSpecInvalid';
-}
 
 /** A checkpoint on its way. */
 export interface Published {
@@ -81,7 +77,7 @@ const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/;
 /**
  * @param text the option's value; an empty one names no sink.
  * @returns the sinks in the order given, their paths absolute.
- * @throws {@link SinkSpecInvalid}
+ * @throws {@link Unusable}
  */
 export function parseSinks(text: string): SinkSpec[] {
   if (text.trim() === '') return [];
@@ -92,7 +88,7 @@ export function parseSinks(text: string): SinkSpec[] {
   for (const spec of specs) {
     // Two that share a witness's key would share the file of its cosignature as well.
     const place = spec.kind === 'witness' ? spec.key.vkey : spec.path;
-    if (places.has(place)) throw new SinkSpecInvalid(`${spec.shown} is given twice`);
+    if (places.has(place)) throw new Unusable(`${spec.shown} is given twice`);
     places.add(place);
   }
   return specs;
@@ -100,12 +96,12 @@ export function parseSinks(text: string): SinkSpec[] {
 
 /** @param named the sink, for messages. */
 function parseSink(part: string, named: string): SinkSpec {
-  if (part === '') throw new SinkSpecInvalid('a sink is empty: there is a comma too many');
+  if (part === '') throw new Unusable('a sink is empty: there is a comma too many');
   const [, scheme = '', rest = ''] = /^([a-z]+):(.*)$/s.exec(part) ?? [];
   const kind = PROGRAM_KINDS.get(scheme);
   if (kind !== undefined) return programSink(kind, scheme, rest, named);
   if (scheme === 'https' || scheme === 'http') return witness(part, named);
-  throw new SinkSpecInvalid(
+  throw new Unusable(
     `${named} does not begin with dir:, file:, command: or https://; several sinks are separated by commas`,
   );
 }
@@ -117,12 +113,12 @@ const PROGRAM_KINDS: ReadonlyMap<string, ProgramSinkSpec['kind']> = new Map([
 ]);
 
 function programSink(kind: ProgramSinkSpec['kind'], scheme: string, given: string, named: string): SinkSpec {
-  if (given === '') throw new SinkSpecInvalid(`${scheme}: is not followed by a path`);
+  if (given === '') throw new Unusable(`${scheme}: is not followed by a path`);
   if (given.startsWith('//')) {
-    throw new SinkSpecInvalid(`${named} is a URL; write ${scheme}: and then the path`);
+    throw new Unusable(`${named} is a URL; write ${scheme}: and then the path`);
   }
   if (UNSHOWABLE.test(given)) {
-    throw new SinkSpecInvalid(`the path in ${named} has a control character`);
+    throw new Unusable(`the path in ${named} has a control character`);
   }
   const absolute = path.resolve(given);
   return { kind, path: absolute, shown: `${scheme}:${absolute}` };
@@ -135,30 +131,28 @@ function witness(part: string, named: string): SinkSpec {
   try {
     url = new URL(address);
   } catch {
-    throw new SinkSpecInvalid(`${named} is not a URL`);
+    throw new Unusable(`${named} is not a URL`);
   }
   // Witnesses ask for no password. One in the option would end up in logs.
   if (url.username !== '' || url.password !== '') {
-    throw new SinkSpecInvalid(`${named} has a user name or a password in it, and a witness asks for none`);
+    throw new Unusable(`${named} has a user name or a password in it, and a witness asks for none`);
   }
   if (url.search !== '' || address.includes('?')) {
-    throw new SinkSpecInvalid(
-      `${named} has a question mark in it; give the prefix that add-checkpoint goes behind`,
-    );
+    throw new Unusable(`${named} has a question mark in it; give the prefix that add-checkpoint goes behind`);
   }
   if (url.protocol === 'http:' && !LOOPBACK.test(url.hostname)) {
-    throw new SinkSpecInvalid(`${named} must be https://; http:// is for a witness on this host`);
+    throw new Unusable(`${named} must be https://; http:// is for a witness on this host`);
   }
   const prefix = url.href.replace(/\/+$/, '');
   if (hash === -1 || hash === part.length - 1) {
-    throw new SinkSpecInvalid(`${named} lacks the witness's verifier key; write ${prefix}#<name>+<id>+<key>`);
+    throw new Unusable(`${named} lacks the witness's verifier key; write ${prefix}#<name>+<id>+<key>`);
   }
   let key: NoteKey;
   try {
     key = witnessKey(part.slice(hash + 1));
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
-    throw new SinkSpecInvalid(`the verifier key behind ${named} cannot be used: ${reason}`, { cause: error });
+    throw new Unusable(`the verifier key behind ${named} cannot be used: ${reason}`, { cause: error });
   }
   return { kind: 'witness', prefix, key, shown: `${prefix} (${key.name})` };
 }
@@ -169,10 +163,10 @@ const WITNESS_KEY_TYPES = [0x04, 0x06];
 function witnessKey(vkey: string): NoteKey {
   const key = noteKey(vkey);
   if (!WITNESS_KEY_TYPES.includes(key.type)) {
-    throw new SinkSpecInvalid(`it is of type ${key.type}, and that of a witness is of type 4 or 6`);
+    throw new Unusable(`it is of type ${key.type}, and that of a witness is of type 4 or 6`);
   }
   // The name is shown on terminals.
-  if (UNSHOWABLE.test(key.name)) throw new SinkSpecInvalid('its name has a control character');
+  if (UNSHOWABLE.test(key.name)) throw new Unusable('its name has a control character');
   return key;
 }
 

@@ -1,16 +1,10 @@
 import { EVENT_KINDS } from '@clinical-events/protocol';
 import { describe, expect, test } from 'vitest';
-import {
-  createKey,
-  ensureFirstKey,
-  GrantRefused,
-  type Grants,
-  keyState,
-  rotateKey,
-} from '../../src/access/issuing.js';
+import { createKey, ensureFirstKey, type Grants, keyState, rotateKey } from '../../src/access/issuing.js';
 import { KeyRing } from '../../src/access/key-ring.js';
 import type { ApiKey } from '../../src/store/contract/keys.js';
 import { openKeys, scratchDirectory } from './scratch-keys.js';
+import { Unusable } from '../../src/unusable.js';
 
 const NOW = Date.UTC(2026, 0, 1);
 const GRANTS: Grants = {
@@ -48,7 +42,7 @@ describe('creating', () => {
     ['a note over two lines', { note: 'a\nb' }],
   ])('refuses %s and stores nothing', async (_, wrong) => {
     const store = openKeys();
-    await expect(createKey(store, { ...GRANTS, ...wrong }, NOW)).rejects.toThrow(GrantRefused);
+    await expect(createKey(store, { ...GRANTS, ...wrong }, NOW)).rejects.toThrow(Unusable);
     expect(await store.list()).toEqual([]);
   });
 });

@@ -1,8 +1,9 @@
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { parseSinks, SinkSpecInvalid } from '../../src/tree/sink.js';
+import { parseSinks } from '../../src/tree/sink.js';
 import { FakeWitness } from './fake-witness.js';
 import { newKey } from './sample-log.js';
+import { Unusable } from '../../src/unusable.js';
 
 const { key } = new FakeWitness();
 
@@ -10,7 +11,7 @@ function refusalOf(text: string): string {
   try {
     parseSinks(text);
   } catch (error) {
-    if (error instanceof SinkSpecInvalid) return error.message;
+    if (error instanceof Unusable) return error.message;
   }
   throw new Error(`${text} is not refused`);
 }

@@ -35,13 +35,9 @@ import { isShared } from '../../store/open.js';
 import type { FoundLog } from '../../store/contract/driver.js';
 import { type SharedGauges, type Store, StoreDamaged } from '../../store/contract/events.js';
 import { reasonOf } from '../exit-codes.js';
-import {
-  ConfigurationUnfit,
-  encryptionOf,
-  type EncryptionSettings,
-  sharedKeysOf,
-} from '../payload-encryption.js';
+import { encryptionOf, type EncryptionSettings, sharedKeysOf } from '../payload-encryption.js';
 import { version } from '../typed.js';
+import { Unusable } from '../../unusable.js';
 
 export interface LedgerSettings extends EncryptionSettings {
   /** The address of a database; empty when the data directory holds the log. */
@@ -230,7 +226,7 @@ async function openSigner(
   const { signingKeys } = settings;
   const signer = await openTreeSigner({ dataDir, signingKeys, origin, onTrouble, onNotice });
   if (settings.logOrigin !== '' && signer.origin !== settings.logOrigin) {
-    throw new ConfigurationUnfit(`--log-origin: this log began as ${signer.origin}, and its name stays`);
+    throw new Unusable(`--log-origin: this log began as ${signer.origin}, and its name stays`);
   }
   return signer;
 }
@@ -270,9 +266,7 @@ export function refusalOf(error: unknown): Refusal {
   if (error instanceof StoreDamaged || error instanceof CheckpointContradicted) return 'damaged';
   if (error instanceof SigningKeyFault && error.reason === 'broken') return 'damaged';
   if (error instanceof SigningKeyFault && /^(key|seal)-missing$/.test(error.reason)) return 'usage';
-  const isUsage = [SigningCommandUnfit, ConfigurationUnfit, KeysUnfit, KekFault].some(
-    (kind) => error instanceof kind,
-  );
+  const isUsage = [SigningCommandUnfit, Unusable, KeysUnfit, KekFault].some((kind) => error instanceof kind);
   return isUsage ? 'usage' : 'failure';
 }
 

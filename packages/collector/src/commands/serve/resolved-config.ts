@@ -5,11 +5,12 @@
 import fs from 'node:fs';
 import { type Config, ConfigError, type ConfigFault, type ConfigReading } from '../../config.js';
 import { CertificateUnusable, ServerCertificate, type TlsOptions } from '../../ingest/tls.js';
-import { ProxiesInvalid, TrustedProxies } from '../../ingest/trusted-proxies.js';
-import { OperatorToken, OperatorTokenUnfit } from '../../operate/operator-token.js';
+import { TrustedProxies } from '../../ingest/trusted-proxies.js';
+import { OperatorToken } from '../../operate/operator-token.js';
 import { kekFault } from '../../privacy/key-encryption-key.js';
 import { storeFault } from '../../store/open.js';
-import { parseSinks, type SinkSpec, SinkSpecInvalid } from '../../tree/sink.js';
+import { parseSinks, type SinkSpec } from '../../tree/sink.js';
+import { Unusable } from '../../unusable.js';
 
 export interface ResolvedConfig {
   /** Undefined for plain HTTP. */
@@ -47,19 +48,12 @@ export async function findSettings({ sound, faults: before, sourceOf }: ConfigRe
   const noKek = sound.kek ? kekFault(sound.kek) : undefined;
   if (noKek !== undefined) report('kek', noKek);
   const found = {
-    sinks: understood(report, 'checkpoint-sink', SinkSpecInvalid, parseSinks, checkpointSink),
-    trustedProxies: understood(
-      report,
-      'trusted-proxies',
-      ProxiesInvalid,
-      (text) => new TrustedProxies(text),
-      trustedProxies,
-    ),
+    sinks: understood(report, 'checkpoint-sink', parseSinks, checkpointSink),
+    trustedProxies: understood(report, 'trusted-proxies', (text) => new TrustedProxies(text), trustedProxies),
     tls: await tlsOf(sound, report),
     token: understood(
       report,
       'management-token-file',
-      OperatorTokenUnfit,
       (file) => OperatorToken.read(file),
       sound.management === 'on' ? sound.managementTokenFile || undefined : undefined,
     ),
@@ -98,7 +92,6 @@ async function tlsOf(
 function understood<Value>(
   report: Report,
   option: string,
-  Fault: new (...args: never[]) => Error,
   read: (text: string) => Value,
   text: string | undefined,
 ): Value | undefined {
@@ -106,7 +99,7 @@ function understood<Value>(
   try {
     return read(text);
   } catch (error) {
-    if (!(error instanceof Fault)) throw error;
+    if (!(error instanceof Unusable)) throw error;
     report(option, error.message);
     return undefined;
   }
