@@ -11,14 +11,16 @@ import {
   type ProofVerdict,
   checkProof,
   decodeEnvelope,
+  followRotations,
   keyIdText,
   parseCheckpoint,
   parseNote,
   parseProof,
+  parseRotation,
   parseVerifierKey,
 } from '@clinical-events/protocol/verify';
 import { HASH_BYTES } from '../tree/merkle.js';
-import { NOTE_ED25519, type NoteKey, noteKey, verifyCosignature } from '../tree/note-signing.js';
+import { NOTE_ED25519, type NoteKey, noteKey, verifyCosignature, verifyNote } from '../tree/note-signing.js';
 import { actionIn, eventsOf } from '../privacy/actions.js';
 import { counted } from '../quantity.js';
 import { uuidText } from '../store/text.js';
@@ -323,14 +325,41 @@ function untrusted({ proof, keys }: ProofCheck): string {
   return `The checkpoint is signed by none of the trusted keys. It is signed by ${signers}; you gave ${given}.`;
 }
 
+/** The key that signed the checkpoint, if rotation notes lead from it to a key that was given. */
+async function earlierSigner({ proof, keys, rotations = [] }: ProofCheck): Promise<string | undefined> {
+  const note = parseProof(proof).checkpoint;
+  const candidates = new Set(rotations.map((each) => parseRotation(parseNote(each).text).oldKey));
+  for (const vkey of candidates) {
+    try {
+      const reached = await followRotations([vkey], rotations);
+      if (!keys.some((key) => reached.has(key))) continue;
+      verifyNote(note, [noteKey(vkey)]);
+      return keyIdText(parseVerifierKey(vkey).keyId);
+    } catch {
+      // A note that does not hold proves nothing.
+    }
+  }
+  return undefined;
+}
+
 /** What may have gone wrong on the way, in whole sentences. */
 async function hints(given: ProofCheck, { reason }: ProofVerdict & { valid: false }): Promise<string[]> {
   const { proof, body, rotations = [] } = given;
   if (reason === 'proof-malformed' && proof.trimStart().startsWith('{')) {
     return ['It seems to be the output of "collector proof --json": get the proof in it with jq -j .proof.'];
   }
-  if (reason === 'untrusted-key' && rotations.length === 0)
-    return ['If the log has changed its key since yours, give its rotation notes by --rotations.'];
+  if (reason === 'untrusted-key') {
+    if (rotations.length === 0) {
+      return ['If the log has changed its key since yours, give its rotation notes by --rotations.'];
+    }
+    const earlier = await earlierSigner(given);
+    return earlier === undefined
+      ? []
+      : [
+          `By the rotation notes ${earlier} is a key from before the one that you gave: check with that one, as you ` +
+            'got it by another way than the proof.',
+        ];
+  }
   const LINE_BREAK = 0x0a;
   if (reason === 'event-differs' && body?.at(-1) === LINE_BREAK) {
     const without = await checkProof({ ...given, body: body.subarray(0, -1) });

@@ -268,11 +268,17 @@ describe('[R-908] a log that has changed its key', () => {
     expect((await check(given, '--rotations', both)).code).toBe(0);
     expect((await check(given, '--rotations', second)).code).toBe(3);
     // The other way round: a later key, and a proof from before it.
-    const old = await check({ ...given, proof: early, key: verifierKey }, '--rotations', notes);
-    expect(old.code).toBe(3);
-    expect(old.stdout).toContain(
-      `It is signed by key ${idOfKey(given.key)}; you gave ${idOfKey(verifierKey)}.`,
-    );
+    const old = { ...given, proof: early, key: verifierKey };
+    const signed = `It is signed by key ${idOfKey(given.key)}; you gave ${idOfKey(verifierKey)}.`;
+    const hint = `${idOfKey(given.key)} is a key from before the one that you gave`;
+    const checked = await check(old, '--rotations', notes);
+    expect([checked.code, checked.stdout.includes(signed), checked.stdout.includes(hint)]).toEqual([
+      3,
+      true,
+      true,
+    ]);
+    // With a note missing between them nothing is known.
+    expect((await check(old, '--rotations', first)).stdout).not.toContain('is a key from before');
     const forged = file(changed(fs.readFileSync(first, 'utf8'), fs.readFileSync(first).length - 30));
     const refused = await check(given, '--rotations', forged);
     expect(refused.code).toBe(3);
