@@ -169,7 +169,7 @@ describe('collector report [R-715]', () => {
   test('says what is wrong with what is asked, and reads nothing', async () => {
     await fill();
     const faults: readonly (readonly [readonly string[], RegExp])[] = [
-      [['--clock', 'senders'], /none of received, sender; did you mean "?sender/i],
+      [['--clock', 'senders'], /not one of received, sender; did you mean "?sender/i],
       [['--since', 'yesterday'], /--since/],
       [['--since', '2026-02-01', '--until', '2026-02-01'], /not earlier than/],
       [['--since', '0001-01-01'], /more than 100 years before the end/],

@@ -252,7 +252,7 @@ describe('[R-1070] doctor', () => {
     change('UPDATE run SET began_sender = began_sender + 2');
     const all = await found();
     expect(all).toMatchObject({
-      ...wrong(`^${records} of ${records} records are not .*`),
+      ...wrong(`^${records} of ${records} records differ from .*`),
       records_not_listed: 0,
     });
     expect(all.records).toHaveLength(records);

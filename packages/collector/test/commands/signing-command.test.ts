@@ -40,7 +40,7 @@ describe('a key behind a command', () => {
       new RegExp(`^ok +signing key +signs by ${program.path}: `, 'm'),
     );
     expect(await doctor(dataDir)).toMatch(
-      /^WARNING +signing key +not in .*signing-keys\/.*; if a program signs, give doctor the same --signing-keys command:PROGRAM$/m,
+      /^WARNING +signing key +.*signing-keys\/ does not exist.*; if a program signs, give doctor the same --signing-keys command:PROGRAM$/m,
     );
     program.behave({ misbehaviour: 'fails', on: 'sign' });
     await post();

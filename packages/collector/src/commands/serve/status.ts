@@ -155,6 +155,9 @@ export class RunningStatus {
         ? unlessUnreadable(() => fs.statSync(path.join(this.#parts.dataDir, 'checkpoints', 'latest')).mtimeMs)
         : undefined;
     this.#checkpoint = { entries, at: signedBefore ?? Date.now() };
+    // Asked at the first checkpoint, when the key is there, and not again: that file system may hang later.
+    const { keyPlace } = this.#parts;
+    this.#keyLiesElsewhere ??= unlessUnreadable(() => liesElsewhere(keyPlace));
   }
 
   /** From the thread that makes checkpoints: a full disk keeps it out of the file. */
@@ -186,10 +189,7 @@ export class RunningStatus {
   }
 
   #isGone(place: KeyPlace): boolean {
-    // Before there is a checkpoint, the key is being made. Where the keys are is asked until it is known, and not again:
-    // that file system may hang later.
-    if (this.#checkpoint === undefined) return false;
-    this.#keyLiesElsewhere ??= liesElsewhere(place);
+    // Before there is a checkpoint, the key is being made.
     return this.#keyLiesElsewhere === false && isGone(place);
   }
 
