@@ -6,7 +6,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { exists } from '../files.js';
 import { DirectoryInUse, type DirectoryLock, lockDirectory, LockUnfit } from '../store/directory-lock.js';
-import { checkpointDirectory } from '../store/open.js';
+import { checkpointDirectory, RESTORING } from '../store/open.js';
 import { CommandFailure, EXIT, usage } from './exit-codes.js';
 
 /** Of what proves the log. */
@@ -57,11 +57,16 @@ export function checkRegular(dataDir: string, directories: readonly string[] = D
 
 const IS_DIRECTORY = 'a directory, and must be a file';
 
-/** The same of all that a start reads. What is derived is rebuilt, and the access log keeps no event out. */
+/** The same of all that a start reads, What is derived is rebuilt, and the access log keeps no event out. */
 export function checkDataDirectory(dataDir: string): void {
   const keys = path.join(dataDir, 'keys.db');
   if (fs.statSync(keys, { throwIfNoEntry: false })?.isDirectory() === true)
     throw misplaced(keys, IS_DIRECTORY);
+  if (exists(path.join(dataDir, RESTORING)))
+    throw new CommandFailure(
+      `a restore to ${dataDir} was cut short: remove the directory, and restore the back-up again`,
+      EXIT.damaged,
+    );
   checkRegular(dataDir);
 }
 

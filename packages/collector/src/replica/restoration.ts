@@ -1,10 +1,11 @@
 /**
- * The place of a restored copy: `restoring/` within an empty directory, until the copy is proved. Then it is moved up, the
- * checkpoints last: a collector does not start on a ledger without them, so not on what a kill leaves.
+ * The place of a restored copy: `restoring/` within an empty directory, until the copy is proved. Then it is moved into
+ * place. A collector does not start beside `restoring/`, so not on what a kill leaves.
  */
 import fs from 'node:fs';
 import path from 'node:path';
 import { nodeFiles } from '../files.js';
+import { RESTORING } from '../store/open.js';
 import { Unusable } from '../unusable.js';
 
 /** @throws Unusable, also for what is not a directory. */
@@ -28,7 +29,7 @@ export class Restoration {
   constructor(private readonly directory: string) {
     assertEmpty(directory);
     this.#isNew = !fs.existsSync(directory);
-    this.copy = path.join(directory, 'restoring');
+    this.copy = path.join(directory, RESTORING);
   }
 
   /** On return the directory is a data directory, on stable storage. */

@@ -34,6 +34,9 @@ export async function driverOf(address: string): Promise<StoreDriver> {
   return (await optionalPackage<{ readonly driver: StoreDriver }>(DRIVERS[scheme])).driver;
 }
 
+/** In a directory that a back-up is restored to: the copy, until it is proved and moved into place. */
+export const RESTORING = 'restoring';
+
 /** Where the checkpoints of a data directory are. */
 export function checkpointDirectory(dataDir: string): string {
   return path.join(dataDir, 'checkpoints');
