@@ -59,7 +59,7 @@ export interface Round extends CopiedAll {
 
 const STATE = 'backup.json';
 const LATEST = 'checkpoints/latest';
-/** A checkpoint that the log has to reach before a collector starts on it (transparency/state-files.ts). */
+/** A checkpoint that the log has to reach before a collector starts on it (tree/state-files.ts). */
 export const KNOWN = 'checkpoints/known.json';
 const FRESH = ['lost+found', 'lock'];
 

@@ -128,7 +128,7 @@ export interface SinkState {
   readonly lost_at?: string;
 }
 
-/** `known.json`: the newest checkpoint that a collector on a log in a database has seen. A restored one says less. */
+/** `known.json`: the newest checkpoint that a collector on a database has seen, or that a restored log does not reach. */
 interface KnownCheckpoint {
   /** The signed note. */
   readonly note: string;
