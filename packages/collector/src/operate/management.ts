@@ -24,7 +24,7 @@ export interface ManagementOptions {
   readonly token: OperatorToken | undefined;
   /** The certificate of the listener for events; undefined when plain HTTP alone is spoken. */
   readonly pem: CertificatePem | undefined;
-  readonly facts: () => Promise<Facts>;
+  readonly facts: (oldestMs?: number) => Promise<Facts>;
   readonly watch: Watch;
   readonly ofProcess: () => Promise<ProcessMetrics>;
   /** A text with each `collector COMMAND` as it is typed on this host. */
@@ -109,7 +109,8 @@ export class Management {
     const [path = '', query = ''] = url.split('?', 2);
     // What probes may ask without a token: it says nothing but whether, and in a word why not.
     if (path === '/livez' || path === '/readyz') {
-      const checks = healthOf(await this.#options.facts());
+      // Under a flood health is asked several hundred times a second.
+      const checks = healthOf(await this.#options.facts(FRESH_MS));
       const isVerbose = new URLSearchParams(query).has('verbose');
       return path === '/livez' ? livez(checks, isVerbose) : readyz(checks, isVerbose);
     }

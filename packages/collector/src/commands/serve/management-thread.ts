@@ -45,8 +45,7 @@ export type ManagementThreadMessage =
     };
 
 const EVERY_MS = 1000;
-/** An answer of the main thread is good for this time, and a request waits for one this long. */
-const FRESH_MS = 250;
+/** A request waits this long for an answer of the main thread. */
 const ANSWER_WITHIN_MS = 500;
 
 /** What the main thread is asked for: its last answer stands in while it gives none. */
@@ -71,9 +70,12 @@ class Asked<T> {
     return this.#waiting === undefined ? 0 : performance.now() - this.#askedAt;
   }
 
-  /** @throws Error where there is no answer yet, and none comes in time. */
-  async get(): Promise<T> {
-    if (performance.now() - this.#answeredAt >= FRESH_MS) {
+  /**
+   * @param oldestMs the age of an answer that is good enough; else one is asked for.
+   * @throws Error where there is no answer yet, and none comes in time.
+   */
+  async get(oldestMs = 0): Promise<T> {
+    if (performance.now() - this.#answeredAt >= oldestMs) {
       if (this.#waiting === undefined) {
         this.#waiting = Promise.withResolvers();
         this.#askedAt = performance.now();
@@ -98,8 +100,8 @@ async function main(port: MessagePort, data: ManagementThreadData): Promise<void
   const ofProcess = new Asked<ProcessMetrics>(() => say({ type: 'process' }));
   snapshots.answer(data.snapshot);
   const watch = new Watch(data.snapshot);
-  const facts = async (): Promise<Facts> => {
-    const snapshot = await snapshots.get();
+  const facts = async (oldestMs?: number): Promise<Facts> => {
+    const snapshot = await snapshots.get(oldestMs);
     return {
       ...snapshot,
       daysUntilFull: watch.daysUntilFull(snapshot),
