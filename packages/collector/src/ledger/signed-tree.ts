@@ -5,8 +5,8 @@
  */
 import { setImmediate as turn } from 'node:timers/promises';
 import { parseCheckpoint, type Checkpoint } from '@clinical-events/protocol/verify';
-import { GrowingTree } from '../tree/growing-tree.js';
-import { HASH_BYTES, TilesIncomplete } from '../tree/merkle.js';
+import { GrowingTree, type Leaves, storedTree } from '../tree/growing-tree.js';
+import { HASH_BYTES } from '../tree/merkle.js';
 import { rotationMissing, unknownSigner, verifyNote, type CheckpointSigner } from '../tree/note-signing.js';
 import { BEGINNING, type Committed, type Cursor } from '../store/contract/events.js';
 import { type TreeReader } from '../store/contract/tree.js';
@@ -47,7 +47,7 @@ export async function signedTree(options: SignedTreeOptions, head: string | unde
   }
   const checkpoint = checkpointIn(head, signer);
   const { size: signed } = checkpoint;
-  const tree = await believed(store, checkpoint);
+  const tree = await storedTree(store, checkpoint);
   if (tree === undefined) {
     onTrouble('the hashes of the tree were damaged or lost; they are rebuilt from the events', undefined);
     // Before a hash is written over: if the events were changed, the old hashes tell which ones.
@@ -77,7 +77,7 @@ export async function assertGoesOn(
   store: TreeReader,
   known: Pick<Checkpoint, 'size' | 'root'>,
 ): Promise<void> {
-  if ((await believed(store, known)) !== undefined) return;
+  if ((await storedTree(store, known)) !== undefined) return;
   throw new CheckpointContradicted(
     `the first ${known.size} entries of the log are not those that a checkpoint was signed over before: ` +
       'the store has gone back to an earlier state, or was exchanged',
@@ -109,20 +109,6 @@ export async function assertReaches(
   await assertGoesOn(store, { size: known.size, root: Buffer.from(known.root) });
 }
 
-/** The tree as it is stored up to the checkpoint, or undefined when it does not come to the checkpoint's root. */
-async function believed(
-  store: TreeReader,
-  signed: Pick<Checkpoint, 'size' | 'root'>,
-): Promise<GrowingTree | undefined> {
-  try {
-    const tree = await GrowingTree.at(store, signed.size);
-    return tree.root().equals(signed.root) ? tree : undefined;
-  } catch (error) {
-    if (error instanceof TilesIncomplete) return undefined;
-    throw error;
-  }
-}
-
 /** @throws CheckpointContradicted when the entries that the checkpoint covers do not come to its root. */
 async function assertSigned(committed: Committed, { size, root }: Checkpoint): Promise<void> {
   const tree = GrowingTree.empty();
@@ -139,12 +125,6 @@ function contradicted(size: number): CheckpointContradicted {
     `the first ${size} entries of the log are not those that checkpoints/latest was signed over; ` +
       'see collector verify',
   );
-}
-
-/** Leaf hashes side by side, valid until the next are asked for. */
-interface Leaves {
-  readonly hashes: Buffer;
-  readonly count: number;
 }
 
 /** Makes leaf hashes of what is committed, in memory that is used again. */

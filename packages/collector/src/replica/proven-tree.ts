@@ -2,14 +2,7 @@
 import type { Checkpoint } from '@clinical-events/protocol/verify';
 import { StoreDamaged } from '../store/contract/events.js';
 import type { TreeReader, TreeStore } from '../store/contract/tree.js';
-import { GrowingTree } from '../tree/growing-tree.js';
-import { TilesIncomplete } from '../tree/merkle.js';
-
-/** Leaf hashes side by side, valid until the next are asked for. */
-export interface Leaves {
-  readonly hashes: Buffer;
-  readonly count: number;
-}
+import { GrowingTree, type Leaves, storedTree } from '../tree/growing-tree.js';
 
 /** After so many entries the hashes are brought to the disk. */
 const STAGE_EVERY = 65_536;
@@ -65,18 +58,7 @@ export class ProvenTree {
   }
 }
 
-/**
- * The tree over what was proved before, by stored hashes. They are believed if they come to the root of that
- * checkpoint.
- * @returns an empty tree where they do not.
- */
+/** The tree over what was proved before, by stored hashes; an empty one where they do not come to its root. */
 export async function treeUpTo(hashes: TreeReader, proved: Checkpoint | undefined): Promise<GrowingTree> {
-  if (proved === undefined) return GrowingTree.empty();
-  try {
-    const tree = await GrowingTree.at(hashes, proved.size);
-    return tree.root().equals(proved.root) ? tree : GrowingTree.empty();
-  } catch (error) {
-    if (error instanceof TilesIncomplete) return GrowingTree.empty();
-    throw error;
-  }
+  return (proved && (await storedTree(hashes, proved))) ?? GrowingTree.empty();
 }

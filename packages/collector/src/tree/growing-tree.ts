@@ -11,7 +11,15 @@
  * the children of the next newcomer, already side by side, and its hash goes to the peak's place: right of height
  * h + 1. If there is none, it moves in.
  */
-import { completeHashes, EMPTY_ROOT, HASH_BYTES, hashNode, TILE_HASHES, type HashSource } from './merkle.js';
+import {
+  completeHashes,
+  EMPTY_ROOT,
+  HASH_BYTES,
+  hashNode,
+  TILE_HASHES,
+  TilesIncomplete,
+  type HashSource,
+} from './merkle.js';
 
 /** 256^7 is above every size that a double counts exactly. */
 const LEVELS = 7;
@@ -185,5 +193,28 @@ export class GrowingTree {
       this.#gained[level + 1]?.add(peaks, place + HASH_BYTES, HASH_BYTES);
       this.#settle(level + 1, 0);
     }
+  }
+}
+
+/** Leaf hashes side by side, valid until the next are asked for. */
+export interface Leaves {
+  readonly hashes: Buffer;
+  readonly count: number;
+}
+
+/**
+ * The tree that stored hashes give, believed only if it comes to a root that was signed.
+ * @returns undefined where it does not, or hashes are missing.
+ */
+export async function storedTree(
+  source: HashSource,
+  { size, root }: { readonly size: number; readonly root: Uint8Array },
+): Promise<GrowingTree | undefined> {
+  try {
+    const tree = await GrowingTree.at(source, size);
+    return tree.root().equals(root) ? tree : undefined;
+  } catch (error) {
+    if (error instanceof TilesIncomplete) return undefined;
+    throw error;
   }
 }

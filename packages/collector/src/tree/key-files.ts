@@ -246,7 +246,8 @@ export function rotationPath(dataDir: string, number: number): string {
   return path.join(rotationDirectory(dataDir), `${String(number).padStart(4, '0')}.note`);
 }
 
-function namesIn(directory: string): string[] {
+/** Names in order; none where there is no such directory. */
+export function namesIn(directory: string): string[] {
   try {
     return fs.readdirSync(directory).sort();
   } catch (error) {

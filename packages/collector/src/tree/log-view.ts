@@ -6,6 +6,7 @@ import { type Checkpoint, parseCheckpoint, parseNote } from '@clinical-events/pr
 import { systemCode } from '../system-code.js';
 import { type HashSource, TilesIncomplete, rootAt } from './merkle.js';
 import { type NoteKey, verifyNote } from './note-signing.js';
+import { showable } from './program.js';
 import { type Published, SinkForked, SinkTrouble } from './sink.js';
 
 /** The log, in its parts that checkpoints concern. */
@@ -26,7 +27,6 @@ export function checkpointOf(note: string): Checkpoint {
   return parseCheckpoint(parseNote(note).text);
 }
 
-const UNSHOWABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
 const LONGEST_NAME = 120;
 
 /**
@@ -41,7 +41,7 @@ export function signedCheckpoint(note: string, origin: string, { logKeys }: LogV
     throw new SinkTrouble('holds something else than a checkpoint', { cause });
   }
   if (checkpoint.origin !== origin) {
-    const other = checkpoint.origin.replace(UNSHOWABLE, '?').slice(0, LONGEST_NAME);
+    const other = showable(checkpoint.origin).slice(0, LONGEST_NAME);
     throw new SinkTrouble(`holds checkpoints of the log ${other}: give each log a place of its own`);
   }
   const keys = logKeys();

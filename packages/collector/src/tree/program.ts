@@ -23,6 +23,11 @@ export function programFault(program: string): string | undefined {
   }
 }
 
+/** A text that a program or another log has given, fit for one line of a terminal. */
+export function showable(text: string): string {
+  return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '?');
+}
+
 /**
  * Kills a program that was started in a process group of its own, with whatever it has started.
  * @param pid of the program: its group's id, which is not given to another while a process of the group lives.

@@ -7,7 +7,7 @@ import '../stray-signals.js';
 import { spawn, type ChildProcessByStdio } from 'node:child_process';
 import type { Readable, Writable } from 'node:stream';
 import { systemCode } from '../system-code.js';
-import { endGroup } from './program.js';
+import { endGroup, showable } from './program.js';
 
 /** The collector asks one thing at a time for each sink. */
 export interface SinkRequest {
@@ -42,7 +42,6 @@ const MOST_LINE_BYTES = 1000;
 const MOST_NOTE_BYTES = 64 << 10;
 /** Empty lines by which a program asks for time, before one answer. */
 const MOST_EMPTY_LINES = 1000;
-const UNSHOWABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
 
 /** The program cannot be used further. */
 class ProgramFailed extends Error {
@@ -120,7 +119,7 @@ class RunningProgram {
   async #line(): Promise<string> {
     for (let i = 0; i < MOST_EMPTY_LINES; i++) {
       const line = await inTime(this.#anyLine());
-      if (line !== '') return line.replace(UNSHOWABLE, '?');
+      if (line !== '') return showable(line);
     }
     throw nonsense();
   }

@@ -12,6 +12,7 @@
 import path from 'node:path';
 import type { Checkpoint } from '@clinical-events/protocol/verify';
 import { noteKey, type NoteKey } from './note-signing.js';
+import { showable } from './program.js';
 import { Unusable } from '../unusable.js';
 
 /** A sink that is a program: the operator's, or one of ours for a directory or a file. */
@@ -71,7 +72,6 @@ export class SinkForked extends SinkTrouble {
   override name = 'SinkForked';
 }
 
-const UNSHOWABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u;
 const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/;
 
 /**
@@ -117,7 +117,7 @@ function programSink(kind: ProgramSinkSpec['kind'], scheme: string, given: strin
   if (given.startsWith('//')) {
     throw new Unusable(`${named} is a URL; write ${scheme}: and then the path`);
   }
-  if (UNSHOWABLE.test(given)) {
+  if (showable(given) !== given) {
     throw new Unusable(`the path in ${named} has a control character`);
   }
   const absolute = path.resolve(given);
@@ -166,7 +166,7 @@ function witnessKey(vkey: string): NoteKey {
     throw new Unusable(`it is of type ${key.type}, and that of a witness is of type 4 or 6`);
   }
   // The name is shown on terminals.
-  if (UNSHOWABLE.test(key.name)) throw new Unusable('its name has a control character');
+  if (showable(key.name) !== key.name) throw new Unusable('its name has a control character');
   return key;
 }
 

@@ -11,7 +11,8 @@ import {
   splitNotes,
 } from '@clinical-events/protocol/verify';
 import { checkpointDirectory } from '../../store/open.js';
-import { messageOf, systemCode } from '../../system-code.js';
+import { messageOf } from '../../system-code.js';
+import { namesIn } from '../../tree/key-files.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
 
 /** A checkpoint, also a cosigned one, or a rotation note. Nothing of it is verified. */
@@ -83,15 +84,6 @@ export function notesOfDirectory(dataDir: string, newest: string | undefined): I
 function promised(name: string): { size?: number } {
   const digits = KEPT.exec(name)?.[1];
   return digits === undefined ? {} : { size: Number(digits) };
-}
-
-function namesIn(directory: string): string[] {
-  try {
-    return fs.readdirSync(directory).sort();
-  } catch (error) {
-    if (systemCode(error) === 'ENOENT') return [];
-    throw error;
-  }
 }
 
 /**
