@@ -22,6 +22,9 @@ export interface KeyVault {
   /** The places that hold a copy: directories, or the address of a database. At least one. */
   readonly copies: readonly string[];
 
+  /** The copies that the last write or erasure did not reach, and why: they may lack records, or have older ones. */
+  readonly unwritten: ReadonlyMap<string, unknown>;
+
   /**
    * On return, reads give what was stored before the call by any process.
    * @returns records that this process had stored or read and that the vault no longer has in that generation, because it
