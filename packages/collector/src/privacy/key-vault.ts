@@ -18,6 +18,11 @@ export class VaultAway extends Error {
   override name = 'VaultAway';
 }
 
+/** The keys cannot be used. The message says which, and never holds one. */
+export class KeysUnfit extends Error {
+  override name = 'KeysUnfit';
+}
+
 export interface KeyVault {
   /** The places that hold a copy: directories, or the address of a database. At least one. */
   readonly copies: readonly string[];
@@ -60,6 +65,9 @@ export interface KeyVault {
    *   and for an epoch that a key state is still under.
    */
   erase(name: RecordName, bytes: Buffer | undefined, after: number): Promise<readonly string[] | 'stale'>;
+
+  /** @throws VaultAway when a record could not be written now. */
+  prove(): Promise<void>;
 
   close(): Promise<void>;
 }
