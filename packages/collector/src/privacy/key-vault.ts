@@ -61,5 +61,8 @@ export interface KeyVault {
    */
   erase(name: RecordName, bytes: Buffer | undefined, after: number): Promise<readonly string[] | 'stale'>;
 
+  /** @throws VaultAway when a record could not be written now. */
+  prove(): Promise<void>;
+
   close(): Promise<void>;
 }

@@ -59,6 +59,11 @@ class ModelVault implements KeyVault {
     return this.copies.filter((_, i) => !this.#put(the(this.stored[i]), name, bytes));
   }
 
+  prove(): Promise<void> {
+    this.#there();
+    return Promise.resolve();
+  }
+
   close(): Promise<void> {
     return Promise.resolve();
   }

@@ -1,4 +1,4 @@
-/** The suite of vaults over a model, a directory on a disk in memory, and three of them that mirror each other. */
+/** The suite of vaults over a model of one copy, and of three. */
 import { modelVaults } from './model-vault.js';
 import { mutantsFail, vaultConformance } from './vault-conformance.js';
 
