@@ -678,6 +678,23 @@ export const CASES: Readonly<Record<string, VaultCase>> = {
       expect(storedGeneration(one, name)).toBe(30);
     },
   },
+  'a database that has lost everything has it back': {
+    applies: hasBackups,
+    async run(place) {
+      await place.open();
+      const back = await the(place.backUp)();
+      const vault = await begun(place);
+      await generations(vault, A, 1);
+      const { name, bytes } = bucket(B, { generation: 1 });
+      await back();
+      expect(await vault.write(name, bytes, 0)).toBe('stale');
+      const lost = await vault.refresh();
+      expect([...lost.keys()].toSorted()).toEqual([bucket(A, { generation: 1 }).name, epochName(1)]);
+      expect((await vault.refresh()).size).toBe(0);
+      expect(await vault.write(epochName(1), the(lost.get(epochName(1))), 0)).toBe('written');
+      expect(await vault.write(name, bytes, 0)).toBe('written');
+    },
+  },
   'a write to a database of an older state is stale until what it has is known': {
     applies: hasBackups,
     async run(place) {
