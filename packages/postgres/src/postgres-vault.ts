@@ -140,31 +140,8 @@ export class PostgresVault implements KeyVault {
     return bytes !== undefined && generationOf(name, bytes) > 0 ? [bytes] : [];
   }
 
-  write(name: RecordName, bytes: Buffer, after: number): Promise<'written' | 'stale'> {
-    return this.#put(name, bytes, after);
-  }
-
-  erase(name: RecordName, bytes: Buffer | undefined, after: number): Promise<readonly string[] | 'stale'> {
-    return this.#put(name, bytes, after).then(
-      (outcome) => (outcome === 'stale' ? 'stale' : []),
-      (error: unknown) => {
-        if (error instanceof VaultAway) return this.copies;
-        throw error;
-      },
-    );
-  }
-
-  async prove(): Promise<void> {
-    await this.#change(async (connection) => {
-      await connection.query(TRIAL);
-    });
-  }
-
-  close(): Promise<void> {
-    return this.#connection.close();
-  }
-
-  async #put(name: RecordName, bytes: Buffer | undefined, after: number): Promise<'written' | 'stale'> {
+  /** @param bytes undefined removes the record. */
+  async write(name: RecordName, bytes: Buffer | undefined, after: number): Promise<'written' | 'stale'> {
     const isInDoubt = this.#inDoubt.has(name);
     this.#inDoubt.add(name);
     const written = await this.#change(async (connection) => {
@@ -188,6 +165,26 @@ export class PostgresVault implements KeyVault {
     if (written === 'stale') return 'stale';
     this.#take(written);
     return 'written';
+  }
+
+  erase(name: RecordName, bytes: Buffer | undefined, after: number): Promise<readonly string[] | 'stale'> {
+    return this.write(name, bytes, after).then(
+      (outcome) => (outcome === 'stale' ? 'stale' : []),
+      (error: unknown) => {
+        if (error instanceof VaultAway) return this.copies;
+        throw error;
+      },
+    );
+  }
+
+  async prove(): Promise<void> {
+    await this.#change(async (connection) => {
+      await connection.query(TRIAL);
+    });
+  }
+
+  close(): Promise<void> {
+    return this.#connection.close();
   }
 
   /** Whether another generation is stored, or the epoch of a state is not, or a state is under the epoch that is to go. */

@@ -1,12 +1,13 @@
 /** The suite of vaults over PostgreSQL, and what only a database of keys does. */
-import { afterAll, beforeAll } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import {
   mutantsFail,
   vaultConformance,
   type VaultPlace,
   type VaultSubject,
 } from '../../collector/test/privacy/vault-conformance.js';
-import type { KeyVault } from '../../collector/src/privacy/key-vault.js';
+import { type KeyVault, VaultAway } from '../../collector/src/privacy/key-vault.js';
+import { bucket, epochKey } from '../../collector/test/privacy/vault-records.js';
 import type { Mutant } from '../../collector/test/privacy/vault-mutants.js';
 import { parseAddress } from '../src/address.js';
 import { PostgresVault } from '../src/postgres-vault.js';
@@ -30,7 +31,7 @@ class DatabasePlace implements VaultPlace {
   readonly #opened: KeyVault[] = [];
 
   private constructor(
-    private readonly relay: Relay,
+    readonly relay: Relay,
     private readonly mutant: Mutant | undefined,
   ) {}
 
@@ -96,3 +97,30 @@ const subject: VaultSubject = {
 
 vaultConformance(subject);
 mutantsFail(subject);
+
+test('[R-1357] a write whose commit was not answered is committed again', async () => {
+  const place = await DatabasePlace.make();
+  const vault = await place.open();
+  const epoch = epochKey(1);
+  expect(await vault.write(epoch.name, epoch.bytes, 0)).toBe('written');
+  const { name, bytes } = bucket(1, { generation: 1 });
+  const { relay } = place;
+  relay.toServer = (sent) => {
+    // The server has it, and nothing it says comes back.
+    if (sent.includes('COMMIT')) relay.toClient = () => Buffer.alloc(0);
+    return sent;
+  };
+  const written = vault.write(name, bytes, 0).catch((error: unknown) => error);
+  await expect.poll(() => place.copies[0]?.get(name)).toEqual(bytes);
+  relay.refuse();
+  expect(await written).toBeInstanceOf(VaultAway);
+  relay.toServer = relay.toClient = (passed) => passed;
+  relay.heal();
+  const { version } = vault;
+  expect(await vault.write(name, bytes, 0)).toBe('written');
+  // Its own writes since: one that was not answered, and one that was.
+  expect(Number(vault.version) - Number(version)).toBe(4);
+  expect(await vault.write(name, bytes, 0)).toBe('written');
+  expect(Number(vault.version) - Number(version)).toBe(4);
+  await place.close();
+});
