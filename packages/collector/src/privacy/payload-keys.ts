@@ -110,7 +110,9 @@ export class PayloadKeys {
     await this.#writer.level();
     while (!this.isDurable)
       for (const [name, state] of this.#unsaved) {
-        const saved = await this.#writer.write(name, (stored) => stored ? mergedStates(state, stored) : state);
+        const saved = await this.#writer.write(name, (stored) =>
+          stored ? mergedStates(state, stored) : state,
+        );
         // Else a root was added meanwhile.
         if (opensAlike(saved, this.#unsaved.get(name) ?? saved)) this.#unsaved.delete(name);
         this.#isProven = true;
@@ -223,7 +225,8 @@ export class PayloadKeys {
 
   /** Adds a names key, which is the newest from now on. On return it is durable. @returns the copies that lack it. */
   async renewNames(): Promise<string[]> {
-    if (!(await this.#canRefresh())) throw new VaultAway(`no names key can be made in ${this.#writer.opened.where}`);
+    if (!(await this.#canRefresh()))
+      throw new VaultAway(`no names key can be made in ${this.#writer.opened.where}`);
     const nodes = onlyKey(randomBytes(KEY_BYTES));
     let number: string | undefined;
     const change: Change = (stored) => {
@@ -265,7 +268,10 @@ export class PayloadKeys {
   /** Destroys the key of a hold; what was destroyed or never made is left so. @returns the copies that could not be reached. */
   async destroyHold(action: string): Promise<string[]> {
     if (!(await this.#canRefresh())) return [...this.#options.vault.copies];
-    return this.#writer.erase(holdName(action), (stored) => stored && { ...stored, trees: new Map([['', []]]) });
+    return this.#writer.erase(
+      holdName(action),
+      (stored) => stored && { ...stored, trees: new Map([['', []]]) },
+    );
   }
 
   /** Whether what others have done could be taken in. Else that is reported, and nothing can be reached. */
@@ -283,7 +289,10 @@ export class PayloadKeys {
   async #putHold(action: string, key: Buffer): Promise<void> {
     await this.refresh();
     const ids = { kind: KINDS.hold, bucketId: holdId(action) };
-    await this.#writer.write(holdName(action), (stored) => stored ?? this.#newState(ids, [['', onlyKey(key)]]));
+    await this.#writer.write(
+      holdName(action),
+      (stored) => stored ?? this.#newState(ids, [['', onlyKey(key)]]),
+    );
   }
 
   /** On return there are an epoch and a names key, whoever made them. */
@@ -299,6 +308,9 @@ export class PayloadKeys {
     this.#writer.lookAtEpochs();
     this.#writer.opened.epochKey(this.#writer.epoch);
     if (this.#options.vault.read(NAMES).length > 0) return;
+    // A first start may have been cut off before every copy had the epoch.
+    await this.#writer.catchUp();
+    await this.#writer.level();
     // Epoch and names key of a first start that was cut off are kept; nothing is encrypted by them.
     if (isNeeded) throw unfit(`${NAMES} is missing or damaged`);
     const ids = { kind: KINDS.names, bucketId: randomBytes(BUCKET_ID_BYTES) };
@@ -388,7 +400,10 @@ function namesNumber(number: number): string {
 /** The newest names key, and a tree without nodes in the place of the one before it: so that it does not come back. */
 function withNewestNames(state: KeyState): KeyState {
   const newest = newestNames(state);
-  const before = [...state.trees.keys()].filter((number) => number < newest).sort().at(-1);
+  const before = [...state.trees.keys()]
+    .filter((number) => number < newest)
+    .sort()
+    .at(-1);
   const trees = new Map([[newest, state.trees.get(newest) ?? []]]);
   if (before !== undefined) trees.set(before, []);
   return { ...state, trees };
