@@ -301,7 +301,7 @@ export class SharedKeyWriter {
     const rows = await KeyRows.open(parseAddress(where), logCluster, { forWriting: true });
     try {
       for (;;) {
-        const writer = KeyWriter.open({ ...options, files: rows, hasPlaces: true });
+        const writer = await KeyWriter.open({ ...options, files: rows, hasPlaces: true });
         // Else another collector has made the first keys.
         if (await rows.save(() => undefined)) return new SharedKeyWriter(rows, writer, options.onTrouble);
       }

@@ -371,7 +371,8 @@ class Mirror {
     const news = actions.logged.slice(this.#obeyed);
     if (news.length === 0) return;
     const retires = news.flatMap(({ said }) => (said.does === 'retire' ? [said] : []));
-    const unreached = retires.flatMap((said) => keys?.noteAction(actionFields(said)) ?? []);
+    const unreached: string[] = [];
+    for (const said of retires) unreached.push(...((await keys?.noteAction(actionFields(said))) ?? []));
     unreached.push(...((await keys?.destroy(retires.flatMap((said) => said.keys))) ?? []));
     if (unreached.length > 0)
       throw new KeysUnfit(`an erasure waits for its keys: ${unreached[0] ?? ''} cannot be reached`);
