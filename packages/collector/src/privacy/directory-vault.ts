@@ -161,12 +161,14 @@ export class DirectoryVault implements KeyVault {
 
   #change(work: () => boolean): Promise<boolean> {
     this.unwritten.clear();
-    try {
-      return Promise.resolve(this.#answer(work));
-    } catch (error) {
-      this.unwritten.set(this.directory, error);
-      return Promise.reject(error);
-    }
+    return new Promise((resolve) => {
+      try {
+        resolve(this.#answer(work));
+      } catch (error) {
+        this.unwritten.set(this.directory, error);
+        throw error;
+      }
+    });
   }
 }
 

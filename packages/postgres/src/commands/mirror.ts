@@ -20,7 +20,7 @@ import { GrowingTree } from '@clinical-events/collector/tree/growing-tree';
 import { verifyNote } from '@clinical-events/collector/tree/note-signing';
 import { CheckpointContradicted, LeafReader } from '@clinical-events/collector/ledger/signed-tree';
 import { actionFields } from '@clinical-events/collector/privacy/actions';
-import { KeysUnfit } from '@clinical-events/collector/privacy/key-directory';
+import { KeysUnfit } from '@clinical-events/collector/privacy/key-vault';
 import { counted } from '@clinical-events/collector/quantity';
 import { ProvenTree, treeUpTo } from '@clinical-events/collector/replica/proven-tree';
 import {
