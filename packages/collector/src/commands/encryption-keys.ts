@@ -113,6 +113,7 @@ async function copyTo(directory: string, dataDir: string, { expires, mirror }: C
     await copyKeys(sources, directory, until);
   } catch (error) {
     if (error instanceof KeysUnfit || error instanceof KekFault) throw usage(error.message);
+    if (error instanceof VaultAway) throw new CommandFailure(error.message, EXIT.failure, { cause: error });
     throw error;
   }
   if (until !== undefined) {

@@ -179,6 +179,10 @@ async function narrow(
   } catch (error) {
     if (error instanceof KeysUnfit || error instanceof KekFault)
       throw new CommandFailure(printable(error.message), EXIT.usage, { cause: error });
+    if (error instanceof VaultAway)
+      throw new CommandFailure(`${printable(error.message)}: nothing was restored`, EXIT.failure, {
+        cause: error,
+      });
     throw error;
   } finally {
     await log.close();

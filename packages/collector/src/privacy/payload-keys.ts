@@ -15,7 +15,7 @@ import { KeysUnfit, type KeyVault, type RecordName, VaultAway } from './key-vaul
 import type { NameCipher } from './name-cipher.js';
 import { epochsOf, newestNames } from './opened-vault.js';
 import { SequenceSet } from './sequence-set.js';
-import { KeyReader, namesByTag, type StoredKeys, treesOf } from './stored-keys.js';
+import { type Bucket, KeyReader, namesByTag, type StoredKeys, treesOf } from './stored-keys.js';
 import { type Change, VaultWriter } from './vault-writer.js';
 
 /** As many as a segment of the usual size holds. */
@@ -74,7 +74,7 @@ export class PayloadKeys {
   private constructor(options: PayloadKeysOptions) {
     this.#options = options;
     this.#writer = new VaultWriter({ ...options, onStored: (state) => this.#follow(state) });
-    this.stored = this.#reader = new KeyReader(this.#writer.opened);
+    this.stored = this.#reader = new KeyReader(this.#writer.opened, (tag) => this.#unsavedBucket(tag));
   }
 
   /**
@@ -84,8 +84,9 @@ export class PayloadKeys {
   static async open(options: PayloadKeysOptions): Promise<PayloadKeys> {
     const keys = new PayloadKeys(options);
     await options.vault.refresh();
-    await keys.#makeFirst();
+    await keys.#makeEpoch();
     await keys.refresh();
+    await keys.#makeNames();
     return keys;
   }
 
@@ -108,7 +109,7 @@ export class PayloadKeys {
     if (this.isDurable) return;
     await this.#writer.catchUp();
     await this.#writer.level();
-    while (!this.isDurable)
+    while (this.#unsaved.size > 0)
       for (const [name, state] of this.#unsaved) {
         const saved = await this.#writer.write(name, (stored) =>
           stored ? mergedStates(state, stored) : state,
@@ -295,29 +296,32 @@ export class PayloadKeys {
     );
   }
 
-  /** On return there are an epoch and a names key, whoever made them. */
-  async #makeFirst(): Promise<void> {
-    const { isNeeded = false, namesKey = randomBytes(KEY_BYTES) } = this.#options;
-    const unfit = (what: string) =>
-      new KeysUnfit(`the keys in ${this.#writer.opened.where} are not whole: ${what}`);
-    if (epochsOf(this.#options.vault).length === 0) {
-      if (isNeeded || this.#options.vault.list('buckets').length > 0)
-        throw unfit('the directory epochs has no key in it');
-      await this.#writer.makeEpoch(1);
-    }
-    this.#writer.lookAtEpochs();
+  /** On return there is an epoch, whoever made it. */
+  async #makeEpoch(): Promise<void> {
+    if (epochsOf(this.#options.vault).length > 0) return;
+    if (this.#hasBuckets) throw this.#unfit('the directory epochs has no key in it');
+    await this.#writer.makeEpoch(1);
+  }
+
+  /** On return there is a names key, whoever made it. */
+  async #makeNames(): Promise<void> {
+    const { namesKey = randomBytes(KEY_BYTES), vault } = this.#options;
     this.#writer.opened.epochKey(this.#writer.epoch);
-    if (this.#options.vault.read(NAMES).length > 0) return;
-    // A first start may have been cut off before every copy had the epoch.
-    await this.#writer.catchUp();
-    await this.#writer.level();
-    // Epoch and names key of a first start that was cut off are kept; nothing is encrypted by them.
-    if (isNeeded) throw unfit(`${NAMES} is missing or damaged`);
+    if (vault.read(NAMES).length > 0) return;
+    // The epoch of a first start that was cut off stays: nothing is encrypted under it.
+    if (this.#hasBuckets) throw this.#unfit(`${NAMES} is missing or damaged`);
     const ids = { kind: KINDS.names, bucketId: randomBytes(BUCKET_ID_BYTES) };
-    await this.#writer.write(
-      NAMES,
-      (stored) => stored ?? this.#newState(ids, [[namesNumber(1), onlyKey(namesKey)]]),
-    );
+    const first = [[namesNumber(1), onlyKey(namesKey)]] as const;
+    await this.#writer.write(NAMES, (stored) => stored ?? this.#newState(ids, first));
+  }
+
+  /** Whether there are keys of events, or have to be. */
+  get #hasBuckets(): boolean {
+    return this.#options.isNeeded === true || this.#options.vault.list('buckets').length > 0;
+  }
+
+  #unfit(why: string): KeysUnfit {
+    return new KeysUnfit(`the keys in ${this.#writer.opened.where} are not whole: ${why}`);
   }
 
   /** On return what is destroyed in a state that is stored is destroyed in memory too. */
@@ -366,6 +370,18 @@ export class PayloadKeys {
     const tree = this.#trees.get(organisation);
     if (tree === undefined) throw new Error('a tree that was just made is not there');
     return tree;
+  }
+
+  /** Events of a batch are compared with each other before their keys are durable. */
+  #unsavedBucket(tag: number): Bucket | undefined {
+    for (const state of this.#unsaved.values()) {
+      if (state.bucketId.readUInt32BE(0) !== tag) continue;
+      return {
+        firstSequence: state.firstSequence,
+        trees: state === this.#bucket ? this.#trees : treesOf(state),
+      };
+    }
+    return undefined;
   }
 
   /** On return the state is in use, and is written by the next `flush`. */

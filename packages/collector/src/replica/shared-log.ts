@@ -56,6 +56,7 @@ function placed(keys: StoredKeys, placeOf: (sequence: number) => number): Stored
     knows: (tag, organisation) => keys.knows(tag, organisation),
     names: () => keys.names(),
     namesKey: () => keys.namesKey(),
+    holdKey: (action) => keys.holdKey(action),
     noted: () => keys.noted(),
     readAgain: () => keys.readAgain(),
   };
