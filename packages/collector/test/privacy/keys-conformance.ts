@@ -192,10 +192,10 @@ export function keysConformance(subject: VaultSubject): void {
         const given = [give(keys, 'a', 1), give(keys, 'a', BUCKET_PLACES + 1)];
         await keys.flush();
         const names = (await place.open()).list('buckets');
-        const [a, b] = names.map((name) => the(place.copies[0]).get(name));
+        const [a, b] = await Promise.all(names.map((name) => the(place.copies[0]).get(name)));
         for (const copy of place.copies) {
-          await copy.put(the(names[0]), await b);
-          await copy.put(the(names[1]), await a);
+          await copy.put(the(names[0]), b);
+          await copy.put(the(names[1]), a);
         }
         expectDestroyed(await readerOf(place), given);
       },
