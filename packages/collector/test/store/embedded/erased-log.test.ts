@@ -8,7 +8,7 @@ import { SALT_BYTES } from '@clinical-events/protocol';
 import { random, runs } from '../../../../../test/property-runs.js';
 import { type Files, nodeFiles } from '../../../src/files.js';
 import { answerTo, layRequest, Lifecycle } from '../../../src/ledger/lifecycle.js';
-import { actionFields, type Actions, type Reason } from '../../../src/privacy/actions.js';
+import { actionFields, type Reason } from '../../../src/privacy/actions.js';
 import { KeyWriter, type TakenKeys, keysOnDisk } from '../../../src/privacy/key-directory.js';
 import { SequenceSet } from '../../../src/privacy/sequence-set.js';
 import { type Candidate, NotCommitted, type Outcome } from '../../../src/store/contract/events.js';
@@ -103,14 +103,6 @@ async function readAll(): Promise<Map<number, string>> {
   } finally {
     await log.close();
   }
-}
-
-/** What a reader that knows nothing yet knows of actions. */
-async function readerOf(): Promise<Actions> {
-  const log = new LogReader(dataDir, nodeFiles);
-  const actions = log.actions();
-  await log.close();
-  return actions;
 }
 
 /** The keys of some events, as a plan has them. */
@@ -577,26 +569,6 @@ describe('[R-1336] an older copy', () => {
         fs.cpSync(`${directory}.now`, directory, { recursive: true, force: true });
     };
     expect(await notRetired(follow)).toEqual([]);
-  });
-
-  test('of the list of actions, an empty or a short one, costs no action', async () => {
-    const sent = events(12);
-    await fill(sent);
-    await erase([3]);
-    const list = path.join(dataDir, 'index', 'actions');
-    const [before, retired] = [fs.readFileSync(list), (await readerOf()).retired];
-    await erase([5, 6]);
-    const now = fs.readFileSync(list);
-    expect(retired.size).toBe(1);
-    for (const short of [Buffer.alloc(0), now.subarray(0, 5), now.subarray(16), before]) {
-      fs.writeFileSync(list, short);
-      expect((await readerOf()).retired.toText()).toBe(SequenceSet.of([3, 5, 6]).toText());
-      expect(await readAll()).toEqual(expected(sent, [3, 5, 6]));
-      const { store } = await open();
-      expect(store.actions.retired.size).toBe(3);
-      await store.close();
-      expect(fs.readFileSync(list).length).toBe(now.length);
-    }
   });
 
   test('of the id index, or none, costs no action', async () => {
