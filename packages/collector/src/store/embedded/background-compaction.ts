@@ -120,10 +120,11 @@ export class BackgroundCompaction {
     } catch (error) {
       onTrouble('encrypted bytes of erased events cannot be removed; it is tried again', error);
     }
-    if (!isWhole) this.#nextAt = performance.now() + RETRY_MS;
+    const now = performance.now();
+    if (!isWhole) this.#nextAt = now + RETRY_MS;
     // A start may find nothing to do, and is no reason to wait for a day.
-    else if (this.#through !== undefined) this.#nextAt = performance.now() + DAY_MS;
-    if (isWhole) this.#through = newest;
+    else if (this.#through !== undefined) this.#nextAt = now + DAY_MS;
+    this.#through = isWhole ? newest : (this.#through ?? 0);
     for (const file of asked) nodeFiles.remove(file);
   }
 

@@ -472,14 +472,19 @@ async function assertSame(
   slices: Slices,
 ): Promise<void> {
   const written = readFrames(files, [draft], { until: next.base });
-  for (const { buffer, offset, size, address } of readFrames(files, [segment], { until: next.base })) {
-    const there = written.next();
-    if (there.done || !isSame(buffer.subarray(offset, offset + size), there.value, erased)) {
-      const place = offsetIn(segment, address);
-      const reason = 'a compacted frame is not the one that it was';
-      throw damagedAt(draft.path, place, frameSequence(buffer, offset), reason);
+  try {
+    for (const { buffer, offset, size, address } of readFrames(files, [segment], { until: next.base })) {
+      const there = written.next();
+      if (there.done || !isSame(buffer.subarray(offset, offset + size), there.value, erased)) {
+        const place = offsetIn(segment, address);
+        const reason = 'a compacted frame is not the one that it was';
+        throw damagedAt(draft.path, place, frameSequence(buffer, offset), reason);
+      }
+      await slices.took(2 * size);
     }
-    await slices.took(2 * size);
+  } finally {
+    // It has the file open.
+    written.return({ address: 0, offset: 0, nextSequence: 0 });
   }
 }
 
