@@ -341,7 +341,7 @@ describe('[R-2028] erase apply --wait', () => {
     expect((await on('retention', 'run')).code).toBe(0);
     askForCompaction(dataDir, randomUUID());
     const compacted = () =>
-      segmentPaths(dataDir).filter((file) => fs.readFileSync(file).toString('latin1', 0, 8) === 'CLINEVNC');
+      segmentPaths(dataDir).filter((file) => fs.readFileSync(file).toString('latin1', 0, 8) === 'CLINSEGC');
     await expect.poll(() => compacted().length, { interval: 1 }).toBeGreaterThan(0);
     await collector.kill();
     expect(await json<Verified>('verify')).toMatchObject({ intact: true });
