@@ -192,8 +192,8 @@ ALTER TABLE requests ADD COLUMN begun_at timestamptz;
 /** Nothing of the tables changes. A collector from before would refuse the envelopes, and this one refuses those of before. */
 const ENVELOPE = `
 DO $$ BEGIN
-  IF EXISTS (SELECT 1 FROM events WHERE get_byte(envelope, 0) <> 3) THEN
-    RAISE EXCEPTION 'this log was written by an earlier, unfinished version of the collector (envelope format 2), and this one reads format 3 only';
+  IF EXISTS (SELECT 1 FROM events WHERE get_byte(envelope, 0) <> 1) THEN
+    RAISE EXCEPTION 'this log was written by an earlier, unfinished version of the collector (its envelopes have another version), and this one reads envelopes of version 1 only';
   END IF;
 END $$;
 `;

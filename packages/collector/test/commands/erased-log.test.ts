@@ -176,7 +176,7 @@ describe('[R-1334] what a collector erased', () => {
       .trim()
       .split('\n')
       .map((line) => JSON.parse(line) as object);
-    expect(logged).toMatchObject([{ does: 'retire', reason: 'erasure-request', events: 2, state: 'done' }]);
+    expect(logged).toMatchObject([{ does: 'erase', reason: 'erasure-request', events: 2, state: 'done' }]);
 
     // [R-1347]
     const proof = path.join(root, 'proof');
@@ -380,7 +380,7 @@ describe('[R-1501] an erasure under a hold', () => {
     await layRequest(new Inbox(dataDir), {
       action: {
         action,
-        does: 'retire',
+        does: 'erase',
         reason: 'test-data',
         part: 1,
         parts: 1,
@@ -412,7 +412,7 @@ describe('[R-1501] an erasure under a hold', () => {
     const { sequence, entryId } =
       openStore(dataDir)
         .events.actions?.()
-        .logged.findLast(({ said }) => said.does === 'retire') ?? {};
+        .logged.findLast(({ said }) => said.does === 'erase') ?? {};
     const printed = JSON.parse((await on('events', '--entry', String(sequence))).stdout) as { body: string };
     expect(printed).toMatchObject({
       kind: 128,

@@ -173,7 +173,7 @@ class Application {
     };
     const record = await keepErasureRecord(this.config.dataDir, facts);
     const said: Action = {
-      ...{ action, does: 'retire', reason: options.reason, part: 1, parts: 1, keys, record },
+      ...{ action, does: 'erase', reason: options.reason, part: 1, parts: 1, keys, record },
       ...{ plan: planned.sha256, marks: planned.marks },
       ...(overridden.length > 0 && { override: true }),
       ...(unread > 0 && { incomplete: true }),
