@@ -4,12 +4,12 @@
  * it was with payload state 2 and zeros for extension and payload. So readers, the id index and proofs know nothing of it.
  *
  *   offset  size  field; little-endian
- *        0     8  "CLINEVNC"
- *        8    56  as in the segment that it was (segment.ts)
- *       64        groups of frames, one behind the other
+ *        0     8  "CLINSEGC"
+ *        8    72  as in the segment that it was (segment.ts)
+ *       80        groups of frames, one behind the other
  *                 table: of each group  kind (4): 0 frames as they are, 1 packed | size when it is read (8) | size here (8)
  *                   | CRC-32 of its bytes here (4)
- *     end-36   8  "CLINEVNF"
+ *     end-36   8  "CLINSEGF"
  *           8+8  offset of the table, size of the segment when it is read
  *          4+4+4  how many groups, CRC-32 of the table and of the 20 bytes before this, 0
  *
@@ -36,11 +36,10 @@ import {
   setFramePayloadState,
 } from './frame.js';
 import { type FramePlace, offsetIn, readFrames } from './log-frames.js';
-import { damagedAt, listSegments, SEGMENT_HEADER_BYTES, type Segment } from './segment.js';
+import { damagedAt, listSegments, SEGMENT_HEADER_BYTES, SEGMENT_MAGIC, type Segment } from './segment.js';
 
-const MAGIC = 'CLINEVNC';
-const PLAIN_MAGIC = 'CLINEVNT';
-const FOOTER_MAGIC = 'CLINEVNF';
+const MAGIC = 'CLINSEGC';
+const FOOTER_MAGIC = 'CLINSEGF';
 const FOOTER_BYTES = 36;
 const ROW_BYTES = 24;
 const SEGMENT = /\.segment(\.draft)?$/;
@@ -178,7 +177,7 @@ function readExpanded(files: Files, fd: number, expanded: Expanded, wanted: Want
   if (at < SEGMENT_HEADER_BYTES && at < end) {
     const header = Buffer.alloc(SEGMENT_HEADER_BYTES);
     files.read(fd, header, 0, header.length, 0);
-    header.write(PLAIN_MAGIC, 'latin1');
+    header.write(SEGMENT_MAGIC, 'latin1');
     const some = header.subarray(at, end);
     target.set(some, offset);
     at += some.length;

@@ -8,7 +8,7 @@
  */
 import assert from 'node:assert/strict';
 import type { Files } from '../../files.js';
-import { checksumHolds, frameSequence, HEADER_BYTES, plausibleSize } from './frame.js';
+import { checksumHolds, frameSequence, type FrameStart, HEADER_BYTES, plausibleSize } from './frame.js';
 import {
   judgeTail,
   type Tail,
@@ -18,6 +18,8 @@ import {
   type Segment,
 } from './segment.js';
 
+/** Organisation and key id behind a frame's header, of an entry most often all of it. */
+const SENDER_BYTES = 512;
 /** What is read with one call, unless a frame is larger: small enough to stay in a core's own cache. */
 const WINDOW_BYTES = 256 << 10;
 
@@ -72,12 +74,6 @@ export interface SegmentEnd {
 }
 
 export type LogEnd = SegmentEnd & { readonly tail: Tail };
-
-/** A frame's address, and its sequence. */
-export interface FrameStart {
-  readonly address: number;
-  readonly sequence: number;
-}
 
 export interface WalkOptions {
   /** A frame of the first segment; frames before it are not read. */
@@ -474,6 +470,17 @@ export function bytesAt(files: Files, { path }: Segment, position: number, bytes
   } finally {
     files.close(fd);
   }
+}
+
+/** The frame at an offset of an open segment, in memory of its own; undefined when none is there that holds. */
+export function wholeFrame(files: Files, fd: number, offset: number): Buffer | undefined {
+  const header = Buffer.alloc(HEADER_BYTES + SENDER_BYTES);
+  const held = files.read(fd, header, 0, header.length, offset);
+  const size = plausibleSize(header, 0, held);
+  if (size === 0 || size > files.size(fd) - offset) return undefined;
+  const frame = size > held ? Buffer.alloc(size) : header.subarray(0, size);
+  if (size > held) files.read(fd, frame, 0, size, offset);
+  return checksumHolds(frame, 0, size) ? frame : undefined;
 }
 
 /** As {@link walk}, a frame at a time; damage is passed over. */

@@ -26,7 +26,9 @@ import {
   framePayloadLength,
   framePayloadState,
   frameSequence,
+  type FrameStart,
   HEADER_BYTES,
+  NO_ACTION,
 } from './frame.js';
 import {
   judgeTail,
@@ -38,7 +40,8 @@ import {
   type Segment,
 } from './segment.js';
 import { sealedExtensionHolds } from './sealed-frame.js';
-import { readFrames, type FramePlace, type SegmentEnd } from './log-frames.js';
+import { ActionTrail } from './action-chain.js';
+import { offsetIn, readFrames, type FramePlace, type SegmentEnd, wholeFrame } from './log-frames.js';
 
 /** What a start found behind the last readable frame and moved to a file of its own. */
 export interface TornTail {
@@ -71,7 +74,7 @@ const ROOM_REST_MS = 1000;
 /** No batch is written or acknowledged when the files were looked at longer ago, in milliseconds. */
 const LOOK_EVERY_MS = 1000;
 /** What is read back: of the segment its header, of the newest batch the header of its first frame. */
-const READ_BACK_BYTES = 64;
+const READ_BACK_BYTES = SEGMENT_HEADER_BYTES;
 const PROVING_ZEROS = Buffer.alloc(4096);
 
 /** What a start finds in the last segment. */
@@ -82,9 +85,11 @@ interface Found {
   /** Whether it has events, and of those with encrypted payloads a copy of the newest. */
   readonly hasEvents: boolean;
   readonly newestSealed: Buffer | undefined;
+  /** Up to its end. */
+  readonly trail: ActionTrail;
 }
 
-const NOTHING: Found = {
+const NOTHING: Omit<Found, 'trail'> = {
   ...{ end: { address: 0, offset: 0, nextSequence: 1 }, own: 0, newestOwn: new Map() },
   ...{ hasEvents: false, newestSealed: undefined },
 };
@@ -102,6 +107,10 @@ export class SegmentLog {
   readonly newestOwn: ReadonlyMap<number, Buffer>;
   /** The newest frame with an encrypted payload in the newest segment that has events, as it was when it was opened. */
   readonly newestSealed: Buffer | undefined;
+  /** The newest action in the log. */
+  newestAction: FrameStart;
+  /** Whether each action of the last segment named the one before it when the log was opened. */
+  readonly isChained: boolean;
   readonly tornTail: TornTail | undefined;
   /** How long the last flush of a batch took, in milliseconds. */
   flushMs = 0;
@@ -123,7 +132,7 @@ export class SegmentLog {
     segments: Segment[],
     fd: number,
     held: NamedFile,
-    { end, own, newestOwn, newestSealed }: Found,
+    { end, own, newestOwn, newestSealed, trail }: Found,
     tornTail: TornTail | undefined,
   ) {
     this.#options = options;
@@ -136,6 +145,8 @@ export class SegmentLog {
     this.ownEntries = (segments.at(-1)?.ownBefore ?? 0) + own;
     this.newestOwn = newestOwn;
     this.newestSealed = newestSealed;
+    this.newestAction = trail.newest;
+    this.isChained = trail.isWhole;
     this.tornTail = tornTail;
   }
 
@@ -156,7 +167,11 @@ export class SegmentLog {
     const last = segments.at(-1);
     if (last === undefined) {
       assertReaches(options, segmentName(1), NOTHING.end);
-      const log = new SegmentLog(options, segments, -1, NOTHING_HELD, NOTHING, undefined);
+      const log = new SegmentLog(
+        ...([options, segments, -1, NOTHING_HELD] as const),
+        { ...NOTHING, trail: new ActionTrail(NO_ACTION) },
+        undefined,
+      );
       await log.#roll(options.ledgerId ?? randomBytes(16).toString('hex'), 0);
       return log;
     }
@@ -197,10 +212,11 @@ export class SegmentLog {
    * Writes the frames of one batch and flushes them. On return they are durable, and `end` and `nextSequence`
    * stand behind them.
    * @param own how many of the entries are the log's own.
+   * @param newestAction the newest action once they are stored.
    * @throws NotCommitted nothing of it is stored: what was written is zeros again, durably.
    * @throws CommitUnknown otherwise; every later call throws the same.
    */
-  commit(frames: Buffer, bytes: number, entries: number, own = 0): void {
+  commit(frames: Buffer, bytes: number, entries: number, own = 0, newestAction = this.newestAction): void {
     const { files } = this.#options;
     this.#lookWhenDue();
     try {
@@ -226,6 +242,7 @@ export class SegmentLog {
     this.end += bytes;
     this.nextSequence += entries;
     this.ownEntries += own;
+    this.newestAction = newestAction;
   }
 
   /**
@@ -275,14 +292,24 @@ export class SegmentLog {
 
   /** Reads `length` bytes at an address of the log, fewer at its end. */
   readAt(address: number, length: number): Buffer {
+    const bytes = Buffer.alloc(length);
+    const read = (fd: number, offset: number) => this.#options.files.read(fd, bytes, 0, length, offset);
+    return bytes.subarray(0, this.#at(address, read) ?? 0);
+  }
+
+  /** The frame at an address, in memory of its own; undefined when none is there that holds. */
+  frameAt(address: number): Buffer | undefined {
+    return this.#at(address, (fd, offset) => wholeFrame(this.#options.files, fd, offset));
+  }
+
+  /** @param read given the segment that an address is in, and where in it. */
+  #at<Read>(address: number, read: (fd: number, offset: number) => Read): Read | undefined {
     const { files } = this.#options;
     const segment = this.segments.findLast((candidate) => candidate.base <= address);
-    const bytes = Buffer.alloc(length);
-    if (segment === undefined) return bytes.subarray(0, 0);
+    if (segment === undefined) return undefined;
     const fd = segment === this.#current ? this.#fd : files.open(segment.path, 'r');
     try {
-      const got = files.read(fd, bytes, 0, length, address - segment.base + SEGMENT_HEADER_BYTES);
-      return bytes.subarray(0, got);
+      return read(fd, offsetIn(segment, address));
     } finally {
       if (fd !== this.#fd) files.close(fd);
     }
@@ -392,6 +419,7 @@ export class SegmentLog {
       firstSequence: this.nextSequence,
       ledgerId,
       ownBefore: this.ownEntries,
+      actionBefore: this.newestAction,
     };
     const header = encodeSegmentHeader(segment, Date.now());
     let fd: number;
@@ -554,12 +582,16 @@ function findEnd(files: Files, segment: Segment): Found & { lastBatch: LastBatch
   let own = 0;
   let hasEvents = false;
   let sealed: { offset: number; size: number } | undefined;
+  const trail = new ActionTrail(segment.actionBefore);
   const newestOwn = new Map<number, Buffer>();
   for (;;) {
     const next = frames.next();
     if (next.done) {
       const newestSealed = sealed && frameIn(files, segment, sealed);
-      return { end: next.value, own, newestOwn, hasEvents, newestSealed, lastBatch: { offset } };
+      return {
+        ...{ end: next.value, own, newestOwn, hasEvents, newestSealed, trail },
+        lastBatch: { offset },
+      };
     }
     const { buffer, offset: at, size, address } = next.value;
     const durableBefore = frameDurableBefore(buffer, at);
@@ -574,6 +606,7 @@ function findEnd(files: Files, segment: Segment): Found & { lastBatch: LastBatch
       continue;
     }
     own++;
+    trail.pass(buffer, at, address);
     const body = buffer.subarray(at + size - framePayloadLength(buffer, at), at + size);
     newestOwn.set(frameKind(buffer, at), Buffer.from(body));
   }

@@ -112,7 +112,7 @@ describe('[R-1345] a compacted segment', () => {
   /** Segments that had too little to win stay as they were. */
   function compactedTo(retired: SequenceSet): number {
     const log = segmentPaths(dataDir).filter(
-      (file) => fs.readFileSync(file).toString('latin1', 0, 8) === 'CLINEVNC',
+      (file) => fs.readFileSync(file).toString('latin1', 0, 8) === 'CLINSEGC',
     );
     expect(log.length).toBeGreaterThan(0);
     return retired.size > 0 ? newest() : 0;
@@ -222,14 +222,14 @@ describe('[R-1346] a compaction', () => {
     await compactNow(SequenceSet.of(Array.from({ length: 30 }, (_, i) => 2 * i + 1)));
     const [first = ''] = segmentPaths(dataDir);
     const whole = fs.readFileSync(first);
-    expect(whole.toString('latin1', 0, 8)).toBe('CLINEVNC');
+    expect(whole.toString('latin1', 0, 8)).toBe('CLINSEGC');
     for (let at = 0; at < whole.length; at += 97) {
       const bytes = Buffer.from(whole);
       bytes[at] = (bytes[at] ?? 0) ^ 4;
       fs.writeFileSync(first, bytes);
       await expect(readAll(), `byte ${at}`).rejects.toThrow();
     }
-    for (const length of [0, 40, 64, 1000, whole.length - 1]) {
+    for (const length of [0, 40, 64, 80, 1000, whole.length - 1]) {
       fs.writeFileSync(first, whole.subarray(0, length));
       await expect(readAll(), `${length} bytes`).rejects.toThrow();
     }

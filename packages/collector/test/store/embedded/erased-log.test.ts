@@ -579,26 +579,6 @@ describe('[R-1336] an older copy', () => {
     expect(await notRetired(follow)).toEqual([]);
   });
 
-  test('of the list of actions, an empty or a short one, costs no action', async () => {
-    const sent = events(12);
-    await fill(sent);
-    await erase([3]);
-    const list = path.join(dataDir, 'index', 'actions');
-    const [before, retired] = [fs.readFileSync(list), (await readerOf()).retired];
-    await erase([5, 6]);
-    const now = fs.readFileSync(list);
-    expect(retired.size).toBe(1);
-    for (const short of [Buffer.alloc(0), now.subarray(0, 5), now.subarray(16), before]) {
-      fs.writeFileSync(list, short);
-      expect((await readerOf()).retired.toText()).toBe(SequenceSet.of([3, 5, 6]).toText());
-      expect(await readAll()).toEqual(expected(sent, [3, 5, 6]));
-      const { store } = await open();
-      expect(store.actions.retired.size).toBe(3);
-      await store.close();
-      expect(fs.readFileSync(list).length).toBe(now.length);
-    }
-  });
-
   test('of the id index, or none, costs no action', async () => {
     const sent = events(12);
     await fill(sent);

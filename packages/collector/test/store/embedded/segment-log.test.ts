@@ -2,7 +2,7 @@ import path from 'node:path';
 import { crc32 } from 'node:zlib';
 import { SALT_BYTES } from '@clinical-events/protocol';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import { encodeFrame, frameSize } from '../../../src/store/embedded/frame.js';
+import { encodeFrame, frameSize, NO_ACTION } from '../../../src/store/embedded/frame.js';
 import { SegmentLog, type SegmentLogOptions } from '../../../src/store/embedded/segment-log.js';
 import {
   encodeSegmentHeader,
@@ -417,6 +417,7 @@ describe('damage', () => {
       firstSequence: Number.parseInt(middle, 10),
       ledgerId: 'ab'.repeat(16),
       ownBefore: 0,
+      actionBefore: NO_ACTION,
     };
     encodeSegmentHeader(header, 0).copy(foreign.bytesOf(at(middle)));
     expect(await damageAtOpen(foreign)).toMatchObject({
@@ -453,6 +454,7 @@ describe('damage', () => {
       firstSequence: Number.parseInt(middle, 10) + 1,
       ledgerId: log.segments[0]?.ledgerId ?? '',
       ownBefore: 0,
+      actionBefore: NO_ACTION,
     };
     encodeSegmentHeader(header, 0).copy(bytes);
     disk.put(path.join(LEDGER, segmentName(header.firstSequence)), bytes);
@@ -578,29 +580,38 @@ describe('rolling', () => {
     }
   });
 
-  test('[R-1881] refuses a log of before the door in one sentence, and changes nothing of it', async () => {
-    const disk = new MemoryDisk();
-    const log = await open(disk);
-    await append(log, candidate());
-    await log.close();
-    const file = path.join(LEDGER, segmentName(1));
-    const fd = disk.files.open(file, 'r+');
-    const header = Buffer.alloc(SEGMENT_HEADER_BYTES);
-    disk.files.read(fd, header, 0, header.length, 0);
-    header.writeUInt32LE(3, 12);
-    header.writeUInt32LE(crc32(header.subarray(12)), 8);
-    disk.files.write(fd, header, header.length, 0);
-    const size = disk.files.size(fd);
-    const before = Buffer.alloc(size);
-    disk.files.read(fd, before, 0, size, 0);
-    await expect(open(disk)).rejects.toThrow(
-      'was written by an earlier, unfinished version of the collector (format 3), and this one reads format 4 only',
-    );
-    const after = Buffer.alloc(size);
-    disk.files.read(fd, after, 0, size, 0);
-    expect(after.equals(before)).toBe(true);
-    disk.files.close(fd);
-  });
+  test.each([
+    ['an earlier', (header: Buffer) => header.write('CLINEVNT', 'latin1')],
+    ['an earlier, compacted', (header: Buffer) => header.write('CLINEVNC', 'latin1')],
+    ['a later', (header: Buffer) => header.writeUInt32LE(2, 12)],
+  ])(
+    '[R-1881] refuses a log of %s format in one sentence, and changes nothing of it',
+    async (which, change) => {
+      const disk = new MemoryDisk();
+      const log = await open(disk);
+      await append(log, candidate());
+      await log.close();
+      const file = path.join(LEDGER, segmentName(1));
+      const fd = disk.files.open(file, 'r+');
+      const header = Buffer.alloc(SEGMENT_HEADER_BYTES);
+      disk.files.read(fd, header, 0, header.length, 0);
+      change(header);
+      header.writeUInt32LE(crc32(header.subarray(12)), 8);
+      disk.files.write(fd, header, header.length, 0);
+      const size = disk.files.size(fd);
+      const before = Buffer.alloc(size);
+      disk.files.read(fd, before, 0, size, 0);
+      await expect(open(disk)).rejects.toThrow(
+        new RegExp(
+          `was written by ${which.split(',')[0]}.* version of the collector; this version reads format 1 only`,
+        ),
+      );
+      const after = Buffer.alloc(size);
+      disk.files.read(fd, after, 0, size, 0);
+      expect(after.equals(before)).toBe(true);
+      disk.files.close(fd);
+    },
+  );
 
   test('leaves nothing of a next.segment that an earlier process began', async () => {
     const disk = new MemoryDisk();
