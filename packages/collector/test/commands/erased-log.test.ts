@@ -31,6 +31,7 @@ import { post } from '../running/load.js';
 import { sampleEvent, type SampleEvent } from '../running/sample-events.js';
 import { scratch } from '../running/scratch.js';
 import { encryptionIn, segmentPaths } from '../store/embedded/filled-directory.js';
+import { independentAction } from './independent-verifier.js';
 import { fillSigned, firstKey, loggedEvent } from './signed-directory.js';
 
 const SUBJECT = 'patient-4711-ß';
@@ -425,6 +426,16 @@ describe('[R-1501] an erasure under a hold', () => {
     const checked = await run(['check-proof', proof, '--event', body, '--key', firstKey(dataDir)]);
     expect(checked.stdout).toMatch(/^VALID[\s\S]*says +2 events erased, for the reason test-data/);
     expect(checked.stdout).toMatch(/from +the collector itself/);
+    // [R-2033]
+    const proved = independentAction(
+      fs.readFileSync(proof, 'utf8'),
+      Buffer.from(printed.body),
+      firstKey(dataDir),
+    );
+    expect(proved).toMatchObject({
+      ...{ number: sequence, action, does: 'erase' },
+      erased: [{ organisation: 'default', events: [first, second] }],
+    });
     // Without the record of the hold it cannot be told, so that taking it away makes nothing lawful.
     fs.rmSync(path.join(dataDir, 'lifecycle', 'holds'), { recursive: true });
     const { findings } = JSON.parse((await on('verify', '--json')).stdout) as Verified;

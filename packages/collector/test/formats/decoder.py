@@ -290,12 +290,12 @@ def unpacked(data, size):
 
 
 def expanded(data):
-    """A compacted segment as the segment that it was."""
+    """A compacted segment as the segment that it was, and its compactions."""
     check(data[-36:-28] == b"CLINSEGF", "the end of a compacted segment")
-    table, size, count, crc, zero = struct.unpack("<QQIII", data[-28:])
+    table, size, count, compactions, crc = struct.unpack("<QQIII", data[-28:])
     rows = data[table:-36]
-    check(zero == 0 and len(rows) == 24 * count, "the table of a compacted segment")
-    check(crc == zlib.crc32(rows + data[-28:-8]), "the checksum of the table")
+    check(len(rows) == 24 * count + 32 * compactions, "the rows of a compacted segment")
+    check(crc == zlib.crc32(rows + data[-28:-4]), "the checksum of the rows")
     out, at = bytearray(b"CLINSEGM" + data[8:HEADER]), HEADER
     for row in range(count):
         kind, read_size, here, group_crc = struct.unpack_from("<IQQI", rows, 24 * row)
@@ -304,14 +304,18 @@ def expanded(data):
         out += unpacked(group, read_size) if kind == 1 else group
         at += here
     check(at == table and len(out) == size, "the size of a compacted segment")
-    return bytes(out)
+    done = []
+    for row in range(24 * count, len(rows), 32):
+        through, when = struct.unpack_from("<QQ", rows, row)
+        done.append({"through": through, "at": when, "entry_id": uuid_text(rows[row + 16 : row + 32])})
+    return bytes(out), done
 
 
 def read_segment(path):
     data = path.read_bytes()
-    is_compacted = data[:8] == b"CLINSEGC"
-    if is_compacted:
-        data = expanded(data)
+    compactions = []
+    if data[:8] == b"CLINSEGC":
+        data, compactions = expanded(data)
     check(data[:8] == b"CLINSEGM", "the beginning of a segment")
     crc, version = struct.unpack_from("<II", data, 8)
     check(crc == zlib.crc32(data[12:HEADER]), "the checksum of a segment")
@@ -320,7 +324,7 @@ def read_segment(path):
     own, action, action_address = struct.unpack_from("<QQQ", data, 56)
     check(path.name == f"{first:016}.segment", "the name of a segment")
     return data, {
-        **{"name": path.name, "compacted": is_compacted, "address": address, "first_sequence": first},
+        **{"name": path.name, "compactions": compactions, "address": address, "first_sequence": first},
         **{"created": created, "ledger": data[40:56].hex(), "own_before": own},
         "action_before": {"sequence": action, "address": action_address},
     }

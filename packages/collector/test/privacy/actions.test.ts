@@ -1,7 +1,9 @@
 /** What actions say, as entries of the log have it: read by every start and every reader, whoever wrote them. */
-import { randomUUID } from 'node:crypto';
+import { hash, randomUUID } from 'node:crypto';
+import fs from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import fc from 'fast-check';
+import { decodeEnvelope, encodeLeaf, LEAF_BYTES } from '@clinical-events/protocol';
 import {
   type Action,
   actionFields,
@@ -13,7 +15,16 @@ import {
   type Erase,
 } from '../../src/privacy/actions.js';
 import { SequenceSet } from '../../src/privacy/sequence-set.js';
+import { numbersIn } from '../commands/independent-verifier.js';
 import { runs } from '../../../../test/property-runs.js';
+
+const sha256Of = (...parts: readonly Uint8Array[]) => hash('sha256', Buffer.concat(parts), 'buffer');
+
+/** The example of docs/INTEGRITY.md, "Actions", by what stands before the bytes. */
+function example(what: string): string {
+  const page = fs.readFileSync(new URL('../../../../docs/INTEGRITY.md', import.meta.url), 'utf8');
+  return new RegExp(`^\\| ${what}[^|]*\\| \`(.*?)\` +\\|$`, 'm').exec(page)?.[1] ?? '';
+}
 
 const id = fc.uuid();
 const numRuns = runs(2000, 200);
@@ -90,6 +101,23 @@ describe('an action', () => {
         expect(actionIn(Buffer.from(JSON.stringify(fields)))).toEqual(said);
       }),
       { numRuns },
+    );
+  });
+
+  test('[R-2033] the example of docs/INTEGRITY.md is what the collector writes and reads', () => {
+    const body = Buffer.from(example('body of the action'));
+    const said = actionIn(body);
+    expect(said).toMatchObject({ does: 'erase', reason: 'policy', rule: 'default' });
+    const { keys: [taken] = [] } = said as Erase;
+    expect(taken?.sequences).toEqual(SequenceSet.of([1, 2, 3, 127, 128, 300]));
+    expect(numbersIn(taken?.sequences.toText() ?? '')).toEqual([1, 2, 3, 127, 128, 300]);
+    const envelope = Buffer.from(example('envelope of the action'), 'hex');
+    expect(decodeEnvelope(envelope).envelope).toMatchObject({ kind: 0x80, keyId: 'lifecycle000' });
+    const commitment = sha256Of(Buffer.from(example('salt of the action'), 'hex'), body);
+    const leaf = Buffer.alloc(LEAF_BYTES);
+    encodeLeaf(leaf, 0, envelope, sha256Of(envelope), commitment);
+    expect([commitment, leaf, sha256Of(Buffer.of(0), leaf)].map((bytes) => bytes.toString('hex'))).toEqual(
+      ['commitment of the action', 'leaf of the action', 'hash of that leaf'].map(example),
     );
   });
 
