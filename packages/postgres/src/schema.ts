@@ -145,7 +145,7 @@ BEGIN
       AND to_char((said->>'at')::timestamptz AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') = said->>'at'
       AND jsonb_typeof(said->'reading') = 'string' AND jsonb_typeof(said->'command') = 'string'
       AND jsonb_typeof(said->'user') IN ('string', 'null')
-      AND (actor IS NULL OR actor->>'kind' IN ('os', 'oidc', 'proxy') AND jsonb_typeof(actor->'name') = 'string'
+      AND (actor->>'kind' IN ('os', 'oidc', 'proxy') AND jsonb_typeof(actor->'name') = 'string'
         AND coalesce(jsonb_typeof(actor->'role'), 'string') = 'string'
         AND coalesce(jsonb_typeof(actor->'stated'), 'string') = 'string'
         AND coalesce(jsonb_typeof(actor->'proven'), 'boolean') = 'boolean')
