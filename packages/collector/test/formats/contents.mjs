@@ -159,3 +159,6 @@ function jsonIn(directory) {
     .sort()
     .map((name) => JSON.parse(fs.readFileSync(path.join(directory, name), 'utf8')));
 }
+
+if (process.argv[1] === import.meta.filename)
+  process.stdout.write(JSON.stringify(await contentsOf(process.argv[2] ?? '')));
