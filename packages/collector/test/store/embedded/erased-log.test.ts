@@ -8,7 +8,7 @@ import { SALT_BYTES } from '@clinical-events/protocol';
 import { random, runs } from '../../../../../test/property-runs.js';
 import { type Files, nodeFiles } from '../../../src/files.js';
 import { answerTo, layRequest, Lifecycle } from '../../../src/ledger/lifecycle.js';
-import { actionFields, type Actions, type Reason } from '../../../src/privacy/actions.js';
+import { actionFields, type Reason } from '../../../src/privacy/actions.js';
 import { KeyWriter, type TakenKeys, keysOnDisk } from '../../../src/privacy/key-directory.js';
 import { SequenceSet } from '../../../src/privacy/sequence-set.js';
 import { type Candidate, NotCommitted, type Outcome } from '../../../src/store/contract/events.js';
@@ -103,14 +103,6 @@ async function readAll(): Promise<Map<number, string>> {
   } finally {
     await log.close();
   }
-}
-
-/** What a reader that knows nothing yet knows of actions. */
-async function readerOf(): Promise<Actions> {
-  const log = new LogReader(dataDir, nodeFiles);
-  const actions = log.actions();
-  await log.close();
-  return actions;
 }
 
 /** The keys of some events, as a plan has them. */
