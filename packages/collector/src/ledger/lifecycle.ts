@@ -77,6 +77,8 @@ export interface LifecycleOptions {
   readonly append: (entry: Candidate) => Promise<void>;
   /** Something could not be done; it is tried again. */
   readonly onTrouble: (what: string, error: unknown) => void;
+  /** Of a log in files: how many erasures may have left encrypted bytes there. */
+  readonly compaction?: { readonly pending: number };
   /** Something is done, and says so: of whom or what never. */
   readonly onNotice?: (message: string) => void;
 }
@@ -92,6 +94,8 @@ export interface PrivacyState {
   /** Erasures that have begun and are not at their end, and when the oldest began. */
   readonly pending: number;
   readonly pendingSince: number | undefined;
+  /** Erasures whose encrypted bytes the collector has not removed yet; undefined where a database has them. */
+  readonly uncompacted: number | undefined;
   readonly holds: number;
 }
 
@@ -136,6 +140,11 @@ export const PRIVACY_NUMBERS: readonly Declared<PrivacyState>[] = [
       noun: ['erasure', 'erasures'],
       warns: true,
     },
+  }),
+  gauge({
+    name: 'collector_erasures_uncompacted',
+    help: 'Erasures whose encrypted bytes the collector has not removed yet from its log in files; it does so within a day.',
+    read: ({ uncompacted }) => uncompacted,
   }),
   gauge({
     name: 'collector_holds',
@@ -210,6 +219,7 @@ export class Lifecycle {
     return {
       ...{ directories, unreached, epochBegun: keys.epochBegun, retired: actions.retired.size },
       ...{ pending: undone.length, holds: actions.holds.size },
+      uncompacted: this.#options.compaction?.pending,
       pendingSince: actions.logged.find(({ said }) => said.action === undone[0])?.at,
     };
   }

@@ -12,7 +12,12 @@ import type { Requests, SharedRequests } from '../../store/contract/requests.js'
 import { eventRange } from '../../store/findings.js';
 import { describeStore, isShared } from '../../store/open.js';
 import { isLocked } from '../../store/directory-lock.js';
-import { openSharedRequests, openStore } from '../../store/open-to-read.js';
+import {
+  askForCompaction,
+  isCompactionAsked,
+  openSharedRequests,
+  openStore,
+} from '../../store/open-to-read.js';
 import { readMirrorNote } from '../../tree/state-files.js';
 import { usage, CommandFailure, EXIT, interruption } from '../exit-codes.js';
 import { assertReadable } from '../regular-files.js';
@@ -198,6 +203,20 @@ async function followed({ dataDir }: Config, action: Action, answer: LifecycleAn
     );
   }, 'waiting for the mirror to follow: collector mirror has to run');
   await log.close();
+}
+
+/**
+ * On return the process that writes the data directory, a collector or on a mirror `collector mirror`, has tried to remove
+ * the encrypted bytes of what is erased, or has ended: then the next start does so.
+ * @throws CommandFailure when the signal comes.
+ */
+export async function compacted(dataDir: string, action: string): Promise<void> {
+  const signal = interruption();
+  askForCompaction(dataDir, action);
+  await polled(() => {
+    if (signal.aborted) throw new CommandFailure('interrupted: the keys are destroyed', EXIT.interrupted);
+    return isCompactionAsked(dataDir, action) && isLocked(dataDir) ? undefined : true;
+  }, 'waiting until the encrypted bytes are removed');
 }
 
 /** Looks ten times a second until there is an answer. @param remark is printed after five seconds without one. */

@@ -310,6 +310,12 @@ export class EmbeddedStore implements Store {
     );
   }
 
+  /** On return none of these events is in the segment that is written to. @throws NotCommitted, CommitUnknown */
+  async endSegmentOf(events: SequenceSet): Promise<void> {
+    const from = this.#log.segments.at(-1)?.firstSequence ?? 1;
+    if (events.meets(from, this.#log.nextSequence)) await this.#log.endSegment();
+  }
+
   look(): void {
     this.#log.look();
   }
