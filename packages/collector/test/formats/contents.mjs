@@ -91,8 +91,8 @@ function segmentOf({ path: file, base, firstSequence, ledgerId, ownBefore, actio
 
 function compactionsIn(file) {
   return compacted
-    .compactionsOf?.(nodeFiles, file)
-    ?.map(({ through, at, entryId }) => ({ through, at, entry_id: entryId }));
+    .compactionsOf(nodeFiles, file)
+    .map(({ through, at, entryId }) => ({ through, at, entry_id: entryId }));
 }
 
 /** RFC 6962, section 2.1. */
