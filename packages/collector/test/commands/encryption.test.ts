@@ -303,7 +303,7 @@ describe('[R-1326] verify', () => {
     }
     // A byte that went wrong by itself.
     putFrames(segment, whole);
-    flipBit(segment, 64 + whole.slice(0, 3).reduce((sum, { length }) => sum + length, 0) - 1);
+    flipBit(segment, 80 + whole.slice(0, 3).reduce((sum, { length }) => sum + length, 0) - 1);
     const [broken] = (await verified()).findings;
     expect(broken?.message).toContain('cannot be opened with its key; its envelope is what was signed');
     expect(broken?.message).not.toMatch(/payload are|made to match/);
