@@ -52,9 +52,15 @@ export class OpenedVault {
   epochKey(epoch: number): KeyObject {
     const known = this.#epochs.get(epoch)?.key;
     if (known !== undefined) return known;
-    const record = this.epochRecord(epoch);
+    return this.learnEpoch(this.epochRecord(epoch));
+  }
+
+  /** The key of an epoch whose record the vault may not have. @throws KekFault */
+  learnEpoch(record: EpochRecord): KeyObject {
+    const known = this.#epochs.get(record.epoch);
+    if (known?.check === record.check) return known.key;
     const key = createSecretKey(unwrapped(this.kek, record));
-    this.#epochs.set(epoch, { key, check: record.check });
+    this.#epochs.set(record.epoch, { key, check: record.check });
     return key;
   }
 
