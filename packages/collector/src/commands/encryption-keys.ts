@@ -138,7 +138,7 @@ async function rotateKeys(config: Config): Promise<ExitCode> {
   const actions = openStore(config.dataDir).events.actions?.();
   if (actions === undefined) throw usage('the log is in a database, and is not encrypted');
   assertCollectorRuns(config);
-  const action = { action: randomUUID(), does: 'keys', epoch: 1 } as const;
+  const action = { action: randomUUID(), does: 'rotate', epoch: 1 } as const;
   const filter = { action: action.action };
   const access = logAccess(config.dataDir, { command: 'encryption-keys rotate', filter, isAct: true });
   const { state } = await deliver(config, { action, considered: considered(actions) });

@@ -160,7 +160,7 @@ async function narrow(
   const log = openStore(copy).events;
   const signed = entries - unsigned;
   const own = (log.actions?.().logged ?? []).flatMap(({ said, sequence }) =>
-    said.does === 'retire' && sequence <= signed ? said.keys : [],
+    said.does === 'erase' && sequence <= signed ? said.keys : [],
   );
   try {
     const writer = KeyWriter.open({

@@ -157,7 +157,7 @@ export const PRIVACY_NUMBERS: readonly Declared<PrivacyState>[] = [
 const NOTICES: Partial<Record<Action['does'], string>> = {
   policy: 'a retention policy was set',
   hold: 'a legal hold has begun',
-  unhold: 'a legal hold is over',
+  release: 'a legal hold is over',
 };
 export const WRITER = 'lifecycle000';
 const impossible = (reason: string): LifecycleAnswer => ({ state: 'refused', because: 'impossible', reason });
@@ -266,7 +266,7 @@ export class Lifecycle {
     try {
       const noted = keys.stored.noted().flatMap((body) => {
         const said = actionIn(body);
-        return said?.does === 'retire' ? [said] : [];
+        return said?.does === 'erase' ? [said] : [];
       });
       const missing = noted.filter((said) => eventsOf(said.keys).without(actions.retired).size > 0);
       const { signal } = this.#closing;
@@ -323,19 +323,19 @@ export class Lifecycle {
     const request = requestIn(text);
     if (request?.action.action !== id) return end(impossible('it is no request'));
     const { action } = request;
-    const taken = action.does === 'retire' ? action.keys : [];
+    const taken = action.does === 'erase' ? action.keys : [];
     const keys = (await keysOf?.(eventsOf(taken))) ?? taken;
     if (this.#refusal(request) === undefined && !(await requests.begin(id))) return;
     // Nothing is awaited between this and the entry: what others append meanwhile keeps it from being appended.
     const isBegun = actions.logged.some(({ said }) => said.action === id);
     const refusal = this.#refusal(request);
     if (refusal !== undefined && !isBegun) return end({ state: 'refused', ...refusal });
-    if (action.does !== 'retire') {
+    if (action.does !== 'erase') {
       let unreached: readonly string[] = [];
       try {
         if (!isBegun) unreached = await this.#do(action);
       } catch (error) {
-        if (action.does !== 'keys') throw error;
+        if (action.does !== 'rotate') throw error;
         // Nothing in the log says that it was begun, so that nobody would do it later.
         const why = error instanceof Error ? error.message : String(error);
         return end(impossible(`no epoch was begun: ${why}`));
@@ -355,21 +355,21 @@ export class Lifecycle {
   /** Why a request cannot be done; undefined when it can. */
   #refusal({ action, considered }: LifecycleRequest): Refusal | undefined {
     const { actions, keys } = this.#options;
-    if (action.does === 'retire' || action.does === 'policy') {
+    if (action.does === 'erase' || action.does === 'policy') {
       const isSame = [...actions.holds.keys()].every((hold) => considered.holds.includes(hold));
       const because = 'changed';
       if (!isSame) return { because, reason: 'a hold has begun meanwhile: plan again' };
       if ((actions.policy?.action ?? null) !== considered.policy)
         return { because, reason: 'another retention policy was set meanwhile: plan again' };
     }
-    const needsKeys = action.does === 'retire' || action.does === 'keys';
+    const needsKeys = action.does === 'erase' || action.does === 'rotate';
     if (!needsKeys || keys !== undefined) return undefined;
     return { because: 'impossible', reason: 'the payloads of this log are not encrypted' };
   }
 
   /** @returns the directories of keys that could not be reached. */
   async #do(action: Action): Promise<readonly string[]> {
-    if (action.does === 'keys') return this.#rotate(action.action);
+    if (action.does === 'rotate') return this.#rotate(action.action);
     await this.#append(action);
     const done = NOTICES[action.does];
     if (done !== undefined) this.#notice(done, action.action);
@@ -424,7 +424,7 @@ export class Lifecycle {
     const unreached = keys.isRotating ? await keys.finishRotation() : await keys.rotate();
     if (unreached.length > 0) this.#restUntil = performance.now() + REST_MS;
     else {
-      await this.#append({ action, does: 'keys', epoch: keys.epoch });
+      await this.#append({ action, does: 'rotate', epoch: keys.epoch });
       this.#notice(`epoch ${keys.epoch} of the keys of payloads has begun`, action);
     }
     return unreached;
@@ -445,7 +445,7 @@ export class Lifecycle {
 
 /** Whether another epoch of keys is to be begun, or the last one was not brought to its end. */
 function isRotationDue({ isRotating, epochBegun }: LifecycleKeys, actions: Actions): boolean {
-  const first = actions.logged.find(({ said, at }) => said.does === 'retire' && at >= epochBegun);
+  const first = actions.logged.find(({ said, at }) => said.does === 'erase' && at >= epochBegun);
   const now = Date.now();
   const isDue = first !== undefined && now - first.at >= ROTATE_AFTER_MS;
   return isRotating || isDue || now - epochBegun >= EPOCH_MS;

@@ -294,7 +294,7 @@ describe('of an encrypted log', () => {
     const [tag = 0] = await withLog((log) => Promise.resolve(log.buckets(entries)));
     const sequences = SequenceSet.of(entries.map(({ sequence }) => sequence));
     const keys = [{ tag, organisation, sequences }];
-    const retired = { action: randomUUID(), does: 'retire', reason: 'test-data', part: 1, parts: 1 } as const;
+    const retired = { action: randomUUID(), does: 'erase', reason: 'test-data', part: 1, parts: 1 } as const;
     const entry = ownEntry(ENTRY_KINDS.lifecycleAction, 'lifecycle000', actionFields({ ...retired, keys }));
     await fillDirectory(dataDir, [[entry]], 16 << 10, encryptionIn(dataDir));
   }

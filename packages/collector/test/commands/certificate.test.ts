@@ -8,7 +8,7 @@ import type { Certificate } from '../../src/commands/lifecycle/certificate.js';
 import { type ErasureFacts, keepErasureRecord } from '../../src/commands/lifecycle/erasure-record.js';
 import { answerTo, layRequest, type LifecycleAnswer, WRITER } from '../../src/ledger/lifecycle.js';
 import { ownEntry } from '../../src/ledger/own-entry.js';
-import { actionFields, type Retire } from '../../src/privacy/actions.js';
+import { actionFields, type Erase } from '../../src/privacy/actions.js';
 import type { TakenKeys } from '../../src/privacy/key-directory.js';
 import { SequenceSet } from '../../src/privacy/sequence-set.js';
 import { openStore } from '../../src/store/open-to-read.js';
@@ -95,7 +95,7 @@ type Facts = Partial<Omit<ErasureFacts, 'action'>>;
 /** As `erase apply` has it done. @returns the action, when there is an answer. */
 async function erase(
   isOne: (sequence: number) => boolean,
-  more: Partial<Retire> = {},
+  more: Partial<Erase> = {},
   facts: Facts | 'none' = {},
   holds: readonly string[] = [],
 ): Promise<string> {
@@ -111,7 +111,7 @@ async function erase(
   const planned = { plan: HASH, marks: HASH, record: await keepErasureRecord(dataDir, whole) };
   await layRequest(requests, {
     action: {
-      ...{ action, does: 'retire', reason: 'erasure-request', part: 1, parts: 1, keys: await keysOf(isOne) },
+      ...{ action, does: 'erase', reason: 'erasure-request', part: 1, parts: 1, keys: await keysOf(isOne) },
       ...(facts === 'none' ? {} : planned),
       ...more,
     },
@@ -295,7 +295,7 @@ describe('[R-1344] the certificate of an erasure', () => {
   test('says where not all of what was ordered was begun', async () => {
     const action = randomUUID();
     const keys = await keysOf((sequence) => sequence === 7);
-    const half: Retire = { action, does: 'retire', reason: 'test-data', part: 1, parts: 2, keys };
+    const half: Erase = { action, does: 'erase', reason: 'test-data', part: 1, parts: 2, keys };
     const entry = ownEntry(ENTRY_KINDS.lifecycleAction, WRITER, actionFields(half));
     await fillSigned(dataDir, [[entry as Made]], { encryption: encryptionIn(dataDir, { directories }) });
     await beside(() => expect.poll(async () => (await json(action)).code).toBe(0));
@@ -364,11 +364,11 @@ describe('[R-1544] erase --list', () => {
       .map((line) => JSON.parse(line) as unknown);
     expect(lines).toMatchObject([
       { does: 'hold', reason: null, events: null, state: 'done' },
-      { does: 'keys' },
-      { action, does: 'retire', reason: 'test-data', rule: null, events: 1, state: 'done' },
+      { does: 'rotate' },
+      { action, does: 'erase', reason: 'test-data', rule: null, events: 1, state: 'done' },
     ]);
     expect((await on('erase', '--list')).stdout).toMatch(
-      /^ACTION +DOES .*\n\S+ +hold .*\n\S+ +keys .*\n\S+ +retire +test-data +1 .* done\n$/,
+      /^ACTION +DOES .*\n\S+ +hold .*\n\S+ +rotate .*\n\S+ +erase +test-data +1 .* done\n$/,
     );
   });
 

@@ -32,6 +32,7 @@ import { post } from '../running/load.js';
 import { sampleEvent, type SampleEvent } from '../running/sample-events.js';
 import { scratch } from '../running/scratch.js';
 import { encryptionIn, segmentPaths } from '../store/embedded/filled-directory.js';
+import { independentAction } from './independent-verifier.js';
 import { fillSigned, firstKey, loggedEvent } from './signed-directory.js';
 
 const SUBJECT = 'patient-4711-ß';
@@ -179,7 +180,7 @@ describe('[R-1334] what a collector erased', () => {
       .trim()
       .split('\n')
       .map((line) => JSON.parse(line) as object);
-    expect(logged).toMatchObject([{ does: 'retire', reason: 'erasure-request', events: 2, state: 'done' }]);
+    expect(logged).toMatchObject([{ does: 'erase', reason: 'erasure-request', events: 2, state: 'done' }]);
 
     // [R-1347]
     const proof = path.join(root, 'proof');
@@ -432,7 +433,7 @@ describe('[R-1501] an erasure under a hold', () => {
     await layRequest(new Inbox(dataDir), {
       action: {
         action,
-        does: 'retire',
+        does: 'erase',
         reason: 'test-data',
         part: 1,
         parts: 1,
@@ -464,7 +465,7 @@ describe('[R-1501] an erasure under a hold', () => {
     const { sequence, entryId } =
       openStore(dataDir)
         .events.actions?.()
-        .logged.findLast(({ said }) => said.does === 'retire') ?? {};
+        .logged.findLast(({ said }) => said.does === 'erase') ?? {};
     const printed = JSON.parse((await on('events', '--entry', String(sequence))).stdout) as { body: string };
     expect(printed).toMatchObject({
       kind: 128,
@@ -477,6 +478,16 @@ describe('[R-1501] an erasure under a hold', () => {
     const checked = await run(['check-proof', proof, '--event', body, '--key', firstKey(dataDir)]);
     expect(checked.stdout).toMatch(/^VALID[\s\S]*says +2 events erased, for the reason test-data/);
     expect(checked.stdout).toMatch(/from +the collector itself/);
+    // [R-2033]
+    const proved = independentAction(
+      fs.readFileSync(proof, 'utf8'),
+      Buffer.from(printed.body),
+      firstKey(dataDir),
+    );
+    expect(proved).toMatchObject({
+      ...{ number: sequence, action, does: 'erase' },
+      erased: [{ organisation: 'default', events: [first, second] }],
+    });
     // Without the record of the hold it cannot be told, so that taking it away makes nothing lawful.
     fs.rmSync(path.join(dataDir, 'lifecycle', 'holds'), { recursive: true });
     const { findings } = JSON.parse((await on('verify', '--json')).stdout) as Verified;

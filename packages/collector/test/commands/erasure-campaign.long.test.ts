@@ -566,7 +566,7 @@ class Site {
     const logged = log.actions?.().logged ?? [];
     await log.close();
     return logged.flatMap(({ said }) =>
-      said.does === 'retire' ? { action: said.action, events: eventsOf(said.keys).size } : [],
+      said.does === 'erase' ? { action: said.action, events: eventsOf(said.keys).size } : [],
     );
   }
 

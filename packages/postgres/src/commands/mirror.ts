@@ -383,14 +383,14 @@ class Mirror {
     const { keys, actions } = this.store;
     const news = actions.logged.slice(this.#obeyed);
     if (news.length === 0) return;
-    const retires = news.flatMap(({ said }) => (said.does === 'retire' ? [said] : []));
+    const retires = news.flatMap(({ said }) => (said.does === 'erase' ? [said] : []));
     const unreached = retires.flatMap((said) => keys?.noteAction(actionFields(said)) ?? []);
     unreached.push(...((await keys?.destroy(retires.flatMap((said) => said.keys))) ?? []));
     if (unreached.length > 0)
       throw new KeysUnfit(`an erasure waits for its keys: ${unreached[0] ?? ''} cannot be reached`);
     for (const { said } of news) if (said.does === 'hold') await this.#takeRecord(said);
     // What was destroyed is gone for good with the key of its epoch.
-    if (keys !== undefined && news.some(({ said }) => said.does === 'keys')) {
+    if (keys !== undefined && news.some(({ said }) => said.does === 'rotate')) {
       const [left] = await (keys.isRotating ? keys.finishRotation() : keys.rotate());
       if (left !== undefined) throw new KeysUnfit(`another epoch of keys waits: ${left} cannot be reached`);
     }

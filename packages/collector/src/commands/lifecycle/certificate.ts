@@ -112,7 +112,7 @@ export async function certificateOf(
     if (actions === undefined || said === undefined)
       throw new CommandFailure(`no action ${action} erases anything in ${dataDir}`, EXIT.notFound);
     const named = actions.logged.filter((each) => each.said.action === action);
-    const parts = named.filter((each) => each.said.does === 'retire');
+    const parts = named.filter((each) => each.said.does === 'erase');
     const done = named.find((each) => each.said.does === 'done');
     const { record } = said;
     const facts = record === undefined ? undefined : erasureRecordOf(dataDir, action, record);
@@ -146,7 +146,7 @@ export async function certificateOf(
           ? null
           : iso(compactedAt(dataDir, { sequence: parts.at(-1)?.sequence ?? 0, erased: sequences })),
       ...keysOf(dataDir, done?.at),
-      key_epoch_ended: iso(since.find((each) => each.said.does === 'keys')?.at),
+      key_epoch_ended: iso(since.find((each) => each.said.does === 'rotate')?.at),
       mirror_of: readMirrorNote(dataDir)?.store ?? null,
     };
   } finally {

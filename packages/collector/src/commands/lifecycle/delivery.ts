@@ -127,7 +127,7 @@ export async function isErased(dataDir: string, asked: SequenceSet): Promise<boo
 }
 
 function seeCertificate({ does, action }: Action): string {
-  return does === 'retire' ? `: see collector erase --certificate ${action}` : '';
+  return does === 'erase' ? `: see collector erase --certificate ${action}` : '';
 }
 
 /** @throws CommandFailure as `deliver`; the system's error where the request could not be laid. */
@@ -160,7 +160,7 @@ async function answered(
       const rest = `a collector has begun the request, and one that runs brings it to its end${see}`;
       throw new CommandFailure(`${message}; ${rest}`, EXIT.pending);
     }
-    const nothing = `nothing was ${action.does === 'retire' ? 'erased' : 'changed'} by it`;
+    const nothing = `nothing was ${action.does === 'erase' ? 'erased' : 'changed'} by it`;
     const exitCode = error instanceof CommandFailure ? error.exitCode : EXIT.failure;
     throw new CommandFailure(`${message}; the request is withdrawn: ${nothing}`, exitCode);
   }
@@ -193,7 +193,7 @@ async function followed({ dataDir }: Config, action: Action, answer: LifecycleAn
   const { log } = beginLog(dataDir);
   await polled((waited) => {
     const logged = log.actions?.().logged.filter(({ said }) => said.action === action.action) ?? [];
-    const waitsForDone = answer.state === 'done' && logged.some(({ said }) => said.does === 'retire');
+    const waitsForDone = answer.state === 'done' && logged.some(({ said }) => said.does === 'erase');
     if (logged.some(({ said }) => said.does === 'done' || !waitsForDone)) return true;
     if (waited < FOLLOWED_MS) return undefined;
     throw new CommandFailure(

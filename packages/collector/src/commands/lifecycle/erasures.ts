@@ -53,9 +53,9 @@ function linesOf(actions: Actions | undefined) {
   const listed = new Set<string>();
   for (const { said, sequence, entryId, at } of actions?.logged ?? []) {
     // The first of several parts stands for all.
-    if (said.does === 'done' || (said.does === 'retire' && listed.has(said.action))) continue;
+    if (said.does === 'done' || (said.does === 'erase' && listed.has(said.action))) continue;
     listed.add(said.action);
-    const retire = said.does === 'retire' ? said : undefined;
+    const retire = said.does === 'erase' ? said : undefined;
     const parts = actions?.partsIn(said.action) ?? [];
     lines.push({
       ...{ action: said.action, does: said.does, reason: retire?.reason ?? null, rule: retire?.rule ?? null },

@@ -330,7 +330,7 @@ async function runRetention(config: Config, options: RunOptions): Promise<ExitCo
     if (events === 0) continue;
     const id = randomUUID();
     const keys = [...byName.values()];
-    const action = { action: id, does: 'retire', reason: 'policy', policy: set.action, rule } as const;
+    const action = { action: id, does: 'erase', reason: 'policy', policy: set.action, rule } as const;
     const request = { action: { ...action, part: 1, parts: 1, keys }, considered: asked };
     const answer = await deliver(config, request, { signal });
     if (!(await isErased(dataDir, eventsOf(keys)))) isAll = false;

@@ -8,7 +8,7 @@
  */
 import path from 'node:path';
 import { ENTRY_KINDS } from '@clinical-events/protocol';
-import { exists, type Files } from '../../files.js';
+import type { Files } from '../../files.js';
 import { Actions } from '../../privacy/actions.js';
 import {
   frameActionBefore,
@@ -138,7 +138,8 @@ export class NotedActions {
 
   /** Those that are in the log now. @throws StoreDamaged where it has to be passed whole, and cannot be. */
   get(): Actions {
-    if (this.#isUnchanged()) return this.#actions;
+    if (this.#isTakenBack()) this.#forget();
+    else if (!this.#isOverlooked && !this.#hasGrown()) return this.#actions;
     const segments = this.log.segments();
     const last = segments.at(-1);
     if (last === undefined) return this.#actions;
@@ -149,27 +150,32 @@ export class NotedActions {
     return this.#actions;
   }
 
-  /** Compares what a pass meets with what is known. */
-  meet({ buffer, offsets }: FrameBlock): void {
+  /** Whether a pass has met an action that is not among those that were found: then `get` passes the log whole. */
+  overlooks({ buffer, offsets }: FrameBlock): boolean {
     const looked = this.#looked?.end.nextSequence ?? 0;
-    for (const offset of offsets) {
-      if (!isAction(buffer, offset)) continue;
-      const sequence = frameSequence(buffer, offset);
-      if (sequence < looked && !this.#known.has(sequence)) this.#isOverlooked = true;
-    }
+    const isUnknown = (sequence: number) => sequence < looked && !this.#known.has(sequence);
+    const found = offsets.some((at) => isAction(buffer, at) && isUnknown(frameSequence(buffer, at)));
+    this.#isOverlooked ||= found;
+    return found;
   }
 
-  /** Whether nothing was written since, and nothing was taken back. */
-  #isUnchanged(): boolean {
-    if (this.#looked === undefined || this.#isOverlooked) return false;
+  /** Whether the newest batch that was read is not there any more. */
+  #isTakenBack(): boolean {
+    if (this.#looked === undefined) return false;
     const { segment, from, header, end } = this.#looked;
-    const { files } = this.log;
-    const fd = this.log.open(segment);
+    if (end.address === from.address) return false;
     const now = Buffer.alloc(header.length);
-    files.read(fd, now, 0, now.length, offsetIn(segment, from.address));
-    if (!now.equals(header) || wholeFrame(files, fd, end.offset) !== undefined) return false;
+    this.log.files.read(this.log.open(segment), now, 0, now.length, offsetIn(segment, from.address));
+    return !now.equals(header);
+  }
+
+  #hasGrown(): boolean {
+    if (this.#looked === undefined) return true;
+    const { segment, end } = this.#looked;
+    const { files } = this.log;
+    if (wholeFrame(files, this.log.open(segment), end.offset) !== undefined) return true;
     const next = path.join(path.dirname(segment.path), segmentName(end.nextSequence));
-    return next === segment.path || !exists(next);
+    return next !== segment.path && files.look(next) !== undefined;
   }
 
   /** Reads what is new in the last segment; all of it when it is another one than the last time. */
@@ -210,10 +216,8 @@ export class NotedActions {
   /** Takes in the actions up to `newest`. @returns false where pointers do not lead to all of them. */
   #follow(segments: readonly Segment[], newest: FrameStart): boolean {
     const since = chainBack(this.log.files, segments, newest, this.#newest);
-    const all = since ?? chainBack(this.log.files, segments, newest);
-    if (since === undefined) this.#forget();
-    for (const frame of all ?? []) this.#note(frame, 0, frame.length);
-    return all !== undefined;
+    for (const frame of since ?? []) this.#note(frame, 0, frame.length);
+    return since !== undefined;
   }
 
   #passWhole(): void {

@@ -158,7 +158,7 @@ export class BackgroundCompaction {
 }
 
 function isErasure({ said }: LoggedAction): boolean {
-  return said.does === 'retire';
+  return said.does === 'erase';
 }
 
 function threadData(dataDir: string, erasures: readonly Erasure[]): CompactionThreadData {

@@ -20,7 +20,7 @@ export interface Erasure {
 /** In the order of the log. */
 export function erasuresIn({ logged }: Actions): Erasure[] {
   return logged.flatMap(({ sequence, entryId, said }) =>
-    said.does === 'retire' ? [{ sequence, entryId, erased: eventsOf(said.keys) }] : [],
+    said.does === 'erase' ? [{ sequence, entryId, erased: eventsOf(said.keys) }] : [],
   );
 }
 

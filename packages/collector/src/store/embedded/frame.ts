@@ -13,7 +13,7 @@
  *       32    32  commitment: SHA-256 of salt and plain body
  *       64     E  envelope (protocol, leaf.ts), E as its own lengths say: kind, ids, received_at, who sent it
  *              X  extension, which ends with the salt (16). Before it stands
- *                 of an action (kind 0x81): sequence (8) and address (8, segment.ts) of the newest action before it, 0 and 0
+ *                 of an action (kind 0x80): sequence (8) and address (8, segment.ts) of the newest action before it, 0 and 0
  *                   for the first (action-chain.ts)
  *                 of an encrypted payload: what its key and cipher need (8 or 24, sealed-frame.ts)
  *                 of any other: nothing

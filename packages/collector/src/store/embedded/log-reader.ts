@@ -218,6 +218,7 @@ export class LogReader implements EventLog {
         const next = blocks.next();
         if (next.done) return next.value;
         this.#opener.readAnew();
+        if (this.#actions.overlooks(next.value)) this.#opener.readAnew();
         yield batchOf(next.value);
         await breath();
       }
@@ -249,7 +250,6 @@ export class LogReader implements EventLog {
         const isNewest = block.segment === wanted.at(-1);
         const most = through ?? (isNewest ? this.#durable(block) : Infinity);
         const last = cut(block, from.sequence, most);
-        this.#actions.meet(block);
         if (block.offsets.length > 0) yield block;
         if (most <= last) return { sequence: most + 1, at: block.address + block.end };
       }
