@@ -8,6 +8,7 @@ import {
   epochRecordIn,
   generationOf,
   holdName,
+  ledgerIn,
   NAMES,
   type EpochRecord,
 } from './key-record.js';
@@ -137,8 +138,13 @@ export class OpenedVault {
 }
 
 /** The numbers of the epochs, oldest first. @throws VaultAway */
-export function epochsOf(vault: KeyVault): number[] {
+export function epochsOf(vault: Pick<KeyVault, 'list'>): number[] {
   return vault.list('epochs').flatMap((name) => epochIn(name) ?? []);
+}
+
+/** The log whose keys a vault has; undefined where it has none. @throws VaultAway */
+export function ledgerOf(vault: KeyVault): string | undefined {
+  return ledgerIn({ list: (within) => vault.list(within), read: (name) => newestOf(name, vault.read(name)) });
 }
 
 /** Undefined where it is missing, or damaged in every copy. @throws VaultAway */
