@@ -5,7 +5,7 @@ import { KekFault, type KeyEncryptionKey } from '../../src/privacy/key-encryptio
 import { PayloadKeys } from '../../src/privacy/payload-keys.js';
 import { SequenceSet } from '../../src/privacy/sequence-set.js';
 import { KeyReader } from '../../src/privacy/stored-keys.js';
-import { random, runs } from '../../../../test/property-runs.js';
+import { random, type runs as countedRuns } from '../../../../test/property-runs.js';
 import type { MemoryDisk } from '../store/embedded/memory-disk.js';
 import type { VaultPlace, VaultSubject } from './vault-conformance.js';
 import { LEDGER, the } from './vault-records.js';
@@ -125,7 +125,8 @@ async function expectContinued(
   await after.close();
 }
 
-export function keysConformance(subject: VaultSubject): void {
+/** @param runs of property-runs.js: a campaign has the files that import it. */
+export function keysConformance(subject: VaultSubject, runs: typeof countedRuns): void {
   const using = (name: string, run: (place: VaultPlace) => Promise<void>, timeout?: number) =>
     test(name, { ...(timeout && { timeout }) }, async () => {
       const place = await subject.makePlace();
@@ -297,7 +298,7 @@ export function keysConformance(subject: VaultSubject): void {
             );
           }
         },
-        60_000,
+        runs(24 * 3_600_000, 60_000),
       );
   });
 }
