@@ -18,6 +18,7 @@ import {
   KeyStateDamaged,
   keyStateHeader,
   mergedStates,
+  newestNames,
   type KeyState,
 } from './key-state.js';
 import { KeyTree } from './key-tree.js';
@@ -174,11 +175,6 @@ export function unwrapped(kek: KeyEncryptionKey, { epoch, check, wrapped }: Epoc
     }
   }
   throw fault;
-}
-
-/** The names of its trees are numbers of ten digits. */
-export function newestNames({ trees }: KeyState): string {
-  return [...trees.keys()].sort().at(-1) ?? '';
 }
 
 /** A hold and names use the key of place 0. */
