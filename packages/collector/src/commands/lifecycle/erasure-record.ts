@@ -7,7 +7,9 @@ import { createCipheriv, createDecipheriv, hash, randomBytes } from 'node:crypto
 import fs from 'node:fs';
 import path from 'node:path';
 import { exists, nodeFiles } from '../../files.js';
+import type { Rewrapping } from '../../privacy/kek-exchange.js';
 import { kekOf } from '../../privacy/key-directories.js';
+import { unwrapFirst } from '../../privacy/key-encryption-key.js';
 import { readKeyPlaces } from '../../store/key-places.js';
 import { newSalt, recordFile, writeRecord } from './holds.js';
 
@@ -67,6 +69,20 @@ export async function keepErasureRecord(dataDir: string, facts: ErasureFacts): P
   return hash('sha256', text);
 }
 
+/** On return the keys of all records are wrapped so; while there are two wrappings, a space stands between them. */
+export async function rewrapErasureRecords(dataDir: string, rewrap: Rewrapping): Promise<void> {
+  const directory = path.dirname(recordFile(dataDir, 'erasures', 'any'));
+  for (const name of exists(directory) ? fs.readdirSync(directory) : []) {
+    if (!name.endsWith('.json')) continue;
+    const file = path.join(directory, name);
+    const record = JSON.parse(fs.readFileSync(file, 'utf8')) as { key: string };
+    // What a wrapping opens to is proved by what it was sealed by, when the record is read.
+    const key = (await rewrap(record.key.split(' '), () => true)).join(' ');
+    if (key !== record.key)
+      await nodeFiles.replace(file, Buffer.from(`${JSON.stringify({ ...record, key })}\n`));
+  }
+}
+
 /** On return an erasure that was refused or withdrawn has no record. */
 export function dropErasureRecord(dataDir: string, action: string): void {
   const file = recordFile(dataDir, 'erasures', action);
@@ -88,7 +104,9 @@ export function erasureRecordOf(dataDir: string, action: string, record: string)
     const { sealed, key } = JSON.parse(fs.readFileSync(file, 'utf8')) as Record<'sealed' | 'key', string>;
     const bytes = Buffer.from(sealed, 'base64');
     const nonce = bytes.subarray(0, NONCE_BYTES);
-    const decipher = createDecipheriv(CIPHER, kek.unwrap(key), nonce).setAAD(Buffer.from(action));
+    const decipher = createDecipheriv(CIPHER, unwrapFirst(kek, key.split(' ')), nonce).setAAD(
+      Buffer.from(action),
+    );
     decipher.setAuthTag(bytes.subarray(-TAG_BYTES));
     text = Buffer.concat([decipher.update(bytes.subarray(NONCE_BYTES, -TAG_BYTES)), decipher.final()]);
   } catch {
