@@ -34,7 +34,7 @@ import { maintainLog } from '../src/administration.js';
 import { sha256 } from '../src/binary.js';
 import { ReadingConnection } from '../src/connection.js';
 import { openForReading } from '../src/driver.js';
-import { SharedKeyWriter } from '../src/key-rows.js';
+import { openWrittenKeys } from '../src/opened-keys.js';
 import { PostgresStore } from '../src/postgres-store.js';
 import { PostgresServer, SEAL_KEY } from './running/postgres-server.js';
 import { random, runs } from '../../../test/property-runs.js';
@@ -104,13 +104,14 @@ class Collector {
       ...{ address, lanes: 1, version: 'test', onLost: (reason) => told.push(reason) },
       onTrouble: (what) => told.push(what),
       openKeys: async ({ ledgerId, cluster, noted }) => ({
-        keys: await SharedKeyWriter.open(
+        ...(await openWrittenKeys(
           {
             ...{ places: { directories: [keysAt()], kek }, ledgerId, isNeeded: noted !== undefined },
             onTrouble: (what) => told.push(what),
+            onOpened: () => Promise.resolve(),
           },
           cluster,
-        ),
+        )),
         address: keysAt(),
       }),
     });
@@ -170,7 +171,7 @@ async function request(of: Collector, sequences: Iterable<number>): Promise<stri
   // Those who ask know the sequences, and not the buckets.
   const keys = [{ tag: 0, organisation: '', sequences: SequenceSet.of(sequences) }];
   await layRequest(of.store.requests, {
-    action: { action, does: 'retire', reason: 'test-data', part: 1, parts: 1, keys },
+    action: { action, does: 'erase', reason: 'test-data', part: 1, parts: 1, keys },
     considered: { policy: null, holds: [] },
   });
   return action;
@@ -211,7 +212,7 @@ async function forge(sequences: readonly number[], place: number): Promise<void>
   await reading.close();
   const erasure = {
     action: randomUUID(),
-    does: 'retire',
+    does: 'erase',
     reason: 'test-data',
     part: 1,
     parts: 1,
@@ -393,7 +394,7 @@ describe('an erasure in a log in PostgreSQL', () => {
       places: (each.places ?? SequenceSet.EMPTY).with(SequenceSet.of([7000, 7001])),
     }));
     const action = randomUUID();
-    const erasure = { action, does: 'retire', reason: 'test-data', part: 1, parts: 1, keys } as const;
+    const erasure = { action, does: 'erase', reason: 'test-data', part: 1, parts: 1, keys } as const;
     expect(await one.store.keys?.noteAction(actionFields(erasure))).toEqual([]);
     expect(await one.store.keys?.destroy(taken)).toEqual([]);
     await one.close();
@@ -410,7 +411,7 @@ describe('an erasure in a log in PostgreSQL', () => {
     await next.lifecycle.look();
     await next.lifecycle.look();
     expect(next.told).toEqual([]);
-    expect(next.store.actions.logged.map(({ said }) => said.does)).toEqual(['retire', 'done']);
+    expect(next.store.actions.logged.map(({ said }) => said.does)).toEqual(['erase', 'done']);
     expect(next.store.actions.retired.toText()).toBe(SequenceSet.of([2, 4]).toText());
     expect((await audit()).findings).toEqual([]);
     expect(await states()).toEqual(['plain', 'retired', 'plain', 'retired', 'plain']);
@@ -478,7 +479,7 @@ describe('an erasure in a log in PostgreSQL', () => {
     const { actions } = one.store;
     await one.store.refreshActions();
     for (const action of asked) expect(partsOf(actions, action)).toEqual([1]);
-    for (const does of ['retire', 'done'])
+    for (const does of ['erase', 'done'])
       expect(actions.logged.filter(({ said }) => said.does === does)).toHaveLength(asked.length);
     const erased = Math.min(20, asked.length);
     expect(await states()).toEqual(Array.from({ length: 40 }, (_, i) => (i < erased ? 'retired' : 'plain')));
@@ -540,10 +541,10 @@ describe('an erasure in a log in PostgreSQL', () => {
     const hold = randomUUID();
     const lay = (action: Parameters<typeof layRequest>[1]['action']) =>
       layRequest(one.store.requests, { action, considered });
-    await lay({ action: hold, does: 'hold', record: 'ab' });
+    await lay({ action: hold, does: 'hold', record: 'ab'.repeat(32) });
     await one.lifecycle.look();
     const rotation = randomUUID();
-    await lay({ action: rotation, does: 'keys', epoch: 1 });
+    await lay({ action: rotation, does: 'rotate', epoch: 1 });
     const refused = await request(one, [1]);
     await other.lifecycle.look();
     expect(await answerTo(one.store.requests, refused)).toEqual({

@@ -297,7 +297,7 @@ export class Updating {
     const done = this.#tables.metaNumber('forgotten');
     let isForgotten = false;
     for (const { said, sequence } of this.#log.actions?.().logged ?? []) {
-      if (said.does !== 'retire' || sequence <= done || sequence >= before) continue;
+      if (said.does !== 'erase' || sequence <= done || sequence >= before) continue;
       for (const { organisation, sequences } of said.keys)
         await forget(this.#tables, this.#log, organisation, sequences);
       this.#tables.setMeta('forgotten', sequence);

@@ -29,7 +29,7 @@ import {
   partsOf,
 } from '../privacy/actions.js';
 import { type Declared, gauge, seconds } from '../numbers.js';
-import type { TakenKeys } from '../privacy/key-directory.js';
+import type { TakenKeys } from '../privacy/payload-keys.js';
 import { policyFrom } from '../privacy/retention-policy.js';
 import type { SequenceSet } from '../privacy/sequence-set.js';
 import { type Candidate } from '../store/contract/events.js';
@@ -77,6 +77,8 @@ export interface LifecycleOptions {
   readonly append: (entry: Candidate) => Promise<void>;
   /** Something could not be done; it is tried again. */
   readonly onTrouble: (what: string, error: unknown) => void;
+  /** Of a log in files: how many erasures may have left encrypted bytes there. */
+  readonly compaction?: { readonly pending: number };
   /** Something is done, and says so: of whom or what never. */
   readonly onNotice?: (message: string) => void;
 }
@@ -92,6 +94,8 @@ export interface PrivacyState {
   /** Erasures that have begun and are not at their end, and when the oldest began. */
   readonly pending: number;
   readonly pendingSince: number | undefined;
+  /** Erasures whose encrypted bytes the collector has not removed yet; undefined where a database has them. */
+  readonly uncompacted: number | undefined;
   readonly holds: number;
 }
 
@@ -138,6 +142,11 @@ export const PRIVACY_NUMBERS: readonly Declared<PrivacyState>[] = [
     },
   }),
   gauge({
+    name: 'collector_erasures_uncompacted',
+    help: 'Erasures whose encrypted bytes the collector has not removed yet from its log in files; it does so within a day.',
+    read: ({ uncompacted }) => uncompacted,
+  }),
+  gauge({
     name: 'collector_holds',
     help: 'Legal holds that are not over.',
     read: ({ holds }) => holds,
@@ -148,7 +157,7 @@ export const PRIVACY_NUMBERS: readonly Declared<PrivacyState>[] = [
 const NOTICES: Partial<Record<Action['does'], string>> = {
   policy: 'a retention policy was set',
   hold: 'a legal hold has begun',
-  unhold: 'a legal hold is over',
+  release: 'a legal hold is over',
 };
 export const WRITER = 'lifecycle000';
 const impossible = (reason: string): LifecycleAnswer => ({ state: 'refused', because: 'impossible', reason });
@@ -210,6 +219,7 @@ export class Lifecycle {
     return {
       ...{ directories, unreached, epochBegun: keys.epochBegun, retired: actions.retired.size },
       ...{ pending: undone.length, holds: actions.holds.size },
+      uncompacted: this.#options.compaction?.pending,
       pendingSince: actions.logged.find(({ said }) => said.action === undone[0])?.at,
     };
   }
@@ -256,7 +266,7 @@ export class Lifecycle {
     try {
       const noted = keys.stored.noted().flatMap((body) => {
         const said = actionIn(body);
-        return said?.does === 'retire' ? [said] : [];
+        return said?.does === 'erase' ? [said] : [];
       });
       const missing = noted.filter((said) => eventsOf(said.keys).without(actions.retired).size > 0);
       const { signal } = this.#closing;
@@ -313,19 +323,19 @@ export class Lifecycle {
     const request = requestIn(text);
     if (request?.action.action !== id) return end(impossible('it is no request'));
     const { action } = request;
-    const taken = action.does === 'retire' ? action.keys : [];
+    const taken = action.does === 'erase' ? action.keys : [];
     const keys = (await keysOf?.(eventsOf(taken))) ?? taken;
     if (this.#refusal(request) === undefined && !(await requests.begin(id))) return;
     // Nothing is awaited between this and the entry: what others append meanwhile keeps it from being appended.
     const isBegun = actions.logged.some(({ said }) => said.action === id);
     const refusal = this.#refusal(request);
     if (refusal !== undefined && !isBegun) return end({ state: 'refused', ...refusal });
-    if (action.does !== 'retire') {
+    if (action.does !== 'erase') {
       let unreached: readonly string[] = [];
       try {
         if (!isBegun) unreached = await this.#do(action);
       } catch (error) {
-        if (action.does !== 'keys') throw error;
+        if (action.does !== 'rotate') throw error;
         // Nothing in the log says that it was begun, so that nobody would do it later.
         const why = error instanceof Error ? error.message : String(error);
         return end(impossible(`no epoch was begun: ${why}`));
@@ -345,21 +355,21 @@ export class Lifecycle {
   /** Why a request cannot be done; undefined when it can. */
   #refusal({ action, considered }: LifecycleRequest): Refusal | undefined {
     const { actions, keys } = this.#options;
-    if (action.does === 'retire' || action.does === 'policy') {
+    if (action.does === 'erase' || action.does === 'policy') {
       const isSame = [...actions.holds.keys()].every((hold) => considered.holds.includes(hold));
       const because = 'changed';
       if (!isSame) return { because, reason: 'a hold has begun meanwhile: plan again' };
       if ((actions.policy?.action ?? null) !== considered.policy)
         return { because, reason: 'another retention policy was set meanwhile: plan again' };
     }
-    const needsKeys = action.does === 'retire' || action.does === 'keys';
+    const needsKeys = action.does === 'erase' || action.does === 'rotate';
     if (!needsKeys || keys !== undefined) return undefined;
     return { because: 'impossible', reason: 'the payloads of this log are not encrypted' };
   }
 
   /** @returns the directories of keys that could not be reached. */
   async #do(action: Action): Promise<readonly string[]> {
-    if (action.does === 'keys') return this.#rotate(action.action);
+    if (action.does === 'rotate') return this.#rotate(action.action);
     await this.#append(action);
     const done = NOTICES[action.does];
     if (done !== undefined) this.#notice(done, action.action);
@@ -414,7 +424,7 @@ export class Lifecycle {
     const unreached = keys.isRotating ? await keys.finishRotation() : await keys.rotate();
     if (unreached.length > 0) this.#restUntil = performance.now() + REST_MS;
     else {
-      await this.#append({ action, does: 'keys', epoch: keys.epoch });
+      await this.#append({ action, does: 'rotate', epoch: keys.epoch });
       this.#notice(`epoch ${keys.epoch} of the keys of payloads has begun`, action);
     }
     return unreached;
@@ -435,7 +445,7 @@ export class Lifecycle {
 
 /** Whether another epoch of keys is to be begun, or the last one was not brought to its end. */
 function isRotationDue({ isRotating, epochBegun }: LifecycleKeys, actions: Actions): boolean {
-  const first = actions.logged.find(({ said, at }) => said.does === 'retire' && at >= epochBegun);
+  const first = actions.logged.find(({ said, at }) => said.does === 'erase' && at >= epochBegun);
   const now = Date.now();
   const isDue = first !== undefined && now - first.at >= ROTATE_AFTER_MS;
   return isRotating || isDue || now - epochBegun >= EPOCH_MS;

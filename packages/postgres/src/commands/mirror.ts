@@ -20,7 +20,7 @@ import { GrowingTree } from '@clinical-events/collector/tree/growing-tree';
 import { verifyNote } from '@clinical-events/collector/tree/note-signing';
 import { CheckpointContradicted, LeafReader } from '@clinical-events/collector/ledger/signed-tree';
 import { actionFields } from '@clinical-events/collector/privacy/actions';
-import { KeysUnfit } from '@clinical-events/collector/privacy/key-directory';
+import { KeysUnfit } from '@clinical-events/collector/privacy/key-vault';
 import { counted } from '@clinical-events/collector/quantity';
 import { ProvenTree, treeUpTo } from '@clinical-events/collector/replica/proven-tree';
 import {
@@ -32,7 +32,12 @@ import {
 } from '@clinical-events/collector/store/contract/events';
 import type { OpenSharedStore } from '@clinical-events/collector/store/contract/opened';
 import type { TreeStore } from '@clinical-events/collector/store/contract/tree';
-import { openForWriting, openTree, type WritableStore } from '@clinical-events/collector/store/open-to-write';
+import {
+  BackgroundCompaction,
+  openForWriting,
+  openTree,
+  type WritableStore,
+} from '@clinical-events/collector/store/open-to-write';
 import { openReadingsLog, readingsLogPath } from '@clinical-events/collector/store/open-access-log';
 import { openStore } from '@clinical-events/collector/store/open-to-read';
 import { readHistory } from '@clinical-events/collector/tree/key-files';
@@ -70,6 +75,7 @@ Exit codes: 3 the database does not hold what was signed; 5 another process has 
 
 const FOLLOW_EVERY_MS = 500;
 const RETRY_EVERY_MS = 5000;
+const COMPACTION_LOOK_MS = 1000;
 const TELL_EVERY_MS = 10_000;
 /** Of a batch of the mirror's own log. */
 const BATCH_ENTRIES = 1024;
@@ -112,10 +118,17 @@ async function run(config: Config, once: boolean): Promise<void> {
         encryption: encryptionOf(own, onTrouble, shared.namesKey()),
       }),
     });
+    const compaction = new BackgroundCompaction({ dataDir, store, onTrouble });
+    stop.signal.addEventListener('abort', () => {
+      compaction.close().catch(() => undefined);
+    });
     try {
       const mirror = await Mirror.open(config, shared, store, stop.signal);
+      if (!once) compaction.start(COMPACTION_LOOK_MS);
       await (once ? mirror.once() : mirror.follow());
+      if (once) await compaction.look();
     } finally {
+      await compaction.close();
       await store.close();
     }
   } catch (error) {
@@ -370,14 +383,15 @@ class Mirror {
     const { keys, actions } = this.store;
     const news = actions.logged.slice(this.#obeyed);
     if (news.length === 0) return;
-    const retires = news.flatMap(({ said }) => (said.does === 'retire' ? [said] : []));
-    const unreached = retires.flatMap((said) => keys?.noteAction(actionFields(said)) ?? []);
+    const retires = news.flatMap(({ said }) => (said.does === 'erase' ? [said] : []));
+    const unreached: string[] = [];
+    for (const said of retires) unreached.push(...((await keys?.noteAction(actionFields(said))) ?? []));
     unreached.push(...((await keys?.destroy(retires.flatMap((said) => said.keys))) ?? []));
     if (unreached.length > 0)
       throw new KeysUnfit(`an erasure waits for its keys: ${unreached[0] ?? ''} cannot be reached`);
     for (const { said } of news) if (said.does === 'hold') await this.#takeRecord(said);
     // What was destroyed is gone for good with the key of its epoch.
-    if (keys !== undefined && news.some(({ said }) => said.does === 'keys')) {
+    if (keys !== undefined && news.some(({ said }) => said.does === 'rotate')) {
       const [left] = await (keys.isRotating ? keys.finishRotation() : keys.rotate());
       if (left !== undefined) throw new KeysUnfit(`another epoch of keys waits: ${left} cannot be reached`);
     }

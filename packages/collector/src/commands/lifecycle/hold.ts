@@ -199,7 +199,7 @@ async function releaseHold(name: string, config: Config): Promise<void> {
   assertCollectorRuns(config);
   const access = logAccess(dataDir, { command: 'hold release', filter: { name, hold: found }, isAct: true });
   await deliver(config, {
-    action: { action: randomUUID(), does: 'unhold', hold: found },
+    action: { action: randomUUID(), does: 'release', hold: found },
     considered: considered(actions),
   });
   access.complete = true;

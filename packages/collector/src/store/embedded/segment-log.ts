@@ -29,6 +29,7 @@ import {
   type FrameStart,
   HEADER_BYTES,
   NO_ACTION,
+  RETIRED,
 } from './frame.js';
 import {
   judgeTail,
@@ -82,7 +83,7 @@ interface Found {
   readonly end: SegmentEnd;
   readonly own: number;
   readonly newestOwn: ReadonlyMap<number, Buffer>;
-  /** Whether it has events, and of those with encrypted payloads a copy of the newest. */
+  /** Whether it has events with payloads, and of those with encrypted payloads a copy of the newest. */
   readonly hasEvents: boolean;
   readonly newestSealed: Buffer | undefined;
   /** Up to its end. */
@@ -124,6 +125,8 @@ export class SegmentLog {
   /** Offset in the current segment's file where the next frame goes. */
   #offset: number;
   #room: Promise<void> | undefined;
+  /** Until the next segment has its name; never rejects. */
+  #rolling: Promise<void> | undefined;
   #broken: CommitUnknown | undefined;
   #restUntil = 0;
 
@@ -197,6 +200,7 @@ export class SegmentLog {
    */
   makeRoom(bytes: number): Promise<void> | undefined {
     if (this.#broken) throw this.#broken;
+    if (this.#rolling !== undefined) return this.#rolling.then(() => this.makeRoom(bytes));
     const left = this.#options.segmentBytes - this.#offset;
     if (bytes <= left) {
       // Begin early to make the next segment's room, so that rolling finds it there at any rate; but not from the
@@ -205,7 +209,32 @@ export class SegmentLog {
       if (early) this.#room ??= this.#prepare(this.#options.segmentBytes);
       return undefined;
     }
-    return this.#roll(this.#current.ledgerId, bytes);
+    return this.#rollOnce(bytes);
+  }
+
+  /**
+   * On return what was durable before is in segments that are not written to any more. May be called while a batch makes
+   * room; batches wait only while the next segment, whose room is made first, gets its name.
+   * @throws NotCommitted, CommitUnknown as `makeRoom` does.
+   */
+  async endSegment(): Promise<void> {
+    const segment = this.#current;
+    while (segment === this.#current && this.#offset > SEGMENT_HEADER_BYTES) {
+      if (this.#broken) throw this.#broken;
+      await (this.#rolling ?? (this.#room ??= this.#prepare(this.#options.segmentBytes)));
+      if (this.#rolling === undefined && segment === this.#current) await this.#rollOnce(0);
+    }
+  }
+
+  /** One at a time: two would take the same room. */
+  #rollOnce(bytes: number): Promise<void> {
+    const rolled = this.#roll(this.#current.ledgerId, bytes);
+    this.#rolling = rolled
+      .catch(() => undefined)
+      .finally(() => {
+        this.#rolling = undefined;
+      });
+    return rolled;
   }
 
   /**
@@ -372,6 +401,7 @@ export class SegmentLog {
   }
 
   async close(): Promise<void> {
+    await this.#rolling;
     await this.#room?.catch(() => undefined);
     this.#options.files.close(this.#fd);
     this.#options.files.remove(nextPath(this.#options.directory));
@@ -412,16 +442,6 @@ export class SegmentLog {
     // A rename into a directory that is not ours any more would make a log that no one looks for.
     if (this.#fd >= 0) this.look();
     const size = Math.max(segmentBytes, SEGMENT_HEADER_BYTES + bytes);
-    const end = this.#offset;
-    const segment: Segment = {
-      path: path.join(directory, segmentName(this.nextSequence)),
-      base: this.end,
-      firstSequence: this.nextSequence,
-      ledgerId,
-      ownBefore: this.ownEntries,
-      actionBefore: this.newestAction,
-    };
-    const header = encodeSegmentHeader(segment, Date.now());
     let fd: number;
     let held: NamedFile;
     try {
@@ -436,6 +456,17 @@ export class SegmentLog {
     } catch (error) {
       throw new NotCommitted('no room for a new segment', { cause: error });
     }
+    // Only now: a batch may have been written while room was made. Nothing is awaited from here on.
+    const end = this.#offset;
+    const segment: Segment = {
+      path: path.join(directory, segmentName(this.nextSequence)),
+      base: this.end,
+      firstSequence: this.nextSequence,
+      ledgerId,
+      ownBefore: this.ownEntries,
+      actionBefore: this.newestAction,
+    };
+    const header = encodeSegmentHeader(segment, Date.now());
     try {
       files.write(fd, header, SEGMENT_HEADER_BYTES, 0);
       files.datasync(fd);
@@ -600,6 +631,8 @@ function findEnd(files: Files, segment: Segment): Found & { lastBatch: LastBatch
       offset = address - segment.base + SEGMENT_HEADER_BYTES;
     }
     if (!frameIsOwn(buffer, at)) {
+      // One that was taken out by a compaction does not say by which keys the log is encrypted.
+      if (framePayloadState(buffer, at) === RETIRED) continue;
       hasEvents = true;
       const isSealed = framePayloadState(buffer, at) === ENCRYPTED && sealedExtensionHolds(buffer, at);
       if (isSealed) sealed = { offset: address - segment.base + SEGMENT_HEADER_BYTES, size };

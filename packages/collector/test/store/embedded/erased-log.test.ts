@@ -9,7 +9,8 @@ import { random, runs } from '../../../../../test/property-runs.js';
 import { type Files, nodeFiles } from '../../../src/files.js';
 import { answerTo, layRequest, Lifecycle } from '../../../src/ledger/lifecycle.js';
 import { actionFields, type Reason } from '../../../src/privacy/actions.js';
-import { KeyWriter, type TakenKeys, keysOnDisk } from '../../../src/privacy/key-directory.js';
+import { openKeys } from '../../../src/privacy/key-directories.js';
+import type { TakenKeys } from '../../../src/privacy/payload-keys.js';
 import { SequenceSet } from '../../../src/privacy/sequence-set.js';
 import { type Candidate, NotCommitted, type Outcome } from '../../../src/store/contract/events.js';
 import { Inbox } from '../../../src/store/embedded/inbox.js';
@@ -126,7 +127,7 @@ async function request(sequences: readonly number[], reason: Reason = 'test-data
   const action = randomUUID();
   const taken = await keysOf(sequences);
   await layRequest(new Inbox(dataDir), {
-    action: { action, does: 'retire', reason, part: 1, parts: 1, keys: taken },
+    action: { action, does: 'erase', reason, part: 1, parts: 1, keys: taken },
     considered: { policy: null, holds: [] },
   });
   return action;
@@ -302,7 +303,7 @@ describe('[R-1335] an erasure that is cut off', () => {
       if (isWithdrawn) withdrawn++;
       else done++;
       const answer = isWithdrawn ? undefined : { state: 'done' };
-      expect(logged, `step ${step}`).toEqual(isWithdrawn ? [] : ['retire', 'done']);
+      expect(logged, `step ${step}`).toEqual(isWithdrawn ? [] : ['erase', 'done']);
       expect(await answerTo(new Inbox(dataDir), action), `step ${step}`).toEqual(answer);
       expect(await readAll(), `step ${step}`).toEqual(expected(sent, isWithdrawn ? [] : erased));
       expect(await new Inbox(dataDir).waiting()).toEqual([]);
@@ -354,7 +355,7 @@ describe('[R-1335] an erasure that is cut off', () => {
       const again = await open();
       await again.lifecycle.look();
       const logged = again.store.actions.logged.map(({ said }) => said.does);
-      expect(logged, `write ${step}`).toEqual(['retire', 'done']);
+      expect(logged, `write ${step}`).toEqual(['erase', 'done']);
       await again.store.close();
       expect(await readAll(), `write ${step}`).toEqual(expected(sent, erased));
       if (isOver) break;
@@ -473,9 +474,9 @@ describe('[R-1336] an older copy', () => {
     const notes: readonly object[] = [
       actionFields({ action: randomUUID(), does: 'policy', policy: { version: 1, name: 'forged' } }),
       actionFields({ action: randomUUID(), does: 'done' }),
-      { format: 'clinical-events/action/v1', does: 'retire' },
+      { format: 'clinical-events/action/v1', does: 'erase' },
       actionFields({
-        ...{ action: randomUUID(), does: 'retire', reason: 'test-data', part: 2, parts: 2 },
+        ...{ action: randomUUID(), does: 'erase', reason: 'test-data', part: 2, parts: 2 },
         keys: [{ tag: 1, organisation: 'icu', sequences: SequenceSet.of([2]) }],
       }),
     ];
@@ -489,7 +490,7 @@ describe('[R-1336] an older copy', () => {
     await lifecycle.look();
     const did = store.actions.logged.map(({ said }) => `${said.does} ${said.action}`);
     expect(did.toSorted()).toEqual(
-      ['done', 'retire'].flatMap((does) => [erasure, second].map((each) => `${does} ${each}`)).toSorted(),
+      ['done', 'erase'].flatMap((does) => [erasure, second].map((each) => `${does} ${each}`)).toSorted(),
     );
     expect(await readAll()).toEqual(expected([...sent, ...own], [5, 8, 9]));
     await store.close();
@@ -518,8 +519,8 @@ describe('[R-1336] an older copy', () => {
     for (const directory of [keys, mirror]) {
       fs.rmSync(path.join(root, 'one'), { recursive: true, force: true });
       fs.cpSync(directory, path.join(root, 'one'), { recursive: true });
-      const writer = KeyWriter.open({
-        ...{ files: keysOnDisk, places: { directories: [path.join(root, 'one')], kek: '' } },
+      const writer = await openKeys({
+        ...{ places: { directories: [path.join(root, 'one')], kek: '' } },
         ...{ ledgerId: new LogReader(dataDir, nodeFiles).ledgerId, onTrouble: () => undefined },
       });
       for (const { tag, organisation, sequences } of await keysOf([5, 6]))
@@ -537,8 +538,8 @@ describe('[R-1336] an older copy', () => {
     // Another history of the same length: it lacks the erasure of 5, and has that of 9.
     fs.rmSync(keys, { recursive: true });
     fs.cpSync(path.join(root, 'mirror.old'), keys, { recursive: true });
-    const writer = KeyWriter.open({
-      ...{ files: keysOnDisk, places: { directories: [keys], kek: '' } },
+    const writer = await openKeys({
+      ...{ places: { directories: [keys], kek: '' } },
       ...{ ledgerId: new LogReader(dataDir, nodeFiles).ledgerId, onTrouble: () => undefined },
     });
     expect(await writer.destroy(await keysOf([9]))).toEqual([]);
