@@ -108,7 +108,7 @@ describe('an action', () => {
     const body = Buffer.from(example('body of the action'));
     const said = actionIn(body);
     expect(said).toMatchObject({ does: 'erase', reason: 'policy', rule: 'default' });
-    const { keys: [taken] = [] } = said as Erase;
+    const [taken] = (said as Erase).keys;
     expect(taken?.sequences).toEqual(SequenceSet.of([1, 2, 3, 127, 128, 300]));
     expect(numbersIn(taken?.sequences.toText() ?? '')).toEqual([1, 2, 3, 127, 128, 300]);
     const envelope = Buffer.from(example('envelope of the action'), 'hex');
