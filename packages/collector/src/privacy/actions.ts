@@ -12,7 +12,7 @@
  *
  * Frozen, version 1 (docs/internals/formats.md): members stand in one order, so that an action has one text.
  */
-import type { TakenKeys } from './key-directory.js';
+import type { TakenKeys } from './payload-keys.js';
 import { SequenceSet } from './sequence-set.js';
 
 const FORMAT = 'clinical-events/action/v1';

@@ -4,7 +4,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { encodeLeaf, LEAF_BYTES, SALT_BYTES } from '../../../protocol/dist/index.js';
 import { Actions } from '../../dist/privacy/actions.js';
-import { KeyReader, onDisk } from '../../dist/privacy/key-directory.js';
+import { readKeys } from '../../dist/privacy/key-directories.js';
 import { openKek } from '../../dist/privacy/key-encryption-key.js';
 import { decodeKeyState, keyStateHeader } from '../../dist/privacy/key-state.js';
 import { KeyTree } from '../../dist/privacy/key-tree.js';
@@ -31,10 +31,9 @@ export async function contentsOf(directory) {
   const segments = listSegments(compacted.segmentFiles, path.join(directory, 'ledger'));
   const keys = path.join(directory, 'keys');
   const hasKeys = fs.existsSync(keys);
-  const opener = new FrameOpener(
-    () => (hasKeys ? KeyReader.open(onDisk(nodeFiles), { directories: [keys], kek: '' }) : undefined),
-    { asksTag: true },
-  );
+  const opener = new FrameOpener(() => (hasKeys ? readKeys({ directories: [keys], kek: '' }) : undefined), {
+    asksTag: true,
+  });
   const entries = [];
   const actions = new Actions();
   for (const frame of readFrames(compacted.segmentFiles, segments)) {

@@ -10,7 +10,7 @@ import { ENTRY_KINDS } from '../../../protocol/dist/index.js';
 import { answerTo, layRequest, Lifecycle } from '../../dist/ledger/lifecycle.js';
 import { ownEntry } from '../../dist/ledger/own-entry.js';
 import { nodeFiles } from '../../dist/files.js';
-import { KeyWriter, onDisk } from '../../dist/privacy/key-directory.js';
+import { openKeys } from '../../dist/privacy/key-directories.js';
 import { SequenceSet } from '../../dist/privacy/sequence-set.js';
 import { compactLog, erasuresIn } from '../../dist/store/embedded/compaction.js';
 import { EmbeddedStore } from '../../dist/store/embedded/embedded-store.js';
@@ -67,7 +67,7 @@ function events(count) {
     event({ kind: 'user-feedback', door: 'import', organisation: 'ed', text: '👍' }),
     event({ kind: 'internal-artifact', door: 'otlp', organisation: 'ed', text: '' }),
     ...Array.from({ length: count - 4 }, (_, i) =>
-      event({ organisation: i % 2 === 0 ? 'icu' : 'ed', text: `Ward round ${i}: ${'stable. '.repeat(20)}` }),
+      event({ organisation: i % 2 === 0 ? 'icu' : 'ed', text: `Ward round ${i}: ${'stable. '.repeat(12)}` }),
     ),
   ];
 }
@@ -87,12 +87,11 @@ class Log {
 
   async open() {
     const places = { directories: [this.keys], kek: '' };
-    const openKeys = (ledgerId) =>
-      Promise.resolve(KeyWriter.open({ files: onDisk(nodeFiles), places, ledgerId, onTrouble: fail }));
+    const open = (ledgerId) => openKeys({ places, ledgerId, onTrouble: fail });
     if (this.suite !== undefined) fs.mkdirSync(this.keys, { recursive: true });
     this.store = await EmbeddedStore.open({
       ...{ directory: this.directory, segmentBytes: SEGMENT_BYTES, onTrouble: fail },
-      ...(this.suite !== undefined && { encryption: { suite: this.suite, openKeys } }),
+      ...(this.suite !== undefined && { encryption: { suite: this.suite, openKeys: open } }),
     });
     this.lifecycle = new Lifecycle({
       ...{ requests: new Inbox(this.directory), actions: this.store.actions, keys: this.store.keys },
@@ -122,6 +121,13 @@ class Log {
     const answer = await answerTo(new Inbox(this.directory), action);
     if (answer?.state !== 'done') throw new Error(`${fields.does}: ${JSON.stringify(answer)}`);
     return action;
+  }
+
+  /** Begins a hold, which gets a key. */
+  async hold(byte) {
+    const hold = await this.act({ does: 'hold', record: HASH(byte) });
+    await this.store.keys.newHoldKey(hold);
+    return hold;
   }
 
   async erase(numbers, more) {
@@ -197,10 +203,15 @@ async function erased() {
   const log = await new Log('erased', 1).open();
   await log.append(events(20), [head()], events(10));
   await log.act({ does: 'policy', policy: POLICY });
-  const hold = await log.act({ does: 'hold', record: HASH('ab') });
+  const { keys } = log.store;
+  const [hold, other] = [await log.hold('ab'), await log.hold('cd')];
+  if (keys.holdKey(other) === undefined) throw new Error('a hold that stands has a key');
   const planned = { plan: HASH('01'), marks: HASH('02'), record: HASH('03') };
   await log.erase([1, 2, 5, 6, 7, 9, 11], { reason: 'erasure-request', ...planned });
   await log.act({ does: 'release', hold });
+  await keys.destroyHold(hold);
+  await keys.renewNames();
+  await keys.endOldNames();
   await log.append(events(8));
   await log.erase([8, 3], { reason: 'court-order', ...planned, override: true });
   await log.act({ does: 'rotate', epoch: 2 });

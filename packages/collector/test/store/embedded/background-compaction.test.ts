@@ -4,7 +4,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { nodeFiles } from '../../../src/files.js';
-import { KeysUnfit } from '../../../src/privacy/key-directory.js';
+import { KeysUnfit } from '../../../src/privacy/key-vault.js';
 import {
   askForCompaction,
   BackgroundCompaction,
