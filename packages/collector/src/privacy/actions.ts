@@ -273,7 +273,9 @@ export interface Retirement {
 export class Actions {
   readonly logged: LoggedAction[] = [];
   #retired = SequenceSet.EMPTY;
-  /** Of each event the first. */
+  /** What is not in it yet: united when asked for, since each union costs all that is there. */
+  readonly #toUnite: SequenceSet[] = [];
+  /** Of each event the first counts. */
   readonly #retirements: { readonly sequences: SequenceSet; readonly retirement: Retirement }[] = [];
   /** Of a log in a database: by tag and organisation the places whose keys were to be destroyed. */
   readonly #places = new Map<string, SequenceSet>();
@@ -287,11 +289,8 @@ export class Actions {
     if (said.does === 'erase') {
       const sequences = eventsOf(said.keys);
       const { action, reason } = said;
-      this.#retirements.push({
-        sequences: sequences.without(this.#retired),
-        retirement: { action, reason, at },
-      });
-      this.#retired = this.#retired.with(sequences);
+      this.#retirements.push({ sequences, retirement: { action, reason, at } });
+      this.#toUnite.push(sequences);
       for (const { tag, organisation, places } of said.keys) {
         if (places === undefined) continue;
         const name = `${tag} ${organisation}`;
@@ -303,6 +302,8 @@ export class Actions {
 
   /** All events whose keys were to be destroyed. */
   get retired(): SequenceSet {
+    if (this.#toUnite.length > 0)
+      this.#retired = SequenceSet.union([this.#retired, ...this.#toUnite.splice(0)]);
     return this.#retired;
   }
 
@@ -313,7 +314,7 @@ export class Actions {
 
   /** By what an event was erased; undefined when it was not. */
   retirementOf(sequence: number): Retirement | undefined {
-    if (!this.#retired.has(sequence)) return undefined;
+    if (!this.retired.has(sequence)) return undefined;
     return this.#retirements.find(({ sequences }) => sequences.has(sequence))?.retirement;
   }
 

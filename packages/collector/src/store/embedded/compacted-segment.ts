@@ -23,6 +23,7 @@
  */
 import { crc32, zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import path from 'node:path';
+import { ENTRY_KINDS } from '@clinical-events/protocol';
 import { type Files, nodeFiles } from '../../files.js';
 import type { SequenceSet } from '../../privacy/sequence-set.js';
 import { uuidText } from '../text.js';
@@ -31,6 +32,7 @@ import {
   frameCommitment,
   frameEnvelope,
   frameIsOwn,
+  frameKind,
   framePayloadState,
   frameSequence,
   RETIRED,
@@ -294,6 +296,7 @@ class GroupWriter {
   #frames: { readonly bytes: Buffer; readonly isRetired: boolean }[] = [];
   #size = 0;
   #isPacked = false;
+  #holdsActions = false;
   #at = SEGMENT_HEADER_BYTES;
   #readAt = SEGMENT_HEADER_BYTES;
   #unflushed = 0;
@@ -304,7 +307,11 @@ class GroupWriter {
     private readonly fd: number,
   ) {}
 
+  /** Actions stand in groups of their own, as they are: who follows their pointers reads no other frames. */
   add(frame: Buffer, isRetired: boolean): void {
+    const isAction = frameKind(frame, 0) === ENTRY_KINDS.lifecycleAction;
+    if (isAction !== this.#holdsActions && this.#frames.length > 0) this.#flush();
+    this.#holdsActions = isAction;
     this.#frames.push({ bytes: Buffer.from(frame), isRetired });
     this.#size += frame.length;
     this.#isPacked ||= isRetired;

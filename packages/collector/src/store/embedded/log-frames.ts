@@ -18,8 +18,6 @@ import {
   type Segment,
 } from './segment.js';
 
-/** Organisation and key id behind a frame's header, of an entry most often all of it. */
-const SENDER_BYTES = 512;
 /** What is read with one call, unless a frame is larger: small enough to stay in a core's own cache. */
 const WINDOW_BYTES = 256 << 10;
 
@@ -474,12 +472,12 @@ export function bytesAt(files: Files, { path }: Segment, position: number, bytes
 
 /** The frame at an offset of an open segment, in memory of its own; undefined when none is there that holds. */
 export function wholeFrame(files: Files, fd: number, offset: number): Buffer | undefined {
-  const header = Buffer.alloc(HEADER_BYTES + SENDER_BYTES);
-  const held = files.read(fd, header, 0, header.length, offset);
-  const size = plausibleSize(header, 0, held);
+  // No byte more: what follows may have to be unpacked (compacted-segment.ts).
+  const header = Buffer.alloc(HEADER_BYTES);
+  const size = plausibleSize(header, 0, files.read(fd, header, 0, header.length, offset));
   if (size === 0 || size > files.size(fd) - offset) return undefined;
-  const frame = size > held ? Buffer.alloc(size) : header.subarray(0, size);
-  if (size > held) files.read(fd, frame, 0, size, offset);
+  const frame = Buffer.alloc(size);
+  files.read(fd, frame, 0, size, offset);
   return checksumHolds(frame, 0, size) ? frame : undefined;
 }
 

@@ -85,7 +85,7 @@ interface HeaderFault {
 interface ReadHeader {
   readonly segment: Segment;
   readonly faults: readonly HeaderFault[];
-  /** The sequence that the first frame has, if there is one. */
+  /** The sequence that the first frame has, if there is one and enough of it was read. */
   readonly begins: number | undefined;
 }
 
@@ -95,8 +95,9 @@ function otherFormat(which: string): string {
   return `the segment was written by ${which} version of the collector; this version reads format ${VERSION} only`;
 }
 
-function readHeader(files: Files, file: string): ReadHeader {
-  const bytes = Buffer.alloc(SEGMENT_HEADER_BYTES + HEADER_BYTES);
+/** @param beyond how many bytes after it are read too: of a compacted segment they have to be unpacked. */
+function readHeader(files: Files, file: string, beyond = 0): ReadHeader {
+  const bytes = Buffer.alloc(SEGMENT_HEADER_BYTES + beyond);
   const fd = files.open(file, 'r');
   let held: number;
   try {
@@ -171,7 +172,8 @@ export function surveySegments(
   const names = fs.existsSync(directory) ? segmentNames(files, directory) : [];
   const found = names.flatMap((name) => {
     const file = path.join(directory, name);
-    if (fs.statSync(file, { throwIfNoEntry: false })?.isFile()) return [readHeader(files, file)];
+    if (fs.statSync(file, { throwIfNoEntry: false })?.isFile())
+      return [readHeader(files, file, HEADER_BYTES)];
     irregular(name);
     return [];
   });
