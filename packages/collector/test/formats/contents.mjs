@@ -19,7 +19,6 @@ import {
 import { readFrames } from '../../dist/store/embedded/log-frames.js';
 import { bucketOf, FrameOpener } from '../../dist/store/embedded/sealed-frame.js';
 import { listSegments } from '../../dist/store/embedded/segment.js';
-import { uuidText } from '../../dist/store/text.js';
 import { encodedLeafHash, hashNode } from '../../dist/tree/merkle.js';
 
 const sha256 = (bytes) => createHash('sha256').update(bytes).digest();
