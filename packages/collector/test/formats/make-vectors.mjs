@@ -7,14 +7,13 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { ENTRY_KINDS } from '../../../protocol/dist/index.js';
-import { answerTo, layRequest, Lifecycle } from '../../dist/ledger/lifecycle.js';
 import { ownEntry } from '../../dist/ledger/own-entry.js';
 import { nodeFiles } from '../../dist/files.js';
+import { actionFields } from '../../dist/privacy/actions.js';
 import { openKeys } from '../../dist/privacy/key-directories.js';
 import { SequenceSet } from '../../dist/privacy/sequence-set.js';
 import { compactLog, erasuresIn } from '../../dist/store/embedded/compaction.js';
 import { EmbeddedStore } from '../../dist/store/embedded/embedded-store.js';
-import { Inbox } from '../../dist/store/embedded/inbox.js';
 import { LogReader } from '../../dist/store/embedded/log-reader.js';
 import { contentsOf } from './contents.mjs';
 
@@ -93,11 +92,6 @@ class Log {
       ...{ directory: this.directory, segmentBytes: SEGMENT_BYTES, onTrouble: fail },
       ...(this.suite !== undefined && { encryption: { suite: this.suite, openKeys: open } }),
     });
-    this.lifecycle = new Lifecycle({
-      ...{ requests: new Inbox(this.directory), actions: this.store.actions, keys: this.store.keys },
-      ...{ onTrouble: fail, keysIn: (lists, signal) => this.store.keysIn(lists, signal) },
-      append: (entry) => this.store.append([entry]),
-    });
     return this;
   }
 
@@ -108,29 +102,39 @@ class Log {
     }
   }
 
-  /** Has an action done. */
-  async act(fields) {
+  /** Logs an action. */
+  async act(fields, action = randomUUID()) {
     tick();
-    const action = randomUUID();
-    const { actions } = this.store;
-    await layRequest(new Inbox(this.directory), {
-      action: { action, ...fields },
-      considered: { policy: actions.policy?.action ?? null, holds: [...actions.holds.keys()] },
-    });
-    await this.lifecycle.look();
-    const answer = await answerTo(new Inbox(this.directory), action);
-    if (answer?.state !== 'done') throw new Error(`${fields.does}: ${JSON.stringify(answer)}`);
+    const said = actionFields({ action, ...fields });
+    await this.store.append([ownEntry(ENTRY_KINDS.lifecycleAction, 'lifecycle000', said)]);
+    return { action, said };
+  }
+
+  /** Begins a hold, which gets a key where payloads are encrypted. */
+  async hold(byte) {
+    const { action } = await this.act({ does: 'hold', record: HASH(byte) });
+    await this.store.keys?.newHoldKey(action);
     return action;
   }
 
-  /** Begins a hold, which gets a key. */
-  async hold(byte) {
-    const hold = await this.act({ does: 'hold', record: HASH(byte) });
-    await this.store.keys.newHoldKey(hold);
-    return hold;
+  async release(hold) {
+    const { said } = await this.act({ does: 'release', hold });
+    await this.store.keys?.noteAction(said);
+    await this.store.keys?.destroyHold(hold);
   }
 
+  /** As an erasure does: entry, note, keys, names, done. */
   async erase(numbers, more) {
+    const keys = await this.#keysOf(numbers);
+    const { action, said } = await this.act({ does: 'erase', part: 1, parts: 1, ...more, keys });
+    await this.store.keys.noteAction(said);
+    await this.store.keys.destroy(keys);
+    await this.store.keys.renewNames();
+    await this.store.keys.endOldNames();
+    await this.act({ does: 'done' }, action);
+  }
+
+  async #keysOf(numbers) {
     const log = new LogReader(this.directory, nodeFiles);
     const keys = new Map();
     for await (const batch of log.pass())
@@ -140,14 +144,10 @@ class Log {
         keys.set(name, { tag: bucket, organisation, list: [...(keys.get(name)?.list ?? []), sequence] });
       }
     await log.close();
-    return this.act({
-      ...{ does: 'erase', part: 1, parts: 1, ...more },
-      keys: [...keys.values()].map(({ list, ...key }) => ({ ...key, sequences: SequenceSet.of(list) })),
-    });
+    return [...keys.values()].map(({ list, ...key }) => ({ ...key, sequences: SequenceSet.of(list) }));
   }
 
   async close() {
-    this.lifecycle.stop?.();
     await this.store.close();
   }
 
@@ -185,8 +185,7 @@ async function plain() {
   await log.append(events(12), [head()]);
   await log.act({ does: 'policy', policy: POLICY });
   await log.append(events(12));
-  const hold = await log.act({ does: 'hold', record: HASH('ab') });
-  await log.act({ does: 'release', hold });
+  await log.release(await log.hold('ab'));
   await log.append(events(6));
   await log.close();
   await log.keep('plain');
@@ -202,18 +201,16 @@ async function encrypted(name, suite) {
 async function erased() {
   const log = await new Log('erased', 1).open();
   await log.append(events(20), [head()], events(10));
-  await log.act({ does: 'policy', policy: POLICY });
-  const { keys } = log.store;
-  const [hold, other] = [await log.hold('ab'), await log.hold('cd')];
-  if (keys.holdKey(other) === undefined) throw new Error('a hold that stands has a key');
+  const { action: policy } = await log.act({ does: 'policy', policy: POLICY });
+  const hold = await log.hold('ab');
+  await log.hold('cd');
   const planned = { plan: HASH('01'), marks: HASH('02'), record: HASH('03') };
   await log.erase([1, 2, 5, 6, 7, 9, 11], { reason: 'erasure-request', ...planned });
-  await log.act({ does: 'release', hold });
-  await keys.destroyHold(hold);
-  await keys.renewNames();
-  await keys.endOldNames();
+  await log.release(hold);
   await log.append(events(8));
   await log.erase([8, 3], { reason: 'court-order', ...planned, override: true });
+  await log.erase([27], { reason: 'policy', policy, rule: 'default' });
+  await log.store.keys.rotate();
   await log.act({ does: 'rotate', epoch: 2 });
   await log.append(events(4));
   await log.close();
