@@ -5,6 +5,7 @@ import path from 'node:path';
 import { encodeLeaf, LEAF_BYTES, SALT_BYTES } from '../../../protocol/dist/index.js';
 import { Actions } from '../../dist/privacy/actions.js';
 import { readKeys } from '../../dist/privacy/key-directories.js';
+import { unwrapped } from '../../dist/privacy/opened-vault.js';
 import { openKek } from '../../dist/privacy/key-encryption-key.js';
 import { decodeKeyState, keyStateHeader } from '../../dist/privacy/key-state.js';
 import { KeyTree } from '../../dist/privacy/key-tree.js';
@@ -115,9 +116,9 @@ const numbersOf = ({ first, end }) => Array.from({ length: end - first }, (_, i)
 function statesIn(directory) {
   const kek = openKek(`file:${path.join(directory, 'kek')}`);
   const epochs = new Map(
-    jsonIn(path.join(directory, 'epochs')).map(({ epoch, wrapped }) => [
-      epoch,
-      createSecretKey(kek.unwrap(wrapped[0])),
+    jsonIn(path.join(directory, 'epochs')).map((record) => [
+      record.epoch,
+      createSecretKey(unwrapped(kek, record)),
     ]),
   );
   const names = fs.readdirSync(directory, { recursive: true, encoding: 'utf8' });

@@ -11,6 +11,9 @@ import { ownEntry } from '../../dist/ledger/own-entry.js';
 import { nodeFiles } from '../../dist/files.js';
 import { actionFields } from '../../dist/privacy/actions.js';
 import { openKeys } from '../../dist/privacy/key-directories.js';
+import { newKekFile, openKek } from '../../dist/privacy/key-encryption-key.js';
+import { epochBytes, epochName, epochRecordIn } from '../../dist/privacy/key-record.js';
+import { unwrapped } from '../../dist/privacy/opened-vault.js';
 import { SequenceSet } from '../../dist/privacy/sequence-set.js';
 import { compactLog, erasuresIn } from '../../dist/store/embedded/compaction.js';
 import { EmbeddedStore } from '../../dist/store/embedded/embedded-store.js';
@@ -147,6 +150,17 @@ class Log {
     return [...keys.values()].map(({ list, ...key }) => ({ ...key, sequences: SequenceSet.of(list) }));
   }
 
+  /** The epoch key is wrapped by a second key too, as while the key-encryption key is exchanged. */
+  async wrapTwice(epoch) {
+    const file = path.join(this.keys, epochName(epoch));
+    const record = epochRecordIn(epochName(epoch), fs.readFileSync(file));
+    const second = path.join(this.directory, 'second-kek');
+    fs.writeFileSync(second, newKekFile(), { mode: 0o600 });
+    const key = unwrapped(openKek(`file:${path.join(this.keys, 'kek')}`), record);
+    const wrapped = [await openKek(`file:${second}`).wrap(key), ...record.wrapped];
+    fs.writeFileSync(file, epochBytes({ ...record, generation: record.generation + 1, wrapped }));
+  }
+
   async close() {
     await this.store.close();
   }
@@ -214,6 +228,7 @@ async function erased() {
   await log.act({ does: 'rotate', epoch: 2 });
   await log.append(events(4));
   await log.close();
+  await log.wrapTwice(2);
   await log.keep('erased');
   tick();
   const onTrouble = (error) => fail('compaction', error);
