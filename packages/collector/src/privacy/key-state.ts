@@ -1,5 +1,6 @@
 /**
- * What is stored of the keys of a bucket, of a legal hold or of names: one record each, under an epoch key. Pure.
+ * What is stored of the keys of a bucket, of a legal hold or of names: one record each, under an epoch key. Frozen, version 1
+ * (docs/internals/formats.md). Pure.
  *
  *   offset  size  field; little-endian
  *        0     8  "CLEKEYS1"
