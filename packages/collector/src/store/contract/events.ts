@@ -299,8 +299,10 @@ export interface FoundEntries {
 export interface EventLog {
   /** Of the ledger, in hexadecimal; empty while nothing is stored. */
   readonly ledgerId: string;
-  /** How derived files have to write names; undefined where they may write them as they are. */
+  /** How derived files have to write names, by the newest key that is there now; undefined where they may write them as they are. */
   readonly names?: NameCipher | undefined;
+  /** By an older key, while it is replaced; undefined where it is not here, or not any more. */
+  olderNames?(id: string): NameCipher | undefined;
   /** The actions that are in the log by now; undefined where there are none in a log of this kind. */
   actions?(): Actions;
   /**
