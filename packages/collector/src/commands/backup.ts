@@ -4,7 +4,7 @@ import path from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Config } from '../config.js';
 import { aboutBytes, counted } from '../quantity.js';
-import { hasKeys, keyInventory, keysOnDisk } from '../privacy/key-directory.js';
+import { hasKeys, keyInventory } from '../privacy/key-directories.js';
 import { dataDirectory, standingNotes } from '../replica/data-directory.js';
 import {
   assertContinues,
@@ -113,8 +113,8 @@ async function backUpTo(directory: string, config: Config, options: BackupOption
 /** A back-up never holds the keys of payloads, and is worth nothing when they are lost with the host. */
 function assertKeysKept(dataDir: string, { keysElsewhere }: BackupOptions): void {
   const places = readKeyPlaces(dataDir);
-  if (keysElsewhere || !hasKeys(keysOnDisk, places)) return;
-  const whole = keyInventory(keysOnDisk, places).directories.filter(({ behind }) => behind === 0);
+  if (keysElsewhere || !hasKeys(places)) return;
+  const whole = keyInventory(places).directories.filter(({ behind }) => behind === 0);
   if (whole.length > 1) return;
   throw usage(
     `the payloads of this log are encrypted, and their keys are in ${whole.map(({ directory }) => directory).join()} alone; a back-up never ` +
@@ -253,7 +253,7 @@ function report(job: Job, done: Round): string {
       : 'The private signing keys are not in it: a restored log goes on only with them, so keep a copy elsewhere, or ' +
         'give --with-signing-keys.',
   ];
-  if (hasKeys(keysOnDisk, readKeyPlaces(job.config.dataDir))) {
+  if (hasKeys(readKeyPlaces(job.config.dataDir))) {
     lines.push(
       'Its payloads are encrypted, and their keys are not in it: keep the mirror of them elsewhere.',
     );

@@ -1,13 +1,7 @@
 /** What is found of the keys of encrypted payloads: where they are, and whether every mirror is up to date. */
 import fs from 'node:fs';
 import { exists } from '../files.js';
-import {
-  hasKeys,
-  type KeyInventory,
-  keyInventory,
-  type KeyPlaces,
-  keysOnDisk,
-} from '../privacy/key-directory.js';
+import { hasKeys, type KeyInventory, keyInventory, type KeyPlaces } from '../privacy/key-directories.js';
 import { counted } from '../quantity.js';
 import type { StoreFinding } from '../store/findings.js';
 import { begunKeys, notesKeys, readKeyPlaces } from '../store/key-places.js';
@@ -28,7 +22,7 @@ export function keysUnfinished(directories: readonly string[]): string {
 /** What is found of the keys of payloads; nothing where payloads are not encrypted. @throws KeysUnfit */
 export function encryptionFindings(dataDir: string): StoreFinding[] {
   const places = readKeyPlaces(dataDir);
-  if (hasKeys(keysOnDisk, places)) return keyFindings(dataDir, places, keyInventory(keysOnDisk, places));
+  if (hasKeys(places)) return keyFindings(dataDir, places, keyInventory(places));
   const begun = begunKeys(dataDir);
   if (begun !== undefined)
     return [{ severity: 'warning', subject: 'encryption', message: keysUnfinished(begun) }];

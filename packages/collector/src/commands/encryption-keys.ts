@@ -4,16 +4,9 @@ import fs from 'node:fs';
 import path from 'node:path';
 import type { Config } from '../config.js';
 import { exists } from '../files.js';
-import {
-  assertApart,
-  copyKeys,
-  hasKeys,
-  keyInventory,
-  KeysUnfit,
-  type KeyPlaces,
-  keysOnDisk,
-} from '../privacy/key-directory.js';
+import { assertApart, copyKeys, hasKeys, keyInventory, type KeyPlaces } from '../privacy/key-directories.js';
 import { KekFault } from '../privacy/key-encryption-key.js';
+import { KeysUnfit, VaultAway } from '../privacy/key-vault.js';
 import { begunKeys, noteKeyPlaces, notesKeys, readKeyPlaces } from '../store/key-places.js';
 import { isLocked } from '../store/directory-lock.js';
 import { isShared } from '../store/open.js';
@@ -85,7 +78,7 @@ function placesOf(dataDir: string): KeyPlaces {
       `the keys of this log are in ${places.directories.join()}, which its collectors look after; of those of a mirror see ` +
         'its own directory',
     );
-  if (hasKeys(keysOnDisk, places)) return places;
+  if (hasKeys(places)) return places;
   if (notesKeys(dataDir)) throw new CommandFailure(keysLost(places), EXIT.damaged);
   const begun = begunKeys(dataDir);
   if (begun !== undefined) throw new CommandFailure(keysUnfinished(begun), EXIT.notFound);
@@ -105,7 +98,7 @@ async function copyTo(directory: string, dataDir: string, { expires, mirror }: C
   const until = end === undefined ? undefined : new Date(end).toISOString();
   const places = placesOf(dataDir);
   const others = places.directories.filter((each) => each !== directory);
-  const isFilled = mirror && hasKeys(keysOnDisk, { directories: [directory], kek: '' });
+  const isFilled = mirror && hasKeys({ directories: [directory], kek: '' });
   if (isFilled && others.length < places.directories.length)
     throw usage(`${directory} is one of the directories already`);
   if (!exists(directory)) throw usage(`there is no directory ${directory}: make it first`);
@@ -117,7 +110,7 @@ async function copyTo(directory: string, dataDir: string, { expires, mirror }: C
   try {
     assertApart({ ...sources, directories: [...sources.directories, directory] });
     access = logAccess(dataDir, { command: 'encryption-keys copy', filter, isAct: true });
-    copyKeys(keysOnDisk, sources, directory, until);
+    await copyKeys(sources, directory, until);
   } catch (error) {
     if (error instanceof KeysUnfit || error instanceof KekFault) throw usage(error.message);
     throw error;
@@ -142,7 +135,7 @@ async function rotateKeys(config: Config): Promise<ExitCode> {
   const filter = { action: action.action };
   const access = logAccess(config.dataDir, { command: 'encryption-keys rotate', filter, isAct: true });
   const { state } = await deliver(config, { action, considered: considered(actions) });
-  const { epoch } = keyInventory(keysOnDisk, readKeyPlaces(config.dataDir));
+  const { epoch } = keyInventory(readKeyPlaces(config.dataDir));
   Object.assign(access, { complete: state === 'done', done: { epoch } });
   const which = isShared(config) ? 'a new epoch in the database of keys' : `epoch ${epoch}`;
   process.stdout.write(
@@ -153,7 +146,7 @@ async function rotateKeys(config: Config): Promise<ExitCode> {
 
 function printStatus(dataDir: string, json: boolean): ExitCode {
   const places = placesOf(dataDir);
-  const inventory = keyInventory(keysOnDisk, places);
+  const inventory = keyInventory(places);
   const findings = keyFindings(dataDir, places, inventory);
   const { ledger, epoch, epochBegun, buckets, directories, copies } = inventory;
   const status = {

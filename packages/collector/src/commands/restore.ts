@@ -2,14 +2,10 @@
 import path from 'node:path';
 import { exists, nodeFiles } from '../files.js';
 import { eventsOf, takenBy } from '../privacy/actions.js';
-import {
-  type KeyPlaces,
-  KeysUnfit,
-  KeyWriter,
-  keysOnDisk,
-  type TakenKeys,
-} from '../privacy/key-directory.js';
+import { type KeyPlaces, openKeys } from '../privacy/key-directories.js';
 import { KekFault, kekFault } from '../privacy/key-encryption-key.js';
+import { KeysUnfit, VaultAway } from '../privacy/key-vault.js';
+import type { TakenKeys } from '../privacy/payload-keys.js';
 import { SequenceSet } from '../privacy/sequence-set.js';
 import { counted } from '../quantity.js';
 import { assertNoLinks, type BackupState, copyAll, noteKnown, readState } from '../replica/replica.js';
@@ -163,8 +159,8 @@ async function narrow(
     said.does === 'retire' && sequence <= signed ? said.keys : [],
   );
   try {
-    const writer = KeyWriter.open({
-      ...{ files: keysOnDisk, places: keyPlaces, ledgerId: log.ledgerId, isNeeded: true },
+    const writer = await openKeys({
+      ...{ places: keyPlaces, ledgerId: log.ledgerId, isNeeded: true },
       onTrouble: (what, error) => {
         throw new CommandFailure(what, EXIT.failure, { cause: error });
       },

@@ -29,7 +29,7 @@ import {
   partsOf,
 } from '../privacy/actions.js';
 import { type Declared, gauge, seconds } from '../numbers.js';
-import type { TakenKeys } from '../privacy/key-directory.js';
+import type { TakenKeys } from '../privacy/payload-keys.js';
 import { policyFrom } from '../privacy/retention-policy.js';
 import type { SequenceSet } from '../privacy/sequence-set.js';
 import { type Candidate } from '../store/contract/events.js';

@@ -2,17 +2,16 @@
  * The key that wraps the epoch keys of a key directory (KEK): in a file, or behind a program that asks a KMS, an HSM or a
  * vault. It is asked once for each epoch at a start, never for an event.
  */
-import { spawn, spawnSync } from 'node:child_process';
 import { createCipheriv, createDecipheriv, createSecretKey, randomBytes, type KeyObject } from 'node:crypto';
 import fs from 'node:fs';
+import { outputNow, outputOf, ProgramFailed } from '../programs.js';
 import { systemCode } from '../system-code.js';
 
 const KEY_BYTES = 32;
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
-const COMMAND_MS = 10_000;
-/** More than any KMS makes of 32 bytes. */
-const MOST_WRAPPED_BYTES = 64 << 10;
+const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/;
+const TIME_LIMIT_MS = 10_000;
 
 /** The key cannot be had, or does not open what it should. The message names a place, never a key. */
 export class KekFault extends Error {
@@ -20,10 +19,11 @@ export class KekFault extends Error {
 }
 
 export interface KeyEncryptionKey {
-  /** What is wrapped by it, in base64, and was seen to unwrap: what is under a key that does not is lost. @throws KekFault */
-  wrap(key: Buffer): string;
-  /** The same, while this thread goes on: a program may take ten seconds. */
-  wrapLater(key: Buffer): Promise<string>;
+  /**
+   * What is wrapped by it, in base64, and was seen to unwrap: what is under a key that does not is lost. This thread does other
+   * work meanwhile, because a program may take ten seconds. @throws KekFault
+   */
+  wrap(key: Buffer): Promise<string>;
   /** @throws KekFault */
   unwrap(wrapped: string): Buffer;
 }
@@ -38,11 +38,12 @@ export function kekFault(kek: string): string | undefined {
 /**
  * @param kek `file:` and the path of 32 random bytes in base64, or `command:` and that of a program which is given `wrap`
  *   or `unwrap`, reads base64 and prints base64.
+ * @param timeLimitMs of a program.
  * @throws KekFault when the file holds no such key, or others may read it.
  */
-export function openKek(kek: string): KeyEncryptionKey {
+export function openKek(kek: string, timeLimitMs = TIME_LIMIT_MS): KeyEncryptionKey {
   const [, kind, place = ''] = /^(file|command):(.*)$/s.exec(kek) ?? [];
-  return kind === 'command' ? new CommandKek(place) : new FileKek(place);
+  return kind === 'command' ? new CommandKek(place, timeLimitMs) : new FileKek(place);
 }
 
 /** What a file of a new key holds. */
@@ -80,15 +81,11 @@ class FileKek implements KeyEncryptionKey {
     this.#key = createSecretKey(key);
   }
 
-  wrap(key: Buffer): string {
+  wrap(key: Buffer): Promise<string> {
     const nonce = randomBytes(NONCE_BYTES);
     const cipher = createCipheriv('aes-256-gcm', this.#key, nonce);
     const sealed = Buffer.concat([cipher.update(key), cipher.final()]);
-    return Buffer.concat([nonce, sealed, cipher.getAuthTag()]).toString('base64');
-  }
-
-  wrapLater(key: Buffer): Promise<string> {
-    return Promise.resolve(this.wrap(key));
+    return Promise.resolve(Buffer.concat([nonce, sealed, cipher.getAuthTag()]).toString('base64'));
   }
 
   unwrap(wrapped: string): Buffer {
@@ -110,87 +107,69 @@ class FileKek implements KeyEncryptionKey {
 }
 
 class CommandKek implements KeyEncryptionKey {
-  constructor(private readonly program: string) {}
+  constructor(
+    private readonly program: string,
+    private readonly timeLimitMs: number,
+  ) {}
 
-  wrap(key: Buffer): string {
-    const wrapped = this.#wrappedIn(this.#run('wrap', key.toString('base64')));
-    this.#assertSame(key, this.unwrap(wrapped));
-    return wrapped;
-  }
-
-  async wrapLater(key: Buffer): Promise<string> {
-    const wrapped = this.#wrappedIn(await this.#runLater('wrap', key.toString('base64')));
-    this.#assertSame(key, this.#keyIn(await this.#runLater('unwrap', wrapped)));
+  async wrap(key: Buffer): Promise<string> {
+    const wrapped = bare(await this.#ask('wrap', key.toString('base64')));
+    if (!BASE64.test(wrapped)) throw new KekFault(`${this.program} did not print base64 (wrap)`);
+    const unwrapped = this.#keyIn(await this.#ask('unwrap', wrapped));
+    if (!unwrapped.equals(key))
+      throw new KekFault(`${this.program} unwraps another key than it wrapped, and nothing was put under it`);
     return wrapped;
   }
 
   unwrap(wrapped: string): Buffer {
-    return this.#keyIn(this.#run('unwrap', wrapped));
+    try {
+      return this.#keyIn(outputNow(this.program, 'unwrap', `${wrapped}\n`, this.timeLimitMs));
+    } catch (error) {
+      throw faultOf(error);
+    }
   }
 
-  #wrappedIn(printed: string): string {
-    if (printed === '') throw new KekFault(`${this.program} printed nothing (wrap)`);
-    return printed;
+  async #ask(verb: 'wrap' | 'unwrap', input: string): Promise<string> {
+    try {
+      return await outputOf(this.program, verb, `${input}\n`, this.timeLimitMs);
+    } catch (error) {
+      throw faultOf(error);
+    }
   }
 
   #keyIn(printed: string): Buffer {
-    const key = Buffer.from(printed, 'base64');
-    if (key.length !== KEY_BYTES)
+    const text = bare(printed);
+    const key = Buffer.from(text, 'base64');
+    if (key.length !== KEY_BYTES || key.toString('base64') !== text)
       throw new KekFault(`${this.program} did not print the base64 of a key of ${KEY_BYTES} bytes (unwrap)`);
     return key;
   }
+}
 
-  #assertSame(key: Buffer, unwrapped: Buffer): void {
-    if (!unwrapped.equals(key))
-      throw new KekFault(`${this.program} unwraps another key than it wrapped, and nothing was put under it`);
+/** base64(1) breaks its lines at 76 characters. */
+function bare(printed: string): string {
+  return printed.replace(/\s/g, '');
+}
+
+function faultOf(error: unknown): unknown {
+  return error instanceof ProgramFailed ? new KekFault(error.message, { cause: error }) : error;
+}
+
+/** Looks for the key when it is asked for first. */
+export class LazyKek implements KeyEncryptionKey {
+  #kek: KeyEncryptionKey | undefined;
+
+  constructor(private readonly find: () => KeyEncryptionKey) {}
+
+  async wrap(key: Buffer): Promise<string> {
+    return await this.#found.wrap(key);
   }
 
-  #run(verb: 'wrap' | 'unwrap', input: string): string {
-    const { status, error, stdout } = spawnSync(this.program, [verb], {
-      ...{ input: `${input}\n`, timeout: COMMAND_MS, killSignal: 'SIGKILL', maxBuffer: MOST_WRAPPED_BYTES },
-      ...{ stdio: ['pipe', 'pipe', 'ignore'], encoding: 'latin1', windowsHide: true },
-    });
-    return this.#told(verb, status, systemCode(error), stdout);
+  unwrap(wrapped: string): Buffer {
+    return this.#found.unwrap(wrapped);
   }
 
-  async #runLater(verb: 'wrap' | 'unwrap', input: string): Promise<string> {
-    const child = spawn(this.program, [verb], {
-      ...{ timeout: COMMAND_MS, killSignal: 'SIGKILL', stdio: ['pipe', 'pipe', 'ignore'], windowsHide: true },
-    });
-    let stdout = '';
-    let code: string | undefined;
-    child.stdout.setEncoding('latin1').on('data', (text: string) => {
-      stdout += text;
-      if (stdout.length <= MOST_WRAPPED_BYTES) return;
-      code = 'ENOBUFS';
-      child.kill('SIGKILL');
-    });
-    // One that ends without reading what it is given.
-    child.stdin.on('error', () => undefined).end(`${input}\n`);
-    const status = await new Promise<number | null>((resolve) => {
-      child.on('error', (error) => {
-        code = systemCode(error) ?? 'UNKNOWN';
-        resolve(null);
-      });
-      child.on('close', (exitCode, signal) => {
-        code ??= signal === null ? undefined : 'ETIMEDOUT';
-        resolve(exitCode);
-      });
-    });
-    return this.#told(verb, status, code, stdout);
-  }
-
-  #told(verb: string, status: number | null, code: string | undefined, stdout: string): string {
-    // A program may end without reading what it is given: its output tells.
-    if (status === 0 && (code === undefined || code === 'EPIPE')) return stdout.replace(/\s/g, '');
-    const how =
-      status !== null && status !== 0
-        ? `ended with exit code ${status}`
-        : code === 'ETIMEDOUT'
-          ? `did not end within ${COMMAND_MS / 1000} s`
-          : code === 'ENOBUFS'
-            ? 'prints more than any wrapped key needs'
-            : `cannot be started (${code ?? 'UNKNOWN'})`;
-    throw new KekFault(`${this.program} ${how} (${verb})`);
+  get #found(): KeyEncryptionKey {
+    return (this.#kek ??= this.find());
   }
 }

@@ -1,14 +1,15 @@
 /**
- * What is kept of the keys of a bucket, which is a stretch of the log: a file each, under an epoch key. Pure.
+ * What is stored of the keys of a bucket, of a legal hold or of names: one record each, under an epoch key. Pure.
  *
  *   offset  size  field; little-endian
  *        0     8  "CLEKEYS1"
  *        8     4  CRC-32 of the rest of the file
  *       12     2  version, 1
- *       14     2  derivation, 1: key-tree.ts
+ *       14     1  derivation, 1: key-tree.ts
+ *       15     1  kind: 1 a bucket, 2 a hold, 3 names
  *       16    16  ledger id
- *       32    16  bucket id, random; its first four bytes stand in each frame that is sealed by it
- *       48     8  first sequence: place 0 of each tree is its
+ *       32    16  bucket id, random; its first four bytes stand in each frame that is sealed by it. Of a hold the action
+ *       48     8  first sequence: place 0 of each tree is the key of this entry; 0 of a hold and of names
  *       56     8  generation, one more at each change
  *       64     4  epoch, whose key the state is under
  *       68    12  nonce, random
@@ -16,7 +17,9 @@
  *     80+N    16  tag
  *
  * The trees: of each organisation length of its name (1), name, number of nodes (4), and of each node level (1), index
- * (4), value (32). A tree without nodes is one whose keys are all destroyed; a bucket whose file is missing is a fault.
+ * (4), value (32). The keys of a tree without nodes are all destroyed; a bucket whose record is missing is a fault.
+ * A hold has one tree, of organisation ''; names have a tree for each of their keys, whose name is its number. Their key is
+ * that of place 0.
  */
 import { createCipheriv, createDecipheriv, randomBytes, type KeyObject } from 'node:crypto';
 import { crc32 } from 'node:zlib';
@@ -31,7 +34,10 @@ const SEALED = NONCE + NONCE_BYTES;
 const TAG_BYTES = 16;
 const NODE_SIZE = 1 + 4 + NODE_BYTES;
 
+export const KINDS = { bucket: 1, hold: 2, names: 3 } as const;
+
 export interface KeyState {
+  readonly kind: (typeof KINDS)[keyof typeof KINDS];
   /** In hexadecimal, as a segment has it. */
   readonly ledgerId: string;
   readonly bucketId: Buffer;
@@ -42,13 +48,13 @@ export interface KeyState {
   readonly trees: ReadonlyMap<string, readonly TreeNode[]>;
 }
 
-/** The file holds no key state, or not the one that was written. The message names nothing secret. */
+/** The record is no key state, or not the one that was written. The message names nothing secret. */
 export class KeyStateDamaged extends Error {
   override name = 'KeyStateDamaged';
 }
 
 /**
- * Of two states of one bucket what both open: what was destroyed in one of them is destroyed. A tree that one of them has
+ * Of two states of one name what both open: what was destroyed in one of them is destroyed. A tree that one of them has
  * not got yet is the other's.
  * @returns one of the two as it is, where that opens nothing else; else a state of a higher generation than both.
  */
@@ -59,11 +65,19 @@ export function mergedStates(one: KeyState, other: KeyState): KeyState {
     const before = older.trees.get(organisation);
     trees.set(organisation, before === undefined ? nodes : inBoth(nodes, before));
   }
+  if (newer.kind === KINDS.names) removeEndedNames(trees);
   const merged = { ...newer, generation: newer.generation + 1, trees };
   return opensAlike(merged, newer) ? newer : merged;
 }
 
-/** Whether two states of one bucket have the same nodes. */
+/** Names keys are destroyed from the oldest on; their trees are named by numbers of ten digits. */
+function removeEndedNames(trees: Map<string, readonly TreeNode[]>): void {
+  const ended = [...trees].filter(([, nodes]) => nodes.length === 0).map(([number]) => number);
+  const last = ended.sort().at(-1) ?? '';
+  for (const number of trees.keys()) if (number < last) trees.delete(number);
+}
+
+/** Whether two states of one name have the same nodes. */
 export function opensAlike(one: KeyState, other: KeyState): boolean {
   return encodeTrees(sorted(one.trees)).equals(encodeTrees(sorted(other.trees)));
 }
@@ -82,7 +96,8 @@ export function encodeKeyState(state: KeyState, epochKey: KeyObject): Buffer {
   const header = Buffer.alloc(SEALED);
   header.write(MAGIC, 'latin1');
   header.writeUInt16LE(VERSION, 12);
-  header.writeUInt16LE(DERIVATION, 14);
+  header[14] = DERIVATION;
+  header[15] = state.kind;
   header.write(state.ledgerId, 16, 'hex');
   state.bucketId.copy(header, 32);
   header.writeBigUInt64LE(BigInt(state.firstSequence), 48);
@@ -104,9 +119,11 @@ export function keyStateHeader(file: Buffer): Omit<KeyState, 'trees'> {
     throw new KeyStateDamaged('no key state stands there');
   if (crc32(file.subarray(12)) !== file.readUInt32LE(8))
     throw new KeyStateDamaged('it does not hold what was written');
-  if (file.readUInt16LE(12) !== VERSION || file.readUInt16LE(14) !== DERIVATION)
-    throw new KeyStateDamaged('it was written by a later version of the collector');
+  const kind = Object.values(KINDS).find((each) => each === file[15]);
+  if (file.readUInt16LE(12) !== VERSION || file[14] !== DERIVATION || kind === undefined)
+    throw new KeyStateDamaged('it was written by another version of the collector');
   return {
+    kind,
     ledgerId: file.toString('hex', 16, 32),
     bucketId: Buffer.from(file.subarray(32, 32 + BUCKET_ID_BYTES)),
     firstSequence: Number(file.readBigUInt64LE(48)),

@@ -30,6 +30,11 @@ export function newRoot(): TreeNode {
   return { level: 0, index: 0, value: randomBytes(NODE_BYTES).toString('latin1') };
 }
 
+/** What is left of a tree of which only place 0 has a key, which is this one. */
+export function onlyKey(key: Buffer): readonly TreeNode[] {
+  return [{ level: TREE_HEIGHT, index: 0, value: key.toString('latin1') }];
+}
+
 const LABEL = 'cle ggm sha512 1';
 const LEVEL = LABEL.length + BUCKET_ID_BYTES;
 const INDEX = LEVEL + 1;

@@ -13,9 +13,22 @@
  */
 export type RecordName = string;
 
+/** Too few copies can be reached, or written. The message names them. */
+export class VaultAway extends Error {
+  override name = 'VaultAway';
+}
+
+/** The keys cannot be used. The message says which, and never holds one. */
+export class KeysUnfit extends Error {
+  override name = 'KeysUnfit';
+}
+
 export interface KeyVault {
   /** The places that hold a copy: directories, or the address of a database. At least one. */
   readonly copies: readonly string[];
+
+  /** The copies that the last write or erasure did not reach, and why: they may lack records, or have older ones. */
+  readonly unwritten: ReadonlyMap<string, unknown>;
 
   /**
    * On return, reads give what was stored before the call by any process.
@@ -37,19 +50,24 @@ export interface KeyVault {
 
   /**
    * On return with `written`, the record is durable in the first copy and, where there are several, in a second one.
-   * @param after the generation that it replaces; 0 for a record that is not there.
-   * @returns `stale`, with nothing changed, where another generation is stored, or where the epoch of a key state is not.
+   * @param after the generation that it replaces, which is the highest in any copy that answers; 0 for a record that is not
+   *   there.
+   * @returns `written` also where the newest copy has these bytes already: copies that lag get them. `stale`, with nothing
+   *   changed, where another generation is stored, or where the epoch of a key state is not.
    * @throws VaultAway when too few copies can be written. A part of them may have the record: the same write is repeated.
    */
   write(name: RecordName, bytes: Buffer, after: number): Promise<'written' | 'stale'>;
 
   /**
    * Replaces or removes a record so that no copy that was reached has its old bytes; those are overwritten.
-   * @param bytes what is left; undefined removes the record.
+   * @param bytes what is left; undefined removes the record. What was done before is done again, whatever `after` is.
    * @returns the copies that could not be reached and may have the old bytes; `stale`, with nothing changed, as for `write`,
    *   and for an epoch that a key state is still under.
    */
   erase(name: RecordName, bytes: Buffer | undefined, after: number): Promise<readonly string[] | 'stale'>;
+
+  /** @throws VaultAway when a record could not be written now. */
+  prove(): Promise<void>;
 
   close(): Promise<void>;
 }

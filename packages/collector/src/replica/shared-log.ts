@@ -1,7 +1,7 @@
 /** A log in a database as the source of a copy that `verify` reads: it is laid out with what is wrong with it. */
 import fs from 'node:fs';
 import { aboutBytes } from '../quantity.js';
-import type { StoredKeys } from '../privacy/key-directory.js';
+import type { StoredKeys } from '../privacy/stored-keys.js';
 import type { Evidence, OpenSharedStore } from '../store/contract/opened.js';
 import type { SharedAudit } from '../store/log-audit.js';
 import { EvidenceLog } from '../store/open-to-audit.js';
@@ -57,6 +57,6 @@ function placed(keys: StoredKeys, placeOf: (sequence: number) => number): Stored
     names: () => keys.names(),
     namesKey: () => keys.namesKey(),
     noted: () => keys.noted(),
-    readAnew: () => keys.readAnew(),
+    readAgain: () => keys.readAgain(),
   };
 }

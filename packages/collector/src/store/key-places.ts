@@ -2,7 +2,8 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { exists, nodeFiles } from '../files.js';
-import { type KeyPlaces, KeysUnfit, type LeftOut } from '../privacy/key-directory.js';
+import type { KeyPlaces, LeftOut } from '../privacy/key-directories.js';
+import { KeysUnfit } from '../privacy/key-vault.js';
 
 function noteOf(dataDirectory: string): string {
   return path.join(dataDirectory, 'encryption-keys.json');

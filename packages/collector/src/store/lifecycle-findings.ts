@@ -1,7 +1,8 @@
 /** What the keys of a log show against the actions in it: for `collector verify`. */
 import { decodeEnvelope } from '@clinical-events/protocol';
 import { type Actions, eventsOf, type Reason, takenBy } from '../privacy/actions.js';
-import type { StoredKeys, TakenKeys } from '../privacy/key-directory.js';
+import type { TakenKeys } from '../privacy/payload-keys.js';
+import type { StoredKeys } from '../privacy/stored-keys.js';
 import { SequenceSet, type SequenceStretch } from '../privacy/sequence-set.js';
 import { eventRange, finding, type FindingList, type VerifyFinding } from './findings.js';
 import type { AuditedLog, ErasedEvent } from './log-audit.js';

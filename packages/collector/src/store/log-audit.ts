@@ -3,7 +3,8 @@ import type { SignedRoot } from '../tree/audit.js';
 import type { Files } from '../files.js';
 import type { Actions } from '../privacy/actions.js';
 import type { SequenceSet } from '../privacy/sequence-set.js';
-import type { StoredKeys, TakenKeys } from '../privacy/key-directory.js';
+import type { TakenKeys } from '../privacy/payload-keys.js';
+import type { StoredKeys } from '../privacy/stored-keys.js';
 
 /** A checkpoint of this log. */
 export interface CheckedRoot extends SignedRoot {

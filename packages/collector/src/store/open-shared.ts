@@ -1,5 +1,5 @@
 /** Opens a log in a database for reading. */
-import type { KeyPlaces } from '../privacy/key-directory.js';
+import type { KeyPlaces } from '../privacy/key-directories.js';
 import type { SharedView } from './contract/driver.js';
 import type { OpenSharedStore } from './contract/opened.js';
 import type { SharedRequests } from './contract/requests.js';

@@ -8,17 +8,14 @@
  * and ends with 0. Its standard error goes nowhere, and nothing that it prints is ever part of an error: a text that
  * was signed, or a token that it complains about, is nothing for a log. A signature is believed when it verifies.
  */
-import { spawn } from 'node:child_process';
 import { createPublicKey, type KeyObject, verify } from 'node:crypto';
+import { outputOf, ProgramFailed } from '../programs.js';
 import type { KeyHolder, SigningKey } from './key-files.js';
 import { type NoteKey, noteKey, verifierKeyOf } from './note-signing.js';
-import { endGroup, programFault } from './program.js';
+import { programFault } from './program.js';
 
 const TIME_LIMIT_MS = 10_000;
-const MOST_OUTPUT_BYTES = 64 << 10;
 const SIGNATURE_BYTES = 64;
-/** What the system says of a file that is no program, or names an interpreter that is not there. */
-const UNSTARTABLE: ReadonlySet<string | undefined> = new Set(['ENOENT', 'ENOTDIR', 'EACCES', 'ENOEXEC']);
 
 /**
  * The signing command did not do what it is for. The message is for the operator, and holds nothing but the program's
@@ -61,7 +58,7 @@ export class KeyCommand implements KeyHolder {
     if (fault !== undefined) throw new SigningCommandUnfit(fault);
     let publicKey: KeyObject | undefined;
     try {
-      publicKey = publicKeyIn(await outputOf(program, 'public-key', '', timeLimitMs), program);
+      publicKey = publicKeyIn(await printedBy(program, 'public-key', '', timeLimitMs), program);
     } catch (error) {
       if (error instanceof SigningCommandUnfit || mustAnswer) throw error;
       // What it asks is down, and events cannot wait for that. Every signature is verified before it is believed.
@@ -97,7 +94,7 @@ export class KeyCommand implements KeyHolder {
 
   /** @throws SigningCommandFailed when there is no signature, or not one of this text by the key. */
   async #sign({ publicKey, vkey }: NoteKey, text: string): Promise<Uint8Array> {
-    const printed = await outputOf(this.program, 'sign', text, this.timeLimitMs);
+    const printed = await printedBy(this.program, 'sign', text, this.timeLimitMs);
     // base64(1) breaks its lines at 76 characters, and the signature has 88.
     const encoded = printed.replace(/\s/g, '');
     const signature = Buffer.from(encoded, 'base64');
@@ -132,44 +129,17 @@ function publicKeyIn(pem: string, program: string): KeyObject {
 }
 
 /** What the program prints, once it has ended with 0. */
-function outputOf(program: string, verb: string, input: string, timeLimitMs: number): Promise<string> {
-  return new Promise((resolve, reject) => {
-    // A process group of its own: a wrapper's client has to end with it, and must not hold the pipe open.
-    const child = spawn(program, [verb], {
-      detached: true,
-      stdio: ['pipe', 'pipe', 'ignore'],
-      windowsHide: true,
-    });
-    const printed: Buffer[] = [];
-    let size = 0;
-    const fail = (how: string, Failure = SigningCommandFailed) => {
-      clearTimeout(timer);
-      child.stdout.destroy();
-      reject(new Failure(`the signing command ${program} ${how} (${verb})`));
-    };
-    const stop = (why: string, Failure = SigningCommandFailed) => {
-      endGroup(child.pid);
-      fail(why, Failure);
-    };
-    const timer = setTimeout(() => stop(`did not end within ${timeLimitMs / 1000} s`), timeLimitMs);
-    child.on('error', (error: NodeJS.ErrnoException) =>
-      fail(
-        `cannot be started: ${error.code ?? error.name}`,
-        UNSTARTABLE.has(error.code) ? SigningCommandUnfit : SigningCommandFailed,
-      ),
-    );
-    // A program may end without reading what it is given: its output tells.
-    child.stdin.on('error', () => undefined);
-    child.stdin.end(input);
-    child.stdout.on('data', (piece: Buffer) => {
-      size += piece.length;
-      if (size > MOST_OUTPUT_BYTES) stop('prints more than any key or signature needs', SigningCommandUnfit);
-      else printed.push(piece);
-    });
-    child.on('close', (code, signal) => {
-      clearTimeout(timer);
-      if (code === 0) resolve(Buffer.concat(printed).toString('utf8'));
-      else fail(signal === null ? `ended with exit code ${code ?? -1}` : `was ended by ${signal}`);
-    });
-  });
+async function printedBy(
+  program: string,
+  verb: string,
+  input: string,
+  timeLimitMs: number,
+): Promise<string> {
+  try {
+    return await outputOf(program, verb, input, timeLimitMs);
+  } catch (error) {
+    if (!(error instanceof ProgramFailed)) throw error;
+    const Failure = error.isUnfit ? SigningCommandUnfit : SigningCommandFailed;
+    throw new Failure(`the signing command ${error.message}`);
+  }
 }

@@ -2,8 +2,8 @@
 import { fork, type ChildProcess } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import type { Checkpoint } from '@clinical-events/protocol/verify';
+import { endGroup } from '../programs.js';
 import { assertContinues, type LogView, signedCheckpoint } from './log-view.js';
-import { endGroup } from './program.js';
 import type { SinkReply, SinkRequest } from './sink-helper.js';
 import { type Attempt, type ProgramSinkSpec, type Published, type Sink, SinkTrouble } from './sink.js';
 

@@ -1,4 +1,4 @@
-/** The programs that an operator names by `command:PATH`: to sign, and to keep checkpoints. */
+/** The programs that an operator names by `command:PATH`, as they are named; `programs.ts` starts them. */
 import fs from 'node:fs';
 import { systemCode } from '../system-code.js';
 
@@ -26,18 +26,4 @@ export function programFault(program: string): string | undefined {
 /** A text that a program or another log has given, fit for one line of a terminal. */
 export function showable(text: string): string {
   return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '?');
-}
-
-/**
- * Kills a program that was started in a process group of its own, with whatever it has started.
- * @param pid of the program: its group's id, which is not given to another while a process of the group lives.
- */
-export function endGroup(pid: number | undefined): void {
-  if (pid === undefined) return;
-  try {
-    // There are no process groups on Windows.
-    process.kill(process.platform === 'win32' ? pid : -pid, 'SIGKILL');
-  } catch {
-    // It has ended.
-  }
 }

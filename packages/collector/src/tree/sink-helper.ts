@@ -6,8 +6,9 @@
 import '../stray-signals.js';
 import { spawn, type ChildProcessByStdio } from 'node:child_process';
 import type { Readable, Writable } from 'node:stream';
+import { endGroup } from '../programs.js';
 import { systemCode } from '../system-code.js';
-import { endGroup, showable } from './program.js';
+import { showable } from './program.js';
 
 /** The collector asks one thing at a time for each sink. */
 export interface SinkRequest {

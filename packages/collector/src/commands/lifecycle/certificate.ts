@@ -1,7 +1,7 @@
 /** The certificate of an erasure: what the log, its keys, the data directory and the erasure record say of it. */
 import type { EventKind } from '@clinical-events/protocol';
 import { eventsOf, type LoggedAction } from '../../privacy/actions.js';
-import { hasKeys, keyInventory, keysOnDisk, type LeftOut } from '../../privacy/key-directory.js';
+import { hasKeys, keyInventory, type LeftOut } from '../../privacy/key-directories.js';
 import type { SequenceSet } from '../../privacy/sequence-set.js';
 import { BEGINNING, type Cursor, type EventLog, type PassedEntry } from '../../store/contract/events.js';
 import { readKeyPlaces } from '../../store/key-places.js';
@@ -162,7 +162,7 @@ function iso(time: number | undefined): string | null {
 function keysOf(dataDir: string, doneAt = Infinity) {
   const places = readKeyPlaces(dataDir);
   const { directories, kek, leftOut = [] } = places;
-  const keys = hasKeys(keysOnDisk, places) ? keyInventory(keysOnDisk, places) : undefined;
+  const keys = hasKeys(places) ? keyInventory(places) : undefined;
   return {
     ...{ directories: directories.length, key_wrapped_by: kek || 'a file beside the keys' },
     keys_away: directories.filter(

@@ -1,6 +1,6 @@
 /** What may be erased of events of the log: until when floors of the policy keep them, and by which keys they are encrypted. */
 import type { Actions } from '../../privacy/actions.js';
-import type { TakenKeys } from '../../privacy/key-directory.js';
+import type { TakenKeys } from '../../privacy/payload-keys.js';
 import { type KeptFacts, policyFrom, type RetentionPolicy } from '../../privacy/retention-policy.js';
 import { SequenceSet } from '../../privacy/sequence-set.js';
 import type { RunSummary } from '../../catalogue/run-summary.js';

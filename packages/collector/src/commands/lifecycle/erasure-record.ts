@@ -7,7 +7,7 @@ import { createCipheriv, createDecipheriv, hash, randomBytes } from 'node:crypto
 import fs from 'node:fs';
 import path from 'node:path';
 import { exists, nodeFiles } from '../../files.js';
-import { keyEncryptionKeyOf } from '../../privacy/key-directory.js';
+import { kekOf } from '../../privacy/key-directories.js';
 import { readKeyPlaces } from '../../store/key-places.js';
 import { newSalt, recordFile, writeRecord } from './holds.js';
 
@@ -61,7 +61,7 @@ export async function keepErasureRecord(dataDir: string, facts: ErasureFacts): P
   const sealed = Buffer.concat([nonce, cipher.update(text), cipher.final(), cipher.getAuthTag()]);
   const record = {
     ...{ format: FORMAT, action: facts.action, sealed: sealed.toString('base64') },
-    key: await keyEncryptionKeyOf(readKeyPlaces(dataDir)).wrapLater(key),
+    key: await kekOf(readKeyPlaces(dataDir)).wrap(key),
   };
   await writeRecord(dataDir, 'erasures', facts.action, `${JSON.stringify(record)}\n`);
   return hash('sha256', text);
@@ -84,7 +84,7 @@ export function erasureRecordOf(dataDir: string, action: string, record: string)
   if (!exists(file)) return undefined;
   let text: Buffer;
   try {
-    const kek = keyEncryptionKeyOf(readKeyPlaces(dataDir));
+    const kek = kekOf(readKeyPlaces(dataDir));
     const { sealed, key } = JSON.parse(fs.readFileSync(file, 'utf8')) as Record<'sealed' | 'key', string>;
     const bytes = Buffer.from(sealed, 'base64');
     const nonce = bytes.subarray(0, NONCE_BYTES);

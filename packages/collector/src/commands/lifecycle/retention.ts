@@ -12,7 +12,7 @@ import {
   PolicyFault,
 } from '../../privacy/retention-policy.js';
 import { eventsOf } from '../../privacy/actions.js';
-import type { TakenKeys } from '../../privacy/key-directory.js';
+import type { TakenKeys } from '../../privacy/payload-keys.js';
 import { SequenceSet } from '../../privacy/sequence-set.js';
 import { aboutBytes, counted } from '../../quantity.js';
 import { compactLog, type Compacted } from '../../store/open-to-audit.js';

@@ -20,7 +20,7 @@ import { checkpointOf } from '../../tree/log-view.js';
 import { SigningCommandUnfit } from '../../tree/key-command.js';
 import { openSigner as openTreeSigner } from '../../tree/signing-keys.js';
 import { signingDirectory, SigningKeyFault } from '../../tree/key-files.js';
-import { KeysUnfit } from '../../privacy/key-directory.js';
+import { KeysUnfit } from '../../privacy/key-vault.js';
 import { KekFault } from '../../privacy/key-encryption-key.js';
 import {
   type Held,

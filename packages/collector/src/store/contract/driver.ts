@@ -3,7 +3,8 @@
  * that `store/open.ts` loads by the scheme of an address; it reads the address, and the collector only passes it on.
  */
 import type { Actions } from '../../privacy/actions.js';
-import type { KeyPlaces, KeyWriterOptions, TakenKeys } from '../../privacy/key-directory.js';
+import type { KeyPlaces } from '../../privacy/key-directories.js';
+import type { PayloadKeysOptions, TakenKeys } from '../../privacy/payload-keys.js';
 import type { SequenceSet } from '../../privacy/sequence-set.js';
 import type { AccessLogStore } from './access-log.js';
 import type { Candidate, Committed, SharedGauges, Store } from './events.js';
@@ -72,7 +73,8 @@ export interface NotedKeys {
 }
 
 /** Keys of payloads that are to be opened: one place, the address of their database. */
-export interface WantedKeys extends Omit<KeyWriterOptions, 'files'> {
+export interface WantedKeys extends Omit<PayloadKeysOptions, 'vault' | 'kek'> {
+  readonly places: KeyPlaces;
   /** Called once they are open. */
   readonly onOpened: () => Promise<void>;
 }

@@ -1,6 +1,6 @@
 /** What is opened together. */
 import type { Envelope } from '@clinical-events/protocol';
-import type { StoredKeys } from '../../privacy/key-directory.js';
+import type { StoredKeys } from '../../privacy/stored-keys.js';
 import type { SequenceSet } from '../../privacy/sequence-set.js';
 import type { FindingList } from '../findings.js';
 import type { EntryLog, EventLog, PayloadState } from './events.js';

@@ -1,5 +1,5 @@
 /** What commands ask of a collector to be done to stored events. */
-import type { TakenKeys } from '../../privacy/key-directory.js';
+import type { TakenKeys } from '../../privacy/payload-keys.js';
 
 /** An answer waits so long for who asked, in milliseconds. */
 export const KEPT_ANSWER_MS = 3_600_000;

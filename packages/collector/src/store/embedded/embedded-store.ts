@@ -36,7 +36,8 @@ import {
   RETIRED,
 } from './frame.js';
 import { type Actions, eventsOf, takenBy } from '../../privacy/actions.js';
-import { KeysUnfit, type KeyWriter, type TakenKeys } from '../../privacy/key-directory.js';
+import { KeysUnfit } from '../../privacy/key-vault.js';
+import type { PayloadKeys, TakenKeys } from '../../privacy/payload-keys.js';
 import type { Suite } from '../../privacy/sealing.js';
 import { SequenceSet } from '../../privacy/sequence-set.js';
 import { IdIndex, type IdIndexStats } from './id-index/id-index.js';
@@ -95,7 +96,7 @@ export interface Encryption {
    * @param isNeeded whether the newest events are encrypted, so that their keys have to be there.
    * @param isNew whether nothing is stored yet.
    */
-  readonly openKeys: (ledgerId: string, isNeeded: boolean, isNew: boolean) => Promise<KeyWriter | undefined>;
+  readonly openKeys: (ledgerId: string, isNeeded: boolean, isNew: boolean) => Promise<PayloadKeys | undefined>;
 }
 
 export interface EmbeddedStoreOptions {
@@ -168,7 +169,7 @@ export class EmbeddedStore implements Store {
     index: IdIndex,
     private readonly list: ActionList,
     /** Undefined where payloads are not encrypted. */
-    readonly keys: KeyWriter | undefined,
+    readonly keys: PayloadKeys | undefined,
     private readonly options: EmbeddedStoreOptions,
     readonly opened: Opened,
   ) {
@@ -249,6 +250,12 @@ export class EmbeddedStore implements Store {
     // An event that the index cannot take in could be stored twice.
     if (this.#index.room < this.#batch.count)
       throw new NotCommitted('the id index cannot be written', { reason: 'index_unwritable' });
+    // No event is durable before its root is.
+    if (this.keys?.isDurable === false) return this.#flushKeys().then(() => this.#store(outcomes));
+    return this.#store(outcomes);
+  }
+
+  #store(outcomes: Outcome[]): Outcome[] | Promise<Outcome[]> {
     const room = this.#log.makeRoom(this.#staged);
     if (room !== undefined) return room.then(() => this.#commit(outcomes));
     return this.#commit(outcomes);
@@ -324,9 +331,16 @@ export class EmbeddedStore implements Store {
   }
 
   async proveKeys(): Promise<void> {
-    await Promise.resolve();
     try {
-      this.keys?.prove();
+      await this.keys?.prove();
+    } catch (error) {
+      throw keysUnwritable(error);
+    }
+  }
+
+  async #flushKeys(): Promise<void> {
+    try {
+      await this.keys?.flush();
     } catch (error) {
       throw keysUnwritable(error);
     }
@@ -496,7 +510,7 @@ function isSameId(frame: Buffer, offset: number, { organisation, eventId }: Cand
 }
 
 /** Without it the event cannot be read again, nor told from a repeat, unless that is meant. @throws KeysUnfit */
-function assertHasKey(keys: KeyWriter, sealed: Buffer, retired: SequenceSet): void {
+function assertHasKey(keys: PayloadKeys, sealed: Buffer, retired: SequenceSet): void {
   const { tag, organisation } = keyNameIn(sealed, 0);
   const sequence = frameSequence(sealed, 0);
   const isThere = retired.has(sequence)

@@ -11,15 +11,11 @@
  */
 import type { Files } from '../../files.js';
 import { HASH_BYTES, leafHash } from '../../tree/merkle.js';
-import {
-  KeyReader,
-  type EventKey,
-  type KeyWriter,
-  type StoredKeys,
-  onDisk,
-} from '../../privacy/key-directory.js';
+import { readKeys } from '../../privacy/key-directories.js';
+import type { EventKey, PayloadKeys } from '../../privacy/payload-keys.js';
 import { SequenceSet } from '../../privacy/sequence-set.js';
 import { open, seal, SUITES, tagBytes, type Suite } from '../../privacy/sealing.js';
+import type { StoredKeys } from '../../privacy/stored-keys.js';
 import { type Candidate, keysUnwritable } from '../contract/events.js';
 import {
   ENCRYPTED,
@@ -48,7 +44,7 @@ export class FrameSealer implements PayloadSealer {
   readonly #leaf = Buffer.alloc(HASH_BYTES);
 
   constructor(
-    private readonly keys: Pick<KeyWriter, 'keyFor'>,
+    private readonly keys: Pick<PayloadKeys, 'keyFor'>,
     private readonly suite: Suite,
   ) {
     this.overhead = CIPHER_TAG_AT + tagBytes(suite);
@@ -126,7 +122,7 @@ export class FrameOpener {
 
   /** By the keys that a data directory says where to find. */
   static of(dataDirectory: string, files: Files, options?: OpenerOptions): FrameOpener {
-    return new FrameOpener(() => KeyReader.open(onDisk(files), readKeyPlaces(dataDirectory)), options);
+    return new FrameOpener(() => readKeys(readKeyPlaces(dataDirectory), files), options);
   }
 
   /** Undefined when there is no key directory at all. @throws KekFault, KeysUnfit */
@@ -144,7 +140,7 @@ export class FrameOpener {
    */
   readAnew(): void {
     this.#isLooked = false;
-    this.#keys?.readAnew();
+    this.#keys?.readAgain();
     this.#retired = this.options.retired?.() ?? this.#retired;
   }
 

@@ -100,6 +100,8 @@ export class MemoryDisk {
   readonly #descriptors = new Map<number, Inode>();
   readonly #directories = new Set<string>();
   readonly #durableDirectories = new Set<string>();
+  /** All that there ever were on this disk, also without a name. */
+  readonly #inodes = new Set<Inode>();
   #nextDescriptor = 100;
   #fault: { operation: Operation; countdown: number; manner: Manner; lasting: boolean } | undefined;
   /** How often each operation was called. */
@@ -149,7 +151,8 @@ export class MemoryDisk {
     look: (file) =>
       this.#do('look', () => {
         const inode = this.#names.get(file);
-        return inode && { id: String(inode.number), size: inode.bytes.length };
+        if (inode === undefined) return this.#directories.has(file) ? { id: file, size: 0 } : undefined;
+        return { id: String(inode.number), size: inode.bytes.length };
       }),
     read: (fd, target, offset, length, position) =>
       this.#do('read', () => {
@@ -245,6 +248,11 @@ export class MemoryDisk {
     return inode.bytes;
   }
 
+  /** Whether any file has these bytes, or had them and was removed without being overwritten on stable storage. */
+  holds(bytes: Buffer): boolean {
+    return [...this.#inodes].some((inode) => inode.bytes.includes(bytes) || inode.durable.includes(bytes));
+  }
+
   /** Puts a file there, on stable storage. */
   put(file: string, bytes: Uint8Array): void {
     const inode = this.#create(file);
@@ -273,6 +281,7 @@ export class MemoryDisk {
     const copyOf = (inode: Inode): Inode => {
       const copied = copies.get(inode) ?? inode.copy();
       copies.set(inode, copied);
+      disk.#inodes.add(copied);
       return copied;
     };
     for (const [file, inode] of this.#names) disk.#names.set(file, copyOf(inode));
@@ -330,6 +339,7 @@ export class MemoryDisk {
   #create(file: string): Inode {
     const inode = new Inode();
     this.#names.set(file, inode);
+    this.#inodes.add(inode);
     return inode;
   }
 

@@ -1,0 +1,350 @@
+/**
+ * The keys of a log on disk, apart from its data: a directory, and mirrors of it. Where `--kek` names no other key, each has
+ * the key that wraps the others beside them, in a file `kek`.
+ */
+import fs from 'node:fs';
+import path from 'node:path';
+import { nodeFiles, readFrom, replaceNow, type Files } from '../files.js';
+import { DirectoryVault, removeOverwritten } from './directory-vault.js';
+import {
+  isKekFile,
+  KekFault,
+  LazyKek,
+  newKekFile,
+  openKek,
+  type KeyEncryptionKey,
+} from './key-encryption-key.js';
+import { COPIES, copiesBytes, copiesIn, epochName, generationOf, NAMES, stateNames, type KeyCopy } from './key-record.js';
+import { KeysUnfit, type KeyVault, type RecordName, VaultAway } from './key-vault.js';
+import { ledgerOf, MirroredVault, type MirroredVaultOptions } from './mirrored-vault.js';
+import { epochRecordOf, epochsOf, newestOf, OpenedVault, unwrapped } from './opened-vault.js';
+import { PayloadKeys, type PayloadKeysOptions } from './payload-keys.js';
+import { KeyReader } from './stored-keys.js';
+
+const KEK_NAME = 'kek';
+
+/** Where the keys are: the directory that is written first, its mirrors, and what wraps them. */
+export interface KeyPlaces {
+  /** At least one. */
+  readonly directories: readonly string[];
+  /** As `--kek` has it; empty: the file `kek` in each directory. */
+  readonly kek: string;
+  /** Directories that were among them until then (RFC 3339), and may still have the keys. */
+  readonly leftOut?: readonly LeftOut[];
+}
+
+export interface LeftOut {
+  readonly directory: string;
+  readonly since: string;
+}
+
+export function vaultOf(
+  { directories }: KeyPlaces,
+  options: Omit<MirroredVaultOptions, 'named'> & { readonly noted?: () => readonly string[] } = {},
+  files: Files = nodeFiles,
+): MirroredVault {
+  const { noted, ...others } = options;
+  const at = (names: readonly string[]) => names.map((directory) => new DirectoryVault(directory, files));
+  return new MirroredVault(at(directories), { ...others, ...(noted && { named: () => at(noted()) }) });
+}
+
+/** Whether any of the directories has keys. */
+export function hasKeys({ directories }: KeyPlaces, files: Files = nodeFiles): boolean {
+  return directories.some((directory) => {
+    try {
+      return epochsOf(new DirectoryVault(directory, files)).length > 0;
+    } catch (error) {
+      if (error instanceof VaultAway) return false;
+      throw error;
+    }
+  });
+}
+
+/** For readers. @returns undefined when there are no keys. */
+export function readKeys(places: KeyPlaces, files: Files = nodeFiles): KeyReader | undefined {
+  if (!hasKeys(places, files)) return undefined;
+  const vault = vaultOf(places, {}, files);
+  return KeyReader.open(vault, kekOf(places, vault));
+}
+
+export interface DirectoryKeysOptions extends Omit<PayloadKeysOptions, 'vault' | 'kek' | 'hasPlaces'> {
+  readonly places: KeyPlaces;
+  /** Directories that had keys: one of them without any is a mount that failed, and is not filled. */
+  readonly known?: readonly string[];
+  /** The directories as they are noted by now: a command may have named another mirror. */
+  readonly noted?: () => readonly string[];
+  readonly files?: Files;
+}
+
+/**
+ * For the one process that writes the log. Makes keys where there are none.
+ * @throws KeysUnfit when they are those of another log, or are needed and not there; KekFault; VaultAway.
+ */
+export async function openKeys(options: DirectoryKeysOptions): Promise<PayloadKeys> {
+  const { places, ledgerId, known = [], isNeeded = false, onTrouble, files = nodeFiles } = options;
+  assertApart(places);
+  const noted = () => {
+    try {
+      return options.noted?.() ?? [];
+    } catch (error) {
+      onTrouble('it cannot be seen which directories have the keys of payloads', error);
+      return [];
+    }
+  };
+  for (const directory of places.directories) {
+    const other = otherLogIn(new DirectoryVault(directory, files), ledgerId);
+    if (other !== undefined)
+      throw new KeysUnfit(`the keys in ${directory} are those of another log (${other})`);
+  }
+  const vault = vaultOf(places, { ledgerId, known, noted }, files);
+  const isOwnKek = places.kek === '';
+  if (isOwnKek && !isNeeded && !hasKeys(places, files)) makeKek(places, files);
+  const keys = await PayloadKeys.open({ ...options, vault, kek: kekOf(places, vault) });
+  if (isOwnKek) levelKekFiles(places, vault, onTrouble, files);
+  return keys;
+}
+
+/** The log whose keys a directory has, where it is not this one; undefined where it cannot be reached too. */
+function otherLogIn(vault: DirectoryVault, ledgerId: string): string | undefined {
+  try {
+    const ledger = ledgerOf(vault);
+    return ledger === ledgerId ? undefined : ledger;
+  } catch (error) {
+    // Whoever writes there says so.
+    if (error instanceof VaultAway) return undefined;
+    throw error;
+  }
+}
+
+/** What wraps the keys, once it is asked for. */
+export function kekOf(places: KeyPlaces, vault: KeyVault = vaultOf(places)): KeyEncryptionKey {
+  return new LazyKek(() => (places.kek === '' ? kekBeside(places, vault) : openKek(places.kek)));
+}
+
+/** The file `kek` of a directory: what it holds, or why it does not wrap the keys that are there. */
+interface KekFile {
+  readonly directory: string;
+  readonly kek?: KeyEncryptionKey;
+  readonly fault?: KekFault;
+}
+
+/** Of each directory that answers. */
+function kekFiles({ directories }: KeyPlaces, vault: KeyVault): KekFile[] {
+  const newest = epochsOf(vault).at(-1);
+  const record = newest === undefined ? undefined : epochRecordOf(vault, newest);
+  return directories.filter(fs.existsSync).map((directory) => {
+    try {
+      const kek = openKek(`file:${path.join(directory, KEK_NAME)}`);
+      if (record !== undefined) unwrapped(kek, record);
+      return { directory, kek };
+    } catch (error) {
+      if (!(error instanceof KekFault)) throw error;
+      return { directory, fault: error };
+    }
+  });
+}
+
+function kekBeside(places: KeyPlaces, vault: KeyVault): KeyEncryptionKey {
+  const found = kekFiles(places, vault);
+  const right = found.find(({ kek }) => kek !== undefined);
+  if (right?.kek === undefined)
+    throw found[0]?.fault ?? new KekFault(`no file kek in ${places.directories.join(', ')}`);
+  const content = kekBytes(right.directory);
+  // The same key where others may read it, say: that has to be corrected first.
+  for (const { directory, fault } of found)
+    if (fault !== undefined && content !== undefined && kekBytes(directory)?.equals(content) === true)
+      throw fault;
+  return right.kek;
+}
+
+function kekBytes(directory: string, files: Files = nodeFiles): Buffer | undefined {
+  const file = path.join(directory, KEK_NAME);
+  try {
+    return files.look(file) === undefined ? undefined : readFrom(files, file);
+  } catch {
+    return undefined;
+  }
+}
+
+/** On return there is a key to wrap others by, durably in the first directory and in one more where there are several. */
+function makeKek({ directories }: KeyPlaces, files: Files): void {
+  const there = directories.map((directory) => kekBytes(directory, files));
+  const kek = there.find((bytes) => bytes !== undefined && isKekFile(bytes)) ?? newKekFile();
+  let written = 0;
+  let failure: unknown;
+  for (const [i, directory] of directories.entries()) {
+    try {
+      writeKek(directory, kek, files);
+      written++;
+    } catch (error) {
+      failure = error;
+      if (i === 0) break;
+    }
+  }
+  if (written < Math.min(2, directories.length))
+    throw new VaultAway('too few of the directories of keys can be written', { cause: failure });
+}
+
+function writeKek(directory: string, kek: Buffer, files: Files): void {
+  if (files.look(directory) === undefined) throw new VaultAway(`there is no directory ${directory}`);
+  if (kekBytes(directory, files)?.equals(kek) !== true) replaceNow(files, path.join(directory, KEK_NAME), kek);
+}
+
+/** On return each directory with keys that can be written has the right file `kek`. */
+function levelKekFiles(
+  places: KeyPlaces,
+  vault: KeyVault,
+  onTrouble: DirectoryKeysOptions['onTrouble'],
+  files: Files,
+): void {
+  const found = kekFiles(places, vault);
+  const right = found.find(({ kek }) => kek !== undefined);
+  const content = right && kekBytes(right.directory, files);
+  for (const { directory, fault } of found) {
+    if (fault === undefined || content === undefined || !hasKeys({ directories: [directory], kek: '' }, files))
+      continue;
+    if (kekBytes(directory, files) !== undefined)
+      onTrouble(`the file kek of ${directory} is not used: that of another directory is the right one`, fault);
+    try {
+      writeKek(directory, content, files);
+    } catch (error) {
+      onTrouble(`the file kek of ${directory} cannot be written`, error);
+    }
+  }
+}
+
+/** The keys of a log, for a person. */
+export interface KeyInventory {
+  readonly ledger: string;
+  readonly epoch: number;
+  readonly epochBegun: string;
+  readonly buckets: number;
+  /** Copies that were made of them, and when each is to be gone (RFC 3339). */
+  readonly copies: readonly KeyCopy[];
+  /** Of each directory: how many files it lacks, or has in an older state or damaged. */
+  readonly directories: readonly {
+    readonly directory: string;
+    readonly isThere: boolean;
+    readonly behind: number;
+    /** Why its file `kek` does not open the keys. */
+    readonly kekFault?: string;
+  }[];
+}
+
+/** @throws KeysUnfit when there are no keys. */
+export function keyInventory(places: KeyPlaces): KeyInventory {
+  const vault = vaultOf(places);
+  const { ledger, epoch, begun } = newestEpoch(vault);
+  const names = recordNames(vault);
+  const newest = names.map((name) => newestOf(name, vault.read(name)));
+  const keks = places.kek === '' ? kekFiles(places, vault) : undefined;
+  return {
+    ...{ ledger, epoch, epochBegun: begun, copies: copiesOf(vault).copies },
+    buckets: vault.list('buckets').length,
+    directories: places.directories.map((directory) => {
+      const own = new DirectoryVault(directory);
+      const held = names.filter((name, i) => isSame(newest[i], heldIn(own, name))).length;
+      const kek = keks?.find((each) => each.directory === directory);
+      const lacksKek = keks !== undefined && kek?.kek === undefined;
+      return {
+        ...{ directory, isThere: held > 0, behind: names.length - held + Number(lacksKek) },
+        ...(held > 0 && kek?.fault !== undefined && { kekFault: kek.fault.message }),
+      };
+    }),
+  };
+}
+
+/** Undefined where the directory has no sound record of this name, or is not there. */
+function heldIn(vault: DirectoryVault, name: RecordName): Buffer | undefined {
+  try {
+    return vault.read(name)[0];
+  } catch (error) {
+    if (error instanceof VaultAway) return undefined;
+    throw error;
+  }
+}
+
+function isSame(one: Buffer | undefined, other: Buffer | undefined): boolean {
+  return one !== undefined && other?.equals(one) === true;
+}
+
+function newestEpoch(vault: KeyVault): NonNullable<ReturnType<typeof epochRecordOf>> {
+  const number = epochsOf(vault).at(-1) ?? 1;
+  const record = epochRecordOf(vault, number);
+  if (record !== undefined) return record;
+  throw new KeysUnfit(`${epochName(number)} is missing or damaged in ${vault.copies.join(', ')}`);
+}
+
+/** The names of all records that each directory has to hold, in an order in which each has its epoch before it. */
+function recordNames(vault: KeyVault): RecordName[] {
+  const copies = vault.read(COPIES).length > 0 ? [COPIES] : [];
+  const names = [...vault.list('epochs'), NAMES, ...stateNames(vault), ...vault.list('actions'), ...copies];
+  return [...new Set(names)];
+}
+
+function copiesOf(vault: KeyVault): { generation: number; copies: readonly KeyCopy[] } {
+  const newest = newestOf(COPIES, vault.read(COPIES));
+  return (newest && copiesIn(newest)) ?? { generation: 0, copies: [] };
+}
+
+/**
+ * On return a directory that is there holds all that these hold.
+ * @param until when a copy is to be gone, which is noted before it is made; a mirror has no end.
+ * @throws KeysUnfit when there are no keys, or others there; KekFault; VaultAway.
+ */
+export async function copyKeys(places: KeyPlaces, to: string, until?: string): Promise<void> {
+  const vault = vaultOf(places);
+  const there = new DirectoryVault(to);
+  if (otherLogIn(there, newestEpoch(vault).ledger) !== undefined)
+    throw new KeysUnfit(`the keys in ${to} are those of another log`);
+  if (until !== undefined) await noteCopy(vault, until);
+  const opened = new OpenedVault(vault, kekOf(places, vault));
+  if (places.kek === '') {
+    const right = kekFiles(places, vault).find(({ kek }) => kek !== undefined);
+    const kek = right && kekBytes(right.directory);
+    if (kek !== undefined) writeKek(to, kek, nodeFiles);
+  }
+  for (const name of recordNames(vault)) {
+    const { bytes } = opened.due(name);
+    const held = heldIn(there, name);
+    if (bytes !== undefined) await there.write(name, bytes, held === undefined ? 0 : generationOf(name, held));
+  }
+}
+
+/** On return each of them says so. @throws VaultAway where one cannot. */
+async function noteCopy(vault: KeyVault, until: string): Promise<void> {
+  const now = new Date().toISOString();
+  const { generation, copies } = copiesOf(vault);
+  const kept = [...copies.filter((copy) => copy.until > now), { made: now, until }];
+  const bytes = copiesBytes({ generation: generation + 1, copies: kept });
+  const [unreached] = await vault.erase(COPIES, bytes, generation);
+  if (unreached !== undefined) throw new VaultAway(`${unreached} cannot be written`);
+}
+
+/** On return a directory has no keys any more, and what its files held is overwritten. @throws when it cannot be written. */
+export function eraseKeysIn(directory: string): void {
+  if (!fs.existsSync(directory)) return;
+  // The epochs last: keys without one would be a fault.
+  for (const within of ['buckets', 'holds', 'actions', '', 'epochs']) {
+    const where = path.join(directory, within);
+    const names = fs.existsSync(where) ? fs.readdirSync(where) : [];
+    for (const file of names.map((name) => path.join(where, name)))
+      if (fs.statSync(file).isFile()) removeOverwritten(nodeFiles, file);
+  }
+  fs.rmSync(directory, { recursive: true });
+  nodeFiles.syncDirectory(path.dirname(directory));
+}
+
+/** A mirror that is the directory itself is none. @throws KeysUnfit */
+export function assertApart({ directories }: KeyPlaces): void {
+  const places = directories.map((directory) => {
+    try {
+      return fs.realpathSync(directory);
+    } catch {
+      return path.resolve(directory);
+    }
+  });
+  const twice = directories.find((_, i) => places.indexOf(places[i] ?? '') !== i);
+  if (twice !== undefined)
+    throw new KeysUnfit(`${twice} is named twice as a directory of the keys of payloads`);
+}

@@ -1,0 +1,175 @@
+/** What a vault's records say once they are opened: epoch keys, and of each key state what all copies of it still open. */
+import { createSecretKey, type KeyObject } from 'node:crypto';
+import { KekFault, type KeyEncryptionKey } from './key-encryption-key.js';
+import {
+  checkOf,
+  epochIn,
+  epochName,
+  epochRecordIn,
+  generationOf,
+  holdName,
+  NAMES,
+  type EpochRecord,
+} from './key-record.js';
+import {
+  decodeKeyState,
+  encodeKeyState,
+  KeyStateDamaged,
+  keyStateHeader,
+  mergedStates,
+  type KeyState,
+} from './key-state.js';
+import { KeyTree } from './key-tree.js';
+import { KeysUnfit, type KeyVault, type RecordName } from './key-vault.js';
+
+/** A record as every copy of it has to be. */
+export interface Due {
+  /** Undefined where no copy has one that can be used. */
+  readonly bytes: Buffer | undefined;
+  /** Of a key state. */
+  readonly state?: KeyState;
+  /** The highest in any copy: that which a write replaces. */
+  readonly generation: number;
+}
+
+export class OpenedVault {
+  readonly #epochs = new Map<number, { readonly key: KeyObject; readonly check: string }>();
+
+  constructor(
+    readonly vault: KeyVault,
+    private readonly kek: KeyEncryptionKey,
+  ) {}
+
+  /** @throws KeysUnfit where it is missing, or damaged in every copy. */
+  epochRecord(epoch: number): EpochRecord {
+    const record = epochRecordOf(this.vault, epoch);
+    if (record === undefined)
+      throw new KeysUnfit(`${epochName(epoch)} is missing or damaged in ${this.where}`);
+    return record;
+  }
+
+  /** @throws KeysUnfit, KekFault */
+  epochKey(epoch: number): KeyObject {
+    const known = this.#epochs.get(epoch)?.key;
+    if (known !== undefined) return known;
+    const record = this.epochRecord(epoch);
+    const key = createSecretKey(unwrapped(this.kek, record));
+    this.#epochs.set(epoch, { key, check: record.check });
+    return key;
+  }
+
+  /** Epoch keys that another process has replaced or removed are forgotten. */
+  forgetEpochs(): void {
+    for (const [epoch, { check }] of this.#epochs) {
+      const name = epochName(epoch);
+      const isThere = this.vault.read(name).some((bytes) => epochRecordIn(name, bytes)?.check === check);
+      if (!isThere) this.#epochs.delete(epoch);
+    }
+  }
+
+  /** What is stored of a record, and what every copy of it has to be. @throws KeysUnfit, KekFault, VaultAway */
+  due(name: RecordName): Due {
+    const stored = this.vault.read(name);
+    const generation = Math.max(0, ...stored.map((bytes) => generationOf(name, bytes)));
+    if (name.endsWith('.keys')) return this.#dueState(stored, generation);
+    return { bytes: newestOf(name, stored), generation };
+  }
+
+  /** What all copies still open: what a copy that lags opens besides is destroyed. */
+  #dueState(stored: readonly Buffer[], generation: number): Due {
+    const opened = new Map<KeyState, Buffer>();
+    let unfit: KeysUnfit | undefined;
+    for (const bytes of stored) {
+      try {
+        opened.set(this.decode(bytes), bytes);
+      } catch (error) {
+        if (error instanceof KeysUnfit) unfit = error;
+        else if (!(error instanceof KeyStateDamaged)) throw error;
+      }
+    }
+    const [first, ...others] = opened.keys();
+    if (first === undefined && unfit !== undefined) throw unfit;
+    if (first === undefined) return { bytes: undefined, generation };
+    const state = others.reduce(mergedStates, first);
+    const bytes = state.generation === generation ? opened.get(state) : undefined;
+    return { state, generation, bytes: bytes ?? this.encode({ ...state, generation: generation + 1 }) };
+  }
+
+  /** @throws KeysUnfit, KekFault, VaultAway */
+  state(name: RecordName): KeyState | undefined {
+    return this.due(name).state;
+  }
+
+  /** The newest names key. @throws KeysUnfit where there is none, KekFault, VaultAway */
+  namesKey(): Buffer {
+    const state = this.state(NAMES);
+    const key = state && firstKey(state, newestNames(state));
+    if (key === undefined) throw new KeysUnfit(`${NAMES} is missing or damaged in ${this.where}`);
+    return Buffer.from(key, 'latin1');
+  }
+
+  /** The key of a legal hold; undefined when it is destroyed, or was never made. @throws KeysUnfit, KekFault, VaultAway */
+  holdKey(action: string): KeyObject | undefined {
+    const state = this.state(holdName(action));
+    const key = state && firstKey(state, '');
+    return key === undefined ? undefined : createSecretKey(key, 'latin1');
+  }
+
+  /** @throws KeysUnfit, KekFault, KeyStateDamaged */
+  decode(bytes: Buffer): KeyState {
+    return decodeKeyState(bytes, this.epochKey(keyStateHeader(bytes).epoch));
+  }
+
+  /** @throws KeysUnfit, KekFault */
+  encode(state: KeyState): Buffer {
+    return encodeKeyState(state, this.epochKey(state.epoch));
+  }
+
+  get where(): string {
+    return this.vault.copies.join(', ');
+  }
+}
+
+/** The numbers of the epochs, oldest first. @throws VaultAway */
+export function epochsOf(vault: KeyVault): number[] {
+  return vault.list('epochs').flatMap((name) => epochIn(name) ?? []);
+}
+
+/** Undefined where it is missing, or damaged in every copy. @throws VaultAway */
+export function epochRecordOf(vault: KeyVault, epoch: number): EpochRecord | undefined {
+  const name = epochName(epoch);
+  const newest = newestOf(name, vault.read(name));
+  return newest && epochRecordIn(name, newest);
+}
+
+/** Of contents of a record the first one of the highest generation. */
+export function newestOf(name: RecordName, contents: readonly Buffer[]): Buffer | undefined {
+  const generation = Math.max(0, ...contents.map((bytes) => generationOf(name, bytes)));
+  return contents.find((bytes) => generationOf(name, bytes) === generation);
+}
+
+/** @throws KekFault where no wrapping opens to the key that was wrapped: the keys may be whole all the same. */
+export function unwrapped(kek: KeyEncryptionKey, { epoch, check, wrapped }: EpochRecord): Buffer {
+  let fault = new KekFault(`epoch ${epoch} of the keys of payloads is wrapped by no key`);
+  for (const each of wrapped) {
+    try {
+      const key = kek.unwrap(each);
+      if (checkOf(key) === check) return key;
+      fault = new KekFault(`what unwraps the keys of payloads gives another key than was wrapped`);
+    } catch (error) {
+      if (!(error instanceof KekFault)) throw error;
+      fault = error;
+    }
+  }
+  throw fault;
+}
+
+/** The names of its trees are numbers of ten digits. */
+export function newestNames({ trees }: KeyState): string {
+  return [...trees.keys()].sort().at(-1) ?? '';
+}
+
+/** A hold and names use the key of place 0. */
+function firstKey({ bucketId, trees }: KeyState, tree: string): string | undefined {
+  return new KeyTree(bucketId, trees.get(tree) ?? []).keyAt(0);
+}

@@ -1,0 +1,413 @@
+/**
+ * The keys of payloads, for the process that writes a log: gives each event its key, makes new roots durable, destroys keys,
+ * begins epochs. It alone decodes, merges and repairs what a vault stores; it knows no file and no SQL.
+ *
+ * A bucket is a stretch of at most BUCKET_PLACES entries and a day of one process, with a random root for each organisation:
+ * no other process adds to it, so that two copies of the keys that are used apart never have different roots under one name.
+ * `mergedStates` is the only repair: where copies differ, or another process was first, what both open is written.
+ */
+import { randomBytes, type KeyObject } from 'node:crypto';
+import type { KeyEncryptionKey } from './key-encryption-key.js';
+import { actionName, bucketIn, holdId, holdName, NAMES, stateName, stateNames } from './key-record.js';
+import { KINDS, mergedStates, opensAlike, type KeyState } from './key-state.js';
+import { BUCKET_ID_BYTES, KeyTree, newRoot, onlyKey, TREE_PLACES, type TreeNode } from './key-tree.js';
+import { KeysUnfit, type KeyVault, type RecordName, VaultAway } from './key-vault.js';
+import type { NameCipher } from './name-cipher.js';
+import { epochsOf, newestNames } from './opened-vault.js';
+import { SequenceSet } from './sequence-set.js';
+import { KeyReader, namesByTag, type StoredKeys, treesOf } from './stored-keys.js';
+import { type Change, VaultWriter } from './vault-writer.js';
+
+/** As many as a segment of the usual size holds. */
+const BUCKET_PLACES = 65_536;
+const BUCKET_MS = 24 * 3600 * 1000;
+const KEY_BYTES = 32;
+/** No event has these places of a bucket. */
+const BEYOND = SequenceSet.ofStretches([{ first: BUCKET_PLACES, end: TREE_PLACES }]);
+
+/** What an event is encrypted by. */
+export interface EventKey {
+  /** Names the bucket in its frame. */
+  readonly tag: number;
+  readonly key: string;
+}
+
+/** Whose keys are to be destroyed: sequences of events of an organisation, by the tag of their bucket. */
+export interface TakenKeys {
+  readonly tag: number;
+  readonly organisation: string;
+  readonly sequences: SequenceSet;
+  /** Of a log in a database: what keys were asked for by, where it is not the sequences. */
+  readonly places?: SequenceSet;
+}
+
+export interface PayloadKeysOptions {
+  readonly vault: KeyVault;
+  /** Opens the epoch keys, and wraps new ones. */
+  readonly kek: KeyEncryptionKey;
+  readonly ledgerId: string;
+  /** Whether there have to be keys: what is encrypted would be lost if others were made. */
+  readonly isNeeded?: boolean;
+  /** Keys are asked for by places that are no sequences: those of a log in a database. */
+  readonly hasPlaces?: boolean;
+  /** The first names key, where it has to be as in other keys of the same log; a random one when it is not given. */
+  readonly namesKey?: Buffer | undefined;
+  /** A copy of the keys cannot be written; another has what it lacks. */
+  readonly onTrouble: (what: string, error: unknown) => void;
+}
+
+export class PayloadKeys {
+  /** Of what is stored, by the same opened keys. */
+  readonly stored: StoredKeys;
+  readonly #options: PayloadKeysOptions;
+  readonly #writer: VaultWriter;
+  readonly #reader: KeyReader;
+  /** Whether this process was seen to write where keys are. */
+  #isProven = false;
+  /** The bucket of the events that are stored now. */
+  #bucket: KeyState | undefined;
+  #trees = new Map<string, KeyTree>();
+  #begunAt = 0;
+  /** Buckets with roots that may not be durable, by their names. A write that failed is tried again as it is. */
+  readonly #unsaved = new Map<RecordName, KeyState>();
+
+  private constructor(options: PayloadKeysOptions) {
+    this.#options = options;
+    this.#writer = new VaultWriter({ ...options, onStored: (state) => this.#follow(state) });
+    this.stored = this.#reader = new KeyReader(this.#writer.opened);
+  }
+
+  /**
+   * Opens the keys, or makes them where there are none. On return every copy that can be written holds what the others hold.
+   * @throws KeysUnfit when they are needed and not there; KekFault; VaultAway.
+   */
+  static async open(options: PayloadKeysOptions): Promise<PayloadKeys> {
+    const keys = new PayloadKeys(options);
+    await options.vault.refresh();
+    await keys.#makeFirst();
+    await keys.refresh();
+    return keys;
+  }
+
+  /** The key of the event that is to be stored next; in memory. The event may be durable once `flush` has returned. */
+  keyFor(organisation: string, sequence: number): EventKey {
+    const bucket = this.#bucketOf(sequence);
+    const tree = this.#trees.get(organisation) ?? this.#addTree(organisation);
+    const key = tree.keyAt(sequence - bucket.firstSequence);
+    if (key === undefined) throw new Error('a place in a bucket has no key');
+    return { tag: bucket.bucketId.readUInt32BE(0), key };
+  }
+
+  /** Whether every root that was given out is durable: then `flush` has nothing to do. */
+  get isDurable(): boolean {
+    return this.#unsaved.size === 0;
+  }
+
+  /** On return every root that was given out is durable. @throws VaultAway; it is tried again as it is. */
+  async flush(): Promise<void> {
+    if (this.isDurable) return;
+    await this.#writer.catchUp();
+    await this.#writer.level();
+    while (!this.isDurable)
+      for (const [name, state] of this.#unsaved) {
+        const saved = await this.#writer.write(name, (stored) => stored ? mergedStates(state, stored) : state);
+        // Else a root was added meanwhile.
+        if (opensAlike(saved, this.#unsaved.get(name) ?? saved)) this.#unsaved.delete(name);
+        this.#isProven = true;
+      }
+  }
+
+  /** On return a key can be made durable, and every one that was given out is. @throws VaultAway */
+  async prove(): Promise<void> {
+    if (this.isDurable && !this.#isProven) await this.#options.vault.prove();
+    this.#isProven = true;
+    await this.flush();
+  }
+
+  /**
+   * On return what other processes have done to the keys holds here, and what the vault had lost is in it again.
+   * @throws VaultAway
+   */
+  async refresh(): Promise<void> {
+    await this.#writer.refresh();
+    this.#reader.readAgain();
+    const stored = this.#bucket && this.#writer.opened.state(stateName(this.#bucket));
+    if (stored !== undefined) this.#follow(stored);
+  }
+
+  /**
+   * Destroys keys, a bucket at a time. On return no copy that was reached has them, and no reader of this process; those of
+   * others have them for ten seconds more. May be done again at any time.
+   * @returns the copies that could not be reached, and may still have them.
+   */
+  async destroy(taken: readonly TakenKeys[]): Promise<string[]> {
+    if (!(await this.#canRefresh())) return [...this.#options.vault.copies];
+    const unreached = new Set<string>();
+    const names = namesByTag(this.#options.vault);
+    const own = taken.flatMap((each) => this.#ownKeys(each, names.values()));
+    for (const [tag, ofBucket] of Map.groupBy(own, (each) => each.tag)) {
+      const name = names.get(tag);
+      // A record that is missing is a fault, which `verify` finds; nothing is destroyed by it.
+      if (name === undefined) continue;
+      const change: Change = (stored) => stored && without(stored, ofBucket);
+      for (const copy of await this.#writer.erase(name, change)) unreached.add(copy);
+      this.#reader.forget();
+      await new Promise(setImmediate);
+    }
+    return [...unreached];
+  }
+
+  /**
+   * Notes an action beside the keys that it destroys, under a name that is made of what it says: of two states of the log
+   * it may say different things. @returns the copies that could not be reached.
+   */
+  async noteAction(body: object): Promise<string[]> {
+    if (!(await this.#canRefresh())) return [...this.#options.vault.copies];
+    const text = `${JSON.stringify(body)}\n`;
+    return this.#writer.put(actionName(text), Buffer.from(text));
+  }
+
+  /**
+   * Begins an epoch, and brings all key states under its key. On return no key of an older epoch is left, if every copy could
+   * be reached: what was replaced opens no more, wherever a disk still holds it. Where another process was first, its epoch
+   * is brought to its end.
+   * @returns the copies that could not be reached. @throws VaultAway, KekFault where none was begun.
+   */
+  async rotate(): Promise<string[]> {
+    if (!(await this.#canRefresh())) return [...this.#options.vault.copies];
+    await this.#writer.makeEpoch(this.#writer.epoch + 1);
+    this.#writer.lookAtEpochs();
+    return this.finishRotation();
+  }
+
+  /** On return the rotation that was begun last is at its end, as `rotate` has it. */
+  async finishRotation(): Promise<string[]> {
+    for (;;) {
+      if (!(await this.#canRefresh())) return [...this.#options.vault.copies];
+      const unreached = new Set<string>();
+      for (const name of stateNames(this.#options.vault)) {
+        for (const copy of await this.#writer.erase(name, (stored) => stored)) unreached.add(copy);
+        await new Promise(setImmediate);
+      }
+      if (unreached.size > 0) return [...unreached];
+      const left = await this.#writer.endOldEpochs();
+      this.#writer.lookAtEpochs();
+      // Else others have added a key state under one of them meanwhile.
+      if (left !== 'stale') return left;
+    }
+  }
+
+  get isRotating(): boolean {
+    return this.#writer.isRotating;
+  }
+
+  /** The number of the newest epoch. */
+  get epoch(): number {
+    return this.#writer.epoch;
+  }
+
+  /** When the newest epoch was begun, in ms since 1970. */
+  get epochBegun(): number {
+    return this.#writer.epochBegun;
+  }
+
+  /** How many copies of the keys there are, and how many could not be written the last time. */
+  get directories(): { readonly all: number; readonly inTrouble: number } {
+    return this.#writer.directories;
+  }
+
+  /** Of the newest names key. */
+  names(): NameCipher {
+    return this.stored.names();
+  }
+
+  /** Adds a names key, which is the newest from now on. On return it is durable. @returns the copies that lack it. */
+  async renewNames(): Promise<string[]> {
+    if (!(await this.#canRefresh())) throw new VaultAway(`no names key can be made in ${this.#writer.opened.where}`);
+    const nodes = onlyKey(randomBytes(KEY_BYTES));
+    let number: string | undefined;
+    const change: Change = (stored) => {
+      if (stored === undefined) throw new KeysUnfit(`${NAMES} is missing in ${this.#writer.opened.where}`);
+      number ??= namesNumber(Number(newestNames(stored)) + 1);
+      return { ...stored, trees: new Map([...stored.trees, [number, nodes]]) };
+    };
+    await this.#writer.write(NAMES, change);
+    this.#reader.forget();
+    return this.#writer.erase(NAMES, (stored) => stored);
+  }
+
+  /** Removes all names keys but the newest. @returns the copies that could not be reached, and may have older ones. */
+  async endOldNames(): Promise<string[]> {
+    if (!(await this.#canRefresh())) return [...this.#options.vault.copies];
+    return this.#writer.erase(NAMES, (stored) => stored && withNewestNames(stored));
+  }
+
+  /** Makes the key of a legal hold, or gives the one that is there. On return it is durable. @throws VaultAway */
+  async newHoldKey(action: string): Promise<KeyObject> {
+    await this.#putHold(action, randomBytes(KEY_BYTES));
+    const key = this.holdKey(action);
+    if (key === undefined) throw new KeysUnfit(`the key of the hold ${action} was destroyed`);
+    return key;
+  }
+
+  /** Undefined when it is destroyed, or was never made. @throws KeysUnfit, KekFault, VaultAway */
+  holdKey(action: string): KeyObject | undefined {
+    return this.#writer.opened.holdKey(action);
+  }
+
+  /** On return this vault has the hold key as the other one has it, destroyed or not: for a mirror. @throws VaultAway */
+  async takeHoldKey(action: string, from: Pick<StoredKeys, 'holdKey'>): Promise<void> {
+    const key = from.holdKey(action);
+    if (key !== undefined) await this.#putHold(action, key.export());
+    else await this.destroyHold(action);
+  }
+
+  /** Destroys the key of a hold; what was destroyed or never made is left so. @returns the copies that could not be reached. */
+  async destroyHold(action: string): Promise<string[]> {
+    if (!(await this.#canRefresh())) return [...this.#options.vault.copies];
+    return this.#writer.erase(holdName(action), (stored) => stored && { ...stored, trees: new Map([['', []]]) });
+  }
+
+  /** Whether what others have done could be taken in. Else that is reported, and nothing can be reached. */
+  async #canRefresh(): Promise<boolean> {
+    try {
+      await this.refresh();
+      return true;
+    } catch (error) {
+      if (!(error instanceof VaultAway)) throw error;
+      this.#writer.noteAway(error);
+      return false;
+    }
+  }
+
+  async #putHold(action: string, key: Buffer): Promise<void> {
+    await this.refresh();
+    const ids = { kind: KINDS.hold, bucketId: holdId(action) };
+    await this.#writer.write(holdName(action), (stored) => stored ?? this.#newState(ids, [['', onlyKey(key)]]));
+  }
+
+  /** On return there are an epoch and a names key, whoever made them. */
+  async #makeFirst(): Promise<void> {
+    const { isNeeded = false, namesKey = randomBytes(KEY_BYTES) } = this.#options;
+    const unfit = (what: string) =>
+      new KeysUnfit(`the keys in ${this.#writer.opened.where} are not whole: ${what}`);
+    if (epochsOf(this.#options.vault).length === 0) {
+      if (isNeeded || this.#options.vault.list('buckets').length > 0)
+        throw unfit('the directory epochs has no key in it');
+      await this.#writer.makeEpoch(1);
+    }
+    this.#writer.lookAtEpochs();
+    this.#writer.opened.epochKey(this.#writer.epoch);
+    if (this.#options.vault.read(NAMES).length > 0) return;
+    // Epoch and names key of a first start that was cut off are kept; nothing is encrypted by them.
+    if (isNeeded) throw unfit(`${NAMES} is missing or damaged`);
+    const ids = { kind: KINDS.names, bucketId: randomBytes(BUCKET_ID_BYTES) };
+    await this.#writer.write(
+      NAMES,
+      (stored) => stored ?? this.#newState(ids, [[namesNumber(1), onlyKey(namesKey)]]),
+    );
+  }
+
+  /** On return what is destroyed in a state that is stored is destroyed in memory too. */
+  #follow(stored: KeyState): void {
+    const name = stateName(stored);
+    const unsaved = this.#unsaved.get(name);
+    if (unsaved !== undefined) this.#unsaved.set(name, mergedStates(unsaved, stored));
+    if (this.#bucket !== undefined && stateName(this.#bucket) === name)
+      this.#use(mergedStates(this.#bucket, stored));
+  }
+
+  /** An action of a log in a database names buckets of that; on a mirror each event is in one of the mirror's. */
+  #ownKeys(taken: TakenKeys, buckets: Iterable<RecordName>): TakenKeys[] {
+    if (taken.places === undefined || this.#options.hasPlaces === true) return [taken];
+    const { organisation, sequences } = taken;
+    return [...buckets].flatMap((name) => {
+      const { tag, firstSequence: first } = bucketIn(name);
+      const end = first + BUCKET_PLACES;
+      if (!sequences.meets(first, end)) return [];
+      const within = sequences.within(SequenceSet.ofStretches([{ first, end }]));
+      return [{ tag, organisation, sequences: within }];
+    });
+  }
+
+  #bucketOf(sequence: number): KeyState {
+    const place = this.#bucket === undefined ? -1 : sequence - this.#bucket.firstSequence;
+    const isOver = place < 0 || place >= BUCKET_PLACES || Date.now() - this.#begunAt >= BUCKET_MS;
+    return this.#bucket !== undefined && !isOver ? this.#bucket : this.#begin(sequence);
+  }
+
+  /** With a tree for each organisation of the bucket before, so that they cost one flush and not one each. */
+  #begin(firstSequence: number): KeyState {
+    const trees = [...this.#trees.keys()].map((organisation) => [organisation, [newRoot()]] as const);
+    const names = [...this.#options.vault.list('buckets'), ...this.#unsaved.keys()];
+    const taken = new Set(names.map((name) => bucketIn(name).tag));
+    let bucketId: Buffer;
+    do bucketId = randomBytes(BUCKET_ID_BYTES);
+    while (taken.has(bucketId.readUInt32BE(0)));
+    this.#begunAt = Date.now();
+    return this.#keep(this.#newState({ kind: KINDS.bucket, bucketId, firstSequence }, trees));
+  }
+
+  #addTree(organisation: string): KeyTree {
+    if (this.#bucket === undefined) throw new Error('no bucket has begun');
+    this.#keep({ ...this.#bucket, trees: new Map([...this.#bucket.trees, [organisation, [newRoot()]]]) });
+    const tree = this.#trees.get(organisation);
+    if (tree === undefined) throw new Error('a tree that was just made is not there');
+    return tree;
+  }
+
+  /** On return the state is in use, and is written by the next `flush`. */
+  #keep(state: KeyState): KeyState {
+    this.#unsaved.set(stateName(state), state);
+    this.#use(state);
+    return state;
+  }
+
+  #use(state: KeyState): void {
+    this.#bucket = state;
+    this.#trees = treesOf(state);
+  }
+
+  #newState(
+    ids: Pick<KeyState, 'kind' | 'bucketId'> & { readonly firstSequence?: number },
+    trees: readonly (readonly [string, readonly TreeNode[]])[],
+  ): KeyState {
+    const { ledgerId } = this.#options;
+    return {
+      firstSequence: 0,
+      ...ids,
+      ...{ ledgerId, generation: 1, epoch: this.#writer.epoch, trees: new Map(trees) },
+    };
+  }
+}
+
+function namesNumber(number: number): string {
+  return String(number).padStart(10, '0');
+}
+
+/** The newest names key, and a tree without nodes in the place of the one before it: so that it does not come back. */
+function withNewestNames(state: KeyState): KeyState {
+  const newest = newestNames(state);
+  const before = [...state.trees.keys()].filter((number) => number < newest).sort().at(-1);
+  const trees = new Map([[newest, state.trees.get(newest) ?? []]]);
+  if (before !== undefined) trees.set(before, []);
+  return { ...state, trees };
+}
+
+/** What is left of a bucket when these keys are destroyed. */
+function without(state: KeyState, taken: readonly TakenKeys[]): KeyState {
+  const trees = new Map(state.trees);
+  for (const [organisation, own] of Map.groupBy(taken, (each) => each.organisation)) {
+    const nodes = trees.get(organisation);
+    if (nodes === undefined) continue;
+    const gone = SequenceSet.union(own.map(({ places, sequences }) => places ?? sequences));
+    const places = SequenceSet.ofStretches(
+      [...gone].map(({ first, end }) => ({
+        first: Math.max(0, first - state.firstSequence),
+        end: Math.max(0, end - state.firstSequence),
+      })),
+    );
+    trees.set(organisation, new KeyTree(state.bucketId, nodes).without(places.with(BEYOND)));
+  }
+  return { ...state, trees };
+}

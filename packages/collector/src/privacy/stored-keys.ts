@@ -1,0 +1,130 @@
+/** The keys of events that are stored, for readers: beside a running collector or without one. */
+import type { KeyObject } from 'node:crypto';
+import type { KeyEncryptionKey } from './key-encryption-key.js';
+import { bucketIn } from './key-record.js';
+import type { KeyState } from './key-state.js';
+import { KeyTree } from './key-tree.js';
+import type { KeyVault, RecordName } from './key-vault.js';
+import { SyntheticIv, type NameCipher } from './name-cipher.js';
+import { epochsOf, OpenedVault } from './opened-vault.js';
+
+/** Buckets that a reader keeps in memory. */
+const MOST_BUCKETS = 256;
+/** And how long, in milliseconds: keys are destroyed by another process. */
+const KEPT_MS = 10_000;
+
+export interface StoredKeys {
+  /**
+   * The key of an event; undefined when it is not there, or not any more.
+   * @param tag of its bucket, as its frame names it.
+   * @throws KekFault, KeysUnfit when no key at all can be had.
+   */
+  keyOf(tag: number, organisation: string, sequence: number): string | undefined;
+  /** Whether the bucket is there, and has or had keys of the organisation. @throws as `keyOf`. */
+  knows(tag: number, organisation: string): boolean;
+  /** For names in files that are derived from payloads: under the newest names key. @throws KekFault, KeysUnfit */
+  names(): NameCipher;
+  /** The newest names key, for other keys of the same log. @throws KekFault, KeysUnfit */
+  namesKey(): Buffer;
+  /** The key of the record of a legal hold; undefined when it is destroyed, or was never made. @throws as `keyOf`. */
+  holdKey(action: string): KeyObject | undefined;
+  /** The bodies of the actions that are noted beside the keys, of which the log may be an older state. */
+  noted(): Buffer[];
+  /**
+   * What was not found before is looked for once more, and what is kept in memory is read again after ten seconds. Of a vault
+   * in a database `await vault.refresh()` goes before.
+   */
+  readAgain(): void;
+}
+
+interface Bucket {
+  readonly firstSequence: number;
+  readonly trees: ReadonlyMap<string, KeyTree>;
+}
+
+export class KeyReader implements StoredKeys {
+  readonly #buckets = new Map<number, Bucket>();
+  #bucketNames = new Map<number, RecordName>();
+  #names: NameCipher | undefined;
+  /** What was not found since `readAgain`. */
+  readonly #missed = new Set<string>();
+  /** Since when it keeps buckets. */
+  #keptSince = performance.now();
+
+  constructor(private readonly opened: OpenedVault) {}
+
+  /** @returns undefined when there are no keys. @throws VaultAway */
+  static open(vault: KeyVault, kek: KeyEncryptionKey): KeyReader | undefined {
+    return epochsOf(vault).length === 0 ? undefined : new KeyReader(new OpenedVault(vault, kek));
+  }
+
+  keyOf(tag: number, organisation: string, sequence: number): string | undefined {
+    const bucket = this.#bucket(tag, organisation);
+    return bucket?.trees.get(organisation)?.keyAt(sequence - bucket.firstSequence);
+  }
+
+  knows(tag: number, organisation: string): boolean {
+    return this.#bucket(tag, organisation) !== undefined;
+  }
+
+  names(): NameCipher {
+    return (this.#names ??= new SyntheticIv(this.namesKey()));
+  }
+
+  namesKey(): Buffer {
+    return this.opened.namesKey();
+  }
+
+  holdKey(action: string): KeyObject | undefined {
+    return this.opened.holdKey(action);
+  }
+
+  noted(): Buffer[] {
+    const { vault } = this.opened;
+    return vault.list('actions').flatMap((name) => vault.read(name).slice(0, 1));
+  }
+
+  readAgain(): void {
+    this.#missed.clear();
+    this.#names = undefined;
+    if (performance.now() - this.#keptSince > KEPT_MS) this.forget();
+  }
+
+  /** Forgets all keys that it has read. */
+  forget(): void {
+    this.#buckets.clear();
+    this.#missed.clear();
+    this.#names = undefined;
+    this.opened.forgetEpochs();
+    this.#keptSince = performance.now();
+  }
+
+  #bucket(tag: number, organisation: string): Bucket | undefined {
+    const bucket = this.#buckets.get(tag);
+    return bucket?.trees.has(organisation) === true ? bucket : this.#look(tag, organisation);
+  }
+
+  #look(tag: number, organisation: string): Bucket | undefined {
+    const sought = `${tag} ${organisation}`;
+    if (this.#missed.has(sought)) return undefined;
+    if (!this.#bucketNames.has(tag)) this.#bucketNames = namesByTag(this.opened.vault);
+    const name = this.#bucketNames.get(tag);
+    const state = name === undefined ? undefined : this.opened.state(name);
+    if (state?.trees.has(organisation) !== true) {
+      this.#missed.add(sought);
+      return undefined;
+    }
+    const bucket = { firstSequence: state.firstSequence, trees: treesOf(state) };
+    if (this.#buckets.size >= MOST_BUCKETS) this.#buckets.clear();
+    this.#buckets.set(tag, bucket);
+    return bucket;
+  }
+}
+
+export function namesByTag(vault: KeyVault): Map<number, RecordName> {
+  return new Map(vault.list('buckets').map((name) => [bucketIn(name).tag, name]));
+}
+
+export function treesOf({ bucketId, trees }: KeyState): Map<string, KeyTree> {
+  return new Map([...trees].map(([organisation, nodes]) => [organisation, new KeyTree(bucketId, nodes)]));
+}
