@@ -147,10 +147,10 @@ function isOf(database: Sql, { ledgerId }: Content): boolean {
 export function contentOf(database: Sql): Content | undefined {
   const { user_version: version } = database.prepare('PRAGMA user_version').get() as { user_version: number };
   if (version !== VERSION) return undefined;
-  const rows = database.prepare("SELECT name, value FROM meta WHERE name IN ('ledger', 'names')").all();
-  const { ledger, names } = Object.fromEntries(rows.map(({ name, value }) => [name, value]));
-  if (ledger === undefined) return undefined;
-  return { ledgerId: String(ledger), names: names === undefined ? undefined : String(names) };
+  const meta = database.prepare('SELECT value FROM meta WHERE name = ?');
+  const [ledgerId, names] = ['ledger', 'names'].map((name) => meta.get(name)?.['value']);
+  if (ledgerId === undefined) return undefined;
+  return { ledgerId: String(ledgerId), names: names === undefined ? undefined : String(names) };
 }
 
 /** Makes it a catalogue of which nothing was taken in. Readers see it as it was, or empty. */

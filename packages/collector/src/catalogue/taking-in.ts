@@ -1,7 +1,7 @@
 /** Brings the file of a catalogue up to date: one update at a time, behind the lock of SQLite. */
 import type { EventLog } from '../store/contract/events.js';
 import { CatalogueFile, removeFile } from './catalogue-file.js';
-import { CatalogueBusy, CatalogueDamaged, CatalogueFault, faultOf, isBusy } from './faults.js';
+import { CatalogueBusy, CatalogueDamaged, faultOf, isBusy } from './faults.js';
 import { Tables } from './tables.js';
 import { Updating, type Updated, type UpdateOptions } from './updating.js';
 

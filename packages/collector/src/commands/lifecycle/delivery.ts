@@ -95,6 +95,11 @@ export async function deliver(
   }
 }
 
+/** Whether what was asked for has not begun, and no collector begins it any more. @param error that `deliver` has thrown. */
+export function isOver(error: unknown): boolean {
+  return error instanceof CommandFailure && ![EXIT.pending, EXIT.failure].includes(error.exitCode);
+}
+
 /** @throws CommandFailure for a database of another log. */
 async function requestsOf(
   config: Config,

@@ -1,19 +1,18 @@
 /**
  * The record of an erasure: case, who planned and applied it, and what it left. The action has a salted SHA-256 of it, and
  * holds nothing of it. It lies beside the log, `lifecycle/erasures/<action>.json`, sealed under a key of its own
- * (AES-256-GCM), which is wrapped by the key-encryption key of the payload keys. The salt lies in the sealed part.
+ * (record-seal.ts), which is wrapped by the key-encryption key of the payload keys. The salt lies in the sealed part.
  */
-import { createCipheriv, createDecipheriv, hash, randomBytes } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 import fs from 'node:fs';
-import path from 'node:path';
-import { exists, nodeFiles } from '../../files.js';
+import { exists } from '../../files.js';
 import { kekOf } from '../../privacy/key-directories.js';
+import { openRecord, sealRecord } from '../../privacy/record-seal.js';
 import { readKeyPlaces } from '../../store/key-places.js';
 import { newSalt, recordFile, writeRecord } from './holds.js';
 
 const FORMAT = 'clinical-events/erasure-record/v1';
-const CIPHER = 'aes-256-gcm';
-const [KEY_BYTES, NONCE_BYTES, TAG_BYTES] = [32, 12, 16];
+const KEY_BYTES = 32;
 
 export interface Person {
   readonly name: string;
@@ -56,23 +55,14 @@ export interface ErasureFacts {
  */
 export async function keepErasureRecord(dataDir: string, facts: ErasureFacts): Promise<string> {
   const text = Buffer.from(JSON.stringify({ ...facts, salt: newSalt() }));
-  const [key, nonce] = [randomBytes(KEY_BYTES), randomBytes(NONCE_BYTES)];
-  const cipher = createCipheriv(CIPHER, key, nonce).setAAD(Buffer.from(facts.action));
-  const sealed = Buffer.concat([nonce, cipher.update(text), cipher.final(), cipher.getAuthTag()]);
+  const key = randomBytes(KEY_BYTES);
+  const sealed = sealRecord(key, facts.action, text);
   const record = {
     ...{ format: FORMAT, action: facts.action, sealed: sealed.toString('base64') },
     key: await kekOf(readKeyPlaces(dataDir)).wrap(key),
   };
   await writeRecord(dataDir, 'erasures', facts.action, `${JSON.stringify(record)}\n`);
   return hash('sha256', text);
-}
-
-/** On return an erasure that was refused or withdrawn has no record. */
-export function dropErasureRecord(dataDir: string, action: string): void {
-  const file = recordFile(dataDir, 'erasures', action);
-  if (!exists(file)) return;
-  nodeFiles.remove(file);
-  nodeFiles.syncDirectory(path.dirname(file));
 }
 
 /**
@@ -82,17 +72,14 @@ export function dropErasureRecord(dataDir: string, action: string): void {
 export function erasureRecordOf(dataDir: string, action: string, record: string): ErasureFacts | undefined {
   const file = recordFile(dataDir, 'erasures', action);
   if (!exists(file)) return undefined;
-  let text: Buffer;
+  let text: Buffer | undefined;
   try {
-    const kek = kekOf(readKeyPlaces(dataDir));
+    const kek = keyEncryptionKeyOf(readKeyPlaces(dataDir));
     const { sealed, key } = JSON.parse(fs.readFileSync(file, 'utf8')) as Record<'sealed' | 'key', string>;
-    const bytes = Buffer.from(sealed, 'base64');
-    const nonce = bytes.subarray(0, NONCE_BYTES);
-    const decipher = createDecipheriv(CIPHER, kek.unwrap(key), nonce).setAAD(Buffer.from(action));
-    decipher.setAuthTag(bytes.subarray(-TAG_BYTES));
-    text = Buffer.concat([decipher.update(bytes.subarray(NONCE_BYTES, -TAG_BYTES)), decipher.final()]);
+    text = openRecord(kek.unwrap(key), action, Buffer.from(sealed, 'base64'));
   } catch {
     return undefined;
   }
+  if (text === undefined) return undefined;
   return hash('sha256', text) === record ? (JSON.parse(text.toString()) as ErasureFacts) : undefined;
 }

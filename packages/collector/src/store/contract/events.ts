@@ -6,6 +6,7 @@
  * three outcomes; or that nothing of the batch was stored ({@link NotCommitted}); or that no one can know
  * ({@link CommitUnknown}), after which the store must be opened again before it answers again.
  */
+import type { KeyObject } from 'node:crypto';
 import type { Door, Envelope, EventKind, Profile } from '@clinical-events/protocol';
 import type { Actions, Retirement } from '../../privacy/actions.js';
 import type { NameCipher } from '../../privacy/name-cipher.js';
@@ -303,6 +304,8 @@ export interface EventLog {
   readonly names?: NameCipher | undefined;
   /** By an older key, while it is replaced; undefined where it is not here, or not any more. */
   olderNames?(id: string): NameCipher | undefined;
+  /** The key of a legal hold's record; undefined where it is destroyed, or is not here. */
+  holdKey?(action: string): KeyObject | undefined;
   /** The actions that are in the log by now; undefined where there are none in a log of this kind. */
   actions?(): Actions;
   /**

@@ -1,4 +1,5 @@
 /** What commands ask of a collector to be done to stored events. */
+import type { StoredKeys } from '../../privacy/stored-keys.js';
 import type { TakenKeys } from '../../privacy/payload-keys.js';
 
 /** An answer waits so long for who asked, in milliseconds. */
@@ -22,11 +23,14 @@ export interface Requests {
   answerTo(id: string): Promise<string | undefined>;
 }
 
-/** The keys that are destroyed, as KeyWriter has it. */
+/** The keys that are destroyed or replaced, as PayloadKeys has it. */
 export interface LifecycleKeys {
-  readonly stored: { noted(): Buffer[] };
+  readonly stored: Pick<StoredKeys, 'noted' | 'holdKey'>;
   destroy(taken: readonly TakenKeys[]): Promise<string[]>;
-  noteAction(body: object): string[] | Promise<string[]>;
+  destroyHold(action: string): Promise<string[]>;
+  renewNames(): Promise<string[]>;
+  endOldNames(): Promise<string[]>;
+  noteAction(body: object): Promise<string[]>;
   rotate(): Promise<string[]>;
   finishRotation(): Promise<string[]>;
   readonly isRotating: boolean;
@@ -39,6 +43,8 @@ export interface LifecycleKeys {
 export interface HoldRecords {
   put(action: string, record: string): Promise<void>;
   get(action: string): Promise<string | undefined>;
+  /** On return it is not there. */
+  remove(action: string): Promise<void>;
 }
 
 /** Of a log that several collectors write to: what is asked of them. */
