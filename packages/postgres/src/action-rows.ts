@@ -7,7 +7,7 @@
  */
 import { encodeLeaf, ENTRY_KINDS, LEAF_BYTES, SALT_BYTES } from '@clinical-events/protocol';
 import { Actions } from '@clinical-events/collector/privacy/actions';
-import type { TakenKeys } from '@clinical-events/collector/privacy/key-directory';
+import type { TakenKeys } from '@clinical-events/collector/privacy/payload-keys';
 import { SequenceSet } from '@clinical-events/collector/privacy/sequence-set';
 import {
   type HoldRecords,

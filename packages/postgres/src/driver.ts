@@ -2,13 +2,13 @@
 import type { SharedStoreOptions, StoreDriver } from '@clinical-events/collector/store/contract/driver';
 import type { OpenSharedStore } from '@clinical-events/collector/store/contract/opened';
 import type { SharedRequests } from '@clinical-events/collector/store/contract/requests';
-import type { KeyPlaces } from '@clinical-events/collector/privacy/key-directory';
+import type { KeyPlaces } from '@clinical-events/collector/privacy/key-directories';
 import { type Address, addressFault, parseAddress } from './address.js';
 import { HoldRecordRows, RequestRows } from './action-rows.js';
 import { examineLog } from './administration.js';
 import { ReadingConnection } from './connection.js';
 import { PostgresEvidence } from './evidence.js';
-import { SharedKeyReader, SharedKeyWriter } from './key-rows.js';
+import { openWrittenKeys, ReadKeys } from './opened-keys.js';
 import { PostgresAccessLog } from './postgres-access-log.js';
 import { PostgresKeys } from './postgres-keys.js';
 import { PostgresLog } from './postgres-log.js';
@@ -46,7 +46,7 @@ async function openRequests(address: Address): Promise<SharedRequests> {
 export async function openForReading(address: Address, places?: KeyPlaces): Promise<OpenSharedStore> {
   const connection = new ReadingConnection(address, 'reading');
   const { systemId, encryptionKeys } = await readLog(connection, READING);
-  const keys = places && (await SharedKeyReader.open(places, systemId));
+  const keys = places && (await ReadKeys.open(places, systemId));
   const events = await PostgresLog.open(address, connection, keys);
   const accessLog = new PostgresAccessLog(connection);
   const tree = new PostgresTree(connection);
@@ -74,10 +74,10 @@ function openForWriting(
     async openKeys(log) {
       const wanted = await keysOf(log);
       if (wanted === undefined) return undefined;
-      const keys = await SharedKeyWriter.open(wanted, log.cluster);
+      const opened = await openWrittenKeys(wanted, log.cluster);
       await wanted.onOpened();
       const [keysAddress = ''] = wanted.places.directories;
-      return { keys, address: keysAddress };
+      return { ...opened, address: keysAddress };
     },
   });
 }

@@ -12,12 +12,9 @@
  */
 import { decodeEnvelope, encodeLeaf, type Envelope, LEAF_BYTES } from '@clinical-events/protocol';
 import { encodedLeafHash, HASH_BYTES } from '@clinical-events/collector/tree/merkle';
-import {
-  KeysUnfit,
-  type KeyWriter,
-  type StoredKeys,
-  type TakenKeys,
-} from '@clinical-events/collector/privacy/key-directory';
+import { KeysUnfit } from '@clinical-events/collector/privacy/key-vault';
+import type { PayloadKeys, TakenKeys } from '@clinical-events/collector/privacy/payload-keys';
+import type { StoredKeys } from '@clinical-events/collector/privacy/stored-keys';
 import { open, seal } from '@clinical-events/collector/privacy/sealing';
 import type { Candidate } from '@clinical-events/collector/store/contract/events';
 import { bytesIn, numberIn, sha256 } from './binary.js';
@@ -32,7 +29,7 @@ export const PLACE_BYTES = SEALED_AT;
 export class RowSealer {
   #place = 0;
 
-  constructor(private readonly keys: Pick<KeyWriter, 'keyFor'>) {}
+  constructor(private readonly keys: Pick<PayloadKeys, 'keyFor'>) {}
 
   /**
    * @param leaf of the event, LEAF_BYTES.

@@ -17,7 +17,7 @@ import { ActionRows } from './action-rows.js';
 import { bytesIn, numberIn, sha256 } from './binary.js';
 import type { BinaryRow, ReadingConnection } from './connection.js';
 import { commitmentIn, envelopeIn, keyPlaceIn } from './encrypted-row.js';
-import type { SharedKeyReader } from './key-rows.js';
+import type { ReadKeys } from './opened-keys.js';
 import { CROWDED } from './quarantine.js';
 import { ageMs } from './sequencing.js';
 import { groupsOf, list, type Span, spanIn, spansOf } from './spans.js';
@@ -81,7 +81,7 @@ export class PostgresEvidence implements Evidence {
 
   constructor(
     private readonly connection: ReadingConnection,
-    private readonly reader: SharedKeyReader | undefined,
+    private readonly reader: ReadKeys | undefined,
   ) {}
 
   get keys() {

@@ -32,7 +32,7 @@ import {
   type SharedGauges,
 } from '@clinical-events/collector/store/contract/events';
 import { repeatOutcome } from '@clinical-events/collector/store/content';
-import type { StoredKeys } from '@clinical-events/collector/privacy/key-directory';
+import type { StoredKeys } from '@clinical-events/collector/privacy/stored-keys';
 import { commitmentIn, envelopeIn, keyPlaceIn, openRow, type RowSealer } from './encrypted-row.js';
 import type { Address } from './address.js';
 import { byteaArray, bytesOf, int2Array, int4Array, sha256, uuidArray } from './binary.js';

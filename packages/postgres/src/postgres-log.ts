@@ -21,13 +21,13 @@ import { isNoId, uuidText } from '@clinical-events/collector/store/text';
 import type { Address } from './address.js';
 import { numberIn, sha256 } from './binary.js';
 import { commitmentIn, openRow } from './encrypted-row.js';
-import type { SharedKeyReader } from './key-rows.js';
 import type { Actions } from '@clinical-events/collector/privacy/actions';
-import type { StoredKeys } from '@clinical-events/collector/privacy/key-directory';
+import type { StoredKeys } from '@clinical-events/collector/privacy/stored-keys';
 import type { SequenceSet } from '@clinical-events/collector/privacy/sequence-set';
 import { ActionRows } from './action-rows.js';
 import { type BinaryRow, Lost, ReadingConnection, Refused } from './connection.js';
 import { notReplicated, obstacleOn } from './lane.js';
+import type { ReadKeys } from './opened-keys.js';
 import { type LogRow, readLog } from './schema.js';
 import type { SealKey } from './seal.js';
 import { assertSealed, lookAfterLanes, lookAtWaiting, sequence } from './sequencing.js';
@@ -199,7 +199,7 @@ export class PostgresLog implements EntryLog {
     private readonly connection: ReadingConnection,
     readonly ledgerId: string,
     private readonly isEncrypted: boolean,
-    private readonly keys: SharedKeyReader | undefined,
+    private readonly keys: ReadKeys | undefined,
   ) {
     this.#actions = new ActionRows(connection);
   }
@@ -211,7 +211,7 @@ export class PostgresLog implements EntryLog {
   static async open(
     address: Address,
     connection = new ReadingConnection(address, 'reading'),
-    keys?: SharedKeyReader,
+    keys?: ReadKeys,
   ): Promise<PostgresLog> {
     const { ledgerId, encryptionKeys } = await readLog(connection, { forWriting: false });
     const log = new PostgresLog(connection, ledgerId, encryptionKeys !== undefined, keys);

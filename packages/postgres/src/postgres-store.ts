@@ -21,13 +21,13 @@ import type {
 } from '@clinical-events/collector/store/contract/driver';
 import type { SharedPublicKeys } from '@clinical-events/collector/store/contract/keys';
 import { type Actions, eventsOf, takenBy } from '@clinical-events/collector/privacy/actions';
-import type { TakenKeys } from '@clinical-events/collector/privacy/key-directory';
+import type { PayloadKeys, TakenKeys } from '@clinical-events/collector/privacy/payload-keys';
 import { SequenceSet } from '@clinical-events/collector/privacy/sequence-set';
 import { ActionRows, type EncryptedRow, keysOf, RequestRows } from './action-rows.js';
 import type { Address } from './address.js';
 import { Connection, ReadingConnection } from './connection.js';
 import { assertHasKey, type NewestRow, newestRows, openRow, RowSealer } from './encrypted-row.js';
-import type { SharedKeyWriter } from './key-rows.js';
+import type { WrittenKeys } from './opened-keys.js';
 import {
   APPEND,
   Lane,
@@ -72,8 +72,7 @@ export interface KeysOfLog extends NotedKeys {
   readonly cluster: string;
 }
 
-interface OpenedKeys {
-  readonly keys: SharedKeyWriter;
+interface OpenedKeys extends WrittenKeys {
   /** Of their database, as the log is to say. */
   readonly address: string;
 }
@@ -128,8 +127,7 @@ export class PostgresStore implements SharedStore {
     readonly opened: FoundLog,
     /** By their kind, the bodies of the newest entries of the log's own. */
     readonly newestOwn: ReadonlyMap<number, Buffer>,
-    /** Undefined where payloads are not encrypted. */
-    readonly keys: SharedKeyWriter | undefined,
+    private readonly written: WrittenKeys | undefined,
     private readonly actionRows: ActionRows,
     control: ReadingConnection,
   ) {
@@ -180,7 +178,8 @@ export class PostgresStore implements SharedStore {
       const [entries = 0, own = 0, bytes = 0, lines = 0] = row.slice(0, 4).map(Number);
       // First: a start that is refused leaves no key of seals behind.
       const newest = await newestRows(connection);
-      const keys = await openKeys(connection, log, { isNew: entries === 0, newest }, options.openKeys);
+      const written = await openKeys(connection, log, { isNew: entries === 0, newest }, options.openKeys);
+      const keys = written?.keys;
       const sealKey = await options.sealKey(ledgerId, new PostgresLogKeys(connection), entries);
       const actionRows = new ActionRows(control, sealKey);
       await actionRows.refresh();
@@ -189,7 +188,7 @@ export class PostgresStore implements SharedStore {
       await keys?.destroy(taken);
       if (keys !== undefined) assertHasKey(keys.stored, newest, taken);
       const common = {
-        ...{ encryption: keys && encryptionBy(keys, actionRows) },
+        ...{ encryption: written && encryptionBy(written, actionRows) },
         address,
         collectorId,
         ledgerId,
@@ -210,7 +209,7 @@ export class PostgresStore implements SharedStore {
         { ...common, organisationId: organisations() },
         found,
         newestOwn,
-        keys,
+        written,
         actionRows,
         control,
       );
@@ -220,6 +219,11 @@ export class PostgresStore implements SharedStore {
     } finally {
       await connection.close();
     }
+  }
+
+  /** Undefined where payloads are not encrypted. */
+  get keys(): PayloadKeys | undefined {
+    return this.written?.keys;
   }
 
   async append(batch: readonly Candidate[]): Promise<Outcome[]> {
@@ -378,7 +382,7 @@ export class PostgresStore implements SharedStore {
     await Promise.all(this.#lanes.map((lane) => lane.close()));
     await this.#control.close();
     await this.#looking.close();
-    await this.keys?.close();
+    await this.written?.vault.close();
   }
 
   async #withLane<Result>(work: (lane: Lane) => Promise<Result>): Promise<Result> {
@@ -399,27 +403,26 @@ async function openKeys(
   { ledgerId, systemId, encryptionKeys }: LogRow,
   { isNew, newest }: { readonly isNew: boolean; readonly newest: readonly NewestRow[] },
   open: PostgresStoreOptions['openKeys'],
-): Promise<SharedKeyWriter | undefined> {
+): Promise<WrittenKeys | undefined> {
   const isEncrypted = newest.some((row) => row.isEncrypted);
   const opened = await open?.({
     ...{ ledgerId, cluster: systemId, noted: encryptionKeys, isNew, isEncrypted },
   });
   if (opened === undefined) return undefined;
   await connection.query(BEGIN_ENCRYPTION, [opened.address]);
-  return opened.keys;
+  return opened;
 }
 
-function encryptionBy(keys: SharedKeyWriter, rows: ActionRows): RowEncryption {
+function encryptionBy({ keys }: WrittenKeys, rows: ActionRows): RowEncryption {
   const { actions } = rows;
   return {
-    sealer: new RowSealer(keys.writer),
+    sealer: new RowSealer(keys),
     stored: keys.stored,
     isTaken: (tag, organisation, place) => actions.isTaken(tag, organisation, place),
-    save: () => keys.save(),
+    save: () => keys.flush(),
     // An action is in the log before it destroys a key: so it is known of one that is gone.
     async refresh() {
       await keys.refresh();
-      keys.stored.readAnew();
       await rows.refresh();
     },
   };

@@ -4,14 +4,15 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { KekFault } from '../../collector/src/privacy/key-encryption-key.js';
-import { KeysUnfit } from '@clinical-events/collector/privacy/key-directory';
+import { KeysUnfit } from '@clinical-events/collector/privacy/key-vault';
+import type { PayloadKeys } from '@clinical-events/collector/privacy/payload-keys';
 import { SequenceSet } from '@clinical-events/collector/privacy/sequence-set';
 import type { Store } from '@clinical-events/collector/store/contract/events';
 import { matchingEvents } from '../../collector/src/store/matching-events.js';
 import { examineLog } from '../src/administration.js';
 import type { Address } from '../src/address.js';
 import { ReadingConnection } from '../src/connection.js';
-import { SharedKeyReader, SharedKeyWriter } from '../src/key-rows.js';
+import { openWrittenKeys, ReadKeys, type WrittenKeys } from '../src/opened-keys.js';
 import { PostgresLog } from '../src/postgres-log.js';
 import type { KeysOfLog, PostgresStoreOptions } from '../src/postgres-store.js';
 import { readLog } from '../src/schema.js';
@@ -46,13 +47,14 @@ const keysOf = ({ schema }: Address) => `${keyServer.url()}?schema=${schema}`;
 /** As a collector opens them. */
 function openKeys(address: Address, told: string[] = []): NonNullable<PostgresStoreOptions['openKeys']> {
   return async ({ ledgerId, cluster, noted }: KeysOfLog) => ({
-    keys: await SharedKeyWriter.open(
+    ...(await openWrittenKeys(
       {
         ...{ places: { directories: [keysOf(address)], kek }, ledgerId, isNeeded: noted !== undefined },
         onTrouble: (what) => told.push(what),
+        onOpened: () => Promise.resolve(),
       },
       cluster,
-    ),
+    )),
     address: keysOf(address),
   });
 }
@@ -64,9 +66,7 @@ const open = (address: Address) => openSequencedStore(address, { openKeys: openK
 async function read(address: Address, hasKeys = true): Promise<PostgresLog> {
   const connection = new ReadingConnection(address, 'test');
   const { systemId } = await readLog(connection, { forWriting: false });
-  const keys = hasKeys
-    ? await SharedKeyReader.open({ directories: [keysOf(address)], kek }, systemId)
-    : undefined;
+  const keys = hasKeys ? await ReadKeys.open({ directories: [keysOf(address)], kek }, systemId) : undefined;
   const log = await PostgresLog.open(address, connection, keys);
   const close = log.close.bind(log);
   log.close = async () => {
@@ -217,22 +217,28 @@ describe('encrypted payloads in PostgreSQL', () => {
       );
       return table?.['name'] === null
         ? []
-        : keyServer.query(`SELECT name FROM ${address.schema}.encryption_keys`);
+        : keyServer.query(`SELECT name FROM ${address.schema}.encryption_keys ORDER BY name`);
     };
     try {
-      for (const call of [1, 2, 3, 4]) {
+      // The key is wrapped, seen to unwrap, stored, and opened as every start opens it.
+      const made = ['epochs/0000001.json', 'marks'].map((name) => ({ name }));
+      for (const [call, rows] of [
+        [1, []],
+        [2, []],
+        [3, made],
+      ] as const) {
         const program = path.join(directory, `kms-${call}`);
         const script = `#!/bin/sh\necho >> "$0.asked"\n[ "$(wc -l < "$0.asked")" -ne ${call} ] || exit 1\nexec cat\n`;
         fs.writeFileSync(program, script, { mode: 0o700 });
         kek = `command:${program}`;
         await expect(open(address)).rejects.toThrow(KekFault);
-        expect(await keyRows()).toEqual([]);
+        expect(await keyRows()).toEqual(rows);
       }
       // The keys are durable, and the log does not say so yet.
-      const made = openKeys(address);
+      const makeKeys = openKeys(address);
       const cutOff = openSequencedStore(address, {
         openKeys: async (log) => {
-          await (await made(log))?.keys.close();
+          await (await makeKeys(log))?.vault.close();
           throw new Error('killed');
         },
       });
@@ -282,13 +288,13 @@ describe('encrypted payloads in PostgreSQL', () => {
     const here = { ...address, schema: 'keys' };
     const onLog = openSequencedStore(address, {
       openKeys: async ({ ledgerId, cluster }) => ({
-        keys: await SharedKeyWriter.open(
+        ...(await openWrittenKeys(
           {
-            ...{ ledgerId, onTrouble: () => undefined },
+            ...{ ledgerId, onTrouble: () => undefined, onOpened: () => Promise.resolve() },
             places: { directories: [`${server.url()}?schema=${here.schema}`], kek },
           },
           cluster,
-        ),
+        )),
         address: '',
       }),
     });
@@ -341,9 +347,8 @@ describe('encrypted payloads in PostgreSQL', () => {
     const { ledgerId, systemId: cluster, encryptionKeys: noted } = await readLog(connection);
     await connection.close();
     const opened = await openKeys(address)({ ledgerId, cluster, noted, isNew: false, isEncrypted: false });
-    await opened?.keys.writer.rotate();
-    await opened?.keys.save();
-    await opened?.keys.close();
+    await opened?.keys.rotate();
+    await opened?.vault.close();
     // A tree of the old epoch would be lost with the key of that.
     expect(await store.append([event(2)])).toEqual(['accepted']);
     await store.close();
@@ -354,8 +359,9 @@ describe('encrypted payloads in PostgreSQL', () => {
 });
 
 describe('keys that two collectors write', () => {
-  let x: SharedKeyWriter;
-  let y: SharedKeyWriter;
+  let x: PayloadKeys;
+  let y: PayloadKeys;
+  let vaults: WrittenKeys['vault'][] = [];
   let address: Address;
 
   const opened = async () => {
@@ -364,14 +370,13 @@ describe('keys that two collectors write', () => {
     await connection.close();
     const found = await openKeys(address)({ ledgerId, cluster, noted, isNew: false, isEncrypted: false });
     if (found === undefined) throw new Error('there are no keys');
+    vaults.push(found.vault);
     return found.keys;
   };
   /** As whoever reads now finds it. */
   const stored = async (tag: number, organisation: string, place: number) => {
     const reader = await opened();
-    const key = reader.writer.stored.keyOf(tag, organisation, place);
-    await reader.close();
-    return key;
+    return reader.stored.keyOf(tag, organisation, place);
   };
   const taken = (tag: number, ...places: number[]) => {
     const set = SequenceSet.of(places);
@@ -384,16 +389,19 @@ describe('keys that two collectors write', () => {
     x = await opened();
     y = await opened();
   });
-  afterEach(() => Promise.all([x, y].map((each) => each.close())));
+  afterEach(async () => {
+    await Promise.all(vaults.map((each) => each.close()));
+    vaults = [];
+  });
 
   test('[R-1357] a bucket that is begun while another ends the epoch is under the new one', async () => {
-    await y.save();
+    await y.flush();
     await x.rotate();
-    const { tag, key } = y.writer.keyFor('a', 1);
-    await y.save();
+    const { tag, key } = y.keyFor('a', 1);
+    await y.flush();
     expect(await stored(tag, 'a', 1)).toBe(key);
-    const next = y.writer.keyFor('a', 70_000);
-    await Promise.all([x.rotate(), y.save()]);
+    const next = y.keyFor('a', 70_000);
+    await Promise.all([x.rotate(), y.flush()]);
     await x.finishRotation();
     expect(await stored(tag, 'a', 1)).toBe(key);
     expect(await stored(next.tag, 'a', 70_000)).toBe(next.key);
@@ -402,13 +410,13 @@ describe('keys that two collectors write', () => {
   test('[R-1361] what was destroyed stays so, whatever another had not saved, and whenever it looks', async () => {
     for (const looks of [true, false]) {
       const from = looks ? 1 : 100_000;
-      const { tag } = y.writer.keyFor('a', from);
-      const kept = y.writer.keyFor('a', from + 1);
-      await y.save();
-      const added = y.writer.keyFor('b', from + 2);
+      const { tag } = y.keyFor('a', from);
+      const kept = y.keyFor('a', from + 1);
+      await y.flush();
+      const added = y.keyFor('b', from + 2);
       expect(await x.destroy(taken(tag, from))).toEqual([]);
       if (looks) await y.refresh();
-      await Promise.all([y.save(), y.save()]);
+      await Promise.all([y.flush(), y.flush()]);
       expect(await stored(tag, 'a', from)).toBeUndefined();
       expect(await stored(tag, 'a', from + 1)).toBe(kept.key);
       expect(await stored(tag, 'b', from + 2)).toBe(added.key);
@@ -416,40 +424,36 @@ describe('keys that two collectors write', () => {
   });
 
   test('[R-1357] a tree that one adds while another destroys in its bucket is kept', async () => {
-    const { tag } = y.writer.keyFor('a', 1);
-    await y.save();
+    const { tag } = y.keyFor('a', 1);
+    await y.flush();
     await x.refresh();
-    // In memory, and not in the database yet.
-    await x.writer.destroy(taken(tag, 1));
-    const added = y.writer.keyFor('b', 2);
-    await y.save();
-    await x.refresh();
-    await x.save();
+    const added = y.keyFor('b', 2);
+    const [unreached] = await Promise.all([x.destroy(taken(tag, 1)), y.flush()]);
+    expect(unreached).toEqual([]);
     expect(await stored(tag, 'a', 1)).toBeUndefined();
     expect(await stored(tag, 'b', 2)).toBe(added.key);
   });
 
   test('[R-1357] a tree of a bucket that is over is kept, though another has changed that bucket', async () => {
-    const { tag } = y.writer.keyFor('a', 1);
-    await y.save();
-    const added = y.writer.keyFor('b', 2);
-    const next = y.writer.keyFor('a', 70_000);
+    const { tag } = y.keyFor('a', 1);
+    await y.flush();
+    const added = y.keyFor('b', 2);
+    const next = y.keyFor('a', 70_000);
     expect(await x.destroy(taken(tag, 1))).toEqual([]);
-    await y.save();
+    await y.flush();
     expect(await stored(tag, 'a', 1)).toBeUndefined();
     expect(await stored(tag, 'b', 2)).toBe(added.key);
     expect(await stored(next.tag, 'a', 70_000)).toBe(next.key);
   });
 
   test('[R-1361] the keys of a bucket that was not known yet are destroyed, and not passed over', async () => {
-    const { tag } = y.writer.keyFor('a', 1);
-    await y.save();
+    const { tag } = y.keyFor('a', 1);
+    await y.flush();
     expect(await x.destroy(taken(tag, 1))).toEqual([]);
     expect(await stored(tag, 'a', 1)).toBeUndefined();
   });
 
   test('[R-1361] while the KEK of a new epoch cannot be had nothing is stored, and what was destroyed stays so', async () => {
-    await Promise.all([x, y].map((each) => each.close()));
     const directory = path.dirname(kek.slice('file:'.length));
     const [program, away] = [path.join(directory, 'kms'), path.join(directory, 'away')];
     fs.writeFileSync(program, `#!/bin/sh\n[ -e ${away} ] && exit 1\nexec cat\n`, { mode: 0o700 });
@@ -460,25 +464,27 @@ describe('keys that two collectors write', () => {
       await (await open(address)).close();
       x = await opened();
       y = await opened();
-      const { tag } = y.writer.keyFor('a', 1);
-      const kept = y.writer.keyFor('a', 2);
-      await y.save();
-      const added = y.writer.keyFor('b', 3);
+      const { tag } = y.keyFor('a', 1);
+      const kept = y.keyFor('a', 2);
+      await y.flush();
+      const added = y.keyFor('b', 3);
       expect(await x.destroy(taken(tag, 1))).toEqual([]);
       await x.rotate();
       fs.writeFileSync(away, '');
       for (let i = 0; i < 2; i++) {
-        await expect(y.save()).rejects.toThrow(KekFault);
-        expect(() => y.writer.keyFor('c', 4)).toThrow();
+        // One more root each time: without a key of the newest epoch none of them is durable, so no event is.
+        y.keyFor(`d${i}`, 4 + i);
+        await expect(y.flush()).rejects.toThrow(KekFault);
+        await expect(y.prove()).rejects.toThrow(KekFault);
       }
       fs.rmSync(away);
-      await y.save();
-      const late = y.writer.keyFor('c', 5);
-      await y.save();
+      await y.flush();
+      const late = y.keyFor('c', 6);
+      await y.flush();
       expect(await stored(tag, 'a', 1)).toBeUndefined();
       expect(await stored(tag, 'a', 2)).toBe(kept.key);
       expect(await stored(tag, 'b', 3)).toBe(added.key);
-      expect(await stored(tag, 'c', 5)).toBe(late.key);
+      expect(await stored(tag, 'c', 6)).toBe(late.key);
     } finally {
       kek = before;
     }
@@ -493,9 +499,9 @@ describe('keys that two collectors write', () => {
       const [one, other] = i === 0 ? [x, y] : [y, x];
       const organisation = ['a', 'b', `c${step}`][random.below(3)] ?? '';
       const place = (places[i] = (places[i] ?? 0) + (random.below(20) === 0 ? 65_536 : 1));
-      const { tag, key } = one.writer.keyFor(organisation, place);
-      const work: Promise<unknown>[] = [one.save()];
-      if (random.below(4) === 0) work.push(other.save());
+      const { tag, key } = one.keyFor(organisation, place);
+      const work: Promise<unknown>[] = [one.flush()];
+      if (random.below(4) === 0) work.push(other.flush());
       if (random.below(4) === 0) work.push(other.refresh());
       const [victim] = [...kept].filter(() => random.below(8) === 0);
       if (victim !== undefined) {
@@ -511,9 +517,8 @@ describe('keys that two collectors write', () => {
     }
     const reader = await opened();
     for (const [tag, organisation, place, key] of kept.values())
-      expect(reader.writer.stored.keyOf(tag, organisation, place)).toBe(key);
+      expect(reader.stored.keyOf(tag, organisation, place)).toBe(key);
     for (const [tag, organisation, place] of gone)
-      expect(reader.writer.stored.keyOf(tag, organisation, place)).toBeUndefined();
-    await reader.close();
+      expect(reader.stored.keyOf(tag, organisation, place)).toBeUndefined();
   });
 });

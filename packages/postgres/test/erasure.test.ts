@@ -34,7 +34,7 @@ import { maintainLog } from '../src/administration.js';
 import { sha256 } from '../src/binary.js';
 import { ReadingConnection } from '../src/connection.js';
 import { openForReading } from '../src/driver.js';
-import { SharedKeyWriter } from '../src/key-rows.js';
+import { openWrittenKeys } from '../src/opened-keys.js';
 import { PostgresStore } from '../src/postgres-store.js';
 import { PostgresServer, SEAL_KEY } from './running/postgres-server.js';
 import { random, runs } from '../../../test/property-runs.js';
@@ -104,13 +104,14 @@ class Collector {
       ...{ address, lanes: 1, version: 'test', onLost: (reason) => told.push(reason) },
       onTrouble: (what) => told.push(what),
       openKeys: async ({ ledgerId, cluster, noted }) => ({
-        keys: await SharedKeyWriter.open(
+        ...(await openWrittenKeys(
           {
             ...{ places: { directories: [keysAt()], kek }, ledgerId, isNeeded: noted !== undefined },
             onTrouble: (what) => told.push(what),
+            onOpened: () => Promise.resolve(),
           },
           cluster,
-        ),
+        )),
         address: keysAt(),
       }),
     });

@@ -30,6 +30,9 @@ export interface KeyVault {
   /** The copies that the last write or erasure did not reach, and why: they may lack records, or have older ones. */
   readonly unwritten: ReadonlyMap<string, unknown>;
 
+  /** Another number whenever reads give something else than before; undefined where other processes may change it unseen. */
+  readonly version?: number;
+
   /**
    * On return, reads give what was stored before the call by any process.
    * @returns records that this process had stored or read and that the vault no longer has in that generation, because it

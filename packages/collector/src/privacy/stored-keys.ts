@@ -31,8 +31,8 @@ export interface StoredKeys {
   /** The bodies of the actions that are noted beside the keys, of which the log may be an older state. */
   noted(): Buffer[];
   /**
-   * What was not found before is looked for once more, and what is kept in memory is read again after ten seconds. Of a vault
-   * in a database `await vault.refresh()` goes before.
+   * What was not found before is looked for once more. What is kept in memory is read again when the version of the vault is
+   * another one, and after ten seconds where it has none. Of a vault in a database `await vault.refresh()` goes before.
    */
   readAgain(): void;
 }
@@ -48,8 +48,9 @@ export class KeyReader implements StoredKeys {
   #names: NameCipher | undefined;
   /** What was not found since `readAgain`. */
   readonly #missed = new Set<string>();
-  /** Since when it keeps buckets. */
+  /** Since when it keeps buckets, and of which version of the vault. */
   #keptSince = performance.now();
+  #version: number | undefined;
 
   constructor(private readonly opened: OpenedVault) {}
 
@@ -87,7 +88,10 @@ export class KeyReader implements StoredKeys {
   readAgain(): void {
     this.#missed.clear();
     this.#names = undefined;
-    if (performance.now() - this.#keptSince > KEPT_MS) this.forget();
+    const { version } = this.opened.vault;
+    const isOld =
+      version === undefined ? performance.now() - this.#keptSince > KEPT_MS : version !== this.#version;
+    if (isOld) this.forget();
   }
 
   /** Forgets all keys that it has read. */
@@ -97,6 +101,7 @@ export class KeyReader implements StoredKeys {
     this.#names = undefined;
     this.opened.forgetEpochs();
     this.#keptSince = performance.now();
+    this.#version = this.opened.vault.version;
   }
 
   #bucket(tag: number, organisation: string): Bucket | undefined {
