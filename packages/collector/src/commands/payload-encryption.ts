@@ -21,12 +21,10 @@ export interface EncryptionSettings {
 /**
  * Encrypts the payloads of a new log unless that is refused, and those of another log from the start that asks for it.
  * A log with encrypted payloads is not opened without its keys.
- * @param namesKey of a mirror, so that names are written there as on the others.
  */
 export function encryptionOf(
   { dataDir, encryption, encryptionKeys, kek }: EncryptionSettings,
   onTrouble: (what: string, error: unknown) => void,
-  namesKey?: Buffer,
 ): Encryption {
   return {
     suite: 1,

@@ -108,6 +108,13 @@ export class OpenedVault {
     return Buffer.from(key, 'latin1');
   }
 
+  /** All names keys that are not removed yet. @throws KeysUnfit, KekFault, VaultAway */
+  namesKeys(): Buffer[] {
+    const state = this.state(NAMES);
+    const keys = [...(state?.trees.keys() ?? [])].flatMap((number) => (state && firstKey(state, number)) ?? []);
+    return keys.map((key) => Buffer.from(key, 'latin1'));
+  }
+
   /** The key of a legal hold; undefined when it is destroyed, or was never made. @throws KeysUnfit, KekFault, VaultAway */
   holdKey(action: string): KeyObject | undefined {
     const state = this.state(holdName(action));

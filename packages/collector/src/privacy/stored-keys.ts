@@ -24,8 +24,8 @@ export interface StoredKeys {
   knows(tag: number, organisation: string): boolean;
   /** For names in files that are derived from payloads: under the newest names key. @throws KekFault, KeysUnfit */
   names(): NameCipher;
-  /** The newest names key, for other keys of the same log. @throws KekFault, KeysUnfit */
-  namesKey(): Buffer;
+  /** By the names key of an id, while it is replaced; undefined where it is not there, or not any more. @throws as `names`. */
+  namesBy(id: string): NameCipher | undefined;
   /** The key of the record of a legal hold; undefined when it is destroyed, or was never made. @throws as `keyOf`. */
   holdKey(action: string): KeyObject | undefined;
   /** The bodies of the actions that are noted beside the keys, of which the log may be an older state. */
@@ -69,11 +69,14 @@ export class KeyReader implements StoredKeys {
   }
 
   names(): NameCipher {
-    return (this.#names ??= new SyntheticIv(this.namesKey()));
+    return (this.#names ??= new SyntheticIv(this.opened.namesKey()));
   }
 
-  namesKey(): Buffer {
-    return this.opened.namesKey();
+  namesBy(id: string): NameCipher | undefined {
+    return this.opened
+      .namesKeys()
+      .map((key) => new SyntheticIv(key))
+      .find((cipher) => cipher.id === id);
   }
 
   holdKey(action: string): KeyObject | undefined {

@@ -55,7 +55,8 @@ function placed(keys: StoredKeys, placeOf: (sequence: number) => number): Stored
     keyOf: (tag, organisation, sequence) => keys.keyOf(tag, organisation, placeOf(sequence)),
     knows: (tag, organisation) => keys.knows(tag, organisation),
     names: () => keys.names(),
-    namesKey: () => keys.namesKey(),
+    namesBy: (id) => keys.namesBy(id),
+    holdKey: (action) => keys.holdKey(action),
     noted: () => keys.noted(),
     readAgain: () => keys.readAgain(),
   };

@@ -14,7 +14,7 @@ import { describeStore, isShared } from '../../store/open.js';
 import { isLocked } from '../../store/directory-lock.js';
 import { openSharedRequests, openStore } from '../../store/open-to-read.js';
 import { readMirrorNote } from '../../tree/state-files.js';
-import { usage, CommandFailure, EXIT, interruption } from '../exit-codes.js';
+import { usage, CommandFailure, EXIT, type ExitCode, interruption } from '../exit-codes.js';
 import { assertReadable } from '../regular-files.js';
 import { printRemarks } from '../typed.js';
 
@@ -97,7 +97,8 @@ export async function deliver(
 
 /** Whether what was asked for has not begun, and no collector begins it any more. @param error that `deliver` has thrown. */
 export function isOver(error: unknown): boolean {
-  return error instanceof CommandFailure && ![EXIT.pending, EXIT.failure].includes(error.exitCode);
+  const isOpen = (code: ExitCode) => code === EXIT.pending || code === EXIT.failure;
+  return error instanceof CommandFailure && !isOpen(error.exitCode);
 }
 
 /** @throws CommandFailure for a database of another log. */

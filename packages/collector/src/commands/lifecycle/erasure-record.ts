@@ -74,7 +74,7 @@ export function erasureRecordOf(dataDir: string, action: string, record: string)
   if (!exists(file)) return undefined;
   let text: Buffer | undefined;
   try {
-    const kek = keyEncryptionKeyOf(readKeyPlaces(dataDir));
+    const kek = kekOf(readKeyPlaces(dataDir));
     const { sealed, key } = JSON.parse(fs.readFileSync(file, 'utf8')) as Record<'sealed' | 'key', string>;
     text = openRecord(kek.unwrap(key), action, Buffer.from(sealed, 'base64'));
   } catch {

@@ -55,7 +55,8 @@ const add = defineCommand<AddOptions>({
     },
     '--subject-file <file>': 'ids of a person, one a line; - for standard input',
   },
-  ...SHARED,
+  configuration: 'hold',
+  examples: EXAMPLES,
   hidesArguments: true,
   run: ({ options, config }) => addHold(options, config),
 });

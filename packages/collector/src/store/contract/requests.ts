@@ -1,4 +1,5 @@
 /** What commands ask of a collector to be done to stored events. */
+import type { KeyObject } from 'node:crypto';
 import type { StoredKeys } from '../../privacy/stored-keys.js';
 import type { TakenKeys } from '../../privacy/payload-keys.js';
 
@@ -47,10 +48,24 @@ export interface HoldRecords {
   remove(action: string): Promise<void>;
 }
 
+/** The keys of legal holds, for a command that begins one. */
+export interface HoldKeys {
+  /** On return the key is durable. */
+  newHoldKey(action: string): Promise<KeyObject>;
+  /** @returns the copies that could not be reached. */
+  destroyHold(action: string): Promise<string[]>;
+  close(): Promise<void>;
+}
+
 /** Of a log that several collectors write to: what is asked of them. */
 export interface SharedRequests {
   readonly ledgerId: string;
   readonly requests: Requests;
   readonly holdRecords: HoldRecords;
+  /**
+   * @param address of the database of keys; empty: as the log says. @param kek as `--kek` has it.
+   * @throws KeysUnfit, KekFault
+   */
+  openHoldKeys(address: string, kek: string): Promise<HoldKeys>;
   close(): Promise<void>;
 }

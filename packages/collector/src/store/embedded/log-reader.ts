@@ -114,6 +114,15 @@ export class LogReader implements EventLog {
     return this.#opener.keys?.names();
   }
 
+  olderNames(id: string): NameCipher | undefined {
+    return this.#opener.keys?.namesBy(id);
+  }
+
+  holdKey(action: string): KeyObject | undefined {
+    this.#opener.readAnew();
+    return this.#opener.keys?.holdKey(action);
+  }
+
   get extent(): number {
     const last = this.#listedSegments().at(-1);
     return last === undefined ? 0 : last.base + this.files.size(this.#open(last)) - offsetIn(last, last.base);
