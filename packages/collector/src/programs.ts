@@ -27,12 +27,7 @@ export class ProgramFailed extends Error {
 }
 
 /** What the program prints, once it has ended with 0. @throws ProgramFailed */
-export function outputOf(
-  program: string,
-  verb: string,
-  input: string,
-  timeLimitMs: number,
-): Promise<string> {
+export function outputOf(program: string, verb: string, input: string, timeLimitMs: number): Promise<string> {
   return new Promise((resolve, reject) => {
     const child = spawn(program, [verb], { ...OPTIONS, stdio: ['pipe', 'pipe', 'ignore'] });
     const printed: Buffer[] = [];

@@ -1,9 +1,17 @@
 /** How the payloads of a log are encrypted, as the options want it and the log needs it. */
 import path from 'node:path';
-import { nodeFiles } from '../files.js';
-import { hasKeys, KeysUnfit, KeyWriter, keysOnDisk } from '../privacy/key-directory.js';
+import { exists, nodeFiles } from '../files.js';
+import { copyKeys, eraseKeysIn, hasKeys, type KeyPlaces, openKeys } from '../privacy/key-directories.js';
+import { KeysUnfit } from '../privacy/key-vault.js';
 import type { NotedKeys, WantedKeys } from '../store/contract/driver.js';
-import { noteBegunKeys, noteKeyPlaces, notesKeys, readKeyPlaces } from '../store/key-places.js';
+import {
+  defaultKeys,
+  forgetLeftOut,
+  noteBegunKeys,
+  noteKeyPlaces,
+  notesKeys,
+  readKeyPlaces,
+} from '../store/key-places.js';
 import { isShared, storeFault } from '../store/open.js';
 import { sharedKeyPlaces } from '../store/open-to-read.js';
 import type { Encryption } from '../store/open-to-write.js';
@@ -38,7 +46,8 @@ export function encryptionOf(
       };
       if (isNeeded && encryption === 'off')
         throw new Unusable('--encryption off: the payloads of this log are encrypted, and that stays');
-      const isThere = hasKeys(keysOnDisk, places);
+      if (notesKeys(dataDir)) places.directories = await withLeaving(places, noted, onTrouble);
+      const isThere = hasKeys(places);
       if (isNeeded && !isThere) {
         throw new KeysUnfit(
           `the payloads of this log are encrypted, and their keys are not in ${places.directories.join(', ')}. Say where ` +
@@ -51,15 +60,53 @@ export function encryptionOf(
       if (given.length === 0 && !isNeeded)
         places.directories.forEach((each) => nodeFiles.makeDirectory(each));
       if (!isNeeded && !isThere) await noteBegunKeys(dataDir, places.directories);
-      const keys = KeyWriter.open({
-        ...{ files: keysOnDisk, places, ledgerId, isNeeded, namesKey, onTrouble },
+      const keys = await openKeys({
+        ...{ places, ledgerId, isNeeded, namesKey, onTrouble },
         known: notesKeys(dataDir) ? noted.directories : [],
         noted: () => readKeyPlaces(dataDir).directories,
       });
       await noteKeyPlaces(dataDir, places);
+      const own = defaultKeys(dataDir);
+      if (!places.directories.includes(own) && exists(own) && keys.directories.inTrouble === 0) {
+        eraseKeysIn(own);
+        await forgetLeftOut(dataDir, own);
+      }
       return keys;
     },
   };
+}
+
+/**
+ * On return every directory that is wanted has all keys that the noted ones have: then these may be left out.
+ * @returns the directories to use: with those that are to be left out, while one of the others lacks their keys.
+ * @throws KeysUnfit where the keys are to move to other directories, and cannot be copied there.
+ */
+async function withLeaving(
+  { directories, kek }: KeyPlaces,
+  noted: KeyPlaces,
+  onTrouble: (what: string, error: unknown) => void,
+): Promise<string[]> {
+  const isThere = (directory: string) => hasKeys({ directories: [directory], kek });
+  const leaving = noted.directories.filter((each) => !directories.includes(each) && isThere(each));
+  if (leaving.length === 0) return [...directories];
+  const isMove = directories.every((each) => !noted.directories.includes(each));
+  let isLacking = false;
+  for (const directory of directories) {
+    try {
+      // A directory that had keys and has none is a mount that failed.
+      if (noted.directories.includes(directory) && !isThere(directory))
+        throw new KeysUnfit(`${directory} has no keys any more`);
+      await copyKeys({ directories: [...new Set([...noted.directories, ...directories])], kek }, directory);
+    } catch (error) {
+      if (isMove)
+        throw new KeysUnfit(`the keys in ${leaving.join(', ')} cannot be copied to ${directory}`, {
+          cause: error,
+        });
+      onTrouble(`the keys of payloads in ${leaving.join(', ')} cannot be copied to ${directory}`, error);
+      isLacking = true;
+    }
+  }
+  return isLacking ? [...directories, ...leaving] : [...directories];
 }
 
 /**

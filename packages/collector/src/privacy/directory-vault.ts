@@ -1,11 +1,12 @@
 /** A vault in one directory: a file for each record, by its name. */
 import path from 'node:path';
 import { nodeFiles, readFrom, replaceNow, type Files } from '../files.js';
+import { systemCode } from '../system-code.js';
 import { epochIn, epochOf, generationOf, epochName, isRecordName, stateNames } from './key-record.js';
 import { type KeyVault, type RecordName, VaultAway } from './key-vault.js';
 
 /** Of no record. */
-const TRIAL = 'trial';
+const TRIAL = path.join('buckets', 'trial');
 const NOTHING_LOST: ReadonlyMap<RecordName, Buffer> = new Map();
 
 /** A directory that is not there is away, and never made: it may be a mount that failed. */
@@ -115,8 +116,13 @@ export class DirectoryVault implements KeyVault {
     return this.#answer(() => {
       const file = path.join(this.directory, name);
       if (this.files.look(file) === undefined) return undefined;
-      const bytes = readFrom(this.files, file);
-      return generationOf(name, bytes) > 0 ? bytes : undefined;
+      try {
+        const bytes = readFrom(this.files, file);
+        return generationOf(name, bytes) > 0 ? bytes : undefined;
+      } catch (error) {
+        if (systemCode(error) === 'EISDIR') return undefined;
+        throw error;
+      }
     });
   }
 
@@ -159,7 +165,7 @@ export class DirectoryVault implements KeyVault {
       return Promise.resolve(this.#answer(work));
     } catch (error) {
       this.unwritten.set(this.directory, error);
-      return Promise.reject(error as Error);
+      return Promise.reject(error);
     }
   }
 }

@@ -14,7 +14,16 @@ import {
   openKek,
   type KeyEncryptionKey,
 } from './key-encryption-key.js';
-import { COPIES, copiesBytes, copiesIn, epochName, generationOf, NAMES, stateNames, type KeyCopy } from './key-record.js';
+import {
+  COPIES,
+  copiesBytes,
+  copiesIn,
+  epochName,
+  generationOf,
+  NAMES,
+  stateNames,
+  type KeyCopy,
+} from './key-record.js';
 import { KeysUnfit, type KeyVault, type RecordName, VaultAway } from './key-vault.js';
 import { ledgerOf, MirroredVault, type MirroredVaultOptions } from './mirrored-vault.js';
 import { epochRecordOf, epochsOf, newestOf, OpenedVault, unwrapped } from './opened-vault.js';
@@ -98,9 +107,10 @@ export async function openKeys(options: DirectoryKeysOptions): Promise<PayloadKe
   }
   const vault = vaultOf(places, { ledgerId, known, noted }, files);
   const isOwnKek = places.kek === '';
+  const had = places.directories.filter((each) => hasKeys({ directories: [each], kek: '' }, files));
   if (isOwnKek && !isNeeded && !hasKeys(places, files)) makeKek(places, files);
   const keys = await PayloadKeys.open({ ...options, vault, kek: kekOf(places, vault) });
-  if (isOwnKek) levelKekFiles(places, vault, onTrouble, files);
+  if (isOwnKek) levelKekFiles(places, vault, { had, onTrouble, files });
   return keys;
 }
 
@@ -187,24 +197,38 @@ function makeKek({ directories }: KeyPlaces, files: Files): void {
 
 function writeKek(directory: string, kek: Buffer, files: Files): void {
   if (files.look(directory) === undefined) throw new VaultAway(`there is no directory ${directory}`);
-  if (kekBytes(directory, files)?.equals(kek) !== true) replaceNow(files, path.join(directory, KEK_NAME), kek);
+  if (kekBytes(directory, files)?.equals(kek) !== true)
+    replaceNow(files, path.join(directory, KEK_NAME), kek);
 }
 
-/** On return each directory with keys that can be written has the right file `kek`. */
+/**
+ * On return each directory with keys that can be written has the right file `kek`.
+ * @param had those that had keys before this start.
+ */
 function levelKekFiles(
   places: KeyPlaces,
   vault: KeyVault,
-  onTrouble: DirectoryKeysOptions['onTrouble'],
-  files: Files,
+  {
+    had,
+    onTrouble,
+    files,
+  }: Pick<DirectoryKeysOptions, 'onTrouble'> & { readonly had: readonly string[]; readonly files: Files },
 ): void {
   const found = kekFiles(places, vault);
   const right = found.find(({ kek }) => kek !== undefined);
   const content = right && kekBytes(right.directory, files);
   for (const { directory, fault } of found) {
-    if (fault === undefined || content === undefined || !hasKeys({ directories: [directory], kek: '' }, files))
+    if (
+      fault === undefined ||
+      content === undefined ||
+      !hasKeys({ directories: [directory], kek: '' }, files)
+    )
       continue;
-    if (kekBytes(directory, files) !== undefined)
-      onTrouble(`the file kek of ${directory} is not used: that of another directory is the right one`, fault);
+    if (had.includes(directory))
+      onTrouble(
+        `the file kek of ${directory} is not used: that of another directory is the right one`,
+        fault,
+      );
     try {
       writeKek(directory, content, files);
     } catch (error) {
@@ -307,7 +331,8 @@ export async function copyKeys(places: KeyPlaces, to: string, until?: string): P
   for (const name of recordNames(vault)) {
     const { bytes } = opened.due(name);
     const held = heldIn(there, name);
-    if (bytes !== undefined) await there.write(name, bytes, held === undefined ? 0 : generationOf(name, held));
+    if (bytes !== undefined)
+      await there.write(name, bytes, held === undefined ? 0 : generationOf(name, held));
   }
 }
 

@@ -27,6 +27,8 @@ import {
   type KeyState,
 } from './key-state.js';
 import { isKekFile, KekFault, newKekFile, openKek, type KeyEncryptionKey } from './key-encryption-key.js';
+import { KeysUnfit } from './key-vault.js';
+export { KeysUnfit } from './key-vault.js';
 import { BUCKET_ID_BYTES, KeyTree, newRoot, TREE_PLACES } from './key-tree.js';
 import { SyntheticIv, type NameCipher } from './name-cipher.js';
 import { SequenceSet } from './sequence-set.js';
@@ -64,11 +66,6 @@ export interface KeyPlaces {
 export interface LeftOut {
   readonly directory: string;
   readonly since: string;
-}
-
-/** The keys cannot be used. The message says which, and never holds one. */
-export class KeysUnfit extends Error {
-  override name = 'KeysUnfit';
 }
 
 /** A key as it stands in a file of its own. */
@@ -457,6 +454,8 @@ export interface StoredKeys {
   noted(): Buffer[];
   /** What was not found before is looked for once more. */
   readAnew(): void;
+  readAgain(): void;
+  holdKey(action: string): undefined;
 }
 
 /** For readers, beside a running collector or without one. */
@@ -505,6 +504,14 @@ export class KeyReader implements StoredKeys {
   readAnew(): void {
     this.#missed.clear();
     if (performance.now() - this.#keptSince > KEPT_MS) this.drop();
+  }
+
+  readAgain(): void {
+    this.readAnew();
+  }
+
+  holdKey(): undefined {
+    return undefined;
   }
 
   /** Forgets all keys that it has read. */
@@ -695,7 +702,7 @@ export class KeyWriter {
    * hold.
    * @throws KeysUnfit when they are those of another log, or are needed and not there; KekFault.
    */
-  static open(given: KeyWriterOptions): KeyWriter {
+  static async open(given: KeyWriterOptions): Promise<KeyWriter> {
     const { files, ledgerId, isNeeded = false } = given;
     assertApart(given.places);
     const places = { ...given.places, directories: [...given.places.directories] };
@@ -717,7 +724,7 @@ export class KeyWriter {
       // The epoch is last: a key of names without one is of a start that was cut off, and wrote nothing by it.
       for (const number of [0, 1]) {
         const key = (number === 0 ? options.namesKey : undefined) ?? randomBytes(32);
-        maker.#putKey(number, key, shelf.kek.wrap(key));
+        maker.#putKey(number, key, await shelf.kek.wrap(key));
       }
     }
     const writer = new KeyWriter(options, shelf, Math.max(1, epoch));
@@ -895,7 +902,7 @@ export class KeyWriter {
   async rotate(): Promise<string[]> {
     this.#takeUpMirrors();
     const key = randomBytes(32);
-    this.#putKey(this.#epoch + 1, key, await this.#shelf.kek.wrapLater(key));
+    this.#putKey(this.#epoch + 1, key, await this.#shelf.kek.wrap(key));
     this.#epoch++;
     this.#isRotating = true;
     return this.finishRotation();
@@ -1023,7 +1030,15 @@ export class KeyWriter {
     do bucketId = randomBytes(BUCKET_ID_BYTES);
     while (taken.has(bucketId.readUInt32BE(0)));
     const { ledgerId } = this.#options;
-    return this.#keep({ ledgerId, bucketId, firstSequence, generation: 1, epoch: this.#epoch, trees });
+    return this.#keep({
+      kind: 1,
+      ledgerId,
+      bucketId,
+      firstSequence,
+      generation: 1,
+      epoch: this.#epoch,
+      trees,
+    });
   }
 
   #addTree(organisation: string): KeyTree {

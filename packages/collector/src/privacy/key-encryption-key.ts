@@ -10,7 +10,6 @@ import { systemCode } from '../system-code.js';
 const KEY_BYTES = 32;
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
-const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/;
 const TIME_LIMIT_MS = 10_000;
 
 /** The key cannot be had, or does not open what it should. The message names a place, never a key. */
@@ -114,7 +113,7 @@ class CommandKek implements KeyEncryptionKey {
 
   async wrap(key: Buffer): Promise<string> {
     const wrapped = bare(await this.#ask('wrap', key.toString('base64')));
-    if (!BASE64.test(wrapped)) throw new KekFault(`${this.program} did not print base64 (wrap)`);
+    if (wrapped === '') throw new KekFault(`${this.program} printed nothing (wrap)`);
     const unwrapped = this.#keyIn(await this.#ask('unwrap', wrapped));
     if (!unwrapped.equals(key))
       throw new KekFault(`${this.program} unwraps another key than it wrapped, and nothing was put under it`);

@@ -67,8 +67,7 @@ export function holdId(action: string): Buffer {
 export function stateName({ kind, firstSequence, bucketId }: Omit<KeyState, 'trees'>): RecordName {
   const id = bucketId.toString('hex');
   if (kind === KINDS.names) return NAMES;
-  if (kind === KINDS.hold)
-    return holdName(id.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5'));
+  if (kind === KINDS.hold) return holdName(id.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5'));
   return `buckets/${String(firstSequence).padStart(16, '0')}-${id.slice(0, 8)}.keys`;
 }
 

@@ -86,12 +86,7 @@ export class MirroredVault implements KeyVault {
   }
 
   /** Whether the newest that is stored is neither these bytes nor of this generation, or an epoch is missing or in use. */
-  #isStale(
-    held: readonly Held[],
-    name: RecordName,
-    bytes: Buffer | undefined,
-    after: number,
-  ): boolean {
+  #isStale(held: readonly Held[], name: RecordName, bytes: Buffer | undefined, after: number): boolean {
     const generation = Math.max(0, ...held.map((each) => each.generation));
     const newest = held.find((each) => each.generation === generation)?.bytes;
     if (newest === undefined ? bytes === undefined : bytes?.equals(newest) === true) return false;
@@ -129,9 +124,12 @@ export class MirroredVault implements KeyVault {
       bytes === undefined
         ? await copy.erase(name, undefined, before.generation)
         : await copy.write(name, bytes, before.generation);
-    if (isDone === 'stale') throw new VaultAway(`${copy.directory} lacks the epoch of ${name}, or has others`);
+    if (isDone === 'stale')
+      throw new VaultAway(`${copy.directory} lacks the epoch of ${name}, or has others`);
     if (isDone !== 'written' && isDone.length > 0)
-      throw new VaultAway(`${copy.directory} cannot be written`, { cause: copy.unwritten.get(copy.directory) });
+      throw new VaultAway(`${copy.directory} cannot be written`, {
+        cause: copy.unwritten.get(copy.directory),
+      });
   }
 
   /** On return the first copy was changed, and one more where there are several. */

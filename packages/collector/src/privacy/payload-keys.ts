@@ -15,7 +15,7 @@ import { KeysUnfit, type KeyVault, type RecordName, VaultAway } from './key-vaul
 import type { NameCipher } from './name-cipher.js';
 import { epochsOf, newestNames } from './opened-vault.js';
 import { SequenceSet } from './sequence-set.js';
-import { KeyReader, namesByTag, type StoredKeys, treesOf } from './stored-keys.js';
+import { type Bucket, KeyReader, namesByTag, type StoredKeys, treesOf } from './stored-keys.js';
 import { type Change, VaultWriter } from './vault-writer.js';
 
 /** As many as a segment of the usual size holds. */
@@ -74,7 +74,7 @@ export class PayloadKeys {
   private constructor(options: PayloadKeysOptions) {
     this.#options = options;
     this.#writer = new VaultWriter({ ...options, onStored: (state) => this.#follow(state) });
-    this.stored = this.#reader = new KeyReader(this.#writer.opened);
+    this.stored = this.#reader = new KeyReader(this.#writer.opened, (tag) => this.#unsavedBucket(tag));
   }
 
   /**
@@ -84,8 +84,9 @@ export class PayloadKeys {
   static async open(options: PayloadKeysOptions): Promise<PayloadKeys> {
     const keys = new PayloadKeys(options);
     await options.vault.refresh();
-    await keys.#makeFirst();
+    await keys.#makeEpoch();
     await keys.refresh();
+    await keys.#makeNames();
     return keys;
   }
 
@@ -108,9 +109,11 @@ export class PayloadKeys {
     if (this.isDurable) return;
     await this.#writer.catchUp();
     await this.#writer.level();
-    while (!this.isDurable)
+    while (this.#unsaved.size > 0)
       for (const [name, state] of this.#unsaved) {
-        const saved = await this.#writer.write(name, (stored) => stored ? mergedStates(state, stored) : state);
+        const saved = await this.#writer.write(name, (stored) =>
+          stored ? mergedStates(state, stored) : state,
+        );
         // Else a root was added meanwhile.
         if (opensAlike(saved, this.#unsaved.get(name) ?? saved)) this.#unsaved.delete(name);
         this.#isProven = true;
@@ -223,7 +226,8 @@ export class PayloadKeys {
 
   /** Adds a names key, which is the newest from now on. On return it is durable. @returns the copies that lack it. */
   async renewNames(): Promise<string[]> {
-    if (!(await this.#canRefresh())) throw new VaultAway(`no names key can be made in ${this.#writer.opened.where}`);
+    if (!(await this.#canRefresh()))
+      throw new VaultAway(`no names key can be made in ${this.#writer.opened.where}`);
     const nodes = onlyKey(randomBytes(KEY_BYTES));
     let number: string | undefined;
     const change: Change = (stored) => {
@@ -265,7 +269,10 @@ export class PayloadKeys {
   /** Destroys the key of a hold; what was destroyed or never made is left so. @returns the copies that could not be reached. */
   async destroyHold(action: string): Promise<string[]> {
     if (!(await this.#canRefresh())) return [...this.#options.vault.copies];
-    return this.#writer.erase(holdName(action), (stored) => stored && { ...stored, trees: new Map([['', []]]) });
+    return this.#writer.erase(
+      holdName(action),
+      (stored) => stored && { ...stored, trees: new Map([['', []]]) },
+    );
   }
 
   /** Whether what others have done could be taken in. Else that is reported, and nothing can be reached. */
@@ -283,29 +290,38 @@ export class PayloadKeys {
   async #putHold(action: string, key: Buffer): Promise<void> {
     await this.refresh();
     const ids = { kind: KINDS.hold, bucketId: holdId(action) };
-    await this.#writer.write(holdName(action), (stored) => stored ?? this.#newState(ids, [['', onlyKey(key)]]));
+    await this.#writer.write(
+      holdName(action),
+      (stored) => stored ?? this.#newState(ids, [['', onlyKey(key)]]),
+    );
   }
 
-  /** On return there are an epoch and a names key, whoever made them. */
-  async #makeFirst(): Promise<void> {
-    const { isNeeded = false, namesKey = randomBytes(KEY_BYTES) } = this.#options;
-    const unfit = (what: string) =>
-      new KeysUnfit(`the keys in ${this.#writer.opened.where} are not whole: ${what}`);
-    if (epochsOf(this.#options.vault).length === 0) {
-      if (isNeeded || this.#options.vault.list('buckets').length > 0)
-        throw unfit('the directory epochs has no key in it');
-      await this.#writer.makeEpoch(1);
-    }
-    this.#writer.lookAtEpochs();
+  /** On return there is an epoch, whoever made it. */
+  async #makeEpoch(): Promise<void> {
+    if (epochsOf(this.#options.vault).length > 0) return;
+    if (this.#hasBuckets) throw this.#unfit('the directory epochs has no key in it');
+    await this.#writer.makeEpoch(1);
+  }
+
+  /** On return there is a names key, whoever made it. */
+  async #makeNames(): Promise<void> {
+    const { namesKey = randomBytes(KEY_BYTES), vault } = this.#options;
     this.#writer.opened.epochKey(this.#writer.epoch);
-    if (this.#options.vault.read(NAMES).length > 0) return;
-    // Epoch and names key of a first start that was cut off are kept; nothing is encrypted by them.
-    if (isNeeded) throw unfit(`${NAMES} is missing or damaged`);
+    if (vault.read(NAMES).length > 0) return;
+    // The epoch of a first start that was cut off stays: nothing is encrypted under it.
+    if (this.#hasBuckets) throw this.#unfit(`${NAMES} is missing or damaged`);
     const ids = { kind: KINDS.names, bucketId: randomBytes(BUCKET_ID_BYTES) };
-    await this.#writer.write(
-      NAMES,
-      (stored) => stored ?? this.#newState(ids, [[namesNumber(1), onlyKey(namesKey)]]),
-    );
+    const first = [[namesNumber(1), onlyKey(namesKey)]] as const;
+    await this.#writer.write(NAMES, (stored) => stored ?? this.#newState(ids, first));
+  }
+
+  /** Whether there are keys of events, or have to be. */
+  get #hasBuckets(): boolean {
+    return this.#options.isNeeded === true || this.#options.vault.list('buckets').length > 0;
+  }
+
+  #unfit(why: string): KeysUnfit {
+    return new KeysUnfit(`the keys in ${this.#writer.opened.where} are not whole: ${why}`);
   }
 
   /** On return what is destroyed in a state that is stored is destroyed in memory too. */
@@ -356,6 +372,18 @@ export class PayloadKeys {
     return tree;
   }
 
+  /** Events of a batch are compared with each other before their keys are durable. */
+  #unsavedBucket(tag: number): Bucket | undefined {
+    for (const state of this.#unsaved.values()) {
+      if (state.bucketId.readUInt32BE(0) !== tag) continue;
+      return {
+        firstSequence: state.firstSequence,
+        trees: state === this.#bucket ? this.#trees : treesOf(state),
+      };
+    }
+    return undefined;
+  }
+
   /** On return the state is in use, and is written by the next `flush`. */
   #keep(state: KeyState): KeyState {
     this.#unsaved.set(stateName(state), state);
@@ -388,7 +416,10 @@ function namesNumber(number: number): string {
 /** The newest names key, and a tree without nodes in the place of the one before it: so that it does not come back. */
 function withNewestNames(state: KeyState): KeyState {
   const newest = newestNames(state);
-  const before = [...state.trees.keys()].filter((number) => number < newest).sort().at(-1);
+  const before = [...state.trees.keys()]
+    .filter((number) => number < newest)
+    .sort()
+    .at(-1);
   const trees = new Map([[newest, state.trees.get(newest) ?? []]]);
   if (before !== undefined) trees.set(before, []);
   return { ...state, trees };

@@ -37,7 +37,7 @@ export interface StoredKeys {
   readAgain(): void;
 }
 
-interface Bucket {
+export interface Bucket {
   readonly firstSequence: number;
   readonly trees: ReadonlyMap<string, KeyTree>;
 }
@@ -52,7 +52,11 @@ export class KeyReader implements StoredKeys {
   #keptSince = performance.now();
   #version: number | undefined;
 
-  constructor(private readonly opened: OpenedVault) {}
+  /** @param unsaved gives a bucket of this process that the vault lacks, or has in an older state. */
+  constructor(
+    private readonly opened: OpenedVault,
+    private readonly unsaved: (tag: number) => Bucket | undefined = () => undefined,
+  ) {}
 
   /** @returns undefined when there are no keys. @throws VaultAway */
   static open(vault: KeyVault, kek: KeyEncryptionKey): KeyReader | undefined {
@@ -108,7 +112,7 @@ export class KeyReader implements StoredKeys {
   }
 
   #bucket(tag: number, organisation: string): Bucket | undefined {
-    const bucket = this.#buckets.get(tag);
+    const bucket = this.unsaved(tag) ?? this.#buckets.get(tag);
     return bucket?.trees.has(organisation) === true ? bucket : this.#look(tag, organisation);
   }
 

@@ -25,6 +25,11 @@ export async function noteBegunKeys(dataDirectory: string, directories: readonly
   await nodeFiles.replace(noteOf(dataDirectory), Buffer.from(`${JSON.stringify({ begun: directories })}\n`));
 }
 
+/** Where keys are when no other directory is named. */
+export function defaultKeys(dataDirectory: string): string {
+  return path.join(dataDirectory, 'encryption-keys');
+}
+
 type Note = Partial<Record<keyof KeyPlaces | 'begun', unknown>>;
 
 /** Empty where there is none, or nothing that can be read. */
@@ -45,8 +50,7 @@ function noteIn(dataDirectory: string): Note {
  */
 export function readKeyPlaces(dataDirectory: string): KeyPlaces {
   const note = noteOf(dataDirectory);
-  if (!notesKeys(dataDirectory))
-    return { directories: [path.join(dataDirectory, 'encryption-keys')], kek: '' };
+  if (!notesKeys(dataDirectory)) return { directories: [defaultKeys(dataDirectory)], kek: '' };
   const { directories, kek, leftOut } = noteIn(dataDirectory);
   if (!Array.isArray(directories) || directories.length === 0 || !directories.every(isText) || !isText(kek)) {
     throw new KeysUnfit(
@@ -80,6 +84,22 @@ export async function noteKeyPlaces(dataDirectory: string, { directories, kek }:
   const leftOut = [...(before?.leftOut ?? []), ...left].filter(
     ({ directory }) => !directories.includes(directory) && !isAddress(directory),
   );
+  await writeNote(dataDirectory, { directories, kek, leftOut });
+}
+
+/** On return a directory that was left out, and has no keys any more, is not on record. */
+export async function forgetLeftOut(dataDirectory: string, directory: string): Promise<void> {
+  const { leftOut = [], ...places } = readKeyPlaces(dataDirectory);
+  await writeNote(dataDirectory, {
+    ...places,
+    leftOut: leftOut.filter((each) => each.directory !== directory),
+  });
+}
+
+async function writeNote(
+  dataDirectory: string,
+  { directories, kek, leftOut = [] }: KeyPlaces,
+): Promise<void> {
   const named = directories.map((directory) => {
     if (isAddress(directory)) return directory;
     const within = path.relative(dataDirectory, directory);

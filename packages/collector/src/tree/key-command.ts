@@ -129,12 +129,7 @@ function publicKeyIn(pem: string, program: string): KeyObject {
 }
 
 /** What the program prints, once it has ended with 0. */
-async function printedBy(
-  program: string,
-  verb: string,
-  input: string,
-  timeLimitMs: number,
-): Promise<string> {
+async function printedBy(program: string, verb: string, input: string, timeLimitMs: number): Promise<string> {
   try {
     return await outputOf(program, verb, input, timeLimitMs);
   } catch (error) {

@@ -9,7 +9,7 @@ import { type ErasureFacts, keepErasureRecord } from '../../src/commands/lifecyc
 import { answerTo, layRequest, type LifecycleAnswer, WRITER } from '../../src/ledger/lifecycle.js';
 import { ownEntry } from '../../src/ledger/own-entry.js';
 import { actionFields, type Retire } from '../../src/privacy/actions.js';
-import type { TakenKeys } from '../../src/privacy/key-directory.js';
+import type { TakenKeys } from '../../src/privacy/payload-keys.js';
 import { SequenceSet } from '../../src/privacy/sequence-set.js';
 import { openStore } from '../../src/store/open-to-read.js';
 import { Inbox } from '../../src/store/embedded/inbox.js';

@@ -12,7 +12,7 @@ import { command as retention } from '../../src/commands/lifecycle/retention.js'
 import { keysOf } from '../../src/commands/lifecycle/erasable.js';
 import { eventOf, type LogEvent } from '../../src/commands/lifecycle/log-pass.js';
 import { answerTo, layRequest } from '../../src/ledger/lifecycle.js';
-import { KeyReader, keysOnDisk } from '../../src/privacy/key-directory.js';
+import { readKeys } from '../../src/privacy/key-directories.js';
 import type { EventLog, PassedEntry } from '../../src/store/contract/events.js';
 import { openStore } from '../../src/store/open-to-read.js';
 import { Inbox } from '../../src/store/embedded/inbox.js';
@@ -682,7 +682,7 @@ describe('[R-1367] a hold', () => {
 describe('[R-1368] directories of keys', () => {
   const byPerson = (...more: readonly string[]) => erasing(['--subject-file', subjects], ...more);
   const keyIn = (directory: string) => {
-    const reader = KeyReader.open(keysOnDisk, { directories: [directory], kek: '' });
+    const reader = readKeys({ directories: [directory], kek: '' });
     const [bucket = ''] = fs.readdirSync(path.join(directory, 'buckets'));
     // The first of the log may be an entry of its own.
     const tag = Number.parseInt(bucket.slice(17, 25), 16);

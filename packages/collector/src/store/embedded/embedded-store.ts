@@ -96,7 +96,11 @@ export interface Encryption {
    * @param isNeeded whether the newest events are encrypted, so that their keys have to be there.
    * @param isNew whether nothing is stored yet.
    */
-  readonly openKeys: (ledgerId: string, isNeeded: boolean, isNew: boolean) => Promise<PayloadKeys | undefined>;
+  readonly openKeys: (
+    ledgerId: string,
+    isNeeded: boolean,
+    isNew: boolean,
+  ) => Promise<PayloadKeys | undefined>;
 }
 
 export interface EmbeddedStoreOptions {

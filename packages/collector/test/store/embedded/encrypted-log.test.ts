@@ -9,14 +9,9 @@ import { type Files, nodeFiles } from '../../../src/files.js';
 import { EmbeddedStore } from '../../../src/store/embedded/embedded-store.js';
 import { LogReader } from '../../../src/store/embedded/log-reader.js';
 import { NotCommitted, type Candidate } from '../../../src/store/contract/events.js';
-import {
-  keyInventory,
-  KeyReader,
-  KeysUnfit,
-  KeyWriter,
-  keysOnDisk,
-  onDisk,
-} from '../../../src/privacy/key-directory.js';
+import { keyInventory, openKeys, readKeys } from '../../../src/privacy/key-directories.js';
+import { KeysUnfit } from '../../../src/privacy/key-vault.js';
+import type { EventKey, PayloadKeys } from '../../../src/privacy/payload-keys.js';
 import { framesIn, putFrames, sealed } from '../../commands/tampering.js';
 import { candidate, idOf } from '../candidate.js';
 import { encryptionIn, fillDirectory, segmentPaths } from './filled-directory.js';
@@ -74,10 +69,22 @@ async function bodies(): Promise<string[]> {
 }
 
 /** For the log that is there. */
-function writerOf(directories: readonly string[]): KeyWriter {
+function writerOf(directories: readonly string[]): Promise<PayloadKeys> {
   const { ledgerId } = new LogReader(dataDir, nodeFiles);
   const places = { directories, kek: '' };
-  return KeyWriter.open({ files: keysOnDisk, places, ledgerId, onTrouble: () => undefined });
+  return openKeys({ places, ledgerId, onTrouble: () => undefined });
+}
+
+/** On return the key is durable. */
+async function keyOf(writer: PayloadKeys, organisation: string, sequence: number): Promise<EventKey> {
+  const key = writer.keyFor(organisation, sequence);
+  await writer.flush();
+  return key;
+}
+
+/** What a store that cannot write its keys answers. */
+async function refused(appending: () => unknown): Promise<void> {
+  await expect(Promise.resolve().then(appending)).rejects.toThrow(NotCommitted);
 }
 
 const bodyOf = ({ salted }: Candidate) => Buffer.from(salted).toString('utf8', SALT_BYTES);
@@ -191,7 +198,7 @@ describe('[R-1323] the keys of an event', () => {
     const [late] = events(1, ['ed']) as [Candidate];
     // With the keys that there are, events go on.
     expect(await store.append(events(1, ['icu']))).toEqual(['accepted']);
-    expect(() => store.append([late])).toThrow(NotCommitted);
+    await refused(() => store.append([late]));
     fs.rmSync(mirror);
     fs.renameSync(`${mirror}.away`, mirror);
     expect(await store.append([late])).toEqual(['accepted']);
@@ -202,11 +209,11 @@ describe('[R-1323] the keys of an event', () => {
     await fill([events(4)]);
     await fill([events(4)]);
     expect(fs.readdirSync(path.join(keys, 'buckets'))).toHaveLength(2);
-    const writer = writerOf([keys]);
-    const first = writer.keyFor('icu', 9);
-    const last = writer.keyFor('icu', 9 + 65_535);
+    const writer = await writerOf([keys]);
+    const first = await keyOf(writer, 'icu', 9);
+    const last = await keyOf(writer, 'icu', 9 + 65_535);
     expect(last.tag).toBe(first.tag);
-    const next = writer.keyFor('icu', 9 + 65_536);
+    const next = await keyOf(writer, 'icu', 9 + 65_536);
     expect(next.tag).not.toBe(last.tag);
     expect(writer.stored.keyOf(last.tag, 'icu', 9 + 65_535)).toBe(last.key);
     expect(writer.stored.keyOf(next.tag, 'icu', 9 + 65_536)).toBe(next.key);
@@ -216,7 +223,7 @@ describe('[R-1323] the keys of an event', () => {
   test('of a batch that was not committed are the same again', async () => {
     const store = await open();
     await store.append(events(1));
-    const writer = writerOf([keys]);
+    const writer = await writerOf([keys]);
     const once = [2, 3, 4].map((sequence) => writer.keyFor('icu', sequence).key);
     expect([2, 3, 4].map((sequence) => writer.keyFor('icu', sequence).key)).toEqual(once);
   });
@@ -269,7 +276,7 @@ describe('[R-1323] a mirror that fails', () => {
     await (await open(both())).append(events(1, ['icu']));
     breakMirror();
     const store = await open(both());
-    expect(() => store.append(events(1, ['icu']))).toThrow(NotCommitted);
+    await refused(() => store.append(events(1, ['icu'])));
     await expect(store.prove()).rejects.toThrow(NotCommitted);
     mendMirror();
     await store.prove();
@@ -284,23 +291,23 @@ describe('[R-1323] a mirror that fails', () => {
     await store.append(events(1, ['icu']));
     fs.renameSync(mirror, `${mirror}.away`);
     fs.mkdirSync(mirror);
-    expect(() => store.append(events(1, ['ed']))).toThrow(NotCommitted);
+    await refused(() => store.append(events(1, ['ed'])));
     expect(fs.readdirSync(mirror)).toEqual([]);
     fs.rmdirSync(mirror);
     fs.renameSync(`${mirror}.away`, mirror);
     await store.append(events(1, ['ed']));
-    const { directories } = keyInventory(keysOnDisk, { directories: [keys, mirror], kek: '' });
+    const { directories } = keyInventory({ directories: [keys, mirror], kek: '' });
     expect(directories.map(({ behind }) => behind)).toEqual([0, 0]);
   });
 
   test('has what is noted of one action in two states of the log', async () => {
     await (await open(both())).append(events(1, ['icu']));
-    const writer = writerOf([keys, mirror]);
+    const writer = await writerOf([keys, mirror]);
     const bodies = [
       { action: 'a', events: 2 },
       { action: 'a', events: 1 },
     ];
-    for (const body of [...bodies, ...bodies]) expect(writer.noteAction(body)).toEqual([]);
+    for (const body of [...bodies, ...bodies]) expect(await writer.noteAction(body)).toEqual([]);
     const noted = writer.stored.noted().map((body) => JSON.parse(body.toString()) as unknown);
     expect(noted).toHaveLength(2);
     expect(noted).toEqual(expect.arrayContaining(bodies));
@@ -308,16 +315,16 @@ describe('[R-1323] a mirror that fails', () => {
 
   test('leaves a root that is the same when it is durable at last', async () => {
     await (await open(both())).append(events(1, ['icu']));
-    const writer = writerOf([keys, mirror]);
-    const { tag } = writer.keyFor('icu', 2);
+    const writer = await writerOf([keys, mirror]);
+    const { tag } = await keyOf(writer, 'icu', 2);
     breakMirror();
-    expect(() => writer.keyFor('ed', 3)).toThrow();
+    await expect(keyOf(writer, 'ed', 3)).rejects.toThrow();
     // Another organisation goes on.
     expect(writer.keyFor('icu', 3).tag).toBe(tag);
     // A reader may have seen what the first directory has by now.
     const seen = writer.stored.keyOf(tag, 'ed', 3);
     mendMirror();
-    expect(writer.keyFor('ed', 3).key).toBe(seen);
+    expect((await keyOf(writer, 'ed', 3)).key).toBe(seen);
   });
 
   test('and was used alone for a while costs no key of either', async () => {
@@ -346,7 +353,7 @@ describe('[R-1325] a mirror', () => {
   test('that lags is brought up to date by a start, and so is a directory that was lost', async () => {
     await fill([events(4, ['icu'])]);
     const places = { directories: [keys, mirror], kek: '' };
-    expect(keyInventory(keysOnDisk, places).directories).toEqual([
+    expect(keyInventory(places).directories).toEqual([
       { directory: keys, isThere: true, behind: 0 },
       { directory: mirror, isThere: false, behind: 4 },
     ]);
@@ -356,18 +363,18 @@ describe('[R-1325] a mirror', () => {
     fs.rmSync(keys, { recursive: true });
     fs.renameSync(`${mirror}.old`, keys);
     // The directory lacks a bucket by now.
-    expect(keyInventory(keysOnDisk, places).directories.map(({ behind }) => behind)).toEqual([1, 0]);
+    expect(keyInventory(places).directories.map(({ behind }) => behind)).toEqual([1, 0]);
     await (await open({ directories: [keys, mirror] })).close();
-    expect(keyInventory(keysOnDisk, places).directories.map(({ behind }) => behind)).toEqual([0, 0]);
+    expect(keyInventory(places).directories.map(({ behind }) => behind)).toEqual([0, 0]);
     expect(await bodies()).not.toContain('encrypted');
   });
 });
 
 describe('[R-1324] key files', () => {
   const places = () => ({ directories: [keys, mirror], kek: '' });
-  const isWhole = () => keyInventory(keysOnDisk, places()).directories.map(({ behind }) => behind);
+  const isWhole = () => keyInventory(places()).directories.map(({ behind }) => behind);
 
-  test.each(['kek', 'names.json', 'epochs/0000001.json'])(
+  test.each(['kek', 'names.keys', 'epochs/0000001.json'])(
     'a damaged %s is told of and replaced from a mirror',
     async (name) => {
       await fill([events(2)], [keys, mirror]);
@@ -384,7 +391,7 @@ describe('[R-1324] key files', () => {
     },
   );
 
-  test.each(['epochs', 'buckets', 'names.json'])('without any %s no others are made', async (name) => {
+  test.each(['epochs', 'buckets', 'names.keys'])('without any %s no others are made', async (name) => {
     await fill([events(2)]);
     fs.rmSync(path.join(keys, name), { recursive: true });
     const before = fs.readdirSync(keys);
@@ -404,14 +411,12 @@ describe('[R-1324] key files', () => {
 });
 
 describe('[R-1324] keys', () => {
-  test('of another log are refused as a mirror too, and stay as they are', () => {
+  test('of another log are refused as a mirror too, and stay as they are', async () => {
     const other = path.join(path.dirname(dataDir), 'other-keys');
     const openOn = (directories: string[], ledgerId: string) =>
-      KeyWriter.open({
-        ...{ files: keysOnDisk, places: { directories, kek: '' }, ledgerId, onTrouble: () => undefined },
-      });
+      openKeys({ places: { directories, kek: '' }, ledgerId, onTrouble: () => undefined });
     fs.mkdirSync(other);
-    openOn([other], 'ab'.repeat(16));
+    await openOn([other], 'ab'.repeat(16));
     const files = () =>
       fs.readdirSync(other, { recursive: true, encoding: 'utf8' }).flatMap((name) => {
         const file = path.join(other, name);
@@ -420,8 +425,10 @@ describe('[R-1324] keys', () => {
     const before = files();
     const own = path.join(path.dirname(dataDir), 'own-keys');
     fs.mkdirSync(own);
-    openOn([own], 'cd'.repeat(16));
-    expect(() => openOn([own, other], 'cd'.repeat(16))).toThrow(/other-keys are those of another log/);
+    await openOn([own], 'cd'.repeat(16));
+    await expect(openOn([own, other], 'cd'.repeat(16))).rejects.toThrow(
+      /other-keys are those of another log/,
+    );
     expect(files()).toEqual(before);
   });
 
@@ -473,9 +480,9 @@ describe('[R-1324] keys', () => {
 describe('[R-1450] a first start that is cut off', () => {
   const both = () => ({ directories: [keys, mirror] });
 
-  function writerWith(files: Files): KeyWriter {
+  function writerWith(files: Files): Promise<PayloadKeys> {
     const places = { ...both(), kek: '' };
-    return KeyWriter.open({ files: onDisk(files), places, ledgerId: LEDGER, onTrouble: () => undefined });
+    return openKeys({ files, places, ledgerId: LEDGER, onTrouble: () => undefined });
   }
 
   const LEDGER = 'ab'.repeat(16);
@@ -483,30 +490,33 @@ describe('[R-1450] a first start that is cut off', () => {
   test.each([
     ['killed', (step: number) => killedAt(step)],
     ['told of an error', (step: number) => failingAt(step)],
-  ])('at any write, %s, is continued by the next start, in the directory and its mirror', (_, filesAt) => {
-    let cutOff = 0;
-    for (let step = 1; ; step++) {
-      for (const directory of [keys, mirror]) {
-        fs.rmSync(directory, { recursive: true, force: true });
-        fs.mkdirSync(directory, { recursive: true });
+  ])(
+    'at any write, %s, is continued by the next start, in the directory and its mirror',
+    async (_, filesAt) => {
+      let cutOff = 0;
+      for (let step = 1; ; step++) {
+        for (const directory of [keys, mirror]) {
+          fs.rmSync(directory, { recursive: true, force: true });
+          fs.mkdirSync(directory, { recursive: true });
+        }
+        const { files, steps } = filesAt(step);
+        try {
+          await writerWith(files);
+        } catch {
+          cutOff++;
+        }
+        if (steps() < step) break;
+        const { tag, key } = await keyOf(await writerWith(nodeFiles), 'icu', 1);
+        // What it gave out is there for every other process, in either directory.
+        for (const directory of [keys, mirror]) {
+          const reader = readKeys({ directories: [directory], kek: '' });
+          expect(reader?.keyOf(tag, 'icu', 1), `step ${step}, ${directory}`).toBe(key);
+          expect(() => reader?.names()).not.toThrow();
+        }
       }
-      const { files, steps } = filesAt(step);
-      try {
-        writerWith(files);
-      } catch {
-        cutOff++;
-      }
-      if (steps() < step) break;
-      const { tag, key } = writerWith(nodeFiles).keyFor('icu', 1);
-      // What it gave out is there for every other process, in either directory.
-      for (const directory of [keys, mirror]) {
-        const reader = KeyReader.open(keysOnDisk, { directories: [directory], kek: '' });
-        expect(reader?.keyOf(tag, 'icu', 1), `step ${step}, ${directory}`).toBe(key);
-        expect(() => reader?.names()).not.toThrow();
-      }
-    }
-    expect(cutOff).toBeGreaterThan(10);
-  });
+      expect(cutOff).toBeGreaterThan(10);
+    },
+  );
 
   test('is refused as ever once there is an event, whatever is left of its keys', async () => {
     await fill([events(2)], [keys, mirror]);
@@ -515,8 +525,8 @@ describe('[R-1450] a first start that is cut off', () => {
         for (const name of lost) fs.rmSync(path.join(directory, name), { recursive: true, force: true });
       const { ledgerId } = new LogReader(dataDir, nodeFiles);
       const places = { ...both(), kek: '' };
-      const opening = { files: keysOnDisk, places, ledgerId, isNeeded: true, onTrouble: () => undefined };
-      expect(() => KeyWriter.open(opening)).toThrow(/are not whole/);
+      const opening = { places, ledgerId, isNeeded: true, onTrouble: () => undefined };
+      await expect(openKeys(opening)).rejects.toThrow(/are not whole/);
       expect(fs.existsSync(path.join(keys, 'epochs'))).toBe(false);
     }
   });
@@ -524,8 +534,7 @@ describe('[R-1450] a first start that is cut off', () => {
 
 describe('[R-1452] a file kek', () => {
   const both = () => ({ directories: [keys, mirror] });
-  const faults = () =>
-    keyInventory(keysOnDisk, { ...both(), kek: '' }).directories.map(({ kekFault }) => kekFault);
+  const faults = () => keyInventory({ ...both(), kek: '' }).directories.map(({ kekFault }) => kekFault);
   const another = () =>
     fs.readFileSync(path.join(keys, 'kek'), 'latin1').replace(/^./, (c) => (c === 'A' ? 'B' : 'A'));
 
@@ -554,8 +563,8 @@ describe('[R-1452] a file kek', () => {
         expect(second).toBeUndefined();
         const told: string[] = [];
         const { ledgerId } = new LogReader(dataDir, nodeFiles);
-        KeyWriter.open({
-          ...{ files: keysOnDisk, places: { ...both(), kek: '' }, ledgerId, isNeeded: true },
+        await openKeys({
+          ...{ places: { ...both(), kek: '' }, ledgerId, isNeeded: true },
           onTrouble: (what, error) => told.push(`${what}: ${String(error)}`),
         });
         expect(told).toHaveLength(1);
@@ -576,11 +585,13 @@ describe('[R-1452] a file kek', () => {
     await fill([events(2)], [keys, mirror]);
     const file = path.join(keys, 'kek');
     fs.chmodSync(file, 0o644);
-    expect(() => writerOf([keys, mirror])).toThrow(/others than its owner may read it/);
+    await expect(writerOf([keys, mirror])).rejects.toThrow(/others than its owner may read it/);
     fs.chmodSync(file, 0o600);
     const wrong = another();
     for (const directory of [keys, mirror]) fs.writeFileSync(path.join(directory, 'kek'), wrong);
-    expect(() => writerOf([keys, mirror])).toThrow(/is not the key that the payload keys are wrapped by/);
+    await expect(writerOf([keys, mirror])).rejects.toThrow(
+      /is not the key that the payload keys are wrapped by/,
+    );
     expect(fs.readFileSync(file, 'latin1')).toBe(wrong);
     expect(faults().every((fault) => fault?.includes('is not the key') === true)).toBe(true);
   });
@@ -623,7 +634,7 @@ describe('[R-1453] whether keys can be written', () => {
       name: 'NotCommitted',
       reason: 'keys_unwritable',
     });
-    expect(() => store.append(events(1))).toThrow(NotCommitted);
+    await refused(() => store.append(events(1)));
     isReadOnly = false;
     await store.proveKeys();
     expect(await store.append(events(1))).toEqual(['accepted']);

@@ -9,7 +9,8 @@ import { random, runs } from '../../../../../test/property-runs.js';
 import { type Files, nodeFiles } from '../../../src/files.js';
 import { answerTo, layRequest, Lifecycle } from '../../../src/ledger/lifecycle.js';
 import { actionFields, type Actions, type Reason } from '../../../src/privacy/actions.js';
-import { KeyWriter, type TakenKeys, keysOnDisk } from '../../../src/privacy/key-directory.js';
+import { openKeys } from '../../../src/privacy/key-directories.js';
+import type { TakenKeys } from '../../../src/privacy/payload-keys.js';
 import { SequenceSet } from '../../../src/privacy/sequence-set.js';
 import { type Candidate, NotCommitted, type Outcome } from '../../../src/store/contract/events.js';
 import { Inbox } from '../../../src/store/embedded/inbox.js';
@@ -526,8 +527,8 @@ describe('[R-1336] an older copy', () => {
     for (const directory of [keys, mirror]) {
       fs.rmSync(path.join(root, 'one'), { recursive: true, force: true });
       fs.cpSync(directory, path.join(root, 'one'), { recursive: true });
-      const writer = KeyWriter.open({
-        ...{ files: keysOnDisk, places: { directories: [path.join(root, 'one')], kek: '' } },
+      const writer = await openKeys({
+        ...{ places: { directories: [path.join(root, 'one')], kek: '' } },
         ...{ ledgerId: new LogReader(dataDir, nodeFiles).ledgerId, onTrouble: () => undefined },
       });
       for (const { tag, organisation, sequences } of await keysOf([5, 6]))
@@ -545,8 +546,8 @@ describe('[R-1336] an older copy', () => {
     // Another history of the same length: it lacks the erasure of 5, and has that of 9.
     fs.rmSync(keys, { recursive: true });
     fs.cpSync(path.join(root, 'mirror.old'), keys, { recursive: true });
-    const writer = KeyWriter.open({
-      ...{ files: keysOnDisk, places: { directories: [keys], kek: '' } },
+    const writer = await openKeys({
+      ...{ places: { directories: [keys], kek: '' } },
       ...{ ledgerId: new LogReader(dataDir, nodeFiles).ledgerId, onTrouble: () => undefined },
     });
     expect(await writer.destroy(await keysOf([9]))).toEqual([]);

@@ -1,7 +1,7 @@
 /** Data directories with events in them, made without a collector. */
 import fs from 'node:fs';
 import path from 'node:path';
-import { KeyWriter, onDisk } from '../../../src/privacy/key-directory.js';
+import { openKeys } from '../../../src/privacy/key-directories.js';
 import type { Suite } from '../../../src/privacy/sealing.js';
 import { EmbeddedStore, type Encryption } from '../../../src/store/embedded/embedded-store.js';
 import { nodeFiles, type Files } from '../../../src/files.js';
@@ -23,9 +23,8 @@ export function encryptionIn(
   const places = { directories, kek: '' };
   for (const each of directories)
     if (fs.lstatSync(each, { throwIfNoEntry: false }) === undefined) fs.mkdirSync(each, { recursive: true });
-  const openKeys = (ledgerId: string) =>
-    Promise.resolve(KeyWriter.open({ files: onDisk(files), places, ledgerId, onTrouble: () => undefined }));
-  return { suite, openKeys };
+  const onTrouble = () => undefined;
+  return { suite, openKeys: (ledgerId) => openKeys({ files, places, ledgerId, onTrouble }) };
 }
 
 /** Stores the batches in order; on return the store is closed and in order. */
