@@ -54,8 +54,18 @@ export function catalogueDirectory(dataDir: string): string {
   return path.join(dataDir, 'catalogue');
 }
 
+/** On return there is none in the directory: the next update makes one from the log. */
+export function removeCatalogue(directory: string): void {
+  removeFile(directory);
+}
+
+/** Whether a directory has a catalogue. */
+export function hasCatalogue(directory: string): boolean {
+  return fs.existsSync(path.join(directory, CATALOGUE_FILE));
+}
+
 /**
- * For a collector, which alone replaces the key of names, and at its start. On return no catalogue in the directory has a
+ * For a collector, which alone replaces the key of names, and at its start. On return the catalogue in the directory has no
  * name under another key than the newest: its names are sealed again, or it is removed, and the next update makes another.
  * @param onTrouble why it was removed.
  */
@@ -64,9 +74,8 @@ export async function resealCatalogue(
   log: EventLog,
   onTrouble: (error: unknown) => void,
 ): Promise<void> {
-  if (!fs.existsSync(path.join(directory, CATALOGUE_FILE))) return;
-  const { ledgerId, names } = log;
   try {
+    const { ledgerId, names } = log;
     const takingIn = new TakingIn({ directory, ledgerId, names });
     try {
       await takingIn.reseal(log);

@@ -104,8 +104,6 @@ export class TakingIn {
 
   #updatingOf(log: EventLog, options: UpdateOptions): Updating {
     const { directory, ledgerId, mostEntries = EVENTS_OF_A_BATCH } = this.options;
-    const { names } = log;
-    if (names?.id !== this.names?.id) this.#tables.names.use(names);
     return new Updating({
       ...options,
       ...{ tables: this.#tables, log, directory, ledgerId, mostEntries },

@@ -14,6 +14,7 @@ import {
   ID_BYTES,
   type PassedEntry,
 } from '../store/contract/events.js';
+import type { NameCipher } from '../privacy/name-cipher.js';
 import { SequenceSet } from '../privacy/sequence-set.js';
 import { uuidBytes } from '../store/text.js';
 import { assertOpens, CACHE_KIB, clear, type Content, contentOf, noteContent } from './catalogue-file.js';
@@ -177,11 +178,23 @@ export class Updating {
     }
   }
 
-  /** What another process has made of the file since it was opened shows only behind the lock. */
+  /**
+   * What another process has made of the file since it was opened shows only behind the lock, and so which key of names is
+   * the newest. On return names are sealed by that one.
+   * @throws CatalogueFault, and nothing is written, where the file's key is not here: it is newer, or lost.
+   */
   async #begin(): Promise<void> {
+    const { names } = this.#tables;
+    const newest = this.#log.names;
+    if (newest?.id !== names.cipher?.id) {
+      names.use(newest);
+      // Another process may have sealed them again.
+      this.#leavesRemnants = true;
+    }
     const found = contentOf(this.#tables.database);
-    if (found?.names !== this.#content.names || found?.ledgerId !== this.update.ledgerId)
-      await this.#takeNames(found);
+    if (found === undefined || found.ledgerId !== this.update.ledgerId)
+      throw new CatalogueFault('another process has made another catalogue of it: it has to be opened again');
+    if (found.names !== newest?.id) await this.#takeNames(found, newest);
     this.#tables.begin();
   }
 
@@ -189,22 +202,12 @@ export class Updating {
     return { ledgerId: this.update.ledgerId, names: this.#tables.names.cipher?.id };
   }
 
-  /**
-   * The key of names was replaced, or encryption has begun, since the file or the key here was read. On return the key here
-   * is the newest, and names are sealed by it.
-   * @throws CatalogueFault, and nothing is written, where the file's key is not here: it is newer, or lost.
-   */
-  async #takeNames(found: Content | undefined): Promise<void> {
-    const { directory, ledgerId, signal } = this.update;
+  /** The key of names was replaced since the file was written, or encryption has begun. */
+  async #takeNames(found: Content, newest: NameCipher | undefined): Promise<void> {
+    const { directory, signal } = this.update;
     const { database, names } = this.#tables;
-    const newest = this.#log.names;
-    names.use(newest);
-    if (found === undefined || found.ledgerId !== ledgerId)
-      throw new CatalogueFault('another process has made another catalogue of it: it has to be opened again');
-    this.#leavesRemnants = true;
-    // Another process has sealed them again.
-    if (found.names === newest?.id) return;
     assertOpens(found, this.#content, directory);
+    this.#leavesRemnants = true;
     if (newest === undefined || found.names === undefined) {
       clear(database, this.#content);
       this.#tables.forget();

@@ -13,7 +13,8 @@ import {
   readKeyPlaces,
 } from '../store/key-places.js';
 import { isShared, storeFault } from '../store/open.js';
-import { sharedKeyPlaces } from '../store/open-to-read.js';
+import type { HoldKeys } from '../store/contract/requests.js';
+import { openSharedRequests, sharedKeyPlaces } from '../store/open-to-read.js';
 import type { Encryption } from '../store/open-to-write.js';
 import { Unusable } from '../unusable.js';
 
@@ -61,7 +62,7 @@ export function encryptionOf(
         places.directories.forEach((each) => nodeFiles.makeDirectory(each));
       if (!isNeeded && !isThere) await noteBegunKeys(dataDir, places.directories);
       const keys = await openKeys({
-        ...{ places, ledgerId, isNeeded, namesKey, onTrouble },
+        ...{ places, ledgerId, isNeeded, onTrouble },
         known: notesKeys(dataDir) ? noted.directories : [],
         noted: () => readKeyPlaces(dataDir).directories,
       });
@@ -107,6 +108,31 @@ async function withLeaving(
     }
   }
   return isLacking ? [...directories, ...leaving] : [...directories];
+}
+
+/**
+ * The keys of legal holds, for a command beside the collectors: where they are, every collector and mirror finds them.
+ * @throws KeysUnfit, KekFault, VaultAway
+ */
+export async function openHoldKeys(
+  { dataDir, store, encryptionKeys, kek }: EncryptionSettings & { readonly store: string },
+  ledgerId: string,
+): Promise<HoldKeys> {
+  if (isShared({ store })) {
+    if (kek === '')
+      throw new Unusable('--kek: the payloads of this log are encrypted; say what wraps their keys, as its collectors do');
+    const shared = await openSharedRequests({ store });
+    return shared.openHoldKeys(encryptionKeys, kek).finally(() => shared.close());
+  }
+  const places = readKeyPlaces(dataDir);
+  const keys = await openKeys({
+    ...{ places, ledgerId, isNeeded: true, known: places.directories, onTrouble: () => undefined },
+  });
+  return {
+    newHoldKey: (action) => keys.newHoldKey(action),
+    destroyHold: (action) => keys.destroyHold(action),
+    close: () => Promise.resolve(),
+  };
 }
 
 /**

@@ -78,7 +78,7 @@ export interface LifecycleOptions {
   /** Of each of some lists of keys those by which events of the log are encrypted. Reads the log where they may be. */
   readonly keysIn: (lists: readonly (readonly TakenKeys[])[], signal: AbortSignal) => Promise<TakenKeys[][]>;
   /** On return no derived file has a name under another key than the newest. */
-  readonly resealNames?: () => Promise<void>;
+  readonly resealNames?: (signal: AbortSignal) => Promise<void>;
   /** On return the record of a hold that was released is not there. */
   readonly dropHoldRecord?: (action: string) => Promise<void>;
   /** Stores an entry, durably. Rejects when it is not stored; it is tried again. */
@@ -195,7 +195,7 @@ export class Lifecycle {
     } catch (error) {
       // Requests are looked for each time, and it is not told each time that a database is away.
       const now = performance.now();
-      if (now < this.#restUntil) return;
+      if (now < this.#restUntil || this.#closing.signal.aborted) return;
       this.#restUntil = now + REST_MS;
       onTrouble('what is to be done to stored events could not be done; it is tried again', error);
     }
@@ -386,7 +386,7 @@ export class Lifecycle {
   }
 
   async #endOldNames(keys: LifecycleKeys): Promise<string[]> {
-    await this.#options.resealNames?.();
+    await this.#options.resealNames?.(this.#closing.signal);
     const unreached = await keys.endOldNames();
     this.#areNamesOld = unreached.length > 0;
     if (this.#areNamesOld) this.#restUntil = performance.now() + REST_MS;

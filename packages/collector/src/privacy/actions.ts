@@ -10,7 +10,7 @@
  *   keys     another epoch of keys has begun, and no key of an older one is left
  *   quarantine   what no collector has stored was moved out of the way of a log in a database
  */
-import type { TakenKeys } from './key-directory.js';
+import type { TakenKeys } from './payload-keys.js';
 import { SequenceSet } from './sequence-set.js';
 
 const FORMAT = 'clinical-events/action/v1';

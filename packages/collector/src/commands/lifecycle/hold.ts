@@ -2,9 +2,12 @@
 import { randomUUID } from 'node:crypto';
 import type { Config } from '../../config.js';
 import type { Actions } from '../../privacy/actions.js';
+import { KekFault } from '../../privacy/key-encryption-key.js';
+import { KeysUnfit, VaultAway } from '../../privacy/key-vault.js';
 import { SequenceSet } from '../../privacy/sequence-set.js';
 import { counted } from '../../quantity.js';
 import type { EventLog } from '../../store/contract/events.js';
+import type { HoldKeys } from '../../store/contract/requests.js';
 import { openStore } from '../../store/open-to-read.js';
 import { idsIn, notThere, organisationFrom, runIdFrom, severalRuns } from '../arguments.js';
 import { type Call, defineCommand } from '../define.js';
@@ -164,7 +167,7 @@ async function keepAndBegin(
   hold: Parameters<typeof keepRecord>[1],
 ): Promise<void> {
   const { action } = hold;
-  const keys = log.names === undefined ? undefined : await openHoldKeys(config, log.ledgerId);
+  const keys = log.names === undefined ? undefined : await holdKeysOf(config, log);
   try {
     const { record, text } = await keepRecord(config.dataDir, hold, await keys?.newHoldKey(action));
     await deliver(
@@ -180,6 +183,15 @@ async function keepAndBegin(
     throw error;
   } finally {
     await keys?.close();
+  }
+}
+
+async function holdKeysOf(config: Config, { ledgerId }: EventLog): Promise<HoldKeys> {
+  try {
+    return await openHoldKeys(config, ledgerId);
+  } catch (error) {
+    const isUnfit = [KeysUnfit, KekFault, VaultAway].some((kind) => error instanceof kind);
+    throw isUnfit ? usage((error as Error).message) : error;
   }
 }
 

@@ -83,7 +83,7 @@ export async function takeRecord(
   { action, record }: { readonly action: string; readonly record: string },
   text: string,
 ): Promise<boolean> {
-  if (hash('sha256', text) !== record) return false;
+  if (!isRecord(text, record)) return false;
   await writeRecord(dataDir, 'holds', action, text);
   return true;
 }
@@ -108,6 +108,11 @@ export function dropRecord(dataDir: string, kind: (typeof RECORDS)[number], acti
   nodeFiles.syncDirectory(path.dirname(file));
 }
 
+/** Whether a text is the record of which the log says this. */
+export function isRecord(text: string, record: string): boolean {
+  return hash('sha256', text) === record;
+}
+
 /** Undefined where there is none. */
 export function recordText(dataDir: string, action: string): string | undefined {
   const file = recordFile(dataDir, 'holds', action);
@@ -125,7 +130,7 @@ export function recordIn(
   key: KeyObject | undefined,
 ): HoldRecord | 'missing' | 'changed' | 'closed' {
   if (text === undefined) return 'missing';
-  if (hash('sha256', text) !== record) return 'changed';
+  if (!isRecord(text, record)) return 'changed';
   const read = JSON.parse(text) as HoldRecord | SealedRecord;
   if (!('sealed' in read)) return read;
   const opened = key && openRecord(key, read.action, Buffer.from(read.sealed, 'base64'));

@@ -18,6 +18,7 @@ import {
   type StoredEvent,
 } from '../contract/events.js';
 import type { Actions } from '../../privacy/actions.js';
+import type { KeyObject } from 'node:crypto';
 import type { NameCipher } from '../../privacy/name-cipher.js';
 import { NotedActions } from './action-list.js';
 import { expanding } from './compacted-segment.js';
