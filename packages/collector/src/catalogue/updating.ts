@@ -14,7 +14,7 @@ import {
   ID_BYTES,
   type PassedEntry,
 } from '../store/contract/events.js';
-import type { NameCipher } from '../privacy/name-cipher.js';
+import { isLater, type NameCipher } from '../privacy/name-cipher.js';
 import { SequenceSet } from '../privacy/sequence-set.js';
 import { uuidBytes } from '../store/text.js';
 import { assertOpens, CACHE_KIB, clear, type Content, contentOf, noteContent } from './catalogue-file.js';
@@ -181,7 +181,7 @@ export class Updating {
   /**
    * What another process has made of the file since it was opened shows only behind the lock, and so which key of names is
    * the newest. On return names are sealed by that one.
-   * @throws CatalogueFault, and nothing is written, where the file's key is not here: it is newer, or lost.
+   * @throws CatalogueFault, and nothing is written, where the file's key is newer than those here.
    */
   async #begin(): Promise<void> {
     const { names } = this.#tables;
@@ -202,23 +202,23 @@ export class Updating {
     return { ledgerId: this.update.ledgerId, names: this.#tables.names.cipher?.id };
   }
 
-  /** The key of names was replaced since the file was written, or encryption has begun. */
+  /** The key of names was replaced since the file was written, and may be gone by now; or encryption has begun. */
   async #takeNames(found: Content, newest: NameCipher | undefined): Promise<void> {
     const { directory, signal } = this.update;
     const { database, names } = this.#tables;
     assertOpens(found, this.#content, directory);
     this.#leavesRemnants = true;
-    if (newest === undefined || found.names === undefined) {
+    if (newest !== undefined && found.names !== undefined && isLater(found.names, newest.id))
+      throw new CatalogueFault(
+        `the names of the catalogue in ${directory} are encrypted by a newer key than those here: if that one is lost, ` +
+          'remove that directory, and it is made again',
+      );
+    const older = found.names === undefined ? undefined : this.#log.olderNames?.(found.names);
+    if (newest === undefined || older === undefined) {
       clear(database, this.#content);
       this.#tables.forget();
       return;
     }
-    const older = this.#log.olderNames?.(found.names);
-    if (older === undefined)
-      throw new CatalogueFault(
-        `the names of the catalogue in ${directory} are encrypted by another key than those here: if that one is lost, ` +
-          'remove that directory, and it is made again',
-      );
     names.use(older);
     this.#tables.begin();
     // Or the names of what is erased would be sealed once more, until the update passes the action.

@@ -73,14 +73,14 @@ export class KeyReader implements StoredKeys {
   }
 
   names(): NameCipher {
-    return (this.#names ??= new SyntheticIv(this.opened.namesKey()));
+    if (this.#names !== undefined) return this.#names;
+    const [number, key] = this.opened.newestNamesKey();
+    return (this.#names = new SyntheticIv(key, number));
   }
 
   namesBy(id: string): NameCipher | undefined {
-    return this.opened
-      .namesKeys()
-      .map((key) => new SyntheticIv(key))
-      .find((cipher) => cipher.id === id);
+    const ciphers = [...this.opened.namesKeys()].map(([number, key]) => new SyntheticIv(key, number));
+    return ciphers.find((cipher) => cipher.id === id);
   }
 
   holdKey(action: string): KeyObject | undefined {

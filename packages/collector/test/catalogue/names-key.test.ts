@@ -14,7 +14,7 @@ import { catalogueIn, contentsOf, expectedOf, LEDGER, twinLog, withLog } from '.
 const EVENTS =
   fc.sample(twinLog(120), { numRuns: 40, seed: 14 }).sort((a, b) => b.length - a.length)[0] ?? [];
 const TARGET = 'patient-30977';
-const [OLD, NEW, LATER] = [1, 2, 3].map((key) => new SyntheticIv(Buffer.alloc(32, key))) as [
+const [OLD, NEW, LATER] = [1, 2, 3].map((key) => new SyntheticIv(Buffer.alloc(32, key), key)) as [
   SyntheticIv,
   SyntheticIv,
   SyntheticIv,
@@ -104,23 +104,32 @@ describe('[R-2014] a key of names that is replaced', () => {
     expect(contentsOf(other)).toEqual(await expectedOf(dataDir, 30));
   });
 
+  test('is followed by a catalogue made from the log where the old key is not there any more', async () => {
+    const slow = await madeBy(OLD);
+    await withKeys([NEW], (log) => resealCatalogue(directory, log, () => expect.unreachable()));
+    expect(holds(OLD)).toBe(false);
+    await withKeys([NEW], (log) => slow.update(log));
+    expect([holds(OLD), holds(NEW)]).toEqual([false, true]);
+    expect(contentsOf(slow)).toEqual(await expectedOf(dataDir, EVENTS.length));
+  });
+
   test.for([
-    ['the old key is not there', undefined],
-    ['a name does not open by the old key', LATER],
-  ] as const)('is followed by a catalogue made from the log where %s', async ([, older]) => {
-    const old = await madeBy(OLD);
+    ['a name does not open by the old key', NEW, LATER],
+    ['the keys are an older copy', OLD, undefined],
+  ] as const)('is followed by no catalogue where %s, until the next update', async ([, key, older]) => {
+    const old = await madeBy(key === OLD ? NEW : OLD);
     let told: unknown;
     await withKeys(
-      [NEW],
+      [key],
       (log) => resealCatalogue(directory, log, (error) => (told = error)),
       () => older,
     );
     expect(told).toBeInstanceOf(CatalogueFault);
     expect(fs.readdirSync(directory)).toEqual([]);
     old.close();
-    const made = await madeBy(NEW);
+    const made = await madeBy(key);
     expect(contentsOf(made)).toEqual(await expectedOf(dataDir, EVENTS.length));
-    expect(holds(OLD)).toBe(false);
+    expect(holds(key === OLD ? NEW : OLD)).toBe(false);
   });
 
   test('is waited for by no reader: what that reads is gone from the journal with the update behind it', async () => {

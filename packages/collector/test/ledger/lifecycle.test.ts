@@ -74,9 +74,10 @@ function lifecycleOf(requests: Requests): Lifecycle {
   let sequence = 0;
   const none = () => Promise.resolve([]);
   const keys: LifecycleOptions['keys'] = {
-    ...{ destroy: none, noteAction: () => [], rotate: none, finishRotation: none },
+    ...{ destroy: none, noteAction: none, rotate: none, finishRotation: none },
+    ...{ destroyHold: none, renewNames: none, endOldNames: none },
     ...{ isRotating: false, epoch: 1, epochBegun: Date.now(), directories: { all: 1, inTrouble: 0 } },
-    stored: { noted: () => [] },
+    stored: { noted: () => [], holdKey: () => undefined },
   };
   return new Lifecycle({
     ...{ requests, actions, keys },
