@@ -102,7 +102,7 @@ test.skipIf(spawnSync('python3', ['--version']).status !== 0)(
   '[R-1533] the programs of the guide print the events of an entry, and both hashes of a plan',
   () => {
     const set = SequenceSet.of([1, 2, 3, 127, 128, 300, 70_000, 70_001]).toText();
-    const entry = { does: 'retire', keys: [{ bucket: '0132a1a5', organisation: 'icu', set }] };
+    const entry = { does: 'erase', keys: [{ bucket: '0132a1a5', organisation: 'icu', sequences: set }] };
     expect(run(0, JSON.stringify(entry))).toBe(
       'icu 1 to 3\nicu 127 to 128\nicu 300 to 300\nicu 70000 to 70001\n',
     );

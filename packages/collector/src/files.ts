@@ -99,7 +99,7 @@ const ZEROS = Buffer.alloc(1 << 20);
 const ROOM_PIECE = 4 << 20;
 
 /** A disk that has less is not written full of zeros to find that out: whatever else writes to it would fail too. */
-async function assertFree(directory: string, bytes: number): Promise<void> {
+export async function assertFree(directory: string, bytes: number): Promise<void> {
   const { bavail, bsize, blocks } = await fs.promises.statfs(directory);
   // Some file systems in user space report nothing at all.
   if (blocks === 0 || bavail * bsize >= bytes) return;

@@ -143,16 +143,14 @@ export class PostgresVault implements KeyVault {
   /** @param bytes undefined removes the record. */
   async write(name: RecordName, bytes: Buffer | undefined, after: number): Promise<'written' | 'stale'> {
     const isInDoubt = this.#inDoubt.has(name);
+    if (this.#has(name, bytes) && !isInDoubt) return 'written';
     this.#inDoubt.add(name);
     const written = await this.#change(async (connection) => {
       const news = await newsOn(connection, this.#version, this.#lastMark);
       // `refresh` finds it too, and says what the database has lost.
       if (news.isOlder) return 'stale';
       this.#take(news.rows);
-      const [stored] = this.read(name);
-      const isDone = stored === undefined ? bytes === undefined : bytes?.equals(stored) === true;
-      if (isDone && !isInDoubt) return [];
-      if (!isDone && this.#isStale(name, bytes, stored, after)) return 'stale';
+      if (!this.#has(name, bytes) && this.#isStale(name, bytes, after)) return 'stale';
       const marks = Buffer.concat([this.#marks, randomBytes(MARK_BYTES)]).subarray(-MOST_MARKS * MARK_BYTES);
       const version = this.#version;
       await connection.query(PUT, [name, bytes ?? null, MARKS, marks, version]);
@@ -187,8 +185,15 @@ export class PostgresVault implements KeyVault {
     return this.#connection.close();
   }
 
+  /** Whether this is stored, as it was read last. */
+  #has(name: RecordName, bytes: Buffer | undefined): boolean {
+    const [stored] = this.read(name);
+    return stored === undefined ? bytes === undefined : bytes?.equals(stored) === true;
+  }
+
   /** Whether another generation is stored, or the epoch of a state is not, or a state is under the epoch that is to go. */
-  #isStale(name: RecordName, bytes: Buffer | undefined, stored: Buffer | undefined, after: number): boolean {
+  #isStale(name: RecordName, bytes: Buffer | undefined, after: number): boolean {
+    const [stored] = this.read(name);
     if ((stored === undefined ? 0 : generationOf(name, stored)) !== after) return true;
     if (bytes === undefined) return this.#isInUse(epochIn(name));
     const epoch = epochOf(name, bytes);

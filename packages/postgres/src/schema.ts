@@ -145,7 +145,7 @@ BEGIN
       AND to_char((said->>'at')::timestamptz AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') = said->>'at'
       AND jsonb_typeof(said->'reading') = 'string' AND jsonb_typeof(said->'command') = 'string'
       AND jsonb_typeof(said->'user') IN ('string', 'null')
-      AND (actor IS NULL OR actor->>'kind' IN ('os', 'oidc', 'proxy') AND jsonb_typeof(actor->'name') = 'string'
+      AND (actor->>'kind' IN ('os', 'oidc', 'proxy') AND jsonb_typeof(actor->'name') = 'string'
         AND coalesce(jsonb_typeof(actor->'role'), 'string') = 'string'
         AND coalesce(jsonb_typeof(actor->'stated'), 'string') = 'string'
         AND coalesce(jsonb_typeof(actor->'proven'), 'boolean') = 'boolean')
@@ -192,8 +192,8 @@ ALTER TABLE requests ADD COLUMN begun_at timestamptz;
 /** Nothing of the tables changes. A collector from before would refuse the envelopes, and this one refuses those of before. */
 const ENVELOPE = `
 DO $$ BEGIN
-  IF EXISTS (SELECT 1 FROM events WHERE get_byte(envelope, 0) <> 3) THEN
-    RAISE EXCEPTION 'this log was written by an earlier, unfinished version of the collector (envelope format 2), and this one reads format 3 only';
+  IF EXISTS (SELECT 1 FROM events WHERE get_byte(envelope, 0) <> 1) THEN
+    RAISE EXCEPTION 'this log was written by an earlier, unfinished version of the collector (its envelopes have another version), and this one reads envelopes of version 1 only';
   END IF;
 END $$;
 `;

@@ -171,7 +171,7 @@ async function request(of: Collector, sequences: Iterable<number>): Promise<stri
   // Those who ask know the sequences, and not the buckets.
   const keys = [{ tag: 0, organisation: '', sequences: SequenceSet.of(sequences) }];
   await layRequest(of.store.requests, {
-    action: { action, does: 'retire', reason: 'test-data', part: 1, parts: 1, keys },
+    action: { action, does: 'erase', reason: 'test-data', part: 1, parts: 1, keys },
     considered: { policy: null, holds: [] },
   });
   return action;
@@ -212,7 +212,7 @@ async function forge(sequences: readonly number[], place: number): Promise<void>
   await reading.close();
   const erasure = {
     action: randomUUID(),
-    does: 'retire',
+    does: 'erase',
     reason: 'test-data',
     part: 1,
     parts: 1,
@@ -394,7 +394,7 @@ describe('an erasure in a log in PostgreSQL', () => {
       places: (each.places ?? SequenceSet.EMPTY).with(SequenceSet.of([7000, 7001])),
     }));
     const action = randomUUID();
-    const erasure = { action, does: 'retire', reason: 'test-data', part: 1, parts: 1, keys } as const;
+    const erasure = { action, does: 'erase', reason: 'test-data', part: 1, parts: 1, keys } as const;
     expect(await one.store.keys?.noteAction(actionFields(erasure))).toEqual([]);
     expect(await one.store.keys?.destroy(taken)).toEqual([]);
     await one.close();
@@ -411,7 +411,7 @@ describe('an erasure in a log in PostgreSQL', () => {
     await next.lifecycle.look();
     await next.lifecycle.look();
     expect(next.told).toEqual([]);
-    expect(next.store.actions.logged.map(({ said }) => said.does)).toEqual(['retire', 'done']);
+    expect(next.store.actions.logged.map(({ said }) => said.does)).toEqual(['erase', 'done']);
     expect(next.store.actions.retired.toText()).toBe(SequenceSet.of([2, 4]).toText());
     expect((await audit()).findings).toEqual([]);
     expect(await states()).toEqual(['plain', 'retired', 'plain', 'retired', 'plain']);
@@ -479,7 +479,7 @@ describe('an erasure in a log in PostgreSQL', () => {
     const { actions } = one.store;
     await one.store.refreshActions();
     for (const action of asked) expect(partsOf(actions, action)).toEqual([1]);
-    for (const does of ['retire', 'done'])
+    for (const does of ['erase', 'done'])
       expect(actions.logged.filter(({ said }) => said.does === does)).toHaveLength(asked.length);
     const erased = Math.min(20, asked.length);
     expect(await states()).toEqual(Array.from({ length: 40 }, (_, i) => (i < erased ? 'retired' : 'plain')));
@@ -541,10 +541,10 @@ describe('an erasure in a log in PostgreSQL', () => {
     const hold = randomUUID();
     const lay = (action: Parameters<typeof layRequest>[1]['action']) =>
       layRequest(one.store.requests, { action, considered });
-    await lay({ action: hold, does: 'hold', record: 'ab' });
+    await lay({ action: hold, does: 'hold', record: 'ab'.repeat(32) });
     await one.lifecycle.look();
     const rotation = randomUUID();
-    await lay({ action: rotation, does: 'keys', epoch: 1 });
+    await lay({ action: rotation, does: 'rotate', epoch: 1 });
     const refused = await request(one, [1]);
     await other.lifecycle.look();
     expect(await answerTo(one.store.requests, refused)).toEqual({

@@ -7,6 +7,7 @@ import {
   type VaultSubject,
 } from '../../collector/test/privacy/vault-conformance.js';
 import { type KeyVault, VaultAway } from '../../collector/src/privacy/key-vault.js';
+import { keysConformance } from '../../collector/test/privacy/keys-conformance.js';
 import { bucket, epochKey } from '../../collector/test/privacy/vault-records.js';
 import type { Mutant } from '../../collector/test/privacy/vault-mutants.js';
 import { parseAddress } from '../src/address.js';
@@ -97,6 +98,7 @@ const subject: VaultSubject = {
 
 vaultConformance(subject);
 mutantsFail(subject);
+keysConformance(subject);
 
 test('[R-1357] a write whose commit was not answered is committed again', async () => {
   const place = await DatabasePlace.make();

@@ -1,9 +1,10 @@
 /**
  * What the log commits to of an event: the envelope, stored with it byte for byte, and the leaf of the Merkle
- * tree. Both are final: a proof made today is checked against these layouts forever. Numbers are big-endian.
+ * tree. Both are final (docs/internals/formats.md): a proof made today is checked against these layouts forever. Numbers are
+ * big-endian.
  *
  *   Envelope            offset  size  field
- *                            0     1  envelope version, 3
+ *                            0     1  envelope version, 1
  *                            1     1  kind, its place in EVENT_KINDS; from 0x80 on an entry of the log's own
  *                            2     1  profile, its place in PROFILES
  *                            3     1  door, its place in DOORS; 0 of an entry of the log's own
@@ -22,8 +23,8 @@
  *                            9    32  SHA-256 of the envelope
  *                           41    32  commitment: SHA-256 of 16 random bytes, the salt, and the plain body behind
  *
- * The salt is what keeps a leaf from telling anything of its payload: bodies can be guessed, so the bare hash
- * of one could be confirmed by trying. Once salt and body are erased the leaf is 32 random bytes to anybody.
+ * The salt keeps a leaf from revealing anything about its payload: bodies can be guessed, so the bare hash of one could be
+ * confirmed by trying. Once salt and body are erased, nobody can tell the commitment from 32 random bytes.
  *
  * Runs in a browser as it does in Node: nothing but typed arrays.
  */
@@ -47,7 +48,7 @@ export const ENVELOPE_AT = {
   parentId: 46,
 } as const;
 
-const ENVELOPE_VERSION = 3;
+const ENVELOPE_VERSION = 1;
 const LEAF_VERSION = 1;
 const ID_BYTES = 16;
 const LONGEST_TEXT = 255;

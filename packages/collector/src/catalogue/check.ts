@@ -221,7 +221,7 @@ class Comparison {
     this.#otherTexts = new Statements(other);
     // Retired behind what is taken in: their payloads can no longer be read, and their rows may say what stood there.
     const since = (log.actions?.().logged ?? []).filter(({ sequence }) => sequence >= next);
-    const gone = since.map(({ said }) => (said.does === 'retire' ? eventsOf(said.keys) : SequenceSet.EMPTY));
+    const gone = since.map(({ said }) => (said.does === 'erase' ? eventsOf(said.keys) : SequenceSet.EMPTY));
     this.#gone = SequenceSet.union(gone);
   }
 

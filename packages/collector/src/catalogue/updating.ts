@@ -353,7 +353,7 @@ export class Updating {
     const done = this.#tables.metaNumber('forgotten');
     let isForgotten = false;
     for (const { said, sequence } of this.#log.actions?.().logged ?? []) {
-      if (said.does !== 'retire' || sequence <= done || sequence >= actions) continue;
+      if (said.does !== 'erase' || sequence <= done || sequence >= actions) continue;
       const taken = SequenceSet.ofStretches([{ first: 1, end: before }]);
       for (const { organisation, sequences } of said.keys)
         await forget(this.#tables, this.#log, organisation, sequences.within(taken));

@@ -11,8 +11,7 @@ export interface AccessLine {
   /** The id that the two lines of an access have. */
   readonly reading?: string;
   readonly command?: string;
-  /** Lines of versions before have none. */
-  readonly actor?: Actor;
+  readonly actor: Actor;
   readonly reason?: string;
   /** Of the viewer: whether the person used rights that are kept for emergencies. */
   readonly break_glass?: boolean;
@@ -51,11 +50,12 @@ export function lineIn(bytes: Buffer | undefined): AccessLine | 'torn' | 'foreig
 function isAccessLine(value: unknown): value is AccessLine {
   if (typeof value !== 'object' || value === null) return false;
   const line = value as Record<string, unknown>;
-  const { at, uid, user } = line;
+  const { at, actor, uid, user } = line;
   return (
     typeof at === 'string' &&
     !Number.isNaN(Date.parse(at)) &&
     new Date(at).toISOString() === at &&
+    isActor(actor) &&
     Number.isSafeInteger(uid) &&
     (typeof user === 'string' || user === null) &&
     Object.entries(OPTIONAL).every(([name, fits]) => line[name] === undefined || fits(line[name])) &&
@@ -65,7 +65,6 @@ function isAccessLine(value: unknown): value is AccessLine {
 
 /** Members that are not in every line. */
 const OPTIONAL: Readonly<Record<string, (value: unknown) => boolean>> = {
-  actor: isActor,
   reason: (value) => typeof value === 'string',
   break_glass: (value) => typeof value === 'boolean',
   login_uid: Number.isSafeInteger,
@@ -83,21 +82,17 @@ function isOfAccess({ state, ...more }: Readonly<Record<string, unknown>>): bool
   );
 }
 
-/** A line that says who made a plan of erasure, and when. */
-export type PlanLine = AccessLine & { readonly actor: Actor };
-
 /**
  * The line with which `erase plan` began to write a plan. It is believed as it stands in the file; `verify` finds out
  * whether lines were changed since they were under a head.
  * @param sha256 of the plan, 64 hexadecimal digits.
  * @returns the first one; undefined when there is none.
  */
-export async function findPlan(dataDirectory: string, sha256: string): Promise<PlanLine | undefined> {
-  const isOfPlan = (line: AccessLine): line is PlanLine =>
-    line.command === 'erase plan' && line.filter?.['plan'] === sha256 && line.actor !== undefined;
+export async function findPlan(dataDirectory: string, sha256: string): Promise<AccessLine | undefined> {
+  const isOfPlan = (line: AccessLine) => line.command === 'erase plan' && line.filter?.['plan'] === sha256;
   for (const log of [openAccessLog(dataDirectory), openReadingsLog(dataDirectory)]) {
     const chain = new AccessChain(LONGEST_LINE);
-    let found: PlanLine | undefined;
+    let found: AccessLine | undefined;
     for await (const piece of log.lines()) {
       chain.take(piece, (bytes) => {
         const line = found === undefined && bytes?.includes(sha256) ? lineIn(bytes) : undefined;

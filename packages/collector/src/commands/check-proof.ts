@@ -125,7 +125,7 @@ ${unchecked(proof, [signedBy, ...cosigned.map(({ witness }) => witness.vkey)])}`
 /** An entry that no sender has sent. */
 function ofTheLog(kind: number, body: Buffer | undefined): string {
   const says = kind === ENTRY_KINDS.lifecycleAction && body !== undefined ? actionIn(body) : undefined;
-  if (says?.does !== 'retire') return `an entry of the log's own (${kind})`;
+  if (says?.does !== 'erase') return `an entry of the log's own (${kind})`;
   const erased = counted(eventsOf(says.keys).size, 'event');
   return `an action: ${says.action}
     says          ${erased} erased, for the reason ${says.reason}`;

@@ -113,6 +113,7 @@ async function copyTo(directory: string, dataDir: string, { expires, mirror }: C
     await copyKeys(sources, directory, until);
   } catch (error) {
     if (error instanceof KeysUnfit || error instanceof KekFault) throw usage(error.message);
+    if (error instanceof VaultAway) throw new CommandFailure(error.message, EXIT.failure, { cause: error });
     throw error;
   }
   if (until !== undefined) {
@@ -131,7 +132,7 @@ async function rotateKeys(config: Config): Promise<ExitCode> {
   const actions = openStore(config.dataDir).events.actions?.();
   if (actions === undefined) throw usage('the log is in a database, and is not encrypted');
   assertCollectorRuns(config);
-  const action = { action: randomUUID(), does: 'keys', epoch: 1 } as const;
+  const action = { action: randomUUID(), does: 'rotate', epoch: 1 } as const;
   const filter = { action: action.action };
   const access = logAccess(config.dataDir, { command: 'encryption-keys rotate', filter, isAct: true });
   const { state } = await deliver(config, { action, considered: considered(actions) });

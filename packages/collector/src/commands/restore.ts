@@ -156,7 +156,7 @@ async function narrow(
   const log = openStore(copy).events;
   const signed = entries - unsigned;
   const own = (log.actions?.().logged ?? []).flatMap(({ said, sequence }) =>
-    said.does === 'retire' && sequence <= signed ? said.keys : [],
+    said.does === 'erase' && sequence <= signed ? said.keys : [],
   );
   try {
     const writer = await openKeys({
@@ -179,6 +179,10 @@ async function narrow(
   } catch (error) {
     if (error instanceof KeysUnfit || error instanceof KekFault)
       throw new CommandFailure(printable(error.message), EXIT.usage, { cause: error });
+    if (error instanceof VaultAway)
+      throw new CommandFailure(`${printable(error.message)}: nothing was restored`, EXIT.failure, {
+        cause: error,
+      });
     throw error;
   } finally {
     await log.close();

@@ -85,6 +85,8 @@ export interface LifecycleOptions {
   readonly append: (entry: Candidate) => Promise<void>;
   /** Something could not be done; it is tried again. */
   readonly onTrouble: (what: string, error: unknown) => void;
+  /** Of a log in files: how many erasures may have left encrypted bytes there. */
+  readonly compaction?: { readonly pending: number };
   /** Something is done, and says so: of whom or what never. */
   readonly onNotice?: (message: string) => void;
 }
@@ -92,7 +94,7 @@ export interface LifecycleOptions {
 const NOTICES: Partial<Record<Action['does'], string>> = {
   policy: 'a retention policy was set',
   hold: 'a legal hold has begun',
-  unhold: 'a legal hold is over',
+  release: 'a legal hold is over',
 };
 export const WRITER = 'lifecycle000';
 const impossible = (reason: string): LifecycleAnswer => ({ state: 'refused', because: 'impossible', reason });
@@ -121,7 +123,7 @@ export async function answerTo(requests: Requests, action: string): Promise<Life
 
 /** Of a hold whose key may still be somewhere. */
 interface Release {
-  readonly said: Extract<Action, { does: 'unhold' }>;
+  readonly said: Extract<Action, { does: 'release' }>;
   readonly unreached: readonly string[];
 }
 
@@ -167,6 +169,7 @@ export class Lifecycle {
     return {
       ...{ directories, unreached, epochBegun: keys.epochBegun, retired: actions.retired.size },
       ...{ pending: undone.length, holds: actions.holds.size },
+      uncompacted: this.#options.compaction?.pending,
       pendingSince: actions.logged.find(({ said }) => said.action === undone[0])?.at,
     };
   }
@@ -217,10 +220,10 @@ export class Lifecycle {
       });
       for (const said of noted) {
         // A note alone ends no hold: who can write one could have been kept from erasing by it.
-        const isOver = said.does === 'unhold' && actions.holds.has(said.hold);
+        const isOver = said.does === 'release' && actions.holds.has(said.hold);
         if (isOver && keys.stored.holdKey(said.hold) === undefined) await this.#append(said);
       }
-      const erasures = noted.flatMap((said) => (said.does === 'retire' ? [said] : []));
+      const erasures = noted.flatMap((said) => (said.does === 'erase' ? [said] : []));
       const missing = erasures.filter((said) => eventsOf(said.keys).without(actions.retired).size > 0);
       const { signal } = this.#closing;
       const found =
@@ -276,19 +279,19 @@ export class Lifecycle {
     const request = requestIn(text);
     if (request?.action.action !== id) return end(impossible('it is no request'));
     const { action } = request;
-    const taken = action.does === 'retire' ? action.keys : [];
+    const taken = action.does === 'erase' ? action.keys : [];
     const keys = (await keysOf?.(eventsOf(taken))) ?? taken;
     if (this.#refusal(request) === undefined && !(await requests.begin(id))) return;
     // Nothing is awaited between this and the entry: what others append meanwhile keeps it from being appended.
     const isBegun = actions.logged.some(({ said }) => said.action === id);
     const refusal = this.#refusal(request);
     if (refusal !== undefined && !isBegun) return end({ state: 'refused', ...refusal });
-    if (action.does !== 'retire') {
+    if (action.does !== 'erase') {
       let unreached: readonly string[] = [];
       try {
         if (!isBegun) unreached = await this.#do(action);
       } catch (error) {
-        if (action.does !== 'keys') throw error;
+        if (action.does !== 'rotate') throw error;
         // Nothing in the log says that it was begun, so that nobody would do it later.
         const why = error instanceof Error ? error.message : String(error);
         return end(impossible(`no epoch was begun: ${why}`));
@@ -308,23 +311,23 @@ export class Lifecycle {
   /** Why a request cannot be done; undefined when it can. */
   #refusal({ action, considered }: LifecycleRequest): Refusal | undefined {
     const { actions, keys } = this.#options;
-    if (action.does === 'retire' || action.does === 'policy') {
+    if (action.does === 'erase' || action.does === 'policy') {
       const isSame = [...actions.holds.keys()].every((hold) => considered.holds.includes(hold));
       const because = 'changed';
       if (!isSame) return { because, reason: 'a hold has begun meanwhile: plan again' };
       if ((actions.policy?.action ?? null) !== considered.policy)
         return { because, reason: 'another retention policy was set meanwhile: plan again' };
     }
-    const needsKeys = action.does === 'retire' || action.does === 'keys';
+    const needsKeys = action.does === 'erase' || action.does === 'rotate';
     if (!needsKeys || keys !== undefined) return undefined;
     return { because: 'impossible', reason: 'the payloads of this log are not encrypted' };
   }
 
   /** @returns the directories of keys that could not be reached. */
   async #do(action: Action): Promise<readonly string[]> {
-    if (action.does === 'keys') return this.#rotate(action.action);
+    if (action.does === 'rotate') return this.#rotate(action.action);
     await this.#append(action);
-    if (action.does === 'unhold') await this.#finishReleases();
+    if (action.does === 'release') await this.#finishReleases();
     const done = NOTICES[action.does];
     if (done !== undefined) this.#notice(done, action.action);
     return this.#unreleased.get(action.action)?.unreached ?? [];
@@ -398,7 +401,7 @@ export class Lifecycle {
     const { actions, keys, requests, dropHoldRecord } = this.#options;
     if (keys === undefined) return;
     for (const { said } of actions.logged.slice(this.#released))
-      if (said.does === 'unhold') this.#unreleased.set(said.action, { said, unreached: [] });
+      if (said.does === 'release') this.#unreleased.set(said.action, { said, unreached: [] });
     this.#released = actions.logged.length;
     for (const [action, { said }] of this.#unreleased) {
       const unreached = [...(await keys.noteAction(actionFields(said))), ...(await keys.destroyHold(said.hold))];
@@ -444,7 +447,7 @@ export class Lifecycle {
       this.#restUntil = performance.now() + REST_MS;
       return unreached;
     }
-    await this.#append({ action: this.#rotated, does: 'keys', epoch: keys.epoch });
+    await this.#append({ action: this.#rotated, does: 'rotate', epoch: keys.epoch });
     this.#notice(`epoch ${keys.epoch} of the keys of payloads has begun`, this.#rotated);
     this.#rotated = undefined;
     return [];
@@ -465,7 +468,7 @@ export class Lifecycle {
 
 /** Whether another epoch of keys is to be begun, or the last one was not brought to its end. */
 function isRotationDue({ isRotating, epochBegun }: LifecycleKeys, actions: Actions): boolean {
-  const first = actions.logged.find(({ said, at }) => said.does === 'retire' && at >= epochBegun);
+  const first = actions.logged.find(({ said, at }) => said.does === 'erase' && at >= epochBegun);
   const now = Date.now();
   const isDue = first !== undefined && now - first.at >= ROTATE_AFTER_MS;
   return isRotating || isDue || now - epochBegun >= EPOCH_MS;

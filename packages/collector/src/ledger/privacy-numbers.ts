@@ -11,6 +11,8 @@ export interface PrivacyState {
   /** Erasures that have begun and are not at their end, and when the oldest began. */
   readonly pending: number;
   readonly pendingSince: number | undefined;
+  /** Erasures whose encrypted bytes the collector has not removed yet; undefined where a database has them. */
+  readonly uncompacted: number | undefined;
   readonly holds: number;
 }
 
@@ -55,6 +57,11 @@ export const PRIVACY_NUMBERS: readonly Declared<PrivacyState>[] = [
       noun: ['erasure', 'erasures'],
       warns: true,
     },
+  }),
+  gauge({
+    name: 'collector_erasures_uncompacted',
+    help: 'Erasures whose encrypted bytes the collector has not removed yet from its log in files; it does so within a day.',
+    read: ({ uncompacted }) => uncompacted,
   }),
   gauge({
     name: 'collector_holds',

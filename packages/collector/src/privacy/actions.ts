@@ -2,24 +2,26 @@
  * Actions: entries of the log that say what is done to stored events, and what may be done. They are leaves like events,
  * are never erased, and so hold nothing personal: no subject, no name of a person, no free text. Pure.
  *
- *   policy   the retention policy that holds from here on, whole
- *   hold     a hold begins: its id, and what binds its record, which is kept beside the log
- *   unhold   a hold is over
- *   retire   the keys of these events are destroyed, from this entry on. A long one has several parts, an entry each
- *   done     no directory of keys has them any more
- *   keys     another epoch of keys has begun, and no key of an older one is left
+ *   policy       the retention policy that holds from here on, whole
+ *   hold         a hold begins: its id, and the hash of its record, which is kept beside the log
+ *   release      a hold ends
+ *   erase        the keys of these events are destroyed, from this entry on. A long one has several parts, an entry each
+ *   done         no copy of the keys has them any more
+ *   rotate       another epoch of keys has begun, and no key of an older one is left
  *   quarantine   what no collector has stored was moved out of the way of a log in a database
+ *
+ * Frozen, version 1 (docs/internals/formats.md): members stand in one order, so that an action has one text.
  */
 import type { TakenKeys } from './payload-keys.js';
 import { SequenceSet } from './sequence-set.js';
 
 const FORMAT = 'clinical-events/action/v1';
 /** Every body of the log's own begins with it. */
-const ENTRY_ID = /^\{"event_id":"([0-9a-f-]{36})"/;
+const ENTRY_ID = /^\{"event_id":"([0-9a-f-]{36})",/;
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const SHA256 = /^[0-9a-f]{64}$/;
 
-/** Why events are retired. Closed: free text could name a person. */
+/** Why events are erased. Closed: free text could name a person. */
 export const REASONS = [
   'policy',
   'erasure-request',
@@ -47,10 +49,10 @@ interface Named {
   readonly action: string;
 }
 
-export interface Retire extends Named {
-  readonly does: 'retire';
+export interface Erase extends Named {
+  readonly does: 'erase';
   readonly reason: Reason;
-  /** The action by which the policy was set that held, and the rule of it, where one decided. */
+  /** The action that set the policy in force, and its rule, where one decided. */
   readonly policy?: string;
   readonly rule?: string;
   /** SHA-256 of the plan and of the marks that were set in it, in hexadecimal; of an erasure that was planned. */
@@ -70,13 +72,13 @@ export interface Retire extends Named {
 
 /** What an action says. */
 export type Action =
-  | Retire
+  | Erase
   | (Named & { readonly does: 'done' })
   | (Named & { readonly does: 'policy'; readonly policy: unknown })
   /** @param record SHA-256 of the hold's record, in hexadecimal. */
   | (Named & { readonly does: 'hold'; readonly record: string })
-  | (Named & { readonly does: 'unhold'; readonly hold: string })
-  | (Named & { readonly does: 'keys'; readonly epoch: number })
+  | (Named & { readonly does: 'release'; readonly hold: string })
+  | (Named & { readonly does: 'rotate'; readonly epoch: number })
   | (Named & {
       readonly does: 'quarantine';
       readonly batches: number;
@@ -95,14 +97,25 @@ export interface LoggedAction {
   readonly said: Action;
 }
 
-/** To be written as JSON, in an entry behind its id. */
+/** Members in the order of its text. In an entry of the log, `event_id` stands before them. */
 export function actionFields(action: Action): object {
-  if (action.does !== 'retire') return { format: FORMAT, ...action };
-  const { keys, ...said } = action;
+  if (action.does !== 'erase') {
+    const { action: id, does, ...more } = action;
+    return { format: FORMAT, action: id, does, ...more };
+  }
+  const { reason, part, parts, policy, rule, plan, marks, record, override, incomplete, keys } = action;
   return {
-    ...{ format: FORMAT, ...said, events: eventsOf(keys).size },
+    ...{ format: FORMAT, action: action.action, does: action.does, reason, part, parts },
+    ...(policy !== undefined && { policy }),
+    ...(rule !== undefined && { rule }),
+    ...(plan !== undefined && { plan }),
+    ...(marks !== undefined && { marks }),
+    ...(record !== undefined && { record }),
+    ...(override && { override_floor: true }),
+    ...(incomplete && { incomplete }),
+    events: eventsOf(keys).size,
     keys: keys.map(({ tag, organisation, sequences, places }) => ({
-      ...{ bucket: tag.toString(16).padStart(8, '0'), organisation, set: sequences.toText() },
+      ...{ bucket: tag.toString(16).padStart(8, '0'), organisation, sequences: sequences.toText() },
       ...(places && { places: places.toText() }),
     })),
   };
@@ -112,31 +125,39 @@ export function eventsOf(keys: readonly TakenKeys[]): SequenceSet {
   return SequenceSet.union(keys.map(({ sequences }) => sequences));
 }
 
-/** Undefined for what is none, or of a later version. */
+/**
+ * @param body of an entry of the log; or of a note, which has no `event_id` and may end with a line feed.
+ * @returns undefined for anything but the text of an action of this version.
+ */
 export function actionIn(body: Buffer): Action | undefined {
-  let read: Record<string, unknown>;
+  const text = body.toString();
+  const entryId = ENTRY_ID.exec(text)?.[0];
+  let said: Action | undefined;
   try {
-    read = Object(JSON.parse(body.toString())) as Record<string, unknown>;
+    said = actionFrom(Object(JSON.parse(text)) as Record<string, unknown>);
   } catch {
     return undefined;
   }
-  return read['format'] === FORMAT ? actionFrom(read) : undefined;
+  if (said === undefined) return undefined;
+  const own = JSON.stringify(actionFields(said));
+  const texts = entryId === undefined ? [own, `${own}\n`] : [entryId + own.slice(1)];
+  return texts.some((each) => body.equals(Buffer.from(each))) ? said : undefined;
 }
 
-/** Of JSON that was parsed; undefined for what is no action. */
+/** Of parsed JSON, in any order and with other members between; undefined for anything but an action. */
 export function actionFrom(read: Readonly<Record<string, unknown>>): Action | undefined {
-  const { action, does, reason, policy, rule, part = 1, parts = 1, record, hold, epoch } = read;
-  if (!isId(action)) return undefined;
+  const { format, action, does, reason, policy, rule, part, parts, record, hold, epoch } = read;
+  if (format !== FORMAT || !isId(action)) return undefined;
   switch (does) {
     case 'done':
       return { action, does };
     case 'policy':
-      return { action, does, policy };
+      return Object(policy) === policy ? { action, does, policy } : undefined;
     case 'hold':
-      return typeof record === 'string' ? { action, does, record } : undefined;
-    case 'unhold':
+      return isSha256(record) ? { action, does, record } : undefined;
+    case 'release':
       return isId(hold) ? { action, does, hold } : undefined;
-    case 'keys':
+    case 'rotate':
       return isCount(epoch) ? { action, does, epoch } : undefined;
     case 'quarantine': {
       const [batches, entries, ids] = ['batches', 'entries', 'ids'].map((name) => Number(read[name]));
@@ -145,7 +166,7 @@ export function actionFrom(read: Readonly<Record<string, unknown>>): Action | un
         ? { action, does, batches: batches ?? 0, entries: entries ?? 0, ids: ids ?? 0 }
         : undefined;
     }
-    case 'retire': {
+    case 'erase': {
       const known = REASONS.find((each) => each === reason);
       const keys = keysFrom(read['keys']);
       const planned = plannedFrom(read);
@@ -163,19 +184,20 @@ export function actionFrom(read: Readonly<Record<string, unknown>>): Action | un
   }
 }
 
-type Planned = Pick<Retire, 'plan' | 'marks' | 'record' | 'override' | 'incomplete'>;
+type Planned = Pick<Erase, 'plan' | 'marks' | 'record' | 'override' | 'incomplete'>;
 
 /** Undefined where one of these members is not of its type. */
 function plannedFrom(read: Readonly<Record<string, unknown>>): Planned | undefined {
   const planned: Record<string, string | true> = {};
   for (const name of ['plan', 'marks', 'record'] satisfies (keyof Planned)[]) {
     const value = read[name];
-    if (typeof value === 'string' && SHA256.test(value)) planned[name] = value;
+    if (isSha256(value)) planned[name] = value;
     else if (value !== undefined) return undefined;
   }
-  for (const name of ['override', 'incomplete'] satisfies (keyof Planned)[]) {
-    if (read[name] === true) planned[name] = true;
-    else if (read[name] !== undefined) return undefined;
+  const flags = { override: read['override_floor'], incomplete: read['incomplete'] };
+  for (const [name, value] of Object.entries(flags)) {
+    if (value === true) planned[name] = true;
+    else if (value !== undefined) return undefined;
   }
   return planned;
 }
@@ -184,7 +206,7 @@ function keysFrom(read: unknown): TakenKeys[] | undefined {
   if (!Array.isArray(read)) return undefined;
   const keys: TakenKeys[] = [];
   for (const each of read as unknown[]) {
-    const { bucket, organisation, set, places } = Object(each) as Record<string, unknown>;
+    const { bucket, organisation, sequences: set, places } = Object(each) as Record<string, unknown>;
     const sequences = setFrom(set);
     const counted = setFrom(places);
     if (typeof bucket !== 'string' || !/^[0-9a-f]{8}$/.test(bucket)) return undefined;
@@ -204,6 +226,10 @@ function isId(value: unknown): value is string {
   return typeof value === 'string' && UUID.test(value);
 }
 
+function isSha256(value: unknown): value is string {
+  return typeof value === 'string' && SHA256.test(value);
+}
+
 function isCount(value: unknown): value is number {
   return Number.isSafeInteger(value) && Number(value) > 0;
 }
@@ -211,11 +237,11 @@ function isCount(value: unknown): value is number {
 /** Bytes of sets in a part, so that its entry is about as large as an event may be. */
 const PART_BYTES = 128 << 10;
 
-/** Divides what is to be retired into parts. @param keys one for each bucket and organisation. */
-export function partsOf(retire: Omit<Retire, 'part' | 'parts'>): Retire[] {
+/** Divides an erasure into parts. Its `keys` has one element for each bucket and organisation. */
+export function partsOf(erase: Omit<Erase, 'part' | 'parts'>): Erase[] {
   const groups: TakenKeys[][] = [[]];
   let bytes = 0;
-  for (const each of retire.keys) {
+  for (const each of erase.keys) {
     const size = each.sequences.toText().length + (each.places?.toText().length ?? 0);
     if (bytes > 0 && bytes + size > PART_BYTES) {
       groups.push([]);
@@ -224,18 +250,18 @@ export function partsOf(retire: Omit<Retire, 'part' | 'parts'>): Retire[] {
     groups.at(-1)?.push(each);
     bytes += size;
   }
-  return groups.map((keys, i) => ({ ...retire, keys, part: i + 1, parts: groups.length }));
+  return groups.map((keys, i) => ({ ...erase, keys, part: i + 1, parts: groups.length }));
 }
 
 /** The keys that actions noted beside them say are destroyed, whether the log has these actions or not. */
 export function takenBy(noted: readonly Buffer[]): TakenKeys[] {
-  return noted.flatMap((body) => {
-    const said = actionIn(body);
-    return said?.does === 'retire' ? said.keys : [];
+  return noted.flatMap((note) => {
+    const said = actionIn(note);
+    return said?.does === 'erase' ? said.keys : [];
   });
 }
 
-/** By what an event was retired. */
+/** By what an event was erased. */
 export interface Retirement {
   readonly action: string;
   readonly reason: Reason;
@@ -247,25 +273,24 @@ export interface Retirement {
 export class Actions {
   readonly logged: LoggedAction[] = [];
   #retired = SequenceSet.EMPTY;
-  /** Of each event the first. */
+  /** What is not in it yet: united when asked for, since each union costs all that is there. */
+  readonly #toUnite: SequenceSet[] = [];
+  /** Of each event the first counts. */
   readonly #retirements: { readonly sequences: SequenceSet; readonly retirement: Retirement }[] = [];
   /** Of a log in a database: by tag and organisation the places whose keys were to be destroyed. */
   readonly #places = new Map<string, SequenceSet>();
 
-  /** @returns whether the body says one that is known here. */
+  /** @returns whether the body is an action that is known here. */
   add(sequence: number, at: number, body: Buffer): boolean {
     const said = actionIn(body);
     if (said === undefined) return false;
     const entryId = ENTRY_ID.exec(body.toString('latin1', 0, 64))?.[1] ?? '';
     this.logged.push({ sequence, entryId, at, said });
-    if (said.does === 'retire') {
+    if (said.does === 'erase') {
       const sequences = eventsOf(said.keys);
       const { action, reason } = said;
-      this.#retirements.push({
-        sequences: sequences.without(this.#retired),
-        retirement: { action, reason, at },
-      });
-      this.#retired = this.#retired.with(sequences);
+      this.#retirements.push({ sequences, retirement: { action, reason, at } });
+      this.#toUnite.push(sequences);
       for (const { tag, organisation, places } of said.keys) {
         if (places === undefined) continue;
         const name = `${tag} ${organisation}`;
@@ -277,6 +302,8 @@ export class Actions {
 
   /** All events whose keys were to be destroyed. */
   get retired(): SequenceSet {
+    if (this.#toUnite.length > 0)
+      this.#retired = SequenceSet.union([this.#retired, ...this.#toUnite.splice(0)]);
     return this.#retired;
   }
 
@@ -285,15 +312,15 @@ export class Actions {
     return this.#places.get(`${tag} ${organisation}`)?.has(place) === true;
   }
 
-  /** By what an event was retired; undefined when it was not. */
+  /** By what an event was erased; undefined when it was not. */
   retirementOf(sequence: number): Retirement | undefined {
-    if (!this.#retired.has(sequence)) return undefined;
+    if (!this.retired.has(sequence)) return undefined;
     return this.#retirements.find(({ sequences }) => sequences.has(sequence))?.retirement;
   }
 
   /** The parts of an action that are in the log. */
-  partsIn(action: string): Retire[] {
-    return this.#said('retire').filter((said) => said.action === action);
+  partsIn(action: string): Erase[] {
+    return this.#said('erase').filter((said) => said.action === action);
   }
 
   /** Whether all parts of an action are in the log. */
@@ -309,15 +336,15 @@ export class Actions {
 
   /** The keys that are to be destroyed by actions that are not done, or by all. */
   taken(which: 'all' | 'undone'): TakenKeys[] {
-    const retires = this.#said('retire');
+    const erasures = this.#said('erase');
     const done = new Set(this.#said('done').map(({ action }) => action));
-    return retires.flatMap(({ action, keys }) => (which === 'undone' && done.has(action) ? [] : keys));
+    return erasures.flatMap(({ action, keys }) => (which === 'undone' && done.has(action) ? [] : keys));
   }
 
   /** Actions whose keys may still be somewhere, oldest first. */
   undone(): string[] {
     const done = new Set(this.#said('done').map(({ action }) => action));
-    const ids = this.#said('retire').map(({ action }) => action);
+    const ids = this.#said('erase').map(({ action }) => action);
     return [...new Set(ids)].filter((action) => !done.has(action));
   }
 
@@ -328,7 +355,7 @@ export class Actions {
 
   /** The holds that are not over, by their ids, and what binds their records. */
   get holds(): ReadonlyMap<string, string> {
-    const over = new Set(this.#said('unhold').map(({ hold }) => hold));
+    const over = new Set(this.#said('release').map(({ hold }) => hold));
     const begun = this.#said('hold').filter(({ action }) => !over.has(action));
     return new Map(begun.map(({ action, record }) => [action, record]));
   }

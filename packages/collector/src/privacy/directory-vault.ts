@@ -79,7 +79,8 @@ export class DirectoryVault implements KeyVault {
       const [stored] = this.read(name);
       const isDone = stored === undefined ? bytes === undefined : bytes?.equals(stored) === true;
       if (!isDone && (generationIn(name, stored) !== after || !this.#isFit(name, bytes))) return false;
-      // Also where it is done: what was cut off before may not be durable, or have left a file that is not sound.
+      // Also where it is done: what was cut off may not be durable, or have left a draft or a file that is not sound.
+      this.#remove(`${name}.draft`);
       if (bytes === undefined) this.#remove(name);
       else if (!isDone) this.#replace(name, bytes);
       this.#sync(path.dirname(path.join(this.directory, name)));
@@ -140,7 +141,7 @@ export class DirectoryVault implements KeyVault {
     }
   }
 
-  #remove(name: RecordName): void {
+  #remove(name: string): void {
     const file = path.join(this.directory, name);
     if (this.files.look(file) === undefined) return;
     this.#synced.delete(path.dirname(file));
@@ -161,12 +162,14 @@ export class DirectoryVault implements KeyVault {
 
   #change(work: () => boolean): Promise<boolean> {
     this.unwritten.clear();
-    try {
-      return Promise.resolve(this.#answer(work));
-    } catch (error) {
-      this.unwritten.set(this.directory, error);
-      return Promise.reject(error);
-    }
+    return new Promise((resolve) => {
+      try {
+        resolve(this.#answer(work));
+      } catch (error) {
+        this.unwritten.set(this.directory, error);
+        throw error;
+      }
+    });
   }
 }
 

@@ -67,10 +67,15 @@ export class MirroredVault implements KeyVault {
     bytes: Buffer | undefined,
     after: number,
   ): Promise<readonly string[] | 'stale'> {
-    const held = this.#held(name);
-    if (this.#isStale(held, name, bytes, after)) return 'stale';
     this.unwritten.clear();
-    for (const copy of this.#copies) await this.#try(copy, () => this.#writeTo(copy, held, name, bytes));
+    try {
+      const held = this.#held(name);
+      if (this.#isStale(held, name, bytes, after)) return 'stale';
+      for (const copy of this.#copies) await this.#try(copy, () => this.#writeTo(copy, held, name, bytes));
+    } catch (error) {
+      if (!(error instanceof VaultAway)) throw error;
+      for (const copy of this.copies) this.unwritten.set(copy, error);
+    }
     return [...this.unwritten.keys()];
   }
 

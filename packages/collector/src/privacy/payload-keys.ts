@@ -105,8 +105,7 @@ export class PayloadKeys {
   /** On return every root that was given out is durable. @throws VaultAway; it is tried again as it is. */
   async flush(): Promise<void> {
     if (this.isDurable) return;
-    await this.#writer.catchUp();
-    await this.#writer.level();
+    await this.#writer.refresh();
     while (this.#unsaved.size > 0)
       for (const [name, state] of this.#unsaved) {
         const saved = await this.#writer.write(name, (stored) =>

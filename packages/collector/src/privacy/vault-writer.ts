@@ -69,9 +69,10 @@ export class VaultWriter {
 
   /** On return what others have stored is known here. @throws VaultAway, KeysUnfit, KekFault */
   async catchUp(): Promise<void> {
+    for (const [name, bytes] of await this.vault.refresh()) this.#lost.set(name, bytes);
     // By the keys that they were written under, before those that others have ended are forgotten.
-    for (const [name, bytes] of await this.vault.refresh())
-      this.#lost.set(name, name.endsWith('.keys') ? this.opened.decode(bytes) : bytes);
+    for (const [name, lost] of this.#lost)
+      if (lost instanceof Buffer && name.endsWith('.keys')) this.#lost.set(name, this.opened.decode(lost));
     for (const copy of this.vault.copies) if (!this.#known.has(copy)) this.#lagging.add(copy);
     for (const copy of this.vault.copies) this.#known.add(copy);
     this.opened.forgetEpochs();

@@ -86,6 +86,10 @@ export const FINDINGS = {
       segment_header: (file: string, faults: readonly string[]) => `${file}: ${faults.join('; ')}`,
       segment_count: (file: string, what: string, said: number, are: number) =>
         `the header of ${file} says that ${said} ${what} come before it, and ${are} do`,
+      action_misnamed: (where: string, named: number, newest: number) =>
+        `${where} names ${named === 0 ? 'no action' : `action ${named}`} as the newest before it, which is ` +
+        (newest === 0 ? 'none' : `action ${newest}`),
+      action_misplaced: (where: string, named: number) => `${where} names a wrong place for action ${named}`,
       rows_without_leaf: (rows: number, sequence: number) =>
         `${counted(rows, 'row')} of events after event ${sequence} ${have(rows)} no leaf`,
       id_unregistered: (event: string) => `${event} is not in event_ids: it could be stored again`,

@@ -102,7 +102,7 @@ export function lifecycleFindings(
   const reasons: Partial<Record<Reason, number>> = {};
   let counted = SequenceSet.EMPTY;
   for (const { said } of actions.logged) {
-    if (said.does !== 'retire') continue;
+    if (said.does !== 'erase') continue;
     const own = eventsOf(said.keys).without(counted);
     counted = counted.with(own);
     reasons[said.reason] = (reasons[said.reason] ?? 0) + own.size;
@@ -142,8 +142,8 @@ export function erasedUnderHolds(actions: Actions): readonly ErasedUnderHolds[] 
   let erased = SequenceSet.EMPTY;
   for (const { said } of actions.logged) {
     if (said.does === 'hold') standing.add(said.action);
-    else if (said.does === 'unhold') standing.delete(said.hold);
-    else if (said.does === 'retire') {
+    else if (said.does === 'release') standing.delete(said.hold);
+    else if (said.does === 'erase') {
       const sequences = eventsOf(said.keys);
       const by = { action: said.action, holds: [...standing] };
       if (standing.size > 0)

@@ -8,6 +8,7 @@ import { TreeFiles } from './embedded/tree-files.js';
 import { driverOf } from './open.js';
 
 export type { Encryption, Held, Opened } from './embedded/embedded-store.js';
+export { BackgroundCompaction } from './embedded/background-compaction.js';
 export type { IdIndexStats } from './embedded/id-index/id-index.js';
 
 /** For the one process that holds the directory's lock. */
@@ -26,7 +27,8 @@ export function openForWriting(options: EmbeddedStoreOptions): Promise<WritableS
 /** With what it found when it was opened, and how its index fares. */
 export type WritableStore = Pick<
   EmbeddedStore,
-  keyof Store | 'opened' | 'committed' | 'newestOwn' | 'indexStats' | 'actions' | 'keys' | 'keysIn'
+  | keyof Store
+  | ('opened' | 'committed' | 'newestOwn' | 'indexStats' | 'actions' | 'keys' | 'keysIn' | 'endSegmentOf')
 >;
 
 /** For a collector among others. Closing it closes its tree. */

@@ -11,7 +11,7 @@ import { nodeFiles } from '../../src/files.js';
 import { ownEntry } from '../../src/ledger/own-entry.js';
 import { actionFields } from '../../src/privacy/actions.js';
 import { SequenceSet } from '../../src/privacy/sequence-set.js';
-import { compactLog } from '../../src/store/embedded/compacted-segment.js';
+import { compactedAt, compactLog, erasuresIn } from '../../src/store/embedded/compaction.js';
 import { EmbeddedStore } from '../../src/store/embedded/embedded-store.js';
 import { LogReader } from '../../src/store/embedded/log-reader.js';
 import { uuidText } from '../../src/store/text.js';
@@ -294,7 +294,7 @@ describe('of an encrypted log', () => {
     const [tag = 0] = await withLog((log) => Promise.resolve(log.buckets(entries)));
     const sequences = SequenceSet.of(entries.map(({ sequence }) => sequence));
     const keys = [{ tag, organisation, sequences }];
-    const retired = { action: randomUUID(), does: 'retire', reason: 'test-data', part: 1, parts: 1 } as const;
+    const retired = { action: randomUUID(), does: 'erase', reason: 'test-data', part: 1, parts: 1 } as const;
     const entry = ownEntry(ENTRY_KINDS.lifecycleAction, 'lifecycle000', actionFields({ ...retired, keys }));
     await fillDirectory(dataDir, [[entry]], 16 << 10, encryptionIn(dataDir));
   }
@@ -341,8 +341,9 @@ describe('of an encrypted log', () => {
     expect(await checked()).toMatchObject(RIGHT);
     await retire(found(name('default')), 'default');
     await update();
-    const { retired } = await withLog((log) => Promise.resolve(log.actions()));
-    expect((await compactLog(dataDir, retired, () => undefined)).before).toBeGreaterThan(0);
+    const erasures = await withLog((log) => Promise.resolve(erasuresIn(log.actions())));
+    await compactLog(dataDir, erasures, { onTrouble: () => expect.unreachable() });
+    expect(compactedAt(dataDir, erasures.at(-1) ?? expect.unreachable())).toBeDefined();
     expect(await checked()).toMatchObject(RIGHT);
   });
 

@@ -91,7 +91,6 @@ function acts(keyId: string): readonly [args: string[], filter: object, done?: o
       { action: id, name: 'CASE-7', subjects: 1 },
     ],
     [['hold', 'release', 'CASE-7'], { name: 'CASE-7', hold: id }],
-    [['retention', 'compact'], {}, { bytes: 0 }],
     [
       ['backup', at('backup'), '--with-signing-keys', '--keys-elsewhere'],
       { directory: at('backup'), signing_keys: true },

@@ -274,7 +274,7 @@ describe('[R-811] a back-up', () => {
         fs.cpSync(path.join(after, 'ledger', name), path.join(backups, 'ledger', name));
       }
     };
-    for (const left of [() => cut(names[3] ?? '', 64), () => cut(names[3] ?? '', 1000), () => undefined]) {
+    for (const left of [() => cut(names[3] ?? '', 80), () => cut(names[3] ?? '', 1000), () => undefined]) {
       fs.rmSync(backups, { recursive: true });
       fs.cpSync(before, backups, { recursive: true });
       takeOver(names[3] ?? '');

@@ -8,7 +8,7 @@ import type { Certificate } from '../../src/commands/lifecycle/certificate.js';
 import { type ErasureFacts, keepErasureRecord } from '../../src/commands/lifecycle/erasure-record.js';
 import { answerTo, layRequest, type LifecycleAnswer, WRITER } from '../../src/ledger/lifecycle.js';
 import { ownEntry } from '../../src/ledger/own-entry.js';
-import { actionFields, type Retire } from '../../src/privacy/actions.js';
+import { actionFields, type Erase } from '../../src/privacy/actions.js';
 import type { TakenKeys } from '../../src/privacy/payload-keys.js';
 import { SequenceSet } from '../../src/privacy/sequence-set.js';
 import { openStore } from '../../src/store/open-to-read.js';
@@ -17,7 +17,7 @@ import { uuidText } from '../../src/store/text.js';
 import { createKey, run, start } from '../running/collector-process.js';
 import { scratch } from '../running/scratch.js';
 import type { Made } from '../store/candidate.js';
-import { encryptionIn, segmentPaths } from '../store/embedded/filled-directory.js';
+import { encryptionIn } from '../store/embedded/filled-directory.js';
 import { fillSigned, firstKey, loggedEvent } from './signed-directory.js';
 
 const HASH = 'ab'.repeat(32);
@@ -95,7 +95,7 @@ type Facts = Partial<Omit<ErasureFacts, 'action'>>;
 /** As `erase apply` has it done. @returns the action, when there is an answer. */
 async function erase(
   isOne: (sequence: number) => boolean,
-  more: Partial<Retire> = {},
+  more: Partial<Erase> = {},
   facts: Facts | 'none' = {},
   holds: readonly string[] = [],
 ): Promise<string> {
@@ -111,7 +111,7 @@ async function erase(
   const planned = { plan: HASH, marks: HASH, record: await keepErasureRecord(dataDir, whole) };
   await layRequest(requests, {
     action: {
-      ...{ action, does: 'retire', reason: 'erasure-request', part: 1, parts: 1, keys: await keysOf(isOne) },
+      ...{ action, does: 'erase', reason: 'erasure-request', part: 1, parts: 1, keys: await keysOf(isOne) },
       ...(facts === 'none' ? {} : planned),
       ...more,
     },
@@ -295,7 +295,7 @@ describe('[R-1344] the certificate of an erasure', () => {
   test('says where not all of what was ordered was begun', async () => {
     const action = randomUUID();
     const keys = await keysOf((sequence) => sequence === 7);
-    const half: Retire = { action, does: 'retire', reason: 'test-data', part: 1, parts: 2, keys };
+    const half: Erase = { action, does: 'erase', reason: 'test-data', part: 1, parts: 2, keys };
     const entry = ownEntry(ENTRY_KINDS.lifecycleAction, WRITER, actionFields(half));
     await fillSigned(dataDir, [[entry as Made]], { encryption: encryptionIn(dataDir, { directories }) });
     await beside(() => expect.poll(async () => (await json(action)).code).toBe(0));
@@ -323,37 +323,28 @@ describe('[R-1344] the certificate of an erasure', () => {
 });
 
 describe('[R-1543] encrypted bytes', () => {
-  test('are pending until retention compact has removed them, and in the live segment until it is full', async () => {
-    const segments = segmentPaths(dataDir).length;
-    expect(segments).toBeGreaterThan(2);
-    const [early, late] = await beside(async () => [
-      await erase((sequence) => sequence <= 50),
-      await erase((sequence) => sequence > 25 * BATCHES - 2 && sequence <= 25 * BATCHES),
-    ]);
-    expect(await json(early)).toMatchObject({
-      bytes_removed: null,
-      bytes_left: { full_segments: 50, live_segment: 0 },
-    });
-    expect(await text(early)).toMatch(
-      /Encrypted bytes removed pending; 50 events: collector retention compact/,
+  test('are pending until a collector has removed them, and then have a time that stays', async () => {
+    const early = await beside(() => erase((sequence) => sequence <= 50));
+    expect(await json(early)).toMatchObject({ bytes_removed: null, bytes_left: 50 });
+    expect(await text(early)).toContain(
+      'Encrypted bytes removed pending: of 50 events; the collector removes them within a day while it runs',
     );
-    expect((await on('retention', 'compact')).stdout).toContain('given back');
-    const { mtimeMs } = fs.statSync(segmentPaths(dataDir)[0] ?? '');
+    const began = Date.now();
+    await beside(() => expect.poll(async () => (await json(early)).bytes_left).toBe(0));
     const done = await json(early);
     expect(done).toMatchObject({
-      ...{ bytes_left: { full_segments: 0, live_segment: 0 }, events: 50 },
       ...{ event_ids: byOrganisation(ids.slice(0, 50)), first_received: '2026-01-01T00:00:00.000Z' },
+      events: 50,
     });
-    expect(Date.parse(done.bytes_removed ?? '')).toBeGreaterThanOrEqual(Math.floor(mtimeMs));
-    expect(await json(late)).toMatchObject({
-      ...{ bytes_removed: null, bytes_left: { full_segments: 0, live_segment: 2 } },
-    });
-    expect(await text(late)).toContain(
-      '2 events in the segment that is written to, which collector retention compact passes over until',
+    expect(Date.parse(done.bytes_removed ?? '')).toBeGreaterThanOrEqual(began);
+    expect(await text(early)).toContain(
+      `Encrypted bytes removed ${done.bytes_removed ?? '-'}, from the data`,
     );
-    // Compacted before this one was erased.
-    const third = await beside(() => erase((sequence) => sequence === 50 || sequence === 51));
-    expect(await json(third)).toMatchObject({ bytes_removed: null, bytes_left: { full_segments: 1 } });
+    // Of the same segments, and of the one that is written to.
+    const later = await beside(() => erase((sequence) => [50, 51, 25 * BATCHES].includes(sequence)));
+    expect(await json(later)).toMatchObject({ bytes_removed: null, bytes_left: 2 });
+    await beside(() => expect.poll(async () => (await json(later)).bytes_left).toBe(0));
+    expect((await json(early)).bytes_removed).toBe(done.bytes_removed);
   });
 });
 
@@ -373,11 +364,11 @@ describe('[R-1544] erase --list', () => {
       .map((line) => JSON.parse(line) as unknown);
     expect(lines).toMatchObject([
       { does: 'hold', reason: null, events: null, state: 'done' },
-      { does: 'keys' },
-      { action, does: 'retire', reason: 'test-data', rule: null, events: 1, state: 'done' },
+      { does: 'rotate' },
+      { action, does: 'erase', reason: 'test-data', rule: null, events: 1, state: 'done' },
     ]);
     expect((await on('erase', '--list')).stdout).toMatch(
-      /^ACTION +DOES .*\n\S+ +hold .*\n\S+ +keys .*\n\S+ +retire +test-data +1 .* done\n$/,
+      /^ACTION +DOES .*\n\S+ +hold .*\n\S+ +rotate .*\n\S+ +erase +test-data +1 .* done\n$/,
     );
   });
 

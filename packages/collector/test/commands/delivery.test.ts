@@ -84,7 +84,7 @@ function erasing(signal = new AbortController().signal): { action: string; end: 
   const action = randomUUID();
   const keys = [{ tag: 1, organisation: 'icu', sequences: SequenceSet.of([1]) }];
   const request = {
-    action: { action, does: 'retire', reason: 'test-data', part: 1, parts: 1, keys },
+    action: { action, does: 'erase', reason: 'test-data', part: 1, parts: 1, keys },
     considered: { policy: null, holds: [] },
   } as const;
   const end = deliver({ dataDir, store: '' } as Config, request, { signal }).catch((error: unknown) => error);

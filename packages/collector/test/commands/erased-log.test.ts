@@ -15,6 +15,7 @@ import { answerTo, layRequest } from '../../src/ledger/lifecycle.js';
 import { readKeys } from '../../src/privacy/key-directories.js';
 import type { EventLog, PassedEntry } from '../../src/store/contract/events.js';
 import { openStore } from '../../src/store/open-to-read.js';
+import { askForCompaction } from '../../src/store/embedded/background-compaction.js';
 import { Inbox } from '../../src/store/embedded/inbox.js';
 import {
   beside,
@@ -31,6 +32,7 @@ import { post } from '../running/load.js';
 import { sampleEvent, type SampleEvent } from '../running/sample-events.js';
 import { scratch } from '../running/scratch.js';
 import { encryptionIn, segmentPaths } from '../store/embedded/filled-directory.js';
+import { independentAction } from './independent-verifier.js';
 import { fillSigned, firstKey, loggedEvent } from './signed-directory.js';
 
 const SUBJECT = 'patient-4711-ß';
@@ -113,6 +115,8 @@ async function events(log: EventLog, isOne: (entry: PassedEntry) => boolean): Pr
 
 const sequences = async () => (await storedEvents(dataDir)).map(({ sequence }) => sequence);
 
+const isSegment = (file: string) => /\d{16}\.segment$/.test(file);
+
 /** All bytes below some directories. */
 function everything(...directories: readonly string[]): Buffer {
   const files = directories.flatMap((directory) =>
@@ -176,7 +180,7 @@ describe('[R-1334] what a collector erased', () => {
       .trim()
       .split('\n')
       .map((line) => JSON.parse(line) as object);
-    expect(logged).toMatchObject([{ does: 'retire', reason: 'erasure-request', events: 2, state: 'done' }]);
+    expect(logged).toMatchObject([{ does: 'erase', reason: 'erasure-request', events: 2, state: 'done' }]);
 
     // [R-1347]
     const proof = path.join(root, 'proof');
@@ -263,7 +267,7 @@ describe('[R-1341] a policy, and [R-1342] holds, beside a collector that takes n
   });
 });
 
-describe('[R-1345] a log that was compacted', () => {
+describe('[R-1345] a log that the next start has compacted', () => {
   test('is verified, backed up and restored as ever', async () => {
     const text = 'x'.repeat(1100);
     const batches = Array.from({ length: 8 }, () => Array.from({ length: 50 }, () => loggedEvent(text)));
@@ -278,9 +282,13 @@ describe('[R-1345] a log that was compacted', () => {
       expect((await on('retention', 'policy', 'set', policy)).code).toBe(0);
       return on('retention', 'run');
     });
-    expect([code, stderr]).toEqual([0, expect.stringMatching(/KiB given back/)]);
-    const sizes = segmentPaths(dataDir).map((file) => fs.statSync(file).size);
-    expect(Math.max(...sizes.slice(0, -1))).toBeLessThan(8 << 10);
+    expect(code, stderr).toBe(0);
+    const sizesNow = () => segmentPaths(dataDir).map((file) => fs.statSync(file).size);
+    // The one that was written to is ended, and all but the new one are compacted.
+    await beside(dataDir, () =>
+      expect.poll(() => Math.max(...sizesNow().slice(0, -1))).toBeLessThan(8 << 10),
+    );
+    const sizes = sizesNow();
     expect(await json<Verified>('verify')).toMatchObject({
       intact: true,
       retired_events: { policy: 400 },
@@ -297,6 +305,51 @@ describe('[R-1345] a log that was compacted', () => {
         .slice(0, -1),
     ).toEqual(sizes.slice(0, -1));
     expect((await run(['events', '--data-dir', target])).stdout).not.toContain('xxxx');
+  });
+});
+
+describe('[R-2028] erase apply --wait', () => {
+  test('ends when no file of the data directory has the encrypted bytes, or says what is left', async () => {
+    const key = await createKey(dataDir);
+    const collector = await start(dataDir, encrypted);
+    const [one, two] = [await sendRun(collector, key, SUBJECT), await sendRun(collector, key, OTHER)];
+    const { code, stdout, stderr } = await erasing(['--run', one.runId], '--wait', '--json');
+    expect(code, stderr).toBe(0);
+    const { keys_destroyed, bytes_removed, bytes_left } = JSON.parse(stdout) as Record<string, string>;
+    expect([typeof keys_destroyed, typeof bytes_removed, bytes_left]).toEqual(['string', 'string', 0]);
+    expect(segmentPaths(dataDir).length).toBeGreaterThan(1);
+    expect((await storedEvents(dataDir)).map(isOpen)).toEqual([false, false, true, true]);
+
+    // Where a segment cannot be compacted.
+    const sealed = segmentPaths(dataDir).find(isSegment) ?? '';
+    fs.mkdirSync(`${sealed}.draft`);
+    const left = await erasing(['--run', two.runId], '--wait', '--json');
+    expect([left.code, (JSON.parse(left.stdout) as { bytes_left: number }).bytes_left]).toEqual([9, 2]);
+    fs.rmdirSync(`${sealed}.draft`);
+    expect(await collector.stop()).toBe(0);
+  });
+
+  test('of what a kill has cut off is done by the next start', async () => {
+    const batches = Array.from({ length: 40 }, () =>
+      Array.from({ length: 50 }, () => loggedEvent('x'.repeat(1100))),
+    );
+    await fillSigned(dataDir, batches, { segmentBytes: 256 << 10, encryption: encryptionIn(dataDir) });
+    const policy = path.join(root, 'policy.json');
+    fs.writeFileSync(policy, JSON.stringify({ version: 1, name: 'all', default: { keep: 'P0D' } }));
+    await createKey(dataDir);
+    const collector = await start(dataDir, ['--no-listen']);
+    expect((await on('retention', 'policy', 'set', policy)).code).toBe(0);
+    expect((await on('retention', 'run')).code).toBe(0);
+    askForCompaction(dataDir, randomUUID());
+    const compacted = () =>
+      segmentPaths(dataDir).filter((file) => fs.readFileSync(file).toString('latin1', 0, 8) === 'CLINSEGC');
+    await expect.poll(() => compacted().length, { interval: 1 }).toBeGreaterThan(0);
+    await collector.kill();
+    expect(await json<Verified>('verify')).toMatchObject({ intact: true });
+    await beside(dataDir, () =>
+      expect.poll(() => compacted().length).toBe(segmentPaths(dataDir).filter(isSegment).length - 1),
+    );
+    expect(await json<Verified>('verify')).toMatchObject({ intact: true });
   });
 });
 
@@ -380,7 +433,7 @@ describe('[R-1501] an erasure under a hold', () => {
     await layRequest(new Inbox(dataDir), {
       action: {
         action,
-        does: 'retire',
+        does: 'erase',
         reason: 'test-data',
         part: 1,
         parts: 1,
@@ -412,7 +465,7 @@ describe('[R-1501] an erasure under a hold', () => {
     const { sequence, entryId } =
       openStore(dataDir)
         .events.actions?.()
-        .logged.findLast(({ said }) => said.does === 'retire') ?? {};
+        .logged.findLast(({ said }) => said.does === 'erase') ?? {};
     const printed = JSON.parse((await on('events', '--entry', String(sequence))).stdout) as { body: string };
     expect(printed).toMatchObject({
       kind: 128,
@@ -425,6 +478,16 @@ describe('[R-1501] an erasure under a hold', () => {
     const checked = await run(['check-proof', proof, '--event', body, '--key', firstKey(dataDir)]);
     expect(checked.stdout).toMatch(/^VALID[\s\S]*says +2 events erased, for the reason test-data/);
     expect(checked.stdout).toMatch(/from +the collector itself/);
+    // [R-2033]
+    const proved = independentAction(
+      fs.readFileSync(proof, 'utf8'),
+      Buffer.from(printed.body),
+      firstKey(dataDir),
+    );
+    expect(proved).toMatchObject({
+      ...{ number: sequence, action, does: 'erase' },
+      erased: [{ organisation: 'default', events: [first, second] }],
+    });
     // Without the record of the hold it cannot be told, so that taking it away makes nothing lawful.
     fs.rmSync(path.join(dataDir, 'lifecycle', 'holds'), { recursive: true });
     const { findings } = JSON.parse((await on('verify', '--json')).stdout) as Verified;
@@ -590,7 +653,7 @@ describe('[R-1367] a hold', () => {
     expect(sent).toHaveLength(2);
   });
 
-  test('is not forgotten when the list of actions is lost, nor are erasures', async () => {
+  test('is not forgotten when the id index is lost, nor are erasures', async () => {
     const key = await createKey(dataDir);
     const collector = await start(dataDir, encrypted);
     const [one, two] = [await sendRun(collector, key, SUBJECT), await sendRun(collector, key, OTHER)];
@@ -600,8 +663,7 @@ describe('[R-1367] a hold', () => {
       expect((await on('hold', 'add', '--name', 'CASE-7', '--run', one.runId)).code).toBe(0);
       expect((await erasing(['--run', two.runId])).code).toBe(0);
     });
-    const lose = () => fs.rmSync(path.join(dataDir, 'index', 'actions'));
-    lose();
+    fs.rmSync(path.join(dataDir, 'index'), { recursive: true });
     expect((await on('hold', 'list')).stdout).toContain('CASE-7');
     for (const directory of [keys, mirror]) {
       fs.rmSync(directory, { recursive: true });

@@ -3,6 +3,7 @@
  * come late, holds begin and policies change. A judge that knows what was sent decides what may go.
  */
 import { type ChildProcess, fork } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import fs from 'node:fs';
 import http from 'node:http';
@@ -27,6 +28,7 @@ import {
   type Sent,
   type Verdict,
 } from './erasure-judge.js';
+import { askForCompaction } from '../../src/store/embedded/background-compaction.js';
 import { CALLERS, MODELS, ORGANISATIONS, OTHER_KINDS, PATIENTS, Sender } from './erasure-senders.js';
 
 const PLANS = runs(1000, 20);
@@ -314,7 +316,7 @@ class Site {
     if (random.chance(10)) await this.#policy();
     if (random.chance(12)) await this.#kill();
     if (this.#backUp === undefined && random.chance(8)) await this.#restart(() => this.#copy());
-    if (random.chance(25)) await this.done('retention', 'compact');
+    if (random.chance(25)) askForCompaction(this.#dataDir, randomUUID());
     if (random.chance(40)) await this.done('encryption-keys', 'rotate');
   }
 
@@ -564,7 +566,7 @@ class Site {
     const logged = log.actions?.().logged ?? [];
     await log.close();
     return logged.flatMap(({ said }) =>
-      said.does === 'retire' ? { action: said.action, events: eventsOf(said.keys).size } : [],
+      said.does === 'erase' ? { action: said.action, events: eventsOf(said.keys).size } : [],
     );
   }
 

@@ -71,3 +71,45 @@ export function independentHead(log: Uint8Array, lines: number): string {
   }
   return head.toString('hex');
 }
+
+/** What an action says, in words of docs/INTEGRITY.md, and the numbers of the events that it erased. */
+export interface IndependentAction {
+  readonly number: number;
+  readonly at: number;
+  readonly action: string;
+  readonly does: string;
+  readonly erased: readonly { readonly organisation: string; readonly events: readonly number[] }[];
+}
+
+/** @throws AssertionError when the proof does not show that the body is an action of the log of this key. */
+export function independentAction(proof: string, body: Buffer, vkey: string): IndependentAction {
+  const { index } = verifyIndependently(proof, body, vkey);
+  const envelope = Buffer.from(/^extra (.+)$/m.exec(proof)?.[1] ?? '', 'base64');
+  assert.equal(envelope[1], 0x80, 'kind');
+  const read = JSON.parse(body.toString()) as Record<string, string> & {
+    keys?: { organisation: string; sequences: string }[];
+  };
+  assert.equal(read['event_id']?.replaceAll('-', ''), envelope.toString('hex', 14, 30), 'id');
+  assert.equal(read['format'], 'clinical-events/action/v1');
+  const { action = '', does = '', keys = [] } = read;
+  const erased = keys.map(({ organisation, sequences }) => ({ organisation, events: numbersIn(sequences) }));
+  return { number: index + 1, at: Number(envelope.readBigUInt64BE(6)), action, does, erased };
+}
+
+/** The numbers in the text of a set. */
+export function numbersIn(text: string): number[] {
+  const read = [0];
+  let scale = 1;
+  for (const byte of Buffer.from(text, 'base64')) {
+    read.push((read.pop() ?? 0) + (byte % 128) * scale);
+    scale = byte < 128 ? 1 : scale * 128;
+    if (byte < 128) read.push(0);
+  }
+  const numbers: number[] = [];
+  for (let i = 0, end = 0; i + 1 < read.length; i += 2) {
+    const first = end + (read[i] ?? 0);
+    end = first + (read[i + 1] ?? 0);
+    for (let number = first; number < end; number++) numbers.push(number);
+  }
+  return numbers;
+}

@@ -37,9 +37,9 @@ describe('[R-1545] a certificate that is given back', () => {
       ],
     ),
     [
-      'one of the first version',
+      'one of another version',
       Buffer.from(JSON.stringify({ ...whole, format: 'clinical-events/certificate/v1' })),
-      'a certificate of this version does not name its events',
+      'it is not a certificate of an erasure in the form clinical-events/certificate/v2',
     ],
     ['one that is too large', Buffer.alloc((256 << 20) + 1), 'a certificate has at most 256 MiB'],
   ])('is refused where it is %s', (_, bytes, why) => {

@@ -188,14 +188,13 @@ describe('collector verify, of the access log', () => {
     expect(backedUp.code).not.toBe(0);
   });
 
-  test('[R-1511] has lines of versions before and after under its heads, with members that are not known here', async () => {
+  test('[R-1511] has lines of later versions under its heads, with members that are not known here', async () => {
     const [begun = '', ended = ''] = readLines().slice(-2);
-    const before = { ...(JSON.parse(begun) as object), actor: undefined };
     const later = (text: string) => `${text.slice(0, -1)},"later":{"than":"this"}}`;
-    writeLines([...readLines(), JSON.stringify(before), later(begun), later(ended)]);
+    writeLines([...readLines(), later(begun), later(ended)]);
     await signAccesses(dataDir);
     expect(await verify()).toMatchObject({
-      ...{ intact: true, findings: [], access_log: { lines: 11, unsigned_lines: 0 } },
+      ...{ intact: true, findings: [], access_log: { lines: 10, unsigned_lines: 0 } },
     });
     const lines = readLines();
     writeLines([...lines.slice(0, -1), (lines.at(-1) ?? '').replace('"this"', '"that"')]);

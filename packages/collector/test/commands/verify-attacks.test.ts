@@ -11,8 +11,8 @@ import { verifyLog } from '../../src/commands/verify/verification.js';
 import type { VerifyFinding } from '../../src/store/findings.js';
 import { writeSinkStates } from '../../src/tree/state-files.js';
 import { nodeFiles } from '../../src/files.js';
-import { frameReceivedAt } from '../../src/store/embedded/frame.js';
-import { encodeSegmentHeader, segmentName } from '../../src/store/embedded/segment.js';
+import { frameReceivedAt, NO_ACTION } from '../../src/store/embedded/frame.js';
+import { encodeSegmentHeader, SEGMENT_HEADER_BYTES, segmentName } from '../../src/store/embedded/segment.js';
 import { run, temporaryDirectory } from '../running/collector-process.js';
 import { copyOf, scratch } from '../running/scratch.js';
 import { idOf } from '../store/candidate.js';
@@ -199,7 +199,10 @@ function putSegment(
   frames: readonly Buffer[] = [],
 ): void {
   const ledgerId = fs.readFileSync(path.join(directory, SEGMENT)).toString('hex', 40, 56);
-  const header = encodeSegmentHeader({ base, firstSequence: first, ledgerId, ownBefore: 0 }, 1);
+  const header = encodeSegmentHeader(
+    { base, firstSequence: first, ledgerId, ownBefore: 0, actionBefore: NO_ACTION },
+    1,
+  );
   fs.writeFileSync(path.join(directory, 'ledger', segmentName(first)), Buffer.concat([header, ...frames]));
 }
 
@@ -370,17 +373,18 @@ const DEEDS: readonly Deed[] = [
       return [
         { kind: 'altered', file },
         { kind: 'forked', sequence: from, file },
-        { kind: 'missing', sequence: from, file, offset: 64 },
+        { kind: 'missing', sequence: from, file, offset: SEGMENT_HEADER_BYTES },
       ];
     },
     'segments',
   ],
   [
     'a segment is cut short',
-    (directory) => fs.truncateSync(path.join(directory, 'ledger', segmentsOf(directory).second), 64 + 3),
+    (directory) =>
+      fs.truncateSync(path.join(directory, 'ledger', segmentsOf(directory).second), SEGMENT_HEADER_BYTES + 3),
     () => {
       const { second, from } = segmentsOf(segmented);
-      return [{ kind: 'unreadable', sequence: from, file: `ledger/${second}`, offset: 64 }];
+      return [{ kind: 'unreadable', sequence: from, file: `ledger/${second}`, offset: SEGMENT_HEADER_BYTES }];
     },
     'segments',
   ],
@@ -403,7 +407,8 @@ const DEEDS: readonly Deed[] = [
     },
     () => {
       const { second, to } = segmentsOf(segmented);
-      const offset = 64 + sizeOf(framesIn(path.join(segmented, 'ledger', second)).slice(0, -2));
+      const offset =
+        SEGMENT_HEADER_BYTES + sizeOf(framesIn(path.join(segmented, 'ledger', second)).slice(0, -2));
       return [{ kind: 'missing', sequence: to - 2, file: `ledger/${second}`, offset }];
     },
     'segments',
@@ -428,7 +433,13 @@ const DEEDS: readonly Deed[] = [
     },
     () => [
       { kind: 'forked', sequence: 301, file: `ledger/${segmentName(200)}` },
-      { kind: 'altered', sequence: 301, event_id: id(1), file: `ledger/${segmentName(200)}`, offset: 64 },
+      {
+        kind: 'altered',
+        sequence: 301,
+        event_id: id(1),
+        file: `ledger/${segmentName(200)}`,
+        offset: SEGMENT_HEADER_BYTES,
+      },
     ],
   ],
   [
@@ -701,13 +712,16 @@ describe('[R-907] collector verify finds that', () => {
       const frames = renumbered(framesIn(segment), firstSequence);
       fs.rmSync(segment);
       const base = Number(old.readBigUInt64LE(16));
-      const made = encodeSegmentHeader({ base, firstSequence, ledgerId, ownBefore: 0 }, 1);
+      const made = encodeSegmentHeader(
+        { base, firstSequence, ledgerId, ownBefore: 0, actionBefore: NO_ACTION },
+        1,
+      );
       fs.writeFileSync(
         path.join(dataDir, 'ledger', segmentName(firstSequence)),
         Buffer.concat([made, ...frames]),
       );
     }
-    const offset = 64 + sizeOf(framesIn(second));
+    const offset = SEGMENT_HEADER_BYTES + sizeOf(framesIn(second));
     expect(await faultsIn(dataDir)).toMatchObject([
       { kind: 'missing', sequence: last + 1, file: `ledger/${path.basename(second)}`, offset },
       { kind: 'forked', sequence: last + 51 },
@@ -742,7 +756,7 @@ describe('[R-907] no byte of a log can be changed unseen', () => {
   test('in a segment', async () => {
     await expectSeen(
       segment,
-      frames.reduce((sum, { length }) => sum + length, 64),
+      frames.reduce((sum, { length }) => sum + length, SEGMENT_HEADER_BYTES),
     );
   });
 
@@ -756,7 +770,7 @@ describe('[R-907] no byte of a log can be changed unseen', () => {
   });
 
   test('in the header of a segment with a checksum that fits, but for when it was made and, of a lone one, its ledger id', async () => {
-    for (let at = 12; at < 64; at++) {
+    for (let at = 12; at < SEGMENT_HEADER_BYTES; at++) {
       flipBit(segment, at);
       resealHeader(segment);
       expect((await faultsIn(dataDir)).length > 0, `byte ${at}`).toBe(at < 32 || at >= 56);
@@ -932,12 +946,12 @@ describe('[R-907] collector verify comes to an end', () => {
       frame.writeUInt32LE(2, AT.sequence);
       frame.writeUInt32LE(2, AT.durableBefore);
     }
-    fs.truncateSync(path.join(dataDir, SEGMENT), 64);
+    fs.truncateSync(path.join(dataDir, SEGMENT), SEGMENT_HEADER_BYTES);
     fs.appendFileSync(path.join(dataDir, SEGMENT), nested);
     const once = (await processorTime(() => Array.from({ length: 20 }, () => crc32(nested)))) / 20;
     const used = await processorTime(async () => {
       expect(await faultsIn(dataDir)).toEqual([
-        { kind: 'unreadable', sequence: 1, file: SEGMENT, offset: 64 },
+        { kind: 'unreadable', sequence: 1, file: SEGMENT, offset: SEGMENT_HEADER_BYTES },
       ]);
     });
     // One checksum over each of the headers would take some 20,000 times as much as one over all.

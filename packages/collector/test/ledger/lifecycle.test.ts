@@ -100,7 +100,7 @@ function erasure(): Action {
   const keys = [1, 100_001].map((first, i) => ({
     ...{ tag: i + 1, organisation: 'icu', sequences: every(first) },
   }));
-  return { action: ERASURE, does: 'retire', reason: 'test-data', part: 1, parts: 1, keys };
+  return { action: ERASURE, does: 'erase', reason: 'test-data', part: 1, parts: 1, keys };
 }
 
 const considered = { policy: null, holds: [] };
@@ -113,12 +113,15 @@ describe('[R-1367] an erasure of which a part was begun', () => {
     await layRequest(requests, { action: erasure(), considered });
     isRefused = (body) => body.includes('"part":2');
     await lifecycle.look();
-    expect(done()).toEqual(['retire1']);
+    expect(done()).toEqual(['erase1']);
     expect(await answerTo(requests, ERASURE)).toBeUndefined();
     isRefused = () => false;
-    await layRequest(requests, { action: { action: HOLD, does: 'hold', record: 'ab' }, considered });
+    await layRequest(requests, {
+      action: { action: HOLD, does: 'hold', record: 'ab'.repeat(32) },
+      considered,
+    });
     await lifecycle.look();
-    expect(done()).toEqual(['retire1', 'hold', 'done']);
+    expect(done()).toEqual(['erase1', 'hold', 'done']);
     expect(await answerTo(requests, ERASURE)).toMatchObject({
       state: 'refused',
       reason: expect.stringMatching(/only a part of it was erased: a hold has begun/) as string,
@@ -128,10 +131,12 @@ describe('[R-1367] an erasure of which a part was begun', () => {
   test('takes no further part over a hold that another collector has begun between two', async () => {
     const requests = new Memory();
     await layRequest(requests, { action: erasure(), considered });
-    const hold = Buffer.from(JSON.stringify(actionFields({ action: HOLD, does: 'hold', record: 'ab' })));
+    const hold = Buffer.from(
+      JSON.stringify(actionFields({ action: HOLD, does: 'hold', record: 'ab'.repeat(32) })),
+    );
     comesBehind = (body) => (body.includes('"part":1') ? hold : undefined);
     await lifecycleOf(requests).look();
-    expect(done()).toEqual(['retire1', 'hold', 'done']);
+    expect(done()).toEqual(['erase1', 'hold', 'done']);
     expect(await answerTo(requests, ERASURE)).toMatchObject({ state: 'refused' });
   });
 
@@ -141,13 +146,13 @@ describe('[R-1367] an erasure of which a part was begun', () => {
     await layRequest(requests, { action: erasure(), considered });
     isRefused = (body) => body.includes('"done"');
     await lifecycle.look();
-    expect(done()).toEqual(['retire1', 'retire2']);
+    expect(done()).toEqual(['erase1', 'erase2']);
     expect(told).toHaveLength(1);
     isRefused = () => false;
     const next = lifecycleOf(requests);
     requests.isAway = true;
     await next.look();
-    expect(done()).toEqual(['retire1', 'retire2', 'done']);
+    expect(done()).toEqual(['erase1', 'erase2', 'done']);
     expect(told).toHaveLength(2);
   });
 });
@@ -158,19 +163,19 @@ test('[R-1371] an erasure that is done while its answer cannot be written is ans
   requests.isWritable = false;
   await lifecycleOf(requests).look();
   expect(await requests.waiting()).toHaveLength(1);
-  expect(done()).toEqual(['retire1', 'retire2', 'done']);
+  expect(done()).toEqual(['erase1', 'erase2', 'done']);
   expect(await answerTo(requests, ERASURE)).toBeUndefined();
   requests.isWritable = true;
   await lifecycleOf(requests).look();
   expect(await answerTo(requests, ERASURE)).toEqual({ state: 'done' });
   expect(await requests.waiting()).toEqual([]);
-  expect(done()).toEqual(['retire1', 'retire2', 'done']);
+  expect(done()).toEqual(['erase1', 'erase2', 'done']);
 });
 
 test('[R-1341] what is no policy is set by nobody, however it is laid, and keeps nothing else waiting', async () => {
   const requests = new Memory();
   const policy = (text: string) =>
-    `{"action":"${HOLD}","does":"policy","considered":{"policy":null,"holds":[]},"policy":${text}}`;
+    `{"format":"clinical-events/action/v1","action":"${HOLD}","does":"policy","considered":{"policy":null,"holds":[]},"policy":${text}}`;
   const deep = `${'['.repeat(100_000)}${']'.repeat(100_000)}`;
   for (const text of [
     '{"version":2}',
@@ -189,7 +194,7 @@ describe('[R-1552] a refusal', () => {
   const once = (): LifecycleRequest => ({ action: { ...erasure(), keys: [] } as Action, considered });
 
   test.each([
-    ['a hold', { action: HOLD, does: 'hold', record: 'ab' }],
+    ['a hold', { action: HOLD, does: 'hold', record: 'ab'.repeat(32) }],
     ['a policy', { action: HOLD, does: 'policy', policy: {} }],
   ] as const)('says whether %s has come since it was considered, and nothing is begun', async (_, since) => {
     const requests = new Memory();

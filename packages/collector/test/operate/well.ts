@@ -17,7 +17,7 @@ export const WELL_SINK = {
 
 export const PRIVACY = {
   ...{ directories: 2, unreached: 0, epochBegun: NOW - DAY, retired: 0 },
-  ...{ pending: 0, pendingSince: undefined, holds: 0 },
+  ...{ pending: 0, pendingSince: undefined, uncompacted: 0, holds: 0 },
 };
 
 const LEDGER = { ...new LedgerCounters(createCounterMemory()).read(), events: 10, entries: 10 };

@@ -1,18 +1,30 @@
 /** What actions say, as entries of the log have it: read by every start and every reader, whoever wrote them. */
-import { randomUUID } from 'node:crypto';
+import { hash, randomUUID } from 'node:crypto';
+import fs from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import fc from 'fast-check';
+import { decodeEnvelope, encodeLeaf, LEAF_BYTES } from '@clinical-events/protocol';
 import {
   type Action,
   actionFields,
   actionFrom,
+  actionIn,
   Actions,
   partsOf,
   REASONS,
-  type Retire,
+  type Erase,
 } from '../../src/privacy/actions.js';
 import { SequenceSet } from '../../src/privacy/sequence-set.js';
+import { numbersIn } from '../commands/independent-verifier.js';
 import { runs } from '../../../../test/property-runs.js';
+
+const sha256Of = (...parts: readonly Uint8Array[]) => hash('sha256', Buffer.concat(parts), 'buffer');
+
+/** The example of docs/INTEGRITY.md, "Actions", by what stands before the bytes. */
+function example(what: string): string {
+  const page = fs.readFileSync(new URL('../../../../docs/INTEGRITY.md', import.meta.url), 'utf8');
+  return new RegExp(`^\\| ${what}[^|]*\\| \`(.*?)\` +\\|$`, 'm').exec(page)?.[1] ?? '';
+}
 
 const id = fc.uuid();
 const numRuns = runs(2000, 200);
@@ -30,7 +42,7 @@ const keys = fc
   }));
 
 const sha256 = fc.stringMatching(/^[0-9a-f]{64}$/);
-/** An older erasure, and each that is not of a plan, has none of them. */
+/** An erasure without a plan has none of them. */
 const planned = fc.record(
   {
     ...{ plan: sha256, marks: sha256, record: sha256 },
@@ -39,20 +51,20 @@ const planned = fc.record(
   { requiredKeys: [], noNullPrototype: true },
 );
 
-const retire: fc.Arbitrary<Retire> = fc
+const erase: fc.Arbitrary<Erase> = fc
   .tuple(id, fc.constantFrom(...REASONS), fc.array(keys, { minLength: 1, maxLength: 5 }), planned)
   .map(([action, reason, taken, by]) => {
-    return { action, does: 'retire', reason, part: 1, parts: 1, keys: taken, ...by };
+    return { action, does: 'erase', reason, part: 1, parts: 1, keys: taken, ...by };
   });
 
 const action: fc.Arbitrary<Action> = fc.oneof(
-  retire,
+  erase,
   id.map((of) => ({ action: of, does: 'done' }) as const),
-  fc.tuple(id, id).map(([of, hold]) => ({ action: of, does: 'unhold', hold }) as const),
-  fc.tuple(id, fc.string()).map(([of, record]) => ({ action: of, does: 'hold', record }) as const),
+  fc.tuple(id, id).map(([of, hold]) => ({ action: of, does: 'release', hold }) as const),
+  fc.tuple(id, sha256).map(([of, record]) => ({ action: of, does: 'hold', record }) as const),
   fc
     .tuple(id, fc.integer({ min: 1, max: 99 }))
-    .map(([of, epoch]) => ({ action: of, does: 'keys', epoch }) as const),
+    .map(([of, epoch]) => ({ action: of, does: 'rotate', epoch }) as const),
 );
 
 function bodyOf(said: object): Buffer {
@@ -71,28 +83,59 @@ describe('an action', () => {
     );
   });
 
+  test('[R-2030] has one text: whatever else stands for the same is no action', () => {
+    fc.assert(
+      fc.property(action, (said) => {
+        const [text, fields] = [bodyOf(actionFields(said)).toString(), actionFields(said)];
+        const others = [
+          text.replace(',', ', '),
+          `${text}\n`,
+          bodyOf({ ...fields, comment: 1 }).toString(),
+          bodyOf(Object.fromEntries(Object.entries(fields).reverse())).toString(),
+          text.replace('"does"', String.raw`"\u0064oes"`),
+          text.replace('"action":', '"action":"","action":'),
+          ...('events' in fields ? [text.replace(/"events":(\d+)/, '"events":1$1')] : []),
+        ];
+        for (const other of others) expect(actionIn(Buffer.from(other)), other).toBeUndefined();
+        expect(actionIn(Buffer.from(text))).toEqual(said);
+        expect(actionIn(Buffer.from(JSON.stringify(fields)))).toEqual(said);
+      }),
+      { numRuns },
+    );
+  });
+
+  test('[R-2033] the example of docs/INTEGRITY.md is what the collector writes and reads', () => {
+    const body = Buffer.from(example('body of the action'));
+    const said = actionIn(body);
+    expect(said).toMatchObject({ does: 'erase', reason: 'policy', rule: 'default' });
+    const [taken] = (said as Erase).keys;
+    expect(taken?.sequences).toEqual(SequenceSet.of([1, 2, 3, 127, 128, 300]));
+    expect(numbersIn(taken?.sequences.toText() ?? '')).toEqual([1, 2, 3, 127, 128, 300]);
+    const envelope = Buffer.from(example('envelope of the action'), 'hex');
+    expect(decodeEnvelope(envelope).envelope).toMatchObject({ kind: 0x80, keyId: 'lifecycle000' });
+    const commitment = sha256Of(Buffer.from(example('salt of the action'), 'hex'), body);
+    const leaf = Buffer.alloc(LEAF_BYTES);
+    encodeLeaf(leaf, 0, envelope, sha256Of(envelope), commitment);
+    expect([commitment, leaf, sha256Of(Buffer.of(0), leaf)].map((bytes) => bytes.toString('hex'))).toEqual(
+      ['commitment of the action', 'leaf of the action', 'hash of that leaf'].map(example),
+    );
+  });
+
   test('is none, and no error, where it is something else', () => {
     const fields = fc.constantFrom(
       ...['format', 'action', 'does', 'reason', 'part', 'parts', 'keys', 'record', 'hold', 'epoch', 'policy'],
-      ...['plan', 'marks', 'override', 'incomplete'],
+      ...['plan', 'marks', 'override_floor', 'incomplete', 'events'],
     );
-    const inner = fc.constantFrom('bucket', 'organisation', 'set', 'places');
+    const inner = fc.constantFrom('bucket', 'organisation', 'sequences', 'places');
     fc.assert(
-      fc.property(
-        retire,
-        fields,
-        inner,
-        fc.jsonValue(),
-        fc.jsonValue(),
-        (said, field, within, one, other) => {
-          const written = actionFields(said) as Record<string, unknown> & { keys: object[] };
-          for (const changed of [
-            { ...written, [field]: one },
-            { ...written, keys: [{ ...written.keys[0], [within]: other }] },
-          ])
-            new Actions().add(1, 0, bodyOf(changed));
-        },
-      ),
+      fc.property(erase, fields, inner, fc.jsonValue(), fc.jsonValue(), (said, field, within, one, other) => {
+        const written = actionFields(said) as Record<string, unknown> & { keys: object[] };
+        for (const changed of [
+          { ...written, [field]: one },
+          { ...written, keys: [{ ...written.keys[0], [within]: other }] },
+        ])
+          new Actions().add(1, 0, bodyOf(changed));
+      }),
       { numRuns },
     );
     fc.assert(
@@ -104,13 +147,16 @@ describe('an action', () => {
   });
 
   test('[R-1540] is none where a hash of its plan, marks or record, or a flag of it, is something else', () => {
-    const sound = { action: randomUUID(), does: 'retire', reason: 'court-order', keys: [] };
+    const sound = {
+      ...{ format: 'clinical-events/action/v1', action: randomUUID(), does: 'erase', reason: 'court-order' },
+      ...{ part: 1, parts: 1, keys: [] },
+    };
     const hex = 'a'.repeat(64);
-    expect(actionFrom({ ...sound, plan: hex, marks: hex, record: hex, override: true })).toBeDefined();
+    expect(actionFrom({ ...sound, plan: hex, marks: hex, record: hex, override_floor: true })).toBeDefined();
     const wrong: Record<string, unknown>[] = ['plan', 'marks', 'record'].flatMap((name) =>
       ['', hex.toUpperCase(), `${hex}0`, null, 7, [hex]].map((value) => ({ [name]: value })),
     );
-    for (const name of ['override', 'incomplete'])
+    for (const name of ['override_floor', 'incomplete'])
       for (const value of [false, 'true', 1, null]) wrong.push({ [name]: value });
     for (const each of wrong) expect(actionFrom({ ...sound, ...each }), JSON.stringify(each)).toBeUndefined();
   });
@@ -119,7 +165,7 @@ describe('an action', () => {
     fc.assert(
       fc.property(fc.array(keys, { minLength: 1, maxLength: 40 }), (taken) => {
         const by = { plan: 'a'.repeat(64), override: true } as const;
-        const parts = partsOf({ action: 'a', does: 'retire', reason: 'policy', keys: taken, ...by });
+        const parts = partsOf({ action: 'a', does: 'erase', reason: 'policy', keys: taken, ...by });
         for (const part of parts) expect(part).toMatchObject(by);
         expect(parts.flatMap((part) => part.keys)).toEqual(taken);
         expect(parts.map(({ part }) => part)).toEqual(parts.map((_, i) => i + 1));
@@ -129,7 +175,7 @@ describe('an action', () => {
     const stretches = Array.from({ length: 60_000 }, (_, i) => 3 * i + 1);
     const [sequences, places] = [SequenceSet.of(stretches), SequenceSet.of(stretches)];
     const taken = Array.from({ length: 8 }, (_, tag) => ({ tag, organisation: 'ward', sequences, places }));
-    const parts = partsOf({ action: 'a', does: 'retire', reason: 'policy', keys: taken });
+    const parts = partsOf({ action: 'a', does: 'erase', reason: 'policy', keys: taken });
     expect(parts.length).toBeGreaterThan(1);
     for (const part of parts) expect(bodyOf(actionFields(part)).length).toBeLessThan(1 << 20);
   });

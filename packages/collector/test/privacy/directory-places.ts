@@ -5,6 +5,7 @@ import { DirectoryVault } from '../../src/privacy/directory-vault.js';
 import { MirroredVault } from '../../src/privacy/mirrored-vault.js';
 import { MemoryDisk } from '../store/embedded/memory-disk.js';
 import type { VaultCopy, VaultPlace, VaultSubject } from './vault-conformance.js';
+import { LEDGER } from './vault-records.js';
 import type { Mutant } from './vault-mutants.js';
 
 class DirectoryCopy implements VaultCopy {
@@ -69,7 +70,8 @@ function placeOn(disks: readonly MemoryDisk[], mutant: Mutant | undefined): Vaul
     open() {
       const vaults = copies.map(({ directory, files }) => new DirectoryVault(directory, files));
       const [first] = vaults;
-      const vault = vaults.length === 1 && first !== undefined ? first : new MirroredVault(vaults);
+      const vault =
+        vaults.length === 1 && first !== undefined ? first : new MirroredVault(vaults, { ledgerId: LEDGER });
       return Promise.resolve(mutant?.vault?.(vault, place) ?? vault);
     },
     onDisks: (others) => placeOn(others, mutant),

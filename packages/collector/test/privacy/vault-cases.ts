@@ -34,7 +34,7 @@ export async function generations(vault: KeyVault, first: number, count: number)
 }
 
 /** What every copy has. */
-export async function held(place: VaultPlace, name: RecordName): Promise<(Buffer | undefined)[]> {
+async function held(place: VaultPlace, name: RecordName): Promise<(Buffer | undefined)[]> {
   return Promise.all(place.copies.map((copy) => copy.get(name)));
 }
 

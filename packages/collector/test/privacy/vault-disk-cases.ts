@@ -1,11 +1,11 @@
 /** What a vault of directories has to do when its disk is full, its process is killed or the machine loses power. */
 import { expect } from 'vitest';
-import { VaultAway, type RecordName } from '../../src/privacy/key-vault.js';
+import { VaultAway, type KeyVault, type RecordName } from '../../src/privacy/key-vault.js';
 import { random, runs } from '../../../../test/property-runs.js';
 import type { MemoryDisk } from '../store/embedded/memory-disk.js';
 import { A, B, begun, expectEverywhere, generations, hasMirrors, put } from './vault-cases.js';
 import type { VaultCase, VaultPlace, VaultSubject } from './vault-conformance.js';
-import { bucket, piecesOf, storedGeneration, the } from './vault-records.js';
+import { bucket, epochKey, epochName, piecesOf, storedGeneration, the } from './vault-records.js';
 
 const hasDisks = (subject: VaultSubject) => subject.hasDisks;
 
@@ -72,7 +72,37 @@ async function expectOldOrNew(
   }
 }
 
+/** A copy gets neither a write nor an erasure, and both say so. */
+async function expectLeftOut(place: VaultPlace, vault: KeyVault, i: number): Promise<void> {
+  const copy = the(vault.copies[i]);
+  const [state, left] = [bucket(A, { generation: 1 }), bucket(A, { generation: 2 })];
+  expect(await put(vault, state, 0)).toBe('written');
+  expect([...vault.unwritten.keys()]).toEqual([copy]);
+  expect(await vault.erase(left.name, left.bytes, 1)).toEqual([copy]);
+  expect(await the(place.copies[i]).get(state.name)).toBeUndefined();
+}
+
 export const DISK_CASES: Readonly<Record<string, VaultCase>> = {
+  'a mirror with the keys of another log is not written over, and is named': {
+    applies: (subject) => hasMirrors(subject) && hasDisks(subject),
+    async run(place) {
+      const vault = await begun(place);
+      const foreign = epochKey(1, 1, 'b2'.repeat(16));
+      await the(place.copies[1]).put(foreign.name, foreign.bytes);
+      await expectLeftOut(place, vault, 1);
+      expect(await the(place.copies[1]).get(foreign.name)).toEqual(foreign.bytes);
+    },
+  },
+  'a mirror that had keys and has none is not filled, and is named': {
+    applies: (subject) => hasMirrors(subject) && hasDisks(subject),
+    async run(place) {
+      const vault = await begun(place);
+      await generations(vault, B, 1);
+      for (const name of [epochName(1), bucket(B, { generation: 1 }).name])
+        await the(place.copies[1]).put(name, undefined);
+      await expectLeftOut(place, vault, 1);
+    },
+  },
   'a full disk of a mirror is named by an erasure; one of the first copy ends a write': {
     applies: (subject) => hasMirrors(subject) && hasDisks(subject),
     async run(place) {

@@ -240,6 +240,21 @@ export const MUTANTS: readonly Mutant[] = [
       }),
   },
   {
+    lacks: 'a copy with the keys of another log, or without the keys that it had, is left out',
+    cases: [
+      'a mirror with the keys of another log is not written over, and is named',
+      'a mirror that had keys and has none is not filled, and is named',
+    ],
+    vault: (vault, place) =>
+      changed(vault, {
+        async write(name, bytes, after) {
+          const outcome = await vault.write(name, bytes, after);
+          if (outcome === 'written') await putEverywhere(place, name, bytes);
+          return outcome;
+        },
+      }),
+  },
+  {
     lacks: 'old bytes are overwritten',
     cases: ['an erasure that returned leaves none of the old bytes in any file, with a name or without'],
     files: (files) => ({

@@ -32,9 +32,9 @@ export function namesKeys({ generation, epoch = 1, size = 100 }: StateOptions): 
   return { name: 'names.keys', bytes: keyState('names', Buffer.alloc(16, 7), 0, generation, epoch, size) };
 }
 
-export function epochKey(epoch: number, generation = 1): TestRecord {
+export function epochKey(epoch: number, generation = 1, ledger = LEDGER): TestRecord {
   const record = {
-    ...{ format: 'clinical-events/epoch-key/v1', ledger: LEDGER, epoch, begun: '2026-01-01T00:00:00.000Z' },
+    ...{ format: 'clinical-events/epoch-key/v1', ledger, epoch, begun: '2026-01-01T00:00:00.000Z' },
     ...{ generation, check: randomBytes(32).toString('hex'), wrapped: [randomBytes(60).toString('base64')] },
   };
   const name = `epochs/${String(epoch).padStart(7, '0')}.json`;

@@ -12,7 +12,7 @@ import { temporaryDirectory } from '../running/collector-process.js';
 import { encryptionIn, flipBit, segmentPaths } from '../store/embedded/filled-directory.js';
 import { round } from './round.js';
 
-const HEADER_BYTES = 64;
+const HEADER_BYTES = 80;
 
 interface Restored {
   readonly code: number;
@@ -100,7 +100,7 @@ describe.each([
     const ends = framesIn(segment).map((frame) => (end += frame.length));
     const others = Array.from({ length: runs(20) }, () => random.below(end));
     const places = [
-      ...[0, 1, 63, 64, 65],
+      ...[0, 1, 63, 64, 65, 79, 80, 81],
       ...ends.slice(0, -1).flatMap((at) => [at - 1, at, at + 1]),
       ...others,
     ];

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { encodeEnvelope, envelopeSize } from '@clinical-events/protocol';
-import { Actions } from '../../src/privacy/actions.js';
+import { type Action, actionFields, Actions, type Erase } from '../../src/privacy/actions.js';
 import { SequenceSet } from '../../src/privacy/sequence-set.js';
 import {
   erasedEvent,
@@ -15,20 +15,20 @@ const uuid = (n: number) => `00000000-0000-4000-8000-${String(n).padStart(12, '0
 const [HOLD, ERASED, RUN, OTHER] = [uuid(3), uuid(4), uuid(9), uuid(8)];
 
 /** A log in which these actions stand, one behind the other. */
-function logOf(...bodies: readonly object[]): Actions {
+function logOf(...said: readonly Action[]): Actions {
   const actions = new Actions();
-  for (const [i, body] of bodies.entries()) {
-    const text = JSON.stringify({ event_id: uuid(100 + i), format: 'clinical-events/action/v1', ...body });
+  for (const [i, action] of said.entries()) {
+    const text = JSON.stringify({ event_id: uuid(100 + i), ...actionFields(action) });
     expect(actions.add(1000 + i, 0, Buffer.from(text))).toBe(true);
   }
   return actions;
 }
 
-const hold = { action: HOLD, does: 'hold', record: 'ab' };
-const release = { action: uuid(5), does: 'unhold', hold: HOLD };
-const erased = (more: object = {}) => ({
-  ...{ action: ERASED, does: 'retire', reason: 'erasure-request', part: 1, parts: 1 },
-  keys: [{ bucket: '00000001', organisation: 'icu', set: SequenceSet.of([1, 2, 3]).toText() }],
+const hold = { action: HOLD, does: 'hold', record: 'ab'.repeat(32) } as const;
+const release = { action: uuid(5), does: 'release', hold: HOLD } as const;
+const erased = (more: Partial<Erase> = {}): Erase => ({
+  ...{ action: ERASED, does: 'erase', reason: 'erasure-request', part: 1, parts: 1 },
+  keys: [{ tag: 1, organisation: 'icu', sequences: SequenceSet.of([1, 2, 3]) }],
   ...more,
 });
 const event = (more: Partial<ErasedEvent> = {}): ErasedEvent => ({
@@ -97,7 +97,7 @@ describe('[R-1501] an erasure', () => {
   });
 
   test('is a finding while a hold stood of which nobody can tell what it held', async () => {
-    const unknown = (...bodies: object[]) => findings(logOf(...bodies), new Map(), event());
+    const unknown = (...said: Action[]) => findings(logOf(...said), new Map(), event());
     expect(await unknown(hold, erased())).toEqual([
       expect.stringContaining(`although hold ${HOLD} stood, and its record is not here as it was written`),
     ]);

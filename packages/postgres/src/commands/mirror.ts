@@ -34,7 +34,12 @@ import {
 } from '@clinical-events/collector/store/contract/events';
 import type { OpenSharedStore } from '@clinical-events/collector/store/contract/opened';
 import type { TreeStore } from '@clinical-events/collector/store/contract/tree';
-import { openForWriting, openTree, type WritableStore } from '@clinical-events/collector/store/open-to-write';
+import {
+  BackgroundCompaction,
+  openForWriting,
+  openTree,
+  type WritableStore,
+} from '@clinical-events/collector/store/open-to-write';
 import { openReadingsLog, readingsLogPath } from '@clinical-events/collector/store/open-access-log';
 import { openStore } from '@clinical-events/collector/store/open-to-read';
 import { readHistory } from '@clinical-events/collector/tree/key-files';
@@ -77,6 +82,7 @@ Exit codes: 3 the database does not hold what was signed; 5 another process has 
 
 const FOLLOW_EVERY_MS = 500;
 const RETRY_EVERY_MS = 5000;
+const COMPACTION_LOOK_MS = 1000;
 const TELL_EVERY_MS = 10_000;
 /** Of a batch of the mirror's own log. */
 const BATCH_ENTRIES = 1024;
@@ -119,10 +125,17 @@ async function run(config: Config, once: boolean): Promise<void> {
         encryption: encryptionOf(own, onTrouble),
       }),
     });
+    const compaction = new BackgroundCompaction({ dataDir, store, onTrouble });
+    stop.signal.addEventListener('abort', () => {
+      compaction.close().catch(() => undefined);
+    });
     try {
       const mirror = await Mirror.open(config, shared, store, stop.signal);
+      if (!once) compaction.start(COMPACTION_LOOK_MS);
       await (once ? mirror.once() : mirror.follow());
+      if (once) await compaction.look();
     } finally {
+      await compaction.close();
       await store.close();
     }
   } catch (error) {
@@ -389,9 +402,9 @@ class Mirror {
     } else {
       await this.#destroy(keys, news);
       for (const said of news) if (said.does === 'hold') await this.#takeHold(keys, said);
-      if (news.some(({ does }) => does === 'retire' || does === 'keys')) await this.#replaceNames(keys);
+      if (news.some(({ does }) => does === 'erase' || does === 'rotate')) await this.#replaceNames(keys);
       // What was destroyed is gone for good with the key of its epoch.
-      if (news.some(({ does }) => does === 'keys'))
+      if (news.some(({ does }) => does === 'rotate'))
         assertReached('another epoch of keys', await (keys.isRotating ? keys.finishRotation() : keys.rotate()));
     }
     this.#obeyed = actions.logged.length;
@@ -399,14 +412,14 @@ class Mirror {
 
   async #destroy(keys: PayloadKeys, news: readonly Action[]): Promise<void> {
     for (const said of news) {
-      if (said.does === 'retire' || said.does === 'unhold')
+      if (said.does === 'erase' || said.does === 'release')
         assertReached('an erasure', await keys.noteAction(actionFields(said)));
-      if (said.does === 'unhold') {
+      if (said.does === 'release') {
         assertReached('the release of a hold', await keys.destroyHold(said.hold));
         dropRecord(this.config.dataDir, 'holds', said.hold);
       }
     }
-    const taken = news.flatMap((said) => (said.does === 'retire' ? said.keys : []));
+    const taken = news.flatMap((said) => (said.does === 'erase' ? said.keys : []));
     assertReached('an erasure', await keys.destroy(taken));
   }
 

@@ -4,7 +4,7 @@ import type { Config } from '../../config.js';
 import { ABOVE_FLOORS, type Action, type Actions, eventsOf, type Reason } from '../../privacy/actions.js';
 import type { SequenceSet } from '../../privacy/sequence-set.js';
 import { counted } from '../../quantity.js';
-import { findPlan, type PlanLine } from '../access-lines.js';
+import { type AccessLine, findPlan } from '../access-lines.js';
 import { logAccess } from '../access-log.js';
 import { actingUser } from '../actor.js';
 import { CommandFailure, EXIT, interruption, usage } from '../exit-codes.js';
@@ -90,7 +90,7 @@ export async function checkPlan(dataDir: string, file: string): Promise<string> 
   return `${planTable(planned)}planned by ${legible(actor.name)}, ${at}\n`;
 }
 
-async function plannedBy(dataDir: string, file: string, { sha256 }: PlanFile): Promise<PlanLine> {
+async function plannedBy(dataDir: string, file: string, { sha256 }: PlanFile): Promise<AccessLine> {
   const line = await findPlan(dataDir, sha256);
   if (line !== undefined) return line;
   throw usage(
@@ -169,7 +169,7 @@ class Application {
     };
     const record = await keepErasureRecord(this.config.dataDir, facts);
     const said: Action = {
-      ...{ action, does: 'retire', reason: options.reason, part: 1, parts: 1, keys, record },
+      ...{ action, does: 'erase', reason: options.reason, part: 1, parts: 1, keys, record },
       ...{ plan: planned.sha256, marks: planned.marks },
       ...(overridden.length > 0 && { override: true }),
       ...(unread > 0 && { incomplete: true }),

@@ -160,15 +160,11 @@ function awayText({ keys_away, mirror_of }: Certificate): string {
   return `${what}. It is retried automatically while a collector runs; the other keys are destroyed`;
 }
 
-function bytesText({ bytes_removed, bytes_left }: Certificate): string {
-  const { full_segments: full, live_segment: live } = bytes_left;
-  if (full + live === 0)
-    return bytes_removed === null
-      ? 'this data directory has no encrypted bytes of these events'
-      : `${bytes_removed}, from the data directory`;
-  const ofFull = `${counted(full, 'event')}: collector retention compact removes them from each segment of which a fifth is erased`;
-  const ofLive = `${counted(live, 'event')} in the segment that is written to, which collector retention compact passes over until it is full`;
-  return ['pending', ...(full === 0 ? [] : [ofFull]), ...(live === 0 ? [] : [ofLive])].join('; ');
+function bytesText({ bytes_removed, bytes_left, mirror_of }: Certificate): string {
+  if (bytes_removed !== null) return `${bytes_removed}, from the data directory`;
+  if (bytes_left === 0) return 'this data directory has no encrypted bytes of these events';
+  const who = mirror_of === null ? 'the collector' : 'collector mirror';
+  return `pending: of ${counted(bytes_left, 'event')}; ${who} removes them within a day while it runs`;
 }
 
 function leftLines({ left, policy }: Certificate): string[] {

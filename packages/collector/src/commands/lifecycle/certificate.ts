@@ -5,7 +5,7 @@ import { hasKeys, keyInventory, type LeftOut } from '../../privacy/key-directori
 import type { SequenceSet } from '../../privacy/sequence-set.js';
 import { BEGINNING, type Cursor, type EventLog, type PassedEntry } from '../../store/contract/events.js';
 import { readKeyPlaces } from '../../store/key-places.js';
-import { segmentsOf } from '../../store/open-to-audit.js';
+import { compactedAt } from '../../store/open-to-audit.js';
 import { openStore } from '../../store/open-to-read.js';
 import { isNoId, uuidText } from '../../store/text.js';
 import { readMirrorNote } from '../../tree/state-files.js';
@@ -73,10 +73,10 @@ export interface Certificate {
   readonly keys_destroyed: string | null;
   /** Directories of keys that cannot be reached now. */
   readonly keys_away: readonly string[];
-  /** When the last segment that held encrypted bytes of it was compacted. */
+  /** When the last encrypted bytes of it were removed from the data directory; null while it has some, and if it had none. */
   readonly bytes_removed: string | null;
   /** Events whose encrypted bytes are still in the data directory. */
-  readonly bytes_left: { readonly full_segments: number; readonly live_segment: number };
+  readonly bytes_left: number;
   /** Copies of keys on record that were made before it was done. */
   readonly copies: readonly { readonly made: string; readonly until: string }[];
   /** Directories of keys that were taken out of use before it was done, and may still have the keys. */
@@ -112,13 +112,14 @@ export async function certificateOf(
     if (actions === undefined || said === undefined)
       throw new CommandFailure(`no action ${action} erases anything in ${dataDir}`, EXIT.notFound);
     const named = actions.logged.filter((each) => each.said.action === action);
-    const parts = named.filter((each) => each.said.does === 'retire');
+    const parts = named.filter((each) => each.said.does === 'erase');
     const done = named.find((each) => each.said.does === 'done');
     const { record } = said;
     const facts = record === undefined ? undefined : erasureRecordOf(dataDir, action, record);
     const { case: reference = null, planner = null, applier = null, mentions = null } = facts ?? {};
     const { left = null, overridden = null, unread = null, setByHand = null } = facts ?? {};
     const sequences = eventsOf(retires.flatMap(({ keys }) => keys));
+    const erased = await erasedEvents(log, sequences, withIds);
     const newest = await newestCheckpoint(dataDir, tree);
     const { size = 0, root = '' } = newest?.newest.checkpoint ?? {};
     const since = done === undefined ? [] : actions.logged.slice(actions.logged.indexOf(done));
@@ -139,9 +140,13 @@ export async function certificateOf(
             },
       printed: new Date().toISOString(),
       ...{ began: iso(parts[0]?.at) ?? '', keys_destroyed: iso(done?.at) },
-      ...(await erasedEvents(log, dataDir, sequences, withIds)),
+      ...erased,
+      bytes_removed:
+        erased.bytes_left > 0
+          ? null
+          : iso(compactedAt(dataDir, { sequence: parts.at(-1)?.sequence ?? 0, erased: sequences })),
       ...keysOf(dataDir, done?.at),
-      key_epoch_ended: iso(since.find((each) => each.said.does === 'keys')?.at),
+      key_epoch_ended: iso(since.find((each) => each.said.does === 'rotate')?.at),
       mirror_of: readMirrorNote(dataDir)?.store ?? null,
     };
   } finally {
@@ -174,14 +179,12 @@ function keysOf(dataDir: string, doneAt = Infinity) {
 }
 
 /** What their envelopes say, which stay, and where encrypted bytes are left. */
-async function erasedEvents(log: EventLog, dataDir: string, sequences: SequenceSet, withIds: boolean) {
-  const segments = segmentsOf(dataDir, sequences);
+async function erasedEvents(log: EventLog, sequences: SequenceSet, withIds: boolean) {
   const kinds = new Map<EventKind, number>();
   const ids = new Map<string, string[]>();
   const numbers = new Map<string, number[]>();
   const runs = new Set<string>();
-  const left = { full_segments: 0, live_segment: 0 };
-  let [first, last] = [Infinity, -Infinity];
+  let [first, last, left] = [Infinity, -Infinity, 0];
   for await (const entry of entriesOf(log, sequences)) {
     const { kind, organisation, receivedAt, source, sequence } = entry;
     kinds.set(kind, (kinds.get(kind) ?? 0) + 1);
@@ -194,14 +197,13 @@ async function erasedEvents(log: EventLog, dataDir: string, sequences: SequenceS
     }
     if (!isNoId(source, entry.runIdAt)) runs.add(`${uuidText(source, entry.runIdAt)} ${organisation}`);
     [first, last] = [Math.min(first, receivedAt), Math.max(last, receivedAt)];
-    if (entry.bucket !== undefined) left[sequence >= segments.liveFrom ? 'live_segment' : 'full_segments']++;
+    if (entry.bucket !== undefined) left++;
   }
   return {
     ...{ organisations: [...ids.keys()].sort(), events: sequences.size, runs: runs.size },
     events_by_kind: Object.fromEntries(kinds),
     ...{ first_received: first > last ? null : iso(first), last_received: first > last ? null : iso(last) },
     bytes_left: left,
-    bytes_removed: left.full_segments + left.live_segment > 0 ? null : iso(segments.compactedAt),
     event_ids: withIds ? Object.fromEntries(ids) : {},
     event_numbers: withIds ? Object.fromEntries(numbers) : {},
   };
@@ -234,10 +236,6 @@ export function certificateIn(bytes: Buffer, file: string): ReadCertificate {
     throw usage(`${file}: it is not JSON, as collector erase --certificate prints it with --json`);
   }
   const { format, log, action, events, event_ids: ids } = read;
-  if (format === 'clinical-events/certificate/v1')
-    throw usage(
-      `${file}: a certificate of this version does not name its events: plan them by their runs or ids`,
-    );
   const isText = (value: unknown): value is string => typeof value === 'string';
   const isId = (value: unknown): value is string => isText(value) && UUID.test(value);
   if (format !== FORMAT || !isText(log) || !/^[0-9a-f]{32}$/.test(log) || !isId(action))

@@ -12,7 +12,12 @@ import type { Requests, SharedRequests } from '../../store/contract/requests.js'
 import { eventRange } from '../../store/findings.js';
 import { describeStore, isShared } from '../../store/open.js';
 import { isLocked } from '../../store/directory-lock.js';
-import { openSharedRequests, openStore } from '../../store/open-to-read.js';
+import {
+  askForCompaction,
+  isCompactionAsked,
+  openSharedRequests,
+  openStore,
+} from '../../store/open-to-read.js';
 import { readMirrorNote } from '../../tree/state-files.js';
 import { usage, CommandFailure, EXIT, type ExitCode, interruption } from '../exit-codes.js';
 import { assertReadable } from '../regular-files.js';
@@ -128,7 +133,7 @@ export async function isErased(dataDir: string, asked: SequenceSet): Promise<boo
 }
 
 function seeCertificate({ does, action }: Action): string {
-  return does === 'retire' ? `: see collector erase --certificate ${action}` : '';
+  return does === 'erase' ? `: see collector erase --certificate ${action}` : '';
 }
 
 /** @throws CommandFailure as `deliver`; the system's error where the request could not be laid. */
@@ -161,7 +166,7 @@ async function answered(
       const rest = `a collector has begun the request, and one that runs brings it to its end${see}`;
       throw new CommandFailure(`${message}; ${rest}`, EXIT.pending);
     }
-    const nothing = `nothing was ${action.does === 'retire' ? 'erased' : 'changed'} by it`;
+    const nothing = `nothing was ${action.does === 'erase' ? 'erased' : 'changed'} by it`;
     const exitCode = error instanceof CommandFailure ? error.exitCode : EXIT.failure;
     throw new CommandFailure(`${message}; the request is withdrawn: ${nothing}`, exitCode);
   }
@@ -194,7 +199,7 @@ async function followed({ dataDir }: Config, action: Action, answer: LifecycleAn
   const { log } = beginLog(dataDir);
   await polled((waited) => {
     const logged = log.actions?.().logged.filter(({ said }) => said.action === action.action) ?? [];
-    const waitsForDone = answer.state === 'done' && logged.some(({ said }) => said.does === 'retire');
+    const waitsForDone = answer.state === 'done' && logged.some(({ said }) => said.does === 'erase');
     if (logged.some(({ said }) => said.does === 'done' || !waitsForDone)) return true;
     if (waited < FOLLOWED_MS) return undefined;
     throw new CommandFailure(
@@ -204,6 +209,20 @@ async function followed({ dataDir }: Config, action: Action, answer: LifecycleAn
     );
   }, 'waiting for the mirror to follow: collector mirror has to run');
   await log.close();
+}
+
+/**
+ * On return the process that writes the data directory, a collector or on a mirror `collector mirror`, has tried to remove
+ * the encrypted bytes of what is erased, or has ended: then the next start does so.
+ * @throws CommandFailure when the signal comes.
+ */
+export async function compacted(dataDir: string, action: string): Promise<void> {
+  const signal = interruption();
+  askForCompaction(dataDir, action);
+  await polled(() => {
+    if (signal.aborted) throw new CommandFailure('interrupted: the keys are destroyed', EXIT.interrupted);
+    return isCompactionAsked(dataDir, action) && isLocked(dataDir) ? undefined : true;
+  }, 'waiting until the encrypted bytes are removed');
 }
 
 /** Looks ten times a second until there is an answer. @param remark is printed after five seconds without one. */

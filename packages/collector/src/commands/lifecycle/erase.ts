@@ -12,7 +12,7 @@ import { CommandFailure, EXIT, type ExitCode, interruption, usage } from '../exi
 import { assertReadable } from '../regular-files.js';
 import { applyPlan, checkPlan } from './apply.js';
 import { certificateIn } from './certificate.js';
-import { isErased } from './delivery.js';
+import { compacted, isErased } from './delivery.js';
 import { type ErasureOptions, printCertificate, showErasures } from './erasures.js';
 import { planFile, planTable, planText } from './plan-file.js';
 import { type Asked, makePlan } from './planning.js';
@@ -25,11 +25,12 @@ const EXAMPLES = `  $ collector erase plan --subject-file subject.txt --out plan
 
 A plan reads the log and erases nothing. It lists every event that may be erased, why, about whom its run is, and what keeps
 it. A person reviews it and may change its marks. To apply it destroys the keys of what is marked, in every directory of keys,
-and prints the certificate. The log and its back-ups do not bring back what is erased; copies of the keys that were made
+and prints the certificate. The encrypted bytes are removed within a day, for all erasures of that day together, or at once
+by --wait. The log and its back-ups do not bring back what is erased; copies of the keys that were made
 elsewhere can open it until they are destroyed.
 
 Exit codes: 0 erased, 10 something has changed since it was planned: plan again, 9 begun and not at its end because a directory
-of keys cannot be reached, 8 a floor of the retention policy forbids all of it, 7 erased but for events that a floor keeps or
+of keys cannot be reached, or with --wait a segment cannot be compacted, 8 a floor of the retention policy forbids all of it, 7 erased but for events that a floor keeps or
 that were stored in the clear, 6 there is nothing to erase.`;
 
 const PLAN_EXAMPLES = `  $ collector erase plan --subject-file - --out plan.json
@@ -66,6 +67,7 @@ interface ApplyOptions {
   readonly overrideFloor?: true;
   readonly incomplete?: true;
   readonly check?: true;
+  readonly wait?: true;
   readonly json?: true;
 }
 
@@ -100,6 +102,7 @@ const apply = defineCommand<ApplyOptions>({
     '--by <name>': 'who applies it, where the system knows no login user',
     '--override-floor': 'erase what a floor of the policy keeps, for a reason to which floors yield',
     '--incomplete': 'apply a plan for which payloads could not be opened',
+    '--wait': 'end when the encrypted bytes are removed from the data directory too',
     '--check': 'print the plan as it is marked, its hashes and who planned it; nothing is erased',
     '--json': 'print the certificate as one JSON object',
   },
@@ -198,7 +201,7 @@ async function applyErasure(
   options: ApplyOptions,
   configOf: Call['config'],
 ): Promise<ExitCode> {
-  const { reason, case: reference, by, check, json } = options;
+  const { reason, case: reference, by, check, wait, json } = options;
   if (check) {
     process.stdout.write(await checkPlan(configOf().dataDir, file));
     return EXIT.ok;
@@ -216,6 +219,8 @@ async function applyErasure(
   // What was derived from what is erased goes with it.
   const signal = new AbortController().signal;
   await (await openCatalogue({ dataDir, quiet: !process.stderr.isTTY, signal })).close();
-  await printCertificate(dataDir, action, json === true);
+  if (wait) await compacted(dataDir, action);
+  const bytesLeft = await printCertificate(dataDir, action, json === true);
+  if (wait && bytesLeft > 0) return EXIT.pending;
   return (await isErased(dataDir, erased)) && left === 0 ? EXIT.ok : EXIT.partly;
 }

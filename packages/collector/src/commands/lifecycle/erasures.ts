@@ -26,19 +26,25 @@ export async function showErasures(
     );
   const { dataDir } = config();
   assertReadable(dataDir);
-  if (certificate !== undefined)
-    return printCertificate(dataDir, idFrom('--certificate', certificate), json === true);
+  if (certificate !== undefined) {
+    await printCertificate(dataDir, idFrom('--certificate', certificate), json === true);
+    return;
+  }
   const lines = linesOf(openStore(dataDir).events.actions?.());
   process.stdout.write(json ? lines.map(jsonLine).join('') : tableOf(lines));
   if (lines.length === 0) process.stderr.write('collector: no action is in the log\n');
 }
 
-/** @throws CommandFailure when the erasure is pending, and where the log has no such action. */
-export async function printCertificate(dataDir: string, action: string, isJson: boolean): Promise<void> {
+/**
+ * @returns of how many events encrypted bytes are left in the data directory.
+ * @throws CommandFailure when the erasure is pending, and where the log has no such action.
+ */
+export async function printCertificate(dataDir: string, action: string, isJson: boolean): Promise<number> {
   const made = await certificateOf(dataDir, action, { withIds: isJson });
   process.stdout.write(isJson ? jsonText(made) : certificateText(made, process.stdout));
   if (made.keys_destroyed === null)
     throw new CommandFailure(`action ${action} is pending: it is retried automatically`, EXIT.pending);
+  return made.bytes_left;
 }
 
 /** The names of the members are a promise to programs. */
@@ -47,9 +53,9 @@ function linesOf(actions: Actions | undefined) {
   const listed = new Set<string>();
   for (const { said, sequence, entryId, at } of actions?.logged ?? []) {
     // The first of several parts stands for all.
-    if (said.does === 'done' || (said.does === 'retire' && listed.has(said.action))) continue;
+    if (said.does === 'done' || (said.does === 'erase' && listed.has(said.action))) continue;
     listed.add(said.action);
-    const retire = said.does === 'retire' ? said : undefined;
+    const retire = said.does === 'erase' ? said : undefined;
     const parts = actions?.partsIn(said.action) ?? [];
     lines.push({
       ...{ action: said.action, does: said.does, reason: retire?.reason ?? null, rule: retire?.rule ?? null },

@@ -245,7 +245,7 @@ async function releaseHold(name: string, config: Config): Promise<ExitCode> {
   assertCollectorRuns(config);
   const access = logAccess(dataDir, { command: 'hold release', filter: { name, hold: found }, isAct: true });
   const { state } = await deliver(config, {
-    action: { action: randomUUID(), does: 'unhold', hold: found },
+    action: { action: randomUUID(), does: 'release', hold: found },
     considered: considered(actions),
   });
   access.complete = true;

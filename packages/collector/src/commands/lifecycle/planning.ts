@@ -308,7 +308,7 @@ const MOST_LOOKED_AT = 500_000;
 /** Erasures that a person asked for: what a policy erased is not looked at again. */
 function erasuresIn(actions: Actions): Erasure[] {
   const parts = actions.logged.flatMap(({ said, sequence }) =>
-    said.does === 'retire' && said.reason !== 'policy' ? [{ ...said, sequence }] : [],
+    said.does === 'erase' && said.reason !== 'policy' ? [{ ...said, sequence }] : [],
   );
   return [...Map.groupBy(parts, ({ action }) => action)].map(([action, of]) => {
     const sequences = eventsOf(of.flatMap(({ keys }) => keys));

@@ -1,7 +1,6 @@
 /** `collector retention`: the policy by which events are kept and erased, and its work. */
 import { createHash, randomUUID } from 'node:crypto';
 import fs from 'node:fs';
-import path from 'node:path';
 import type { CatalogueRun, RunSummary } from '../../catalogue/catalogue.js';
 import type { Config } from '../../config.js';
 import { readJson } from '../../ledger/strict-json.js';
@@ -15,7 +14,6 @@ import { eventsOf } from '../../privacy/actions.js';
 import type { TakenKeys } from '../../privacy/payload-keys.js';
 import { SequenceSet } from '../../privacy/sequence-set.js';
 import { aboutBytes, counted } from '../../quantity.js';
-import { compactLog, type Compacted } from '../../store/open-to-audit.js';
 import { openStore } from '../../store/open-to-read.js';
 import { systemCode } from '../../system-code.js';
 import { logAccess } from '../access-log.js';
@@ -23,8 +21,8 @@ import { instantFrom } from '../arguments.js';
 import { defineCommand } from '../define.js';
 import { usage, CommandFailure, EXIT, type ExitCode, interruption } from '../exit-codes.js';
 import { openCatalogue, type CatalogueAccess } from '../catalogue.js';
-import { assertReadable, holdDirectory } from '../regular-files.js';
-import { alignedTable, jsonText, ProgressBar } from '../terminal.js';
+import { assertReadable } from '../regular-files.js';
+import { alignedTable, jsonText } from '../terminal.js';
 import { printRemarks } from '../typed.js';
 import { assertCollectorRuns, beginLog, considered, deliver, isErased } from './delivery.js';
 import { factsOf, floorOn, keysOf, ruleOf } from './erasable.js';
@@ -37,12 +35,10 @@ const EXAMPLES = `  $ collector retention policy set policy.json --dry-run
   $ collector retention policy show
   $ collector retention run --dry-run --at 2027-01-01
   $ collector retention run
-  $ collector retention compact
 
 A policy says how long events are kept, by organisation, kind and model (docs/guide/privacy/retention-concept.md). "run"
-erases what is due and compacts, and is for a timer: once a night, say. It finds runs in the catalogue, and reads in the log
-what they are: a run of which the two differ stays. "compact" gives back the room of erased payloads, segment by segment,
-once a fifth of one or more is erased. The text of a policy is an entry of the log for ever: it must not name a person. What is on
+erases what is due, and is for a timer: once a night, say. It finds runs in the catalogue, and reads in the log what they are: a
+run of which the two differ stays. The text of a policy is an entry of the log for ever: it must not name a person. What is on
 hold stays, and so does what a floor of the policy keeps.
 
 Exit codes: 0 done, or nothing is due, 10 a hold or another policy came meanwhile, 9 begun and not at its end because a
@@ -89,20 +85,6 @@ const run = defineCommand<RunOptions>({
   run: ({ options, config }) => runRetention(config(), options),
 });
 
-const compact = defineCommand({
-  name: 'compact',
-  description: 'Give back the room of erased payloads, also beside a collector.',
-  ...SHARED,
-  async run({ config }) {
-    const { dataDir } = config();
-    assertReadable(dataDir);
-    const access = logAccess(dataDir, { command: 'retention compact', filter: {}, isAct: true });
-    const won = await compactNow(dataDir);
-    Object.assign(access, { complete: true, done: { bytes: won.before - won.after } });
-    process.stdout.write(`${wonText(won)}\n`);
-  },
-});
-
 export const command = defineCommand({
   name: 'retention',
   description: 'Keep events as long as a policy says.',
@@ -112,32 +94,12 @@ export const command = defineCommand({
       description: 'Set and show the retention policy.',
       commands: [set, show],
     }),
-    ...[run, compact],
+    run,
   ],
 });
 
 function noPolicy(dataDir: string): CommandFailure {
   return new CommandFailure(`no retention policy is set in ${dataDir}`, EXIT.notFound);
-}
-
-/** On return segments of which a fifth or more is erased take no more room than what is left of them. */
-export async function compactNow(dataDir: string): Promise<Compacted> {
-  const retired = openStore(dataDir).events.actions?.().retired;
-  if (retired === undefined || retired.size === 0) return { before: 0, after: 0 };
-  const lock = holdDirectory(path.join(dataDir, 'lifecycle'), ': another compaction is under way');
-  const bar = new ProgressBar({ wanted: process.stderr.isTTY, unit: 'segments', per: 1, from: 8 });
-  try {
-    return await compactLog(dataDir, retired, bar.show);
-  } finally {
-    bar.clear();
-    lock.release();
-  }
-}
-
-function wonText({ before, after }: Compacted): string {
-  return before === 0
-    ? 'no room is given back yet: a segment is compacted once it is full and a fifth of it is erased'
-    : `${aboutBytes(before - after)} given back`;
 }
 
 /** A policy has four. */
@@ -368,7 +330,7 @@ async function runRetention(config: Config, options: RunOptions): Promise<ExitCo
     if (events === 0) continue;
     const id = randomUUID();
     const keys = [...byName.values()];
-    const action = { action: id, does: 'retire', reason: 'policy', policy: set.action, rule } as const;
+    const action = { action: id, does: 'erase', reason: 'policy', policy: set.action, rule } as const;
     const request = { action: { ...action, part: 1, parts: 1, keys }, considered: asked };
     const answer = await deliver(config, request, { signal });
     if (!(await isErased(dataDir, eventsOf(keys)))) isAll = false;
@@ -377,7 +339,6 @@ async function runRetention(config: Config, options: RunOptions): Promise<ExitCo
     if (answer.state === 'pending') isPending = true;
   }
   await (await open()).close();
-  process.stderr.write(`collector: ${wonText(await compactNow(dataDir))}\n`);
   if (isPending) return EXIT.pending;
   return isAll ? EXIT.ok : EXIT.partly;
 }

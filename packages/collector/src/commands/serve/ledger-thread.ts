@@ -103,9 +103,11 @@ async function main(port: MessagePort, data: LedgerThreadData): Promise<void> {
   });
   const accessLog = opened.accessLog((entry) => ledger.append(entry)).start(data.checkpointIntervalMs);
   const lifecycle = opened.lifecycle((entry) => ledger.append(entry)).start(LIFECYCLE_EVERY_MS);
+  opened.compaction?.start(LIFECYCLE_EVERY_MS);
   const stop = async () => {
     // Neither rejects; what the last reading has added is still stored.
     await lifecycle.close();
+    await opened.compaction?.close();
     await accessLog.close();
     ledger.stop();
   };

@@ -23,6 +23,7 @@ import { signingDirectory, SigningKeyFault } from '../../tree/key-files.js';
 import { KeysUnfit } from '../../privacy/key-vault.js';
 import { KekFault } from '../../privacy/key-encryption-key.js';
 import {
+  BackgroundCompaction,
   type Held,
   openForWriting,
   openTree,
@@ -86,6 +87,8 @@ export interface OpenLedger {
   readonly accessLog: (append: AccessLogHeadsOptions['append']) => AccessLogHeads;
   /** Does what is asked to be done to stored events. The same `append`. */
   readonly lifecycle: (append: AccessLogHeadsOptions['append']) => Lifecycle;
+  /** Of a log in files; `store maintain` does this for a database. */
+  readonly compaction?: BackgroundCompaction;
 }
 
 /**
@@ -127,9 +130,10 @@ async function openEmbedded(settings: LedgerSettings, listeners: LedgerListeners
       onAltered: (reason) => onAlarm('access-log', 'access.log was changed; see collector verify', reason),
     });
   const { actions, keys } = store;
+  const compaction = new BackgroundCompaction({ dataDir, store, onTrouble });
   const lifecycle: OpenLedger['lifecycle'] = (append) =>
     new Lifecycle({
-      ...{ requests: openStore(dataDir).requests, actions, keys, append, onTrouble },
+      ...{ requests: openStore(dataDir).requests, actions, keys, append, onTrouble, compaction },
       onNotice: listeners.onNotice,
       resealNames: (signal) => resealNames(dataDir, onTrouble, signal),
       dropHoldRecord(action) {
@@ -138,7 +142,8 @@ async function openEmbedded(settings: LedgerSettings, listeners: LedgerListeners
       },
       keysIn: (lists, signal) => store.keysIn(lists, signal),
     });
-  return { store, opened: store.opened, index: () => store.indexStats(), sequencer, accessLog, lifecycle };
+  const index = () => store.indexStats();
+  return { store, opened: store.opened, index, sequencer, accessLog, lifecycle, compaction };
 }
 
 /**

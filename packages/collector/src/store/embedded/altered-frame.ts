@@ -19,6 +19,7 @@ import {
   frameExtensionLength,
   frameSalted,
   frameSequence,
+  plainExtensionLength,
   plausibleSize,
 } from './frame.js';
 import { sealedExtensionHolds, type Opening } from './sealed-frame.js';
@@ -183,7 +184,7 @@ function extensionHolds(source: Buffer, offset: number): boolean {
   if (state === ENCRYPTED) return sealedExtensionHolds(source, offset);
   // Compacted: the extension is as long as it was, and zeros.
   if (state === RETIRED) return frameExtensionLength(source, offset) >= SALT_BYTES;
-  return state === PLAIN && frameExtensionLength(source, offset) === SALT_BYTES;
+  return state === PLAIN && frameExtensionLength(source, offset) === plainExtensionLength(source, offset);
 }
 
 /** The frames of a batch share one, which is the sequence of the first of them. */

@@ -4,14 +4,16 @@
  * it was with payload state 2 and zeros for extension and payload. So readers, the id index and proofs know nothing of it.
  *
  *   offset  size  field; little-endian
- *        0     8  "CLINEVNC"
- *        8    56  as in the segment that it was (segment.ts)
- *       64        groups of frames, one behind the other
- *                 table: of each group  kind (4): 0 frames as they are, 1 packed | size when it is read (8) | size here (8)
+ *        0     8  "CLINSEGC"
+ *        8    72  as in the segment that it was (segment.ts)
+ *       80        groups of frames, one behind the other
+ *                 of each group  kind (4): 0 frames as they are, 1 packed | size when it is read (8) | size here (8)
  *                   | CRC-32 of its bytes here (4)
- *     end-36   8  "CLINEVNF"
- *           8+8  offset of the table, size of the segment when it is read
- *          4+4+4  how many groups, CRC-32 of the table and of the 20 bytes before this, 0
+ *                 of each compaction, oldest first  sequence of the action of the newest erasure that it removed bytes of (8)
+ *                   | when, milliseconds since 1970 UTC (8) | id of the entry of that action (16)
+ *     end-36   8  "CLINSEGF"
+ *            8+8  offset of the first of these rows, size of the segment when it is read
+ *          4+4+4  how many groups, how many compactions, CRC-32 of the rows and of the 24 bytes before this
  *
  *   A packed group: length of the block (4) | block, by Zstandard (RFC 8878) | commitments of its retired frames | live
  *   frames. The block has of each frame in its order: 0 and its size (4), or 1 and of the retired frame bytes 4 to 31 and
@@ -20,15 +22,17 @@
  * What does not hold reads as zeros, which are no frames: readers report that as damage.
  */
 import { crc32, zstdCompressSync, zstdDecompressSync } from 'node:zlib';
-import fs from 'node:fs';
 import path from 'node:path';
+import { ENTRY_KINDS } from '@clinical-events/protocol';
 import { type Files, nodeFiles } from '../../files.js';
 import type { SequenceSet } from '../../privacy/sequence-set.js';
+import { uuidText } from '../text.js';
 import {
   envelopeEnd,
   frameCommitment,
   frameEnvelope,
   frameIsOwn,
+  frameKind,
   framePayloadState,
   frameSequence,
   RETIRED,
@@ -36,16 +40,17 @@ import {
   setFramePayloadState,
 } from './frame.js';
 import { type FramePlace, offsetIn, readFrames } from './log-frames.js';
-import { damagedAt, listSegments, SEGMENT_HEADER_BYTES, type Segment } from './segment.js';
+import { damagedAt, SEGMENT_HEADER_BYTES, SEGMENT_MAGIC, type Segment } from './segment.js';
 
-const MAGIC = 'CLINEVNC';
-const PLAIN_MAGIC = 'CLINEVNT';
-const FOOTER_MAGIC = 'CLINEVNF';
+const MAGIC = 'CLINSEGC';
+const FOOTER_MAGIC = 'CLINSEGF';
 const FOOTER_BYTES = 36;
 const ROW_BYTES = 24;
+const COMPACTION_BYTES = 32;
 const SEGMENT = /\.segment(\.draft)?$/;
 /** What a group reads as: a single frame of it costs as much to read. */
 const GROUP_BYTES = 512 << 10;
+const FLUSH_BYTES = 1 << 20;
 const COMMITMENT_BYTES = 32;
 /** In front of the commitment, behind the checksum. */
 const [FIXED_FROM, FIXED_TO] = [4, 32];
@@ -96,61 +101,81 @@ export function expanding(files: Files): Files {
 /** The segments of a log on this machine, as they read. */
 export const segmentFiles = expanding(nodeFiles);
 
-/** Whether a segment takes less room than it reads as. */
-export function isCompacted(file: string): boolean {
+/** One compaction of a segment. */
+export interface Compaction {
+  /** The newest erasure that it removed bytes of: its entry of the log, by sequence and id. */
+  readonly through: number;
+  readonly entryId: string;
+  /** Milliseconds since 1970. */
+  readonly at: number;
+}
+
+/** Of a segment, oldest first; empty where it was never compacted. */
+export function compactionsOf(files: Files, file: string): Compaction[] {
+  const fd = files.open(file, 'r');
+  try {
+    const tail = tailOf(files, fd);
+    if (tail === undefined) return [];
+    const { rows, groups } = tail;
+    const compactions: Compaction[] = [];
+    for (let at = groups * ROW_BYTES; at < rows.length; at += COMPACTION_BYTES)
+      compactions.push({
+        through: Number(rows.readBigUInt64LE(at)),
+        at: Number(rows.readBigUInt64LE(at + 8)),
+        entryId: uuidText(rows, at + 16),
+      });
+    return compactions;
+  } finally {
+    files.close(fd);
+  }
+}
+
+/** The end of a compacted segment, by which two files of the same segment differ; undefined for any other. */
+export function footerOf(file: string): Buffer | undefined {
   const fd = nodeFiles.open(file, 'r');
   try {
-    return tableOf(nodeFiles, fd) !== undefined;
+    return tailOf(nodeFiles, fd)?.footer;
   } finally {
     nodeFiles.close(fd);
   }
 }
 
-/** The segments that hold some events. */
-interface HoldingSegments {
-  /** When the last of those that are compacted was, in ms since 1970; undefined when none is. */
-  readonly compactedAt: number | undefined;
-  /** From which event on the segment is that is written to. */
-  readonly liveFrom: number;
+interface SegmentTail {
+  readonly footer: Buffer;
+  /** Offset of the rows, and the rows: of each group, then of each compaction. */
+  readonly from: number;
+  readonly rows: Buffer;
+  readonly groups: number;
 }
 
-export function segmentsOf(dataDir: string, sequences: SequenceSet): HoldingSegments {
-  const segments = listSegments(segmentFiles, path.join(dataDir, 'ledger'));
-  const holding = segments.filter(({ firstSequence }, i) =>
-    sequences.meets(firstSequence, segments[i + 1]?.firstSequence ?? Infinity),
-  );
-  const times = holding.flatMap((each) => (isCompacted(each.path) ? fs.statSync(each.path).mtimeMs : []));
-  return {
-    compactedAt: times.length === 0 ? undefined : Math.max(...times),
-    liveFrom: segments.at(-1)?.firstSequence ?? 1,
-  };
-}
-
-/** Undefined when it is no compacted segment, or its table does not hold. */
-function tableOf(files: Files, fd: number): Expanded | undefined {
+/** Undefined where it is no compacted segment, or its table does not hold. */
+function tailOf(files: Files, fd: number): SegmentTail | undefined {
   const magic = Buffer.alloc(8);
   files.read(fd, magic, 0, 8, 0);
   if (magic.toString('latin1') !== MAGIC) return undefined;
   const end = files.size(fd);
   const footer = Buffer.alloc(FOOTER_BYTES);
   files.read(fd, footer, 0, FOOTER_BYTES, end - FOOTER_BYTES);
-  const [from, size] = [Number(footer.readBigUInt64LE(8)), Number(footer.readBigUInt64LE(16))];
-  const length = end - FOOTER_BYTES - from;
-  if (footer.toString('latin1', 0, 8) !== FOOTER_MAGIC || !(length >= 0 && length <= end)) return undefined;
-  const table = Buffer.alloc(length);
-  files.read(fd, table, 0, length, from);
-  if (crcOf(table, footer) !== footer.readUInt32LE(28)) return undefined;
+  const [from, groups] = [Number(footer.readBigUInt64LE(8)), footer.readUInt32LE(24)];
+  const length = groups * ROW_BYTES + footer.readUInt32LE(28) * COMPACTION_BYTES;
+  if (footer.toString('latin1', 0, 8) !== FOOTER_MAGIC || from + length !== end - FOOTER_BYTES)
+    return undefined;
+  const rows = Buffer.alloc(length);
+  files.read(fd, rows, 0, length, from);
+  return crcOf(rows, footer) === footer.readUInt32LE(32) ? { footer, from, rows, groups } : undefined;
+}
+
+function tableOf(files: Files, fd: number): Expanded | undefined {
+  const tail = tailOf(files, fd);
+  if (tail === undefined) return undefined;
+  const { rows, from, footer } = tail;
+  const size = Number(footer.readBigUInt64LE(16));
   const groups: Group[] = [];
   let [at, offset] = [SEGMENT_HEADER_BYTES, SEGMENT_HEADER_BYTES];
-  for (let row = 0; row + ROW_BYTES <= length; row += ROW_BYTES) {
+  for (let row = 0; row < tail.groups * ROW_BYTES; row += ROW_BYTES) {
     const group = {
-      ...{
-        isPacked: table.readUInt32LE(row) === 1,
-        at,
-        size: Number(table.readBigUInt64LE(row + 4)),
-        offset,
-      },
-      ...{ length: Number(table.readBigUInt64LE(row + 12)), crc: table.readUInt32LE(row + 20) },
+      ...{ isPacked: rows.readUInt32LE(row) === 1, at, size: Number(rows.readBigUInt64LE(row + 4)), offset },
+      ...{ length: Number(rows.readBigUInt64LE(row + 12)), crc: rows.readUInt32LE(row + 20) },
     };
     groups.push(group);
     at += group.size;
@@ -159,8 +184,8 @@ function tableOf(files: Files, fd: number): Expanded | undefined {
   return at === size && offset === from ? { groups, size, last: undefined } : undefined;
 }
 
-function crcOf(table: Buffer, footer: Buffer): number {
-  return crc32(footer.subarray(8, 28), crc32(table));
+function crcOf(rows: Buffer, footer: Buffer): number {
+  return crc32(footer.subarray(8, 32), crc32(rows));
 }
 
 interface Wanted {
@@ -178,7 +203,7 @@ function readExpanded(files: Files, fd: number, expanded: Expanded, wanted: Want
   if (at < SEGMENT_HEADER_BYTES && at < end) {
     const header = Buffer.alloc(SEGMENT_HEADER_BYTES);
     files.read(fd, header, 0, header.length, 0);
-    header.write(PLAIN_MAGIC, 'latin1');
+    header.write(SEGMENT_MAGIC, 'latin1');
     const some = header.subarray(at, end);
     target.set(some, offset);
     at += some.length;
@@ -266,19 +291,15 @@ function retiredLength(block: Buffer, at: number): number {
   return envelopeEnd(block, envelope - ENVELOPE_AT) - at;
 }
 
-/** What a compaction has won, in bytes of the file. */
-export interface Compacted {
-  readonly before: number;
-  readonly after: number;
-}
-
 /** Writes the groups of a segment, one frame after the other. */
 class GroupWriter {
   #frames: { readonly bytes: Buffer; readonly isRetired: boolean }[] = [];
   #size = 0;
   #isPacked = false;
+  #holdsActions = false;
   #at = SEGMENT_HEADER_BYTES;
   #readAt = SEGMENT_HEADER_BYTES;
+  #unflushed = 0;
   readonly #rows: Buffer[] = [];
 
   constructor(
@@ -286,7 +307,11 @@ class GroupWriter {
     private readonly fd: number,
   ) {}
 
+  /** Actions stand in groups of their own, as they are: who follows their pointers reads no other frames. */
   add(frame: Buffer, isRetired: boolean): void {
+    const isAction = frameKind(frame, 0) === ENTRY_KINDS.lifecycleAction;
+    if (isAction !== this.#holdsActions && this.#frames.length > 0) this.#flush();
+    this.#holdsActions = isAction;
     this.#frames.push({ bytes: Buffer.from(frame), isRetired });
     this.#size += frame.length;
     this.#isPacked ||= isRetired;
@@ -294,16 +319,17 @@ class GroupWriter {
   }
 
   /** On return the file is whole, and on stable storage. */
-  end(): void {
+  end(compactions: readonly Compaction[]): void {
     if (this.#frames.length > 0) this.#flush();
-    const table = Buffer.concat(this.#rows);
+    const rows = Buffer.concat([...this.#rows, ...compactions.map(compactionRow)]);
     const footer = Buffer.alloc(FOOTER_BYTES);
     footer.write(FOOTER_MAGIC, 'latin1');
     footer.writeBigUInt64LE(BigInt(this.#at), 8);
     footer.writeBigUInt64LE(BigInt(this.#readAt), 16);
     footer.writeUInt32LE(this.#rows.length, 24);
-    footer.writeUInt32LE(crcOf(table, footer), 28);
-    this.#write(Buffer.concat([table, footer]));
+    footer.writeUInt32LE(compactions.length, 28);
+    footer.writeUInt32LE(crcOf(rows, footer), 32);
+    this.#write(Buffer.concat([rows, footer]));
     this.files.datasync(this.fd);
   }
 
@@ -346,20 +372,47 @@ class GroupWriter {
   #write(bytes: Buffer): void {
     this.files.write(this.fd, bytes, bytes.length, this.#at);
     this.#at += bytes.length;
+    this.#unflushed += bytes.length;
+    // The flush of a batch never waits behind a whole segment.
+    if (this.#unflushed < FLUSH_BYTES) return;
+    this.files.datasync(this.fd);
+    this.#unflushed = 0;
   }
 }
 
+function compactionRow({ through, at, entryId }: Compaction): Buffer {
+  const row = Buffer.alloc(COMPACTION_BYTES);
+  row.writeBigUInt64LE(BigInt(through));
+  row.writeBigUInt64LE(BigInt(at), 8);
+  row.write(entryId.replaceAll('-', ''), 16, 'hex');
+  return row;
+}
+
+/** What is removed from a segment. */
+export interface Removal {
+  readonly erased: SequenceSet;
+  /** The newest of the erasures by which they are erased. */
+  readonly newest: Pick<Compaction, 'through' | 'entryId'>;
+}
+
 /**
- * Rewrites a segment without the payloads of retired events. On return the smaller file has the segment's name, durably; or
- * the segment is as it was. What was written is read back and held against the segment first. Readers that have the old
- * file open go on with it.
- * @param next the segment behind it: the one that is written to is never compacted.
- * @returns undefined when it would hardly be smaller.
+ * Rewrites a segment without the payloads of erased events. On return the smaller file has the segment's name, durably; or
+ * the segment is as it was. What was written is read back and compared with the segment first. Readers that have the old
+ * file open continue with it.
+ * @param next the segment after it: the one that is written to is never compacted.
+ * @param pause called after each slice of work, some 512 KiB.
  * @throws StoreDamaged when the segment does not hold what was written, or what was read back is not the same.
  */
-function compact(files: Files, segment: Segment, next: Segment, retired: SequenceSet): Compacted | undefined {
+export async function compactSegment(
+  files: Files,
+  segment: Segment,
+  next: Segment,
+  { erased, newest }: Removal,
+  pause: () => Promise<void>,
+): Promise<void> {
   const expanded = expanding(files);
-  const before = sizeOf(files, segment.path);
+  const slices = new Slices(pause);
+  const compactions = [...compactionsOf(files, segment.path), { ...newest, at: Date.now() }];
   const draft = `${segment.path}.draft`;
   files.remove(draft);
   const fd = files.open(draft, 'wx+');
@@ -371,32 +424,39 @@ function compact(files: Files, segment: Segment, next: Segment, retired: Sequenc
     header.write(MAGIC, 'latin1');
     files.write(fd, header, header.length, 0);
     const writer = new GroupWriter(files, fd);
-    for (const { buffer, offset, size } of readFrames(expanded, [segment], { until: next.base }))
-      writer.add(buffer.subarray(offset, offset + size), isRetired(buffer, offset, retired));
-    writer.end();
+    for (const { buffer, offset, size } of readFrames(expanded, [segment], { until: next.base })) {
+      writer.add(buffer.subarray(offset, offset + size), isRetired(buffer, offset, erased));
+      await slices.took(size);
+    }
+    writer.end(compactions);
+    await assertSame(expanded, [segment, { ...segment, path: draft }], next, erased, slices);
   } catch (error) {
     files.close(fd);
     files.remove(draft);
     throw error;
   }
   files.close(fd);
-  const after = sizeOf(files, draft);
-  if (after >= before * WORTHWHILE) {
-    files.remove(draft);
-    return undefined;
-  }
-  assertSame(expanded, segment, { ...segment, path: draft }, next, retired);
   files.rename(draft, segment.path);
   files.syncDirectory(path.dirname(segment.path));
-  return { before, after };
 }
 
-/** Less is not won by writing all of a segment anew. */
-const WORTHWHILE = 0.95;
+/** Pauses after each half MiB. */
+class Slices {
+  #bytes = 0;
 
-function isRetired(frame: Buffer, offset: number, retired: SequenceSet): boolean {
+  constructor(private readonly pause: () => Promise<void>) {}
+
+  took(bytes: number): Promise<void> | undefined {
+    this.#bytes += bytes;
+    if (this.#bytes < GROUP_BYTES) return undefined;
+    this.#bytes = 0;
+    return this.pause();
+  }
+}
+
+function isRetired(frame: Buffer, offset: number, erased: SequenceSet): boolean {
   if (frameIsOwn(frame, offset)) return false;
-  return framePayloadState(frame, offset) === RETIRED || retired.has(frameSequence(frame, offset));
+  return framePayloadState(frame, offset) === RETIRED || erased.has(frameSequence(frame, offset));
 }
 
 /** In bytes, as these files have it. */
@@ -410,75 +470,35 @@ export function sizeOf(files: Files, file: string): number {
 }
 
 /** @throws StoreDamaged at the first frame that is not the same. */
-function assertSame(
+async function assertSame(
   files: Files,
-  segment: Segment,
-  draft: Segment,
+  [segment, draft]: readonly [Segment, Segment],
   next: Segment,
-  retired: SequenceSet,
-): void {
+  erased: SequenceSet,
+  slices: Slices,
+): Promise<void> {
   const written = readFrames(files, [draft], { until: next.base });
-  for (const { buffer, offset, size, address } of readFrames(files, [segment], { until: next.base })) {
-    const there = written.next();
-    if (!there.done && isSame(buffer.subarray(offset, offset + size), there.value, retired)) continue;
-    const sequence = frameSequence(buffer, offset);
-    throw damagedAt(
-      draft.path,
-      offsetIn(segment, address),
-      sequence,
-      'a compacted frame is not the one that it was',
-    );
+  try {
+    for (const { buffer, offset, size, address } of readFrames(files, [segment], { until: next.base })) {
+      const there = written.next();
+      if (there.done || !isSame(buffer.subarray(offset, offset + size), there.value, erased)) {
+        const place = offsetIn(segment, address);
+        const reason = 'a compacted frame is not the one that it was';
+        throw damagedAt(draft.path, place, frameSequence(buffer, offset), reason);
+      }
+      await slices.took(2 * size);
+    }
+  } finally {
+    // It has the file open.
+    written.return({ address: 0, offset: 0, nextSequence: 0 });
   }
 }
 
-function isSame(frame: Buffer, { buffer, offset, size }: FramePlace, retired: SequenceSet): boolean {
+function isSame(frame: Buffer, { buffer, offset, size }: FramePlace, erased: SequenceSet): boolean {
   const written = buffer.subarray(offset, offset + size);
-  if (!isRetired(frame, 0, retired)) return written.equals(frame);
+  if (!isRetired(frame, 0, erased)) return written.equals(frame);
   const isLeafSame =
     frameEnvelope(written, 0).equals(frameEnvelope(frame, 0)) &&
     frameCommitment(written, 0).equals(frameCommitment(frame, 0));
   return isLeafSame && size === frame.length && framePayloadState(written, 0) === RETIRED;
-}
-
-/**
- * Compacts the segments of a log of which a fifth or more is retired and still there, oldest first, while a collector runs
- * or without one. No two may do so at a time.
- * @param onSegment called behind each that was looked at. @returns what was won.
- */
-export async function compactLog(
-  dataDir: string,
-  retired: SequenceSet,
-  onSegment: (done: number, of: number) => void,
-  files = nodeFiles,
-): Promise<Compacted> {
-  const segments = listSegments(expanding(files), path.join(dataDir, 'ledger'));
-  const won = { before: 0, after: 0 };
-  for (const [i, segment] of segments.entries()) {
-    const next = segments[i + 1];
-    if (next === undefined) break;
-    const began = performance.now();
-    if (deadShare(files, segment, next, retired) >= DEAD_SHARE) {
-      const compacted = compact(files, segment, next, retired);
-      won.before += compacted?.before ?? 0;
-      won.after += compacted?.after ?? 0;
-    }
-    onSegment(i + 1, segments.length - 1);
-    // A collector may need the disk and the processor.
-    await new Promise((resolve) => setTimeout(resolve, performance.now() - began));
-  }
-  return won;
-}
-
-const DEAD_SHARE = 0.2;
-
-/** How much of a segment's file is payloads that are retired. */
-function deadShare(files: Files, segment: Segment, next: Segment, retired: SequenceSet): number {
-  if (!retired.meets(segment.firstSequence, next.firstSequence)) return 0;
-  let dead = 0;
-  const expanded = expanding(files);
-  for (const { buffer, offset, size } of readFrames(expanded, [segment], { until: next.base })) {
-    const isDead = framePayloadState(buffer, offset) !== RETIRED && isRetired(buffer, offset, retired);
-    if (isDead) dead += size;
-  }
-  return dead / sizeOf(files, segment.path);
 }

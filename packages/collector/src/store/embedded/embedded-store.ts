@@ -19,15 +19,16 @@ import {
   type Store,
   StoreDamaged,
 } from '../contract/events.js';
-import { ActionList, noteAction } from './action-list.js';
+import { chainBack, noteAction } from './action-chain.js';
 import { expanding } from './compacted-segment.js';
 import { CommittedEntries } from './committed-entries.js';
 import {
   HEADER_BYTES,
-  checksumHolds,
+  NO_ACTION,
   decodeFrame,
   encodeFrame,
   frameEventId,
+  frameKind,
   frameOrganisation,
   framePayloadState,
   frameSequence,
@@ -35,7 +36,7 @@ import {
   plausibleSize,
   RETIRED,
 } from './frame.js';
-import { type Actions, eventsOf, takenBy } from '../../privacy/actions.js';
+import { Actions, eventsOf, takenBy } from '../../privacy/actions.js';
 import { KeysUnfit } from '../../privacy/key-vault.js';
 import type { PayloadKeys, TakenKeys } from '../../privacy/payload-keys.js';
 import type { Suite } from '../../privacy/sealing.js';
@@ -162,8 +163,10 @@ export class EmbeddedStore implements Store {
   readonly #opener: FrameOpener;
   #staging = Buffer.alloc(1 << 20);
   #staged = 0;
-  /** Places and sequences of the actions among them. */
-  #stagedActions: { readonly place: number; readonly sequence: number }[] = [];
+  /** Places of the actions among them. */
+  #stagedActions: number[] = [];
+  /** The newest action once they are stored. */
+  #newestAction = NO_ACTION;
   /** How many of them are the log's own. */
   #ownStaged = 0;
   #closed: Promise<void> | undefined;
@@ -171,7 +174,8 @@ export class EmbeddedStore implements Store {
   private constructor(
     log: SegmentLog,
     index: IdIndex,
-    private readonly list: ActionList,
+    /** Those that are in the log. */
+    readonly actions: Actions,
     /** Undefined where payloads are not encrypted. */
     readonly keys: PayloadKeys | undefined,
     private readonly options: EmbeddedStoreOptions,
@@ -207,15 +211,14 @@ export class EmbeddedStore implements Store {
       log.newestSealed !== undefined,
       log.nextSequence === 1,
     );
+    const actions = actionsOf(log, onTrouble);
     const openIndex = () =>
       IdIndex.open({
         directory: indexDirectory,
         logEnd: log.end,
-        onCover: (address) => list.cover(address),
         onError: (error) =>
           onTrouble('the id index could not be read or written; what it lacks is taken from the log', error),
       });
-    const list = new ActionList(directory, options.files ?? nodeFiles);
     let index = openIndex();
     if (!isIndexOf(log, index)) {
       // Believed, it would let events in twice. It is derived: rebuilt from the log, it is right.
@@ -227,19 +230,19 @@ export class EmbeddedStore implements Store {
       fs.rmSync(indexDirectory, { recursive: true });
       index = openIndex();
     }
-    const replayed = takeIn(log, index, list);
+    const replayed = takeIn(log, index);
     // Of a log that was restored from before them, the keys know what it does not.
     const noted = takenBy(keys?.stored.noted() ?? []);
     try {
       if (keys !== undefined && log.newestSealed !== undefined)
-        assertHasKey(keys, log.newestSealed, list.actions.retired.with(eventsOf(noted)));
+        assertHasKey(keys, log.newestSealed, actions.retired.with(eventsOf(noted)));
     } catch (error) {
       await index.close();
       await log.close();
       throw error;
     }
-    await keys?.destroy([...list.actions.taken('all'), ...noted]);
-    return new EmbeddedStore(log, index, list, keys, options, {
+    await keys?.destroy([...actions.taken('all'), ...noted]);
+    return new EmbeddedStore(log, index, actions, keys, options, {
       ...heldBy(log),
       segments: log.segments.length,
       ledgerId: log.ledgerId,
@@ -273,11 +276,6 @@ export class EmbeddedStore implements Store {
   /** By kind, the body of the newest entry of the log's own in the last segment, as it was when it was opened. */
   get newestOwn(): ReadonlyMap<number, Buffer> {
     return this.#log.newestOwn;
-  }
-
-  /** Those that are in the log. */
-  get actions(): Actions {
-    return this.list.actions;
   }
 
   /**
@@ -323,6 +321,12 @@ export class EmbeddedStore implements Store {
     );
   }
 
+  /** On return none of these events is in the segment that is written to. @throws NotCommitted, CommitUnknown */
+  async endSegmentOf(events: SequenceSet): Promise<void> {
+    const from = this.#log.segments.at(-1)?.firstSequence ?? 1;
+    if (events.meets(from, this.#log.nextSequence)) await this.#log.endSegment();
+  }
+
   look(): void {
     this.#log.look();
   }
@@ -366,6 +370,7 @@ export class EmbeddedStore implements Store {
     let sequence = durableBefore;
     this.#staged = this.#ownStaged = 0;
     this.#stagedActions = [];
+    this.#newestAction = this.#log.newestAction;
     this.#batch.begin();
     const outcomes: Outcome[] = [];
     for (const candidate of batch) {
@@ -384,9 +389,15 @@ export class EmbeddedStore implements Store {
       this.#grow(this.#staged + frameSize(candidate, sealer));
       this.#batch.add(hi, lo, this.#staged);
       if (isOwn) this.#ownStaged++;
-      if (candidate.kind === ENTRY_KINDS.lifecycleAction)
-        this.#stagedActions.push({ place: this.#staged, sequence });
-      this.#staged += encodeFrame(this.#staging, this.#staged, candidate, sequence++, durableBefore, sealer);
+      const place = this.#staged;
+      const actionBefore = this.#newestAction;
+      if (candidate.kind === ENTRY_KINDS.lifecycleAction) {
+        this.#stagedActions.push(place);
+        this.#newestAction = { sequence, address: this.#log.end + place };
+      }
+      this.#staged += encodeFrame(
+        ...([this.#staging, place, candidate, sequence++, durableBefore, sealer, actionBefore] as const),
+      );
     }
     return outcomes;
   }
@@ -394,22 +405,13 @@ export class EmbeddedStore implements Store {
   #commit(outcomes: Outcome[]): Outcome[] {
     const start = this.#log.end;
     const { count, high, low, place } = this.#batch;
-    for (const action of this.#stagedActions) this.#noteAction(action.sequence, start + action.place);
-    this.#log.commit(this.#staging, this.#staged, count, this.#ownStaged);
-    for (const action of this.#stagedActions)
-      noteAction(this.actions, this.#staging, action.place, this.#staging.readUInt32LE(action.place + 4));
+    this.#log.commit(this.#staging, this.#staged, count, this.#ownStaged, this.#newestAction);
+    for (const at of this.#stagedActions)
+      noteAction(this.actions, this.#staging, at, this.#staging.readUInt32LE(at + 4));
     for (let i = 0; i < count; i++) this.#index.add(high[i] ?? 0, low[i] ?? 0, start + (place[i] ?? 0));
     this.#index.commit(this.#log.end);
     this.options.onFlushed?.(this.#log.flushMs, heldBy(this.#log));
     return outcomes;
-  }
-
-  #noteAction(sequence: number, address: number): void {
-    try {
-      this.list.note(sequence, address);
-    } catch (error) {
-      throw new NotCommitted('the list of actions cannot be written', { cause: error });
-    }
   }
 
   /** What is known of an event with this organisation and id, in the log or earlier in the batch. */
@@ -460,7 +462,7 @@ export class EmbeddedStore implements Store {
   #readFrame(address: number): Buffer | undefined {
     let trouble: unknown;
     try {
-      const frame = wholeFrame(this.#log, address);
+      const frame = this.#log.frameAt(address);
       if (frame !== undefined) return frame;
       trouble = new Error('the frame does not hold what was written');
     } catch (error) {
@@ -482,21 +484,31 @@ export class EmbeddedStore implements Store {
   }
 }
 
-/**
- * Brings the index and the list of actions up to the end of the log.
- * @returns how many entries the index lacked.
- */
-function takeIn(log: SegmentLog, index: IdIndex, list: ActionList): number {
-  let replayed = 0;
-  if (!list.load((address) => wholeFrame(log, address), log.end, index.coveredTo)) {
-    for (const { buffer, offset, size, address } of log.framesFrom(log.start)) {
-      if (address >= index.coveredTo) break;
-      list.take(buffer, offset, size, address);
-    }
-    list.settle();
+/** The actions in a log. @throws StoreDamaged where it has to be passed whole, and cannot be. */
+function actionsOf(log: SegmentLog, onTrouble: EmbeddedStoreOptions['onTrouble']): Actions {
+  const actions = new Actions();
+  const { files, segments } = log.written(log.start);
+  const found = log.isChained ? chainBack(files, segments, log.newestAction) : undefined;
+  if (found !== undefined) {
+    for (const frame of found) noteAction(actions, frame, 0, frame.length);
+    return actions;
   }
+  onTrouble(
+    'an action does not name the one before it, so the whole log is read; see collector verify',
+    undefined,
+  );
+  for (const { buffer, offset, size, address, sequence } of log.framesFrom(log.start)) {
+    if (frameKind(buffer, offset) !== ENTRY_KINDS.lifecycleAction) continue;
+    noteAction(actions, buffer, offset, size);
+    log.newestAction = { sequence, address };
+  }
+  return actions;
+}
+
+/** Brings the index up to the end of the log. @returns how many entries it lacked. */
+function takeIn(log: SegmentLog, index: IdIndex): number {
+  let replayed = 0;
   for (const { buffer, offset, size, address } of log.framesFrom(index.coveredTo)) {
-    list.take(buffer, offset, size, address);
     index.fingerprint(frameOrganisation(buffer, offset), frameEventId(buffer, offset), 0);
     index.add(index.hi, index.lo, address);
     if (++replayed % COMMIT_EVERY === 0) index.commit(address + size);
@@ -524,14 +536,6 @@ function assertHasKey(keys: PayloadKeys, sealed: Buffer, retired: SequenceSet): 
   throw new KeysUnfit(
     `the key of event ${sequence} is missing; name the directory that has all keys by --encryption-keys`,
   );
-}
-
-/** The frame at an address of the log; undefined when none is there that holds. */
-function wholeFrame(log: SegmentLog, address: number): Buffer | undefined {
-  const header = log.readAt(address, HEADER_BYTES + SENDER_BYTES);
-  const size = plausibleSize(header, 0, header.length);
-  const frame = size > header.length ? log.readAt(address, size) : header.subarray(0, size);
-  return size > 0 && frame.length === size && checksumHolds(frame, 0, size) ? frame : undefined;
 }
 
 /** Whether the newest event of each run stands in the log where the index says. */

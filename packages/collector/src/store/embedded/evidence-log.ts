@@ -14,7 +14,15 @@ import { ENTRY_KINDS, type Envelope, SALT_BYTES } from '@clinical-events/protoco
 import { nodeFiles } from '../../files.js';
 import type { Candidate } from '../contract/events.js';
 import type { EvidenceRow } from '../contract/opened.js';
-import { encodeFrame, frameIsOwn, frameSize, type PayloadSealer } from './frame.js';
+import {
+  encodeFrame,
+  frameIsOwn,
+  frameKind,
+  frameSize,
+  type FrameStart,
+  NO_ACTION,
+  type PayloadSealer,
+} from './frame.js';
 import { encodeSegmentHeader, SEGMENT_HEADER_BYTES, segmentName } from './segment.js';
 
 const SEGMENT_BYTES = 64 << 20;
@@ -39,6 +47,8 @@ export class EvidenceLog {
   #position = 0;
   #address = 0;
   #own = 0;
+  /** The newest action that can be read. */
+  #newestAction = NO_ACTION;
   #due = 1;
   #wasWhole = true;
   readonly #places = new Map<number, Uint32Array>();
@@ -58,8 +68,10 @@ export class EvidenceLog {
     // What is damaged beside a gap would be taken for several entries.
     const isApart = sequence > this.#due && !(fits && this.#wasWhole);
     if (isApart || this.#position >= SEGMENT_BYTES) this.#begin(sequence);
-    const frame = frameOf(row);
+    const frame = frameOf(row, this.#newestAction);
     if (frameIsOwn(frame, 0)) this.#own++;
+    if (fits && frameKind(frame, 0) === ENTRY_KINDS.lifecycleAction)
+      this.#newestAction = { sequence, address: this.#address + this.#position - SEGMENT_HEADER_BYTES };
     if (row.place !== undefined) this.#note(sequence, row.place);
     this.#staging.push(frame);
     this.#position += frame.length;
@@ -89,11 +101,11 @@ export class EvidenceLog {
 
   #begin(firstSequence: number): void {
     this.#close();
-    const { ledgerId } = this;
-    const header = encodeSegmentHeader(
-      { base: this.#address, firstSequence, ledgerId, ownBefore: this.#own },
-      Date.now(),
-    );
+    const segment = {
+      ...{ base: this.#address, firstSequence, ledgerId: this.ledgerId },
+      ...{ ownBefore: this.#own, actionBefore: this.#newestAction },
+    };
+    const header = encodeSegmentHeader(segment, Date.now());
     this.#fd = nodeFiles.open(path.join(this.#ledger, segmentName(firstSequence)), 'wx+');
     nodeFiles.write(this.#fd, header, header.length, 0);
     this.#position = SEGMENT_HEADER_BYTES;
@@ -119,7 +131,8 @@ export class EvidenceLog {
   }
 }
 
-function frameOf({ sequence, envelope, commitment, state, stored, fits }: EvidenceRow): Buffer {
+function frameOf(row: EvidenceRow, actionBefore: FrameStart): Buffer {
+  const { sequence, envelope, commitment, state, stored, fits } = row;
   // As FrameSealer writes it: in front of the sealed salt stands what says by which key it is opened.
   const overhead = state === 'encrypted' ? SEALED_OVERHEAD : 0;
   const salted = state === 'retired' ? NO_SALT : stored.subarray(overhead);
@@ -131,7 +144,7 @@ function frameOf({ sequence, envelope, commitment, state, stored, fits }: Eviden
   const copier: PayloadSealer | undefined =
     overhead === 0 ? undefined : { overhead, seal: (target, _offset, at) => void stored.copy(target, at) };
   const frame = Buffer.alloc(frameSize(candidate, copier));
-  encodeFrame(frame, 0, candidate, sequence, sequence, copier);
+  encodeFrame(frame, 0, candidate, sequence, sequence, copier, actionBefore);
   if (!fits) frame[0] = (frame[0] ?? 0) ^ 1;
   return frame;
 }

@@ -4,17 +4,22 @@
  *   offset  size  field
  *        0     4  CRC-32 (ISO-HDLC, the one of zlib) of bytes 4 up to the end of the frame
  *        4     4  size of the whole frame in bytes
- *        8     1  format version, 4
+ *        8     1  format version, 1
  *        9     1  payload state: 0 plain, 1 encrypted, 2 retired (extension and payload zeroed in place, the rest stays)
- *       10     2  length of the extension, X: the salt, and before it what an encrypted payload needs (sealed-frame.ts)
+ *       10     2  length of the extension, X
  *       12     4  payload length, P
  *       16     8  sequence
  *       24     8  durable-before: when this frame was written, every lower sequence was already durable
  *       32    32  commitment: SHA-256 of salt and plain body
  *       64     E  envelope (protocol, leaf.ts), E as its own lengths say: kind, ids, received_at, who sent it
- *              X  extension
+ *              X  extension, which ends with the salt (16). Before it stands
+ *                 of an action (kind 0x80): sequence (8) and address (8, segment.ts) of the newest action before it, 0 and 0
+ *                   for the first (action-chain.ts)
+ *                 of an encrypted payload: what its key and cipher need (8 or 24, sealed-frame.ts)
+ *                 of any other: nothing
  *              P  payload
  *
+ * No extension is part of the entry's leaf: a leaf is the same on every store, the address of an action is not.
  * Nothing here is a hash of the payload alone, so when payload and salt are gone no one can try guesses against what
  * is left. Salt and payload stand side by side, so that one call hashes both.
  *
@@ -25,6 +30,7 @@ import { crc32 } from 'node:zlib';
 import {
   decodeEnvelope,
   encodeEnvelope,
+  ENTRY_KINDS,
   ENVELOPE_AT,
   ENVELOPE_FIXED_BYTES,
   envelopeSize,
@@ -34,7 +40,7 @@ import {
 import type { Candidate, PayloadState, StoredEntry } from '../contract/events.js';
 import { uuidText } from '../text.js';
 
-const FRAME_VERSION = 4;
+const FRAME_VERSION = 1;
 const ENVELOPE = 64;
 /** The size of a frame whose strings, extension and payload are empty: no frame is smaller. */
 export const HEADER_BYTES = ENVELOPE + ENVELOPE_FIXED_BYTES;
@@ -56,6 +62,16 @@ function readUint64(source: Buffer, offset: number): number {
   return source.readUInt32LE(offset + 4) * HIGH + source.readUInt32LE(offset);
 }
 
+/** A frame's address, and its sequence. */
+export interface FrameStart {
+  readonly address: number;
+  readonly sequence: number;
+}
+
+/** What names the newest action where there is none. */
+export const NO_ACTION: FrameStart = { address: 0, sequence: 0 };
+const ACTION_BEFORE_BYTES = 16;
+
 /** By what a payload is encrypted on its way into its frame; salt and body as they are when there is none. */
 export interface PayloadSealer {
   /** How many bytes stand in front of the sealed salt. */
@@ -66,11 +82,18 @@ export interface PayloadSealer {
 
 /** The size in bytes of the frame that `encodeFrame` will write for the candidate. */
 export function frameSize(candidate: Candidate, sealer?: PayloadSealer): number {
-  return ENVELOPE + envelopeSize(candidate) + (sealer?.overhead ?? 0) + candidate.salted.length;
+  return ENVELOPE + envelopeSize(candidate) + overheadOf(candidate, sealer) + candidate.salted.length;
+}
+
+/** How many bytes of the extension stand in front of the salt. */
+function overheadOf({ kind }: Candidate, sealer: PayloadSealer | undefined): number {
+  return kind === ENTRY_KINDS.lifecycleAction ? ACTION_BEFORE_BYTES : (sealer?.overhead ?? 0);
 }
 
 /**
  * Writes the candidate's frame into `target` at `offset`.
+ * @param sealer undefined for a payload that stays plain, as that of an action does.
+ * @param actionBefore the newest action before this entry, if this is one itself.
  * @returns the frame's size in bytes.
  */
 export function encodeFrame(
@@ -80,10 +103,11 @@ export function encodeFrame(
   sequence: number,
   durableBefore: number,
   sealer?: PayloadSealer,
+  actionBefore = NO_ACTION,
 ): number {
   const { salted, commitment } = candidate;
-  const at = offset + ENVELOPE + encodeEnvelope(target, offset + ENVELOPE, candidate);
-  const overhead = sealer?.overhead ?? 0;
+  let at = offset + ENVELOPE + encodeEnvelope(target, offset + ENVELOPE, candidate);
+  const overhead = overheadOf(candidate, sealer);
   const size = at - offset + overhead + salted.length;
   target.writeUInt32LE(size, offset + 4);
   target[offset + 8] = FRAME_VERSION;
@@ -93,6 +117,11 @@ export function encodeFrame(
   writeUint64(target, sequence, offset + 16);
   writeUint64(target, durableBefore, offset + 24);
   target.set(commitment, offset + 32);
+  if (candidate.kind === ENTRY_KINDS.lifecycleAction) {
+    writeUint64(target, actionBefore.sequence, at);
+    writeUint64(target, actionBefore.address, at + 8);
+    at += ACTION_BEFORE_BYTES;
+  }
   if (sealer === undefined) target.set(salted, at);
   else sealer.seal(target, offset, at, candidate, sequence);
   sealFrame(target, offset, size);
@@ -204,6 +233,24 @@ export function frameParentId(source: Buffer, offset: number): Buffer {
   return idAt(source, offset + ENVELOPE + ENVELOPE_AT.parentId);
 }
 
+/**
+ * The newest action before this one, as the frame of an action names it; NO_ACTION of the first. Undefined for any other
+ * frame. Asked of a frame whose size is plausible.
+ */
+export function frameActionBefore(source: Buffer, offset: number): FrameStart | undefined {
+  const isAction = frameKind(source, offset) === ENTRY_KINDS.lifecycleAction;
+  const at = envelopeEnd(source, offset);
+  if (!isAction || frameExtensionLength(source, offset) !== SALT_BYTES + ACTION_BEFORE_BYTES)
+    return undefined;
+  return { sequence: readUint64(source, at), address: readUint64(source, at + 8) };
+}
+
+/** How long the extension of a plain payload is, by the kind of its entry. */
+export function plainExtensionLength(source: Buffer, offset: number): number {
+  const isAction = frameKind(source, offset) === ENTRY_KINDS.lifecycleAction;
+  return SALT_BYTES + (isAction ? ACTION_BEFORE_BYTES : 0);
+}
+
 /** A view of the frame's envelope. */
 export function frameEnvelope(source: Buffer, offset: number): Buffer {
   return source.subarray(offset + ENVELOPE, envelopeEnd(source, offset));
@@ -215,7 +262,8 @@ export const OVERHEADS: readonly number[] = [8, 24];
 /** A view of the salt and the payload of a frame that is `size` bytes long. */
 export function frameSalted(source: Buffer, offset: number, size: number): Buffer {
   const overhead = frameExtensionLength(source, offset) - SALT_BYTES;
-  const from = envelopeEnd(source, offset) + (OVERHEADS.includes(overhead) ? overhead : 0);
+  const isKnown = overhead === ACTION_BEFORE_BYTES || OVERHEADS.includes(overhead);
+  const from = envelopeEnd(source, offset) + (isKnown ? overhead : 0);
   return source.subarray(from, offset + size);
 }
 

@@ -9,7 +9,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { exists, nodeFiles } from '../../files.js';
 import { LogDiffers, type Copied, type LogCopy, type Progress } from '../contract/copy.js';
-import { isCompacted, segmentFiles, sizeOf } from './compacted-segment.js';
+import { footerOf, segmentFiles, sizeOf } from './compacted-segment.js';
 import { HASH_BYTES, leafHash } from '../../tree/merkle.js';
 import {
   frameCommitment,
@@ -25,8 +25,6 @@ import { damagedAt, listSegments, SEGMENT_HEADER_BYTES, segmentNames, type Segme
 interface CopiedSegment {
   readonly name: string;
   readonly bytes: number;
-  /** It is copied as it is, in place of what it was when it was copied last. */
-  readonly isCompacted: boolean;
   /** So many of these are under a checkpoint of the copy. */
   readonly agreed: number;
   readonly pieces: () => Generator<Uint8Array>;
@@ -65,7 +63,6 @@ export function copiedLog(
     return {
       name: path.basename(segment.path),
       bytes: inFile(until),
-      isCompacted: isCompacted(segment.path),
       agreed: agreedUntil > segment.base ? inFile(Math.min(until, agreedUntil)) : 0,
       pieces: () => segmentPieces(segmentFiles, segment, until),
     };
@@ -169,17 +166,18 @@ function copySegments(
   nodeFiles.makeDirectory(target);
   const surplus = assertSameLog(segments, source, target, agreed);
   for (const name of surplus) nodeFiles.remove(path.join(target, name));
-  const isWhole = ({ name, isCompacted: isSmaller }: CopiedSegment) => {
+  const isWhole = ({ name }: CopiedSegment) => {
     const file = path.join(target, name);
     if (!exists(file)) return false;
-    if (isSmaller) return fs.statSync(file).size === fs.statSync(path.join(source, name)).size;
+    const footer = footerOf(path.join(source, name));
+    if (footer !== undefined) return footerOf(file)?.equals(footer) === true;
     return grewIn !== undefined && name < grewIn;
   };
   const wanted = segments.filter((segment) => !isWhole(segment));
   const of = wanted.reduce((sum, { bytes }) => sum + bytes, 0);
   let [done, bytes] = [0, 0];
   for (const segment of wanted) {
-    bytes += segment.isCompacted ? replace(segment, source, target) : extend(segment, target);
+    bytes += copyOne(segment, source, target);
     onProgress((done += segment.bytes), of);
   }
   nodeFiles.syncDirectory(target);
@@ -224,6 +222,18 @@ function headerOf(file: string): Buffer {
     return header;
   } finally {
     segmentFiles.close(fd);
+  }
+}
+
+/** A collector may compact a segment at any time: then it is copied as it is, in place of what was copied before. */
+function copyOne(segment: CopiedSegment, source: string, target: string): number {
+  const isCompacted = () => footerOf(path.join(source, segment.name)) !== undefined;
+  if (isCompacted()) return replace(segment, source, target);
+  try {
+    return extend(segment, target);
+  } catch (error) {
+    if (!(error instanceof LogDiffers) || !isCompacted()) throw error;
+    return replace(segment, source, target);
   }
 }
 

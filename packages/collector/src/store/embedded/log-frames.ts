@@ -8,7 +8,7 @@
  */
 import assert from 'node:assert/strict';
 import type { Files } from '../../files.js';
-import { checksumHolds, frameSequence, HEADER_BYTES, plausibleSize } from './frame.js';
+import { checksumHolds, frameSequence, type FrameStart, HEADER_BYTES, plausibleSize } from './frame.js';
 import {
   judgeTail,
   type Tail,
@@ -72,12 +72,6 @@ export interface SegmentEnd {
 }
 
 export type LogEnd = SegmentEnd & { readonly tail: Tail };
-
-/** A frame's address, and its sequence. */
-export interface FrameStart {
-  readonly address: number;
-  readonly sequence: number;
-}
 
 export interface WalkOptions {
   /** A frame of the first segment; frames before it are not read. */
@@ -474,6 +468,17 @@ export function bytesAt(files: Files, { path }: Segment, position: number, bytes
   } finally {
     files.close(fd);
   }
+}
+
+/** The frame at an offset of an open segment, in memory of its own; undefined when none is there that holds. */
+export function wholeFrame(files: Files, fd: number, offset: number): Buffer | undefined {
+  // No byte more: what follows may have to be unpacked (compacted-segment.ts).
+  const header = Buffer.alloc(HEADER_BYTES);
+  const size = plausibleSize(header, 0, files.read(fd, header, 0, header.length, offset));
+  if (size === 0 || size > files.size(fd) - offset) return undefined;
+  const frame = Buffer.alloc(size);
+  files.read(fd, frame, 0, size, offset);
+  return checksumHolds(frame, 0, size) ? frame : undefined;
 }
 
 /** As {@link walk}, a frame at a time; damage is passed over. */

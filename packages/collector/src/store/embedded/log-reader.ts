@@ -20,7 +20,7 @@ import {
 import type { Actions } from '../../privacy/actions.js';
 import type { KeyObject } from 'node:crypto';
 import type { NameCipher } from '../../privacy/name-cipher.js';
-import { NotedActions } from './action-list.js';
+import { NotedActions } from './action-chain.js';
 import { expanding } from './compacted-segment.js';
 import { uuidBytes } from '../text.js';
 import { EventFinder } from './event-finder.js';
@@ -36,7 +36,7 @@ import {
   frameReceivedAt,
   frameRunId,
   frameSequence,
-  HEADER_BYTES,
+  type FrameStart,
   plausibleSize,
 } from './frame.js';
 import { PassedFrames, ReadFrames } from './frame-views.js';
@@ -47,8 +47,9 @@ import {
   offsetIn,
   readToEnd,
   walk,
+  wholeFrame,
   type FrameBlock,
-  type FrameStart,
+  type FramePlace,
   type SegmentEnd,
 } from './log-frames.js';
 import { damagedAt, listSegments, type Segment, segmentNames } from './segment.js';
@@ -80,12 +81,12 @@ export class LogReader implements EventLog {
     this.files = expanding(files);
     this.#directory = path.join(dataDirectory, 'ledger');
     this.#finder = new EventFinder(dataDirectory, this);
-    this.#actions = new NotedActions(
-      dataDirectory,
-      files,
-      (address) => this.frameAt(address),
-      () => this.#frames(),
-    );
+    this.#actions = new NotedActions({
+      files: this.files,
+      segments: () => this.#listedSegments(),
+      open: (segment) => this.#open(segment),
+      frames: () => this.#frames(),
+    });
     this.#opener = FrameOpener.of(dataDirectory, files, {
       retired: () => this.actions().retired,
     });
@@ -100,10 +101,14 @@ export class LogReader implements EventLog {
     return Array.from(this.#gather(places), (offset) => bucketOf(this.#read, offset));
   }
 
-  *#frames(): Generator<{ buffer: Buffer; offset: number; size: number }, void> {
-    for (const { buffer, offsets, end } of this.#blocks(BEGINNING))
-      for (const [i, offset] of offsets.entries())
-        yield { buffer, offset, size: (offsets[i + 1] ?? end) - offset };
+  *#frames(): Generator<FramePlace, void> {
+    for (const { buffer, offsets, end, address } of this.#blocks(BEGINNING))
+      for (const [i, offset] of offsets.entries()) {
+        const sequence = frameSequence(buffer, offset);
+        yield {
+          ...{ buffer, offset, size: (offsets[i + 1] ?? end) - offset, address: address + offset, sequence },
+        };
+      }
   }
 
   get ledgerId(): string {
@@ -223,6 +228,7 @@ export class LogReader implements EventLog {
         const next = blocks.next();
         if (next.done) return next.value;
         this.#opener.readAnew();
+        if (this.#actions.overlooks(next.value)) this.#opener.readAnew();
         yield batchOf(next.value);
         await breath();
       }
@@ -385,16 +391,7 @@ export class LogReader implements EventLog {
   }
 
   #frameIn(segment: Segment, address: number): Buffer | undefined {
-    const { files } = this;
-    const fd = this.#open(segment);
-    const offset = offsetIn(segment, address);
-    const header = Buffer.alloc(HEADER_BYTES + SENDER_BYTES);
-    const held = files.read(fd, header, 0, header.length, offset);
-    const size = plausibleSize(header, 0, held);
-    if (size === 0 || size > files.size(fd) - offset) return undefined;
-    const frame = Buffer.alloc(size);
-    files.read(fd, frame, 0, size, offset);
-    return checksumHolds(frame, 0, size) ? frame : undefined;
+    return wholeFrame(this.files, this.#open(segment), offsetIn(segment, address));
   }
 
   #segmentOf(address: number): Segment {
@@ -437,8 +434,6 @@ export class LogReader implements EventLog {
 
 /** The organisation of the log's own entries; no sender has it. */
 const OF_THE_LOG = '';
-/** Organisation and key id behind a frame's header. */
-const SENDER_BYTES = 512;
 const NO_END: SegmentEnd & { tail: { state: 'clean' } } = {
   ...{ address: 0, offset: 0, nextSequence: 0 },
   tail: { state: 'clean' },

@@ -26,7 +26,10 @@ import {
   framePayloadLength,
   framePayloadState,
   frameSequence,
+  type FrameStart,
   HEADER_BYTES,
+  NO_ACTION,
+  RETIRED,
 } from './frame.js';
 import {
   judgeTail,
@@ -38,7 +41,8 @@ import {
   type Segment,
 } from './segment.js';
 import { sealedExtensionHolds } from './sealed-frame.js';
-import { readFrames, type FramePlace, type SegmentEnd } from './log-frames.js';
+import { ActionTrail } from './action-chain.js';
+import { offsetIn, readFrames, type FramePlace, type SegmentEnd, wholeFrame } from './log-frames.js';
 
 /** What a start found behind the last readable frame and moved to a file of its own. */
 export interface TornTail {
@@ -71,7 +75,7 @@ const ROOM_REST_MS = 1000;
 /** No batch is written or acknowledged when the files were looked at longer ago, in milliseconds. */
 const LOOK_EVERY_MS = 1000;
 /** What is read back: of the segment its header, of the newest batch the header of its first frame. */
-const READ_BACK_BYTES = 64;
+const READ_BACK_BYTES = SEGMENT_HEADER_BYTES;
 const PROVING_ZEROS = Buffer.alloc(4096);
 
 /** What a start finds in the last segment. */
@@ -79,12 +83,14 @@ interface Found {
   readonly end: SegmentEnd;
   readonly own: number;
   readonly newestOwn: ReadonlyMap<number, Buffer>;
-  /** Whether it has events, and of those with encrypted payloads a copy of the newest. */
+  /** Whether it has events with payloads, and of those with encrypted payloads a copy of the newest. */
   readonly hasEvents: boolean;
   readonly newestSealed: Buffer | undefined;
+  /** Up to its end. */
+  readonly trail: ActionTrail;
 }
 
-const NOTHING: Found = {
+const NOTHING: Omit<Found, 'trail'> = {
   ...{ end: { address: 0, offset: 0, nextSequence: 1 }, own: 0, newestOwn: new Map() },
   ...{ hasEvents: false, newestSealed: undefined },
 };
@@ -102,6 +108,10 @@ export class SegmentLog {
   readonly newestOwn: ReadonlyMap<number, Buffer>;
   /** The newest frame with an encrypted payload in the newest segment that has events, as it was when it was opened. */
   readonly newestSealed: Buffer | undefined;
+  /** The newest action in the log. */
+  newestAction: FrameStart;
+  /** Whether each action of the last segment named the one before it when the log was opened. */
+  readonly isChained: boolean;
   readonly tornTail: TornTail | undefined;
   /** How long the last flush of a batch took, in milliseconds. */
   flushMs = 0;
@@ -115,6 +125,8 @@ export class SegmentLog {
   /** Offset in the current segment's file where the next frame goes. */
   #offset: number;
   #room: Promise<void> | undefined;
+  /** Until the next segment has its name; never rejects. */
+  #rolling: Promise<void> | undefined;
   #broken: CommitUnknown | undefined;
   #restUntil = 0;
 
@@ -123,7 +135,7 @@ export class SegmentLog {
     segments: Segment[],
     fd: number,
     held: NamedFile,
-    { end, own, newestOwn, newestSealed }: Found,
+    { end, own, newestOwn, newestSealed, trail }: Found,
     tornTail: TornTail | undefined,
   ) {
     this.#options = options;
@@ -136,6 +148,8 @@ export class SegmentLog {
     this.ownEntries = (segments.at(-1)?.ownBefore ?? 0) + own;
     this.newestOwn = newestOwn;
     this.newestSealed = newestSealed;
+    this.newestAction = trail.newest;
+    this.isChained = trail.isWhole;
     this.tornTail = tornTail;
   }
 
@@ -156,7 +170,11 @@ export class SegmentLog {
     const last = segments.at(-1);
     if (last === undefined) {
       assertReaches(options, segmentName(1), NOTHING.end);
-      const log = new SegmentLog(options, segments, -1, NOTHING_HELD, NOTHING, undefined);
+      const log = new SegmentLog(
+        ...([options, segments, -1, NOTHING_HELD] as const),
+        { ...NOTHING, trail: new ActionTrail(NO_ACTION) },
+        undefined,
+      );
       await log.#roll(options.ledgerId ?? randomBytes(16).toString('hex'), 0);
       return log;
     }
@@ -182,6 +200,7 @@ export class SegmentLog {
    */
   makeRoom(bytes: number): Promise<void> | undefined {
     if (this.#broken) throw this.#broken;
+    if (this.#rolling !== undefined) return this.#rolling.then(() => this.makeRoom(bytes));
     const left = this.#options.segmentBytes - this.#offset;
     if (bytes <= left) {
       // Begin early to make the next segment's room, so that rolling finds it there at any rate; but not from the
@@ -190,17 +209,43 @@ export class SegmentLog {
       if (early) this.#room ??= this.#prepare(this.#options.segmentBytes);
       return undefined;
     }
-    return this.#roll(this.#current.ledgerId, bytes);
+    return this.#rollOnce(bytes);
+  }
+
+  /**
+   * On return what was durable before is in segments that are not written to any more. May be called while a batch makes
+   * room; batches wait only while the next segment, whose room is made first, gets its name.
+   * @throws NotCommitted, CommitUnknown as `makeRoom` does.
+   */
+  async endSegment(): Promise<void> {
+    const segment = this.#current;
+    while (segment === this.#current && this.#offset > SEGMENT_HEADER_BYTES) {
+      if (this.#broken) throw this.#broken;
+      await (this.#rolling ?? (this.#room ??= this.#prepare(this.#options.segmentBytes)));
+      if (this.#rolling === undefined && segment === this.#current) await this.#rollOnce(0);
+    }
+  }
+
+  /** One at a time: two would take the same room. */
+  #rollOnce(bytes: number): Promise<void> {
+    const rolled = this.#roll(this.#current.ledgerId, bytes);
+    this.#rolling = rolled
+      .catch(() => undefined)
+      .finally(() => {
+        this.#rolling = undefined;
+      });
+    return rolled;
   }
 
   /**
    * Writes the frames of one batch and flushes them. On return they are durable, and `end` and `nextSequence`
    * stand behind them.
    * @param own how many of the entries are the log's own.
+   * @param newestAction the newest action once they are stored.
    * @throws NotCommitted nothing of it is stored: what was written is zeros again, durably.
    * @throws CommitUnknown otherwise; every later call throws the same.
    */
-  commit(frames: Buffer, bytes: number, entries: number, own = 0): void {
+  commit(frames: Buffer, bytes: number, entries: number, own = 0, newestAction = this.newestAction): void {
     const { files } = this.#options;
     this.#lookWhenDue();
     try {
@@ -226,6 +271,7 @@ export class SegmentLog {
     this.end += bytes;
     this.nextSequence += entries;
     this.ownEntries += own;
+    this.newestAction = newestAction;
   }
 
   /**
@@ -275,14 +321,24 @@ export class SegmentLog {
 
   /** Reads `length` bytes at an address of the log, fewer at its end. */
   readAt(address: number, length: number): Buffer {
+    const bytes = Buffer.alloc(length);
+    const read = (fd: number, offset: number) => this.#options.files.read(fd, bytes, 0, length, offset);
+    return bytes.subarray(0, this.#at(address, read) ?? 0);
+  }
+
+  /** The frame at an address, in memory of its own; undefined when none is there that holds. */
+  frameAt(address: number): Buffer | undefined {
+    return this.#at(address, (fd, offset) => wholeFrame(this.#options.files, fd, offset));
+  }
+
+  /** @param read given the segment that an address is in, and where in it. */
+  #at<Read>(address: number, read: (fd: number, offset: number) => Read): Read | undefined {
     const { files } = this.#options;
     const segment = this.segments.findLast((candidate) => candidate.base <= address);
-    const bytes = Buffer.alloc(length);
-    if (segment === undefined) return bytes.subarray(0, 0);
+    if (segment === undefined) return undefined;
     const fd = segment === this.#current ? this.#fd : files.open(segment.path, 'r');
     try {
-      const got = files.read(fd, bytes, 0, length, address - segment.base + SEGMENT_HEADER_BYTES);
-      return bytes.subarray(0, got);
+      return read(fd, offsetIn(segment, address));
     } finally {
       if (fd !== this.#fd) files.close(fd);
     }
@@ -345,6 +401,7 @@ export class SegmentLog {
   }
 
   async close(): Promise<void> {
+    await this.#rolling;
     await this.#room?.catch(() => undefined);
     this.#options.files.close(this.#fd);
     this.#options.files.remove(nextPath(this.#options.directory));
@@ -385,15 +442,6 @@ export class SegmentLog {
     // A rename into a directory that is not ours any more would make a log that no one looks for.
     if (this.#fd >= 0) this.look();
     const size = Math.max(segmentBytes, SEGMENT_HEADER_BYTES + bytes);
-    const end = this.#offset;
-    const segment: Segment = {
-      path: path.join(directory, segmentName(this.nextSequence)),
-      base: this.end,
-      firstSequence: this.nextSequence,
-      ledgerId,
-      ownBefore: this.ownEntries,
-    };
-    const header = encodeSegmentHeader(segment, Date.now());
     let fd: number;
     let held: NamedFile;
     try {
@@ -408,6 +456,17 @@ export class SegmentLog {
     } catch (error) {
       throw new NotCommitted('no room for a new segment', { cause: error });
     }
+    // Only now: a batch may have been written while room was made. Nothing is awaited from here on.
+    const end = this.#offset;
+    const segment: Segment = {
+      path: path.join(directory, segmentName(this.nextSequence)),
+      base: this.end,
+      firstSequence: this.nextSequence,
+      ledgerId,
+      ownBefore: this.ownEntries,
+      actionBefore: this.newestAction,
+    };
+    const header = encodeSegmentHeader(segment, Date.now());
     try {
       files.write(fd, header, SEGMENT_HEADER_BYTES, 0);
       files.datasync(fd);
@@ -554,12 +613,16 @@ function findEnd(files: Files, segment: Segment): Found & { lastBatch: LastBatch
   let own = 0;
   let hasEvents = false;
   let sealed: { offset: number; size: number } | undefined;
+  const trail = new ActionTrail(segment.actionBefore);
   const newestOwn = new Map<number, Buffer>();
   for (;;) {
     const next = frames.next();
     if (next.done) {
       const newestSealed = sealed && frameIn(files, segment, sealed);
-      return { end: next.value, own, newestOwn, hasEvents, newestSealed, lastBatch: { offset } };
+      return {
+        ...{ end: next.value, own, newestOwn, hasEvents, newestSealed, trail },
+        lastBatch: { offset },
+      };
     }
     const { buffer, offset: at, size, address } = next.value;
     const durableBefore = frameDurableBefore(buffer, at);
@@ -568,12 +631,15 @@ function findEnd(files: Files, segment: Segment): Found & { lastBatch: LastBatch
       offset = address - segment.base + SEGMENT_HEADER_BYTES;
     }
     if (!frameIsOwn(buffer, at)) {
+      // One that was taken out by a compaction does not say by which keys the log is encrypted.
+      if (framePayloadState(buffer, at) === RETIRED) continue;
       hasEvents = true;
       const isSealed = framePayloadState(buffer, at) === ENCRYPTED && sealedExtensionHolds(buffer, at);
       if (isSealed) sealed = { offset: address - segment.base + SEGMENT_HEADER_BYTES, size };
       continue;
     }
     own++;
+    trail.pass(buffer, at, address);
     const body = buffer.subarray(at + size - framePayloadLength(buffer, at), at + size);
     newestOwn.set(frameKind(buffer, at), Buffer.from(body));
   }

@@ -1,16 +1,18 @@
 /**
- * A segment: one file of the log. Its name is the sequence of its first event, its first 64 bytes a header,
+ * A segment: one file of the log. Its name is the sequence of its first entry, its first 80 bytes a header,
  * the rest frames without a gap (frame.ts), then zeros where room was made ahead.
  *
- *   offset  size  field
- *        0     8  "CLINEVNT"
- *        8     4  CRC-32 of bytes 12 to 63
- *       12     4  format version of the segment and of every frame in it, 4
+ *   offset  size  field; little-endian
+ *        0     8  "CLINSEGM"
+ *        8     4  CRC-32 (ISO-HDLC) of bytes 12 to 79
+ *       12     4  format version of the segment and of every frame in it, 1
  *       16     8  address of the first frame: how many bytes of frames all earlier segments hold
- *       24     8  sequence of the first event
+ *       24     8  sequence of the first entry
  *       32     8  created, milliseconds since 1970 UTC
  *       40    16  ledger id, random, the same in every segment of a ledger
  *       56     8  how many of all entries before are the log's own
+ *       64     8  sequence of the newest action before the first entry; 0 when there is none
+ *       72     8  address of that action; 0 when there is none
  *
  * An address counts bytes of frames since the ledger began, so it names a place forever, whatever the
  * segment size was then. A segment ends where the next one's first address says; only the last one ends
@@ -21,11 +23,21 @@ import path from 'node:path';
 import { crc32 } from 'node:zlib';
 import type { Files } from '../../files.js';
 import { StoreDamaged } from '../contract/events.js';
-import { HEADER_BYTES, checksumHolds, frameDurableBefore, frameSequence, plausibleSize } from './frame.js';
+import {
+  HEADER_BYTES,
+  checksumHolds,
+  frameDurableBefore,
+  frameSequence,
+  plausibleSize,
+  type FrameStart,
+} from './frame.js';
 
-export const SEGMENT_HEADER_BYTES = 64;
-const MAGIC = 'CLINEVNT';
-const VERSION = 4;
+export const SEGMENT_HEADER_BYTES = 80;
+export const SEGMENT_MAGIC = 'CLINSEGM';
+/** Before format 1 was frozen, with and without compaction. */
+const UNFINISHED = ['CLINEVNT', 'CLINEVNC'];
+const VERSION = 1;
+export const ACTION_BEFORE_AT = 64;
 const NAME = /^\d{16}\.segment$/;
 
 export interface Segment {
@@ -35,6 +47,8 @@ export interface Segment {
   readonly firstSequence: number;
   readonly ledgerId: string;
   readonly ownBefore: number;
+  /** The newest action before its first entry, as its header says: action-chain.ts. NO_ACTION when there is none. */
+  readonly actionBefore: FrameStart;
 }
 
 export function segmentName(firstSequence: number): string {
@@ -43,13 +57,15 @@ export function segmentName(firstSequence: number): string {
 
 export function encodeSegmentHeader(segment: Omit<Segment, 'path'>, created: number): Buffer {
   const header = Buffer.alloc(SEGMENT_HEADER_BYTES);
-  header.write(MAGIC, 0, 'latin1');
+  header.write(SEGMENT_MAGIC, 0, 'latin1');
   header.writeUInt32LE(VERSION, 12);
   header.writeBigUInt64LE(BigInt(segment.base), 16);
   header.writeBigUInt64LE(BigInt(segment.firstSequence), 24);
   header.writeBigUInt64LE(BigInt(created), 32);
   header.write(segment.ledgerId, 40, 'hex');
   header.writeBigUInt64LE(BigInt(segment.ownBefore), 56);
+  header.writeBigUInt64LE(BigInt(segment.actionBefore.sequence), ACTION_BEFORE_AT);
+  header.writeBigUInt64LE(BigInt(segment.actionBefore.address), ACTION_BEFORE_AT + 8);
   header.writeUInt32LE(crc32(header.subarray(12)), 8);
   return header;
 }
@@ -68,14 +84,20 @@ interface HeaderFault {
 /** A header and what it says, whether or not that can be believed. */
 interface ReadHeader {
   readonly segment: Segment;
-  readonly version: number;
   readonly faults: readonly HeaderFault[];
-  /** The sequence that the first frame has, if there is one. */
+  /** The sequence that the first frame has, if there is one and enough of it was read. */
   readonly begins: number | undefined;
 }
 
-function readHeader(files: Files, file: string): ReadHeader {
-  const bytes = Buffer.alloc(SEGMENT_HEADER_BYTES + HEADER_BYTES);
+const VERSION_AT = 12;
+
+function otherFormat(which: string): string {
+  return `the segment was written by ${which} version of the collector; this version reads format ${VERSION} only`;
+}
+
+/** @param beyond how many bytes after it are read too: of a compacted segment they have to be unpacked. */
+function readHeader(files: Files, file: string, beyond = 0): ReadHeader {
+  const bytes = Buffer.alloc(SEGMENT_HEADER_BYTES + beyond);
   const fd = files.open(file, 'r');
   let held: number;
   try {
@@ -87,40 +109,41 @@ function readHeader(files: Files, file: string): ReadHeader {
   const named = Number.parseInt(path.basename(file), 10);
   const said = Number(header.readBigUInt64LE(24));
   const ownBefore = Number(header.readBigUInt64LE(56));
+  const actionBefore = {
+    sequence: Number(header.readBigUInt64LE(ACTION_BEFORE_AT)),
+    address: Number(header.readBigUInt64LE(ACTION_BEFORE_AT + 8)),
+  };
+  const magic = header.toString('latin1', 0, 8);
   const version = header.readUInt32LE(12);
   const faults: HeaderFault[] = [];
   const check = (holds: boolean, at: number, reason: string) => {
     if (!holds) faults.push({ at, reason });
   };
-  if (held < SEGMENT_HEADER_BYTES) check(false, 0, 'the segment header is missing or cut short');
+  if (UNFINISHED.includes(magic)) check(false, VERSION_AT, otherFormat('an earlier, unfinished'));
+  else if (held < SEGMENT_HEADER_BYTES) check(false, 0, 'the segment header is missing or cut short');
   else {
-    check(header.toString('latin1', 0, 8) === MAGIC, 0, 'the segment header does not begin as one');
+    check(magic === SEGMENT_MAGIC, 0, 'the segment header does not begin as one');
     check(crc32(header.subarray(12)) === header.readUInt32LE(8), 8, 'the segment header has changed');
-    check(version === VERSION, 12, 'the segment header has another format version');
+    check(version === VERSION, VERSION_AT, otherFormat('a later'));
     check(said === named, 24, `the segment header says that it is ${segmentName(said)}`);
   }
   const isFrame = plausibleSize(bytes, SEGMENT_HEADER_BYTES, held) > 0;
   return {
     segment: {
       ...{ path: file, base: Number(header.readBigUInt64LE(16)), firstSequence: named, ownBefore },
+      ...{ actionBefore },
       ledgerId: header.toString('hex', 40, 56),
     },
-    ...{ version, faults },
+    faults,
     begins: isFrame && frameSequence(bytes, SEGMENT_HEADER_BYTES) === said ? said : undefined,
   };
 }
 
 function readSegmentHeader(files: Files, file: string): Segment {
-  const { segment, version, faults } = readHeader(files, file);
+  const { segment, faults } = readHeader(files, file);
   const { firstSequence } = segment;
   const [fault] = faults;
-  if (fault?.at === 12) {
-    const which = version > VERSION ? 'a later' : 'an earlier, unfinished';
-    throw new Error(
-      `${path.basename(file)} was written by ${which} version of the collector (format ${version}), and this one ` +
-        `reads format ${VERSION} only`,
-    );
-  }
+  if (fault?.at === VERSION_AT) throw new Error(`${path.basename(file)}: ${fault.reason}`);
   if (fault !== undefined) throw damagedAt(file, fault.at, firstSequence, fault.reason);
   if (segment.ownBefore >= firstSequence)
     throw damagedAt(file, 56, firstSequence, 'the segment counts more entries of its own than there are');
@@ -149,7 +172,8 @@ export function surveySegments(
   const names = fs.existsSync(directory) ? segmentNames(files, directory) : [];
   const found = names.flatMap((name) => {
     const file = path.join(directory, name);
-    if (fs.statSync(file, { throwIfNoEntry: false })?.isFile()) return [readHeader(files, file)];
+    if (fs.statSync(file, { throwIfNoEntry: false })?.isFile())
+      return [readHeader(files, file, HEADER_BYTES)];
     irregular(name);
     return [];
   });

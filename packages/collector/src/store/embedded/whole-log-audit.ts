@@ -25,7 +25,7 @@ import type { TreeReader } from '../contract/tree.js';
 import { finding, type FindingList, forAll, type VerifyFinding } from '../findings.js';
 import { erasedEvent, ErasedElsewhere, shouldBeGone, lifecycleFindings } from '../lifecycle-findings.js';
 import { missingFinding, rootFindings, tileFindings } from '../root-findings.js';
-import { noteAction } from './action-list.js';
+import { noteAction } from './action-chain.js';
 import { expanding } from './compacted-segment.js';
 import {
   alteredFinding,
@@ -36,6 +36,7 @@ import {
   type Place,
 } from './altered-frame.js';
 import {
+  frameActionBefore,
   frameCommitment,
   frameDurableBefore,
   frameEnvelope,
@@ -46,7 +47,9 @@ import {
   frameReceivedAt,
   frameSalted,
   frameSequence,
+  type FrameStart,
   HEADER_BYTES,
+  NO_ACTION,
   PLAIN,
   plausibleSize,
 } from './frame.js';
@@ -60,7 +63,13 @@ import {
   walk,
 } from './log-frames.js';
 import { bucketOf, FrameOpener, keyNameIn } from './sealed-frame.js';
-import { SEGMENT_HEADER_BYTES, type Segment, type SurveyedSegment, surveySegments } from './segment.js';
+import {
+  ACTION_BEFORE_AT,
+  SEGMENT_HEADER_BYTES,
+  type Segment,
+  type SurveyedSegment,
+  surveySegments,
+} from './segment.js';
 
 const CHUNK = 4096;
 /** A place is a number that holds the number of a segment and an offset in its file. */
@@ -98,6 +107,11 @@ export class LogReading {
   #unopened = 0;
   /** What the log says was done to events, and which of them have no key. */
   readonly #actions = new Actions();
+  /** The newest of them, where it stands if nothing before it is damaged; and whether one may be in what was not read. */
+  #newestAction = NO_ACTION;
+  #mayMissAction = false;
+  /** Frames and headers that name another one. */
+  readonly #misnamed: VerifyFinding[] = [];
   readonly #keyless: { first: number; end: number }[] = [];
   readonly #elsewhere: ErasedElsewhere;
   /** Why there are keys, and none can be had. */
@@ -109,6 +123,9 @@ export class LogReading {
   readonly #irregular: string[] = [];
   /** Where each segment's events end. */
   readonly #ends: number[];
+  /** How many segments were begun, and the address of the entry that is due. */
+  #begun = 0;
+  #address = 0;
 
   constructor(
     options: AuditOptions,
@@ -150,6 +167,7 @@ export class LogReading {
         return count > 0 && sequence > verdict.provenTo && sequence <= size;
       });
     await this.#tellEntries(verdict, isUnread, findings);
+    findings.add(...this.#misnamed);
     const lifecycle = await this.#lifecycleFindings(findings);
     findings.add(...rootFindings(verdict, isUnread));
     findings.unlisted += this.#unlisted + this.#doubtful.unlisted + verdict.unlisted;
@@ -244,6 +262,7 @@ export class LogReading {
       if (item.kind === 'frames') await this.#frames(item);
       else await this.#passDamage(item);
     }
+    this.#beginSegments(this.#segments.length);
     await this.#flush();
   }
 
@@ -258,6 +277,7 @@ export class LogReading {
 
   async #frames({ buffer, offsets, end, sequence, position, segment }: FrameBlock): Promise<void> {
     const index = this.#segments.indexOf(segment as SurveyedSegment);
+    this.#beginSegments(index + 1);
     const start = index * MOST_IN_SEGMENT + position;
     const before = this.#own;
     for (let i = 0; i < offsets.length; i++) {
@@ -282,7 +302,8 @@ export class LogReading {
         ? this.#opens(buffer, offset, size, this.#hashes.subarray(leafAt, leafAt + HASH_BYTES))
         : hash('sha256', frameSalted(buffer, offset, size), 'binary') === commitment.toString('latin1');
     if (!holds || !fits) this.#doubt({ index: sequence - 1, count: 1, place });
-    if (frameIsOwn(buffer, offset)) this.#ownEntry(buffer, offset, size, sequence);
+    if (frameIsOwn(buffer, offset)) this.#ownEntry(buffer, offset, size, sequence, place);
+    this.#address += size;
     this.#places[this.#count++] = place;
     this.#before = holds ? frameDurableBefore(buffer, offset) : undefined;
     this.#entries++;
@@ -311,12 +332,45 @@ export class LogReading {
     if (this.#doubtful.list.at(-1) === stretch) this.#befores.set(stretch.place, this.#before);
   }
 
-  #ownEntry(buffer: Buffer, offset: number, size: number, sequence: number): void {
+  #ownEntry(buffer: Buffer, offset: number, size: number, sequence: number, place: number): void {
     this.#own++;
-    noteAction(this.#actions, buffer, offset, size);
-    if (frameKind(buffer, offset) !== ENTRY_KINDS.accessLogHead) return;
+    const kind = frameKind(buffer, offset);
+    if (kind === ENTRY_KINDS.lifecycleAction) {
+      noteAction(this.#actions, buffer, offset, size);
+      this.#compareAction(frameActionBefore(buffer, offset), sequence, place);
+      this.#newestAction = { sequence, address: this.#address };
+    }
+    if (kind !== ENTRY_KINDS.accessLogHead) return;
     const end = offset + size;
     this.accessLog.head(sequence, buffer.subarray(end - framePayloadLength(buffer, offset), end));
+  }
+
+  /** Compares with what was read what the headers of the first `count` segments name. */
+  #beginSegments(count: number): void {
+    for (; this.#begun < count; this.#begun++) {
+      const segment = this.#segments[this.#begun];
+      if (segment === undefined || segment.faults.length > 0) continue;
+      const place = this.#begun * MOST_IN_SEGMENT + ACTION_BEFORE_AT;
+      this.#compareAction(segment.actionBefore, segment.firstSequence, place);
+    }
+  }
+
+  /** @param named by the frame or the header at a place as the newest action before it; undefined when it names none. */
+  #compareAction(named: FrameStart | undefined, sequence: number, place: number): void {
+    const newest = this.#newestAction;
+    const isUnread = this.#mayMissAction && named !== undefined && named.sequence > newest.sequence;
+    this.#mayMissAction = false;
+    if (named === undefined || isUnread) return;
+    const isSame = named.sequence === newest.sequence;
+    if (isSame && (named.address === newest.address || !this.#inOrder)) return;
+    const { segment, position } = this.#segmentAt(place);
+    const at = this.#placeOf(segment, position);
+    const where = `the ${position === ACTION_BEFORE_AT ? 'segment that begins with' : 'action'} entry ${sequence}`;
+    this.#misnamed.push(
+      isSame
+        ? finding('action_misplaced', { sequence, ...at }, where, named.sequence)
+        : finding('action_misnamed', { sequence, ...at }, where, named.sequence, newest.sequence),
+    );
   }
 
   #wait(sequence: number, receivedAt: number): void {
@@ -329,6 +383,7 @@ export class LogReading {
     const { kind, segment, position, bytes, sequence, count } = damage;
     await this.#flush();
     if (kind !== 'torn' && kind !== 'spare') this.#inOrder = false;
+    if (count > 0) this.#mayMissAction = true;
     if (count > 0 && kind !== 'overlap') await this.#audit.gap(count);
     if (this.#damage.length < MOST_LISTED) this.#damage.push({ damage, before: this.#before });
     else this.#unlisted++;
@@ -456,15 +511,19 @@ export class LogReading {
   }
 
   #bytesOf({ index, place }: Stretch): FrameBytes {
-    const segment = this.#segments[Math.floor(place / MOST_IN_SEGMENT)];
-    if (segment === undefined) throw new RangeError('a place in no segment of the log');
-    const position = place % MOST_IN_SEGMENT;
+    const { segment, position } = this.#segmentAt(place);
     const header = bytesAt(this.#files, segment, position, HEADER_BYTES);
     const frame = bytesAt(this.#files, segment, position, plausibleSize(header, 0, header.length));
     return {
       ...{ frame, sequence: index + 1, before: this.#befores.get(place), opened: this.#opened(frame) },
       at: this.#placeOf(segment, position),
     };
+  }
+
+  #segmentAt(place: number): { readonly segment: Segment; readonly position: number } {
+    const segment = this.#segments[Math.floor(place / MOST_IN_SEGMENT)];
+    if (segment === undefined) throw new RangeError('a place in no segment of the log');
+    return { segment, position: place % MOST_IN_SEGMENT };
   }
 
   /** What an encrypted payload is when it is opened; the frame stays as it lies there. */

@@ -3,11 +3,12 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import fc from 'fast-check';
-import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { SALT_BYTES } from '@clinical-events/protocol';
 import { type Files, nodeFiles } from '../../../src/files.js';
 import { SequenceSet } from '../../../src/privacy/sequence-set.js';
-import { compactLog } from '../../../src/store/embedded/compacted-segment.js';
+import { compactedAt, compactLog, type Erasure } from '../../../src/store/embedded/compaction.js';
+import { StoreDamaged } from '../../../src/store/contract/events.js';
 import { LogReader } from '../../../src/store/embedded/log-reader.js';
 import { runs } from '../../../../../test/property-runs.js';
 import { candidate, type Made } from '../candidate.js';
@@ -59,8 +60,21 @@ async function readAll(): Promise<unknown[]> {
   }
 }
 
-const compactNow = (retired: SequenceSet, files?: Files) =>
-  compactLog(dataDir, retired, () => undefined, files);
+let entries = 1000;
+/** As an entry of the log orders it. */
+const erasure = (erased: SequenceSet): Erasure => ({
+  sequence: entries++,
+  entryId: crypto.randomUUID(),
+  erased,
+});
+const compactBy = (erasures: readonly Erasure[], files: Files = nodeFiles) =>
+  compactLog(dataDir, erasures, {
+    files,
+    onTrouble(error) {
+      throw error;
+    },
+  });
+const compactNow = (retired: SequenceSet, files?: Files) => compactBy([erasure(retired)], files);
 const diskBytes = () =>
   segmentPaths(dataDir)
     .slice(0, -1)
@@ -90,7 +104,7 @@ describe('[R-1345] a compacted segment', () => {
       for (const { sequence, at, size } of batch) places.push({ sequence, at, size });
     const retired = SequenceSet.of([1, 2, 3, 5, 8, 13, 21, ...Array.from({ length: 60 }, (_, i) => 40 + i)]);
     await compactNow(retired);
-    expect(await readAll()).toEqual(withRetired(before, retired, compactedTo(retired)));
+    expect(await readAll()).toEqual(withRetired(before, retired, newest()));
     const again: typeof places = [];
     const anew = new LogReader(dataDir, nodeFiles);
     onTestFinished(() => anew.close());
@@ -100,7 +114,7 @@ describe('[R-1345] a compacted segment', () => {
     const read = await anew.read(places.filter((_, i) => i % 7 === 0));
     for (const [i, { sequence }] of places.filter((_, place) => place % 7 === 0).entries()) {
       expect(read.facts(i).sequence).toBe(sequence);
-      const isGone = retired.has(sequence) && sequence < compactedTo(retired);
+      const isGone = retired.has(sequence) && sequence < newest();
       expect(read.body(i)).toBe(isGone ? undefined : sent[sequence - 1]?.body.toString());
     }
     const found = await anew.find('icu', sent[44]?.eventId ?? new Uint8Array(16));
@@ -109,20 +123,10 @@ describe('[R-1345] a compacted segment', () => {
     expect((await log.read([places[99] ?? { at: 0, size: 0 }])).facts(0).sequence).toBe(100);
   });
 
-  /** Segments that had too little to win stay as they were. */
-  function compactedTo(retired: SequenceSet): number {
-    const log = segmentPaths(dataDir).filter(
-      (file) => fs.readFileSync(file).toString('latin1', 0, 8) === 'CLINEVNC',
-    );
-    expect(log.length).toBeGreaterThan(0);
-    return retired.size > 0 ? newest() : 0;
-  }
-
   test('of frames of 1.3 KB that are all retired gives 92 percent of their bytes back', async () => {
     await fillDirectory(dataDir, chunked(events(2000), 200), 1 << 20, encryptionIn(dataDir));
     const before = diskBytes();
-    const won = await compactNow(all(1, 2001));
-    expect(won.before - won.after).toBe(before - diskBytes());
+    await compactNow(all(1, 2001));
     expect(diskBytes() / before).toBeLessThan(0.08);
   });
 
@@ -173,8 +177,10 @@ describe('[R-1345] a compacted segment', () => {
               salt: undefined,
               ...facts,
             });
-            if (payloadState === 'retired') expect(retired.has(Number(facts['sequence']))).toBe(true);
-            else expect({ body, salt }).toEqual({ body: expected['body'], salt: expected['salt'] });
+            const sequence = Number(facts['sequence']);
+            expect(payloadState === 'retired').toBe(retired.has(sequence) && sequence < newest());
+            if (payloadState !== 'retired')
+              expect({ body, salt }).toEqual({ body: expected['body'], salt: expected['salt'] });
           }
           expect(after).toHaveLength(before.length);
         },
@@ -222,17 +228,93 @@ describe('[R-1346] a compaction', () => {
     await compactNow(SequenceSet.of(Array.from({ length: 30 }, (_, i) => 2 * i + 1)));
     const [first = ''] = segmentPaths(dataDir);
     const whole = fs.readFileSync(first);
-    expect(whole.toString('latin1', 0, 8)).toBe('CLINEVNC');
+    expect(whole.toString('latin1', 0, 8)).toBe('CLINSEGC');
     for (let at = 0; at < whole.length; at += 97) {
       const bytes = Buffer.from(whole);
       bytes[at] = (bytes[at] ?? 0) ^ 4;
       fs.writeFileSync(first, bytes);
       await expect(readAll(), `byte ${at}`).rejects.toThrow();
     }
-    for (const length of [0, 40, 64, 1000, whole.length - 1]) {
+    for (const length of [0, 40, 64, 80, 1000, whole.length - 1]) {
       fs.writeFileSync(first, whole.subarray(0, length));
       await expect(readAll(), `${length} bytes`).rejects.toThrow();
     }
+  });
+});
+
+describe('[R-2025] what is due', () => {
+  const filesNow = () => segmentPaths(dataDir).map((file) => fs.statSync(file).ino);
+  const changedSince = (before: readonly number[]) =>
+    filesNow().flatMap((ino, i) => (ino === before[i] ? [] : [i]));
+  const firstOf = (i: number) => Number.parseInt(path.basename(segmentPaths(dataDir)[i] ?? ''), 10);
+
+  beforeEach(async () => {
+    await fillDirectory(dataDir, chunked(events(200), 20), 48 << 10, encryptionIn(dataDir));
+    expect(segmentPaths(dataDir).length).toBeGreaterThan(3);
+  });
+
+  test('is each segment with an erased event, be it one of many, once for each erasure', async () => {
+    const erasures = [erasure(SequenceSet.of([firstOf(1)]))];
+    const before = filesNow();
+    await compactBy(erasures);
+    expect(changedSince(before)).toEqual([1]);
+    const done = filesNow();
+    await compactBy(erasures);
+    expect(changedSince(done)).toEqual([]);
+    erasures.push(erasure(SequenceSet.of([firstOf(2)])));
+    await compactBy(erasures);
+    expect(changedSince(done)).toEqual([2]);
+    erasures.push(erasure(SequenceSet.of([firstOf(1) + 1, newest()])));
+    const twice = filesNow();
+    await compactBy(erasures);
+    expect(changedSince(twice)).toEqual([1]);
+    const states = ((await readAll()) as { payloadState: string; sequence: number }[]).flatMap(
+      ({ payloadState, sequence }) => (payloadState === 'retired' ? [sequence] : []),
+    );
+    expect(states).toEqual([firstOf(1), firstOf(1) + 1, firstOf(2)]);
+  });
+
+  test('is it again where the log has lost the erasure of a compaction, and has given its number to another', async () => {
+    const lost = erasure(SequenceSet.of([firstOf(1)]));
+    await compactBy([lost]);
+    const before = filesNow();
+    await compactBy([{ ...erasure(SequenceSet.of([firstOf(1) + 1])), sequence: lost.sequence }]);
+    expect(changedSince(before)).toEqual([1]);
+  });
+
+  test('[R-1543] has the time of the first compaction after an erasure, whatever is erased later', async () => {
+    const [one, two] = [erasure(SequenceSet.of([1])), erasure(SequenceSet.of([2, firstOf(1)]))];
+    expect(compactedAt(dataDir, one)).toBeUndefined();
+    await compactBy([one]);
+    const at = compactedAt(dataDir, one) ?? 0;
+    expect(Date.now() - at).toBeLessThan(3_600_000);
+    vi.spyOn(Date, 'now').mockReturnValue(at + 86_400_000);
+    onTestFinished(() => void vi.restoreAllMocks());
+    await compactBy([one, two]);
+    expect([compactedAt(dataDir, one), compactedAt(dataDir, two)]).toEqual([at, at + 86_400_000]);
+  });
+
+  test('[R-1346] stays as it is where it is damaged or the disk has no room, and the others are compacted', async () => {
+    flipBit(segmentPaths(dataDir)[1] ?? '', 2000);
+    const before = filesNow();
+    const troubles: unknown[] = [];
+    const erasures = [erasure(all(1, newest()))];
+    const options = { onTrouble: (error: unknown) => void troubles.push(error) };
+    const room = Object.assign(await fs.promises.statfs(dataDir), { bavail: 8, bsize: 4096 });
+    const full = vi.spyOn(fs.promises, 'statfs').mockResolvedValue(room);
+    await compactLog(dataDir, erasures, options);
+    expect([changedSince(before), troubles]).toEqual([
+      [],
+      before.slice(1).map(() => expect.objectContaining({ code: 'ENOSPC' }) as unknown),
+    ]);
+    full.mockRestore();
+    troubles.length = 0;
+    await compactLog(dataDir, erasures, options);
+    expect(changedSince(before)).toEqual(before.slice(0, -1).flatMap((_, i) => (i === 1 ? [] : [i])));
+    expect(troubles).toEqual([expect.any(StoreDamaged)]);
+    expect(fs.readdirSync(path.join(dataDir, 'ledger')).filter((name) => name.endsWith('.draft'))).toEqual(
+      [],
+    );
   });
 });
 

@@ -6,6 +6,7 @@ import { verifyLog } from '../../../src/commands/verify/verification.js';
 import { isLocked, lockDirectory, DirectoryInUse } from '../../../src/store/directory-lock.js';
 import { EmbeddedStore, type Held } from '../../../src/store/embedded/embedded-store.js';
 import { nodeFiles, type Files } from '../../../src/files.js';
+import { SEGMENT_HEADER_BYTES } from '../../../src/store/embedded/segment.js';
 import { IdIndex } from '../../../src/store/embedded/id-index/id-index.js';
 import { indexState } from '../../../src/store/embedded/id-index/index-state.js';
 import { CommitUnknown, StoreDamaged, type Candidate } from '../../../src/store/contract/events.js';
@@ -200,7 +201,7 @@ describe('the id index of an embedded store', () => {
     while (whole[end - 1] === 0) end--;
     const flipped = Buffer.from(whole);
     flipped[end - 3] = (flipped[end - 3] ?? 0) ^ 1;
-    for (const bytes of [flipped, whole.subarray(0, end - 1), Buffer.alloc(64, whole.subarray(0, 64))]) {
+    for (const bytes of [flipped, whole.subarray(0, end - 1), Buffer.alloc(SEGMENT_HEADER_BYTES, whole)]) {
       fs.writeFileSync(segment, bytes);
       await expect(open()).rejects.toThrow(StoreDamaged);
       expect(fs.readFileSync(segment).equals(bytes)).toBe(true);
@@ -239,7 +240,8 @@ describe('an embedded store', () => {
     await store.append([first, ...rest]);
     const segment = path.join(directory, 'ledger', '0000000000000001.segment');
     const bytes = fs.readFileSync(segment);
-    bytes[64 + 120] = (bytes[64 + 120] ?? 0) ^ 1;
+    const at = SEGMENT_HEADER_BYTES + 120;
+    bytes[at] = (bytes[at] ?? 0) ^ 1;
     fs.writeFileSync(segment, bytes);
     expect(await store.append([first, ...rest, ...events(1)])).toEqual([
       'unreadable',
@@ -247,10 +249,10 @@ describe('an embedded store', () => {
       'duplicate',
       'accepted',
     ]);
-    expect(troubles).toEqual([expect.stringContaining('0000000000000001.segment at byte 64') as string]);
+    expect(troubles).toEqual([expect.stringContaining('0000000000000001.segment at byte 80') as string]);
     expect(() => storedIds()).toThrow(StoreDamaged);
     expect(await findings()).toEqual([
-      expect.stringContaining('0000000000000001.segment, byte 64') as string,
+      expect.stringContaining('0000000000000001.segment, byte 80') as string,
     ]);
   });
 

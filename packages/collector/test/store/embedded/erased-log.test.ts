@@ -8,7 +8,7 @@ import { SALT_BYTES } from '@clinical-events/protocol';
 import { random, runs } from '../../../../../test/property-runs.js';
 import { type Files, nodeFiles } from '../../../src/files.js';
 import { answerTo, layRequest, Lifecycle } from '../../../src/ledger/lifecycle.js';
-import { actionFields, type Actions, type Reason } from '../../../src/privacy/actions.js';
+import { actionFields, type Reason } from '../../../src/privacy/actions.js';
 import { openKeys } from '../../../src/privacy/key-directories.js';
 import type { TakenKeys } from '../../../src/privacy/payload-keys.js';
 import { SequenceSet } from '../../../src/privacy/sequence-set.js';
@@ -106,14 +106,6 @@ async function readAll(): Promise<Map<number, string>> {
   }
 }
 
-/** What a reader that knows nothing yet knows of actions. */
-async function readerOf(): Promise<Actions> {
-  const log = new LogReader(dataDir, nodeFiles);
-  const actions = log.actions();
-  await log.close();
-  return actions;
-}
-
 /** The keys of some events, as a plan has them. */
 async function keysOf(sequences: readonly number[]): Promise<TakenKeys[]> {
   const log = new LogReader(dataDir, nodeFiles);
@@ -135,7 +127,7 @@ async function request(sequences: readonly number[], reason: Reason = 'test-data
   const action = randomUUID();
   const taken = await keysOf(sequences);
   await layRequest(new Inbox(dataDir), {
-    action: { action, does: 'retire', reason, part: 1, parts: 1, keys: taken },
+    action: { action, does: 'erase', reason, part: 1, parts: 1, keys: taken },
     considered: { policy: null, holds: [] },
   });
   return action;
@@ -311,7 +303,7 @@ describe('[R-1335] an erasure that is cut off', () => {
       if (isWithdrawn) withdrawn++;
       else done++;
       const answer = isWithdrawn ? undefined : { state: 'done' };
-      expect(logged, `step ${step}`).toEqual(isWithdrawn ? [] : ['retire', 'done']);
+      expect(logged, `step ${step}`).toEqual(isWithdrawn ? [] : ['erase', 'done']);
       expect(await answerTo(new Inbox(dataDir), action), `step ${step}`).toEqual(answer);
       expect(await readAll(), `step ${step}`).toEqual(expected(sent, isWithdrawn ? [] : erased));
       expect(await new Inbox(dataDir).waiting()).toEqual([]);
@@ -363,7 +355,7 @@ describe('[R-1335] an erasure that is cut off', () => {
       const again = await open();
       await again.lifecycle.look();
       const logged = again.store.actions.logged.map(({ said }) => said.does);
-      expect(logged, `write ${step}`).toEqual(['retire', 'done']);
+      expect(logged, `write ${step}`).toEqual(['erase', 'done']);
       await again.store.close();
       expect(await readAll(), `write ${step}`).toEqual(expected(sent, erased));
       if (isOver) break;
@@ -482,9 +474,9 @@ describe('[R-1336] an older copy', () => {
     const notes: readonly object[] = [
       actionFields({ action: randomUUID(), does: 'policy', policy: { version: 1, name: 'forged' } }),
       actionFields({ action: randomUUID(), does: 'done' }),
-      { format: 'clinical-events/action/v1', does: 'retire' },
+      { format: 'clinical-events/action/v1', does: 'erase' },
       actionFields({
-        ...{ action: randomUUID(), does: 'retire', reason: 'test-data', part: 2, parts: 2 },
+        ...{ action: randomUUID(), does: 'erase', reason: 'test-data', part: 2, parts: 2 },
         keys: [{ tag: 1, organisation: 'icu', sequences: SequenceSet.of([2]) }],
       }),
     ];
@@ -498,7 +490,7 @@ describe('[R-1336] an older copy', () => {
     await lifecycle.look();
     const did = store.actions.logged.map(({ said }) => `${said.does} ${said.action}`);
     expect(did.toSorted()).toEqual(
-      ['done', 'retire'].flatMap((does) => [erasure, second].map((each) => `${does} ${each}`)).toSorted(),
+      ['done', 'erase'].flatMap((does) => [erasure, second].map((each) => `${does} ${each}`)).toSorted(),
     );
     expect(await readAll()).toEqual(expected([...sent, ...own], [5, 8, 9]));
     await store.close();
@@ -578,26 +570,6 @@ describe('[R-1336] an older copy', () => {
         fs.cpSync(`${directory}.now`, directory, { recursive: true, force: true });
     };
     expect(await notRetired(follow)).toEqual([]);
-  });
-
-  test('of the list of actions, an empty or a short one, costs no action', async () => {
-    const sent = events(12);
-    await fill(sent);
-    await erase([3]);
-    const list = path.join(dataDir, 'index', 'actions');
-    const [before, retired] = [fs.readFileSync(list), (await readerOf()).retired];
-    await erase([5, 6]);
-    const now = fs.readFileSync(list);
-    expect(retired.size).toBe(1);
-    for (const short of [Buffer.alloc(0), now.subarray(0, 5), now.subarray(16), before]) {
-      fs.writeFileSync(list, short);
-      expect((await readerOf()).retired.toText()).toBe(SequenceSet.of([3, 5, 6]).toText());
-      expect(await readAll()).toEqual(expected(sent, [3, 5, 6]));
-      const { store } = await open();
-      expect(store.actions.retired.size).toBe(3);
-      await store.close();
-      expect(fs.readFileSync(list).length).toBe(now.length);
-    }
   });
 
   test('of the id index, or none, costs no action', async () => {

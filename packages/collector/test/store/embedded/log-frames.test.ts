@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import { nodeFiles } from '../../../src/files.js';
 import { frameEventId, frameSequence } from '../../../src/store/embedded/frame.js';
 import { readFrames, walk } from '../../../src/store/embedded/log-frames.js';
-import { type Segment, surveySegments } from '../../../src/store/embedded/segment.js';
+import { SEGMENT_HEADER_BYTES, type Segment, surveySegments } from '../../../src/store/embedded/segment.js';
 import { temporaryDirectory } from '../../running/collector-process.js';
 import { candidate } from '../candidate.js';
 import { fillDirectory, flipBit, frameOffset, segmentPaths } from './filled-directory.js';
@@ -90,7 +90,7 @@ describe('a walk that continues after damage', () => {
         for (const { segment, at, length, fill } of damages) {
           const { file } = files[segment] ?? { file: '' };
           const bytes = fs.readFileSync(file);
-          const from = 64 + Math.floor(at * (bytes.length - 64));
+          const from = SEGMENT_HEADER_BYTES + Math.floor(at * (bytes.length - SEGMENT_HEADER_BYTES));
           const before = Buffer.from(bytes);
           bytes.fill(fill, from, Math.min(from + length, bytes.length));
           fs.writeFileSync(file, bytes);

@@ -16,7 +16,7 @@ export async function retireEvents(
 ): Promise<void> {
   const [tag = 0] = log.buckets(events);
   const sequences = SequenceSet.of(events.map(({ sequence }) => sequence));
-  const action = { action: randomUUID(), does: 'retire', reason: 'test-data', part: 1, parts: 1 } as const;
+  const action = { action: randomUUID(), does: 'erase', reason: 'test-data', part: 1, parts: 1 } as const;
   await layRequest(new Inbox(dataDir), {
     action: { ...action, keys: [{ tag, organisation: 'default', sequences }] },
     considered: { policy: null, holds: [] },

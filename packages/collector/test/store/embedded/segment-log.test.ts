@@ -1,8 +1,9 @@
 import path from 'node:path';
 import { crc32 } from 'node:zlib';
 import { SALT_BYTES } from '@clinical-events/protocol';
+import fc from 'fast-check';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import { encodeFrame, frameSize } from '../../../src/store/embedded/frame.js';
+import { encodeFrame, frameSize, NO_ACTION } from '../../../src/store/embedded/frame.js';
 import { SegmentLog, type SegmentLogOptions } from '../../../src/store/embedded/segment-log.js';
 import {
   encodeSegmentHeader,
@@ -16,6 +17,7 @@ import {
   StoreDamaged,
   type Candidate,
 } from '../../../src/store/contract/events.js';
+import { runs } from '../../../../../test/property-runs.js';
 import { candidate, idOf } from '../candidate.js';
 import { storedEvents } from './filled-directory.js';
 import { DiskFault, MemoryDisk, OPERATIONS, SECTOR_BYTES, type Manner } from './memory-disk.js';
@@ -417,6 +419,7 @@ describe('damage', () => {
       firstSequence: Number.parseInt(middle, 10),
       ledgerId: 'ab'.repeat(16),
       ownBefore: 0,
+      actionBefore: NO_ACTION,
     };
     encodeSegmentHeader(header, 0).copy(foreign.bytesOf(at(middle)));
     expect(await damageAtOpen(foreign)).toMatchObject({
@@ -453,6 +456,7 @@ describe('damage', () => {
       firstSequence: Number.parseInt(middle, 10) + 1,
       ledgerId: log.segments[0]?.ledgerId ?? '',
       ownBefore: 0,
+      actionBefore: NO_ACTION,
     };
     encodeSegmentHeader(header, 0).copy(bytes);
     disk.put(path.join(LEDGER, segmentName(header.firstSequence)), bytes);
@@ -578,29 +582,38 @@ describe('rolling', () => {
     }
   });
 
-  test('[R-1881] refuses a log of before the door in one sentence, and changes nothing of it', async () => {
-    const disk = new MemoryDisk();
-    const log = await open(disk);
-    await append(log, candidate());
-    await log.close();
-    const file = path.join(LEDGER, segmentName(1));
-    const fd = disk.files.open(file, 'r+');
-    const header = Buffer.alloc(SEGMENT_HEADER_BYTES);
-    disk.files.read(fd, header, 0, header.length, 0);
-    header.writeUInt32LE(3, 12);
-    header.writeUInt32LE(crc32(header.subarray(12)), 8);
-    disk.files.write(fd, header, header.length, 0);
-    const size = disk.files.size(fd);
-    const before = Buffer.alloc(size);
-    disk.files.read(fd, before, 0, size, 0);
-    await expect(open(disk)).rejects.toThrow(
-      'was written by an earlier, unfinished version of the collector (format 3), and this one reads format 4 only',
-    );
-    const after = Buffer.alloc(size);
-    disk.files.read(fd, after, 0, size, 0);
-    expect(after.equals(before)).toBe(true);
-    disk.files.close(fd);
-  });
+  test.each([
+    ['an earlier', (header: Buffer) => header.write('CLINEVNT', 'latin1')],
+    ['an earlier, compacted', (header: Buffer) => header.write('CLINEVNC', 'latin1')],
+    ['a later', (header: Buffer) => header.writeUInt32LE(2, 12)],
+  ])(
+    '[R-1881] refuses a log of %s format in one sentence, and changes nothing of it',
+    async (which, change) => {
+      const disk = new MemoryDisk();
+      const log = await open(disk);
+      await append(log, candidate());
+      await log.close();
+      const file = path.join(LEDGER, segmentName(1));
+      const fd = disk.files.open(file, 'r+');
+      const header = Buffer.alloc(SEGMENT_HEADER_BYTES);
+      disk.files.read(fd, header, 0, header.length, 0);
+      change(header);
+      header.writeUInt32LE(crc32(header.subarray(12)), 8);
+      disk.files.write(fd, header, header.length, 0);
+      const size = disk.files.size(fd);
+      const before = Buffer.alloc(size);
+      disk.files.read(fd, before, 0, size, 0);
+      await expect(open(disk)).rejects.toThrow(
+        new RegExp(
+          `was written by ${which.split(',')[0]}.* version of the collector; this version reads format 1 only`,
+        ),
+      );
+      const after = Buffer.alloc(size);
+      disk.files.read(fd, after, 0, size, 0);
+      expect(after.equals(before)).toBe(true);
+      disk.files.close(fd);
+    },
+  );
 
   test('leaves nothing of a next.segment that an earlier process began', async () => {
     const disk = new MemoryDisk();
@@ -902,5 +915,111 @@ describe('a call that fails', () => {
       }
     }
     expect(faults).toBeGreaterThan(100);
+  });
+});
+
+describe('[R-2026] a segment that is ended early', () => {
+  const firsts = (log: SegmentLog) => log.segments.map(({ firstSequence }) => firstSequence);
+
+  test('is not written to any more, and an empty one is not ended again', async () => {
+    const disk = new MemoryDisk();
+    const log = await open(disk);
+    await log.endSegment();
+    const stored = events(3);
+    await append(log, ...stored.slice(0, 2));
+    await log.endSegment();
+    await log.endSegment();
+    expect(firsts(log)).toEqual([1, 3]);
+    const [ended = ''] = segmentFiles(disk);
+    const bytes = Buffer.from(disk.bytesOf(path.join(LEDGER, ended)));
+    await append(log, ...stored.slice(2));
+    expect(disk.bytesOf(path.join(LEDGER, ended))).toEqual(bytes);
+    await log.close();
+    const reopened = await open(disk.afterPowerLoss());
+    expect(firsts(reopened)).toEqual([1, 3]);
+    expect(read(disk.afterPowerLoss())).toEqual(asRead(stored));
+  });
+
+  test('loses and doubles nothing, at whatever moment of a batch it is ended, however large that is', async () => {
+    const whole = fc.array(
+      fc.record({
+        bytes: fc.constantFrom(10, 900, 3000, 2 * SEGMENT_BYTES),
+        ends: fc.nat(2),
+        waits: fc.nat(6),
+      }),
+      { minLength: 3, maxLength: 25 },
+    );
+    await fc.assert(
+      fc.asyncProperty(whole, async (steps) => {
+        const disk = new MemoryDisk();
+        const log = await open(disk);
+        const stored: Candidate[] = [];
+        const ended: Promise<void>[] = [];
+        for (const { bytes, ends, waits } of steps) {
+          for (let i = 0; i < ends; i++) ended.push(log.endSegment());
+          for (let i = 0; i < waits; i++) await Promise.resolve();
+          const batch = events(2, 'x'.repeat(bytes));
+          const appended = append(log, ...batch);
+          if (waits % 2 === 1) ended.push(log.endSegment());
+          await appended;
+          stored.push(...batch);
+          expect(read(disk.afterPowerLoss())).toEqual(asRead(stored));
+        }
+        await Promise.all(ended);
+        await log.close();
+        await open(disk.afterPowerLoss());
+        expect(read(disk.afterPowerLoss())).toEqual(asRead(stored));
+      }),
+      { numRuns: runs(100) },
+    );
+  });
+
+  test('can be cut off by a kill or a power failure at any call, and the next start has every event stored before', async () => {
+    for (const power of [false, true]) {
+      for (let nth = 1; ; nth++) {
+        const disk = new MemoryDisk();
+        const log = await open(disk);
+        const stored = events(6, 'z'.repeat(300));
+        await append(log, ...stored.slice(0, 2));
+        let calls = 0;
+        let acknowledged = 2;
+        let crashed: { readonly disk: MemoryDisk; readonly acknowledged: number } | undefined;
+        disk.onCall = () => {
+          if (++calls === nth)
+            crashed = { disk: power ? disk.afterPowerLoss() : disk.afterKill(), acknowledged };
+        };
+        const ended = log.endSegment();
+        for (const event of stored.slice(2)) {
+          await append(log, event);
+          acknowledged++;
+        }
+        await ended;
+        if (crashed === undefined) {
+          expect(log.segments.length).toBe(2);
+          expect(nth).toBeGreaterThan(10);
+          break;
+        }
+        await open(crashed.disk);
+        const found = read(crashed.disk);
+        expect(found, `call ${nth}`).toEqual(asRead(stored.slice(0, found.length)));
+        expect(found.length).toBeGreaterThanOrEqual(crashed.acknowledged);
+      }
+    }
+  });
+
+  test('stays where the disk is full, and takes what still fits', async () => {
+    const disk = new MemoryDisk();
+    disk.capacity = SEGMENT_BYTES * 1.5;
+    const log = await open(disk);
+    const stored = events(3);
+    await append(log, ...stored.slice(0, 1));
+    await expect(log.endSegment()).rejects.toThrow();
+    await append(log, ...stored.slice(1, 2));
+    expect(firsts(log)).toEqual([1]);
+    disk.capacity = Infinity;
+    await log.endSegment();
+    await append(log, ...stored.slice(2));
+    expect(firsts(log)).toEqual([1, 3]);
+    expect(read(disk.afterPowerLoss())).toEqual(asRead(stored));
   });
 });

@@ -19,8 +19,6 @@ export interface IdIndexOptions extends IdIndexReaderOptions {
   readonly tableEntries?: number;
   /** The module that the writing thread takes its file calls from. Default `node:fs`. */
   readonly files?: string;
-  /** Called before the index may cover what is before an address. What it throws keeps it from that, and is tried again. */
-  readonly onCover?: (address: number) => void;
 }
 
 export interface IdIndexStats {
@@ -86,8 +84,6 @@ export class IdIndex extends IdIndexReader {
   /** Why the last table could not be written; null once one was. */
   #failure: Error | null = null;
   #retryAt = 0;
-  /** Before it nobody is asked again whether the index may cover more. */
-  #coverAt = 0;
   /** The thread has died of an error that it should have answered with: nothing will be written any more. */
   #dead = false;
   readonly #stopped: Promise<unknown>;
@@ -109,17 +105,11 @@ export class IdIndex extends IdIndexReader {
     nodeFiles.makeDirectory(full.directory);
     const runs = openChain(full, false);
     clearAway(full.directory, runs);
-    const { tableEntries = 131_072, files = 'node:fs', onCover } = options;
-    return new IdIndex(full, runs, tableEntries, files, onCover);
+    const { tableEntries = 131_072, files = 'node:fs' } = options;
+    return new IdIndex(full, runs, tableEntries, files);
   }
 
-  private constructor(
-    options: ReadOptions,
-    runs: Run[],
-    tableEntries: number,
-    files: string,
-    private readonly onCover: IdIndexOptions['onCover'],
-  ) {
+  private constructor(options: ReadOptions, runs: Run[], tableEntries: number, files: string) {
     super(options, runs);
     this.#options = options;
     this.#capacity = tableEntries;
@@ -252,13 +242,6 @@ export class IdIndex extends IdIndexReader {
   }
 
   #freeze(): void {
-    if (performance.now() < this.#coverAt) return;
-    try {
-      this.onCover?.(this.#committed);
-    } catch (error) {
-      this.#coverAt = performance.now() + RETRY_AFTER;
-      return this.#options.onError(error instanceof Error ? error : new Error(String(error)));
-    }
     this.#frozen.push({ table: this.#recent, from: this.#frozenTo, to: this.#committed });
     this.#frozenTo = this.#committed;
     this.#recent = this.#spare.pop() ?? new RecentTable(2 * this.#capacity);

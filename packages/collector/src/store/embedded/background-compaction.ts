@@ -1,0 +1,166 @@
+/**
+ * Removes the encrypted bytes of erased events from a data directory, in the background. A round ends the segment that is
+ * written to, if it has erased events, and has a thread compact the segments that are due (compaction.ts).
+ *
+ * A round costs a segment that ends early, and the reading of all segments that the erasures have touched. So it begins an
+ * hour after the first erasure that it is for, and a day after the round before at the earliest; at a start, and when a
+ * command asks for it, at once.
+ */
+import path from 'node:path';
+import { once } from 'node:events';
+import { Worker } from 'node:worker_threads';
+import { exists, makeFile, nodeFiles } from '../../files.js';
+import type { Actions, LoggedAction } from '../../privacy/actions.js';
+import type { SequenceSet } from '../../privacy/sequence-set.js';
+import { type Erasure, erasuresIn } from './compaction.js';
+import type { CompactionThreadData, CompactionTrouble } from './compaction-thread.js';
+
+/** The compiled thread, also when the sources are run as they are (Vitest): threads start from files. */
+const THREAD = new URL(
+  'compaction-thread.js',
+  import.meta.url.replace(/\/src\/(?=store\/embedded\/)/, '/dist/'),
+);
+const DAY_MS = 86_400_000;
+/** So that the erasures of one night come together. */
+const GATHER_MS = 3_600_000;
+/** What could not be done is tried again after this time. */
+const RETRY_MS = 3_600_000;
+const ASKED = /\.compact$/;
+
+/** On return the process that writes a data directory has been asked to compact it at once. @param action by which it is asked. */
+export function askForCompaction(dataDir: string, action: string): void {
+  nodeFiles.makeDirectory(inboxOf(dataDir));
+  makeFile(askedFile(dataDir, action));
+}
+
+/** Whether what was asked for by an action is not done yet. */
+export function isCompactionAsked(dataDir: string, action: string): boolean {
+  return exists(askedFile(dataDir, action));
+}
+
+function inboxOf(dataDir: string): string {
+  return path.join(dataDir, 'lifecycle', 'inbox');
+}
+
+function askedIn(dataDir: string): string[] {
+  const inbox = inboxOf(dataDir);
+  if (!exists(inbox)) return [];
+  return nodeFiles.list(inbox).flatMap((name) => (ASKED.test(name) ? [path.join(inbox, name)] : []));
+}
+
+function askedFile(dataDir: string, action: string): string {
+  return path.join(inboxOf(dataDir), `${action}.compact`);
+}
+
+export interface BackgroundCompactionOptions {
+  readonly dataDir: string;
+  readonly store: {
+    readonly actions: Actions;
+    /** On return none of these events is in the segment that is written to. */
+    endSegmentOf(events: SequenceSet): Promise<void>;
+  };
+  readonly onTrouble: (what: string, error: unknown) => void;
+}
+
+export class BackgroundCompaction {
+  readonly #options: BackgroundCompactionOptions;
+  #timer: NodeJS.Timeout | undefined;
+  #round: Promise<void> | undefined;
+  #worker: Worker | undefined;
+  readonly #closing = new AbortController();
+  /** On the clock of `performance.now`. */
+  #nextAt = 0;
+  /** The entry of the newest erasure of which no encrypted bytes are left; undefined before the first round. */
+  #through: number | undefined;
+
+  constructor(options: BackgroundCompactionOptions) {
+    this.#options = options;
+  }
+
+  /** Looks at once whether a round is due, and from now on. */
+  start(intervalMs: number): this {
+    const look = () => {
+      this.look().catch(() => undefined);
+    };
+    this.#timer = setInterval(look, intervalMs).unref();
+    look();
+    return this;
+  }
+
+  /** Erasures whose encrypted bytes may be in the data directory; 0 before the first round. */
+  get pending(): number {
+    const through = this.#through ?? Infinity;
+    const { logged } = this.#options.store.actions;
+    const newer = logged.filter((action) => action.sequence > through && isErasure(action));
+    return new Set(newer.map(({ said }) => said.action)).size;
+  }
+
+  /** On return no round is due, or one has failed and was reported. Never rejects. */
+  look(): Promise<void> {
+    return (this.#round ??= this.#look().finally(() => (this.#round = undefined)));
+  }
+
+  /** On return nothing is under way. What was cut off is done after the next start. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    clearInterval(this.#timer);
+    await this.#worker?.terminate();
+    await this.#round;
+  }
+
+  async #look(): Promise<void> {
+    const { dataDir, store, onTrouble } = this.#options;
+    let asked: readonly string[] = [];
+    let isWhole = false;
+    const newest = store.actions.logged.findLast(isErasure)?.sequence ?? 0;
+    try {
+      asked = askedIn(dataDir);
+      if (this.#closing.signal.aborted || (!this.#isDue() && asked.length === 0)) return;
+      isWhole = await this.#compact();
+    } catch (error) {
+      onTrouble('encrypted bytes of erased events cannot be removed; it is tried again', error);
+    }
+    const now = performance.now();
+    if (!isWhole) this.#nextAt = now + RETRY_MS;
+    // A start may find nothing to do, and is no reason to wait for a day.
+    else if (this.#through !== undefined) this.#nextAt = now + DAY_MS;
+    this.#through = isWhole ? newest : (this.#through ?? 0);
+    for (const file of asked) nodeFiles.remove(file);
+  }
+
+  #isDue(): boolean {
+    const through = this.#through;
+    if (performance.now() < this.#nextAt) return false;
+    if (through === undefined) return true;
+    const { logged } = this.#options.store.actions;
+    if ((logged.at(-1)?.sequence ?? 0) <= through) return false;
+    const first = logged.find((action) => action.sequence > through && isErasure(action));
+    return first !== undefined && Date.now() - first.at >= GATHER_MS;
+  }
+
+  /** @returns whether all segments that are due are compacted. */
+  async #compact(): Promise<boolean> {
+    const { dataDir, store, onTrouble } = this.#options;
+    const erasures = erasuresIn(store.actions);
+    if (erasures.length === 0) return true;
+    await store.endSegmentOf(store.actions.retired);
+    if (this.#closing.signal.aborted) return false;
+    const worker = new Worker(THREAD, { workerData: threadData(dataDir, erasures) });
+    this.#worker = worker;
+    let isWhole = true;
+    worker.on('message', ({ trouble }: CompactionTrouble) => {
+      isWhole = false;
+      onTrouble('a segment keeps encrypted bytes of erased events; it is tried again', trouble);
+    });
+    await once(worker, 'exit');
+    return isWhole;
+  }
+}
+
+function isErasure({ said }: LoggedAction): boolean {
+  return said.does === 'erase';
+}
+
+function threadData(dataDir: string, erasures: readonly Erasure[]): CompactionThreadData {
+  return { dataDir, erasures: erasures.map((each) => ({ ...each, erased: each.erased.toText() })) };
+}

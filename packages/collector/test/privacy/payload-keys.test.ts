@@ -1,0 +1,7 @@
+/** Keys of payloads over every vault that needs no server. */
+import { directoryVaults } from './directory-places.js';
+import { keysConformance } from './keys-conformance.js';
+import { modelVaults } from './model-vault.js';
+
+for (const subject of [modelVaults(1), modelVaults(3), directoryVaults(1), directoryVaults(3)])
+  keysConformance(subject);
