@@ -61,12 +61,14 @@ export function encryptionOf(
       if (given.length === 0 && !isNeeded)
         places.directories.forEach((each) => nodeFiles.makeDirectory(each));
       if (!isNeeded && !isThere) await noteBegunKeys(dataDir, places.directories);
+      let isNoted = false;
       const keys = await openKeys({
         ...{ places, ledgerId, isNeeded, onTrouble },
         known: notesKeys(dataDir) ? noted.directories : [],
-        noted: () => readKeyPlaces(dataDir).directories,
+        noted: () => (isNoted ? readKeyPlaces(dataDir).directories : []),
       });
       await noteKeyPlaces(dataDir, places);
+      isNoted = true;
       const own = defaultKeys(dataDir);
       if (!places.directories.includes(own) && exists(own) && keys.directories.inTrouble === 0) {
         eraseKeysIn(own);

@@ -144,7 +144,7 @@ function kekFiles({ directories }: KeyPlaces, vault: KeyVault): KekFile[] {
   const record = newest === undefined ? undefined : epochRecordOf(vault, newest);
   return directories.filter(fs.existsSync).map((directory) => {
     try {
-      const kek = openKek(`file:${path.join(directory, KEK_NAME)}`);
+      const kek = openKek(`file:${kekFileOf(directory)}`);
       if (record !== undefined) unwrapped(kek, record);
       return { directory, kek };
     } catch (error) {
@@ -167,8 +167,17 @@ function kekBeside(places: KeyPlaces, vault: KeyVault): KeyEncryptionKey {
   return right.kek;
 }
 
+/** Another key wraps the keys from now on: on return no directory has a file `kek` any more, and it is overwritten. */
+export function eraseKekFiles({ directories }: KeyPlaces): void {
+  for (const file of directories.map(kekFileOf)) if (fs.existsSync(file)) removeOverwritten(nodeFiles, file);
+}
+
+export function kekFileOf(directory: string): string {
+  return path.join(directory, KEK_NAME);
+}
+
 function kekBytes(directory: string, files: Files = nodeFiles): Buffer | undefined {
-  const file = path.join(directory, KEK_NAME);
+  const file = kekFileOf(directory);
   try {
     return files.look(file) === undefined ? undefined : readFrom(files, file);
   } catch {
@@ -197,8 +206,7 @@ function makeKek({ directories }: KeyPlaces, files: Files): void {
 
 function writeKek(directory: string, kek: Buffer, files: Files): void {
   if (files.look(directory) === undefined) throw new VaultAway(`there is no directory ${directory}`);
-  if (kekBytes(directory, files)?.equals(kek) !== true)
-    replaceNow(files, path.join(directory, KEK_NAME), kek);
+  if (kekBytes(directory, files)?.equals(kek) !== true) replaceNow(files, kekFileOf(directory), kek);
 }
 
 /**

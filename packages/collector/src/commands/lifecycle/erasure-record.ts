@@ -5,8 +5,11 @@
  */
 import { hash, randomBytes } from 'node:crypto';
 import fs from 'node:fs';
-import { exists } from '../../files.js';
+import path from 'node:path';
+import { exists, nodeFiles } from '../../files.js';
+import type { Rewrapping } from '../../privacy/kek-exchange.js';
 import { kekOf } from '../../privacy/key-directories.js';
+import { unwrapFirst } from '../../privacy/key-encryption-key.js';
 import { openRecord, sealRecord } from '../../privacy/record-seal.js';
 import { readKeyPlaces } from '../../store/key-places.js';
 import { newSalt, recordFile, writeRecord } from './holds.js';
@@ -65,6 +68,20 @@ export async function keepErasureRecord(dataDir: string, facts: ErasureFacts): P
   return hash('sha256', text);
 }
 
+/** On return the keys of all records are wrapped so; while there are two wrappings, a space stands between them. */
+export async function rewrapErasureRecords(dataDir: string, rewrap: Rewrapping): Promise<void> {
+  const directory = path.dirname(recordFile(dataDir, 'erasures', 'any'));
+  for (const name of exists(directory) ? fs.readdirSync(directory) : []) {
+    if (!name.endsWith('.json')) continue;
+    const file = path.join(directory, name);
+    const record = JSON.parse(fs.readFileSync(file, 'utf8')) as { key: string };
+    // What a wrapping opens to is proved by what it was sealed by, when the record is read.
+    const key = (await rewrap(record.key.split(' '), () => true)).join(' ');
+    if (key !== record.key)
+      await nodeFiles.replace(file, Buffer.from(`${JSON.stringify({ ...record, key })}\n`));
+  }
+}
+
 /**
  * @param record what the action says of it.
  * @returns undefined when it is missing, was changed, or cannot be opened by the keys that are here.
@@ -76,7 +93,7 @@ export function erasureRecordOf(dataDir: string, action: string, record: string)
   try {
     const kek = kekOf(readKeyPlaces(dataDir));
     const { sealed, key } = JSON.parse(fs.readFileSync(file, 'utf8')) as Record<'sealed' | 'key', string>;
-    text = openRecord(kek.unwrap(key), action, Buffer.from(sealed, 'base64'));
+    text = openRecord(unwrapFirst(kek, key.split(' ')), action, Buffer.from(sealed, 'base64'));
   } catch {
     return undefined;
   }
