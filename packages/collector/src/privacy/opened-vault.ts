@@ -107,12 +107,21 @@ export class OpenedVault {
     return this.due(name).state;
   }
 
-  /** The newest names key. @throws KeysUnfit where there is none, KekFault, VaultAway */
-  namesKey(): Buffer {
+  /** The names keys that are not removed yet, each behind its number, oldest first. @throws as `state`. */
+  namesKeys(): (readonly [number: number, key: Buffer])[] {
     const state = this.state(NAMES);
-    const key = state && firstKey(state, newestNames(state));
-    if (key === undefined) throw new KeysUnfit(`${NAMES} is missing or damaged in ${this.where}`);
-    return Buffer.from(key, 'latin1');
+    const numbers = [...(state?.trees.keys() ?? [])].sort();
+    return numbers.flatMap((number) => {
+      const key = state && firstKey(state, number);
+      return key === undefined ? [] : [[Number(number), Buffer.from(key, 'latin1')] as const];
+    });
+  }
+
+  /** @throws KeysUnfit where there is none; as `state`. */
+  newestNamesKey(): readonly [number: number, key: Buffer] {
+    const newest = this.namesKeys().at(-1);
+    if (newest === undefined) throw new KeysUnfit(`${NAMES} is missing or damaged in ${this.where}`);
+    return newest;
   }
 
   /** The key of a legal hold; undefined when it is destroyed, or was never made. @throws KeysUnfit, KekFault, VaultAway */

@@ -47,8 +47,6 @@ export interface PayloadKeysOptions {
   readonly isNeeded?: boolean;
   /** Keys are asked for by places that are no sequences: those of a log in a database. */
   readonly hasPlaces?: boolean;
-  /** The first names key, where it has to be as in other keys of the same log; a random one when it is not given. */
-  readonly namesKey?: Buffer | undefined;
   /** A copy of the keys cannot be written; another has what it lacks. */
   readonly onTrouble: (what: string, error: unknown) => void;
 }
@@ -306,13 +304,13 @@ export class PayloadKeys {
 
   /** On return there is a names key, whoever made it. */
   async #makeNames(): Promise<void> {
-    const { namesKey = randomBytes(KEY_BYTES), vault } = this.#options;
+    const { vault } = this.#options;
     this.#writer.opened.epochKey(this.#writer.epoch);
     if (vault.read(NAMES).length > 0) return;
     // The epoch of a first start that was cut off stays: nothing is encrypted under it.
     if (this.#hasBuckets) throw this.#unfit(`${NAMES} is missing or damaged`);
     const ids = { kind: KINDS.names, bucketId: randomBytes(BUCKET_ID_BYTES) };
-    const first = [[nextNames(''), onlyKey(namesKey)]] as const;
+    const first = [[nextNames(''), onlyKey(randomBytes(KEY_BYTES))]] as const;
     await this.#writer.write(NAMES, (stored) => stored ?? this.#newState(ids, first));
   }
 

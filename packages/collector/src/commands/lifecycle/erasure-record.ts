@@ -1,21 +1,21 @@
 /**
  * The record of an erasure: case, who planned and applied it, and what it left. The action has a salted SHA-256 of it, and
  * holds nothing of it. It lies beside the log, `lifecycle/erasures/<action>.json`, sealed under a key of its own
- * (AES-256-GCM), which is wrapped by the key-encryption key of the payload keys. The salt lies in the sealed part.
+ * (record-seal.ts), which is wrapped by the key-encryption key of the payload keys. The salt lies in the sealed part.
  */
-import { createCipheriv, createDecipheriv, hash, randomBytes } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import { exists, nodeFiles } from '../../files.js';
 import type { Rewrapping } from '../../privacy/kek-exchange.js';
 import { kekOf } from '../../privacy/key-directories.js';
 import { unwrapFirst } from '../../privacy/key-encryption-key.js';
+import { openRecord, sealRecord } from '../../privacy/record-seal.js';
 import { readKeyPlaces } from '../../store/key-places.js';
 import { newSalt, recordFile, writeRecord } from './holds.js';
 
 const FORMAT = 'clinical-events/erasure-record/v1';
-const CIPHER = 'aes-256-gcm';
-const [KEY_BYTES, NONCE_BYTES, TAG_BYTES] = [32, 12, 16];
+const KEY_BYTES = 32;
 
 export interface Person {
   readonly name: string;
@@ -58,9 +58,8 @@ export interface ErasureFacts {
  */
 export async function keepErasureRecord(dataDir: string, facts: ErasureFacts): Promise<string> {
   const text = Buffer.from(JSON.stringify({ ...facts, salt: newSalt() }));
-  const [key, nonce] = [randomBytes(KEY_BYTES), randomBytes(NONCE_BYTES)];
-  const cipher = createCipheriv(CIPHER, key, nonce).setAAD(Buffer.from(facts.action));
-  const sealed = Buffer.concat([nonce, cipher.update(text), cipher.final(), cipher.getAuthTag()]);
+  const key = randomBytes(KEY_BYTES);
+  const sealed = sealRecord(key, facts.action, text);
   const record = {
     ...{ format: FORMAT, action: facts.action, sealed: sealed.toString('base64') },
     key: await kekOf(readKeyPlaces(dataDir)).wrap(key),
@@ -83,14 +82,6 @@ export async function rewrapErasureRecords(dataDir: string, rewrap: Rewrapping):
   }
 }
 
-/** On return an erasure that was refused or withdrawn has no record. */
-export function dropErasureRecord(dataDir: string, action: string): void {
-  const file = recordFile(dataDir, 'erasures', action);
-  if (!exists(file)) return;
-  nodeFiles.remove(file);
-  nodeFiles.syncDirectory(path.dirname(file));
-}
-
 /**
  * @param record what the action says of it.
  * @returns undefined when it is missing, was changed, or cannot be opened by the keys that are here.
@@ -98,19 +89,14 @@ export function dropErasureRecord(dataDir: string, action: string): void {
 export function erasureRecordOf(dataDir: string, action: string, record: string): ErasureFacts | undefined {
   const file = recordFile(dataDir, 'erasures', action);
   if (!exists(file)) return undefined;
-  let text: Buffer;
+  let text: Buffer | undefined;
   try {
     const kek = kekOf(readKeyPlaces(dataDir));
     const { sealed, key } = JSON.parse(fs.readFileSync(file, 'utf8')) as Record<'sealed' | 'key', string>;
-    const bytes = Buffer.from(sealed, 'base64');
-    const nonce = bytes.subarray(0, NONCE_BYTES);
-    const decipher = createDecipheriv(CIPHER, unwrapFirst(kek, key.split(' ')), nonce).setAAD(
-      Buffer.from(action),
-    );
-    decipher.setAuthTag(bytes.subarray(-TAG_BYTES));
-    text = Buffer.concat([decipher.update(bytes.subarray(NONCE_BYTES, -TAG_BYTES)), decipher.final()]);
+    text = openRecord(unwrapFirst(kek, key.split(' ')), action, Buffer.from(sealed, 'base64'));
   } catch {
     return undefined;
   }
+  if (text === undefined) return undefined;
   return hash('sha256', text) === record ? (JSON.parse(text.toString()) as ErasureFacts) : undefined;
 }
