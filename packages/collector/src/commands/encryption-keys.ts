@@ -4,7 +4,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import type { Config } from '../config.js';
 import { exists } from '../files.js';
-import { byBoth, byOne, rewrapEpochs } from '../privacy/kek-exchange.js';
+import { exchangeKek, type Rewrapping, rewrapEpochs } from '../privacy/kek-exchange.js';
 import {
   assertApart,
   copyKeys,
@@ -187,13 +187,12 @@ async function rewrapKeys(dataDir: string, newKek: string): Promise<void> {
     const filter = { kek: newKek };
     const access = logAccess(dataDir, { command: 'encryption-keys rewrap', filter, isAct: true });
     const vault = vaultOf(places);
-    const [old, next] = [kekOf(places, vault), openKek(newKek)];
-    for (const rewrapping of [byBoth(old, next), byOne(next)]) {
+    const rewrap = async (rewrapping: Rewrapping) => {
       await rewrapEpochs(vault, rewrapping);
       await rewrapErasureRecords(dataDir, rewrapping);
-      // After the first: from here on the new key is the one that opens them.
-      await noteKeyPlaces(dataDir, { ...places, kek: newKek });
-    }
+    };
+    const note = () => noteKeyPlaces(dataDir, { ...places, kek: newKek });
+    await exchangeKek([kekOf(places, vault), openKek(newKek)], rewrap, note);
     eraseKekFiles(places);
     access.complete = true;
   } catch (error) {

@@ -13,7 +13,21 @@ export type Rewrapping = (
   isRight: (key: Buffer) => boolean,
 ) => Promise<readonly string[]>;
 
-export function byBoth(old: KeyEncryptionKey, next: KeyEncryptionKey): Rewrapping {
+/**
+ * On return everything is wrapped by the next key alone.
+ * @param rewrap wraps all that there is so. @param note notes the next key durably.
+ */
+export async function exchangeKek(
+  [old, next]: readonly [old: KeyEncryptionKey, next: KeyEncryptionKey],
+  rewrap: (rewrapping: Rewrapping) => Promise<void>,
+  note: () => Promise<void>,
+): Promise<void> {
+  await rewrap(byBoth(old, next));
+  await note();
+  await rewrap(byOne(next));
+}
+
+function byBoth(old: KeyEncryptionKey, next: KeyEncryptionKey): Rewrapping {
   return async (wrapped, isRight) => {
     if (wrapped.some((each) => keyIn(next, each, isRight) !== undefined)) return wrapped;
     for (const each of wrapped) {
@@ -24,7 +38,7 @@ export function byBoth(old: KeyEncryptionKey, next: KeyEncryptionKey): Rewrappin
   };
 }
 
-export function byOne(kek: KeyEncryptionKey): Rewrapping {
+function byOne(kek: KeyEncryptionKey): Rewrapping {
   return (wrapped, isRight) => {
     const own = wrapped.filter((each) => keyIn(kek, each, isRight) !== undefined);
     return own.length > 0

@@ -8,6 +8,7 @@ import {
   epochRecordIn,
   generationOf,
   holdName,
+  ledgerIn,
   NAMES,
   type EpochRecord,
 } from './key-record.js';
@@ -17,6 +18,7 @@ import {
   KeyStateDamaged,
   keyStateHeader,
   mergedStates,
+  newestNames,
   type KeyState,
 } from './key-state.js';
 import { KeyTree } from './key-tree.js';
@@ -52,9 +54,15 @@ export class OpenedVault {
   epochKey(epoch: number): KeyObject {
     const known = this.#epochs.get(epoch)?.key;
     if (known !== undefined) return known;
-    const record = this.epochRecord(epoch);
+    return this.learnEpoch(this.epochRecord(epoch));
+  }
+
+  /** The key of an epoch whose record the vault may not have. @throws KekFault */
+  learnEpoch(record: EpochRecord): KeyObject {
+    const known = this.#epochs.get(record.epoch);
+    if (known?.check === record.check) return known.key;
     const key = createSecretKey(unwrapped(this.kek, record));
-    this.#epochs.set(epoch, { key, check: record.check });
+    this.#epochs.set(record.epoch, { key, check: record.check });
     return key;
   }
 
@@ -140,8 +148,13 @@ export class OpenedVault {
 }
 
 /** The numbers of the epochs, oldest first. @throws VaultAway */
-export function epochsOf(vault: KeyVault): number[] {
+export function epochsOf(vault: Pick<KeyVault, 'list'>): number[] {
   return vault.list('epochs').flatMap((name) => epochIn(name) ?? []);
+}
+
+/** The log whose keys a vault has; undefined where it has none. @throws VaultAway */
+export function ledgerOf(vault: KeyVault): string | undefined {
+  return ledgerIn({ list: (within) => vault.list(within), read: (name) => newestOf(name, vault.read(name)) });
 }
 
 /** Undefined where it is missing, or damaged in every copy. @throws VaultAway */
@@ -171,11 +184,6 @@ export function unwrapped(kek: KeyEncryptionKey, { epoch, check, wrapped }: Epoc
     }
   }
   throw fault;
-}
-
-/** The names of its trees are numbers of ten digits. */
-export function newestNames({ trees }: KeyState): string {
-  return [...trees.keys()].sort().at(-1) ?? '';
 }
 
 /** A hold and names use the key of place 0. */

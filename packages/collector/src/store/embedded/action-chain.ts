@@ -87,7 +87,7 @@ export function chainBack(
           if (due.address < bound.base || due.address >= end) return undefined;
           const frame = wholeFrame(files, fd, offsetIn(segment, due.address));
           const before = frame && frameSequence(frame, 0) === due.sequence && frameActionBefore(frame, 0);
-          if (!frame || !before || before.sequence >= due.sequence) return undefined;
+          if (!frame || !before) return undefined;
           found.push(frame);
           end = due.address;
           due = before;

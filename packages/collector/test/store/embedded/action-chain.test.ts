@@ -401,6 +401,15 @@ describe('[R-2022] a pointer that is not right', () => {
     }
   });
 
+  test('in a frame that leads to an action by another sequence costs a pass', async () => {
+    const holds = await fill('h1h 99 99 99 99 99');
+    expect(segmentPaths(dataDir).length).toBeGreaterThan(1);
+    pointFrame(3, { ...pointer(1), sequence: 2 });
+    await expectFound(holds);
+    expect(troubles).toEqual([expect.stringContaining('collector verify')]);
+    expect(await misnamed()).toEqual([inFrame(3)]);
+  });
+
   test('that skips an action is contradicted by a header, or by the segment that is read', async () => {
     const { holds, files } = await filled();
     const [first = 0, second = 0] = holds;

@@ -1,7 +1,12 @@
 /** An embedded store on a disk in memory beside a model of what it must hold; every step checks one against the other. */
-import { SALT_BYTES } from '@clinical-events/protocol';
+import path from 'node:path';
+import { ENTRY_KINDS, SALT_BYTES } from '@clinical-events/protocol';
 import { expect } from 'vitest';
+import { ActionTrail } from '../../../src/store/embedded/action-chain.js';
 import { EmbeddedStore } from '../../../src/store/embedded/embedded-store.js';
+import { NO_ACTION } from '../../../src/store/embedded/frame.js';
+import { readFrames } from '../../../src/store/embedded/log-frames.js';
+import { listSegments } from '../../../src/store/embedded/segment.js';
 import {
   CommitUnknown,
   NotCommitted,
@@ -9,12 +14,12 @@ import {
   type Outcome,
 } from '../../../src/store/contract/events.js';
 import { candidate, idOf } from '../candidate.js';
-import { storedEvents } from './filled-directory.js';
+import { storedEntries } from './filled-directory.js';
 import { MemoryDisk } from './memory-disk.js';
 
 export const SEGMENT_BYTES = 4096;
 
-/** An event of a small world: few ids, so that repeats and conflicts are frequent. */
+/** An event of a small world: few ids, so that repeats and conflicts are frequent. Every fourth is an action. */
 export interface Wish {
   /** 0 to 255. */
   readonly id: number;
@@ -29,7 +34,8 @@ export function wished({ id, content, organisation, size }: Wish): Candidate {
   const filler = '.'.repeat(size);
   const bodies = [`{"a":1,"b":"${filler}"}`, `{"b":"${filler}" , "a":1.0}`, `{"a":2,"b":"${filler}"}`];
   const eventId = `00000000-0000-4000-8000-0000000000${id.toString(16).padStart(2, '0')}`;
-  return candidate({ eventId, organisation, body: bodies[content] });
+  const event = candidate({ eventId, organisation, body: bodies[content] });
+  return id % 4 === 3 ? { ...event, kind: ENTRY_KINDS.lifecycleAction } : event;
 }
 
 /** Where the index is kept, to be taken back to an earlier state or lost. */
@@ -69,7 +75,7 @@ export class StoreModel {
         directory: this.directory,
         segmentBytes: SEGMENT_BYTES,
         files: this.disk.files,
-        onTrouble: () => undefined,
+        onTrouble: (what) => expect(what).not.toContain('does not name'),
       });
     try {
       this.store = await open();
@@ -83,7 +89,8 @@ export class StoreModel {
     }
     this.#saved = this.index.save();
     const found = this.read(this.disk);
-    expect(this.store.opened.events).toBe(found.length);
+    expect(this.store.opened.entries).toBe(found.length);
+    this.#checkChain();
     const possible = asFound([...this.stored, ...this.unknown]);
     expect(found.length).toBeGreaterThanOrEqual(this.stored.length);
     expect(found).toEqual(possible.slice(0, found.length));
@@ -171,7 +178,7 @@ export class StoreModel {
 
   read(disk: MemoryDisk): Found[] {
     const found: Found[] = [];
-    for (const { sequence, organisation, eventId, body } of storedEvents(
+    for (const { sequence, organisation, eventId, body } of storedEntries(
       this.directory,
       disk.afterKill().files,
     )) {
@@ -187,6 +194,18 @@ export class StoreModel {
     this.disk = disk.afterKill();
     disk.heal();
     await store?.close();
+  }
+
+  /** Each action and each segment names the newest action before it. */
+  #checkChain(): void {
+    const { files } = this.disk.afterKill();
+    const trail = new ActionTrail(NO_ACTION);
+    for (const segment of listSegments(files, path.join(this.directory, 'ledger'))) {
+      expect(segment.actionBefore).toEqual(trail.newest);
+      for (const { buffer, offset, address } of readFrames(files, [segment]))
+        trail.pass(buffer, offset, address);
+    }
+    expect(trail.isWhole).toBe(true);
   }
 
   /** Whatever was acknowledged outlives a loss of power at this very moment. */
