@@ -107,8 +107,10 @@ export class MirroredActions {
   async #takeHold(keys: PayloadKeys, hold: HoldAction): Promise<void> {
     if (!this.store.actions.holds.has(hold.action)) return;
     const from = await this.shared.storedKeys();
-    if (from !== undefined) await keys.takeHoldKey(hold.action, from);
-    await this.#takeRecord(hold);
+    if (from === undefined) return;
+    await keys.takeHoldKey(hold.action, from);
+    // Else the release stands behind what the mirror has of the log.
+    if (from.holdKey(hold.action) !== undefined) await this.#takeRecord(hold);
   }
 
   async #takeRecord(hold: HoldAction): Promise<void> {
