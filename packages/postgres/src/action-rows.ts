@@ -156,6 +156,10 @@ export class HoldRecordRows implements HoldRecords {
     ]);
     return rows[0]?.[0] ?? undefined;
   }
+
+  async remove(action: string): Promise<void> {
+    await this.connection.query('DELETE FROM hold_records WHERE action = $1::uuid', [action]);
+  }
 }
 
 const keptOf = (group: readonly Span[], isWhole: boolean) => `

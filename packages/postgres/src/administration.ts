@@ -136,6 +136,7 @@ GRANT INSERT (lane, collector_id) ON ${schema}.lanes TO ${writer};
 GRANT INSERT (lane, batch, candidates, entries, own, bytes, leaves, closes, repeats, seal) ON ${schema}.batches TO ${writer};
 GRANT UPDATE ON ${tables(schema, ['heads', 'tiles', 'published'])} TO ${writer};
 GRANT DELETE ON ${schema}.requests TO ${writer}, ${eraser};
+GRANT DELETE ON ${schema}.hold_records TO ${writer};
 GRANT UPDATE (request, begun_at, answer, answered_at) ON ${schema}.requests TO ${writer};
 GRANT UPDATE (next_lane) ON ${schema}.periods TO ${writer};
 GRANT UPDATE (seen_at) ON ${schema}.collectors TO ${writer};

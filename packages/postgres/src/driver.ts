@@ -33,9 +33,24 @@ export const driver: StoreDriver = {
 /** @throws Unreachable, SchemaUnfit. */
 async function openRequests(address: Address): Promise<SharedRequests> {
   const connection = new ReadingConnection(address, 'requests');
-  const { ledgerId } = await readLog(connection, READING);
+  const { ledgerId, systemId, encryptionKeys = '' } = await readLog(connection, READING);
   const [requests, holdRecords] = [new RequestRows(connection), new HoldRecordRows(connection)];
-  return { ledgerId, requests, holdRecords, close: () => connection.close() };
+  return {
+    ...{ ledgerId, requests, holdRecords },
+    async openHoldKeys(given, kek) {
+      const places = { directories: [given || encryptionKeys], kek };
+      const { keys, vault } = await openWrittenKeys(
+        { places, ledgerId, isNeeded: true, onTrouble: () => undefined, onOpened: () => Promise.resolve() },
+        systemId,
+      );
+      return {
+        newHoldKey: (action) => keys.newHoldKey(action),
+        destroyHold: (action) => keys.destroyHold(action),
+        close: () => vault.close(),
+      };
+    },
+    close: () => connection.close(),
+  };
 }
 
 /**
@@ -53,7 +68,10 @@ export async function openForReading(address: Address, places?: KeyPlaces): Prom
   const publicKeys = publicKeysOf(new PostgresLogKeys(connection));
   return {
     ...{ events, tree, accessLog, publicKeys, encryptionKeys },
-    namesKey: () => keys?.stored.namesKey(),
+    async storedKeys() {
+      await keys?.refresh();
+      return keys?.stored;
+    },
     holdRecords: new HoldRecordRows(connection),
     checkpoints: () => tree.checkpoints(),
     evidence: () => new PostgresEvidence(connection, keys),

@@ -1,6 +1,6 @@
 /** The keys of a log in a database, opened: for readers, and for a collector among others. */
 import { openKek } from '@clinical-events/collector/privacy/key-encryption-key';
-import { ledgerOf } from '@clinical-events/collector/privacy/mirrored-vault';
+import { ledgerOf } from '@clinical-events/collector/privacy/opened-vault';
 import { KeysUnfit, VaultAway } from '@clinical-events/collector/privacy/key-vault';
 import { PayloadKeys } from '@clinical-events/collector/privacy/payload-keys';
 import { KeyReader } from '@clinical-events/collector/privacy/stored-keys';

@@ -12,7 +12,7 @@ import {
   type Outcome,
   type SharedGauges,
 } from '@clinical-events/collector/store/contract/events';
-import { type Requests } from '@clinical-events/collector/store/contract/requests';
+import type { HoldRecords, Requests } from '@clinical-events/collector/store/contract/requests';
 import type {
   FoundLog,
   NotedKeys,
@@ -23,7 +23,7 @@ import type { SharedPublicKeys } from '@clinical-events/collector/store/contract
 import { type Actions, eventsOf, takenBy } from '@clinical-events/collector/privacy/actions';
 import type { PayloadKeys, TakenKeys } from '@clinical-events/collector/privacy/payload-keys';
 import { SequenceSet } from '@clinical-events/collector/privacy/sequence-set';
-import { ActionRows, type EncryptedRow, keysOf, RequestRows } from './action-rows.js';
+import { ActionRows, type EncryptedRow, keysOf, HoldRecordRows, RequestRows } from './action-rows.js';
 import type { Address } from './address.js';
 import { Connection, ReadingConnection } from './connection.js';
 import { assertHasKey, type NewestRow, newestRows, openRow, RowSealer } from './encrypted-row.js';
@@ -108,6 +108,7 @@ export class PostgresStore implements SharedStore {
   readonly publicKeys: SharedPublicKeys;
   readonly accessLog: AccessLogStore;
   readonly requests: Requests;
+  readonly holdRecords: HoldRecords;
   readonly #control: ReadingConnection;
   /** What is asked on it waits for no standby. To open a lane is a commit, and the control connection commits too. */
   readonly #looking: ReadingConnection;
@@ -137,6 +138,7 @@ export class PostgresStore implements SharedStore {
     this.#control = control;
     this.#looking = new ReadingConnection(laneOptions.address, `look of ${collectorId}`);
     this.requests = new RequestRows(this.#control);
+    this.holdRecords = new HoldRecordRows(this.#control);
     this.committed = new PostgresCommitted(this.#control, {
       ...{
         durability,

@@ -74,7 +74,8 @@ export class PostgresVault implements KeyVault {
   readonly #connection: ReadingConnection;
   readonly #records = new Map<RecordName, Buffer>();
   #marks = NO_MARKS;
-  #version = 0;
+  /** Of the newest row that is known. */
+  version = 0;
   /** Records whose last write may be committed and not be replicated: it is repeated also where its bytes are there. */
   readonly #inDoubt = new Set<RecordName>();
 
@@ -110,12 +111,8 @@ export class PostgresVault implements KeyVault {
     }
   }
 
-  get version(): number {
-    return this.#version;
-  }
-
   async refresh(): Promise<ReadonlyMap<RecordName, Buffer>> {
-    const news = newsOn(this.#connection, this.#version, this.#lastMark);
+    const news = this.#news(this.#connection);
     const { isOlder, rows } = await news.catch((error: unknown) => Promise.reject(this.#away(error)));
     if (!isOlder) {
       this.#take(rows);
@@ -123,7 +120,7 @@ export class PostgresVault implements KeyVault {
     }
     const before = new Map(this.#records);
     this.#records.clear();
-    [this.#version, this.#marks] = [0, NO_MARKS];
+    [this.version, this.#marks] = [0, NO_MARKS];
     this.#take(rows);
     // The row of a removed record is still there: that one is not lost.
     for (const { name, bytes } of rows)
@@ -146,13 +143,13 @@ export class PostgresVault implements KeyVault {
     if (this.#has(name, bytes) && !isInDoubt) return 'written';
     this.#inDoubt.add(name);
     const written = await this.#change(async (connection) => {
-      const news = await newsOn(connection, this.#version, this.#lastMark);
+      const news = await this.#news(connection);
       // `refresh` finds it too, and says what the database has lost.
       if (news.isOlder) return 'stale';
       this.#take(news.rows);
       if (!this.#has(name, bytes) && this.#isStale(name, bytes, after)) return 'stale';
       const marks = Buffer.concat([this.#marks, randomBytes(MARK_BYTES)]).subarray(-MOST_MARKS * MARK_BYTES);
-      const version = this.#version;
+      const version = this.version;
       await connection.query(PUT, [name, bytes ?? null, MARKS, marks, version]);
       return [
         { name, bytes, version: version + 1 },
@@ -204,15 +201,21 @@ export class PostgresVault implements KeyVault {
     return epoch !== undefined && [...this.#records].some(([name, bytes]) => epochOf(name, bytes) === epoch);
   }
 
-  get #lastMark(): Buffer {
-    return this.#marks.subarray(-MARK_BYTES);
+  async #news(connection: Pick<ReadingConnection, 'query'>): Promise<News> {
+    const rowsAfter = async (version: number) => (await connection.query(NEWER, [version])).rows.map(rowIn);
+    const rows = await rowsAfter(this.version);
+    const newest = rows.at(-1);
+    const lastMark = this.#marks.subarray(-MARK_BYTES);
+    const isKnown = newest?.name === MARKS && newest.bytes?.includes(lastMark) === true;
+    if (isKnown || lastMark.length === 0) return { isOlder: false, rows };
+    return { isOlder: true, rows: await rowsAfter(0) };
   }
 
   /** Rows that an answer has brought before are passed over. */
   #take(rows: readonly Row[]): void {
     for (const { name, bytes, version } of rows) {
-      if (version <= this.#version) continue;
-      this.#version = version;
+      if (version <= this.version) continue;
+      this.version = version;
       if (name === MARKS) this.#marks = bytes ?? NO_MARKS;
       else if (bytes === undefined) this.#records.delete(name);
       else this.#records.set(name, bytes);
@@ -237,8 +240,7 @@ export class PostgresVault implements KeyVault {
   #away(error: unknown): Error {
     if (!(error instanceof Refused || error instanceof Lost || error instanceof Unreachable))
       return error as Error;
-    const message = `the keys of payloads in ${this.copies.join()} cannot be reached: ${error.message}`;
-    return new VaultAway(message, { cause: error });
+    return new VaultAway(`${this.copies.join()} cannot be reached: ${error.message}`, { cause: error });
   }
 }
 
@@ -249,21 +251,6 @@ async function makeTable(connection: Connection, { schema }: Address): Promise<v
   if (rows[0]?.[0] !== 't') return;
   await connection.query(`CREATE SCHEMA IF NOT EXISTS ${schema}`);
   await connection.query(TABLE);
-}
-
-/** @param lastMark of the last write that is known; empty before any is. */
-async function newsOn(
-  connection: Pick<ReadingConnection, 'query'>,
-  version: number,
-  lastMark: Buffer,
-): Promise<News> {
-  const rowsAfter = async (after: number) => (await connection.query(NEWER, [after])).rows.map(rowIn);
-  const rows = await rowsAfter(version);
-  const newest = rows.at(-1);
-  const isKnown = newest?.name === MARKS && newest.bytes?.includes(lastMark) === true;
-  return isKnown || lastMark.length === 0
-    ? { isOlder: false, rows }
-    : { isOlder: true, rows: await rowsAfter(0) };
 }
 
 function rowIn([name, bytes, version]: TextRow): Row {

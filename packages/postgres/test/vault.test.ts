@@ -12,6 +12,7 @@ import { bucket, epochKey } from '../../collector/test/privacy/vault-records.js'
 import type { Mutant } from '../../collector/test/privacy/vault-mutants.js';
 import { parseAddress } from '../src/address.js';
 import { PostgresVault } from '../src/postgres-vault.js';
+import { runs } from '../../../test/property-runs.js';
 import { PostgresServer } from './running/postgres-server.js';
 import { Relay } from './running/relay.js';
 
@@ -98,7 +99,7 @@ const subject: VaultSubject = {
 
 vaultConformance(subject);
 mutantsFail(subject);
-keysConformance(subject);
+keysConformance(subject, runs);
 
 test('[R-1357] a write whose commit was not answered is committed again', async () => {
   const place = await DatabasePlace.make();

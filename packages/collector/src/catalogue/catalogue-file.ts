@@ -11,7 +11,6 @@ import { DatabaseSync } from 'node:sqlite';
 import { handOver, makeFile } from '../files.js';
 import { assertRoomForIndex, fillIndex } from '../shared-index.js';
 import { systemCode } from '../system-code.js';
-import type { EventLog } from '../store/contract/events.js';
 import { CatalogueDamaged, CatalogueFault, faultOf } from './faults.js';
 import { SCHEMA, VERSION } from './schema.js';
 
@@ -35,7 +34,7 @@ export class CatalogueFile {
 
   private constructor(
     readonly directory: string,
-    ledgerId: string,
+    content: Content,
     mostPages: number | undefined,
   ) {
     makeEmpty(directory);
@@ -50,9 +49,9 @@ export class CatalogueFile {
       // Of the process: what SQLite sorts on disk has targets in it, and belongs to the owner of the catalogue.
       this.writer.exec(`PRAGMA temp_store_directory = '${directory.replaceAll("'", "''")}'`);
       if (mostPages !== undefined) this.writer.exec(`PRAGMA max_page_count = ${mostPages}`);
-      assertMayEmpty(this.writer, ledgerId, directory);
+      assertOpens(contentOf(this.writer), content, directory);
       fillIndex(this.writer, file, INDEX_REGIONS);
-      if (!isOf(this.writer, ledgerId)) empty(this.writer, ledgerId);
+      if (!isOf(this.writer, content)) empty(this.writer, content);
       this.reader = new DatabaseSync(file, { timeout: BUSY_TIMEOUT_MS });
       this.reader.exec('PRAGMA query_only = ON; PRAGMA cache_size = -8192');
       this.reader.prepare('SELECT count(*) FROM meta').get();
@@ -67,10 +66,10 @@ export class CatalogueFile {
    * @param mostPages how large the file may become; tests make it small.
    * @throws CatalogueFault.
    */
-  static open(directory: string, ledgerId: string, mostPages?: number): CatalogueFile {
+  static open(directory: string, content: Content, mostPages?: number): CatalogueFile {
     for (let attempt = 1; ; attempt++) {
       try {
-        const file = new CatalogueFile(directory, ledgerId, mostPages);
+        const file = new CatalogueFile(directory, content, mostPages);
         if (file.isCurrent) return file;
         file.close();
         if (attempt === ATTEMPTS)
@@ -96,17 +95,16 @@ export class CatalogueFile {
   }
 }
 
-/** What a catalogue is of: the ledger, and where its names are encrypted the key that they are encrypted by. */
-export function contentId({
-  ledgerId,
-  names,
-}: Pick<EventLog, 'ledgerId'> & Partial<Pick<EventLog, 'names'>>): string {
-  return names === undefined ? ledgerId : `${ledgerId}/${names.id}`;
+/** What a catalogue is of. */
+export interface Content {
+  readonly ledgerId: string;
+  /** The id of the key that its names are sealed by; undefined where they are not. */
+  readonly names: string | undefined;
 }
 
-/** Who has not the key of names would take them out of a catalogue that others use. @throws CatalogueFault */
-function assertMayEmpty(database: Sql, id: string, directory: string): void {
-  if (contentOf(database)?.startsWith(`${id}/`) !== true) return;
+/** Who has no key of names would take them out of a catalogue that others use. @throws CatalogueFault */
+export function assertOpens(found: Content | undefined, wanted: Content, directory: string): void {
+  if (wanted.names !== undefined || found?.names === undefined || found.ledgerId !== wanted.ledgerId) return;
   throw new CatalogueFault(
     `the names of the catalogue in ${directory} are encrypted, and there is no key of them here: run it where ` +
       'the keys are; if they are lost, remove that directory, and it is made again without names',
@@ -140,25 +138,27 @@ function makeEmpty(directory: string): void {
   if (!fs.lstatSync(file).isFile()) throw new CatalogueFault(`${file} is no regular file: move it away`);
 }
 
-/** Whether it is a catalogue of this version and ledger. */
-function isOf(database: Sql, ledgerId: string): boolean {
-  return contentOf(database) === ledgerId;
+/** Whether it is a catalogue of this version and ledger; by which key its names are sealed is seen behind the lock. */
+function isOf(database: Sql, { ledgerId }: Content): boolean {
+  return contentOf(database)?.ledgerId === ledgerId;
 }
 
-/** What a catalogue of this version is of (contentId); undefined of another version. */
-export function contentOf(database: Sql): string | undefined {
+/** Undefined of another version. */
+export function contentOf(database: Sql): Content | undefined {
   const { user_version: version } = database.prepare('PRAGMA user_version').get() as { user_version: number };
   if (version !== VERSION) return undefined;
-  const row = database.prepare("SELECT value FROM meta WHERE name = 'ledger'").get();
-  return row === undefined ? undefined : String(row['value']);
+  const meta = database.prepare('SELECT value FROM meta WHERE name = ?');
+  const [ledgerId, names] = ['ledger', 'names'].map((name) => meta.get(name)?.['value']);
+  if (ledgerId === undefined) return undefined;
+  return { ledgerId: String(ledgerId), names: names === undefined ? undefined : String(names) };
 }
 
-/** Makes it the catalogue of a ledger of which nothing was taken in. Readers see it as it was, or empty. */
-function empty(database: Sql, ledgerId: string): void {
+/** Makes it a catalogue of which nothing was taken in. Readers see it as it was, or empty. */
+function empty(database: Sql, content: Content): void {
   database.exec('BEGIN IMMEDIATE');
   try {
     // Another process may have done so meanwhile, and more.
-    if (!isOf(database, ledgerId)) clear(database, ledgerId);
+    if (!isOf(database, content)) clear(database, content);
     database.exec('COMMIT');
   } catch (error) {
     if (database.isTransaction) database.exec('ROLLBACK');
@@ -167,7 +167,7 @@ function empty(database: Sql, ledgerId: string): void {
 }
 
 /** Empties it within a transaction of the caller. */
-export function clear(database: Sql, ledgerId: string): void {
+export function clear(database: Sql, content: Content): void {
   const made = database.prepare(
     "SELECT type, name FROM sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%'",
   );
@@ -175,5 +175,12 @@ export function clear(database: Sql, ledgerId: string): void {
     database.exec(`DROP ${String(type)} "${String(name).replaceAll('"', '""')}"`);
   database.exec(SCHEMA);
   database.exec(`PRAGMA user_version = ${VERSION}`);
-  database.prepare("INSERT INTO meta (name, value) VALUES ('ledger', ?)").run(ledgerId);
+  noteContent(database, content);
+}
+
+/** Within a transaction of the caller. */
+export function noteContent(database: Sql, { ledgerId, names }: Content): void {
+  const insert = database.prepare('INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)');
+  insert.run('ledger', ledgerId);
+  if (names !== undefined) insert.run('names', names);
 }

@@ -2,13 +2,14 @@
  * The catalogue: a table of all records of a log, derived from it. An update takes in what the log has gained; a
  * question is answered from what is committed then, and never from a row that does not say what its events say.
  */
+import fs from 'node:fs';
 import path from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import { EVENT_KINDS } from '@clinical-events/protocol';
 import type { CountedRun } from '../records/counted-run.js';
 import { BEGINNING, type Cursor, type EventLog } from '../store/contract/events.js';
 import { isNoId, uuidBytes, uuidText } from '../store/text.js';
-import { CATALOGUE_FILE } from './catalogue-file.js';
+import { CATALOGUE_FILE, contentOf, removeFile } from './catalogue-file.js';
 import { beganIn, namesIn, piecesIn, SUMMARY_COLUMNS, type Value, wordAt } from './columns.js';
 import { CatalogueDamaged, CatalogueFault, faultOf, UNFINISHED } from './faults.js';
 import { type NamedRuns, type NameKind, namedRuns } from './named-runs.js';
@@ -53,6 +54,40 @@ export function catalogueDirectory(dataDir: string): string {
   return path.join(dataDir, 'catalogue');
 }
 
+/** On return there is none in the directory: the next update makes one from the log. */
+export function removeCatalogue(directory: string): void {
+  removeFile(directory);
+}
+
+/** Whether a directory has a catalogue. */
+export function hasCatalogue(directory: string): boolean {
+  return fs.existsSync(path.join(directory, CATALOGUE_FILE));
+}
+
+/**
+ * For a collector, which alone replaces the key of names, and at its start. On return the catalogue in the directory has no
+ * name under another key than the newest: its names are sealed again, or it is removed, and the next update makes another.
+ * @param onTrouble why it was removed.
+ */
+export async function resealCatalogue(
+  directory: string,
+  log: EventLog,
+  onTrouble: (error: unknown) => void,
+): Promise<void> {
+  try {
+    const { ledgerId, names } = log;
+    const takingIn = new TakingIn({ directory, ledgerId, names });
+    try {
+      await takingIn.reseal(log);
+    } finally {
+      takingIn.close(false);
+    }
+  } catch (error) {
+    onTrouble(faultOf(error, directory));
+    removeFile(directory);
+  }
+}
+
 /** Each run of a circle names the others, so naming all would be the square of their number. */
 const MOST_OF_A_CIRCLE = 100;
 
@@ -87,7 +122,7 @@ export class Catalogue {
     return {
       database,
       statements: new Statements(database),
-      names: new Names(database, this.options.names),
+      names: new Names(database, this.#takingIn.names),
     };
   }
 
@@ -112,7 +147,7 @@ export class Catalogue {
       return await this.#takingIn.update(log, options, this.#isDamaged);
     } finally {
       this.#circles.clear();
-      this.#questions.names.forget();
+      this.#questions.names.use(this.#takingIn.names);
       if (this.#takingIn.file.reader !== this.#questions.database) {
         this.#isDamaged = false;
         this.#questions = this.#asking();
@@ -312,15 +347,16 @@ export class Catalogue {
 
   /**
    * From now on, until it is released, all questions are answered from what is committed now.
-   * @returns whether that can be asked: false, and nothing is held, when an update was left before its end.
+   * @returns whether that can be asked: false, and nothing is held, when an update was left before its end, or names are
+   *   sealed by another key since.
    */
   hold(): boolean {
     this.release();
     return this.#ask(({ database }) => {
       database.exec('BEGIN');
-      const isSummed = !this.#hasDue();
-      if (!isSummed) this.release();
-      return isSummed;
+      const mayAsk = this.#opensNames() && !this.#hasDue();
+      if (!mayAsk) this.release();
+      return mayAsk;
     });
   }
 
@@ -333,6 +369,11 @@ export class Catalogue {
   /** False when the next update makes another file: it is not the one under its name, or a question found it damaged. */
   get isCurrent(): boolean {
     return !this.#isDamaged && this.#takingIn.file.isCurrent;
+  }
+
+  /** Whether the next update has to empty the journal, which others were reading. */
+  get hasRemnants(): boolean {
+    return this.#takingIn.hasRemnants;
   }
 
   /**
@@ -394,6 +435,15 @@ export class Catalogue {
     });
   }
 
+  #opensNames(): boolean {
+    try {
+      return contentOf(this.#questions.database)?.names === this.#takingIn.names?.id;
+    } catch {
+      // What is damaged has names of any key.
+      return true;
+    }
+  }
+
   #ask<Answer>(question: (asked: Source & { readonly database: DatabaseSync }) => Answer): Answer {
     try {
       return question(this.#questions);
@@ -404,7 +454,9 @@ export class Catalogue {
 
   #fault(error: unknown): unknown {
     const fault = faultOf(error, this.options.directory);
-    if (fault instanceof CatalogueDamaged) this.#isDamaged = true;
+    if (!(fault instanceof CatalogueDamaged)) return fault;
+    if (!this.#opensNames()) return new CatalogueFault(UNFINISHED, { cause: error });
+    this.#isDamaged = true;
     return fault;
   }
 }

@@ -12,7 +12,7 @@ import type { EventLog } from '../store/contract/events.js';
 import { uuidText } from '../store/text.js';
 import { openWithoutWriting } from '../unwritten-database.js';
 import { Catalogue, CatalogueDamaged } from './catalogue.js';
-import { CATALOGUE_FILE, contentId, contentOf } from './catalogue-file.js';
+import { CATALOGUE_FILE, contentOf } from './catalogue-file.js';
 import { CALL_COLUMNS, CALL_NAME_COLUMNS, NAME_COLUMNS, SUMMARY_COLUMNS, type Value } from './columns.js';
 import { faultOf } from './faults.js';
 import { readName } from './names.js';
@@ -130,10 +130,8 @@ async function stateOf(
 ): Promise<'current' | 'old' | 'closed' | 'foreign'> {
   const content = contentOf(database);
   if (content === undefined) return 'old';
-  if (content !== contentId(log)) {
-    const isClosed = log.names === undefined && content.startsWith(`${log.ledgerId}/`);
-    return isClosed ? 'closed' : 'foreign';
-  }
+  if (content.ledgerId !== log.ledgerId) return 'foreign';
+  if (content.names !== log.names?.id) return log.names === undefined ? 'closed' : 'foreign';
   const { newest_organisation: organisation, newest_event: id, newest_at: at } = metaOf(database);
   // There may be entries and no event.
   if (typeof organisation !== 'string' || !(id instanceof Uint8Array)) return 'current';

@@ -4,10 +4,13 @@ import type { NameCipher } from '../privacy/name-cipher.js';
 import type { NameNumbers, Value } from './columns.js';
 import { CALL_NAME_COLUMNS, NAME_COLUMNS } from './columns.js';
 import { CatalogueDamaged } from './faults.js';
+import { NAME_INDEX } from './schema.js';
 
 /** Of each of the two maps; longer texts are not kept. */
 const MOST_KEPT = 1 << 16;
 const LONGEST_KEPT = 256;
+/** Rows that are read before they are changed. */
+const RESEALED = 4096;
 
 /** How a text stands in the file. SQLite's text ends at the first NUL for some of its readers. */
 function storedName(text: string, cipher: NameCipher | undefined): string | Uint8Array {
@@ -33,10 +36,39 @@ export class Names implements NameNumbers {
 
   constructor(
     private readonly database: DatabaseSync,
-    private readonly cipher: NameCipher | undefined,
+    private key: NameCipher | undefined,
   ) {
     this.#find = database.prepare('SELECT id FROM name WHERE text = ?');
     this.#read = database.prepare('SELECT text FROM name WHERE id = ?');
+  }
+
+  /** From now on names are sealed and opened by this key. */
+  use(cipher: NameCipher | undefined): void {
+    this.key = cipher;
+    this.forget();
+  }
+
+  get cipher(): NameCipher | undefined {
+    return this.key;
+  }
+
+  /**
+   * Within a transaction: on return all texts are sealed by another key, each under its number.
+   * @throws CatalogueDamaged for a text that the key of before does not open.
+   */
+  reseal(cipher: NameCipher, signal?: AbortSignal): void {
+    // Texts are in no order of theirs: kept meanwhile, the index would change at a random place with each of them.
+    this.database.exec('DROP INDEX name_text');
+    const update = this.database.prepare('UPDATE name SET text = ? WHERE id = ?');
+    const some = this.database.prepare(
+      `SELECT id, text FROM name WHERE id > ? ORDER BY id LIMIT ${RESEALED}`,
+    );
+    for (let last = 0, rows; (rows = some.all(last)).length > 0;) {
+      signal?.throwIfAborted();
+      for (const { id, text } of rows) update.run(cipher.seal(readName(text, this.key)), (last = Number(id)));
+    }
+    this.database.exec(NAME_INDEX);
+    this.use(cipher);
   }
 
   /** Forgets what it knows: after a rollback, and when another connection has written. */
@@ -49,7 +81,7 @@ export class Names implements NameNumbers {
   known(text: string): number | undefined {
     const kept = this.#ids.get(text);
     if (kept !== undefined) return kept;
-    const found = this.#find.get(storedName(text, this.cipher))?.['id'];
+    const found = this.#find.get(storedName(text, this.key))?.['id'];
     return found === undefined ? undefined : this.#keep(this.#ids, text, Number(found));
   }
 
@@ -58,7 +90,7 @@ export class Names implements NameNumbers {
     const known = this.known(text);
     if (known !== undefined) return known;
     this.#insert ??= this.database.prepare('INSERT INTO name (text) VALUES (?)');
-    const { lastInsertRowid } = this.#insert.run(storedName(text, this.cipher));
+    const { lastInsertRowid } = this.#insert.run(storedName(text, this.key));
     return this.#keep(this.#ids, text, Number(lastInsertRowid));
   }
 
@@ -66,7 +98,7 @@ export class Names implements NameNumbers {
   nameOf(id: number): string {
     const kept = this.#texts.get(id);
     if (kept !== undefined) return kept;
-    return this.#keep(this.#texts, id, readName(this.#read.get(id)?.['text'], this.cipher));
+    return this.#keep(this.#texts, id, readName(this.#read.get(id)?.['text'], this.key));
   }
 
   /** Takes out the texts that no row has any more. Reads every row. */

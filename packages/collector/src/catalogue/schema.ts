@@ -8,17 +8,20 @@ import { OUTCOME_WORDS } from '../records/vocabulary.js';
 import { CALL_COLUMNS, CONFLICTS, LEVELS, MISSING, SUMMARY_COLUMNS } from './columns.js';
 
 /** Counts up with every change of a table, or of what a row means. */
-export const VERSION = 10;
+export const VERSION = 11;
 
 const CALL_INDEXES = ['model', 'target', 'user']
   .map((name) => `CREATE INDEX call_${name} ON call (${name}) WHERE ${name} IS NOT NULL;`)
   .join('\n  ');
 
+/** Of the texts, so that each stands once. */
+export const NAME_INDEX = 'CREATE UNIQUE INDEX name_text ON name (text)';
+
 const TABLES = `
   CREATE TABLE meta (name TEXT PRIMARY KEY, value ANY) STRICT, WITHOUT ROWID;
   -- A text, or its bytes where names are encrypted.
   CREATE TABLE name (id INTEGER PRIMARY KEY, text ANY NOT NULL) STRICT;
-  CREATE UNIQUE INDEX name_text ON name (text);
+  ${NAME_INDEX};
   -- A record. Its id is the sequence of an event of it.
   CREATE TABLE run (
     id INTEGER PRIMARY KEY, record BLOB NOT NULL, organisation INTEGER NOT NULL, is_run INTEGER NOT NULL,

@@ -1,7 +1,7 @@
 /** Brings the file of a catalogue up to date: one update at a time, behind the lock of SQLite. */
 import type { EventLog } from '../store/contract/events.js';
-import { CatalogueFile, contentId, removeFile } from './catalogue-file.js';
-import { CatalogueBusy, CatalogueDamaged, CatalogueFault, faultOf, isBusy } from './faults.js';
+import { CatalogueFile, removeFile } from './catalogue-file.js';
+import { CatalogueBusy, CatalogueDamaged, faultOf, isBusy } from './faults.js';
 import { Tables } from './tables.js';
 import { Updating, type Updated, type UpdateOptions } from './updating.js';
 
@@ -9,7 +9,7 @@ export interface CatalogueOptions {
   /** Where the file is made: for its owner alone, as is the directory when it is made. */
   readonly directory: string;
   readonly ledgerId: string;
-  /** As the log has it. */
+  /** As the log has it now; an update looks whether it has another one by then. */
   readonly names?: EventLog['names'];
   /** How long an update waits for another process. */
   readonly waitMs?: number;
@@ -30,11 +30,20 @@ export class TakingIn {
   #updating: Promise<unknown> = Promise.resolve();
   /** The newest event that is taken in was seen there in this log. */
   #seen: { readonly log: EventLog; readonly at: number | undefined } | undefined;
+  /** Whether the journal may have pages of before names were taken out or sealed again. */
+  hasRemnants: boolean;
 
   /** @throws CatalogueFault when the file cannot be made or opened. */
   constructor(private readonly options: CatalogueOptions) {
     this.#file = this.#open();
     this.#tables = new Tables(this.#file.writer, options.names);
+    // An update before it may have left some.
+    this.hasRemnants = options.names !== undefined;
+  }
+
+  /** By which names are sealed since the last update. */
+  get names(): EventLog['names'] {
+    return this.#tables.names.cipher;
   }
 
   get file(): CatalogueFile {
@@ -59,7 +68,9 @@ export class TakingIn {
     // Removed while it was open: others do not see what would be written.
     if (isDamaged || !this.#file.isCurrent) this.#reopen(isDamaged);
     try {
-      return await this.#run(log, options);
+      const updated = await this.#run(log, options);
+      this.#truncate();
+      return updated;
     } catch (error) {
       const fault = faultOf(error, this.options.directory);
       if (!(fault instanceof CatalogueDamaged)) throw fault;
@@ -73,32 +84,53 @@ export class TakingIn {
   }
 
   async #run(log: EventLog, options: UpdateOptions): Promise<Updated> {
-    const { mostEntries = EVENTS_OF_A_BATCH } = this.options;
-    // Encryption may have begun since it was opened.
-    if (log.names?.id !== this.options.names?.id)
-      throw new CatalogueFault(
-        'the names of the catalogue are encrypted from now on: it has to be opened again',
-      );
-    const updating = new Updating({
+    const updating = this.#updatingOf(log, options);
+    try {
+      const updated = await updating.run();
+      this.#seen = { log, at: updating.newestAt };
+      return updated;
+    } finally {
+      this.hasRemnants ||= updating.leavesRemnants;
+    }
+  }
+
+  /** On return names are sealed by the newest key. @throws as `update`. */
+  async reseal(log: EventLog, signal?: AbortSignal): Promise<void> {
+    const updating = this.#updatingOf(log, { signal });
+    await updating.reseal();
+    this.hasRemnants ||= updating.leavesRemnants;
+    this.#truncate();
+  }
+
+  #updatingOf(log: EventLog, options: UpdateOptions): Updating {
+    const { directory, ledgerId, mostEntries = EVENTS_OF_A_BATCH } = this.options;
+    return new Updating({
       ...options,
-      ...{ tables: this.#tables, log, contentId: contentId(this.options), mostEntries },
+      ...{ tables: this.#tables, log, directory, ledgerId, mostEntries },
       lock: () => this.#lock(options.signal),
       seenAt: this.#seen?.log === log ? this.#seen.at : undefined,
     });
-    const updated = await updating.run();
-    this.#seen = { log, at: updating.newestAt };
-    return updated;
+  }
+
+  /** Not while others read what was there before: the first update behind the last of them does it. */
+  #truncate(): void {
+    if (!this.hasRemnants) return;
+    const { writer } = this.#file;
+    writer.exec('PRAGMA busy_timeout = 0');
+    const { busy } = writer.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get() as { busy: number };
+    writer.exec('PRAGMA busy_timeout = 5000');
+    this.hasRemnants = busy !== 0;
   }
 
   #open(): CatalogueFile {
-    const { directory, mostPages } = this.options;
-    return CatalogueFile.open(directory, contentId(this.options), mostPages);
+    const { directory, ledgerId, names, mostPages } = this.options;
+    return CatalogueFile.open(directory, { ledgerId, names: names?.id }, mostPages);
   }
 
   #reopen(isDamaged: boolean): void {
     this.close(isDamaged);
     this.#file = this.#open();
-    this.#tables = new Tables(this.#file.writer, this.options.names);
+    this.#tables = new Tables(this.#file.writer, this.#tables.names.cipher);
   }
 
   /** Begins a transaction that no other process writes beside. Waits in steps, between which the process does its other work. */

@@ -14,8 +14,10 @@ import {
   ID_BYTES,
   type PassedEntry,
 } from '../store/contract/events.js';
+import { isLater, type NameCipher } from '../privacy/name-cipher.js';
+import { SequenceSet } from '../privacy/sequence-set.js';
 import { uuidBytes } from '../store/text.js';
-import { CACHE_KIB, clear, contentOf } from './catalogue-file.js';
+import { assertOpens, CACHE_KIB, clear, type Content, contentOf, noteContent } from './catalogue-file.js';
 import { CatalogueFault } from './faults.js';
 import { forget } from './forgetting.js';
 import { Placing } from './placing.js';
@@ -77,8 +79,8 @@ export interface Updated {
 export interface Update extends UpdateOptions {
   readonly tables: Tables;
   readonly log: EventLog;
-  /** What the catalogue has to be of (contentId). */
-  readonly contentId: string;
+  readonly directory: string;
+  readonly ledgerId: string;
   /** Begins a transaction that no other process writes beside. */
   readonly lock: () => Promise<void>;
   readonly mostEntries: number;
@@ -98,7 +100,7 @@ export class Updating {
   #isEnd = false;
   #isFar = false;
   #newestAt: number | undefined;
-  #hasForgotten = false;
+  #leavesRemnants = false;
   #threads: SummingThreads | undefined;
   readonly #newest = new Newest();
 
@@ -114,6 +116,16 @@ export class Updating {
     return this.#newestAt;
   }
 
+  /** Whether names were taken out or sealed again, of which the journal may have pages of before. */
+  get leavesRemnants(): boolean {
+    return this.#leavesRemnants;
+  }
+
+  /** On return names are sealed by the newest key, and nothing is taken in. @throws as `run`. */
+  async reseal(): Promise<void> {
+    await this.#transaction(() => Promise.resolve());
+  }
+
   async run(): Promise<Updated> {
     const { budgetMs = Infinity, onProgress } = this.update;
     const until = performance.now() + budgetMs;
@@ -127,8 +139,6 @@ export class Updating {
       while (!complete && performance.now() < until);
       const cursor = this.#cursor();
       onProgress?.(cursor.sequence - 1, this.#share(cursor));
-      // Or pages of before would stay in the journal.
-      if (this.#hasForgotten) this.#tables.database.exec('PRAGMA wal_checkpoint(TRUNCATE)');
       return { cursor, complete };
     } finally {
       await this.#passing?.return(BEGINNING);
@@ -154,7 +164,7 @@ export class Updating {
     const most = this.#isFar ? FAR_TRANSACTION_MS : TRANSACTION_MS;
     const began = performance.now();
     try {
-      this.#begin();
+      await this.#begin();
       await work(() => performance.now() - began < most);
       this.#placing.flush();
       this.#tables.tally.write();
@@ -168,11 +178,53 @@ export class Updating {
     }
   }
 
-  /** What another process has made of the file since it was opened shows only behind the lock. */
-  #begin(): void {
-    if (contentOf(this.#tables.database) !== this.update.contentId)
+  /**
+   * What another process has made of the file since it was opened shows only behind the lock, and so which key of names is
+   * the newest. On return names are sealed by that one.
+   * @throws CatalogueFault, and nothing is written, where the file's key is newer than those here.
+   */
+  async #begin(): Promise<void> {
+    const { names } = this.#tables;
+    const newest = this.#log.names;
+    if (newest?.id !== names.cipher?.id) {
+      names.use(newest);
+      // Another process may have sealed them again.
+      this.#leavesRemnants = true;
+    }
+    const found = contentOf(this.#tables.database);
+    if (found === undefined || found.ledgerId !== this.update.ledgerId)
       throw new CatalogueFault('another process has made another catalogue of it: it has to be opened again');
+    if (found.names !== newest?.id) await this.#takeNames(found, newest);
     this.#tables.begin();
+  }
+
+  get #content(): Content {
+    return { ledgerId: this.update.ledgerId, names: this.#tables.names.cipher?.id };
+  }
+
+  /** The key of names was replaced since the file was written, and may be gone by now; or encryption has begun. */
+  async #takeNames(found: Content, newest: NameCipher | undefined): Promise<void> {
+    const { directory, signal } = this.update;
+    const { database, names } = this.#tables;
+    assertOpens(found, this.#content, directory);
+    this.#leavesRemnants = true;
+    if (newest !== undefined && found.names !== undefined && isLater(found.names, newest.id))
+      throw new CatalogueFault(
+        `the names of the catalogue in ${directory} are encrypted by a newer key than those here: if that one is lost, ` +
+          'remove that directory, and it is made again',
+      );
+    const older = found.names === undefined ? undefined : this.#log.olderNames?.(found.names);
+    if (newest === undefined || older === undefined) {
+      clear(database, this.#content);
+      this.#tables.forget();
+      return;
+    }
+    names.use(older);
+    this.#tables.begin();
+    // Or the names of what is erased would be sealed once more, until the update passes the action.
+    await this.#forgetErased(this.#cursor().sequence, Infinity);
+    names.reseal(newest, signal);
+    noteContent(database, this.#content);
   }
 
   /**
@@ -190,7 +242,7 @@ export class Updating {
     const found = await this.#log.find(organisation, eventId);
     if (found?.at === this.#newestAt) return;
     this.#newestAt = undefined;
-    clear(this.#tables.database, this.update.contentId);
+    clear(this.#tables.database, this.#content);
     this.#tables.forget();
     this.#tables.begin();
   }
@@ -228,7 +280,7 @@ export class Updating {
       this.update.onProgress?.(next.sequence - 1, this.#share(next));
       if (this.#isFar) return false;
     }
-    await this.#forgetRetired(next.sequence);
+    await this.#forgetErased(next.sequence, next.sequence);
     const isSummed = !(await this.#sumSome(next.sequence));
     return isSummed && next.sequence === cursor.sequence && !this.#makeIndex();
   }
@@ -292,20 +344,25 @@ export class Updating {
     this.#tables.setMeta('events', this.#tables.metaNumber('events') + placed);
   }
 
-  /** Takes out what was made of events that were retired since, all of which are taken in. */
-  async #forgetRetired(before: number): Promise<void> {
+  /**
+   * Takes out what was made of events that were erased since.
+   * @param before what has a lower sequence is taken in.
+   * @param actions by those with a lower sequence; those that are not taken in themselves are met again.
+   */
+  async #forgetErased(before: number, actions: number): Promise<void> {
     const done = this.#tables.metaNumber('forgotten');
     let isForgotten = false;
     for (const { said, sequence } of this.#log.actions?.().logged ?? []) {
-      if (said.does !== 'erase' || sequence <= done || sequence >= before) continue;
+      if (said.does !== 'erase' || sequence <= done || sequence >= actions) continue;
+      const taken = SequenceSet.ofStretches([{ first: 1, end: before }]);
       for (const { organisation, sequences } of said.keys)
-        await forget(this.#tables, this.#log, organisation, sequences);
-      this.#tables.setMeta('forgotten', sequence);
+        await forget(this.#tables, this.#log, organisation, sequences.within(taken));
+      if (sequence < before) this.#tables.setMeta('forgotten', sequence);
       isForgotten = true;
     }
     if (!isForgotten) return;
     this.#tables.names.dropUnused();
-    this.#hasForgotten = true;
+    this.#leavesRemnants = true;
   }
 
   /** Sums some records. @returns whether there may be more. */

@@ -99,7 +99,7 @@ function callOf(command: Command, { configuration }: Definition): Call {
 /** The commands that work where the log is in a database, or without a log. */
 const ON_SHARED_STORES: readonly CommandName[] = [
   ...(['serve', 'keys', 'issuing', 'events', 'doctor', 'signing-key', 'verify', 'proof'] as const),
-  ...(['store', 'quarantine', 'mirror', 'lifecycle', 'import'] as const),
+  ...(['store', 'quarantine', 'mirror', 'lifecycle', 'hold', 'import'] as const),
 ];
 
 /** @throws ConfigError with every fault; CommandFailure where the command cannot be used on the store that is named. */
@@ -115,7 +115,7 @@ function soundConfig({ config, faults, sourceOf }: ConfigReading, name: CommandN
   // Each command would fail in it in its own words, and none would name it.
   if (fs.statSync(dataDir, { throwIfNoEntry: false })?.isDirectory() === false)
     throw new ConfigError([{ source: sourceOf('data-dir'), message: `${dataDir} is not a directory` }]);
-  if (name === 'lifecycle' && isShared(config) && readMirrorNote(dataDir) === undefined) {
+  if ((name === 'lifecycle' || name === 'hold') && isShared(config) && readMirrorNote(dataDir) === undefined) {
     throw usage(
       `--store: this is done on a mirror of the log, and ${dataDir} is not a mirror: make one with collector mirror --store ` +
         `${store} --data-dir DIR, and give --data-dir DIR with --store`,

@@ -4,8 +4,19 @@ import fs from 'node:fs';
 import path from 'node:path';
 import type { Config } from '../config.js';
 import { exists } from '../files.js';
-import { assertApart, copyKeys, hasKeys, keyInventory, type KeyPlaces } from '../privacy/key-directories.js';
-import { KekFault } from '../privacy/key-encryption-key.js';
+import { exchangeKek, type Rewrapping, rewrapEpochs } from '../privacy/kek-exchange.js';
+import {
+  assertApart,
+  copyKeys,
+  eraseKekFiles,
+  hasKeys,
+  kekFileOf,
+  kekOf,
+  keyInventory,
+  type KeyPlaces,
+  vaultOf,
+} from '../privacy/key-directories.js';
+import { KekFault, kekFault, openKek } from '../privacy/key-encryption-key.js';
 import { KeysUnfit, VaultAway } from '../privacy/key-vault.js';
 import { begunKeys, noteKeyPlaces, notesKeys, readKeyPlaces } from '../store/key-places.js';
 import { isLocked } from '../store/directory-lock.js';
@@ -17,6 +28,8 @@ import { defineCommand } from './define.js';
 import { keyFindings, keysLost, keysUnfinished } from './encryption-findings.js';
 import { CommandFailure, EXIT, type ExitCode, usage } from './exit-codes.js';
 import { assertCollectorRuns, considered, deliver } from './lifecycle/delivery.js';
+import { rewrapErasureRecords } from './lifecycle/erasure-record.js';
+import { holdDirectory } from './regular-files.js';
 import { findingsTable, jsonText } from './terminal.js';
 
 const EXAMPLES = `  $ collector encryption-keys status
@@ -24,12 +37,14 @@ const EXAMPLES = `  $ collector encryption-keys status
   $ collector encryption-keys copy --mirror /mnt/keys-mirror/collector
   $ collector encryption-keys copy /media/safe/collector-keys --expires 14d
   $ collector encryption-keys rotate
+  $ collector encryption-keys rewrap --new-kek command:/usr/local/bin/collector-kms
 
 "status" opens no payload and changes nothing. "copy" is for a safe: no erasure reaches the copy, so it is to be destroyed
 when its time is over, and certificates of erasure name that time. Events that came after it do not open by it. "copy
 --mirror" makes an empty directory that is there one of the mirrors, which the collector keeps up to date: from its next
 start on, or from the next erasure, stretch or epoch if that comes first. "rotate" begins a new epoch: what a disk still holds of
-replaced key files opens no more. A collector does so by itself half a day after an erasure, and once a month.
+replaced key files opens no more. A collector does so by itself half a day after an erasure, and once a month. "rewrap"
+exchanges what wraps the keys, in every directory, and erases the files kek beside them; run it again if it was cut off.
 
 Exit codes: 0 done, or every directory has all keys (there may be warnings), 3 one of them lacks some, 6 payloads are not
 encrypted, 9 begun and not at its end because a directory cannot be reached.`;
@@ -64,10 +79,24 @@ const rotate = defineCommand({
   run: ({ config }) => rotateKeys(config()),
 });
 
+const rewrap = defineCommand<{ readonly newKek: string }>({
+  name: 'rewrap',
+  description: 'Exchange the key that wraps the keys, while no collector runs.',
+  options: {
+    '--new-kek <place>': {
+      help: 'file: or command: and an absolute path, as --kek has it',
+      isRequired: true,
+    },
+  },
+  configuration: 'encryption-keys',
+  examples: EXAMPLES,
+  run: ({ options, config }) => rewrapKeys(config().dataDir, options.newKek),
+});
+
 export const command = defineCommand({
   name: 'encryption-keys',
   description: 'Look after the keys that payloads are encrypted by.',
-  commands: [status, copy, rotate],
+  commands: [status, copy, rotate, rewrap],
 });
 
 /** @throws CommandFailure when there are no keys. */
@@ -143,6 +172,40 @@ async function rotateKeys(config: Config): Promise<ExitCode> {
     `${which} has begun${state === 'pending' ? ', and a directory still has to follow' : ''}\n`,
   );
   return state === 'pending' ? EXIT.pending : EXIT.ok;
+}
+
+/** Wherever it is cut off, what is noted opens the keys, and the next run finishes it. */
+async function rewrapKeys(dataDir: string, newKek: string): Promise<void> {
+  const fault = kekFault(newKek);
+  if (fault !== undefined) throw usage(`--new-kek: ${fault}`);
+  const places = placesOf(dataDir);
+  const beside = places.directories.map((directory) => `file:${kekFileOf(directory)}`);
+  if (beside.includes(newKek))
+    throw usage('--new-kek: the file kek beside the keys is erased; name another file');
+  const lock = holdDirectory(dataDir, ': stop the collector, and start it with the new --kek afterwards');
+  try {
+    const filter = { kek: newKek };
+    const access = logAccess(dataDir, { command: 'encryption-keys rewrap', filter, isAct: true });
+    const vault = vaultOf(places);
+    const rewrap = async (rewrapping: Rewrapping) => {
+      await rewrapEpochs(vault, rewrapping);
+      await rewrapErasureRecords(dataDir, rewrapping);
+    };
+    const note = () => noteKeyPlaces(dataDir, { ...places, kek: newKek });
+    await exchangeKek([kekOf(places, vault), openKek(newKek)], rewrap, note);
+    eraseKekFiles(places);
+    access.complete = true;
+  } catch (error) {
+    if (error instanceof KekFault) throw usage(error.message);
+    if (error instanceof VaultAway)
+      throw new CommandFailure(`${error.message}: run it again when it can be`, EXIT.pending, {
+        cause: error,
+      });
+    throw error;
+  } finally {
+    lock.release();
+  }
+  process.stdout.write(`the keys are wrapped by ${newKek} alone; start the collector with --kek ${newKek}\n`);
 }
 
 function printStatus(dataDir: string, json: boolean): ExitCode {

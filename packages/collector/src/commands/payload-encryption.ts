@@ -13,7 +13,8 @@ import {
   readKeyPlaces,
 } from '../store/key-places.js';
 import { isShared, storeFault } from '../store/open.js';
-import { sharedKeyPlaces } from '../store/open-to-read.js';
+import type { HoldKeys } from '../store/contract/requests.js';
+import { openSharedRequests, sharedKeyPlaces } from '../store/open-to-read.js';
 import type { Encryption } from '../store/open-to-write.js';
 import { Unusable } from '../unusable.js';
 
@@ -29,12 +30,10 @@ export interface EncryptionSettings {
 /**
  * Encrypts the payloads of a new log unless that is refused, and those of another log from the start that asks for it.
  * A log with encrypted payloads is not opened without its keys.
- * @param namesKey of a mirror, so that names are written there as on the others.
  */
 export function encryptionOf(
   { dataDir, encryption, encryptionKeys, kek }: EncryptionSettings,
   onTrouble: (what: string, error: unknown) => void,
-  namesKey?: Buffer,
 ): Encryption {
   return {
     suite: 1,
@@ -62,12 +61,14 @@ export function encryptionOf(
       if (given.length === 0 && !isNeeded)
         places.directories.forEach((each) => nodeFiles.makeDirectory(each));
       if (!isNeeded && !isThere) await noteBegunKeys(dataDir, places.directories);
+      let isNoted = false;
       const keys = await openKeys({
-        ...{ places, ledgerId, isNeeded, namesKey, onTrouble },
+        ...{ places, ledgerId, isNeeded, onTrouble },
         known: notesKeys(dataDir) ? noted.directories : [],
-        noted: () => readKeyPlaces(dataDir).directories,
+        noted: () => (isNoted ? readKeyPlaces(dataDir).directories : []),
       });
       await noteKeyPlaces(dataDir, places);
+      isNoted = true;
       const own = defaultKeys(dataDir);
       if (!places.directories.includes(own) && exists(own) && keys.directories.inTrouble === 0) {
         eraseKeysIn(own);
@@ -109,6 +110,31 @@ async function withLeaving(
     }
   }
   return isLacking ? [...directories, ...leaving] : [...directories];
+}
+
+/**
+ * The keys of legal holds, for a command beside the collectors: where they are, every collector and mirror finds them.
+ * @throws KeysUnfit, KekFault, VaultAway
+ */
+export async function openHoldKeys(
+  { dataDir, store, encryptionKeys, kek }: EncryptionSettings & { readonly store: string },
+  ledgerId: string,
+): Promise<HoldKeys> {
+  if (isShared({ store })) {
+    if (kek === '')
+      throw new Unusable('--kek: the payloads of this log are encrypted; say what wraps their keys, as its collectors do');
+    const shared = await openSharedRequests({ store });
+    return shared.openHoldKeys(encryptionKeys, kek).finally(() => shared.close());
+  }
+  const places = readKeyPlaces(dataDir);
+  const keys = await openKeys({
+    ...{ places, ledgerId, isNeeded: true, known: places.directories, onTrouble: () => undefined },
+  });
+  return {
+    newHoldKey: (action) => keys.newHoldKey(action),
+    destroyHold: (action) => keys.destroyHold(action),
+    close: () => Promise.resolve(),
+  };
 }
 
 /**

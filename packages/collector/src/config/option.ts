@@ -22,7 +22,7 @@ export function variable(name: string): string {
   return PREFIX + name.toUpperCase().replaceAll('-', '_');
 }
 
-/** The commands that an option can apply to: `issuing` are those of `keys` that hand out a key, `lifecycle` those that retire events. */
+/** The commands that an option can apply to: `issuing` are those of `keys` that hand out a key, `lifecycle` those that erase events. */
 export type CommandName =
   | 'serve'
   | 'keys'
@@ -35,6 +35,7 @@ export type CommandName =
   | 'doctor'
   | 'encryption-keys'
   | 'lifecycle'
+  | 'hold'
   | 'signing-key'
   | 'verify'
   | 'proof'

@@ -12,8 +12,8 @@ const SECOND = 1000;
 const MINUTE = 60 * SECOND;
 const DAY = 24 * 60 * MINUTE;
 const SERVE: readonly CommandName[] = ['serve'];
-/** A mirror reads by the keys of the log that it copies. */
-const KEYED: readonly CommandName[] = ['serve', 'mirror'];
+/** A mirror reads by the keys of the log that it copies, and a hold that is begun on one has its key there. */
+const KEYED: readonly CommandName[] = ['serve', 'mirror', 'hold'];
 /** The commands that examine events. */
 const EXAMINING: readonly CommandName[] = ['serve', 'import'];
 const ADDRESS: readonly CommandName[] = ['serve', 'issuing'];
@@ -29,6 +29,7 @@ const EVERY: readonly CommandName[] = [
   'doctor',
   'encryption-keys',
   'lifecycle',
+  'hold',
   'signing-key',
   'verify',
   'proof',

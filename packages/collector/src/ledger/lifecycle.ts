@@ -1,5 +1,5 @@
 /**
- * Does what commands ask to be done to stored events: retires them, sets the policy, begins and ends holds, rotates keys.
+ * Does what commands ask to be done to stored events: erases them, sets the policy, begins and ends holds, rotates keys.
  *
  * Erasures are noted beside the keys. A log that was restored from before them learns them from there: a start takes into it
  * what it lacks, and `verify` needs to believe nothing but the log.
@@ -13,7 +13,11 @@
  *              the next start, which destroys the keys of all actions before it does anything else
  *   note       it lies beside the keys, in every directory that can be reached
  *   keys       they are destroyed there, bucket by bucket
+ *   names      a new key of names is durable everywhere, derived files are sealed by it, and the old one is destroyed
  *   done       an entry says that no directory has them any more; while one cannot be reached, it is tried again
+ *
+ * A release of a hold is entry, note, key and then the record of the hold, which is removed. Nothing in the log says that
+ * it is done: a start does it again for each release, and does no harm by it.
  *
  * Events are stored meanwhile; no batch waits for more than one bucket of keys.
  */
@@ -28,13 +32,13 @@ import {
   eventsOf,
   partsOf,
 } from '../privacy/actions.js';
-import { type Declared, gauge, seconds } from '../numbers.js';
 import type { TakenKeys } from '../privacy/payload-keys.js';
 import { policyFrom } from '../privacy/retention-policy.js';
 import type { SequenceSet } from '../privacy/sequence-set.js';
 import { type Candidate } from '../store/contract/events.js';
 import { KEPT_ANSWER_MS, type LifecycleKeys, type Requests } from '../store/contract/requests.js';
 import { ownEntry } from './own-entry.js';
+import type { PrivacyState } from './privacy-numbers.js';
 
 /** What a request was made by the light of: none of it may have changed when it is done. */
 interface Preconditions {
@@ -73,6 +77,10 @@ export interface LifecycleOptions {
   readonly keysOf?: (sequences: SequenceSet) => Promise<TakenKeys[]>;
   /** Of each of some lists of keys those by which events of the log are encrypted. Reads the log where they may be. */
   readonly keysIn: (lists: readonly (readonly TakenKeys[])[], signal: AbortSignal) => Promise<TakenKeys[][]>;
+  /** On return no derived file has a name under another key than the newest. */
+  readonly resealNames?: (signal: AbortSignal) => Promise<void>;
+  /** On return the record of a hold that was released is not there. */
+  readonly dropHoldRecord?: (action: string) => Promise<void>;
   /** Stores an entry, durably. Rejects when it is not stored; it is tried again. */
   readonly append: (entry: Candidate) => Promise<void>;
   /** Something could not be done; it is tried again. */
@@ -82,77 +90,6 @@ export interface LifecycleOptions {
   /** Something is done, and says so: of whom or what never. */
   readonly onNotice?: (message: string) => void;
 }
-
-/** How keys and erasures fare. */
-export interface PrivacyState {
-  readonly directories: number;
-  /** Directories of keys that could not be written the last time. */
-  readonly unreached: number;
-  /** Milliseconds since 1970. */
-  readonly epochBegun: number;
-  readonly retired: number;
-  /** Erasures that have begun and are not at their end, and when the oldest began. */
-  readonly pending: number;
-  readonly pendingSince: number | undefined;
-  /** Erasures whose encrypted bytes the collector has not removed yet; undefined where a database has them. */
-  readonly uncompacted: number | undefined;
-  readonly holds: number;
-}
-
-export const PRIVACY_NUMBERS: readonly Declared<PrivacyState>[] = [
-  gauge({
-    name: 'collector_key_directories',
-    help: 'Directories of the keys of payloads, mirrors among them.',
-    read: ({ directories }) => directories,
-  }),
-  gauge({
-    name: 'collector_key_directories_unreached',
-    help: 'Of these, how many could not be written the last time.',
-    read: ({ unreached }) => unreached,
-    cell: {
-      card: 'proof',
-      label: 'Keys not written',
-      format: 'count',
-      noun: ['directory', 'directories'],
-      warns: true,
-    },
-  }),
-  gauge({
-    name: 'collector_key_epoch_timestamp_seconds',
-    help: 'When the epoch of the keys of payloads began.',
-    read: ({ epochBegun }) => seconds(epochBegun),
-    cell: { card: 'proof', label: 'Epoch of keys', format: 'instant' },
-  }),
-  gauge({
-    name: 'collector_retired_events',
-    help: 'Events whose keys were destroyed.',
-    read: ({ retired }) => retired,
-    cell: { card: 'proof', label: 'Erased', format: 'count', noun: ['event', 'events'] },
-  }),
-  gauge({
-    name: 'collector_erasures_pending',
-    help: 'Erasures that have begun and are not at their end.',
-    read: ({ pending }) => pending,
-    cell: {
-      card: 'proof',
-      label: 'Not yet erased',
-      format: 'count',
-      noun: ['erasure', 'erasures'],
-      warns: true,
-    },
-  }),
-  gauge({
-    name: 'collector_erasures_uncompacted',
-    help: 'Erasures whose encrypted bytes the collector has not removed yet from its log in files; it does so within a day.',
-    read: ({ uncompacted }) => uncompacted,
-  }),
-  gauge({
-    name: 'collector_holds',
-    help: 'Legal holds that are not over.',
-    read: ({ holds }) => holds,
-    cell: { card: 'proof', label: 'Legal holds', format: 'count' },
-  }),
-];
 
 const NOTICES: Partial<Record<Action['does'], string>> = {
   policy: 'a retention policy was set',
@@ -184,6 +121,12 @@ export async function answerTo(requests: Requests, action: string): Promise<Life
   return answer === undefined ? undefined : (JSON.parse(answer) as LifecycleAnswer);
 }
 
+/** Of a hold whose key may still be somewhere. */
+interface Release {
+  readonly said: Extract<Action, { does: 'release' }>;
+  readonly unreached: readonly string[];
+}
+
 export class Lifecycle {
   readonly #options: LifecycleOptions;
   #timer: NodeJS.Timeout | undefined;
@@ -194,6 +137,13 @@ export class Lifecycle {
   #answered = 0;
   /** When what lies beside the keys is to be taken up, on the same clock; never again, once it was. */
   #takeUpAt = 0;
+  /** So many actions of the log were looked at for releases; of these the key may still be somewhere. */
+  #released = 0;
+  readonly #unreleased = new Map<string, Release>();
+  /** Whether a replacement of the key of names may have been cut off. */
+  #areNamesOld = true;
+  /** The action of a rotation that is at its end, but for the key of names. */
+  #rotated: string | undefined;
   readonly #closing = new AbortController();
 
   constructor(options: LifecycleOptions) {
@@ -248,7 +198,7 @@ export class Lifecycle {
     } catch (error) {
       // Requests are looked for each time, and it is not told each time that a database is away.
       const now = performance.now();
-      if (now < this.#restUntil) return;
+      if (now < this.#restUntil || this.#closing.signal.aborted) return;
       this.#restUntil = now + REST_MS;
       onTrouble('what is to be done to stored events could not be done; it is tried again', error);
     }
@@ -266,9 +216,15 @@ export class Lifecycle {
     try {
       const noted = keys.stored.noted().flatMap((body) => {
         const said = actionIn(body);
-        return said?.does === 'erase' ? [said] : [];
+        return said === undefined ? [] : [said];
       });
-      const missing = noted.filter((said) => eventsOf(said.keys).without(actions.retired).size > 0);
+      for (const said of noted) {
+        // A note alone ends no hold: who can write one could have been kept from erasing by it.
+        const isOver = said.does === 'release' && actions.holds.has(said.hold);
+        if (isOver && keys.stored.holdKey(said.hold) === undefined) await this.#append(said);
+      }
+      const erasures = noted.flatMap((said) => (said.does === 'erase' ? [said] : []));
+      const missing = erasures.filter((said) => eventsOf(said.keys).without(actions.retired).size > 0);
       const { signal } = this.#closing;
       const found =
         missing.length > 0
@@ -306,11 +262,11 @@ export class Lifecycle {
   /** @param all also what lacks a part, which no request is there for any more. */
   async #finishAll(all: boolean): Promise<void> {
     if (performance.now() < this.#restUntil) return;
-    const { actions } = this.#options;
-    for (const action of actions.undone()) {
-      if (this.#closing.signal.aborted) return;
-      if (all || actions.isWhole(action)) await this.#finish(action);
-    }
+    const { actions, keys } = this.#options;
+    await this.#finish(actions.undone().filter((action) => all || actions.isWhole(action)));
+    if (this.#closing.signal.aborted) return;
+    if (keys !== undefined && this.#areNamesOld) await this.#endOldNames(keys);
+    await this.#finishReleases();
     await this.#rotateWhenDue();
   }
 
@@ -349,7 +305,7 @@ export class Lifecycle {
     // What is not done at once is tried again as what was begun by the start before.
     await requests.take(id);
     // It is, where only taking the request had failed.
-    if (actions.doneAt(id) === undefined) await this.#finish(id);
+    if (actions.doneAt(id) === undefined) await this.#finish([id]);
   }
 
   /** Why a request cannot be done; undefined when it can. */
@@ -371,13 +327,35 @@ export class Lifecycle {
   async #do(action: Action): Promise<readonly string[]> {
     if (action.does === 'rotate') return this.#rotate(action.action);
     await this.#append(action);
+    if (action.does === 'release') await this.#finishReleases();
     const done = NOTICES[action.does];
     if (done !== undefined) this.#notice(done, action.action);
-    return [];
+    return this.#unreleased.get(action.action)?.unreached ?? [];
   }
 
-  /** On return the keys of an action are in no directory that can be reached, and if that is all, the log says so. */
-  async #finish(action: string): Promise<void> {
+  /**
+   * On return no directory that can be reached has the keys of these actions, nor the key that their names are under in
+   * derived files; of those of which this is true for every directory, the log says that they are done.
+   */
+  async #finish(ids: readonly string[]): Promise<void> {
+    const { keys } = this.#options;
+    const ended: string[] = [];
+    for (const action of ids) {
+      if (this.#closing.signal.aborted) return;
+      const unreached = await this.#destroy(action);
+      if (unreached.size > 0) await this.#wait(action, unreached);
+      else ended.push(action);
+    }
+    const unreached = keys && ended.length > 0 ? await this.#replaceNames(keys) : [];
+    for (const action of ended) {
+      if (unreached.length > 0) await this.#wait(action, unreached);
+      else await this.#end(action);
+    }
+    await this.#answerDone();
+  }
+
+  /** @returns the directories that could not be reached. */
+  async #destroy(action: string): Promise<Set<string>> {
     const { actions, keys } = this.#options;
     const parts = actions.partsIn(action);
     const unreached = new Set<string>();
@@ -385,18 +363,55 @@ export class Lifecycle {
     for (const part of parts)
       for (const each of (await keys?.noteAction(actionFields(part))) ?? []) unreached.add(each);
     for (const each of (await keys?.destroy(parts.flatMap((part) => part.keys))) ?? []) unreached.add(each);
-    if (unreached.size > 0) {
-      this.#restUntil = performance.now() + REST_MS;
-      await this.#answer(action, { state: 'pending', unreached: [...unreached] });
-      return;
-    }
+    return unreached;
+  }
+
+  #wait(action: string, unreached: Iterable<string>): Promise<void> {
+    this.#restUntil = performance.now() + REST_MS;
+    return this.#answer(action, { state: 'pending', unreached: [...unreached] });
+  }
+
+  async #end(action: string): Promise<void> {
+    const { actions } = this.#options;
     // Another process may have been first.
-    if (actions.doneAt(action) === undefined) {
-      await this.#append({ action, does: 'done' });
-      const { size } = eventsOf(parts.flatMap((part) => part.keys));
-      this.#notice(`stored events were erased (${size}, ${parts[0]?.reason})`, action);
+    if (actions.doneAt(action) !== undefined) return;
+    const parts = actions.partsIn(action);
+    await this.#append({ action, does: 'done' });
+    const { size } = eventsOf(parts.flatMap((part) => part.keys));
+    this.#notice(`stored events were erased (${size}, ${parts[0]?.reason})`, action);
+  }
+
+  /** On return names in derived files are under a new key alone. @returns the directories that could not be reached. */
+  async #replaceNames(keys: LifecycleKeys): Promise<string[]> {
+    this.#areNamesOld = true;
+    const lacking = await keys.renewNames();
+    return lacking.length > 0 ? lacking : this.#endOldNames(keys);
+  }
+
+  async #endOldNames(keys: LifecycleKeys): Promise<string[]> {
+    await this.#options.resealNames?.(this.#closing.signal);
+    const unreached = await keys.endOldNames();
+    this.#areNamesOld = unreached.length > 0;
+    if (this.#areNamesOld) this.#restUntil = performance.now() + REST_MS;
+    return unreached;
+  }
+
+  /** On return each hold that was released is without its key wherever that can be reached, and then without its record. */
+  async #finishReleases(): Promise<void> {
+    const { actions, keys, requests, dropHoldRecord } = this.#options;
+    if (keys === undefined) return;
+    for (const { said } of actions.logged.slice(this.#released))
+      if (said.does === 'release') this.#unreleased.set(said.action, { said, unreached: [] });
+    this.#released = actions.logged.length;
+    for (const [action, { said }] of this.#unreleased) {
+      const unreached = [...(await keys.noteAction(actionFields(said))), ...(await keys.destroyHold(said.hold))];
+      await dropHoldRecord?.(said.hold);
+      this.#unreleased.set(action, { said, unreached });
+      if (unreached.length > 0) this.#restUntil = performance.now() + REST_MS;
+      else this.#unreleased.delete(action);
+      const isAsked = (await answerTo(requests, action))?.state === 'pending';
+      if (isAsked && unreached.length === 0) await this.#answer(action, DONE);
     }
-    await this.#answerDone();
   }
 
   /** On return whoever asked for what is done has the answer, also where the process was cut off before it gave it. */
@@ -415,19 +430,27 @@ export class Lifecycle {
   /** What was destroyed is gone for good with the key of its epoch. */
   async #rotateWhenDue(): Promise<void> {
     const { keys, actions } = this.#options;
-    if (keys !== undefined && isRotationDue(keys, actions)) await this.#rotate(randomUUID());
+    if (keys === undefined) return;
+    if (this.#rotated !== undefined || isRotationDue(keys, actions)) await this.#rotate(randomUUID());
   }
 
   async #rotate(action: string): Promise<readonly string[]> {
     const { keys } = this.#options;
     if (keys === undefined) return [];
-    const unreached = keys.isRotating ? await keys.finishRotation() : await keys.rotate();
-    if (unreached.length > 0) this.#restUntil = performance.now() + REST_MS;
-    else {
-      await this.#append({ action, does: 'rotate', epoch: keys.epoch });
-      this.#notice(`epoch ${keys.epoch} of the keys of payloads has begun`, action);
+    let unreached: readonly string[] = [];
+    if (this.#rotated === undefined) {
+      unreached = keys.isRotating ? await keys.finishRotation() : await keys.rotate();
+      if (unreached.length === 0) this.#rotated = action;
     }
-    return unreached;
+    if (this.#rotated !== undefined) unreached = await this.#replaceNames(keys);
+    if (this.#rotated === undefined || unreached.length > 0) {
+      this.#restUntil = performance.now() + REST_MS;
+      return unreached;
+    }
+    await this.#append({ action: this.#rotated, does: 'rotate', epoch: keys.epoch });
+    this.#notice(`epoch ${keys.epoch} of the keys of payloads has begun`, this.#rotated);
+    this.#rotated = undefined;
+    return [];
   }
 
   #notice(what: string, action: string): void {

@@ -7,7 +7,7 @@
  */
 import { INGEST_NUMBERS, QUEUE_NUMBERS } from '../ingest/ingest-counters.js';
 import { LEDGER_NUMBERS } from '../ledger/ledger-counters.js';
-import { PRIVACY_NUMBERS } from '../ledger/lifecycle.js';
+import { PRIVACY_NUMBERS } from '../ledger/privacy-numbers.js';
 import {
   type Cell,
   counter,

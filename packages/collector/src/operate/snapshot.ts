@@ -7,7 +7,7 @@ import type { ClockStep } from '../clock.js';
 import type { StorageState } from '../ingest/ingest.js';
 import type { IngestCounts, QueueState } from '../ingest/ingest-counters.js';
 import type { LedgerCounts } from '../ledger/ledger-counters.js';
-import type { PrivacyState } from '../ledger/lifecycle.js';
+import type { PrivacyState } from '../ledger/privacy-numbers.js';
 import type { OtlpCounts } from '../otlp/otlp-counters.js';
 import type { SinkView } from '../tree/publisher.js';
 

@@ -1,71 +1,83 @@
-/** A vault in one directory: a file for each record, by its name. */
-import path from 'node:path';
-import { nodeFiles, readFrom, replaceNow, type Files } from '../files.js';
-import { systemCode } from '../system-code.js';
-import { epochIn, epochOf, generationOf, epochName, isRecordName, stateNames } from './key-record.js';
+/** A vault in directories that hold the same records: the first, and its mirrors. */
+import type { KeyFiles } from './key-files.js';
+import { epochIn, epochName, epochOf, generationOf, ledgerIn, stateNames } from './key-record.js';
 import { type KeyVault, type RecordName, VaultAway } from './key-vault.js';
 
-/** Of no record. */
-const TRIAL = path.join('buckets', 'trial');
-const NOTHING_LOST: ReadonlyMap<RecordName, Buffer> = new Map();
+export interface DirectoryVaultOptions {
+  /** A directory with the keys of another log is not written over. */
+  readonly ledgerId?: string;
+  /** Directories that had keys: one of them without any is a mount that failed, and is not filled. */
+  readonly known?: readonly string[];
+  /** The copies as they are named by now: a command may have named another mirror. */
+  readonly named?: () => readonly KeyFiles[];
+}
 
-/** A directory that is not there is away, and never made: it may be a mount that failed. */
+/** A write is durable in the first and in one more; an erasure reaches all, or names those that it did not reach. */
 export class DirectoryVault implements KeyVault {
-  readonly copies: readonly string[];
   readonly unwritten = new Map<string, unknown>();
-  /** Directories whose names this process has seen to be durable. */
-  readonly #synced = new Set<string>();
+  readonly #copies: KeyFiles[];
+  readonly #known: Set<string>;
 
   constructor(
-    readonly directory: string,
-    private readonly files: Files = nodeFiles,
+    copies: readonly KeyFiles[],
+    private readonly options: DirectoryVaultOptions = {},
   ) {
-    this.copies = [directory];
+    this.#copies = [...copies];
+    this.#known = new Set(options.known);
   }
 
+  get copies(): readonly string[] {
+    return this.#copies.map(({ directory }) => directory);
+  }
+
+  /** On return each directory that is named by now is one of the copies. */
   refresh(): Promise<ReadonlyMap<RecordName, Buffer>> {
-    return Promise.resolve(NOTHING_LOST);
+    for (const copy of this.options.named?.() ?? [])
+      if (!this.copies.includes(copy.directory)) this.#copies.push(copy);
+    return Promise.resolve(new Map());
   }
 
   list(within: string): RecordName[] {
-    return this.#answer(() => {
-      const where = path.join(this.directory, within);
-      if (this.files.look(where) === undefined) return [];
-      return this.files
-        .list(where)
-        .map((file) => `${within}/${file}`)
-        .filter(isRecordName);
-    });
+    const names = [...this.#answers((copy) => copy.list(within)).values()].flat();
+    return [...new Set(names)].sort();
   }
 
   read(name: RecordName): Buffer[] {
-    // A file that is read while another process replaces it may be zeros already.
-    const bytes = this.#soundBytes(name) ?? this.#soundBytes(name);
-    return bytes === undefined ? [] : [bytes];
+    const found: Buffer[] = [];
+    for (const bytes of this.#answers((copy) => copy.read(name)).values())
+      if (bytes !== undefined && !found.some((each) => each.equals(bytes))) found.push(bytes);
+    return found;
   }
 
   async write(name: RecordName, bytes: Buffer, after: number): Promise<'written' | 'stale'> {
-    return (await this.#put(name, bytes, after)) ? 'written' : 'stale';
+    const held = this.#answers((copy) => copy.read(name));
+    if (this.#isStale([...held.values()], name, bytes, after)) return 'stale';
+    await this.#change((copy) => this.#put(copy, held, name, bytes));
+    return 'written';
   }
 
+  // eslint-disable-next-line @typescript-eslint/require-await -- a vault may be in a database
   async erase(
     name: RecordName,
     bytes: Buffer | undefined,
     after: number,
   ): Promise<readonly string[] | 'stale'> {
+    this.unwritten.clear();
     try {
-      return (await this.#put(name, bytes, after)) ? [] : 'stale';
+      const held = this.#answers((copy) => copy.read(name));
+      if (this.#isStale([...held.values()], name, bytes, after)) return 'stale';
+      for (const copy of this.#copies) this.#try(copy, () => this.#put(copy, held, name, bytes));
     } catch (error) {
-      if (error instanceof VaultAway) return this.copies;
-      throw error;
+      if (!(error instanceof VaultAway)) throw error;
+      for (const copy of this.copies) this.unwritten.set(copy, error);
     }
+    return [...this.unwritten.keys()];
   }
 
-  async prove(): Promise<void> {
-    await this.#change(() => {
-      this.#replace(TRIAL, Buffer.from('written to see whether keys can be\n'));
-      this.files.remove(path.join(this.directory, TRIAL));
-      return true;
+  prove(): Promise<void> {
+    return this.#change((copy) => {
+      this.#assertOurs(copy);
+      copy.prove();
     });
   }
 
@@ -73,129 +85,94 @@ export class DirectoryVault implements KeyVault {
     return Promise.resolve();
   }
 
-  /** @returns whether it is done; not where another generation is stored, or an epoch is missing or in use. */
-  #put(name: RecordName, bytes: Buffer | undefined, after: number): Promise<boolean> {
-    return this.#change(() => {
-      const [stored] = this.read(name);
-      const isDone = stored === undefined ? bytes === undefined : bytes?.equals(stored) === true;
-      if (!isDone && (generationIn(name, stored) !== after || !this.#isFit(name, bytes))) return false;
-      // Also where it is done: what was cut off may not be durable, or have left a draft or a file that is not sound.
-      this.#remove(`${name}.draft`);
-      if (bytes === undefined) this.#remove(name);
-      else if (!isDone) this.#replace(name, bytes);
-      this.#sync(path.dirname(path.join(this.directory, name)));
-      return true;
-    });
-  }
-
-  /** Whether every key state has its epoch when the record is stored or removed. */
-  #isFit(name: RecordName, bytes: Buffer | undefined): boolean {
-    if (bytes === undefined) return !this.#isInUse(name);
+  /** Whether the newest that is stored is neither these bytes nor of this generation, or an epoch is missing or in use. */
+  #isStale(
+    held: readonly (Buffer | undefined)[],
+    name: RecordName,
+    bytes: Buffer | undefined,
+    after: number,
+  ): boolean {
+    const generations = held.map((each) => (each === undefined ? 0 : generationOf(name, each)));
+    const generation = Math.max(0, ...generations);
+    const newest = held[generations.indexOf(generation)];
+    if (newest === undefined ? bytes === undefined : bytes?.equals(newest) === true) return false;
+    if (generation !== after) return true;
+    if (bytes === undefined) return this.#isInUse(name);
     const epoch = epochOf(name, bytes);
-    return epoch === undefined || this.read(epochName(epoch)).length > 0;
+    return epoch !== undefined && this.read(epochName(epoch)).length === 0;
   }
 
-  /** On return the names in a directory are durable: asked of the disk once, and again after a change. */
-  #sync(where: string): void {
-    if (this.#synced.has(where) || this.files.look(where) === undefined) return;
-    this.files.syncDirectory(where);
-    this.#synced.add(where);
-  }
-
-  /** Whether a key state is under this epoch. */
+  /** Whether a key state of any copy is under this epoch. */
   #isInUse(name: RecordName): boolean {
     const epoch = epochIn(name);
-    return epoch !== undefined && stateNames(this).some((each) => this.#epochOf(each) === epoch);
+    if (epoch === undefined) return false;
+    return stateNames(this).some((each) => this.read(each).some((bytes) => epochOf(each, bytes) === epoch));
   }
 
-  #epochOf(name: RecordName): number | undefined {
-    const [bytes] = this.read(name);
-    return bytes && epochOf(name, bytes);
+  /** @param held what each copy that answered had: another is not written, since it may have something newer. */
+  #put(
+    copy: KeyFiles,
+    held: ReadonlyMap<KeyFiles, unknown>,
+    name: RecordName,
+    bytes: Buffer | undefined,
+  ): void {
+    if (!held.has(copy)) throw new VaultAway(`${copy.directory} cannot be read`);
+    this.#assertOurs(copy);
+    const epoch = bytes && epochOf(name, bytes);
+    if (epoch !== undefined && copy.read(epochName(epoch)) === undefined)
+      throw new VaultAway(`${copy.directory} lacks the epoch of ${name}`);
+    copy.put(name, bytes);
   }
 
-  #soundBytes(name: RecordName): Buffer | undefined {
-    return this.#answer(() => {
-      const file = path.join(this.directory, name);
-      if (this.files.look(file) === undefined) return undefined;
-      try {
-        const bytes = readFrom(this.files, file);
-        return generationOf(name, bytes) > 0 ? bytes : undefined;
-      } catch (error) {
-        if (systemCode(error) === 'EISDIR') return undefined;
-        throw error;
-      }
-    });
+  /** @throws VaultAway for a copy that was given back empty, or has the keys of another log. */
+  #assertOurs(copy: KeyFiles): void {
+    const ledger = ledgerIn(copy);
+    if (ledger !== undefined && this.options.ledgerId !== undefined && ledger !== this.options.ledgerId)
+      throw new VaultAway(`${copy.directory} has the keys of another log, which would be written over`);
+    if (ledger !== undefined) this.#known.add(copy.directory);
+    else if (this.#known.has(copy.directory) && copy.list('epochs').length === 0)
+      throw new VaultAway(
+        `${copy.directory} has no keys any more: mount it, or have it filled by collector encryption-keys copy --mirror`,
+      );
   }
 
-  /** On return the file holds these bytes, durably; until then it holds what it held. */
-  #replace(name: string, bytes: Buffer): void {
-    const file = path.join(this.directory, name);
-    this.#synced.delete(path.dirname(file));
-    const old = this.files.look(file) === undefined ? undefined : this.files.open(file, 'r+');
-    try {
-      replaceNow(this.files, file, bytes);
-      this.#synced.add(path.dirname(file));
-      if (old !== undefined) overwrite(this.files, old);
-    } finally {
-      if (old !== undefined) this.files.close(old);
-    }
-  }
-
-  #remove(name: string): void {
-    const file = path.join(this.directory, name);
-    if (this.files.look(file) === undefined) return;
-    this.#synced.delete(path.dirname(file));
-    removeOverwritten(this.files, file);
-    this.#synced.add(path.dirname(file));
-  }
-
-  /** @throws VaultAway where the directory does not answer. */
-  #answer<Answer>(ask: () => Answer): Answer {
-    try {
-      if (this.files.look(this.directory) !== undefined) return ask();
-    } catch (error) {
-      if (error instanceof VaultAway) throw error;
-      throw new VaultAway(`the keys in ${this.directory} cannot be read`, { cause: error });
-    }
-    throw new VaultAway(`there is no directory ${this.directory}`);
-  }
-
-  #change(work: () => boolean): Promise<boolean> {
+  /** On return the first copy was changed, and one more where there are several. */
+  #change(work: (copy: KeyFiles) => void): Promise<void> {
     this.unwritten.clear();
-    return new Promise((resolve) => {
+    let written = 0;
+    for (const [i, copy] of this.#copies.entries()) {
+      if (this.#try(copy, () => work(copy))) written++;
+      else if (i === 0) break;
+    }
+    if (written >= Math.min(2, this.#copies.length)) return Promise.resolve();
+    const [[where, cause] = ['none of them', undefined]] = this.unwritten;
+    return Promise.reject(
+      new VaultAway(`too few of the directories of keys can be written: ${where}`, { cause }),
+    );
+  }
+
+  #try(copy: KeyFiles, work: () => void): boolean {
+    try {
+      work();
+      return true;
+    } catch (error) {
+      this.unwritten.set(copy.directory, error);
+      return false;
+    }
+  }
+
+  /** Of each copy that answers. @throws VaultAway when none does. */
+  #answers<Answer>(ask: (copy: KeyFiles) => Answer): Map<KeyFiles, Answer> {
+    const answers = new Map<KeyFiles, Answer>();
+    let failure: unknown;
+    for (const copy of this.#copies) {
       try {
-        resolve(this.#answer(work));
+        answers.set(copy, ask(copy));
       } catch (error) {
-        this.unwritten.set(this.directory, error);
-        throw error;
+        failure = error;
       }
-    });
+    }
+    if (answers.size > 0) return answers;
+    throw new VaultAway('no directory of keys can be read', { cause: failure });
   }
-}
-
-/** On return the file has no name any more, durably, and what it held is overwritten. */
-export function removeOverwritten(files: Files, file: string): void {
-  const fd = files.open(file, 'r+');
-  try {
-    files.remove(file);
-    files.syncDirectory(path.dirname(file));
-    overwrite(files, fd);
-  } finally {
-    files.close(fd);
-  }
-}
-
-/** For what it is worth on a disk that writes elsewhere: what it held is gone for good with the key of its epoch. */
-function overwrite(files: Files, fd: number): void {
-  try {
-    const size = files.size(fd);
-    files.write(fd, Buffer.alloc(size), size, 0);
-    files.datasync(fd);
-  } catch {
-    // What replaced it is durable, and the old epoch's key goes.
-  }
-}
-
-function generationIn(name: RecordName, bytes: Buffer | undefined): number {
-  return bytes === undefined ? 0 : generationOf(name, bytes);
 }

@@ -5,7 +5,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { nodeFiles, readFrom, replaceNow, type Files } from '../files.js';
-import { DirectoryVault, removeOverwritten } from './directory-vault.js';
+import { DirectoryVault, type DirectoryVaultOptions } from './directory-vault.js';
 import {
   isKekFile,
   KekFault,
@@ -14,18 +14,18 @@ import {
   openKek,
   type KeyEncryptionKey,
 } from './key-encryption-key.js';
+import { KeyFiles, removeOverwritten } from './key-files.js';
 import {
   COPIES,
   copiesBytes,
   copiesIn,
   epochName,
-  generationOf,
+  ledgerIn,
   NAMES,
   stateNames,
   type KeyCopy,
 } from './key-record.js';
 import { KeysUnfit, type KeyVault, type RecordName, VaultAway } from './key-vault.js';
-import { ledgerOf, MirroredVault, type MirroredVaultOptions } from './mirrored-vault.js';
 import { epochRecordOf, epochsOf, newestOf, OpenedVault, unwrapped } from './opened-vault.js';
 import { PayloadKeys, type PayloadKeysOptions } from './payload-keys.js';
 import { KeyReader } from './stored-keys.js';
@@ -49,19 +49,19 @@ export interface LeftOut {
 
 export function vaultOf(
   { directories }: KeyPlaces,
-  options: Omit<MirroredVaultOptions, 'named'> & { readonly noted?: () => readonly string[] } = {},
+  options: Omit<DirectoryVaultOptions, 'named'> & { readonly noted?: () => readonly string[] } = {},
   files: Files = nodeFiles,
-): MirroredVault {
+): DirectoryVault {
   const { noted, ...others } = options;
-  const at = (names: readonly string[]) => names.map((directory) => new DirectoryVault(directory, files));
-  return new MirroredVault(at(directories), { ...others, ...(noted && { named: () => at(noted()) }) });
+  const at = (names: readonly string[]) => names.map((directory) => new KeyFiles(directory, files));
+  return new DirectoryVault(at(directories), { ...others, ...(noted && { named: () => at(noted()) }) });
 }
 
 /** Whether any of the directories has keys. */
 export function hasKeys({ directories }: KeyPlaces, files: Files = nodeFiles): boolean {
   return directories.some((directory) => {
     try {
-      return epochsOf(new DirectoryVault(directory, files)).length > 0;
+      return epochsOf(new KeyFiles(directory, files)).length > 0;
     } catch (error) {
       if (error instanceof VaultAway) return false;
       throw error;
@@ -101,7 +101,7 @@ export async function openKeys(options: DirectoryKeysOptions): Promise<PayloadKe
     }
   };
   for (const directory of places.directories) {
-    const other = otherLogIn(new DirectoryVault(directory, files), ledgerId);
+    const other = otherLogIn(new KeyFiles(directory, files), ledgerId);
     if (other !== undefined)
       throw new KeysUnfit(`the keys in ${directory} are those of another log (${other})`);
   }
@@ -115,9 +115,9 @@ export async function openKeys(options: DirectoryKeysOptions): Promise<PayloadKe
 }
 
 /** The log whose keys a directory has, where it is not this one; undefined where it cannot be reached too. */
-function otherLogIn(vault: DirectoryVault, ledgerId: string): string | undefined {
+function otherLogIn(files: KeyFiles, ledgerId: string): string | undefined {
   try {
-    const ledger = ledgerOf(vault);
+    const ledger = ledgerIn(files);
     return ledger === ledgerId ? undefined : ledger;
   } catch (error) {
     // Whoever writes there says so.
@@ -144,7 +144,7 @@ function kekFiles({ directories }: KeyPlaces, vault: KeyVault): KekFile[] {
   const record = newest === undefined ? undefined : epochRecordOf(vault, newest);
   return directories.filter(fs.existsSync).map((directory) => {
     try {
-      const kek = openKek(`file:${path.join(directory, KEK_NAME)}`);
+      const kek = openKek(`file:${kekFileOf(directory)}`);
       if (record !== undefined) unwrapped(kek, record);
       return { directory, kek };
     } catch (error) {
@@ -167,8 +167,17 @@ function kekBeside(places: KeyPlaces, vault: KeyVault): KeyEncryptionKey {
   return right.kek;
 }
 
+/** Another key wraps the keys from now on: on return no directory has a file `kek` any more, and it is overwritten. */
+export function eraseKekFiles({ directories }: KeyPlaces): void {
+  for (const file of directories.map(kekFileOf)) if (fs.existsSync(file)) removeOverwritten(nodeFiles, file);
+}
+
+export function kekFileOf(directory: string): string {
+  return path.join(directory, KEK_NAME);
+}
+
 function kekBytes(directory: string, files: Files = nodeFiles): Buffer | undefined {
-  const file = path.join(directory, KEK_NAME);
+  const file = kekFileOf(directory);
   try {
     return files.look(file) === undefined ? undefined : readFrom(files, file);
   } catch {
@@ -197,8 +206,7 @@ function makeKek({ directories }: KeyPlaces, files: Files): void {
 
 function writeKek(directory: string, kek: Buffer, files: Files): void {
   if (files.look(directory) === undefined) throw new VaultAway(`there is no directory ${directory}`);
-  if (kekBytes(directory, files)?.equals(kek) !== true)
-    replaceNow(files, path.join(directory, KEK_NAME), kek);
+  if (kekBytes(directory, files)?.equals(kek) !== true) replaceNow(files, kekFileOf(directory), kek);
 }
 
 /**
@@ -266,7 +274,7 @@ export function keyInventory(places: KeyPlaces): KeyInventory {
     ...{ ledger, epoch, epochBegun: begun, copies: copiesOf(vault).copies },
     buckets: vault.list('buckets').length,
     directories: places.directories.map((directory) => {
-      const own = new DirectoryVault(directory);
+      const own = new KeyFiles(directory);
       const held = names.filter((name, i) => isSame(newest[i], heldIn(own, name))).length;
       const kek = keks?.find((each) => each.directory === directory);
       const lacksKek = keks !== undefined && kek?.kek === undefined;
@@ -279,9 +287,9 @@ export function keyInventory(places: KeyPlaces): KeyInventory {
 }
 
 /** Undefined where the directory has no sound record of this name, or is not there. */
-function heldIn(vault: DirectoryVault, name: RecordName): Buffer | undefined {
+function heldIn(files: KeyFiles, name: RecordName): Buffer | undefined {
   try {
-    return vault.read(name)[0];
+    return files.read(name);
   } catch (error) {
     if (error instanceof VaultAway) return undefined;
     throw error;
@@ -318,7 +326,7 @@ function copiesOf(vault: KeyVault): { generation: number; copies: readonly KeyCo
  */
 export async function copyKeys(places: KeyPlaces, to: string, until?: string): Promise<void> {
   const vault = vaultOf(places);
-  const there = new DirectoryVault(to);
+  const there = new KeyFiles(to);
   if (otherLogIn(there, newestEpoch(vault).ledger) !== undefined)
     throw new KeysUnfit(`the keys in ${to} are those of another log`);
   if (until !== undefined) await noteCopy(vault, until);
@@ -330,9 +338,7 @@ export async function copyKeys(places: KeyPlaces, to: string, until?: string): P
   }
   for (const name of recordNames(vault)) {
     const { bytes } = opened.due(name);
-    const held = heldIn(there, name);
-    if (bytes !== undefined)
-      await there.write(name, bytes, held === undefined ? 0 : generationOf(name, held));
+    if (bytes !== undefined) there.put(name, bytes);
   }
 }
 

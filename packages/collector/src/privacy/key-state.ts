@@ -1,5 +1,6 @@
 /**
- * What is stored of the keys of a bucket, of a legal hold or of names: one record each, under an epoch key. Pure.
+ * What is stored of the keys of a bucket, of a legal hold or of names: one record each, under an epoch key. Frozen, version 1
+ * (docs/internals/formats.md). Pure.
  *
  *   offset  size  field; little-endian
  *        0     8  "CLEKEYS1"
@@ -23,7 +24,8 @@
  */
 import { createCipheriv, createDecipheriv, randomBytes, type KeyObject } from 'node:crypto';
 import { crc32 } from 'node:zlib';
-import { BUCKET_ID_BYTES, inBoth, NODE_BYTES, type TreeNode } from './key-tree.js';
+import { BUCKET_ID_BYTES, inBoth, KeyTree, NODE_BYTES, type TreeNode } from './key-tree.js';
+import type { SequenceSet } from './sequence-set.js';
 
 const MAGIC = 'CLEKEYS1';
 const VERSION = 1;
@@ -90,6 +92,38 @@ function sorted(trees: KeyState['trees']): KeyState['trees'] {
       return [organisation, nodes.toSorted((a, b) => first(a) - first(b))];
     }),
   );
+}
+
+/** What is left when the keys of these places are destroyed, by organisation. */
+export function without(state: KeyState, places: ReadonlyMap<string, SequenceSet>): KeyState {
+  const trees = new Map(state.trees);
+  for (const [organisation, gone] of places) {
+    const nodes = trees.get(organisation);
+    if (nodes !== undefined) trees.set(organisation, new KeyTree(state.bucketId, nodes).without(gone));
+  }
+  return { ...state, trees };
+}
+
+/** The name of the newest names key. */
+export function newestNames({ trees }: KeyState): string {
+  return [...trees.keys()].sort().at(-1) ?? '';
+}
+
+/** The name of the names key behind this one; of the first one behind ''. */
+export function nextNames(number: string): string {
+  return String(Number(number) + 1).padStart(10, '0');
+}
+
+/** The newest names key, and a tree without nodes in the place of the one before it: so that it does not come back. */
+export function withNewestNames(state: KeyState): KeyState {
+  const newest = newestNames(state);
+  const before = [...state.trees.keys()]
+    .filter((number) => number < newest)
+    .sort()
+    .at(-1);
+  const trees = new Map([[newest, state.trees.get(newest) ?? []]]);
+  if (before !== undefined) trees.set(before, []);
+  return { ...state, trees };
 }
 
 export function encodeKeyState(state: KeyState, epochKey: KeyObject): Buffer {

@@ -14,9 +14,17 @@ import {
 
 const IV_BYTES = 16;
 
+/** Digits of the number of a names key, with which its id begins. */
+const NUMBER_DIGITS = 10;
+
+/** Whether a names key was made later than another one. @param id of its cipher. */
+export function isLater(id: string, than: string): boolean {
+  return id.slice(0, NUMBER_DIGITS) > than.slice(0, NUMBER_DIGITS);
+}
+
 /** How names stand in a derived file. */
 export interface NameCipher {
-  /** The same for the same key; tells nothing of it. */
+  /** The number of the key and eight bytes that it gives; the same for the same key. Tells nothing else of it. */
   readonly id: string;
   seal(name: string): Buffer;
   /** Undefined for what this key has not made. */
@@ -28,13 +36,13 @@ export class SyntheticIv implements NameCipher {
   readonly #mac: KeyObject;
   readonly #cipher: KeyObject;
 
-  /** @param key of 32 bytes. */
-  constructor(key: Buffer) {
+  /** @param key of 32 bytes. @param number counts up with each names key of a log. */
+  constructor(key: Buffer, number = 1) {
     const derive = (purpose: string) =>
       hash('sha256', Buffer.concat([Buffer.from(`clinical-events names ${purpose}\0`), key]), 'buffer');
     this.#mac = createSecretKey(derive('mac'));
     this.#cipher = createSecretKey(derive('cipher'));
-    this.id = derive('id').toString('hex', 0, 8);
+    this.id = `${String(number).padStart(NUMBER_DIGITS, '0')}-${derive('id').toString('hex', 0, 8)}`;
   }
 
   seal(name: string): Buffer {

@@ -8,6 +8,7 @@ import {
   epochRecordIn,
   generationOf,
   holdName,
+  ledgerIn,
   NAMES,
   type EpochRecord,
 } from './key-record.js';
@@ -17,6 +18,7 @@ import {
   KeyStateDamaged,
   keyStateHeader,
   mergedStates,
+  newestNames,
   type KeyState,
 } from './key-state.js';
 import { KeyTree } from './key-tree.js';
@@ -52,9 +54,15 @@ export class OpenedVault {
   epochKey(epoch: number): KeyObject {
     const known = this.#epochs.get(epoch)?.key;
     if (known !== undefined) return known;
-    const record = this.epochRecord(epoch);
+    return this.learnEpoch(this.epochRecord(epoch));
+  }
+
+  /** The key of an epoch whose record the vault may not have. @throws KekFault */
+  learnEpoch(record: EpochRecord): KeyObject {
+    const known = this.#epochs.get(record.epoch);
+    if (known?.check === record.check) return known.key;
     const key = createSecretKey(unwrapped(this.kek, record));
-    this.#epochs.set(epoch, { key, check: record.check });
+    this.#epochs.set(record.epoch, { key, check: record.check });
     return key;
   }
 
@@ -100,12 +108,21 @@ export class OpenedVault {
     return this.due(name).state;
   }
 
-  /** The newest names key. @throws KeysUnfit where there is none, KekFault, VaultAway */
-  namesKey(): Buffer {
+  /** The names keys that are not removed yet, each behind its number, oldest first. @throws as `state`. */
+  namesKeys(): (readonly [number: number, key: Buffer])[] {
     const state = this.state(NAMES);
-    const key = state && firstKey(state, newestNames(state));
-    if (key === undefined) throw new KeysUnfit(`${NAMES} is missing or damaged in ${this.where}`);
-    return Buffer.from(key, 'latin1');
+    const numbers = [...(state?.trees.keys() ?? [])].sort();
+    return numbers.flatMap((number) => {
+      const key = state && firstKey(state, number);
+      return key === undefined ? [] : [[Number(number), Buffer.from(key, 'latin1')] as const];
+    });
+  }
+
+  /** @throws KeysUnfit where there is none; as `state`. */
+  newestNamesKey(): readonly [number: number, key: Buffer] {
+    const newest = this.namesKeys().at(-1);
+    if (newest === undefined) throw new KeysUnfit(`${NAMES} is missing or damaged in ${this.where}`);
+    return newest;
   }
 
   /** The key of a legal hold; undefined when it is destroyed, or was never made. @throws KeysUnfit, KekFault, VaultAway */
@@ -131,8 +148,13 @@ export class OpenedVault {
 }
 
 /** The numbers of the epochs, oldest first. @throws VaultAway */
-export function epochsOf(vault: KeyVault): number[] {
+export function epochsOf(vault: Pick<KeyVault, 'list'>): number[] {
   return vault.list('epochs').flatMap((name) => epochIn(name) ?? []);
+}
+
+/** The log whose keys a vault has; undefined where it has none. @throws VaultAway */
+export function ledgerOf(vault: KeyVault): string | undefined {
+  return ledgerIn({ list: (within) => vault.list(within), read: (name) => newestOf(name, vault.read(name)) });
 }
 
 /** Undefined where it is missing, or damaged in every copy. @throws VaultAway */
@@ -162,11 +184,6 @@ export function unwrapped(kek: KeyEncryptionKey, { epoch, check, wrapped }: Epoc
     }
   }
   throw fault;
-}
-
-/** The names of its trees are numbers of ten digits. */
-export function newestNames({ trees }: KeyState): string {
-  return [...trees.keys()].sort().at(-1) ?? '';
 }
 
 /** A hold and names use the key of place 0. */

@@ -9,36 +9,33 @@
 import { randomBytes, type KeyObject } from 'node:crypto';
 import type { KeyEncryptionKey } from './key-encryption-key.js';
 import { actionName, bucketIn, holdId, holdName, NAMES, stateName, stateNames } from './key-record.js';
-import { KINDS, mergedStates, opensAlike, type KeyState } from './key-state.js';
-import { BUCKET_ID_BYTES, KeyTree, newRoot, onlyKey, TREE_PLACES, type TreeNode } from './key-tree.js';
+import {
+  KINDS,
+  mergedStates,
+  newestNames,
+  nextNames,
+  opensAlike,
+  without,
+  withNewestNames,
+  type KeyState,
+} from './key-state.js';
+import { BUCKET_ID_BYTES, type KeyTree, newRoot, onlyKey, type TreeNode } from './key-tree.js';
 import { KeysUnfit, type KeyVault, type RecordName, VaultAway } from './key-vault.js';
 import type { NameCipher } from './name-cipher.js';
-import { epochsOf, newestNames } from './opened-vault.js';
-import { SequenceSet } from './sequence-set.js';
+import { epochsOf } from './opened-vault.js';
 import { type Bucket, KeyReader, namesByTag, type StoredKeys, treesOf } from './stored-keys.js';
+import { BUCKET_PLACES, bySequences, placesIn, type TakenKeys } from './taken-keys.js';
 import { type Change, VaultWriter } from './vault-writer.js';
 
-/** As many as a segment of the usual size holds. */
-const BUCKET_PLACES = 65_536;
 const BUCKET_MS = 24 * 3600 * 1000;
 const KEY_BYTES = 32;
-/** No event has these places of a bucket. */
-const BEYOND = SequenceSet.ofStretches([{ first: BUCKET_PLACES, end: TREE_PLACES }]);
+export type { TakenKeys } from './taken-keys.js';
 
 /** What an event is encrypted by. */
 export interface EventKey {
   /** Names the bucket in its frame. */
   readonly tag: number;
   readonly key: string;
-}
-
-/** Whose keys are to be destroyed: sequences of events of an organisation, by the tag of their bucket. */
-export interface TakenKeys {
-  readonly tag: number;
-  readonly organisation: string;
-  readonly sequences: SequenceSet;
-  /** Of a log in a database: what keys were asked for by, where it is not the sequences. */
-  readonly places?: SequenceSet;
 }
 
 export interface PayloadKeysOptions {
@@ -50,8 +47,6 @@ export interface PayloadKeysOptions {
   readonly isNeeded?: boolean;
   /** Keys are asked for by places that are no sequences: those of a log in a database. */
   readonly hasPlaces?: boolean;
-  /** The first names key, where it has to be as in other keys of the same log; a random one when it is not given. */
-  readonly namesKey?: Buffer | undefined;
   /** A copy of the keys cannot be written; another has what it lacks. */
   readonly onTrouble: (what: string, error: unknown) => void;
 }
@@ -143,15 +138,15 @@ export class PayloadKeys {
    * @returns the copies that could not be reached, and may still have them.
    */
   async destroy(taken: readonly TakenKeys[]): Promise<string[]> {
-    if (!(await this.#canRefresh())) return [...this.#options.vault.copies];
+    if (!(await this.#canRefresh())) return this.#all;
     const unreached = new Set<string>();
     const names = namesByTag(this.#options.vault);
-    const own = taken.flatMap((each) => this.#ownKeys(each, names.values()));
+    const own = this.#options.hasPlaces === true ? taken : bySequences(taken, names.values());
     for (const [tag, ofBucket] of Map.groupBy(own, (each) => each.tag)) {
       const name = names.get(tag);
       // A record that is missing is a fault, which `verify` finds; nothing is destroyed by it.
       if (name === undefined) continue;
-      const change: Change = (stored) => stored && without(stored, ofBucket);
+      const change: Change = (stored) => stored && without(stored, placesIn(stored, ofBucket));
       for (const copy of await this.#writer.erase(name, change)) unreached.add(copy);
       this.#reader.forget();
       await new Promise(setImmediate);
@@ -164,7 +159,7 @@ export class PayloadKeys {
    * it may say different things. @returns the copies that could not be reached.
    */
   async noteAction(body: object): Promise<string[]> {
-    if (!(await this.#canRefresh())) return [...this.#options.vault.copies];
+    if (!(await this.#canRefresh())) return this.#all;
     const text = `${JSON.stringify(body)}\n`;
     return this.#writer.put(actionName(text), Buffer.from(text));
   }
@@ -176,7 +171,7 @@ export class PayloadKeys {
    * @returns the copies that could not be reached. @throws VaultAway, KekFault where none was begun.
    */
   async rotate(): Promise<string[]> {
-    if (!(await this.#canRefresh())) return [...this.#options.vault.copies];
+    if (!(await this.#canRefresh())) return this.#all;
     await this.#writer.makeEpoch(this.#writer.epoch + 1);
     this.#writer.lookAtEpochs();
     return this.finishRotation();
@@ -185,7 +180,7 @@ export class PayloadKeys {
   /** On return the rotation that was begun last is at its end, as `rotate` has it. */
   async finishRotation(): Promise<string[]> {
     for (;;) {
-      if (!(await this.#canRefresh())) return [...this.#options.vault.copies];
+      if (!(await this.#canRefresh())) return this.#all;
       const unreached = new Set<string>();
       for (const name of stateNames(this.#options.vault)) {
         for (const copy of await this.#writer.erase(name, (stored) => stored)) unreached.add(copy);
@@ -231,7 +226,7 @@ export class PayloadKeys {
     let number: string | undefined;
     const change: Change = (stored) => {
       if (stored === undefined) throw new KeysUnfit(`${NAMES} is missing in ${this.#writer.opened.where}`);
-      number ??= namesNumber(Number(newestNames(stored)) + 1);
+      number ??= nextNames(newestNames(stored));
       return { ...stored, trees: new Map([...stored.trees, [number, nodes]]) };
     };
     await this.#writer.write(NAMES, change);
@@ -241,7 +236,7 @@ export class PayloadKeys {
 
   /** Removes all names keys but the newest. @returns the copies that could not be reached, and may have older ones. */
   async endOldNames(): Promise<string[]> {
-    if (!(await this.#canRefresh())) return [...this.#options.vault.copies];
+    if (!(await this.#canRefresh())) return this.#all;
     return this.#writer.erase(NAMES, (stored) => stored && withNewestNames(stored));
   }
 
@@ -267,7 +262,7 @@ export class PayloadKeys {
 
   /** Destroys the key of a hold; what was destroyed or never made is left so. @returns the copies that could not be reached. */
   async destroyHold(action: string): Promise<string[]> {
-    if (!(await this.#canRefresh())) return [...this.#options.vault.copies];
+    if (!(await this.#canRefresh())) return this.#all;
     return this.#writer.erase(
       holdName(action),
       (stored) => stored && { ...stored, trees: new Map([['', []]]) },
@@ -284,6 +279,11 @@ export class PayloadKeys {
       this.#writer.noteAway(error);
       return false;
     }
+  }
+
+  /** All copies. */
+  get #all(): string[] {
+    return [...this.#options.vault.copies];
   }
 
   async #putHold(action: string, key: Buffer): Promise<void> {
@@ -304,13 +304,13 @@ export class PayloadKeys {
 
   /** On return there is a names key, whoever made it. */
   async #makeNames(): Promise<void> {
-    const { namesKey = randomBytes(KEY_BYTES), vault } = this.#options;
+    const { vault } = this.#options;
     this.#writer.opened.epochKey(this.#writer.epoch);
     if (vault.read(NAMES).length > 0) return;
     // The epoch of a first start that was cut off stays: nothing is encrypted under it.
     if (this.#hasBuckets) throw this.#unfit(`${NAMES} is missing or damaged`);
     const ids = { kind: KINDS.names, bucketId: randomBytes(BUCKET_ID_BYTES) };
-    const first = [[namesNumber(1), onlyKey(namesKey)]] as const;
+    const first = [[nextNames(''), onlyKey(randomBytes(KEY_BYTES))]] as const;
     await this.#writer.write(NAMES, (stored) => stored ?? this.#newState(ids, first));
   }
 
@@ -330,19 +330,6 @@ export class PayloadKeys {
     if (unsaved !== undefined) this.#unsaved.set(name, mergedStates(unsaved, stored));
     if (this.#bucket !== undefined && stateName(this.#bucket) === name)
       this.#use(mergedStates(this.#bucket, stored));
-  }
-
-  /** An action of a log in a database names buckets of that; on a mirror each event is in one of the mirror's. */
-  #ownKeys(taken: TakenKeys, buckets: Iterable<RecordName>): TakenKeys[] {
-    if (taken.places === undefined || this.#options.hasPlaces === true) return [taken];
-    const { organisation, sequences } = taken;
-    return [...buckets].flatMap((name) => {
-      const { tag, firstSequence: first } = bucketIn(name);
-      const end = first + BUCKET_PLACES;
-      if (!sequences.meets(first, end)) return [];
-      const within = sequences.within(SequenceSet.ofStretches([{ first, end }]));
-      return [{ tag, organisation, sequences: within }];
-    });
   }
 
   #bucketOf(sequence: number): KeyState {
@@ -406,38 +393,4 @@ export class PayloadKeys {
       ...{ ledgerId, generation: 1, epoch: this.#writer.epoch, trees: new Map(trees) },
     };
   }
-}
-
-function namesNumber(number: number): string {
-  return String(number).padStart(10, '0');
-}
-
-/** The newest names key, and a tree without nodes in the place of the one before it: so that it does not come back. */
-function withNewestNames(state: KeyState): KeyState {
-  const newest = newestNames(state);
-  const before = [...state.trees.keys()]
-    .filter((number) => number < newest)
-    .sort()
-    .at(-1);
-  const trees = new Map([[newest, state.trees.get(newest) ?? []]]);
-  if (before !== undefined) trees.set(before, []);
-  return { ...state, trees };
-}
-
-/** What is left of a bucket when these keys are destroyed. */
-function without(state: KeyState, taken: readonly TakenKeys[]): KeyState {
-  const trees = new Map(state.trees);
-  for (const [organisation, own] of Map.groupBy(taken, (each) => each.organisation)) {
-    const nodes = trees.get(organisation);
-    if (nodes === undefined) continue;
-    const gone = SequenceSet.union(own.map(({ places, sequences }) => places ?? sequences));
-    const places = SequenceSet.ofStretches(
-      [...gone].map(({ first, end }) => ({
-        first: Math.max(0, first - state.firstSequence),
-        end: Math.max(0, end - state.firstSequence),
-      })),
-    );
-    trees.set(organisation, new KeyTree(state.bucketId, nodes).without(places.with(BEYOND)));
-  }
-  return { ...state, trees };
 }

@@ -1,8 +1,8 @@
 /**
- * Sets of sequences, as stretches in their order: what an action in the log says of events. Pure.
+ * Sets of sequences, as ranges in their order: what an action in the log says of events. Pure.
  *
- * As text: base64 of pairs of LEB128 numbers, how many sequences lie between the stretch before and this one, and how
- * many are in it. An event by itself takes two to four bytes, a stretch hardly more.
+ * As text (frozen, docs/internals/formats.md): base64 of pairs of LEB128 numbers, how many sequences lie between the range
+ * before and this one, and how many are in it. An event by itself takes two to four bytes, a range hardly more.
  */
 
 export interface SequenceStretch {

@@ -24,8 +24,8 @@ export interface StoredKeys {
   knows(tag: number, organisation: string): boolean;
   /** For names in files that are derived from payloads: under the newest names key. @throws KekFault, KeysUnfit */
   names(): NameCipher;
-  /** The newest names key, for other keys of the same log. @throws KekFault, KeysUnfit */
-  namesKey(): Buffer;
+  /** By the names key of an id, while it is replaced; undefined where it is not there, or not any more. @throws as `names`. */
+  namesBy(id: string): NameCipher | undefined;
   /** The key of the record of a legal hold; undefined when it is destroyed, or was never made. @throws as `keyOf`. */
   holdKey(action: string): KeyObject | undefined;
   /** The bodies of the actions that are noted beside the keys, of which the log may be an older state. */
@@ -73,11 +73,14 @@ export class KeyReader implements StoredKeys {
   }
 
   names(): NameCipher {
-    return (this.#names ??= new SyntheticIv(this.namesKey()));
+    if (this.#names !== undefined) return this.#names;
+    const [number, key] = this.opened.newestNamesKey();
+    return (this.#names = new SyntheticIv(key, number));
   }
 
-  namesKey(): Buffer {
-    return this.opened.namesKey();
+  namesBy(id: string): NameCipher | undefined {
+    const ciphers = [...this.opened.namesKeys()].map(([number, key]) => new SyntheticIv(key, number));
+    return ciphers.find((cipher) => cipher.id === id);
   }
 
   holdKey(action: string): KeyObject | undefined {

@@ -4,8 +4,17 @@
  */
 import { randomBytes } from 'node:crypto';
 import type { KeyEncryptionKey } from './key-encryption-key.js';
-import { checkOf, COPIES, epochBytes, epochIn, epochName, generationOf, stateNames } from './key-record.js';
-import { mergedStates, opensAlike, type KeyState } from './key-state.js';
+import {
+  checkOf,
+  COPIES,
+  epochBytes,
+  epochIn,
+  epochName,
+  epochRecordIn,
+  generationOf,
+  stateNames,
+} from './key-record.js';
+import { keyStateHeader, mergedStates, opensAlike, type KeyState } from './key-state.js';
 import { KeysUnfit, type KeyVault, type RecordName, VaultAway } from './key-vault.js';
 import { epochsOf, OpenedVault } from './opened-vault.js';
 
@@ -70,9 +79,9 @@ export class VaultWriter {
   /** On return what others have stored is known here. @throws VaultAway, KeysUnfit, KekFault */
   async catchUp(): Promise<void> {
     for (const [name, bytes] of await this.vault.refresh()) this.#lost.set(name, bytes);
-    // By the keys that they were written under, before those that others have ended are forgotten.
+    // By the keys that they were written under, before those that the vault does not have are forgotten.
     for (const [name, lost] of this.#lost)
-      if (lost instanceof Buffer && name.endsWith('.keys')) this.#lost.set(name, this.opened.decode(lost));
+      if (Buffer.isBuffer(lost) && name.endsWith('.keys')) this.#lost.set(name, this.#openLost(lost));
     for (const copy of this.vault.copies) if (!this.#known.has(copy)) this.#lagging.add(copy);
     for (const copy of this.vault.copies) this.#known.add(copy);
     this.opened.forgetEpochs();
@@ -226,6 +235,14 @@ export class VaultWriter {
       }
       this.#lost.delete(name);
     }
+  }
+
+  #openLost(bytes: Buffer): KeyState {
+    const name = epochName(keyStateHeader(bytes).epoch);
+    const lostEpoch = this.#lost.get(name);
+    const record = Buffer.isBuffer(lostEpoch) ? epochRecordIn(name, lostEpoch) : undefined;
+    if (record !== undefined) this.opened.learnEpoch(record);
+    return this.opened.decode(bytes);
   }
 
   /** On return the number of the newest epoch is known. @throws VaultAway where there is none. */

@@ -3,12 +3,12 @@ import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import fc from 'fast-check';
 import { beforeEach, expect, onTestFinished, test } from 'vitest';
-import { CatalogueFault, type Catalogue, type EventLog } from '../../src/catalogue/catalogue.js';
+import type { Catalogue, EventLog } from '../../src/catalogue/catalogue.js';
 import { SyntheticIv } from '../../src/privacy/name-cipher.js';
 import { stored } from '../records/odd-log.js';
 import { temporaryDirectory } from '../running/collector-process.js';
 import { fillDirectory } from '../store/embedded/filled-directory.js';
-import { catalogueIn, contentsOf, expectedOf, twinLog, withLog } from './made-catalogue.js';
+import { catalogueIn, twinLog, withLog } from './made-catalogue.js';
 
 const EVENTS =
   fc.sample(twinLog(120), { numRuns: 40, seed: 14 }).sort((a, b) => b.length - a.length)[0] ?? [];
@@ -122,17 +122,4 @@ test('[R-1810] where names are encrypted, the views have none of them as text', 
   expect(found.length).toBeGreaterThan(0);
   for (const row of found)
     for (const value of Object.values(row)) expect(value === null || value instanceof Uint8Array).toBe(true);
-});
-
-test('[R-1811] of two handles with different keys of names the one that finds the other’s file writes nothing into it', async () => {
-  const [old, current] = [1, 2].map((key) => new SyntheticIv(Buffer.alloc(32, key)));
-  if (old === undefined || current === undefined) expect.unreachable();
-  const first = opened(old);
-  await withNames(old, (log) => first.update(log, { through: 10 }));
-  const second = opened(current);
-  await withNames(current, (log) => second.update(log, { through: 20 }));
-  await expect(withNames(old, (log) => first.update(log))).rejects.toThrow(CatalogueFault);
-  expect(contentsOf(second)).toEqual(await expectedOf(dataDir, 20));
-  await withNames(current, (log) => second.update(log));
-  expect(contentsOf(second)).toEqual(await expectedOf(dataDir, EVENTS.length));
 });

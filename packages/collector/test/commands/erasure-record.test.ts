@@ -4,11 +4,11 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { beforeEach, describe, expect, test } from 'vitest';
 import {
-  dropErasureRecord,
   type ErasureFacts,
   erasureRecordOf,
   keepErasureRecord,
 } from '../../src/commands/lifecycle/erasure-record.js';
+import { dropRecord } from '../../src/commands/lifecycle/holds.js';
 import { scratch } from '../running/scratch.js';
 import { encryptionIn, fillDirectory } from '../store/embedded/filled-directory.js';
 
@@ -79,8 +79,8 @@ describe('[R-1541] the record of an erasure', () => {
 
   test('is gone when the erasure was refused, once or twice', async () => {
     const record = await keepErasureRecord(dataDir, FACTS);
-    dropErasureRecord(dataDir, ACTION);
-    dropErasureRecord(dataDir, ACTION);
+    dropRecord(dataDir, 'erasures', ACTION);
+    dropRecord(dataDir, 'erasures', ACTION);
     expect(fs.readdirSync(path.dirname(fileOf(ACTION)))).toEqual([]);
     expect(erasureRecordOf(dataDir, ACTION, record)).toBeUndefined();
   });

@@ -133,7 +133,7 @@ test('[R-1375] a hold on a run holds what hangs on the event that would open it,
     begun: '',
     salt: '',
   } as const;
-  const holds = new Holds([{ ...record, runs: [held], organisations: [], subjects: [] }], undefined);
+  const holds = new Holds([{ ...record, runs: [held], organisations: [], subjects: [] }]);
   const start = { sequence: 1, state: 'read', parent: idOf(held) } as const;
   const event = { sequence: 1, at: 0, size: 0, kind: 'outcome', organisation: 'icu', receivedAt: 0 } as const;
   const [nested, loose, inner] = [true, false, true].map((isRun) => new LogRun('icu', idOf(other), isRun));

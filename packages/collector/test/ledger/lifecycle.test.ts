@@ -27,6 +27,8 @@ beforeEach(() => {
   told = [];
   isRefused = () => false;
   comesBehind = () => undefined;
+  calls = [];
+  away = {};
 });
 
 class Memory implements Requests {
@@ -70,19 +72,32 @@ class Memory implements Requests {
   }
 }
 
+/** What is done to keys and names, in its order; and the directories that each finds away. */
+let calls: string[];
+let away: Record<string, string[]>;
+
+const noted = (what: string) => () => {
+  calls.push(what);
+  return Promise.resolve(away[what] ?? []);
+};
+
 function lifecycleOf(requests: Requests): Lifecycle {
   let sequence = 0;
-  const none = () => Promise.resolve([]);
   const keys: LifecycleOptions['keys'] = {
-    ...{ destroy: none, noteAction: () => [], rotate: none, finishRotation: none },
+    ...{ destroy: noted('destroy'), noteAction: noted('note'), rotate: noted('rotate') },
+    ...{ finishRotation: noted('rotate'), destroyHold: noted('destroy hold') },
+    ...{ renewNames: noted('renew names'), endOldNames: noted('end old names') },
     ...{ isRotating: false, epoch: 1, epochBegun: Date.now(), directories: { all: 1, inTrouble: 0 } },
-    stored: { noted: () => [] },
+    stored: { noted: () => [], holdKey: () => undefined },
   };
   return new Lifecycle({
     ...{ requests, actions, keys },
     keysIn: () => Promise.resolve([]),
+    resealNames: async () => void (await noted('seal again')()),
+    dropHoldRecord: async () => void (await noted('drop record')()),
     append(entry) {
       const body = Buffer.from(entry.salted).subarray(SALT_BYTES);
+      calls.push(/"does":"(\w+)"/.exec(body.toString())?.[1] ?? '');
       if (isRefused(body)) return Promise.reject(new Error('no room'));
       actions.add(++sequence, Date.now(), body);
       const behind = comesBehind(body);
@@ -209,5 +224,69 @@ describe('[R-1552] a refusal', () => {
     await requests.lay(ERASURE, '{}');
     await lifecycleOf(requests).look();
     expect(await answerTo(requests, ERASURE)).toMatchObject({ state: 'refused', because: 'impossible' });
+  });
+});
+
+describe('[R-2013] the key of names', () => {
+  const RELEASE = '11111111-1111-4111-8111-111111111111';
+  const rotation = { action: RELEASE, does: 'rotate', epoch: 1 } as const;
+  const START = ['seal again', 'end old names'];
+  const NAMES = ['renew names', ...START];
+
+  test('is replaced once the keys of payloads are destroyed, and before the log says that this is done', async () => {
+    const requests = new Memory();
+    await layRequest(requests, { action: erasure(), considered });
+    await lifecycleOf(requests).look();
+    expect(calls).toEqual(['erase', 'erase', 'note', 'note', 'destroy', ...NAMES, 'done']);
+  });
+
+  test('is replaced behind each rotation, of which the log says nothing before', async () => {
+    const requests = new Memory();
+    await layRequest(requests, { action: rotation, considered });
+    await lifecycleOf(requests).look();
+    expect(calls).toEqual(['rotate', ...NAMES, 'rotate']);
+  });
+
+  test.for(['renew names', 'end old names'])(
+    'that waits for a directory to %s leaves all waiting for it',
+    async (what) => {
+      const requests = new Memory();
+      away = { [what]: ['/keys'] };
+      await layRequest(requests, { action: erasure(), considered });
+      await lifecycleOf(requests).look();
+      expect(calls).not.toContain('done');
+      expect(await answerTo(requests, ERASURE)).toEqual({ state: 'pending', unreached: ['/keys'] });
+      away = {};
+      calls = [];
+      // As the next start does it.
+      await lifecycleOf(requests).look();
+      expect(calls).toEqual(['note', 'note', 'destroy', ...NAMES, 'done']);
+      expect(await answerTo(requests, ERASURE)).toEqual({ state: 'done' });
+    },
+  );
+
+  test('that was replaced when the process ended has its end with the next start', async () => {
+    await lifecycleOf(new Memory()).look();
+    expect(calls).toEqual(START);
+  });
+
+  test('[R-2011] is no part of a release: entry, note, key, record, and again with each start', async () => {
+    const requests = new Memory();
+    actions.add(
+      1,
+      1,
+      Buffer.from(JSON.stringify(actionFields({ action: HOLD, does: 'hold', record: 'ab' }))),
+    );
+    away = { 'destroy hold': ['/keys'] };
+    await layRequest(requests, { action: { action: RELEASE, does: 'release', hold: HOLD }, considered });
+    await lifecycleOf(requests).look();
+    const release = ['note', 'destroy hold', 'drop record'];
+    expect(calls.filter((call) => !START.includes(call)).slice(0, 4)).toEqual(['release', ...release]);
+    expect(await answerTo(requests, RELEASE)).toEqual({ state: 'pending', unreached: ['/keys'] });
+    away = {};
+    calls = [];
+    await lifecycleOf(requests).look();
+    expect(calls).toEqual([...START, ...release]);
+    expect(await answerTo(requests, RELEASE)).toEqual({ state: 'done' });
   });
 });

@@ -2,7 +2,7 @@
 import path from 'node:path';
 import type { Files } from '../../src/files.js';
 import { DirectoryVault } from '../../src/privacy/directory-vault.js';
-import { MirroredVault } from '../../src/privacy/mirrored-vault.js';
+import { KeyFiles } from '../../src/privacy/key-files.js';
 import { MemoryDisk } from '../store/embedded/memory-disk.js';
 import type { VaultCopy, VaultPlace, VaultSubject } from './vault-conformance.js';
 import { LEDGER } from './vault-records.js';
@@ -68,10 +68,8 @@ function placeOn(disks: readonly MemoryDisk[], mutant: Mutant | undefined): Vaul
   const place: VaultPlace = {
     copies,
     open() {
-      const vaults = copies.map(({ directory, files }) => new DirectoryVault(directory, files));
-      const [first] = vaults;
-      const vault =
-        vaults.length === 1 && first !== undefined ? first : new MirroredVault(vaults, { ledgerId: LEDGER });
+      const all = copies.map(({ directory, files }) => new KeyFiles(directory, files));
+      const vault = new DirectoryVault(all, { ledgerId: LEDGER });
       return Promise.resolve(mutant?.vault?.(vault, place) ?? vault);
     },
     onDisks: (others) => placeOn(others, mutant),

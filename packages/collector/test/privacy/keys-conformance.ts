@@ -1,11 +1,11 @@
 /** What the keys of payloads promise over every vault (privacy/payload-keys.ts), whatever is done to its copies. */
 import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import type { KeyEncryptionKey } from '../../src/privacy/key-encryption-key.js';
+import { KekFault, type KeyEncryptionKey } from '../../src/privacy/key-encryption-key.js';
 import { PayloadKeys } from '../../src/privacy/payload-keys.js';
 import { SequenceSet } from '../../src/privacy/sequence-set.js';
 import { KeyReader } from '../../src/privacy/stored-keys.js';
-import { random, runs } from '../../../../test/property-runs.js';
+import { random, type runs as countedRuns } from '../../../../test/property-runs.js';
 import type { MemoryDisk } from '../store/embedded/memory-disk.js';
 import type { VaultPlace, VaultSubject } from './vault-conformance.js';
 import { LEDGER, the } from './vault-records.js';
@@ -26,9 +26,9 @@ interface Given extends Place {
   readonly key: string;
 }
 
-async function openKeys(place: VaultPlace): Promise<PayloadKeys> {
+async function openKeys(place: VaultPlace, kek = KEK): Promise<PayloadKeys> {
   const vault = await place.open();
-  return PayloadKeys.open({ vault, kek: KEK, ledgerId: LEDGER, onTrouble: () => undefined });
+  return PayloadKeys.open({ vault, kek, ledgerId: LEDGER, onTrouble: () => undefined });
 }
 
 function give(keys: PayloadKeys, organisation: string, sequence: number): Given {
@@ -125,7 +125,8 @@ async function expectContinued(
   await after.close();
 }
 
-export function keysConformance(subject: VaultSubject): void {
+/** @param runs of property-runs.js: a campaign has the files that import it. */
+export function keysConformance(subject: VaultSubject, runs: typeof countedRuns): void {
   const using = (name: string, run: (place: VaultPlace) => Promise<void>, timeout?: number) =>
     test(name, { ...(timeout && { timeout }) }, async () => {
       const place = await subject.makePlace();
@@ -229,6 +230,35 @@ export function keysConformance(subject: VaultSubject): void {
         }
       });
 
+    if (subject.hasBackups)
+      using('[R-1361] what a restored database lost is back, also after the KEK was away', async (place) => {
+        let isAway = false;
+        const unwrap = (wrapped: string) => {
+          if (isAway) throw new KekFault('the program is away');
+          return KEK.unwrap(wrapped);
+        };
+        const [one, other] = [await openKeys(place), await openKeys(place, { ...KEK, unwrap })];
+        const given = [give(one, 'a', 1), give(one, 'a', 2), give(one, 'a', 3)];
+        await one.flush();
+        const [victim, ...kept] = given;
+        const back = await the(place.backUp)();
+        expect(await destroy(one, the(victim))).toEqual([]);
+        expect(await one.rotate()).toEqual([]);
+        const late = give(one, 'b', 4);
+        await one.flush();
+        // The other has read all of it and opened nothing; then it alone knows of it.
+        await other.refresh();
+        await back();
+        isAway = true;
+        for (let i = 0; i < 2; i++) await expect(other.refresh()).rejects.toThrow(KekFault);
+        isAway = false;
+        await other.refresh();
+        expect(await other.finishRotation()).toEqual([]);
+        const reader = await readerOf(place);
+        expectDestroyed(reader, [the(victim)]);
+        expectKept(reader, [...kept, late]);
+      });
+
     if (subject.hasDisks)
       using(
         '[R-2005] a kill or a loss of power at any call of a first start, a flush, an erasure or a rotation keeps every promise',
@@ -268,7 +298,7 @@ export function keysConformance(subject: VaultSubject): void {
             );
           }
         },
-        60_000,
+        runs(24 * 3_600_000, 60_000),
       );
   });
 }

@@ -59,9 +59,9 @@ class ModelVault implements KeyVault {
     return this.copies.filter((_, i) => !this.#put(the(this.stored[i]), name, bytes));
   }
 
-  prove(): Promise<void> {
+  async prove(): Promise<void> {
+    await Promise.resolve();
     this.#there();
-    return Promise.resolve();
   }
 
   close(): Promise<void> {

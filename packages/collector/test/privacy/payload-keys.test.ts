@@ -1,7 +1,8 @@
 /** Keys of payloads over every vault that needs no server. */
+import { runs } from '../../../../test/property-runs.js';
 import { directoryVaults } from './directory-places.js';
 import { keysConformance } from './keys-conformance.js';
 import { modelVaults } from './model-vault.js';
 
 for (const subject of [modelVaults(1), modelVaults(3), directoryVaults(1), directoryVaults(3)])
-  keysConformance(subject);
+  keysConformance(subject, runs);

@@ -262,6 +262,7 @@ export const RECORD_CASES: Readonly<Record<string, VaultCase>> = {
       const back = await Promise.all(place.copies.map((copy) => copy.leave()));
       const next = bucket(A, { generation: 2 });
       await expect(put(vault, next, 1)).rejects.toThrow(VaultAway);
+      await expect(vault.prove()).rejects.toThrow(VaultAway);
       expect(await vault.erase(next.name, next.bytes, 1)).toEqual(vault.copies);
       const read = async () => {
         await vault.refresh();
@@ -270,6 +271,7 @@ export const RECORD_CASES: Readonly<Record<string, VaultCase>> = {
       await expect(read()).rejects.toThrow(VaultAway);
       for (const each of back) await each();
       await vault.refresh();
+      await vault.prove();
       expect(await vault.erase(next.name, next.bytes, 1)).toEqual([]);
       await expectEverywhere(place, next.name, next.bytes);
     },

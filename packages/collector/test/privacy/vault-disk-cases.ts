@@ -131,6 +131,7 @@ export const DISK_CASES: Readonly<Record<string, VaultCase>> = {
       const [disk] = disksOf(place);
       the(disk).capacity = 0;
       await expect(put(vault, next, 1)).rejects.toThrow(VaultAway);
+      await expect(vault.prove()).rejects.toThrow(VaultAway);
       await expect(put(vault, bucket(B, { generation: 1 }), 0)).rejects.toThrow(VaultAway);
       expect(await vault.erase(next.name, next.bytes, 1)).toEqual(vault.copies);
       expect(vault.read(next.name)).toEqual([old]);

@@ -206,6 +206,14 @@ export const MUTANTS: readonly Mutant[] = [
       }),
   },
   {
+    lacks: 'a proof writes',
+    cases: [
+      'nothing is written while no copy can be reached, and all can be done when one can',
+      'on a full disk a write fails and an erasure names the copy; both leave what was there',
+    ],
+    vault: (vault) => changed(vault, { prove: () => Promise.resolve() }),
+  },
+  {
     lacks: 'an erasure names the copies that it did not reach',
     cases: [
       'an erasure names the copy that was away; when it is back, its old bytes are given beside the others',

@@ -19,7 +19,9 @@ import { type Config, inQuotes } from '@clinical-events/collector/config';
 import { GrowingTree } from '@clinical-events/collector/tree/growing-tree';
 import { verifyNote } from '@clinical-events/collector/tree/note-signing';
 import { CheckpointContradicted, LeafReader } from '@clinical-events/collector/ledger/signed-tree';
-import { actionFields } from '@clinical-events/collector/privacy/actions';
+import { catalogueDirectory, resealCatalogue } from '@clinical-events/collector/catalogue/catalogue';
+import { type Action, actionFields } from '@clinical-events/collector/privacy/actions';
+import type { PayloadKeys } from '@clinical-events/collector/privacy/payload-keys';
 import { KeysUnfit } from '@clinical-events/collector/privacy/key-vault';
 import { counted } from '@clinical-events/collector/quantity';
 import { ProvenTree, treeUpTo } from '@clinical-events/collector/replica/proven-tree';
@@ -54,7 +56,12 @@ import {
   reasonOf,
   usage,
 } from '@clinical-events/collector/commands/exit-codes';
-import { recordOf, takeRecord } from '@clinical-events/collector/commands/lifecycle/holds';
+import {
+  dropRecord,
+  isRecord,
+  recordText,
+  takeRecord,
+} from '@clinical-events/collector/commands/lifecycle/holds';
 import { encryptionOf } from '@clinical-events/collector/commands/payload-encryption';
 import { ProgressBar } from '@clinical-events/collector/commands/terminal';
 import { holdDirectory, holdsLog } from '@clinical-events/collector/commands/regular-files';
@@ -115,7 +122,7 @@ async function run(config: Config, once: boolean): Promise<void> {
     const store = await openForWriting({
       ...{ directory: dataDir, segmentBytes: config.segmentBytes, lock: held.file, ledgerId, onTrouble },
       ...(shared.encryptionKeys !== undefined && {
-        encryption: encryptionOf(own, onTrouble, shared.namesKey()),
+        encryption: encryptionOf(own, onTrouble),
       }),
     });
     const compaction = new BackgroundCompaction({ dataDir, store, onTrouble });
@@ -229,6 +236,13 @@ function checkpointOf(dataDir: string, note: string): Checkpoint {
   }
   if (checkpoint.origin === origin) return checkpoint;
   throw new CheckpointContradicted(`its newest checkpoint is of another log, ${checkpoint.origin}`);
+}
+
+type HoldAction = Extract<Action, { does: 'hold' }>;
+
+/** @param unreached copies of the keys. @throws KeysUnfit where there are some. */
+function assertReached(what: string, [unreached]: readonly string[]): void {
+  if (unreached !== undefined) throw new KeysUnfit(`${what} waits for its keys: ${unreached} cannot be reached`);
 }
 
 class Mirror {
@@ -375,32 +389,64 @@ class Mirror {
   }
 
   /**
-   * On return the mirror has done what the actions say that it holds: its own keys are destroyed, and the records of holds
-   * are here.
+   * On return the mirror has done what the actions say that it has: its own keys are destroyed, the records and keys of holds
+   * are here or are destroyed, and names in its catalogue are under a new key.
    * @throws when that cannot be done now; nothing more is copied before it is.
    */
   async #obey(): Promise<void> {
     const { keys, actions } = this.store;
-    const news = actions.logged.slice(this.#obeyed);
+    const news = actions.logged.slice(this.#obeyed).map(({ said }) => said);
     if (news.length === 0) return;
-    const retires = news.flatMap(({ said }) => (said.does === 'erase' ? [said] : []));
-    const unreached: string[] = [];
-    for (const said of retires) unreached.push(...((await keys?.noteAction(actionFields(said))) ?? []));
-    unreached.push(...((await keys?.destroy(retires.flatMap((said) => said.keys))) ?? []));
-    if (unreached.length > 0)
-      throw new KeysUnfit(`an erasure waits for its keys: ${unreached[0] ?? ''} cannot be reached`);
-    for (const { said } of news) if (said.does === 'hold') await this.#takeRecord(said);
-    // What was destroyed is gone for good with the key of its epoch.
-    if (keys !== undefined && news.some(({ said }) => said.does === 'rotate')) {
-      const [left] = await (keys.isRotating ? keys.finishRotation() : keys.rotate());
-      if (left !== undefined) throw new KeysUnfit(`another epoch of keys waits: ${left} cannot be reached`);
+    if (keys === undefined) {
+      for (const said of news) if (said.does === 'hold') await this.#takeRecord(said);
+    } else {
+      await this.#destroy(keys, news);
+      for (const said of news) if (said.does === 'hold') await this.#takeHold(keys, said);
+      if (news.some(({ does }) => does === 'erase' || does === 'rotate')) await this.#replaceNames(keys);
+      // What was destroyed is gone for good with the key of its epoch.
+      if (news.some(({ does }) => does === 'rotate'))
+        assertReached('another epoch of keys', await (keys.isRotating ? keys.finishRotation() : keys.rotate()));
     }
     this.#obeyed = actions.logged.length;
   }
 
-  async #takeRecord(hold: { readonly action: string; readonly record: string }): Promise<void> {
+  async #destroy(keys: PayloadKeys, news: readonly Action[]): Promise<void> {
+    for (const said of news) {
+      if (said.does === 'erase' || said.does === 'release')
+        assertReached('an erasure', await keys.noteAction(actionFields(said)));
+      if (said.does === 'release') {
+        assertReached('the release of a hold', await keys.destroyHold(said.hold));
+        dropRecord(this.config.dataDir, 'holds', said.hold);
+      }
+    }
+    const taken = news.flatMap((said) => (said.does === 'erase' ? said.keys : []));
+    assertReached('an erasure', await keys.destroy(taken));
+  }
+
+  /** On return no name in the catalogue of the mirror is under another key than the newest one. */
+  async #replaceNames(keys: PayloadKeys): Promise<void> {
     const { dataDir } = this.config;
-    if (recordOf(dataDir, hold.action, hold.record) !== undefined) return;
+    assertReached('another key of names', await keys.renewNames());
+    const { events: log } = openStore(dataDir);
+    await resealCatalogue(catalogueDirectory(dataDir), log, (error) =>
+      tell(`warning: the catalogue is made again, because its names could not be sealed again: ${reasonOf(error)}`),
+    );
+    await log.close();
+    assertReached('another key of names', await keys.endOldNames());
+  }
+
+  /** Of one that is over by now, there is neither key nor record any more. */
+  async #takeHold(keys: PayloadKeys, hold: HoldAction): Promise<void> {
+    if (!this.store.actions.holds.has(hold.action)) return;
+    const from = await this.shared.storedKeys();
+    if (from !== undefined) await keys.takeHoldKey(hold.action, from);
+    await this.#takeRecord(hold);
+  }
+
+  async #takeRecord(hold: HoldAction): Promise<void> {
+    const { dataDir } = this.config;
+    const own = recordText(dataDir, hold.action);
+    if (own !== undefined && isRecord(own, hold.record)) return;
     const text = await this.shared.holdRecords.get(hold.action);
     if (text !== undefined && (await takeRecord(dataDir, hold, text))) return;
     tell(`warning: the record of hold ${hold.action} is not in the database as it was written`);

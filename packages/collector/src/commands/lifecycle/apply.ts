@@ -11,15 +11,14 @@ import { CommandFailure, EXIT, interruption, usage } from '../exit-codes.js';
 import { isNoId } from '../../store/text.js';
 import { assertReadable } from '../regular-files.js';
 import { legible } from '../terminal.js';
-import { assertCollectorRuns, considered, deliver } from './delivery.js';
+import { assertCollectorRuns, considered, deliver, isOver } from './delivery.js';
 import { keysOf } from './erasable.js';
 import {
-  dropErasureRecord,
   type ErasureFacts,
   keepErasureRecord,
   type LeftEvents,
 } from './erasure-record.js';
-import { Holds, holdsOf } from './holds.js';
+import { dropRecord, Holds, holdsOf } from './holds.js';
 import { type LogRun, LogRuns } from './log-runs.js';
 import { idOf, textOf } from './log-pass.js';
 import {
@@ -110,9 +109,6 @@ function applierOf({ by }: ApplyOptions): ErasureFacts['applier'] {
   return { name: by, isProven: false, at };
 }
 
-/** How an apply ends of which it is not known whether a collector does it. */
-const OPEN: readonly number[] = [EXIT.pending, EXIT.failure];
-
 class Application {
   readonly #actions: Actions;
   readonly #plan: Plan;
@@ -182,9 +178,8 @@ class Application {
     const request = { action: said, considered: { policy, holds } };
     await deliver(this.config, request, { signal }).catch((error: unknown) => {
       // What was begun, or may be, keeps it.
-      const isOpen = !(error instanceof CommandFailure) || OPEN.includes(error.exitCode);
-      if (!isOpen && this.reader.log.actions?.().partsIn(action).length === 0)
-        dropErasureRecord(this.config.dataDir, action);
+      if (isOver(error) && this.reader.log.actions?.().partsIn(action).length === 0)
+        dropRecord(this.config.dataDir, 'erasures', action);
       throw error;
     });
     return { action, erased, left: marked.length - erased.size };
@@ -249,7 +244,7 @@ class Application {
     const whole = await LogRuns.open(dataDir, signal);
     try {
       const runs = await whole.collect(changed, { nested: false, outer: true });
-      const holds = new Holds(holdsOf(dataDir, this.#actions), whole.log.names);
+      const holds = new Holds(holdsOf(dataDir, this.#actions, whole.log));
       for (const run of runs) {
         const isNew = ({ sequence }: { sequence: number }) => sequence > this.#plan.through;
         const of = (as: 'target' | 'caller', isSince: boolean) =>

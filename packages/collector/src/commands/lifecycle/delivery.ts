@@ -19,7 +19,7 @@ import {
   openStore,
 } from '../../store/open-to-read.js';
 import { readMirrorNote } from '../../tree/state-files.js';
-import { usage, CommandFailure, EXIT, interruption } from '../exit-codes.js';
+import { usage, CommandFailure, EXIT, type ExitCode, interruption } from '../exit-codes.js';
 import { assertReadable } from '../regular-files.js';
 import { printRemarks } from '../typed.js';
 
@@ -98,6 +98,12 @@ export async function deliver(
   } finally {
     await shared?.close();
   }
+}
+
+/** Whether what was asked for has not begun, and no collector begins it any more. @param error that `deliver` has thrown. */
+export function isOver(error: unknown): boolean {
+  const isOpen = (code: ExitCode) => code === EXIT.pending || code === EXIT.failure;
+  return error instanceof CommandFailure && !isOpen(error.exitCode);
 }
 
 /** @throws CommandFailure for a database of another log. */

@@ -1,19 +1,21 @@
 /**
  * The record of an erasure: case, who planned and applied it, and what it left. The action has a salted SHA-256 of it, and
  * holds nothing of it. It lies beside the log, `lifecycle/erasures/<action>.json`, sealed under a key of its own
- * (AES-256-GCM), which is wrapped by the key-encryption key of the payload keys. The salt lies in the sealed part.
+ * (record-seal.ts), which is wrapped by the key-encryption key of the payload keys. The salt lies in the sealed part.
  */
-import { createCipheriv, createDecipheriv, hash, randomBytes } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import { exists, nodeFiles } from '../../files.js';
+import type { Rewrapping } from '../../privacy/kek-exchange.js';
 import { kekOf } from '../../privacy/key-directories.js';
+import { unwrapFirst } from '../../privacy/key-encryption-key.js';
+import { openRecord, sealRecord } from '../../privacy/record-seal.js';
 import { readKeyPlaces } from '../../store/key-places.js';
 import { newSalt, recordFile, writeRecord } from './holds.js';
 
 const FORMAT = 'clinical-events/erasure-record/v1';
-const CIPHER = 'aes-256-gcm';
-const [KEY_BYTES, NONCE_BYTES, TAG_BYTES] = [32, 12, 16];
+const KEY_BYTES = 32;
 
 export interface Person {
   readonly name: string;
@@ -56,9 +58,8 @@ export interface ErasureFacts {
  */
 export async function keepErasureRecord(dataDir: string, facts: ErasureFacts): Promise<string> {
   const text = Buffer.from(JSON.stringify({ ...facts, salt: newSalt() }));
-  const [key, nonce] = [randomBytes(KEY_BYTES), randomBytes(NONCE_BYTES)];
-  const cipher = createCipheriv(CIPHER, key, nonce).setAAD(Buffer.from(facts.action));
-  const sealed = Buffer.concat([nonce, cipher.update(text), cipher.final(), cipher.getAuthTag()]);
+  const key = randomBytes(KEY_BYTES);
+  const sealed = sealRecord(key, facts.action, text);
   const record = {
     ...{ format: FORMAT, action: facts.action, sealed: sealed.toString('base64') },
     key: await kekOf(readKeyPlaces(dataDir)).wrap(key),
@@ -67,12 +68,18 @@ export async function keepErasureRecord(dataDir: string, facts: ErasureFacts): P
   return hash('sha256', text);
 }
 
-/** On return an erasure that was refused or withdrawn has no record. */
-export function dropErasureRecord(dataDir: string, action: string): void {
-  const file = recordFile(dataDir, 'erasures', action);
-  if (!exists(file)) return;
-  nodeFiles.remove(file);
-  nodeFiles.syncDirectory(path.dirname(file));
+/** On return the keys of all records are wrapped so; while there are two wrappings, a space stands between them. */
+export async function rewrapErasureRecords(dataDir: string, rewrap: Rewrapping): Promise<void> {
+  const directory = path.dirname(recordFile(dataDir, 'erasures', 'any'));
+  for (const name of exists(directory) ? fs.readdirSync(directory) : []) {
+    if (!name.endsWith('.json')) continue;
+    const file = path.join(directory, name);
+    const record = JSON.parse(fs.readFileSync(file, 'utf8')) as { key: string };
+    // What a wrapping opens to is proved by what it was sealed by, when the record is read.
+    const key = (await rewrap(record.key.split(' '), () => true)).join(' ');
+    if (key !== record.key)
+      await nodeFiles.replace(file, Buffer.from(`${JSON.stringify({ ...record, key })}\n`));
+  }
 }
 
 /**
@@ -82,17 +89,14 @@ export function dropErasureRecord(dataDir: string, action: string): void {
 export function erasureRecordOf(dataDir: string, action: string, record: string): ErasureFacts | undefined {
   const file = recordFile(dataDir, 'erasures', action);
   if (!exists(file)) return undefined;
-  let text: Buffer;
+  let text: Buffer | undefined;
   try {
     const kek = kekOf(readKeyPlaces(dataDir));
     const { sealed, key } = JSON.parse(fs.readFileSync(file, 'utf8')) as Record<'sealed' | 'key', string>;
-    const bytes = Buffer.from(sealed, 'base64');
-    const nonce = bytes.subarray(0, NONCE_BYTES);
-    const decipher = createDecipheriv(CIPHER, kek.unwrap(key), nonce).setAAD(Buffer.from(action));
-    decipher.setAuthTag(bytes.subarray(-TAG_BYTES));
-    text = Buffer.concat([decipher.update(bytes.subarray(NONCE_BYTES, -TAG_BYTES)), decipher.final()]);
+    text = openRecord(unwrapFirst(kek, key.split(' ')), action, Buffer.from(sealed, 'base64'));
   } catch {
     return undefined;
   }
+  if (text === undefined) return undefined;
   return hash('sha256', text) === record ? (JSON.parse(text.toString()) as ErasureFacts) : undefined;
 }

@@ -1,18 +1,24 @@
 /** `collector hold`: what a court or an investigation needs is not erased, by no request and no policy. */
 import { randomUUID } from 'node:crypto';
 import type { Config } from '../../config.js';
+import type { Actions } from '../../privacy/actions.js';
+import { KekFault } from '../../privacy/key-encryption-key.js';
+import { KeysUnfit, VaultAway } from '../../privacy/key-vault.js';
 import { SequenceSet } from '../../privacy/sequence-set.js';
 import { counted } from '../../quantity.js';
+import type { EventLog } from '../../store/contract/events.js';
+import type { HoldKeys } from '../../store/contract/requests.js';
 import { openStore } from '../../store/open-to-read.js';
 import { idsIn, notThere, organisationFrom, runIdFrom, severalRuns } from '../arguments.js';
 import { type Call, defineCommand } from '../define.js';
-import { usage, interruption, CommandFailure, EXIT } from '../exit-codes.js';
+import { usage, interruption, CommandFailure, EXIT, type ExitCode } from '../exit-codes.js';
 import { logAccess } from '../access-log.js';
+import { openHoldKeys } from '../payload-encryption.js';
 import { assertReadable } from '../regular-files.js';
 import { alignedTable, jsonLine, legible } from '../terminal.js';
 import { printRemarks } from '../typed.js';
-import { assertCollectorRuns, beginLog, considered, deliver } from './delivery.js';
-import { type HoldRecord, holdsOf, keepRecord } from './holds.js';
+import { assertCollectorRuns, beginLog, considered, deliver, isOver } from './delivery.js';
+import { dropRecord, type HoldRecord, holdsOf, keepRecord } from './holds.js';
 import { type LogRun, LogRuns } from './log-runs.js';
 import { textOf } from './log-pass.js';
 
@@ -24,10 +30,11 @@ const EXAMPLES = `  $ collector hold add --name CASE-7 --run 0b2c5a3e-8c2b-4cc0-
 
 A hold on a subject reaches every run of which a start names one of the ids as target or caller, in every organisation. A
 hold on a run or a subject reaches the runs nested in these, however deep, and like one on an organisation also holds what
-comes later. Runs are found in the log. The log says that a hold began and ended, and not of whom: its record lies in the
-data directory, with the subjects encrypted. Do not call a hold by the name of a person.
+comes later. Runs are found in the log. The log says that a hold began and ended, and not of whom: its record is beside the
+log, encrypted by a key of its own, which "release" destroys. Do not call a hold by the name of a person.
 
-Exit codes: 0 done, 6 there is no such hold, 8 a record of a hold is missing or was changed.`;
+Exit codes: 0 done, 6 there is no such hold, 8 a record of a hold is missing, was changed or does not open, 9 released, and a
+directory of keys cannot be reached.`;
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 interface AddOptions {
@@ -51,7 +58,8 @@ const add = defineCommand<AddOptions>({
     },
     '--subject-file <file>': 'ids of a person, one a line; - for standard input',
   },
-  ...SHARED,
+  configuration: 'hold',
+  examples: EXAMPLES,
   hidesArguments: true,
   run: ({ options, config }) => addHold(options, config),
 });
@@ -87,8 +95,9 @@ export const command = defineCommand({
 });
 
 function recordsIn(dataDir: string): HoldRecord[] {
-  const actions = openStore(dataDir).events.actions?.();
-  return actions === undefined ? [] : holdsOf(dataDir, actions);
+  const { events: log } = openStore(dataDir);
+  const actions = log.actions?.();
+  return actions === undefined ? [] : holdsOf(dataDir, actions, log);
 }
 
 async function addHold(options: AddOptions, configOf: Call['config']): Promise<void> {
@@ -103,10 +112,9 @@ async function addHold(options: AddOptions, configOf: Call['config']): Promise<v
   const { dataDir } = config;
   const { log, actions } = beginLog(dataDir);
   assertCollectorRuns(config);
-  if (holdsOf(dataDir, actions).some((each) => each.name === name))
+  if (holdsOf(dataDir, actions, log).some((each) => each.name === name))
     throw usage(`--name: there is a hold ${name} already`);
-  const { names } = log;
-  if (subjects.length > 0 && names === undefined)
+  if (subjects.length > 0 && log.names === undefined)
     throw usage('--subject-file: payloads of this log are not encrypted, and neither could the subject be');
   const action = randomUUID();
   const access = logAccess(dataDir, {
@@ -114,8 +122,25 @@ async function addHold(options: AddOptions, configOf: Call['config']): Promise<v
     filter: { action, name, run, organisation, subjects: subjects.length || undefined },
     isAct: true,
   });
-  const { named, runs: met, organisations: there, unread } = await meeting(dataDir, subjects, run);
-  const reached = new Set(met.map(({ organisation }) => organisation));
+  const met = await meeting(dataDir, subjects, run);
+  remarkOn(organisations, met);
+  const sequences = met.runs.flatMap((each) => each.events.map(({ sequence }) => sequence));
+  const events = SequenceSet.of(sequences);
+  await keepAndBegin(config, log, actions, {
+    ...{ action, name, runs: met.named, organisations, subjects },
+    met: { runs: met.runs.map(({ recordId }) => recordId), events: events.toText() },
+  });
+  access.complete = true;
+  const now =
+    organisations.length > 0 ? '' : `: ${counted(events.size, 'event')} by now, and those that come later`;
+  process.stdout.write(`held: ${name} (${action})${now}\n`);
+}
+
+function remarkOn(
+  organisations: readonly string[],
+  { runs, organisations: there, unread }: Omit<Met, 'named'>,
+): void {
+  const reached = new Set(runs.map(({ organisation }) => organisation));
   printRemarks([
     ...organisations
       .filter((each) => !there.has(each))
@@ -132,21 +157,42 @@ async function addHold(options: AddOptions, configOf: Call['config']): Promise<v
           `the hold reaches ${counted(reached.size, 'organisation')}: ${[...reached].map(legible).sort().join(', ')}`,
         ]),
   ]);
-  const events = SequenceSet.of(met.flatMap((each) => each.events.map(({ sequence }) => sequence)));
-  const sealed = subjects.map((subject) => names?.seal(subject).toString('base64') ?? '');
-  const { record, text } = await keepRecord(dataDir, {
-    ...{ action, name, runs: named, organisations, subjects: sealed },
-    met: { runs: met.map(({ recordId }) => recordId), events: events.toText() },
-  });
-  await deliver(
-    config,
-    { action: { action, does: 'hold', record }, considered: considered(actions) },
-    { holdRecord: text },
-  );
-  access.complete = true;
-  const now =
-    organisations.length > 0 ? '' : `: ${counted(events.size, 'event')} by now, and those that come later`;
-  process.stdout.write(`held: ${name} (${action})${now}\n`);
+}
+
+/** On return the hold has begun. Where it has not, and no collector can begin it any more, neither key nor record is left. */
+async function keepAndBegin(
+  config: Config,
+  log: EventLog,
+  actions: Actions,
+  hold: Parameters<typeof keepRecord>[1],
+): Promise<void> {
+  const { action } = hold;
+  const keys = log.names === undefined ? undefined : await holdKeysOf(config, log);
+  try {
+    const { record, text } = await keepRecord(config.dataDir, hold, await keys?.newHoldKey(action));
+    await deliver(
+      config,
+      { action: { action, does: 'hold', record }, considered: considered(actions) },
+      { holdRecord: text },
+    );
+  } catch (error) {
+    if (isOver(error)) {
+      await keys?.destroyHold(action);
+      dropRecord(config.dataDir, 'holds', action);
+    }
+    throw error;
+  } finally {
+    await keys?.close();
+  }
+}
+
+async function holdKeysOf(config: Config, { ledgerId }: EventLog): Promise<HoldKeys> {
+  try {
+    return await openHoldKeys(config, ledgerId);
+  } catch (error) {
+    const isUnfit = [KeysUnfit, KekFault, VaultAway].some((kind) => error instanceof kind);
+    throw isUnfit ? usage((error as Error).message) : error;
+  }
 }
 
 /** What there is of subjects and runs in the log, in every organisation. */
@@ -188,7 +234,7 @@ async function meeting(dataDir: string, subjects: readonly string[], texts: read
   }
 }
 
-async function releaseHold(name: string, config: Config): Promise<void> {
+async function releaseHold(name: string, config: Config): Promise<ExitCode> {
   const { dataDir } = config;
   assertReadable(dataDir);
   const actions = openStore(dataDir).events.actions?.();
@@ -198,12 +244,13 @@ async function releaseHold(name: string, config: Config): Promise<void> {
     throw new CommandFailure(`there is no hold ${JSON.stringify(name)} in ${dataDir}`, EXIT.notFound);
   assertCollectorRuns(config);
   const access = logAccess(dataDir, { command: 'hold release', filter: { name, hold: found }, isAct: true });
-  await deliver(config, {
+  const { state } = await deliver(config, {
     action: { action: randomUUID(), does: 'release', hold: found },
     considered: considered(actions),
   });
   access.complete = true;
   process.stdout.write(`released: ${name}\n`);
+  return state === 'pending' ? EXIT.pending : EXIT.ok;
 }
 
 function whatOf({ runs, organisations, subjects }: HoldRecord): string {

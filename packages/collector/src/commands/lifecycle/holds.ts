@@ -1,12 +1,14 @@
 /**
  * Legal holds. The log has of each that it began, its id and the SHA-256 of its record, which is a file beside the log,
- * `lifecycle/holds/<id>.json`: what it is called, and what it holds. Subjects stand there encrypted (name-cipher.ts).
+ * `lifecycle/holds/<id>.json`: what it is called, and what it holds. Where payloads are encrypted, the record is sealed as a
+ * whole under the key of the hold, which the release destroys. In other logs there is no such key, and no hold on a person.
  */
-import { hash, randomBytes } from 'node:crypto';
+import { hash, type KeyObject, randomBytes } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import { exists, nodeFiles } from '../../files.js';
 import type { Actions } from '../../privacy/actions.js';
+import { openRecord, sealRecord } from '../../privacy/record-seal.js';
 import { SequenceSet } from '../../privacy/sequence-set.js';
 import type { EventLog } from '../../store/contract/events.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
@@ -20,7 +22,7 @@ export interface HoldRecord {
   /** Ids of runs. */
   readonly runs: readonly string[];
   readonly organisations: readonly string[];
-  /** In base64; also of runs that come later. */
+  /** Ids of a person; the hold is on runs that come later too. */
   readonly subjects: readonly string[];
   /**
    * What it met when it began, of runs and subjects: runs, and the sequences of their events. So that no sender takes anything
@@ -42,18 +44,37 @@ export function newSalt(): string {
   return randomBytes(16).toString('hex');
 }
 
-/** On return the record is on stable storage. @returns it, and what the log is to say of it. */
+/** Where a sealed record is kept. */
+interface SealedRecord {
+  readonly format: 'clinical-events/sealed-hold/v1';
+  readonly action: string;
+  /** In base64 (record-seal.ts). */
+  readonly sealed: string;
+}
+
+/**
+ * On return the record is on stable storage.
+ * @param key of the hold; undefined in a log whose payloads are not encrypted.
+ * @returns it as it is stored, and what the log is to say of it.
+ */
 export async function keepRecord(
   dataDir: string,
   record: Omit<HoldRecord, 'format' | 'salt' | 'begun'>,
+  key: KeyObject | undefined,
 ): Promise<{ readonly record: string; readonly text: string }> {
   const whole: HoldRecord = {
     ...{ format: 'clinical-events/hold/v1', ...record },
     ...{ begun: new Date().toISOString(), salt: newSalt() },
   };
-  const text = `${JSON.stringify(whole, undefined, 2)}\n`;
+  const text = `${key === undefined ? JSON.stringify(whole, undefined, 2) : JSON.stringify(sealedOf(whole, key))}\n`;
   await writeRecord(dataDir, 'holds', record.action, text);
   return { record: hash('sha256', text), text };
+}
+
+function sealedOf(record: HoldRecord, key: KeyObject): SealedRecord {
+  const { action } = record;
+  const sealed = sealRecord(key, action, Buffer.from(JSON.stringify(record))).toString('base64');
+  return { format: 'clinical-events/sealed-hold/v1', action, sealed };
 }
 
 /** For a mirror: on return the record of a hold that was begun on another is here too. @returns false for one that is not it. */
@@ -62,7 +83,7 @@ export async function takeRecord(
   { action, record }: { readonly action: string; readonly record: string },
   text: string,
 ): Promise<boolean> {
-  if (recordIn(text, record) === undefined) return false;
+  if (!isRecord(text, record)) return false;
   await writeRecord(dataDir, 'holds', action, text);
   return true;
 }
@@ -79,30 +100,64 @@ export async function writeRecord(
   await nodeFiles.replace(file, Buffer.from(text));
 }
 
-/** @param record what the log says of it. @returns undefined when it is not there as it was written. */
-export function recordOf(dataDir: string, action: string, record: string): HoldRecord | undefined {
-  const file = recordFile(dataDir, 'holds', action);
-  return exists(file) ? recordIn(fs.readFileSync(file, 'utf8'), record) : undefined;
+/** On return the record is not there: of an action that was refused or withdrawn, or of a hold that was released. */
+export function dropRecord(dataDir: string, kind: (typeof RECORDS)[number], action: string): void {
+  const file = recordFile(dataDir, kind, action);
+  if (!exists(file)) return;
+  nodeFiles.remove(file);
+  nodeFiles.syncDirectory(path.dirname(file));
 }
 
-/** @param record what the log says of it. @returns undefined for a text that is not it. */
-export function recordIn(text: string, record: string): HoldRecord | undefined {
-  return hash('sha256', text) === record ? (JSON.parse(text) as HoldRecord) : undefined;
+/** Whether a text is the record of which the log says this. */
+export function isRecord(text: string, record: string): boolean {
+  return hash('sha256', text) === record;
+}
+
+/** Undefined where there is none. */
+export function recordText(dataDir: string, action: string): string | undefined {
+  const file = recordFile(dataDir, 'holds', action);
+  return exists(file) ? fs.readFileSync(file, 'utf8') : undefined;
 }
 
 /**
- * The records of the holds that are not over.
- * @throws CommandFailure when one is missing or was changed: what it holds is not known, so that nothing may be erased.
+ * @param text of a record; undefined where there is none. @param record what the log says of it.
+ * @param key of the hold; undefined where it is not here.
+ * @returns why it cannot be read, in its place.
  */
-export function holdsOf(dataDir: string, actions: Actions): HoldRecord[] {
+export function recordIn(
+  text: string | undefined,
+  record: string,
+  key: KeyObject | undefined,
+): HoldRecord | 'missing' | 'changed' | 'closed' {
+  if (text === undefined) return 'missing';
+  if (!isRecord(text, record)) return 'changed';
+  const read = JSON.parse(text) as HoldRecord | SealedRecord;
+  if (!('sealed' in read)) return read;
+  const opened = key && openRecord(key, read.action, Buffer.from(read.sealed, 'base64'));
+  return opened === undefined ? 'closed' : (JSON.parse(opened.toString()) as HoldRecord);
+}
+
+const UNREADABLE = {
+  missing: 'is missing',
+  changed: 'was changed',
+  closed: 'does not open by the keys that are here',
+};
+
+/**
+ * The records of the holds that are not over.
+ * @throws CommandFailure when one cannot be read: what it holds is not known, so that nothing may be erased.
+ */
+export function holdsOf(
+  dataDir: string,
+  actions: Actions,
+  log: Pick<EventLog, 'holdKey'>,
+): HoldRecord[] {
   return [...actions.holds].map(([action, record]) => {
-    const read = recordOf(dataDir, action, record);
-    if (read !== undefined) return read;
-    const file = recordFile(dataDir, 'holds', action);
-    const what = exists(file) ? 'was changed' : 'is missing';
+    const read = recordIn(recordText(dataDir, action), record, log.holdKey?.(action));
+    if (typeof read !== 'string') return read;
     throw new CommandFailure(
-      `the record of hold ${action} ${what} (${file}), and nothing can be erased while it is not known what it holds: bring ` +
-        'it back from a back-up, or release the hold by its id',
+      `the record of hold ${action} ${UNREADABLE[read]} (${recordFile(dataDir, 'holds', action)}), and nothing can be ` +
+        'erased while it is not known what it holds: bring it back from a back-up, or release the hold by its id',
       EXIT.refused,
     );
   });
@@ -113,13 +168,8 @@ export class Holds {
   readonly #subjects: readonly ReadonlySet<string>[];
   readonly #runs: readonly ReadonlySet<string>[];
   readonly #met: readonly SequenceSet[];
-  readonly #sealed = new Map<string, string>();
 
-  /** @param names by which the subjects of holds are encrypted. */
-  constructor(
-    private readonly records: readonly HoldRecord[],
-    private readonly names: EventLog['names'],
-  ) {
+  constructor(private readonly records: readonly HoldRecord[]) {
     this.#subjects = records.map(({ subjects }) => new Set(subjects));
     this.#runs = records.map(({ runs, met }) => new Set([...runs, ...(met?.runs ?? [])]));
     this.#met = records.map(metBy);
@@ -138,23 +188,11 @@ export class Holds {
           organisations.includes(run.organisation) ||
           this.#met[i]?.has(sequence) === true ||
           chain.some((each) => each.hangsOn.some((id) => this.#runs[i]?.has(id))) ||
-          chain.some(({ persons }) => persons.some((id) => this.#subjects[i]?.has(this.#sealedOf(id)))),
+          chain.some(({ persons }) => persons.some((id) => this.#subjects[i]?.has(id))),
       )
       .map(({ name }) => name);
   }
-
-  #sealedOf(person: string): string {
-    let sealed = this.#sealed.get(person);
-    if (sealed === undefined) {
-      sealed = this.names?.seal(person).toString('base64') ?? person;
-      if (this.#sealed.size > MOST_KEPT) this.#sealed.clear();
-      this.#sealed.set(person, sealed);
-    }
-    return sealed;
-  }
 }
-
-const MOST_KEPT = 100_000;
 
 /** The sequences of the events that a hold met when it began. */
 export function metBy({ met }: Pick<HoldRecord, 'met'>): SequenceSet {

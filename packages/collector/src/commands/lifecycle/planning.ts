@@ -103,7 +103,7 @@ class Planning {
     const certified = certificates.flatMap((each) => each.events);
     // Before the log is read: what begins meanwhile was not considered.
     const by = considered(this.#actions);
-    const holds = new Holds(holdsOf(this.dataDir, this.#actions), reader.log.names);
+    const holds = new Holds(holdsOf(this.dataDir, this.#actions, reader.log));
     const found = await reader.find({
       ...{ subjects, runs, mentions, organisation },
       events: [...events, ...certified.map(({ id }) => id)].map(idOf),

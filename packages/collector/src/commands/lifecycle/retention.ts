@@ -191,7 +191,7 @@ class RetentionPlan {
     records: readonly HoldRecord[],
     private readonly now: number,
   ) {
-    this.#holds = new Holds(records, reader.log.names);
+    this.#holds = new Holds(records);
     this.#erased = reader.log.actions?.().retired ?? SequenceSet.EMPTY;
   }
 
@@ -359,7 +359,7 @@ async function planned(
         if (actions === undefined || set === undefined) throw noPolicy(dataDir);
         // What begins from here on, while it is planned, was not considered.
         const asked = considered(actions);
-        const plan = new RetentionPlan(reader, policyFrom(set.policy), holdsOf(dataDir, actions), now);
+        const plan = new RetentionPlan(reader, policyFrom(set.policy), holdsOf(dataDir, actions, reader.log), now);
         await plan.take(catalogue.runs({ order: 'log' }));
         return { plan, set, asked };
       } finally {

@@ -83,7 +83,8 @@ class Follower {
       ...{ directory: catalogueDirectory(this.dataDir), ledgerId: log.ledgerId, names: log.names },
       ...{ mostEntries: MOST_ENTRIES, waitMs: WAIT_MS },
     }));
-    if (this.#isThrough && catalogue.isCurrent && catalogue.cursor.sequence > entries) return true;
+    const isUpToDate = catalogue.isCurrent && !catalogue.hasRemnants && catalogue.cursor.sequence > entries;
+    if (this.#isThrough && isUpToDate) return true;
     const { cursor, complete } = await this.#update(catalogue, log, entries);
     if (this.#from === 0) this.#from = cursor.sequence;
     this.#reached = cursor.sequence;

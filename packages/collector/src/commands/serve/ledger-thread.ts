@@ -2,7 +2,7 @@
 import { parentPort, workerData, type MessagePort } from 'node:worker_threads';
 import type { Alarm } from '../../operate/snapshot.js';
 import { LedgerCounters } from '../../ledger/ledger-counters.js';
-import type { PrivacyState } from '../../ledger/lifecycle.js';
+import type { PrivacyState } from '../../ledger/privacy-numbers.js';
 import { Ledger, type LedgerState } from '../../ledger/ledger.js';
 import { type RingMemory, RingReader } from '../../ledger/ring.js';
 import type { CheckpointTroubleState } from '../../tree/state-files.js';

@@ -2,7 +2,7 @@
 import { Worker } from 'node:worker_threads';
 import type { Logger } from 'pino';
 import type { LedgerState } from '../../ledger/ledger.js';
-import type { PrivacyState } from '../../ledger/lifecycle.js';
+import type { PrivacyState } from '../../ledger/privacy-numbers.js';
 import type { CheckpointTroubleState } from '../../tree/state-files.js';
 import type { StorageReason } from '../../store/contract/events.js';
 import type { IdIndexStats } from '../../store/open-to-write.js';

@@ -36,8 +36,10 @@ import { isShared } from '../../store/open.js';
 import type { FoundLog } from '../../store/contract/driver.js';
 import { type SharedGauges, type Store, StoreDamaged } from '../../store/contract/events.js';
 import { reasonOf } from '../exit-codes.js';
+import { dropRecord } from '../lifecycle/holds.js';
 import { encryptionOf, type EncryptionSettings, sharedKeysOf } from '../payload-encryption.js';
 import { version } from '../typed.js';
+import { resealNames } from './reseal-names.js';
 import { Unusable } from '../../unusable.js';
 
 export interface LedgerSettings extends EncryptionSettings {
@@ -133,6 +135,11 @@ async function openEmbedded(settings: LedgerSettings, listeners: LedgerListeners
     new Lifecycle({
       ...{ requests: openStore(dataDir).requests, actions, keys, append, onTrouble, compaction },
       onNotice: listeners.onNotice,
+      resealNames: (signal) => resealNames(dataDir, onTrouble, signal),
+      dropHoldRecord(action) {
+        dropRecord(dataDir, 'holds', action);
+        return Promise.resolve();
+      },
       keysIn: (lists, signal) => store.keysIn(lists, signal),
     });
   const index = () => store.indexStats();
@@ -199,11 +206,12 @@ async function openShared(settings: LedgerSettings, listeners: LedgerListeners):
       onAltered: (reason) =>
         listeners.onAlarm('access-log', 'the access log was changed; see collector verify', reason),
     });
-  const { requests, actions, keys } = store;
+  const { requests, holdRecords, actions, keys } = store;
   const lifecycle = () =>
     new Lifecycle({
       ...{ requests, actions, keys, onTrouble, onNotice: listeners.onNotice },
       append: (entry) => store.appendAction(entry),
+      dropHoldRecord: (action) => holdRecords.remove(action),
       async isOnUs() {
         if (!(await store.isOnUs())) return false;
         await store.refreshActions();

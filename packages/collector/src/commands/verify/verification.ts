@@ -6,13 +6,17 @@
  * keys (a rotation is noted before its key signs), and only then the log and the tree, which by then hold at least what
  * these checkpoints say. Entries after the largest of them are checked by themselves.
  */
+import { KekFault } from '../../privacy/key-encryption-key.js';
+import { KeysUnfit, VaultAway } from '../../privacy/key-vault.js';
 import { SequenceSet } from '../../privacy/sequence-set.js';
+import type { StoredKeys } from '../../privacy/stored-keys.js';
 import { erasedUnderHolds, heldFindings, type HeldThings } from '../../store/lifecycle-findings.js';
 import { finding, type FindingList, type VerifyFinding } from '../../store/findings.js';
 import type { AuditedLog, AuditOptions, Waiting } from '../../store/log-audit.js';
 import { copySharedLog } from '../../replica/shared-log.js';
 import { LogAudit, openProof } from '../../store/open-to-audit.js';
 import type { OpenSharedStore } from '../../store/contract/opened.js';
+import { openStore } from '../../store/open-to-read.js';
 import { messageOf } from '../../system-code.js';
 import { readKnownCheckpoint, readMirrorNote, readSinkStates } from '../../tree/state-files.js';
 import { rotationMissing, unknownSigner } from '../../tree/note-signing.js';
@@ -20,7 +24,7 @@ import { readHistory } from '../../tree/key-files.js';
 import { AccessLogCheck, type AccessLogState } from './access-log-check.js';
 import { SignedCheckpoints } from './signed-checkpoints.js';
 import { notesElsewhere, notesOfDirectory, type ReadNote, readNote } from './signed-notes.js';
-import { metBy, recordIn, recordOf } from '../lifecycle/holds.js';
+import { metBy, recordIn, recordText } from '../lifecycle/holds.js';
 import { printable } from '../terminal.js';
 import { checkRegular, PROOF_DIRECTORIES } from '../regular-files.js';
 import { keysOf, type LogKeys } from './trusted-keys.js';
@@ -140,25 +144,61 @@ export async function verifyLog(options: VerificationOptions): Promise<Verificat
   }
 }
 
+/**
+ * What stood, by what its record says. A hold whose record cannot be opened is left out, so that it counts as one of which
+ * nobody can tell what it held; but not where that is as it should be: of a hold that was released, whose key is destroyed,
+ * and of each one where the keys of the log are not here.
+ */
+async function holdsThatStood(
+  { dataDir, shared }: Pick<VerificationOptions, 'dataDir' | 'shared'>,
+  actions: AuditedLog['erased']['actions'],
+): Promise<Map<string, HeldThings>> {
+  const keys = await holdKeysOf(dataDir, shared);
+  const holds = new Map<string, HeldThings>();
+  for (const { said } of actions.logged) {
+    if (said.does !== 'hold') continue;
+    const { action, record } = said;
+    const text =
+      shared === undefined ? recordText(dataDir, action) : await shared.holdRecords.get(action);
+    const read = recordIn(text, record, keys?.holdKey(action));
+    const isOver = !actions.holds.has(action);
+    if (typeof read !== 'string')
+      holds.set(action, {
+        ...{ name: read.name, organisations: new Set(read.organisations), events: metBy(read) },
+        runs: new Set([...read.runs, ...(read.met?.runs ?? [])]),
+      });
+    else if (isOver || (read === 'closed' && keys === undefined)) holds.set(action, NOTHING_HELD);
+  }
+  return holds;
+}
+
+const NOTHING_HELD: HeldThings = {
+  ...{ name: '', organisations: new Set(), runs: new Set(), events: SequenceSet.EMPTY },
+};
+
+/** Undefined where the keys of the log cannot be opened here. */
+async function holdKeysOf(
+  dataDir: string,
+  shared: OpenSharedStore | undefined,
+): Promise<Pick<StoredKeys, 'holdKey'> | undefined> {
+  try {
+    if (shared !== undefined) return await shared.storedKeys();
+    const { events: log } = openStore(dataDir);
+    return log.names === undefined ? undefined : { holdKey: (action) => log.holdKey?.(action) };
+  } catch (error) {
+    // The audit has said so.
+    if (error instanceof KeysUnfit || error instanceof KekFault || error instanceof VaultAway) return undefined;
+    throw error;
+  }
+}
+
 async function* unlawfulFindings(
   { dataDir, shared }: Pick<VerificationOptions, 'dataDir' | 'shared'>,
   { actions, events }: AuditedLog['erased'],
 ): AsyncGenerator<VerifyFinding> {
   const erased = erasedUnderHolds(actions);
   if (erased.length === 0) return;
-  const holds = new Map<string, HeldThings>();
-  for (const { said } of actions.logged) {
-    if (said.does !== 'hold') continue;
-    const read =
-      shared === undefined
-        ? recordOf(dataDir, said.action, said.record)
-        : recordIn((await shared.holdRecords.get(said.action)) ?? '', said.record);
-    if (read === undefined) continue;
-    holds.set(said.action, {
-      ...{ name: read.name, organisations: new Set(read.organisations), events: metBy(read) },
-      runs: new Set([...read.runs, ...(read.met?.runs ?? [])]),
-    });
-  }
+  const holds = await holdsThatStood({ dataDir, shared }, actions);
   yield* heldFindings(erased, holds, events(SequenceSet.ofStretches(erased)));
 }
 

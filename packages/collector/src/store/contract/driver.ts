@@ -11,7 +11,7 @@ import type { Candidate, Committed, SharedGauges, Store } from './events.js';
 import type { StoreFinding } from '../findings.js';
 import type { SharedKeyStore, SharedPublicKeys } from './keys.js';
 import type { OpenSharedStore } from './opened.js';
-import type { LifecycleKeys, Requests, SharedRequests } from './requests.js';
+import type { HoldRecords, LifecycleKeys, Requests, SharedRequests } from './requests.js';
 import type { TreeStore } from './tree.js';
 
 export interface StoreDriver {
@@ -104,6 +104,7 @@ export interface SharedStore extends Store {
   readonly publicKeys: SharedPublicKeys;
   readonly accessLog: AccessLogStore;
   readonly requests: Requests;
+  readonly holdRecords: HoldRecords;
   /** By their kind, the bodies of the newest entries of the log's own. */
   readonly newestOwn: ReadonlyMap<number, Buffer>;
   /** Those that are in the log, as they were known last. */

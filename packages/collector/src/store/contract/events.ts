@@ -6,6 +6,7 @@
  * three outcomes; or that nothing of the batch was stored ({@link NotCommitted}); or that no one can know
  * ({@link CommitUnknown}), after which the store must be opened again before it answers again.
  */
+import type { KeyObject } from 'node:crypto';
 import type { Door, Envelope, EventKind, Profile } from '@clinical-events/protocol';
 import type { Actions, Retirement } from '../../privacy/actions.js';
 import type { NameCipher } from '../../privacy/name-cipher.js';
@@ -299,8 +300,12 @@ export interface FoundEntries {
 export interface EventLog {
   /** Of the ledger, in hexadecimal; empty while nothing is stored. */
   readonly ledgerId: string;
-  /** How derived files have to write names; undefined where they may write them as they are. */
+  /** How derived files have to write names, by the newest key that is there now; undefined where they may write them as they are. */
   readonly names?: NameCipher | undefined;
+  /** By an older key, while it is replaced; undefined where it is not here, or not any more. */
+  olderNames?(id: string): NameCipher | undefined;
+  /** The key of a legal hold's record; undefined where it is destroyed, or is not here. */
+  holdKey?(action: string): KeyObject | undefined;
   /** The actions that are in the log by now; undefined where there are none in a log of this kind. */
   actions?(): Actions;
   /**

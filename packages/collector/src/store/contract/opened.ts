@@ -25,8 +25,8 @@ export interface OpenSharedStore extends Omit<OpenStore, 'events'> {
   readonly encryptionKeys: string | undefined;
   readonly publicKeys: SharedPublicKeys;
   readonly holdRecords: HoldRecords;
-  /** What names in derived files are encrypted by on every mirror; undefined where keys are not opened. */
-  namesKey(): Buffer | undefined;
+  /** The keys of its payloads as they are now; undefined where they are not opened. */
+  storedKeys(): Promise<StoredKeys | undefined>;
   /** Checkpoints that stay when newer ones come, by their size. */
   checkpoints(): Promise<{ readonly size: number; readonly note: string }[]>;
   /** The log as its rows are, for the copy that `verify` reads. */

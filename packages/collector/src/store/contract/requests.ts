@@ -1,4 +1,6 @@
 /** What commands ask of a collector to be done to stored events. */
+import type { KeyObject } from 'node:crypto';
+import type { StoredKeys } from '../../privacy/stored-keys.js';
 import type { TakenKeys } from '../../privacy/payload-keys.js';
 
 /** An answer waits so long for who asked, in milliseconds. */
@@ -22,11 +24,14 @@ export interface Requests {
   answerTo(id: string): Promise<string | undefined>;
 }
 
-/** The keys that are destroyed, as KeyWriter has it. */
+/** The keys that are destroyed or replaced, as PayloadKeys has it. */
 export interface LifecycleKeys {
-  readonly stored: { noted(): Buffer[] };
+  readonly stored: Pick<StoredKeys, 'noted' | 'holdKey'>;
   destroy(taken: readonly TakenKeys[]): Promise<string[]>;
-  noteAction(body: object): string[] | Promise<string[]>;
+  destroyHold(action: string): Promise<string[]>;
+  renewNames(): Promise<string[]>;
+  endOldNames(): Promise<string[]>;
+  noteAction(body: object): Promise<string[]>;
   rotate(): Promise<string[]>;
   finishRotation(): Promise<string[]>;
   readonly isRotating: boolean;
@@ -39,6 +44,17 @@ export interface LifecycleKeys {
 export interface HoldRecords {
   put(action: string, record: string): Promise<void>;
   get(action: string): Promise<string | undefined>;
+  /** On return it is not there. */
+  remove(action: string): Promise<void>;
+}
+
+/** The keys of legal holds, for a command that begins one. */
+export interface HoldKeys {
+  /** On return the key is durable. */
+  newHoldKey(action: string): Promise<KeyObject>;
+  /** @returns the copies that could not be reached. */
+  destroyHold(action: string): Promise<string[]>;
+  close(): Promise<void>;
 }
 
 /** Of a log that several collectors write to: what is asked of them. */
@@ -46,5 +62,10 @@ export interface SharedRequests {
   readonly ledgerId: string;
   readonly requests: Requests;
   readonly holdRecords: HoldRecords;
+  /**
+   * @param address of the database of keys; empty: as the log says. @param kek as `--kek` has it.
+   * @throws KeysUnfit, KekFault
+   */
+  openHoldKeys(address: string, kek: string): Promise<HoldKeys>;
   close(): Promise<void>;
 }

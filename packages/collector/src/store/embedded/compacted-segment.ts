@@ -1,6 +1,6 @@
 /**
- * A segment whose retired events take no more room than what is left of them. It reads as if nothing had been taken out: at
- * its old size, every frame at its old address, live ones byte for byte, and in place of each retired one the frame that
+ * A segment without the payloads of its erased events (docs/internals/formats.md). It reads as if nothing had been taken
+ * out: at its old size, every frame at its old address, live ones byte for byte, and in place of each erased one the frame that
  * it was with payload state 2 and zeros for extension and payload. So readers, the id index and proofs know nothing of it.
  *
  *   offset  size  field; little-endian
@@ -15,8 +15,8 @@
  *            8+8  offset of the first of these rows, size of the segment when it is read
  *          4+4+4  how many groups, how many compactions, CRC-32 of the rows and of the 24 bytes before this
  *
- *   A packed group: length of the block (4) | block, by Zstandard (RFC 8878) | commitments of its retired frames | live
- *   frames. The block has of each frame in its order: 0 and its size (4), or 1 and of the retired frame bytes 4 to 31 and
+ *   A packed group: length of the block (4) | block, by Zstandard (RFC 8878) | commitments of its erased frames | live
+ *   frames. The block has of each frame in its order: 0 and its size (4), or 1 and of the erased frame bytes 4 to 31 and
  *   the envelope.
  *
  * What does not hold reads as zeros, which are no frames: readers report that as damage.

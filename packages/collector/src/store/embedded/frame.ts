@@ -1,11 +1,12 @@
 /**
- * The wire grammar of the log on disk: one frame an event, no padding; little-endian but for the envelope.
+ * The layout of the log on disk: one frame an entry, no padding; little-endian but for the envelope. Frozen, version 1
+ * (docs/internals/formats.md).
  *
  *   offset  size  field
  *        0     4  CRC-32 (ISO-HDLC, the one of zlib) of bytes 4 up to the end of the frame
  *        4     4  size of the whole frame in bytes
  *        8     1  format version, 1
- *        9     1  payload state: 0 plain, 1 encrypted, 2 retired (extension and payload zeroed in place, the rest stays)
+ *        9     1  payload state: 0 plain, 1 encrypted, 2 erased (extension and payload are zeros, the rest stays)
  *       10     2  length of the extension, X
  *       12     4  payload length, P
  *       16     8  sequence
@@ -24,7 +25,7 @@
  * is left. Salt and payload stand side by side, so that one call hashes both.
  *
  * `durable-before` is what lets recovery tell a torn tail from damage: a frame that cannot be read was never
- * acknowledged, unless a readable frame behind it says that it was durable by then.
+ * acknowledged, unless a readable frame after it says that it was durable by then.
  */
 import { crc32 } from 'node:zlib';
 import {

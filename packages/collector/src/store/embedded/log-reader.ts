@@ -18,6 +18,7 @@ import {
   type StoredEvent,
 } from '../contract/events.js';
 import type { Actions } from '../../privacy/actions.js';
+import type { KeyObject } from 'node:crypto';
 import type { NameCipher } from '../../privacy/name-cipher.js';
 import { NotedActions } from './action-chain.js';
 import { expanding } from './compacted-segment.js';
@@ -117,6 +118,15 @@ export class LogReader implements EventLog {
   get names(): NameCipher | undefined {
     this.#opener.readAnew();
     return this.#opener.keys?.names();
+  }
+
+  olderNames(id: string): NameCipher | undefined {
+    return this.#opener.keys?.namesBy(id);
+  }
+
+  holdKey(action: string): KeyObject | undefined {
+    this.#opener.readAnew();
+    return this.#opener.keys?.holdKey(action);
   }
 
   get extent(): number {

@@ -1,5 +1,5 @@
 /**
- * Payloads that are encrypted in their frames. In front of the sealed salt and body the extension holds
+ * Payloads that are encrypted in their frames (docs/internals/formats.md). Before the sealed salt and body the extension holds
  *
  *   offset  size  field
  *        0     1  suite (privacy/sealing.ts)
@@ -7,7 +7,7 @@
  *        4     4  tag of the bucket whose keys it is sealed by: the beginning of the bucket's id
  *        8    16  tag of the cipher, where the suite has one
  *
- * A frame is opened in memory and becomes as if it had been plain; on the disk it never is.
+ * A frame is opened in memory, and is then as if it had been plain; on the disk it stays encrypted.
  */
 import type { Files } from '../../files.js';
 import { HASH_BYTES, leafHash } from '../../tree/merkle.js';

@@ -1,0 +1,92 @@
+/**
+ * The frozen formats (docs/internals/formats.md): small files of each are committed in `vectors`, with their contents. To
+ * write them again after an intended change of version: `WRITE_VECTORS=1` in the environment of this test.
+ */
+import { spawnSync } from 'node:child_process';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { beforeAll, describe, expect, test } from 'vitest';
+
+const HERE = import.meta.dirname;
+const VECTORS = path.join(HERE, 'vectors');
+const PAGE = path.join(HERE, '../../../../docs/internals/formats.md');
+const PRELOAD = path.join(HERE, '../../../../test/net/preload.mjs');
+const NAMES = ['plain', 'encrypted', 'encrypted-suite-2', 'erased', 'compacted'];
+const COMPACTED = 'CLINSEGC';
+const PYTHON = spawnSync('python3', ['-c', 'import sys; sys.exit(sys.version_info < (3, 10))']).status === 0;
+if (!PYTHON) console.log('skipped: there is no python3 of version 3.10 or newer, which decodes the formats');
+
+function output(program: string, args: readonly string[], env: NodeJS.ProcessEnv = {}): string {
+  const { status, stdout, stderr } = spawnSync(program, args, {
+    ...{ encoding: 'utf8', maxBuffer: 64 << 20, env: { PATH: process.env['PATH'], ...env } },
+  });
+  expect(status, stderr).toBe(0);
+  return stdout;
+}
+
+/** Python has Zstandard since version 3.14 only. */
+const UNZSTD = `${process.execPath} -e process.stdout.write(zlib.zstdDecompressSync(fs.readFileSync(0)))`;
+const decoded = (directory: string): unknown =>
+  JSON.parse(output('python3', ['-B', path.join(HERE, 'decoder.py'), directory], { UNZSTD }));
+const expected = (directory: string): unknown =>
+  JSON.parse(fs.readFileSync(path.join(directory, 'expected.json'), 'utf8'));
+
+/** All files of a directory, by name. */
+function filesIn(directory: string): Map<string, Buffer> {
+  const names = fs.readdirSync(directory, { recursive: true, encoding: 'utf8' }).sort();
+  const files = names.filter((name) => fs.statSync(path.join(directory, name)).isFile());
+  return new Map(files.map((name) => [name, fs.readFileSync(path.join(directory, name))]));
+}
+
+let made: string;
+
+beforeAll(() => {
+  made = fs.mkdtempSync(path.join(os.tmpdir(), 'collector-formats-'));
+  const clock = path.join(made, 'clock');
+  fs.writeFileSync(clock, '0');
+  const env = { NET_CLOCK: clock, NET_SEED: 'formats' };
+  output(process.execPath, ['--import', PRELOAD, path.join(HERE, 'make-vectors.mjs'), made], env);
+  fs.rmSync(clock);
+  if (process.env['WRITE_VECTORS'] === undefined) return;
+  fs.rmSync(VECTORS, { recursive: true, force: true });
+  fs.cpSync(made, VECTORS, { recursive: true });
+});
+
+describe.each(NAMES)('[R-2031] the example %s', (name) => {
+  test('is written again as it is committed', () => {
+    const [committed, now] = [VECTORS, made].map((directory) => filesIn(path.join(directory, name)));
+    expect([...(now?.keys() ?? [])]).toEqual([...(committed?.keys() ?? [])]);
+    for (const [file, bytes] of committed ?? []) {
+      // Another version of Zstandard may pack the same frames otherwise; the decoder reads both.
+      if (bytes.toString('latin1', 0, COMPACTED.length) === COMPACTED) continue;
+      expect(now?.get(file)?.toString('hex'), file).toBe(bytes.toString('hex'));
+    }
+  });
+
+  test('is read by the collector', () => {
+    const directory = fs.mkdtempSync(path.join(made, 'read-'));
+    fs.cpSync(path.join(VECTORS, name), directory, { recursive: true });
+    // Git keeps no rights, and the collector refuses a key that others may read.
+    const kek = path.join(directory, 'keys', 'kek');
+    if (fs.existsSync(kek)) fs.chmodSync(kek, 0o600);
+    const contents = output(process.execPath, [path.join(HERE, 'contents.mjs'), directory]);
+    expect(JSON.parse(contents)).toEqual(expected(directory));
+  });
+
+  test.runIf(PYTHON)('[R-2032] is read by a decoder that was written from the page alone', () => {
+    for (const directory of [VECTORS, made])
+      expect(decoded(path.join(directory, name))).toEqual(expected(path.join(directory, name)));
+  });
+});
+
+test('[R-2031] the examples of the page are bytes of the committed files', () => {
+  const page = fs.readFileSync(PAGE, 'utf8');
+  const examples = [...page.matchAll(/`([\w./-]+)`, bytes (\d+) to (\d+):\n\n((?: {4}.*\n)+)/g)];
+  expect(examples.length).toBeGreaterThan(5);
+  for (const [, file = '', from, to, lines = ''] of examples) {
+    const bytes = fs.readFileSync(path.join(VECTORS, file)).subarray(Number(from), Number(to) + 1);
+    const hex = lines.replaceAll(/^ {4}((?:[0-9a-f]{2} ?)*).*\n/gm, '$1').replaceAll(' ', '');
+    expect(hex, `${file} from ${from}`).toBe(bytes.toString('hex'));
+  }
+});

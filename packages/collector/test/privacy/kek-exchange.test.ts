@@ -1,0 +1,153 @@
+/** The key that wraps the others: exchanged, cut off at any write, and behind a KMS that does not do what it should. */
+import fs from 'node:fs';
+import path from 'node:path';
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { nodeFiles, type Files } from '../../src/files.js';
+import { exchangeKek, rewrapEpochs } from '../../src/privacy/kek-exchange.js';
+import {
+  eraseKekFiles,
+  kekFileOf,
+  kekOf,
+  type KeyPlaces,
+  openKeys,
+  readKeys,
+  vaultOf,
+} from '../../src/privacy/key-directories.js';
+import { KekFault, newKekFile, openKek } from '../../src/privacy/key-encryption-key.js';
+import type { EventKey } from '../../src/privacy/payload-keys.js';
+import { temporaryDirectory } from '../running/collector-process.js';
+import { killedAt } from '../store/embedded/killed-files.js';
+
+const LEDGER = 'ab'.repeat(16);
+let root: string;
+let directories: string[];
+
+beforeEach(() => {
+  root = temporaryDirectory();
+  onTestFinished(() => fs.rmSync(root, { recursive: true, force: true }));
+  directories = ['keys', 'mirror'].map((name) => path.join(root, name));
+  for (const directory of directories) fs.mkdirSync(directory);
+});
+
+function newKek(): string {
+  const file = path.join(root, 'new-kek');
+  fs.writeFileSync(file, newKekFile(), { mode: 0o600 });
+  return `file:${file}`;
+}
+
+/** On return keys of two epochs are there. */
+async function filled(places: KeyPlaces): Promise<EventKey> {
+  const keys = await openKeys({ places, ledgerId: LEDGER, onTrouble: () => undefined });
+  const key = keys.keyFor('icu', 1);
+  await keys.flush();
+  expect(await keys.rotate()).toEqual([]);
+  return key;
+}
+
+/** By each directory alone. */
+function expectOpen(kek: string, { tag, key }: EventKey): void {
+  for (const directory of directories)
+    expect(readKeys({ directories: [directory], kek })?.keyOf(tag, 'icu', 1)).toBe(key);
+}
+
+async function exchange(places: KeyPlaces, next: string, files: Files): Promise<string> {
+  let noted = places.kek;
+  const vault = vaultOf(places, {}, files);
+  try {
+    await exchangeKek(
+      [kekOf(places, vault), openKek(next)],
+      (rewrapping) => rewrapEpochs(vault, rewrapping),
+      () => Promise.resolve(void (noted = next)),
+    );
+    eraseKekFiles(places);
+  } catch {
+    // It was killed.
+  }
+  return noted;
+}
+
+describe('[R-1996] an exchange of what wraps the keys', () => {
+  test('cut off at any write leaves keys that what is noted opens, and is finished by another run', async () => {
+    const key = await filled({ directories, kek: '' });
+    const next = newKek();
+    for (const directory of directories) fs.cpSync(directory, `${directory}.old`, { recursive: true });
+    for (let step = 1; ; step++) {
+      for (const directory of directories) {
+        fs.rmSync(directory, { recursive: true });
+        fs.cpSync(`${directory}.old`, directory, { recursive: true });
+      }
+      const { files, steps } = killedAt(step);
+      const noted = await exchange({ directories, kek: '' }, next, files);
+      expectOpen(noted, key);
+      expect(await exchange({ directories, kek: noted }, next, nodeFiles)).toBe(next);
+      expectOpen(next, key);
+      for (const directory of directories) expect(fs.existsSync(kekFileOf(directory))).toBe(false);
+      // The old key opens nothing any more.
+      const old = `file:${kekFileOf(`${directories[0] ?? ''}.old`)}`;
+      expect(() => readKeys({ directories, kek: old })?.keyOf(key.tag, 'icu', 1)).toThrow(KekFault);
+      if (steps() < step) break;
+    }
+  });
+});
+
+describe('[R-1997] a KMS', () => {
+  const kms = () => path.join(root, 'kms');
+  const places = (): KeyPlaces => ({ directories, kek: `command:${kms()}` });
+  const does = (script: string) => fs.writeFileSync(kms(), `#!/bin/sh\n${script}\n`, { mode: 0o700 });
+  const WRAPS = 'read text; echo "$text" | rev';
+
+  function everything(): string[] {
+    return directories.flatMap((directory) =>
+      fs.readdirSync(directory, { recursive: true, encoding: 'utf8' }).flatMap((name) => {
+        const file = path.join(directory, name);
+        return fs.statSync(file).isFile() ? [`${name} ${fs.readFileSync(file, 'hex')}`] : [];
+      }),
+    );
+  }
+
+  test.each([
+    ['gives another key', `echo ${Buffer.alloc(32).toString('base64')}`],
+    ['gives no key', 'true'],
+    ['gives a key that is too long', `echo ${Buffer.alloc(33).toString('base64')}`],
+    ['says something else', 'echo "permission denied"'],
+    ['fails', 'exit 1'],
+  ])('that %s is at fault, and no key is called damaged or written', async (_, script) => {
+    does(WRAPS);
+    const key = await filled(places());
+    const before = everything();
+    does(script);
+    const opening = openKeys({
+      places: places(),
+      ledgerId: LEDGER,
+      isNeeded: true,
+      onTrouble: () => undefined,
+    });
+    await expect(opening).rejects.toThrow(KekFault);
+    expect(() => readKeys(places())?.keyOf(key.tag, 'icu', 1)).toThrow(KekFault);
+    expect(everything()).toEqual(before);
+    does(WRAPS);
+    expectOpen(places().kek, key);
+  });
+
+  test.each(['unwrap', 'wrap'] as const)(
+    'that hangs at %s is ended with all that it has started',
+    async (verb) => {
+      does(`sleep 300 & echo $! > "$0.pid"; wait`);
+      const kek = openKek(places().kek, 500);
+      const asked =
+        verb === 'wrap' ? kek.wrap(Buffer.alloc(32)) : Promise.resolve().then(() => kek.unwrap('AAAA'));
+      await expect(asked).rejects.toThrow(/did not end within 0.5 s/);
+      const pid = Number(fs.readFileSync(`${kms()}.pid`, 'utf8'));
+      await expect.poll(() => isRunning(pid)).toBe(false);
+    },
+  );
+});
+
+/** A process that has ended and was not waited for is a zombie, and runs no more. */
+function isRunning(pid: number): boolean {
+  try {
+    return !/\) [ZX] /.test(fs.readFileSync(`/proc/${pid}/stat`, 'latin1'));
+  } catch {
+    return false;
+  }
+}
