@@ -45,20 +45,6 @@ export function openKek(kek: string, timeLimitMs = TIME_LIMIT_MS): KeyEncryption
   return kind === 'command' ? new CommandKek(place, timeLimitMs) : new FileKek(place);
 }
 
-/** What the first of several wrappings of one key gives that this one opens. @throws KekFault when it opens none. */
-export function unwrapFirst(kek: KeyEncryptionKey, wrappings: readonly string[]): Buffer {
-  let fault = new KekFault('nothing is wrapped');
-  for (const each of wrappings) {
-    try {
-      return kek.unwrap(each);
-    } catch (error) {
-      if (!(error instanceof KekFault)) throw error;
-      fault = error;
-    }
-  }
-  throw fault;
-}
-
 /** What a file of a new key holds. */
 export function newKekFile(): Buffer {
   return Buffer.from(`${randomBytes(KEY_BYTES).toString('base64')}\n`);

@@ -70,10 +70,10 @@ describe('[R-1995] keys move from the default place', () => {
       let steps = 0;
       for (const call of CALLS) {
         const real = nodeFiles[call].bind(nodeFiles) as (...args: unknown[]) => unknown;
-        vi.spyOn(nodeFiles, call).mockImplementation(((...args: unknown[]) => {
+        vi.spyOn(nodeFiles, call).mockImplementation((...args: unknown[]) => {
           if (++steps >= step) throw new Error('killed');
           return real(...args);
-        }) as never);
+        });
       }
       await start(safe, mirror).catch(() => undefined);
       vi.restoreAllMocks();

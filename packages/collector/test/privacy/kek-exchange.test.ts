@@ -1,7 +1,14 @@
 /** The key that wraps the others: exchanged, cut off at any write, and behind a KMS that does not do what it should. */
+import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import {
+  type ErasureFacts,
+  erasureRecordOf,
+  keepErasureRecord,
+  rewrapErasureRecords,
+} from '../../src/commands/lifecycle/erasure-record.js';
 import { nodeFiles, type Files } from '../../src/files.js';
 import { exchangeKek, rewrapEpochs } from '../../src/privacy/kek-exchange.js';
 import {
@@ -15,6 +22,7 @@ import {
 } from '../../src/privacy/key-directories.js';
 import { KekFault, newKekFile, openKek } from '../../src/privacy/key-encryption-key.js';
 import type { EventKey } from '../../src/privacy/payload-keys.js';
+import { noteKeyPlaces } from '../../src/store/key-places.js';
 import { temporaryDirectory } from '../running/collector-process.js';
 import { killedAt } from '../store/embedded/killed-files.js';
 
@@ -87,6 +95,37 @@ describe('[R-1996] an exchange of what wraps the keys', () => {
       expect(() => readKeys({ directories, kek: old })?.keyOf(key.tag, 'icu', 1)).toThrow(KekFault);
       if (steps() < step) break;
     }
+  });
+});
+
+describe('[R-1996] the record of an erasure', () => {
+  test('is read by what is noted, while what wraps it is exchanged and afterwards', async () => {
+    await filled({ directories, kek: '' });
+    const next = newKek();
+    const dataDir = path.join(root, 'data');
+    fs.mkdirSync(dataDir);
+    await noteKeyPlaces(dataDir, { directories, kek: '' });
+    const action = randomUUID();
+    const person = { name: 'A', isProven: false, at: '2026-01-01T00:00:00Z' };
+    const facts: ErasureFacts = {
+      ...{ action, case: 'C-1', planner: person, applier: person, left: [], mentions: 0, overridden: [] },
+      ...{ setByHand: { marked: 0, unmarked: 0 }, unread: 0 },
+    };
+    const record = await keepErasureRecord(dataDir, facts);
+    const expectRead = () => expect(erasureRecordOf(dataDir, action, record)).toMatchObject({ case: 'C-1' });
+    await exchangeKek(
+      [kekOf({ directories, kek: '' }), openKek(next)],
+      async (rewrapping) => {
+        await rewrapErasureRecords(dataDir, rewrapping);
+        expectRead();
+      },
+      async () => {
+        await noteKeyPlaces(dataDir, { directories, kek: next });
+        expectRead();
+      },
+    );
+    await noteKeyPlaces(dataDir, { directories, kek: '' });
+    expect(erasureRecordOf(dataDir, action, record)).toBeUndefined();
   });
 });
 

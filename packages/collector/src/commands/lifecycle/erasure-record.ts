@@ -9,7 +9,7 @@ import path from 'node:path';
 import { exists, nodeFiles } from '../../files.js';
 import type { Rewrapping } from '../../privacy/kek-exchange.js';
 import { kekOf } from '../../privacy/key-directories.js';
-import { unwrapFirst } from '../../privacy/key-encryption-key.js';
+import { KekFault, type KeyEncryptionKey } from '../../privacy/key-encryption-key.js';
 import { openRecord, sealRecord } from '../../privacy/record-seal.js';
 import { readKeyPlaces } from '../../store/key-places.js';
 import { newSalt, recordFile, writeRecord } from './holds.js';
@@ -74,9 +74,10 @@ export async function rewrapErasureRecords(dataDir: string, rewrap: Rewrapping):
   for (const name of exists(directory) ? fs.readdirSync(directory) : []) {
     if (!name.endsWith('.json')) continue;
     const file = path.join(directory, name);
-    const record = JSON.parse(fs.readFileSync(file, 'utf8')) as { key: string };
-    // What a wrapping opens to is proved by what it was sealed by, when the record is read.
-    const key = (await rewrap(record.key.split(' '), () => true)).join(' ');
+    const record = JSON.parse(fs.readFileSync(file, 'utf8')) as Record<'action' | 'sealed' | 'key', string>;
+    const sealed = Buffer.from(record.sealed, 'base64');
+    const isRight = (key: Buffer) => openRecord(key, record.action, sealed) !== undefined;
+    const key = (await rewrap(record.key.split(' '), isRight)).join(' ');
     if (key !== record.key)
       await nodeFiles.replace(file, Buffer.from(`${JSON.stringify({ ...record, key })}\n`));
   }
@@ -93,10 +94,25 @@ export function erasureRecordOf(dataDir: string, action: string, record: string)
   try {
     const kek = kekOf(readKeyPlaces(dataDir));
     const { sealed, key } = JSON.parse(fs.readFileSync(file, 'utf8')) as Record<'sealed' | 'key', string>;
-    text = openRecord(unwrapFirst(kek, key.split(' ')), action, Buffer.from(sealed, 'base64'));
+    for (const each of key.split(' ')) text ??= openedBy(kek, each, action, Buffer.from(sealed, 'base64'));
   } catch {
     return undefined;
   }
   if (text === undefined) return undefined;
   return hash('sha256', text) === record ? (JSON.parse(text.toString()) as ErasureFacts) : undefined;
+}
+
+/** Undefined where this key has not wrapped it. */
+function openedBy(
+  kek: KeyEncryptionKey,
+  wrapped: string,
+  action: string,
+  sealed: Buffer,
+): Buffer | undefined {
+  try {
+    return openRecord(kek.unwrap(wrapped), action, sealed);
+  } catch (error) {
+    if (error instanceof KekFault) return undefined;
+    throw error;
+  }
 }
