@@ -18,7 +18,6 @@ import {
   KeyStateDamaged,
   keyStateHeader,
   mergedStates,
-  newestNames,
   type KeyState,
 } from './key-state.js';
 import { KeyTree } from './key-tree.js';
