@@ -26,6 +26,7 @@ import { finding, type FindingList, forAll, type VerifyFinding } from '../findin
 import { erasedEvent, ErasedElsewhere, shouldBeGone, lifecycleFindings } from '../lifecycle-findings.js';
 import { missingFinding, rootFindings, tileFindings } from '../root-findings.js';
 import { noteAction } from './action-chain.js';
+import { ActionPointers } from './action-pointers.js';
 import { expanding } from './compacted-segment.js';
 import {
   alteredFinding,
@@ -36,7 +37,6 @@ import {
   type Place,
 } from './altered-frame.js';
 import {
-  frameActionBefore,
   frameCommitment,
   frameDurableBefore,
   frameEnvelope,
@@ -47,9 +47,7 @@ import {
   frameReceivedAt,
   frameSalted,
   frameSequence,
-  type FrameStart,
   HEADER_BYTES,
-  NO_ACTION,
   PLAIN,
   plausibleSize,
 } from './frame.js';
@@ -107,11 +105,7 @@ export class LogReading {
   #unopened = 0;
   /** What the log says was done to events, and which of them have no key. */
   readonly #actions = new Actions();
-  /** The newest of them, where it stands if nothing before it is damaged; and whether one may be in what was not read. */
-  #newestAction = NO_ACTION;
-  #mayMissAction = false;
-  /** Frames and headers that name another one. */
-  readonly #misnamed: VerifyFinding[] = [];
+  readonly #pointers = new ActionPointers((place) => this.#placeAt(place));
   readonly #keyless: { first: number; end: number }[] = [];
   readonly #elsewhere: ErasedElsewhere;
   /** Why there are keys, and none can be had. */
@@ -123,9 +117,8 @@ export class LogReading {
   readonly #irregular: string[] = [];
   /** Where each segment's events end. */
   readonly #ends: number[];
-  /** How many segments were begun, and the address of the entry that is due. */
+  /** How many segments were begun. */
   #begun = 0;
-  #address = 0;
 
   constructor(
     options: AuditOptions,
@@ -167,7 +160,7 @@ export class LogReading {
         return count > 0 && sequence > verdict.provenTo && sequence <= size;
       });
     await this.#tellEntries(verdict, isUnread, findings);
-    findings.add(...this.#misnamed);
+    findings.add(...this.#pointers.misnamed);
     const lifecycle = await this.#lifecycleFindings(findings);
     findings.add(...rootFindings(verdict, isUnread));
     findings.unlisted += this.#unlisted + this.#doubtful.unlisted + verdict.unlisted;
@@ -302,8 +295,8 @@ export class LogReading {
         ? this.#opens(buffer, offset, size, this.#hashes.subarray(leafAt, leafAt + HASH_BYTES))
         : hash('sha256', frameSalted(buffer, offset, size), 'binary') === commitment.toString('latin1');
     if (!holds || !fits) this.#doubt({ index: sequence - 1, count: 1, place });
-    if (frameIsOwn(buffer, offset)) this.#ownEntry(buffer, offset, size, sequence, place);
-    this.#address += size;
+    if (frameIsOwn(buffer, offset)) this.#ownEntry(buffer, offset, size, sequence);
+    this.#pointers.pass(buffer, offset, size, sequence, place);
     this.#places[this.#count++] = place;
     this.#before = holds ? frameDurableBefore(buffer, offset) : undefined;
     this.#entries++;
@@ -332,45 +325,21 @@ export class LogReading {
     if (this.#doubtful.list.at(-1) === stretch) this.#befores.set(stretch.place, this.#before);
   }
 
-  #ownEntry(buffer: Buffer, offset: number, size: number, sequence: number, place: number): void {
+  #ownEntry(buffer: Buffer, offset: number, size: number, sequence: number): void {
     this.#own++;
-    const kind = frameKind(buffer, offset);
-    if (kind === ENTRY_KINDS.lifecycleAction) {
-      noteAction(this.#actions, buffer, offset, size);
-      this.#compareAction(frameActionBefore(buffer, offset), sequence, place);
-      this.#newestAction = { sequence, address: this.#address };
-    }
-    if (kind !== ENTRY_KINDS.accessLogHead) return;
+    noteAction(this.#actions, buffer, offset, size);
+    if (frameKind(buffer, offset) !== ENTRY_KINDS.accessLogHead) return;
     const end = offset + size;
     this.accessLog.head(sequence, buffer.subarray(end - framePayloadLength(buffer, offset), end));
   }
 
-  /** Compares with what was read what the headers of the first `count` segments name. */
+  /** Passes the headers of the first `count` segments. */
   #beginSegments(count: number): void {
     for (; this.#begun < count; this.#begun++) {
       const segment = this.#segments[this.#begun];
-      if (segment === undefined || segment.faults.length > 0) continue;
       const place = this.#begun * MOST_IN_SEGMENT + ACTION_BEFORE_AT;
-      this.#compareAction(segment.actionBefore, segment.firstSequence, place);
+      if (segment !== undefined) this.#pointers.passHeader(segment, place);
     }
-  }
-
-  /** @param named by the frame or the header at a place as the newest action before it; undefined when it names none. */
-  #compareAction(named: FrameStart | undefined, sequence: number, place: number): void {
-    const newest = this.#newestAction;
-    const isUnread = this.#mayMissAction && named !== undefined && named.sequence > newest.sequence;
-    this.#mayMissAction = false;
-    if (named === undefined || isUnread) return;
-    const isSame = named.sequence === newest.sequence;
-    if (isSame && (named.address === newest.address || !this.#inOrder)) return;
-    const { segment, position } = this.#segmentAt(place);
-    const at = this.#placeOf(segment, position);
-    const where = `the ${position === ACTION_BEFORE_AT ? 'segment that begins with' : 'action'} entry ${sequence}`;
-    this.#misnamed.push(
-      isSame
-        ? finding('action_misplaced', { sequence, ...at }, where, named.sequence)
-        : finding('action_misnamed', { sequence, ...at }, where, named.sequence, newest.sequence),
-    );
   }
 
   #wait(sequence: number, receivedAt: number): void {
@@ -382,8 +351,10 @@ export class LogReading {
   async #passDamage(damage: Damage): Promise<void> {
     const { kind, segment, position, bytes, sequence, count } = damage;
     await this.#flush();
-    if (kind !== 'torn' && kind !== 'spare') this.#inOrder = false;
-    if (count > 0) this.#mayMissAction = true;
+    if (kind !== 'torn' && kind !== 'spare') {
+      this.#inOrder = false;
+      this.#pointers.passDamage(count);
+    }
     if (count > 0 && kind !== 'overlap') await this.#audit.gap(count);
     if (this.#damage.length < MOST_LISTED) this.#damage.push({ damage, before: this.#before });
     else this.#unlisted++;
@@ -524,6 +495,11 @@ export class LogReading {
     const segment = this.#segments[Math.floor(place / MOST_IN_SEGMENT)];
     if (segment === undefined) throw new RangeError('a place in no segment of the log');
     return { segment, position: place % MOST_IN_SEGMENT };
+  }
+
+  #placeAt(place: number): Place {
+    const { segment, position } = this.#segmentAt(place);
+    return this.#placeOf(segment, position);
   }
 
   /** What an encrypted payload is when it is opened; the frame stays as it lies there. */

@@ -460,6 +460,19 @@ describe('[R-2022] a pointer that is not right', () => {
     await expect(open()).rejects.toThrow(StoreDamaged);
   });
 
+  test('to an action that cannot be read is no finding of its own', async () => {
+    const { holds } = await filled();
+    for (const damaged of [holds[1] ?? 0, holds.at(-1) ?? 0]) {
+      const { file, offset } = placeOf(damaged);
+      const bytes = fs.readFileSync(file);
+      const changed = Buffer.from(bytes);
+      changed[offset + 200] = (changed[offset + 200] ?? 0) ^ 1;
+      fs.writeFileSync(file, changed);
+      expect(await misnamed()).toEqual([{ sequence: damaged, file, offset }]);
+      fs.writeFileSync(file, bytes);
+    }
+  });
+
   test('of a log that was cut before the action that a header names stops a start and a reader', async () => {
     const { holds } = await filled();
     const { file, offset } = placeOf(holds.at(-1) ?? 0);
