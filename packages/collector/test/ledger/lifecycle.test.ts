@@ -93,8 +93,8 @@ function lifecycleOf(requests: Requests): Lifecycle {
   return new Lifecycle({
     ...{ requests, actions, keys },
     keysIn: () => Promise.resolve([]),
-    resealNames: async () => void (await noted('seal again')()),
-    dropHoldRecord: async () => void (await noted('drop record')()),
+    resealNames: () => noted('seal again')().then(() => undefined),
+    dropHoldRecord: () => noted('drop record')().then(() => undefined),
     append(entry) {
       const body = Buffer.from(entry.salted).subarray(SALT_BYTES);
       calls.push(/"does":"(\w+)"/.exec(body.toString())?.[1] ?? '');

@@ -1,5 +1,7 @@
 /** Events whose keys are destroyed by an action of the log, as `collector erase` has it done. */
 import { randomUUID } from 'node:crypto';
+import { expect } from 'vitest';
+import { catalogueDirectory, hasCatalogue, resealCatalogue } from '../../../src/catalogue/catalogue.js';
 import { layRequest, Lifecycle } from '../../../src/ledger/lifecycle.js';
 import { SequenceSet } from '../../../src/privacy/sequence-set.js';
 import type { Place } from '../../../src/store/contract/events.js';
@@ -24,6 +26,11 @@ export async function retireEvents(
   const lifecycle = new Lifecycle({
     ...{ requests: new Inbox(dataDir), actions: store.actions, keys: store.keys, onTrouble: () => undefined },
     keysIn: (lists, signal) => store.keysIn(lists, signal),
+    async resealNames() {
+      const directory = catalogueDirectory(dataDir);
+      const fail = (error: unknown) => expect.unreachable(String(error));
+      if (hasCatalogue(directory)) await resealCatalogue(directory, log, fail);
+    },
     append: async (entry) => {
       await store.append([entry]);
     },
