@@ -94,7 +94,7 @@ test('[R-1240] architecture says of each of eight changes in which file it is ma
     ['a durable byte', 'src/store/embedded/segment-log.ts'],
     ['a signature', 'src/tree/signing-keys.ts'],
     ["a run's assembly", 'src/records/assemble.ts'],
-    ['a payload key', 'src/privacy/key-directory.ts'],
+    ['a payload key', 'src/privacy/payload-keys.ts'],
     ['one more export format', 'src/records/exports/formats.ts'],
     ['one more metric', 'src/operate/numbers.ts'],
     ['one more option', 'src/config/options.ts'],

@@ -89,19 +89,45 @@ function isOfAccess({ state, ...more }: Readonly<Record<string, unknown>>): bool
  * @returns the first one; undefined when there is none.
  */
 export async function findPlan(dataDirectory: string, sha256: string): Promise<AccessLine | undefined> {
-  const isOfPlan = (line: AccessLine) => line.command === 'erase plan' && line.filter?.['plan'] === sha256;
+  for await (const line of linesWith(dataDirectory, sha256))
+    if (line.command === 'erase plan' && line.filter?.['plan'] === sha256) return line;
+  return undefined;
+}
+
+/** The command of the lines by which a mirror reports that it has followed an erasure. */
+export const FOLLOWED = 'mirror';
+
+/** A mirror of a log in a database, and when it has followed an erasure (RFC 3339); null while it has not reported so. */
+export interface FollowingMirror {
+  readonly mirror: string;
+  readonly followed: string | null;
+}
+
+/** The mirrors that have reported anything, in the order in which they did so first. */
+export async function mirrorsOf(dataDirectory: string, action: string): Promise<FollowingMirror[]> {
+  const found = new Map<string, FollowingMirror>();
+  for await (const { at, command, filter } of linesWith(dataDirectory, `"command":"${FOLLOWED}"`)) {
+    if (command !== FOLLOWED || typeof filter?.['mirror'] !== 'string') continue;
+    const { mirror } = filter;
+    const known = found.get(mirror)?.followed ?? null;
+    found.set(mirror, { mirror, followed: known ?? (filter['erased'] === action ? at : null) });
+  }
+  return [...found.values()];
+}
+
+/** The first lines of accesses that have a text in them: of the log of this host, and of a mirror its own behind them. */
+async function* linesWith(dataDirectory: string, text: string): AsyncGenerator<AccessLine> {
   for (const log of [openAccessLog(dataDirectory), openReadingsLog(dataDirectory)]) {
     const chain = new AccessChain(LONGEST_LINE);
-    let found: AccessLine | undefined;
     for await (const piece of log.lines()) {
+      const found: AccessLine[] = [];
       chain.take(piece, (bytes) => {
-        const line = found === undefined && bytes?.includes(sha256) ? lineIn(bytes) : undefined;
-        if (typeof line === 'object' && line.state === 'begun' && isOfPlan(line)) found = line;
+        const line = bytes?.includes(text) === true ? lineIn(bytes) : undefined;
+        if (typeof line === 'object' && line.state === 'begun') found.push(line);
       });
-      if (found !== undefined) return found;
+      yield* found;
     }
   }
-  return undefined;
 }
 
 function isObject(value: unknown): boolean {

@@ -115,7 +115,11 @@ function soundConfig({ config, faults, sourceOf }: ConfigReading, name: CommandN
   // Each command would fail in it in its own words, and none would name it.
   if (fs.statSync(dataDir, { throwIfNoEntry: false })?.isDirectory() === false)
     throw new ConfigError([{ source: sourceOf('data-dir'), message: `${dataDir} is not a directory` }]);
-  if ((name === 'lifecycle' || name === 'hold') && isShared(config) && readMirrorNote(dataDir) === undefined) {
+  if (
+    (name === 'lifecycle' || name === 'hold') &&
+    isShared(config) &&
+    readMirrorNote(dataDir) === undefined
+  ) {
     throw usage(
       `--store: this is done on a mirror of the log, and ${dataDir} is not a mirror: make one with collector mirror --store ` +
         `${store} --data-dir DIR, and give --data-dir DIR with --store`,

@@ -122,7 +122,9 @@ export async function openHoldKeys(
 ): Promise<HoldKeys> {
   if (isShared({ store })) {
     if (kek === '')
-      throw new Unusable('--kek: the payloads of this log are encrypted; say what wraps their keys, as its collectors do');
+      throw new Unusable(
+        '--kek: the payloads of this log are encrypted; say what wraps their keys, as its collectors do',
+      );
     const shared = await openSharedRequests({ store });
     return shared.openHoldKeys(encryptionKeys, kek).finally(() => shared.close());
   }

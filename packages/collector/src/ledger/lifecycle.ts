@@ -214,10 +214,7 @@ export class Lifecycle {
     const { keys, actions, keysIn } = this.#options;
     if (keys === undefined || performance.now() < this.#takeUpAt) return [];
     try {
-      const noted = keys.stored.noted().flatMap((body) => {
-        const said = actionIn(body);
-        return said === undefined ? [] : [said];
-      });
+      const noted = keys.stored.noted().flatMap((body) => actionIn(body) ?? []);
       for (const said of noted) {
         // A note alone ends no hold: who can write one could have been kept from erasing by it.
         const isOver = said.does === 'release' && actions.holds.has(said.hold);
@@ -404,7 +401,10 @@ export class Lifecycle {
       if (said.does === 'release') this.#unreleased.set(said.action, { said, unreached: [] });
     this.#released = actions.logged.length;
     for (const [action, { said }] of this.#unreleased) {
-      const unreached = [...(await keys.noteAction(actionFields(said))), ...(await keys.destroyHold(said.hold))];
+      const unreached = [
+        ...(await keys.noteAction(actionFields(said))),
+        ...(await keys.destroyHold(said.hold)),
+      ];
       await dropHoldRecord?.(said.hold);
       this.#unreleased.set(action, { said, unreached });
       if (unreached.length > 0) this.#restUntil = performance.now() + REST_MS;

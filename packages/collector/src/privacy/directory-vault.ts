@@ -1,6 +1,6 @@
 /** A vault in directories that hold the same records: the first, and its mirrors. */
 import type { KeyFiles } from './key-files.js';
-import { epochIn, epochName, epochOf, generationOf, ledgerIn, stateNames } from './key-record.js';
+import { epochIn, epochName, epochOf, generationOf, stateNames } from './key-record.js';
 import { type KeyVault, type RecordName, VaultAway } from './key-vault.js';
 
 export interface DirectoryVaultOptions {
@@ -112,7 +112,7 @@ export class DirectoryVault implements KeyVault {
   /** @param held what each copy that answered had: another is not written, since it may have something newer. */
   #put(
     copy: KeyFiles,
-    held: ReadonlyMap<KeyFiles, unknown>,
+    held: ReadonlyMap<KeyFiles, Buffer | undefined>,
     name: RecordName,
     bytes: Buffer | undefined,
   ): void {
@@ -121,12 +121,12 @@ export class DirectoryVault implements KeyVault {
     const epoch = bytes && epochOf(name, bytes);
     if (epoch !== undefined && copy.read(epochName(epoch)) === undefined)
       throw new VaultAway(`${copy.directory} lacks the epoch of ${name}`);
-    copy.put(name, bytes);
+    copy.put(name, bytes, held.get(copy));
   }
 
   /** @throws VaultAway for a copy that was given back empty, or has the keys of another log. */
   #assertOurs(copy: KeyFiles): void {
-    const ledger = ledgerIn(copy);
+    const ledger = copy.ledger();
     if (ledger !== undefined && this.options.ledgerId !== undefined && ledger !== this.options.ledgerId)
       throw new VaultAway(`${copy.directory} has the keys of another log, which would be written over`);
     if (ledger !== undefined) this.#known.add(copy.directory);

@@ -15,16 +15,7 @@ import {
   type KeyEncryptionKey,
 } from './key-encryption-key.js';
 import { KeyFiles, removeOverwritten } from './key-files.js';
-import {
-  COPIES,
-  copiesBytes,
-  copiesIn,
-  epochName,
-  ledgerIn,
-  NAMES,
-  stateNames,
-  type KeyCopy,
-} from './key-record.js';
+import { COPIES, copiesBytes, copiesIn, epochName, NAMES, stateNames, type KeyCopy } from './key-record.js';
 import { KeysUnfit, type KeyVault, type RecordName, VaultAway } from './key-vault.js';
 import { epochRecordOf, epochsOf, newestOf, OpenedVault, unwrapped } from './opened-vault.js';
 import { PayloadKeys, type PayloadKeysOptions } from './payload-keys.js';
@@ -117,7 +108,7 @@ export async function openKeys(options: DirectoryKeysOptions): Promise<PayloadKe
 /** The log whose keys a directory has, where it is not this one; undefined where it cannot be reached too. */
 function otherLogIn(files: KeyFiles, ledgerId: string): string | undefined {
   try {
-    const ledger = ledgerIn(files);
+    const ledger = files.ledger();
     return ledger === ledgerId ? undefined : ledger;
   } catch (error) {
     // Whoever writes there says so.

@@ -2,7 +2,7 @@
 import path from 'node:path';
 import { nodeFiles, readFrom, replaceNow, type Files } from '../files.js';
 import { systemCode } from '../system-code.js';
-import { generationOf, isRecordName } from './key-record.js';
+import { epochRecordIn, generationOf, isRecordName } from './key-record.js';
 import { type RecordName, VaultAway } from './key-vault.js';
 
 /** Of no record. */
@@ -12,6 +12,8 @@ const TRIAL = path.join('buckets', 'trial');
 export class KeyFiles {
   /** Directories whose names this process has seen to be durable. */
   readonly #synced = new Set<string>();
+  /** The file that the log was read from, and that log. */
+  #ledger: { readonly id: string; readonly ledger: string } | undefined;
 
   constructor(
     readonly directory: string,
@@ -34,16 +36,32 @@ export class KeyFiles {
     return this.#readOnce(name) ?? this.#readOnce(name);
   }
 
+  /** The log whose keys these are; undefined where there are none. @throws VaultAway */
+  ledger(): string | undefined {
+    return this.#answer(() => {
+      for (const name of this.list('epochs')) {
+        const id = this.files.look(this.#fileOf(name))?.id ?? '';
+        if (this.#ledger?.id === id) return this.#ledger.ledger;
+        const bytes = this.read(name);
+        const ledger = bytes && epochRecordIn(name, bytes)?.ledger;
+        if (ledger === undefined) continue;
+        this.#ledger = { id, ledger };
+        return ledger;
+      }
+      return undefined;
+    });
+  }
+
   /**
    * On return the directory has these bytes of a record, or none of it, durably; until then it has what it had. What it had,
    * and what a write that was cut off has left, is overwritten.
-   * @throws VaultAway
+   * @param held what `read` gave. @throws VaultAway
    */
-  put(name: RecordName, bytes: Buffer | undefined): void {
+  put(name: RecordName, bytes: Buffer | undefined, held = this.read(name)): void {
     this.#answer(() => {
       this.#remove(`${name}.draft`);
       if (bytes === undefined) this.#remove(name);
-      else if (this.read(name)?.equals(bytes) !== true) this.#replace(name, bytes);
+      else if (held?.equals(bytes) !== true) this.#replace(name, bytes);
       // Also what is done already: the process that did it may have been cut off before it was durable.
       this.#sync(path.dirname(this.#fileOf(name)));
     });

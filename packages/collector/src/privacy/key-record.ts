@@ -114,19 +114,6 @@ export function epochRecordIn(name: RecordName, bytes: Buffer): EpochRecord | un
   return isSound ? (record as EpochRecord) : undefined;
 }
 
-/** The log whose keys these are; undefined where there are none. @throws VaultAway */
-export function ledgerIn(records: {
-  list(within: string): RecordName[];
-  read(name: RecordName): Buffer | undefined;
-}): string | undefined {
-  for (const name of records.list('epochs')) {
-    const bytes = records.read(name);
-    const record = bytes && epochRecordIn(name, bytes);
-    if (record !== undefined) return record.ledger;
-  }
-  return undefined;
-}
-
 /** Undefined where the bytes are not a sound record. */
 export function copiesIn(bytes: Buffer): CopiesRecord | undefined {
   const record = jsonIn(bytes) as Partial<CopiesRecord>;

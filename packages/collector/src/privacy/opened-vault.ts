@@ -8,7 +8,6 @@ import {
   epochRecordIn,
   generationOf,
   holdName,
-  ledgerIn,
   NAMES,
   type EpochRecord,
 } from './key-record.js';
@@ -154,7 +153,8 @@ export function epochsOf(vault: Pick<KeyVault, 'list'>): number[] {
 
 /** The log whose keys a vault has; undefined where it has none. @throws VaultAway */
 export function ledgerOf(vault: KeyVault): string | undefined {
-  return ledgerIn({ list: (within) => vault.list(within), read: (name) => newestOf(name, vault.read(name)) });
+  const records = epochsOf(vault).flatMap((epoch) => epochRecordOf(vault, epoch) ?? []);
+  return records[0]?.ledger;
 }
 
 /** Undefined where it is missing, or damaged in every copy. @throws VaultAway */

@@ -263,6 +263,7 @@ export class PayloadKeys {
   /** Destroys the key of a hold; what was destroyed or never made is left so. @returns the copies that could not be reached. */
   async destroyHold(action: string): Promise<string[]> {
     if (!(await this.#canRefresh())) return this.#all;
+    if (this.#options.vault.read(holdName(action)).length === 0) return [];
     return this.#writer.erase(
       holdName(action),
       (stored) => stored && { ...stored, trees: new Map([['', []]]) },

@@ -20,10 +20,7 @@ export function openRecord(key: KeyObject | Buffer, action: string, sealed: Buff
   const decipher = createDecipheriv(CIPHER, key, sealed.subarray(0, NONCE_BYTES)).setAAD(Buffer.from(action));
   decipher.setAuthTag(sealed.subarray(-TAG_BYTES));
   try {
-    return Buffer.concat([
-      decipher.update(sealed.subarray(NONCE_BYTES, -TAG_BYTES)),
-      decipher.final(),
-    ]);
+    return Buffer.concat([decipher.update(sealed.subarray(NONCE_BYTES, -TAG_BYTES)), decipher.final()]);
   } catch {
     return undefined;
   }

@@ -206,9 +206,12 @@ export class VaultWriter {
     if (this.#lagging.size === 0) return;
     const missing = new Set<string>();
     const epochs = epochsOf(this.vault).map(epochName);
-    const others = [...this.vault.list('actions'), COPIES];
-    for (const name of [...epochs, ...stateNames(this.vault), ...others]) {
-      const { bytes, generation } = this.opened.due(name);
+    const rest = [...this.vault.list('actions'), COPIES];
+    for (const name of [...epochs, ...stateNames(this.vault), ...rest]) {
+      const [first, ...others] = this.vault.read(name);
+      if (first === undefined) continue;
+      const alike = { bytes: first, generation: generationOf(name, first) };
+      const { bytes, generation } = others.length > 0 ? this.opened.due(name) : alike;
       if (bytes === undefined) continue;
       const done = await this.vault.erase(name, bytes, generation);
       for (const copy of done === 'stale' ? [] : done) missing.add(copy);

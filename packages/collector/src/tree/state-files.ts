@@ -141,6 +141,10 @@ export interface MirrorNote {
   readonly ledger_id: string;
   /** How many bytes of its file of readings stand in the access log of the database. */
   readonly forwarded: number;
+  /** A UUID by which reports name the mirror. */
+  readonly id: string;
+  /** The sequence of the last action that it has followed, with its own keys and names. */
+  readonly followed: number;
 }
 
 type Check = (value: unknown) => boolean;
@@ -200,7 +204,9 @@ const KNOWN = new StateFile(
 const MIRROR = new StateFile(
   'mirror.json',
   'of which log a data directory is a mirror',
-  object<MirrorNote>({ store: isLine, ledger_id: isLine, forwarded: isCount }),
+  object<MirrorNote>({
+    ...{ store: isLine, ledger_id: isLine, id: isLine, forwarded: isCount, followed: isCount },
+  }),
 );
 
 /*

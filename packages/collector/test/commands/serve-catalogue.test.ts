@@ -285,7 +285,13 @@ describe('[R-1070] doctor', () => {
     await fillSigned(dataDir, [EVENTS.map(stored)]);
     await made();
     const { ledgerId } = openStore(dataDir).events;
-    writeMirrorNote(dataDir, { store: 'postgres://log.example', ledger_id: ledgerId, forwarded: 0 });
+    writeMirrorNote(dataDir, {
+      store: 'postgres://log.example',
+      ledger_id: ledgerId,
+      id: 'm',
+      forwarded: 0,
+      followed: 0,
+    });
     expect(await found()).toMatchObject(ok(/each as the log has it$/));
     change('DELETE FROM run WHERE id = (SELECT min(id) FROM run)');
     expect(await found()).toMatchObject({ code: 7 });

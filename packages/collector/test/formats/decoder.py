@@ -391,7 +391,7 @@ def read_ledger(directory, states):
         check(segment["first_sequence"] == last["sequence"] + 1, "the order of segments")
         check(segment["address"] == last["address"] + last["size"], "the address of a segment")
         at = HEADER
-        while any(data[at:]):
+        while any(data[at : at + 8]):
             entry = read_frame(data, at, states)
             check(entry["sequence"] == segment["first_sequence"] + sum(e["segment"] == number for e in entries), "a gap")
             entries.append({**entry, "address": segment["address"] + at - HEADER, "segment": number})

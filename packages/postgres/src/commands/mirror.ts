@@ -12,6 +12,7 @@
  * Who reads on the mirror is logged in a file of its own, whose lines are brought to the access log of the database as
  * soon as that can be reached. `access.log` of the directory is a copy of that one: the log has heads of it.
  */
+import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { decodeEnvelope, ENTRY_KINDS, SALT_BYTES } from '@clinical-events/protocol';
 import { type Checkpoint, parseCheckpoint } from '@clinical-events/protocol/verify';
@@ -19,9 +20,6 @@ import { type Config, inQuotes } from '@clinical-events/collector/config';
 import { GrowingTree } from '@clinical-events/collector/tree/growing-tree';
 import { verifyNote } from '@clinical-events/collector/tree/note-signing';
 import { CheckpointContradicted, LeafReader } from '@clinical-events/collector/ledger/signed-tree';
-import { catalogueDirectory, resealCatalogue } from '@clinical-events/collector/catalogue/catalogue';
-import { type Action, actionFields } from '@clinical-events/collector/privacy/actions';
-import type { PayloadKeys } from '@clinical-events/collector/privacy/payload-keys';
 import { KeysUnfit } from '@clinical-events/collector/privacy/key-vault';
 import { counted } from '@clinical-events/collector/quantity';
 import { ProvenTree, treeUpTo } from '@clinical-events/collector/replica/proven-tree';
@@ -56,17 +54,12 @@ import {
   reasonOf,
   usage,
 } from '@clinical-events/collector/commands/exit-codes';
-import {
-  dropRecord,
-  isRecord,
-  recordText,
-  takeRecord,
-} from '@clinical-events/collector/commands/lifecycle/holds';
 import { encryptionOf } from '@clinical-events/collector/commands/payload-encryption';
 import { ProgressBar } from '@clinical-events/collector/commands/terminal';
 import { holdDirectory, holdsLog } from '@clinical-events/collector/commands/regular-files';
 import { describeAddress, parseAddress } from '../address.js';
 import { openForReading } from '../driver.js';
+import { MirroredActions } from '../mirrored-actions.js';
 
 const EXAMPLES = `  $ collector mirror --store postgres://reader@db1,db2/collector --data-dir /var/lib/mirror
   $ collector mirror --store postgres://reader@db1,db2/collector --data-dir /var/lib/mirror --once
@@ -188,7 +181,7 @@ function assertMirrorOf(config: Config, ledgerId: string): void {
     writeMirrorNote(dataDir, {
       store: describeAddress(parseAddress(config.store)),
       ledger_id: ledgerId,
-      forwarded: 0,
+      ...{ id: randomUUID(), forwarded: 0, followed: 0 },
     });
   }
 }
@@ -238,21 +231,13 @@ function checkpointOf(dataDir: string, note: string): Checkpoint {
   throw new CheckpointContradicted(`its newest checkpoint is of another log, ${checkpoint.origin}`);
 }
 
-type HoldAction = Extract<Action, { does: 'hold' }>;
-
-/** @param unreached copies of the keys. @throws KeysUnfit where there are some. */
-function assertReached(what: string, [unreached]: readonly string[]): void {
-  if (unreached !== undefined) throw new KeysUnfit(`${what} waits for its keys: ${unreached} cannot be reached`);
-}
-
 class Mirror {
   readonly #treeStore: TreeStore;
   readonly #tree: ProvenTree;
   #head: string | undefined;
   #signed: number;
   #keptAt = -Infinity;
-  /** How many of the actions are carried out here. */
-  #obeyed = 0;
+  readonly #actions: MirroredActions;
   #cursor: Cursor;
   #note: MirrorNote;
 
@@ -267,6 +252,16 @@ class Mirror {
     [this.#treeStore, this.#tree, this.#head, this.#signed] = [treeStore, tree, head, signed];
     this.#cursor = cursorAt(store.committed.entries + 1);
     this.#note = note;
+    this.#actions = new MirroredActions(config.dataDir, shared, store, {
+      followed: () => this.#note.followed,
+      follow: (followed) => this.#noteAs({ followed }),
+      id: note.id,
+    });
+  }
+
+  #noteAs(more: Partial<MirrorNote>): void {
+    this.#note = { ...this.#note, ...more };
+    writeMirrorNote(this.config.dataDir, this.#note);
   }
 
   /** On return what the mirror holds is what was signed. @throws CheckpointContradicted, StoreDamaged. */
@@ -322,7 +317,7 @@ class Mirror {
   async #round(): Promise<number> {
     const { tree, events } = this.shared;
     // What waited the last time, or was cut off.
-    await this.#obey();
+    await this.#actions.obey();
     const note = await tree.head();
     if (note === undefined) return 0;
     await this.shared.publicKeys.pull(this.config.dataDir);
@@ -378,7 +373,7 @@ class Mirror {
           bytes += salted.length;
           this.#cursor = cursorBehind({ sequence, at: 0 });
           if (isAction || batch.length === BATCH_ENTRIES || bytes >= BATCH_BYTES) await append();
-          if (isAction) await this.#obey();
+          if (isAction) await this.#actions.obey();
         }
         await append();
         if (this.#cursor.sequence > size || this.signal.aborted) break;
@@ -386,70 +381,6 @@ class Mirror {
     } finally {
       bar.clear();
     }
-  }
-
-  /**
-   * On return the mirror has done what the actions say that it has: its own keys are destroyed, the records and keys of holds
-   * are here or are destroyed, and names in its catalogue are under a new key.
-   * @throws when that cannot be done now; nothing more is copied before it is.
-   */
-  async #obey(): Promise<void> {
-    const { keys, actions } = this.store;
-    const news = actions.logged.slice(this.#obeyed).map(({ said }) => said);
-    if (news.length === 0) return;
-    if (keys === undefined) {
-      for (const said of news) if (said.does === 'hold') await this.#takeRecord(said);
-    } else {
-      await this.#destroy(keys, news);
-      for (const said of news) if (said.does === 'hold') await this.#takeHold(keys, said);
-      if (news.some(({ does }) => does === 'erase' || does === 'rotate')) await this.#replaceNames(keys);
-      // What was destroyed is gone for good with the key of its epoch.
-      if (news.some(({ does }) => does === 'rotate'))
-        assertReached('another epoch of keys', await (keys.isRotating ? keys.finishRotation() : keys.rotate()));
-    }
-    this.#obeyed = actions.logged.length;
-  }
-
-  async #destroy(keys: PayloadKeys, news: readonly Action[]): Promise<void> {
-    for (const said of news) {
-      if (said.does === 'erase' || said.does === 'release')
-        assertReached('an erasure', await keys.noteAction(actionFields(said)));
-      if (said.does === 'release') {
-        assertReached('the release of a hold', await keys.destroyHold(said.hold));
-        dropRecord(this.config.dataDir, 'holds', said.hold);
-      }
-    }
-    const taken = news.flatMap((said) => (said.does === 'erase' ? said.keys : []));
-    assertReached('an erasure', await keys.destroy(taken));
-  }
-
-  /** On return no name in the catalogue of the mirror is under another key than the newest one. */
-  async #replaceNames(keys: PayloadKeys): Promise<void> {
-    const { dataDir } = this.config;
-    assertReached('another key of names', await keys.renewNames());
-    const { events: log } = openStore(dataDir);
-    await resealCatalogue(catalogueDirectory(dataDir), log, (error) =>
-      tell(`warning: the catalogue is made again, because its names could not be sealed again: ${reasonOf(error)}`),
-    );
-    await log.close();
-    assertReached('another key of names', await keys.endOldNames());
-  }
-
-  /** Of one that is over by now, there is neither key nor record any more. */
-  async #takeHold(keys: PayloadKeys, hold: HoldAction): Promise<void> {
-    if (!this.store.actions.holds.has(hold.action)) return;
-    const from = await this.shared.storedKeys();
-    if (from !== undefined) await keys.takeHoldKey(hold.action, from);
-    await this.#takeRecord(hold);
-  }
-
-  async #takeRecord(hold: HoldAction): Promise<void> {
-    const { dataDir } = this.config;
-    const own = recordText(dataDir, hold.action);
-    if (own !== undefined && isRecord(own, hold.record)) return;
-    const text = await this.shared.holdRecords.get(hold.action);
-    if (text !== undefined && (await takeRecord(dataDir, hold, text))) return;
-    tell(`warning: the record of hold ${hold.action} is not in the database as it was written`);
   }
 
   async #append(batch: readonly Candidate[]): Promise<void> {
@@ -494,8 +425,7 @@ class Mirror {
         if (!(error instanceof RangeError)) throw error;
         tell(`warning: a line of ${readingsLogPath(this.config.dataDir)} was left out: ${error.message}`);
       }
-      this.#note = { ...this.#note, forwarded: this.#note.forwarded + Buffer.byteLength(line) + 1 };
-      writeMirrorNote(this.config.dataDir, this.#note);
+      this.#noteAs({ forwarded: this.#note.forwarded + Buffer.byteLength(line) + 1 });
     }
   }
 }

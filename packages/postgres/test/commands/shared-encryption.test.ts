@@ -207,7 +207,7 @@ test('[R-1363] [R-1364] a person is erased from the log and its mirrors, by a co
   // On the other mirror something is held: the first knows of it, and lets nothing of it be erased.
   fs.writeFileSync(subjects, `${OTHER}\n`);
   const second = ['--data-dir', place('second'), '--store', store];
-  await succeeds('hold', 'add', '--name', 'CASE-7', '--subject-file', subjects, ...second);
+  await succeeds('hold', 'add', '--name', 'CASE-7', '--subject-file', subjects, ...second, ...kek());
   await expect.poll(() => succeeds('hold', 'list', ...on)).toContain('CASE-7');
   const held = await planned([...on, '--store', store], asked);
   expect(held.stdout).toContain('2 events: on hold by CASE-7');
@@ -242,6 +242,56 @@ test('[R-1363] [R-1364] a person is erased from the log and its mirrors, by a co
       { 'erasure-request': 2, policy: 22 },
     ]);
   }
+  expect(await Promise.all([one.stop(), other.stop()])).toEqual([0, 0]);
+});
+
+test('[R-2012] [R-2016] a hold on a person is on what comes later, on every mirror and whatever keys are replaced, until it is released', async () => {
+  const { one, other, key } = await filled();
+  const [run1] = await sendRun(one, key, OTHER);
+  await signed(22);
+  const names = ['mirror', 'second'];
+  for (const name of names)
+    await succeeds('mirror', '--store', store, '--data-dir', place(name), '--once', ...kek());
+  const mirrors = names.map(follow);
+  const on = (name: string) => ['--data-dir', place(name)];
+  const asked = [...on('mirror'), '--store', store];
+  const subjects = place('subjects');
+  fs.writeFileSync(subjects, `${SUBJECT}\n`);
+  await succeeds('hold', 'add', '--name', 'CASE-7', '--subject-file', subjects, ...asked, ...kek());
+  const records = async () =>
+    JSON.stringify(await log.server.query(`SELECT record FROM ${log.schema}.hold_records`));
+  expect(await records()).toContain('sealed-hold');
+  expect(await records()).not.toContain('CASE-7');
+  await succeeds('encryption-keys', 'rotate', ...asked);
+  const erased = await erasedBy(asked, ['--run', run1]);
+  expect(erased.code, erased.stderr).toBe(0);
+  const [, action = ''] = /Action +([0-9a-f-]{36})/.exec(erased.stdout) ?? [];
+  const certificate = async () =>
+    JSON.parse(await succeeds('erase', '--certificate', action, '--json', ...on('second'))) as {
+      mirrors: { mirror: string; followed: string | null }[];
+    };
+  await expect
+    .poll(async () => (await certificate()).mirrors.filter(({ followed }) => followed !== null))
+    .toHaveLength(2);
+
+  const [run2] = await sendRun(other, key, SUBJECT);
+  for (const name of names) {
+    await expect
+      .poll(async () => (await planned(on(name), ['--run', run2])).stdout)
+      .toContain('on hold by CASE-7');
+    const { file } = await planned(on(name), ['--run', run2]);
+    mark(file, () => true);
+    expect((await applied([...on(name), '--store', store], file)).code).toBe(10);
+  }
+  await succeeds('hold', 'release', 'CASE-7', ...asked);
+  for (const name of names) {
+    await expect
+      .poll(async () => (await run(['hold', 'list', ...on(name)])).stderr)
+      .toContain('nothing is held');
+    expect(fs.readdirSync(path.join(place(name), 'lifecycle', 'holds'))).toEqual([]);
+  }
+  expect(await records()).toBe('[]');
+  await Promise.all(mirrors.map((each) => each.end()));
   expect(await Promise.all([one.stop(), other.stop()])).toEqual([0, 0]);
 });
 

@@ -77,8 +77,18 @@ function isIpv6(text: string): boolean {
   return ipv6Groups(text.slice(0, gap), false) + ipv6Groups(text.slice(gap + 2), true) <= 7;
 }
 
-/** `IPvFuture` of section 3.2.2. Its tail has the characters of userinfo, less the percent-encoded. */
-const IP_FUTURE = /^v[0-9a-f]+\.[a-z0-9\-._~!$&'()*+,;=:]+$/i;
+const NO_HEX_DIGIT = /[^0-9a-f]/i;
+const NO_IP_FUTURE_TAIL = /[^a-z0-9\-._~!$&'()*+,;=:]/i;
+
+/**
+ * `IPvFuture` of section 3.2.2. Its tail has the characters of userinfo, less the percent-encoded. A search for what must
+ * not be there needs no backtracking stack.
+ */
+function isIpFuture(text: string): boolean {
+  const dot = text.indexOf('.');
+  if (!/^v/i.test(text) || dot < 2 || dot + 1 === text.length) return false;
+  return !NO_HEX_DIGIT.test(text.slice(1, dot)) && !NO_IP_FUTURE_TAIL.test(text.slice(dot + 1));
+}
 
 /** Six groups and an IPv4 address. A longer text is not taken apart: a MiB of groups would take 20 ms. */
 const LONGEST_IPV6 = 45;
@@ -88,7 +98,7 @@ function endOfIpLiteral(text: string, at: number): number {
   const close = text.indexOf(']', at);
   if (close < 0) return -1;
   const address = text.slice(at + 1, close);
-  return (address.length <= LONGEST_IPV6 && isIpv6(address)) || IP_FUTURE.test(address) ? close + 1 : -1;
+  return (address.length <= LONGEST_IPV6 && isIpv6(address)) || isIpFuture(address) ? close + 1 : -1;
 }
 
 /** The end of `[ userinfo "@" ] host [ ":" port ]`, or -1 when what follows it cannot begin a path. */

@@ -13,11 +13,7 @@ import { assertReadable } from '../regular-files.js';
 import { legible } from '../terminal.js';
 import { assertCollectorRuns, considered, deliver, isOver } from './delivery.js';
 import { keysOf } from './erasable.js';
-import {
-  type ErasureFacts,
-  keepErasureRecord,
-  type LeftEvents,
-} from './erasure-record.js';
+import { type ErasureFacts, keepErasureRecord, type LeftEvents } from './erasure-record.js';
 import { dropRecord, Holds, holdsOf } from './holds.js';
 import { type LogRun, LogRuns } from './log-runs.js';
 import { idOf, textOf } from './log-pass.js';

@@ -137,6 +137,7 @@ function placeRows(certificate: Certificate): string[][] {
         : `${keys_destroyed}, in ${counted(directories, 'directory', 'directories')}` +
           `${mirror_of === null ? '' : ' of this mirror and in the database of keys'}, wrapped by ${legible(key_wrapped_by)}`,
     ],
+    ...(mirror_of === null ? [] : [['Mirrors', mirrorsText(certificate)]]),
     ['Encrypted bytes removed', bytesText(certificate)],
     [
       'Copies of keys',
@@ -158,6 +159,13 @@ function awayText({ keys_away, mirror_of }: Certificate): string {
       : 'the database of keys cannot be reached, or this mirror has not followed';
   const what = keys_away.length > 0 ? `${keys_away.map(legible).join(', ')} cannot be reached` : there;
   return `${what}. It is retried automatically while a collector runs; the other keys are destroyed`;
+}
+
+function mirrorsText({ mirrors }: Certificate): string {
+  const each = mirrors.map(({ mirror, followed }) =>
+    followed === null ? `${mirror} has not followed yet` : `${mirror} has followed, ${followed}`,
+  );
+  return each.join('; ') || 'none has reported that it has followed';
 }
 
 function bytesText({ bytes_removed, bytes_left, mirror_of }: Certificate): string {
@@ -194,7 +202,7 @@ function notCovered({ action, mirror_of }: Certificate): string[] {
     `events that came after the plan: collector erase plan --subject-file finds new runs, collector erase plan --late ${action} what came late for the erased ones`,
     'the envelope of each event, which stays: kind, organisation, API key, times, ids of events and runs; and the erasure record',
     'back-ups: those of collector backup hold the events encrypted, and no keys; a copy of whole directories may hold keys',
-    'older copies of the data directory: with the keys of names they list ids and times of the erased runs',
+    'older copies of the data directory: they list ids and times of the erased runs, and names with the keys of their time',
     ...(mirror_of === null
       ? []
       : [

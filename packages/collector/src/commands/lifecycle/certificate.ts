@@ -9,6 +9,7 @@ import { compactedAt } from '../../store/open-to-audit.js';
 import { openStore } from '../../store/open-to-read.js';
 import { isNoId, uuidText } from '../../store/text.js';
 import { readMirrorNote } from '../../tree/state-files.js';
+import { type FollowingMirror, mirrorsOf } from '../access-lines.js';
 import { CommandFailure, EXIT, usage } from '../exit-codes.js';
 import { version } from '../typed.js';
 import { cosigners, newestCheckpoint } from '../verify/log-checkpoints.js';
@@ -87,6 +88,8 @@ export interface Certificate {
   readonly key_wrapped_by: string;
   /** The database that has the log; directories, copies and the data directory are then those of this mirror. */
   readonly mirror_of: string | null;
+  /** Of such a log: which mirrors have destroyed their keys and replaced their key of names, as they reported. */
+  readonly mirrors: readonly FollowingMirror[];
   readonly tool: string;
   /** Of each organisation, whose ids these are. */
   readonly event_ids: Readonly<Record<string, readonly string[]>>;
@@ -121,6 +124,7 @@ export async function certificateOf(
     const sequences = eventsOf(retires.flatMap(({ keys }) => keys));
     const erased = await erasedEvents(log, sequences, withIds);
     const newest = await newestCheckpoint(dataDir, tree);
+    const mirror_of = readMirrorNote(dataDir)?.store ?? null;
     const { size = 0, root = '' } = newest?.newest.checkpoint ?? {};
     const since = done === undefined ? [] : actions.logged.slice(actions.logged.indexOf(done));
     return {
@@ -147,7 +151,8 @@ export async function certificateOf(
           : iso(compactedAt(dataDir, { sequence: parts.at(-1)?.sequence ?? 0, erased: sequences })),
       ...keysOf(dataDir, done?.at),
       key_epoch_ended: iso(since.find((each) => each.said.does === 'rotate')?.at),
-      mirror_of: readMirrorNote(dataDir)?.store ?? null,
+      mirror_of,
+      mirrors: mirror_of === null ? [] : await mirrorsOf(dataDir, action),
     };
   } finally {
     await tree.close();

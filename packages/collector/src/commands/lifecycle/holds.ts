@@ -147,11 +147,7 @@ const UNREADABLE = {
  * The records of the holds that are not over.
  * @throws CommandFailure when one cannot be read: what it holds is not known, so that nothing may be erased.
  */
-export function holdsOf(
-  dataDir: string,
-  actions: Actions,
-  log: Pick<EventLog, 'holdKey'>,
-): HoldRecord[] {
+export function holdsOf(dataDir: string, actions: Actions, log: Pick<EventLog, 'holdKey'>): HoldRecord[] {
   return [...actions.holds].map(([action, record]) => {
     const read = recordIn(recordText(dataDir, action), record, log.holdKey?.(action));
     if (typeof read !== 'string') return read;

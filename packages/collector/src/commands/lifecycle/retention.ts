@@ -359,7 +359,12 @@ async function planned(
         if (actions === undefined || set === undefined) throw noPolicy(dataDir);
         // What begins from here on, while it is planned, was not considered.
         const asked = considered(actions);
-        const plan = new RetentionPlan(reader, policyFrom(set.policy), holdsOf(dataDir, actions, reader.log), now);
+        const plan = new RetentionPlan(
+          reader,
+          policyFrom(set.policy),
+          holdsOf(dataDir, actions, reader.log),
+          now,
+        );
         await plan.take(catalogue.runs({ order: 'log' }));
         return { plan, set, asked };
       } finally {

@@ -158,8 +158,7 @@ async function holdsThatStood(
   for (const { said } of actions.logged) {
     if (said.does !== 'hold') continue;
     const { action, record } = said;
-    const text =
-      shared === undefined ? recordText(dataDir, action) : await shared.holdRecords.get(action);
+    const text = shared === undefined ? recordText(dataDir, action) : await shared.holdRecords.get(action);
     const read = recordIn(text, record, keys?.holdKey(action));
     const isOver = !actions.holds.has(action);
     if (typeof read !== 'string')
@@ -187,7 +186,8 @@ async function holdKeysOf(
     return log.names === undefined ? undefined : { holdKey: (action) => log.holdKey?.(action) };
   } catch (error) {
     // The audit has said so.
-    if (error instanceof KeysUnfit || error instanceof KekFault || error instanceof VaultAway) return undefined;
+    if (error instanceof KeysUnfit || error instanceof KekFault || error instanceof VaultAway)
+      return undefined;
     throw error;
   }
 }
