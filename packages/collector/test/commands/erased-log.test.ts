@@ -665,9 +665,10 @@ describe('[R-1367] a hold', () => {
     });
     fs.rmSync(path.join(dataDir, 'index'), { recursive: true });
     expect((await on('hold', 'list')).stdout).toContain('CASE-7');
+    // The key of the hold is younger than the copy.
     for (const directory of [keys, mirror]) {
-      fs.rmSync(directory, { recursive: true });
-      fs.cpSync(`${keys}.old`, directory, { recursive: true });
+      fs.rmSync(path.join(directory, 'buckets'), { recursive: true });
+      fs.cpSync(path.join(`${keys}.old`, 'buckets'), path.join(directory, 'buckets'), { recursive: true });
     }
     expect(await allKept()).toEqual([true, true, false, false]);
     const again = await start(dataDir, encrypted);
