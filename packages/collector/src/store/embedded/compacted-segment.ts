@@ -459,16 +459,6 @@ function isRetired(frame: Buffer, offset: number, erased: SequenceSet): boolean 
   return framePayloadState(frame, offset) === RETIRED || erased.has(frameSequence(frame, offset));
 }
 
-/** In bytes, as these files have it. */
-export function sizeOf(files: Files, file: string): number {
-  const fd = files.open(file, 'r');
-  try {
-    return files.size(fd);
-  } finally {
-    files.close(fd);
-  }
-}
-
 /** @throws StoreDamaged at the first frame that is not the same. */
 async function assertSame(
   files: Files,

@@ -7,8 +7,8 @@ import path from 'node:path';
 import { assertFree, type Files, nodeFiles } from '../../files.js';
 import { type Actions, eventsOf } from '../../privacy/actions.js';
 import { SequenceSet } from '../../privacy/sequence-set.js';
-import { compactionsOf, compactSegment, expanding, segmentFiles, sizeOf } from './compacted-segment.js';
-import { listSegments, type Segment } from './segment.js';
+import { compactionsOf, compactSegment, expanding, segmentFiles } from './compacted-segment.js';
+import { listSegments, type Segment, sizeOf } from './segment.js';
 
 /** What an erasure names, and the entry of the log that orders it. */
 export interface Erasure {

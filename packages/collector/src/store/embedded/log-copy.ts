@@ -9,7 +9,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { exists, nodeFiles } from '../../files.js';
 import { LogDiffers, type Copied, type LogCopy, type Progress } from '../contract/copy.js';
-import { footerOf, segmentFiles, sizeOf } from './compacted-segment.js';
+import { footerOf, segmentFiles } from './compacted-segment.js';
 import { HASH_BYTES, leafHash } from '../../tree/merkle.js';
 import {
   frameCommitment,
@@ -20,7 +20,14 @@ import {
   plausibleSize,
 } from './frame.js';
 import { readToEnd, segmentPieces, walk, type LogEnd } from './log-frames.js';
-import { damagedAt, listSegments, SEGMENT_HEADER_BYTES, segmentNames, type Segment } from './segment.js';
+import {
+  damagedAt,
+  listSegments,
+  SEGMENT_HEADER_BYTES,
+  segmentNames,
+  type Segment,
+  sizeOf,
+} from './segment.js';
 
 interface CopiedSegment {
   readonly name: string;

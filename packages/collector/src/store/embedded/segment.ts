@@ -195,6 +195,16 @@ function mostCommon(texts: readonly string[]): string | undefined {
   return texts.find((text) => counts.get(text) === most);
 }
 
+/** In bytes, as these files have it. */
+export function sizeOf(files: Files, file: string): number {
+  const fd = files.open(file, 'r');
+  try {
+    return files.size(fd);
+  } finally {
+    files.close(fd);
+  }
+}
+
 /** Of the segments in a directory, oldest first. */
 export function segmentNames(files: Files, directory: string): string[] {
   return files.list(directory).filter((name) => NAME.test(name));
