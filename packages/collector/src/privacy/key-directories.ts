@@ -339,8 +339,9 @@ async function noteCopy(vault: KeyVault, until: string): Promise<void> {
   const { generation, copies } = copiesOf(vault);
   const kept = [...copies.filter((copy) => copy.until > now), { made: now, until }];
   const bytes = copiesBytes({ generation: generation + 1, copies: kept });
-  const [unreached] = await vault.erase(COPIES, bytes, generation);
-  if (unreached !== undefined) throw new VaultAway(`${unreached} cannot be written`);
+  const done = await vault.erase(COPIES, bytes, generation);
+  if (done === 'stale') throw new VaultAway('another process notes a copy; try again');
+  if (done.length > 0) throw new VaultAway(`${done.join(', ')} cannot be written`);
 }
 
 /** On return a directory has no keys any more, and what its files held is overwritten. @throws when it cannot be written. */

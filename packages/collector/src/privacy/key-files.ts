@@ -131,25 +131,31 @@ export class KeyFiles {
   }
 }
 
-/** On return the file has no name any more, durably, and what it held is overwritten. */
+/**
+ * On return what the file held is overwritten, and it has no name any more, durably. In this order: a file that was cut off
+ * between the two is not sound, and is removed by the next try.
+ */
 export function removeOverwritten(files: Files, file: string): void {
   const fd = files.open(file, 'r+');
   try {
+    overwrite(files, fd);
     files.remove(file);
     files.syncDirectory(path.dirname(file));
-    overwrite(files, fd);
   } finally {
     files.close(fd);
   }
 }
 
-/** For what it is worth on a disk that writes elsewhere: what it held is gone for good with the key of its epoch. */
+/**
+ * A disk that writes elsewhere may keep the old bytes. A remnant of a key state opens by its epoch key alone, and a remnant of
+ * an epoch record by the key-encryption key alone.
+ */
 function overwrite(files: Files, fd: number): void {
   try {
     const size = files.size(fd);
     files.write(fd, Buffer.alloc(size), size, 0);
     files.datasync(fd);
   } catch {
-    // What replaced it is durable, and the old epoch's key goes.
+    // The record is replaced or removed all the same: its remnant needs the keys above.
   }
 }

@@ -68,7 +68,13 @@ export function stateName({ kind, firstSequence, bucketId }: Omit<KeyState, 'tre
   const id = bucketId.toString('hex');
   if (kind === KINDS.names) return NAMES;
   if (kind === KINDS.hold) return holdName(id.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5'));
-  return `buckets/${String(firstSequence).padStart(16, '0')}-${id.slice(0, 8)}.keys`;
+  return bucketName(firstSequence, bucketId.readUInt32BE(0));
+}
+
+/** @param tag the first four bytes of the bucket's id. */
+export function bucketName(firstSequence: number, tag: number): RecordName {
+  const [sequence, digits] = [String(firstSequence).padStart(16, '0'), tag.toString(16).padStart(8, '0')];
+  return `buckets/${sequence}-${digits}.keys`;
 }
 
 /** The names of all key states. */

@@ -78,6 +78,7 @@ export class OpenedVault {
     const stored = this.vault.read(name);
     const generation = Math.max(0, ...stored.map((bytes) => generationOf(name, bytes)));
     if (name.endsWith('.keys')) return this.#dueState(stored, generation);
+    if (epochIn(name) !== undefined) assertOneKey(this.vault, name, stored);
     return { bytes: newestOf(name, stored), generation };
   }
 
@@ -156,11 +157,23 @@ export function ledgerOf(vault: KeyVault): string | undefined {
   return records[0]?.ledger;
 }
 
-/** Undefined where it is missing, or damaged in every copy. @throws VaultAway */
+/** Undefined where it is missing, or damaged in every copy. @throws VaultAway; KeysUnfit where copies have different keys. */
 export function epochRecordOf(vault: KeyVault, epoch: number): EpochRecord | undefined {
   const name = epochName(epoch);
-  const newest = newestOf(name, vault.read(name));
+  const stored = vault.read(name);
+  assertOneKey(vault, name, stored);
+  const newest = newestOf(name, stored);
   return newest && epochRecordIn(name, newest);
+}
+
+/** Copies that were used apart may each have begun an epoch of one number: none of them is written over. @throws KeysUnfit */
+function assertOneKey({ copies }: KeyVault, name: RecordName, stored: readonly Buffer[]): void {
+  const checks = new Set(stored.map((bytes) => epochRecordIn(name, bytes)?.check));
+  if (checks.size > 1)
+    throw new KeysUnfit(
+      `${copies.join(', ')} have different keys in ${name}: they were used apart. Name the ones that belong together by ` +
+        '--encryption-keys, and keep the others',
+    );
 }
 
 /** Of contents of a record the first one of the highest generation. */

@@ -8,7 +8,16 @@
  */
 import { randomBytes, type KeyObject } from 'node:crypto';
 import type { KeyEncryptionKey } from './key-encryption-key.js';
-import { actionName, bucketIn, holdId, holdName, NAMES, stateName, stateNames } from './key-record.js';
+import {
+  actionName,
+  bucketName,
+  bucketIn,
+  holdId,
+  holdName,
+  NAMES,
+  stateName,
+  stateNames,
+} from './key-record.js';
 import {
   KINDS,
   mergedStates,
@@ -144,10 +153,12 @@ export class PayloadKeys {
     const own = this.#options.hasPlaces === true ? taken : bySequences(taken, names.values());
     for (const [tag, ofBucket] of Map.groupBy(own, (each) => each.tag)) {
       const name = names.get(tag);
-      // A record that is missing is a fault, which `verify` finds; nothing is destroyed by it.
-      if (name === undefined) continue;
       const change: Change = (stored) => stored && without(stored, placesIn(stored, ofBucket));
-      for (const copy of await this.#writer.erase(name, change)) unreached.add(copy);
+      // A record that no copy has is a fault, which `verify` finds. A copy that does not answer may have it.
+      const left = await (name === undefined
+        ? this.#remove(bucketName(0, tag))
+        : this.#writer.erase(name, change));
+      for (const copy of left) unreached.add(copy);
       this.#reader.forget();
       await new Promise(setImmediate);
     }
@@ -223,11 +234,9 @@ export class PayloadKeys {
     if (!(await this.#canRefresh()))
       throw new VaultAway(`no names key can be made in ${this.#writer.opened.where}`);
     const nodes = onlyKey(randomBytes(KEY_BYTES));
-    let number: string | undefined;
     const change: Change = (stored) => {
       if (stored === undefined) throw new KeysUnfit(`${NAMES} is missing in ${this.#writer.opened.where}`);
-      number ??= nextNames(newestNames(stored));
-      return { ...stored, trees: new Map([...stored.trees, [number, nodes]]) };
+      return { ...stored, trees: new Map([...stored.trees, [nextNames(newestNames(stored)), nodes]]) };
     };
     await this.#writer.write(NAMES, change);
     this.#reader.forget();
@@ -253,21 +262,29 @@ export class PayloadKeys {
     return this.#writer.opened.holdKey(action);
   }
 
-  /** On return this vault has the hold key as the other one has it, destroyed or not: for a mirror. @throws VaultAway */
+  /**
+   * On return this vault has the hold key that the other one has: for a mirror. A key that the other one lacks is left: it may
+   * be away or damaged there, and its release destroys it here. @throws VaultAway
+   */
   async takeHoldKey(action: string, from: Pick<StoredKeys, 'holdKey'>): Promise<void> {
     const key = from.holdKey(action);
     if (key !== undefined) await this.#putHold(action, key.export());
-    else await this.destroyHold(action);
   }
 
   /** Destroys the key of a hold; what was destroyed or never made is left so. @returns the copies that could not be reached. */
   async destroyHold(action: string): Promise<string[]> {
     if (!(await this.#canRefresh())) return this.#all;
-    if (this.#options.vault.read(holdName(action)).length === 0) return [];
+    if (this.#options.vault.read(holdName(action)).length === 0) return this.#remove(holdName(action));
     return this.#writer.erase(
       holdName(action),
       (stored) => stored && { ...stored, trees: new Map([['', []]]) },
     );
+  }
+
+  /** Removes what is not sound of a record that no copy has. @returns the copies that could not be asked: one may have it. */
+  async #remove(name: RecordName): Promise<string[]> {
+    const unreached = await this.#options.vault.erase(name, undefined, 0);
+    return unreached === 'stale' ? this.#all : [...unreached];
   }
 
   /** Whether what others have done could be taken in. Else that is reported, and nothing can be reached. */

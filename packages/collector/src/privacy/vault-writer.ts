@@ -10,6 +10,7 @@ import {
   epochBytes,
   epochIn,
   epochName,
+  epochOf,
   epochRecordIn,
   generationOf,
   stateNames,
@@ -205,22 +206,30 @@ export class VaultWriter {
   async level(): Promise<void> {
     if (this.#lagging.size === 0) return;
     const missing = new Set<string>();
-    const epochs = epochsOf(this.vault).map(epochName);
+    const epochs = epochsOf(this.vault).filter((epoch) => this.#isNeeded(epoch));
     const rest = [...this.vault.list('actions'), COPIES];
-    for (const name of [...epochs, ...stateNames(this.vault), ...rest]) {
+    for (const name of [...epochs.map(epochName), ...stateNames(this.vault), ...rest]) {
       const [first, ...others] = this.vault.read(name);
       if (first === undefined) continue;
       const alike = { bytes: first, generation: generationOf(name, first) };
       const { bytes, generation } = others.length > 0 ? this.opened.due(name) : alike;
       if (bytes === undefined) continue;
       const done = await this.vault.erase(name, bytes, generation);
-      for (const copy of done === 'stale' ? [] : done) missing.add(copy);
+      for (const copy of done === 'stale' ? this.#lagging : done) missing.add(copy);
       this.#noteUnwritten(false);
       // Nothing more can be won.
       if ([...this.#lagging].every((copy) => missing.has(copy))) break;
     }
     for (const copy of this.#lagging) if (!missing.has(copy)) this.#inTrouble.delete(copy);
     this.#lagging = missing;
+  }
+
+  /** Not an epoch that was ended and that a copy which was away brings back. */
+  #isNeeded(epoch: number): boolean {
+    if (epoch >= this.#epoch) return true;
+    const isUnder = (name: RecordName) =>
+      this.vault.read(name).some((bytes) => epochOf(name, bytes) === epoch);
+    return stateNames(this.vault).some(isUnder);
   }
 
   /** On return the vault has again what it had lost, as far as others have not destroyed it. */
@@ -231,7 +240,8 @@ export class VaultWriter {
       const lost = this.#lost.get(name);
       if (Buffer.isBuffer(lost)) {
         const { generation } = this.opened.due(name);
-        if (generation < generationOf(name, lost)) await this.vault.write(name, lost, generation);
+        const isLacking = generation < generationOf(name, lost);
+        if (isLacking && (await this.vault.write(name, lost, generation)) === 'stale') continue;
         if (isEpoch(name)) this.lookAtEpochs();
       } else if (lost !== undefined) {
         await this.write(name, (stored) => (stored ? mergedStates(lost, stored) : lost));
