@@ -42,9 +42,10 @@ const EXAMPLES = `  $ collector encryption-keys status
 "status" opens no payload and changes nothing. "copy" is for a safe: no erasure reaches the copy, so it is to be destroyed
 when its time is over, and certificates of erasure name that time. Events that came after it do not open by it. "copy
 --mirror" makes an empty directory that is there one of the mirrors, which the collector keeps up to date: from its next
-start on, or from the next erasure, stretch or epoch if that comes first. "rotate" begins a new epoch: what a disk still holds of
-replaced key files opens no more. A collector does so by itself half a day after an erasure, and once a month. "rewrap"
-exchanges what wraps the keys, in every directory, and erases the files kek beside them; run it again if it was cut off.
+start on, or from the next erasure, stretch or epoch if that comes first. "rotate" begins a new epoch: what a disk still
+holds of replaced key files needs the key of the old epoch, which is erased. A collector does so by itself half a day after
+an erasure, and once a month. "rewrap" exchanges what wraps the keys, in every directory, and erases the files kek beside
+them; run it again if it was cut off.
 
 Exit codes: 0 done, or every directory has all keys (there may be warnings), 3 one of them lacks some, 6 payloads are not
 encrypted, 9 begun and not at its end because a directory cannot be reached.`;

@@ -1,6 +1,7 @@
 /**
  * Exchanges the key-encryption key. What it wraps is wrapped by the old and by the new one first; then the new one is noted;
- * then the old wrapping goes. Wherever that is cut off, the key that is noted opens everything, and all of it may be repeated.
+ * then the old wrapping goes. No collector runs meanwhile (the lock of the data directory). Wherever it is cut off, the key that
+ * is noted opens everything, and all of it may be repeated.
  */
 import { KekFault, type KeyEncryptionKey } from './key-encryption-key.js';
 import { checkOf, epochBytes, epochName } from './key-record.js';

@@ -19,8 +19,8 @@ export class KekFault extends Error {
 
 export interface KeyEncryptionKey {
   /**
-   * What is wrapped by it, in base64, and was seen to unwrap: what is under a key that does not is lost. This thread does other
-   * work meanwhile, because a program may take ten seconds. @throws KekFault
+   * What is wrapped by it, in base64. A program is asked to unwrap it before anything depends on it: what is under a key that
+   * does not come back is lost. This thread does other work meanwhile. @throws KekFault
    */
   wrap(key: Buffer): Promise<string>;
   /** @throws KekFault */

@@ -8,7 +8,7 @@
  *   actions/<hash>.json             an action that destroyed keys, for a log that is restored from before it
  *   copies.json                     when copies of the vault were made, and how long they are kept
  *
- * Several processes may write. Each record has a generation, which `generationOf` reads; a write names the generation that
+ * Several processes may write a vault in a database; directories have one writer at a time. Each record has a generation, which `generationOf` reads; a write names the generation that
  * it replaces and is refused where another is stored. Every method may be repeated.
  */
 export type RecordName = string;

@@ -82,7 +82,7 @@ export class OpenedVault {
     return { bytes: newestOf(name, stored), generation };
   }
 
-  /** What all copies still open: what a copy that lags opens besides is destroyed. */
+  /** What all copies that answer still open. What one that lags opens besides is left out, and the next write destroys it. */
   #dueState(stored: readonly Buffer[], generation: number): Due {
     const opened = new Map<KeyState, Buffer>();
     let unfit: KeysUnfit | undefined;

@@ -1,9 +1,10 @@
 /**
  * The keys of payloads, for the process that writes a log: gives each event its key, makes new roots durable, destroys keys,
- * begins epochs. It alone decodes, merges and repairs what a vault stores; it knows no file and no SQL.
+ * begins epochs. With VaultWriter and OpenedVault, which decode, merge and repair what a vault stores, it knows no file and
+ * no SQL.
  *
  * A bucket is a stretch of at most BUCKET_PLACES entries and a day of one process, with a random root for each organisation:
- * no other process adds to it, so that two copies of the keys that are used apart never have different roots under one name.
+ * no other process adds to it, so that two copies of the keys that are used apart never have different roots of one bucket.
  * `mergedStates` is the only repair: where copies differ, or another process was first, what both open is written.
  */
 import { randomBytes, type KeyObject } from 'node:crypto';
@@ -142,8 +143,8 @@ export class PayloadKeys {
   }
 
   /**
-   * Destroys keys, a bucket at a time. On return no copy that was reached has them, and no reader of this process; those of
-   * others have them for ten seconds more. May be done again at any time.
+   * Destroys keys, a bucket at a time. On return no copy that was reached has them, nor does `stored`; other readers have them
+   * until their next `readAgain` that is ten seconds later. May be done again at any time.
    * @returns the copies that could not be reached, and may still have them.
    */
   async destroy(taken: readonly TakenKeys[]): Promise<string[]> {
@@ -176,9 +177,9 @@ export class PayloadKeys {
   }
 
   /**
-   * Begins an epoch, and brings all key states under its key. On return no key of an older epoch is left, if every copy could
-   * be reached: what was replaced opens no more, wherever a disk still holds it. Where another process was first, its epoch
-   * is brought to its end.
+   * Begins an epoch, and brings all key states under its key. On return no record of an older epoch is left, if every copy
+   * could be reached: a remnant of a replaced key state opens only by a remnant of that record and the KEK. Where another
+   * process was first, its epoch is brought to its end.
    * @returns the copies that could not be reached. @throws VaultAway, KekFault where none was begun.
    */
   async rotate(): Promise<string[]> {

@@ -180,6 +180,7 @@ export class VaultWriter {
       if (done === 'stale') return 'stale';
       for (const copy of done) unreached.add(copy);
     }
+    this.opened.forgetEpochs();
     return [...unreached];
   }
 
