@@ -1,7 +1,8 @@
 /** How the payloads of a log are encrypted, as the options want it and the log needs it. */
 import path from 'node:path';
 import { exists, nodeFiles } from '../files.js';
-import { copyKeys, eraseKeysIn, hasKeys, type KeyPlaces, openKeys } from '../privacy/key-directories.js';
+import { copyKeys, eraseKeysIn, hasKeys, type KeyPlaces } from '../privacy/key-directories.js';
+import { openKeys } from '../privacy/open-keys.js';
 import { KeysUnfit } from '../privacy/key-vault.js';
 import type { NotedKeys, WantedKeys } from '../store/contract/driver.js';
 import {

@@ -2,7 +2,8 @@
 import path from 'node:path';
 import { exists, nodeFiles } from '../files.js';
 import { eventsOf, takenBy } from '../privacy/actions.js';
-import { type KeyPlaces, openKeys } from '../privacy/key-directories.js';
+import { type KeyPlaces } from '../privacy/key-directories.js';
+import { openKeys } from '../privacy/open-keys.js';
 import { KekFault, kekFault } from '../privacy/key-encryption-key.js';
 import { KeysUnfit, VaultAway } from '../privacy/key-vault.js';
 import type { TakenKeys } from '../privacy/payload-keys.js';

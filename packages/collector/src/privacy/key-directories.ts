@@ -6,19 +6,11 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { nodeFiles, readFrom, replaceNow, type Files } from '../files.js';
 import { DirectoryVault, type DirectoryVaultOptions } from './directory-vault.js';
-import {
-  isKekFile,
-  KekFault,
-  LazyKek,
-  newKekFile,
-  openKek,
-  type KeyEncryptionKey,
-} from './key-encryption-key.js';
+import { KekFault, LazyKek, openKek, type KeyEncryptionKey } from './key-encryption-key.js';
 import { KeyFiles, removeOverwritten } from './key-files.js';
 import { COPIES, copiesBytes, copiesIn, epochName, NAMES, stateNames, type KeyCopy } from './key-record.js';
 import { KeysUnfit, type KeyVault, type RecordName, VaultAway } from './key-vault.js';
 import { epochRecordOf, epochsOf, newestOf, OpenedVault, unwrapped } from './opened-vault.js';
-import { PayloadKeys, type PayloadKeysOptions } from './payload-keys.js';
 import { KeyReader } from './stored-keys.js';
 
 const KEK_NAME = 'kek';
@@ -67,46 +59,8 @@ export function readKeys(places: KeyPlaces, files: Files = nodeFiles): KeyReader
   return KeyReader.open(vault, kekOf(places, vault));
 }
 
-export interface DirectoryKeysOptions extends Omit<PayloadKeysOptions, 'vault' | 'kek' | 'hasPlaces'> {
-  readonly places: KeyPlaces;
-  /** Directories that had keys: one of them without any is a mount that failed, and is not filled. */
-  readonly known?: readonly string[];
-  /** The directories as they are noted by now: a command may have named another mirror. */
-  readonly noted?: () => readonly string[];
-  readonly files?: Files;
-}
-
-/**
- * For the one process that writes the log. Makes keys where there are none.
- * @throws KeysUnfit when they are those of another log, or are needed and not there; KekFault; VaultAway.
- */
-export async function openKeys(options: DirectoryKeysOptions): Promise<PayloadKeys> {
-  const { places, ledgerId, known = [], isNeeded = false, onTrouble, files = nodeFiles } = options;
-  assertApart(places);
-  const noted = () => {
-    try {
-      return options.noted?.() ?? [];
-    } catch (error) {
-      onTrouble('it cannot be seen which directories have the keys of payloads', error);
-      return [];
-    }
-  };
-  for (const directory of places.directories) {
-    const other = otherLogIn(new KeyFiles(directory, files), ledgerId);
-    if (other !== undefined)
-      throw new KeysUnfit(`the keys in ${directory} are those of another log (${other})`);
-  }
-  const vault = vaultOf(places, { ledgerId, known, noted }, files);
-  const isOwnKek = places.kek === '';
-  const had = places.directories.filter((each) => hasKeys({ directories: [each], kek: '' }, files));
-  if (isOwnKek && !isNeeded && !hasKeys(places, files)) makeKek(places, files);
-  const keys = await PayloadKeys.open({ ...options, vault, kek: kekOf(places, vault) });
-  if (isOwnKek) levelKekFiles(places, vault, { had, onTrouble, files });
-  return keys;
-}
-
 /** The log whose keys a directory has, where it is not this one; undefined where it cannot be reached too. */
-function otherLogIn(files: KeyFiles, ledgerId: string): string | undefined {
+export function otherLogIn(files: KeyFiles, ledgerId: string): string | undefined {
   try {
     const ledger = files.ledger();
     return ledger === ledgerId ? undefined : ledger;
@@ -130,7 +84,7 @@ interface KekFile {
 }
 
 /** Of each directory that answers. */
-function kekFiles({ directories }: KeyPlaces, vault: KeyVault): KekFile[] {
+export function kekFiles({ directories }: KeyPlaces, vault: KeyVault): KekFile[] {
   const newest = epochsOf(vault).at(-1);
   const record = newest === undefined ? undefined : epochRecordOf(vault, newest);
   return directories.filter(fs.existsSync).map((directory) => {
@@ -167,7 +121,7 @@ export function kekFileOf(directory: string): string {
   return path.join(directory, KEK_NAME);
 }
 
-function kekBytes(directory: string, files: Files = nodeFiles): Buffer | undefined {
+export function kekBytes(directory: string, files: Files = nodeFiles): Buffer | undefined {
   const file = kekFileOf(directory);
   try {
     return files.look(file) === undefined ? undefined : readFrom(files, file);
@@ -176,64 +130,9 @@ function kekBytes(directory: string, files: Files = nodeFiles): Buffer | undefin
   }
 }
 
-/** On return there is a key to wrap others by, durably in the first directory and in one more where there are several. */
-function makeKek({ directories }: KeyPlaces, files: Files): void {
-  const there = directories.map((directory) => kekBytes(directory, files));
-  const kek = there.find((bytes) => bytes !== undefined && isKekFile(bytes)) ?? newKekFile();
-  let written = 0;
-  let failure: unknown;
-  for (const [i, directory] of directories.entries()) {
-    try {
-      writeKek(directory, kek, files);
-      written++;
-    } catch (error) {
-      failure = error;
-      if (i === 0) break;
-    }
-  }
-  if (written < Math.min(2, directories.length))
-    throw new VaultAway('too few of the directories of keys can be written', { cause: failure });
-}
-
-function writeKek(directory: string, kek: Buffer, files: Files): void {
+export function writeKek(directory: string, kek: Buffer, files: Files): void {
   if (files.look(directory) === undefined) throw new VaultAway(`there is no directory ${directory}`);
   if (kekBytes(directory, files)?.equals(kek) !== true) replaceNow(files, kekFileOf(directory), kek);
-}
-
-/**
- * On return each directory with keys that can be written has the right file `kek`.
- * @param had those that had keys before this start.
- */
-function levelKekFiles(
-  places: KeyPlaces,
-  vault: KeyVault,
-  {
-    had,
-    onTrouble,
-    files,
-  }: Pick<DirectoryKeysOptions, 'onTrouble'> & { readonly had: readonly string[]; readonly files: Files },
-): void {
-  const found = kekFiles(places, vault);
-  const right = found.find(({ kek }) => kek !== undefined);
-  const content = right && kekBytes(right.directory, files);
-  for (const { directory, fault } of found) {
-    if (
-      fault === undefined ||
-      content === undefined ||
-      !hasKeys({ directories: [directory], kek: '' }, files)
-    )
-      continue;
-    if (had.includes(directory))
-      onTrouble(
-        `the file kek of ${directory} is not used: that of another directory is the right one`,
-        fault,
-      );
-    try {
-      writeKek(directory, content, files);
-    } catch (error) {
-      onTrouble(`the file kek of ${directory} cannot be written`, error);
-    }
-  }
 }
 
 /** The keys of a log, for a person. */
@@ -358,7 +257,7 @@ export function eraseKeysIn(directory: string): void {
   nodeFiles.syncDirectory(path.dirname(directory));
 }
 
-/** A mirror that is the directory itself is none. @throws KeysUnfit */
+/** A directory cannot mirror itself. @throws KeysUnfit */
 export function assertApart({ directories }: KeyPlaces): void {
   const places = directories.map((directory) => {
     try {

@@ -11,7 +11,7 @@ import { openAccessLog } from './open-access-log.js';
 
 export type { OpenSharedStore } from './contract/opened.js';
 export { checkpointDirectory } from './open.js';
-export { askForCompaction, isCompactionAsked } from './embedded/background-compaction.js';
+export { askForCompaction, isCompactionAsked } from './embedded/inbox.js';
 export { openSharedRequests, openSharedStore, sharedKeyPlaces, withSharedView } from './open-shared.js';
 
 export interface OpenDirectory extends OpenStore {

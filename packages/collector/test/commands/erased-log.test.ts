@@ -15,7 +15,7 @@ import { answerTo, layRequest } from '../../src/ledger/lifecycle.js';
 import { readKeys } from '../../src/privacy/key-directories.js';
 import type { EventLog, PassedEntry } from '../../src/store/contract/events.js';
 import { openStore } from '../../src/store/open-to-read.js';
-import { askForCompaction } from '../../src/store/embedded/background-compaction.js';
+import { askForCompaction } from '../../src/store/embedded/inbox.js';
 import { Inbox } from '../../src/store/embedded/inbox.js';
 import {
   beside,

@@ -28,7 +28,7 @@ import {
   type Sent,
   type Verdict,
 } from './erasure-judge.js';
-import { askForCompaction } from '../../src/store/embedded/background-compaction.js';
+import { askForCompaction } from '../../src/store/embedded/inbox.js';
 import { CALLERS, MODELS, ORGANISATIONS, OTHER_KINDS, PATIENTS, Sender } from './erasure-senders.js';
 
 const PLANS = runs(1000, 20);

@@ -16,10 +16,10 @@ import {
   kekFileOf,
   kekOf,
   type KeyPlaces,
-  openKeys,
   readKeys,
   vaultOf,
 } from '../../src/privacy/key-directories.js';
+import { openKeys } from '../../src/privacy/open-keys.js';
 import { KekFault, newKekFile, openKek } from '../../src/privacy/key-encryption-key.js';
 import type { EventKey } from '../../src/privacy/payload-keys.js';
 import { noteKeyPlaces } from '../../src/store/key-places.js';

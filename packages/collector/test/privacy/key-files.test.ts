@@ -10,7 +10,7 @@ import {
   keyStateHeader,
   type KeyState,
 } from '../../src/privacy/key-state.js';
-import { openKeys } from '../../src/privacy/key-directories.js';
+import { openKeys } from '../../src/privacy/open-keys.js';
 import { newRoot } from '../../src/privacy/key-tree.js';
 import { SyntheticIv } from '../../src/privacy/name-cipher.js';
 import { temporaryDirectory } from '../running/collector-process.js';

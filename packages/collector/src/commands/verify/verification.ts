@@ -6,6 +6,7 @@
  * keys (a rotation is noted before its key signs), and only then the log and the tree, which by then hold at least what
  * these checkpoints say. Entries after the largest of them are checked by themselves.
  */
+import { readKeys } from '../../privacy/key-directories.js';
 import { KekFault } from '../../privacy/key-encryption-key.js';
 import { KeysUnfit, VaultAway } from '../../privacy/key-vault.js';
 import { SequenceSet } from '../../privacy/sequence-set.js';
@@ -16,7 +17,7 @@ import type { AuditedLog, AuditOptions, Waiting } from '../../store/log-audit.js
 import { copySharedLog } from '../../replica/shared-log.js';
 import { LogAudit, openProof } from '../../store/open-to-audit.js';
 import type { OpenSharedStore } from '../../store/contract/opened.js';
-import { openStore } from '../../store/open-to-read.js';
+import { readKeyPlaces } from '../../store/key-places.js';
 import { messageOf } from '../../system-code.js';
 import { readKnownCheckpoint, readMirrorNote, readSinkStates } from '../../tree/state-files.js';
 import { rotationMissing, unknownSigner } from '../../tree/note-signing.js';
@@ -182,8 +183,7 @@ async function holdKeysOf(
 ): Promise<Pick<StoredKeys, 'holdKey'> | undefined> {
   try {
     if (shared !== undefined) return await shared.storedKeys();
-    const { events: log } = openStore(dataDir);
-    return log.names === undefined ? undefined : { holdKey: (action) => log.holdKey?.(action) };
+    return readKeys(readKeyPlaces(dataDir));
   } catch (error) {
     // The audit has said so.
     if (error instanceof KeysUnfit || error instanceof KekFault || error instanceof VaultAway)

@@ -6,13 +6,13 @@
  * hour after the first erasure that it is for, and a day after the round before at the earliest; at a start, and when a
  * command asks for it, at once.
  */
-import path from 'node:path';
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
-import { exists, makeFile, nodeFiles } from '../../files.js';
+import { nodeFiles } from '../../files.js';
 import type { Actions, LoggedAction } from '../../privacy/actions.js';
 import type { SequenceSet } from '../../privacy/sequence-set.js';
 import { type Erasure, erasuresIn } from './compaction.js';
+import { askedIn } from './inbox.js';
 import type { CompactionThreadData, CompactionTrouble } from './compaction-thread.js';
 
 /** The compiled thread, also when the sources are run as they are (Vitest): threads start from files. */
@@ -25,33 +25,6 @@ const DAY_MS = 86_400_000;
 const GATHER_MS = 3_600_000;
 /** What could not be done is tried again after this time. */
 const RETRY_MS = 3_600_000;
-const ASKED = /\.compact$/;
-
-/** On return the process that writes a data directory has been asked to compact it at once. @param action by which it is asked. */
-export function askForCompaction(dataDir: string, action: string): void {
-  nodeFiles.makeDirectory(inboxOf(dataDir));
-  makeFile(askedFile(dataDir, action));
-}
-
-/** Whether what was asked for by an action is not done yet. */
-export function isCompactionAsked(dataDir: string, action: string): boolean {
-  return exists(askedFile(dataDir, action));
-}
-
-function inboxOf(dataDir: string): string {
-  return path.join(dataDir, 'lifecycle', 'inbox');
-}
-
-function askedIn(dataDir: string): string[] {
-  const inbox = inboxOf(dataDir);
-  if (!exists(inbox)) return [];
-  return nodeFiles.list(inbox).flatMap((name) => (ASKED.test(name) ? [path.join(inbox, name)] : []));
-}
-
-function askedFile(dataDir: string, action: string): string {
-  return path.join(inboxOf(dataDir), `${action}.compact`);
-}
-
 export interface BackgroundCompactionOptions {
   readonly dataDir: string;
   readonly store: {

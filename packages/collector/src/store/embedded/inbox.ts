@@ -1,12 +1,17 @@
 /** What commands ask of the log of a data directory: files in `lifecycle/inbox`, on stable storage when they are there. */
 import fs from 'node:fs';
 import path from 'node:path';
-import { exists, type Files, nodeFiles } from '../../files.js';
+import { exists, type Files, makeFile, nodeFiles } from '../../files.js';
 import { systemCode } from '../../system-code.js';
 import { KEPT_ANSWER_MS, type Requests } from '../contract/requests.js';
 
 /** It is renamed when it is begun, and removed when it is withdrawn: the system lets one of the two have the name. */
 const REQUEST = /^([0-9a-f-]{36})\.(?:request|begun)\.json$/;
+const ASKED = /\.compact$/;
+
+function inboxOf(dataDir: string): string {
+  return path.join(dataDir, 'lifecycle', 'inbox');
+}
 
 export class Inbox implements Requests {
   readonly #directory: string;
@@ -15,7 +20,7 @@ export class Inbox implements Requests {
     dataDirectory: string,
     private readonly files: Files = nodeFiles,
   ) {
-    this.#directory = path.join(dataDirectory, 'lifecycle', 'inbox');
+    this.#directory = inboxOf(dataDirectory);
   }
 
   async lay(id: string, request: string): Promise<void> {
@@ -87,4 +92,26 @@ function ifThere<Result>(act: () => Result): Result | undefined {
     if (systemCode(error) !== 'ENOENT') throw error;
     return undefined;
   }
+}
+
+/** On return the process that writes a data directory has been asked to compact it at once. @param action by which it is asked. */
+export function askForCompaction(dataDir: string, action: string): void {
+  nodeFiles.makeDirectory(inboxOf(dataDir));
+  makeFile(askedFile(dataDir, action));
+}
+
+/** Whether what was asked for by an action is not done yet. */
+export function isCompactionAsked(dataDir: string, action: string): boolean {
+  return exists(askedFile(dataDir, action));
+}
+
+/** The files by which a compaction is asked for: each is removed when it is done. */
+export function askedIn(dataDir: string): string[] {
+  const inbox = inboxOf(dataDir);
+  if (!exists(inbox)) return [];
+  return nodeFiles.list(inbox).flatMap((name) => (ASKED.test(name) ? [path.join(inbox, name)] : []));
+}
+
+function askedFile(dataDir: string, action: string): string {
+  return path.join(inboxOf(dataDir), `${action}.compact`);
 }

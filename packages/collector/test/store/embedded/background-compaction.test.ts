@@ -5,11 +5,8 @@ import path from 'node:path';
 import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { nodeFiles } from '../../../src/files.js';
 import { KeysUnfit } from '../../../src/privacy/key-vault.js';
-import {
-  askForCompaction,
-  BackgroundCompaction,
-  isCompactionAsked,
-} from '../../../src/store/embedded/background-compaction.js';
+import { BackgroundCompaction } from '../../../src/store/embedded/background-compaction.js';
+import { askForCompaction, isCompactionAsked } from '../../../src/store/embedded/inbox.js';
 import { segmentFiles } from '../../../src/store/embedded/compacted-segment.js';
 import { EmbeddedStore } from '../../../src/store/embedded/embedded-store.js';
 import { frameIsOwn, framePayloadState } from '../../../src/store/embedded/frame.js';

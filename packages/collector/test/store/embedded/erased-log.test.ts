@@ -9,7 +9,7 @@ import { random, runs } from '../../../../../test/property-runs.js';
 import { type Files, nodeFiles } from '../../../src/files.js';
 import { answerTo, layRequest, Lifecycle } from '../../../src/ledger/lifecycle.js';
 import { actionFields, type Reason } from '../../../src/privacy/actions.js';
-import { openKeys } from '../../../src/privacy/key-directories.js';
+import { openKeys } from '../../../src/privacy/open-keys.js';
 import type { TakenKeys } from '../../../src/privacy/payload-keys.js';
 import { SequenceSet } from '../../../src/privacy/sequence-set.js';
 import { type Candidate, NotCommitted, type Outcome } from '../../../src/store/contract/events.js';

@@ -1,7 +1,7 @@
 /** Data directories with events in them, made without a collector. */
 import fs from 'node:fs';
 import path from 'node:path';
-import { openKeys } from '../../../src/privacy/key-directories.js';
+import { openKeys } from '../../../src/privacy/open-keys.js';
 import type { Suite } from '../../../src/privacy/sealing.js';
 import { EmbeddedStore, type Encryption } from '../../../src/store/embedded/embedded-store.js';
 import { nodeFiles, type Files } from '../../../src/files.js';
