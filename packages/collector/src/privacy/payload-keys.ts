@@ -126,7 +126,7 @@ export class PayloadKeys {
 
   /** On return a key can be made durable, and every one that was given out is. @throws VaultAway */
   async prove(): Promise<void> {
-    if (this.isDurable && !this.#isProven) await this.#options.vault.prove();
+    if (this.isDurable && !this.#isProven) await this.#writer.prove();
     this.#isProven = true;
     await this.flush();
   }

@@ -108,9 +108,23 @@ export class VaultWriter {
       ...{ ledger: this.#options.ledgerId, epoch, begun: new Date().toISOString(), generation: 1 },
       ...{ check: checkOf(key), wrapped: [await this.#options.kek.wrap(key)] },
     };
-    const done = await this.vault.write(epochName(epoch), epochBytes(record), 0);
-    this.#noteUnwritten(false);
+    const done = await this.#noting(this.vault.write(epochName(epoch), epochBytes(record), 0));
     if (done === 'stale') await this.vault.refresh();
+  }
+
+  /** @throws VaultAway when a record could not be written now. */
+  prove(): Promise<void> {
+    return this.#noting(this.vault.prove());
+  }
+
+  /** On return what the write did not reach is noted. */
+  async #noting<Done>(write: Promise<Done>): Promise<Done> {
+    const done = await write.catch((error: unknown) => {
+      this.#noteUnwritten(true);
+      throw error;
+    });
+    this.#noteUnwritten(false);
+    return done;
   }
 
   /** On return the record is durable as `change` has made it. @returns it. @throws VaultAway */
@@ -118,11 +132,7 @@ export class VaultWriter {
     for (let tries = 0; tries < MOST_TRIES; tries++) {
       const next = this.#next(name, change);
       if (next === undefined) throw new KeysUnfit(`${name} is damaged in ${this.opened.where}`);
-      const done = await this.vault.write(name, next.bytes, next.after).catch((error: unknown) => {
-        this.#noteUnwritten(true);
-        throw error;
-      });
-      this.#noteUnwritten(false);
+      const done = await this.#noting(this.vault.write(name, next.bytes, next.after));
       if (done === 'written') {
         this.#options.onStored(next.state);
         return next.state;
