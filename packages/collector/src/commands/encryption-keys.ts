@@ -48,7 +48,8 @@ an erasure, and once a month. "rewrap" exchanges what wraps the keys, in every d
 them; run it again if it was cut off.
 
 Exit codes: 0 done, or every directory has all keys (there may be warnings), 3 one of them lacks some, 6 payloads are not
-encrypted, 9 begun and not at its end because a directory cannot be reached.`;
+encrypted, 8 no epoch was begun because too few directories can be written or the key that wraps cannot be had, 9 begun and
+not at its end because a directory cannot be reached.`;
 
 const status = defineCommand<{ readonly json?: true }>({
   name: 'status',
@@ -183,7 +184,10 @@ async function rewrapKeys(dataDir: string, newKek: string): Promise<void> {
   const beside = places.directories.map((directory) => `file:${kekFileOf(directory)}`);
   if (beside.includes(newKek))
     throw usage('--new-kek: the file kek beside the keys is erased; name another file');
-  const lock = holdDirectory(dataDir, ': stop the collector, and start it with the new --kek afterwards');
+  const lock = holdDirectory(
+    dataDir,
+    ': stop the collector, run this again, and start the collector with the new --kek if it is given one',
+  );
   try {
     const filter = { kek: newKek };
     const access = logAccess(dataDir, { command: 'encryption-keys rewrap', filter, isAct: true });

@@ -130,7 +130,10 @@ export class DirectoryVault implements KeyVault {
     if (ledger !== undefined && this.options.ledgerId !== undefined && ledger !== this.options.ledgerId)
       throw new VaultAway(`${copy.directory} has the keys of another log, which would be written over`);
     if (ledger !== undefined) this.#known.add(copy.directory);
-    else if (this.#known.has(copy.directory) && copy.list('epochs').length === 0)
+    else if (
+      this.#known.has(copy.directory) &&
+      ['epochs', 'buckets'].every((each) => copy.list(each).length === 0)
+    )
       throw new VaultAway(
         `${copy.directory} has no keys any more: mount it, or have it filled by collector encryption-keys copy --mirror`,
       );

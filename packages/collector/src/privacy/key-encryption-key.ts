@@ -114,6 +114,8 @@ class CommandKek implements KeyEncryptionKey {
   async wrap(key: Buffer): Promise<string> {
     const wrapped = bare(await this.#ask('wrap', key.toString('base64')));
     if (wrapped === '') throw new KekFault(`${this.program} printed nothing (wrap)`);
+    if (wrapped.includes(bare(key.toString('base64'))))
+      throw new KekFault(`${this.program} prints the key that it is to wrap, and nothing was put under it`);
     const unwrapped = this.#keyIn(await this.#ask('unwrap', wrapped));
     if (!unwrapped.equals(key))
       throw new KekFault(`${this.program} unwraps another key than it wrapped, and nothing was put under it`);

@@ -28,6 +28,8 @@ export interface EpochRecord {
   /** `checkOf` the key: whatever unwraps to another key is not it. */
   readonly check: string;
   readonly wrapped: readonly string[];
+  /** SHA-256 of the JSON text of the members before it: a copy in which a byte has changed is not sound. */
+  readonly sha256: string;
 }
 
 /** A copy of the keys that no erasure reaches. */
@@ -99,8 +101,17 @@ export function checkOf(key: Buffer): string {
   return hash('sha256', Buffer.concat([Buffer.from('clinical-events epoch key check\0'), key]));
 }
 
-export function epochBytes(record: Omit<EpochRecord, 'format'>): Buffer {
-  return Buffer.from(`${JSON.stringify({ format: EPOCH_FORMAT, ...record })}\n`);
+export function epochBytes({
+  ledger,
+  epoch,
+  begun,
+  generation,
+  check,
+  wrapped,
+}: Omit<EpochRecord, 'format' | 'sha256'>): Buffer {
+  const members = { format: EPOCH_FORMAT, ledger, epoch, begun, generation, check, wrapped };
+  const sha256 = hash('sha256', JSON.stringify(members));
+  return Buffer.from(`${JSON.stringify({ ...members, sha256 })}\n`);
 }
 
 export function copiesBytes(record: CopiesRecord): Buffer {
@@ -116,7 +127,8 @@ export function epochRecordIn(name: RecordName, bytes: Buffer): EpochRecord | un
     isGeneration(record.generation) &&
     typeof record.check === 'string' &&
     Array.isArray(record.wrapped) &&
-    record.wrapped.every((each) => typeof each === 'string');
+    record.wrapped.every((each) => typeof each === 'string') &&
+    epochBytes(record as EpochRecord).equals(bytes);
   return isSound ? (record as EpochRecord) : undefined;
 }
 

@@ -56,6 +56,9 @@ def key_of_place(bucket_id, nodes, place):
 
 def read_epoch(path, kek):
     record = json.loads(path.read_text("utf-8"))
+    members = {name: value for name, value in record.items() if name != "sha256"}
+    text = json.dumps(members, separators=(",", ":"), ensure_ascii=False)
+    check(sha256(text.encode()).hex() == record["sha256"], "the checksum of an epoch record")
     check(record["format"] == "clinical-events/epoch-key/v1", "the format of an epoch record")
     check(path.name == f"{record['epoch']:07}.json", "the name of an epoch record")
     for text in record["wrapped"]:

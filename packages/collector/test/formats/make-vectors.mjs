@@ -10,7 +10,7 @@ import { ENTRY_KINDS } from '../../../protocol/dist/index.js';
 import { ownEntry } from '../../dist/ledger/own-entry.js';
 import { nodeFiles } from '../../dist/files.js';
 import { actionFields } from '../../dist/privacy/actions.js';
-import { openKeys } from '../../dist/privacy/key-directories.js';
+import { openKeys } from '../../dist/privacy/open-keys.js';
 import { newKekFile, openKek } from '../../dist/privacy/key-encryption-key.js';
 import { epochBytes, epochName, epochRecordIn } from '../../dist/privacy/key-record.js';
 import { unwrapped } from '../../dist/privacy/opened-vault.js';

@@ -52,6 +52,20 @@ describe('[R-2005] copies of the keys', () => {
     expect(await records()).toEqual(before);
   });
 
+  test('are brought up to date from another where any byte of the record of an epoch has changed in the first', async () => {
+    await openKeys();
+    const first = the(copies[0]);
+    const whole = the(await first.get(epochName(1)));
+    for (const member of ['ledger', 'begun', 'generation', 'check', 'wrapped', 'sha256']) {
+      const bytes = Buffer.from(whole);
+      const at = bytes.indexOf(`"${member}":`) + member.length + 5;
+      bytes[at] = bytes[at] === 0x31 ? 0x32 : 0x31;
+      await first.put(epochName(1), bytes);
+      await openKeys();
+      expect((await first.get(epochName(1)))?.toString(), member).toBe(whole.toString());
+    }
+  });
+
   test('do not get an ended epoch back from one that was away while it ended', async () => {
     const keys = await openKeys();
     const third = the(copies[2]);

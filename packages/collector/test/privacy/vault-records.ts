@@ -1,5 +1,5 @@
 /** Records of a vault as the suite makes and reads them, by the pages of the formats and not by the code that it tests. */
-import { randomBytes } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import type { KeyVault } from '../../src/privacy/key-vault.js';
 
@@ -38,7 +38,8 @@ export function epochKey(epoch: number, generation = 1, ledger = LEDGER): TestRe
     ...{ generation, check: randomBytes(32).toString('hex'), wrapped: [randomBytes(60).toString('base64')] },
   };
   const name = `epochs/${String(epoch).padStart(7, '0')}.json`;
-  return { name, bytes: Buffer.from(`${JSON.stringify(record)}\n`) };
+  const sha256 = hash('sha256', JSON.stringify(record));
+  return { name, bytes: Buffer.from(`${JSON.stringify({ ...record, sha256 })}\n`) };
 }
 
 function keyState(

@@ -134,7 +134,7 @@ function placeRows(certificate: Certificate): string[][] {
       'Keys destroyed',
       keys_destroyed === null
         ? `not yet: ${awayText(certificate)}`
-        : `${keys_destroyed}, in ${counted(directories, 'directory', 'directories')}` +
+        : `${keys_destroyed}, in every directory that was in use then (now ${counted(directories, 'directory', 'directories')})` +
           `${mirror_of === null ? '' : ' of this mirror and in the database of keys'}, wrapped by ${legible(key_wrapped_by)}`,
     ],
     ...(mirror_of === null ? [] : [['Mirrors', mirrorsText(certificate)]]),

@@ -90,7 +90,7 @@ export async function deliver(
       throw new CommandFailure(answer.reason, answer.because === 'changed' ? EXIT.planAgain : EXIT.refused);
     if (answer.state === 'pending')
       process.stderr.write(
-        `collector: in progress: ${answer.unreached.join(', ')} cannot be reached; it is retried automatically` +
+        `collector: in progress: ${[...new Set(answer.unreached)].join(', ')} cannot be reached; it is retried automatically` +
           `${seeCertificate(action)}\n`,
       );
     if (shared !== undefined) await followed(config, action, answer);

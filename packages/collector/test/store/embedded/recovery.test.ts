@@ -42,7 +42,7 @@ test('headers of frames that were laid one inside the other count as damage, and
     const nested = Buffer.alloc(bytes);
     for (let at = 1; at + HEADER_BYTES <= nested.length; at += HEADER_BYTES) {
       nested.writeUInt32LE(nested.length - at, at + 4);
-      nested[at + 8] = 4;
+      nested[at + 8] = 1;
       nested.writeUInt32LE(nested.length - at - HEADER_BYTES, at + 12);
       nested.writeUInt32LE(9, at + 16);
       nested.writeUInt32LE(9, at + 24);
