@@ -37,7 +37,7 @@ const { lockDirectory } = await load('store/directory-lock.js');
 const { EmbeddedStore } = await load('store/embedded/embedded-store.js');
 const { nodeFiles } = await load('files.js');
 const { frameSize } = await load('store/embedded/frame.js');
-const { KeyWriter, keysOnDisk } = await load('privacy/key-directory.js');
+const { openKeys } = await load('privacy/open-keys.js');
 const { TreeFiles } = await load('store/embedded/tree-files.js');
 
 const isEncrypted = process.argv.at(-1) === '--encrypted';
@@ -50,10 +50,10 @@ const config = loadConfig({ 'data-dir': directory }, {});
 const lock = lockDirectory(directory);
 const onTrouble = (what, error) => console.error(`fill: ${what}: ${error}`);
 let signed = signedSize(directory) ?? 0;
-async function openKeys(ledgerId) {
+async function keysOf(ledgerId) {
   const places = { directories: [path.join(directory, 'encryption-keys')], kek: '' };
   for (const each of places.directories) nodeFiles.makeDirectory(each);
-  return KeyWriter.open({ files: keysOnDisk, places, ledgerId, onTrouble });
+  return openKeys({ places, ledgerId, onTrouble });
 }
 
 // Put together as the collector does it (commands/serve/ledger-thread.ts).
@@ -62,7 +62,7 @@ const store = await EmbeddedStore.open({
   segmentBytes: config.segmentBytes,
   vouchedEntries: signed,
   onTrouble,
-  ...(isEncrypted && { encryption: { suite: 1, openKeys } }),
+  ...(isEncrypted && { encryption: { suite: 1, openKeys: keysOf } }),
 });
 const sequencer = await Sequencer.open({
   store: TreeFiles.open(directory, nodeFiles),

@@ -119,7 +119,8 @@ test('what is asked for is what all records have that fit [R-711]', async () => 
     { selection: { organisation: 'ward-7' }, fits: ({ metadata }) => metadata.organisation === 'ward-7' },
     {
       selection: { models: modelsNamed('sepsis-risk@4.2.0') },
-      fits: ({ model }) => model?.['model_version'] === '4.2.0',
+      // A run fits by the model of any of its calls.
+      fits: ({ metadata }) => metadata.calls.some(({ model }) => model?.['model_version'] === '4.2.0'),
     },
     { selection: { models: modelsNamed('sepsis-risk@4.3.0') }, fits: () => false },
     {
