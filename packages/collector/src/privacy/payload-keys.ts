@@ -327,10 +327,23 @@ export class PayloadKeys {
     this.#writer.opened.epochKey(this.#writer.epoch);
     if (vault.read(NAMES).length > 0) return;
     // The epoch of a first start that was cut off stays: nothing is encrypted under it.
-    if (this.#hasBuckets) throw this.#unfit(`${NAMES} is missing or damaged`);
+    const isLost = this.#hasBuckets;
+    if (isLost) await this.#noteLostNames();
     const ids = { kind: KINDS.names, bucketId: randomBytes(BUCKET_ID_BYTES) };
-    const first = [[nextNames(''), onlyKey(randomBytes(KEY_BYTES))]] as const;
+    // Later than any number that was lost: what is under that one is made again.
+    const number = isLost ? String(Math.floor(Date.now() / 1000)) : nextNames('');
+    const first = [[number, onlyKey(randomBytes(KEY_BYTES))]] as const;
     await this.#writer.write(NAMES, (stored) => stored ?? this.#newState(ids, first));
+  }
+
+  /** Names are in derived files alone, which are made again. @throws KeysUnfit where a copy that does not answer may have them. */
+  async #noteLostNames(): Promise<void> {
+    const [away] = await this.#remove(NAMES);
+    if (away !== undefined) throw this.#unfit(`${NAMES} is missing or damaged, and ${away} cannot be asked`);
+    this.#options.onTrouble(
+      `${NAMES} was missing or damaged in every copy of the keys: another is made`,
+      undefined,
+    );
   }
 
   /** Whether there are keys of events, or have to be. */

@@ -112,6 +112,28 @@ describe('[R-2005] copies of the keys', () => {
     expect(keys.holdKey(action)?.equals(own)).toBe(true);
   });
 
+  test('get another names key where all of them have lost it, and none while one cannot be asked', async () => {
+    const keys = await openKeys();
+    const { tag, key } = keys.keyFor('a', 1);
+    await keys.flush();
+    await keys.renewNames();
+    for (const copy of copies.slice(0, 2)) await copy.put(NAMES, undefined);
+    const back = await away(the(copies[2]));
+    await expect(openKeys()).rejects.toThrow(KeysUnfit);
+    await back();
+    const numbers = async () =>
+      new OpenedVault(await place.open(), kek).namesKeys().map(([number]) => number);
+    await openKeys();
+    expect(await numbers()).toEqual([1, 2]);
+    for (const copy of copies) await copy.put(NAMES, Buffer.from('nothing'));
+    const again = await openKeys();
+    const [number = 0, ...others] = await numbers();
+    expect([number > 2, others]).toEqual([true, []]);
+    expect(again.stored.keyOf(tag, 'a', 1)).toBe(key);
+    await again.renewNames();
+    expect(await numbers()).toEqual([number, number + 1]);
+  });
+
   test('have the names keys of two processes that replace them at a time', async () => {
     const [vault, others] = [await place.open(), await openKeys()];
     const keys = await openKeys(vault);
