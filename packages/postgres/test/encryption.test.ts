@@ -186,7 +186,7 @@ describe('encrypted payloads in PostgreSQL', () => {
   test('[R-1358] a program that wraps the keys is asked at a start, and not when others make keys', async () => {
     const directory = path.dirname(kek.slice('file:'.length));
     const [program, asked] = [path.join(directory, 'program'), path.join(directory, 'asked')];
-    const script = `#!/bin/sh\necho "$1" >> ${asked}\nexec cat\n`;
+    const script = `#!/bin/sh\necho "$1" >> ${asked}\nexec rev\n`;
     fs.writeFileSync(program, script, { mode: 0o700 });
     const before = kek;
     kek = `command:${program}`;
@@ -228,7 +228,7 @@ describe('encrypted payloads in PostgreSQL', () => {
         [3, made],
       ] as const) {
         const program = path.join(directory, `kms-${call}`);
-        const script = `#!/bin/sh\necho >> "$0.asked"\n[ "$(wc -l < "$0.asked")" -ne ${call} ] || exit 1\nexec cat\n`;
+        const script = `#!/bin/sh\necho >> "$0.asked"\n[ "$(wc -l < "$0.asked")" -ne ${call} ] || exit 1\nexec rev\n`;
         fs.writeFileSync(program, script, { mode: 0o700 });
         kek = `command:${program}`;
         await expect(open(address)).rejects.toThrow(KekFault);
@@ -456,7 +456,7 @@ describe('keys that two collectors write', () => {
   test('[R-1361] while the KEK of a new epoch cannot be had nothing is stored, and what was destroyed stays so', async () => {
     const directory = path.dirname(kek.slice('file:'.length));
     const [program, away] = [path.join(directory, 'kms'), path.join(directory, 'away')];
-    fs.writeFileSync(program, `#!/bin/sh\n[ -e ${away} ] && exit 1\nexec cat\n`, { mode: 0o700 });
+    fs.writeFileSync(program, `#!/bin/sh\n[ -e ${away} ] && exit 1\nexec rev\n`, { mode: 0o700 });
     const before = kek;
     kek = `command:${program}`;
     try {

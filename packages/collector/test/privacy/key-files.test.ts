@@ -139,6 +139,7 @@ describe('[R-1330] the key that wraps the others', () => {
   test.each([
     ['exit 3', /ended with exit code 3 \(wrap\)/],
     ['true', /printed nothing \(wrap\)/],
+    ['cat', /prints the key that it is to wrap/],
     ['head -c 100000 /dev/zero', /prints more than/],
     ['echo AAAA', /did not print the base64 of a key/],
     [`echo ${Buffer.alloc(32).toString('base64')}`, /unwraps another key than it wrapped/],
