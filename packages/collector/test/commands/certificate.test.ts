@@ -266,7 +266,9 @@ describe('[R-1344] the certificate of an erasure', () => {
       return asked;
     });
     await beside(() => expect.poll(async () => (await json(action)).code).toBe(0));
-    expect(await text(action)).toMatch(/Keys destroyed 20\S+Z, in every directory that was in use then \(now 2 directories\)/);
+    expect(await text(action)).toMatch(
+      /Keys destroyed 20\S+Z, in every directory that was in use then \(now 2 directories\)/,
+    );
   });
 
   test('names copies of keys by their dates, a directory that was taken out of use, and the end of the epoch', async () => {
