@@ -150,14 +150,22 @@ test('a pair that is written file by file is not tried before it is whole [R-821
   const { files, presented, troubles } = await followed();
   const { certificate, key } = authority.issue({ commonName: 'second' });
   // The half of it keeps changing, so no two looks see the same.
+  let written = performance.now();
+  let longest = 0;
+  const write = (file: string, text: string) => {
+    fs.writeFileSync(file, text);
+    longest = Math.max(longest, performance.now() - written);
+    written = performance.now();
+  };
   const until = performance.now() + 10 * POLL_MS;
   for (let i = 0; performance.now() < until; i++) {
     await new Promise(setImmediate);
-    fs.writeFileSync(files.cert, `${certificate}${'\n'.repeat(i)}`);
+    write(files.cert, `${certificate}${'\n'.repeat(i)}`);
   }
-  fs.writeFileSync(files.key, key);
+  write(files.key, key);
   await expect.poll(() => presented).toEqual(['CN=second']);
-  expect(troubles).toEqual([]);
+  // Where the machine held this up for as long as between two looks, the half of it was not changing.
+  if (longest < POLL_MS) expect(troubles).toEqual([]);
 });
 
 test('files that do not fit change nothing and are reported once for each change [R-821]', async () => {
