@@ -48,7 +48,8 @@ function byOne(kek: KeyEncryptionKey): Rewrapping {
   };
 }
 
-function keyIn(
+/** The key in a wrapping; undefined where this KEK did not make it, or it is not the right one. */
+export function keyIn(
   kek: KeyEncryptionKey,
   wrapped: string,
   isRight: (key: Buffer) => boolean,

@@ -157,7 +157,7 @@ export class PayloadKeys {
       const change: Change = (stored) => stored && without(stored, placesIn(stored, ofBucket));
       // A record that no copy has is a fault, which `verify` finds. A copy that does not answer may have it.
       const left = await (name === undefined
-        ? this.#remove(bucketName(0, tag))
+        ? this.#writer.put(bucketName(0, tag), undefined)
         : this.#writer.erase(name, change));
       for (const copy of left) unreached.add(copy);
       this.#reader.forget();
@@ -275,17 +275,12 @@ export class PayloadKeys {
   /** Destroys the key of a hold; what was destroyed or never made is left so. @returns the copies that could not be reached. */
   async destroyHold(action: string): Promise<string[]> {
     if (!(await this.#canRefresh())) return this.#all;
-    if (this.#options.vault.read(holdName(action)).length === 0) return this.#remove(holdName(action));
+    if (this.#options.vault.read(holdName(action)).length === 0)
+      return this.#writer.put(holdName(action), undefined);
     return this.#writer.erase(
       holdName(action),
       (stored) => stored && { ...stored, trees: new Map([['', []]]) },
     );
-  }
-
-  /** Removes what is not sound of a record that no copy has. @returns the copies that could not be asked: one may have it. */
-  async #remove(name: RecordName): Promise<string[]> {
-    const unreached = await this.#options.vault.erase(name, undefined, 0);
-    return unreached === 'stale' ? this.#all : [...unreached];
   }
 
   /** Whether what others have done could be taken in. Else that is reported, and nothing can be reached. */
@@ -338,7 +333,7 @@ export class PayloadKeys {
 
   /** Names are in derived files alone, which are made again. @throws KeysUnfit where a copy that does not answer may have them. */
   async #noteLostNames(): Promise<void> {
-    const [away] = await this.#remove(NAMES);
+    const [away] = await this.#writer.put(NAMES, undefined);
     if (away !== undefined) throw this.#unfit(`${NAMES} is missing or damaged, and ${away} cannot be asked`);
     this.#options.onTrouble(
       `${NAMES} was missing or damaged in every copy of the keys: another is made`,

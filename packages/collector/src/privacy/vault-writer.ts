@@ -147,8 +147,7 @@ export class VaultWriter {
     for (let tries = 0; tries < MOST_TRIES; tries++) {
       const next = this.#next(name, change);
       if (next === undefined) break;
-      const done = await this.vault.erase(name, next.bytes, next.after);
-      this.#noteUnwritten(false);
+      const done = await this.#noting(this.vault.erase(name, next.bytes, next.after));
       if (done !== 'stale') {
         this.#options.onStored(next.state);
         return [...done];
@@ -172,11 +171,13 @@ export class VaultWriter {
     return { bytes: this.opened.encode(state), state, after };
   }
 
-  /** @returns the copies that could not be reached. */
-  async put(name: RecordName, bytes: Buffer): Promise<string[]> {
+  /**
+   * On return every copy that was reached has these bytes, or nothing of the record, also of one that is not sound.
+   * @returns the copies that could not be reached.
+   */
+  async put(name: RecordName, bytes: Buffer | undefined): Promise<string[]> {
     const { generation } = this.opened.due(name);
-    const done = await this.vault.erase(name, bytes, generation);
-    this.#noteUnwritten(false);
+    const done = await this.#noting(this.vault.erase(name, bytes, generation));
     return done === 'stale' ? [...this.vault.copies] : [...done];
   }
 
@@ -185,8 +186,7 @@ export class VaultWriter {
     const unreached = new Set<string>();
     for (const epoch of epochsOf(this.vault).filter((each) => each < this.#epoch)) {
       const name = epochName(epoch);
-      const done = await this.vault.erase(name, undefined, this.opened.due(name).generation);
-      this.#noteUnwritten(false);
+      const done = await this.#noting(this.vault.erase(name, undefined, this.opened.due(name).generation));
       if (done === 'stale') return 'stale';
       for (const copy of done) unreached.add(copy);
     }
@@ -225,9 +225,8 @@ export class VaultWriter {
       const alike = { bytes: first, generation: generationOf(name, first) };
       const { bytes, generation } = others.length > 0 ? this.opened.due(name) : alike;
       if (bytes === undefined) continue;
-      const done = await this.vault.erase(name, bytes, generation);
+      const done = await this.#noting(this.vault.erase(name, bytes, generation));
       for (const copy of done === 'stale' ? this.#lagging : done) missing.add(copy);
-      this.#noteUnwritten(false);
       // Nothing more can be won.
       if ([...this.#lagging].every((copy) => missing.has(copy))) break;
     }

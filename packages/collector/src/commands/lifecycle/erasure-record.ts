@@ -7,9 +7,8 @@ import { hash, randomBytes } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import { exists, nodeFiles } from '../../files.js';
-import type { Rewrapping } from '../../privacy/kek-exchange.js';
+import { keyIn, type Rewrapping } from '../../privacy/kek-exchange.js';
 import { kekOf } from '../../privacy/key-directories.js';
-import { KekFault, type KeyEncryptionKey } from '../../privacy/key-encryption-key.js';
 import { openRecord, sealRecord } from '../../privacy/record-seal.js';
 import { readKeyPlaces } from '../../store/key-places.js';
 import { newSalt, recordFile, writeRecord } from './holds.js';
@@ -94,25 +93,14 @@ export function erasureRecordOf(dataDir: string, action: string, record: string)
   try {
     const kek = kekOf(readKeyPlaces(dataDir));
     const { sealed, key } = JSON.parse(fs.readFileSync(file, 'utf8')) as Record<'sealed' | 'key', string>;
-    for (const each of key.split(' ')) text ??= openedBy(kek, each, action, Buffer.from(sealed, 'base64'));
+    const bytes = Buffer.from(sealed, 'base64');
+    const isRight = (each: Buffer) => openRecord(each, action, bytes) !== undefined;
+    let right: Buffer | undefined;
+    for (const wrapped of key.split(' ')) right ??= keyIn(kek, wrapped, isRight);
+    text = right && openRecord(right, action, bytes);
   } catch {
     return undefined;
   }
   if (text === undefined) return undefined;
   return hash('sha256', text) === record ? (JSON.parse(text.toString()) as ErasureFacts) : undefined;
-}
-
-/** Undefined where this key has not wrapped it. */
-function openedBy(
-  kek: KeyEncryptionKey,
-  wrapped: string,
-  action: string,
-  sealed: Buffer,
-): Buffer | undefined {
-  try {
-    return openRecord(kek.unwrap(wrapped), action, sealed);
-  } catch (error) {
-    if (error instanceof KekFault) return undefined;
-    throw error;
-  }
 }
