@@ -134,6 +134,25 @@ describe('[R-2005] copies of the keys', () => {
     expect(await numbers()).toEqual([number, number + 1]);
   });
 
+  test('have the newest names key alone once older ones are ended, and get none back from one that was away', async () => {
+    const keys = await openKeys();
+    const third = the(copies[2]);
+    const numbers = async () =>
+      new OpenedVault(await place.open(), kek).namesKeys().map(([number]) => number);
+    expect(await keys.renewNames()).toEqual([]);
+    const before = await third.get(NAMES);
+    expect(await numbers()).toEqual([1, 2]);
+    const { id } = keys.names();
+    expect(await keys.endOldNames()).toEqual([]);
+    expect([await numbers(), keys.names().id]).toEqual([[2], id]);
+    await third.put(NAMES, before);
+    expect(await numbers()).toEqual([2]);
+    await openKeys();
+    const back = await away(...copies.slice(0, 2));
+    expect(await numbers()).toEqual([2]);
+    await back();
+  });
+
   test('have the names keys of two processes that replace them at a time', async () => {
     const [vault, others] = [await place.open(), await openKeys()];
     const keys = await openKeys(vault);
