@@ -10,10 +10,20 @@ export const FIGURES = {
   'rate/raw': { title: 'Rate, collector / raw node:http', atLeast: 1, judgedBy: 'median' },
   'rate/raw-tls': { title: 'Rate, over TLS, collector / raw node:https', atLeast: 0.9, judgedBy: 'median' },
   'rate/fastify-pg': { title: 'Rate, collector / Fastify + pg', atLeast: 8, judgedBy: 'median' },
-  'rate/express-sqlite': { title: 'Rate, collector / Express + SQLite', atLeast: 20, judgedBy: 'median' },
-  'postgres/fastify-pg': {
-    title: 'Rate, collector on PostgreSQL / an INSERT a request',
-    atLeast: 4,
+  'rate/redis': { title: 'Rate, collector / node:http + Redis', atLeast: 1, judgedBy: 'median' },
+  'rate/postgres-insert': {
+    title: 'Rate, collector / node:http + PostgreSQL INSERT',
+    atLeast: 6,
+    judgedBy: 'median',
+  },
+  'postgres/postgres-insert': {
+    title: 'Rate, collector on PostgreSQL / node:http + PostgreSQL INSERT',
+    atLeast: 2,
+    judgedBy: 'median',
+  },
+  'postgres/encrypted-plain': {
+    title: 'Rate on PostgreSQL, encrypted / plain',
+    atLeast: 0.75,
     judgedBy: 'median',
   },
   'encrypted/plain': { title: 'Rate, payloads encrypted / plain', atLeast: 0.75, judgedBy: 'median' },
@@ -55,18 +65,6 @@ export const FIGURES = {
   'stored/rss': { title: 'Highest RSS on the filled ledger, MiB', atMost: 400, judgedBy: 'max', places: 0 },
   'start/clean': { title: 'Start after a clean stop, s', atMost: 5, judgedBy: 'max' },
   'start/killed': { title: 'Start after kill -9 under load, s', atMost: 30, judgedBy: 'max' },
-  'tree/rate': { title: 'Rate, with / without the tree', atLeast: 0.9, judgedBy: 'median' },
-  'metrics/rate': { title: 'Rate, with / without metrics', atLeast: 0.97, judgedBy: 'median' },
-  'metrics/rate-often': {
-    title: 'The same, scraped every second',
-    atLeast: 0.97,
-    judgedBy: 'median',
-  },
-  'metrics/cpu': {
-    title: 'Events for the same processor time, with / without metrics',
-    atLeast: 0.97,
-    judgedBy: 'median',
-  },
   'overload/rate': { title: 'Rate at 3 times the load / best rate', atLeast: 0.9, judgedBy: 'median' },
   'overload/work': {
     title: 'Events for the same processor time, at 3 times the load / at the best rate',
@@ -142,12 +140,6 @@ export const FIGURES = {
     atLeast: 150_000,
     judgedBy: 'median',
     places: 0,
-  },
-  'catalogue/rate': { title: 'Rate, with / without the catalogue', atLeast: 0.97, judgedBy: 'median' },
-  'catalogue/cpu': {
-    title: 'Events for the same processor time, with / without the catalogue',
-    atLeast: 0.97,
-    judgedBy: 'median',
   },
   'questions/lookup': {
     title: 'One run, one event, its proof, the newest 20, runs of a target, s',

@@ -8,7 +8,11 @@ import { Unusable } from './unusable.mjs';
 const SOURCE = path.resolve(import.meta.dirname, '../peers/otel-collector');
 const PROGRAM = path.join(SOURCE, 'dist', 'otel-collector');
 
-/** @throws Unusable where there is no Go, or its modules cannot be had. */
+export function isOtelCollectorBuilt() {
+  return fs.existsSync(PROGRAM);
+}
+
+/** @throws Unusable without Go or its modules. */
 export function buildOtelCollector() {
   const env = { ...process.env, CGO_ENABLED: '0' };
   const built = spawnSync('go', ['build', '-o', PROGRAM, '.'], { cwd: SOURCE, env, stdio: ['ignore', 2, 2] });

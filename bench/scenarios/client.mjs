@@ -17,13 +17,17 @@ const CLIENTS = {
   Node: [process.execPath, path.join(LOAD, 'client.mjs')],
   Python: ['python3', path.join(LOAD, 'client.py')],
 };
-const CAPTURES = { rate: 5000, seconds: 5 };
+const CAPTURES = { rate: 5000 };
 /** What each is offered in `fsync` mode: about what it takes, for a client refuses what does not fit into 32 MiB. */
-const FLUSHES = { Node: { rate: 20_000, seconds: 5 }, Python: { rate: 10_000, seconds: 5 } };
+const FLUSHES = { Node: { rate: 20_000 }, Python: { rate: 10_000 } };
+/** Length of both in seconds. */
+const CAPTURE_SECONDS = 5;
 /** wrk runs so often on one ledger: to warm up, and on both sides of the drain. */
 const LOADS = 3;
 
-/** Resolves with what the process says. */
+const pace = (full, { smoke }) => (smoke ? { rate: 500, seconds: 2 } : { ...full, seconds: CAPTURE_SECONDS });
+
+/** Resolves with the result that the process prints. */
 async function inClient(language, what, options) {
   const [file, program] = CLIENTS[language];
   const given = JSON.stringify({ ...options, event: newEvent() });
@@ -41,10 +45,11 @@ async function drained(language, { directory, waiting, options, seeds }) {
   const collector = await startCollector(data, key);
   const { port, pid } = collector;
   const { connections } = options;
-  const sendBy = (seconds) => load({ port, key, connections, seed: seeds.next(), seconds });
+  const captures = pace(CAPTURES, options);
+  const sendBy = (length) => load({ port, key, connections, seed: seeds.next(), seconds: length });
   const url = `http://127.0.0.1:${port}`;
   const sending = await inClient(language, 'cost', {
-    ...{ ...CAPTURES, url, key },
+    ...{ ...captures, url, key },
     directory: temporaryDirectory(options.scratch, 'sending'),
   });
   const warm = await sendBy(options.warmup);
@@ -58,7 +63,7 @@ async function drained(language, { directory, waiting, options, seeds }) {
   const loads = [warm, before, after];
   const acked = loads.reduce(
     (sum, sent) => sum + sent.acked,
-    1 + CAPTURES.rate * CAPTURES.seconds + drain.taken,
+    1 + captures.rate * captures.seconds + drain.taken,
   );
   const stored = await countByReading(data);
   checkStored('drain', { stored, acked, connections, loads: LOADS });
@@ -72,9 +77,9 @@ async function measureClient(language, { options, seeds }) {
   const apart = (name) => temporaryDirectory(options.scratch, name);
   const directory = apart('spool');
   const backlog = await inClient(language, 'backlog', { directory, events: options.events });
-  const away = await inClient(language, 'cost', { ...CAPTURES, directory: apart('away') });
+  const away = await inClient(language, 'cost', { ...pace(CAPTURES, options), directory: apart('away') });
   const fsync = await inClient(language, 'durable', {
-    ...FLUSHES[language],
+    ...pace(FLUSHES[language], options),
     directory: apart('fsync'),
   });
   const drain = await drained(language, { directory, waiting: backlog.waiting, options, seeds });

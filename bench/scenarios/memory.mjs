@@ -72,7 +72,7 @@ async function measurePhase({ act }, { options, seeds }) {
   const since = performance.now();
   const result = await act({ ...common, seed: seeds.next() });
   const lasted = performance.now() - since;
-  await sleep(SETTLE_MS);
+  await sleep(options.smoke ? 0 : SETTLE_MS);
   const { peak } = usageOf(pid);
   const samples = sampler.stop();
   await stopCollector(collector);

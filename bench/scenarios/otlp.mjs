@@ -91,7 +91,7 @@ async function measureMemory({ options, seeds, say }) {
   };
   const large = {};
   let expected = next * eventsOf(SPANS);
-  for (const [name, count] of Object.entries(LARGE)) {
+  for (const [name, count] of options.smoke ? [] : Object.entries(LARGE)) {
     say(`a request of ${name}`);
     const one = new OtlpLoad({ ...common, connections: 1, seed: seeds.next(), spans: count });
     const sent = await one.step({ requests: 1 });
@@ -166,7 +166,8 @@ export function otlpRatios(rounds) {
 export async function otlp({ options, seeds, say, print }) {
   if (options.peers.includes('otel-collector')) buildOtelCollector();
   const rounds = [];
-  const turns = Object.keys(LOADS).flatMap((load) =>
+  const loads = options.smoke ? ['protobuf'] : Object.keys(LOADS);
+  const turns = loads.flatMap((load) =>
     options.peers
       .filter((side) => OTLP_PEERS[side].loads?.includes(load) ?? true)
       .map((side) => [side, load]),

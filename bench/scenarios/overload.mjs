@@ -19,6 +19,7 @@ const NORMAL = 0.7;
 const TOO_MUCH = 3;
 const MODEST_CONNECTIONS = 256;
 const RAMP = { from: 8000, by: 1.25, seconds: 2 };
+const SMOKE_RAMP = { from: 2000, by: 4, seconds: 0.5 };
 const RECOVERY_SECONDS = 5;
 /** Between the search for the best rate, which ends in overload, and what is normal. */
 const CALM = { part: 0.2, seconds: 4 };
@@ -31,12 +32,12 @@ const acceptedRate = ({ seconds, senders }) =>
  * The most events a second that were acknowledged at any rate offered, how many a second of processor time it made then,
  * and what was seen on the way.
  */
-async function findBest(step, cpuSeconds) {
+async function findBest(step, cpuSeconds, ramp) {
   const steps = [];
   let below = 0;
-  for (let rate = RAMP.from; below < 3; rate *= RAMP.by) {
+  for (let rate = ramp.from; below < 3; rate *= ramp.by) {
     const before = cpuSeconds();
-    const result = await step(RAMP.seconds, { greedy: rate });
+    const result = await step(ramp.seconds, { greedy: rate });
     const taken = acceptedRate(result);
     const perCpuSecond = (taken * result.seconds) / (cpuSeconds() - before);
     steps.push({ offered: rate, taken, perCpuSecond });
@@ -75,17 +76,21 @@ async function measureRound({ options, say }) {
   };
   await step(options.warmup, { greedy: RAMP.from, modest: RAMP.from / 10 });
   const cpuSeconds = () => usageOf(collector.pid).cpuSeconds;
-  const { best, bestPerCpuSecond, steps } = await findBest(step, cpuSeconds);
+  const { best, bestPerCpuSecond, steps } = await findBest(
+    step,
+    cpuSeconds,
+    options.smoke ? SMOKE_RAMP : RAMP,
+  );
   say(`best rate ${whole(best)} events/s`);
   const at = (part) => ({ greedy: (part - MODEST) * best, modest: MODEST * best });
   const parts = { normal: NORMAL, over: TOO_MUCH + MODEST, impatient: TOO_MUCH + MODEST, recovery: NORMAL };
-  await step(CALM.seconds, at(CALM.part));
+  await step(options.smoke ? 1 : CALM.seconds, at(CALM.part));
   const phases = {};
   for (const [name, part] of Object.entries(parts)) {
     say(`${name}: ${decimals(part)} times the best rate`);
     const sampler = new RssSampler(collector.pid);
     const before = cpuSeconds();
-    const seconds = name === 'recovery' ? RECOVERY_SECONDS : options.seconds;
+    const seconds = name === 'recovery' && !options.smoke ? RECOVERY_SECONDS : options.seconds;
     const result = await step(seconds, at(part), name !== 'impatient');
     const cpu = (cpuSeconds() - before) / result.seconds;
     const samples = sampler.stop();

@@ -17,7 +17,7 @@ import { usageOf } from '../lib/procfs.mjs';
 import { table } from '../lib/table.mjs';
 
 const SALT_BYTES = 16;
-/** Appended in one measurement, and in a large batch. */
+/** Events that one measurement appends, and events of a large batch. */
 const EVENTS = 40_960;
 const LARGE = 512;
 const SETTINGS = {
@@ -117,10 +117,10 @@ async function withSnapshot(server, work) {
   }
 }
 
-/** Puts so many random ids into the registry: what an event leaves there, and nothing else of it. */
+/** Puts random ids into the table of ids, without events. */
 async function fillIds(server, { schema }, events) {
   await server.query(
-    `INSERT INTO ${schema}.event_ids SELECT gen_random_uuid(), 0, 0, 0, 0, 0 FROM generate_series(1, ${events})`,
+    `INSERT INTO ${schema}.event_ids SELECT gen_random_uuid(), 0, 0, 0, 0 FROM generate_series(1, ${events})`,
   );
   await server.query(`VACUUM ANALYZE ${schema}.event_ids`);
 }
@@ -168,7 +168,7 @@ export async function postgres({ options, seeds, say, print }) {
   try {
     const empty = await openLog(server, 'empty_log');
     const filled = await openLog(server, 'filled_log');
-    say(`${whole(options.events)} ids are put into the registry of one log`);
+    say(`${whole(options.events)} ids are inserted into the table of one log`);
     await fillIds(server, filled, options.events);
     const rounds = [];
     for (let i = 0; i < options.rounds; i++) {

@@ -88,7 +88,11 @@ export function madeTable(made) {
 export async function questions({ options, say, print }) {
   const scratch = temporaryDirectory(options.scratch, 'answers');
   const directory = await demoLedger(options, options.events, say);
-  const smallDirectory = await demoLedger({ scratch: options.scratch }, SMALL_EVENTS, say);
+  const smallDirectory = await demoLedger(
+    { ...options, dataDir: undefined },
+    Math.min(SMALL_EVENTS, options.events / 2),
+    say,
+  );
   say('making the catalogues');
   const [small, large] = [
     await ledgerWithCatalogue(smallDirectory, scratch),

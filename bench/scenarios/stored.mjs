@@ -11,7 +11,8 @@ import { measureStarts, startFigures, startsTable } from '../lib/starts.mjs';
 import { table } from '../lib/table.mjs';
 
 async function measureLedger({ directory, key, options, seeds }) {
-  const collector = await startCollector(directory, key);
+  const more = ['--encryption', options.encrypted ? 'on' : 'off'];
+  const collector = await startCollector(directory, key, { more });
   const atStart = usageOf(collector.pid);
   const result = await measure(collector, { key, options, seeds });
   await stopCollector(collector);
