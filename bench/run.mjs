@@ -82,7 +82,12 @@ const SCENARIOS = {
   verify: { events: 1_000_000 },
   records: { events: 10_000_000 },
   questions: { events: 10_000_000 },
-  otlp: { seconds: 8, events: 1_000_000, peers: Object.keys(OTLP_PEERS) },
+  otlp: {
+    seconds: 8,
+    events: 1_000_000,
+    peers: Object.keys(OTLP_PEERS),
+    smokePeers: ['collector-encrypted'],
+  },
   hop: { seconds: 40, needs: ['go'] },
   client: { seconds: 8, events: 1_000_000, needs: ['wrk'] },
 };
@@ -131,7 +136,8 @@ function optionsOf(scenario, values) {
   };
   const defaults = SCENARIOS[scenario];
   const all = defaults.peers ?? [];
-  const peers = values.peers?.split(',').map((name) => name.trim()) ?? all.filter(isInstalled);
+  const wanted = values.smoke ? (defaults.smokePeers ?? all) : all;
+  const peers = values.peers?.split(',').map((name) => name.trim()) ?? wanted.filter(isInstalled);
   const unknown = peers.find((name) => !all.includes(name));
   if (unknown !== undefined) throw new Unusable(`--peers: ${unknown} is not one of ${all.join()}`);
   return {

@@ -19,6 +19,7 @@ import { table } from '../lib/table.mjs';
 const SALT_BYTES = 16;
 /** Events that one measurement appends, and events of a large batch. */
 const EVENTS = 40_960;
+const SMOKE_EVENTS = 2048;
 const LARGE = 512;
 const SETTINGS = {
   shared_buffers: '4GB',
@@ -170,17 +171,18 @@ export async function postgres({ options, seeds, say, print }) {
     const filled = await openLog(server, 'filled_log');
     say(`${whole(options.events)} ids are inserted into the table of one log`);
     await fillIds(server, filled, options.events);
+    const count = options.smoke ? SMOKE_EVENTS : EVENTS;
     const rounds = [];
     for (let i = 0; i < options.rounds; i++) {
       say(`round ${i + 1} of ${options.rounds}: the driver`);
-      const repeated = batches(EVENTS, LARGE);
+      const repeated = batches(count, LARGE);
       const round = {};
       const measures = {
-        'of 64': () => append(server, empty, batches(EVENTS, 64)),
+        'of 64': () => append(server, empty, batches(count, 64)),
         'of 512': () => append(server, empty, repeated),
-        'of 512, filled': () => append(server, filled, batches(EVENTS, LARGE)),
+        'of 512, filled': () => append(server, filled, batches(count, LARGE)),
         'of 512, a snapshot open': () =>
-          withSnapshot(server, () => append(server, empty, batches(EVENTS, LARGE))),
+          withSnapshot(server, () => append(server, empty, batches(count, LARGE))),
       };
       const names = Object.keys(measures);
       for (const name of i % 2 === 0 ? names : names.toReversed()) round[name] = await measures[name]();
