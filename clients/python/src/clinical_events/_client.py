@@ -393,19 +393,19 @@ class Client:
         if kind == START:
             details.sampled = sampler.begin(run_id, value.get("model_instance", {}), details.sampled)
         run = sampler.known(details.sampled, run_id)
-        outcome, marks = sampler.judge(run, name, value)
+        decision, marks = sampler.judge(run, name, value)
         if marks:
             value["system_metadata"]["sampling"] = marks
-        reported = sampler.take() if outcome == CAPTURED else None
+        reported = sampler.take() if decision == CAPTURED else None
         if reported is not None:
             value["system_metadata"]["not_captured"] = reported
             core.undo(event, lambda: sampler.put_back(reported))
         body = json_bytes(value, self._max_event_bytes)
-        if outcome == CAPTURED or run is None:
+        if decision == CAPTURED or run is None:
             self._keep(core, event, body, content)
             return
         core.leave_out(event)
-        if outcome == HELD:
+        if decision == HELD:
             size = len(body) + (0 if content is None else len(content.data))
             sampler.hold(run, name, size, lambda: self._release(core, core.again(event), body, content))
         else:
