@@ -1,4 +1,7 @@
-/** Prints the table of bench/RESULTS.md from the JSON of runs of the scenario `rate`: node bench/report.mjs FILE... */
+/**
+ * Prints the table of bench/RESULTS.md from the JSON of runs of the scenario `rate`: node bench/report.mjs
+ * FILE...
+ */
 import { readFileSync } from 'node:fs';
 import { decimals, mebibytes, spread, whole, withSpread } from './lib/numbers.mjs';
 import { PEERS } from './lib/peers.mjs';

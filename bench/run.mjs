@@ -191,8 +191,8 @@ function missing({ needs = [] }) {
 }
 
 /**
- * Runs every scenario in its smallest size. One whose program is missing is skipped; the OpenTelemetry Collector is
- * not built for this, because that takes minutes.
+ * Runs every scenario in its smallest size. One whose program is missing is skipped; the OpenTelemetry
+ * Collector is not built for this, because that takes minutes.
  */
 async function smoke(values) {
   PROGRAMS.go = isOtelCollectorBuilt;

@@ -40,8 +40,8 @@ export async function countByReading(dataDir) {
 }
 
 /**
- * Starts a collector and sends the first event. Resolves once that is answered, with the time since the start of
- * the process and with what the collector logged about its ledger.
+ * Starts a collector and sends the first event. Resolves once that is answered, with the time since the start
+ * of the process and with what the collector logged about its ledger.
  * @param more options of the collector.
  * @param core the core to which all its threads are bound; undefined to bind them to none.
  */
@@ -65,7 +65,7 @@ export async function startCollector(dataDir, key, { more = [], core } = {}) {
   return { child, pid: child.pid, port, management, start, opened: await opened };
 }
 
-/** SIGTERM; resolves with how long the stop took. */
+/** Sends SIGTERM. Resolves with the duration of the stop in milliseconds. */
 export async function stopCollector({ child }) {
   const since = performance.now();
   const code = await child.stop();

@@ -1,10 +1,10 @@
-/** The figures that the collector has to reach, and how a measurement is held against them. */
+/** The target figures of the collector, and the comparison of a measurement with them. */
 import { decimals, median, spread, whole, withSpread } from './numbers.mjs';
 import { table } from './table.mjs';
 
 /**
- * `judgedBy` says which of several values counts: rates and their ratios by their median, because single rounds of a
- * shared machine scatter both ways; memory and start-up times by the worst.
+ * `judgedBy` selects the value that is compared with the target: the median of rates and ratios, because
+ * rounds on a shared machine scatter both ways; the maximum of memory and start-up times.
  */
 export const FIGURES = {
   'rate/raw': { title: 'Rate, collector / raw node:http', atLeast: 1, judgedBy: 'median' },

@@ -27,8 +27,8 @@ export function otelCollectorVersion() {
 }
 
 /**
- * Nothing is acknowledged before it is flushed to the queue, and nothing leaves the queue before it is acknowledged: no
- * batch processor, which holds spans in memory, and retries without end.
+ * A request is acknowledged after its flush to the queue, and leaves the queue after the collector has
+ * acknowledged it. There is no batch processor, which would hold spans in memory. Retries have no end.
  */
 function configuration({ directory, port, target, key }) {
   return {
@@ -54,8 +54,8 @@ function configuration({ directory, port, target, key }) {
 }
 
 /**
- * Starts one that listens on `port` and sends to the OTLP port `target` of 127.0.0.1, with its queue in the directory.
- * Resolves once it is ready.
+ * Starts one that listens on `port` and sends to the OTLP port `target` of 127.0.0.1. Its queue is in the
+ * directory. Resolves once it is ready.
  */
 export async function startOtelCollector(options) {
   const file = path.join(options.directory, 'otel-collector.yaml');

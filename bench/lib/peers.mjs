@@ -1,4 +1,6 @@
-/** The peers of the scenario `rate`. Each starts on an empty directory and returns how many events it stored. */
+/**
+ * The peers of the scenario `rate`. Each starts on an empty directory and returns how many events it stored.
+ */
 import { randomBytes } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
@@ -42,7 +44,9 @@ function peer(title, script, { isOverTls = false } = {}) {
 
 const DATABASE = { shared_buffers: '1GB', wal_compression: 'on', max_wal_size: '16GB' };
 
-/** @returns the options of a log with encrypted payloads, whose keys are on a PostgreSQL server of their own. */
+/**
+ * @returns the options of a log with encrypted payloads, whose keys are on a PostgreSQL server of their own.
+ */
 function keysOn(server, directory) {
   const kek = path.join(directory, 'kek');
   fs.writeFileSync(kek, `${randomBytes(32).toString('base64')}\n`, { mode: 0o600 });

@@ -1,6 +1,7 @@
 /**
  * Fastify and pg: one INSERT a request, committed before the answer. PostgreSQL has its default settings
- * (synchronous_commit = on). It does less than the collector: no schema is checked, and the body is kept as text.
+ * (synchronous_commit = on). It does less than the collector: no schema is checked, and the body is kept as
+ * text.
  */
 import Fastify from 'fastify';
 import { openEventsTable } from '../lib/events-table.mjs';

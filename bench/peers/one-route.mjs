@@ -1,4 +1,4 @@
-/** A node:http server that hands the text of each event to a store and answers what became of it. */
+/** A node:http server with one route, which hands the text of each event to a store. */
 import http from 'node:http';
 
 const ANSWERS = {

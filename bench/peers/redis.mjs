@@ -1,6 +1,6 @@
 /**
- * node:http and Redis: one SET NX a request. Redis flushes its append-only file before it answers (appendfsync
- * always), once for all commands that it has read together.
+ * node:http and Redis: one SET NX a request. Redis flushes its append-only file before it answers
+ * (appendfsync always), once for all commands that it has read together.
  */
 import path from 'node:path';
 import { createClient } from 'redis';

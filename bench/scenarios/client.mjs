@@ -1,4 +1,4 @@
-/** The clients: what capturing costs, how much waits without memory, and how fast a collector takes what waits. */
+/** The clients: cost of a capture, memory of a backlog, rate of sending it. */
 import path from 'node:path';
 import { Child, removeDirectory, run, temporaryDirectory } from '../lib/children.mjs';
 import { countByReading, createKey, startCollector, stopCollector } from '../lib/collector.mjs';
@@ -18,11 +18,11 @@ const CLIENTS = {
   Python: ['python3', path.join(LOAD, 'client.py')],
 };
 const CAPTURES = { rate: 5000 };
-/** What each is offered in `fsync` mode: about what it takes, for a client refuses what does not fit into 32 MiB. */
+/** Offered in `fsync` mode: about what each client accepts, because it refuses events beyond 32 MiB. */
 const FLUSHES = { Node: { rate: 20_000 }, Python: { rate: 10_000 } };
 /** Length of both in seconds. */
 const CAPTURE_SECONDS = 5;
-/** wrk runs so often on one ledger: to warm up, and on both sides of the drain. */
+/** Runs of wrk on one log: warm-up, before the drain, after it. */
 const LOADS = 3;
 
 const pace = (full, { smoke }) => (smoke ? { rate: 500, seconds: 2 } : { ...full, seconds: CAPTURE_SECONDS });
@@ -38,7 +38,7 @@ async function inClient(language, what, options) {
   return measured;
 }
 
-/** wrk before the drain and behind it: what changes on the machine meanwhile meets both. */
+/** Runs wrk before and after the drain, so that changes of the machine affect both. */
 async function drained(language, { directory, waiting, options, seeds }) {
   const data = temporaryDirectory(options.scratch, 'collector');
   const { key } = await createKey(data);
@@ -98,7 +98,7 @@ const inEach = (rounds, row) =>
     Object.entries(round).map(([language, measured]) => [title, language, ...row(measured)]),
   );
 
-/** What the import of the client took, in each process. */
+/** Import times of the client, in milliseconds, one for each process. */
 const imports = (rounds) =>
   rounds.flatMap(({ Python: { backlog, away, fsync, drain } }) =>
     [backlog, away, fsync, drain, drain.sending].map(({ importedMs }) => importedMs),
@@ -106,7 +106,7 @@ const imports = (rounds) =>
 
 const micro = (seconds, events) => decimals((seconds / events) * 1e6, 1);
 
-/** One row a round. `rounds` are pairs of what the round is called and what was measured. */
+/** One row for each round. `rounds` are pairs of a title and a measurement. */
 export function drainTable(rounds) {
   const rows = inEach(rounds, ({ drain }) => [
     whole(drain.taken),
@@ -120,7 +120,7 @@ export function drainTable(rounds) {
   return table([[...heading, 'client CPU us/event', 'collector CPU us/event'], ...rows]);
 }
 
-/** The same for what concerns the capturing side. */
+/** The same for capturing. */
 export function captureTable(rounds) {
   const rows = inEach(rounds, ({ backlog, away, fsync, drain }) => [
     ...[away, drain.sending].flatMap(({ microseconds: { p50, p99 } }) => [
@@ -151,7 +151,7 @@ export function importLine(rounds) {
 }
 
 export async function client({ options, seeds, say, print }) {
-  // As pip does when it installs a package.
+  // pip compiles a package when it installs it.
   await run('the compiler of Python', 'python3', ['-m', 'compileall', '-q', SOURCES]);
   const rounds = [];
   for (let i = 0; i < options.rounds; i++) {

@@ -1,8 +1,7 @@
 /**
- * What the worst bodies cost. First the time of the ledger's thread that each takes to be examined, and to be compared
- * with a stored one, beside observations of the same size that are examined, or compared with themselves in another order.
- * Then a collector that gets them from one key over many connections, and how long a modest sender with another key waits
- * beside it.
+ * Cost of the most expensive bodies. First the processor time to examine each, or to compare it with a stored
+ * one, beside observations of the same size. Then a collector that receives them from one key over many
+ * connections, and the latency of a modest sender with another key.
  */
 import http from 'node:http';
 import path from 'node:path';
@@ -30,7 +29,10 @@ const PROBE_EVERY_MS = 50;
 const REPEATS = 20;
 const MAX_DEPTH = 64;
 
-/** Nothing, for what the machine itself adds; then each body as gzip, and one of them in each other coding. */
+/**
+ * No load first, as the baseline of the machine; then each body as gzip, and one of them in every other
+ * coding.
+ */
 const LOADS = [
   { kind: 'nothing', coding: '', connections: 0 },
   ...HOSTILE_BODIES.map((kind) => ({ kind, coding: 'gzip' })),
@@ -45,7 +47,7 @@ function cpuMs() {
   return (user + system) / 1000;
 }
 
-/** Mean of this thread's processor time, which the kernel counts in steps of some milliseconds. */
+/** Mean processor time of this thread. The kernel counts in steps of some milliseconds. */
 function meanMs(work, repeats) {
   work();
   const before = cpuMs();
@@ -109,7 +111,7 @@ async function underLoad({ kind, coding, connections = CONNECTIONS }, { seconds,
   return { kind, coding, answers, rss, ...probed };
 }
 
-/** Each with how often it takes the time of a plain body that has to go the same way. */
+/** Adds to each the ratio of its time to that of a plain body with the same treatment. */
 function besidePlain(rows) {
   const plain = (wanted) => rows.find(({ kind }) => kind === wanted).ms;
   return rows.map((row) => ({

@@ -1,6 +1,6 @@
 /**
- * The driver of PostgreSQL alone, without HTTP: what an event costs it and the server, by the size of a batch; what ids
- * that are stored already, repeats and an open snapshot cost; how fast a mirror follows.
+ * The PostgreSQL driver without HTTP: cost of an event for driver and server by batch size, with a filled
+ * table of ids, with repeats, and with an open snapshot; rate of a mirror.
  */
 import { hash, randomBytes, randomUUID } from 'node:crypto';
 import path from 'node:path';
@@ -67,7 +67,9 @@ async function openLog(server, schema) {
   return { store, schema, driver };
 }
 
-/** Appends all, two batches at a time. @returns what an event costs, in microseconds, and how long the batches took. */
+/**
+ * Appends all batches, two at a time. @returns costs of an event in microseconds, and times of the batches.
+ */
 async function append(server, { driver, schema }, list) {
   const postmaster = Number(
     readFileSync(path.join(server.directory, 'data/postmaster.pid'), 'utf8').split('\n')[0],
@@ -105,7 +107,7 @@ async function append(server, { driver, schema }, list) {
   };
 }
 
-/** While another session has a snapshot open, as a dump has. */
+/** Runs `work` while another session has a snapshot open, as pg_dump has. */
 async function withSnapshot(server, work) {
   const client = new pg.Client({ connectionString: server.url() });
   await client.connect();

@@ -1,4 +1,4 @@
-/** What ten million stored events cost: rate against an empty ledger, memory, start-up. */
+/** Rate, memory and start-up time with ten million stored events, beside an empty log. */
 import { removeDirectory, temporaryDirectory } from '../lib/children.mjs';
 import { createKey, startCollector, stopCollector } from '../lib/collector.mjs';
 import { bytesOnDisk } from '../lib/disk.mjs';

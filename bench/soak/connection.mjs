@@ -23,7 +23,10 @@ export class Connection {
   #partial = '';
   #closing = false;
 
-  /** @param owner is told `free(connection)`, `answered(connection, answer)` and `lost(connection)`; has `target`. */
+  /**
+   * @param owner is told `free(connection)`, `answered(connection, answer)` and `lost(connection)`; has
+   * `target`.
+   */
   constructor(owner) {
     this.#owner = owner;
     this.sender = owner.name;

@@ -1,6 +1,7 @@
 /**
- * Reads the console's state each second and holds its totals against what the senders count at the same time: at least
- * what they had been told before it was asked, and at most that and what was under way when it had answered.
+ * Reads the console's state each second and holds its totals against what the senders count at the same time:
+ * at least what they had been told before it was asked, and at most that and what was under way when it had
+ * answered.
  */
 import http from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -28,7 +29,8 @@ function faultsOf({ totals }, before, { lives, life }) {
   }
   const open = sum(after.inFlight) + sum(after.unanswered);
   for (const code of new Set([...Object.keys(totals.refused), ...Object.keys(before.refused)])) {
-    // The collector does not count a 408 on a connection that was never used, and a sender may take it for the answer
+    // The collector does not count a 408 on a connection that was never used, and a sender may take it for
+    // the answer
     // to what it was just sending.
     const least = code === 'request_timeout' ? 0 : (before.refused[code] ?? 0);
     compare(code, totals.refused[code] ?? 0, least, (after.refused[code] ?? 0) + open);
@@ -100,7 +102,9 @@ export class ConsoleWatch {
     await this.#done;
   }
 
-  /** Compares once. Nothing is compared while the collector does not answer, or was started again meanwhile. */
+  /**
+   * Compares once. Nothing is compared while the collector does not answer, or was started again meanwhile.
+   */
   async compare() {
     const before = await this.#senders.counts();
     const since = Date.now();

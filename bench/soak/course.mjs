@@ -1,4 +1,6 @@
-/** What is at hand in the course of a soak: the collector, its senders, the console, and how to wait for them. */
+/**
+ * What is at hand in the course of a soak: the collector, its senders, the console, and how to wait for them.
+ */
 import { X509Certificate } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Checks } from './checks.mjs';

@@ -6,7 +6,10 @@ import { collectorCommand } from './setting.mjs';
 import { KINDS } from './soak-events.mjs';
 
 const PAGE_EVERY_MS = 500;
-/** The highest of the second half of the longest run between two starts may be so much above that of its first. */
+/**
+ * The highest of the second half of the longest run between two starts may be so much above that of its
+ * first.
+ */
 const RSS_BOUND = 1.15;
 
 export async function end(course) {

@@ -1,6 +1,8 @@
 /** What a sender knows of each of its events: a byte each, by number. */
 
-/** Bits: an event may have been refused for a full disk, then sent without an answer, and accepted at last. */
+/**
+ * Bits: an event may have been refused for a full disk, then sent without an answer, and accepted at last.
+ */
 export const FATE = { refused: 1, unanswered: 2, accepted: 4, found: 8 };
 
 export class Fates {

@@ -19,8 +19,8 @@ class Found {
 /**
  * @param senders `{ keyId, organisation }` in the order of `fates`.
  * @param fates of each sender: the bytes of its {@link Fates}.
- * @returns how many events are stored and were acknowledged, and what is lost, there twice, not as it was sent, under
- * another kind or key, or was never sent or always refused.
+ * @returns how many events are stored and were acknowledged, and what is lost, there twice, not as it was
+ * sent, under another kind or key, or was never sent or always refused.
  */
 export async function checkLedger(dataDir, events, senders, fates) {
   const { openStore } = await import(pathToFileURL(path.join(DIST, 'store/open-to-read.js')).href);

@@ -1,6 +1,6 @@
 /**
- * All senders of a soak, in a thread of their own, so that nothing that the soak looks at meanwhile holds them up.
- * Each message is `{ act, … }` and answered by a message with what came of it.
+ * All senders of a soak, in a thread of their own, so that nothing that the soak looks at meanwhile holds
+ * them up. Each message is `{ act, … }` and answered by a message with what came of it.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createSecureContext } from 'node:tls';
@@ -50,8 +50,8 @@ const ACTS = {
   }),
   phases: () => tally.phases(),
   /**
-   * Nothing new is made; resolves with how much is not acknowledged when that is nothing, or has not become less for so
-   * long. Whose key was revoked falls silent.
+   * Nothing new is made; resolves with how much is not acknowledged when that is nothing, or has not become
+   * less for so long. Whose key was revoked falls silent.
    */
   async drain({ patienceMs }) {
     for (const sender of senders) {

@@ -1,6 +1,6 @@
 /**
- * One application that sends events: it makes them at a rate of its own, whatever becomes of those before, keeps each
- * until it is told 201, sends it again as often as that takes, and remembers what it was told.
+ * One application that sends events: it makes them at a rate of its own, whatever becomes of those before,
+ * keeps each until it is told 201, sends it again as often as that takes, and remembers what it was told.
  */
 import { Connection } from './connection.mjs';
 import { FATE, Fates } from './fates.mjs';
@@ -111,7 +111,8 @@ export class Sender {
 
   answered(connection, { status, code, retryAfterMs }) {
     const { job } = connection;
-    // A connection that was never used is answered 408 before it is closed, which the collector does not count.
+    // A connection that was never used is answered 408 before it is closed, which the collector does not
+    // count.
     if (job === undefined) return;
     connection.job = undefined;
     const now = performance.now();
@@ -135,7 +136,9 @@ export class Sender {
     this.#rest(connection, retryAfterMs || REST_MS);
   }
 
-  /** What its fate says is of the event; a contradiction of it, or nothing that was an event, changes none. */
+  /**
+   * What its fate says is of the event; a contradiction of it, or nothing that was an event, changes none.
+   */
   #note({ sort, number }, fate) {
     if (sort === 'event' || sort === 'repeat') this.fates.note(number, fate);
   }
@@ -143,7 +146,8 @@ export class Sender {
   #rest(connection, ms) {
     const { ended } = connection;
     setTimeout(() => {
-      // One that has ended meanwhile is free once it is open again: two requests would be under way on it at a time.
+      // One that has ended meanwhile is free once it is open again: two requests would be under way on it at
+      // a time.
       if (connection.ended === ended && !this.#free.includes(connection)) this.free(connection);
     }, ms);
   }
@@ -179,13 +183,15 @@ export class Sender {
   }
 }
 
-/** Of the places in a run of five: `outcome`, which its key may send, and `user-feedback`, which it may not. */
+/**
+ * Of the places in a run of five: `outcome`, which its key may send, and `user-feedback`, which it may not.
+ */
 const [MAY, MAY_NOT] = [3, 4];
 
 /**
- * An application that does everything wrong in turn, over one connection, so that each comes when what it refers to is
- * stored: an event, that event again, another one under its id, one that is none, one of a kind that its key may not
- * send, and one with a key that is none.
+ * An application that does everything wrong in turn, over one connection, so that each comes when what it
+ * refers to is stored: an event, that event again, another one under its id, one that is none, one of a kind
+ * that its key may not send, and one with a key that is none.
  */
 export class FaultySender extends Sender {
   #made = 0;

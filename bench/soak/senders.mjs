@@ -10,8 +10,8 @@ export class Senders {
   #failed;
 
   /**
-   * @param senders `{ name, key, connections, share }` each, `fixedRate` in place of `share` for one whose rate is
-   * its own, `isFaulty` for one that does everything wrong.
+   * @param senders `{ name, key, connections, share }` each, `fixedRate` in place of `share` for one whose
+   * rate is its own, `isFaulty` for one that does everything wrong.
    */
   constructor({ port, ca, events, senders }) {
     this.#worker = new Worker(THREAD, { workerData: { port, ca, seed: events.seed, senders } });

@@ -1,6 +1,7 @@
 /**
- * A disk for the data directory that can be made full and given room again: a file system in a file where one may be
- * mounted, one in memory where only that can be, and else a limit on how large the collector's files may grow.
+ * A disk for the data directory that can be made full and given room again: a file system in a file where one
+ * may be mounted, one in memory where only that can be, and else a limit on how large the collector's files
+ * may grow.
  */
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';

@@ -1,6 +1,6 @@
 /**
- * The events that a soak sends. Id and body follow from who sends an event and its number, so that no one has to keep
- * millions of them to tell later whether one that is stored was ever sent, and as it stands there.
+ * The events that a soak sends. Id and body follow from who sends an event and its number, so that no one has
+ * to keep millions of them to tell later whether one that is stored was ever sent, and as it stands there.
  */
 import { randomBytes } from 'node:crypto';
 

@@ -1,7 +1,7 @@
 /**
- * Minutes of load over HTTPS with all that a collector meets in years: a kill -9, a disk that is full, a certificate
- * that is changed, a key that is revoked. Every acknowledged event must be there in the end, once and as it was sent,
- * nothing else may be, and what the console shows meanwhile must be so.
+ * Minutes of load over HTTPS with all that a collector meets in years: a kill -9, a disk that is full, a
+ * certificate that is changed, a key that is revoked. Every acknowledged event must be there in the end, once
+ * and as it was sent, nothing else may be, and what the console shows meanwhile must be so.
  */
 import { rmSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -39,8 +39,8 @@ const BEST = { warmupMs: 3000, measuredMs: 8000, segmentBytes: 64 << 20 };
  * @property {{ what: string, ok: boolean, detail: string, isNoGate?: boolean }[]} checks
  * @property {number} failures
  * @property {{ code: number | null, listeningMs: number }[]} starts of the collector
- * @property {Record<number, { accepted: Record<string, number>, refused: Record<string, number> }>} lives what the
- * senders were told since each start
+ * @property {Record<number, { accepted: Record<string, number>, refused: Record<string, number> }>} lives
+ * what the senders were told since each start
  * @property {{ acknowledged: number, stored: number }} ledger
  * @property {{ compared: number }} console
  */

@@ -1,4 +1,7 @@
-/** A collector as a service manager runs it: started again some seconds after it ended, unless no start fixes that. */
+/**
+ * A collector as a service manager runs it: started again some seconds after it ended, unless no start fixes
+ * that.
+ */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Child } from '../lib/children.mjs';
 import { MAIN } from '../lib/collector.mjs';
@@ -15,7 +18,10 @@ const WARN = 40;
 const REFUSALS = /^(refused|more refused)/;
 
 export class SupervisedCollector {
-  /** Of each start: `{ at, pid, listeningMs, endedAt, code, last, rss: [{ at, rss }] }`. Wall clock, milliseconds. */
+  /**
+   * Of each start: `{ at, pid, listeningMs, endedAt, code, last, rss: [{ at, rss }] }`. Wall clock,
+   * milliseconds.
+   */
   starts = [];
   /** What it logged that someone should look at, refusals aside: `{ at, level, msg, reason }`. */
   complaints = [];

@@ -1,12 +1,20 @@
-/** What all senders together sent and were told: since each start of the collector, and in each phase of the soak. */
+/**
+ * What all senders together sent and were told: since each start of the collector, and in each phase of the
+ * soak.
+ */
 import { Histogram } from './histogram.mjs';
 
 const add = (counts, name, by = 1) => (counts[name] = (counts[name] ?? 0) + by);
 
-/** What is answered for no key. A 408 may be for none: a sender may take it for the answer to what it was just sending. */
+/**
+ * What is answered for no key. A 408 may be for none: a sender may take it for the answer to what it was just
+ * sending.
+ */
 const KEYLESS = new Set(['key_revoked', 'key_invalid', 'request_timeout']);
 
-/** Since a start of the collector. What is in flight is not yet answered; what is unanswered never will be. */
+/**
+ * Since a start of the collector. What is in flight is not yet answered; what is unanswered never will be.
+ */
 const newLife = () => ({
   accepted: {},
   refused: {},
