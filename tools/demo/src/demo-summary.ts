@@ -84,13 +84,13 @@ function facts(plan: DemoPlan, tally: Tally, dataDir: string | undefined): objec
     events_after_the_end: tally.later,
     sendings: tally.sendings,
     mixed_in: tally.anomalies,
-    scenarios: SCENARIOS.map(({ name, title, models }) => {
+    scenarios: SCENARIOS.map(({ name, title, modelId, versions }) => {
       const { runs, events, example } = tally.scenarios.get(name) ?? { runs: 0, events: 0 };
       return {
         name,
         title,
-        model_id: models[0].model_id,
-        model_versions: models.map(({ model_version }) => model_version),
+        model_id: modelId,
+        model_versions: versions,
         runs,
         events,
         example: example && { run_id: example.runId, look_with: looking(example.runId, dataDir) },
@@ -103,11 +103,9 @@ function facts(plan: DemoPlan, tally: Tally, dataDir: string | undefined): objec
 /** What happened in the made-up hospital; the same whether it was sent or written. */
 function story(plan: DemoPlan, tally: Tally): string {
   const { since, until } = plan.period;
-  const scenarios = SCENARIOS.map(({ name, models }) => {
+  const scenarios = SCENARIOS.map(({ name, modelId, versions }) => {
     const { runs, events } = tally.scenarios.get(name) ?? { runs: 0, events: 0 };
-    const [before, after] = models;
-    const model = `${before.model_id} ${before.model_version}, then ${after.model_version}`;
-    return [name, count(runs), count(events), model];
+    return [name, count(runs), count(events), `${modelId} ${versions.join(', then ')}`];
   });
   const kinds = EVENT_KINDS.map((kind) => [kind, count(tally.kinds[kind])]);
   const odd = NAMES.map((name) => [name, count(tally.anomalies[name]), ANOMALIES[name].means]);
