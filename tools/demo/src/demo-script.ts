@@ -1,9 +1,10 @@
 /**
- * Everything that happens in a demonstration, in the order of time: the runs of all scenarios, what goes wrong with
- * them, and outcomes that come weeks later.
+ * Everything that happens in a demonstration, in the order of time: the runs of all scenarios, what goes
+ * wrong with them, and outcomes that come weeks later.
  *
- * An episode depends only on the plan, its scenario and its number. So an event whose time has not come is not kept:
- * its number is, and the episode is made again when the time has come. Memory hardly grows with the number of runs.
+ * An episode depends only on the plan, its scenario and its number. So an event whose time has not come is
+ * not kept: its number is, and the episode is made again when the time has come. Memory hardly grows with the
+ * number of runs.
  */
 import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
 import { ANOMALIES, type Anomaly, type SentEvent, type SentRun, withAnomalies } from './anomalies.js';

@@ -1,9 +1,11 @@
 /**
- * A scenario: what a kind of clinical AI does all day, as data (one JSON file in `scenarios/`), and its player.
+ * A scenario: what a kind of clinical AI does all day, as data (one JSON file in `scenarios/`), and its
+ * player.
  *
- * A scenario has steps, which an episode carries out in order. In a value, a text is a template (`{name}`, `{name:.2}`
- * with two decimals, `{name:04}` with leading zeros), and an object with one `$` member is an operation of
- * {@link OPERATIONS}. Random numbers are drawn in the order of the file, so a change of the order changes all events.
+ * A scenario has steps, which an episode carries out in order. In a value, a text is a template (`{name}`,
+ * `{name:.2}` with two decimals, `{name:04}` with leading zeros), and an object with one `$` member is an
+ * operation of {@link OPERATIONS}. Random numbers are drawn in the order of the file, so a change of the
+ * order changes all events.
  */
 import { DAY, HOUR, MINUTE, type Period, PlannedRun, SECOND, type Sender } from './planned-run.js';
 import { type Random, nextOfficeHour, spread, workingWeek } from './random.js';
@@ -30,7 +32,9 @@ export interface ScenarioFile {
   readonly senders: Readonly<Record<string, Sender | readonly Sender[]>>;
   /** How busy the hours of a day are, and what remains of it on Saturdays and Sundays. */
   readonly week?: { readonly hours: readonly number[]; readonly weekend: number };
-  /** Episodes are hourly in each bed; `shared` is drawn once for the patient who stays for `episodes` of them. */
+  /**
+   * Episodes are hourly in each bed; `shared` is drawn once for the patient who stays for `episodes` of them.
+   */
   readonly stays?: { readonly episodes: number; readonly shared: Value };
   /** Values of the templates. */
   readonly lists: Readonly<Record<string, readonly Value[]>>;
@@ -235,8 +239,8 @@ function evaluation(value: Value): Evaluate {
     const items = value.map(evaluation);
     return (stage) => items.map((item) => item(stage));
   }
-  const [[name = '', operand] = []] = Object.entries(value);
-  if (name.startsWith('$') && operand !== undefined) return operationOf(name.slice(1), operand);
+  const [first] = Object.entries(value);
+  if (first?.[0].startsWith('$') === true) return operationOf(first[0].slice(1), first[1]);
   const members = Object.entries(value).map(([member, each]) => [member, evaluation(each)] as const);
   return (stage) => Object.fromEntries(members.map(([member, each]) => [member, each(stage)]));
 }
@@ -261,9 +265,9 @@ function chosen(operands: readonly Evaluate[], stage: Stage): unknown {
 function template(text: string): Evaluate {
   const parts = text.split(/\{([A-Za-z][A-Za-z0-9.]*)(?::(\.?\d+))?\}/);
   if (parts.length === 1) return () => text;
-  const [before, name = '', format, after] = parts;
+  const [before, name, format, after] = parts;
   if (parts.length === 4 && before === '' && after === '' && format === undefined)
-    return (stage) => valueOf(stage, name);
+    return (stage) => valueOf(stage, name as string);
   return (stage) => {
     let filled = before ?? '';
     for (let i = 1; i < parts.length; i += 3)
@@ -320,8 +324,8 @@ function placeOf({ number, episodes, period }: Scene, ofAStay: number) {
 }
 
 /**
- * Episodes of one bed are an hour apart. Where they do not fill the period, the first of each stay is where an even
- * spread puts it, and the others follow by the hour.
+ * Episodes of one bed are an hour apart. Where they do not fill the period, the first of each stay is where
+ * an even spread puts it, and the others follow by the hour.
  */
 function hourly(ofAStay: number, period: Period, episodes: number): (number: number) => number {
   const beds = bedsFor(episodes, period);
