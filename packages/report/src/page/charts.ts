@@ -129,7 +129,8 @@ function waitingFigure(groups: readonly NamedGroup[]): Html {
   });
   const steps = curves.map((curve, i) => {
     const path = curve.map(({ day, share }) => `H${round((day / last) * 100)}V${round((1 - share) * 100)}`);
-    return html`<path class="curve line-${i}" d="M0,100${path.join('')}" />`;
+    const first = round((1 - (curve[0]?.share ?? 0)) * 100);
+    return html`<path class="curve line-${i}" d="M0,${first}${path.join('')}" />`;
   });
   const sample = (i: number) =>
     html`<svg class="sample" width="38" height="12" aria-hidden="true">
