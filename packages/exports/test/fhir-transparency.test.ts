@@ -302,7 +302,7 @@ describe('a verifier', () => {
     expect(verified('outcome', { outcome_type: 'validated' }, user)).toEqual([]);
   });
 
-  test('verifies the only output of a run for an event without a parent, and none of several [R-1871]', () => {
+  test('verifies the only output of a run for an event without a parent [R-1871]', () => {
     const outcome = (more: object) =>
       event({ kind: 'outcome', n: 9, more: { outcome: { outcome_type: 'validated' }, ...more } });
     const of = (...outputs: readonly number[]) =>

@@ -105,7 +105,7 @@ describe('a record in OTLP/JSON', () => {
     expect(spansOf(record)[0]?.links).toEqual([{ traceId: hex(id(200)), spanId: spansOf(outer)[1]?.spanId }]);
   });
 
-  test('an activity's latency ends at its timestamp, a start's begins there [R-712]', () => {
+  test('the latency of an activity ends at its timestamp, that of a start begins there [R-712]', () => {
     const system_metadata = { latency_ms: 250 };
     const [root, artifact] = spansOf(
       assembleRecord([
