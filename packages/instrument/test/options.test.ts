@@ -20,7 +20,7 @@ test.each<[string, (options: InstrumentationOptions) => unknown]>([
   expect(() => make({ show: false } as object)).toThrow(
     new RangeError('there is no "show" in the options of the instrumentation; did you mean "shown"?'),
   );
-  expect(() => make({ shown: 'no' as never })).toThrow(new RangeError('shown is true, false or a function'));
-  expect(() => make({ describe: {} as never })).toThrow(new RangeError('describe is a function'));
+  expect(() => make({ shown: 'no' as never })).toThrow(new RangeError('shown must be true, false or a function'));
+  expect(() => make({ describe: {} as never })).toThrow(new RangeError('describe must be a function'));
   make({ shown: () => false, describe: undefined });
 });
