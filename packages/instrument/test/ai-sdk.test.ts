@@ -145,7 +145,7 @@ test('[R-865] [R-898] AI SDK: a stream with tools gives the same and is not dela
   expect(JSON.stringify(all)).not.toContain(SECRET);
 });
 
-test('[R-865] AI SDK: an error reaches the application unchanged, and the run has only its name', async () => {
+test('[R-865] AI SDK: an error reaches the application unchanged, the run has its name', async () => {
   const { log, events } = await recording();
   const wrong = new RangeError(SECRET);
   const generate = () => Promise.reject(wrong);

@@ -124,7 +124,7 @@ test('[R-865] [R-898] LangChain: an agent that calls another by a tool becomes n
   expect(JSON.stringify(all)).not.toContain(SECRET);
 });
 
-test('[R-865] LangChain: an error reaches the application unchanged, and the run has only its name', async () => {
+test('[R-865] LangChain: an error reaches the application unchanged, the run has its name', async () => {
   const { log, events } = await recording();
   const model = new FakeStreamingChatModel({ thrownErrorString: SECRET });
   const callbacks = [new RunCallbackHandler(log)];

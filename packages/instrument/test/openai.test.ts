@@ -106,7 +106,8 @@ test('[R-865] OpenAI: tool calls become artifacts', async () => {
 });
 
 test('[R-1600] OpenAI: an answer is read by its form, not by the request', async () => {
-  const WORDS_AND_END = `data: ${JSON.stringify(chunk({ content: SECRET }))}|data: ${JSON.stringify(chunk({}, 'stop'))}|`;
+  const [words, end] = [chunk({ content: SECRET }), chunk({}, 'stop')].map((each) => JSON.stringify(each));
+  const WORDS_AND_END = `data: ${words ?? ''}|data: ${end ?? ''}|`;
   const whole = JSON.stringify(completion({ content: SECRET }, 'stop'));
   const bodies: [stream: boolean, type: string, body: string][] = [
     [true, 'application/json', whole],

@@ -182,7 +182,7 @@ test('[R-1681] OpenTelemetry: each event has the `gen_ai.conversation.id` of its
   expect(all[0]).toMatchObject({ model_instance: { model_id: 'gpt-9' } });
 });
 
-test('[R-1681] OpenTelemetry: a model's run has the agent's name, an agent's run its model', async () => {
+test('[R-1681] OpenTelemetry: the run of a model names its agent, that of an agent its model', async () => {
   const { log, events } = await recording();
   const tracer = tracing(log);
   tracer.start('chat', { ...MODEL, 'gen_ai.agent.name': 'ward nurse' }).end();

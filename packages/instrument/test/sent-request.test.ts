@@ -145,7 +145,7 @@ test.each([
   expect(ended).toMatchObject({ ending: 'aborted', status: undefined });
 });
 
-test('[R-1622] an abort by the application after the SDK's time-out is an abort', async () => {
+test('[R-1622] an abort by the application after the time-out of the SDK is an abort', async () => {
   const ended = await endedBy(halfAStream, async (url, fetch) => {
     const openai = new OpenAI({ apiKey: 'k', baseURL: url, timeout: 50, maxRetries: 0, fetch });
     const pieces = await openai.responses.create({ ...REQUEST, stream: true });

@@ -24,7 +24,7 @@ interface ExpectedChoice {
   readonly tools?: readonly ExpectedTool[];
 }
 
-/** Missing members are not checked for a value. */
+/** A missing member means that the answer must not have it. */
 export interface Expected extends ExpectedChoice {
   readonly ending: string;
   readonly shown: boolean;

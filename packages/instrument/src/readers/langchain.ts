@@ -121,8 +121,8 @@ const THOUGHT = /^(thinking|reasoning|redacted)/;
 const HOSTED = /^(server_tool_(use|call|call_chunk)|mcp_tool_use|executableCode|executable_code)$/;
 /** Parts without words of the answer: sources, results of tools, and calls that are in `tool_calls` too. */
 const SILENT = new RegExp(
-  '^(citation|citations_delta|signature_delta|input_json_delta|reference|cache_point|compaction|functionCall|' +
-    'functionResponse|function_call|tool_use|(invalid_)?tool_call(_chunk)?|container_upload|' +
+  '^(citation|citations_delta|signature_delta|input_json_delta|reference|cache_point|compaction|' +
+    'functionCall|functionResponse|function_call|tool_use|(invalid_)?tool_call(_chunk)?|container_upload|' +
     '.*_?(result|output)|codeExecutionResult)$',
 );
 
