@@ -80,7 +80,7 @@ describe('[R-1330] the key that wraps the others', () => {
     const file = path.join(directory, 'kek');
     expect(() => openKek(`file:${file}`)).toThrow(/cannot be read \(ENOENT\)/);
     fs.writeFileSync(file, 'not a key', { mode: 0o600 });
-    expect(() => openKek(`file:${file}`)).toThrow(/holds no key: 32 bytes/);
+    expect(() => openKek(`file:${file}`)).toThrow(/contains no key: use 32 bytes/);
     expect(() => openKek(`file:${file}`)).not.toThrow(/not a key/);
     fs.chmodSync(file, 0o640);
     expect(() => openKek(`file:${file}`)).toThrow(/others than its owner/);
