@@ -292,7 +292,7 @@ export class Actions {
     if (said.does === 'erase') {
       const sequences = eventsOf(said.keys);
       const { action, reason } = said;
-      this.#retirements.push({ sequences, retirement: { action, reason, at } });
+      this.#erasures.push({ sequences, erasure: { action, reason, at } });
       this.#toUnite.push(sequences);
       for (const { tag, organisation, places } of said.keys) {
         if (places === undefined) continue;
@@ -306,8 +306,8 @@ export class Actions {
   /** All events named by an erasure. */
   get retired(): SequenceSet {
     if (this.#toUnite.length > 0)
-      this.#retired = SequenceSet.union([this.#retired, ...this.#toUnite.splice(0)]);
-    return this.#retired;
+      this.#erased = SequenceSet.union([this.#erased, ...this.#toUnite.splice(0)]);
+    return this.#erased;
   }
 
   /** For a log in a database: whether an erasure names the key of a place. */

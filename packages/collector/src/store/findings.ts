@@ -346,7 +346,7 @@ const SENTENCES = {
   ...FINDINGS.forked.says,
   ...FINDINGS.unreadable.says,
   ...FINDINGS.unexplained.says,
-  ...FINDINGS.not_retired.says,
+  ...FINDINGS.not_erased.says,
   ...FINDINGS.unlawful.says,
   ...FINDINGS.tile_altered.says,
   ...FINDINGS.checkpoint_invalid.says,

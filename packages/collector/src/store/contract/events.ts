@@ -8,7 +8,7 @@
  */
 import type { KeyObject } from 'node:crypto';
 import type { Door, Envelope, EventKind, Profile } from '@clinical-events/protocol';
-import type { Actions, Retirement } from '../../privacy/actions.js';
+import type { Actions, Erasure } from '../../privacy/actions.js';
 import type { NameCipher } from '../../privacy/name-cipher.js';
 import { systemCode } from '../../system-code.js';
 
@@ -34,7 +34,7 @@ export interface Candidate extends Envelope {
  * payload was destroyed later (privacy/actions.ts), so the contents cannot be compared. `unreadable`: the id
  * seems to be stored, but that entry cannot be read. Except for `accepted`, nothing is stored.
  */
-export type Outcome = 'accepted' | 'duplicate' | 'conflict' | 'retired' | 'unreadable';
+export type Outcome = 'accepted' | 'duplicate' | 'conflict' | 'erased' | 'unreadable';
 
 /** The state of the payload of a stored event. */
 export type PayloadState = 'plain' | 'encrypted' | 'retired';

@@ -8,7 +8,7 @@ import {
   ENCRYPTED,
   HEADER_BYTES,
   PLAIN,
-  RETIRED,
+  ERASED,
   checksumHolds,
   envelopeEnd,
   frameCommitment,
@@ -197,5 +197,5 @@ function durableBeforeHolds(durableBefore: number, sequence: number, before: num
 /** Whether the payload of a frame is encrypted or erased. */
 function isClosed(frame: Buffer): boolean {
   const state = framePayloadState(frame, 0);
-  return state === RETIRED || (state === ENCRYPTED && sealedExtensionHolds(frame, 0));
+  return state === ERASED || (state === ENCRYPTED && sealedExtensionHolds(frame, 0));
 }

@@ -34,7 +34,7 @@ import {
   frameSequence,
   frameSize,
   plausibleSize,
-  RETIRED,
+  ERASED,
 } from './frame.js';
 import { Actions, eventsOf, takenBy } from '../../privacy/actions.js';
 import { KeysUnfit } from '../../privacy/key-vault.js';
@@ -234,7 +234,7 @@ export class EmbeddedStore implements Store {
     const noted = takenBy(keys?.stored.noted() ?? []);
     try {
       if (keys !== undefined && log.newestSealed !== undefined)
-        assertHasKey(keys, log.newestSealed, actions.retired.with(eventsOf(noted)));
+        assertHasKey(keys, log.newestSealed, actions.erased.with(eventsOf(noted)));
     } catch (error) {
       await index.close();
       await log.close();
@@ -284,7 +284,7 @@ export class EmbeddedStore implements Store {
    * @returns the keys found for each list; fewer after an abort.
    */
   async keysIn(lists: readonly (readonly TakenKeys[])[], signal: AbortSignal): Promise<TakenKeys[][]> {
-    const wanted = eventsOf(lists.flat()).without(this.actions.retired);
+    const wanted = eventsOf(lists.flat()).without(this.actions.erased);
     const found = new Map<TakenKeys, number[]>(lists.flat().map((keys) => [keys, []]));
     const byOrganisation = Map.groupBy(found.keys(), ({ organisation }) => organisation);
     const end = this.#log.nextSequence;
@@ -299,7 +299,7 @@ export class EmbeddedStore implements Store {
           const sequence = frameSequence(buffer, offset);
           if (sequence >= next || isOver()) break;
           if (wanted.has(sequence)) {
-            const [tag, isTaken] = [bucketOf(buffer, offset), framePayloadState(buffer, offset) === RETIRED];
+            const [tag, isTaken] = [bucketOf(buffer, offset), framePayloadState(buffer, offset) === ERASED];
             for (const keys of byOrganisation.get(frameOrganisation(buffer, offset)) ?? [])
               if ((tag === keys.tag || isTaken) && keys.sequences.has(sequence))
                 found.get(keys)?.push(sequence);
@@ -384,7 +384,7 @@ export class EmbeddedStore implements Store {
         continue;
       }
       const isOwn = typeof candidate.kind === 'number';
-      const sealer = isOwn || candidate.isRetired ? undefined : this.#sealer;
+      const sealer = isOwn || candidate.isErased ? undefined : this.#sealer;
       this.#grow(this.#staged + frameSize(candidate, sealer));
       this.#batch.add(hi, lo, this.#staged);
       if (isOwn) this.#ownStaged++;
@@ -528,7 +528,7 @@ function isSameId(frame: Buffer, offset: number, { organisation, eventId }: Cand
 function assertHasKey(keys: PayloadKeys, sealed: Buffer, retired: SequenceSet): void {
   const { tag, organisation } = keyNameIn(sealed, 0);
   const sequence = frameSequence(sealed, 0);
-  const isThere = retired.has(sequence)
+  const isThere = erased.has(sequence)
     ? keys.stored.knows(tag, organisation)
     : keys.stored.keyOf(tag, organisation, sequence) !== undefined;
   if (isThere) return;

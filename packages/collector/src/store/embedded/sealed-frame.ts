@@ -30,7 +30,7 @@ import {
   frameSequence,
   OVERHEADS,
   PLAIN,
-  RETIRED,
+  ERASED,
   setFramePayloadState,
   type PayloadSealer,
 } from './frame.js';
@@ -96,7 +96,7 @@ export function keyNameIn(source: Buffer, offset: number): { tag: number; organi
  * `plain`: the payload is plain now. `retired`: an action destroyed its key. `no-keys`: there is no key
  * directory. `no-key`: the key is missing. `unfit`: the result does not match the commitment.
  */
-export type Opening = 'plain' | 'retired' | 'no-keys' | 'no-key' | 'unfit';
+export type Opening = 'plain' | 'erased' | 'no-keys' | 'no-key' | 'unfit';
 
 export interface OpenerOptions {
   /** Whether to check the tag of the cipher in addition to the commitment. */
@@ -113,7 +113,7 @@ export class FrameOpener {
   #keys: StoredKeys | undefined;
   #isLooked = false;
   #isUnfit = false;
-  #retired = SequenceSet.EMPTY;
+  #erased = SequenceSet.EMPTY;
 
   /**
    * @param findKeys called at an encrypted frame if no keys are known yet; returns undefined if there are
@@ -145,7 +145,7 @@ export class FrameOpener {
   readAnew(): void {
     this.#isLooked = false;
     this.#keys?.readAgain();
-    this.#retired = this.options.retired?.() ?? this.#retired;
+    this.#erased = this.options.erased?.() ?? this.#erased;
   }
 
   /**
@@ -156,11 +156,11 @@ export class FrameOpener {
   open(source: Buffer, offset: number, size: number, leaf?: Buffer): Opening {
     const state = framePayloadState(source, offset);
     if (state === PLAIN) return 'plain';
-    if (state === RETIRED) return 'retired';
+    if (state === ERASED) return 'erased';
     if (state !== ENCRYPTED || !sealedExtensionHolds(source, offset)) return 'unfit';
-    if (this.#retired.has(frameSequence(source, offset))) {
-      setFramePayloadState(source, offset, RETIRED);
-      return 'retired';
+    if (this.#erased.has(frameSequence(source, offset))) {
+      setFramePayloadState(source, offset, ERASED);
+      return 'erased';
     }
     const key = this.#keyOf(source, offset);
     if (key === undefined) return this.#keys === undefined ? 'no-keys' : 'no-key';

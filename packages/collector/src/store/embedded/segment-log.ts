@@ -30,7 +30,7 @@ import {
   type FrameStart,
   HEADER_BYTES,
   NO_ACTION,
-  RETIRED,
+  ERASED,
 } from './frame.js';
 import {
   judgeTail,
