@@ -265,7 +265,7 @@ export function takenBy(noted: readonly Buffer[]): TakenKeys[] {
 }
 
 /** The erasure of an event. */
-export interface Retirement {
+export interface Erasure {
   readonly action: string;
   readonly reason: Reason;
   /** Time, in ms since 1970. */
@@ -275,11 +275,11 @@ export interface Retirement {
 /** The actions of a log, in order. */
 export class Actions {
   readonly logged: LoggedAction[] = [];
-  #retired = SequenceSet.EMPTY;
-  /** Sets to add to `#retired` on its next use, because a union copies the whole set. */
+  #erased = SequenceSet.EMPTY;
+  /** Sets to add to `#erased` on its next use, because a union copies the whole set. */
   readonly #toUnite: SequenceSet[] = [];
   /** In order; the first one with an event counts. */
-  readonly #retirements: { readonly sequences: SequenceSet; readonly retirement: Retirement }[] = [];
+  readonly #erasures: { readonly sequences: SequenceSet; readonly erasure: Erasure }[] = [];
   /** For a log in a database: places of destroyed keys by tag and organisation. */
   readonly #places = new Map<string, SequenceSet>();
 
@@ -304,7 +304,7 @@ export class Actions {
   }
 
   /** All events named by an erasure. */
-  get retired(): SequenceSet {
+  get erased(): SequenceSet {
     if (this.#toUnite.length > 0)
       this.#erased = SequenceSet.union([this.#erased, ...this.#toUnite.splice(0)]);
     return this.#erased;
@@ -316,9 +316,9 @@ export class Actions {
   }
 
   /** The erasure of an event; undefined if it was not erased. */
-  retirementOf(sequence: number): Retirement | undefined {
-    if (!this.retired.has(sequence)) return undefined;
-    return this.#retirements.find(({ sequences }) => sequences.has(sequence))?.retirement;
+  erasureOf(sequence: number): Erasure | undefined {
+    if (!this.erased.has(sequence)) return undefined;
+    return this.#erasures.find(({ sequences }) => sequences.has(sequence))?.erasure;
   }
 
   /** The parts of an action that are in the log. */

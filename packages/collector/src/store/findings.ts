@@ -186,7 +186,7 @@ export const FINDINGS = {
     },
   },
   /** An encrypted payload has a key that an action destroyed. */
-  not_retired: {
+  not_erased: {
     severity: 'damage',
     subject: 'events',
     says: {

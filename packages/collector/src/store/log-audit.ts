@@ -87,12 +87,12 @@ export interface AuditedLog {
   readonly torn: string | undefined;
   /** Number of encrypted payloads that were not opened because there is no key directory. */
   readonly unopened: number;
-  /** Number of retired events by reason. */
-  readonly retired: Readonly<Record<string, number>>;
-  /** Number of retired events whose keys may still exist. */
-  readonly retiring: number;
+  /** Number of erased events by reason. */
+  readonly erased: Readonly<Record<string, number>>;
+  /** Number of erased events whose keys may still exist. */
+  readonly erasing: number;
   /** The actions of the log, and the remaining facts of erased events, in order. */
-  readonly erased: {
+  readonly erasures: {
     readonly actions: Actions;
     readonly events: (of: SequenceSet) => Iterable<ErasedEvent> | AsyncIterable<ErasedEvent>;
   };

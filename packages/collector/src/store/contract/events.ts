@@ -22,7 +22,7 @@ export interface Candidate extends Envelope {
    * Set for an entry copied from another log whose payload was destroyed there; `salted` is then SALT_BYTES
    * zeros.
    */
-  readonly isRetired?: true;
+  readonly isErased?: true;
   /** Set by the store: duration of the comparison with a stored event. */
   comparedMs?: number;
 }
@@ -30,14 +30,14 @@ export interface Candidate extends Envelope {
 /**
  * `accepted`: stored by this call. `duplicate`: the same organisation has already stored the same event id
  * with equal JSON content, durably; or with the same kind by the door `otlp`, where the id identifies a span
- * and the first version counts. `conflict`: it has, with different content. `retired`: it has, but the
+ * and the first version counts. `conflict`: it has, with different content. `erased`: it has, but the
  * payload was destroyed later (privacy/actions.ts), so the contents cannot be compared. `unreadable`: the id
  * seems to be stored, but that entry cannot be read. Except for `accepted`, nothing is stored.
  */
 export type Outcome = 'accepted' | 'duplicate' | 'conflict' | 'erased' | 'unreadable';
 
 /** The state of the payload of a stored event. */
-export type PayloadState = 'plain' | 'encrypted' | 'retired';
+export type PayloadState = 'plain' | 'encrypted' | 'erased';
 
 /** An event, or an entry of the log's own, in the log. */
 export interface StoredEntry {
@@ -216,9 +216,9 @@ export interface PassedEntry extends Place {
   readonly runIdAt: number;
   /** All zero if the event names no parent. */
   readonly parentIdAt: number;
-  /** The tag of the bucket of its key; undefined if it is plain or was retired from the file. */
+  /** The tag of the bucket of its key; undefined if it is plain or was erased from the file. */
   readonly bucket?: number | undefined;
-  /** The body as its sender wrote it; undefined if the payload is encrypted or retired. */
+  /** The body as its sender wrote it; undefined if the payload is encrypted or erased. */
   body(): Buffer | undefined;
 }
 
@@ -236,19 +236,19 @@ export type EventFacts = Pick<
   | 'runId'
   | 'payloadState'
 > & {
-  /** The action that retired the payload, if known. */
-  readonly retirement?: Retirement | undefined;
+  /** The action that erased the payload, if known. */
+  readonly erasure?: Erasure | undefined;
 };
 
 /** Events read by place. */
 export interface ReadEvents {
   /** @param index the index of a requested place. */
   facts(index: number): EventFacts;
-  /** The body as its sender wrote it; undefined if the payload is encrypted or retired. */
+  /** The body as its sender wrote it; undefined if the payload is encrypted or erased. */
   body(index: number): string | undefined;
   /** Contains all bodies. */
   readonly source: Buffer;
-  /** Start of the body in `source`; -1 if the payload is encrypted or retired. */
+  /** Start of the body in `source`; -1 if the payload is encrypted or erased. */
   bodyFrom(index: number): number;
   /** End of the body in `source`. */
   bodyTo(index: number): number;

@@ -184,7 +184,7 @@ function extensionHolds(source: Buffer, offset: number): boolean {
   const state = framePayloadState(source, offset);
   if (state === ENCRYPTED) return sealedExtensionHolds(source, offset);
   // Compaction keeps the length of the extension and fills it with zeros.
-  if (state === RETIRED) return frameExtensionLength(source, offset) >= SALT_BYTES;
+  if (state === ERASED) return frameExtensionLength(source, offset) >= SALT_BYTES;
   return state === PLAIN && frameExtensionLength(source, offset) === plainExtensionLength(source, offset);
 }
 

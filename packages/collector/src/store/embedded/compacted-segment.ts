@@ -285,8 +285,8 @@ function countErased(block: Buffer): number {
   return count;
 }
 
-/** The length of a retired frame's record in a block, including its marker. */
-function retiredLength(block: Buffer, at: number): number {
+/** The length of a erased frame's record in a block, including its marker. */
+function erasedLength(block: Buffer, at: number): number {
   const envelope = at + 1 + FIXED_TO - FIXED_FROM;
   return envelopeEnd(block, envelope - ENVELOPE_AT) - at;
 }
@@ -311,7 +311,7 @@ class GroupWriter {
    * Adds a frame. Actions are in unpacked groups of their own, so that following their pointers expands no
    * group.
    */
-  add(frame: Buffer, isRetired: boolean): void {
+  add(frame: Buffer, isErased: boolean): void {
     const isAction = frameKind(frame, 0) === ENTRY_KINDS.lifecycleAction;
     if (isAction !== this.#holdsActions && this.#frames.length > 0) this.#flush();
     this.#holdsActions = isAction;

@@ -440,7 +440,7 @@ export class EmbeddedStore implements Store {
   /** @param frame a copy, in which the payload is decrypted. */
   #compare(frame: Buffer, candidate: Candidate): Outcome {
     // Also while the key still exists: the content of an erased event must not be revealed.
-    if (this.actions.retired.has(frameSequence(frame, 0))) return 'retired';
+    if (this.actions.erased.has(frameSequence(frame, 0))) return 'erased';
     return repeatOutcome(decodeFrame(frame, 0), candidate, () =>
       this.#open(frame) === 'plain' ? decodeFrame(frame, 0).body : undefined,
     );
@@ -525,7 +525,7 @@ function isSameId(frame: Buffer, offset: number, { organisation, eventId }: Cand
 }
 
 /** Checks that the key of the newest encrypted event exists, unless the event is erased. @throws KeysUnfit */
-function assertHasKey(keys: PayloadKeys, sealed: Buffer, retired: SequenceSet): void {
+function assertHasKey(keys: PayloadKeys, sealed: Buffer, erased: SequenceSet): void {
   const { tag, organisation } = keyNameIn(sealed, 0);
   const sequence = frameSequence(sealed, 0);
   const isThere = erased.has(sequence)

@@ -93,7 +93,7 @@ export function keyNameIn(source: Buffer, offset: number): { tag: number; organi
 }
 
 /**
- * `plain`: the payload is plain now. `retired`: an action destroyed its key. `no-keys`: there is no key
+ * `plain`: the payload is plain now. `erased`: an action destroyed its key. `no-keys`: there is no key
  * directory. `no-key`: the key is missing. `unfit`: the result does not match the commitment.
  */
 export type Opening = 'plain' | 'erased' | 'no-keys' | 'no-key' | 'unfit';
@@ -104,7 +104,7 @@ export interface OpenerOptions {
   /** Called once if the keys cannot be used, which then counts as no keys; without it the error is thrown. */
   readonly onUnfit?: (error: unknown) => void;
   /** The events whose keys are destroyed by actions. They are not opened, even if a key exists. */
-  readonly retired?: () => SequenceSet;
+  readonly erased?: () => SequenceSet;
 }
 
 /** Opens encrypted frames in memory. */
@@ -149,7 +149,7 @@ export class FrameOpener {
   }
 
   /**
-   * Opens a frame of plausible size in memory, or marks it as retired. `size` bytes of it are at `offset`.
+   * Opens a frame of plausible size in memory, or marks it as erased. `size` bytes of it are at `offset`.
    * @param leaf the hash of its leaf, if known.
    * @throws KekFault, KeysUnfit if there are keys but they cannot be used.
    */

@@ -639,7 +639,7 @@ function findEnd(files: Files, segment: Segment): Found & { lastBatch: LastBatch
     }
     if (!frameIsOwn(buffer, at)) {
       // A payload removed by a compaction does not show which keys the log is encrypted with.
-      if (framePayloadState(buffer, at) === RETIRED) continue;
+      if (framePayloadState(buffer, at) === ERASED) continue;
       hasEvents = true;
       const isSealed = framePayloadState(buffer, at) === ENCRYPTED && sealedExtensionHolds(buffer, at);
       if (isSealed) sealed = { offset: address - segment.base + SEGMENT_HEADER_BYTES, size };
