@@ -145,7 +145,8 @@ export class DirectoryVault implements KeyVault {
       ['epochs', 'buckets'].every((each) => copy.list(each).length === 0)
     )
       throw new VaultAway(
-        `${copy.directory} has lost its keys: mount it, or fill it by collector encryption-keys copy --mirror`,
+        `${copy.directory} has lost its keys: mount it, or fill it by collector encryption-keys copy ` +
+          '--mirror',
       );
   }
 

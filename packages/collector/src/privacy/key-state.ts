@@ -9,7 +9,7 @@
  *       14     1  derivation, 1: key-tree.ts
  *       15     1  kind: 1 a bucket, 2 a hold, 3 names
  *       16    16  ledger id
- *       32    16  bucket id, random; its first four bytes are in each frame sealed by it; for a hold the action id
+ *       32    16  bucket id, random; each frame of the bucket contains its first four bytes; of a hold: its id
  *       48     8  first sequence: place 0 of each tree is the key of this entry; 0 for a hold and for names
  *       56     8  generation, incremented at each change
  *       64     4  epoch under whose key the state is encrypted

@@ -3,9 +3,9 @@
  * every key is derived from one random root. A key is destroyed by replacing the root by the siblings of the
  * nodes on its path. Pure.
  *
- *   children of a node   SHA-512 of label (16) | bucket id (16) | level (1) | index (4, big-endian) | node (32)
- *                        the first 32 bytes are the left child, the last 32 the right one
- *   key of place i       the node at level 20 with index i
+ *   children of a node: SHA-512 of label (16) | bucket id (16) | level (1) | index (4, BE) | node (32);
+ *     the first 32 bytes are the left child, the last 32 the right one
+ *   key of place i: the node at level 20 with index i
  *
  * Nodes are 'latin1' strings of 32 characters, which pass from `hash` into a cipher without a copy; a Buffer
  * would take 25 microseconds longer.

@@ -14,7 +14,7 @@ import {
 
 const IV_BYTES = 16;
 
-/** Digits of the number of a names key, at the begin of its id. */
+/** Digits of the number of a names key, at the beginning of its id. */
 const NUMBER_DIGITS = 10;
 
 /** Whether a names key is newer than another one, by the ids of their ciphers. */

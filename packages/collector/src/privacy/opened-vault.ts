@@ -180,7 +180,8 @@ function assertOneKey({ copies }: KeyVault, name: RecordName, stored: readonly B
   const checks = new Set(stored.map((bytes) => epochRecordIn(name, bytes)?.check));
   if (checks.size > 1)
     throw new KeysUnfit(
-      `${copies.join(', ')} have different keys in ${name}: they were used separately. Pass those that belong ` +
+      `${copies.join(', ')} have different keys in ${name}: they were used separately. Pass those ` +
+        'that belong ' +
         'together to --encryption-keys, and keep the others',
     );
 }

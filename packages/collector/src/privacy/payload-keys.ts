@@ -218,7 +218,7 @@ export class PayloadKeys {
     return this.#writer.epoch;
   }
 
-  /** Begin of the newest epoch, in ms since 1970. */
+  /** Start of the newest epoch, in ms since 1970. */
   get epochBegun(): number {
     return this.#writer.epochBegun;
   }

@@ -54,7 +54,10 @@ export class PolicyFault extends Error {
 export class RetentionPolicy {
   constructor(
     readonly name: string,
-    /** The begin of the age: the start of the run, its last event, or the receipt of each event. */
+    /**
+     * The event from which the age counts: the start of the run, its last event, or the receipt of each
+     * event.
+     */
     readonly ageFrom: (typeof AGES)[number],
     private readonly rules: readonly Rule[],
     private readonly floors: readonly Floor[],
@@ -71,7 +74,7 @@ export class RetentionPolicy {
     return { id, unit };
   }
 
-  /** The end of its retention, in ms since 1970; undefined means forever. @param from begin of its age. */
+  /** The end of its retention, in ms since 1970; undefined means forever. @param from start of its age. */
   keptUntil(facts: KeptFacts, from: number): number | undefined {
     return after(from, this.#ruleFor(facts).keep);
   }
@@ -176,7 +179,7 @@ function mayMeet(one: Match, other: Match): boolean {
   });
 }
 
-/** Whether one duration is shorter than the other from any begin. */
+/** Whether one duration is shorter than the other whatever their start. */
 function isSurelyShorter(one: Keep, other: Keep): boolean {
   if (one === undefined) return false;
   if (other === undefined) return true;

@@ -63,7 +63,7 @@ export class VaultWriter {
     return this.#epoch;
   }
 
-  /** Begin of the newest epoch, in ms since 1970. */
+  /** Start of the newest epoch, in ms since 1970. */
   get epochBegun(): number {
     return this.#epochBegun;
   }

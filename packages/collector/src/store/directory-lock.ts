@@ -88,7 +88,10 @@ export function lockFault(directory: string): string | undefined {
   const file = lockPath(directory);
   const found = fs.statSync(file, { throwIfNoEntry: false });
   if (found === undefined || (found.isFile() && found.size === 0)) return undefined;
-  return `${file} is not an empty file and so not the lock of a collector: move it away while no collector runs there`;
+  return (
+    `${file} is not an empty file and so not the lock of a collector: move it away while no ` +
+    'collector runs there'
+  );
 }
 
 function lockPath(directory: string): string {

@@ -71,7 +71,8 @@ export const FINDINGS = {
       payload_without_salt: (event: string) =>
         `the payload of ${event} was removed or replaced: the frame has no room for a salt`,
       payload_altered: (event: string, expected: string) =>
-        `the payload of ${event} or its salt has changed: it is not the one that ${expected}; its envelope is`,
+        `the payload of ${event} or its salt has changed: it is not the one that ${expected}; its ` +
+        'envelope is',
       payload_unfit: (event: string) => `the payload of ${event} does not match the commitment to it`,
       payload_closed: (event: string, also: string) =>
         `the payload of ${event} cannot be opened with its key${also}`,
@@ -94,7 +95,8 @@ export const FINDINGS = {
         `${counted(rows, 'row')} of events after event ${sequence} ${have(rows)} no leaf`,
       id_unregistered: (event: string) => `${event} is not in event_ids: it could be stored again`,
       ids_without_batch: (ids: number, lane: number, batch: number) =>
-        `event_ids has ${counted(ids, 'id')} without a batch, so events with these ids are refused; the first is in ` +
+        `event_ids has ${counted(ids, 'id')} without a batch, so events with these ids are refused; ` +
+        'the first is in ' +
         `batch ${batch} of lane ${lane}; collector store quarantine frees them`,
       lane_uneven: (lane: number, batches: number, last: number) =>
         `lane ${lane} has ${batches} batches, but the last one is number ${last}`,
@@ -117,14 +119,18 @@ export const FINDINGS = {
     says: {
       events_missing: (sequence: number, count: number) =>
         `${eventRange(sequence, count)} ${are(count)} missing: ` +
-        `${sequence === 1 ? 'the log begins with' : `event ${sequence - 1} is followed by`} event ${sequence + count}`,
+        `${sequence === 1 ? 'the log begins with' : `event ${sequence - 1} is followed by`} event ` +
+        `${sequence + count}`,
       log_replaced: (source: string, signed: number, held: number, sequence: number) =>
-        `${source} was signed over ${entries(signed)}; this log of ${entries(held)} differs from entry ${sequence} on`,
+        `${source} was signed over ${entries(signed)}; this log of ${entries(held)} differs from ` +
+        `entry ${sequence} on`,
       end_missing: (sequence: number, count: number, source: string, signed: number) =>
-        `${entryRange(sequence, count)} ${are(count)} missing from the end of the log, or this is an older copy of ` +
+        `${entryRange(sequence, count)} ${are(count)} missing from the end of the log, or this is an ` +
+        'older copy of ' +
         `it: ${source} was signed over ${entries(signed)}`,
       entries_missing: (source: string, signed: number, held: number, after: number) =>
-        `${source} was signed over ${entries(signed)}, but the log holds ${held}: the others are missing from its end ` +
+        `${source} was signed over ${entries(signed)}, but the log holds ${held}: the others are ` +
+        'missing from its end ' +
         `or, if entries were renumbered, from anywhere after entry ${after}; or this is an older copy of it`,
     },
   },
@@ -138,20 +144,24 @@ export const FINDINGS = {
       segment_empty: (file: string) =>
         `${file} holds no event, and others follow it: it was inserted or emptied`,
       segment_overlaps: (file: string, begins: number, due: number) =>
-        `${file} begins with event ${begins}, but the segment before it ends with event ${due - 1}: one of them ` +
+        `${file} begins with event ${begins}, but the segment before it ends with event ${due - 1}: ` +
+        'one of them ' +
         'was inserted or renumbered',
       log_differs: () => 'the log is not the one that was signed; the position of the change is unknown',
       log_differs_from: (sequence: number, leaves: number, signed: number, first: string) =>
         `from entry ${sequence} on the log is not the one that was signed: entries were removed, inserted, ` +
         `reordered or all altered; it holds ${leaves}, and ${signed} were signed; the first: ${first}`,
       roots_contradict: (one: string, other: string, size: number) =>
-        `${one} and ${other} are both signed by a key of this log over ${entries(size)} but have different roots: ` +
+        `${one} and ${other} are both signed by a key of this log over ${entries(size)} but have ` +
+        'different roots: ' +
         'the log was forked',
       log_rebuilt: (source: string, size: number, range: string, before: string) =>
-        `the log is not the one of ${entries(size)} that ${source} was signed over: it was rebuilt or forked in ` +
+        `the log is not the one of ${entries(size)} that ${source} was signed over: it was rebuilt ` +
+        'or forked in ' +
         `${range}; ${before}`,
       log_forked: (source: string, later: string, size: number, range: string, before: string) =>
-        `this log and ${source} differ in ${range}; ${before}; both are signed by keys of this log (this log in ` +
+        `this log and ${source} differ in ${range}; ${before}; both are signed by keys of this log ` +
+        '(this log in ' +
         `${later}, over ${entries(size)}): the log was restored from an old copy, or rebuilt`,
     },
   },
@@ -164,10 +174,12 @@ export const FINDINGS = {
         `${count === 1 ? 'its' : 'their'} place ${are(bytes)} not a valid frame`,
       segment_irregular: (file: string) => `${file} is not a regular file and was not opened`,
       root_unknown: (source: string, size: number) =>
-        `the log cannot be compared with ${source}, signed over ${entries(size)}: entries cannot be read, and the ` +
+        `the log cannot be compared with ${source}, signed over ${entries(size)}: entries cannot be ` +
+        'read, and the ' +
         'tree lacks their hashes',
       root_uncertain: (source: string, size: number, range: string) =>
-        `the log does not give the root of ${source} over ${entries(size)}; because entries cannot be read, the ` +
+        `the log does not give the root of ${source} over ${entries(size)}; because entries cannot ` +
+        'be read, the ' +
         `position of the change is unknown; possible range: ${range}`,
       access_log_unreadable: (file: string, why: string) => `${file} ${why}`,
     },
@@ -180,8 +192,10 @@ export const FINDINGS = {
       key_missing: (events: string) =>
         `${events} cannot be opened: the key is missing, and no action in the log destroyed it`,
       key_missing_noted: (events: string) =>
-        `${events} cannot be opened: the key is missing, and no action in the log destroyed it; a note beside the ` +
-        'keys names an erasure but proves nothing; if this log was restored, start the collector, which copies the ' +
+        `${events} cannot be opened: the key is missing, and no action in the log destroyed it; a ` +
+        'note beside the ' +
+        'keys names an erasure but proves nothing; if this log was restored, start the collector, ' +
+        'which copies the ' +
         'erasure into the log',
     },
   },
@@ -191,7 +205,8 @@ export const FINDINGS = {
     subject: 'events',
     says: {
       key_back: (events: string) =>
-        `${events} can be opened, although an action in the log destroyed the keys: the keys are an older copy, ` +
+        `${events} can be opened, although an action in the log destroyed the keys: the keys are an ` +
+        'older copy, ' +
         'and the next start destroys them',
     },
   },
@@ -201,7 +216,8 @@ export const FINDINGS = {
     subject: 'events',
     says: {
       erased_under_hold: (sequence: number, count: number, action: string, why: string) =>
-        `${eventRange(sequence, count)} ${count === 1 ? 'was' : 'were'} erased by action ${action}, although ${why}`,
+        `${eventRange(sequence, count)} ${count === 1 ? 'was' : 'were'} erased by action ${action}, ` +
+        `although ${why}`,
     },
   },
   /** Hashes in `tree/` do not match the log. They are derived: no event is damaged. */
@@ -226,7 +242,8 @@ export const FINDINGS = {
       checkpoints_unchecked: (count: number) =>
         `${counted(count, 'checkpoint')} cannot be checked: there is no key of the log`,
       newest_by_earlier_key: (source: string) =>
-        `${source} is signed only by a key older than the keys given; give the log's first key, or wait for the ` +
+        `${source} is signed only by a key older than the keys given; give the log's first key, or ` +
+        'wait for the ' +
         'next checkpoint',
       rotation_missing: (file: string, why: string) => `${file}: ${why}`,
       rotation_unfit: (number: number, why: string) =>
@@ -241,8 +258,10 @@ export const FINDINGS = {
       latest_missing: (file: string, held: number) =>
         `${file} is missing, although the log holds ${entries(held)}`,
       unsigned_for_long: (count: number, sequence: number, since: string) =>
-        `${entries(count)} from number ${sequence} on ${are(count)} not covered by a checkpoint; the oldest was ` +
-        `received at ${since}, more than an hour before the newest: signing stopped, or checkpoints were removed`,
+        `${entries(count)} from number ${sequence} on ${are(count)} not covered by a checkpoint; the ` +
+        'oldest was ' +
+        `received at ${since}, more than an hour before the newest: signing stopped, or checkpoints ` +
+        'were removed',
       given_out: (size: number, largest: number, file: string) =>
         `checkpoints over more than ${size} entries were sent to sinks (${file} says ${largest})`,
       first_key_missing: (file: string) =>
@@ -258,10 +277,12 @@ export const FINDINGS = {
         `${first === last ? `line ${last}` : `lines ${first} to ${last}`} of ${file} do not match entry ` +
         `${sequence} of the log: lines were altered, removed, inserted or reordered${after}`,
       lines_missing: (file: string, sequence: number, said: number, had: number, after: string) =>
-        `${file} has ${counted(had, 'whole line')}, but entry ${sequence} of the log covers ${said}: the others ` +
+        `${file} has ${counted(had, 'whole line')}, but entry ${sequence} of the log covers ${said}: ` +
+        'the others ' +
         `are missing${after}`,
       lines_fewer: (file: string, sequence: number, said: number, after: string) =>
-        `entry ${sequence} of the log covers ${counted(said, 'line')}, fewer than the head before it: ${file} was ` +
+        `entry ${sequence} of the log covers ${counted(said, 'line')}, fewer than the head before ` +
+        `it: ${file} was ` +
         `shorter then${after}`,
       line_foreign: (file: string, line: number, others: number, writer: string) =>
         foreignLine(file, line, others, writer),
@@ -273,7 +294,8 @@ export const FINDINGS = {
     subject: 'order',
     says: {
       batches_not_signed: (count: number, lane: number, batches: number, batch: number, why: string) =>
-        `${withoutPlace(count, lane, batches)}: batch ${batch}: ${why}; see collector store quarantine --dry-run`,
+        `${withoutPlace(count, lane, batches)}: batch ${batch}: ${why}; see collector store ` +
+        'quarantine --dry-run',
     },
   },
   /** Not a fault. */
@@ -282,7 +304,8 @@ export const FINDINGS = {
     subject: 'events',
     says: {
       tail_torn: (bytes: number) =>
-        `${counted(bytes, 'byte')} after the last event, most likely of a batch that was never acknowledged; unless ` +
+        `${counted(bytes, 'byte')} after the last event, most likely of a batch that was never ` +
+        'acknowledged; unless ' +
         'a collector is writing them, the next start moves them to ledger/torn',
       bytes_unused: (bytes: number) => `${counted(bytes, 'byte')} that are not an event and are never read`,
       first_difference: (sequence: number, proven: number, after: string) =>
@@ -295,22 +318,26 @@ export const FINDINGS = {
           ? 'the next start rebuilds it'
           : 'it would show more precisely which events have changed'),
       tree_derived: () =>
-        'the events are those that were signed, and the hashes in tree/ are derived from them: remove tree/ while ' +
+        'the events are those that were signed, and the hashes in tree/ are derived from them: ' +
+        'remove tree/ while ' +
         'no collector runs, and the next start rebuilds it',
       keys_unfit: (why: string) => `no payload was opened: ${why}`,
       keys_destroyed_later: (events: number) =>
         `${counted(events, 'event')} cannot be opened: an erasure newer than this copy destroyed their keys`,
       quarantined: (batches: number, ids: number) =>
-        `${counted(batches, 'batch', 'batches')} and ${counted(ids, 'id')} are quarantined: no collector stored them`,
+        `${counted(batches, 'batch', 'batches')} and ${counted(ids, 'id')} are quarantined: no ` +
+        'collector stored them',
       nothing_signed: () => 'no entry is stored or signed yet',
       unsigned: (count: number, sequence: number, since: string) =>
-        `${entries(count)} from number ${sequence} on ${are(count)} not covered by a checkpoint yet; the oldest ` +
+        `${entries(count)} from number ${sequence} on ${are(count)} not covered by a checkpoint yet; ` +
+        'the oldest ' +
         `was received at ${since}`,
       sinks_unread: (file: string, why: string) => `${file} cannot be read and was not compared: ${why}`,
       checkpoint_passed_over: (source: string, why: string, others: number) =>
         `${source} was ignored: ${why}${more(others)}`,
       signed_by_earlier_keys: (source: string, others: number) =>
-        `${source}${others === 0 ? '' : ` and ${others} more`}: signed only by keys older than those given; ` +
+        `${source}${others === 0 ? '' : ` and ${others} more`}: signed only by keys older than those ` +
+        'given; ' +
         'compared with the log',
       key_of_another_log: (origin: string) => `--key: key ignored: it belongs to the log ${origin}`,
       head_unknown: (sequence: number) => `entry ${sequence} is an access-log head in an unknown format`,
@@ -334,7 +361,8 @@ function foreignLine(file: string, line: number, others: number, writer: string)
 
 function withoutPlace(count: number, lane: number, batches: number): string {
   return (
-    `${entries(count)} of lane ${lane}, in ${counted(batches, 'batch', 'batches')}, ${have(count)} no position in ` +
+    `${entries(count)} of lane ${lane}, in ${counted(batches, 'batch', 'batches')}, ${have(count)} ` +
+    'no position in ' +
     `the log and ${are(count)} not signed yet`
   );
 }
@@ -380,7 +408,9 @@ export function finding<Name extends FindingName>(
 /** The finding for the first of `count` entries, extended to all of them. */
 export function forAll(first: VerifyFinding, sequence: number, count: number): VerifyFinding {
   if (count === 1) return first;
-  const others = `${entryRange(sequence + 1, count - 1)} ${count === 2 ? 'differs' : 'differ'} from the signed log too`;
+  const others =
+    `${entryRange(sequence + 1, count - 1)} ${count === 2 ? 'differs' : 'differ'} from ` +
+    'the signed log too';
   return { ...first, message: `${first.message}; ${others}` };
 }
 
@@ -432,7 +462,8 @@ export const CHECKS = {
   events_unopened: (count: number, unopened: number) =>
     warning(
       'events',
-      `${counted(count, 'event')}, each checked, except ${counted(unopened, 'payload')} that could not be opened: ` +
+      `${counted(count, 'event')}, each checked, except ${counted(unopened, 'payload')} that could ` +
+        'not be opened: ' +
         'there are no keys',
     ),
   events_unlisted: (count: number) => damage('events', `${count} more findings: see collector verify`),
@@ -447,7 +478,8 @@ export const CHECKS = {
   index_beyond: (covered: number, bytes: number) =>
     damage(
       'id index',
-      `it covers ${covered} bytes of events, but the log has ${bytes}: durable events are missing from its end (if ` +
+      `it covers ${covered} bytes of events, but the log has ${bytes}: durable events are missing ` +
+        'from its end (if ' +
         'the index is of another copy of this ledger, delete index/)',
     ),
   index_damaged: () => warning('id index', 'damaged in part; the next start rebuilds that part'),
@@ -475,7 +507,8 @@ export const CHECKS = {
   signing_key_missing: (file: string) =>
     warning(
       'signing key',
-      `${file} does not exist, and without it no collector starts; after a restore, copy it back; if a program ` +
+      `${file} does not exist, and without it no collector starts; after a restore, copy it back; if ` +
+        'a program ' +
         'signs, give doctor the same --signing-keys command:PROGRAM',
     ),
   signing_key_denied: (file: string) => warning('signing key', `this user may not read ${file}`),
@@ -490,7 +523,8 @@ export const CHECKS = {
   checkpoint_late: (size: number, origin: string, waiting: number, since: string, why: string) =>
     warning(
       'checkpoint',
-      `over ${entries(size)}, signed as ${origin}; ${entries(waiting)} after them wait since ${since}: ${why}`,
+      `over ${entries(size)}, signed as ${origin}; ${entries(waiting)} after them wait since ` +
+        `${since}: ${why}`,
     ),
   checkpoint_failed: (since: string, why: string) =>
     warning('checkpoint', `no checkpoint could be signed since ${since}: ${why}`),

@@ -108,7 +108,8 @@ async function writeNote(
     const within = path.relative(dataDirectory, directory);
     return within.startsWith('..') || path.isAbsolute(within) ? directory : within;
   });
-  const text = `${JSON.stringify({ directories: named, kek, ...(leftOut.length > 0 && { leftOut }) }, undefined, 2)}\n`;
+  const note = { directories: named, kek, ...(leftOut.length > 0 && { leftOut }) };
+  const text = `${JSON.stringify(note, undefined, 2)}\n`;
   if (exists(noteOf(dataDirectory)) && fs.readFileSync(noteOf(dataDirectory), 'utf8') === text) return;
   await nodeFiles.replace(noteOf(dataDirectory), Buffer.from(text));
 }

@@ -165,7 +165,7 @@ export interface HeldThings {
   readonly organisations: ReadonlySet<string>;
   /** Ids of runs, including runs nested directly in them. */
   readonly runs: ReadonlySet<string>;
-  /** The matching events at its begin. */
+  /** The matching events when it began. */
   readonly events: SequenceSet;
 }
 

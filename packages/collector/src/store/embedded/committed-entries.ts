@@ -41,7 +41,7 @@ export class CommittedEntries implements Committed {
     return this.log.nextSequence - 1;
   }
 
-  // eslint-disable-next-line @typescript-eslint/require-await -- the page cache needs no wait; a database would.
+  // eslint-disable-next-line @typescript-eslint/require-await -- only a database needs to wait
   async *pass(from: Cursor): AsyncGenerator<Iterable<CommittedEntry>, Cursor> {
     if (from.sequence >= this.log.nextSequence) return from;
     const passage = new Passage(this.log, this.#window, from);

@@ -7,17 +7,17 @@
  *        0     8  "CLINSEGC"
  *        8    72  as in the original segment (segment.ts)
  *       80        groups of frames
- *                 a row for each group  kind (4): 0 unpacked, 1 packed | expanded size (8) | stored size (8)
+ *                 for each group: kind (4): 0 unpacked, 1 packed | expanded size (8) | stored size (8)
  *                   | CRC-32 of its stored bytes (4)
- *                 a row for each compaction, oldest first  sequence of the newest erasure whose bytes it removed (8)
+ *                 for each compaction, oldest first: sequence of the newest erasure carried out (8)
  *                   | time, milliseconds since 1970 UTC (8) | id of the entry of that erasure (16)
  *     end-36   8  "CLINSEGF"
  *            8+8  offset of the first row, expanded size of the segment
  *          4+4+4  number of groups, number of compactions, CRC-32 of the rows and of the 24 bytes before this
  *
- *   A packed group: length of the block (4) | block, by Zstandard (RFC 8878) | commitments of its erased frames | live
- *   frames. The block has, for each frame in order: 0 and its size (4) if it is live; 1, bytes 4 to 31 of the frame and
- *   the envelope if it is erased.
+ *   A packed group: length of the block (4) | block, by Zstandard (RFC 8878) | commitments of erased frames
+ *   | live frames. The block has, for each frame in order: 0 and its size (4) if it is live; 1, bytes 4 to 31
+ *   of the frame and the envelope if it is erased.
  *
  * A damaged group reads as zeros, which readers report as damage.
  */

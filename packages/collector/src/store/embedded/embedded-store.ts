@@ -469,7 +469,7 @@ export class EmbeddedStore implements Store {
     }
     const { file, offset } = this.#log.placeOf(address);
     this.options.onTrouble(
-      `a stored event cannot be read in ${file} at byte ${offset}; see collector doctor`,
+      `a stored event cannot be read: ${file}, byte ${offset}; see collector doctor`,
       trouble,
     );
     return undefined;

@@ -2,9 +2,9 @@
  * Writes a log in a database as segments, including its faults, for the same audit as a log in files. No
  * collector reads these segments.
  *
- *   a row that does not match its leaf   a frame with a wrong checksum
- *   a missing row                        no frame; the next frame has its own sequence
- *   the end                              an empty segment, so that entries before it count as missing, not as torn
+ *   a row that does not match its leaf: a frame with a wrong checksum
+ *   a missing row: no frame; the next frame has its own sequence
+ *   the end: an empty segment, so that entries before it count as missing, not as torn
  *
  * Payloads stay encrypted. Their keys are found by place instead of sequence: see {@link placeOf}.
  */

@@ -12,10 +12,10 @@
  *       16     8  sequence
  *       24     8  durable-before: every lower sequence was durable when this frame was written
  *       32    32  commitment: SHA-256 of salt and plain body
- *       64     E  envelope (protocol, leaf.ts), which contains its own lengths: kind, ids, received_at, sender
+ *       64     E  envelope (protocol, leaf.ts): kind, ids, received_at, sender; contains its own lengths
  *              X  extension, which ends with the salt (16). Before the salt:
- *                 action (kind 0x80): sequence (8) and address (8, segment.ts) of the previous action, 0 and 0 for
- *                   the first one (action-chain.ts)
+ *                 action (kind 0x80): sequence (8) and address (8, segment.ts) of the previous action,
+ *                   0 and 0 for the first one (action-chain.ts)
  *                 encrypted payload: parameters of key and cipher (8 or 24, sealed-frame.ts)
  *                 any other entry: nothing
  *              P  payload

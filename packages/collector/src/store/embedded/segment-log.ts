@@ -578,7 +578,8 @@ function endsTooEarly(file: string, offset: number, sequence: number): StoreDama
     file,
     offset,
     sequence,
-    'the log ends too early: the id index holds durable events after its end (if the index is of another copy of ' +
+    'the log ends too early: the id index holds durable events after its end (if the index is of ' +
+      'another copy of ' +
       'this ledger, delete index/)',
   );
 }

@@ -93,7 +93,10 @@ interface ReadHeader {
 const VERSION_AT = 12;
 
 function otherFormat(which: string): string {
-  return `the segment was written by ${which} version of the collector; this version reads format ${VERSION} only`;
+  return (
+    `the segment was written by ${which} version of the collector; this version reads format ` +
+    `${VERSION} only`
+  );
 }
 
 /** @param beyond number of bytes to read after the header; those of a compacted segment must be unpacked. */

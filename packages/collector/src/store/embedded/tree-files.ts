@@ -1,8 +1,8 @@
 /**
  * The tree on disk: a file of hashes per level, and the checkpoints.
  *
- *   tree/level-<L>                  the hashes of level L, 32 bytes each; tile N of a level (C2SP tlog-tiles) begins at
- *                                   byte 8192 N
+ *   tree/level-<L>                  the hashes of level L, 32 bytes each; tile N of a level (C2SP tlog-tiles)
+ *                                   begins at byte 8192 N
  *   checkpoints/latest              the newest checkpoint
  *   checkpoints/<size>.checkpoint   kept checkpoints, by size in 16 digits
  *

@@ -249,7 +249,7 @@ describe('an embedded store', () => {
       'duplicate',
       'accepted',
     ]);
-    expect(troubles).toEqual([expect.stringContaining('0000000000000001.segment at byte 80') as string]);
+    expect(troubles).toEqual([expect.stringContaining('0000000000000001.segment, byte 80') as string]);
     expect(() => storedIds()).toThrow(StoreDamaged);
     expect(await findings()).toEqual([
       expect.stringContaining('0000000000000001.segment, byte 80') as string,

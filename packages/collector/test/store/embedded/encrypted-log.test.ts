@@ -541,8 +541,8 @@ describe('[R-1452] a file kek', () => {
 
   test.each([
     ['is another key', another, /is not the key that wraps the payload keys/],
-    ['is damaged', () => 'x', /holds no key/],
-    ['is empty', () => '', /holds no key/],
+    ['is damaged', () => 'x', /contains no key/],
+    ['is empty', () => '', /contains no key/],
     ['is gone', undefined, /cannot be read/],
   ])(
     'that %s in one directory is replaced from the other, and a line says so',
@@ -571,7 +571,7 @@ describe('[R-1452] a file kek', () => {
         expect(told).toHaveLength(1);
         expect(told[0]).toContain(`the file kek of ${directory} is replaced`);
         expect(told[0]).toMatch(
-          text === undefined ? reason : /is not the key|holds no key|others than its owner/,
+          text === undefined ? reason : /is not the key|contains no key|other users than its owner/,
         );
         expect(fs.readFileSync(file)).toEqual(fs.readFileSync(path.join(other, 'kek')));
         expect(faults()).toEqual([undefined, undefined]);

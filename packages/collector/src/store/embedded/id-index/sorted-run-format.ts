@@ -172,8 +172,8 @@ function littleEndian(bytes: Uint8Array, at: number, count: number): number {
  *   page 0      header, below
  *   pages       entries: 256 per page (fingerprint high, low, address low, high; 32 bits each)
  *   pages       filter: 128 blocks per page, 256 bits each (above)
- *   rest        page table: CRC-32 of each entry page and filter page, then the high word of the first fingerprint of
- *               each entry page
+ *   rest        page table: CRC-32 of each entry page and filter page, then the high word of the first
+ *               fingerprint of each entry page
  *
  * The header contains the checksum of the page table, and the page table those of the pages, so each page can
  * be checked alone, and a look-up checks each page that it reads.
