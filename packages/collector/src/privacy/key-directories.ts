@@ -4,11 +4,21 @@
  */
 import fs from 'node:fs';
 import path from 'node:path';
+import { counted } from '../quantity.js';
 import { nodeFiles, readFrom, replaceNow, type Files } from '../files.js';
 import { DirectoryVault, type DirectoryVaultOptions } from './directory-vault.js';
 import { KekFault, LazyKek, openKek, type KeyEncryptionKey } from './key-encryption-key.js';
 import { KeyFiles, removeOverwritten } from './key-files.js';
-import { COPIES, copiesBytes, copiesIn, epochName, NAMES, stateNames, type KeyCopy } from './key-record.js';
+import {
+  COPIES,
+  copiesBytes,
+  copiesIn,
+  epochName,
+  holdName,
+  NAMES,
+  stateNames,
+  type KeyCopy,
+} from './key-record.js';
 import { KeysUnfit, type KeyVault, type RecordName, VaultAway } from './key-vault.js';
 import { epochRecordOf, epochsOf, newestOf, OpenedVault, unwrapped } from './opened-vault.js';
 import { KeyReader } from './stored-keys.js';
@@ -177,6 +187,46 @@ export function keyInventory(places: KeyPlaces): KeyInventory {
       };
     }),
   };
+}
+
+const KIND_OF_RECORD: Readonly<Record<string, string>> = {
+  ...{ epochs: 'epoch key', buckets: 'bucket', holds: 'hold key', actions: 'noted action' },
+  ...{ [NAMES]: `file ${NAMES}`, [COPIES]: `file ${COPIES}` },
+};
+
+/** The differences of a directory from the newest records, as phrases such as `2 buckets missing`. */
+export function differencesIn(places: KeyPlaces, directory: string): string[] {
+  const vault = vaultOf(places);
+  const own = new KeyFiles(directory);
+  const differences = recordNames(vault).flatMap((name) => {
+    const held = heldIn(own, name);
+    if (isSame(newestOf(name, vault.read(name)), held)) return [];
+    const isThere = fs.existsSync(path.join(directory, name));
+    const state = held !== undefined ? 'outdated' : isThere ? 'damaged' : 'missing';
+    return [{ kind: KIND_OF_RECORD[name.split('/')[0] ?? ''] ?? 'record', state }];
+  });
+  const groups = Map.groupBy(differences, ({ kind, state }) => `${kind} ${state}`);
+  return [...groups.values()].flatMap((same) => {
+    const [first] = same;
+    return first === undefined ? [] : [`${counted(same.length, first.kind)} ${first.state}`];
+  });
+}
+
+/** Whether all directories have the newest state of the key of a hold; false if one of them cannot be read. */
+export function isHoldKeyEverywhere(places: KeyPlaces, hold: string): boolean {
+  const name = holdName(hold);
+  const copies = places.directories.map((directory) => new KeyFiles(directory));
+  try {
+    const held = copies.map((copy) => copy.read(name));
+    const newest = newestOf(
+      name,
+      held.flatMap((bytes) => bytes ?? []),
+    );
+    return newest === undefined || held.every((bytes) => isSame(newest, bytes));
+  } catch (error) {
+    if (error instanceof VaultAway) return false;
+    throw error;
+  }
 }
 
 /** The record in a directory; undefined if it is missing or invalid, or the directory cannot be read. */

@@ -5,7 +5,7 @@
  * it, an epoch contains its number, and an action is named by its hash.
  */
 import { hash } from 'node:crypto';
-import { KeyStateDamaged, keyStateHeader, KINDS, type KeyState } from './key-state.js';
+import { keyStateHeader, KINDS, type KeyState } from './key-state.js';
 import type { KeyVault, RecordName } from './key-vault.js';
 
 export const NAMES = 'names.keys';
@@ -158,13 +158,8 @@ export function epochOf(name: RecordName, bytes: Buffer): number | undefined {
 }
 
 function headerIn(name: RecordName, bytes: Buffer): Omit<KeyState, 'trees'> | undefined {
-  try {
-    const header = keyStateHeader(bytes);
-    return stateName(header) === name ? header : undefined;
-  } catch (error) {
-    if (error instanceof KeyStateDamaged) return undefined;
-    throw error;
-  }
+  const header = keyStateHeader(bytes);
+  return header !== undefined && stateName(header) === name ? header : undefined;
 }
 
 function isGeneration(value: unknown): boolean {

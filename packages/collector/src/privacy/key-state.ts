@@ -9,7 +9,7 @@
  *       14     1  derivation, 1: key-tree.ts
  *       15     1  kind: 1 a bucket, 2 a hold, 3 names
  *       16    16  ledger id
- *       32    16  bucket id, random; each frame of the bucket contains its first four bytes; of a hold: its id
+ *       32    16  bucket id, random; its first four bytes are in each frame of the bucket; of a hold its id
  *       48     8  first sequence: place 0 of each tree is the key of this entry; 0 for a hold and for names
  *       56     8  generation, incremented at each change
  *       64     4  epoch under whose key the state is encrypted
@@ -48,11 +48,6 @@ export interface KeyState {
   readonly epoch: number;
   /** The remaining nodes, by organisation. */
   readonly trees: ReadonlyMap<string, readonly TreeNode[]>;
-}
-
-/** The record is not a valid key state. The message contains no secret. */
-export class KeyStateDamaged extends Error {
-  override name = 'KeyStateDamaged';
 }
 
 /**
@@ -150,15 +145,12 @@ export function encodeKeyState(state: KeyState, epochKey: KeyObject): Buffer {
   return file;
 }
 
-/** The unencrypted header of a key state. @throws KeyStateDamaged */
-export function keyStateHeader(file: Buffer): Omit<KeyState, 'trees'> {
-  if (file.length < SEALED + TAG_BYTES || file.toString('latin1', 0, 8) !== MAGIC)
-    throw new KeyStateDamaged('it is not a key state');
-  if (crc32(file.subarray(12)) !== file.readUInt32LE(8))
-    throw new KeyStateDamaged('its checksum does not match');
+/** The unencrypted header of a key state; undefined if it is damaged, or from another version of the collector. */
+export function keyStateHeader(file: Buffer): Omit<KeyState, 'trees'> | undefined {
+  if (file.length < SEALED + TAG_BYTES || file.toString('latin1', 0, 8) !== MAGIC) return undefined;
+  if (crc32(file.subarray(12)) !== file.readUInt32LE(8)) return undefined;
   const kind = Object.values(KINDS).find((each) => each === file[15]);
-  if (file.readUInt16LE(12) !== VERSION || file[14] !== DERIVATION || kind === undefined)
-    throw new KeyStateDamaged('it was written by another version of the collector');
+  if (file.readUInt16LE(12) !== VERSION || file[14] !== DERIVATION || kind === undefined) return undefined;
   return {
     kind,
     ledgerId: file.toString('hex', 16, 32),
@@ -169,9 +161,10 @@ export function keyStateHeader(file: Buffer): Omit<KeyState, 'trees'> {
   };
 }
 
-/** @throws KeyStateDamaged, also if the epoch key is the wrong one. */
-export function decodeKeyState(file: Buffer, epochKey: KeyObject): KeyState {
+/** Decrypts a key state; undefined if it is damaged, or the epoch key is the wrong one. */
+export function decodeKeyState(file: Buffer, epochKey: KeyObject): KeyState | undefined {
   const header = keyStateHeader(file);
+  if (header === undefined) return undefined;
   const decipher = createDecipheriv('aes-256-gcm', epochKey, file.subarray(NONCE, SEALED));
   decipher.setAAD(file.subarray(12, NONCE));
   decipher.setAuthTag(file.subarray(file.length - TAG_BYTES));
@@ -179,7 +172,7 @@ export function decodeKeyState(file: Buffer, epochKey: KeyObject): KeyState {
   try {
     decipher.final();
   } catch {
-    throw new KeyStateDamaged('the key of its epoch does not open it');
+    return undefined;
   }
   return { ...header, trees: decodeTrees(trees) };
 }

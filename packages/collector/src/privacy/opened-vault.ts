@@ -11,14 +11,7 @@ import {
   NAMES,
   type EpochRecord,
 } from './key-record.js';
-import {
-  decodeKeyState,
-  encodeKeyState,
-  KeyStateDamaged,
-  keyStateHeader,
-  mergedStates,
-  type KeyState,
-} from './key-state.js';
+import { decodeKeyState, encodeKeyState, keyStateHeader, mergedStates, type KeyState } from './key-state.js';
 import { KeyTree } from './key-tree.js';
 import { KeysUnfit, type KeyVault, type RecordName } from './key-vault.js';
 
@@ -91,10 +84,11 @@ export class OpenedVault {
     let unfit: KeysUnfit | undefined;
     for (const bytes of stored) {
       try {
-        opened.set(this.decode(bytes), bytes);
+        const state = this.decode(bytes);
+        if (state !== undefined) opened.set(state, bytes);
       } catch (error) {
-        if (error instanceof KeysUnfit) unfit = error;
-        else if (!(error instanceof KeyStateDamaged)) throw error;
+        if (!(error instanceof KeysUnfit)) throw error;
+        unfit = error;
       }
     }
     const [first, ...others] = opened.keys();
@@ -134,9 +128,10 @@ export class OpenedVault {
     return key === undefined ? undefined : createSecretKey(key, 'latin1');
   }
 
-  /** @throws KeysUnfit, KekFault, KeyStateDamaged */
-  decode(bytes: Buffer): KeyState {
-    return decodeKeyState(bytes, this.epochKey(keyStateHeader(bytes).epoch));
+  /** Undefined if the state is damaged. @throws KeysUnfit, KekFault */
+  decode(bytes: Buffer): KeyState | undefined {
+    const header = keyStateHeader(bytes);
+    return header && decodeKeyState(bytes, this.epochKey(header.epoch));
   }
 
   /** @throws KeysUnfit, KekFault */

@@ -1,7 +1,7 @@
 /**
  * Encrypts a payload, bound to its leaf, and opens it again. The plain text is salt and body, adjacent. Pure.
  *
- *   suite 1   AES-256-GCM (NIST SP 800-38D), nonce: first 12 bytes of the leaf hash, associated data: all of it
+ *   suite 1   AES-256-GCM (NIST SP 800-38D), nonce: first 12 bytes of the leaf hash, associated data: all
  *   suite 2   AES-256-CTR (NIST SP 800-38A), first counter block: the first 16 bytes of the leaf hash
  *
  * The leaf hash binds the commitment, and thereby salt and body. Two payloads sealed under one key (after an

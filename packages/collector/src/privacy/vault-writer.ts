@@ -3,6 +3,7 @@
  * date. `mergedStates` is the only repair: if copies differ, or another process wrote first, the keys that
  * both can open are written.
  */
+import assert from 'node:assert';
 import { randomBytes } from 'node:crypto';
 import type { KeyEncryptionKey } from './key-encryption-key.js';
 import {
@@ -270,12 +271,18 @@ export class VaultWriter {
     }
   }
 
+  /** @param bytes a record that the vault once had, and so a valid one. */
   #openLost(bytes: Buffer): KeyState {
-    const name = epochName(keyStateHeader(bytes).epoch);
+    const header = keyStateHeader(bytes);
+    assert(header !== undefined);
+    const name = epochName(header.epoch);
     const lostEpoch = this.#lost.get(name);
     const record = Buffer.isBuffer(lostEpoch) ? epochRecordIn(name, lostEpoch) : undefined;
     if (record !== undefined) this.opened.learnEpoch(record);
-    return this.opened.decode(bytes);
+    const state = this.opened.decode(bytes);
+    if (state === undefined)
+      throw new KeysUnfit(`the key of epoch ${header.epoch} does not open a lost record`);
+    return state;
   }
 
   /** Reads the number of the newest epoch. @throws VaultAway if there is none. */

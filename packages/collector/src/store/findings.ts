@@ -71,8 +71,7 @@ export const FINDINGS = {
       payload_without_salt: (event: string) =>
         `the payload of ${event} was removed or replaced: the frame has no room for a salt`,
       payload_altered: (event: string, expected: string) =>
-        `the payload of ${event} or its salt has changed: it is not the one that ${expected}; its ` +
-        'envelope is',
+        `the payload of ${event} or its salt has changed; its envelope is the one that ${expected}`,
       payload_unfit: (event: string) => `the payload of ${event} does not match the commitment to it`,
       payload_closed: (event: string, also: string) =>
         `the payload of ${event} cannot be opened with its key${also}`,

@@ -55,10 +55,10 @@ describe('[R-1323] a key state', () => {
     for (let i = 0; i < file.length; i++) {
       const changed = Buffer.from(file);
       changed[i] = (changed[i] ?? 0) ^ 64;
-      expect(() => decodeKeyState(changed, EPOCH_KEY), `byte ${i}`).toThrow(/hold|stands|another version/);
-      expect(() => decodeKeyState(file.subarray(0, i), EPOCH_KEY)).toThrow(/hold|stands/);
+      expect(decodeKeyState(changed, EPOCH_KEY), `byte ${i}`).toBeUndefined();
+      expect(decodeKeyState(file.subarray(0, i), EPOCH_KEY)).toBeUndefined();
     }
-    expect(() => decodeKeyState(file, createSecretKey(randomBytes(32)))).toThrow(/does not open/);
+    expect(decodeKeyState(file, createSecretKey(randomBytes(32)))).toBeUndefined();
   });
 });
 
