@@ -8,8 +8,8 @@ import { listening, withReason } from './listeners.js';
 import { checkChoices, type ClientOptions, contentStore, destinationOf, spoolOptions } from './options.js';
 import { Run, type RunDetails, RunHandle, type RunStart } from './run.js';
 import { Sampler } from './sampling.js';
-import { checkDestination, endpointFor } from './sending/endpoint-for.js';
-import { CannotSend } from './sending/endpoint.js';
+import { CannotSend } from './sending/dial.js';
+import { Endpoint } from './sending/endpoint.js';
 import { type Backoff, Sender, type Trace } from './sending/sender.js';
 import { type Setback, setbackOf, wordsOf } from './sending/setback.js';
 import { Spool, type SpooledEvent, type SpoolState } from './spool/spool.js';
@@ -56,7 +56,7 @@ export class Client<P extends Profile = 'minimum'> {
   constructor(options: ClientOptions<P>, pace: SendingPace = {}) {
     checkChoices(options);
     const { url, apiKey } = destinationOf(options);
-    const { agent, concurrency, sampling } = options;
+    const { tls, proxy, concurrency, sampling } = options;
     const debug = options.debug === true ? debugging() : undefined;
     const spoolAt = spoolOptions(options.spool);
     const { onTrouble, onRefused, onQuarantine, ending } = listening(
@@ -91,10 +91,10 @@ export class Client<P extends Profile = 'minimum'> {
           return;
         }
         this.#spool = spool;
-        const endpoint = endpointFor({ url, apiKey, agent, patienceMs });
+        const endpoint = new Endpoint({ url, apiKey, tls, proxy, patienceMs });
         const onSetback = ({ what, error }: Setback) => onTrouble(what, error);
         try {
-          checkDestination({ url, apiKey });
+          endpoint.check();
         } catch (error) {
           // At the start already, and not only when the first event cannot be sent.
           onSetback(setbackOf(error));

@@ -3,7 +3,6 @@
  * deployment sets and someone can fix is not: an empty name of a directory, or a key of another length, is refused
  * where it is used, and told.
  */
-import type { Agent } from 'node:http';
 import type { Profile } from '@clinical-events/protocol';
 import { type BucketOptions, ContentBucket } from './content/content-bucket.js';
 import { ContentDirectory, type ContentStore } from './content/content-store.js';
@@ -11,6 +10,7 @@ import { type EventSource, MAX_EVENT_BYTES } from './event.js';
 import { unknownName } from './hostile-values.js';
 import type { Listeners } from './listeners.js';
 import type { Sampling } from './sampling.js';
+import type { Route } from './sending/dial.js';
 import type { Durability, SpoolOptions } from './spool/spool.js';
 
 export interface SpoolPlace {
@@ -49,8 +49,10 @@ export interface ClientOptions<P extends Profile = 'minimum'> extends Listeners 
    * `--max-body-bytes` of the collector is 1 MiB unless its operator has raised it.
    */
   readonly maxEventBytes?: number | undefined;
-  /** For a proxy, or certificates of one's own. */
-  readonly agent?: Agent | undefined;
+  /** Authorities for this client alone, and a client certificate. */
+  readonly tls?: Route['tls'];
+  /** An HTTP proxy that tunnels by CONNECT, such as `http://user:password@proxy.example.org:3128`. */
+  readonly proxy?: string | URL | undefined;
   /** Prints on standard error what is captured, sent and answered: kinds, ids and statuses, no contents. */
   readonly debug?: boolean | undefined;
 }
@@ -64,7 +66,8 @@ const OPTION_NAMES = namesOf({
   ...{
     concurrency: true,
     maxEventBytes: true,
-    agent: true,
+    tls: true,
+    proxy: true,
     debug: true,
     onRefused: true,
     onQuarantine: true,

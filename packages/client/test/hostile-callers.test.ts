@@ -62,7 +62,7 @@ test('[R-861] a function for the key that is async is told as that, and events w
   });
   log.startRun({ model: MODEL });
   expect(await log.flush(50)).toEqual({ waiting: 1 });
-  expect(String(told[0])).toContain('returns a promise, and has to return the key at once');
+  expect(String(told[0])).toContain('returned a promise; it must return the key');
   expect(unhandled).toEqual([]);
 });
 

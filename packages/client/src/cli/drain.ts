@@ -1,7 +1,7 @@
 /** `collector-spool drain`: sends what waits, where no application does: after a host was retired, say. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { withReason } from '../listeners.js';
-import { checkDestination, type Destination, endpointFor } from '../sending/endpoint-for.js';
+import { Endpoint } from '../sending/endpoint.js';
 import { Sender } from '../sending/sender.js';
 import type { Setback } from '../sending/setback.js';
 import type { Damage, SpoolState } from '../spool/contract.js';
@@ -26,7 +26,7 @@ export async function drain(
   patienceMs: number = PATIENCE_MS,
 ): Promise<ExitCode> {
   const { directory, key, json } = request;
-  const destination = destinationOf(request);
+  const endpoint = endpointOf(request);
   const onTrouble = (what: string, error: unknown) => output.tell(withReason(what, error));
   // With what no one holds taken over, or the error of a spool that cannot be used.
   const course = new Course(request.timeoutMs, output, !json && process.stderr.isTTY);
@@ -39,7 +39,7 @@ export async function drain(
   const interrupt = () => course.interrupt();
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'] as const) process.on(signal, interrupt);
   const sender = new Sender({
-    ...{ spool, endpoint: endpointFor(destination), backoff: BACKOFF, onTrouble },
+    ...{ spool, endpoint, backoff: BACKOFF, onTrouble },
     onQuarantine: () => course.refused++,
     onSetback: (setback) => course.setBack(setback),
   });
@@ -244,13 +244,14 @@ class Course {
 }
 
 /** @throws CommandFailure */
-function destinationOf({ url, apiKey }: Request): Destination {
+function endpointOf({ url, apiKey }: Request): Endpoint {
   if (!url) throw new CommandFailure('where is the collector? --url, or COLLECTOR_URL', EXIT.usage);
   if (!apiKey) throw new CommandFailure('with which API key? --api-key-file, or COLLECTOR_KEY', EXIT.usage);
+  const endpoint = new Endpoint({ url, apiKey });
   try {
-    checkDestination({ url, apiKey });
+    endpoint.check();
   } catch (error) {
     throw new CommandFailure(error instanceof Error ? error.message : 'this makes no sense', EXIT.usage);
   }
-  return { url, apiKey };
+  return endpoint;
 }

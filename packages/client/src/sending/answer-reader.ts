@@ -12,8 +12,9 @@ import {
   readRequestId,
   readRetryAfter,
 } from './answer.js';
-import { LONGEST_ANSWER } from './endpoint.js';
 
+/** More of an answer's body is not read. */
+const LONGEST_ANSWER = 64 << 10;
 /** All heads of an answer together: there may be some of status 1xx in front. */
 const LONGEST_HEAD = 16 << 10;
 /** Of the lines around chunks, each. */

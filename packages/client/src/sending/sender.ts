@@ -25,7 +25,7 @@ export interface Trace {
 
 export interface SenderOptions {
   readonly spool: Spool;
-  readonly endpoint: Endpoint;
+  readonly endpoint: Pick<Endpoint, 'post' | 'close'>;
   /** How many events are sent at a time; 128. */
   readonly concurrency?: number | undefined;
   /** An event stands in the quarantine. */

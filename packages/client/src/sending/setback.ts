@@ -1,7 +1,7 @@
 /** Why events that wait are not sent just now, as it is told to the host. docs/CLIENT_SPEC.md, "Sending". */
 import type { EventKind } from '@clinical-events/protocol';
 import type { Answer, Verdict } from './answer.js';
-import { CannotSend } from './endpoint.js';
+import { CannotSend } from './dial.js';
 
 export interface Setback {
   /** A sentence without a value of an event, a key or an address. */

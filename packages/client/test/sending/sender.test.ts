@@ -3,8 +3,8 @@ import net, { type AddressInfo } from 'node:net';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { runs } from '../../../../test/property-runs.js';
 import type { Client } from '../../src/client.js';
+import { Endpoint } from '../../src/sending/endpoint.js';
 import { Sender } from '../../src/sending/sender.js';
-import { WireEndpoint } from '../../src/sending/wire-endpoint.js';
 import { Spool, SpoolFull } from '../../src/spool/spool.js';
 import { answer, fakeCollector, type FakeCollector } from '../running/fake-collector.js';
 import { hurriedClient, temporaryDirectory } from '../running/hurried-client.js';
@@ -330,7 +330,7 @@ test('[R-862] an event that cannot be put into quarantine is kept, and tried aga
   const told: string[] = [];
   const sender = new Sender({
     ...{ spool, concurrency: 4, backoff: { firstMs: 5, longestMs: 50 } },
-    endpoint: new WireEndpoint({ url: new URL(collector.url), apiKey: 'key' }),
+    endpoint: new Endpoint({ url: collector.url, apiKey: 'key' }),
     onQuarantine: () => told.push('quarantine'),
     onSetback: ({ what }) => told.push(what),
     onTrouble: (what) => told.push(what),
