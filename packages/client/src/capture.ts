@@ -8,7 +8,8 @@ import { type ContentStore, contentUri, copyOf, sha256Of } from './content/conte
 import { ClientClosed, ContentNotStored, type EventDetails, EventInvalid, type EventMaker } from './event.js';
 import type { RefusedCapture } from './listeners.js';
 import type { JudgedEvent, NotCaptured, SampledRun, Sampler } from './sampling.js';
-import { type Spool, SpoolFull, SpoolUnwritable, type UnspooledEvent } from './spool/spool.js';
+import type { UnspooledEvent } from './spool/crash-flush.js';
+import { type Spool, SpoolFull, SpoolUnwritable } from './spool/spool.js';
 
 type Payload = Readonly<Record<string, unknown>>;
 

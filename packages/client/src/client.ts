@@ -12,7 +12,9 @@ import { CannotSend } from './sending/dial.js';
 import { Endpoint } from './sending/endpoint.js';
 import { type Backoff, Sender, type Trace } from './sending/sender.js';
 import { type Setback, setbackOf, wordsOf } from './sending/setback.js';
-import { Spool, type SpooledEvent, type SpoolState } from './spool/spool.js';
+import { crashFlush } from './spool/crash-flush.js';
+import { openSpool } from './spool/disk-spool.js';
+import type { Spool, SpooledEvent, SpoolState } from './spool/spool.js';
 
 /** What tests have to hurry. */
 export interface SendingPace {
@@ -70,10 +72,10 @@ export class Client<P extends Profile = 'minimum'> {
     const { patienceMs, backoff, slowMs, settleMs = SETTLE_MS } = pace;
     this.#settleMs = settleMs;
     this.#onTrouble = onTrouble;
-    this.#opening = Spool.open(place);
+    this.#opening = openSpool(place);
     this.#capture = new Capture({
       ...{ maker, sampler, store, spool: this.#opening, onRefused, onTrouble, debug },
-      writeAtEnd: (events) => Spool.crashFlush(place, events),
+      writeAtEnd: (events) => crashFlush(place, events),
     });
     this.#lastGasp = () => {
       ending();

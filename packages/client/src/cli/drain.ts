@@ -4,10 +4,10 @@ import { withReason } from '../listeners.js';
 import { Endpoint } from '../sending/endpoint.js';
 import { Sender } from '../sending/sender.js';
 import type { Setback } from '../sending/setback.js';
-import type { Damage, SpoolState } from '../spool/contract.js';
+import { openSpool } from '../spool/disk-spool.js';
 import { type InspectedSpool, inspectSpool } from '../spool/inspection.js';
 import { type Holder, PATIENCE_MS } from '../spool/process-directory.js';
-import { Spool } from '../spool/spool.js';
+import type { Damage, SpoolState } from '../spool/spool.js';
 import type { Request } from './arguments.js';
 import { seenAt, sums } from './inspect.js';
 import { CommandFailure, counted, EXIT, type ExitCode, type Output, size } from './output.js';
@@ -31,7 +31,7 @@ export async function drain(
   // With what no one holds taken over, or the error of a spool that cannot be used.
   const course = new Course(request.timeoutMs, output, !json && process.stderr.isTTY);
   const damages: Damage[] = [];
-  const spool = await Spool.open({
+  const spool = await openSpool({
     ...{ directory, durability: 'fsync', onTrouble, reading: course.over, patienceMs },
     onDamage: (damage) => damages.push(damage),
     ...(key && { key }),

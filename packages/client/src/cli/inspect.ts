@@ -1,14 +1,14 @@
 /** `collector-spool show`: what a spool holds, in numbers, event by event, or byte by byte. */
 import { isUtf8 } from 'node:buffer';
+import { openSpool } from '../spool/disk-spool.js';
 import {
   type InspectedSpool,
   inspectSpool,
-  type MetEvent,
   readSpool,
   reasonOf,
+  requeue as requeueIn,
+  type VisitedEvent,
 } from '../spool/inspection.js';
-import { requeue as requeueIn } from '../spool/quarantine.js';
-import { Spool } from '../spool/spool.js';
 import type { Request } from './arguments.js';
 import { aligned, counted, EXIT, type ExitCode, type Output, size } from './output.js';
 
@@ -145,7 +145,7 @@ function holderOf({ holder }: InspectedSpool['parts'][number]): string {
 const KIND_WIDTH = 17;
 
 async function showEvents({ directory, key, json, contents }: Request, output: Output): Promise<ExitCode> {
-  const asJson = ({ path, offset, size, event }: MetEvent) => {
+  const asJson = ({ path, offset, size, event }: VisitedEvent) => {
     if (event === undefined || event === 'sealed')
       return { file: path, offset, bytes: size, [event ?? 'unreadable']: true };
     const { kind, capturedAt, body, refusal } = event;
@@ -154,7 +154,7 @@ async function showEvents({ directory, key, json, contents }: Request, output: O
     if (!refusal) return { ...said, segment: path, offset, ...shown };
     return { ...said, file: path, offset, ...reasonOf(refusal), ...(contents && { refusal }), ...shown };
   };
-  const asLines = ({ path, offset, size, event }: MetEvent) => {
+  const asLines = ({ path, offset, size, event }: VisitedEvent) => {
     if (event === undefined || event === 'sealed')
       return [`${size} bytes at ${offset} of ${path}: ${event ?? 'unreadable'}`];
     const { kind, capturedAt, body, refusal } = event;
@@ -202,7 +202,7 @@ async function check({ directory, key, json }: Request, output: Output): Promise
 
 export async function requeue({ directory, key, json }: Request, output: Output): Promise<ExitCode> {
   const onTrouble = (what: string) => output.tell(what);
-  const spool = await Spool.open({ directory, durability: 'fsync', onTrouble, ...(key && { key }) });
+  const spool = await openSpool({ directory, durability: 'fsync', onTrouble, ...(key && { key }) });
   try {
     const { events, unreadable } = await requeueIn(directory, key, spool);
     if (json) await output.sayJson({ requeued: events, unreadable });

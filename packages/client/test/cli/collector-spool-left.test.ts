@@ -6,7 +6,7 @@ import { expect, test, vi } from 'vitest';
 import { crc32 } from 'node:zlib';
 import { drain } from '../../src/cli/drain.js';
 import { Output } from '../../src/cli/output.js';
-import { Spool } from '../../src/spool/spool.js';
+import { openSpool } from '../../src/spool/disk-spool.js';
 import { fakeCollector } from '../running/fake-collector.js';
 import { temporaryDirectory } from '../running/hurried-client.js';
 
@@ -25,7 +25,7 @@ async function command(args: readonly string[], url = 'http://127.0.0.1:9') {
 /** A spool with ten events, that no one holds unless it is left open, and its one part and segment. */
 async function spoolWith({ close = true, key }: { close?: boolean; key?: Uint8Array } = {}) {
   const directory = temporaryDirectory();
-  const spool = await Spool.open({ directory, durability: 'os', ...(key && { key }) });
+  const spool = await openSpool({ directory, durability: 'os', ...(key && { key }) });
   for (let id = 0; id < EVENTS; id++) {
     await spool.append('outcome', Buffer.from(JSON.stringify({ event_id: `${id}` })));
   }
@@ -229,7 +229,7 @@ test.each(['damaged', 'quarantine'])(
       const left = fs.readdirSync(directory, { recursive: true, encoding: 'utf8' });
       expect(left.filter((file) => file.endsWith('.segment'))).toHaveLength(1);
     } else {
-      const spool = await Spool.open({ directory, durability: 'os' });
+      const spool = await openSpool({ directory, durability: 'os' });
       const [taken] = await spool.take(1, 1);
       if (!taken) throw new Error('nothing was given out');
       await expect(spool.quarantine(taken, { status: 400, at: '2026-01-01T00:00:00Z' })).rejects.toThrow(
@@ -244,7 +244,7 @@ test.each(['damaged', 'quarantine'])(
 test('[R-866] words that a server gives for a code are shown only when asked for', async () => {
   const { directory } = await spoolWith();
   const words = 'John Doe 1950-01-01 HIV positive';
-  const spool = await Spool.open({ directory, durability: 'os' });
+  const spool = await openSpool({ directory, durability: 'os' });
   for (const taken of await spool.take(1, 1))
     await spool.quarantine(taken, { status: 400, code: words, at: '' });
   await spool.close();

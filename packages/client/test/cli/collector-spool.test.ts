@@ -7,7 +7,8 @@ import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { Authority } from '../../../collector/test/running/certificates.js';
 import { STRAY } from '../../../collector/src/stray-signals.js';
-import { Spool, type SpoolOptions } from '../../src/spool/spool.js';
+import { openSpool } from '../../src/spool/disk-spool.js';
+import type { SpoolOptions } from '../../src/spool/spool.js';
 import { answer, fakeCollector } from '../running/fake-collector.js';
 import { temporaryDirectory } from '../running/hurried-client.js';
 import { canMount, inSmallFileSystem } from '../spool/small-file-system.js';
@@ -62,7 +63,7 @@ const event = (id: number) => Buffer.from(JSON.stringify({ event_id: `${id}`, wo
 /** A spool that no one holds, with three events that wait and two in quarantine. */
 async function leftSpool(options: Partial<SpoolOptions> = {}): Promise<string> {
   const directory = temporaryDirectory();
-  const spool = await Spool.open({ directory, durability: 'os', ...options });
+  const spool = await openSpool({ directory, durability: 'os', ...options });
   for (let id = 0; id < 5; id++) await spool.append('outcome', event(id));
   for (const taken of await spool.take(2, 1e6)) await spool.quarantine(taken, REFUSAL);
   await spool.close();
@@ -118,7 +119,7 @@ test('[R-866] show tells what waits, who holds it and what was refused, and noth
 
 test('[R-866] show names the process that holds a part', async () => {
   const directory = temporaryDirectory();
-  const spool = await Spool.open({ directory, durability: 'os' });
+  const spool = await openSpool({ directory, durability: 'os' });
   onTestFinished(() => spool.close());
   await spool.append('outcome', event(1));
   expect((await command(['show', directory])).stdout).toContain(`process ${process.pid}  1 `);
@@ -154,7 +155,7 @@ test('[R-866] show --events prints what waits and what was refused, and their wo
 
 test('[R-866] a reader that has seen enough ends the command quietly', async () => {
   const directory = temporaryDirectory();
-  const spool = await Spool.open({ directory, durability: 'os' });
+  const spool = await openSpool({ directory, durability: 'os' });
   for (let id = 0; id < 200; id++) await spool.append('outcome', Buffer.alloc(4000, 'x'));
   await spool.close();
   const { code, stderr } = await command(['show', directory, '--events', '--contents'], {
@@ -210,7 +211,7 @@ test('[R-866] drain sends what waits, and requeue what was refused before', asyn
 test('[R-866] drain leaves alone what a living process holds, and says so', async () => {
   const collector = await fakeCollector();
   const directory = temporaryDirectory();
-  const spool = await Spool.open({ directory, durability: 'os' });
+  const spool = await openSpool({ directory, durability: 'os' });
   onTestFinished(() => spool.close());
   await spool.append('outcome', event(1));
   const env = { COLLECTOR_URL: collector.url, COLLECTOR_KEY: 'key' };
@@ -278,7 +279,7 @@ test('[R-866] drain sends what the key may send, and stops at the rest', async (
       to.endsWith('outcome') && answer(response, 403, { code: 'permission_denied' }),
   );
   const directory = await leftSpool();
-  const spool = await Spool.open({ directory, durability: 'os' });
+  const spool = await openSpool({ directory, durability: 'os' });
   await spool.append('user-feedback', event(9));
   await spool.close();
   const env = { COLLECTOR_URL: collector.url, COLLECTOR_KEY: 'key' };

@@ -5,7 +5,8 @@ import { runs } from '../../../../test/property-runs.js';
 import type { Client } from '../../src/client.js';
 import { Endpoint } from '../../src/sending/endpoint.js';
 import { Sender } from '../../src/sending/sender.js';
-import { Spool, SpoolFull } from '../../src/spool/spool.js';
+import { openSpool } from '../../src/spool/disk-spool.js';
+import { SpoolFull } from '../../src/spool/spool.js';
 import { answer, fakeCollector, type FakeCollector } from '../running/fake-collector.js';
 import { hurriedClient, temporaryDirectory } from '../running/hurried-client.js';
 
@@ -322,7 +323,7 @@ test('[R-862] close gives the collector some time, and leaves the rest to the ne
 
 test('[R-862] an event that cannot be put into quarantine is kept, and tried again', async () => {
   const collector = await fakeCollector((_event, response) => answer(response, 400));
-  const spool = await Spool.open({ directory: undefined, durability: 'memory' });
+  const spool = await openSpool({ directory: undefined, durability: 'memory' });
   const quarantine = spool.quarantine.bind(spool);
   let full = true;
   spool.quarantine = (event, refusal) =>
