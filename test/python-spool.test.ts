@@ -305,8 +305,8 @@ test.skipIf(!hasPython)(
   async () => {
     const fake = await fakeCollector();
     const answers: Readonly<Record<string, readonly [number, string]>> = {
-      unauthorized: [401, 'the collector does not take the API key (401 unauthorized); events are kept'],
-      not_found: [404, 'what answers at this address is no collector (404 not_found); events are kept'],
+      unauthorized: [401, 'the collector rejected the API key (401 unauthorized); events are kept'],
+      not_found: [404, 'the server at this address is not a collector (404 not_found); events are kept'],
       kind_not_permitted: [
         403,
         'the key may not send outcome (403 kind_not_permitted); such events are kept',

@@ -285,7 +285,7 @@ class Abandonment(Parts):
         (path / "owner").unlink()
         (path / "owner").symlink_to("/etc/hostname")
         self.assertEqual(self.watch().abandoned(), [])
-        self.assertRegex(self.told[0], r"cannot be looked at \(EINVAL\)")
+        self.assertRegex(self.told[0], r"cannot be read \(EINVAL\)")
 
     def test_what_is_gone_is_forgotten(self) -> None:
         path = self.left_by("the boot before")

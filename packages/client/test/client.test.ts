@@ -355,11 +355,11 @@ test.each([
 test.each([
   ['an empty key', { apiKey: '' }, 'there is no API key'],
   ['no key', { apiKey: undefined as unknown as string }, 'there is no API key'],
-  ['a key with a line break', { apiKey: 'secret\r\nX-Other: 1' }, 'characters that no key has'],
+  ['a key with a line break', { apiKey: 'secret\r\nX-Other: 1' }, 'invalid characters'],
   ['no URL', { url: undefined as unknown as string }, 'no address of a collector'],
   ['an empty URL', { url: '' }, 'no address of a collector'],
-  ['a URL of another scheme', { url: 'ftp://secret' }, 'begins with http'],
-  ['a URL with a password', { url: 'http://user:secret@collector' }, 'and nothing else'],
+  ['a URL of another scheme', { url: 'ftp://secret' }, 'must begin with http'],
+  ['a URL with a password', { url: 'http://user:secret@collector' }, 'origin and a path'],
 ])(
   '[R-861] with %s events wait for a client that can send them, and it is told',
   async (_what, wrong, why) => {

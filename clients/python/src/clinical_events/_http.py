@@ -363,7 +363,7 @@ def _no_answer(error: Exception) -> NoAnswer:
             "RECORD_LAYER_FAILURE",
             "PACKET_LENGTH_TOO_LONG",
         ):
-            return CannotSend("", "what answers at this address speaks no TLS")
+            return CannotSend("", "the server at this address does not speak TLS")
         if reason == "UNEXPECTED_EOF_WHILE_READING" or isinstance(error, ssl.SSLEOFError):
             return NoAnswer("the connection was closed without an answer")
         return CannotSend("", f"TLS with the collector fails ({reason})")

@@ -111,7 +111,7 @@ def inspect(directory: str) -> Inspection:
             # Another process has adopted it: it is found elsewhere.
             continue
         except OSError as error:
-            problem = f"{path} cannot be looked at ({errno_name(error)})"
+            problem = f"{path} cannot be read ({errno_name(error)})"
             parts.append(InspectedPart(path, None, 0, None, None, None, problem))
     return Inspection(parts, [_inspect_quarantine(path) for path in quarantine_files(root)], kept_in(root))
 
@@ -248,7 +248,7 @@ def read(directory: str, visit: Callable[[Met], None] | None = None) -> Reading:
         for line in quarantined_lines(path):
             if line.event is None:
                 sums.findings.append(
-                    (path, f"{line.size} bytes at {line.offset} are no line of a quarantine")
+                    (path, f"{line.size} bytes at {line.offset} are not a line of a quarantine")
                 )
             else:
                 sums.quarantined += 1
@@ -259,9 +259,9 @@ def read(directory: str, visit: Callable[[Met], None] | None = None) -> Reading:
         sums.findings.append(
             (
                 path,
-                f"{size} bytes that were no event when they were read, and are kept here"
+                f"{size} damaged bytes, copied when they were read"
                 if missing is None
-                else f"events were missing when their segment was read: {missing}",
+                else f"events missing when their segment was read: {missing}",
             )
         )
     return Reading(
@@ -323,8 +323,8 @@ def _read_segment(
         if bytes_.cut and not count.ended:
             sums.cut += 1
         else:
-            sums.findings.append((segment.path, f"{bytes_.size} bytes at {bytes_.offset} are no whole frame"))
+            sums.findings.append((segment.path, f"{bytes_.size} bytes at {bytes_.offset} are not a frame"))
     if missing := count.missing(done):
         sums.findings.append((segment.path, f"{missing} of its events are missing"))
     if reader.unreadable is not None:
-        sums.findings.append((segment.path, "some of it cannot be read"))
+        sums.findings.append((segment.path, "part of it cannot be read"))

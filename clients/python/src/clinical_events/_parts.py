@@ -228,7 +228,7 @@ class Watch:
             except FileNotFoundError:
                 continue
             except OSError as error:
-                self._on_trouble(f"{path} cannot be looked at ({errno_name(error)})")
+                self._on_trouble(f"{path} cannot be read ({errno_name(error)})")
         return found
 
     def state_of(self, name: str) -> str:

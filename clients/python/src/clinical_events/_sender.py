@@ -319,9 +319,9 @@ class Sender:
         elif status == 403:
             self._deny(job, words)
         elif status < 400 or status in _UNWELCOME:
-            what = "what answers at this address is no collector"
+            what = "the server at this address is not a collector"
             if status == 401:
-                what = "the collector does not take the API key"
+                what = "the collector rejected the API key"
             self._set_back(f"{what} ({words}); events are kept", lasting=True)
             self._later(job, self._slow_pause())
         else:

@@ -104,7 +104,7 @@ test('[R-866] show tells what waits, who holds it and what was refused, and noth
   const { code, stdout, stderr } = await command(['show', directory]);
   expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
   expect(stdout).toMatch(/^3 events wait \(.* B\), the oldest since 20/);
-  expect(stdout).toContain('nobody');
+  expect(stdout).toContain('none');
   expect(stdout).toContain('2 events in quarantine.');
   expect(stdout).toContain('an unknown code');
   expect(stdout).not.toContain('validation');
@@ -176,7 +176,7 @@ test('[R-866] drain sends what waits, and requeue what was refused before', asyn
   expect(collector.accepted.map(({ apiKey }) => apiKey)).toEqual(Array(3).fill('cek_secret'));
   const requeued = await command(['requeue', directory]);
   expect(requeued.code).toBe(0);
-  expect(requeued.stdout).toContain('2 events put back.');
+  expect(requeued.stdout).toMatch(/^2 events /);
   expect(await shown(directory)).toMatchObject({ waiting: 2, quarantine: { events: 0 } });
   const apiKey = keyFile('cek_other\n');
   const json = await command([
@@ -217,7 +217,7 @@ test('[R-866] drain leaves alone what a living process holds, and says so', asyn
   const env = { COLLECTOR_URL: collector.url, COLLECTOR_KEY: 'key' };
   const { code, stdout } = await command(['drain', directory], { env });
   expect(code).toBe(0);
-  expect(stdout).toContain('1 event left to the processes that hold them.');
+  expect(stdout).toContain('1 event held by running processes.');
   expect(collector.accepted).toEqual([]);
 });
 
@@ -248,13 +248,9 @@ test('[R-866] drain puts what is refused into quarantine, and gives up in time',
 });
 
 test.each([
-  [
-    401,
-    { code: 'key_unknown', message: SECRET },
-    'the collector does not take the API key (401 key_unknown)',
-  ],
-  [404, {}, 'what answers at this address is no collector (404)'],
-  [200, '<html>', 'what answers at this address is no collector (200)'],
+  [401, { code: 'key_unknown', message: SECRET }, 'the collector rejected the API key (401 key_unknown)'],
+  [404, {}, 'the server at this address is not a collector (404)'],
+  [200, '<html>', 'the server at this address is not a collector (200)'],
 ])('[R-866] drain stops when waiting does not help: %i', async (status, body, cause) => {
   const collector = await fakeCollector((_event, response) => answer(response, status, body));
   const directory = await leftSpool();
@@ -317,7 +313,7 @@ test('[R-866] drain stops at a certificate that is not trusted, and NODE_EXTRA_C
   const noTls = { ...env, COLLECTOR_URL: plain.url.replace('http', 'https') };
   const failed = await command(['drain', other], { env: noTls });
   expect(failed.code).toBe(7);
-  expect(failed.stderr).toContain('nothing more is sent: what answers at this address speaks no TLS');
+  expect(failed.stderr).toContain('nothing more is sent: the server at this address does not speak TLS');
 });
 
 test('[R-866] drain tells a cause once, and gives up after so long without progress', async () => {
@@ -378,7 +374,7 @@ test.runIf(canMount)(
     const captured = all.lines.filter((line) => line.startsWith('+')).map((line) => line.slice(1));
     expect(captured.length).toBeGreaterThan(300);
     expect(all.lines).toContain('code 7');
-    expect(all.lines.join('\n')).toContain('no room');
+    expect(all.lines.join('\n')).toContain('the disk is full');
     expect(new Set(collector.accepted.map(({ event }) => event['name']))).toEqual(new Set(captured));
     const said = all.lines.slice(all.lines.indexOf('{')).join('\n');
     expect(JSON.parse(said)).toMatchObject({ sent: captured.length, waiting: 0 });
@@ -423,7 +419,7 @@ test('[R-866] a sealed spool needs its key, in any of three spellings', async ()
   for (const args of [['show', '--events'], ['requeue'], ['show', '--check']]) {
     const { code, stdout, stderr } = await command([...args, directory]);
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
-    expect(stderr).toContain('no key was given; see --key-file');
+    expect(stderr).toContain('see --key-file');
   }
   const other = keyFile(Buffer.alloc(32, 9));
   expect((await command(['show', directory, '--events', '--key-file', other])).code).toBe(2);
@@ -440,7 +436,7 @@ test('[R-866] show --check finds a byte that has changed', async () => {
   const directory = await leftSpool();
   const intact = await command(['show', directory, '--check']);
   expect(intact).toMatchObject({ code: 0, stderr: '' });
-  expect(intact.stdout).toContain('Every byte is as it was written.');
+  expect(intact.stdout).toContain('No damage');
   const [[file = ''] = []] = filesIn(directory).filter(([name = '']) => name.endsWith('.segment'));
   const bytes = fs.readFileSync(file);
   // Of the last event.

@@ -149,7 +149,7 @@ test('[R-862] a key that is not valid loses nothing: events wait, the operator i
   );
   expect(log.state).toMatchObject({ waiting: 20, quarantined: 0 });
   expect(butSlowness(troubles)).toEqual([
-    'the collector does not take the API key (401 key_expired); events are kept',
+    'the collector rejected the API key (401 key_expired); events are kept',
   ]);
   apiKey = 'new';
   expect(await log.flush()).toEqual({ waiting: 0 });
@@ -240,7 +240,7 @@ test("[R-894] a 201 that is no collector's stores nothing: it is told, and the e
   );
   const { log, troubles } = hurriedClient({ url: collector.url, concurrency: 4 });
   const ids = await captureSome(log, 5);
-  const told = ['what answers at this address is no collector (201); events are kept'];
+  const told = ['the server at this address is not a collector (201); events are kept'];
   await eventually(() => expect(butSlowness(troubles)).toEqual(told));
   expect(log.state.waiting).toBe(5);
   portal = false;

@@ -122,7 +122,7 @@ describe('a spool that starts', () => {
     const onTrouble = (what: string) => troubles.push(what);
     const spool = await openSpool({ directory: ROOT, durability: 'os', files: process.files, onTrouble });
     expect(spool.state.waiting).toBe(0);
-    expect(troubles).toEqual([expect.stringMatching(/cannot be looked at/)]);
+    expect(troubles).toEqual([expect.stringMatching(/cannot be read/)]);
     await spool.append('outcome', event);
     await spool.close();
   });
