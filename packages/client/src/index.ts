@@ -1,4 +1,4 @@
-/** Capture of clinical AI events: a spool that loses nothing, and its way to the collector. */
+/** Captures clinical AI events in a spool on disk, and sends them to the collector. */
 
 export { createClient } from './client.js';
 export type { Client, ClientState } from './client.js';

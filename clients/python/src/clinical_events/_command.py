@@ -45,7 +45,7 @@ def _check_that_there(directory: str) -> None:
     except (FileNotFoundError, NotADirectoryError):
         raise CommandFailure(f"there is no directory {directory}", NOT_FOUND) from None
     if not there:
-        raise CommandFailure(f"{directory} holds other things, and no spool", NOT_FOUND)
+        raise CommandFailure(f"{directory} is not a spool", NOT_FOUND)
 
 
 def run(arguments: Sequence[str], output: Output) -> int:

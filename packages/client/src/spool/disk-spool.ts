@@ -292,7 +292,7 @@ export class DiskSpool implements Spool {
       this.#home?.appender.writeNow();
     } catch (error) {
       const { unwritten = 0 } = this.#home?.appender ?? {};
-      onTrouble(`${unwritten} captured events could not be kept at the end of the process`, error);
+      onTrouble(`${unwritten} captured events were lost at the end of the process`, error);
     }
     try {
       this.#backlog.notes.writeNow();

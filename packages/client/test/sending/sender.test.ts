@@ -342,7 +342,7 @@ test('[R-862] an event that cannot be put into quarantine is kept, and tried aga
   await sender.idle(new AbortController().signal);
   expect(spool.state).toMatchObject({ waiting: 0, quarantined: 1 });
   expect(new Set(told)).toEqual(
-    new Set(['an event that was refused could not be put into quarantine; it is tried again', 'quarantine']),
+    new Set(['a refused event could not be put into quarantine; it is sent again', 'quarantine']),
   );
   await sender.stop();
   await spool.close();
