@@ -39,6 +39,7 @@ import { type Candidate } from '../store/contract/events.js';
 import { KEPT_ANSWER_MS, type LifecycleKeys, type Requests } from '../store/contract/requests.js';
 import { ownEntry } from './own-entry.js';
 import type { PrivacyState } from './privacy-numbers.js';
+import { messageOf } from '../system-code.js';
 
 /** What a request was made by the light of: none of it may have changed when it is done. */
 interface Preconditions {
@@ -290,7 +291,7 @@ export class Lifecycle {
       } catch (error) {
         if (action.does !== 'rotate') throw error;
         // Nothing in the log says that it was begun, so that nobody would do it later.
-        const why = error instanceof Error ? error.message : String(error);
+        const why = messageOf(error);
         return end(impossible(`no epoch was begun: ${why}`));
       }
       return end(unreached.length > 0 ? { state: 'pending', unreached } : DONE);

@@ -1,23 +1,18 @@
-/** Reads JSON texts, and says what JSON.parse does not: how deep they nest, and whether a key repeats. */
+/** Reads JSON texts strictly: with a limit of depth, and without repeated member names. */
 import { ERRORS } from '@clinical-events/protocol';
 import { NAMED_FIELDS } from '@clinical-events/protocol/validate';
+import { JsonOutline } from '../json-outline.js';
 import {
-  CLOSE_BRACE,
-  CLOSE_BRACKET,
-  COLON,
-  COMMA,
-  JsonOutline,
   OPEN_BRACE,
   OPEN_BRACKET,
   parseJson,
-  placeIn,
-  QUOTE,
-  stringEnd,
-  pastSpace,
   pastScalar,
-  unitsOf,
+  pastSpace,
+  placeIn,
+  tokenize,
   type Units,
-} from '../store/json-text.js';
+  unitsOf,
+} from '../json-text.js';
 
 /** Why a text is refused. `offset` counts UTF-16 units; `message` holds no part of the text. */
 export type JsonFault =
@@ -39,7 +34,7 @@ export type JsonReading =
  * @param maxDepth how many arrays and objects may stand inside each other, the outermost one counted.
  */
 export function readJson(text: string, maxDepth: number): JsonReading {
-  const counts = countTokens(text, maxDepth);
+  const counts = tokenize(text, maxDepth);
   return counts === undefined ? TOO_DEEP : parse(text, counts.members);
 }
 
@@ -48,7 +43,7 @@ export function readJson(text: string, maxDepth: number): JsonReading {
  * To build a MiB of objects takes up to 0.1 s and tens of MiB of memory, which a sender buys with a KiB of gzip.
  */
 export function readEvent(text: string, maxDepth: number): JsonReading {
-  const counts = countTokens(text, maxDepth);
+  const counts = tokenize(text, maxDepth);
   if (counts === undefined) return TOO_DEEP;
   return counts.values > MAX_PARSED_VALUES ? outlined(text) : parse(text, counts.members);
 }
@@ -130,46 +125,6 @@ function fieldsAt(outline: JsonOutline, at: number, container: number, fields: r
     value[name] = fieldsAt(outline, outline.valueOf(member), outline.containerOf(member), inner);
   }
   return value;
-}
-
-interface Counts {
-  /** Colons outside strings. */
-  readonly members: number;
-  /** At least as many as there are values. */
-  readonly values: number;
-}
-
-/** Counts marks outside strings. The counts mean nothing for a text that is not JSON. Undefined: it nests too deep. */
-function countTokens(text: string, maxDepth: number): Counts | undefined {
-  const length = text.length;
-  let members = 0;
-  let values = 1;
-  let depth = 0;
-  for (let i = 0; i < length; i++) {
-    switch (text.charCodeAt(i)) {
-      case QUOTE: {
-        const end = stringEnd(text, i);
-        if (end < 0) return { members, values };
-        i = end;
-        break;
-      }
-      case COMMA:
-        values++;
-        break;
-      case COLON:
-        members++;
-        break;
-      case OPEN_BRACE:
-      case OPEN_BRACKET:
-        values++;
-        if (++depth > maxDepth) return undefined;
-        break;
-      case CLOSE_BRACE:
-      case CLOSE_BRACKET:
-        depth--;
-    }
-  }
-  return { members, values };
 }
 
 /** Members of all objects in the value. An own member named `__proto__` counts: JSON.parse makes it an own one. */

@@ -1,4 +1,5 @@
-/** What a model has answered, gathered while it passes by on its way to the application. */
+/** A model's answer, collected from the chunks in which it arrives. */
+import type { Fields } from '../objects.js';
 
 export interface ToolCall {
   readonly id: string | undefined;
@@ -259,15 +260,9 @@ export function modelName(value: unknown): string | undefined {
   return typeof value === 'string' && /^[^\p{Cc}]{1,200}$/u.test(value) ? value.toWellFormed() : undefined;
 }
 
-export type Fields = Readonly<Record<string, unknown>>;
-
-export function isObject(value: unknown): value is Fields {
-  return typeof value === 'object' && value !== null;
-}
-
-/** An object, whatever it was. */
+/** The members of an object or array; none for any other value. */
 export function fields(value: unknown): Fields {
-  return isObject(value) ? value : {};
+  return typeof value === 'object' && value !== null ? (value as Fields) : {};
 }
 
 export function list(value: unknown): readonly unknown[] {

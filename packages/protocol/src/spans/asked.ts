@@ -3,7 +3,8 @@
  * the order of the dialects; the first that is found wins. These are words of people: a reader that may not record
  * words does not ask for them.
  */
-import { type Fields, fields, list, modelName, text } from './answer.js';
+import type { Fields } from '../objects.js';
+import { fields, list, modelName, text } from './answer.js';
 import type { SpanData } from './dialect.js';
 import { indexed, nested, parsed, parsedContent } from './values.js';
 

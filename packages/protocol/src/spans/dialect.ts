@@ -1,5 +1,6 @@
 /** What every dialect of spans is given, and what it fills. */
-import { countOf, type Fields, GrowingAnswer, sum } from './answer.js';
+import type { Fields } from '../objects.js';
+import { countOf, GrowingAnswer, sum } from './answer.js';
 
 export interface SpanData {
   readonly name: string;

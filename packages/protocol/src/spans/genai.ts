@@ -1,5 +1,6 @@
 /** Semantic conventions for GenAI of OpenTelemetry, 1.26 and later, and what came before them. */
-import { type Fields, fields, type GrowingAnswer, list, mediumOf, text } from './answer.js';
+import type { Fields } from '../objects.js';
+import { fields, type GrowingAnswer, list, mediumOf, text } from './answer.js';
 import type { Dialect, Findings, SpanData } from './dialect.js';
 import { documentOf, inputOf, parsed, reasonOf, wordsOf } from './values.js';
 

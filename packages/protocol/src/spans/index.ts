@@ -1,4 +1,5 @@
 /** What spans of generative AI say, under the names of every emitter that is known here: pure, without a dependency. */
+export { type Fields, isObject } from '../objects.js';
 export * from './answer.js';
 export {
   type Asked,

@@ -1,5 +1,6 @@
 /** Observations of Langfuse's SDKs. */
-import { type Fields, fields, list, text } from './answer.js';
+import type { Fields } from '../objects.js';
+import { fields, list, text } from './answer.js';
 import { takeChat } from './genai.js';
 import type { Dialect, Findings } from './dialect.js';
 import { documentOf, parsed, reasonOf } from './values.js';

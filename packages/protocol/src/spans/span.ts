@@ -2,7 +2,8 @@
  * What one span says, under whatever names its emitter uses: a function of that span alone. Attributes are hostile:
  * nothing is taken for what it should be, and nothing here throws.
  */
-import { type Fields, fields, isFailureStatus, modelName, text, word } from './answer.js';
+import type { Fields } from '../objects.js';
+import { fields, isFailureStatus, modelName, text, word } from './answer.js';
 import { TIMED_OUT } from './answer.js';
 import { conversationOf } from './asked.js';
 import { aiSdk } from './ai-sdk.js';

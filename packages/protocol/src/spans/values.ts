@@ -1,5 +1,6 @@
 /** Values of attributes: flat names, and JSON where an attribute is no object. */
-import { asText, type Fields, fields, isObject, list, text } from './answer.js';
+import type { Fields } from '../objects.js';
+import { asText, fields, list, text } from './answer.js';
 
 /** More than this is not read. */
 const MOST_CHARACTERS = 16 * 1024 * 1024;
@@ -51,7 +52,7 @@ function exactly(json: string): unknown {
 
 /** Whether a value has more lists and objects within each other. */
 function isDeeper(value: unknown, levels: number): boolean {
-  if (!isObject(value)) return false;
+  if (typeof value !== 'object' || value === null) return false;
   return levels === 0 || Object.values(value).some((each) => isDeeper(each, levels - 1));
 }
 

@@ -29,7 +29,7 @@ export const NOTE_ED25519 = 0x01;
 const COSIGNATURE_ED25519 = 0x04;
 const ED25519_KEY_BYTES = 32;
 
-/** The text is not a signed note, or not that of the checkpoint or rotation that it should hold; the message says why. */
+/** The text is not a signed note, or does not hold the checkpoint, rotation or proof that it should. */
 export class NoteMalformed extends Error {
   override name = 'NoteMalformed';
 }

@@ -1,19 +1,12 @@
 /** OTLP/JSON, as the OpenTelemetry protocol 1.x specifies it ("JSON Protobuf Encoding"), and what its SDKs send. */
 import { isUtf8 } from 'node:buffer';
-import { type Fields, isObject } from '@clinical-events/protocol/spans';
+import { type Fields, isObject } from '@clinical-events/protocol';
+import { CLOSE_BRACE, CLOSE_BRACKET, OPEN_BRACE, OPEN_BRACKET, tokenize } from '../../json-text.js';
 import { DecodingFault, MOST_LEVELS, MOST_MESSAGES, tooDeep, tooMany } from './fault.js';
 import { forEachOf, type Form, type Message, wholeNumber } from './form.js';
 
 /** Opening braces and brackets, and commas, of a request: what JSON.parse makes of it is bounded by their number. */
 const MOST_MARKS = 2 * MOST_MESSAGES;
-
-const QUOTE = 0x22;
-const COMMA = 0x2c;
-const OPEN_BRACKET = 0x5b;
-const BACKSLASH = 0x5c;
-const CLOSE_BRACKET = 0x5d;
-const OPEN_BRACE = 0x7b;
-const CLOSE_BRACE = 0x7d;
 
 const MOST_UINT64 = 2n ** 64n - 1n;
 const INT64_LIMIT = 2n ** 63n;
@@ -22,15 +15,15 @@ const NOT_FINITE: ReadonlySet<unknown> = new Set(['NaN', 'Infinity', '-Infinity'
 export const jsonForm: Form = {
   requestOf(body) {
     if (!isUtf8(body)) throw new DecodingFault('malformed', 'the request is not UTF-8');
-    examine(body);
     const text = Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString();
+    assertWithinLimits(text);
     let request: unknown;
     try {
       request = JSON.parse(text);
     } catch {
       throw new DecodingFault('malformed', 'the request is no JSON'); // V8 says what stands in it.
     }
-    if (!isMessage(request)) throw new DecodingFault('malformed', 'the request is no JSON object');
+    if (!isObject(request)) throw new DecodingFault('malformed', 'the request is no JSON object');
     return request;
   },
   forEach: (of, name, act) => forEachOf(messages(of, name), name, act),
@@ -55,31 +48,24 @@ export const jsonForm: Form = {
   value: valueOf,
 };
 
-/** Bounds what JSON.parse makes, before it does. Of JSON that is broken it may say anything. */
-function examine(json: Uint8Array): void {
+/** Bounds what JSON.parse builds, before it does. May throw either fault for a text that is not JSON. */
+function assertWithinLimits(json: string): void {
   let objects = 0;
   let arrays = 0;
-  let marks = 0;
-  for (let at = 0; at < json.length; at++) {
-    const byte = json[at];
-    if (byte === QUOTE) {
-      for (at++; at < json.length && json[at] !== QUOTE; at++) if (json[at] === BACKSLASH) at++;
-    } else if (byte === COMMA) marks++;
-    else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) {
-      marks++;
-      if ((byte === OPEN_BRACE ? ++objects : ++arrays) > MOST_LEVELS) throw tooDeep();
-    } else if (byte === CLOSE_BRACE) objects--;
-    else if (byte === CLOSE_BRACKET) arrays--;
-  }
-  if (marks > MOST_MARKS) throw tooMany(MOST_MARKS, 'objects, lists and commas');
+  const counts = tokenize(json, 2 * MOST_LEVELS, (code) => {
+    if (code === OPEN_BRACE) objects++;
+    else if (code === CLOSE_BRACE) objects--;
+    else if (code === OPEN_BRACKET) arrays++;
+    else if (code === CLOSE_BRACKET) arrays--;
+    if (objects > MOST_LEVELS || arrays > MOST_LEVELS) throw tooDeep();
+  });
+  if (counts === undefined) throw tooDeep();
+  // The text's own value is counted without a mark.
+  if (counts.values - 1 > MOST_MARKS) throw tooMany(MOST_MARKS, 'objects, lists and commas');
 }
 
 function wrong(name: string, problem: string): DecodingFault {
   return new DecodingFault('malformed', `is ${problem}`).in(name);
-}
-
-function isMessage(value: unknown): value is Message {
-  return isObject(value) && !Array.isArray(value);
 }
 
 /** Undefined where it is absent: null is. */
@@ -89,13 +75,13 @@ function member(of: Message, name: string): unknown {
 
 function messages(of: Message, name: string): readonly Message[] {
   const value = member(of, name) ?? [];
-  if (!Array.isArray(value) || !value.every(isMessage)) throw wrong(name, 'no list of objects');
+  if (!Array.isArray(value) || !value.every(isObject)) throw wrong(name, 'no list of objects');
   return value;
 }
 
 function message(of: Message, name: string): Message | undefined {
   const value = member(of, name);
-  if (value !== undefined && !isMessage(value)) throw wrong(name, 'no object');
+  if (value !== undefined && !isObject(value)) throw wrong(name, 'no object');
   return value;
 }
 

@@ -18,6 +18,7 @@ import {
   PERMISSIONS,
   type RotationRefusal,
 } from '../contract/keys.js';
+import { messageOf } from '../../system-code.js';
 
 /** Migration n brings `user_version` from n - 1 to n. Add to the end; never edit one that was released. */
 const MIGRATIONS = [
@@ -350,7 +351,7 @@ function reasonOf(file: string, error: unknown): string {
   if (isOneOf(FULL_CODES, error) || (isOneOf(SPACE_CODES, error) && !hasSpace(path.dirname(file)))) {
     return 'no space left on device';
   }
-  return error instanceof Error ? error.message : String(error);
+  return messageOf(error);
 }
 
 /** A row as the contract wants it. What this version would never write is refused, not guessed at. */
