@@ -1,11 +1,12 @@
 /**
- * Does what commands ask to be done to stored events: erases them, sets the policy, begins and ends holds, rotates keys.
+ * Does what commands ask to be done to stored events: erases them, sets the policy, begins and ends holds,
+ * rotates keys.
  *
- * Erasures are noted beside the keys. A log that was restored from before them learns them from there: a start takes into it
- * what it lacks, and `verify` needs to believe nothing but the log.
+ * Erasures are noted beside the keys. A log that was restored from before them learns them from there: a
+ * start takes into it what it lacks, and `verify` needs to believe nothing but the log.
  *
- * A command in a process of its own lays a request, a file in the inbox or a row of the database, and waits for the answer.
- * No other door leads here. Of each request, in this order:
+ * A command in a process of its own lays a request, a file in the inbox or a row of the database, and waits
+ * for the answer. No other door leads here. Of each request, in this order:
  *
  *   begin      who asked can withdraw it until here; where this process is cut off behind it, the next start begins it again
  *   look       what was considered when it was made still holds: no hold has begun since, and no other policy was set
@@ -16,8 +17,8 @@
  *   names      a new key of names is durable everywhere, derived files are sealed by it, and the old one is destroyed
  *   done       an entry says that no directory has them any more; while one cannot be reached, it is tried again
  *
- * A release of a hold is entry, note, key and then the record of the hold, which is removed. Nothing in the log says that
- * it is done: a start does it again for each release, and does no harm by it.
+ * A release of a hold is entry, note, key and then the record of the hold, which is removed. Nothing in the
+ * log says that it is done: a start does it again for each release, and does no harm by it.
  *
  * Events are stored meanwhile; no batch waits for more than one bucket of keys.
  */
@@ -72,11 +73,17 @@ export interface LifecycleOptions {
   readonly actions: Actions;
   /** Undefined where payloads are not encrypted. */
   readonly keys: LifecycleKeys | undefined;
-  /** Where others write the log too: whether it is on this process to work. On return `actions` has what the others did. */
+  /**
+   * Where others write the log too: whether it is on this process to work. On return `actions` has what the
+   * others did.
+   */
   readonly isOnUs?: () => Promise<boolean>;
   /** Where who asks does not know it: by what keys events are encrypted. Those without one are left out. */
   readonly keysOf?: (sequences: SequenceSet) => Promise<TakenKeys[]>;
-  /** Of each of some lists of keys those by which events of the log are encrypted. Reads the log where they may be. */
+  /**
+   * Of each of some lists of keys those by which events of the log are encrypted. Reads the log where they
+   * may be.
+   */
   readonly keysIn: (lists: readonly (readonly TakenKeys[])[], signal: AbortSignal) => Promise<TakenKeys[][]>;
   /** On return no derived file has a name under another key than the newest. */
   readonly resealNames?: (signal: AbortSignal) => Promise<void>;
@@ -106,7 +113,10 @@ const PARTLY: LifecycleAnswer = {
 };
 /** What could not be done is tried again after so long, in milliseconds. */
 const REST_MS = 10_000;
-/** Keys that were destroyed have their epoch's key for so long, which a remnant of their file could be opened by. */
+/**
+ * Keys that were destroyed have their epoch's key for so long, which a remnant of their file could be opened
+ * by.
+ */
 const ROTATE_AFTER_MS = 12 * 3_600_000;
 /** And without a reason as often. */
 const EPOCH_MS = 30 * 86_400_000;
@@ -206,9 +216,9 @@ export class Lifecycle {
   }
 
   /**
-   * On return the log has the erasures that lie beside its keys: it has them, unless it was restored from before. Of each it
-   * takes the events that are encrypted by the keys which it names, because behind the end of what was restored numbers are
-   * given again, to events with other keys.
+   * On return the log has the erasures that lie beside its keys: it has them, unless it was restored from
+   * before. Of each it takes the events that are encrypted by the keys which it names, because behind the end
+   * of what was restored numbers are given again, to events with other keys.
    * @returns why they could not be taken up.
    */
   async #takeUp(): Promise<unknown[]> {
@@ -280,7 +290,8 @@ export class Lifecycle {
     const taken = action.does === 'erase' ? action.keys : [];
     const keys = (await keysOf?.(eventsOf(taken))) ?? taken;
     if (this.#refusal(request) === undefined && !(await requests.begin(id))) return;
-    // Nothing is awaited between this and the entry: what others append meanwhile keeps it from being appended.
+    // Nothing is awaited between this and the entry: what others append meanwhile keeps it from being
+    // appended.
     const isBegun = actions.logged.some(({ said }) => said.action === id);
     const refusal = this.#refusal(request);
     if (refusal !== undefined && !isBegun) return end({ state: 'refused', ...refusal });
@@ -332,8 +343,9 @@ export class Lifecycle {
   }
 
   /**
-   * On return no directory that can be reached has the keys of these actions, nor the key that their names are under in
-   * derived files; of those of which this is true for every directory, the log says that they are done.
+   * On return no directory that can be reached has the keys of these actions, nor the key that their names
+   * are under in derived files; of those of which this is true for every directory, the log says that they
+   * are done.
    */
   async #finish(ids: readonly string[]): Promise<void> {
     const { keys } = this.#options;
@@ -379,7 +391,10 @@ export class Lifecycle {
     this.#notice(`stored events were erased (${size}, ${parts[0]?.reason})`, action);
   }
 
-  /** On return names in derived files are under a new key alone. @returns the directories that could not be reached. */
+  /**
+   * On return names in derived files are under a new key alone. @returns the directories that could not be
+   * reached.
+   */
   async #replaceNames(keys: LifecycleKeys): Promise<string[]> {
     this.#areNamesOld = true;
     const lacking = await keys.renewNames();
@@ -394,7 +409,10 @@ export class Lifecycle {
     return unreached;
   }
 
-  /** On return each hold that was released is without its key wherever that can be reached, and then without its record. */
+  /**
+   * On return each hold that was released is without its key wherever that can be reached, and then without
+   * its record.
+   */
   async #finishReleases(): Promise<void> {
     const { actions, keys, requests, dropHoldRecord } = this.#options;
     if (keys === undefined) return;
@@ -415,7 +433,10 @@ export class Lifecycle {
     }
   }
 
-  /** On return whoever asked for what is done has the answer, also where the process was cut off before it gave it. */
+  /**
+   * On return whoever asked for what is done has the answer, also where the process was cut off before it
+   * gave it.
+   */
   async #answerDone(): Promise<void> {
     const { actions, requests } = this.#options;
     for (const { at, said } of actions.logged.slice(this.#answered)) {

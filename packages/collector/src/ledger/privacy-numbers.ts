@@ -1,17 +1,17 @@
-/** How keys, erasures and holds fare, for operators. */
+/** The state of keys, erasures and holds, for operators. */
 import { type Declared, gauge, seconds } from '../numbers.js';
 
 export interface PrivacyState {
   readonly directories: number;
-  /** Directories of keys that could not be written the last time. */
+  /** Key directories that could not be written at the last attempt. */
   readonly unreached: number;
   /** Milliseconds since 1970. */
   readonly epochBegun: number;
   readonly erased: number;
-  /** Erasures that have begun and are not at their end, and when the oldest began. */
+  /** Erasures that have begun and not ended, and when the oldest began. */
   readonly pending: number;
   readonly pendingSince: number | undefined;
-  /** Erasures whose encrypted bytes the collector has not removed yet; undefined where a database has them. */
+  /** Erasures whose encrypted bytes are still in the log; undefined for a log in a database. */
   readonly uncompacted: number | undefined;
   readonly holds: number;
 }

@@ -1,9 +1,10 @@
 /**
- * Turns what the store has committed into leaves of the tree (RFC 6962), which proves later that no event was altered,
- * removed or slipped in, and has the tree signed.
+ * Turns what the store has committed into leaves of the tree (RFC 6962), which proves later that no event was
+ * altered, removed or slipped in, and has the tree signed.
  *
- * An entry's leaf has the index sequence - 1 and is made of nothing but what is stored of it, so it is durable with the
- * entry, and a crash at any point leads to the same tree. About once a second while entries come, in this order:
+ * An entry's leaf has the index sequence - 1 and is made of nothing but what is stored of it, so it is
+ * durable with the entry, and a crash at any point leads to the same tree. About once a second while entries
+ * come, in this order:
  *
  *   read      the entries behind the tree, none but durable ones, become its leaves
  *   stage     the hashes that came are written and flushed
@@ -11,13 +12,13 @@
  *   swap      the signed checkpoint takes the place of the one before, if that one is still there
  *   publish   it is given out
  *
- * Where several processes write (Committed.shared), each first tries to give all that was committed its sequence. The
- * one that does it goes on as above. The others take the checkpoint that it swapped, see that it goes on from the one
- * they knew, and give it out to their own sinks. A store that has gone back behind what was signed is never signed
- * again by a process that knew it.
+ * Where several processes write (Committed.shared), each first tries to give all that was committed its
+ * sequence. The one that does it goes on as above. The others take the checkpoint that it swapped, see that
+ * it goes on from the one they knew, and give it out to their own sinks. A store that has gone back behind
+ * what was signed is never signed again by a process that knew it.
  *
- * A checkpoint that was signed and not swapped was given to no one; the next start signs one over at least as many
- * entries. No batch of events waits for any of it longer than for a few milliseconds of reading.
+ * A checkpoint that was signed and not swapped was given to no one; the next start signs one over at least as
+ * many entries. No batch of events waits for any of it longer than for a few milliseconds of reading.
  */
 import { formatCheckpoint } from '@clinical-events/protocol/verify';
 import type { GrowingTree } from '../tree/growing-tree.js';
@@ -42,8 +43,8 @@ export interface SequencerOptions {
   /** Milliseconds between two checkpoints while entries come. */
   readonly intervalMs: number;
   /**
-   * This is the newest checkpoint now: the one found at the start, in case the process before ended before it was
-   * given out everywhere, and each new one. No one waits for what this does.
+   * This is the newest checkpoint now: the one found at the start, in case the process before ended before it
+   * was given out everywhere, and each new one. No one waits for what this does.
    */
   readonly onCheckpoint: (note: string) => void;
   /** No checkpoint could be made; it is tried again, and events are stored meanwhile. */
@@ -81,7 +82,10 @@ export class Sequencer {
   #keptSize = -1;
   /** Whether the attempt that is under way succeeds. */
   #working: Promise<boolean> | undefined;
-  /** No signature is asked for before this, on the clock of `performance.now`: the signer failed the last time. */
+  /**
+   * No signature is asked for before this, on the clock of `performance.now`: the signer failed the last
+   * time.
+   */
   #restUntil = 0;
   #restMs = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -97,9 +101,9 @@ export class Sequencer {
   }
 
   /**
-   * On return the tree holds every entry of the log, and a checkpoint over all of them is signed, unless the signer
-   * cannot sign now. The very first checkpoint, of the empty tree, has to be signed: without it no one could tell a
-   * ledger whose checkpoints were taken away from a new one.
+   * On return the tree holds every entry of the log, and a checkpoint over all of them is signed, unless the
+   * signer cannot sign now. The very first checkpoint, of the empty tree, has to be signed: without it no one
+   * could tell a ledger whose checkpoints were taken away from a new one.
    * @throws CheckpointContradicted when the log holds less or something else than the newest checkpoint says.
    */
   static async open(options: SequencerOptions): Promise<Sequencer> {
@@ -130,7 +134,9 @@ export class Sequencer {
     }
   }
 
-  /** Sequences what is durable by now, and keeps the checkpoint. On return the tree is closed. Never rejects. */
+  /**
+   * Sequences what is durable by now, and keeps the checkpoint. On return the tree is closed. Never rejects.
+   */
   async close(): Promise<void> {
     clearInterval(this.#timer);
     // A signer that has just failed may have taken all its time for it, and is not asked once more.
@@ -192,9 +198,11 @@ export class Sequencer {
   }
 
   /**
-   * Read, stage, sign, swap, publish; or only the first two, while the signer rests: what is staged is not in memory.
+   * Read, stage, sign, swap, publish; or only the first two, while the signer rests: what is staged is not in
+   * memory.
    * @param keep whether the checkpoint stays when a newer one comes, also when it was signed before.
-   * @returns false where a checkpoint may still be owed: the signer rests, or another process is at it and has signed none.
+   * @returns false where a checkpoint may still be owed: the signer rests, or another process is at it and
+   *   has signed none.
    */
   async #advance(keep: boolean, sign = true): Promise<boolean> {
     const { shared } = this.#options.committed;
@@ -225,8 +233,8 @@ export class Sequencer {
   }
 
   /**
-   * Takes over the newest checkpoint when it is another process's, with the tree up to it. So it does when what this
-   * process has read may have come from a server that is gone.
+   * Takes over the newest checkpoint when it is another process's, with the tree up to it. So it does when
+   * what this process has read may have come from a server that is gone.
    */
   async #follow(shared: SharedCommits): Promise<void> {
     const { committed, store, onCheckpoint } = this.#options;

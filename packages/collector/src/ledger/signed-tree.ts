@@ -1,7 +1,7 @@
 /**
- * The tree as a start finds it: held against the newest checkpoint, and rebuilt from the entries of the log where the
- * hashes do not come to its root. The hashes may be ahead of the checkpoint or, after power was lost, damaged behind
- * it: only what the checkpoint covers is believed, and only if its root comes out.
+ * The tree as a start finds it: held against the newest checkpoint, and rebuilt from the entries of the log
+ * where the hashes do not come to its root. The hashes may be ahead of the checkpoint or, after power was
+ * lost, damaged behind it: only what the checkpoint covers is believed, and only if its root comes out.
  */
 import { setImmediate as turn } from 'node:timers/promises';
 import { parseCheckpoint, type Checkpoint } from '@clinical-events/protocol/verify';
@@ -35,7 +35,8 @@ export interface SignedTreeOptions {
 
 /**
  * @param head the newest checkpoint, as it was read before the entries were counted.
- * @throws {@link CheckpointContradicted} when the log holds less or something else than the newest checkpoint says.
+ * @throws {@link CheckpointContradicted} when the log holds less or something else than the newest checkpoint
+ *   says.
  */
 export async function signedTree(options: SignedTreeOptions, head: string | undefined): Promise<SignedTree> {
   const { store, signer, committed, onTrouble } = options;
@@ -85,7 +86,8 @@ export async function assertGoesOn(
 }
 
 /**
- * Whether the log goes on from a checkpoint that an earlier process has seen. One that cannot be read says nothing.
+ * Whether the log goes on from a checkpoint that an earlier process has seen. One that cannot be read says
+ * nothing.
  * @param signed how many entries the newest checkpoint covers.
  * @throws CheckpointContradicted when it does not.
  */
@@ -134,8 +136,8 @@ export class LeafReader {
   constructor(private readonly committed: Committed) {}
 
   /**
-   * The leaf hashes of the entries from a cursor on, up to what was durable when it began, a batch at a time. The other
-   * work of the thread has its turn between two of them.
+   * The leaf hashes of the entries from a cursor on, up to what was durable when it began, a batch at a time.
+   * The other work of the thread has its turn between two of them.
    * @returns the cursor behind the last.
    */
   async *from(cursor: Cursor): AsyncGenerator<Leaves, Cursor> {
