@@ -208,13 +208,13 @@ export function createCounterMemory(): SharedArrayBuffer {
 const SHARED_NUMBERS: readonly Declared<SharedCounts>[] = [
   histogram({
     name: 'collector_merge_delay_seconds',
-    help: 'Time from the commit of a batch in the database to the checkpoint over it, of batches that this collector gave their places.',
+    help: 'Time from the commit of a batch to its checkpoint, for batches that this collector sequenced.',
     scale: DELAYS,
     read: ({ merges }) => merges,
   }),
   gauge({
     name: 'collector_unsequenced_batches',
-    help: 'Batches in the database, of all collectors, that have no place in the log yet.',
+    help: 'Batches of all collectors in the database that are not sequenced.',
     read: ({ waiting }) => waiting.batches,
   }),
   gauge({
@@ -224,17 +224,17 @@ const SHARED_NUMBERS: readonly Declared<SharedCounts>[] = [
   }),
   gauge({
     name: 'collector_signing_stalled_seconds',
-    help: 'Age of the oldest of these batches while none can be given its place, so that nothing is signed; 0 when they can.',
+    help: 'Age of the oldest of these batches while none can be sequenced and nothing is signed, or 0.',
     read: ({ stalledMs }) => seconds(stalledMs),
   }),
   gauge({
     name: 'collector_replication_safe',
-    help: 'Whether what was stored last is known to be replicated, and an event sent now would be (1). Absent where the log asks for no standby.',
+    help: 'Whether the last batch is known to be replicated and the next would be. Absent without a standby.',
     read: ({ replicated }) => replicated,
   }),
   gauge({
     name: 'collector_partition_months_ahead',
-    help: 'Coming months that have their tables in the database.',
+    help: 'Coming months with tables in the database.',
     read: ({ months }) => months,
   }),
 ];
@@ -242,19 +242,19 @@ const SHARED_NUMBERS: readonly Declared<SharedCounts>[] = [
 export const LEDGER_NUMBERS: readonly Declared<LedgerCounts>[] = [
   counter({
     name: 'collector_events_total',
-    help: 'What became of events in the ledger: accepted ones were new, duplicate ones were repeats of a stored event, or of the span that a stored one was made of.',
+    help: 'Events by outcome. Duplicate: a repeat of a stored event, or of the span that it was made from.',
     each: ({ outcomes }) =>
       EVENT_OUTCOMES.map((outcome) => [{ outcome: snakeCase(outcome) }, outcomes[outcome]]),
   }),
   histogram({
     name: 'collector_batch_events',
-    help: 'Events taken from the queue at once.',
+    help: 'Events per batch.',
     scale: SIZES,
     read: ({ batches }) => batches,
   }),
   histogram({
     name: 'collector_ledger_flush_duration_seconds',
-    help: 'Time of the flush (fdatasync) of a batch to the disk; of a log in a database, of its commit and replication.',
+    help: 'Time to flush a batch (fdatasync), or to commit and replicate it in a database.',
     scale: TIMES,
     read: ({ flushes }) => flushes,
   }),

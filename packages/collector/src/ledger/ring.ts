@@ -6,9 +6,10 @@
  * Data. Each event is a contiguous run of bytes: organisation, key id, room for the salt, body. An event that
  * does not fit before the end begins at 0. The reader fills the room for the salt, so that salt and body can
  * be hashed and copied as one. Slots. `SLOT_WORDS` 32-bit words per event, at its number modulo the capacity:
- *   0 offset  1 length of organisation | length of key id << 8  2 length of body  3 kind | profile << 8 | door << 16
+ *   0 offset  1 length of organisation | length of key id << 8  2 length of body
+ *   3 kind | profile << 8 | door << 16
  *   4-5 received_at as a double  6 answer  7 microseconds that it took
- *   Words 0 to 5 belong to the writer until it publishes, then nothing changes them; 6 and 7 belong to the reader.
+ *   Words 0 to 5 belong to the writer until it publishes, then they are fixed; 6 and 7 belong to the reader.
  * Control. Word 0: the number of published events, modulo 2^32; the writer's. Doorbell. One word, shared by
  * all rings of a ledger and notified at each publication; the reader sleeps on it.
  *

@@ -114,7 +114,7 @@ export interface ConsoleState {
     readonly epoch_begun: string;
     /** Events that were erased. */
     readonly erased: number;
-    /** Erasures that have begun and are not at their end. */
+    /** Erasures that have begun and are not complete. */
     readonly pending: number;
     readonly holds: number;
   } | null;
