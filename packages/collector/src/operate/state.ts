@@ -1,4 +1,4 @@
-/** `GET /console/state.json`: all that the console shows, in one piece (console/console-state.ts). */
+/** `GET /console/state.json`: everything that the console shows (console/console-state.ts). */
 import { acceptedEvents, refusedRequests } from '../ingest/ingest-counters.js';
 import { DELAY_BOUNDS_MS, quantile } from '../numbers.js';
 import type { ConsoleState } from './console/console-state.js';
@@ -11,7 +11,7 @@ import type { Watch } from './watch.js';
 import { warningsOf } from './warnings.js';
 import { instant } from '../quantity.js';
 
-/** @param typed a text with each `collector COMMAND` as it is typed on the collector's host. */
+/** @param typed replaces each `collector COMMAND` in a text by the command as it is typed on the host. */
 export function stateOf(facts: Facts, watch: Watch, typed: (text: string) => string): ConsoleState {
   const asTyped = <Item extends { what_to_do: string }>(item: Item) => ({
     ...item,
@@ -124,7 +124,7 @@ function ledger(facts: Facts, watch: Watch): Pick<ConsoleState, 'ledger' | 'disk
   };
 }
 
-/** What shows that the log is whole: checkpoints, sinks, the last verification and back-up, the keys. */
+/** The evidence that the log is intact: checkpoints, sinks, the last verification and back-up, keys. */
 function proof(
   facts: Facts,
 ): Pick<

@@ -134,7 +134,7 @@ export class NotCommitted extends Error {
 
 /** No key of payloads can be made durable, so that no event may be. */
 export function keysUnwritable(cause: unknown): NotCommitted {
-  return new NotCommitted('the keys of payloads cannot be written', { cause, reason: 'keys_unwritable' });
+  return new NotCommitted('the payload keys cannot be written', { cause, reason: 'keys_unwritable' });
 }
 
 /** The batch may be stored or not: a flush to the disk failed. */

@@ -167,7 +167,7 @@ export function wrong(numberOfKeys = 200, more: Partial<ConsoleState> = {}): Con
         id: 'storage_unavailable',
         severity: 'critical',
         title: 'Events cannot be stored',
-        what_to_do: 'Make space on the disk of the data directory.',
+        what_to_do: 'Free space on the disk of the data directory.',
       },
       {
         id: 'sink_forked',
