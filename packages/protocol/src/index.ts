@@ -1,7 +1,7 @@
 /**
- * The event protocol of the collector: kinds, types, errors, leaves. Pure functions and constants, with no runtime
- * dependency. Validation is `@clinical-events/protocol/validate`, proofs are `@clinical-events/protocol/verify`; the JSON
- * Schemas and the OpenAPI document lie beside them in the package.
+ * The event protocol of the collector: kinds, types, errors, leaves. Pure functions and constants without
+ * runtime dependencies. Validation is in `@clinical-events/protocol/validate`, proofs are in
+ * `@clinical-events/protocol/verify`; the package also has the JSON Schemas and the OpenAPI document.
  */
 export { ERRORS, errorBody } from './errors.js';
 export type { ErrorCode, ErrorEntry } from './errors.js';

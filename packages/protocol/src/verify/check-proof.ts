@@ -53,7 +53,9 @@ export type ProofVerdict =
       readonly valid: true;
       /** What the log recorded along with the body. */
       readonly envelope: Envelope;
-      /** `erased`: the log has destroyed its body since, and nothing can be said of it but that there was one. */
+      /**
+       * `erased`: the log has destroyed its body since, and nothing can be said of it but that there was one.
+       */
       readonly content: 'body' | 'erased';
       /** Of the leaf, from zero: the event's sequence less one. */
       readonly index: number;

@@ -177,8 +177,8 @@ const SIGNATURE_BLOCK = new RegExp(`^\\n?(?:${SIGNATURE_MARK}[^\\n]*(?:\\n|$))+$
  * Takes apart a file of notes that stand one after another, each followed by an empty line. A note ends with
  * the first paragraph behind its text of which every line begins as a signature does.
  *
- * Never throws. What is left at the end and is no whole note comes last, as it stands, so that anyone who reads
- * the notes learns that one was cut short.
+ * Never throws. What is left at the end and is no whole note comes last, as it stands, so that anyone who
+ * reads the notes learns that one was cut short.
  */
 export function splitNotes(text: string): string[] {
   const notes: string[] = [];
