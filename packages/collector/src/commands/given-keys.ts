@@ -1,4 +1,4 @@
-/** Verifier keys and rotation notes as they are given on a command line: themselves, or in files. */
+/** Verifier keys and rotation notes on a command line: given directly or in files. */
 import fs from 'node:fs';
 import path from 'node:path';
 import { KeyMalformed, splitNotes } from '@clinical-events/protocol/verify';
@@ -6,14 +6,14 @@ import { systemCode } from '../system-code.js';
 import { CommandFailure, EXIT, usage } from './exit-codes.js';
 import { printable } from './terminal.js';
 
-/** Neither a key nor a secret ends like this. */
+/** Matches a file extension; no key and no secret ends like this. */
 const FILE_NAME = /\.[A-Za-z]{1,8}$/;
 
 /**
- * A verifier key, a file with some, or `@` and a file. What was given is never repeated in a message unless it looks
- * like the name of a file: it may be another key, and a secret one.
+ * A verifier key, a file with keys, or `@` and a file. The argument may be a secret key by mistake, so a
+ * message repeats it only if it looks like a file name.
  * @param option for messages.
- * @param read throws KeyMalformed when the text is no verifier key.
+ * @param read throws KeyMalformed if the text is not a verifier key.
  * @throws CommandFailure
  */
 export function keysFrom<Key>(option: string, given: string, read: (vkey: string) => Key): Key[] {
@@ -22,14 +22,14 @@ export function keysFrom<Key>(option: string, given: string, read: (vkey: string
       return read(text);
     } catch (error) {
       if (!(error instanceof KeyMalformed)) throw error;
-      throw usage(`${option}: that is no verifier key; ${where} ${error.message}`);
+      throw usage(`${option}: not a verifier key; ${where} ${error.message}`);
     }
   };
   const named = given.startsWith('@') ? given.slice(1) : undefined;
   if (named === undefined && !fs.existsSync(given)) {
-    if (given.includes('+')) return [key(given, 'it is no file either, and')];
+    if (given.includes('+')) return [key(given, 'there is no such file, and')];
     const file = FILE_NAME.test(given) ? `file ${printable(given)}` : 'such file';
-    throw new CommandFailure(`there is no ${file}, and it is no verifier key`, EXIT.notFound);
+    throw new CommandFailure(`there is no ${file}, and this is not a verifier key`, EXIT.notFound);
   }
   const file = named ?? given;
   const lines = reading(file, () => fs.readFileSync(file, 'utf8')).split('\n');
@@ -38,7 +38,7 @@ export function keysFrom<Key>(option: string, given: string, read: (vkey: string
   return keys.map((text) => key(text, `${file}:`));
 }
 
-/** In a directory, those whose names end in `.note`, by name; in a file, one after another. */
+/** The notes of a file, or of the `.note` files of a directory in order of name. */
 export function rotationsIn(given: string): string[] {
   const isDirectory = reading(given, () => fs.statSync(given)).isDirectory();
   const files = isDirectory
@@ -51,7 +51,7 @@ export function rotationsIn(given: string): string[] {
   return files.flatMap((file) => splitNotes(fs.readFileSync(file, 'utf8')));
 }
 
-/** @throws CommandFailure when there is no such file, or it is a directory. */
+/** @throws CommandFailure if the file does not exist or is a directory. */
 export function reading<Content>(file: string, read: () => Content): Content {
   try {
     return read();
