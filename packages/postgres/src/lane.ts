@@ -749,7 +749,7 @@ function outcomeOf(
   const place = state === '1' ? keyPlaceIn(row) : undefined;
   // Also while its key is still here: what it said is not to be told any more.
   if (state === '2' || (place && encryption?.isTaken(place.tag, candidate.organisation, place.place)))
-    return 'retired';
+    return 'erased';
   if (typeof salted !== 'string') return 'conflict';
   return repeatOutcome(stands, candidate, () => {
     const opened =

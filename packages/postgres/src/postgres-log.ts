@@ -41,7 +41,7 @@ const LOCKED_MS = 5000;
 const LOCK_NOT_AVAILABLE = '55P03';
 /** In a leaf. */
 const [ENVELOPE_HASH_AT, COMMITMENT_AT] = [9, 41];
-const STATES: readonly PayloadState[] = ['plain', 'encrypted', 'retired'];
+const STATES: readonly PayloadState[] = ['plain', 'encrypted', 'erased'];
 
 const HEAD = 'SELECT size, bytes FROM heads';
 const HELD = 'SELECT size, own_entries, bytes FROM heads';
@@ -63,7 +63,7 @@ WHERE ($2::text IS NULL OR o.name = $2) ORDER BY 1`;
 /** What payloads are opened by, and whose may not be any more. */
 interface Opener {
   readonly keys: StoredKeys | undefined;
-  readonly retired: SequenceSet;
+  readonly erased: SequenceSet;
 }
 
 /** An entry as it was read, and held against its leaf. */
@@ -272,7 +272,7 @@ export class PostgresLog implements EntryLog {
   async #opener(): Promise<Opener> {
     await this.keys?.refresh();
     if (this.isEncrypted) await this.#actions.refresh();
-    return { keys: this.keys?.stored, retired: this.#actions.actions.retired };
+    return { keys: this.keys?.stored, erased: this.#actions.actions.erased };
   }
 
   /** Its error is met by whoever waits for it, if anyone does. */
@@ -334,7 +334,7 @@ function rowOf(
   envelope: Buffer | null | undefined,
   salted: Buffer | null | undefined,
   leaf: Buffer,
-  { keys, retired }: Opener,
+  { keys, erased }: Opener,
 ): Row | undefined {
   const stored = state && STATES[numberIn(state)];
   if (!envelope || !stored) return undefined;
@@ -344,7 +344,7 @@ function rowOf(
   if (stored === 'plain')
     return salted && sha256(salted).equals(commitment) ? { ...row, state: stored, salted } : undefined;
   const closed = { ...row, state: stored, salted: Buffer.alloc(0) };
-  if (stored === 'retired' || retired.has(sequence)) return { ...closed, state: 'retired' };
+  if (stored === 'erased' || erased.has(sequence)) return { ...closed, state: 'erased' };
   if (!salted || !commitmentIn(salted).equals(commitment)) return undefined;
   const opened = openRow(keys, organisationIn(envelope), envelope, salted);
   if (opened === 'unfit') return undefined;

@@ -281,7 +281,7 @@ class Import {
 
 /** The outcome in the reject file for an answer. */
 function outcomeOf(status: number, code: string): Refusal['outcome'] {
-  if (code === ('event_retired' satisfies ErrorCode)) return 'retired';
+  if (code === ('event_erased' satisfies ErrorCode)) return 'erased';
   if (status === 409) return 'conflict';
   return status === 500 ? 'unreadable' : 'rejected';
 }

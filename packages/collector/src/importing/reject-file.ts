@@ -18,10 +18,10 @@ export interface Refusal extends LineFault {
   readonly line: number;
   /**
    * `rejected`: invalid. `conflict`: a different event with its id is stored. `unreadable`: the collector
-   * failed repeatedly; an event with its id may be stored in an unreadable place. `retired`: the event was
+   * failed repeatedly; an event with its id may be stored in an unreadable place. `erased`: the event was
    * stored and has been erased.
    */
-  readonly outcome: 'rejected' | 'conflict' | 'unreadable' | 'retired';
+  readonly outcome: 'rejected' | 'conflict' | 'unreadable' | 'erased';
   /** The exact line without its ending; undefined if it was too long or must not be kept. */
   readonly bytes: Uint8Array | undefined;
 }
@@ -101,8 +101,7 @@ function assertOurs(file: string, found: fs.Stats): void {
 
 function lineOf(file: string, { line, code, details, eventId, outcome, bytes }: Refusal): string {
   const fields = { file, line, code, details, event_id: eventId, outcome };
-  if (bytes === undefined || bytes.length > TEXT_BYTES || outcome === 'retired')
-    return JSON.stringify(fields);
+  if (bytes === undefined || bytes.length > TEXT_BYTES || outcome === 'erased') return JSON.stringify(fields);
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   return JSON.stringify(
     isUtf8(text) ? { ...fields, text: text.toString() } : { ...fields, text_base64: text.toString('base64') },

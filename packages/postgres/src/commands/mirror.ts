@@ -367,9 +367,9 @@ class Mirror {
           const isAction = kind === ENTRY_KINDS.lifecycleAction;
           // What an action is about is there before it, and nothing comes behind it before it is done.
           if (isAction) await append();
-          const isRetired = payloadState === 'retired';
+          const isErased = payloadState === 'erased';
           const copied = { ...decodeEnvelope(envelope).envelope, salted, commitment };
-          batch.push(isRetired ? { ...copied, salted: NO_SALT, isRetired } : copied);
+          batch.push(isErased ? { ...copied, salted: NO_SALT, isErased } : copied);
           bytes += salted.length;
           this.#cursor = cursorBehind({ sequence, at: 0 });
           if (isAction || batch.length === BATCH_ENTRIES || bytes >= BATCH_BYTES) await append();
