@@ -27,7 +27,7 @@ import { uuidText } from '../store/text.js';
 import { defineCommand } from './define.js';
 import { EXIT, type ExitCode, usage } from './exit-codes.js';
 import { jsonText, printable, wrappedFor } from './terminal.js';
-import { keysFrom, reading, rotationsIn } from './given-keys.js';
+import { keysFrom, reading, trustedFrom } from './given-keys.js';
 
 /* How `check-proof` reports a valid proof, to programs and to people. */
 
@@ -149,7 +149,7 @@ function unchecked(proof: string, checked: readonly string[]): string {
 }
 
 const EXAMPLES = `  $ collector check-proof event.tlog-proof --event body.json --key log.vkey
-  $ collector check-proof event.tlog-proof --event body.json --key first.vkey --rotations rotations/
+  $ collector check-proof event.tlog-proof --event body.json --key first.vkey --key rotations/
   $ collector check-proof event.tlog-proof --event body.json --key log.vkey --witness witness.vkey
   $ collector events --event 6f9b2c4e-8a51-4d8e-9f0c-2b7a1e5d3c10 | jq -j .body |
       collector check-proof event.tlog-proof --event - --key log.vkey
@@ -166,7 +166,6 @@ missing.`;
 interface CheckOptions {
   readonly event?: string;
   readonly key: readonly string[];
-  readonly rotations?: readonly string[];
   readonly witness?: readonly string[];
   readonly json?: true;
 }
@@ -180,12 +179,8 @@ export const command = defineCommand<CheckOptions>({
     '--event <body>':
       'file with the exact body of the event, or - for standard input; omit it for an erased event',
     '--key <vkey>': {
-      help: '(required) verifier key of the log, or a file with one (@FILE); repeatable',
+      help: '(required) verifier key of the log, a file with keys, or a file or directory of rotation notes; repeatable',
       ...{ isRequired: true, isRepeatable: true },
-    },
-    '--rotations <path>': {
-      help: 'rotation notes of the log: a file or a directory; repeatable',
-      isRepeatable: true,
     },
     '--witness <vkey>': {
       help: 'a witness that must have cosigned the checkpoint: its verifier key, or a file; repeatable',
@@ -202,11 +197,11 @@ async function check(file: string, options: CheckOptions): Promise<ExitCode> {
   if (file === STANDARD_INPUT && event === STANDARD_INPUT) {
     throw usage('the proof and the body cannot both be standard input');
   }
-  const keys = options.key.flatMap((key) => keysFrom('--key', key, wellFormed));
+  const { keys, rotations } = trustedFrom(options.key, wellFormed);
+  if (keys.length === 0) throw usage('--key: give a verifier key of the log, besides rotation notes');
   const witnesses = (options.witness ?? [])
     .flatMap((key) => keysFrom('--witness', key, wellFormed))
     .map(witnessKey);
-  const rotations = (options.rotations ?? []).flatMap(rotationsIn);
   const content = await contentOf(file);
   const proof = proofText(content);
   const body = event === undefined ? undefined : await contentOf(event);
@@ -351,7 +346,7 @@ async function hints(given: ProofCheck, { reason }: ProofVerdict & { valid: fals
   }
   if (reason === 'untrusted-key') {
     if (rotations.length === 0) {
-      return ['If the log has changed its key since you got yours, add its rotation notes: --rotations.'];
+      return ['If the log has changed its key since you got yours, give its rotation notes with --key too.'];
     }
     const earlier = await earlierSigner(given);
     return earlier === undefined

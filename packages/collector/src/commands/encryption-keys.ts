@@ -40,7 +40,7 @@ const EXAMPLES = `  $ collector encryption-keys status
   $ collector encryption-keys copy --mirror /mnt/keys-mirror/collector
   $ collector encryption-keys copy /media/safe/collector-keys --expires 14d
   $ collector encryption-keys rotate
-  $ collector encryption-keys rewrap --new-kek command:/usr/local/bin/collector-kms
+  $ collector encryption-keys rewrap command:/usr/local/bin/collector-kms
 
 "status" opens no payload and changes nothing.
 
@@ -88,18 +88,13 @@ const rotate = defineCommand({
   run: ({ config }) => rotateKeys(config()),
 });
 
-const rewrap = defineCommand<{ readonly newKek: string }>({
+const rewrap = defineCommand({
   name: 'rewrap',
   description: 'Replace the key that wraps the payload keys, while no collector runs.',
-  options: {
-    '--new-kek <place>': {
-      help: '(required) file: or command: with an absolute path, as for --kek',
-      isRequired: true,
-    },
-  },
+  arguments: { '<kek>': 'file: or command: with an absolute path, as for --kek' },
   configuration: 'encryption-keys',
   examples: EXAMPLES,
-  run: ({ options, config }) => rewrapKeys(config().dataDir, options.newKek),
+  run: ({ config }, kek = '') => rewrapKeys(config().dataDir, kek),
 });
 
 export const command = defineCommand({
@@ -188,11 +183,11 @@ async function rotateKeys(config: Config): Promise<ExitCode> {
  */
 async function rewrapKeys(dataDir: string, newKek: string): Promise<void> {
   const fault = kekFault(newKek);
-  if (fault !== undefined) throw usage(`--new-kek: ${fault}`);
+  if (fault !== undefined) throw usage(`kek: ${fault}`);
   const places = placesOf(dataDir);
   const beside = places.directories.map((directory) => `file:${kekFileOf(directory)}`);
   if (beside.includes(newKek))
-    throw usage('--new-kek: the file kek beside the keys is erased by this command; name another file');
+    throw usage('kek: the file kek beside the keys is erased by this command; name another file');
   const lock = holdDirectory(
     dataDir,
     ': stop the collector, run this again, then start the collector with the new --kek',

@@ -41,7 +41,7 @@ const EXAMPLES = `  $ collector events --since 2026-01-01 --kind outcome,user-fe
   $ collector events --run 0b2c5a3e-7f2d-4c58-9a52-0d5e3b1c9f10 | jq '.body | fromjson'
   $ collector events --event 6f9b2c4e-8a51-4d8e-9f0c-2b7a1e5d3c10
   $ collector events --follow
-  $ collector events --entry 4863 | jq '.body | fromjson'
+  $ collector events --event 4863 | jq '.body | fromjson'
 
 Each line has sequence, received_at, kind, profile, door, organisation, key_id, event_id, run_id, sha256 and
 body.
@@ -49,14 +49,14 @@ body.
 
 The log also has entries of its own: actions such as an erasure (kind 128) and heads of the access log (kind
 129).
---entry prints one of them by its number, with the same members.
+--event prints one of them by its number, with the same members.
 
 A collector may run at the same time. The arguments and the number of events printed are logged in access.log
 in the data directory. If that file cannot be written, nothing is printed, except from a snapshot: a read-only
 file system on which no collector runs is read with a warning.
 
 Exit codes: 6 no event matches the id of --event or --run and the other options, or the log has no entry of
-its own with the number of --entry.`;
+its own with this number.`;
 
 interface EventsOptions {
   readonly kind?: string;
@@ -66,7 +66,6 @@ interface EventsOptions {
   readonly since?: string;
   readonly until?: string;
   readonly follow?: true;
-  readonly entry?: string;
 }
 
 const FOLLOW_EVERY_MS = 200;
@@ -82,19 +81,20 @@ export const command = defineCommand<EventsOptions>({
   options: {
     '--kind <kinds>': `only these kinds, separated by commas: ${EVENT_KINDS.join(', ')}`,
     '--run <id>': 'only events of this run, or the one that opens it; a short id from "runs" is accepted',
-    '--event <id>': 'only the event with this id, in every organisation that has one',
+    '--event <id>':
+      'only the event with this id, in every organisation that has one; or the entry with this number',
     '--organisation <name>': 'only events of this organisation',
     '--since <time>': 'only events received at or after this time: a date or an RFC 3339 instant',
     '--until <time>': 'only events received before this time',
     '--follow': 'print new events as they arrive, until interrupted',
-    '--entry <number>': 'only this entry of the log itself; cannot be combined with the other filters',
   },
   configuration: 'events',
   examples: EXAMPLES,
   async run({ options, config }) {
+    const entry = entryFrom(options);
+    if (entry !== undefined) return printEntry(config(), entry);
     const filter = filterFrom(options);
     if (options.run !== undefined) runIdFrom('--run', options.run);
-    if (options.entry !== undefined) return printEntry(config(), entryFrom(options));
     await print(config(), { filter, run: options.run }, options);
   },
 });
@@ -168,22 +168,12 @@ async function printOwnEntry(
   }
 }
 
-function entryFrom({
-  entry = '',
-  kind,
-  run,
-  event,
-  organisation,
-  since,
-  until,
-  follow,
-}: EventsOptions): number {
-  const others = { kind, run, event, organisation, since, until, follow };
-  const [other] = Object.entries(others).find(([, value]) => value !== undefined) ?? [];
-  if (other !== undefined) throw usage(`--entry: cannot be combined with --${other}`);
-  if (!/^[1-9]\d{0,14}$/.test(entry))
-    throw usage(`--entry: ${JSON.stringify(entry)} is not an entry number; entries are numbered from 1`);
-  return Number(entry);
+/** The number of an entry of the log itself; undefined if --event does not have one. */
+function entryFrom({ event = '', ...others }: EventsOptions): number | undefined {
+  if (!/^[1-9]\d{0,14}$/.test(event)) return undefined;
+  const [other] = Object.keys(others);
+  if (other !== undefined) throw usage(`--event: an entry number cannot be combined with --${other}`);
+  return Number(event);
 }
 
 /** The request; `run` is the text that was typed. */

@@ -38,17 +38,38 @@ export function keysFrom<Key>(option: string, given: string, read: (vkey: string
   return keys.map((text) => key(text, `${file}:`));
 }
 
-/** The notes of a file, or of the `.note` files of a directory in order of name. */
-export function rotationsIn(given: string): string[] {
-  const isDirectory = reading(given, () => fs.statSync(given)).isDirectory();
-  const files = isDirectory
-    ? fs
-        .readdirSync(given)
-        .filter((name) => name.endsWith('.note'))
-        .sort()
-        .map((name) => path.join(given, name))
-    : [given];
-  return files.flatMap((file) => splitNotes(fs.readFileSync(file, 'utf8')));
+/** What is given with --key: keys of the log, and rotation notes that lead to its other keys. */
+export interface Trusted<Key> {
+  readonly keys: readonly Key[];
+  readonly rotations: readonly string[];
+}
+
+/**
+ * Splits the arguments of --key into keys (see {@link keysFrom}) and rotation notes: those in a file, or in the
+ * `.note` files of a directory.
+ */
+export function trustedFrom<Key>(given: readonly string[], read: (vkey: string) => Key): Trusted<Key> {
+  const notes = given.map(rotationsIn);
+  return {
+    keys: given.filter((_, i) => notes[i]?.length === 0).flatMap((each) => keysFrom('--key', each, read)),
+    rotations: notes.flat(),
+  };
+}
+
+/** A line with a signature of a note. */
+const SIGNED = /^\u2014 /m;
+
+/** Empty unless `given` is a directory with notes, in order of name, or a file of notes. */
+function rotationsIn(given: string): string[] {
+  const place = given.startsWith('@') ? given.slice(1) : given;
+  const found = fs.statSync(place, { throwIfNoEntry: false });
+  if (found === undefined) return [];
+  if (!found.isDirectory()) {
+    const text = fs.readFileSync(place, 'utf8');
+    return SIGNED.test(text) ? splitNotes(text) : [];
+  }
+  const names = fs.readdirSync(place).filter((name) => name.endsWith('.note'));
+  return names.sort().flatMap((name) => splitNotes(fs.readFileSync(path.join(place, name), 'utf8')));
 }
 
 /** @throws CommandFailure if the file does not exist or is a directory. */

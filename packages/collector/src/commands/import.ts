@@ -15,6 +15,7 @@ import { Sender, SendingFailed } from '../sending/sender.js';
 import { counted } from '../quantity.js';
 import { CommandFailure, EXIT, type ExitCode, onStop, usage } from './exit-codes.js';
 import { defineCommand } from './define.js';
+import { giveText } from './terminal.js';
 import { LineFiles, type LineOptions, type ReadLine } from './line-files.js';
 import { assertAnswers, checkedKey, collectorUrl, keyFrom, warnOfPlainText } from './remote-collector.js';
 
@@ -46,7 +47,7 @@ After an interruption, import the same files again: nothing is stored twice. Tem
 broken connection) are retried; the import gives up when nothing is accepted for 30 s.
 
 --check sends nothing and needs neither key nor collector: each event is examined as by a collector with these
-settings, regardless of what is stored. It prints the first faults; --rejects names a file for all of them.
+settings, regardless of what is stored. It prints every fault.
 --profile, the limits and --config require --check.
 
 --fix timestamps=ZONE adds the offset of a zone (+01:00, or a name such as Europe/Berlin) to timestamps
@@ -80,8 +81,6 @@ export const command = defineCommand<ImportOptions>({
     '--url <url>': `address of the collector (default: COLLECTOR_URL, or ${DEFAULT_URL})`,
     '--key <where>': 'API key: @FILE, or - for standard input (default: COLLECTOR_KEY)',
     '--organisation <name>': `organisation of the key (default: "${DEFAULT_ORGANISATION}")`,
-    '--rejects <file>':
-      'file for lines that are not stored (default: <first file>.rejects.ndjson; none with --check)',
     '--check': 'examine the events as a collector would, without sending them',
   },
   configuration: 'import',
@@ -94,16 +93,12 @@ export const command = defineCommand<ImportOptions>({
   },
 });
 
-/** Number of faults printed. */
-const FIRST_FAULTS = 10;
-
 async function checkFiles(
   files: readonly string[],
   options: ImportOptions,
   config: Config,
 ): Promise<ExitCode> {
   const lines = new LineFiles(files, options);
-  const first: string[] = [];
   try {
     for await (const read of lines.read()) {
       for (const line of read) {
@@ -111,7 +106,7 @@ async function checkFiles(
         if (fault === undefined) lines.passed(line);
         else {
           lines.refuse(line, fault);
-          if (first.length < FIRST_FAULTS) first.push(inWords(line, fault));
+          if (options.json !== true) await giveText(inWords(line, fault));
         }
       }
     }
@@ -120,9 +115,7 @@ async function checkFiles(
   }
   const { profile } = config;
   process.stdout.write(
-    options.json
-      ? lines.asJson('passed', { profile })
-      : lines.asText(`valid under profile ${profile}`) + first.join(''),
+    options.json ? lines.asJson('passed', { profile }) : lines.asText(`valid under profile ${profile}`),
   );
   return lines.refused.size > 0 ? EXIT.failure : EXIT.ok;
 }
@@ -157,7 +150,7 @@ async function importFiles(files: readonly string[], options: ImportOptions): Pr
   const lines = new LineFiles(files, {
     ...options,
     organisation: options.organisation ?? DEFAULT_ORGANISATION,
-    rejects: options.rejects ?? `${first === STANDARD_INPUT ? 'stdin' : first}.rejects.ndjson`,
+    rejects: `${first === STANDARD_INPUT ? 'stdin' : first}.rejects.ndjson`,
   });
   const endpoint = new EventEndpoint(url, key, { [EVENT_DOOR]: 'import' });
   const stop = new AbortController();

@@ -126,11 +126,10 @@ export class LineFiles {
     if (fixed > 0) text.push(`Timestamps fixed in ${counted(fixed, 'event')}.`);
     if (refused > 0) {
       const byCode = [...this.refused].map(([code, count]) => `${count} ${code}`).join(', ');
+      const { rejects } = this;
       const where =
-        this.rejects === undefined
-          ? 'give --rejects FILE to write all of them to a file.'
-          : `see ${this.rejects.path}. It contains patient data: delete it when it is no longer needed.`;
-      text.push(`Refused: ${byCode}; ${where}`);
+        rejects && `; see ${rejects.path}. It contains patient data: delete it when it is no longer needed`;
+      text.push(`Refused: ${byCode}${where ?? ''}.`);
     }
     return text.map((line) => `${line}\n`).join('');
   }
@@ -218,6 +217,6 @@ function openRejects(file: string): RejectFile {
     return RejectFile.open(file);
   } catch (error) {
     if (!(error instanceof Unusable)) throw error;
-    throw usage(`${error.message}. Name another file with --rejects`);
+    throw usage(`${error.message}. Move it away first`);
   }
 }

@@ -25,7 +25,7 @@ import { CommandFailure, EXIT, type ExitCode, usage } from './exit-codes.js';
 import { assertApart, holdsLog, real } from './regular-files.js';
 import { backupSource, noteOver } from './restore-source.js';
 import { printable, printableJson, ProgressBar, wrappedFor } from './terminal.js';
-import { keysFrom, rotationsIn } from './given-keys.js';
+import { trustedFrom } from './given-keys.js';
 import { logKey } from './verify/trusted-keys.js';
 import { verifyLog, type Verification } from './verify/verification.js';
 import { verificationFields, verificationReport } from './verify/verification-report.js';
@@ -55,7 +55,6 @@ interface RestoreOptions {
   readonly dataDir: string;
   readonly against?: readonly string[];
   readonly key?: readonly string[];
-  readonly rotations?: readonly string[];
   readonly encryptionKeys?: string;
   readonly kek?: string;
   readonly json?: true;
@@ -72,10 +71,9 @@ export const command = defineCommand<RestoreOptions>({
       isRepeatable: true,
     },
     '--key <vkey>': {
-      help: 'verifier key of the log, or a file with one (@FILE); repeatable',
+      help: 'verifier key of the log, a file with keys, or a file or directory of rotation notes; repeatable',
       isRepeatable: true,
     },
-    '--rotations <path>': { help: 'rotation notes of the log; repeatable', isRepeatable: true },
     '--encryption-keys <directory>':
       'directories of the payload keys, comma-separated: keys of events erased since are removed from them',
     '--kek <place>': 'what wraps these keys, if not a file beside them (see collector serve)',
@@ -87,8 +85,7 @@ export const command = defineCommand<RestoreOptions>({
 
 async function restore(directory: string, to: string, options: RestoreOptions): Promise<ExitCode> {
   // Check all arguments before anything is written.
-  const keys = (options.key ?? []).flatMap((key) => keysFrom('--key', key, (text) => logKey(text).vkey));
-  const rotations = (options.rotations ?? []).flatMap(rotationsIn);
+  const { keys, rotations } = trustedFrom(options.key ?? [], (text) => logKey(text).vkey);
   const { against = [] } = options;
   const keyPlaces = keyPlacesFrom(options);
   if (keyPlaces !== undefined && keys.length === 0)
@@ -118,8 +115,8 @@ interface Job {
   readonly state: BackupState;
   readonly given: {
     readonly against: readonly string[];
-    keys: readonly string[];
-    rotations: readonly string[];
+    readonly keys: readonly string[];
+    readonly rotations: readonly string[];
   };
   readonly keyPlaces: KeyPlaces | undefined;
   readonly json: boolean;

@@ -2,7 +2,7 @@
 import { type FeedbackAsked, modelsNamed, type RunFilter } from '../catalogue/catalogue.js';
 import { parseDuration } from '../quantity.js';
 import { type Clock, OUTCOME_WORDS } from '../records/vocabulary.js';
-import { clockFrom, periodFrom, organisationFrom, personFrom, wordFrom } from './arguments.js';
+import { clockFrom, periodFrom, organisationFrom, personFrom, wordFrom, wordsFrom } from './arguments.js';
 import type { OwnOption } from './define.js';
 import { usage } from './exit-codes.js';
 
@@ -14,9 +14,7 @@ export interface FilterOptions {
   readonly app?: string;
   readonly outcome?: string;
   readonly feedback?: string;
-  readonly incomplete?: true;
-  readonly conflict?: true;
-  readonly failed?: true;
+  readonly only?: string;
   readonly since?: string;
   readonly until?: string;
   readonly clock?: string;
@@ -45,6 +43,8 @@ const FEEDBACK: Readonly<Record<string, FeedbackAsked>> = {
 /** The words for --feedback. */
 export const FEEDBACK_ASKED = Object.keys(FEEDBACK);
 
+/** States of a run: its completeness is "incomplete", it contradicts itself, or a model call failed. */
+const STATES = ['incomplete', 'contradictory', 'failed'] as const;
 /** The options that select runs. @param most the noun for what --limit counts. */
 export function filterOptions(most: string): Record<string, OwnOption> {
   return {
@@ -57,9 +57,7 @@ export function filterOptions(most: string): Record<string, OwnOption> {
       'only runs with this last outcome: validated, partial, …, or none; none:30d: none, and begun 30 days ' +
       'ago',
     '--feedback <sort>': 'only runs with this feedback: thumbs-up, thumbs-down, …, or none',
-    '--incomplete': 'only runs whose completeness is "incomplete"',
-    '--conflict': 'only runs that contradict themselves',
-    '--failed': 'only runs with a failed model call',
+    '--only <states>': `only runs that are ${STATES.join(', ')}: one or more, comma-separated`,
     '--since <time>': 'only runs that began at or after this time',
     '--until <time>': 'only runs that began before this time',
     '--clock <which>': 'clock for the beginning of a run: received, or sender (default: received)',
@@ -69,10 +67,12 @@ export function filterOptions(most: string): Record<string, OwnOption> {
 
 /** @param now the time from which --outcome none:TIME counts back. */
 export function filterFrom(options: FilterOptions, now: number): AskedRuns {
+  const { feedback, only } = options;
   return {
     isRun: true,
     ...namesFrom(options),
-    ...statesFrom(options),
+    ...(feedback !== undefined && { feedback: FEEDBACK[wordFrom('--feedback', feedback, FEEDBACK_ASKED)] }),
+    ...statesFrom(only),
     ...outcomeFrom(options, now),
     ...periodFrom(options),
     clock: clockFrom(options.clock) ?? 'received',
@@ -90,12 +90,13 @@ function namesFrom({ organisation, target, user, model, app }: FilterOptions): P
   };
 }
 
-function statesFrom({ feedback, incomplete, conflict, failed }: FilterOptions): Partial<RunFilter> {
+/** The states of --only; several must all apply. */
+export function statesFrom(only: string | undefined): Partial<RunFilter> {
+  const states = only === undefined ? new Set<string>() : wordsFrom('--only', only, STATES);
   return {
-    ...(feedback !== undefined && { feedback: FEEDBACK[wordFrom('--feedback', feedback, FEEDBACK_ASKED)] }),
-    ...(incomplete && { level: 'incomplete' as const }),
-    ...(conflict && { hasConflict: true as const }),
-    ...(failed && { failed: true as const }),
+    ...(states.has('incomplete') && { level: 'incomplete' as const }),
+    ...(states.has('contradictory') && { hasConflict: true as const }),
+    ...(states.has('failed') && { failed: true as const }),
   };
 }
 
@@ -130,10 +131,10 @@ export function limitFrom(text: string | undefined, what: string): number {
 
 /** The filter for the access log, under the names of the options; the log leaves persons out. */
 export function loggedFilter(options: FilterOptions): Readonly<Record<string, unknown>> {
-  const { target, user, model, app, organisation, outcome, feedback, incomplete, conflict, failed } = options;
+  const { target, user, model, app, organisation, outcome, feedback, only } = options;
   const { since, until, clock, limit } = options;
   return {
-    ...{ target, user, model, app, organisation, outcome, feedback, incomplete, conflict, failed },
+    ...{ target, user, model, app, organisation, outcome, feedback, only },
     ...{ since, until, clock, limit },
   };
 }

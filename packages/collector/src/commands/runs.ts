@@ -66,7 +66,7 @@ function wordsFrom(option: string, text: string): Words {
 const EXAMPLES = `  $ collector runs
   $ collector runs --target @patient.txt --outcome contradicted
   $ collector runs --user - --since 2026-01-01 --until 2026-02-01 --clock sender
-  $ collector runs --model sepsis-abstractor@3.0 --failed --limit all --format csv > failed.csv
+  $ collector runs --model sepsis-abstractor@3.0 --only failed --limit all --format csv > failed.csv
   $ collector runs --outcome none:30d --json | jq -r .record_id
   $ collector runs --contains @words.txt --since 2026-11-01
   $ collector records --run 0b2c5a3e

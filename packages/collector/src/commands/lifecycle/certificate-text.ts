@@ -30,7 +30,7 @@ export function certificateText(certificate: Certificate, output: NodeJS.WriteSt
     ),
     ...entriesOf(certificate).map(({ sequence, id, does }) =>
       line(
-        `The entry ${does}: collector events --entry ${sequence} | jq -j .body > ${sequence}.json. Its ` +
+        `The entry ${does}: collector events --event ${sequence} | jq -j .body > ${sequence}.json. Its ` +
           `proof: collector proof ${id} --out ${sequence}.proof.`,
       ),
     ),

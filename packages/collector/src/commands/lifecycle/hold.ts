@@ -22,9 +22,9 @@ import { dropRecord, type HoldRecord, holdsOf, keepRecord } from './holds.js';
 import { type LogRun, LogRuns } from './log-runs.js';
 import { textOf } from './log-pass.js';
 
-const EXAMPLES = `  $ collector hold add --name CASE-7 --run 0b2c5a3e-8c2b-4cc0-9f6e-2f1d3a4b5c6d
-  $ collector hold add --name INSPECTION-2026 --organisation icu
-  $ collector hold add --name CASE-8 --subject-file subject.txt
+const EXAMPLES = `  $ collector hold add CASE-7 --run 0b2c5a3e-8c2b-4cc0-9f6e-2f1d3a4b5c6d
+  $ collector hold add INSPECTION-2026 --organisation icu
+  $ collector hold add CASE-8 --subject-file subject.txt
   $ collector hold list
   $ collector hold release CASE-7
 
@@ -39,7 +39,6 @@ decrypted, 9 released, but a key directory cannot be reached.`;
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 interface AddOptions {
-  readonly name?: string;
   readonly run?: string[];
   readonly organisation?: string[];
   readonly subjectFile?: string;
@@ -50,8 +49,8 @@ const SHARED = { configuration: 'lifecycle', examples: EXAMPLES } as const;
 const add = defineCommand<AddOptions>({
   name: 'add',
   description: 'Add a hold.',
+  arguments: { '<name>': 'name of the hold: a case number, not the name of a person' },
   options: {
-    '--name <name>': '(required) name of the hold: a case number, not the name of a person',
     '--run <id>': { help: 'a run; repeatable', isRepeatable: true },
     '--organisation <name>': {
       help: 'all events of an organisation; repeatable',
@@ -62,7 +61,7 @@ const add = defineCommand<AddOptions>({
   configuration: 'hold',
   examples: EXAMPLES,
   hidesArguments: true,
-  run: ({ options, config }) => addHold(options, config),
+  run: ({ options, config }, name = '') => addHold(name, options, config),
 });
 
 const list = defineCommand<{ readonly json?: true }>({
@@ -101,9 +100,9 @@ function recordsIn(dataDir: string): HoldRecord[] {
   return actions === undefined ? [] : holdsOf(dataDir, actions, log);
 }
 
-async function addHold(options: AddOptions, configOf: Call['config']): Promise<void> {
-  const { name = '', run = [], organisation = [], subjectFile } = options;
-  if (!NAME.test(name)) throw usage('--name: give 1 to 64 characters of A-Z a-z 0-9 . _ -');
+async function addHold(name: string, options: AddOptions, configOf: Call['config']): Promise<void> {
+  const { run = [], organisation = [], subjectFile } = options;
+  if (!NAME.test(name)) throw usage('name: give 1 to 64 characters of A-Z a-z 0-9 . _ -');
   for (const id of run) runIdFrom('--run', id);
   const organisations = organisation.map(organisationFrom);
   const subjects = subjectFile === undefined ? [] : idsIn('--subject-file', subjectFile);
@@ -114,7 +113,7 @@ async function addHold(options: AddOptions, configOf: Call['config']): Promise<v
   const { log, actions } = beginLog(dataDir);
   assertCollectorRuns(config);
   if (holdsOf(dataDir, actions, log).some((each) => each.name === name))
-    throw usage(`--name: there is already a hold ${name}`);
+    throw usage(`name: there is already a hold ${name}`);
   if (subjects.length > 0 && log.names === undefined)
     throw usage(
       '--subject-file: the payloads of this log are not encrypted, so a subject could not be either',

@@ -1,7 +1,7 @@
 /** `collector records`: assembles each run from its events and exports it in the requested format. */
 import type { Catalogue } from '../../catalogue/catalogue.js';
 import { counted } from '../../quantity.js';
-import { BUNDLINGS, FORMATS } from '../../records/exports/formats.js';
+import { FORMATS } from '../../records/exports/formats.js';
 import { notThere, recordMeant, runIdFrom } from '../arguments.js';
 import { BY_SENDERS, type RunReading, readRuns, recordsIn, unknownNames } from '../catalogue.js';
 import { defineCommand } from '../define.js';
@@ -17,7 +17,7 @@ import { textOfRecord } from './timeline.js';
 const EXAMPLES = `  $ collector records --run 0b2c5a3e
   $ collector records --run 0b2c5a3e-7f2d-4c58-9a52-0d5e3b1c9f10 --full | less
   $ collector records --model sepsis-abstractor@3.0 --since 2026-01-01 --until 2026-02-01 --out january.ndjson
-  $ collector records --format parquet --out records --partition day
+  $ collector records --format parquet --out records/
   $ collector records --format csv --for-spreadsheet --out for-excel.csv
   $ collector records --after 120000 --out changed.ndjson
   $ collector records --subject-file subject.txt --format text > answer.txt
@@ -29,7 +29,7 @@ ${Object.entries(FORMATS)
   .join('')}
 Records are in the order of their first event in the log. --since and --until select by time of receipt: a
 record is complete if one of its events was received in that period. With --clock sender they select by when a
-record began: its inference-start, or its earliest event if it has no start. --partition day uses the same
+record began: its inference-start, or its earliest event if it has no start. Days use the same
 clock; choose sender for imported events. --after takes the sequence that an earlier call reported and returns
 each record with a newer event in full: it replaces the record with the same organisation and record_id. Drop
 a record without a run once its event appears in another record (docs/reference/records.md).
@@ -62,18 +62,18 @@ export const command = defineCommand<RecordsOptions>({
     '--model <id>': 'only records of this model: MODEL_ID or MODEL_ID@VERSION',
     '--since <time>': 'only records with an event received at or after this time',
     '--until <time>': 'only records with an event received before this time',
-    '--clock <which>': 'clock for --since, --until and --partition: received, or sender (default: received)',
+    '--clock <which>': 'clock for --since, --until and days: received, or sender (default: received)',
     '--after <sequence>': 'only records with an event of a higher sequence',
-    '--incomplete': 'only records whose completeness is "incomplete"',
+    '--only <states>':
+      'only records that are incomplete, contradictory or failed: one or more, comma-separated',
     '--full': 'with --run or --subject-file: show every text in full, as text for a pager',
     '--content <dir>':
       'with --full: also show content that events reference by a URI, from files of this directory',
     '--format <name>': `text, ${Object.keys(FORMATS).join(', ')} (default: ndjson)`,
-    '--bundle <type>': `with --format fhir: ${BUNDLINGS.join(', or for a server ')} (default: collection)`,
     '--for-spreadsheet':
       'with --format csv or csv-calls: make spreadsheets keep ids and evaluate no formulas',
-    '--out <file>': 'a new file, or with --partition a new directory (default: standard output)',
-    '--partition <by>': 'day: one directory for each day on which records began',
+    '--out <place>':
+      'a new file, or with a final / a new directory with one directory per day (default: standard output)',
     '--json': 'report the result as one JSON object on standard error',
   },
   configuration: 'records',
@@ -117,10 +117,10 @@ class Export {
   }
 
   async run(): Promise<void> {
-    const { run, organisation, model, since, until, clock, after, incomplete } = this.options;
-    const { content, format, bundle, out, partition, json } = this.options;
-    const narrowed = { run, organisation, model, since, until, clock, after, incomplete };
-    const filter = { ...narrowed, content, format, bundle, out, partition };
+    const { run, organisation, model, since, until, clock, after, only } = this.options;
+    const { content, format, out, json } = this.options;
+    const narrowed = { run, organisation, model, since, until, clock, after, only };
+    const filter = { ...narrowed, content, format, out };
     const nothing = this.#request.out === undefined ? '' : '; no file was written';
     await readRuns(
       {
@@ -166,11 +166,11 @@ class Export {
   /** A server has one id space, and event ids are unique only within an organisation. */
   #assertOneServer(catalogue: Catalogue): void {
     const { selection, format } = this.#request;
-    if (format?.options.bundle !== 'transaction' || selection.organisation !== undefined) return;
+    if (format?.name !== 'fhir-transaction' || selection.organisation !== undefined) return;
     const organisations = catalogue.organisations();
     if (organisations.length > 1)
       throw usage(
-        `--bundle: a server holds one organisation: give --organisation (${organisations.sort().join(', ')})`,
+        `--format: a server holds one organisation: give --organisation (${organisations.sort().join(', ')})`,
       );
   }
 
@@ -220,8 +220,8 @@ class Export {
   #assertThere({ catalogue }: RunReading, id: string): void {
     const { selection } = this.#request;
     if (catalogue.count({ ...selection, limit: 1 }) > 0) return;
-    const { organisation, since, until, after, model, incomplete } = this.options;
-    const narrowing = [organisation, since, until, after, model, incomplete];
+    const { organisation, since, until, after, model, only } = this.options;
+    const narrowing = [organisation, since, until, after, model, only];
     const isNarrowed = narrowing.some((each) => each !== undefined);
     throw notThere({ what: 'run', id, dataDir: this.dataDir, isNarrowed });
   }

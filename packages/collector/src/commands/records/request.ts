@@ -2,9 +2,10 @@
 import path from 'node:path';
 import { didYouMean } from '@clinical-events/protocol';
 import { modelsNamed, type RunFilter } from '../../catalogue/catalogue.js';
-import { type AskedFormat, type Bundling, BUNDLINGS, FORMATS } from '../../records/exports/formats.js';
+import { type AskedFormat, FORMATS } from '../../records/exports/formats.js';
 import type { Clock } from '../../records/vocabulary.js';
 import { clockFrom, idsIn, newPlaceFrom, organisationFrom, periodFrom, runIdFrom } from '../arguments.js';
+import { statesFrom } from '../run-filter.js';
 import { usage } from '../exit-codes.js';
 import type { AccessRequest } from './access-request.js';
 import { ContentDirectory } from './content.js';
@@ -19,14 +20,12 @@ export interface RecordsOptions {
   readonly until?: string;
   readonly clock?: string;
   readonly after?: string;
-  readonly incomplete?: true;
+  readonly only?: string;
   readonly full?: true;
   readonly content?: string;
   readonly format?: string;
-  readonly bundle?: string;
   readonly forSpreadsheet?: boolean;
   readonly out?: string;
-  readonly partition?: string;
   readonly json?: true;
 }
 
@@ -47,7 +46,8 @@ const TEXT = 'text';
 
 /** @param onTerminal whether standard output is a terminal. */
 export function requestFrom(options: RecordsOptions, onTerminal: boolean): RecordsRequest {
-  const { run, organisation, model, since, until, after, partition, incomplete } = options;
+  const { run, organisation, model, since, until, after } = options;
+  const isByDay = options.out?.endsWith(path.sep) === true;
   const clock = clockFrom(options.clock) ?? 'received';
   const period = periodFrom(options, true);
   const selection: RunFilter = {
@@ -56,25 +56,22 @@ export function requestFrom(options: RecordsOptions, onTerminal: boolean): Recor
     // it.
     ...(clock === 'sender' ? { since: period.since } : { eventsSince: period.since }),
     // Ordered by day, so that one file is open at a time.
-    order: partition !== undefined && clock === 'sender' ? 'sender' : 'log',
+    order: isByDay && clock === 'sender' ? 'sender' : 'log',
     ...(run !== undefined && { recordId: runIdFrom('--run', run).id }),
     ...(organisation !== undefined && { organisation: organisationFrom(organisation) }),
     ...(after !== undefined && { afterSequence: sequenceFrom(after) }),
     ...(model !== undefined && { models: modelsNamed(model) }),
-    ...(incomplete === true && { level: 'incomplete' }),
+    ...statesFrom(options.only),
   };
   if (model === '') throw usage('--model: the name is empty');
   const out = options.out === undefined ? undefined : newPlaceFrom(options.out);
-  if (partition !== undefined && partition !== 'day')
-    throw usage(`--partition: ${JSON.stringify(partition)} is not day`);
-  if (partition !== undefined && out === undefined) throw usage('--partition: requires --out DIRECTORY');
-  if (options.clock !== undefined && (since ?? until ?? partition) === undefined)
-    throw usage('--clock: requires --since, --until or --partition');
+  if (options.clock !== undefined && (since ?? until) === undefined && !isByDay)
+    throw usage('--clock: requires --since, --until or --out DIRECTORY/');
   return {
     selection,
     format: formatFrom(options, onTerminal),
     out,
-    dayBy: partition === undefined ? undefined : clock,
+    dayBy: isByDay ? clock : undefined,
     content: contentFrom(options),
   };
 }
@@ -84,12 +81,13 @@ export function accessRequestFrom(options: RecordsOptions, onTerminal: boolean):
   const { subjectFile, organisation, withOthers, full, out, json } = options;
   if (withOthers && subjectFile === undefined) throw usage('--with-others: requires --subject-file');
   if (subjectFile === undefined) return undefined;
-  const { run, model, since, until, clock, after, incomplete, partition } = options;
-  if ([run, model, since, until, clock, after, incomplete, partition].some((each) => each !== undefined))
+  const { run, model, since, until, clock, after, only } = options;
+  if ([run, model, since, until, clock, after, only].some((each) => each !== undefined))
     throw usage(
       '--subject-file: only --organisation, --with-others, --format, --full, --content, --out and --json ' +
         'go with it',
     );
+  if (out?.endsWith(path.sep) === true) throw usage('--out: --subject-file writes a single file');
   return {
     organisation: organisation === undefined ? undefined : organisationFrom(organisation),
     ...{ withOthers: withOthers === true, isFull: full === true, json: json === true },
@@ -107,22 +105,20 @@ function contentFrom({ content, full }: RecordsOptions): ContentDirectory | unde
 }
 
 function formatFrom(
-  { format, full, run, subjectFile, out, partition, bundle, forSpreadsheet = false }: RecordsOptions,
+  { format, full, run, subjectFile, out, forSpreadsheet = false }: RecordsOptions,
   onTerminal: boolean,
 ): RecordsRequest['format'] {
   const asked = run ?? subjectFile;
   const isText = full ?? (asked !== undefined && onTerminal && out === undefined);
   const name = format ?? (isText ? TEXT : 'ndjson');
   if (full && name !== TEXT) throw usage('--full: only --format text shortens texts');
-  const bundling = bundlingFrom(bundle, name);
   const found = Object.hasOwn(FORMATS, name) ? FORMATS[name] : undefined;
   if (forSpreadsheet && found?.forSpreadsheets !== true)
     throw usage('--for-spreadsheet: requires --format csv or csv-calls');
   if (name === TEXT) {
     if (asked === undefined)
       throw usage(`${full ? '--full' : '--format: text'} requires --run or --subject-file`);
-    if (out !== undefined || partition !== undefined)
-      throw usage('--format: text is written to standard output only');
+    if (out !== undefined) throw usage('--format: text is written to standard output only');
     return undefined;
   }
   if (found === undefined) {
@@ -134,16 +130,7 @@ function formatFrom(
   if (found.binary && out === undefined && onTerminal) {
     throw usage(`--format: ${name} cannot be shown on a terminal: give --out FILE`);
   }
-  return { ...found, name, options: { bundle: bundling, forSpreadsheet } };
-}
-
-function bundlingFrom(bundle: string | undefined, format: string): Bundling {
-  if (bundle === undefined) return 'collection';
-  const bundling = BUNDLINGS.find((each) => each === bundle);
-  if (bundling === undefined)
-    throw usage(`--bundle: ${JSON.stringify(bundle)} is not one of ${BUNDLINGS.join(', ')}`);
-  if (format !== 'fhir') throw usage('--bundle: requires --format fhir');
-  return bundling;
+  return { ...found, name, options: { forSpreadsheet } };
 }
 
 function sequenceFrom(text: string): number {

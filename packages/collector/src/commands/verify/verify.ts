@@ -9,7 +9,7 @@ import { isShared } from '../../store/open.js';
 import { messageOf } from '../../system-code.js';
 import { CommandFailure, EXIT, type ExitCode, usage } from '../exit-codes.js';
 import { holdsLog } from '../regular-files.js';
-import { keysFrom, rotationsIn } from '../given-keys.js';
+import { trustedFrom } from '../given-keys.js';
 import { logKey } from './trusted-keys.js';
 import { jsonText, printable, ProgressBar } from '../terminal.js';
 import { verificationFields, verificationReport } from './verification-report.js';
@@ -28,7 +28,7 @@ it as the collector's user.
 The contents of the data directory prove little about someone who can write there. With --against, give
 checkpoints that were kept elsewhere (a file with one or more, or a directory of such files). With --key, give
 the log's verifier key as you received it; rotation notes are followed from it, both those in the data
-directory and those given with --rotations.
+directory and those given with --key too.
 
 Exit codes: 0 intact, 3 not intact, 6 there is no log, no such file, or no checkpoint in it, 2 a key is
 invalid, or all keys belong to other logs, or the command line is wrong, 1 something could not be read, so
@@ -40,7 +40,6 @@ const BAR_FROM_EVENTS = 200_000;
 interface VerifyOptions {
   readonly against?: readonly string[];
   readonly key?: readonly string[];
-  readonly rotations?: readonly string[];
   readonly json?: true;
   readonly note?: true;
 }
@@ -54,11 +53,7 @@ export const command = defineCommand<VerifyOptions>({
       isRepeatable: true,
     },
     '--key <vkey>': {
-      help: 'verifier key of the log, or a file with one (@FILE); repeatable, for earlier and later keys',
-      isRepeatable: true,
-    },
-    '--rotations <path>': {
-      help: 'further rotation notes of the log: a file or a directory; repeatable',
+      help: 'verifier key of the log, a file with keys, or a file or directory of rotation notes; repeatable',
       isRepeatable: true,
     },
     '--json': 'print the result as one JSON object',
@@ -90,8 +85,7 @@ async function examineLog(
   options: VerifyOptions,
 ): Promise<ExitCode> {
   const { against = [], json = false } = options;
-  const keys = (options.key ?? []).flatMap((key) => keysFrom('--key', key, (text) => logKey(text).vkey));
-  const rotations = (options.rotations ?? []).flatMap(rotationsIn);
+  const { keys, rotations } = trustedFrom(options.key ?? [], (text) => logKey(text).vkey);
   const bar = new ProgressBar({
     ...{ wanted: !json && process.stderr.isTTY, unit: 'entries', per: 1, from: BAR_FROM_EVENTS, rate: true },
   });
