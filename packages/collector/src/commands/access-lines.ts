@@ -1,7 +1,22 @@
 /** Reads lines of an access log: the host's own log, and a mirror's log of its readings. */
 import { AccessChain } from '../tree/access-chain.js';
 import { openAccessLog, openReadingsLog } from '../store/open-access-log.js';
-import { type Actor, isActor } from './actor.js';
+
+const KINDS = ['os', 'oidc', 'proxy'] as const;
+
+/** The members are a promise to programs (docs/INTEGRITY.md, "The access log"). */
+export interface Actor {
+  /** The source of the name: the operating system, an OpenID Connect provider, or a proxy. */
+  readonly kind: (typeof KINDS)[number];
+  /** The login user; without one, a stated name, the user who called sudo, or the user of the process. */
+  readonly name: string;
+  /** The role of a person in the viewer; on the host the rights of the system user apply. */
+  readonly role?: string;
+  /** Whether a login proves the name. */
+  readonly proven?: boolean;
+  /** The stated name, where a login proves another. */
+  readonly stated?: string;
+}
 
 /** The members by which a line of the collector is recognised, and the members that are read. */
 export interface AccessLine {
@@ -61,6 +76,17 @@ function isAccessLine(value: unknown): value is AccessLine {
     (typeof user === 'string' || user === null) &&
     Object.entries(OPTIONAL).every(([name, fits]) => line[name] === undefined || fits(line[name])) &&
     isOfAccess(line)
+  );
+}
+
+function isActor(value: unknown): value is Actor {
+  if (typeof value !== 'object' || value === null) return false;
+  const { kind, name, role, proven, stated } = value as Record<string, unknown>;
+  return (
+    KINDS.some((each) => each === kind) &&
+    typeof name === 'string' &&
+    [role, stated].every((each) => each === undefined || typeof each === 'string') &&
+    (proven === undefined || typeof proven === 'boolean')
   );
 }
 

@@ -3,20 +3,7 @@ import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
 import { sudoUser } from '../config/environment.js';
-
-/** The members are a promise to programs (docs/INTEGRITY.md, "The access log"). */
-export interface Actor {
-  /** The source of the name: the operating system, an OpenID Connect provider, or a proxy. */
-  readonly kind: (typeof KINDS)[number];
-  /** The login user; without one, a stated name, the user who called sudo, or the user of the process. */
-  readonly name: string;
-  /** The role of a person in the viewer; on the host the rights of the system user apply. */
-  readonly role?: string;
-  /** Whether a login proves the name. */
-  readonly proven?: boolean;
-  /** The stated name, where a login proves another. */
-  readonly stated?: string;
-}
+import type { Actor } from './access-lines.js';
 
 /** A user whose name is known. */
 export interface ActingUser {
@@ -25,7 +12,6 @@ export interface ActingUser {
   readonly isProven: boolean;
 }
 
-const KINDS = ['os', 'oidc', 'proxy'] as const;
 /** The value of /proc/self/loginuid in a process without a login. */
 const NO_LOGIN = 0xffff_ffff;
 /** Longer than any user name; users can set the variable to any text. */
@@ -59,17 +45,6 @@ export function whoActs(stated?: string): { readonly actor: Actor } & Readonly<R
     ...(login !== undefined && { login_uid: login }),
     ...(sudo !== undefined && { sudo_user: sudo }),
   };
-}
-
-export function isActor(value: unknown): value is Actor {
-  if (typeof value !== 'object' || value === null) return false;
-  const { kind, name, role, proven, stated } = value as Record<string, unknown>;
-  return (
-    KINDS.some((each) => each === kind) &&
-    typeof name === 'string' &&
-    [role, stated].every((each) => each === undefined || typeof each === 'string') &&
-    (proven === undefined || typeof proven === 'boolean')
-  );
 }
 
 /** The user of this process. In a container the user id may have no name. */

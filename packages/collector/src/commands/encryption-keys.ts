@@ -32,7 +32,7 @@ import { keyFindings, keysLost, keysUnfinished } from './encryption-findings.js'
 import { CommandFailure, EXIT, type ExitCode, usage } from './exit-codes.js';
 import { assertCollectorRuns, considered, deliver } from './lifecycle/delivery.js';
 import { rewrapErasureRecords } from './lifecycle/erasure-record.js';
-import { holdDirectory } from './regular-files.js';
+import { holdDirectory } from './held-directory.js';
 import { findingsTable, jsonText } from './terminal.js';
 
 const EXAMPLES = `  $ collector encryption-keys status

@@ -5,7 +5,6 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { exists } from '../files.js';
-import { DirectoryInUse, type DirectoryLock, lockDirectory, LockUnfit } from '../store/directory-lock.js';
 import { checkpointDirectory, RESTORING } from '../store/open.js';
 import { CommandFailure, EXIT, usage } from './exit-codes.js';
 
@@ -72,23 +71,6 @@ export function checkDataDirectory(dataDir: string): void {
 
 function misplaced(file: string, what: string): CommandFailure {
   return new CommandFailure(`${file} is ${what}`, EXIT.damaged);
-}
-
-/**
- * Locks the data directory until the lock is released or the process ends.
- * @param advice appended to the message if another process holds the lock.
- * @throws CommandFailure if it is locked, or a file is not of the expected type.
- */
-export function holdDirectory(dataDir: string, advice = ''): DirectoryLock {
-  checkDataDirectory(dataDir);
-  try {
-    return lockDirectory(dataDir);
-  } catch (error) {
-    if (error instanceof DirectoryInUse)
-      throw new CommandFailure(error.message + advice, EXIT.inUse, { cause: error });
-    if (error instanceof LockUnfit) throw new CommandFailure(error.message, EXIT.damaged, { cause: error });
-    throw error;
-  }
 }
 
 /** Whether there are segments, or a checkpoint, which proves that there were some. */

@@ -5,7 +5,7 @@ import { hasKeys, keyInventory, type LeftOut } from '../../privacy/key-directori
 import type { SequenceSet } from '../../privacy/sequence-set.js';
 import { BEGINNING, type Cursor, type EventLog, type PassedEntry } from '../../store/contract/events.js';
 import { readKeyPlaces } from '../../store/key-places.js';
-import { compactedAt } from '../../store/open-to-audit.js';
+import { compactedAt } from '../../store/open-state.js';
 import { openStore } from '../../store/open-to-read.js';
 import { isNoId, uuidText } from '../../store/text.js';
 import { readMirrorNote } from '../../tree/state-files.js';

@@ -5,7 +5,7 @@ import { exposureOf } from '../../store/directory-lock.js';
 import { openKeys } from '../../store/open-keys.js';
 import { type Call, defineCommand } from '../define.js';
 import { CommandFailure, EXIT, type ExitCode, usage } from '../exit-codes.js';
-import { holdDirectory } from '../regular-files.js';
+import { holdDirectory } from '../held-directory.js';
 import { checkConfig } from './check.js';
 import { runCollector, type Start } from './collector.js';
 import { LineWriter, openServeLog } from './log.js';

@@ -8,7 +8,7 @@ import { counted } from '../../quantity.js';
 import { exists, nodeFiles } from '../../files.js';
 import { describeStore, driverOf, isShared } from '../../store/open.js';
 import { exposureOf, isLocked, lockFault } from '../../store/directory-lock.js';
-import { indexState, type IndexState } from '../../store/open-to-audit.js';
+import { indexState, type IndexState } from '../../store/open-state.js';
 import { KeyDatabase, keyDatabasePath, openKeys } from '../../store/open-keys.js';
 import { openStore, type OpenSharedStore, withSharedView } from '../../store/open-to-read.js';
 import { KeyStoreDamaged, KeyStoreError } from '../../store/contract/keys.js';
