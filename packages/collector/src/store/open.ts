@@ -3,7 +3,8 @@
  * `open-keys`: a command loads those that it uses. Only they name a driver.
  */
 import path from 'node:path';
-import { optionalPackage, PackageMissing } from '../optional-packages.js';
+import { optionalPackage } from '../optional-packages.js';
+import { Unusable } from '../unusable.js';
 import type { StoreDriver } from './contract/driver.js';
 
 /** By the scheme of an address, the package that has the driver. */
@@ -27,7 +28,7 @@ export function isShared({ store }: Pick<StoreSettings, 'store'>): boolean {
   return schemeOf(store) !== undefined;
 }
 
-/** @throws PackageMissing, RangeError for an address that is not {@link isShared}. */
+/** @throws Unusable if the driver is not installed, RangeError for an address that is not {@link isShared}. */
 export async function driverOf(address: string): Promise<StoreDriver> {
   const scheme = schemeOf(address);
   if (scheme === undefined) throw new RangeError('no driver opens this address');
@@ -49,7 +50,7 @@ export async function storeFault(store: string): Promise<string | undefined> {
   try {
     return (await driverOf(store)).addressFault(store);
   } catch (error) {
-    if (!(error instanceof PackageMissing)) throw error;
+    if (!(error instanceof Unusable)) throw error;
     return error.message;
   }
 }
