@@ -146,7 +146,7 @@ class Making(Parts):
             _parts.prepare(str(self.root))
         for mode in (0o770, 0o702):
             self.root.chmod(mode)
-            with self.assertRaisesRegex(SpoolRefused, f"others can write to .*{mode:o}"):
+            with self.assertRaisesRegex(SpoolRefused, f"other users can write to .*{mode:o}"):
                 _parts.prepare(str(self.root))
 
     def test_directories_on_the_way_to_a_spool_are_made_for_one_user(self) -> None:
