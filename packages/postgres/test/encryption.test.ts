@@ -305,7 +305,7 @@ describe('encrypted payloads in PostgreSQL', () => {
       'those of another log',
     );
     await keyServer.query(`TRUNCATE ${address.schema}.encryption_keys`);
-    await expect(open(address)).rejects.toThrow('are not whole');
+    await expect(open(address)).rejects.toThrow('are incomplete');
     // One that does not know of keys stores nothing in the clear.
     const plain = await openSequencedStore(address);
     await expect(plain.append([candidate()])).rejects.toThrow('the database cannot be reached');

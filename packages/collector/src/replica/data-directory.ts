@@ -81,7 +81,7 @@ export function dataDirectory(options: DataDirectoryOptions): CopySource {
       const why = messageOf(error);
       const message = `${file} is not a checkpoint of this log: ${why}`;
       if (onFault === undefined)
-        throw new StoreDamaged({ where: file }, `a note that is no checkpoint of this log (${why}) lies`);
+        throw new StoreDamaged({ where: file }, `this note is not a checkpoint of this log (${why})`);
       onFault(message);
       return false;
     }

@@ -388,7 +388,7 @@ class Mirror {
     const odd = outcomes.findIndex((outcome) => outcome !== 'accepted');
     if (odd < 0) return;
     const sequence = this.#cursor.sequence - batch.length + odd;
-    throw new StoreDamaged({ where: 'the database', sequence }, 'an event stands twice in the log, or');
+    throw new StoreDamaged({ where: 'the database', sequence }, 'duplicate event id');
   }
 
   async #compare(note: string, checkpoint: Checkpoint): Promise<void> {
