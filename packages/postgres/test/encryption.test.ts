@@ -169,7 +169,7 @@ describe('encrypted payloads in PostgreSQL', () => {
     expect(await store.append([candidate({ organisation: 'ward-1' })])).toEqual(['accepted']);
     await keyServer.stop('SIGKILL');
     await expect(store.append([candidate({ organisation: 'ward-2' })])).rejects.toThrow(
-      'the keys of payloads cannot be written',
+      'the payload keys cannot be written',
     );
     // One whose keys are there.
     const [{ count } = {}] = await server.query(`SELECT count(*) FROM ${address.schema}.events`);

@@ -554,7 +554,7 @@ describe('an erasure in a log in PostgreSQL', () => {
     await one.lifecycle.look();
     expect(await answerTo(one.store.requests, done)).toEqual({
       ...{ state: 'refused', because: 'impossible' },
-      reason: 'it is no request',
+      reason: 'it is not a request',
     });
     expect(await one.store.requests.waiting()).toEqual([]);
     const epochs = `SELECT name FROM ${address.schema}.encryption_keys WHERE name LIKE 'epochs/%' AND bytes IS NOT NULL`;

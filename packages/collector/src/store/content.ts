@@ -6,11 +6,11 @@
  */
 import { type Envelope, SALT_BYTES } from '@clinical-events/protocol';
 import type { Candidate } from './contract/events.js';
+import { JsonOutline } from '../json-outline.js';
 import {
   CLOSE_BRACE,
   CLOSE_BRACKET,
   COMMA,
-  JsonOutline,
   OPEN_BRACE,
   OPEN_BRACKET,
   POINT,
@@ -20,7 +20,7 @@ import {
   stringEnd,
   type Units,
   unitsOf,
-} from './json-text.js';
+} from '../json-text.js';
 
 /**
  * The outcome of an event whose id its organisation has already stored (contract/events.ts).

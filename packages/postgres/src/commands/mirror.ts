@@ -56,7 +56,8 @@ import {
 } from '@clinical-events/collector/commands/exit-codes';
 import { encryptionOf } from '@clinical-events/collector/commands/payload-encryption';
 import { ProgressBar } from '@clinical-events/collector/commands/terminal';
-import { holdDirectory, holdsLog } from '@clinical-events/collector/commands/regular-files';
+import { holdDirectory } from '@clinical-events/collector/commands/held-directory';
+import { holdsLog } from '@clinical-events/collector/commands/regular-files';
 import { describeAddress, parseAddress } from '../address.js';
 import { openForReading } from '../driver.js';
 import { MirroredActions } from '../mirrored-actions.js';
@@ -207,7 +208,7 @@ async function heldIn(dataDir: string, { committed }: WritableStore): Promise<He
   const { size: signed } = checkpoint;
   const believed = await treeUpTo(treeStore, checkpoint);
   if (believed.size < signed || committed.entries < signed) {
-    tell('warning: the hashes of the tree were damaged or lost; they are rebuilt from the events');
+    tell('warning: the hashes of the tree are damaged or missing and are rebuilt from the events');
     // Before a hash is written over: if events were changed, the old hashes show which.
     await new ProvenTree(GrowingTree.empty(), leaves).prove(checkpoint);
   }

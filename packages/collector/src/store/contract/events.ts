@@ -137,7 +137,7 @@ export class NotCommitted extends Error {
 
 /** No event may be stored, because payload keys cannot be made durable. */
 export function keysUnwritable(cause: unknown): NotCommitted {
-  return new NotCommitted('the keys of payloads cannot be written', { cause, reason: 'keys_unwritable' });
+  return new NotCommitted('the payload keys cannot be written', { cause, reason: 'keys_unwritable' });
 }
 
 /** It is unknown whether the batch is stored: a flush to the disk failed. */

@@ -18,6 +18,7 @@ import {
   PERMISSIONS,
   type RotationRefusal,
 } from '../contract/keys.js';
+import { messageOf } from '../../system-code.js';
 
 /** Migration n brings `user_version` from n - 1 to n. Add to the end; never edit one that was released. */
 const MIGRATIONS = [
@@ -354,7 +355,7 @@ function reasonOf(file: string, error: unknown): string {
   if (isOneOf(FULL_CODES, error) || (isOneOf(SPACE_CODES, error) && !hasSpace(path.dirname(file)))) {
     return 'no space left on device';
   }
-  return error instanceof Error ? error.message : String(error);
+  return messageOf(error);
 }
 
 /** Converts a row. Refuses values that this version never writes. */
