@@ -205,7 +205,7 @@ test.skipIf(!hasPython).each(['node', 'python'] as const)(
     expect(sent.stderr).toBe('');
     expect(sent.code).toBe(7);
     expect(JSON.parse(sent.stdout)).toEqual({
-      ...{ found: 12, sent: 8, retired: 0, waiting: 0, refused: 4, in_quarantine: 4, held_by_others: 0 },
+      ...{ found: 12, sent: 8, erased: 0, waiting: 0, refused: 4, in_quarantine: 4, held_by_others: 0 },
       ...{ not_taken: [], cut: 0, damaged: { bytes: 0, missing_events: 0, files: [] }, cause: null },
     });
     const texts = () => fake.accepted.map(({ text }) => text).sort();

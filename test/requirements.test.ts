@@ -16,7 +16,7 @@ function testFiles(directory: string): string[] {
 
 const spec = fs.readFileSync(path.join(ROOT, 'docs/SPEC.md'), 'utf8');
 const required = [...spec.matchAll(/^- \*\*(R-\d{3,4})\*\*/gm)].map((match) => match[1]);
-const retired = [...spec.matchAll(/^\| (R-\d{3,4}) /gm)].map((match) => match[1]);
+const erased = [...spec.matchAll(/^\| (R-\d{3,4}) /gm)].map((match) => match[1]);
 const named = new Map<string, string[]>();
 for (const file of ['packages', 'tools', 'test', 'clients'].flatMap((name) =>
   testFiles(path.join(ROOT, name)),
@@ -32,7 +32,7 @@ for (const file of ['packages', 'tools', 'test', 'clients'].flatMap((name) =>
 test('the requirements are numbered once each', () => {
   expect(required.length).toBeGreaterThan(60);
   expect(new Set(required).size).toBe(required.length);
-  expect(new Set([...required, ...retired]).size).toBe(required.length + retired.length);
+  expect(new Set([...required, ...erased]).size).toBe(required.length + erased.length);
 });
 
 test('every requirement of docs/SPEC.md is named by a test', () => {

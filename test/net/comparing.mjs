@@ -87,9 +87,9 @@ function parsed(text) {
 
 function findings([value = {}], formatsChanged) {
   const { findings: found = [], intact, events, entries } = value;
-  const { unopened_payloads: unopened, retired_events: retired, access_log: access } = value;
+  const { unopened_payloads: unopened, erased_events: erased, access_log: access } = value;
   const rows = found.map(({ kind, severity, subject, sequence, file, offset }) =>
     JSON.stringify({ kind, severity, subject, ...(!formatsChanged && { sequence, file, offset }) }),
   );
-  return [JSON.stringify({ intact, events, entries, unopened, retired, access }), ...rows.sort()];
+  return [JSON.stringify({ intact, events, entries, unopened, erased, access }), ...rows.sort()];
 }

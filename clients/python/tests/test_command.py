@@ -149,11 +149,11 @@ class CommandTest(unittest.TestCase):
 
     def test_drain_counts_what_the_collector_has_erased_and_refuses(self) -> None:
         self.wrote(b"0", b"1", b"2")
-        said = {b"0": refusal(409, "event_retired"), b"1": refusal(400, "validation_failed")}
+        said = {b"0": refusal(409, "event_erased"), b"1": refusal(400, "validation_failed")}
         url = self.collector(lambda each: said.get(each.body, answer(201, b'{"status":"accepted"}'))).url
         code, found, _ = self.drain(url)
         numbers = [
-            found[name] for name in ("sent", "retired", "refused", "in_quarantine", "waiting", "found")
+            found[name] for name in ("sent", "erased", "refused", "in_quarantine", "waiting", "found")
         ]
         self.assertEqual((code, numbers), (7, [1, 1, 1, 1, 0, 3]))
 

@@ -79,12 +79,12 @@ class Delivery(unittest.TestCase):
             self.assertFalse(log.close(600))
         self.assertEqual(Left(self.directory).ids, [run.start.event_id])
 
-    def test_retired_and_refused_events_are_counted_and_told(self) -> None:
+    def test_erased_and_refused_events_are_counted_and_told(self) -> None:
         told: list[Any] = []
 
         def respond(request: Request) -> bytes:
             return {
-                "inference-start": refusal(409, "event_retired"),
+                "inference-start": refusal(409, "event_erased"),
                 "human-output": refusal(400, "validation_failed"),
             }.get(request.kind, STORED)
 
@@ -93,7 +93,7 @@ class Delivery(unittest.TestCase):
             output = log.start_run().output()
             self.assertTrue(log.flush(120))
             state = log.state
-        self.assertEqual((state.retired, state.quarantined, state.waiting), (1, 1, 0))
+        self.assertEqual((state.erased, state.quarantined, state.waiting), (1, 1, 0))
         ((kind, event_id, answer),) = told
         self.assertEqual((kind, event_id, answer["status"]), ("human-output", output.event_id, 400))
 

@@ -210,7 +210,7 @@ class ConnectionTest(Case):
 
     def test_what_says_that_an_event_is_stored_before_it_was_sent_is_no_answer(self) -> None:
         """[R-1468] A 201 or a 409 that begins before all of the request was handed over is no answer."""
-        for early in (STORED, refusal(409, "event_retired"), STORED[:30]):
+        for early in (STORED, refusal(409, "event_erased"), STORED[:30]):
             collector = self.collector(lambda _: CLOSE, early=lambda _, early=early: early)
             with self.subTest(early), self.assertRaisesRegex(NoAnswer, "before|without"):
                 self.connect(collector).post("outcome", LARGE)
@@ -284,7 +284,7 @@ class SenderTest(Case):
         return lambda: not spool.queue and not spool.taken
 
     def test_an_event_is_done_once_a_collector_says_so(self) -> None:
-        """[R-862] An event leaves the spool by a whole 201 with a collector's body or 409 event_retired."""
+        """[R-862] An event leaves the spool by a whole 201 with a collector's body or 409 event_erased."""
         statuses = (200, 204, 302, 101, 401, 403, 404, 405, 407, 408, 421, 425, 426, 429, 500, 503)
         foreign = [answer(201, body) for body in (b"", b"{}", b"[]", b"<html>", STORED_BODY[:-1])]
         cut = [STORED[:-1] + CLOSE, CLOSE, RESET, b"<html>" + CLOSE, b"\x16\x03\x01" + CLOSE]
@@ -302,9 +302,9 @@ class SenderTest(Case):
 
     def test_an_event_that_was_stored_and_erased_is_done_and_counted(self) -> None:
         spool = Waiting(b"{}")
-        sender = self.sender(spool, self.collector(lambda _: refusal(409, "event_retired")).url)
+        sender = self.sender(spool, self.collector(lambda _: refusal(409, "event_erased")).url)
         sender.start()
-        until(lambda: sender.retired == 1)
+        until(lambda: sender.erased == 1)
         self.assertEqual((spool.done, sender.sent, self.warnings, self.refused), ([b"{}"], 0, [], []))
 
     def test_what_will_never_be_taken_goes_into_quarantine_and_is_reported(self) -> None:

@@ -26,7 +26,7 @@ export interface ClientState extends SpoolState {
   /** Events that were not captured since the client was made. */
   readonly refused: number;
   /** Events that were deleted here since then because the collector has erased them. */
-  readonly retired: number;
+  readonly erased: number;
 }
 
 const NOTHING: SpoolState = { waiting: 0, waitingBytes: 0, quarantined: 0, cut: 0, watched: 0 };
@@ -158,7 +158,7 @@ export class Client<P extends Profile = 'minimum'> {
     const [earliest] = [oldest, first].filter((at) => at !== undefined).sort();
     return {
       ...{ ...others, waiting: waiting + queue.waiting, waitingBytes: waitingBytes + queue.bytes, refused },
-      retired: this.#sender?.retired ?? 0,
+      erased: this.#sender?.erased ?? 0,
       ...(earliest !== undefined && { oldest: earliest }),
     };
   }

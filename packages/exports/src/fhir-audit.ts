@@ -103,9 +103,9 @@ function entitiesOf(lookup: RecordLookup, event: RecordedEvent): Part[] {
 }
 
 /** By which action of the log the content was destroyed. */
-function erasureOf({ action, retired_at }: RecordedEvent): Part[] {
+function erasureOf({ action, erased_at }: RecordedEvent): Part[] {
   if (action === undefined) return [];
-  const detail = detailOf('retired_at', retired_at);
+  const detail = detailOf('erased_at', erased_at);
   return [{ what: { identifier: uuid(action) }, type: CODES.systemObject, lifecycle: CODES.erasure, detail }];
 }
 

@@ -353,6 +353,6 @@ function eventAttributes(event: RecordedEvent): Said {
     'clinical_events.event.received_at': event.received_at,
     'clinical_events.event.payload': event.payload,
     'clinical_events.event.action': event.action,
-    'clinical_events.event.retired_at': event.retired_at,
+    'clinical_events.event.erased_at': event.erased_at,
   };
 }

@@ -74,18 +74,14 @@ function documentOf(record: ClinicalRecord): object {
   return document.toObject();
 }
 
-function relateErasure(
-  document: ProvDocument,
-  { event_id, retired_at }: RecordedEvent,
-  action: string,
-): void {
+function relateErasure(document: ProvDocument, { event_id, erased_at }: RecordedEvent, action: string): void {
   const erasure = document.declare('activity', `ce:action-${action}`, {
     'prov:type': qualified('ce:Erasure'),
   });
   document.relate('wasInvalidatedBy', {
     'prov:entity': `event:${event_id}`,
     'prov:activity': erasure,
-    'prov:time': retired_at,
+    'prov:time': erased_at,
   });
 }
 

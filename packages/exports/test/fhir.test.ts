@@ -125,18 +125,18 @@ describe('a record in FHIR R4', () => {
   test("does not name the first start's model and caller for a second start that cannot be read [R-712]", () => {
     const record = assembleRecord([
       start({}),
-      event({ kind: 'inference-start', n: 2, payloadState: 'retired' }),
+      event({ kind: 'inference-start', n: 2, payloadState: 'erased' }),
     ]);
     expect(audits(bundleOf(record)).map(({ agent }) => agent.length)).toEqual([3, 1]);
   });
 
   test('names the action that has destroyed the content of an event [R-1352]', () => {
-    const gone = erased(event({ kind: 'outcome', n: 4, payloadState: 'retired' }));
+    const gone = erased(event({ kind: 'outcome', n: 4, payloadState: 'erased' }));
     const [, audit] = audits(bundleOf(assembleRecord([start({}), gone])));
     expect(audit?.entity?.at(-1)).toMatchObject({
       what: { identifier: { value: `urn:uuid:${id(900)}` } },
       lifecycle: { code: '15' },
-      detail: [{ type: 'retired_at', valueString: '2026-06-01T00:00:00.000Z' }],
+      detail: [{ type: 'erased_at', valueString: '2026-06-01T00:00:00.000Z' }],
     });
   });
 

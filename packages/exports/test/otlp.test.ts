@@ -49,12 +49,12 @@ const KNOWN: ReadonlySet<unknown> = new Set([
 
 describe('a record in OTLP/JSON', () => {
   test('says of an event that was erased by which action, and when [R-1352]', () => {
-    const gone = erased(event({ kind: 'outcome', n: 4, payloadState: 'retired' }));
+    const gone = erased(event({ kind: 'outcome', n: 4, payloadState: 'erased' }));
     const [, span] = spansOf(assembleRecord([start({}), gone]));
     expect(named(span?.attributes)).toMatchObject({
-      'clinical_events.event.payload': 'retired',
+      'clinical_events.event.payload': 'erased',
       'clinical_events.event.action': id(900),
-      'clinical_events.event.retired_at': '2026-06-01T00:00:00.000Z',
+      'clinical_events.event.erased_at': '2026-06-01T00:00:00.000Z',
     });
   });
 

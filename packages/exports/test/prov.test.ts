@@ -57,7 +57,7 @@ describe('a record in PROV-JSON', () => {
 
   test('invalidates what was erased by the action that erased it [R-1352]', () => {
     const [started, ...others] = fullRun();
-    const gone = erased(event({ kind: 'human-output', n: 30, payloadState: 'retired' }));
+    const gone = erased(event({ kind: 'human-output', n: 30, payloadState: 'erased' }));
     if (started === undefined) throw new Error('a run has a start');
     const document = documentOf(assembleRecord([started, ...others, gone]));
     expect(provFaults(document)).toEqual([]);

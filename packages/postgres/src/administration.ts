@@ -61,7 +61,7 @@ async function takeOut(connection: ReadingConnection): Promise<number> {
   const known = new ActionRows(connection);
   await known.refresh();
   const { actions } = known;
-  const gone = actions.retired.without(eventsOf(actions.taken('undone')));
+  const gone = actions.erased.without(eventsOf(actions.taken('undone')));
   let taken = 0;
   let rows: KeptRow[] = [];
   const flush = async () => {

@@ -59,7 +59,7 @@ export class PostgresEvidence implements Evidence {
   async erasedByNow(): Promise<SequenceSet> {
     const rows = new ActionRows(this.connection);
     await rows.refresh();
-    return rows.actions.retired;
+    return rows.actions.erased;
   }
 
   async *rows(): AsyncGenerator<readonly EvidenceRow[], void> {
@@ -190,7 +190,7 @@ function matchedTo(leaves: Buffer, entries: number, rows: readonly Stored[]): (S
   const left = new Set(rows);
   return Array.from({ length: entries }, (_, i) => {
     const leaf = leaves.subarray(i * LEAF_BYTES, (i + 1) * LEAF_BYTES);
-    const fits = (row: Stored) => isOf(leaf, row.leaf, row.state === 'retired' ? COMMITMENT_AT : LEAF_BYTES);
+    const fits = (row: Stored) => isOf(leaf, row.leaf, row.state === 'erased' ? COMMITMENT_AT : LEAF_BYTES);
     const next = rows[i];
     const found = next !== undefined && left.has(next) && fits(next) ? next : [...left].find(fits);
     if (found !== undefined) left.delete(found);
@@ -213,7 +213,7 @@ function storedIn([, stateIn, envelopeBytes, salted, isRegistered]: BinaryRow): 
   const sealed = key && salted ? [salted.subarray(0, TAG_END), salted.subarray(CIPHER_TAG_AT)] : [];
   return {
     ...{ envelope: envelopeIn(bytes), commitment, leaf, place: key?.place, eventId: idIn(bytes) },
-    state: isTaken ? 'retired' : key === undefined ? 'plain' : 'encrypted',
+    state: isTaken ? 'erased' : key === undefined ? 'plain' : 'encrypted',
     stored: key === undefined ? (salted ?? Buffer.alloc(0)) : Buffer.concat(sealed),
     isRegistered: isRegistered ? numberIn(isRegistered) === 1 : false,
   };

@@ -674,7 +674,7 @@ function outcomeOf(
   const place = state === '1' ? keyPlaceIn(row) : undefined;
   // Even if the key still exists, an erased event must not be compared.
   if (state === '2' || (place && encryption?.isTaken(place.tag, candidate.organisation, place.place)))
-    return 'retired';
+    return 'erased';
   if (typeof salted !== 'string') return 'conflict';
   return repeatOutcome(stands, candidate, () => {
     const opened =

@@ -42,12 +42,12 @@ const LOCKED_MS = 5000;
 const LOCK_NOT_AVAILABLE = '55P03';
 /** Offsets in a leaf. */
 const [ENVELOPE_HASH_AT, COMMITMENT_AT] = [9, 41];
-const STATES: readonly PayloadState[] = ['plain', 'encrypted', 'retired'];
+const STATES: readonly PayloadState[] = ['plain', 'encrypted', 'erased'];
 
 /** Keys that decrypt payloads, and the sequences whose payloads stay closed. */
 interface Opener {
   readonly keys: StoredKeys | undefined;
-  readonly retired: SequenceSet;
+  readonly erased: SequenceSet;
 }
 
 /** An entry that matches its leaf. */
@@ -256,7 +256,7 @@ export class PostgresLog implements EntryLog {
   async #opener(): Promise<Opener> {
     await this.keys?.refresh();
     if (this.isEncrypted) await this.#actions.refresh();
-    return { keys: this.keys?.stored, retired: this.#actions.actions.retired };
+    return { keys: this.keys?.stored, erased: this.#actions.actions.erased };
   }
 
   /** A rejection reaches only a caller that awaits the rows. */
@@ -315,7 +315,7 @@ function rowOf(
   envelope: Buffer | null | undefined,
   salted: Buffer | null | undefined,
   leaf: Buffer,
-  { keys, retired }: Opener,
+  { keys, erased }: Opener,
 ): Row | undefined {
   const stored = state && STATES[numberIn(state)];
   if (!envelope || !stored) return undefined;
@@ -325,7 +325,7 @@ function rowOf(
   if (stored === 'plain')
     return salted && sha256(salted).equals(commitment) ? { ...row, state: stored, salted } : undefined;
   const closed = { ...row, state: stored, salted: Buffer.alloc(0) };
-  if (stored === 'retired' || retired.has(sequence)) return { ...closed, state: 'retired' };
+  if (stored === 'erased' || erased.has(sequence)) return { ...closed, state: 'erased' };
   if (!salted || !commitmentIn(salted).equals(commitment)) return undefined;
   const opened = openRow(keys, organisationIn(envelope), envelope, salted);
   if (opened === 'unfit') return undefined;

@@ -304,7 +304,7 @@ export class PostgresStore implements SharedStore {
     const found: TakenKeys[][] = [];
     for (const list of lists) {
       const places = Map.groupBy(list, ({ tag, organisation }) => `${tag} ${organisation}`);
-      const wanted = eventsOf(list).without(this.actions.retired);
+      const wanted = eventsOf(list).without(this.actions.erased);
       const isNamed = ({ organisation, key }: EncryptedRow) =>
         places.get(`${key.tag} ${organisation}`)?.some((keys) => keys.places?.has(key.place)) === true;
       found.push(signal.aborted ? [] : await keysOf(this.#control, wanted, isNamed));

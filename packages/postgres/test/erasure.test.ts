@@ -262,35 +262,35 @@ describe('an erasure in a log in PostgreSQL', () => {
     ]);
     const expected = [
       'plain',
-      'retired',
-      'retired',
+      'erased',
+      'erased',
       'plain',
       'plain',
       'plain',
-      'retired',
+      'erased',
       'plain',
       'plain',
       'plain',
     ];
     expect(await states()).toEqual(expected);
     expect(await states({ hasKeys: false })).toEqual(
-      expected.map((state) => (state === 'retired' ? state : 'encrypted')),
+      expected.map((state) => (state === 'erased' ? state : 'encrypted')),
     );
     await other.store.refreshActions();
     for (const { store } of [one, other]) {
       expect(await store.append(mine)).toEqual([
-        ...['duplicate', 'retired', 'retired', 'duplicate', 'duplicate', 'duplicate'],
+        ...['duplicate', 'erased', 'erased', 'duplicate', 'duplicate', 'duplicate'],
       ]);
       const changed = mine.map((event) => ({
         ...candidate({ organisation: 'ward-1' }),
         eventId: event.eventId,
       }));
-      expect((await store.append(changed)).slice(1, 4)).toEqual(['retired', 'retired', 'conflict']);
-      expect((await store.append(others)).slice(0, 2)).toEqual(['retired', 'duplicate']);
+      expect((await store.append(changed)).slice(1, 4)).toEqual(['erased', 'erased', 'conflict']);
+      expect((await store.append(others)).slice(0, 2)).toEqual(['erased', 'duplicate']);
     }
     const { log, findings } = await audit();
     expect(findings).toEqual([]);
-    expect([log.retired, log.retiring]).toEqual([{ 'test-data': 3 }, 0]);
+    expect([log.erased, log.erasing]).toEqual([{ 'test-data': 3 }, 0]);
     // New events of the same buckets are encrypted as ever.
     await one.append(events(3));
     expect((await states()).slice(-3)).toEqual(['plain', 'plain', 'plain']);
@@ -322,7 +322,7 @@ describe('an erasure in a log in PostgreSQL', () => {
     for (const action of asked) expect(partsOf(reader.store.actions, action)).toEqual([1]);
     expect(reader.store.actions.logged).toHaveLength(2 * asked.length);
     expect((await states()).map((state, i) => [i % 20 < 10, state])).toEqual(
-      Array.from({ length: 60 }, (_, i) => [i % 20 < 10, i % 20 < 10 ? 'retired' : 'plain']),
+      Array.from({ length: 60 }, (_, i) => [i % 20 < 10, i % 20 < 10 ? 'erased' : 'plain']),
     );
     expect((await audit()).findings).toEqual([]);
   });
@@ -350,14 +350,9 @@ describe('an erasure in a log in PostgreSQL', () => {
     expect(await maintainLog(address)).toEqual({ months: 0, takenOut: 0 });
     const left = await server.query(`SELECT count(*) FROM ${address.schema}.events WHERE salted IS NULL`);
     expect(left).toEqual([{ count: '4' }]);
-    const found = (await states()).map((state) => state === 'retired');
+    const found = (await states()).map((state) => state === 'erased');
     expect(found).toEqual(sent.map((_, i) => [0, 1, 2, 28].includes(i)));
-    expect((await one.store.append(sent)).slice(0, 4)).toEqual([
-      'retired',
-      'retired',
-      'retired',
-      'duplicate',
-    ]);
+    expect((await one.store.append(sent)).slice(0, 4)).toEqual(['erased', 'erased', 'erased', 'duplicate']);
     expect((await audit()).findings).toEqual([]);
     // Another envelope in its place is none that was written.
     await server.query(
@@ -375,9 +370,9 @@ describe('an erasure in a log in PostgreSQL', () => {
     await one.close();
     collectors = [];
     await restore();
-    expect(await states()).toEqual(['plain', 'plain', 'plain', 'retired', 'plain']);
+    expect(await states()).toEqual(['plain', 'plain', 'plain', 'erased', 'plain']);
     expect((await audit()).findings.map(({ kind, sequence }) => [kind, sequence])).toEqual([
-      ['not_retired', 4],
+      ['not_erased', 4],
     ]);
     await Collector.open();
     expect((await audit()).findings).toEqual([]);
@@ -412,9 +407,9 @@ describe('an erasure in a log in PostgreSQL', () => {
     await next.lifecycle.look();
     expect(next.told).toEqual([]);
     expect(next.store.actions.logged.map(({ said }) => said.does)).toEqual(['erase', 'done']);
-    expect(next.store.actions.retired.toText()).toBe(SequenceSet.of([2, 4]).toText());
+    expect(next.store.actions.erased.toText()).toBe(SequenceSet.of([2, 4]).toText());
     expect((await audit()).findings).toEqual([]);
-    expect(await states()).toEqual(['plain', 'retired', 'plain', 'retired', 'plain']);
+    expect(await states()).toEqual(['plain', 'erased', 'plain', 'erased', 'plain']);
   });
 
   test('[R-1360] is of what the log has, and verify ends where its last batches are gone', async () => {
@@ -423,7 +418,7 @@ describe('an erasure in a log in PostgreSQL', () => {
     const action = await request(one, [2, 700]);
     await one.lifecycle.look();
     expect(await answerTo(one.store.requests, action)).toEqual({ state: 'done' });
-    expect(one.store.actions.retired.toText()).toBe(SequenceSet.of([2]).toText());
+    expect(one.store.actions.erased.toText()).toBe(SequenceSet.of([2]).toText());
     await one.close();
     collectors = [];
     await server.query(`DELETE FROM ${address.schema}.sequenced WHERE first_sequence > 1`);
@@ -444,7 +439,7 @@ describe('an erasure in a log in PostgreSQL', () => {
     // Events for which no new key is needed are stored all the while.
     await one.append(events(1));
     await keyServer.run();
-    expect(await states()).toEqual(['retired', 'plain', 'plain', 'plain', 'plain', 'plain']);
+    expect(await states()).toEqual(['erased', 'plain', 'plain', 'plain', 'plain', 'plain']);
     await one.close();
     collectors = [];
     const again = await Collector.open();
@@ -482,7 +477,7 @@ describe('an erasure in a log in PostgreSQL', () => {
     for (const does of ['erase', 'done'])
       expect(actions.logged.filter(({ said }) => said.does === does)).toHaveLength(asked.length);
     const erased = Math.min(20, asked.length);
-    expect(await states()).toEqual(Array.from({ length: 40 }, (_, i) => (i < erased ? 'retired' : 'plain')));
+    expect(await states()).toEqual(Array.from({ length: 40 }, (_, i) => (i < erased ? 'erased' : 'plain')));
     expect((await audit()).findings).toEqual([]);
   });
 
@@ -513,7 +508,7 @@ describe('an erasure in a log in PostgreSQL', () => {
         sequence++;
       }
     expect(one.store.actions.logged.map(({ said }) => said.action)).toEqual(asked);
-    const left = Array.from({ length: 20 }, (_, i) => (erased.includes(i + 1) ? 'retired' : 'plain'));
+    const left = Array.from({ length: 20 }, (_, i) => (erased.includes(i + 1) ? 'erased' : 'plain'));
     expect(await states()).toEqual(left);
     expect((await audit()).findings).toEqual([]);
   });
@@ -612,12 +607,12 @@ describe('what somebody with all rights on the database has changed', () => {
     };
     await expect(pass()).rejects.toThrow('has no valid seal of a collector of this log');
     await expect(Collector.open()).rejects.toThrow('table actions');
-    expect(await states()).toEqual(['retired', 'retired', 'retired', 'plain']);
+    expect(await states()).toEqual(['erased', 'erased', 'erased', 'plain']);
     await server.query(`
       DELETE FROM ${of('actions')}; DELETE FROM ${of('sequenced')} WHERE lane = 900000;
       DELETE FROM ${of('batches')} WHERE lane = 900000; DELETE FROM ${of('events')} WHERE lane = 900000;
       UPDATE ${of('heads')} SET size = 4`);
-    expect(await states()).toEqual(['plain', 'plain', 'retired', 'plain']);
+    expect(await states()).toEqual(['plain', 'plain', 'erased', 'plain']);
   });
 
   test('[R-1268] what was sealed by a key that is lost is believed up to where the log had come, and no further', async () => {
@@ -638,7 +633,7 @@ describe('what somebody with all rights on the database has changed', () => {
     let passed = 0;
     for await (const batch of next.store.committed.pass({ sequence: 1, at: 0 })) passed += [...batch].length;
     expect(passed).toBe(next.store.committed.entries);
-    expect(await states()).toEqual(['retired', 'retired', 'plain', 'retired']);
+    expect(await states()).toEqual(['erased', 'erased', 'plain', 'erased']);
   });
 
   test('[R-1362] rows of the table actions that are no actions, or have other numbers, are found', async () => {
@@ -661,7 +656,7 @@ describe('what somebody with all rights on the database has changed', () => {
       expect.stringMatching(/batch 1 of lane 777, which is no action/),
       expect.stringMatching(/not numbered/),
     ]);
-    expect(await states()).toEqual(['plain', 'retired', 'plain']);
+    expect(await states()).toEqual(['plain', 'erased', 'plain']);
   });
 
   test('[R-1360] the key that a row names is destroyed only where it opens that row', async () => {
@@ -674,7 +669,7 @@ describe('what somebody with all rights on the database has changed', () => {
     const action = await request(one, [1, 2, 4]);
     await one.lifecycle.look();
     expect(await answerTo(one.store.requests, action)).toEqual({ state: 'done' });
-    expect(one.store.actions.retired.toText()).toBe(SequenceSet.of([1]).toText());
+    expect(one.store.actions.erased.toText()).toBe(SequenceSet.of([1]).toText());
     await server.query(
       `UPDATE ${of('events')} SET salted = set_byte(salted, 11, get_byte(salted, 11) - 1) WHERE ord = 1`,
     );
@@ -722,15 +717,15 @@ describe('a row in the place of another', () => {
     const action = await request(one, [1, 3]);
     await one.lifecycle.look();
     expect(await answerTo(one.store.requests, action)).toEqual({ state: 'done' });
-    expect(one.store.actions.retired.toText()).toBe(SequenceSet.of([1]).toText());
+    expect(one.store.actions.erased.toText()).toBe(SequenceSet.of([1]).toText());
     await put(row);
     // Nor where they have another order.
     await server.query(`UPDATE ${of('events')} SET ord = -1 WHERE ord = 2`);
     await request(one, [2]);
     await one.lifecycle.look();
-    expect(one.store.actions.retired.toText()).toBe(SequenceSet.of([1]).toText());
+    expect(one.store.actions.erased.toText()).toBe(SequenceSet.of([1]).toText());
     await server.query(`UPDATE ${of('events')} SET ord = 2 WHERE ord = -1`);
-    expect(await states()).toEqual(['retired', 'plain', 'plain', 'plain']);
+    expect(await states()).toEqual(['erased', 'plain', 'plain', 'plain']);
     expect((await audit()).findings).toEqual([]);
   });
 });
@@ -748,7 +743,7 @@ describe('a database of keys that is of an older state', () => {
     await one.lifecycle.look();
     expect(await answerTo(one.store.requests, action)).toEqual({ state: 'done' });
     expect((await audit()).findings).toEqual([]);
-    expect(await states()).toEqual(['plain', 'retired', 'plain', 'retired']);
+    expect(await states()).toEqual(['plain', 'erased', 'plain', 'erased']);
   });
 
   test('[R-1361] has back what the others know, also where one of them has written to it since', async () => {
@@ -765,7 +760,7 @@ describe('a database of keys that is of an older state', () => {
     await other.lifecycle.look();
     expect(await answerTo(other.store.requests, action)).toEqual({ state: 'done' });
     expect((await audit()).findings).toEqual([]);
-    expect(await states()).toEqual(['plain', 'retired', ...Array<string>(6).fill('plain')]);
+    expect(await states()).toEqual(['plain', 'erased', ...Array<string>(6).fill('plain')]);
   });
 
   test('[R-1358] and lacks the key of the newest event lets no collector start', async () => {

@@ -156,7 +156,7 @@ export const ERRORS = {
     logLevel: 'warn',
     when: 'An event with the same event_id and other content is stored already; that one stands.',
   },
-  event_retired: {
+  event_erased: {
     status: 409,
     message: 'The event with this event_id was erased.',
     retry: false,

@@ -22,7 +22,7 @@ const STATUSES: Record<ErrorCode, number> = {
   method_not_allowed: 405,
   request_timeout: 408,
   event_id_conflict: 409,
-  event_retired: 409,
+  event_erased: 409,
   body_too_large: 413,
   unsupported_media_type: 415,
   unsupported_content_encoding: 415,

@@ -105,7 +105,7 @@ export class RunTally {
   first = Infinity;
   last = -Infinity;
   readonly bySteps: number[];
-  readonly levels = { full: 0, minimum: 0, incomplete: 0, retired: 0 };
+  readonly levels = { full: 0, minimum: 0, incomplete: 0, erased: 0 };
   readonly missing = new Counts<Missing>();
   /** Each run once, by its last outcome. */
   readonly outcomes = new Counts<OutcomeWord>();
@@ -189,7 +189,7 @@ export class RunTally {
     this.first = Math.min(this.first, other.first);
     this.last = Math.max(this.last, other.last);
     addTo(this.bySteps, other.bySteps);
-    for (const level of ['full', 'minimum', 'incomplete', 'retired'] as const)
+    for (const level of ['full', 'minimum', 'incomplete', 'erased'] as const)
       this.levels[level] += other.levels[level];
     this.missing.merge(other.missing);
     this.outcomes.merge(other.outcomes);

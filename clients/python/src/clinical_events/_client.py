@@ -53,13 +53,13 @@ class ClientState:
     """What a client holds; sizes in bytes, ``oldest`` in milliseconds since 1970, None when nothing waits."""
 
     __slots__ = (
-        *("cut", "oldest", "quarantined", "refused", "retired"),
+        *("cut", "oldest", "quarantined", "refused", "erased"),
         *("waiting", "waiting_bytes", "watched"),
     )
 
     def __init__(self) -> None:
         self.waiting = self.waiting_bytes = self.quarantined = self.cut = self.watched = 0
-        self.refused = self.retired = 0
+        self.refused = self.erased = 0
         self.oldest: int | None = None
 
     def __repr__(self) -> str:
@@ -248,7 +248,7 @@ class Client:
         state.refused = core.refused
         state.waiting, state.waiting_bytes = core.waiting
         if core.sender is not None:
-            state.retired = core.sender.retired
+            state.erased = core.sender.erased
         if core.spool is not None:
             held = core.spool.state()
             state.waiting += held.waiting

@@ -1,4 +1,4 @@
-"""``clinical-events drain``: sends what waits where no application does, say after a host was retired."""
+"""``clinical-events drain``: sends what waits where no application does, say after a host was replaced."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class _Course:
             self.end("nothing more is sent")
             return
         now = _system.monotonic()
-        settled = sender.sent + sender.retired + sender.refused
+        settled = sender.sent + sender.erased + sender.refused
         if settled > self._settled:
             self._settled, self._progress_at = settled, now
         standing = now - self._progress_at
@@ -214,12 +214,12 @@ def _report(
     known = max(state.waiting, found.left.waiting)
     still = None if found.left.uncounted else known
     if request.json:
-        settled = sender.sent + sender.refused + sender.retired
+        settled = sender.sent + sender.refused + sender.erased
         output.say_json(
             {
                 "found": None if still is None else settled + still,
                 "sent": sender.sent,
-                "retired": sender.retired,
+                "erased": sender.erased,
                 "waiting": still,
                 "refused": sender.refused,
                 "in_quarantine": quarantined,
@@ -244,8 +244,8 @@ def _report(
 
 
 def _report_rest(output: Output, sender: Sender, damage: _Damage, quarantined: int, found: _Left) -> None:
-    if sender.retired:
-        output.say(f"{counted(sender.retired, 'event')} deleted: the collector had stored and erased them.")
+    if sender.erased:
+        output.say(f"{counted(sender.erased, 'event')} deleted: the collector had stored and erased them.")
     for each in found.not_taken:
         unknown = "an unknown number of events"
         count = unknown if each["waiting"] is None else counted(each["waiting"], "event")

@@ -72,7 +72,7 @@ class Sender:
 
     An event leaves the spool when it is stored, was stored and erased since, or stands in quarantine.
 
-    ``sent``, ``retired`` and ``refused`` count events; ``hopeless`` says why waiting does not help,
+    ``sent``, ``erased`` and ``refused`` count events; ``hopeless`` says why waiting does not help,
     ``denied`` that the key may not send a kind, ``setback`` what went wrong since an event was stored.
     """
 
@@ -90,7 +90,7 @@ class Sender:
         timeout: float = 30.0,
         slow: float = _SLOW,
     ) -> None:
-        self.sent = self.retired = self.refused = 0
+        self.sent = self.erased = self.refused = 0
         self.hopeless: str | None = None
         self.denied: str | None = None
         self.setback: str | None = None
@@ -310,9 +310,9 @@ class Sender:
         told = fields(answer.body)
         code = told.get("code")
         words = f"{status} {code}" if isinstance(code, str) and CODE.fullmatch(code) else str(status)
-        if status == 409 and code == "event_retired":
+        if status == 409 and code == "event_erased":
             self.hopeless = self.setback = None
-            self._settle(job, True, retired=True)
+            self._settle(job, True, erased=True)
         elif status in (408, 425, 429) or status >= 500:
             self._set_back(f"the collector answered {status}")
             self._later(job, retry_after(answer.headers.get("retry-after", "")))
@@ -328,14 +328,14 @@ class Sender:
             self.hopeless = self.setback = None
             self._refuse(job, refusal(answer, told))
 
-    def _settle(self, job: _Job, done: bool, retired: bool = False) -> None:
+    def _settle(self, job: _Job, done: bool, erased: bool = False) -> None:
         self._spool.settle(job.event, done)
         with self._lock:
             self._in_flight -= 1
             if not done:
                 return
-            self.retired += retired
-            self.sent += not retired
+            self.erased += erased
+            self.sent += not erased
             self._went()
 
     def _went(self) -> None:

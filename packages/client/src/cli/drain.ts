@@ -1,4 +1,4 @@
-/** `collector-spool drain`: sends what waits, where no application does: after a host was retired, say. */
+/** `collector-spool drain`: sends what waits, where no application does: after a host was replaced, say. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { withReason } from '../listeners.js';
 import { checkDestination, type Destination, endpointFor } from '../sending/endpoint-for.js';
@@ -43,7 +43,7 @@ export async function drain(
     onQuarantine: () => course.refused++,
     onSetback: (setback) => course.setBack(setback),
   });
-  const look = () => course.look(sender.sent + sender.retired, spool.state);
+  const look = () => course.look(sender.sent + sender.erased, spool.state);
   const looking = setInterval(look, LOOK_MS);
   await sender.idle(course.over);
   while (spool.state.watched > 0 && !course.over.aborted) {
@@ -59,7 +59,7 @@ export async function drain(
   await lookedOn;
   clearInterval(looking);
   output.endProgress();
-  const { sent, retired } = sender;
+  const { sent, erased } = sender;
   const { refused, why } = course;
   const cause = waiting > 0 ? course.cause : undefined;
   const damage = sumOf(damages);
@@ -70,7 +70,7 @@ export async function drain(
   // Someone else may have taken over by now what waited in the end, and send it.
   const still = left.uncounted > 0 ? undefined : Math.max(waiting, left.waiting);
   const result: Result = {
-    ...{ found: still === undefined ? undefined : sent + still + refused + retired, sent, retired, refused },
+    ...{ found: still === undefined ? undefined : sent + still + refused + erased, sent, erased, refused },
     ...{ still, atLeast: Math.max(waiting, left.waiting), quarantined, held, notTaken, cut, damage, cause },
   };
   if (json) await output.sayJson(asJson(result));
@@ -81,7 +81,7 @@ export async function drain(
 }
 
 /** What was found, and what became of it. */
-interface Result extends Record<'sent' | 'retired' | 'refused' | 'atLeast' | 'quarantined' | 'cut', number> {
+interface Result extends Record<'sent' | 'erased' | 'refused' | 'atLeast' | 'quarantined' | 'cut', number> {
   /** Undefined where it is not known how many are left. */
   readonly found: number | undefined;
   readonly still: number | undefined;
@@ -92,11 +92,11 @@ interface Result extends Record<'sent' | 'retired' | 'refused' | 'atLeast' | 'qu
 }
 
 /** For scripts; the names are a promise. */
-function asJson({ found, sent, retired, still, refused, quarantined, held, damage, ...rest }: Result) {
+function asJson({ found, sent, erased, still, refused, quarantined, held, damage, ...rest }: Result) {
   return {
     found: found ?? null,
     sent,
-    retired,
+    erased,
     waiting: still ?? null,
     refused,
     in_quarantine: quarantined,
@@ -108,10 +108,10 @@ function asJson({ found, sent, retired, still, refused, quarantined, held, damag
   };
 }
 
-function* inWords({ sent, still, atLeast, refused, retired, quarantined, held, ...rest }: Result) {
+function* inWords({ sent, still, atLeast, refused, erased, quarantined, held, ...rest }: Result) {
   const { notTaken, damage } = rest;
   yield `${counted(sent, 'event')} sent, ${still ?? `at least ${atLeast}`} still waiting, ${refused} refused.`;
-  if (retired > 0) yield `${counted(retired, 'event')} deleted: the collector had stored and erased them.`;
+  if (erased > 0) yield `${counted(erased, 'event')} deleted: the collector had stored and erased them.`;
   for (const { path, waiting, why } of notTaken) {
     const count = waiting === null ? 'an unknown number of events' : counted(waiting, 'event');
     yield `NOT TAKEN: ${path}: ${count}; ${why}`;

@@ -18,17 +18,17 @@ export interface Answer {
 /**
  * `stored`: done. `later`: the same again, after a pause that grows. `unwelcome`: the fault is the key's or the
  * address's, so that every event would be answered so; an operator can fix it, and the event is kept and tried again
- * slowly. `not permitted`: the same for events of this kind alone. `retired`: it was stored and has been erased there, so
+ * slowly. `not permitted`: the same for events of this kind alone. `erased`: it was stored and has been erased there, so
  * nobody may keep it here. `refused`: this event will never be taken.
  */
-export type Verdict = 'stored' | 'later' | 'unwelcome' | 'not permitted' | 'retired' | 'refused';
+export type Verdict = 'stored' | 'later' | 'unwelcome' | 'not permitted' | 'erased' | 'refused';
 
 /** Failures of a request that speak of anyone who sends it, or of where it went. */
 const UNWELCOME: ReadonlySet<number> = new Set([401, 404, 405, 407, 421, 426]);
 
 export function verdictOn({ status, accepted, code }: Pick<Answer, 'status' | 'accepted' | 'code'>): Verdict {
   if (status === 201 && accepted) return 'stored';
-  if (status === 409 && code === ('event_retired' satisfies ErrorCode)) return 'retired';
+  if (status === 409 && code === ('event_erased' satisfies ErrorCode)) return 'erased';
   if (status === 408 || status === 425 || status === 429 || status >= 500) return 'later';
   if (status === 403) return 'not permitted';
   if (status >= 400 && !UNWELCOME.has(status)) return 'refused';

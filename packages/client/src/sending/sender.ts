@@ -59,7 +59,7 @@ export class Sender {
   /** Events that the collector has taken. */
   sent = 0;
   /** Events that it has erased since it took them, and that are deleted here. */
-  retired = 0;
+  erased = 0;
   readonly #options: SenderOptions;
   readonly #concurrency: number;
   readonly #backoff: Backoff;
@@ -180,10 +180,10 @@ export class Sender {
     this.#options.trace?.answered(delivery.event, answer);
     const verdict = verdictOn(answer);
     this.#heldUp = verdict === 'unwelcome';
-    if (verdict === 'stored' || verdict === 'retired') {
+    if (verdict === 'stored' || verdict === 'erased') {
       this.#failures = 0;
       if (verdict === 'stored') this.sent++;
-      else this.retired++;
+      else this.erased++;
       this.#options.spool.done(delivery.event);
       this.#settle();
     } else {

@@ -191,7 +191,7 @@ test('[R-866] drain sends what waits, and requeue what was refused before', asyn
     ...{
       found: 2,
       sent: 2,
-      retired: 0,
+      erased: 0,
       waiting: 0,
       refused: 0,
       in_quarantine: 0,

@@ -197,9 +197,9 @@ test('[R-862] what speaks of key or address is kept, and what speaks of the even
   ]);
   expect(verdicts(403)).toEqual(['not permitted']);
   expect(verdicts(400, 409, 413, 415, 417, 422, 431)).toEqual(['refused']);
-  expect(verdictOn({ status: 409, code: 'event_retired' })).toBe('retired');
+  expect(verdictOn({ status: 409, code: 'event_erased' })).toBe('erased');
   expect(verdictOn({ status: 409, code: 'event_id_conflict' })).toBe('refused');
-  expect(verdictOn({ status: 400, code: 'event_retired' })).toBe('refused');
+  expect(verdictOn({ status: 400, code: 'event_erased' })).toBe('refused');
   expect(verdicts(408, 425, 429, 500, 502, 503, 504, 599)).toEqual(['later']);
 });
 

@@ -119,8 +119,7 @@ test('[R-1332] an event that the collector has erased is deleted and counted, an
   let erased = '';
   const collector = await fakeCollector(
     ({ event }, response) =>
-      event.event_id === erased &&
-      answer(response, 409, { code: 'event_retired', message: 'It was erased.' }),
+      event.event_id === erased && answer(response, 409, { code: 'event_erased', message: 'It was erased.' }),
   );
   const spool = temporaryDirectory();
   const { log, quarantined } = hurriedClient({ url: collector.url, spool });
@@ -129,7 +128,7 @@ test('[R-1332] an event that the collector has erased is deleted and counted, an
   expect(await log.flush()).toEqual({ waiting: 0 });
   expect(idsOf(collector)).toEqual(ids);
   expect(quarantined).toEqual([]);
-  expect(log.state).toMatchObject({ waiting: 0, quarantined: 0, retired: 1 });
+  expect(log.state).toMatchObject({ waiting: 0, quarantined: 0, erased: 1 });
   await log.close();
   const files = fs.readdirSync(spool, { recursive: true, encoding: 'utf8' });
   expect(files.filter((name) => name.includes('quarantine') && name.endsWith('.ndjson'))).toEqual([]);

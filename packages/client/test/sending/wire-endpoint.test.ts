@@ -133,15 +133,15 @@ test('[R-862] a request that is answered before it was read is answered, and its
 });
 
 const EARLY = 'came before the whole event was sent';
-const RETIRED_BODY = '{"error":{"code":"event_retired","message":"m","request_id":"1"}}';
-const RETIRED = `HTTP/1.1 409 x\r\nContent-Length: ${RETIRED_BODY.length}\r\n\r\n${RETIRED_BODY}`;
+const ERASED_BODY = '{"error":{"code":"event_erased","message":"m","request_id":"1"}}';
+const ERASED = `HTTP/1.1 409 x\r\nContent-Length: ${ERASED_BODY.length}\r\n\r\n${ERASED_BODY}`;
 
 // The system takes all of them but the last from a client at once, and the server has read 64 KiB at most.
 test.each([17_000, 100_000, 300_000, 900_000, LARGE.length])(
   '[R-1468] an answer to a part of %d bytes deletes no event, and a server that reads gets all of them',
   async (length) => {
     const body = LARGE.subarray(0, length);
-    for (const answer of [CREATED, RETIRED]) {
+    for (const answer of [CREATED, ERASED]) {
       const { url, connections } = await hastyServer(answer);
       for (const [i, endpoint] of both(url).entries()) {
         await expect(post(endpoint, body)).rejects.toThrow(EARLY);

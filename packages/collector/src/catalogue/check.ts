@@ -161,7 +161,7 @@ const SCHEMA = `SELECT type, name, tbl_name FROM sqlite_schema
 /** Where the next update begins, and what distinguishes the log. */
 const COUNTED = `SELECT name, value FROM meta
   WHERE name IN ('events', 'newest_organisation', 'newest_event', 'newest_at') ORDER BY name`;
-const TALLY = `SELECT * FROM tally WHERE full OR minimum OR incomplete OR retired OR without_outcome OR orphan_events ORDER BY hour`;
+const TALLY = `SELECT * FROM tally WHERE full OR minimum OR incomplete OR erased OR without_outcome OR orphan_events ORDER BY hour`;
 
 /** A number that leads to nothing stands there itself. */
 const nameOf = (column: string, of = 'run') =>
@@ -219,7 +219,7 @@ class Comparison {
   ) {
     this.#ownTexts = new Statements(own);
     this.#otherTexts = new Statements(other);
-    // Retired behind what is taken in: their payloads can no longer be read, and their rows may say what stood there.
+    // Erased behind what is taken in: their payloads can no longer be read, and their rows may say what stood there.
     const since = (log.actions?.().logged ?? []).filter(({ sequence }) => sequence >= next);
     const gone = since.map(({ said }) => (said.does === 'erase' ? eventsOf(said.keys) : SequenceSet.EMPTY));
     this.#gone = SequenceSet.union(gone);

@@ -6,7 +6,7 @@ import { CatalogueDamaged } from './faults.js';
 import { type CallSummary, MOST_RATING, type RunSummary } from './run-summary.js';
 
 /** Final as places, as all lists of words are here: append only, or count up the version of the catalogue. */
-export const LEVELS = ['full', 'minimum', 'incomplete', 'retired'] as const;
+export const LEVELS = ['full', 'minimum', 'incomplete', 'erased'] as const;
 export const MISSING: readonly Missing[] = [
   'inference-start',
   'model',

@@ -15,7 +15,7 @@ export interface Tally {
   readonly full: number;
   readonly minimum: number;
   readonly incomplete: number;
-  readonly retired: number;
+  readonly erased: number;
   /** Of all of these. */
   readonly withoutOutcome: number;
   /** Of records that began then: events whose run has no start, or whose parent is not there. */
@@ -91,7 +91,7 @@ export function tallyOf(database: DatabaseSync, since: number): Tally {
   const of = (name: string) => Number(found?.[name]);
   return {
     ...{ since: hour * HOUR_MS, full: of('full'), minimum: of('minimum') },
-    ...{ incomplete: of('incomplete'), retired: of('retired') },
+    ...{ incomplete: of('incomplete'), erased: of('erased') },
     ...{ withoutOutcome: of('without_outcome'), orphanEvents: of('orphan_events'), events: of('events') },
   };
 }

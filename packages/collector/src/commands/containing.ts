@@ -15,7 +15,7 @@ const SAID: Partial<Readonly<Record<EventKind, string>>> = {
 
 export class Containing {
   #searched = 0;
-  #retired = 0;
+  #erased = 0;
   #encrypted = 0;
 
   constructor(
@@ -49,7 +49,7 @@ export class Containing {
   #look(search: WordSearch, read: ReadEvents, index: number, member: string): void {
     const text = read.body(index);
     if (text === undefined) {
-      if (read.facts(index).payloadState === 'retired') this.#retired++;
+      if (read.facts(index).payloadState === 'erased') this.#erased++;
       else this.#encrypted++;
       return;
     }
@@ -60,10 +60,10 @@ export class Containing {
   /** How far it has read, and what it could not. */
   remarks(): string[] {
     const unread = [
-      ...(this.#retired > 0 ? [`${this.#retired} retired`] : []),
+      ...(this.#erased > 0 ? [`${this.#erased} erased`] : []),
       ...(this.#encrypted > 0 ? [`${this.#encrypted} encrypted by a key that is not there`] : []),
     ];
-    const payloads = counted(this.#retired + this.#encrypted, 'payload');
+    const payloads = counted(this.#erased + this.#encrypted, 'payload');
     return [
       `${counted(this.#searched, 'run')} searched`,
       ...(unread.length === 0 ? [] : [`warning: ${payloads} could not be read: ${unread.join(', ')}`]),

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { EVENT_KINDS } from '@clinical-events/protocol';
 import type { Catalogue } from '../catalogue/catalogue.js';
 import type { Config } from '../config.js';
-import type { Actions, Retirement } from '../privacy/actions.js';
+import type { Actions, Erasure } from '../privacy/actions.js';
 import {
   BEGINNING,
   type Cursor,
@@ -296,9 +296,8 @@ class Printing {
 
   async #print(event: Printed): Promise<void> {
     const { payloadState, sequence } = event;
-    const retirement =
-      payloadState === 'retired' ? (event.retirement ?? this.#retirementOf(sequence)) : undefined;
-    this.#piece += jsonLine(lineOf({ ...event, retirement }));
+    const erasure = payloadState === 'erased' ? (event.erasure ?? this.#erasureOf(sequence)) : undefined;
+    this.#piece += jsonLine(lineOf({ ...event, erasure }));
     this.#givenOut.events++;
     if (this.#piece.length >= PIECE) await this.#flush();
   }
@@ -306,9 +305,9 @@ class Printing {
   /** Actions are read once a batch. */
   #actions: Actions | undefined;
 
-  #retirementOf(sequence: number): Retirement | undefined {
+  #erasureOf(sequence: number): Erasure | undefined {
     this.#actions ??= this.#log.actions?.();
-    return this.#actions?.retirementOf(sequence);
+    return this.#actions?.erasureOf(sequence);
   }
 
   async #flush(): Promise<void> {
@@ -347,7 +346,7 @@ function isAskedFor(event: EventFacts, filter: EventFilter): boolean {
 /** The names are a promise to programs. */
 function lineOf(event: Printed | StoredEntry): object {
   const plain = event.payloadState === 'plain';
-  const retirement = 'retirement' in event ? event.retirement : undefined;
+  const erasure = 'erasure' in event ? event.erasure : undefined;
   return {
     sequence: event.sequence,
     received_at: new Date(event.receivedAt).toISOString(),
@@ -360,8 +359,8 @@ function lineOf(event: Printed | StoredEntry): object {
     run_id: event.runId ?? null,
     sha256: plain ? hash('sha256', event.body, 'hex') : null,
     payload_state: plain ? undefined : event.payloadState,
-    action: retirement?.action,
-    retired_at: retirement && new Date(retirement.at).toISOString(),
+    action: erasure?.action,
+    erased_at: erasure && new Date(erasure.at).toISOString(),
     body: plain ? event.body.toString() : null,
   };
 }

@@ -275,7 +275,7 @@ class Import {
 
 /** What the reject file says of a line that was answered so. */
 function outcomeOf(status: number, code: string): Refusal['outcome'] {
-  if (code === ('event_retired' satisfies ErrorCode)) return 'retired';
+  if (code === ('event_erased' satisfies ErrorCode)) return 'erased';
   if (status === 409) return 'conflict';
   return status === 500 ? 'unreadable' : 'rejected';
 }

@@ -117,12 +117,12 @@ async function proofOf(log: ProvenLog, event: StoredEntry): Promise<EventProof> 
   const { tree } = log;
   const { checkpoint, keys } = await checkpointOver(log, event);
   const index = event.sequence - 1;
-  const isRetired = event.payloadState === 'retired';
+  const isErased = event.payloadState === 'erased';
   const auditPath = await pathOf(event, checkpoint, tree);
   const proof = formatProof({
     extra: Buffer.concat([
       event.envelope,
-      isRetired ? event.commitment : event.salted.subarray(0, SALT_BYTES),
+      isErased ? event.commitment : event.salted.subarray(0, SALT_BYTES),
     ]),
     index,
     path: auditPath,
@@ -130,7 +130,7 @@ async function proofOf(log: ProvenLog, event: StoredEntry): Promise<EventProof> 
   });
   // The newest first: it is the one to be named when several have signed.
   const vkeys = keys.map(({ vkey }) => vkey).reverse();
-  const verdict = await checkProof({ proof, keys: vkeys, ...(!isRetired && { body: event.body }) });
+  const verdict = await checkProof({ proof, keys: vkeys, ...(!isErased && { body: event.body }) });
   if (!verdict.valid) {
     const { reason, message } = verdict;
     const damage =
@@ -316,12 +316,12 @@ function give(proved: EventProof, givenOut: GivenOut, options: ProofOptions): vo
   if (options.json || !process.stderr.isTTY) return;
   const file = options.out === undefined ? 'FILE' : inQuotes(options.out);
   const key = inQuotes(proved.verifierKey);
-  const isRetired = proved.event.payloadState === 'retired';
-  if (isRetired)
+  const isErased = proved.event.payloadState === 'erased';
+  if (isErased)
     process.stderr.write(
       'Its content was erased: what can be proved is that it was stored (collector erase --list)\n',
     );
-  const body = isRetired ? '' : ' --event BODY';
+  const body = isErased ? '' : ' --event BODY';
   process.stderr.write(`Check it with: ${ownCommand()} check-proof ${file}${body} --key ${key}\n`);
 }
 

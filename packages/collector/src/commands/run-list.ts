@@ -133,7 +133,7 @@ function noteText(run: RunSummary): string {
   const { level, conflicts, outcomesDiffer } = run;
   const notes = [
     ...failedText(run),
-    ...(level === 'incomplete' || level === 'retired' ? [level] : []),
+    ...(level === 'incomplete' || level === 'erased' ? [level] : []),
     ...(conflicts.length > 0 ? ['conflict'] : []),
     ...(outcomesDiffer ? ['outcomes differ'] : []),
   ];

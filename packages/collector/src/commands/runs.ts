@@ -75,7 +75,7 @@ const EXAMPLES = `  $ collector runs
 
 On a terminal it is a table that fits: long names are cut, and columns that do not fit are left out. In a pipe nothing is
 cut. RUN is the beginning of the run's id, as many digits as no other run begins with, and can be given to "records --run".
-NOTE says what is worth a look: the call failed (with its status), the record is incomplete, retired or in conflict with
+NOTE says what is worth a look: the call failed (with its status), the record is incomplete, erased or in conflict with
 itself, the outcomes differ. All times are UTC. Names are compared exactly.
 
 --since and --until ask when a run began: by --clock received when the collector had its first event, by --clock sender

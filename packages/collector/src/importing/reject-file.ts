@@ -18,10 +18,10 @@ export interface Refusal extends LineFault {
   readonly line: number;
   /**
    * `rejected`: it is faulty. `conflict`: another event with its id is stored, and stands. `unreadable`: the collector
-   * failed at it again and again; an event with its id may be stored in a place that cannot be read. `retired`: it was
+   * failed at it again and again; an event with its id may be stored in a place that cannot be read. `erased`: it was
    * stored, and erased since.
    */
-  readonly outcome: 'rejected' | 'conflict' | 'unreadable' | 'retired';
+  readonly outcome: 'rejected' | 'conflict' | 'unreadable' | 'erased';
   /** The exact line without its ending; undefined when it was too long to be held, or is not to be kept. */
   readonly bytes: Uint8Array | undefined;
 }
@@ -101,7 +101,7 @@ function assertOurs(file: string, found: fs.Stats): void {
 
 function lineOf(file: string, { line, code, details, eventId, outcome, bytes }: Refusal): string {
   const told = { file, line, code, details, event_id: eventId, outcome };
-  if (bytes === undefined || bytes.length > TEXT_BYTES || outcome === 'retired') return JSON.stringify(told);
+  if (bytes === undefined || bytes.length > TEXT_BYTES || outcome === 'erased') return JSON.stringify(told);
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   return JSON.stringify(
     isUtf8(text) ? { ...told, text: text.toString() } : { ...told, text_base64: text.toString('base64') },

@@ -114,7 +114,7 @@ const LOST_PLACE: SummedLine = {
 
 const REFUSAL_OF_ANSWER: Record<Exclude<Answer, 'accepted' | 'fault'>, ErrorCode> = {
   conflict: 'event_id_conflict',
-  retired: 'event_retired',
+  erased: 'event_erased',
   notCommitted: 'storage_unavailable',
   unknown: 'storage_unavailable',
   unreadable: 'internal',

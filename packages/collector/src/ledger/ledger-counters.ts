@@ -26,7 +26,7 @@ const OUTCOMES = [
   'duplicate',
   'conflict',
   'unreadable',
-  'retired',
+  'erased',
 ] as const satisfies readonly Outcome[];
 /** What an event can come to that was not handed back by the store as an outcome. */
 const FAILURES = ['faulty', 'notCommitted', 'unknown'] as const;

@@ -61,7 +61,7 @@ const OUTCOME_ANSWERS: Record<Outcome, Answer> = {
   // The same answer as for a new event: the sender learns only that it is stored.
   duplicate: 'accepted',
   conflict: 'conflict',
-  retired: 'retired',
+  erased: 'erased',
   unreadable: 'unreadable',
 };
 

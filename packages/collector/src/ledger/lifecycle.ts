@@ -167,7 +167,7 @@ export class Lifecycle {
     const undone = actions.undone();
     const { all: directories, inTrouble: unreached } = keys.directories;
     return {
-      ...{ directories, unreached, epochBegun: keys.epochBegun, retired: actions.retired.size },
+      ...{ directories, unreached, epochBegun: keys.epochBegun, erased: actions.erased.size },
       ...{ pending: undone.length, holds: actions.holds.size },
       uncompacted: this.#options.compaction?.pending,
       pendingSince: actions.logged.find(({ said }) => said.action === undone[0])?.at,
@@ -221,7 +221,7 @@ export class Lifecycle {
         if (isOver && keys.stored.holdKey(said.hold) === undefined) await this.#append(said);
       }
       const erasures = noted.flatMap((said) => (said.does === 'erase' ? [said] : []));
-      const missing = erasures.filter((said) => eventsOf(said.keys).without(actions.retired).size > 0);
+      const missing = erasures.filter((said) => eventsOf(said.keys).without(actions.erased).size > 0);
       const { signal } = this.#closing;
       const found =
         missing.length > 0
@@ -232,7 +232,7 @@ export class Lifecycle {
           : [];
       for (const [i, said] of missing.entries()) {
         // What another of them erased is not to be erased again.
-        const left = (found[i] ?? []).filter(({ sequences }) => sequences.without(actions.retired).size > 0);
+        const left = (found[i] ?? []).filter(({ sequences }) => sequences.without(actions.erased).size > 0);
         if (left.length > 0 && !signal.aborted)
           await this.#append({ ...said, part: 1, parts: 1, keys: left });
       }

@@ -7,7 +7,7 @@ export interface PrivacyState {
   readonly unreached: number;
   /** Milliseconds since 1970. */
   readonly epochBegun: number;
-  readonly retired: number;
+  readonly erased: number;
   /** Erasures that have begun and are not at their end, and when the oldest began. */
   readonly pending: number;
   readonly pendingSince: number | undefined;
@@ -41,9 +41,9 @@ export const PRIVACY_NUMBERS: readonly Declared<PrivacyState>[] = [
     cell: { card: 'proof', label: 'Epoch of keys', format: 'instant' },
   }),
   gauge({
-    name: 'collector_retired_events',
+    name: 'collector_erased_events',
     help: 'Events whose keys were destroyed.',
-    read: ({ retired }) => retired,
+    read: ({ erased }) => erased,
     cell: { card: 'proof', label: 'Erased', format: 'count', noun: ['event', 'events'] },
   }),
   gauge({

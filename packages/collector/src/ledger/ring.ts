@@ -40,7 +40,7 @@ export const ANSWER = {
   notCommitted: 4,
   unknown: 5,
   unreadable: 6,
-  retired: 7,
+  erased: 7,
 } as const;
 export type Answer = keyof typeof ANSWER;
 const ANSWER_NAMES = Object.fromEntries(Object.entries(ANSWER).map(([name, code]) => [code, name])) as Record<

@@ -40,7 +40,7 @@ const RUN_NUMBERS: readonly Declared<RunState>[] = [
     name: 'collector_runs',
     help: 'Runs that began since collector_runs_since_timestamp_seconds, by how complete they are so far.',
     each: (runs) =>
-      (['full', 'minimum', 'incomplete', 'retired'] as const).map((completeness) => [
+      (['full', 'minimum', 'incomplete', 'erased'] as const).map((completeness) => [
         { completeness },
         runs[completeness],
       ]),

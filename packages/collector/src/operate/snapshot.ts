@@ -69,7 +69,7 @@ export interface RunState {
   readonly full: number;
   readonly minimum: number;
   readonly incomplete: number;
-  readonly retired: number;
+  readonly erased: number;
   /** Of all of these. */
   readonly withoutOutcome: number;
   readonly orphanEvents: number;

@@ -94,7 +94,7 @@ function runs({ runs: found, ledger: { events } }: Facts): ConsoleState['runs'] 
     full: found.full,
     minimum: found.minimum,
     incomplete: found.incomplete,
-    retired: found.retired,
+    erased: found.erased,
     without_outcome: found.withoutOutcome,
     orphan_events: found.orphanEvents,
     events_behind: Math.max(0, events - found.events),
@@ -167,7 +167,7 @@ function proof(
           directories: privacy.directories,
           unreached: privacy.unreached,
           epoch_begun: instant(privacy.epochBegun),
-          retired: privacy.retired,
+          erased: privacy.erased,
           pending: privacy.pending,
           holds: privacy.holds,
         }

@@ -262,7 +262,7 @@ export function takenBy(noted: readonly Buffer[]): TakenKeys[] {
 }
 
 /** By what an event was erased. */
-export interface Retirement {
+export interface Erasure {
   readonly action: string;
   readonly reason: Reason;
   /** When, in ms since 1970. */
@@ -272,11 +272,11 @@ export interface Retirement {
 /** The actions of a log, in its order. */
 export class Actions {
   readonly logged: LoggedAction[] = [];
-  #retired = SequenceSet.EMPTY;
+  #erased = SequenceSet.EMPTY;
   /** What is not in it yet: united when asked for, since each union costs all that is there. */
   readonly #toUnite: SequenceSet[] = [];
   /** Of each event the first counts. */
-  readonly #retirements: { readonly sequences: SequenceSet; readonly retirement: Retirement }[] = [];
+  readonly #erasures: { readonly sequences: SequenceSet; readonly erasure: Erasure }[] = [];
   /** Of a log in a database: by tag and organisation the places whose keys were to be destroyed. */
   readonly #places = new Map<string, SequenceSet>();
 
@@ -289,7 +289,7 @@ export class Actions {
     if (said.does === 'erase') {
       const sequences = eventsOf(said.keys);
       const { action, reason } = said;
-      this.#retirements.push({ sequences, retirement: { action, reason, at } });
+      this.#erasures.push({ sequences, erasure: { action, reason, at } });
       this.#toUnite.push(sequences);
       for (const { tag, organisation, places } of said.keys) {
         if (places === undefined) continue;
@@ -301,10 +301,10 @@ export class Actions {
   }
 
   /** All events whose keys were to be destroyed. */
-  get retired(): SequenceSet {
+  get erased(): SequenceSet {
     if (this.#toUnite.length > 0)
-      this.#retired = SequenceSet.union([this.#retired, ...this.#toUnite.splice(0)]);
-    return this.#retired;
+      this.#erased = SequenceSet.union([this.#erased, ...this.#toUnite.splice(0)]);
+    return this.#erased;
   }
 
   /** Whether the key of a place was to be destroyed, of a log in a database. */
@@ -313,9 +313,9 @@ export class Actions {
   }
 
   /** By what an event was erased; undefined when it was not. */
-  retirementOf(sequence: number): Retirement | undefined {
-    if (!this.retired.has(sequence)) return undefined;
-    return this.#retirements.find(({ sequences }) => sequences.has(sequence))?.retirement;
+  erasureOf(sequence: number): Erasure | undefined {
+    if (!this.erased.has(sequence)) return undefined;
+    return this.#erasures.find(({ sequences }) => sequences.has(sequence))?.erasure;
   }
 
   /** The parts of an action that are in the log. */

@@ -194,9 +194,9 @@ function recordedEventOf(timed: TimedEvent<BaseEvent>, hasParent: boolean): Reco
     extra: extraOf(timed),
   };
   if (event.payloadState === 'plain') return entry;
-  const { payloadState: payload, retirement } = event;
-  if (retirement === undefined) return { ...entry, payload };
-  return { ...entry, payload, action: retirement.action, retired_at: utcText(retirement.at) };
+  const { payloadState: payload, erasure } = event;
+  if (erasure === undefined) return { ...entry, payload };
+  return { ...entry, payload, action: erasure.action, erased_at: utcText(erasure.at) };
 }
 
 /** Most events have no field that no one named: they share this one. */

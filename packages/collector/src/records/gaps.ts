@@ -3,7 +3,7 @@
  * reported, an event that hangs on one which never came, a run of which no one knows the model.
  *
  * Only what is known to be missing is called missing. Of a payload that cannot be read, nothing is known but its kind:
- * an outcome that was encrypted is an outcome, and whether the model was named in a retired start is not known.
+ * an outcome that was encrypted is an outcome, and whether the model was named in a erased start is not known.
  */
 import type { Completeness, Conflict } from '@clinical-events/protocol';
 import type { CallOf, Calls } from './calls.js';
@@ -44,11 +44,11 @@ export function completenessOf(
     for (const [name, field] of START_OBJECTS)
       if (sentIn(start.body, field) === undefined) missing.push(name);
   }
-  let [outputs, unplaced, outcomes, feedback, unreadable, retired] = [0, 0, 0, 0, 0, 0];
+  let [outputs, unplaced, outcomes, feedback, unreadable, erased] = [0, 0, 0, 0, 0, 0];
   const numbersInText: string[] = [];
   for (const { event, body } of events) {
     if (body === undefined) unreadable++;
-    if (event.payloadState === 'retired') retired++;
+    if (event.payloadState === 'erased') erased++;
     if (calls.numbersInText.has(event.eventId)) numbersInText.push(event.eventId);
     if (event.kind === 'outcome') outcomes++;
     else if (event.kind === 'user-feedback') {
@@ -67,7 +67,7 @@ export function completenessOf(
   if (orphans.length > 0) missing.push('parent');
   if (unreadable > 0) missing.push('payload');
   return {
-    level: levelOf(missing, unreadable === retired),
+    level: levelOf(missing, unreadable === erased),
     missing,
     orphans,
     numbers_in_text: numbersInText,
@@ -80,7 +80,7 @@ function levelOf(missing: readonly Missing[], isLawful: boolean): Completeness['
   if (missing.length === 0) return 'full';
   const broken = missing.filter((piece) => BROKEN.has(piece));
   if (broken.length === 0) return 'minimum';
-  return isLawful && broken.every((piece) => piece === 'payload') ? 'retired' : 'incomplete';
+  return isLawful && broken.every((piece) => piece === 'payload') ? 'erased' : 'incomplete';
 }
 
 /*

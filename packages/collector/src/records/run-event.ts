@@ -7,7 +7,7 @@ import { parseExact } from './raw-json.js';
 
 export interface RunEvent<Body extends EventBody = BaseEvent> {
   readonly event: EventFacts;
-  /** Undefined when the payload is encrypted or retired. */
+  /** Undefined when the payload is encrypted or erased. */
   readonly body: Body | undefined;
   /** Whether half a surrogate pair in a text was replaced by U+FFFD. */
   readonly isReplaced?: boolean | undefined;
@@ -45,7 +45,7 @@ export function runEventOf(stored: StoredEvent): RunEvent {
   );
 }
 
-/** @param text what its sender wrote; undefined when the payload is encrypted or retired. */
+/** @param text what its sender wrote; undefined when the payload is encrypted or erased. */
 function runEvent(event: EventFacts, text: string | undefined): RunEvent {
   if (text === undefined) return { event, body: undefined };
   const whole = withoutHalves(text);

@@ -181,7 +181,7 @@ export const FINDINGS = {
     },
   },
   /** An encrypted payload has a key that an action has destroyed. */
-  not_retired: {
+  not_erased: {
     severity: 'damage',
     subject: 'events',
     says: {
@@ -335,7 +335,7 @@ const SENTENCES = {
   ...FINDINGS.forked.says,
   ...FINDINGS.unreadable.says,
   ...FINDINGS.unexplained.says,
-  ...FINDINGS.not_retired.says,
+  ...FINDINGS.not_erased.says,
   ...FINDINGS.unlawful.says,
   ...FINDINGS.tile_altered.says,
   ...FINDINGS.checkpoint_invalid.says,

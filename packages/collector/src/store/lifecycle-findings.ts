@@ -37,7 +37,7 @@ export function shouldBeGone({
 }: Omit<KeysFound, 'later' | 'back'>): SequenceSet {
   if (keys === undefined) return SequenceSet.EMPTY;
   const pending = eventsOf(actions.taken('undone'));
-  return actions.retired.without(pending).without(keyless).without(unread);
+  return actions.erased.without(pending).without(keyless).without(unread);
 }
 
 /** Events without a key that an erasure explains which the log does not have. Numbers are given again, and keys are not. */
@@ -81,16 +81,16 @@ export class ErasedElsewhere {
 export function lifecycleFindings(
   { actions, keyless, keys, later, back }: Omit<KeysFound, 'unread'>,
   findings: FindingList,
-): Pick<AuditedLog, 'retired' | 'retiring' | 'quarantined'> {
+): Pick<AuditedLog, 'erased' | 'erasing' | 'quarantined'> {
   const add = (name: 'key_missing' | 'key_missing_noted' | 'key_back', sequences: SequenceSet) => {
     for (const [i, { first, end }] of [...sequences].entries())
       if (i < MOST) findings.add(finding(name, { sequence: first }, eventRange(first, end - first)));
       else findings.unlisted++;
   };
-  const unretired = keyless.without(actions.retired);
-  const explained = unretired.within(later);
+  const unerased = keyless.without(actions.erased);
+  const explained = unerased.within(later);
   if (explained.size > 0) findings.add(finding('keys_destroyed_later', {}, explained.size));
-  const unexplained = unretired.without(later);
+  const unexplained = unerased.without(later);
   const noted = unexplained.size > 0 ? eventsOf(takenBy(keys?.noted() ?? [])) : SequenceSet.EMPTY;
   add('key_missing', unexplained.without(noted));
   add('key_missing_noted', unexplained.within(noted));
@@ -107,7 +107,7 @@ export function lifecycleFindings(
     counted = counted.with(own);
     reasons[said.reason] = (reasons[said.reason] ?? 0) + own.size;
   }
-  return { retired: reasons, retiring: eventsOf(actions.taken('undone')).size, quarantined };
+  return { erased: reasons, erasing: eventsOf(actions.taken('undone')).size, quarantined };
 }
 
 /** What an envelope says of an event that was erased; undefined when it cannot be read. */

@@ -87,11 +87,11 @@ export interface AuditedLog {
   readonly torn: string | undefined;
   /** How many encrypted payloads were not opened, because there is no key directory. */
   readonly unopened: number;
-  /** How many events were retired, by the reason; and of how many keys may be left as yet. */
-  readonly retired: Readonly<Record<string, number>>;
-  readonly retiring: number;
+  /** How many events were erased, by the reason; and of how many keys may be left as yet. */
+  readonly erased: Readonly<Record<string, number>>;
+  readonly erasing: number;
   /** The actions of the log, and what is left of these events, in their order. */
-  readonly erased: {
+  readonly erasures: {
     readonly actions: Actions;
     readonly events: (of: SequenceSet) => Iterable<ErasedEvent> | AsyncIterable<ErasedEvent>;
   };

@@ -286,16 +286,16 @@ describe('of an encrypted log', () => {
     await update();
   });
 
-  async function retire(retiredRuns: readonly Found[], organisation: string): Promise<void> {
-    const sql = `SELECT sequence, at, size FROM event WHERE run IN (${retiredRuns.map(({ id: row }) => row).join()})`;
+  async function erase(erasedRuns: readonly Found[], organisation: string): Promise<void> {
+    const sql = `SELECT sequence, at, size FROM event WHERE run IN (${erasedRuns.map(({ id: row }) => row).join()})`;
     const entries = edit((database) => database.prepare(sql).all()).map(({ sequence, at, size }) => ({
       ...{ sequence: Number(sequence), at: Number(at), size: Number(size) },
     }));
     const [tag = 0] = await withLog((log) => Promise.resolve(log.buckets(entries)));
     const sequences = SequenceSet.of(entries.map(({ sequence }) => sequence));
     const keys = [{ tag, organisation, sequences }];
-    const retired = { action: randomUUID(), does: 'erase', reason: 'test-data', part: 1, parts: 1 } as const;
-    const entry = ownEntry(ENTRY_KINDS.lifecycleAction, 'lifecycle000', actionFields({ ...retired, keys }));
+    const erased = { action: randomUUID(), does: 'erase', reason: 'test-data', part: 1, parts: 1 } as const;
+    const entry = ownEntry(ENTRY_KINDS.lifecycleAction, 'lifecycle000', actionFields({ ...erased, keys }));
     await fillDirectory(dataDir, [[entry]], 16 << 10, encryptionIn(dataDir));
   }
 
@@ -328,7 +328,7 @@ describe('of an encrypted log', () => {
     const name = (organisation: string) => `organisation = ${numberOf(organisation)}`;
     const [kept, erased, ...others] = found(`target IS NOT NULL AND circle IS NULL AND ${name('default')}`);
     if (erased === undefined || kept === undefined) expect.unreachable();
-    await retire([erased, ...others], 'default');
+    await erase([erased, ...others], 'default');
     expect(await checked()).toMatchObject(RIGHT);
     edit((database) => database.prepare('UPDATE run SET target = organisation WHERE id = ?').run(kept.id));
     expect(await checked()).toMatchObject({ differing: 1, named: [{ recordId: kept.record }] });
@@ -339,7 +339,7 @@ describe('of an encrypted log', () => {
     fs.rmSync(directory, { recursive: true });
     await update();
     expect(await checked()).toMatchObject(RIGHT);
-    await retire(found(name('default')), 'default');
+    await erase(found(name('default')), 'default');
     await update();
     const erasures = await withLog((log) => Promise.resolve(erasuresIn(log.actions())));
     await compactLog(dataDir, erasures, { onTrouble: () => expect.unreachable() });

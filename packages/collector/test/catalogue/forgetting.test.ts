@@ -10,7 +10,7 @@ import { EmbeddedStore } from '../../src/store/embedded/embedded-store.js';
 import { LogReader } from '../../src/store/embedded/log-reader.js';
 import { candidate, idOf, type Made } from '../store/candidate.js';
 import { encryptionIn } from '../store/embedded/filled-directory.js';
-import { retireEvents } from '../store/embedded/retired.js';
+import { eraseEvents } from '../store/embedded/erased.js';
 
 const SUBJECT = 'patient-4711';
 const CALLER = 'clinician-only-his';
@@ -75,7 +75,7 @@ test('[R-1338] names and times of erased events are in no byte of the catalogue,
   expect([SUBJECT, CALLER, EARLIER, 'patient-7'].map(has)).toEqual([true, true, true, true]);
 
   const [found] = [...catalogue.runs({ target: SUBJECT })];
-  await retireEvents(dataDir, store, log, found?.events() ?? []);
+  await eraseEvents(dataDir, store, log, found?.events() ?? []);
   await catalogue.update(log);
   expect([SUBJECT, CALLER, EARLIER, 'patient-7', 'clinician-17'].map(has)).toEqual([
     ...[false, false, false, true, true],

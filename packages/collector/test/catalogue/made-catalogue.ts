@@ -124,7 +124,7 @@ export function tallied(contents: ReadonlyMap<string, Said>): Omit<Tally, 'since
   const began = said.filter(({ isRun, missing }) => isRun && !missing.includes('inference-start'));
   const of = (wanted: Said['level']) => began.filter(({ level }) => level === wanted).length;
   return {
-    ...{ full: of('full'), minimum: of('minimum'), incomplete: of('incomplete'), retired: of('retired') },
+    ...{ full: of('full'), minimum: of('minimum'), incomplete: of('incomplete'), erased: of('erased') },
     withoutOutcome: began.filter(({ outcome }) => outcome === 'none').length,
     orphanEvents: said.reduce((sum, { orphanEvents }) => sum + orphanEvents, 0),
   };

@@ -11,7 +11,7 @@ import { launch, run } from '../running/collector-process.js';
 import { scratch } from '../running/scratch.js';
 import { candidate, type Made } from '../store/candidate.js';
 import { encryptionIn, fillDirectory } from '../store/embedded/filled-directory.js';
-import { retireEvents } from '../store/embedded/retired.js';
+import { eraseEvents } from '../store/embedded/erased.js';
 
 const BEGAN = Date.parse('2026-03-01T00:00:00Z');
 
@@ -108,7 +108,7 @@ test.each([
 });
 
 /** Destroys the keys of the start and the output of run `n`. */
-async function retire(store: EmbeddedStore, n: number): Promise<void> {
+async function erase(store: EmbeddedStore, n: number): Promise<void> {
   const log = new LogReader(dataDir, nodeFiles);
   const catalogue = Catalogue.open({
     directory: path.join(path.dirname(dataDir), 'catalogue'),
@@ -116,22 +116,22 @@ async function retire(store: EmbeddedStore, n: number): Promise<void> {
   });
   await catalogue.update(log);
   const events = catalogue.run('default', id(n)).flatMap((found) => found.events().slice(0, 2));
-  await retireEvents(dataDir, store, log, events);
+  await eraseEvents(dataDir, store, log, events);
   catalogue.close();
   await log.close();
 }
 
-test('[R-1862] payloads that were retired, or whose key is not there, are counted in a warning', async () => {
+test('[R-1862] payloads that were erased, or whose key is not there, are counted in a warning', async () => {
   const store = await EmbeddedStore.open({
     ...{ directory: dataDir, segmentBytes: 64 << 10, onTrouble: () => undefined },
     encryption: encryptionIn(dataDir),
   });
   await store.append(EVENTS);
-  await retire(store, 2);
+  await erase(store, 2);
   await store.close();
   expect(await found('--contains', 'sepsis')).toEqual([
     [4, 1],
-    'collector: 2 runs\ncollector: 4 runs searched\ncollector: warning: 2 payloads could not be read: 2 retired\n',
+    'collector: 2 runs\ncollector: 4 runs searched\ncollector: warning: 2 payloads could not be read: 2 erased\n',
   ]);
   const buckets = path.join(dataDir, 'encryption-keys', 'buckets');
   fs.renameSync(buckets, `${buckets}.away`);
@@ -139,6 +139,6 @@ test('[R-1862] payloads that were retired, or whose key is not there, are counte
   expect(await found('--contains', 'sepsis')).toEqual([
     [],
     'collector: no run matches\ncollector: 4 runs searched\n' +
-      'collector: warning: 8 payloads could not be read: 2 retired, 6 encrypted by a key that is not there\n',
+      'collector: warning: 8 payloads could not be read: 2 erased, 6 encrypted by a key that is not there\n',
   ]);
 });

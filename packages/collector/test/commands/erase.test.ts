@@ -220,7 +220,7 @@ describe('[R-1570] a plan by the ids of a person', () => {
     // [R-1331]
     const again = { ...sampleEvent('outcome', { run_id: about[0] }), event_id: about[1] };
     const answer = await post(collector.port, keys.get('default') ?? '', JSON.stringify(again));
-    expect([answer.status, JSON.parse(answer.body)]).toMatchObject([409, { code: 'event_retired' }]);
+    expect([answer.status, JSON.parse(answer.body)]).toMatchObject([409, { code: 'event_erased' }]);
     for (const text of [
       made.stdout,
       starts.stdout,

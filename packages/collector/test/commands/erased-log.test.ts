@@ -101,7 +101,7 @@ async function keepNothing(): Promise<void> {
 
 interface Verified {
   readonly intact: boolean;
-  readonly retired_events: Readonly<Record<string, number>>;
+  readonly erased_events: Readonly<Record<string, number>>;
   readonly findings: readonly { kind: string; sequence?: number; message: string }[];
 }
 
@@ -158,14 +158,14 @@ describe('[R-1334] what a collector erased', () => {
       (await on('records', '--run', mine.runId, '--format', 'json')).stdout,
     ) as unknown;
     expect(JSON.stringify(record)).toContain(
-      `"payload":"retired","action":"${String(certificate['action'])}"`,
+      `"payload":"erased","action":"${String(certificate['action'])}"`,
     );
 
     // [R-1351]
-    expect(record).toMatchObject([{ metadata: { completeness: { level: 'retired' } } }]);
+    expect(record).toMatchObject([{ metadata: { completeness: { level: 'erased' } } }]);
     const listed = (await on('runs', '--json')).stdout.trim().split('\n');
     expect(listed.map((line) => JSON.parse(line) as object)).toContainEqual(
-      expect.objectContaining({ record_id: mine.runId, completeness: 'retired' }),
+      expect.objectContaining({ record_id: mine.runId, completeness: 'erased' }),
     );
 
     // [R-1338]
@@ -174,8 +174,8 @@ describe('[R-1334] what a collector erased', () => {
     await collector.stop();
 
     // [R-1339]
-    const { intact, retired_events } = await json<Verified>('verify');
-    expect({ intact, retired_events }).toEqual({ intact: true, retired_events: { 'erasure-request': 2 } });
+    const { intact, erased_events } = await json<Verified>('verify');
+    expect({ intact, erased_events }).toEqual({ intact: true, erased_events: { 'erasure-request': 2 } });
     const logged = (await on('erase', '--list', '--json')).stdout
       .trim()
       .split('\n')
@@ -246,7 +246,7 @@ describe('[R-1341] a policy, and [R-1342] holds, beside a collector that takes n
     const dry = await json<{ rules: unknown; held: number }>('retention', 'run', '--dry-run');
     expect(dry).toMatchObject({ rules: [{ rule: 'default', events: 2 }], held: 2 });
     expect((await on('retention', 'run')).code).toBe(0);
-    expect((await json<Verified>('verify')).retired_events).toEqual({ policy: 2 });
+    expect((await json<Verified>('verify')).erased_events).toEqual({ policy: 2 });
 
     // Without its record nobody knows what is held.
     const holds = path.join(dataDir, 'lifecycle', 'holds');
@@ -259,8 +259,8 @@ describe('[R-1341] a policy, and [R-1342] holds, beside a collector that takes n
 
     expect((await on('hold', 'release', 'CASE-7')).code).toBe(0);
     expect((await on('retention', 'run')).code).toBe(0);
-    const { intact, retired_events } = await json<Verified>('verify');
-    expect({ intact, retired_events }).toEqual({ intact: true, retired_events: { policy: 4 } });
+    const { intact, erased_events } = await json<Verified>('verify');
+    expect({ intact, erased_events }).toEqual({ intact: true, erased_events: { policy: 4 } });
     expect((await erasing(['--run', one.runId])).code).toBe(6);
     expect(await silent.stop()).toBe(0);
     expect(everything(path.join(dataDir, 'lifecycle')).includes(SUBJECT)).toBe(false);
@@ -291,7 +291,7 @@ describe('[R-1345] a log that the next start has compacted', () => {
     const sizes = sizesNow();
     expect(await json<Verified>('verify')).toMatchObject({
       intact: true,
-      retired_events: { policy: 400 },
+      erased_events: { policy: 400 },
       findings: [],
     });
     expect((await on('doctor')).stdout).not.toMatch(/^damage/m);
@@ -374,7 +374,7 @@ describe('[R-1339] verify', () => {
       fs.cpSync(`${keys}.old`, directory, { recursive: true });
     }
     const back = JSON.parse((await on('verify', '--json')).stdout) as Verified;
-    expect(back.findings).toContainEqual(expect.objectContaining({ kind: 'not_retired', sequence: first }));
+    expect(back.findings).toContainEqual(expect.objectContaining({ kind: 'not_erased', sequence: first }));
     // Our readers do not open it all the same, and the next start destroys it.
     expect((await storedEvents(dataDir)).map((event) => !isOpen(event))).toEqual([true, true, false, false]);
     await (await start(dataDir, encrypted)).stop();
@@ -410,7 +410,7 @@ describe('[R-1372] an older state of the log with the keys of today', () => {
     expect((await on('hold', 'list')).stderr).toContain('nothing is held');
     expect(JSON.parse((await on('verify', '--json')).stdout)).toMatchObject({
       findings: [],
-      retired_events: { 'test-data': 2 },
+      erased_events: { 'test-data': 2 },
     });
     expect((await on('erase', '--list')).stdout).toContain('test-data');
     expect((await storedEvents(dataDir)).map((event) => isOpen(event))).toEqual([false, false, true, true]);

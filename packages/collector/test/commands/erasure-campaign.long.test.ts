@@ -167,7 +167,7 @@ class Site {
     for (const key of this.judge.sent.keys()) if (!this.#backUp.events.has(key)) this.judge.sent.delete(key);
     // What is to be taken up is no request: it is done once the log has it.
     const wanted = [...this.judge.sent.keys()].filter((key) => this.judge.erased.has(key)).length;
-    const taken = async () => (await this.#retired()).reduce((sum, { events }) => sum + events, 0);
+    const taken = async () => (await this.#erased()).reduce((sum, { events }) => sum + events, 0);
     await expect.poll(taken).toBe(wanted);
     await this.#settle();
     // The log does not know any more that these were released, and verify says what was erased under them.
@@ -436,7 +436,7 @@ class Site {
     const verdict = judge.apply(planned.decided, marks, overrides);
     const reason = overrides ? 'court-order' : random.of(['erasure-request', 'court-order']);
     const argv = applying(planned.file, reason, overrides);
-    const before = await this.#retired();
+    const before = await this.#erased();
     const fault = this.#fault();
     const ended = await fault(argv);
     counts.applies++;
@@ -444,7 +444,7 @@ class Site {
       `apply ${marks.size} marks, ${JSON.stringify({ ...verdict, erases: verdict.erases.size, overrides })}: ${ended.code}`,
     );
     await this.#settle();
-    const action = (await this.#retired())[before.length]?.action;
+    const action = (await this.#erased())[before.length]?.action;
     this.#assertAnswer(ended, verdict, action);
     if (action === undefined) return;
     counts.erased += verdict.erases.size;
@@ -561,7 +561,7 @@ class Site {
   }
 
   /** What the log says was erased, an entry each. */
-  async #retired(): Promise<{ readonly action: string; readonly events: number }[]> {
+  async #erased(): Promise<{ readonly action: string; readonly events: number }[]> {
     const log = openStore(this.#dataDir).events;
     const logged = log.actions?.().logged ?? [];
     await log.close();

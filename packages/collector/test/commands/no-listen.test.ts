@@ -77,7 +77,7 @@ describe('[R-1446] collector serve --no-listen', () => {
     const signed = fs.readdirSync(sink).map((name) => fs.readFileSync(path.join(sink, name), 'utf8'));
     expect(signed).toContain(latest);
     expect(JSON.parse((await on('verify', '--json')).stdout)).toMatchObject({
-      ...{ intact: true, findings: [], retired_events: { 'test-data': 1 } },
+      ...{ intact: true, findings: [], erased_events: { 'test-data': 1 } },
     });
   });
 

@@ -111,11 +111,11 @@ test('[R-1044] a full timeline has every member of every event, whole and wrappe
 });
 
 test('a timeline says in place of what was erased when it was, and by which action [R-1352]', () => {
-  const gone = event({ kind: 'human-output', n: 3, payloadState: 'retired' });
-  const retirement = { action: id(900), reason: 'erasure-request', at: Date.UTC(2026, 5, 1) } as const;
-  const text = timeline(assembleRecord([START, { ...gone, event: { ...gone.event, retirement } }]), 200);
-  expect(text).toContain(`payload retired on 2026-06-01 by action ${id(900)}`);
-  expect(text).toMatch(/^Completeness +retired; missing: .*payload$/m);
+  const gone = event({ kind: 'human-output', n: 3, payloadState: 'erased' });
+  const erasure = { action: id(900), reason: 'erasure-request', at: Date.UTC(2026, 5, 1) } as const;
+  const text = timeline(assembleRecord([START, { ...gone, event: { ...gone.event, erasure } }]), 200);
+  expect(text).toContain(`payload erased on 2026-06-01 by action ${id(900)}`);
+  expect(text).toMatch(/^Completeness +erased; missing: .*payload$/m);
 });
 
 test('a timeline of several calls lists them, and says of each event of which it is [R-1837]', () => {

@@ -153,7 +153,7 @@ describe('the ledger', () => {
         accepted: 2,
         duplicate: 1,
         conflict: 1,
-        retired: 0,
+        erased: 0,
         unreadable: 1,
         faulty: 2,
         notCommitted: 0,

@@ -16,7 +16,7 @@ export const WELL_SINK = {
 } as const;
 
 export const PRIVACY = {
-  ...{ directories: 2, unreached: 0, epochBegun: NOW - DAY, retired: 0 },
+  ...{ directories: 2, unreached: 0, epochBegun: NOW - DAY, erased: 0 },
   ...{ pending: 0, pendingSince: undefined, uncompacted: 0, holds: 0 },
 };
 

@@ -134,7 +134,7 @@ const sent = (eventId: string): fc.Arbitrary<Sent> =>
         ),
         payloadState: fc.oneof(
           { weight: 9, arbitrary: fc.constant('plain' as const) },
-          { weight: 1, arbitrary: fc.constantFrom('encrypted' as const, 'retired' as const) },
+          { weight: 1, arbitrary: fc.constantFrom('encrypted' as const, 'erased' as const) },
         ),
       })
       .map((made) => {

@@ -300,7 +300,7 @@ test('a run_id that names no run, the nil UUID, is not lost [R-206]', () => {
 });
 
 describe('a payload that cannot be read', () => {
-  test.each(['encrypted', 'retired'] as const)(
+  test.each(['encrypted', 'erased'] as const)(
     '%s: the event is listed, and its payload is not [R-206]',
     (payload) => {
       const [start, artifact, , outcome] = fullRun();
@@ -329,7 +329,7 @@ describe('a payload that cannot be read', () => {
   );
 
   test('a record of nothing else has no timestamp [R-206]', () => {
-    const events = EVENT_KINDS.map((kind, i) => event({ kind, n: i + 1, payloadState: 'retired' }));
+    const events = EVENT_KINDS.map((kind, i) => event({ kind, n: i + 1, payloadState: 'erased' }));
     const record = assembleRecord(events);
     expect(record).toMatchObject({ model: null, artifacts: [], outputs: [], outcomes: [], feedback: [] });
     expect(record.metadata).toMatchObject({

@@ -102,7 +102,7 @@ describe('the calls of a run', () => {
   test('keep a start that cannot be read, without what it said [R-1830]', () => {
     const { calls, conflicts } = assembleRecord([
       event({ kind: 'inference-start', n: 1 }),
-      event({ kind: 'inference-start', n: 2, payloadState: 'retired' }),
+      event({ kind: 'inference-start', n: 2, payloadState: 'erased' }),
       event({ kind: 'human-output', n: 3, parent: id(2) }),
     ]).metadata;
     expect(calls[1]).toMatchObject({ event_id: id(2), timestamp: null, model: null, outputs: [id(3)] });

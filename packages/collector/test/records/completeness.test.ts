@@ -73,26 +73,24 @@ describe('the completeness of a record', () => {
   });
 
   test('of a payload that cannot be read knows its kind, and claims nothing else to be missing [R-206]', () => {
-    const retired = fullRun().map(({ event: { kind } }, i) =>
-      event({ kind, n: i + 1, payloadState: 'retired' }),
+    const erased = fullRun().map(({ event: { kind } }, i) =>
+      event({ kind, n: i + 1, payloadState: 'erased' }),
     );
-    expect(completeness(retired)).toMatchObject({ missing: ['payload'], orphans: [] });
+    expect(completeness(erased)).toMatchObject({ missing: ['payload'], orphans: [] });
   });
 
-  test('is retired when nothing but payloads that were destroyed by actions is missing [R-1351]', () => {
+  test('is erased when nothing but payloads that were destroyed by actions is missing [R-1351]', () => {
     const [started, ...others] = fullRun();
-    const retired = event({ kind: 'inference-start', n: 1, payloadState: 'retired' });
+    const erased = event({ kind: 'inference-start', n: 1, payloadState: 'erased' });
     expect(started?.event.kind).toBe('inference-start');
     const levelOf = (...more: Parameters<typeof completeness>[0]) =>
-      completeness([retired, ...others, ...more]).level;
-    expect(levelOf()).toBe('retired');
+      completeness([erased, ...others, ...more]).level;
+    expect(levelOf()).toBe('erased');
     // A run of today has no outcome yet, whatever was erased of it.
-    expect(completeness([retired]).level).toBe('retired');
+    expect(completeness([erased]).level).toBe('erased');
     expect(levelOf(event({ kind: 'outcome', n: 20, payloadState: 'encrypted' }))).toBe('incomplete');
     expect(levelOf(event({ kind: 'outcome', n: 20, parent: id(99) }))).toBe('incomplete');
-    expect(completeness([event({ kind: 'outcome', n: 1, payloadState: 'retired' })]).level).toBe(
-      'incomplete',
-    );
+    expect(completeness([event({ kind: 'outcome', n: 1, payloadState: 'erased' })]).level).toBe('incomplete');
   });
 
   test('names events that write a number as a text, and nothing is missing for it [R-208]', () => {

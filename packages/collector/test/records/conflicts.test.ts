@@ -108,12 +108,12 @@ describe('clock disorder', () => {
   test('is not claimed of a payload that cannot be read, nor against one [R-207]', () => {
     const start = event({ kind: 'inference-start', n: 1, payloadState: 'encrypted' });
     const before = event({ kind: 'outcome', n: 2, at: '2020-01-01T00:00:00Z', parent: id(1) });
-    const retired = event({
+    const erased = event({
       kind: 'outcome',
       n: 3,
-      payloadState: 'retired',
+      payloadState: 'erased',
       received: '2019-01-01T00:00:00Z',
     });
-    expect(conflicts([start, before, retired])).toEqual([]);
+    expect(conflicts([start, before, erased])).toEqual([]);
   });
 });

@@ -368,9 +368,9 @@ class Mirror {
           const isAction = kind === ENTRY_KINDS.lifecycleAction;
           // Earlier entries are stored before an action, and later ones only after it was applied.
           if (isAction) await append();
-          const isRetired = payloadState === 'retired';
+          const isErased = payloadState === 'erased';
           const copied = { ...decodeEnvelope(envelope).envelope, salted, commitment };
-          batch.push(isRetired ? { ...copied, salted: NO_SALT, isRetired } : copied);
+          batch.push(isErased ? { ...copied, salted: NO_SALT, isErased } : copied);
           bytes += salted.length;
           this.#cursor = cursorBehind({ sequence, at: 0 });
           if (isAction || batch.length === BATCH_ENTRIES || bytes >= BATCH_BYTES) await append();

@@ -163,7 +163,7 @@ const isOpen = ({ body }: { readonly body: unknown }) => typeof body === 'string
 interface Verified {
   readonly intact: boolean;
   readonly findings: readonly { readonly message: string }[];
-  readonly retired_events: Readonly<Record<string, number>>;
+  readonly erased_events: Readonly<Record<string, number>>;
 }
 
 test('[R-1363] [R-1364] a person is erased from the log and its mirrors, by a command on one of them', async () => {
@@ -200,7 +200,7 @@ test('[R-1363] [R-1364] a person is erased from the log and its mirrors, by a co
   await expect.poll(async () => erased(await printed('--data-dir', place('second')))).toEqual(expected);
   for (const collector of [one, other]) {
     const again = await postEvent(collector, key, { ...outcomeEvent(), event_id: outcome1 });
-    expect([again.status, await again.json()]).toMatchObject([409, { code: 'event_retired' }]);
+    expect([again.status, await again.json()]).toMatchObject([409, { code: 'event_erased' }]);
   }
   expect((await run(['runs', ...on, '--target', SUBJECT])).stdout).toBe('');
 
@@ -237,7 +237,7 @@ test('[R-1363] [R-1364] a person is erased from the log and its mirrors, by a co
     const found = JSON.parse(await succeeds('verify', '--json', ...where)) as Verified;
     // Of the hold that is over each has what it held.
     expect(found.findings.filter(({ message }) => message.includes('hold'))).toEqual([]);
-    expect([found.intact, found.retired_events], where.join(' ')).toEqual([
+    expect([found.intact, found.erased_events], where.join(' ')).toEqual([
       true,
       { 'erasure-request': 2, policy: 22 },
     ]);

@@ -53,8 +53,8 @@ export type ProofVerdict =
       readonly valid: true;
       /** What the log recorded along with the body. */
       readonly envelope: Envelope;
-      /** `retired`: the log has destroyed its body since, and nothing can be said of it but that there was one. */
-      readonly content: 'body' | 'retired';
+      /** `erased`: the log has destroyed its body since, and nothing can be said of it but that there was one. */
+      readonly content: 'body' | 'erased';
       /** Of the leaf, from zero: the event's sequence less one. */
       readonly index: number;
       readonly checkpoint: Checkpoint;
@@ -101,14 +101,14 @@ const COMMITMENT_BYTES = 32;
 function readExtra(extra: Uint8Array): Extra {
   const { envelope, size } = decodeEnvelope(extra);
   const rest = extra.subarray(size);
-  const isRetired = rest.length === COMMITMENT_BYTES;
-  if (rest.length !== SALT_BYTES && !isRetired)
+  const isErased = rest.length === COMMITMENT_BYTES;
+  if (rest.length !== SALT_BYTES && !isErased)
     throw new ProofMalformed(
       'the extra data is not an envelope and a salt of 16 bytes, or a commitment of 32',
     );
   return {
     ...{ encodedEnvelope: extra.subarray(0, size), envelope },
-    ...{ salt: isRetired ? undefined : rest, commitment: isRetired ? rest : undefined },
+    ...{ salt: isErased ? undefined : rest, commitment: isErased ? rest : undefined },
   };
 }
 
@@ -239,7 +239,7 @@ async function check(given: ProofCheck): Promise<ProofVerdict> {
       'was logged, byte for byte, or the envelope, salt, index or path in the proof was changed.';
     throw new Refusal('event-differs', message);
   }
-  const content = given.body === undefined ? 'retired' : 'body';
+  const content = given.body === undefined ? 'erased' : 'body';
   return { valid: true, envelope: extra.envelope, content, index, checkpoint, signedBy };
 }
 

@@ -80,11 +80,11 @@ const NOTES_OF_CALLS: Html = html`
   <li>
     <strong>Other words</strong> are what senders wrote in place of the protocol’s vocabulary, or left out,
     which profile minimum allows. They are counted and never shown. <strong>Unreadable</strong> is a payload
-    that is encrypted or retired.
+    that is encrypted or erased.
   </li>
   <li>
     <strong>Completeness</strong> and <strong>conflicts</strong> are those of the records: minimum is the
-    usual state of a young run, and retired is a run of which no more is missing than payloads that were
+    usual state of a young run, and erased is a run of which no more is missing than payloads that were
     erased: it counts as a run, and in no number that a payload says. A run counts once for each kind of
     conflict that it has.
   </li>

@@ -151,8 +151,8 @@ function completeness(found: Found): Block {
       ['full', ofRuns(({ completeness }) => completeness.full)],
       ['minimum', ofRuns(({ completeness }) => completeness.minimum)],
       ['incomplete', ofRuns(({ completeness }) => completeness.incomplete)],
-      ...(found(({ completeness }) => completeness.retired)
-        ? [['retired', ofRuns(({ completeness }) => completeness.retired)] as const]
+      ...(found(({ completeness }) => completeness.erased)
+        ? [['erased', ofRuns(({ completeness }) => completeness.erased)] as const]
         : []),
       ...MISSING_WORDS.filter((word) => found(({ missing }) => missing[word])).map((word): Row => [
         `missing: ${MISSING_TEXT[word]}`,

@@ -39,7 +39,7 @@ export const MISSING_TEXT: Readonly<Record<Missing, string>> = {
   outcome: 'outcome',
   feedback: 'feedback',
   parent: 'an event that another expands on',
-  payload: 'a payload: encrypted or retired',
+  payload: 'a payload: encrypted or erased',
 };
 
 export const CONFLICT_TEXT: Readonly<Record<ConflictWord, string>> = {

@@ -149,7 +149,7 @@ class Application {
     const done = allowed.filter(({ sequence }) => erased.has(sequence));
     const overridden = done.filter(({ blocked }) => floorsIn(blocked).length > 0);
     const { events, unread, policy, holds } = this.#plan;
-    const gone = this.#actions.retired.with(erased);
+    const gone = this.#actions.erased.with(erased);
     const facts: ErasureFacts = {
       ...{ action, case: options.case, ...persons, unread },
       left: leftOf(
@@ -204,9 +204,9 @@ class Application {
   #marked(): PlanEvent[] {
     const marked = this.#plan.events.filter(({ erase }) => erase);
     if (marked.length === 0) throw new CommandFailure('the plan marks no event to be erased', EXIT.notFound);
-    const left = marked.filter(({ sequence }) => !this.#actions.retired.has(sequence));
+    const left = marked.filter(({ sequence }) => !this.#actions.erased.has(sequence));
     if (left.length > 0) return left;
-    const by = this.#actions.retirementOf(marked[0]?.sequence ?? 0)?.action ?? '';
+    const by = this.#actions.erasureOf(marked[0]?.sequence ?? 0)?.action ?? '';
     throw new CommandFailure(`all that the plan marks is erased already, by action ${by}`, EXIT.notFound);
   }
 

@@ -110,8 +110,8 @@ export async function certificateOf(
   const { events: log, tree } = openStore(dataDir);
   try {
     const actions = log.actions?.();
-    const retires = actions?.partsIn(action) ?? [];
-    const [said] = retires;
+    const erases = actions?.partsIn(action) ?? [];
+    const [said] = erases;
     if (actions === undefined || said === undefined)
       throw new CommandFailure(`no action ${action} erases anything in ${dataDir}`, EXIT.notFound);
     const named = actions.logged.filter((each) => each.said.action === action);
@@ -121,7 +121,7 @@ export async function certificateOf(
     const facts = record === undefined ? undefined : erasureRecordOf(dataDir, action, record);
     const { case: reference = null, planner = null, applier = null, mentions = null } = facts ?? {};
     const { left = null, overridden = null, unread = null, setByHand = null } = facts ?? {};
-    const sequences = eventsOf(retires.flatMap(({ keys }) => keys));
+    const sequences = eventsOf(erases.flatMap(({ keys }) => keys));
     const erased = await erasedEvents(log, sequences, withIds);
     const newest = await newestCheckpoint(dataDir, tree);
     const mirror_of = readMirrorNote(dataDir)?.store ?? null;

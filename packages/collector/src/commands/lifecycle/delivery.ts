@@ -122,7 +122,7 @@ async function requestsOf(
 export async function isErased(dataDir: string, asked: SequenceSet): Promise<boolean> {
   const { log, actions } = beginLog(dataDir);
   await log.close();
-  const left = asked.without(actions.retired);
+  const left = asked.without(actions.erased);
   if (left.size === 0) return true;
   const first = [...left].slice(0, 3).map(({ first: from, end }) => eventRange(from, end - from));
   process.stderr.write(

@@ -55,13 +55,13 @@ function linesOf(actions: Actions | undefined) {
     // The first of several parts stands for all.
     if (said.does === 'done' || (said.does === 'erase' && listed.has(said.action))) continue;
     listed.add(said.action);
-    const retire = said.does === 'erase' ? said : undefined;
+    const erase = said.does === 'erase' ? said : undefined;
     const parts = actions?.partsIn(said.action) ?? [];
     lines.push({
-      ...{ action: said.action, does: said.does, reason: retire?.reason ?? null, rule: retire?.rule ?? null },
-      events: retire === undefined ? null : eventsOf(parts.flatMap(({ keys }) => keys)).size,
+      ...{ action: said.action, does: said.does, reason: erase?.reason ?? null, rule: erase?.rule ?? null },
+      events: erase === undefined ? null : eventsOf(parts.flatMap(({ keys }) => keys)).size,
       ...{ sequence, entry_id: entryId, at: new Date(at).toISOString() },
-      state: retire === undefined || actions?.doneAt(said.action) !== undefined ? 'done' : 'pending',
+      state: erase === undefined || actions?.doneAt(said.action) !== undefined ? 'done' : 'pending',
     });
   }
   return lines;

@@ -96,7 +96,7 @@ export async function pass(
   onBytes: (bytes: number) => void,
   signal?: AbortSignal,
 ): Promise<Answer> {
-  const erased = log.actions?.().retired ?? SequenceSet.EMPTY;
+  const erased = log.actions?.().erased ?? SequenceSet.EMPTY;
   const work = 'find' in job ? new Finding(job.find, erased) : new Collecting(job.collect, erased);
   for await (const batch of log.pass({ sequence: job.from, at: 0 }, { through: job.through })) {
     signal?.throwIfAborted();

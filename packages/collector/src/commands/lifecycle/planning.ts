@@ -204,7 +204,7 @@ class Planning {
       const erasure = this.#erasures.find(({ sequences }) =>
         run.events.some(({ sequence }) => sequences.has(sequence)),
       );
-      const left = run.events.filter(({ sequence }) => !this.#actions.retired.has(sequence));
+      const left = run.events.filter(({ sequence }) => !this.#actions.erased.has(sequence));
       if (erasure === undefined || left.length === 0) continue;
       if (left.some(({ sequence }) => sequence < erasure.entry)) continue;
       counts.set(erasure.action, (counts.get(erasure.action) ?? 0) + left.length);
@@ -230,7 +230,7 @@ class Planning {
   /** The first mark of an event stays. What is erased is not planned. */
   #plan(planned: Map<number, Planned>, run: LogRun, events: readonly LogEvent[], mark: Mark): void {
     for (const event of events)
-      if (!planned.has(event.sequence) && !this.#actions.retired.has(event.sequence))
+      if (!planned.has(event.sequence) && !this.#actions.erased.has(event.sequence))
         planned.set(event.sequence, { run, event, mark });
   }
 

@@ -192,7 +192,7 @@ class RetentionPlan {
     private readonly now: number,
   ) {
     this.#holds = new Holds(records);
-    this.#erased = reader.log.actions?.().retired ?? SequenceSet.EMPTY;
+    this.#erased = reader.log.actions?.().erased ?? SequenceSet.EMPTY;
   }
 
   get isExact(): boolean {

@@ -342,11 +342,11 @@ function artifactWords({ artifact_type, description, artifact_uri, ...more }: Ar
   return [artifact_type, description ?? artifact_uri];
 }
 
-function unreadable({ payload, action, retired_at }: RecordedEvent): string {
+function unreadable({ payload, action, erased_at }: RecordedEvent): string {
   if (payload === undefined) return '';
   return action === undefined
     ? `payload ${payload}`
-    : `payload retired on ${retired_at?.slice(0, 10) ?? ''} by action ${action}`;
+    : `payload erased on ${erased_at?.slice(0, 10) ?? ''} by action ${action}`;
 }
 
 function line(...parts: readonly unknown[]): string {

@@ -10,7 +10,7 @@ const whatToDo = (log: string) =>
 
 /** For scripts; the names are a promise. */
 export function verificationFields(verification: Verification): object {
-  const { findings, events, entries, unsigned, unopened, retired, retiring, keys, checkpoints, access } =
+  const { findings, events, entries, unsigned, unopened, erased, erasing, keys, checkpoints, access } =
     verification;
   const { unsequenced, quarantined } = verification;
   const { newest, checked } = checkpoints;
@@ -28,8 +28,8 @@ export function verificationFields(verification: Verification): object {
     unsequenced_entries: unsequenced,
     quarantined_batches: quarantined,
     unopened_payloads: unopened,
-    retired_events: retired,
-    retiring_events: retiring,
+    erased_events: erased,
+    erasing_events: erasing,
     access_log: access === undefined ? null : accessLogOf(access),
     findings: findings.listed,
     findings_not_listed: findings.unlisted,
@@ -42,7 +42,7 @@ function accessLogOf({ lines, covered, heads, unended, torn, last }: AccessLogSt
 
 /** For people: the verdict first. */
 export function verificationReport(verification: Verification, log = 'directory'): string {
-  const { findings, events, entries, unsigned, retired, keys, checkpoints, access } = verification;
+  const { findings, events, entries, unsigned, erased, keys, checkpoints, access } = verification;
   const { newest } = checkpoints;
   const waiting = unsigned === 0 ? '' : `, ${unsigned} of them not yet under a checkpoint`;
   const verdict = findings.intact
@@ -52,7 +52,7 @@ export function verificationReport(verification: Verification, log = 'directory'
     ['Log', printable(newest?.origin ?? keys.keys[0]?.name ?? 'unknown')],
     ['Events', `${events}${entries === events ? waiting : ''}`],
     ...(entries === events ? [] : [['Entries', `${entries}${waiting}`]]),
-    ...(Object.keys(retired).length === 0 ? [] : [['Retired', retiredText(retired)]]),
+    ...(Object.keys(erased).length === 0 ? [] : [['Erased', erasedText(erased)]]),
     [
       'Checkpoint',
       newest === undefined
@@ -77,8 +77,8 @@ export function verificationReport(verification: Verification, log = 'directory'
 }
 
 /** By their reasons. */
-function retiredText(retired: Verification['retired']): string {
-  return Object.entries(retired)
+function erasedText(erased: Verification['erased']): string {
+  return Object.entries(erased)
     .map(([reason, events]) => `${counted(events, 'event')} (${reason})`)
     .join(', ');
 }
@@ -101,11 +101,11 @@ function checkedText({ keys, checkpoints: { checked, given } }: Verification): s
 }
 
 /** What the verdict does not rest on. */
-function caveats({ keys, checkpoints, unopened, retiring }: Verification, log: string): string[] {
+function caveats({ keys, checkpoints, unopened, erasing }: Verification, log: string): string[] {
   const lines: string[] = [];
-  if (retiring > 0)
+  if (erasing > 0)
     lines.push(
-      `The keys of ${counted(retiring, 'event')} are being destroyed; the log does not say yet that none is left (collector erase --list).`,
+      `The keys of ${counted(erasing, 'event')} are being destroyed; the log does not say yet that none is left (collector erase --list).`,
     );
   if (unopened > 0) {
     lines.push(

@@ -129,7 +129,7 @@ export async function verifyLog(options: VerificationOptions): Promise<Verificat
     const audited = await audit.tell(findings);
     const log = { ...audited, ...(await copy?.evidence.tell(findings)) };
     const { entries, unsigned, waiting } = log;
-    for await (const unlawful of unlawfulFindings(options, log.erased)) findings.add(unlawful);
+    for await (const unlawful of unlawfulFindings(options, log.erasures)) findings.add(unlawful);
     if (!checkpoints.hasNewest) findings.add(noNewest(entries));
     else if (checkpoints.newest !== undefined) {
       const { size } = checkpoints.newest;
@@ -152,7 +152,7 @@ export async function verifyLog(options: VerificationOptions): Promise<Verificat
  */
 async function holdsThatStood(
   { dataDir, shared }: Pick<VerificationOptions, 'dataDir' | 'shared'>,
-  actions: AuditedLog['erased']['actions'],
+  actions: AuditedLog['erasures']['actions'],
 ): Promise<Map<string, HeldThings>> {
   const keys = await holdKeysOf(dataDir, shared);
   const holds = new Map<string, HeldThings>();
@@ -194,7 +194,7 @@ async function holdKeysOf(
 
 async function* unlawfulFindings(
   { dataDir, shared }: Pick<VerificationOptions, 'dataDir' | 'shared'>,
-  { actions, events }: AuditedLog['erased'],
+  { actions, events }: AuditedLog['erasures'],
 ): AsyncGenerator<VerifyFinding> {
   const erased = erasedUnderHolds(actions);
   if (erased.length === 0) return;

@@ -46,7 +46,7 @@ export interface ConsoleState {
     readonly full: number;
     readonly minimum: number;
     readonly incomplete: number;
-    readonly retired: number;
+    readonly erased: number;
     /** Of all of these. */
     readonly without_outcome: number;
     /** Events of records that began since then, whose run has no start or whose parent is not there. */
@@ -113,7 +113,7 @@ export interface ConsoleState {
     readonly unreached: number;
     readonly epoch_begun: string;
     /** Events that were erased. */
-    readonly retired: number;
+    readonly erased: number;
     /** Erasures that have begun and are not at their end. */
     readonly pending: number;
     readonly holds: number;

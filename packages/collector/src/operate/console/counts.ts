@@ -81,7 +81,7 @@ export function runs(view: View): Child {
       ),
     );
   }
-  const all = found.full + found.minimum + found.incomplete + found.retired;
+  const all = found.full + found.minimum + found.incomplete + found.erased;
   if (all === 0 && found.orphan_events === 0) {
     const text = `No run has begun since ${day(found.since)}. Each is counted here as full, minimum or incomplete, by its events so far.`;
     return card('runs', title, '', empty(text));
@@ -90,7 +90,7 @@ export function runs(view: View): Child {
     ['full', found.full],
     ['minimum', found.minimum],
     ['incomplete', found.incomplete],
-    ...(found.retired > 0 ? [['retired', found.retired] as const] : []),
+    ...(found.erased > 0 ? [['erased', found.erased] as const] : []),
     ['no outcome yet', found.without_outcome],
   ];
   return card(

@@ -8,7 +8,7 @@
  */
 import type { KeyObject } from 'node:crypto';
 import type { Door, Envelope, EventKind, Profile } from '@clinical-events/protocol';
-import type { Actions, Retirement } from '../../privacy/actions.js';
+import type { Actions, Erasure } from '../../privacy/actions.js';
 import type { NameCipher } from '../../privacy/name-cipher.js';
 import { systemCode } from '../../system-code.js';
 
@@ -22,7 +22,7 @@ export interface Candidate extends Envelope {
   /** SHA-256 of `salted`. */
   readonly commitment: Uint8Array;
   /** Of an entry that is copied from another log: its payload was destroyed there, and `salted` is as many zeros as a salt. */
-  readonly isRetired?: true;
+  readonly isErased?: true;
   /** Written by the store: how long it took to hold the event against a stored one, in milliseconds. */
   comparedMs?: number;
 }
@@ -31,14 +31,14 @@ export interface Candidate extends Envelope {
  * `accepted`: stored by this call. `duplicate`: the same organisation has stored the same event id with equal
  * JSON content before, durably; or of the same kind and both by the door `otlp`, whatever the content, because their id is
  * that of one span and the first words made of it stand. `conflict`: it has, with different content; the first one stands.
- * `retired`: it was stored, and its payload was destroyed since (privacy/actions.ts), so that no one can tell whether this
+ * `erased`: it was stored, and its payload was destroyed since (privacy/actions.ts), so that no one can tell whether this
  * one says the same; nothing was stored for it now.
  * `unreadable`: the id seems to be stored, but that place cannot be read; nothing was stored for it now.
  */
-export type Outcome = 'accepted' | 'duplicate' | 'conflict' | 'retired' | 'unreadable';
+export type Outcome = 'accepted' | 'duplicate' | 'conflict' | 'erased' | 'unreadable';
 
 /** What happened to a stored event's payload since. */
-export type PayloadState = 'plain' | 'encrypted' | 'retired';
+export type PayloadState = 'plain' | 'encrypted' | 'erased';
 
 /** An event, or an entry of the log's own, as it stands in the log. */
 export interface StoredEntry {
@@ -214,9 +214,9 @@ export interface PassedEntry extends Place {
   readonly runIdAt: number;
   /** All zero when the event names no parent. */
   readonly parentIdAt: number;
-  /** The tag of the bucket whose key it is encrypted by; undefined when it is plain or was retired from the file. */
+  /** The tag of the bucket whose key it is encrypted by; undefined when it is plain or was erased from the file. */
   readonly bucket?: number | undefined;
-  /** What its sender wrote; undefined when the payload is encrypted or retired. */
+  /** What its sender wrote; undefined when the payload is encrypted or erased. */
   body(): Buffer | undefined;
 }
 
@@ -234,19 +234,19 @@ export type EventFacts = Pick<
   | 'runId'
   | 'payloadState'
 > & {
-  /** By what the payload was retired, where that is known. */
-  readonly retirement?: Retirement | undefined;
+  /** By what the payload was erased, where that is known. */
+  readonly erasure?: Erasure | undefined;
 };
 
 /** Events that were read again. */
 export interface ReadEvents {
   /** @param index as in the places that were asked for. */
   facts(index: number): EventFacts;
-  /** What its sender wrote; undefined when the payload is encrypted or retired. */
+  /** What its sender wrote; undefined when the payload is encrypted or erased. */
   body(index: number): string | undefined;
   /** Holds all bodies. */
   readonly source: Buffer;
-  /** Where the body begins in it; -1 when the payload is encrypted or retired. */
+  /** Where the body begins in it; -1 when the payload is encrypted or erased. */
   bodyFrom(index: number): number;
   /** Behind the body. */
   bodyTo(index: number): number;

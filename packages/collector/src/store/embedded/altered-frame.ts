@@ -8,7 +8,7 @@ import {
   ENCRYPTED,
   HEADER_BYTES,
   PLAIN,
-  RETIRED,
+  ERASED,
   checksumHolds,
   envelopeEnd,
   frameCommitment,
@@ -183,7 +183,7 @@ function extensionHolds(source: Buffer, offset: number): boolean {
   const state = framePayloadState(source, offset);
   if (state === ENCRYPTED) return sealedExtensionHolds(source, offset);
   // Compacted: the extension is as long as it was, and zeros.
-  if (state === RETIRED) return frameExtensionLength(source, offset) >= SALT_BYTES;
+  if (state === ERASED) return frameExtensionLength(source, offset) >= SALT_BYTES;
   return state === PLAIN && frameExtensionLength(source, offset) === plainExtensionLength(source, offset);
 }
 
@@ -196,5 +196,5 @@ function durableBeforeHolds(durableBefore: number, sequence: number, before: num
 /** Whether a frame holds its payload encrypted, or has none any more. */
 function isClosed(frame: Buffer): boolean {
   const state = framePayloadState(frame, 0);
-  return state === RETIRED || (state === ENCRYPTED && sealedExtensionHolds(frame, 0));
+  return state === ERASED || (state === ENCRYPTED && sealedExtensionHolds(frame, 0));
 }

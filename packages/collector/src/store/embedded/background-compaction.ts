@@ -116,7 +116,7 @@ export class BackgroundCompaction {
     const { dataDir, store, onTrouble } = this.#options;
     const erasures = erasuresIn(store.actions);
     if (erasures.length === 0) return true;
-    await store.endSegmentOf(store.actions.retired);
+    await store.endSegmentOf(store.actions.erased);
     if (this.#closing.signal.aborted) return false;
     const worker = new Worker(THREAD, { workerData: threadData(dataDir, erasures) });
     this.#worker = worker;

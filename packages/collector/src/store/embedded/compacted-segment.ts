@@ -35,7 +35,7 @@ import {
   frameKind,
   framePayloadState,
   frameSequence,
-  RETIRED,
+  ERASED,
   sealFrame,
   setFramePayloadState,
 } from './frame.js';
@@ -249,9 +249,9 @@ function unpacked(packed: Buffer, size: number): Buffer | undefined {
   try {
     const blockEnd = 4 + packed.readUInt32LE(0);
     const block = zstdDecompressSync(packed.subarray(4, blockEnd), { maxOutputLength: size + 4096 });
-    const retired = countRetired(block);
+    const erased = countErased(block);
     let commitmentAt = blockEnd;
-    let liveAt = blockEnd + retired * COMMITMENT_BYTES;
+    let liveAt = blockEnd + erased * COMMITMENT_BYTES;
     let to = 0;
     for (let at = 0; at < block.length;) {
       if (block[at] === 0) {
@@ -261,13 +261,13 @@ function unpacked(packed: Buffer, size: number): Buffer | undefined {
         at += 5;
         continue;
       }
-      const length = retiredLength(block, at);
+      const length = erasedLength(block, at);
       block.copy(bytes, to + FIXED_FROM, at + 1, at + 1 + FIXED_TO - FIXED_FROM);
       packed.copy(bytes, to + FIXED_TO, commitmentAt, commitmentAt + COMMITMENT_BYTES);
       block.copy(bytes, to + ENVELOPE_AT, at + 1 + FIXED_TO - FIXED_FROM, at + length);
       commitmentAt += COMMITMENT_BYTES;
       const frame = bytes.readUInt32LE(to + 4);
-      setFramePayloadState(bytes, to, RETIRED);
+      setFramePayloadState(bytes, to, ERASED);
       sealFrame(bytes, to, frame);
       to += frame;
       at += length;
@@ -278,22 +278,22 @@ function unpacked(packed: Buffer, size: number): Buffer | undefined {
   }
 }
 
-function countRetired(block: Buffer): number {
+function countErased(block: Buffer): number {
   let count = 0;
-  for (let at = 0; at < block.length; at += block[at] === 0 ? 5 : retiredLength(block, at))
+  for (let at = 0; at < block.length; at += block[at] === 0 ? 5 : erasedLength(block, at))
     if (block[at] !== 0) count++;
   return count;
 }
 
-/** Of what a block says of a retired frame, with the 1 in front. */
-function retiredLength(block: Buffer, at: number): number {
+/** Of what a block says of a erased frame, with the 1 in front. */
+function erasedLength(block: Buffer, at: number): number {
   const envelope = at + 1 + FIXED_TO - FIXED_FROM;
   return envelopeEnd(block, envelope - ENVELOPE_AT) - at;
 }
 
 /** Writes the groups of a segment, one frame after the other. */
 class GroupWriter {
-  #frames: { readonly bytes: Buffer; readonly isRetired: boolean }[] = [];
+  #frames: { readonly bytes: Buffer; readonly isErased: boolean }[] = [];
   #size = 0;
   #isPacked = false;
   #holdsActions = false;
@@ -308,13 +308,13 @@ class GroupWriter {
   ) {}
 
   /** Actions stand in groups of their own, as they are: who follows their pointers reads no other frames. */
-  add(frame: Buffer, isRetired: boolean): void {
+  add(frame: Buffer, isErased: boolean): void {
     const isAction = frameKind(frame, 0) === ENTRY_KINDS.lifecycleAction;
     if (isAction !== this.#holdsActions && this.#frames.length > 0) this.#flush();
     this.#holdsActions = isAction;
-    this.#frames.push({ bytes: Buffer.from(frame), isRetired });
+    this.#frames.push({ bytes: Buffer.from(frame), isErased });
     this.#size += frame.length;
-    this.#isPacked ||= isRetired;
+    this.#isPacked ||= isErased;
     if (this.#size >= GROUP_BYTES) this.#flush();
   }
 
@@ -352,8 +352,8 @@ class GroupWriter {
     const block: Buffer[] = [];
     const commitments: Buffer[] = [];
     const live: Buffer[] = [];
-    for (const { bytes, isRetired } of this.#frames) {
-      if (isRetired) {
+    for (const { bytes, isErased } of this.#frames) {
+      if (isErased) {
         block.push(Buffer.from([1]), bytes.subarray(FIXED_FROM, FIXED_TO), frameEnvelope(bytes, 0));
         commitments.push(frameCommitment(bytes, 0));
       } else {
@@ -425,7 +425,7 @@ export async function compactSegment(
     files.write(fd, header, header.length, 0);
     const writer = new GroupWriter(files, fd);
     for (const { buffer, offset, size } of readFrames(expanded, [segment], { until: next.base })) {
-      writer.add(buffer.subarray(offset, offset + size), isRetired(buffer, offset, erased));
+      writer.add(buffer.subarray(offset, offset + size), isErased(buffer, offset, erased));
       await slices.took(size);
     }
     writer.end(compactions);
@@ -454,9 +454,9 @@ class Slices {
   }
 }
 
-function isRetired(frame: Buffer, offset: number, erased: SequenceSet): boolean {
+function isErased(frame: Buffer, offset: number, erased: SequenceSet): boolean {
   if (frameIsOwn(frame, offset)) return false;
-  return framePayloadState(frame, offset) === RETIRED || erased.has(frameSequence(frame, offset));
+  return framePayloadState(frame, offset) === ERASED || erased.has(frameSequence(frame, offset));
 }
 
 /** @throws StoreDamaged at the first frame that is not the same. */
@@ -486,9 +486,9 @@ async function assertSame(
 
 function isSame(frame: Buffer, { buffer, offset, size }: FramePlace, erased: SequenceSet): boolean {
   const written = buffer.subarray(offset, offset + size);
-  if (!isRetired(frame, 0, erased)) return written.equals(frame);
+  if (!isErased(frame, 0, erased)) return written.equals(frame);
   const isLeafSame =
     frameEnvelope(written, 0).equals(frameEnvelope(frame, 0)) &&
     frameCommitment(written, 0).equals(frameCommitment(frame, 0));
-  return isLeafSame && size === frame.length && framePayloadState(written, 0) === RETIRED;
+  return isLeafSame && size === frame.length && framePayloadState(written, 0) === ERASED;
 }

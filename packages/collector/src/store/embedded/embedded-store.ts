@@ -34,7 +34,7 @@ import {
   frameSequence,
   frameSize,
   plausibleSize,
-  RETIRED,
+  ERASED,
 } from './frame.js';
 import { Actions, eventsOf, takenBy } from '../../privacy/actions.js';
 import { KeysUnfit } from '../../privacy/key-vault.js';
@@ -235,7 +235,7 @@ export class EmbeddedStore implements Store {
     const noted = takenBy(keys?.stored.noted() ?? []);
     try {
       if (keys !== undefined && log.newestSealed !== undefined)
-        assertHasKey(keys, log.newestSealed, actions.retired.with(eventsOf(noted)));
+        assertHasKey(keys, log.newestSealed, actions.erased.with(eventsOf(noted)));
     } catch (error) {
       await index.close();
       await log.close();
@@ -285,7 +285,7 @@ export class EmbeddedStore implements Store {
    * @returns of each list what was found, or less where it was aborted.
    */
   async keysIn(lists: readonly (readonly TakenKeys[])[], signal: AbortSignal): Promise<TakenKeys[][]> {
-    const wanted = eventsOf(lists.flat()).without(this.actions.retired);
+    const wanted = eventsOf(lists.flat()).without(this.actions.erased);
     const found = new Map<TakenKeys, number[]>(lists.flat().map((keys) => [keys, []]));
     const byOrganisation = Map.groupBy(found.keys(), ({ organisation }) => organisation);
     const end = this.#log.nextSequence;
@@ -300,7 +300,7 @@ export class EmbeddedStore implements Store {
           const sequence = frameSequence(buffer, offset);
           if (sequence >= next || isOver()) break;
           if (wanted.has(sequence)) {
-            const [tag, isTaken] = [bucketOf(buffer, offset), framePayloadState(buffer, offset) === RETIRED];
+            const [tag, isTaken] = [bucketOf(buffer, offset), framePayloadState(buffer, offset) === ERASED];
             for (const keys of byOrganisation.get(frameOrganisation(buffer, offset)) ?? [])
               if ((tag === keys.tag || isTaken) && keys.sequences.has(sequence))
                 found.get(keys)?.push(sequence);
@@ -385,7 +385,7 @@ export class EmbeddedStore implements Store {
         continue;
       }
       const isOwn = typeof candidate.kind === 'number';
-      const sealer = isOwn || candidate.isRetired ? undefined : this.#sealer;
+      const sealer = isOwn || candidate.isErased ? undefined : this.#sealer;
       this.#grow(this.#staged + frameSize(candidate, sealer));
       this.#batch.add(hi, lo, this.#staged);
       if (isOwn) this.#ownStaged++;
@@ -441,7 +441,7 @@ export class EmbeddedStore implements Store {
   /** @param frame in memory of its own: its payload is opened there. */
   #compare(frame: Buffer, candidate: Candidate): Outcome {
     // Also while its key is still there: what it said is not to be told any more.
-    if (this.actions.retired.has(frameSequence(frame, 0))) return 'retired';
+    if (this.actions.erased.has(frameSequence(frame, 0))) return 'erased';
     return repeatOutcome(decodeFrame(frame, 0), candidate, () =>
       this.#open(frame) === 'plain' ? decodeFrame(frame, 0).body : undefined,
     );
@@ -526,10 +526,10 @@ function isSameId(frame: Buffer, offset: number, { organisation, eventId }: Cand
 }
 
 /** Without it the event cannot be read again, nor told from a repeat, unless that is meant. @throws KeysUnfit */
-function assertHasKey(keys: PayloadKeys, sealed: Buffer, retired: SequenceSet): void {
+function assertHasKey(keys: PayloadKeys, sealed: Buffer, erased: SequenceSet): void {
   const { tag, organisation } = keyNameIn(sealed, 0);
   const sequence = frameSequence(sealed, 0);
-  const isThere = retired.has(sequence)
+  const isThere = erased.has(sequence)
     ? keys.stored.knows(tag, organisation)
     : keys.stored.keyOf(tag, organisation, sequence) !== undefined;
   if (isThere) return;

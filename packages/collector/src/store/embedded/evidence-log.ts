@@ -135,11 +135,11 @@ function frameOf(row: EvidenceRow, actionBefore: FrameStart): Buffer {
   const { sequence, envelope, commitment, state, stored, fits } = row;
   // As FrameSealer writes it: in front of the sealed salt stands what says by which key it is opened.
   const overhead = state === 'encrypted' ? SEALED_OVERHEAD : 0;
-  const salted = state === 'retired' ? NO_SALT : stored.subarray(overhead);
+  const salted = state === 'erased' ? NO_SALT : stored.subarray(overhead);
   const candidate: Candidate = {
     ...(envelope ?? UNREADABLE),
     ...{ salted: salted.length < SALT_BYTES ? NO_SALT : salted, commitment },
-    ...(state === 'retired' && { isRetired: true }),
+    ...(state === 'erased' && { isErased: true }),
   };
   const copier: PayloadSealer | undefined =
     overhead === 0 ? undefined : { overhead, seal: (target, _offset, at) => void stored.copy(target, at) };

@@ -112,7 +112,7 @@ export class ReadFrames implements ReadEvents {
   constructor(
     readonly source: Buffer,
     private readonly offsets: Float64Array,
-    private readonly retirementOf: Actions['retirementOf'],
+    private readonly erasureOf: Actions['erasureOf'],
   ) {}
 
   facts(index: number): EventFacts {
@@ -125,8 +125,8 @@ export class ReadFrames implements ReadEvents {
     // The rare, and what this version does not know, is for decodeFrame to tell.
     if (framePayloadState(source, at) !== PLAIN || !isKnown) {
       const facts = factsOf(decodeFrame(source, at));
-      if (facts.payloadState !== 'retired') return facts;
-      return { ...facts, retirement: this.retirementOf(facts.sequence) };
+      if (facts.payloadState !== 'erased') return facts;
+      return { ...facts, erasure: this.erasureOf(facts.sequence) };
     }
     const texts = at + HEADER_BYTES;
     const keyIdAt = texts + organisationLength(source, at);

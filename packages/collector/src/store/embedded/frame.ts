@@ -48,8 +48,8 @@ export const HEADER_BYTES = ENVELOPE + ENVELOPE_FIXED_BYTES;
 /** Payload states. */
 export const PLAIN = 0;
 export const ENCRYPTED = 1;
-export const RETIRED = 2;
-const PAYLOAD_STATES: readonly PayloadState[] = ['plain', 'encrypted', 'retired'];
+export const ERASED = 2;
+const PAYLOAD_STATES: readonly PayloadState[] = ['plain', 'encrypted', 'erased'];
 /** Sequences and times stay below 2^53, so that a double holds them exactly. */
 const HIGH = 0x1_0000_0000;
 const NO_ID = Buffer.alloc(16);
@@ -112,7 +112,7 @@ export function encodeFrame(
   const size = at - offset + overhead + salted.length;
   target.writeUInt32LE(size, offset + 4);
   target[offset + 8] = FRAME_VERSION;
-  target[offset + 9] = candidate.isRetired ? RETIRED : sealer === undefined ? PLAIN : ENCRYPTED;
+  target[offset + 9] = candidate.isErased ? ERASED : sealer === undefined ? PLAIN : ENCRYPTED;
   target.writeUInt16LE(overhead + SALT_BYTES, offset + 10);
   target.writeUInt32LE(salted.length - SALT_BYTES, offset + 12);
   writeUint64(target, sequence, offset + 16);
@@ -170,7 +170,7 @@ export function framePayloadState(source: Buffer, offset: number): number {
 export function setFramePayloadState(
   source: Buffer,
   offset: number,
-  state: typeof PLAIN | typeof RETIRED,
+  state: typeof PLAIN | typeof ERASED,
 ): void {
   source[offset + 9] = state;
 }

@@ -88,7 +88,7 @@ export class LogReader implements EventLog {
       frames: () => this.#frames(),
     });
     this.#opener = FrameOpener.of(dataDirectory, files, {
-      retired: () => this.actions().retired,
+      erased: () => this.actions().erased,
     });
   }
 
@@ -325,7 +325,7 @@ export class LogReader implements EventLog {
     for (const [index, { size }] of places.entries())
       this.#opener.open(this.#read, numberAt(offsets, index), size);
     const actions = this.actions();
-    return new ReadFrames(this.#read, offsets, (sequence) => actions.retirementOf(sequence));
+    return new ReadFrames(this.#read, offsets, (sequence) => actions.erasureOf(sequence));
   }
 
   /** On return `#read` holds the frames at these places, as they lie in the log. @returns where each begins in it. */

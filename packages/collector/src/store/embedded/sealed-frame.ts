@@ -29,7 +29,7 @@ import {
   frameSequence,
   OVERHEADS,
   PLAIN,
-  RETIRED,
+  ERASED,
   setFramePayloadState,
   type PayloadSealer,
 } from './frame.js';
@@ -92,10 +92,10 @@ export function keyNameIn(source: Buffer, offset: number): { tag: number; organi
 }
 
 /**
- * `plain`: it is by now, or always was. `retired`: an action has destroyed its key. `no-keys`: there is no key directory.
+ * `plain`: it is by now, or always was. `erased`: an action has destroyed its key. `no-keys`: there is no key directory.
  * `no-key`: it has not the key that is needed. `unfit`: the key opens nothing that comes to the commitment.
  */
-export type Opening = 'plain' | 'retired' | 'no-keys' | 'no-key' | 'unfit';
+export type Opening = 'plain' | 'erased' | 'no-keys' | 'no-key' | 'unfit';
 
 export interface OpenerOptions {
   /** Whether the tag of the cipher has to fit too: what is opened comes to the commitment at any rate. */
@@ -103,7 +103,7 @@ export interface OpenerOptions {
   /** Told once when there are keys and none can be had, which then counts as if there were none. Thrown without it. */
   readonly onUnfit?: (error: unknown) => void;
   /** The events whose keys actions have destroyed, by now: they are not opened, whatever keys there are. */
-  readonly retired?: () => SequenceSet;
+  readonly erased?: () => SequenceSet;
 }
 
 /** Opens frames that are read. */
@@ -112,7 +112,7 @@ export class FrameOpener {
   #keys: StoredKeys | undefined;
   #isLooked = false;
   #isUnfit = false;
-  #retired = SequenceSet.EMPTY;
+  #erased = SequenceSet.EMPTY;
 
   /** @param findKeys called when an encrypted frame is met and there were none. @returns undefined when there are none. */
   constructor(
@@ -141,22 +141,22 @@ export class FrameOpener {
   readAnew(): void {
     this.#isLooked = false;
     this.#keys?.readAgain();
-    this.#retired = this.options.retired?.() ?? this.#retired;
+    this.#erased = this.options.erased?.() ?? this.#erased;
   }
 
   /**
-   * On return the frame is plain in memory, if it can be, or said to be retired. `size` bytes of it are at `offset`, and its size is plausible.
+   * On return the frame is plain in memory, if it can be, or said to be erased. `size` bytes of it are at `offset`, and its size is plausible.
    * @param leaf the hash of its leaf, where it is known.
    * @throws KekFault, KeysUnfit when there are keys and none of them can be had.
    */
   open(source: Buffer, offset: number, size: number, leaf?: Buffer): Opening {
     const state = framePayloadState(source, offset);
     if (state === PLAIN) return 'plain';
-    if (state === RETIRED) return 'retired';
+    if (state === ERASED) return 'erased';
     if (state !== ENCRYPTED || !sealedExtensionHolds(source, offset)) return 'unfit';
-    if (this.#retired.has(frameSequence(source, offset))) {
-      setFramePayloadState(source, offset, RETIRED);
-      return 'retired';
+    if (this.#erased.has(frameSequence(source, offset))) {
+      setFramePayloadState(source, offset, ERASED);
+      return 'erased';
     }
     const key = this.#keyOf(source, offset);
     if (key === undefined) return this.#keys === undefined ? 'no-keys' : 'no-key';

@@ -29,7 +29,7 @@ import {
   type FrameStart,
   HEADER_BYTES,
   NO_ACTION,
-  RETIRED,
+  ERASED,
 } from './frame.js';
 import {
   judgeTail,
@@ -632,7 +632,7 @@ function findEnd(files: Files, segment: Segment): Found & { lastBatch: LastBatch
     }
     if (!frameIsOwn(buffer, at)) {
       // One that was taken out by a compaction does not say by which keys the log is encrypted.
-      if (framePayloadState(buffer, at) === RETIRED) continue;
+      if (framePayloadState(buffer, at) === ERASED) continue;
       hasEvents = true;
       const isSealed = framePayloadState(buffer, at) === ENCRYPTED && sealedExtensionHolds(buffer, at);
       if (isSealed) sealed = { offset: address - segment.base + SEGMENT_HEADER_BYTES, size };

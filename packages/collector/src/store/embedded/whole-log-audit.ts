@@ -178,7 +178,7 @@ export class LogReading {
     return {
       ...{ entries, events, unsigned, waiting, bytes, torn: message },
       ...{ unsequenced: 0, unopened: this.#unopened, ...lifecycle },
-      erased: { actions: this.#actions, events: (of) => this.#erased(of) },
+      erasures: { actions: this.#actions, events: (of) => this.#erased(of) },
     };
   }
 
@@ -224,7 +224,7 @@ export class LogReading {
   async #lifecycleFindings(findings: FindingList): Promise<ReturnType<typeof lifecycleFindings>> {
     const keyless = SequenceSet.ofStretches(this.#keyless);
     const elsewhere = this.#elsewhere.explained;
-    const isExplained = keyless.without(this.#actions.retired).without(elsewhere).size === 0;
+    const isExplained = keyless.without(this.#actions.erased).without(elsewhere).size === 0;
     const unread = SequenceSet.ofStretches(
       this.#damage.map(({ damage: { sequence, count } }) => ({ first: sequence, end: sequence + count })),
     );
@@ -246,7 +246,7 @@ export class LogReading {
     const newest = segments.slice(Math.max(0, last));
     for (const { buffer, offset, size, sequence } of readFrames(files, newest, { onDamage: 'continue' }))
       if (sequence > this.#entries) noteAction(actions, buffer, offset, size);
-    return actions.retired;
+    return actions.erased;
   }
 
   async #read(): Promise<void> {
@@ -306,7 +306,7 @@ export class LogReading {
   #opens(buffer: Buffer, offset: number, size: number, leaf: Buffer): boolean {
     const opening = this.#opener.open(buffer, offset, size, leaf);
     if (opening === 'no-keys') this.#unopened++;
-    if (opening === 'no-key' || opening === 'retired') {
+    if (opening === 'no-key' || opening === 'erased') {
       const sequence = frameSequence(buffer, offset);
       this.#noteKeyless(sequence);
       this.#elsewhere.meet(sequence, opening === 'no-key' ? keyNameIn(buffer, offset) : undefined);

@@ -63,9 +63,9 @@ test('[R-836] runs are told by completeness, since when, and what was not yet lo
   const { runs } = busy();
   if (runs === null) throw new Error('the sample has runs');
   expect(part(shown(busy()), 'runs')).toMatch(
-    /242,500 began since 2026-02-05.*full 180,204 74 %.*minimum 61,977 26 %.*incomplete 312 0\.1 %.*retired 7 .*no outcome yet 44,120 18 %.*Orphan events 1,804/,
+    /242,500 began since 2026-02-05.*full 180,204 74 %.*minimum 61,977 26 %.*incomplete 312 0\.1 %.*erased 7 .*no outcome yet 44,120 18 %.*Orphan events 1,804/,
   );
-  expect(part(shown(busy({ runs: { ...runs, retired: 0 } })), 'runs')).not.toContain('retired');
+  expect(part(shown(busy({ runs: { ...runs, erased: 0 } })), 'runs')).not.toContain('erased');
   const behind = { ...runs, orphan_events: 0, events_behind: 20_000 };
   const text = part(shown(busy({ runs: behind })), 'runs');
   expect(text).toContain('20,000 events still to be looked at');

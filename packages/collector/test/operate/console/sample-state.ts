@@ -67,7 +67,7 @@ export function busy(more: Partial<ConsoleState> = {}): ConsoleState {
       shortened: 0,
     },
     runs: {
-      ...{ since: instant(30 * DAY_MS), full: 180_204, minimum: 61_977, incomplete: 312, retired: 7 },
+      ...{ since: instant(30 * DAY_MS), full: 180_204, minimum: 61_977, incomplete: 312, erased: 7 },
       ...{ without_outcome: 44_120, orphan_events: 1804, events_behind: 0 },
     },
     queue: { events: 12, bytes: 18_220, max_events: 8192, max_bytes: 64 << 20 },
@@ -95,7 +95,7 @@ export function busy(more: Partial<ConsoleState> = {}): ConsoleState {
     last_verify: { at: instant(2.3 * DAY_MS), intact: true, events: 720_101_220 },
     last_backup: { at: instant(25 * 60_000), events: 915_700_218, events_since: 1_736_753 },
     privacy: {
-      ...{ directories: 2, unreached: 0, epoch_begun: instant(9 * DAY_MS), retired: 1137 },
+      ...{ directories: 2, unreached: 0, epoch_begun: instant(9 * DAY_MS), erased: 1137 },
       ...{ pending: 0, holds: 1 },
     },
     certificates: [{ name: 'of the listener for events', not_after: instant(-61 * DAY_MS) }],

@@ -138,7 +138,7 @@ const oddEvent = (n: number) =>
           'plain' as const,
           'plain' as const,
           'plain' as const,
-          'retired' as const,
+          'erased' as const,
         ),
       })
       .map(({ payload, parent, namesRun, timestamp, system, unnamed, payloadState }) => {
@@ -162,14 +162,14 @@ const oddEvent = (n: number) =>
           receivedAt,
           payloadState,
         });
-        return payloadState === 'retired' ? erased(made) : made;
+        return payloadState === 'erased' ? erased(made) : made;
       }),
   );
 
 /** The same event when an action has destroyed its payload. */
 export function erased(made: RunEvent): RunEvent {
-  const retirement = { action: id(900), reason: 'erasure-request', at: Date.UTC(2026, 5, 1) } as const;
-  return { ...made, event: { ...made.event, retirement } };
+  const erasure = { action: id(900), reason: 'erasure-request', at: Date.UTC(2026, 5, 1) } as const;
+  return { ...made, event: { ...made.event, erasure } };
 }
 
 const anyEvents = fc.oneof(

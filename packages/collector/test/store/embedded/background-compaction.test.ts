@@ -16,7 +16,7 @@ import { listSegments } from '../../../src/store/embedded/segment.js';
 import type { Place } from '../../../src/store/contract/events.js';
 import { candidate, type Made } from '../candidate.js';
 import { encryptionIn, flipBit, segmentPaths, storedEvents } from './filled-directory.js';
-import { retireEvents } from './retired.js';
+import { eraseEvents } from './erased.js';
 
 const HOUR_MS = 3_600_000;
 
@@ -57,7 +57,7 @@ async function erase(...sequences: readonly number[]): Promise<void> {
   for await (const batch of log.pass())
     for (const { sequence, at, size } of batch)
       if (sequences.includes(sequence)) places.push({ sequence, at, size });
-  await retireEvents(dataDir, store, log, places);
+  await eraseEvents(dataDir, store, log, places);
   await log.close();
 }
 

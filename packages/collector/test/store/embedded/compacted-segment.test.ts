@@ -1,4 +1,4 @@
-/** Segments without the payloads of retired events: what readers see, what is on the disk, and what a crash leaves. */
+/** Segments without the payloads of erased events: what readers see, what is on the disk, and what a crash leaves. */
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
@@ -74,18 +74,18 @@ const compactBy = (erasures: readonly Erasure[], files: Files = nodeFiles) =>
       throw error;
     },
   });
-const compactNow = (retired: SequenceSet, files?: Files) => compactBy([erasure(retired)], files);
+const compactNow = (erased: SequenceSet, files?: Files) => compactBy([erasure(erased)], files);
 const diskBytes = () =>
   segmentPaths(dataDir)
     .slice(0, -1)
     .reduce((sum, file) => sum + fs.statSync(file).size, 0);
 const all = (from: number, end: number) => SequenceSet.ofStretches([{ first: from, end }]);
 
-function withRetired(entries: readonly unknown[], retired: SequenceSet, last: number): unknown[] {
+function withErased(entries: readonly unknown[], erased: SequenceSet, last: number): unknown[] {
   return entries.map((entry) => {
     const { body, salt, ...facts } = entry as Record<string, unknown>;
-    const isRetired = retired.has(Number(facts['sequence'])) && Number(facts['sequence']) < last;
-    return isRetired ? { ...facts, payloadState: 'retired' } : { ...facts, body, salt };
+    const isErased = erased.has(Number(facts['sequence'])) && Number(facts['sequence']) < last;
+    return isErased ? { ...facts, payloadState: 'erased' } : { ...facts, body, salt };
   });
 }
 
@@ -93,7 +93,7 @@ function withRetired(entries: readonly unknown[], retired: SequenceSet, last: nu
 const newest = () => Number.parseInt(path.basename(segmentPaths(dataDir).at(-1) ?? ''), 10);
 
 describe('[R-1345] a compacted segment', () => {
-  test('reads as it did, but for what was retired, at the same places', async () => {
+  test('reads as it did, but for what was erased, at the same places', async () => {
     const sent = events(200);
     await fillDirectory(dataDir, [sent.slice(0, 90), sent.slice(90)], 48 << 10, encryptionIn(dataDir));
     const before = await readAll();
@@ -102,9 +102,9 @@ describe('[R-1345] a compacted segment', () => {
     onTestFinished(() => log.close());
     for await (const batch of log.pass())
       for (const { sequence, at, size } of batch) places.push({ sequence, at, size });
-    const retired = SequenceSet.of([1, 2, 3, 5, 8, 13, 21, ...Array.from({ length: 60 }, (_, i) => 40 + i)]);
-    await compactNow(retired);
-    expect(await readAll()).toEqual(withRetired(before, retired, newest()));
+    const erased = SequenceSet.of([1, 2, 3, 5, 8, 13, 21, ...Array.from({ length: 60 }, (_, i) => 40 + i)]);
+    await compactNow(erased);
+    expect(await readAll()).toEqual(withErased(before, erased, newest()));
     const again: typeof places = [];
     const anew = new LogReader(dataDir, nodeFiles);
     onTestFinished(() => anew.close());
@@ -114,7 +114,7 @@ describe('[R-1345] a compacted segment', () => {
     const read = await anew.read(places.filter((_, i) => i % 7 === 0));
     for (const [i, { sequence }] of places.filter((_, place) => place % 7 === 0).entries()) {
       expect(read.facts(i).sequence).toBe(sequence);
-      const isGone = retired.has(sequence) && sequence < newest();
+      const isGone = erased.has(sequence) && sequence < newest();
       expect(read.body(i)).toBe(isGone ? undefined : sent[sequence - 1]?.body.toString());
     }
     const found = await anew.find('icu', sent[44]?.eventId ?? new Uint8Array(16));
@@ -123,14 +123,14 @@ describe('[R-1345] a compacted segment', () => {
     expect((await log.read([places[99] ?? { at: 0, size: 0 }])).facts(0).sequence).toBe(100);
   });
 
-  test('of frames of 1.3 KB that are all retired gives 92 percent of their bytes back', async () => {
+  test('of frames of 1.3 KB that are all erased gives 92 percent of their bytes back', async () => {
     await fillDirectory(dataDir, chunked(events(2000), 200), 1 << 20, encryptionIn(dataDir));
     const before = diskBytes();
     await compactNow(all(1, 2001));
     expect(diskBytes() / before).toBeLessThan(0.08);
   });
 
-  test('has no byte of payload or salt of what was retired', async () => {
+  test('has no byte of payload or salt of what was erased', async () => {
     const sent = events(120);
     await fillDirectory(dataDir, [sent], 32 << 10);
     await compactNow(all(1, newest()));
@@ -142,7 +142,7 @@ describe('[R-1345] a compacted segment', () => {
         expect(file.includes(Buffer.from(salted.subarray(0, SALT_BYTES)))).toBe(false);
   });
 
-  test('is compacted again when more of it is retired', async () => {
+  test('is compacted again when more of it is erased', async () => {
     await fillDirectory(dataDir, chunked(events(300), 50), 64 << 10, encryptionIn(dataDir));
     const before = await readAll();
     await compactNow(all(1, 100));
@@ -150,10 +150,10 @@ describe('[R-1345] a compacted segment', () => {
     const more = all(1, newest());
     await compactNow(more);
     expect(diskBytes()).toBeLessThan(once);
-    expect(await readAll()).toEqual(withRetired(before, more, newest()));
+    expect(await readAll()).toEqual(withErased(before, more, newest()));
   });
 
-  test('whatever was stored and retired, is the log without that', async () => {
+  test('whatever was stored and erased, is the log without that', async () => {
     const sizes = fc.array(fc.integer({ min: 0, max: 9000 }), { minLength: 20, maxLength: 60 });
     await fc.assert(
       fc.asyncProperty(
@@ -164,8 +164,8 @@ describe('[R-1345] a compacted segment', () => {
           const sent = lengths.map((length, i) => candidate({ body: { text: `${i}`.padEnd(length, 'y') } }));
           await fillDirectory(dataDir, chunked(sent, 7), 16 << 10, encryptionIn(dataDir));
           const before = await readAll();
-          const retired = SequenceSet.of(gone);
-          await compactNow(retired);
+          const erased = SequenceSet.of(gone);
+          await compactNow(erased);
           const after = (await readAll()) as Record<string, unknown>[];
           for (const [i, entry] of after.entries()) {
             const expected = before[i] as Record<string, unknown>;
@@ -178,8 +178,8 @@ describe('[R-1345] a compacted segment', () => {
               ...facts,
             });
             const sequence = Number(facts['sequence']);
-            expect(payloadState === 'retired').toBe(retired.has(sequence) && sequence < newest());
-            if (payloadState !== 'retired')
+            expect(payloadState === 'erased').toBe(erased.has(sequence) && sequence < newest());
+            if (payloadState !== 'erased')
               expect({ body, salt }).toEqual({ body: expected['body'], salt: expected['salt'] });
           }
           expect(after).toHaveLength(before.length);
@@ -194,22 +194,22 @@ describe('[R-1346] a compaction', () => {
   test('that is cut off at any step leaves a log that reads as before, and is done the next time', async () => {
     await fillDirectory(dataDir, chunked(events(100), 25), 48 << 10, encryptionIn(dataDir));
     const before = await readAll();
-    const retired = all(1, newest());
+    const erased = all(1, newest());
     fs.cpSync(dataDir, `${dataDir}.0`, { recursive: true });
     onTestFinished(() => fs.rmSync(`${dataDir}.0`, { recursive: true, force: true }));
     for (let step = 1; ; step++) {
       fs.rmSync(dataDir, { recursive: true });
       fs.cpSync(`${dataDir}.0`, dataDir, { recursive: true });
-      const isWhole = await compactNow(retired, killedAt(step).files).then(
+      const isWhole = await compactNow(erased, killedAt(step).files).then(
         () => true,
         () => false,
       );
       for (const [i, entry] of (await readAll()).entries()) {
         const { payloadState } = entry as { payloadState: string };
-        if (payloadState !== 'retired') expect(entry).toEqual(before[i]);
+        if (payloadState !== 'erased') expect(entry).toEqual(before[i]);
       }
-      await compactNow(retired);
-      expect(await readAll()).toEqual(withRetired(before, retired, newest()));
+      await compactNow(erased);
+      expect(await readAll()).toEqual(withErased(before, erased, newest()));
       if (isWhole) break;
     }
   });
@@ -269,7 +269,7 @@ describe('[R-2025] what is due', () => {
     await compactBy(erasures);
     expect(changedSince(twice)).toEqual([1]);
     const states = ((await readAll()) as { payloadState: string; sequence: number }[]).flatMap(
-      ({ payloadState, sequence }) => (payloadState === 'retired' ? [sequence] : []),
+      ({ payloadState, sequence }) => (payloadState === 'erased' ? [sequence] : []),
     );
     expect(states).toEqual([firstOf(1), firstOf(1) + 1, firstOf(2)]);
   });

@@ -156,7 +156,7 @@ async function erase(sequences: readonly number[]): Promise<string> {
 
 /** What is left of these when some were erased. */
 function expected(sent: readonly Candidate[], erased: readonly number[]): Map<number, string> {
-  return new Map(sent.map((each, i) => [i + 1, erased.includes(i + 1) ? 'retired' : bodyOf(each)]));
+  return new Map(sent.map((each, i) => [i + 1, erased.includes(i + 1) ? 'erased' : bodyOf(each)]));
 }
 
 describe('[R-1334] an event that was erased', () => {
@@ -177,7 +177,7 @@ describe('[R-1334] an event that was erased', () => {
     onTestFinished(() => store.close());
     const [first, second] = sent as [Candidate, Candidate];
     const other = candidate({ organisation: 'icu', eventId: idOf(second), body: { text: 'another' } });
-    expect(await store.append([first, second, other])).toEqual(['duplicate', 'retired', 'retired']);
+    expect(await store.append([first, second, other])).toEqual(['duplicate', 'erased', 'erased']);
     expect((await readAll()).size).toBe(3);
   });
 
@@ -192,7 +192,7 @@ describe('[R-1334] an event that was erased', () => {
     const found = [...(await readAll()).values()];
     expect(found).toEqual([...expected(sent, [3, 10]).values()]);
     expect(await store.append([sent[2] ?? candidate(), sent[12] ?? candidate()])).toEqual([
-      'retired',
+      'erased',
       'duplicate',
     ]);
   });
@@ -265,7 +265,7 @@ test('[R-1339] an erasure beside verify is explained, though its entry stands be
     },
   };
   const { log, found } = await audit([], heads);
-  expect([log.entries, log.erased.actions.retired.size]).toEqual([4500, 0]);
+  expect([log.entries, log.erasures.actions.erased.size]).toEqual([4500, 0]);
   expect(found.filter(({ kind }) => kind === 'unexplained')).toEqual([]);
   expect(found.map(({ message }) => message)).toContainEqual(
     expect.stringContaining('an erasure newer than this copy'),
@@ -424,7 +424,7 @@ describe('[R-1335] an erasure that is cut off', () => {
     await lifecycle.look();
     expect(await answerTo(new Inbox(dataDir), action)).toEqual({ state: 'pending', unreached: [mirror] });
     expect(store.actions.undone()).toEqual([action]);
-    expect((await readAll()).get(4)).toBe('retired');
+    expect((await readAll()).get(4)).toBe('erased');
     await store.close();
     fs.rmSync(mirror);
     fs.renameSync(`${mirror}.away`, mirror);
@@ -504,7 +504,7 @@ describe('[R-1336] an older copy', () => {
     const newer = await open();
     onTestFinished(() => newer.store.close());
     await newer.lifecycle.look();
-    expect(newer.store.actions.retired.toText()).toBe(SequenceSet.of([5, 8, 9, 14]).toText());
+    expect(newer.store.actions.erased.toText()).toBe(SequenceSet.of([5, 8, 9, 14]).toText());
   });
 
   test('of all keys is narrowed by the next start before it is used', async () => {
@@ -545,11 +545,11 @@ describe('[R-1336] an older copy', () => {
     expect(await writer.destroy(await keysOf([9]))).toEqual([]);
     // What both open is what is read, and what is left after a start.
     const found = await readAll();
-    expect([found.get(1), found.get(5)]).toEqual(['retired', 'retired']);
+    expect([found.get(1), found.get(5)]).toEqual(['erased', 'erased']);
     await (await open()).store.close();
     fs.rmSync(mirror, { recursive: true });
     const after = await readAll();
-    expect([after.get(1), after.get(5), after.get(9)]).toEqual(['retired', 'retired', 'encrypted']);
+    expect([after.get(1), after.get(5), after.get(9)]).toEqual(['erased', 'erased', 'encrypted']);
   });
 
   test('[R-1339] that the keys were of when verify opened an event is looked at once more', async () => {
@@ -558,18 +558,18 @@ describe('[R-1336] an older copy', () => {
     await erase([5]);
     for (const directory of [keys, mirror]) fs.cpSync(directory, `${directory}.now`, { recursive: true });
     for (const name of ['keys', 'mirror']) bringBack(name);
-    const notRetired = async (settle: () => void) => {
+    const notErased = async (settle: () => void) => {
       const heads = { head: () => undefined, settle: () => Promise.resolve().then(settle) };
       const { found } = await audit([], heads);
-      return found.flatMap(({ kind, sequence }) => (kind === 'not_retired' ? [sequence] : []));
+      return found.flatMap(({ kind, sequence }) => (kind === 'not_erased' ? [sequence] : []));
     };
-    expect(await notRetired(() => undefined)).toEqual([5]);
+    expect(await notErased(() => undefined)).toEqual([5]);
     // As beside a collector, which appends the action and destroys the key while the log is read.
     const follow = () => {
       for (const directory of [keys, mirror])
         fs.cpSync(`${directory}.now`, directory, { recursive: true, force: true });
     };
-    expect(await notRetired(follow)).toEqual([]);
+    expect(await notErased(follow)).toEqual([]);
   });
 
   test('of the id index, or none, costs no action', async () => {
@@ -583,7 +583,7 @@ describe('[R-1336] an older copy', () => {
     fs.rmSync(path.join(dataDir, 'index'), { recursive: true });
     expect(await readAll()).toEqual(expected(sent, [5]));
     const { store } = await open();
-    expect(store.actions.retired.size).toBe(1);
+    expect(store.actions.erased.size).toBe(1);
     await store.close();
   });
 });
@@ -601,7 +601,7 @@ describe('[R-1337] a new epoch', () => {
     await store.close();
     for (const directory of [keys, mirror])
       expect(fs.readdirSync(path.join(directory, 'epochs'))).toEqual(['0000002.json']);
-    expect((await readAll()).get(5)).toBe('retired');
+    expect((await readAll()).get(5)).toBe('erased');
     expect([...(await readAll()).values()].filter((body) => body.includes('Lactate'))).toHaveLength(13);
     fs.writeFileSync(bucket, remnant);
     fs.writeFileSync(path.join(mirror, 'buckets', path.basename(bucket)), remnant);

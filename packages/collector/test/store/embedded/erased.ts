@@ -10,7 +10,7 @@ import { Inbox } from '../../../src/store/embedded/inbox.js';
 import type { LogReader } from '../../../src/store/embedded/log-reader.js';
 
 /** @param events of the organisation `default`, whose keys are in one bucket. On return their payloads are gone. */
-export async function retireEvents(
+export async function eraseEvents(
   dataDir: string,
   store: EmbeddedStore,
   log: LogReader,
