@@ -453,7 +453,7 @@ export class EmbeddedStore implements Store {
     try {
       return this.#opener.open(frame, 0, frame.readUInt32LE(4));
     } catch (error) {
-      this.options.onTrouble('a stored event cannot be opened: its keys cannot be had', error);
+      this.options.onTrouble('a stored event cannot be decrypted: its key is unavailable', error);
       return 'no-key';
     }
   }
