@@ -10,7 +10,7 @@ import { exists, type Files } from '../../files.js';
 import { messageOf } from '../../system-code.js';
 import { Actions } from '../../privacy/actions.js';
 import { SequenceSet } from '../../privacy/sequence-set.js';
-import { Audit, Stretches, type Stretch, type Verdict } from '../../tree/audit.js';
+import { Audit, Ranges as Stretches, type Range as Stretch, type Verdict } from '../../tree/audit.js';
 import { HASH_BYTES, leafHash } from '../../tree/merkle.js';
 import {
   type AuditedLog,
